@@ -1,0 +1,3 @@
+"""The rebalancer: moves GPU capacity between served models in Kubernetes."""
+
+__version__ = "0.1.0"
