@@ -1,0 +1,81 @@
+"""The sums that planning and the gate must agree on: asked, doomed, promised, budget (design's section 1).
+
+All in whole replicas and GPUs, over one snapshot's views. Nothing here decides.
+"""
+
+from collections.abc import Collection, Iterable
+
+from rebalancer.domain.memory import NodeGrant
+from rebalancer.domain.policy import NodeRules, Pool
+from rebalancer.domain.snapshot import NodeView, NoticeView, PodView, PoolView, Snapshot, TargetView
+
+
+def asked(target: TargetView) -> int:
+    """Replicas the target will converge to without another write.
+
+    A write under way counts at once; a maximum counts once it is ours (an autoscaler we have not taken over is held
+    to what it runs), and the larger of object and HPA while the HPA still shows the old one.
+    """
+    autoscaler = target.autoscaler
+    ours = autoscaler is not None and autoscaler.originals is not None and not autoscaler.paused
+    if target.asked is not None:
+        lagging = autoscaler.effective_maximum if ours and autoscaler is not None else 0
+        return max(target.asked, min(lagging, target.replicas))
+    if ours and autoscaler is not None:
+        return max(autoscaler.maximum, autoscaler.effective_maximum)
+    return target.replicas
+
+
+def doomed_nodes(notices: Iterable[NoticeView]) -> frozenset[str]:
+    """Nodes under notice: what runs there does not count from the notice on."""
+    return frozenset(notice.node for notice in notices)
+
+
+def doomed_pods(target: TargetView, doomed: Collection[str]) -> tuple[PodView, ...]:
+    """Pods on doomed nodes that nobody has deleted yet; a ReplicaSet replaces the deleted ones by itself."""
+    return tuple(pod for pod in target.pods if pod.node in doomed and pod.phase != "terminating")
+
+
+def promised_replicas(target: TargetView, doomed: Collection[str]) -> int:
+    """max(asked - doomed, undoomed non-terminal pods): surge pods and raises not yet seen as pods are both in it."""
+    on_doomed = len(doomed_pods(target, doomed))
+    undoomed = sum(1 for pod in target.pods if pod.node not in doomed)
+    return max(asked(target) - on_doomed, undoomed)
+
+
+def promised_gpus(snapshot: Snapshot, gpus_per_pod: dict[str, int], doomed: Collection[str]) -> dict[str, int]:
+    """GPUs per pool that our targets already ask for. `gpus_per_pod`: model id -> GPUs of one of its pods."""
+    totals = {pool.name: 0 for pool in snapshot.pools}
+    for model in snapshot.models:
+        for target in model.targets:
+            if not target.missing and target.pool in totals:
+                totals[target.pool] += promised_replicas(target, doomed) * gpus_per_pod[model.id]
+    return totals
+
+
+def node_counts(node: NodeView, at: float, rules: NodeRules) -> bool:
+    """Whether a node's GPUs are in the budget: Ready, or NotReady for less than the grace period."""
+    if node.ready:
+        return True
+    return node.ready_changed_at is not None and at - node.ready_changed_at < rules.not_ready_grace_seconds
+
+
+def node_receives(node: NodeView, doomed: Collection[str]) -> bool:
+    """Whether new pods may land on the node at all (taints are the target's business)."""
+    return node.ready and node.schedulable and node.name not in doomed
+
+
+def pool_budget(  # noqa: PLR0913  # each argument is one term of the formula in the design
+    pool: Pool,
+    view: PoolView,
+    grants: Iterable[NodeGrant],
+    doomed: Collection[str],
+    rules: NodeRules,
+    at: float,
+) -> int:
+    """min(policy limit, allocatable on counted, undoomed nodes + grants still without a node) - foreign requests."""
+    nodes = [node for node in view.nodes if node.name not in doomed and node_counts(node, at, rules)]
+    allocatable = sum(node.gpus for node in nodes)
+    coming = sum(grant.gpus for grant in grants if grant.pool == pool.name)
+    foreign = sum(node.foreign_gpus for node in nodes)
+    return min(pool.gpu_limit, allocatable + coming) - foreign

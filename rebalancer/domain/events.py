@@ -1,0 +1,125 @@
+"""What comes in: typed events, and typed rejections of what cannot be one.
+
+`Position` orders records of one source; newest by (source, time, partition, offset) wins. Absent is not zero: a gauge
+or counter that a sample does not carry is None.
+"""
+
+from msgspec import Struct
+
+from rebalancer.domain.cluster import ClusterObject
+
+METRIC_SAMPLE_TYPE = "io.rebalancer.metric.sample.v1"
+MAX_AHEAD_SECONDS = 5.0  # an event further in the future than this is rejected: its clock cannot be trusted
+
+
+class Position(Struct, frozen=True, order=True):
+    """Where a record stands in Kafka."""
+
+    topic: str
+    partition: int
+    offset: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}/{self.partition}@{self.offset}"
+
+
+class Gauges(Struct, frozen=True, omit_defaults=True, rename="camel", forbid_unknown_fields=True):
+    """Instant values of one model or pod. Ratios 0-1, latencies in seconds, memory in MiB."""
+
+    running: float | None = None
+    waiting: float | None = None
+    kv_cache_use: float | None = None
+    gpu_utilisation: float | None = None
+    fb_used_mib: float | None = None
+    fb_free_mib: float | None = None
+    ttft_p95_seconds: float | None = None
+    latency_p95_seconds: float | None = None
+    latency_p99_seconds: float | None = None
+
+
+class Counters(Struct, frozen=True, omit_defaults=True, rename="camel", forbid_unknown_fields=True):
+    """Cumulative since `start_time` (epoch seconds; a new start time means the producer restarted)."""
+
+    start_time: float
+    requests_finished: float | None = None
+    prompt_tokens: float | None = None
+    generated_tokens: float | None = None
+
+
+class MetricSample(Struct, frozen=True, tag="metric"):
+    """One producer's look at a model (`pod` None) or at one of its pods (`pod` = UID) at `at`, event time."""
+
+    source: str
+    id: str
+    at: float
+    model: str
+    interval_seconds: float
+    gauges: Gauges
+    pod: str | None = None
+    counters: Counters | None = None
+    position: Position | None = None
+
+
+class CapacityNotice(Struct, frozen=True, tag="notice"):
+    """Capacity that will vanish at `deadline`.
+
+    `kind`: spot-interruption, rebalance, scheduled-change, reservation-interruption, state-change, or disruption
+    (Karpenter's taint or a NodeClaim's deletion). `voluntary`: consolidation, drift, expiry: its replacement node
+    comes by itself. `node` or `instance_id` says which; `cancelled` takes an earlier notice back.
+    """
+
+    source: str
+    id: str
+    at: float
+    kind: str
+    deadline: float
+    node: str | None = None
+    instance_id: str | None = None
+    voluntary: bool = False
+    cancelled: bool = False
+    position: Position | None = None
+
+
+class Rejection(Struct, frozen=True, tag="rejection"):
+    """A record that could not become an event; the dead-letter topic keeps its bytes beside this."""
+
+    position: Position
+    at: float
+    reason: str
+    detail: str
+
+
+class ObjectsListed(Struct, frozen=True, tag="listed"):
+    """The full truth about one source: what is not in `objects` is gone."""
+
+    source: str
+    at: float
+    objects: tuple[ClusterObject, ...] = ()
+
+
+class ObjectChanged(Struct, frozen=True, tag="changed"):
+    """One object as it stands now."""
+
+    source: str
+    at: float
+    object: ClusterObject
+
+
+class ObjectGone(Struct, frozen=True, tag="gone"):
+    """One object was deleted."""
+
+    source: str
+    at: float
+    object: ClusterObject
+
+
+class SourceState(Struct, frozen=True, tag="source"):
+    """A source came alive (`trouble` None), or why it is not; `absent` = the cluster does not have that API."""
+
+    source: str
+    at: float
+    trouble: str | None = None
+    absent: bool = False
+
+
+Event = MetricSample | CapacityNotice | ObjectsListed | ObjectChanged | ObjectGone | SourceState

@@ -1,0 +1,87 @@
+"""What planning must not forget from one cycle to the next; goes in, comes out, is kept in the `state` topic."""
+
+from msgspec import Struct
+
+
+class Loss(Struct, frozen=True):
+    """Replicas a model lost by a write of ours, and the guard window it used up (`step`, `shift`, or `exempt`)."""
+
+    at: float
+    replicas: int
+    counts: str
+
+
+class ModelMemory(Struct, frozen=True, omit_defaults=True):
+    """One model's past.
+
+    `surge_since`: in surge from then on (None: not); `calm_since`: below the leave ratio since. `lower_since`: its
+    votes have asked for fewer than it has since then, `lower_peak` the most they asked for meanwhile.
+    `util_low_since`: utilisation at or below the low watermark since. `unmet_since`: short since.
+    """
+
+    surge_since: float | None = None
+    calm_since: float | None = None
+    lower_since: float | None = None
+    lower_peak: int = 0
+    util_low_since: float | None = None
+    last_move_at: float | None = None
+    unmet_since: float | None = None
+    losses: tuple[Loss, ...] = ()
+
+
+class Loan(Struct, frozen=True):
+    """One replica of `borrower` beyond its entitlement on `pool`, its GPUs booked to `owner` (None: nobody's)."""
+
+    borrower: str
+    owner: str | None
+    pool: str
+    gpus: int
+    at: float
+
+
+class Shift(Struct, frozen=True):
+    """Release by donors, then grant to a recipient, until the last granted replica is Ready.
+
+    `released_at`: the first release was written; `granted_at`: the recipient's raise was written.
+    """
+
+    id: str
+    pool: str
+    recipient: str
+    donors: tuple[str, ...]
+    replicas: int
+    opened_at: float
+    node_pools: tuple[str, ...] = ()
+    released_at: float | None = None
+    granted_at: float | None = None
+
+
+class NodeGrant(Struct, frozen=True):
+    """Replicas granted past the free GPUs of `pool`, into nodes that `node_pool` is to bring until `until`."""
+
+    id: str
+    model: str
+    pool: str
+    node_pool: str
+    replicas: int
+    gpus: int
+    asked_at: float
+    until: float
+
+
+class GrantFailure(Struct, frozen=True):
+    """A node grant that brought nothing: `node_pool` is not asked again before `until`."""
+
+    node_pool: str
+    until: float
+    why: str
+
+
+class Memory(Struct, frozen=True, omit_defaults=True):
+    """All of it. Tuples are in order of their instants."""
+
+    models: dict[str, ModelMemory] = {}
+    loans: tuple[Loan, ...] = ()
+    shifts: tuple[Shift, ...] = ()
+    node_grants: tuple[NodeGrant, ...] = ()
+    grant_failures: tuple[GrantFailure, ...] = ()

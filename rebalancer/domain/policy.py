@@ -1,0 +1,248 @@
+"""The policy: what a platform team asks for, as frozen values whose JSON schema is published in `config/`.
+
+Keys are camelCase in YAML. Every field says its unit, its range and why it exists; unknown keys are errors. Checks
+that need two fields at once live in `problems.py`, so that one run reports everything that is wrong.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
+from pydantic.alias_generators import to_camel
+
+Dns1123 = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", max_length=253)]
+Ratio = Annotated[FiniteFloat, Field(ge=0, le=1)]
+Seconds = Annotated[FiniteFloat, Field(gt=0, le=7 * 86_400)]
+WorkloadClass = Literal["realtime", "interactive", "batch"]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True, extra="forbid", strict=True)
+
+
+class Pool(_Part):
+    """GPUs of one shape, found by node labels."""
+
+    name: Dns1123 = Field(description="Cluster-unique name of the pool.")
+    kind: Literal["primary", "elastic"] = Field(
+        description="primary: owned by models through their entitlements. elastic: owned by nobody, lent on demand."
+    )
+    resource: str = Field(
+        default="nvidia.com/gpu",
+        min_length=3,
+        max_length=253,
+        pattern=r"^[a-z0-9.-]+/[A-Za-z0-9._-]+$",
+        description="Extended resource that counts as one GPU of this pool (a MIG profile is a shape of its own).",
+    )
+    node_labels: dict[str, str] = Field(
+        min_length=1, description="Nodes that carry all of these labels belong to the pool."
+    )
+    capacity_type: Literal["on-demand", "spot", "reserved"] = Field(
+        default="on-demand", description="What the cloud may take away; spot is released first."
+    )
+    price_per_gpu_hour: Annotated[FiniteFloat, Field(ge=0, le=1000)] = Field(
+        default=0.0, description="USD; orders elastic pools, cheapest first."
+    )
+    node_pools: tuple[Dns1123, ...] = Field(
+        default=(), description="Karpenter NodePools behind the pool. None: its budget is fixed, no node can be added."
+    )
+    gpu_limit: int = Field(
+        ge=0, le=1_000_000, description="Most GPUs of the pool we may ever use or ask Karpenter for."
+    )
+
+
+class TargetSpec(_Part):
+    """Where a model's replicas run in one pool."""
+
+    pool: Dns1123 = Field(description="Name of a pool; one target per pool, in order of preference.")
+    kind: Literal["Deployment"] = Field(default="Deployment", description="Kind of the scale target.")
+    name: Dns1123 = Field(description="Name of the scale target in the model's namespace.")
+
+
+class Slo(_Part):
+    """What the model's users were promised."""
+
+    latency_seconds: Seconds = Field(description="p95 latency (time to first token for LLMs) the model must stay under.")
+
+
+class ConcurrencySignal(_Part):
+    """Running + waiting requests over what one replica carries."""
+
+    per_replica: Annotated[FiniteFloat, Field(gt=0, le=100_000)] = Field(
+        description="Requests one replica carries within its SLO."
+    )
+
+
+class QueueSignal(_Part):
+    """Waiting requests per ready replica."""
+
+    high: Annotated[FiniteFloat, Field(gt=0, le=100_000)] = Field(
+        description="Waiting requests per replica at which more replicas are voted for."
+    )
+
+
+class WatermarkSignal(_Part):
+    """A ratio held between two watermarks."""
+
+    high: Ratio = Field(description="At or above: ceil(ready x use / high).")
+    low: Ratio = Field(description="At or below: fewer replicas are voted for.")
+
+
+class Signals(_Part):
+    """Which signals vote for this model; one that is not configured has no vote."""
+
+    concurrency: ConcurrencySignal | None = None
+    queue: QueueSignal | None = None
+    kv_cache: WatermarkSignal | None = None
+    latency: bool = Field(default=False, description="p95 latency against slo.latencySeconds votes.")
+    utilisation: bool = Field(default=False, description="GPU utilisation votes by the watermarks of the model's class.")
+
+    @property
+    def configured(self) -> tuple[str, ...]:
+        """Names of the voting signals, in voting order."""
+        pairs = (
+            ("concurrency", self.concurrency),
+            ("queue", self.queue),
+            ("kvCache", self.kv_cache),
+            ("latency", self.latency),
+            ("utilisation", self.utilisation),
+        )
+        return tuple(name for name, on in pairs if on)
+
+
+class Model(_Part):
+    """One served model."""
+
+    id: Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=63)] = Field(
+        description="Cluster-unique id (DNS-1123 label); metric samples name it."
+    )
+    namespace: Dns1123 = Field(description="Namespace of its targets.")
+    aliases: tuple[str, ...] = Field(
+        default=(), description="Other `model_name` values that metric producers use for this model."
+    )
+    targets: tuple[TargetSpec, ...] = Field(min_length=1, description="One per pool, in order of preference.")
+    gpus_per_replica: int = Field(ge=1, le=4096, description="GPUs one replica holds.")
+    pods_per_replica: int = Field(
+        default=1, ge=1, le=512, description="Pods of one replica; gpusPerReplica is a multiple. Deployments have 1."
+    )
+    min_replicas: int = Field(ge=0, le=100_000, description="The floor: no action of ours takes the model below it.")
+    max_replicas: int = Field(ge=1, le=100_000, description="Never more replicas than this.")
+    entitlement: int = Field(
+        ge=0, le=100_000, description="Replicas that are the model's own on its primary pool; at least minReplicas."
+    )
+    priority: int = Field(default=100, ge=1, le=1000, description="Weight of the model's need against others'.")
+    workload_class: WorkloadClass = Field(
+        default="interactive", alias="class", description="Sets watermarks and cooldown."
+    )
+    team: str = Field(default="", max_length=63, description="Who owns it; shown, never used to decide.")
+    slo: Slo | None = None
+    load_seconds: Annotated[FiniteFloat, Field(ge=0, le=86_400)] = Field(
+        default=60.0, description="Prior for the time from pod creation to Ready, until measured."
+    )
+    signals: Signals = Field(description="What votes for this model.")
+    actuation: Literal["bounds", "scale"] = Field(
+        default="bounds",
+        description="bounds: min and max of the autoscaler that owns the target, /scale where none does. scale: /scale"
+        " only; refused while an autoscaler owns the target.",
+    )
+
+    @property
+    def gpus_per_pod(self) -> int:
+        """GPUs of each pod of a replica."""
+        return self.gpus_per_replica // self.pods_per_replica
+
+
+class ClassRules(_Part):
+    """Watermarks and patience of one workload class."""
+
+    high_utilisation: Ratio
+    low_utilisation: Ratio
+    cooldown_seconds: Seconds = Field(description="A model's demand falls only after being lower for this long.")
+
+
+class Classes(_Part):
+    """The three classes."""
+
+    realtime: ClassRules = ClassRules(high_utilisation=0.70, low_utilisation=0.30, cooldown_seconds=60.0)
+    interactive: ClassRules = ClassRules(high_utilisation=0.60, low_utilisation=0.25, cooldown_seconds=30.0)
+    batch: ClassRules = ClassRules(high_utilisation=0.85, low_utilisation=0.40, cooldown_seconds=300.0)
+
+
+class SurgeRules(_Part):
+    """When a rise is a surge: demand has risen faster than its slow level explains."""
+
+    short_window_seconds: Seconds = 15.0
+    long_window_seconds: Seconds = 300.0
+    enter_ratio: Annotated[FiniteFloat, Field(gt=1, le=100)] = 1.5
+    leave_ratio: Annotated[FiniteFloat, Field(ge=1, le=100)] = 1.2
+    leave_after_seconds: Seconds = 60.0
+
+
+class RateLimit(_Part):
+    """At most max(1, floor(share x base)) replicas per sliding window."""
+
+    share: Ratio
+    window_seconds: Seconds
+
+
+class BlindRule(_Part):
+    """When a model counts as unseen."""
+
+    stale_seconds: Seconds = Field(default=90.0, description="A reading older than this, or than 3 intervals, is stale.")
+    min_coverage: Ratio = Field(default=0.8, description="Share of the Ready pods a signal must cover to vote.")
+
+
+class StartRule(_Part):
+    """What must be seen before a decrease after a start."""
+
+    metric_intervals: int = Field(default=2, ge=1, le=100)
+
+
+class Guards(_Part):
+    """Limits on what moves; each turns moves into refusals with numbers."""
+
+    step: RateLimit = RateLimit(share=0.2, window_seconds=300.0)
+    fleet: RateLimit = RateLimit(share=0.1, window_seconds=300.0)
+    shift: RateLimit = RateLimit(share=0.5, window_seconds=300.0)
+    blind: BlindRule = BlindRule()
+    start: StartRule = StartRule()
+
+
+class NodeRules(_Part):
+    """Node grants and lost nodes."""
+
+    node_timeout_seconds: Seconds = Field(default=900.0, description="A node grant that brought no node by then ends.")
+    not_ready_grace_seconds: Seconds = Field(
+        default=300.0, description="A NotReady node without notice keeps its GPUs in the budget this long."
+    )
+
+
+class OverrideRules(_Part):
+    """Bounds on what people may ask for."""
+
+    max_seconds: Seconds = Field(default=86_400.0, description="Longest expiry an override may have.")
+
+
+class Policy(_Part):
+    """A whole policy file."""
+
+    api_version: Literal["rebalancer.io/v1alpha1"]
+    kind: Literal["Policy"]
+    pools: tuple[Pool, ...] = Field(min_length=1)
+    models: tuple[Model, ...] = Field(min_length=1)
+    plan_every_seconds: Annotated[FiniteFloat, Field(ge=0.1, le=600)] = Field(
+        default=10.0, description="Seconds between joint plans; events wake it at once besides."
+    )
+    classes: Classes = Classes()
+    surge: SurgeRules = SurgeRules()
+    guards: Guards = Guards()
+    nodes: NodeRules = NodeRules()
+    overrides: OverrideRules = OverrideRules()
+
+    def to_mapping(self) -> dict[str, object]:
+        """The policy as its YAML would spell it (camelCase, JSON types): what the journal keeps."""
+        return self.model_dump(mode="json", by_alias=True)
+
+
+def json_schema() -> dict[str, object]:
+    """JSON schema (draft 2020-12) of a policy file."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **Policy.model_json_schema(by_alias=True)}

@@ -1,0 +1,50 @@
+"""A reading is a value with an age, or a reason why there is none. Unknown is never zero."""
+
+from msgspec import Struct
+
+
+class Reading(Struct, frozen=True, tag="reading"):
+    """`value` seen at `at` (event time) on `coverage` (0-1) of the model's Ready pods."""
+
+    value: float
+    at: float
+    coverage: float
+
+
+class NoReading(Struct, frozen=True, tag="none"):
+    """Why there is no value: never-seen, absent, not-finite."""
+
+    why: str
+
+
+Signal = Reading | NoReading
+
+
+class Work(Struct, frozen=True):
+    """Offered work: replicas kept busy (replica-seconds arriving per second), means over windows ending now.
+
+    None = fewer than half of the window's seconds were observed. `short` and `long` are the policy's surge windows,
+    `slow` weighs 60/300/1200 s by .1/.5/.4 over those that are known (allocation.md's level without its regression).
+    """
+
+    short: float | None = None
+    last_60s: float | None = None
+    long: float | None = None
+    slow: float | None = None
+
+
+class ModelLoad(Struct, frozen=True):
+    """What one model is asked to do, as metrics show it.
+
+    signals: in-flight requests (concurrency), waiting requests (queue), KV-cache use 0-1 (kvCache), p95 seconds
+    (latency), GPU utilisation 0-1 (utilisation). Counts are sums over Ready pods, ratios are means, latency the worst.
+    `pod_requests`: requests in flight per pod UID, where samples come per pod. `intervals_live`: metric intervals
+    seen since the process started (guard `start`).
+    """
+
+    model: str
+    signals: dict[str, Signal] = {}
+    work: Work = Work()
+    interval_seconds: float = 0.0
+    intervals_live: int = 0
+    pod_requests: dict[str, float] = {}

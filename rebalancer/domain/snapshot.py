@@ -1,0 +1,156 @@
+"""The world as one cycle sees it: everything planning may know, nothing it would have to ask for.
+
+Tuples are sorted by their first field. Instants are kept as instants (ages are computed from `Snapshot.at`), so a part
+that did not change is the same value in the next cycle: the journal writes only the difference.
+"""
+
+from msgspec import Struct
+
+from rebalancer.domain.cluster import DisruptionBudget, Originals, Override, SavedNodePool, Taint, Toleration, WriteStop
+from rebalancer.domain.outcome import Outcome
+from rebalancer.domain.readings import ModelLoad
+
+
+class PodView(Struct, frozen=True):
+    """One non-terminal pod of a target. `phase`: pending (no node), loading, ready, terminating; `since` that phase."""
+
+    uid: str
+    name: str
+    node: str | None
+    phase: str
+    since: float
+    created_at: float
+    deletion_cost: int | None = None
+
+
+class AutoscalerView(Struct, frozen=True):
+    """Who owns the target's replicas. `kind`: ScaledObject or HorizontalPodAutoscaler.
+
+    `minimum`/`maximum` are the object's own bounds, `effective_*` what the HPA shows (a release is done when it shows
+    the new max). `originals` None = we have not written here yet.
+    """
+
+    kind: str
+    name: str
+    uid: str
+    resource_version: str
+    minimum: int
+    maximum: int
+    effective_minimum: int
+    effective_maximum: int
+    paused: bool = False
+    originals: Originals | None = None
+
+
+class TargetView(Struct, frozen=True):
+    """One model's scale target in one pool.
+
+    `replicas` is spec.replicas as last seen, `asked` what we wrote and have not seen yet (None: nothing under way);
+    `missing`: the policy names it but the cluster has no such object.
+    """
+
+    pool: str
+    namespace: str
+    kind: str
+    name: str
+    uid: str = ""
+    resource_version: str = ""
+    replicas: int = 0
+    asked: int | None = None
+    missing: bool = False
+    rolling: bool = False
+    autoscaler: AutoscalerView | None = None
+    gpus_per_pod: int = 0
+    node_selector: dict[str, str] = {}
+    tolerations: tuple[Toleration, ...] = ()
+    grace_seconds: int = 30
+    pods: tuple[PodView, ...] = ()
+
+
+class ModelView(Struct, frozen=True):
+    """One model's holdings. `load_seconds`: measured pod creation to Ready (median), None before the first."""
+
+    id: str
+    targets: tuple[TargetView, ...]
+    load_seconds: float | None = None
+
+
+class NodeView(Struct, frozen=True):
+    """One node of a pool. `gpus` allocatable, `foreign_gpus` held by pods that are no model's."""
+
+    name: str
+    gpus: int
+    ready: bool
+    schedulable: bool
+    foreign_gpus: int = 0
+    ready_changed_at: float | None = None
+    node_pool: str | None = None
+    labels: dict[str, str] = {}
+    taints: tuple[Taint, ...] = ()
+
+
+class NodeClaimView(Struct, frozen=True):
+    """A node still to come (`node` None or not Ready yet) in a NodePool."""
+
+    name: str
+    gpus: int
+    created_at: float
+    node: str | None = None
+    failed: str | None = None
+
+
+class NodePoolView(Struct, frozen=True):
+    """A Karpenter NodePool behind a pool. `gpu_limit` None = unlimited; `held`: our consolidation hold is in place."""
+
+    name: str
+    uid: str
+    resource_version: str
+    gpu_limit: int | None
+    gpus_used: int
+    budgets: tuple[DisruptionBudget, ...] | None = None
+    held: bool = False
+    saved: SavedNodePool | None = None
+    claims: tuple[NodeClaimView, ...] = ()
+
+
+class PoolView(Struct, frozen=True):
+    """One pool of the policy as the cluster shows it."""
+
+    name: str
+    nodes: tuple[NodeView, ...] = ()
+    node_pools: tuple[NodePoolView, ...] = ()
+
+
+class NoticeView(Struct, frozen=True):
+    """Node `node` goes at `deadline`. `karpenter`: Karpenter drains it, within seconds."""
+
+    node: str
+    kind: str
+    since: float
+    deadline: float
+    voluntary: bool = False
+    karpenter: bool = False
+    source: str = ""
+
+
+class Sync(Struct, frozen=True):
+    """`missing`: sources not listed yet; `stale`: listed once, silent now. Empty both = synced."""
+
+    missing: tuple[str, ...] = ()
+    stale: tuple[str, ...] = ()
+    synced_at: float | None = None
+
+
+class Snapshot(Struct, frozen=True):
+    """Input of one cycle. `outcomes`: what became of our writes since the last cycle."""
+
+    cycle: int
+    at: float
+    sync: Sync = Sync()
+    write_stop: WriteStop | None = None
+    overrides: tuple[Override, ...] = ()
+    notices: tuple[NoticeView, ...] = ()
+    pools: tuple[PoolView, ...] = ()
+    models: tuple[ModelView, ...] = ()
+    loads: tuple[ModelLoad, ...] = ()
+    outcomes: tuple[Outcome, ...] = ()

@@ -1,0 +1,1 @@
+"""What everybody may lean on to be seen and to know the time: clock protocol, logging, metrics, journal format."""
