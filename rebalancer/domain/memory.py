@@ -14,11 +14,14 @@ class Loss(Struct, frozen=True):
 class ModelMemory(Struct, frozen=True, omit_defaults=True):
     """One model's past.
 
-    `surge_since`: in surge from then on (None: not); `calm_since`: below the leave ratio since. `lower_since`: its
+    `demand`: the demand in force (falls only after a cooldown). `higher_since`: votes above what it has since.
+    `replaced`: doomed pods beside which a replacement was asked. `surge_since`: in surge from then on (None: not); `calm_since`: below the leave ratio since. `lower_since`: its
     votes have asked for fewer than it has since then, `lower_peak` the most they asked for meanwhile.
     `util_low_since`: utilisation at or below the low watermark since. `unmet_since`: short since.
     """
 
+    demand: int | None = None
+    higher_since: float | None = None
     surge_since: float | None = None
     calm_since: float | None = None
     lower_since: float | None = None
@@ -27,6 +30,7 @@ class ModelMemory(Struct, frozen=True, omit_defaults=True):
     last_move_at: float | None = None
     unmet_since: float | None = None
     losses: tuple[Loss, ...] = ()
+    replaced: tuple[str, ...] = ()
 
 
 class Loan(Struct, frozen=True):

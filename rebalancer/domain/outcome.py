@@ -29,7 +29,9 @@ class Intent(Struct, frozen=True, tag="intent"):
     counts: str | None = None
     lenders: tuple[str, ...] = ()
     recipients: tuple[str, ...] = ()
+    replaces: tuple[str, ...] = ()
     grant: str | None = None
+    node_pool: str | None = None
     limit_from: int | None = None
     limit_to: int | None = None
     minimum_from: int | None = None

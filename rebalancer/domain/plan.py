@@ -25,7 +25,8 @@ class Change(Struct, frozen=True):
     doomed pods leave; not a decrease), `withdraw` (a node grant that brought nothing), `bounds` (same number, new
     bounds). `minimum` is the lower bound to write where an autoscaler owns the target. `victims`: pod UIDs that
     should go, first to last. `shift`: id of the transaction this belongs to; `passes`: guards it need not ask
-    (with why); `counts`: the guard whose window it uses up.
+    (with why); `counts`: the guard whose window it uses up (`step`, `shift`, `exempt`). `replaces`: doomed pod UIDs
+    beside which a `replace` asks for as many more; `grant`, `node_pool`: the node grant this raise belongs to.
     """
 
     id: str
@@ -44,6 +45,9 @@ class Change(Struct, frozen=True):
     counts: str | None = None
     lenders: tuple[str, ...] = ()
     recipients: tuple[str, ...] = ()
+    replaces: tuple[str, ...] = ()
+    grant: str | None = None
+    node_pool: str | None = None
 
     def __str__(self) -> str:
         return f"{self.model} {self.replicas_from} -> {self.replicas_to}  {self.reason}"

@@ -45,6 +45,9 @@ class Pool(_Part):
     node_pools: tuple[Dns1123, ...] = Field(
         default=(), description="Karpenter NodePools behind the pool. None: its budget is fixed, no node can be added."
     )
+    gpus_per_node: int = Field(
+        default=1, ge=1, le=1024, description="GPUs of one node that Karpenter adds here; limits rise in whole nodes."
+    )
     gpu_limit: int = Field(
         ge=0, le=1_000_000, description="Most GPUs of the pool we may ever use or ask Karpenter for."
     )
