@@ -1,0 +1,148 @@
+"""Which resources the embedded API serves, and how a request path names them."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+Obj = dict[str, Any]  # one Kubernetes object as decoded JSON
+
+CORE_DEPTH = 2  # /api/v1
+GROUP_DEPTH = 3  # /apis/GROUP/VERSION
+ITEM_DEPTH = 2  # PLURAL/NAME
+SUBRESOURCE_DEPTH = 3  # PLURAL/NAME/SUBRESOURCE
+
+
+@dataclass(frozen=True)
+class Resource:
+    """One served resource. `custom` ones come from a CRD and know no strategic merge patch."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool = True
+    custom: bool = False
+    status: bool = True
+    scale: bool = False
+
+    @property
+    def api_version(self) -> str:
+        """The `apiVersion` of its objects: `v1` or `GROUP/VERSION`."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def guarded(self) -> bool:
+        """Whether a PUT must name the resourceVersion it replaces."""
+        return self.custom or self.plural == "leases"
+
+    @property
+    def subresources(self) -> tuple[str, ...]:
+        """Names of what hangs below one object."""
+        evictable = self.plural == "pods" and not self.group
+        offered = (("status", self.status), ("scale", self.scale), ("eviction", evictable))
+        return tuple(name for name, there in offered if there)
+
+
+NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
+NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
+PODS = Resource("", "v1", "pods", "Pod")
+CORE_EVENTS = Resource("", "v1", "events", "Event", status=False)
+EVENTS = Resource("events.k8s.io", "v1", "events", "Event", status=False)
+DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment", scale=True)
+STATEFULSETS = Resource("apps", "v1", "statefulsets", "StatefulSet", scale=True)
+REPLICASETS = Resource("apps", "v1", "replicasets", "ReplicaSet", scale=True)
+HPAS = Resource("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler")
+DISRUPTION_BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
+LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", status=False)
+SCALEDOBJECTS = Resource("keda.sh", "v1alpha1", "scaledobjects", "ScaledObject", custom=True)
+NODEPOOLS = Resource("karpenter.sh", "v1", "nodepools", "NodePool", namespaced=False, custom=True)
+NODECLAIMS = Resource("karpenter.sh", "v1", "nodeclaims", "NodeClaim", namespaced=False, custom=True)
+OVERRIDES = Resource("rebalancer.io", "v1alpha1", "overrides", "Override", custom=True)
+WRITESTOPS = Resource("rebalancer.io", "v1alpha1", "writestops", "WriteStop", namespaced=False, custom=True)
+
+RESOURCES = (
+    *(NAMESPACES, NODES, PODS, CORE_EVENTS, EVENTS, DEPLOYMENTS, STATEFULSETS, REPLICASETS, HPAS, DISRUPTION_BUDGETS),
+    *(LEASES, SCALEDOBJECTS, NODEPOOLS, NODECLAIMS, OVERRIDES, WRITESTOPS),
+)
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a request path points at; an empty `name` is the collection, an empty `namespace` all of them."""
+
+    resource: Resource
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+
+
+class Table:
+    """The served resources, found by path or by an object's `apiVersion` and `kind`; and their discovery documents."""
+
+    def __init__(self, resources: Iterable[Resource]) -> None:
+        self.resources = tuple(resources)
+        self._by_path = {(r.group, r.version, r.plural): r for r in self.resources}
+        self._by_kind = {(r.api_version, r.kind): r for r in self.resources}
+
+    def of(self, obj: Obj) -> Resource:
+        """The resource of an object. Raises KeyError, naming the kind, when it is not served."""
+        return self._by_kind[(obj["apiVersion"], obj["kind"])]
+
+    def target(self, path: str) -> Target | None:
+        """What `path` points at, None when nothing of ours."""
+        parts = path.strip("/").split("/")
+        if parts[0] == "api" and len(parts) > CORE_DEPTH:
+            return self._target("", parts[1], parts[CORE_DEPTH:])
+        if parts[0] == "apis" and len(parts) > GROUP_DEPTH:
+            return self._target(parts[1], parts[2], parts[GROUP_DEPTH:])
+        return None
+
+    def _target(self, group: str, version: str, rest: list[str]) -> Target | None:
+        namespace = ""
+        # namespaces/NS/status is the Namespace's own; anything else after namespaces/NS lies inside it.
+        if rest[0] == "namespaces" and len(rest) > ITEM_DEPTH and rest[ITEM_DEPTH] != "status":
+            namespace, rest = rest[1], rest[ITEM_DEPTH:]
+        resource = self._by_path.get((group, version, rest[0]))
+        if resource is None or len(rest) > SUBRESOURCE_DEPTH or (namespace and not resource.namespaced):
+            return None
+        name, subresource = (*rest[1:], "", "")[:ITEM_DEPTH]
+        if (subresource and subresource not in resource.subresources) or (
+            name and not namespace and resource.namespaced
+        ):
+            return None
+        return Target(resource, namespace, name, subresource)
+
+    def discovery(self, path: str) -> Obj | None:
+        """The discovery document at `path` (`/api`, `/apis`, `/apis/GROUP`, `/apis/GROUP/VERSION`), None if none."""
+        parts = path.strip("/").split("/")
+        if parts == ["api"]:
+            return {"kind": "APIVersions", "versions": ["v1"]}
+        if parts == ["apis"]:
+            groups = sorted({r.group for r in self.resources if r.group})
+            return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [self._group(group) for group in groups]}
+        if parts[0] == "apis" and len(parts) == CORE_DEPTH and any(r.group == parts[1] for r in self.resources):
+            return {"kind": "APIGroup", "apiVersion": "v1", **self._group(parts[1])}
+        served = [r for r in self.resources if r.api_version == "/".join(parts[1:])]
+        if served and parts[0] in {"api", "apis"}:
+            entries = [entry for resource in served for entry in _discovered(resource)]
+            return {"kind": "APIResourceList", "groupVersion": served[0].api_version, "resources": entries}
+        return None
+
+    def _group(self, group: str) -> Obj:
+        versions = [
+            {"groupVersion": api_version, "version": api_version.rpartition("/")[2]}
+            for api_version in sorted({r.api_version for r in self.resources if r.group == group})
+        ]
+        return {"name": group, "versions": versions, "preferredVersion": versions[0]}
+
+
+def _discovered(resource: Resource) -> list[Obj]:
+    """The entries of one resource and its subresources in an APIResourceList."""
+    common = {"namespaced": resource.namespaced, "kind": resource.kind}
+    verbs = ["create", "delete", "get", "list", "patch", "update", "watch"]
+    whole = {"name": resource.plural, "singularName": resource.kind.lower(), "verbs": verbs, **common}
+    parts = [
+        {"name": f"{resource.plural}/{part}", "singularName": "", "verbs": ["get", "patch", "update"], **common}
+        for part in resource.subresources
+    ]
+    return [whole, *parts]

@@ -1,0 +1,213 @@
+"""The HTTP face: decodes requests, lets the verbs answer, streams watches, keeps the audit trail, commits faults."""
+
+import asyncio
+from contextlib import suppress
+from email.utils import formatdate
+from pathlib import Path
+from typing import Any, Self
+
+import msgspec
+from aiohttp import web
+
+from rebalancer.obs.clock import Clock
+from rebalancer.sandbox.api.audit import VERBS, AuditEntry
+from rebalancer.sandbox.api.faults import Fault, Faults
+from rebalancer.sandbox.api.resources import Obj, Resource, Target
+from rebalancer.sandbox.api.status import ApiError
+from rebalancer.sandbox.api.store import Change, Store
+from rebalancer.sandbox.api.verbs import Call, Verbs
+from rebalancer.sandbox.api.watch import Watch
+
+HOST = "127.0.0.1"
+TOKEN_PREFIX = "sandbox-"  # noqa: S105 - not a secret: the rest of the token is the user's name
+BODY_BYTES = 3 * 1024 * 1024  # the API server's own limit
+SHUTDOWN_SECONDS = 0.1  # watches end at once; what hangs by a fault is cut
+TICK_SECONDS = 1.0
+BOOKMARK_SECONDS = 60.0
+VERSION = {"major": "1", "minor": "34", "gitVersion": "v1.34.4+sandbox", "platform": "linux/amd64"}
+HEALTH = frozenset({"/healthz", "/livez", "/readyz"})
+
+_encode = msgspec.json.Encoder().encode
+
+
+class EmbeddedKubernetes:
+    """Serves a `Store` on a free loopback port, in the caller's event loop.
+
+    `audit` grows by one entry per mutating request; `faults`, `verbs.admit` and `verbs.refuse_eviction` say no.
+    """
+
+    def __init__(self, clock: Clock, store: Store | None = None, bookmark_seconds: float = BOOKMARK_SECONDS) -> None:
+        self.store = store or Store(clock)
+        self.verbs = Verbs(self.store)
+        self.faults = Faults()
+        self.audit: list[AuditEntry] = []
+        self.url = ""
+        self._clock = clock
+        self._bookmark_seconds = bookmark_seconds
+        self._watches: set[Watch] = set()
+        self._runner: web.AppRunner | None = None
+        self._ticking: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Listen; `url` then says where."""
+        app = web.Application(client_max_size=BODY_BYTES)
+        app.router.add_route("*", "/{path:.*}", self._serve)
+        app.on_response_prepare.append(self._date)
+        # Cancelled handlers are how a watch whose client went away ends at once.
+        self._runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=SHUTDOWN_SECONDS)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, HOST, 0)
+        await site.start()
+        self.url = f"http://{HOST}:{self._runner.addresses[0][1]}"
+        self._ticking = asyncio.create_task(self._tick())
+
+    async def stop(self) -> None:
+        """Close everything, watches and hanging requests included. Safe to call twice."""
+        if self._ticking:
+            self._ticking.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._ticking
+        self.close_watches()
+        if self._runner:
+            await self._runner.cleanup()
+        self._ticking = self._runner = None
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    def close_watches(self) -> None:
+        """End every open watch in good order, as an API server does when their time is over."""
+        for watch in self._watches:
+            watch.close()
+
+    def kubeconfig(self, user: str = "admin") -> Obj:
+        """A kubeconfig for that user, as a dict; the audit trail will name the user."""
+        return {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "sandbox",
+            "clusters": [{"name": "sandbox", "cluster": {"server": self.url}}],
+            "users": [{"name": user, "user": {"token": f"{TOKEN_PREFIX}{user}"}}],
+            "contexts": [{"name": "sandbox", "context": {"cluster": "sandbox", "user": user, "namespace": "default"}}],
+        }
+
+    def write_kubeconfig(self, path: Path, user: str = "admin") -> None:
+        """Write it to a file (JSON, which is YAML): for kubectl and whoever reads files."""
+        path.write_bytes(_encode(self.kubeconfig(user)))
+
+    async def _tick(self) -> None:
+        while True:
+            await self._clock.sleep(min(TICK_SECONDS, self._bookmark_seconds))
+            for watch in tuple(self._watches):
+                watch.tick(self._clock.monotonic(), self._bookmark_seconds)
+
+    async def _date(self, _: web.Request, response: web.StreamResponse) -> None:
+        response.headers["Date"] = formatdate(self._clock.now(), usegmt=True)
+
+    async def _serve(self, request: web.Request) -> web.StreamResponse:
+        fault = self.faults.take(request.method, request.path_qs)
+        if fault and fault.deed == "hang":
+            await self.faults.released()
+        body = await request.read()
+        try:
+            response = await self._answer(request, body, fault)
+        except ApiError as error:
+            response = _failure(error)
+        self._record(request, body, response.status)
+        if fault and fault.deed == "lose reply" and request.transport:
+            request.transport.abort()
+        return response
+
+    async def _answer(self, request: web.Request, body: bytes, fault: Fault | None) -> web.StreamResponse:
+        if fault and fault.deed == "fail":
+            details = {"retryAfterSeconds": fault.retry_after_seconds} if fault.retry_after_seconds is not None else {}
+            raise ApiError(fault.code, "a fault was asked for", details=details)
+        _user(request)
+        target = self.store.table.target(request.path)
+        if target is None:
+            return self._about(request)
+        call = Call(request.method, target, request.query, _decoded(body), request.content_type)
+        if request.method == "GET" and not target.name:
+            watching = request.query.get("watch", "").lower() in {"true", "1"}
+            return await self._watch(request, call) if watching else self._list(call)
+        code, obj = self.verbs.answer(call)
+        return _json(code, _encode(obj))
+
+    def _about(self, request: web.Request) -> web.StreamResponse:
+        """Paths that name no resource: version, health, discovery."""
+        document = VERSION if request.path == "/version" else self.store.table.discovery(request.path)
+        if request.method == "GET" and document:
+            return _json(200, _encode(document))
+        if request.method == "GET" and request.path in HEALTH:
+            return web.Response(text="ok")
+        raise ApiError(404, "the server could not find the requested resource")
+
+    def _list(self, call: Call) -> web.StreamResponse:
+        resource = call.target.resource
+        items, metadata = self.verbs.page(call)
+        head = {"kind": f"{resource.kind}List", "apiVersion": resource.api_version, "metadata": metadata}
+        raws = b",".join(_item(resource, item) for item in items)
+        return _json(200, b'%b,"items":[%b]}' % (_encode(head)[:-1], raws))
+
+    async def _watch(self, request: web.Request, call: Call) -> web.StreamResponse:
+        watch = Watch(self.store, call.target, call.query, self._clock.monotonic())
+        response = web.StreamResponse(headers={"Content-Type": "application/json"})
+        await response.prepare(request)
+        self._watches.add(watch)
+        try:
+            await watch.stream(response.write)
+        finally:
+            self._watches.discard(watch)
+        return response
+
+    def _record(self, request: web.Request, body: bytes, code: int) -> None:
+        verb = VERBS.get(request.method)
+        if verb is None:
+            return
+        with suppress(ApiError):
+            user, agent = _user(request), request.headers.get("User-Agent", "")
+            target: Target | None = self.store.table.target(request.path)
+            content = _decoded(body)
+            entry = AuditEntry(self._clock.now(), user, agent, verb, request.path, target, content, code)
+            self.audit.append(entry)
+
+
+def _user(request: web.Request) -> str:
+    """The user a bearer token stands for. Raises ApiError 401 for a foreign token; no token is `anonymous`."""
+    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+    if not scheme:
+        return "anonymous"
+    if scheme != "Bearer" or not token.startswith(TOKEN_PREFIX):
+        raise ApiError(401, "Unauthorized")
+    return token.removeprefix(TOKEN_PREFIX)
+
+
+def _decoded(body: bytes) -> Obj:
+    """The JSON of a request. Raises ApiError 400 when it is none, or no object."""
+    try:
+        return msgspec.json.decode(body, type=dict[str, Any]) if body else {}
+    except msgspec.DecodeError as error:
+        raise ApiError(400, f"the object provided is unrecognized: {error}") from error
+
+
+def _item(resource: Resource, change: Change) -> bytes:
+    """An object as a list shows it: those of built-in resources come without `apiVersion` and `kind`."""
+    if resource.custom:
+        return change.raw
+    head = len(_encode({"apiVersion": resource.api_version, "kind": resource.kind}))
+    return b"{" + change.raw[head:]
+
+
+def _json(code: int, body: bytes) -> web.Response:
+    return web.Response(status=code, body=body, content_type="application/json")
+
+
+def _failure(error: ApiError) -> web.Response:
+    response = _json(error.code, _encode(error.status()))
+    if error.retry_after_seconds is not None:
+        response.headers["Retry-After"] = str(error.retry_after_seconds)
+    return response

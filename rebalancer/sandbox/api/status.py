@@ -1,0 +1,105 @@
+"""Errors as the API server tells them: `Status` objects with a code, a reason and words."""
+
+from typing import Any
+
+from rebalancer.sandbox.api.resources import Obj, Resource
+
+REASONS = {
+    400: "BadRequest",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "NotFound",
+    405: "MethodNotAllowed",
+    409: "Conflict",
+    410: "Expired",
+    415: "UnsupportedMediaType",
+    422: "Invalid",
+    429: "TooManyRequests",
+    500: "InternalError",
+    503: "ServiceUnavailable",
+    504: "Timeout",
+}
+
+
+class ApiError(Exception):
+    """A request that fails; `code` is the HTTP status, `details` goes into the Status as it is."""
+
+    def __init__(self, code: int, message: str, *, reason: str = "", details: Obj | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.reason = reason or REASONS.get(code, "Unknown")
+        self.details = details or {}
+
+    @property
+    def retry_after_seconds(self) -> int | None:
+        """What the Retry-After header says, None when there is none."""
+        return self.details.get("retryAfterSeconds")
+
+    def status(self) -> Obj:
+        """The `Status` object of this error."""
+        return {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": str(self),
+            "reason": self.reason,
+            "details": self.details,
+            "code": self.code,
+        }
+
+
+def integer(text: object, name: str) -> int:
+    """A number from a query or a body. Raises ApiError 400 when it is none."""
+    try:
+        return int(str(text))
+    except ValueError as error:
+        raise ApiError(400, f"{name}: {text!r} is not a whole number") from error
+
+
+def success(resource: Resource, obj: Obj) -> Obj:
+    """The `Status` that answers a finished deletion or an eviction."""
+    return {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Success",
+        "details": {**_subject(resource, obj["metadata"]["name"]), "uid": obj["metadata"]["uid"]},
+    }
+
+
+def not_found(resource: Resource, name: str) -> ApiError:
+    """404: no such object."""
+    return ApiError(404, f'{_title(resource)} "{name}" not found', details=_subject(resource, name))
+
+
+def already_exists(resource: Resource, name: str) -> ApiError:
+    """409 with the reason AlreadyExists: the name is taken."""
+    message = f'{_title(resource)} "{name}" already exists'
+    return ApiError(409, message, reason="AlreadyExists", details=_subject(resource, name))
+
+
+def conflict(resource: Resource, name: str, why: str) -> ApiError:
+    """409: a precondition (resourceVersion, uid) does not hold."""
+    message = f'Operation cannot be fulfilled on {_title(resource)} "{name}": {why}'
+    return ApiError(409, message, details=_subject(resource, name))
+
+
+def invalid(resource: Resource, name: str, field: str, why: str) -> ApiError:
+    """422: the object breaks a rule of its schema."""
+    cause = {"reason": "FieldValueInvalid", "message": why, "field": field}
+    details = {**_subject(resource, name), "causes": [cause]}
+    return ApiError(422, f'{resource.kind} "{name}" is invalid: {field}: {why}', details=details)
+
+
+def expired(message: str) -> ApiError:
+    """410: the revision asked for is older than the history kept."""
+    return ApiError(410, message)
+
+
+def _title(resource: Resource) -> str:
+    return f"{resource.plural}.{resource.group}" if resource.group else resource.plural
+
+
+def _subject(resource: Resource, name: str) -> dict[str, Any]:
+    return {"name": name, "group": resource.group, "kind": resource.plural}
