@@ -1,0 +1,238 @@
+"""The verbs of the Kubernetes API. Reads are tried again while that can help; writes never are."""
+
+import random
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Final, Generic, Self
+
+from rebalancer.kube.access import Access
+from rebalancer.kube.calls import ATTEMPTS, Caller
+from rebalancer.kube.errors import Gone
+from rebalancer.kube.resources import Call, Object, Ref, Resource
+from rebalancer.kube.transport import Transport
+from rebalancer.kube.wire import RAW, Changes, LineSplitter, Page, T, change_decoder, decode_list
+from rebalancer.obs.clock import Clock
+
+MERGE: Final = "application/merge-patch+json"
+STRATEGIC_MERGE: Final = "application/strategic-merge-patch+json"
+JSON_PATCH: Final = "application/json-patch+json"
+
+PAGE_SECONDS: Final = 15.0
+"""Deadline of one page of a list."""
+
+LIST_RESTARTS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Listing(Generic[T]):
+    """All objects of a resource at one revision.
+
+    `malformed` names the objects that `into` does not fit, and why: they exist, yet are not in `items`.
+    """
+
+    items: list[T]
+    resource_version: str
+    malformed: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long one watch lasts."""
+
+    idle_seconds: float = 75.0
+    """Without a byte for this long it is dead: bookmarks come each minute."""
+    watch_seconds: float = 300.0
+    """The server is asked to end it after this long."""
+
+
+DEFAULT_PATIENCE: Final = Patience()
+
+
+class KubeClient:
+    """Make it inside a running event loop; close it, or use it as an async context manager.
+
+    Every call ends within its deadline with a result or a KubeError (`rebalancer.kube.errors`).
+    Objects are plain JSON dicts unless a call is told a msgspec type by `into`.
+    """
+
+    def __init__(self, access: Access, clock: Clock, rng: random.Random) -> None:
+        self._transport = Transport(access, clock)
+        self._caller = Caller(self._transport, clock, rng)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._transport.close()
+
+    @property
+    def server_offset_seconds(self) -> float | None:
+        """Server's clock minus ours at the last reply, within a second; None before the first."""
+        return self._transport.server_offset_seconds
+
+    def identify(self, user_agent: str) -> None:
+        """Be known by this User-Agent in the server's audit log from now on."""
+        self._transport.user_agent = user_agent
+
+    async def get(self, ref: Ref) -> Object:
+        """Read one object. Raises NotFound."""
+        return await self._caller.read_object(Call("get", ref.resource, ref.path))
+
+    async def get_scale(self, ref: Ref) -> Object:
+        """Read the `autoscaling/v1` Scale of a target. Raises NotFound."""
+        return await self._caller.read_object(Call("get", ref.resource, ref.path, "scale"))
+
+    async def list(
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        *,
+        limit: int = 500,
+        into: type[T] = RAW,
+        attempts: int = ATTEMPTS,
+    ) -> Listing[T]:
+        """Read all objects of a namespace or the cluster, as of now (a consistent read), in pages.
+
+        A page token that expired starts the list afresh. Raises Gone when it expires again and again,
+        NotFound when the resource is not installed.
+        """
+        restarts_left = LIST_RESTARTS
+        while True:
+            try:
+                return await self._pages(resource, namespace, limit, into, attempts)
+            except Gone:
+                restarts_left -= 1
+                if not restarts_left:
+                    raise
+
+    async def stream(
+        self,
+        resource: Resource,
+        resource_version: str,
+        *,
+        namespace: str | None = None,
+        into: type[T] = RAW,
+        patience: Patience = DEFAULT_PATIENCE,
+    ) -> AsyncGenerator[Changes[T], None]:
+        """One watch: yields what each chunk of bytes completed, ends when the server ends it.
+
+        Close it with `contextlib.aclosing`. Raises Gone (list again), or Temporary after too long a
+        silence or when the connection broke. A line cut off by the end was never an event.
+        """
+        query = {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": resource_version,
+            "timeoutSeconds": str(round(patience.watch_seconds)),
+        }
+        call = Call("watch", resource, resource.path(namespace), query=query)
+        lines, decode = LineSplitter(), change_decoder(into)
+        async with self._transport.chunks(call, patience.idle_seconds) as chunks:
+            async for chunk in chunks:
+                if whole := lines.feed(chunk):
+                    yield [decode(line) for line in whole]
+
+    async def create(self, resource: Resource, obj: Object) -> Object:
+        """Create an object in the namespace it names. Raises Conflict(already_exists) and Invalid."""
+        path = resource.path(obj["metadata"].get("namespace"))
+        return await self._caller.write(Call("create", resource, path), obj)
+
+    async def patch(
+        self,
+        ref: Ref,
+        body: Any,  # noqa: ANN401 - a JSON object, or a list for JSON_PATCH
+        *,
+        resource_version: str | None = None,
+        content_type: str = MERGE,
+        subresource: str = "",
+    ) -> Object:
+        """Patch an object and return it as stored.
+
+        With `resource_version`, which goes into the body, raises Conflict if the object has moved on.
+        """
+        if resource_version is not None:
+            body = _with_version(body, resource_version)
+        call = Call("patch", ref.resource, ref.path, subresource, content_type=content_type)
+        return await self._caller.write(call, body)
+
+    async def patch_status(self, ref: Ref, body: Object, *, resource_version: str | None = None) -> Object:
+        """Merge into the status of an object that has the status subresource."""
+        return await self.patch(ref, body, resource_version=resource_version, subresource="status")
+
+    async def put_scale(self, ref: Ref, replicas: int, resource_version: str) -> Object:
+        """Set a target's replicas if it is still at that revision, else raise Conflict."""
+        metadata = {"name": ref.name, "namespace": ref.namespace}
+        scale = {
+            "apiVersion": "autoscaling/v1",
+            "kind": "Scale",
+            "metadata": metadata,
+            "spec": {"replicas": replicas},
+        }
+        call = Call("update", ref.resource, ref.path, "scale")
+        return await self._caller.write(call, _with_version(scale, resource_version))
+
+    async def delete(self, ref: Ref, *, uid: str | None = None, grace_seconds: int | None = None) -> None:
+        """Delete an object; with `uid` only that very one, else raise Conflict. Raises NotFound."""
+        call = Call("delete", ref.resource, ref.path)
+        await self._caller.write(call, _delete_options(uid, grace_seconds))
+
+    async def evict(self, pod: Ref, uid: str, *, grace_seconds: int | None = None) -> None:
+        """Ask for a pod to go, as its disruption budgets allow.
+
+        Raises Temporary when a budget says not now, NotFound when the pod is gone already, Conflict
+        when another pod has its name by now, Invalid when its budgets contradict each other.
+        """
+        eviction = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": pod.name, "namespace": pod.namespace},
+            "deleteOptions": _delete_options(uid, grace_seconds),
+        }
+        await self._caller.write(Call("create", pod.resource, pod.path, "eviction"), eviction)
+
+    async def _pages(
+        self,
+        resource: Resource,
+        namespace: str | None,
+        limit: int,
+        into: type[T],
+        attempts: int,
+    ) -> Listing[T]:
+        def decode(body: bytes) -> Page[T]:
+            return decode_list(body, into)
+
+        query = {"limit": str(limit)}
+        whole: Listing[T] | None = None
+        while True:
+            call = Call("list", resource, resource.path(namespace), query=query)
+            page = await self._caller.read(call, decode, attempts, PAGE_SECONDS)
+            whole = whole or Listing([], page.resource_version, [])
+            whole.items.extend(page.items)
+            whole.malformed.extend(page.malformed)
+            if not page.continue_token:
+                return whole
+            query = {"limit": str(limit), "continue": page.continue_token}
+
+
+def _with_version(body: Object, resource_version: str) -> Object:
+    metadata: Mapping[str, Any] = body.get("metadata", {})
+    return {**body, "metadata": {**metadata, "resourceVersion": resource_version}}
+
+
+def _delete_options(uid: str | None, grace_seconds: int | None) -> Object:
+    options: Object = {"apiVersion": "v1", "kind": "DeleteOptions"}
+    if uid is not None:
+        options["preconditions"] = {"uid": uid}
+    if grace_seconds is not None:
+        options["gracePeriodSeconds"] = grace_seconds
+    return options

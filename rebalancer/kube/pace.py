@@ -1,0 +1,62 @@
+"""How often to knock: never more than once a second, ever more seldom while nobody answers."""
+
+import random
+from dataclasses import dataclass
+from typing import Final
+
+from rebalancer.obs.clock import Clock
+
+_LONGEST_RETRY_AFTER_SECONDS: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Waits of a reflector, in seconds."""
+
+    gap_seconds: float = 1.0
+    """Least time between two connections, whatever happens."""
+    backoff_cap_seconds: float = 30.0
+    """The wait doubles with each failure up to this."""
+    idle_seconds: float = 75.0
+    """A watch without a byte for this long is dead: bookmarks come each minute."""
+    watch_seconds: tuple[float, float] = (300.0, 600.0)
+    """A watch is asked to end somewhere in here, so that reconnects spread out."""
+    resync_seconds: float | None = 300.0
+    """List again this often, in case an event was lost without a trace; None is never."""
+    absent_seconds: float = 30.0
+    """Look this often for a resource that is not installed."""
+
+
+class Pacer:
+    """Counts failures and waits accordingly."""
+
+    def __init__(self, pace: Pace, clock: Clock, rng: random.Random) -> None:
+        self.failures = 0
+        self._pace = pace
+        self._clock = clock
+        self._rng = rng
+        self._not_before_monotonic = clock.monotonic()
+
+    def succeeded(self) -> None:
+        """Something came through: forget the failures."""
+        self.failures = 0
+
+    def failed(self, *, at_least_seconds: float | None = None) -> float:
+        """Put the next turn off and return by how many seconds.
+
+        1st failure 0.5-1 s, then 1-2 s, 2-4 s ... up to half to the whole cap.
+        """
+        doublings = min(self.failures, 30)  # a week of failures must not overflow
+        ceiling = min(self._pace.backoff_cap_seconds, self._pace.gap_seconds * 2.0**doublings)
+        asked = min(at_least_seconds or 0.0, _LONGEST_RETRY_AFTER_SECONDS)
+        wait = max(ceiling * self._rng.uniform(0.5, 1.0), asked)
+        self.failures += 1
+        self._not_before_monotonic = max(self._not_before_monotonic, self._clock.monotonic() + wait)
+        return wait
+
+    async def turn(self) -> None:
+        """Wait until the next connection may be made."""
+        wait = self._not_before_monotonic - self._clock.monotonic()
+        if wait > 0:
+            await self._clock.sleep(wait)
+        self._not_before_monotonic = self._clock.monotonic() + self._pace.gap_seconds

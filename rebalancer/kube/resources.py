@@ -1,0 +1,119 @@
+"""What can be addressed on the API server, and the calls that address it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+from urllib.parse import quote
+
+Object = dict[str, Any]
+"""A Kubernetes object as decoded JSON."""
+
+Verb = Literal["get", "list", "watch", "create", "update", "patch", "delete"]
+
+_METHODS: Final[Mapping[Verb, str]] = {
+    "get": "GET",
+    "list": "GET",
+    "watch": "GET",
+    "create": "POST",
+    "update": "PUT",
+    "patch": "PATCH",
+    "delete": "DELETE",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One kind of object: where the API serves it and how its manifests call it."""
+
+    group: str
+    version: str
+    plural: str
+    namespaced: bool
+    kind: str
+
+    @property
+    def api_version(self) -> str:
+        """`apps/v1`, or `v1` for the core group."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def path(self, namespace: str | None = None) -> str:
+        """Path of the collection: of one namespace, or of the whole cluster."""
+        base = f"/{'apis' if self.group else 'api'}/{self.api_version}"
+        if namespace is not None and self.namespaced:
+            base += f"/namespaces/{quote(namespace, safe='')}"
+        return f"{base}/{self.plural}"
+
+    def __str__(self) -> str:
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """The address of one object; `namespace` is ignored for cluster-scoped resources."""
+
+    resource: Resource
+    namespace: str | None
+    name: str
+
+    @property
+    def path(self) -> str:
+        """Path of the object."""
+        if self.resource.namespaced and not self.namespace:
+            raise ValueError(f"{self.resource} {self.name!r} is namespaced: name its namespace")
+        return f"{self.resource.path(self.namespace)}/{quote(self.name, safe='')}"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request, in the words of RBAC: a verb on a resource or subresource."""
+
+    verb: Verb
+    resource: Resource
+    path: str
+    subresource: str = ""
+    query: Mapping[str, str] = field(default_factory=dict)
+    body: bytes | None = None
+    content_type: str = "application/json"
+
+    @property
+    def method(self) -> str:
+        """The HTTP method."""
+        return _METHODS[self.verb]
+
+    @property
+    def full_path(self) -> str:
+        """The path, subresource included."""
+        return f"{self.path}/{self.subresource}" if self.subresource else self.path
+
+    @property
+    def writes(self) -> bool:
+        """Whether a lost reply leaves open if something was changed."""
+        return self.method != "GET"
+
+    @property
+    def target(self) -> str:
+        """The resource as an RBAC rule names it, such as `deployments/scale`."""
+        return "/".join(filter(None, (self.resource.plural, self.subresource)))
+
+    def __str__(self) -> str:
+        return f"{self.verb} {self.full_path}"
+
+
+PODS: Final = Resource("", "v1", "pods", namespaced=True, kind="Pod")
+NODES: Final = Resource("", "v1", "nodes", namespaced=False, kind="Node")
+DEPLOYMENTS: Final = Resource("apps", "v1", "deployments", namespaced=True, kind="Deployment")
+STATEFULSETS: Final = Resource("apps", "v1", "statefulsets", namespaced=True, kind="StatefulSet")
+HPAS: Final = Resource(
+    "autoscaling",
+    "v2",
+    "horizontalpodautoscalers",
+    namespaced=True,
+    kind="HorizontalPodAutoscaler",
+)
+SCALEDOBJECTS: Final = Resource("keda.sh", "v1alpha1", "scaledobjects", namespaced=True, kind="ScaledObject")
+NODEPOOLS: Final = Resource("karpenter.sh", "v1", "nodepools", namespaced=False, kind="NodePool")
+NODECLAIMS: Final = Resource("karpenter.sh", "v1", "nodeclaims", namespaced=False, kind="NodeClaim")
+OVERRIDES: Final = Resource("rebalancer.io", "v1alpha1", "overrides", namespaced=True, kind="Override")
+WRITESTOPS: Final = Resource("rebalancer.io", "v1alpha1", "writestops", namespaced=False, kind="WriteStop")
+EVENTS: Final = Resource("events.k8s.io", "v1", "events", namespaced=True, kind="Event")
+LEASES: Final = Resource("coordination.k8s.io", "v1", "leases", namespaced=True, kind="Lease")

@@ -1,0 +1,173 @@
+"""One HTTP session to the API server: deadlines, bounded bodies, and every fault as a typed error.
+
+The library's own transport takes proxies from the environment, logs bodies at DEBUG, has no deadline
+and ends a watch at a line of 4 MiB; therefore only its logins are used, not its calls.
+"""
+
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from email.utils import parsedate_to_datetime
+from typing import Final
+
+import aiohttp
+from yarl import URL
+
+from rebalancer.kube.access import Access, Login
+from rebalancer.kube.errors import KubeError, Temporary, Unauthorized, lost, refusal
+from rebalancer.kube.resources import Call
+from rebalancer.obs.clock import Clock
+
+CONNECT_SECONDS: Final = 3.0
+"""Part of a call's deadline after which an unconnected call is known never to have been sent."""
+
+MAX_BODY_BYTES: Final = 128 * 1024 * 1024
+_ERROR_BODY_BYTES: Final = 64 * 1024
+_SUCCESS: Final = range(200, 300)
+
+
+class Transport:
+    """Carries calls. Make it inside a running event loop and close it."""
+
+    def __init__(
+        self,
+        access: Access,
+        clock: Clock,
+        *,
+        user_agent: str = "rebalancer",
+        max_body_bytes: int = MAX_BODY_BYTES,
+    ) -> None:
+        self.user_agent = user_agent
+        self.server_offset_seconds: float | None = None
+        """Server's clock minus ours at the last reply, within a second; None before the first."""
+        self._access = access
+        self._clock = clock
+        self._login = Login(access, clock)
+        self._max_body_bytes = max_body_bytes
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(ssl=access.tls or True, socket_factory=live_socket),
+            headers={"Accept": "application/json", "Accept-Encoding": "identity"},
+            cookie_jar=aiohttp.DummyCookieJar(),
+            read_bufsize=2**20,
+            trust_env=False,
+        )
+
+    async def close(self) -> None:
+        """Close the connections; calls under way end with an error."""
+        await self._session.close()
+
+    async def ask(self, call: Call) -> bytes:
+        """Body of the 2xx reply; a KubeError for any other. The deadline is the caller's to set.
+
+        A call refused for its login is sent once more if the login can be renewed: it was not applied.
+        """
+        used = await self._login.header()
+        try:
+            return await self._exchange(call)
+        except Unauthorized:
+            if not await self._login.renewed(used):
+                raise
+        return await self._exchange(call)
+
+    @asynccontextmanager
+    async def chunks(self, call: Call, idle_seconds: float) -> AsyncIterator[AsyncIterator[bytes]]:
+        """Body of a reply that has no end, chunk by chunk.
+
+        Raises Temporary after `idle_seconds` without a byte, and the KubeErrors of a refusal.
+        """
+        used = await self._login.header()
+        try:
+            async with self._reply(call, idle_seconds) as reply:
+                yield reply.content.iter_any()
+        except Unauthorized:
+            await self._login.renewed(used)  # for the next try
+            raise
+
+    async def _exchange(self, call: Call) -> bytes:
+        async with self._reply(call, None) as reply:
+            body = await _read(reply, self._max_body_bytes)
+            if body is None:
+                raise lost(call, f"the reply is longer than {self._max_body_bytes} bytes")
+            return body
+
+    @asynccontextmanager
+    async def _reply(self, call: Call, idle_seconds: float | None) -> AsyncIterator[aiohttp.ClientResponse]:
+        """The reply to a call, if it is 2xx; what goes wrong until it is read becomes a KubeError."""
+        try:
+            async with self._session.request(
+                call.method,
+                URL(self._access.server + call.full_path, encoded=True).with_query(call.query),
+                data=call.body,
+                headers=await self._headers(call),
+                timeout=aiohttp.ClientTimeout(connect=CONNECT_SECONDS, sock_read=idle_seconds),
+                allow_redirects=False,
+                proxy=self._access.proxy,
+                server_hostname=self._access.server_hostname,
+            ) as reply:
+                self._heed_date(reply)
+                if reply.status not in _SUCCESS:
+                    raise await self._refused(call, reply)
+                yield reply
+        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+            raise Temporary(f"{call}: not connected: {error}") from error
+        except aiohttp.SocketTimeoutError as error:
+            raise Temporary(f"{call}: not a byte for {idle_seconds} s") from error
+        except (aiohttp.ClientError, ConnectionError) as error:
+            raise lost(call, f"{type(error).__name__} {error}".rstrip()) from error
+
+    async def _headers(self, call: Call) -> dict[str, str]:
+        headers = {"User-Agent": self.user_agent}
+        if call.body is not None:
+            headers["Content-Type"] = call.content_type
+        if authorization := await self._login.header():
+            headers["Authorization"] = authorization
+        return headers
+
+    async def _refused(self, call: Call, reply: aiohttp.ClientResponse) -> KubeError:
+        body = await _read(reply, _ERROR_BODY_BYTES)
+        error = refusal(call, reply.status, reply.headers, body or b"")
+        if self._login.trouble:
+            error.add_note(f"the login could not be renewed: {self._login.trouble}")
+        return error
+
+    def _heed_date(self, reply: aiohttp.ClientResponse) -> None:
+        """The header has whole seconds, cut off: half a second is the best guess at the rest."""
+        try:
+            date = parsedate_to_datetime(reply.headers["Date"])
+        except (KeyError, ValueError):
+            return
+        self.server_offset_seconds = date.timestamp() + 0.5 - self._clock.now()
+
+
+async def _read(reply: aiohttp.ClientResponse, limit_bytes: int) -> bytes | None:
+    """The whole body, or None if it is longer than the limit."""
+    chunks: list[bytes] = []
+    left = limit_bytes
+    async for chunk in reply.content.iter_any():
+        chunks.append(chunk)
+        left -= len(chunk)
+        if left < 0:
+            return None
+    return b"".join(chunks)
+
+
+def live_socket(address: aiohttp.AddrInfoType) -> socket.socket:
+    """A socket whose kernel notices within 30 s that the other end is gone without a word.
+
+    A load balancer may drop a connection silently; a watch would then look quiet for ever.
+    """
+    family, kind, protocol, _, _ = address
+    live = socket.socket(family=family, type=kind, proto=protocol)
+    live.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _KEEPALIVE.items():
+        if hasattr(socket, name):  # Linux has all of them
+            live.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    return live
+
+
+_KEEPALIVE: Final = {
+    "TCP_KEEPIDLE": 15,
+    "TCP_KEEPINTVL": 5,
+    "TCP_KEEPCNT": 3,
+    "TCP_USER_TIMEOUT": 30_000,
+}

@@ -1,0 +1,162 @@
+"""Bytes to values: lists, watch lines and the cutting of a stream into lines. Pure."""
+
+from collections.abc import Callable
+from typing import Any, Final, Generic, Literal, NamedTuple, TypeAlias, cast
+
+import msgspec
+from typing_extensions import TypeVar
+
+from rebalancer.kube.errors import Gone, Temporary
+from rebalancer.kube.errors import Status as _Status
+from rebalancer.kube.resources import Object
+
+T = TypeVar("T", default=Object)
+
+RAW: Final[Any] = dict
+"""Decode into plain dicts: what a call does unless it is told a type."""
+
+MAX_LINE_BYTES: Final = 64 * 1024 * 1024
+_GONE: Final = 410
+
+
+class Page(NamedTuple, Generic[T]):
+    """One page of a list. `malformed` says which items were left out because `into` does not fit them."""
+
+    items: list[T]
+    resource_version: str
+    continue_token: str
+    malformed: list[str]
+
+
+class Change(NamedTuple, Generic[T]):
+    """One line of a watch; a bookmark has no object."""
+
+    kind: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
+    obj: T | None
+    resource_version: str
+
+
+Changes: TypeAlias = list[Change[T]]
+"""What one chunk of bytes completed, in the server's order."""
+
+
+class _ListMeta(msgspec.Struct, rename="camel"):
+    resource_version: str
+    continue_: str = msgspec.field(default="", name="continue")
+
+
+class _List(msgspec.Struct, Generic[T]):
+    """Both fields are required: a body without them is no empty list but no list at all."""
+
+    metadata: _ListMeta
+    items: list[T] | None
+
+
+class _Meta(msgspec.Struct, rename="camel", gc=False):
+    resource_version: str = ""
+    namespace: str = ""
+    name: str = ""
+
+
+class _Identity(msgspec.Struct, gc=False):
+    metadata: _Meta
+
+
+class _Line(msgspec.Struct, gc=False):
+    type: str
+    object: msgspec.Raw
+
+
+def decode_list(body: bytes, into: type[T] = RAW) -> Page[T]:
+    """Decode the answer to a list call; objects that `into` does not fit lose no neighbour.
+
+    Raises msgspec.DecodeError when the body is no Kubernetes list.
+    """
+    try:
+        page = _list_decoder(into).decode(body)
+    except msgspec.ValidationError:
+        return _decode_one_by_one(body, into)
+    return Page(page.items or [], page.metadata.resource_version, page.metadata.continue_, [])
+
+
+def _decode_one_by_one(body: bytes, into: type[T]) -> Page[T]:
+    """Slower by half; only for a list that does not decode as a whole."""
+    page = _list_decoder(msgspec.Raw).decode(body)
+    one = msgspec.json.Decoder(into)
+    items: list[T] = []
+    malformed: list[str] = []
+    for raw in page.items or []:
+        try:
+            items.append(one.decode(raw))
+        except msgspec.ValidationError as error:
+            malformed.append(f"{_name(raw)}: {error}")
+    return Page(items, page.metadata.resource_version, page.metadata.continue_, malformed)
+
+
+def _name(raw: msgspec.Raw) -> str:
+    try:
+        meta = msgspec.json.decode(raw, type=_Identity).metadata
+    except msgspec.ValidationError:
+        return "an object without a name"
+    return "/".join(filter(None, (meta.namespace, meta.name)))
+
+
+def _list_decoder(into: type[T]) -> msgspec.json.Decoder[_List[T]]:
+    return msgspec.json.Decoder(_List[into])  # type: ignore[valid-type]  # a run-time type
+
+
+def change_decoder(into: type[T] = RAW) -> Callable[[bytes], Change[T]]:
+    """A function that decodes one watch line.
+
+    It raises Gone when the line cannot be read or says 410, Temporary for the server's other errors.
+    """
+    line_of = msgspec.json.Decoder(_Line).decode
+    identity_of = msgspec.json.Decoder(_Identity).decode
+    object_of = msgspec.json.Decoder(into).decode
+
+    def decode(data: bytes) -> Change[T]:
+        try:
+            line = line_of(data)
+            if line.type == "ERROR":
+                raise _told(line.object)
+            version = identity_of(line.object).metadata.resource_version
+            obj = None if line.type == "BOOKMARK" else object_of(line.object)
+        except msgspec.DecodeError as error:
+            raise Gone(f"a watch line of {len(data)} bytes cannot be read: {error}") from error
+        if line.type not in _KINDS or not version:
+            raise Gone(f"a watch line of type {line.type[:20]!r}, resourceVersion {version!r}")
+        return Change(cast("_Kind", line.type), obj, version)
+
+    return decode
+
+
+_Kind = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
+_KINDS: Final = frozenset({"ADDED", "MODIFIED", "DELETED", "BOOKMARK"})
+
+
+def _told(raw: msgspec.Raw) -> Gone | Temporary:
+    status = msgspec.json.decode(raw, type=_Status)
+    text = f"the watch ended with {status.code} {status.message}"
+    return Gone(text) if status.code == _GONE else Temporary(text)
+
+
+class LineSplitter:
+    """Cuts chunks into lines. A line may span any number of chunks and has no limit but its own."""
+
+    def __init__(self, max_line_bytes: int = MAX_LINE_BYTES) -> None:
+        self._max_line_bytes = max_line_bytes
+        self._parts: list[bytes] = []
+        self._held_bytes = 0
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """Lines that this chunk completed. Raises Gone when an unfinished line outgrows the limit."""
+        *lines, rest = chunk.split(b"\n")
+        if lines:
+            lines[0] = b"".join((*self._parts, lines[0]))
+            self._parts.clear()
+            self._held_bytes = 0
+        self._parts.append(rest)
+        self._held_bytes += len(rest)
+        if self._held_bytes > self._max_line_bytes:
+            raise Gone(f"a watch line is longer than {self._max_line_bytes} bytes")
+        return [line for line in lines if line]
