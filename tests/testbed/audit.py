@@ -1,0 +1,125 @@
+"""Reads the API server's audit log: who wrote what, when, and what the answer was."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from tests.testbed.kube import Kube
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Write:
+    """One mutating request. Times are UTC epoch seconds by the API server's clock."""
+
+    audit_id: str
+    received: float
+    answered: float
+    user: str
+    verb: str  # create, update, patch, delete, deletecollection
+    group: str
+    resource: str  # plural, as in deployments
+    subresource: str  # "", scale, status, eviction, ...
+    namespace: str
+    name: str
+    code: int
+    dry_run: bool
+    request: Json
+    response: Json
+
+    @property
+    def succeeded(self) -> bool:
+        return 200 <= self.code < 300
+
+    @property
+    def what(self) -> str:
+        """In short: `deployments/scale team-a/chat`."""
+        kind = "/".join(part for part in (self.resource, self.subresource) if part)
+        return f"{kind} {'/'.join(part for part in (self.namespace, self.name) if part)}"
+
+
+class AuditLog:
+    """The audit log of one API server; it stays readable while the server is down or restarted."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def writes(
+        self,
+        user: str | None = None,
+        *,
+        since: float = 0.0,
+        until: float = float("inf"),
+        resource: str | None = None,
+        namespace: str | None = None,
+    ) -> list[Write]:
+        """Writes received within [since, until), oldest first, that match every filter given.
+
+        `user` is a full name (`system:serviceaccount:ns:name`). Blocks for some ms per MB of log.
+        """
+        wanted = {"user": user, "resource": resource, "namespace": namespace}
+        found = [
+            write
+            for write in self._read()
+            if since <= write.received < until
+            and all(value is None or getattr(write, field) == value for field, value in wanted.items())
+        ]
+        return sorted(found, key=lambda write: write.received)
+
+    async def settle(self, kube: Kube) -> None:
+        """Wait until every write answered before this call is in the log.
+
+        The server logs a request just after it answered: so we make a dry run and wait for its line.
+        """
+        review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview", "metadata": {}}
+        await kube.create(review)
+        marker = kube.last_audit_id
+
+        async def logged() -> bool:
+            return any(write.audit_id == marker for write in self._read())
+
+        await kube.wait_for(logged, f"audit id {marker} in {self._file}")
+
+    def _read(self) -> Iterator[Write]:
+        if not self._file.exists():
+            return
+        with self._file.open("rb") as log:
+            for line in log:
+                # The last line may be half written, and a killed server leaves such a line behind.
+                if line.endswith(b"}\n") and (write := _parse(line)) is not None:
+                    yield write
+
+
+def _parse(line: bytes) -> Write | None:
+    try:
+        event = json.loads(line)
+    except json.JSONDecodeError:
+        return None
+    if event["stage"] not in ("ResponseComplete", "Panic"):
+        return None
+    target = event.get("objectRef", {})
+    response = event.get("responseObject") or {}
+    return Write(
+        audit_id=event["auditID"],
+        received=_seconds(event["requestReceivedTimestamp"]),
+        answered=_seconds(event["stageTimestamp"]),
+        user=event["user"]["username"],
+        verb=event["verb"],
+        group=target.get("apiGroup", ""),
+        resource=target.get("resource", ""),
+        subresource=target.get("subresource", ""),
+        namespace=target.get("namespace", ""),
+        name=target.get("name") or response.get("metadata", {}).get("name", ""),
+        code=event.get("responseStatus", {}).get("code", 0),
+        dry_run="dryRun=" in event["requestURI"],
+        request=event.get("requestObject") or {},
+        response=response,
+    )
+
+
+def _seconds(timestamp: str) -> float:
+    return datetime.fromisoformat(timestamp).timestamp()

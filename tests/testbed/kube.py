@@ -1,0 +1,252 @@
+"""A small client of the Kubernetes API for tests: raw JSON objects in and out."""
+
+import asyncio
+import json
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import aiohttp
+import yaml
+
+from tests.testbed.place import Access
+
+Json = dict[str, Any]
+T = TypeVar("T")
+
+_POLL_SECONDS = 0.1
+_DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+
+
+class ApiError(Exception):
+    """The API server refused: HTTP `status` (404 not found, 409 conflict, 403 forbidden, 422 invalid...)."""
+
+    def __init__(self, method: str, path: str, status: int, message: str) -> None:
+        super().__init__(f"{method} {path}: {status} {message}")
+        self.status = status
+
+
+class NotYet(Exception):
+    """A condition that was waited for did not come true in time."""
+
+
+@dataclass(frozen=True)
+class _Resource:
+    """Where objects of a kind are served."""
+
+    prefix: str  # api/v1, apis/apps/v1
+    plural: str
+    namespaced: bool
+
+    def path(self, namespace: str | None, name: str | None = None, subresource: str = "") -> str:
+        scope = f"/namespaces/{namespace}" if self.namespaced and namespace else ""
+        return "/".join(part for part in (f"/{self.prefix}{scope}/{self.plural}", name, subresource) if part)
+
+
+class Kube:
+    """Kinds are named as in YAML (`Deployment`); where two groups share one, by `group/version/Kind`.
+
+    Every failure is an `ApiError`. Objects are plain dicts. Cluster-scoped kinds take no namespace.
+    """
+
+    def __init__(self, session: aiohttp.ClientSession) -> None:
+        self._session = session
+        self._resources: dict[str, _Resource] = {}
+        # The API server's id of our last request, as its audit log names it.
+        self.last_audit_id = ""
+
+    @classmethod
+    @asynccontextmanager
+    async def connect(cls, access: Access, token: str | None = None) -> AsyncIterator["Kube"]:
+        """A client for the holder of `token`, else for the admin."""
+        context = ssl.create_default_context(cadata=access.ca)
+        headers = {"Authorization": f"Bearer {token or access.token}"}
+        timeout = aiohttp.ClientTimeout(total=30)
+        async with aiohttp.ClientSession(
+            access.server, headers=headers, timeout=timeout, connector=aiohttp.TCPConnector(ssl=context)
+        ) as session:
+            yield cls(session)
+
+    async def request(
+        self, method: str, path: str, body: object = None, *, content_type: str = "application/json", **query: str
+    ) -> Json:
+        """One request; its JSON answer. The door for what the methods below do not do."""
+        headers = {"Content-Type": content_type, "Accept": "application/json"}
+        data = None if body is None else json.dumps(body)
+        async with self._session.request(method, path, data=data, headers=headers, params=query) as response:
+            self.last_audit_id = response.headers.get("Audit-Id", "")
+            text = await response.text()
+            if response.status >= 400:
+                raise ApiError(method, path, response.status, text[:2000])
+            answer: Json = json.loads(text)
+            return answer
+
+    async def apply(self, *objects: Json | str | Path) -> list[Json]:
+        """Server-side apply of dicts, YAML texts or YAML files; the objects as stored."""
+        return [await self._apply(obj) for obj in _flatten(objects)]
+
+    async def create(self, obj: Json, **query: str) -> Json:
+        resource = await self._resource(_kind(obj))
+        return await self.request("POST", resource.path(obj["metadata"].get("namespace")), obj, **query)
+
+    async def get(self, kind: str, name: str, namespace: str | None = None, subresource: str = "") -> Json:
+        return await self.request("GET", (await self._resource(kind)).path(namespace, name, subresource))
+
+    async def find(self, kind: str, name: str, namespace: str | None = None) -> Json | None:
+        """The object, or None when there is none."""
+        try:
+            return await self.get(kind, name, namespace)
+        except ApiError as error:
+            if error.status == 404:
+                return None
+            raise
+
+    async def items(self, kind: str, namespace: str | None = None, labels: str = "") -> list[Json]:
+        """Objects of a kind in a namespace (None: everywhere), filtered by a label selector."""
+        query = {"labelSelector": labels} if labels else {}
+        answer = await self.request("GET", (await self._resource(kind)).path(namespace), **query)
+        items: list[Json] = answer["items"]
+        return items
+
+    async def patch(
+        self, kind: str, name: str, body: Json, namespace: str | None = None, subresource: str = ""
+    ) -> Json:
+        """JSON merge patch; `null` deletes a field."""
+        path = (await self._resource(kind)).path(namespace, name, subresource)
+        return await self.request("PATCH", path, body, content_type="application/merge-patch+json")
+
+    async def delete(self, kind: str, name: str, namespace: str | None = None, **options: int) -> None:
+        """Ask for deletion (`gracePeriodSeconds=0`, ...); an object that is not there is no error."""
+        try:
+            await self.request("DELETE", (await self._resource(kind)).path(namespace, name), options or None)
+        except ApiError as error:
+            if error.status != 404:
+                raise
+
+    async def delete_all(self, kind: str, labels: str) -> None:
+        """Ask for deletion of all cluster-scoped objects of a kind that carry the labels."""
+        await self.request("DELETE", (await self._resource(kind)).path(None), labelSelector=labels)
+
+    async def serves(self, kind: str) -> bool:
+        """Whether the API server knows the kind (a CRD may not be installed)."""
+        try:
+            await self._resource(kind)
+        except ApiError:
+            return False
+        return True
+
+    async def account(self, namespace: str, name: str, rules: Iterable[Json] = ()) -> str:
+        """Make a service account with these RBAC rules in all namespaces; a token of it (1 h).
+
+        Its user name, also in the audit log, is `system:serviceaccount:<namespace>:<name>`.
+        """
+        role = f"{namespace}:{name}"
+        subject = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
+        ref = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role}
+        rbac = "rbac.authorization.k8s.io/v1"
+        await self.apply(
+            {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": namespace}},
+            {"apiVersion": rbac, "kind": "ClusterRole", "metadata": {"name": role}, "rules": list(rules)},
+            {
+                "apiVersion": rbac,
+                "kind": "ClusterRoleBinding",
+                "metadata": {"name": role},
+                "subjects": [subject],
+                "roleRef": ref,
+            },
+        )
+        return await self.token(namespace, name)
+
+    async def token(self, namespace: str, name: str, seconds: int = 3600) -> str:
+        """A token of a service account, from the TokenRequest API."""
+        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
+        request = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": {"expirationSeconds": seconds},
+        }
+        answer = await self.request("POST", path, request)
+        token: str = answer["status"]["token"]
+        return token
+
+    async def wait_for(self, condition: Callable[[], Awaitable[T | None]], what: str, seconds: float = 30.0) -> T:
+        """Ask until the answer is truthy, and hand it over; raises `NotYet` with the last answer."""
+        deadline = asyncio.get_running_loop().time() + seconds
+        while True:
+            answer = await condition()
+            if answer:
+                return answer
+            if asyncio.get_running_loop().time() > deadline:
+                raise NotYet(f"not within {seconds:g} s: {what} (last answer: {answer!r})")
+            await asyncio.sleep(_POLL_SECONDS)
+
+    async def ready_pods(self, namespace: str, labels: str = "") -> list[Json]:
+        """Pods that are Ready and not being deleted."""
+        return [pod for pod in await self.items("Pod", namespace, labels) if is_ready(pod)]
+
+    async def wait_ready(self, count: int, namespace: str, labels: str = "", seconds: float = 60.0) -> list[Json]:
+        """Wait until exactly `count` pods are Ready; those pods."""
+
+        async def as_many() -> list[Json] | None:
+            pods = await self.ready_pods(namespace, labels)
+            return pods if len(pods) == count else None
+
+        return await self.wait_for(as_many, f"{count} pods ready in {namespace} {labels}", seconds)
+
+    async def _apply(self, obj: Json) -> Json:
+        metadata = obj["metadata"]
+        path = (await self._resource(_kind(obj))).path(metadata.get("namespace"), metadata["name"])
+        query = {"fieldManager": "testbed", "force": "true"}
+        return await self.request("PATCH", path, obj, content_type="application/apply-patch+yaml", **query)
+
+    async def _resource(self, kind: str) -> _Resource:
+        if kind not in self._resources:
+            await self._discover()
+        if kind not in self._resources:
+            raise ApiError("GET", "/apis", 404, f"no such kind: {kind}")
+        return self._resources[kind]
+
+    async def _discover(self) -> None:
+        for root in ("api", "apis"):
+            async with self._session.get(f"/{root}", headers={"Accept": _DISCOVERY}) as response:
+                for group in (await response.json())["items"]:
+                    self._learn(root, group)
+
+    def _learn(self, root: str, group: Json) -> None:
+        group_name = group["metadata"].get("name", "")
+        for version in group["versions"]:  # the preferred version comes first
+            api_version = "/".join(part for part in (group_name, version["version"]) if part)
+            for resource in version.get("resources", []):
+                kind = resource["responseKind"]["kind"]
+                found = _Resource(f"{root}/{api_version}", resource["resource"], resource["scope"] == "Namespaced")
+                self._resources.setdefault(kind, found)
+                self._resources[f"{api_version}/{kind}"] = found
+
+
+def is_ready(obj: Json, condition: str = "Ready") -> bool:
+    """Whether an object has the condition with status True and is not being deleted."""
+    conditions = obj.get("status", {}).get("conditions") or []
+    met = any(entry["type"] == condition and entry["status"] == "True" for entry in conditions)
+    return met and "deletionTimestamp" not in obj["metadata"]
+
+
+def _kind(obj: Json) -> str:
+    return f"{obj['apiVersion']}/{obj['kind']}"
+
+
+def _flatten(objects: Iterable[Json | str | Path]) -> list[Json]:
+    flat: list[Json] = []
+    for obj in objects:
+        if isinstance(obj, dict):
+            flat.append(obj)
+        else:
+            text = obj.read_text() if isinstance(obj, Path) else obj
+            flat += [document for document in yaml.load_all(text, Loader=_Loader) if document]
+    return flat
+
+
+# The C loader reads the 30,000 lines of CRDs in a second instead of ten.
+_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
