@@ -1,0 +1,1 @@
+"""The proof: tests/<room>/ by behaviour, testbed/ for the real parts, bench/ for the figures."""

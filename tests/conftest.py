@@ -1,0 +1,55 @@
+"""What holds for every test: nothing blocks the event loop, chance is printed, CI skips nothing real."""
+
+import asyncio
+import os
+from collections.abc import Generator, Iterator
+
+import pytest
+from blockbuster import BlockBuster, blockbuster_ctx
+from hypothesis import HealthCheck, settings
+
+# No deadline: the machines that run this share few cores; pytest's own time limit catches the endless.
+settings.register_profile("everyday", max_examples=50, deadline=None, print_blob=True)
+settings.register_profile(
+    "ci", max_examples=200, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+)
+IN_CI = bool(os.environ.get("CI"))
+settings.load_profile("ci" if IN_CI else "everyday")
+
+
+def pytest_configure() -> None:
+    """Have no current event loop: asked for one, Python 3.11 else makes a loop that nobody closes."""
+    asyncio.set_event_loop(None)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def blockbuster() -> Iterator[BlockBuster]:
+    """Raise BlockingError wherever code under an event loop sleeps, reads a file or a socket."""
+    with blockbuster_ctx() as guard:
+        yield guard
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """In CI a real part that is missing is a failure, not a skip."""
+    report = yield
+    if IN_CI and report.skipped and not hasattr(report, "wasxfail") and item.get_closest_marker("real"):
+        report.outcome = "failed"
+        report.longrepr = f"{item.nodeid}: the real tier may not be skipped when CI is set: {_reason(report)}"
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """The same for a module of the real tier that skips itself while it is imported."""
+    report = yield
+    if IN_CI and report.skipped and "real" in collector.path.parts:
+        report.outcome = "failed"
+        report.longrepr = f"{collector.nodeid}: the real tier may not be skipped when CI is set: {_reason(report)}"
+    return report
+
+
+def _reason(report: pytest.TestReport | pytest.CollectReport) -> str:
+    return report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
