@@ -9,7 +9,6 @@ import yaml
 from tests.testbed.build import Built
 from tests.testbed.control_plane import ControlPlane
 from tests.testbed.kube import Json, Kube, is_ready
-from tests.testbed.nodes import install_crds
 from tests.testbed.place import Place, answers
 from tests.testbed.process import Process, free_port, start_together
 
@@ -47,7 +46,7 @@ class Keda:
 
     async def _install(self) -> None:
         async with Kube.connect(self._access) as kube:
-            await install_crds(kube, self._built.manifests("crds"))
+            await kube.install_crds(self._built.manifests("crds"))
             await kube.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": _NAMESPACE}})
 
     async def _announce(self, configurations: list[Json]) -> None:

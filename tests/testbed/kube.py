@@ -183,6 +183,16 @@ class Kube:
                 raise NotYet(f"not within {seconds:g} s: {what} (last answer: {answer!r})")
             await asyncio.sleep(_POLL_SECONDS)
 
+    async def install_crds(self, files: Iterable[Path]) -> None:
+        """Apply CRDs and wait until the API server serves them."""
+        crds = await self.apply(*files)
+
+        async def served() -> bool:
+            found = [await self.get("CustomResourceDefinition", crd["metadata"]["name"]) for crd in crds]
+            return all(is_ready(crd, "Established") for crd in found)
+
+        await self.wait_for(served, "CRDs established")
+
     async def ready_pods(self, namespace: str, labels: str = "") -> list[Json]:
         """Pods that are Ready and not being deleted."""
         return [pod for pod in await self.items("Pod", namespace, labels) if is_ready(pod)]

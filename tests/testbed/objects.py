@@ -9,6 +9,8 @@ from typing import Any
 Json = dict[str, Any]
 
 GPU = "nvidia.com/gpu"
+# On nodes, NodePools and what they launch: the namespace of the test that made them.
+TEST_LABEL = "rebalancer.test/namespace"
 ZONES = ("zone-a", "zone-b")
 # Only nodes with this annotation are kept alive by kwok; take it away and the node goes silent.
 FAKE_NODE = "kwok.x-k8s.io/node"
@@ -128,7 +130,7 @@ def node_pool(
     node_class_name: str = "default",
     consolidate_after: str = "Never",
 ) -> Json:
-    """A NodePool whose nodes carry `labels`; without `instance_types` it takes any.
+    """A NodePool that carries `labels`, as do its nodes; without `instance_types` it takes any.
 
     To have no capacity for it, name instance types that do not exist: Karpenter then launches nothing.
     """
@@ -139,7 +141,7 @@ def node_pool(
     return {
         "apiVersion": "karpenter.sh/v1",
         "kind": "NodePool",
-        "metadata": {"name": name},
+        "metadata": {"name": name, "labels": dict(labels or {})},
         "spec": {
             "limits": {} if gpu_limit is None else {GPU: str(gpu_limit)},
             "disruption": {"consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": consolidate_after},

@@ -14,7 +14,6 @@ from typing import IO
 # Below the range from which the kernel takes ports for outgoing connections (32768 and up on Linux),
 # so that nobody takes a port while the process that owns it is down.
 _PORTS = range(20_000, 32_000)
-_LOG_TAIL_LINES = 40
 _POLL_SECONDS = 0.05
 
 _handed_out: set[int] = set()
@@ -179,8 +178,8 @@ class Process:
             log.seek(self._log_offset)
             return log.read().decode(errors="replace")
 
-    def log_tail(self) -> str:
-        tail = self.log_since_start().splitlines()[-_LOG_TAIL_LINES:]
+    def log_tail(self, lines: int = 40) -> str:
+        tail = self.log_since_start().splitlines()[-lines:]
         return "\n".join([f"--- the end of {self.log}", *tail, "---"])
 
     def _healthy_or_dead(self) -> bool:

@@ -13,9 +13,10 @@ from tests.testbed.audit import AuditLog
 from tests.testbed.build import build
 from tests.testbed.control_plane import ControlPlane, Timing
 from tests.testbed.kafka import Kafka
+from tests.testbed.karpenter import INSTANCE_TYPES, Karpenter
 from tests.testbed.keda import Keda
 from tests.testbed.kube import Json, Kube
-from tests.testbed.nodes import INSTANCE_TYPES, Karpenter, Kwok
+from tests.testbed.kwok import Kwok
 from tests.testbed.place import Access, Place
 from tests.testbed.process import Failed, Process, Reaper
 
@@ -134,9 +135,9 @@ class Stack:
         """All processes of the started pieces."""
         return [process for piece in self._pieces.values() for process in piece.processes]
 
-    def log_tails(self) -> str:
+    def log_tails(self, lines: int = 40) -> str:
         """The end of every log, for the report of a failed test."""
-        return "\n".join(process.log_tail() for process in self.processes if process.log.exists())
+        return "\n".join(process.log_tail(lines) for process in self.processes if process.log.exists())
 
     def __enter__(self) -> Self:
         return self

@@ -1,0 +1,1 @@
+"""Tests on the real Kafka, Kubernetes, KEDA and Karpenter (tests/testbed starts them)."""

@@ -1,0 +1,12 @@
+"""The testbed's own tests are of the real tier."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.testbed.fixtures import *  # noqa: F403 - fixtures reach tests by being names in a conftest
+from tests.testbed.fixtures import mark_real
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    mark_real(items, Path(__file__).parent)

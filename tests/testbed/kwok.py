@@ -1,0 +1,55 @@
+"""kwok plays the kubelets: nodes become Ready and pods run, without machines."""
+
+import asyncio
+from typing import Any
+
+import yaml
+
+from tests.testbed.build import Built
+from tests.testbed.control_plane import ControlPlane
+from tests.testbed.kube import Kube
+from tests.testbed.objects import FAKE_NODE
+from tests.testbed.place import Place, answers
+from tests.testbed.process import Process, free_port
+
+# What a pod takes for each of its stages, unless its annotations say otherwise. kwok's own figures
+# are a second plus chance; tests want no chance.
+_STAGE_MILLISECONDS = {"pod-create": 100, "pod-ready": 100, "pod-delete": 100, "pod-complete": 1000}
+
+
+class Kwok:
+    """Fake kubelets for every node that carries the annotation `kwok.x-k8s.io/node`."""
+
+    def __init__(self, place: Place, built: Built, control_plane: ControlPlane) -> None:
+        self._built, self._access = built, control_plane.access
+        port = free_port()
+        command = [
+            built.program("kwok"), f"--kubeconfig={control_plane.kubeconfigs['kwok']}",
+            f"--server-address=127.0.0.1:{port}",
+            f"--manage-nodes-with-annotation-selector={FAKE_NODE}=fake", "--enable-crds=Stage",
+            # Leases are renewed in a quarter of this.
+            "--node-lease-duration-seconds=40", "--node-ip=127.0.0.1",
+        ]  # fmt: skip
+        self.process = place.process("kwok", command, lambda: answers(port, "/healthz"))
+
+    @property
+    def processes(self) -> list[Process]:
+        return [self.process]
+
+    def start(self) -> None:
+        asyncio.run(self._install())
+        self.process.start()
+
+    async def _install(self) -> None:
+        files = [path for name in ("node-initialize", "node-heartbeat", "pods") for path in self._built.manifests(name)]
+        async with Kube.connect(self._access) as kube:
+            await kube.install_crds(self._built.manifests("crds"))
+            await kube.apply(*[_certain(yaml.safe_load(path.read_text())) for path in files])
+
+
+def _certain(stage: dict[str, Any]) -> dict[str, Any]:
+    """The stage with a fixed delay in place of a random one; a pod's own annotation still goes first."""
+    if (milliseconds := _STAGE_MILLISECONDS.get(stage["metadata"]["name"])) is not None:
+        annotated = stage["spec"]["delay"]["durationFrom"]
+        stage["spec"]["delay"] = {"durationMilliseconds": milliseconds, "durationFrom": annotated}
+    return stage
