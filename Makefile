@@ -1,0 +1,60 @@
+# Every target sets up what it needs: Python >= 3.11 is enough; the real tier also wants Go, a JDK and Maven.
+# ARGS goes to the command behind `demo`, `test`, `check`, `bench` and `testbed`: make demo ARGS="--keep"
+PYTHON ?= python3
+BIN    := .venv/bin
+# One stamp per state of the dependencies: a changed pin installs again, anything else starts at once.
+STAMP  := .venv/.stamp-$(shell cat pyproject.toml requirements/test.txt | sha256sum | cut -c 1-16)
+LOCK   := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+          --no-header --no-annotate --no-emit-index-url --no-emit-find-links pyproject.toml
+
+MAKEFLAGS     += --no-print-directory
+.DEFAULT_GOAL := help
+.PHONY: help install demo test check bench testbed lint lock clean
+
+help: ## what there is to make
+	@sed -n 's/^\([a-z]*\):[^#]*## /\1\t/p' Makefile | expand -t 10
+
+install: $(STAMP) ## the command `rebalancer` in .venv
+
+$(STAMP):
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "$(PYTHON) is older than 3.11: make PYTHON=/path/to/a/newer/python3"; exit 1; }
+	@$(BIN)/pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv || \
+		{ echo "no venv module in $(PYTHON): on Debian, apt-get install python3-venv"; exit 1; }
+	@echo "installing the pinned packages into .venv (about a minute the first time)"
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/test.txt
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@rm -f .venv/.stamp-* && touch $@
+
+demo: $(STAMP) ## a surge, a spot notice and an override on an embedded Kafka and Kubernetes, in 90 s
+	@$(BIN)/rebalancer demo $(ARGS)
+
+test: $(STAMP) ## every test, the real Kafka, API server, KEDA and Karpenter included
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: lint ## lint and every test but the real tier (minutes)
+	@$(BIN)/python -m pytest -m "not real" $(ARGS)
+
+bench: $(STAMP) ## the figures of the engine, into build/bench/engine.json
+	@$(BIN)/python -m tests.bench $(ARGS)
+
+testbed: $(STAMP) ## the real parts on loopback until Ctrl-C; prints KUBECONFIG and the Kafka address
+	@$(BIN)/python -m tests.testbed $(ARGS)
+
+lint: $(STAMP) ## ruff, mypy, the rooms
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check --quiet . || { echo "not formatted: $(BIN)/ruff format ."; exit 1; }
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo
+
+lock: $(STAMP) ## the newest of every dependency into requirements/, one answer for all four files
+	@mkdir -p build
+	$(LOCK) --all-extras --upgrade --output-file build/all.txt
+	$(LOCK) --upgrade --constraints build/all.txt --output-file requirements/base.txt
+	$(LOCK) --upgrade --constraints build/all.txt --extra sandbox --output-file requirements/sandbox.txt
+	$(LOCK) --upgrade --constraints build/all.txt --extra sim --output-file requirements/sim.txt
+	$(LOCK) --upgrade --constraints build/all.txt --extra test --output-file requirements/test.txt
+
+clean: ## remove what was made, except .venv and the testbed's cache
+	@rm -rf build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	@find rebalancer tests -name __pycache__ -type d -exec rm -rf {} +
