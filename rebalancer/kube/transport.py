@@ -48,6 +48,7 @@ class Transport:
             connector=aiohttp.TCPConnector(ssl=access.tls or True, socket_factory=live_socket),
             headers={"Accept": "application/json", "Accept-Encoding": "identity"},
             cookie_jar=aiohttp.DummyCookieJar(),
+            middlewares=[_sent_once],
             read_bufsize=2**20,
             trust_env=False,
         )
@@ -113,7 +114,7 @@ class Transport:
         except aiohttp.SocketTimeoutError as error:
             raise Temporary(f"{call}: not a byte for {idle_seconds} s") from error
         except (aiohttp.ClientError, ConnectionError) as error:
-            raise lost(call, f"{type(error).__name__} {error}".rstrip()) from error
+            raise lost(call, str(error) or type(error).__name__) from error
 
     async def _headers(self, call: Call) -> dict[str, str]:
         headers = {"User-Agent": self.user_agent}
@@ -137,6 +138,19 @@ class Transport:
         except (KeyError, ValueError):
             return
         self.server_offset_seconds = date.timestamp() + 0.5 - self._clock.now()
+
+
+async def _sent_once(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+    """Rename the errors after which aiohttp would send a PUT or DELETE a second time.
+
+    The first may have been applied: the second then meets its own change and reads it as a conflict.
+    """
+    try:
+        return await handler(request)
+    except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError):
+        raise
+    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
+        raise aiohttp.ClientConnectionError(f"{type(error).__name__} {error}".rstrip()) from error
 
 
 async def _read(reply: aiohttp.ClientResponse, limit_bytes: int) -> bytes | None:
