@@ -7,6 +7,7 @@ cannot look up offsets by time, and acknowledges with a fixed time stamp (record
 
 import asyncio
 import ctypes
+import threading
 from collections.abc import Mapping
 from typing import Self
 
@@ -15,6 +16,9 @@ from confluent_kafka import cimpl
 PRODUCER = 0  # rd_kafka_type_t; any client instance can carry a mock cluster
 BROKER_ID = 1  # mock brokers are numbered from 1
 ERROR_BYTES = 512
+# The mock's thread misses the wake-up of a call that comes right behind another, and then polls a full second. 5 ms
+# apart they take under 1 ms each.
+PAUSE_SECONDS = 0.005
 
 # confluent-kafka wraps librdkafka but not its mock-cluster calls (rdkafka_mock.h); the symbols are in the library that
 # its extension module is linked against, and a handle on the extension module finds them there.
@@ -56,6 +60,7 @@ class EmbeddedBroker:
         self.bootstrap = _LIBRARY.rd_kafka_mock_cluster_bootstraps(self._cluster).decode()
         for topic, partitions in self._topics.items():
             self.create_topic(topic, partitions)
+            threading.Event().wait(PAUSE_SECONDS)
 
     def stop(self) -> None:
         """Close every connection and forget every record. Safe to call twice."""

@@ -24,7 +24,17 @@ BODY_BYTES = 3 * 1024 * 1024  # the API server's own limit
 SHUTDOWN_SECONDS = 0.1  # watches end at once; what hangs by a fault is cut
 TICK_SECONDS = 1.0
 BOOKMARK_SECONDS = 60.0
-VERSION = {"major": "1", "minor": "34", "gitVersion": "v1.34.4+sandbox", "platform": "linux/amd64"}
+VERSION = {  # every field, since generated clients require them all
+    "major": "1",
+    "minor": "34",
+    "gitVersion": "v1.34.4+sandbox",
+    "gitCommit": "",
+    "gitTreeState": "clean",
+    "buildDate": "1970-01-01T00:00:00Z",
+    "goVersion": "",
+    "compiler": "",
+    "platform": "linux/amd64",
+}
 HEALTH = frozenset({"/healthz", "/livez", "/readyz"})
 
 _encode = msgspec.json.Encoder().encode
@@ -78,6 +88,11 @@ class EmbeddedKubernetes:
 
     async def __aexit__(self, *_: object) -> None:
         await self.stop()
+
+    @property
+    def open_watches(self) -> int:
+        """How many watches are being served."""
+        return len(self._watches)
 
     def close_watches(self) -> None:
         """End every open watch in good order, as an API server does when their time is over."""
@@ -138,11 +153,12 @@ class EmbeddedKubernetes:
         return _json(code, _encode(obj))
 
     def _about(self, request: web.Request) -> web.StreamResponse:
-        """Paths that name no resource: version, health, discovery."""
-        document = VERSION if request.path == "/version" else self.store.table.discovery(request.path)
+        """Paths that name no resource: version, health, discovery. Some clients write them with a slash behind."""
+        path = request.path.rstrip("/")
+        document = VERSION if path == "/version" else self.store.table.discovery(path)
         if request.method == "GET" and document:
             return _json(200, _encode(document))
-        if request.method == "GET" and request.path in HEALTH:
+        if request.method == "GET" and path in HEALTH:
             return web.Response(text="ok")
         raise ApiError(404, "the server could not find the requested resource")
 
