@@ -1,0 +1,107 @@
+"""Stages 2b and 3: from votes to demand, with surge and cooldown as explicit states in memory.
+
+Rising: the highest vote wins. Borrowing (beyond the entitlement) waits until the vote has stood for one planning
+period, unless the model is in surge: one noisy sample must not move somebody else's GPU. Falling: only after the
+votes have been lower for the whole cooldown of the class, and then to the highest vote of that time.
+
+The look-ahead of the slow level, replayed errors and start time takes this module's place for models with offered
+work; what it returns stays the same.
+"""
+
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from rebalancer.domain.memory import ModelMemory
+from rebalancer.domain.policy import ClassRules, Model, Policy, SurgeRules
+from rebalancer.domain.readings import Work
+from rebalancer.planning.votes import Ballot, replicas_for
+
+
+def rules_of(policy: Policy, model: Model) -> ClassRules:
+    """Watermarks and cooldown of the model's class."""
+    rules: ClassRules = getattr(policy.classes, model.workload_class)
+    return rules
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """Replicas a model needs. `unknown`: no usable vote, so what it has is what it keeps."""
+
+    replicas: int
+    unknown: bool
+    surge: bool
+    why: str
+
+
+def assess(model: Model, ballot: Ballot, work: Work, has: int, kept: ModelMemory, policy: Policy, now: float) -> tuple[Demand, ModelMemory]:  # noqa: E501, PLR0913  # fmt: skip  # each is one input of the stage
+    """Demand of a model that holds `has` replicas, and its memory afterwards."""
+    kept = _surge(replace(kept, util_low_since=ballot.util_low_since), work, policy.surge, now)
+    surge = kept.surge_since is not None
+    need = ballot.need
+    if need is None:
+        held = max(has, model.min_replicas)
+        why = "; ".join(f"{signal} {why}" for signal, why in ballot.abstained) or "no signal"
+        return Demand(held, unknown=True, surge=surge, why=f"unknown: {why}"), replace(
+            kept, lower_since=None, higher_since=None, demand=held
+        )
+    need = max(model.min_replicas, min(need, model.max_replicas))
+    in_force = max(model.min_replicas, min(has if kept.demand is None else kept.demand, model.max_replicas))
+    if need >= in_force:
+        return _rise(model, need, in_force, kept, policy, now)
+    return _fall(need, in_force, ballot, kept, rules_of(policy, model).cooldown_seconds, now, surge)
+
+
+def _rise(model: Model, need: int, in_force: int, kept: ModelMemory, policy: Policy, now: float) -> tuple[Demand, ModelMemory]:  # noqa: E501, PLR0913  # fmt: skip
+    surge = kept.surge_since is not None
+    if need == in_force:
+        return Demand(need, unknown=False, surge=surge, why=f"demand is {need}"), replace(
+            kept, lower_since=None, higher_since=None, demand=need
+        )
+    since = now if kept.higher_since is None else kept.higher_since
+    own = min(need, max(in_force, model.entitlement))
+    if need > own and not surge and now - since < policy.plan_every_seconds:
+        why = f"votes say {need}; borrowing waits {policy.plan_every_seconds:.0f} s outside a surge"
+        return Demand(own, unknown=False, surge=surge, why=why), replace(
+            kept, lower_since=None, higher_since=since, demand=own
+        )
+    return Demand(need, unknown=False, surge=surge, why=f"demand is {need}"), replace(
+        kept, lower_since=None, higher_since=None, demand=need
+    )
+
+
+def _fall(need: int, in_force: int, ballot: Ballot, kept: ModelMemory, cooldown: float, now: float, surge: bool) -> tuple[Demand, ModelMemory]:  # noqa: E501, PLR0913, FBT001  # fmt: skip
+    kept = replace(kept, higher_since=None)
+    if not ballot.may_fall:
+        why = f"votes say {need}; a decrease needs votes that agree"
+        return Demand(in_force, unknown=False, surge=surge, why=why), replace(kept, lower_since=None, demand=in_force)
+    since = now if kept.lower_since is None else kept.lower_since
+    peak = need if kept.lower_since is None else max(need, kept.lower_peak)
+    moved = kept.last_move_at
+    patient = now - since >= cooldown and (moved is None or now - moved >= cooldown)
+    if not patient:
+        left = max(since, moved or since) + cooldown - now
+        why = f"votes say {need}; cooldown {left:.0f} s more"
+        return Demand(in_force, unknown=False, surge=surge, why=why), replace(
+            kept, lower_since=since, lower_peak=peak, demand=in_force
+        )
+    return Demand(peak, unknown=False, surge=surge, why=f"demand is {peak}"), replace(
+        kept, lower_since=now, lower_peak=need, demand=peak
+    )
+
+
+def _surge(kept: ModelMemory, work: Work, rules: SurgeRules, now: float) -> ModelMemory:
+    """Enter when the short window is enterRatio x the long one and at least one replica more; leave when calm."""
+    if work.short is None or work.long is None:
+        return kept
+    if kept.surge_since is None:
+        more = replicas_for(work.short) > replicas_for(work.long)
+        if more and work.short >= rules.enter_ratio * work.long:
+            return replace(kept, surge_since=now, calm_since=None)
+        return kept
+    if work.short >= rules.leave_ratio * work.long:
+        return replace(kept, calm_since=None) if kept.calm_since is not None else kept
+    since = now if kept.calm_since is None else kept.calm_since
+    if now - since >= rules.leave_after_seconds:
+        return replace(kept, surge_since=None, calm_since=None)
+    return replace(kept, calm_since=since)

@@ -1,0 +1,215 @@
+"""The last stage: every model's demand, allocation and grant in numbers, every pool's arithmetic, and what is unmet."""
+
+from collections import Counter
+
+from msgspec.structs import replace
+
+from rebalancer.domain.memory import Loan, ModelMemory
+from rebalancer.domain.plan import ModelDecision, PoolDecision, Refusal, Step, Unmet
+from rebalancer.planning.allocation import Allocation
+from rebalancer.planning.moves import Moves
+from rebalancer.planning.scene import Holder, PoolState, Scene
+from rebalancer.planning.votes import Ballot
+
+
+def merged(refusals: list[Refusal]) -> tuple[Refusal, ...]:
+    """One refusal per guard and subject: single replicas refused one by one become one move refused."""
+    found: dict[tuple[str, str], Refusal] = {}
+    for refusal in refusals:
+        key = (refusal.guard, refusal.subject)
+        known = found.get(key)
+        if known is None:
+            found[key] = refusal
+        else:
+            found[key] = replace(
+                known,
+                replicas_from=max(known.replicas_from, refusal.replicas_from),
+                replicas_to=min(known.replicas_to, refusal.replicas_to),
+            )
+    return tuple(found[key] for key in sorted(found))
+
+
+def granted(scene: Scene, moves: Moves) -> dict[str, int]:
+    """Undoomed replicas per model once this plan is written."""
+    counts = {name: holder.held for name, holder in scene.holders.items()}
+    for (name, _), coming in moves.coming.items():
+        counts[name] += coming.replicas
+    for (name, pool), going in moves.going.items():
+        doomed = {pod.uid for part in scene.holders[name].parts if part.pool == pool for pod in part.doomed}
+        counts[name] -= sum(1 for pod in going.pods if pod.uid not in doomed)
+    return counts
+
+
+def allocated(scene: Scene, found: Allocation) -> dict[str, int]:
+    """Undoomed replicas per model as allocation wants it, before guards."""
+    counts = Counter({name: holder.held for name, holder in scene.holders.items()})
+    for unit in found.units:
+        counts[unit.part.model] += 1
+        for victim in unit.victims:
+            counts[victim.part.model] -= 1
+    for victim in found.releases:
+        counts[victim.part.model] -= 1
+    return dict(counts)
+
+
+def explain_models(  # noqa: PLR0913  # every stage's result is shown
+    scene: Scene, found: Allocation, moves: Moves, loans: tuple[Loan, ...], after: dict[str, int], refusals: tuple[Refusal, ...]
+) -> tuple[ModelDecision, ...]:
+    """One decision per model, sorted by id, each stage a step with its numbers."""
+    wanted = allocated(scene, found)
+    lent = Counter(loan.owner for loan in loans)
+    borrowed = Counter(loan.borrower for loan in loans)
+    by_subject: dict[str, list[Refusal]] = {}
+    for refusal in refusals:
+        by_subject.setdefault(refusal.subject, []).append(refusal)
+    decisions = []
+    for name in sorted(scene.holders):
+        holder = scene.holders[name]
+        short = unmet_replicas(holder)
+        own = by_subject.get(name, [])
+        decisions.append(
+            ModelDecision(
+                model=name,
+                demand=None if holder.demand.unknown else holder.demand.replicas,
+                allocation=wanted[name],
+                granted=after[name],
+                ready=holder.ready,
+                loading=holder.loading,
+                doomed=holder.doomed,
+                floor=holder.model.min_replicas,
+                surge=holder.demand.surge,
+                lent=lent[name],
+                borrowed=borrowed[name],
+                why=_headline(holder, short, own, lent[name], wanted[name]),
+                steps=_steps(holder, wanted[name], after[name], moves, own),
+            )
+        )
+    return tuple(decisions)
+
+
+def unmet_replicas(holder: Holder) -> int:
+    """max(0, demand - ready - loading), doomed ones not counted."""
+    return max(0, holder.demand.replicas - max(0, holder.ready + holder.loading - holder.doomed))
+
+
+def _headline(holder: Holder, short: int, refusals: list[Refusal], lent: int, allocation: int) -> str:
+    """The one thing to know about the model."""
+    if short:
+        return f"short {short}"
+    if refusals:
+        return f"{refusals[0].guard} holds {refusals[0].replicas_from - refusals[0].replicas_to}"
+    if holder.demand.unknown:
+        return holder.demand.why
+    if lent:
+        return f"lends {lent * holder.model.gpus_per_replica} GPUs"
+    if allocation < holder.held:
+        return f"releases {holder.held - allocation}"
+    return holder.demand.why
+
+
+def _steps(holder: Holder, allocation: int, after: int, moves: Moves, refusals: list[Refusal]) -> tuple[Step, ...]:
+    steps = [_readings(holder.ballot), _demand(holder)]
+    if holder.doomed:
+        steps.append(Step("doomed", f"{holder.doomed} doomed", {"doomed": holder.doomed, "unreplaced": holder.has - holder.held}))
+    steps.append(Step("allocation", f"{holder.held} -> {allocation}", {"held": holder.held, "allocation": allocation}))
+    name = holder.model.id
+    if name in moves.waiting:
+        steps.append(Step("shift", "waits for " + "; ".join(moves.waiting[name]), {"waiting": len(moves.waiting[name])}))
+    steps += [Step("guard", str(refusal), dict(refusal.numbers)) for refusal in refusals]
+    steps.append(Step("plan", f"granted {after}", {"granted": after}))
+    return tuple(steps)
+
+
+def _readings(ballot: Ballot) -> Step:
+    said = [f"{vote.signal} {vote.value:g} votes {vote.replicas} ({vote.age_seconds:.0f} s)" for vote in ballot.votes]
+    said += [f"{signal} abstains ({why})" for signal, why in ballot.abstained]
+    numbers: dict[str, float | int | str | None] = {vote.signal: vote.replicas for vote in ballot.votes}
+    numbers.update((signal, None) for signal, _ in ballot.abstained)
+    return Step("readings", "; ".join(said) or "no signal configured", numbers)
+
+
+def _demand(holder: Holder) -> Step:
+    work = holder.load.work
+    demand = holder.demand
+    return Step(
+        "demand",
+        demand.why + (", in surge" if demand.surge else ""),
+        {
+            "demand": None if demand.unknown else demand.replicas,
+            "floor": holder.floor,
+            "entitlement": holder.model.entitlement,
+            "workShort": work.short,
+            "workLong": work.long,
+            "workSlow": work.slow,
+            "presentNeed": holder.need_now,
+        },
+    )
+
+
+def explain_pools(scene: Scene, loans: tuple[Loan, ...]) -> tuple[PoolDecision, ...]:
+    """The arithmetic of each pool: owned + lent + loading + doomed + foreign + free, and what is promised of what."""
+    return tuple(_pool(scene, scene.pools[name], loans) for name in sorted(scene.pools))
+
+
+def _pool(scene: Scene, state: PoolState, loans: tuple[Loan, ...]) -> PoolDecision:
+    ready = loading = doomed = 0
+    nodes = {node.name for node in state.view.nodes}
+    for holder in scene.holders.values():
+        for part in holder.parts:
+            for pod in part.target.pods:
+                if pod.node not in nodes:
+                    continue
+                if pod.node in scene.doomed:
+                    doomed += part.gpus
+                elif pod.phase == "ready":
+                    ready += part.gpus
+                else:
+                    loading += part.gpus
+    total = sum(node.gpus for node in state.view.nodes)
+    foreign = sum(node.foreign_gpus for node in state.view.nodes)
+    lent = min(ready, sum(loan.gpus for loan in loans if loan.pool == state.pool.name))
+    return PoolDecision(
+        pool=state.pool.name,
+        budget=state.budget,
+        promised=state.promised,
+        owned=ready - lent,
+        lent=lent,
+        loading=loading,
+        doomed=doomed,
+        foreign=foreign,
+        free=max(0, total - foreign - ready - loading - doomed),
+    )
+
+
+def unmet(scene: Scene, found: Allocation, moves: Moves, models: dict[str, ModelMemory]) -> tuple[tuple[Unmet, ...], dict[str, ModelMemory]]:  # noqa: E501  # fmt: skip
+    """Needs that stay open with their binding constraint, and memory of since when."""
+    rows = []
+    kept = dict(models)
+    for name in sorted(scene.holders):
+        holder = scene.holders[name]
+        short = unmet_replicas(holder)
+        memory = kept.get(name, ModelMemory())
+        since = (memory.unmet_since if memory.unmet_since is not None else scene.now) if short else None
+        if since != memory.unmet_since:
+            kept[name] = replace(memory, unmet_since=since)
+        if since is not None:
+            constraint, why = _binding(holder, found, moves)
+            rows.append(Unmet(model=name, replicas=short, constraint=constraint, why=why, since=since))
+    return tuple(rows), kept
+
+
+def _binding(holder: Holder, found: Allocation, moves: Moves) -> tuple[str, str]:
+    name = holder.model.id
+    if moves.blocked.get(name):
+        refusal = moves.blocked[name][0]
+        return refusal.guard, str(refusal)
+    if moves.waiting.get(name):
+        return "waiting", "; ".join(sorted(set(moves.waiting[name])))
+    own = [refusal for refusal in moves.refusals if refusal.subject == name]
+    if own:
+        return own[0].guard, str(own[0])
+    if name in found.short:
+        return found.short[name][1], found.short[name][2]
+    if holder.ruling.paused is not None:
+        return "paused", f"override {holder.ruling.paused.name}"
+    return "waiting", "granted; pods are on their way"

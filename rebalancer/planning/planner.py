@@ -1,0 +1,77 @@
+"""`plan`: the stages in their order. Reads like the table of contents of this room."""
+
+from msgspec.structs import replace
+
+from rebalancer.domain.memory import Memory, ModelMemory
+from rebalancer.domain.plan import Decision, Plan, Refusal
+from rebalancer.domain.policy import Policy
+from rebalancer.domain.snapshot import Snapshot
+from rebalancer.planning import demand, explain, guards, loans, moves, nodes, recall, rulings, scene
+from rebalancer.planning.allocation import Ledger, allocate
+from rebalancer.planning.votes import poll
+
+
+def plan(snapshot: Snapshot, policy: Policy, memory: Memory) -> Decision:
+    """What to do now, and what to remember.
+
+    Pure: no clock (the instant is `snapshot.at`), no I/O, no randomness; ties go by id. A plan on an unchanged world
+    that carried out the last one is empty.
+    """
+    memory = recall.recall(memory, snapshot.outcomes, policy, snapshot.at)
+    memory = nodes.refresh(memory, snapshot, policy)
+    ruled, override_states = rulings.resolve(snapshot, policy)
+    world = scene.build(snapshot, policy, memory, ruled)
+    remembered = _assess(world)
+    found = allocate(world, Ledger.of(world, guards.Tally.of(world)))
+    node_plan = nodes.plan_nodes(world, found)
+    judged = moves.judge_moves(world, found, node_plan)
+    after = explain.granted(world, judged)
+    down, up = moves.changes(world, judged, node_plan, after)
+    refusals = [*judged.refusals, *node_plan.refusals]
+    stop = guards.stopped(world)
+    if stop is not None:
+        refusals += [_stopped(change.model, change.replicas_from, change.replicas_to, stop, world) for change in (*down, *up)]
+        down, up, node_plan.changes = [], [], []
+    booked = loans.book(world)
+    unmet, remembered = explain.unmet(world, found, judged, remembered)
+    refused = explain.merged(refusals)
+    return Decision(
+        plan=Plan(
+            cycle=snapshot.cycle,
+            at=snapshot.at,
+            changes=(*down, *up),
+            node_pools=tuple(node_plan.changes),
+            refusals=refused,
+            unmet=unmet,
+            models=explain.explain_models(world, found, judged, booked, after, refused),
+            pools=explain.explain_pools(world, booked),
+            overrides=override_states,
+        ),
+        memory=replace(memory, models=remembered, loans=booked),
+    )
+
+
+def _assess(world: scene.Scene) -> dict[str, ModelMemory]:
+    """Stages 1-3 for every model: ballot and demand onto its holder; returns the memories."""
+    remembered: dict[str, ModelMemory] = {}
+    for name, holder in world.holders.items():
+        rules = demand.rules_of(world.policy, holder.model)
+        blind = world.policy.guards.blind
+        low = holder.memory.util_low_since
+        holder.ballot = poll(holder.model, holder.load, holder.ready, rules, blind, low, world.now)
+        found, kept = demand.assess(
+            holder.model, holder.ballot, holder.load.work, holder.has, holder.memory, world.policy, world.now
+        )
+        wanted = holder.ruling.wanted(holder.model, found.replicas)
+        decides = holder.ruling.decides
+        if decides is not None and wanted != found.replicas:
+            words = f"{decides.kind} {decides.value} by override {decides.name}; {found.why}"
+            found = demand.Demand(wanted, unknown=False, surge=found.surge, why=words)
+        holder.demand = found
+        remembered[name] = kept
+    return remembered
+
+
+def _stopped(model: str, before: int, after: int, why: str, world: scene.Scene) -> Refusal:
+    guard = "stop" if world.snapshot.write_stop is not None else "start"
+    return Refusal(guard=guard, subject=model, replicas_from=before, replicas_to=after, why=why)

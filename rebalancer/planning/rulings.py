@@ -1,0 +1,127 @@
+"""Overrides in force, resolved: what people decided about each model and node, and what each override is told.
+
+Precedence: pause, freeze, pin, cap, floor, drain, exclude; the newest wins within a kind for one subject, the loser
+is told Superseded. (A drain reaches planning as a notice.)
+"""
+
+from dataclasses import dataclass, field
+
+from rebalancer.domain.cluster import Override
+from rebalancer.domain.plan import OverrideState
+from rebalancer.domain.policy import Model, Policy
+from rebalancer.domain.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """What overrides say about one model; None = nothing."""
+
+    paused: Override | None = None
+    frozen: Override | None = None
+    pin: Override | None = None
+    cap: Override | None = None
+    floor: Override | None = None
+    excluded_nodes: frozenset[str] = frozenset()
+    excluded_pools: frozenset[str] = frozenset()
+
+    def floor_of(self, model: Model) -> int:
+        """The floor this model's actions must keep: the policy's, unless an override lowers it by name."""
+        lowered = [one.value for one in (self.pin, self.cap) if one and one.allow_below_floor and one.value is not None]
+        return min([model.min_replicas, *lowered])
+
+    def wanted(self, model: Model, demand: int) -> int:
+        """Demand as the overrides leave it, within [floor, maxReplicas]."""
+        floor = self.floor_of(model)
+        if self.pin is not None and self.pin.value is not None:
+            return max(floor, min(self.pin.value, model.max_replicas))
+        if self.floor is not None and self.floor.value is not None:
+            demand = max(demand, self.floor.value)
+        if self.cap is not None and self.cap.value is not None:
+            demand = min(demand, self.cap.value)
+        return max(floor, min(demand, model.max_replicas))
+
+    @property
+    def decides(self) -> Override | None:
+        """The override that sets this model's number, if any."""
+        return self.pin or self.cap or self.floor
+
+
+NO_RULING = Ruling()
+
+
+@dataclass(slots=True)
+class _Draft:
+    by_kind: dict[str, Override] = field(default_factory=dict)
+    nodes: set[str] = field(default_factory=set)
+    pools: set[str] = field(default_factory=set)
+
+
+def resolve(snapshot: Snapshot, policy: Policy) -> tuple[dict[str, Ruling], tuple[OverrideState, ...]]:
+    """Rulings per model id (models without one are absent), and the state of every override."""
+    models = {model.id: model for model in policy.models}
+    pools = {pool.name for pool in policy.pools}
+    drafts: dict[str, _Draft] = {}
+    states: list[OverrideState] = []
+    # Newest first: the first of a kind and subject is the one in force. Ties by name, so that order is total.
+    for one in sorted(snapshot.overrides, key=lambda each: (-each.created_at, each.name)):
+        ended = _unusable(one, policy, models, pools, snapshot.at)
+        if ended is not None:
+            states.append(_told(one, *ended))
+        else:
+            states.append(_told(one, *_enter(one, models, drafts)))
+    rulings = {
+        name: Ruling(
+            paused=draft.by_kind.get("pause"),
+            frozen=draft.by_kind.get("freeze"),
+            pin=draft.by_kind.get("pin"),
+            cap=draft.by_kind.get("cap"),
+            floor=draft.by_kind.get("floor"),
+            excluded_nodes=frozenset(draft.nodes),
+            excluded_pools=frozenset(draft.pools),
+        )
+        for name, draft in drafts.items()
+    }
+    return rulings, tuple(sorted(states, key=lambda state: (state.namespace, state.name)))
+
+
+def _told(one: Override, phase: str, message: str) -> OverrideState:
+    return OverrideState(namespace=one.namespace, name=one.name, uid=one.uid, phase=phase, message=message)
+
+
+def _unusable(
+    one: Override, policy: Policy, models: dict[str, Model], pools: set[str], now: float
+) -> tuple[str, str] | None:
+    """Why an override does nothing: expired, too long, or about something that does not exist."""
+    if one.expires_at <= now:
+        return "Expired", "its time is over"
+    longest = policy.overrides.max_seconds
+    if one.expires_at - one.created_at > longest:
+        return "Refused", f"expires after more than {longest:.0f} s (policy overrides.maxSeconds); make it shorter"
+    if one.subject_kind == "model" and one.subject not in models:
+        return "Refused", f"no model {one.subject!r} in the policy"
+    if one.subject_kind == "pool" and one.subject not in pools:
+        return "Refused", f"no pool {one.subject!r} in the policy"
+    if one.model is not None and one.model not in models:
+        return "Refused", f"no model {one.model!r} in the policy"
+    return None
+
+
+def _enter(one: Override, models: dict[str, Model], drafts: dict[str, _Draft]) -> tuple[str, str]:
+    """Put one usable override where it counts; returns (phase, message)."""
+    if one.kind == "drain":
+        return "InForce", f"{one.subject_kind} {one.subject} is being drained"
+    if one.kind == "exclude":
+        for name in [one.model] if one.model else models:
+            draft = drafts.setdefault(name, _Draft())
+            (draft.pools if one.subject_kind == "pool" else draft.nodes).add(one.subject)
+        return "InForce", f"no new grants on {one.subject_kind} {one.subject}" + (f" for {one.model}" if one.model else "")
+    draft = drafts.setdefault(one.subject, _Draft())
+    if one.kind in draft.by_kind:
+        return "Superseded", f"by {draft.by_kind[one.kind].name}, which is newer"
+    draft.by_kind[one.kind] = one
+    model = models[one.subject]
+    if one.kind in {"pin", "cap"} and (one.value or 0) < model.min_replicas and not one.allow_below_floor:
+        return "InForce", f"applied at the floor {model.min_replicas}; set allowBelowFloor to go below it"
+    if one.kind in {"pin", "floor"} and (one.value or 0) > model.max_replicas:
+        return "InForce", f"applied at maxReplicas {model.max_replicas}"
+    return "InForce", f"{one.kind} {one.value}" if one.value is not None else one.kind

@@ -1,0 +1,268 @@
+"""The snapshot seen through the policy: who holds what, which nodes have room, what is doomed.
+
+Built once per cycle; facts only. `Part` is one model's holding in one pool, `Holder` a model, `PoolState` a pool.
+"""
+
+import math
+from dataclasses import dataclass, field
+
+from rebalancer.domain.arithmetic import asked, doomed_nodes, doomed_pods, node_receives, pool_budget, promised_replicas
+from rebalancer.domain.memory import Memory, ModelMemory
+from rebalancer.domain.policy import Model, Policy, Pool
+from rebalancer.domain.readings import ModelLoad
+from rebalancer.domain.snapshot import NodeView, PodView, PoolView, Snapshot, TargetView
+from rebalancer.planning.demand import Demand
+from rebalancer.planning.rulings import NO_RULING, Ruling
+from rebalancer.planning.votes import Ballot
+
+UNSEEN = "unseen/"  # no pod UID begins so
+_PHASE_ORDER = {"ready": 0, "loading": 1, "pending": 2}
+
+
+def keep_order(pod: PodView) -> tuple[int, int, float, str]:
+    """Sort key, best first: the reverse of the order in which a ReplicaSet deletes.
+
+    It deletes unassigned, then not ready, then lower deletion cost, then younger pods first.
+    """
+    return (_PHASE_ORDER.get(pod.phase, 3), -(pod.deletion_cost or 0), pod.created_at, pod.uid)
+
+
+@dataclass(slots=True)
+class Part:
+    """One model's replicas in one pool.
+
+    asked: what the target converges to. doomed: undeleted pods under notice; `replaced` of them have a replacement
+    asked beside them, `settle` such replacements whose doomed pod is gone. held: undoomed replicas asked. kept: pods
+    that stay (best first), going: pods that a release already written will take, unseen: how many of kept are asked for but no pods yet.
+    stuck: why the target is neither donor nor recipient now (None: it is both).
+    """
+
+    model: str
+    pool: str
+    gpus: int
+    target: TargetView
+    asked: int
+    doomed: tuple[PodView, ...]
+    replaced: int
+    settle: int
+    settled: tuple[str, ...]
+    held: int
+    kept: tuple[PodView, ...]
+    going: tuple[PodView, ...]
+    unseen: int
+    stuck: str | None
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """(model id, pool name)."""
+        return (self.model, self.pool)
+
+    @property
+    def unreplaced(self) -> int:
+        """Doomed pods that still count on somebody granting a replacement."""
+        return len(self.doomed) - self.replaced
+
+    @property
+    def least(self) -> int:
+        """Smallest grant possible: an autoscaler's maximum cannot be 0."""
+        return 1 if self.target.autoscaler is not None else 0
+
+
+@dataclass(slots=True)
+class Holder:
+    """One model of the policy with everything known about it."""
+
+    model: Model
+    load: ModelLoad
+    memory: ModelMemory
+    ruling: Ruling
+    parts: tuple[Part, ...]
+    floor: int
+    ready: int
+    loading: int
+    doomed: int
+    ballot: Ballot = field(default_factory=lambda: Ballot((), (), 0, None))
+    demand: Demand = field(default_factory=lambda: Demand(0, unknown=True, surge=False, why=""))
+
+    @property
+    def held(self) -> int:
+        """Undoomed replicas asked for."""
+        return sum(part.held for part in self.parts)
+
+    @property
+    def has(self) -> int:
+        """Replicas as before any notice: held, and doomed ones nobody replaces yet."""
+        return sum(part.held + part.unreplaced for part in self.parts)
+
+    @property
+    def need_now(self) -> int | None:
+        """ceil(l + 1.5 sqrt(l)), l = max(slow level, last minute's offered work); None when the work is unknown.
+
+        What a donor holds above this is surplus and may go at once (allocation.md 5: the limits cost 13-21 points of
+        violation in a surge without that exemption, 0.1 with it).
+        """
+        known = [level for level in (self.load.work.slow, self.load.work.last_60s) if level is not None]
+        if not known:
+            return None
+        level = max(0.0, *known)
+        return math.ceil(level + 1.5 * math.sqrt(level) - 1e-6)
+
+
+@dataclass(slots=True)
+class Room:
+    """GPUs of one node: free now, and free once what is terminating or going has gone."""
+
+    node: NodeView
+    now: int
+    soon: int
+
+
+@dataclass(slots=True)
+class PoolState:
+    """A pool with its arithmetic. budget None: unknown (no node seen while pods run there)."""
+
+    pool: Pool
+    view: PoolView
+    budget: int | None
+    promised: int
+    rooms: dict[str, Room]
+
+    @property
+    def grows(self) -> bool:
+        """Whether Karpenter can add nodes: then GPU-hours have a price and the budget is not fixed."""
+        return bool(self.pool.node_pools)
+
+
+@dataclass(slots=True)
+class Scene:
+    """One cycle's facts."""
+
+    snapshot: Snapshot
+    policy: Policy
+    memory: Memory
+    now: float
+    doomed: frozenset[str]
+    pools: dict[str, PoolState]
+    holders: dict[str, Holder]
+
+    def holders_by_priority(self) -> list[Holder]:
+        """Highest priority first, ties by id."""
+        return sorted(self.holders.values(), key=lambda holder: (-holder.model.priority, holder.model.id))
+
+
+def build(snapshot: Snapshot, policy: Policy, memory: Memory, rulings: dict[str, Ruling]) -> Scene:
+    """The scene of one cycle. Nothing of the snapshot is changed."""
+    doomed = doomed_nodes(snapshot.notices)
+    pools = {pool.name: pool for pool in policy.pools}
+    holders = _holders(snapshot, policy, memory, rulings, doomed)
+    states = {view.name: _pool_state(pools[view.name], view, snapshot, policy, memory, doomed) for view in snapshot.pools}
+    _charge(holders, states, doomed)
+    return Scene(snapshot, policy, memory, snapshot.at, doomed, states, holders)
+
+
+def _holders(
+    snapshot: Snapshot, policy: Policy, memory: Memory, rulings: dict[str, Ruling], doomed: frozenset[str]
+) -> dict[str, Holder]:
+    views = {view.id: view for view in snapshot.models}
+    loads = {load.model: load for load in snapshot.loads}
+    holders: dict[str, Holder] = {}
+    for model in policy.models:
+        view = views.get(model.id)
+        kept = memory.models.get(model.id, ModelMemory())
+        ruling = rulings.get(model.id, NO_RULING)
+        parts = tuple(_part(model, target, kept, ruling, doomed) for target in (view.targets if view else ()))
+        phases = [pod for part in parts for pod in part.target.pods if pod.phase != "terminating"]
+        ready = sum(1 for pod in phases if pod.phase == "ready")
+        holders[model.id] = Holder(
+            model=model,
+            load=loads.get(model.id, ModelLoad(model=model.id)),
+            memory=kept,
+            ruling=ruling,
+            parts=parts,
+            floor=ruling.floor_of(model),
+            ready=ready,
+            loading=len(phases) - ready,
+            doomed=sum(len(part.doomed) for part in parts),
+        )
+    return holders
+
+
+def _part(model: Model, target: TargetView, kept: ModelMemory, ruling: Ruling, doomed: frozenset[str]) -> Part:
+    """What `target` holds, with replacements told from the replicas they stand beside."""
+    on_doomed = doomed_pods(target, doomed)
+    uids = {f"{target.pool}/{pod.uid}" for pod in on_doomed}
+    replaced = tuple(entry for entry in kept.replaced if entry.startswith(f"{target.pool}/"))
+    settled = tuple(entry for entry in replaced if entry not in uids)
+    wanted = 0 if target.missing else asked(target)
+    held = max(0, wanted - len(on_doomed) - len(settled))
+    live = sorted((pod for pod in target.pods if pod.phase != "terminating" and pod.node not in doomed), key=keep_order)
+    return Part(
+        model=model.id,
+        pool=target.pool,
+        gpus=model.gpus_per_pod,
+        target=target,
+        asked=wanted,
+        doomed=on_doomed,
+        replaced=len(replaced) - len(settled),
+        settle=len(settled),
+        settled=settled,
+        held=held,
+        kept=(*live[:held], *_unseen(held - len(live))),
+        going=tuple(live[held:]),
+        unseen=max(0, held - len(live)),
+        stuck=_stuck(model, target, ruling),
+    )
+
+
+def _unseen(count: int) -> tuple[PodView, ...]:
+    """Stand-ins for replicas asked for that are no pods yet: last to be kept, first to go."""
+    return tuple(
+        PodView(uid=f"{UNSEEN}{index}", name="", node=None, phase="pending", since=math.inf, created_at=math.inf)
+        for index in range(count)
+    )
+
+
+def _stuck(model: Model, target: TargetView, ruling: Ruling) -> str | None:
+    if target.missing:
+        return "missing"
+    if ruling.paused is not None:
+        return "paused"
+    if target.rolling:
+        return "rollout"
+    if target.autoscaler is not None and target.autoscaler.paused:
+        return "autoscaler-paused"
+    if target.autoscaler is not None and model.actuation == "scale":
+        return "foreign"
+    return None
+
+
+def _pool_state(  # noqa: PLR0913  # the terms of the budget
+    pool: Pool, view: PoolView, snapshot: Snapshot, policy: Policy, memory: Memory, doomed: frozenset[str]
+) -> PoolState:
+    budget: int | None = pool_budget(pool, view, memory.node_grants, doomed, policy.nodes, snapshot.at)
+    rooms = {
+        node.name: Room(node, node.gpus - node.foreign_gpus, node.gpus - node.foreign_gpus)
+        for node in view.nodes
+        if node_receives(node, doomed)
+    }
+    return PoolState(pool, view, budget, 0, rooms)
+
+
+def _charge(holders: dict[str, Holder], states: dict[str, PoolState], doomed: frozenset[str]) -> None:
+    """Take what our pods hold off the nodes' rooms, and add up what is promised per pool."""
+    rooms = {name: room for state in states.values() for name, room in state.rooms.items()}
+    for holder in holders.values():
+        for part in holder.parts:
+            if part.target.missing or part.pool not in states:
+                continue
+            state = states[part.pool]
+            state.promised += promised_replicas(part.target, doomed) * part.gpus
+            if part.target.pods and not state.view.nodes:
+                state.budget = None  # an empty set of nodes is never the truth while pods run there
+            going = {pod.uid for pod in part.going}
+            for pod in part.target.pods:
+                room = rooms.get(pod.node or "")
+                if room is not None:
+                    room.now -= part.gpus
+                    if pod.phase != "terminating" and pod.uid not in going:
+                        room.soon -= part.gpus

@@ -1,0 +1,141 @@
+"""Stages 1 and 2a: readings become votes. A signal that is stale, absent or seen on too few pods has no vote."""
+
+import math
+from dataclasses import dataclass
+
+from rebalancer.domain.policy import BlindRule, ClassRules, Model
+from rebalancer.domain.readings import ModelLoad, NoReading, Reading
+
+STALE_INTERVALS = 3  # a reading older than three of its producer's intervals is stale ...
+MIN_STALE_SECONDS = 10.0  # ... but never one younger than this: 1-s producers jitter by more than 3 s
+QUEUE_LOW = 0.0  # an empty queue is the only queue that asks for fewer replicas
+LATENCY_LOW = 0.5  # below half of the SLO latency agrees to fewer replicas
+LATENCY_MOST = 2.0  # latency explodes near saturation: it never asks for more than twice the replicas at once
+ROUNDING = 1e-6  # planning's grid: 3.0000004 replicas of work are 3
+
+
+def replicas_for(amount: float) -> int:
+    """Whole replicas that carry `amount` replicas' worth of work."""
+    return max(0, math.ceil(amount - ROUNDING))
+
+
+@dataclass(frozen=True, slots=True)
+class Vote:
+    """`replicas` that a signal asks for; `fewer`: it consents to less than there is."""
+
+    signal: str
+    replicas: int
+    value: float
+    age_seconds: float
+    fewer: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Ballot:
+    """All votes on one model. `abstained`: (signal, why) of those without a vote."""
+
+    votes: tuple[Vote, ...]
+    abstained: tuple[tuple[str, str], ...]
+    configured: int
+    util_low_since: float | None
+
+    @property
+    def blind(self) -> bool:
+        """No usable vote at all: nothing may be taken from this model on its own account."""
+        return not self.votes
+
+    @property
+    def need(self) -> int | None:
+        """The highest vote; None when there is none."""
+        return max((vote.replicas for vote in self.votes), default=None)
+
+    @property
+    def may_fall(self) -> bool:
+        """A decrease needs two votes that agree to it, or all where one signal is configured; no vote may object."""
+        agree = sum(1 for vote in self.votes if vote.fewer)
+        return agree == len(self.votes) and agree >= min(2, self.configured)
+
+
+@dataclass(frozen=True, slots=True)
+class _Electorate:
+    """What votes are counted against: Ready replicas, rules, the instant."""
+
+    model: Model
+    ready: int
+    floor: int
+    rules: ClassRules
+    now: float
+
+    def watermark(self, use: float, high: float, low: float) -> tuple[int, bool]:
+        """use >= high: more; use <= low: fewer, not under the floor; between: hold."""
+        if use >= high:
+            return replicas_for(self.ready * use / high), False
+        if use <= low:
+            return max(self.floor, replicas_for(self.ready * use / high)), True
+        return self.ready, False
+
+
+def poll(  # noqa: PLR0913  # one argument per thing a vote depends on
+    model: Model, load: ModelLoad, ready: int, rules: ClassRules, blind: BlindRule, util_low_since: float | None, now: float
+) -> Ballot:
+    """The ballot of one model at `now`.
+
+    `util_low_since` is memory: since when utilisation is at or below the low watermark; it votes for fewer only after
+    the class's cooldown.
+    """
+    who = _Electorate(model=model, ready=ready, floor=model.min_replicas, rules=rules, now=now)
+    votes: list[Vote] = []
+    abstained: list[tuple[str, str]] = []
+    for signal in model.signals.configured:
+        reading = load.signals.get(signal, NoReading(why="never-seen"))
+        why = _abstains(reading, load, blind, now)
+        if why is None and ready == 0 and signal != "concurrency":
+            why = "no ready replica"
+        if why is not None or isinstance(reading, NoReading):
+            abstained.append((signal, why or "absent"))
+            continue
+        if signal == "utilisation":
+            util_low_since = _low_since(reading.value, rules, util_low_since, now)
+        replicas, fewer = _count(signal, reading.value, who, util_low_since)
+        votes.append(Vote(signal, replicas, reading.value, max(0.0, now - reading.at), fewer))
+    return Ballot(tuple(votes), tuple(abstained), len(model.signals.configured), util_low_since)
+
+
+def _abstains(reading: Reading | NoReading, load: ModelLoad, blind: BlindRule, now: float) -> str | None:
+    """Why a reading has no vote, None when it has one."""
+    if isinstance(reading, NoReading):
+        return reading.why
+    if not math.isfinite(reading.value):
+        return "not finite"
+    oldest = min(blind.stale_seconds, max(MIN_STALE_SECONDS, STALE_INTERVALS * load.interval_seconds))
+    age = now - reading.at
+    if age > oldest:
+        return f"{age:.0f} s old"
+    if reading.coverage < blind.min_coverage:
+        return f"seen on {reading.coverage:.0%} of the pods"
+    return None
+
+
+def _low_since(use: float, rules: ClassRules, since: float | None, now: float) -> float | None:
+    if use > rules.low_utilisation:
+        return None
+    return now if since is None else since
+
+
+def _count(signal: str, value: float, who: _Electorate, util_low_since: float | None) -> tuple[int, bool]:
+    """(replicas asked for, consents to fewer than there are)."""
+    signals = who.model.signals
+    if signal == "concurrency" and signals.concurrency is not None:
+        replicas = replicas_for(value / signals.concurrency.per_replica)
+        return replicas, True
+    if signal == "queue" and signals.queue is not None:
+        return who.watermark(value / who.ready, signals.queue.high, QUEUE_LOW)
+    if signal == "kvCache" and signals.kv_cache is not None:
+        return who.watermark(value, signals.kv_cache.high, signals.kv_cache.low)
+    if signal == "latency" and who.model.slo is not None:
+        use = value / who.model.slo.latency_seconds
+        return who.watermark(min(use, LATENCY_MOST), 1.0, LATENCY_LOW)
+    replicas, fewer = who.watermark(value, who.rules.high_utilisation, who.rules.low_utilisation)
+    if fewer and (util_low_since is None or who.now - util_low_since < who.rules.cooldown_seconds):
+        return who.ready, False
+    return replicas, fewer
