@@ -32,7 +32,7 @@ MACHINE_PATHS = re.compile(
 )
 
 EXEMPTION = re.compile(r"#\s*(noqa|type:\s*ignore)")
-REASONED = re.compile(r"#\s*(noqa:\s*[A-Z]+[0-9]+(,\s*[A-Z]+[0-9]+)*|type:\s*ignore\[[\w, -]+\])\s*\W*\s*\w{3,}")
+REASONED = re.compile(r"#\s*(noqa:\s*[A-Z]+[0-9]+(,\s*[A-Z]+[0-9]+)*|type:\s*ignore\[[\w, -]+\])\W+.*\w{3,}")
 
 PIN = re.compile(r"^(?P<name>[a-z0-9][a-z0-9.-]*)==(?P<version>[^\s;]+)(?P<marker> ; .+?)? \\$")
 HASH = re.compile(r"^    --hash=sha256:[0-9a-f]{64}( \\)?$")
