@@ -13,10 +13,13 @@ from pathlib import Path
 from typing import Final
 
 from kubernetes_asyncio.client import Configuration
-from kubernetes_asyncio.config import ConfigException, load_incluster_config
-from kubernetes_asyncio.config.incluster_config import SERVICE_HOST_ENV_NAME
+from kubernetes_asyncio.config import load_incluster_config
+from kubernetes_asyncio.config.incluster_config import (
+    SERVICE_CERT_FILENAME,
+    SERVICE_HOST_ENV_NAME,
+    SERVICE_TOKEN_FILENAME,
+)
 from kubernetes_asyncio.config.kube_config import KubeConfigLoader, load_kube_config
-from yaml import YAMLError
 
 from rebalancer.kube.errors import Invalid
 from rebalancer.obs.clock import Clock
@@ -25,7 +28,6 @@ RENEW_SECONDS: Final = 60.0
 """Bound service account tokens are replaced on disk well before they expire; the file is read this often."""
 
 _LEAST_RENEW_SECONDS: Final = 5.0
-_NO_LOGIN: Final = (ConfigException, OSError, ValueError, AssertionError, YAMLError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,18 +53,23 @@ async def find_access(kubeconfig: Path | None = None, context: str | None = None
     """
     try:
         if kubeconfig is None and context is None and os.environ.get(SERVICE_HOST_ENV_NAME):
-            return await asyncio.to_thread(_in_cluster)
+            return await asyncio.to_thread(in_cluster)
         return await asyncio.to_thread(_by_kubeconfig, kubeconfig, context)
-    except _NO_LOGIN as error:
+    except Exception as error:  # the library meets a malformed file with whatever comes
         source = f"kubeconfig {kubeconfig}" if kubeconfig else "Kubernetes configuration"
-        raise Invalid(f"{source}: {error}") from error
+        raise Invalid(f"{source} cannot be used: {type(error).__name__}: {error}") from error
 
 
-def _in_cluster() -> Access:
+def in_cluster(token_file: str = SERVICE_TOKEN_FILENAME, ca_file: str = SERVICE_CERT_FILENAME) -> Access:
+    """Log in as the pod's service account. Blocks. Raises the library's ConfigException without one."""
+
     def configuration() -> Configuration:
         fresh = Configuration()
         load_incluster_config(  # type: ignore[no-untyped-call]  # the library has no hints here
-            client_configuration=fresh, try_refresh_token=False
+            client_configuration=fresh,
+            try_refresh_token=False,
+            token_filename=token_file,
+            cert_filename=ca_file,
         )
         return fresh
 
@@ -145,5 +152,5 @@ class Login:
         try:
             self._header = await asyncio.to_thread(self._read)
             self.trouble = None
-        except _NO_LOGIN as error:
-            self.trouble = str(error)
+        except Exception as error:  # noqa: BLE001 - exec plugins and identity providers fail in any way
+            self.trouble = f"{type(error).__name__}: {error}"

@@ -3,9 +3,17 @@
 from collections.abc import AsyncIterator
 
 import pytest
+from blockbuster import BlockBuster
 
 from rebalancer.kube.client import KubeClient
 from tests.kube.server import ApiServer, a_client
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _login_may_block(blockbuster: BlockBuster) -> None:
+    """It reads files under an event loop of its own, in a thread of its own."""
+    for function in blockbuster.functions.values():
+        function.can_block_in("rebalancer/kube/access.py", {"_by_kubeconfig", "read_authorization"})
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@
 import asyncio
 import random
 import socket
+import ssl
 import struct
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
@@ -93,7 +94,8 @@ class ApiServer:
 
     bookmark_seconds = 60.0
 
-    def __init__(self) -> None:
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
+        self._tls = tls
         self.pods = Pods()
         self.asked: list[Asked] = []
         self.on_list: deque[Fault] = deque()
@@ -107,7 +109,7 @@ class ApiServer:
         app.router.add_route("*", "/{path:.*}", self._serve)
         self._runner = web.AppRunner(app, shutdown_timeout=0.01)
         await self._runner.setup()
-        self._site = web.TCPSite(self._runner, "127.0.0.1", 0)
+        self._site = web.TCPSite(self._runner, "127.0.0.1", 0, ssl_context=self._tls)
         await self._site.start()
         return self
 
@@ -116,7 +118,7 @@ class ApiServer:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._runner.addresses[0][1]}"
+        return f"http{'s' if self._tls else ''}://127.0.0.1:{self._runner.addresses[0][1]}"
 
     @property
     def access(self) -> Access:

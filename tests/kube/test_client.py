@@ -20,7 +20,7 @@ from rebalancer.kube.errors import (
     NotFound,
     Temporary,
 )
-from rebalancer.kube.resources import DEPLOYMENTS, NODES, OVERRIDES, PODS, Call, Ref, Resource
+from rebalancer.kube.resources import DEPLOYMENTS, NODES, OVERRIDES, PODS, Call, Object, Ref, Resource
 from rebalancer.kube.transport import Transport, live_socket
 from tests.kube.server import (
     EPOCH,
@@ -215,7 +215,7 @@ async def test_issues_334_317_a_patch_says_what_kind_it_is(server: ApiServer, cl
 async def test_a_precondition_travels_in_the_body_and_leaves_the_callers_alone(
     server: ApiServer, client: KubeClient
 ) -> None:
-    body = {"metadata": {"annotations": {"a": "b"}}, "spec": {"replicas": 1}}
+    body: Object = {"metadata": {"annotations": {"a": "b"}}, "spec": {"replicas": 1}}
     await client.patch(TARGET, body, resource_version="9")
     assert server.asked[0].body == {
         "metadata": {"annotations": {"a": "b"}, "resourceVersion": "9"},
