@@ -111,11 +111,35 @@ async def test_a_strategic_patch_merges_conditions_by_type(core: Generated, stor
     assert stored["status"]["conditions"] == [ready | {"status": "True"}, scheduled]
 
 
+async def test_a_json_patch_is_applied_whole_or_not_at_all(apps: Generated, store: Store) -> None:
+    store.put(deployment("llama", 3))
+    raise_to = [
+        {"op": "test", "path": "/spec/replicas", "value": 3},
+        {"op": "replace", "path": "/spec/replicas", "value": 4},
+        {"op": "add", "path": "/metadata/annotations", "value": {"example.com/why": "surge"}},
+    ]
+    raised = await apps.patch_namespaced_deployment("llama", "chat", raise_to)
+    assert (raised.spec.replicas, raised.metadata.annotations) == (4, {"example.com/why": "surge"})
+    assert (await refusal(apps.patch_namespaced_deployment("llama", "chat", raise_to)))["code"] == 422
+    lists = [
+        {"op": "add", "path": "/spec/template/spec", "value": {"containers": [], "tolerations": [{"key": "a"}]}},
+        {"op": "add", "path": "/spec/template/spec/tolerations/-", "value": {"key": "c"}},
+        {"op": "add", "path": "/spec/template/spec/tolerations/1", "value": {"key": "b"}},
+        {"op": "remove", "path": "/spec/template/spec/tolerations/0"},
+        {"op": "remove", "path": "/metadata/annotations/example.com~1why"},
+    ]
+    await apps.patch_namespaced_deployment("llama", "chat", lists)
+    stored = store.get(DEPLOYMENTS, "llama", "chat")
+    assert stored is not None
+    assert stored["spec"]["template"]["spec"]["tolerations"] == [{"key": "b"}, {"key": "c"}]
+    assert stored["metadata"]["annotations"] == {}
+
+
 async def test_a_patch_type_that_is_not_spoken_is_415(custom: Generated, store: Store) -> None:
     store.put(override("pin-llama"))
-    steps = [{"op": "replace", "path": "/spec/value", "value": 4}]
-    patch = custom.patch_namespaced_custom_object(*OVERRIDE, "pin-llama", steps)
-    assert (await refusal(patch))["code"] in {400, 415}
+    merging_lists = "application/strategic-merge-patch+json"
+    patch = custom.patch_namespaced_custom_object(*OVERRIDE, "pin-llama", {}, _content_type=merging_lists)
+    assert (await refusal(patch))["code"] == 415
     patch = custom.patch_namespaced_custom_object(
         *OVERRIDE, "pin-llama", {}, _content_type="application/apply-patch+yaml"
     )

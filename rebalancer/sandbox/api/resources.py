@@ -24,6 +24,7 @@ class Resource:
     custom: bool = False
     status: bool = True
     scale: bool = False
+    short: str = ""
 
     @property
     def api_version(self) -> str:
@@ -43,18 +44,18 @@ class Resource:
         return tuple(name for name, there in offered if there)
 
 
-NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
-NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
-PODS = Resource("", "v1", "pods", "Pod")
+NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False, short="ns")
+NODES = Resource("", "v1", "nodes", "Node", namespaced=False, short="no")
+PODS = Resource("", "v1", "pods", "Pod", short="po")
 CORE_EVENTS = Resource("", "v1", "events", "Event", status=False)
 EVENTS = Resource("events.k8s.io", "v1", "events", "Event", status=False)
-DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment", scale=True)
-STATEFULSETS = Resource("apps", "v1", "statefulsets", "StatefulSet", scale=True)
-REPLICASETS = Resource("apps", "v1", "replicasets", "ReplicaSet", scale=True)
-HPAS = Resource("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler")
-DISRUPTION_BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
+DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment", scale=True, short="deploy")
+STATEFULSETS = Resource("apps", "v1", "statefulsets", "StatefulSet", scale=True, short="sts")
+REPLICASETS = Resource("apps", "v1", "replicasets", "ReplicaSet", scale=True, short="rs")
+HPAS = Resource("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler", short="hpa")
+DISRUPTION_BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", short="pdb")
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", status=False)
-SCALEDOBJECTS = Resource("keda.sh", "v1alpha1", "scaledobjects", "ScaledObject", custom=True)
+SCALEDOBJECTS = Resource("keda.sh", "v1alpha1", "scaledobjects", "ScaledObject", custom=True, short="so")
 NODEPOOLS = Resource("karpenter.sh", "v1", "nodepools", "NodePool", namespaced=False, custom=True)
 NODECLAIMS = Resource("karpenter.sh", "v1", "nodeclaims", "NodeClaim", namespaced=False, custom=True)
 OVERRIDES = Resource("rebalancer.io", "v1alpha1", "overrides", "Override", custom=True)
@@ -138,11 +139,14 @@ class Table:
 
 def _discovered(resource: Resource) -> list[Obj]:
     """The entries of one resource and its subresources in an APIResourceList."""
-    common = {"namespaced": resource.namespaced, "kind": resource.kind}
+    common = {"singularName": resource.kind.lower(), "namespaced": resource.namespaced, "kind": resource.kind}
     verbs = ["create", "delete", "get", "list", "patch", "update", "watch"]
-    whole = {"name": resource.plural, "singularName": resource.kind.lower(), "verbs": verbs, **common}
+    short = [resource.short] if resource.short else []
+    whole = {"name": resource.plural, "verbs": verbs, "shortNames": short, **common}
+    scale = {"group": "autoscaling", "version": "v1", "kind": "Scale"}
     parts = [
-        {"name": f"{resource.plural}/{part}", "singularName": "", "verbs": ["get", "patch", "update"], **common}
+        {"name": f"{resource.plural}/{part}", "verbs": ["get", "patch", "update"], **common}
+        | (scale if part == "scale" else {})
         for part in resource.subresources
     ]
     return [whole, *parts]

@@ -15,7 +15,7 @@ from rebalancer.sandbox.api.faults import Fault, Faults
 from rebalancer.sandbox.api.resources import Obj, Resource, Target
 from rebalancer.sandbox.api.status import ApiError
 from rebalancer.sandbox.api.store import Change, Store
-from rebalancer.sandbox.api.verbs import Call, Verbs
+from rebalancer.sandbox.api.verbs import JSON_PATCH, Call, Verbs
 from rebalancer.sandbox.api.watch import Watch
 
 HOST = "127.0.0.1"
@@ -145,7 +145,7 @@ class EmbeddedKubernetes:
         target = self.store.table.target(request.path)
         if target is None:
             return self._about(request)
-        call = Call(request.method, target, request.query, _decoded(body), request.content_type)
+        call = Call(request.method, target, request.query, _decoded(request, body), request.content_type)
         if request.method == "GET" and not target.name:
             watching = request.query.get("watch", "").lower() in {"true", "1"}
             return await self._watch(request, call) if watching else self._list(call)
@@ -187,7 +187,7 @@ class EmbeddedKubernetes:
         with suppress(ApiError):
             user, agent = _user(request), request.headers.get("User-Agent", "")
             target: Target | None = self.store.table.target(request.path)
-            content = _decoded(body)
+            content = _decoded(request, body)
             entry = AuditEntry(self._clock.now(), user, agent, verb, request.path, target, content, code)
             self.audit.append(entry)
 
@@ -202,10 +202,11 @@ def _user(request: web.Request) -> str:
     return token.removeprefix(TOKEN_PREFIX)
 
 
-def _decoded(body: bytes) -> Obj:
-    """The JSON of a request. Raises ApiError 400 when it is none, or no object."""
+def _decoded(request: web.Request, body: bytes) -> Any:  # noqa: ANN401 - a JSON patch is a list, all else an object
+    """The JSON of a request. Raises ApiError 400 when it is none, or not of the shape expected."""
+    shape: Any = list[Obj] if request.content_type == JSON_PATCH else Obj
     try:
-        return msgspec.json.decode(body, type=dict[str, Any]) if body else {}
+        return msgspec.json.decode(body, type=shape) if body else {}
     except msgspec.DecodeError as error:
         raise ApiError(400, f"the object provided is unrecognized: {error}") from error
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rebalancer.sandbox.api import objects
+from rebalancer.sandbox.api.json_patch import json_patched
 from rebalancer.sandbox.api.resources import Obj, Target
 from rebalancer.sandbox.api.selection import Selection
 from rebalancer.sandbox.api.status import (
@@ -22,6 +23,7 @@ from rebalancer.sandbox.api.status import (
 )
 from rebalancer.sandbox.api.store import Change, Store
 
+JSON_PATCH = "application/json-patch+json"
 SNAPSHOTS = 16  # paged lists that can be under way at once
 
 Admit = Callable[[Target, Obj | None, Obj], None]  # (target, old or None, new): raises ApiError to refuse a write
@@ -31,7 +33,7 @@ RefuseEviction = Callable[[Obj], str | None]  # (pod): the reason to refuse its 
 
 @dataclass(frozen=True)
 class Call:
-    """One request, decoded; `body` is {} when none was sent."""
+    """One request, decoded; `body` is {} when none was sent, a list when it is a JSON patch."""
 
     method: str
     target: Target
@@ -160,6 +162,8 @@ class Verbs:
 
 def _patched(call: Call, seen: Obj) -> Obj:
     """The object a PATCH asks for. Raises ApiError 415 for patches this API does not speak."""
+    if call.content_type == JSON_PATCH:
+        return json_patched(seen, call.body)
     if call.content_type == "application/merge-patch+json":
         return objects.merged(seen, call.body)
     if call.content_type == "application/strategic-merge-patch+json" and not call.target.resource.custom:
