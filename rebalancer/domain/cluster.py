@@ -1,4 +1,4 @@
-"""What Kubernetes shows, reduced to the fields we use. One value per object; `ingest` makes them, `state` keeps them."""
+"""What Kubernetes shows, reduced to the fields we use: `ingest` makes these values, `state` keeps them."""
 
 from msgspec import Struct
 
@@ -65,7 +65,7 @@ class WorkloadRef(Struct, frozen=True, order=True):
 
 
 class Pod(Struct, frozen=True):
-    """`gpus` sums the containers' requests per extended resource; `workload` is the owner as its owner reference says."""
+    """`gpus` sums the containers' requests per extended resource; `workload` is the owner by its owner reference."""
 
     namespace: str
     name: str
@@ -189,7 +189,7 @@ class NodeClaim(Struct, frozen=True):
 
 
 class Override(Struct, frozen=True):
-    """A person's decision. `subject` is a model id for pause, freeze, pin, cap, floor; a node or pool name otherwise."""
+    """A person's decision. `subject`: a model id for pause, freeze, pin, cap, floor; else a node or pool name."""
 
     name: str
     namespace: str

@@ -4,11 +4,17 @@
 or counter that a sample does not carry is None.
 """
 
-from msgspec import Struct
+from typing import Annotated
+
+from msgspec import Meta, Struct
 
 from rebalancer.domain.cluster import ClusterObject
 
 METRIC_SAMPLE_TYPE = "io.rebalancer.metric.sample.v1"
+# What a wire value may be. 1e12 is more than any counter here reaches, so whatever is above it is a fault, not a load;
+# a mean of ones may come out as 1.0000000000000002.
+Amount = Annotated[float, Meta(ge=0, le=1e12)]
+Ratio = Annotated[float, Meta(ge=0, le=1.000001)]
 MAX_AHEAD_SECONDS = 5.0  # an event further in the future than this is rejected: its clock cannot be trusted
 
 
@@ -26,24 +32,24 @@ class Position(Struct, frozen=True, order=True):
 class Gauges(Struct, frozen=True, omit_defaults=True, rename="camel", forbid_unknown_fields=True):
     """Instant values of one model or pod. Ratios 0-1, latencies in seconds, memory in MiB."""
 
-    running: float | None = None
-    waiting: float | None = None
-    kv_cache_use: float | None = None
-    gpu_utilisation: float | None = None
-    fb_used_mib: float | None = None
-    fb_free_mib: float | None = None
-    ttft_p95_seconds: float | None = None
-    latency_p95_seconds: float | None = None
-    latency_p99_seconds: float | None = None
+    running: Amount | None = None
+    waiting: Amount | None = None
+    kv_cache_use: Ratio | None = None
+    gpu_utilisation: Ratio | None = None
+    fb_used_mib: Amount | None = None
+    fb_free_mib: Amount | None = None
+    ttft_p95_seconds: Amount | None = None
+    latency_p95_seconds: Amount | None = None
+    latency_p99_seconds: Amount | None = None
 
 
 class Counters(Struct, frozen=True, omit_defaults=True, rename="camel", forbid_unknown_fields=True):
     """Cumulative since `start_time` (epoch seconds; a new start time means the producer restarted)."""
 
     start_time: float
-    requests_finished: float | None = None
-    prompt_tokens: float | None = None
-    generated_tokens: float | None = None
+    requests_finished: Amount | None = None
+    prompt_tokens: Amount | None = None
+    generated_tokens: Amount | None = None
 
 
 class MetricSample(Struct, frozen=True, tag="metric"):

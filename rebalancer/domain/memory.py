@@ -15,8 +15,9 @@ class ModelMemory(Struct, frozen=True, omit_defaults=True):
     """One model's past.
 
     `demand`: the demand in force (falls only after a cooldown). `higher_since`: votes above what it has since.
-    `replaced`: doomed pods beside which a replacement was asked. `surge_since`: in surge from then on (None: not); `calm_since`: below the leave ratio since. `lower_since`: its
-    votes have asked for fewer than it has since then, `lower_peak` the most they asked for meanwhile.
+    `replaced`: doomed pods beside which a replacement was asked. `surge_since`: in surge from then on (None: not);
+    `calm_since`: below the leave ratio since. `lower_since`: its votes have asked for fewer than it has since then,
+    `lower_peak` the most they asked for meanwhile.
     `util_low_since`: utilisation at or below the low watermark since. `unmet_since`: short since.
     """
 

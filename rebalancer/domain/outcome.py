@@ -1,4 +1,4 @@
-"""What became of a change: the intent before the write, the outcome after it. Both go to `decisions` and the journal."""
+"""What became of a change: intent before the write, outcome after it. Both go to `decisions` and the journal."""
 
 from msgspec import Struct
 
@@ -39,8 +39,11 @@ class Intent(Struct, frozen=True, tag="intent"):
 
 
 class Outcome(Struct, frozen=True, tag="outcome"):
-    """`status`: written, shadow (would have been), refused (by the gate, `detail` says which check), failed, unknown
-    (the reply was lost: it may have been applied). An intent without outcome after a restart counts as unknown."""
+    """What became of `intent`.
+
+    `status`: written, shadow (would have been), refused (by the gate, `detail` says which check), failed, unknown
+    (the reply was lost: it may have been applied). An intent without outcome after a restart counts as unknown.
+    """
 
     intent: Intent
     at: float

@@ -95,8 +95,10 @@ class Refusal(Struct, frozen=True):
 
 
 class Unmet(Struct, frozen=True):
-    """Replicas a model needs and does not have, with the constraint that binds (`budget`, `fit`, `limit`, a guard,
-    `waiting`: granted or releasing, not there yet)."""
+    """Replicas a model needs and does not have.
+
+    `constraint`: what binds: budget, fit, paused, a guard's name, or waiting (granted or releasing, not there yet).
+    """
 
     model: str
     replicas: int

@@ -64,7 +64,9 @@ class TargetSpec(_Part):
 class Slo(_Part):
     """What the model's users were promised."""
 
-    latency_seconds: Seconds = Field(description="p95 latency (time to first token for LLMs) the model must stay under.")
+    latency_seconds: Seconds = Field(
+        description="p95 latency (time to first token for LLMs) the model must stay under."
+    )
 
 
 class ConcurrencySignal(_Part):
@@ -97,7 +99,9 @@ class Signals(_Part):
     queue: QueueSignal | None = None
     kv_cache: WatermarkSignal | None = None
     latency: bool = Field(default=False, description="p95 latency against slo.latencySeconds votes.")
-    utilisation: bool = Field(default=False, description="GPU utilisation votes by the watermarks of the model's class.")
+    utilisation: bool = Field(
+        default=False, description="GPU utilisation votes by the watermarks of the model's class."
+    )
 
     @property
     def configured(self) -> tuple[str, ...]:
@@ -190,7 +194,9 @@ class RateLimit(_Part):
 class BlindRule(_Part):
     """When a model counts as unseen."""
 
-    stale_seconds: Seconds = Field(default=90.0, description="A reading older than this, or than 3 intervals, is stale.")
+    stale_seconds: Seconds = Field(
+        default=90.0, description="A reading older than this, or than 3 intervals, is stale."
+    )
     min_coverage: Ratio = Field(default=0.8, description="Share of the Ready pods a signal must cover to vote.")
 
 

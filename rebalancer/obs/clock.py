@@ -1,4 +1,4 @@
-"""The shape of the one Clock. Only `rebalancer.loop.clock` implements it over real time; tests and the demo scale it."""
+"""The shape of the one Clock: `rebalancer.loop.clock` implements it over real time; tests and the demo scale it."""
 
 from typing import Protocol
 

@@ -29,8 +29,11 @@ class Victim:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """One more replica for `part`. source: `free` (fits now), `soon` (fits once GPUs are freed), `shift` (its victims
-    make the room), `node` (a node grant)."""
+    """One more replica for `part`.
+
+    source: `free` (fits now), `soon` (fits once GPUs are freed), `shift` (its victims make the room), `node` (a node
+    grant).
+    """
 
     part: Part
     tier: str
@@ -41,8 +44,11 @@ class Unit:
 
 @dataclass(slots=True)
 class Allocation:
-    """Units wanted, in the order of their claims, replicas that go without anybody needing them, and per model how
-    many replicas found no place, with the binding constraint and why."""
+    """What allocation found.
+
+    units: wanted, in the order of their claims. releases: replicas that go though nobody needs them. short: per model
+    how many replicas found no place, the binding constraint, and why.
+    """
 
     releases: list[Victim] = field(default_factory=list)
     units: list[Unit] = field(default_factory=list)
@@ -71,7 +77,9 @@ class Ledger:
         }
         capacity = {}
         for name, state in scene.pools.items():
-            held = sum(part.held * part.gpus for holder in scene.holders.values() for part in holder.parts if part.pool == name)
+            held = sum(
+                part.held * part.gpus for holder in scene.holders.values() for part in holder.parts if part.pool == name
+            )
             capacity[name] = (state.budget if state.budget is not None else held) - held
         ledger = cls(scene, tally, rooms, capacity)
         for holder in scene.holders.values():
@@ -207,7 +215,7 @@ def _missing(holder: Holder, tier: str, ledger: Ledger) -> int:
 
 
 def _shrink(ledger: Ledger, found: Allocation) -> None:
-    """A budget that shrank obliges releases down to floors: surplus first, then what is borrowed, low priority first."""
+    """A budget that shrank obliges releases down to floors: surplus first, then the borrowed, low priority first."""
     for pool, capacity in sorted(ledger.capacity.items()):
         if capacity >= 0:
             continue
@@ -295,7 +303,9 @@ def _in_tier_order(holder: Holder, tier: str, scene: Scene) -> list[Part]:
     """Entitled replicas look on primary pools first, others in the policy's order."""
     if tier == WANTED:
         return list(holder.parts)
-    return sorted(holder.parts, key=lambda part: part.pool not in scene.pools or scene.pools[part.pool].pool.kind != "primary")
+    return sorted(
+        holder.parts, key=lambda part: part.pool not in scene.pools or scene.pools[part.pool].pool.kind != "primary"
+    )
 
 
 def _open(part: Part, holder: Holder, ledger: Ledger) -> bool:
@@ -333,7 +343,7 @@ class _Donor:
 
 
 def _donors(recipient: Holder, part: Part, tier: str, ledger: Ledger) -> list[_Donor]:
-    """Who could give a replica in the part's pool, best first: allowed by guards, surplus, unpaid GPUs, low priority."""
+    """Who could give a replica in the part's pool, best first: allowed by guards, surplus, no pod yet, low priority."""
     donors = []
     for donor in ledger.scene.holders.values():
         if donor is recipient or ledger.gained[donor.model.id]:
@@ -451,4 +461,5 @@ def _free_words(part: Part, state: PoolState, ledger: Ledger) -> str:
         return f"{part.pool}: budget unknown"
     spare = [f"{room.soon} on {name}" for name, room in ledger.rooms[part.pool].items() if room.soon > 0][:4]
     words = ", ".join(spare) if spare else "none free"
-    return f"{part.gpus} GPUs on one node of {part.pool}; {words}; {ledger.capacity[part.pool]} of {state.budget} in the budget"
+    left = f"{ledger.capacity[part.pool]} of {state.budget} in the budget"
+    return f"{part.gpus} GPUs on one node of {part.pool}; {words}; {left}"

@@ -53,7 +53,12 @@ def allocated(scene: Scene, found: Allocation) -> dict[str, int]:
 
 
 def explain_models(  # noqa: PLR0913  # every stage's result is shown
-    scene: Scene, found: Allocation, moves: Moves, loans: tuple[Loan, ...], after: dict[str, int], refusals: tuple[Refusal, ...]
+    scene: Scene,
+    found: Allocation,
+    moves: Moves,
+    loans: tuple[Loan, ...],
+    after: dict[str, int],
+    refusals: tuple[Refusal, ...],
 ) -> tuple[ModelDecision, ...]:
     """One decision per model, sorted by id, each stage a step with its numbers."""
     wanted = allocated(scene, found)
@@ -110,11 +115,15 @@ def _headline(holder: Holder, short: int, refusals: list[Refusal], lent: int, al
 def _steps(holder: Holder, allocation: int, after: int, moves: Moves, refusals: list[Refusal]) -> tuple[Step, ...]:
     steps = [_readings(holder.ballot), _demand(holder)]
     if holder.doomed:
-        steps.append(Step("doomed", f"{holder.doomed} doomed", {"doomed": holder.doomed, "unreplaced": holder.has - holder.held}))
+        steps.append(
+            Step("doomed", f"{holder.doomed} doomed", {"doomed": holder.doomed, "unreplaced": holder.has - holder.held})
+        )
     steps.append(Step("allocation", f"{holder.held} -> {allocation}", {"held": holder.held, "allocation": allocation}))
     name = holder.model.id
     if name in moves.waiting:
-        steps.append(Step("shift", "waits for " + "; ".join(moves.waiting[name]), {"waiting": len(moves.waiting[name])}))
+        steps.append(
+            Step("shift", "waits for " + "; ".join(moves.waiting[name]), {"waiting": len(moves.waiting[name])})
+        )
     steps += [Step("guard", str(refusal), dict(refusal.numbers)) for refusal in refusals]
     steps.append(Step("plan", f"granted {after}", {"granted": after}))
     return tuple(steps)

@@ -129,7 +129,9 @@ def start(release: Release) -> Refusal | None:
     seen = release.holder.load.intervals_live
     if seen >= wanted:
         return None
-    return release.refuse("start", f"{seen} of {wanted} metric intervals seen since the start", seen=seen, wanted=wanted)
+    return release.refuse(
+        "start", f"{seen} of {wanted} metric intervals seen since the start", seen=seen, wanted=wanted
+    )
 
 
 def blind(release: Release) -> Refusal | None:

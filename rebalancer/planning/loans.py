@@ -19,7 +19,9 @@ def book(scene: Scene) -> tuple[Loan, ...]:
             for _ in range(count):
                 owner = _lender(scene, part, name, out)
                 out[owner] += 1
-                loans.append(Loan(borrower=name, owner=owner, pool=part, gpus=holder.model.gpus_per_replica, at=scene.now))
+                loans.append(
+                    Loan(borrower=name, owner=owner, pool=part, gpus=holder.model.gpus_per_replica, at=scene.now)
+                )
     return tuple(sorted(loans, key=lambda loan: (loan.at, loan.borrower, loan.pool, loan.owner or "")))
 
 

@@ -112,7 +112,11 @@ def _enter(moves: Moves, release: Release, victim: Victim, recipient: str | None
 def _shift(scene: Scene, tally: Tally, moves: Moves, unit: Unit) -> None:
     """All victims of a unit pass, or none goes: half a shift frees GPUs for nobody."""
     recipient = unit.part.model
-    trial = Tally(tally.fleet_lost, tally.fleet_base, *(Counter(each) for each in (tally.taken, tally.drained, tally.step, tally.shift)))
+    trial = Tally(
+        tally.fleet_lost,
+        tally.fleet_base,
+        *(Counter(each) for each in (tally.taken, tally.drained, tally.step, tally.shift)),
+    )
     releases = []
     for victim in unit.victims:
         release = Release(scene, trial, scene.holders[victim.part.model], victim.purpose)
@@ -159,7 +163,9 @@ def changes(scene: Scene, moves: Moves, nodes: NodePlan, granted: dict[str, int]
     """(decreases, raises and bounds), each sorted by model and pool. `granted`: replicas per model after this plan."""
     down: list[Change] = []
     up: list[Change] = []
-    withdrawn = {part.key: (grant.id, grant.node_pool, count, why) for grant, part, count, why in nodes.withdrawn if count > 0}
+    withdrawn = {
+        part.key: (grant.id, grant.node_pool, count, why) for grant, part, count, why in nodes.withdrawn if count > 0
+    }
     for holder in scene.holders.values():
         for part in holder.parts:
             if part.stuck is not None:
@@ -270,9 +276,7 @@ def _withdrawal(  # noqa: PLR0913  # the grant's own fields
 def _increase(scene: Scene, holder: Holder, part: Part, coming: Coming, granted: dict[str, int]) -> Change:
     to = part.asked + coming.replicas
     replaced = _unreplaced_pods(part, holder)[: coming.replicas]
-    shift = next(
-        (one.id for one in scene.memory.shifts if one.recipient == part.model and one.pool == part.pool), None
-    )
+    shift = next((one.id for one in scene.memory.shifts if one.recipient == part.model and one.pool == part.pool), None)
     ruled = holder.ruling.pin or holder.ruling.floor
     return Change(
         id=f"{scene.snapshot.cycle}-{part.model}-{part.pool}",

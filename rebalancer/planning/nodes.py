@@ -135,7 +135,9 @@ def _grant(scene: Scene, holder: Holder, short: int, plan: NodePlan) -> None:
         node_pool = _willing(scene, state)
         if node_pool is None:
             continue
-        replicas = min(wanted, _growth(scene, state) // state.pool.gpus_per_node * (state.pool.gpus_per_node // part.gpus))
+        replicas = min(
+            wanted, _growth(scene, state) // state.pool.gpus_per_node * (state.pool.gpus_per_node // part.gpus)
+        )
         if replicas <= 0:
             plan.refusals.append(_at_bound(holder, state, node_pool, wanted))
             continue

@@ -30,7 +30,9 @@ def plan(snapshot: Snapshot, policy: Policy, memory: Memory) -> Decision:
     refusals = [*judged.refusals, *node_plan.refusals]
     stop = guards.stopped(world)
     if stop is not None:
-        refusals += [_stopped(change.model, change.replicas_from, change.replicas_to, stop, world) for change in (*down, *up)]
+        refusals += [
+            _stopped(change.model, change.replicas_from, change.replicas_to, stop, world) for change in (*down, *up)
+        ]
         down, up, node_plan.changes = [], [], []
     booked = loans.book(world)
     unmet, remembered = explain.unmet(world, found, judged, remembered)

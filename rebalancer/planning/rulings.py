@@ -114,7 +114,9 @@ def _enter(one: Override, models: dict[str, Model], drafts: dict[str, _Draft]) -
         for name in [one.model] if one.model else models:
             draft = drafts.setdefault(name, _Draft())
             (draft.pools if one.subject_kind == "pool" else draft.nodes).add(one.subject)
-        return "InForce", f"no new grants on {one.subject_kind} {one.subject}" + (f" for {one.model}" if one.model else "")
+        return "InForce", f"no new grants on {one.subject_kind} {one.subject}" + (
+            f" for {one.model}" if one.model else ""
+        )
     draft = drafts.setdefault(one.subject, _Draft())
     if one.kind in draft.by_kind:
         return "Superseded", f"by {draft.by_kind[one.kind].name}, which is newer"

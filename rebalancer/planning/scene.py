@@ -33,8 +33,8 @@ class Part:
 
     asked: what the target converges to. doomed: undeleted pods under notice; `replaced` of them have a replacement
     asked beside them, `settle` such replacements whose doomed pod is gone. held: undoomed replicas asked. kept: pods
-    that stay (best first), going: pods that a release already written will take, unseen: how many of kept are asked for but no pods yet.
-    stuck: why the target is neither donor nor recipient now (None: it is both).
+    that stay (best first), going: pods that a release already written will take, unseen: how many of kept are asked
+    for but are no pods yet. stuck: why the target is neither donor nor recipient now (None: it is both).
     """
 
     model: str
@@ -155,7 +155,9 @@ def build(snapshot: Snapshot, policy: Policy, memory: Memory, rulings: dict[str,
     doomed = doomed_nodes(snapshot.notices)
     pools = {pool.name: pool for pool in policy.pools}
     holders = _holders(snapshot, policy, memory, rulings, doomed)
-    states = {view.name: _pool_state(pools[view.name], view, snapshot, policy, memory, doomed) for view in snapshot.pools}
+    states = {
+        view.name: _pool_state(pools[view.name], view, snapshot, policy, memory, doomed) for view in snapshot.pools
+    }
     _charge(holders, states, doomed)
     return Scene(snapshot, policy, memory, snapshot.at, doomed, states, holders)
 
@@ -170,7 +172,9 @@ def _holders(
         view = views.get(model.id)
         kept = memory.models.get(model.id, ModelMemory())
         ruling = rulings.get(model.id, NO_RULING)
-        parts = tuple(_part(model, target, kept, ruling, doomed) for target in (view.targets if view else ()))
+        seen = {target.pool: target for target in (view.targets if view else ())}
+        specs = [seen[spec.pool] for spec in model.targets if spec.pool in seen]  # the policy's order of preference
+        parts = tuple(_part(model, target, kept, ruling, doomed) for target in specs)
         phases = [pod for part in parts for pod in part.target.pods if pod.phase != "terminating"]
         ready = sum(1 for pod in phases if pod.phase == "ready")
         holders[model.id] = Holder(

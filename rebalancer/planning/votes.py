@@ -67,7 +67,7 @@ class _Electorate:
     now: float
 
     def watermark(self, use: float, high: float, low: float) -> tuple[int, bool]:
-        """use >= high: more; use <= low: fewer, not under the floor; between: hold."""
+        """Use >= high: more; use <= low: fewer, not under the floor; between: hold."""
         if use >= high:
             return replicas_for(self.ready * use / high), False
         if use <= low:
@@ -76,7 +76,13 @@ class _Electorate:
 
 
 def poll(  # noqa: PLR0913  # one argument per thing a vote depends on
-    model: Model, load: ModelLoad, ready: int, rules: ClassRules, blind: BlindRule, util_low_since: float | None, now: float
+    model: Model,
+    load: ModelLoad,
+    ready: int,
+    rules: ClassRules,
+    blind: BlindRule,
+    util_low_since: float | None,
+    now: float,
 ) -> Ballot:
     """The ballot of one model at `now`.
 

@@ -1,0 +1,39 @@
+"""One turn of the wheel. Reads like the table of contents of the service."""
+
+from typing import Protocol
+
+from rebalancer.domain.memory import Memory
+from rebalancer.domain.outcome import Outcome
+from rebalancer.domain.plan import Decision
+from rebalancer.domain.policy import Policy
+from rebalancer.domain.snapshot import Snapshot
+from rebalancer.planning import plan
+
+
+class Hands(Protocol):
+    """What a cycle works with: the service's are real, the simulator's move a simulated cluster."""
+
+    policy: Policy
+    memory: Memory
+
+    def look(self, now: float) -> Snapshot:
+        """The world at `now`, with what became of our writes since the last cycle."""
+        ...
+
+    def note(self, snapshot: Snapshot, before: Memory, decision: Decision) -> None:
+        """Keep the decision: memory for the next cycle, a line in the journal, a plan to show."""
+        ...
+
+    async def carry_out(self, decision: Decision) -> tuple[Outcome, ...]:
+        """Write the plan through the gate; its outcomes are in the next `look`."""
+        ...
+
+
+async def cycle(now: float, hands: Hands) -> Decision:
+    """Look, decide, remember, carry out."""
+    snapshot = hands.look(now)
+    before = hands.memory
+    decision = plan(snapshot, hands.policy, before)
+    hands.note(snapshot, before, decision)
+    await hands.carry_out(decision)
+    return decision

@@ -1,0 +1,243 @@
+"""The journal: each cycle's inputs as a difference to the last, its plan, what became of it. JSON lines, sorted keys.
+
+A reader starts at any keyframe (`Frame` lines, chunked so that one fits a Kafka record) and applies `Cycle` deltas;
+with the policy in force that is all `plan` needs, so a decision can be re-made and compared byte by byte.
+Size: a cycle costs about 250 bytes a model whose readings changed (planning's explanation included about 1 KB), a
+keyframe about 1.5 KB a model; files rotate at an eighth of the budget and the oldest go.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from importlib import metadata, resources
+from typing import TypeVar
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from rebalancer.domain.cluster import Override, WriteStop
+from rebalancer.domain.codec import digest, from_bytes, to_bytes
+from rebalancer.domain.memory import Memory
+from rebalancer.domain.outcome import Intent, Outcome
+from rebalancer.domain.plan import Decision
+from rebalancer.domain.policy import Policy
+from rebalancer.domain.readings import ModelLoad
+from rebalancer.domain.snapshot import ModelView, NodePoolView, NodeView, NoticeView, PoolView, Snapshot, Sync
+
+CHUNK = 200  # models (or nodes) per keyframe line: about 300 KB, under Kafka's default 1 MiB record
+
+T = TypeVar("T")
+
+
+class PoolDelta(Struct, frozen=True, omit_defaults=True):
+    """Nodes of one pool that changed or went; `node_pools` None = unchanged."""
+
+    name: str
+    nodes: tuple[NodeView, ...] = ()
+    nodes_gone: tuple[str, ...] = ()
+    node_pools: tuple[NodePoolView, ...] | None = None
+
+
+class Delta(Struct, frozen=True, omit_defaults=True):
+    """What differs from the previous snapshot; the small parts are repeated whole."""
+
+    cycle: int
+    at: float
+    sync: Sync = Sync()
+    write_stop: WriteStop | None = None
+    overrides: tuple[Override, ...] = ()
+    notices: tuple[NoticeView, ...] = ()
+    outcomes: tuple[Outcome, ...] = ()
+    pools: tuple[PoolDelta, ...] = ()
+    pools_gone: tuple[str, ...] = ()
+    models: tuple[ModelView, ...] = ()
+    models_gone: tuple[str, ...] = ()
+    loads: tuple[ModelLoad, ...] = ()
+    loads_gone: tuple[str, ...] = ()
+
+
+class PolicyLine(Struct, frozen=True, tag="policy", tag_field="line"):
+    """The policy in force from here on, and the code that decides."""
+
+    at: float
+    digest: str
+    code: str
+    version: str
+    policy: dict[str, object]
+
+
+class FrameLine(Struct, frozen=True, tag="frame", tag_field="line"):
+    """One chunk of a keyframe: together a difference from nothing. `memory` (before the cycle) is in the first."""
+
+    cycle: int
+    part: int
+    parts: int
+    delta: Delta
+    memory: Memory | None = None
+
+
+class CycleLine(Struct, frozen=True, tag="cycle", tag_field="line"):
+    """One decision: `plan` as the exact bytes of the plan, `memory` the digest of what was remembered after it."""
+
+    delta: Delta
+    plan: msgspec.Raw
+    memory: str
+    policy: str
+
+
+class IntentLine(Struct, frozen=True, tag="intent", tag_field="line"):
+    """About to be written."""
+
+    intent: Intent
+
+
+class OutcomeLine(Struct, frozen=True, tag="outcome", tag_field="line"):
+    """What became of it."""
+
+    outcome: Outcome
+
+
+Line = PolicyLine | FrameLine | CycleLine | IntentLine | OutcomeLine
+
+EMPTY = Snapshot(cycle=0, at=0.0)
+
+
+def code_digest() -> str:
+    """Hash of the source that decides (domain, planning): a replay under other code says so."""
+    found = hashlib.sha256()
+    for room in ("domain", "planning"):
+        folder = resources.files("rebalancer") / room
+        for entry in sorted(folder.iterdir(), key=lambda each: each.name):
+            if entry.name.endswith(".py"):
+                found.update(entry.name.encode() + b"\0" + entry.read_bytes())
+    return found.hexdigest()[:16]
+
+
+def policy_line(policy: Policy, at: float, code: str) -> PolicyLine:
+    """The line that puts `policy` in force."""
+    mapping = policy.to_mapping()
+    return PolicyLine(at=at, digest=digest(mapping), code=code, version=metadata.version("rebalancer"), policy=mapping)
+
+
+def difference(before: Snapshot, after: Snapshot) -> Delta:
+    """What `apply(before, ...)` needs to become `after`. Unchanged parts are the same objects, so this is cheap."""
+    models, models_gone = _changed(before.models, after.models, "id")
+    loads, loads_gone = _changed(before.loads, after.loads, "model")
+    old_pools = {pool.name: pool for pool in before.pools}
+    pools = tuple(
+        delta for pool in after.pools if (delta := _pool_difference(old_pools.get(pool.name), pool)) is not None
+    )
+    return Delta(
+        cycle=after.cycle,
+        at=after.at,
+        sync=after.sync,
+        write_stop=after.write_stop,
+        overrides=after.overrides,
+        notices=after.notices,
+        outcomes=after.outcomes,
+        pools=pools,
+        pools_gone=tuple(sorted(old_pools.keys() - {pool.name for pool in after.pools})),
+        models=models,
+        models_gone=models_gone,
+        loads=loads,
+        loads_gone=loads_gone,
+    )
+
+
+def _pool_difference(before: PoolView | None, after: PoolView) -> PoolDelta | None:
+    if before is not None and (before is after or before == after):
+        return None
+    nodes, gone = _changed(before.nodes if before else (), after.nodes, "name")
+    same = before is not None and before.node_pools == after.node_pools
+    return PoolDelta(name=after.name, nodes=nodes, nodes_gone=gone, node_pools=None if same else after.node_pools)
+
+
+def _changed(before: tuple[T, ...], after: tuple[T, ...], key: str) -> tuple[tuple[T, ...], tuple[str, ...]]:
+    """(new or changed values, keys that are gone)."""
+    old = {getattr(each, key): each for each in before}
+    changed = tuple(
+        each for each in after if (known := old.pop(getattr(each, key), None)) is not each and known != each
+    )
+    return changed, tuple(sorted(old))
+
+
+def apply(before: Snapshot, delta: Delta) -> Snapshot:
+    """The snapshot that `delta` describes, given the one before it."""
+    pools = {pool.name: pool for pool in before.pools if pool.name not in delta.pools_gone}
+    for change in delta.pools:
+        old = pools.get(change.name, PoolView(name=change.name))
+        node_pools = old.node_pools if change.node_pools is None else change.node_pools
+        nodes = _merged(old.nodes, change.nodes, change.nodes_gone, "name")
+        pools[change.name] = replace(old, nodes=nodes, node_pools=node_pools)
+    return Snapshot(
+        cycle=delta.cycle,
+        at=delta.at,
+        sync=delta.sync,
+        write_stop=delta.write_stop,
+        overrides=delta.overrides,
+        notices=delta.notices,
+        outcomes=delta.outcomes,
+        pools=tuple(pools[name] for name in sorted(pools)),
+        models=_merged(before.models, delta.models, delta.models_gone, "id"),
+        loads=_merged(before.loads, delta.loads, delta.loads_gone, "model"),
+    )
+
+
+def _merged(before: tuple[T, ...], changed: tuple[T, ...], gone: tuple[str, ...], key: str) -> tuple[T, ...]:
+    merged = {getattr(each, key): each for each in before}
+    for name in gone:
+        merged.pop(name, None)
+    merged.update((getattr(each, key), each) for each in changed)
+    return tuple(merged[name] for name in sorted(merged))
+
+
+def keyframe(snapshot: Snapshot, memory: Memory) -> Iterator[FrameLine]:
+    """`snapshot` from nothing, in chunks, with the memory that goes into its cycle."""
+    whole = difference(EMPTY, snapshot)
+    small = replace(whole, pools=(), models=(), loads=())
+    pieces: list[Delta] = [replace(small, pools=(_bare(pool),)) for pool in whole.pools]
+    for pool in whole.pools:
+        pieces += [replace(small, pools=(PoolDelta(name=pool.name, nodes=chunk),)) for chunk in _chunks(pool.nodes)]
+    pieces += [replace(small, models=chunk) for chunk in _chunks(whole.models)]
+    pieces += [replace(small, loads=chunk) for chunk in _chunks(whole.loads)]
+    pieces = pieces or [small]
+    for part, delta in enumerate(pieces):
+        yield FrameLine(
+            cycle=snapshot.cycle, part=part, parts=len(pieces), delta=delta, memory=None if part else memory
+        )
+
+
+def _bare(pool: PoolDelta) -> PoolDelta:
+    return PoolDelta(name=pool.name, node_pools=pool.node_pools)
+
+
+def _chunks(values: tuple[T, ...]) -> Iterator[tuple[T, ...]]:
+    for start in range(0, len(values), CHUNK):
+        yield values[start : start + CHUNK]
+
+
+def cycle_line(before: Snapshot, snapshot: Snapshot, decision: Decision, policy_digest: str) -> CycleLine:
+    """The line of one cycle."""
+    return CycleLine(
+        delta=difference(before, snapshot),
+        plan=msgspec.Raw(to_bytes(decision.plan)),
+        memory=digest(decision.memory),
+        policy=policy_digest,
+    )
+
+
+def decode(data: bytes) -> Line:
+    """One line of a journal. Raises msgspec.DecodeError or ValidationError when it is not one."""
+    return from_bytes(data, Line)  # type: ignore[arg-type]  # a union of structs is a valid msgspec type
+
+
+def encode(line: Line) -> bytes:
+    """Its bytes, with the newline."""
+    return to_bytes(line) + b"\n"
+
+
+def decode_lines(lines: Iterable[bytes]) -> Iterator[tuple[int, Line]]:
+    """(line number from 1, line) of a journal's lines; an unfinished last line (the process was killed) is skipped."""
+    for number, raw in enumerate(lines, 1):
+        if raw.endswith(b"\n"):
+            yield number, decode(raw)

@@ -1,0 +1,108 @@
+"""The journal's local files: appended by a thread of their own, rotated within a size budget, oldest gone first."""
+
+import asyncio
+import contextlib
+import queue
+import threading
+from concurrent.futures import Future
+from pathlib import Path
+from typing import BinaryIO
+
+SHARE_PER_FILE = 8  # a file is an eighth of the budget: rotation forgets at most an eighth at once
+PATTERN = "journal-*.jsonl"
+
+_Order = bytes | Future[None] | Path | None  # a line, a flush to answer, the next file, the end
+
+
+class JournalFiles:
+    """Appends lines to `folder/journal-NNNNNN.jsonl`, or to the one file `single` without rotation (the demo's).
+
+    Nothing here blocks the caller or raises: a full disk is `trouble` (text for people), and `flushed` says False.
+    """
+
+    def __init__(self, folder: Path, max_bytes: int, single: Path | None = None) -> None:
+        self._folder = folder
+        self._max_bytes = max_bytes
+        self._single = single
+        self._orders: queue.SimpleQueue[_Order] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
+        self._number = 0
+        self._size = 0
+        self.trouble: str | None = None
+
+    def start(self) -> None:
+        """Begin; the first `append` must follow a `rotate`."""
+        self._thread.start()
+
+    @property
+    def full(self) -> bool:
+        """Whether the current file has had its share and the next lines belong into a new one."""
+        return self._single is None and self._size >= self._max_bytes // SHARE_PER_FILE
+
+    def rotate(self) -> None:
+        """Continue in the next file."""
+        self._size = 0
+        self._orders.put(self._single or self._folder)
+
+    def append(self, line: bytes) -> None:
+        """Queue one line (with its newline)."""
+        self._size += len(line)
+        self._orders.put(line)
+
+    async def flushed(self) -> bool:
+        """Wait until everything appended so far is on disk; False when it could not be written."""
+        done: Future[None] = Future()
+        self._orders.put(done)
+        try:
+            await asyncio.wrap_future(done)
+        except OSError:
+            return False
+        return self.trouble is None
+
+    async def close(self) -> None:
+        """Write what is queued and end."""
+        self._orders.put(None)
+        await asyncio.to_thread(self._thread.join, 5.0)
+
+    def _run(self) -> None:
+        handle: BinaryIO | None = None
+        while (order := self._orders.get()) is not None:
+            try:
+                if isinstance(order, Path):
+                    handle = self._open(order, handle)
+                elif isinstance(order, Future):
+                    self._flush(order, handle)
+                elif handle is not None:
+                    handle.write(order)
+                    if self._orders.empty():
+                        handle.flush()
+                    self.trouble = None
+            except OSError as error:
+                self.trouble = f"journal in {self._folder}: {error.strerror}; free space or set REBALANCER_JOURNAL_DIR"
+                if isinstance(order, Future):
+                    order.set_exception(error)
+        if handle is not None:
+            with contextlib.suppress(OSError):
+                handle.close()
+
+    def _flush(self, waiter: Future[None], handle: BinaryIO | None) -> None:
+        if handle is None:
+            raise OSError(2, "no journal file is open")
+        handle.flush()
+        waiter.set_result(None)
+
+    def _open(self, place: Path, handle: BinaryIO | None) -> BinaryIO:
+        """Open the next file; delete the oldest ones beyond the budget."""
+        if handle is not None:
+            handle.close()
+        if place == self._single:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            return place.open("wb")
+        place.mkdir(parents=True, exist_ok=True)
+        files = sorted(place.glob(PATTERN))
+        if self._number == 0 and files:
+            self._number = int(files[-1].stem.removeprefix("journal-"))
+        self._number += 1
+        for old in files[: max(0, len(files) - SHARE_PER_FILE + 1)]:
+            old.unlink(missing_ok=True)
+        return (place / f"journal-{self._number:06d}.jsonl").open("wb")

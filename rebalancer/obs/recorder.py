@@ -1,0 +1,87 @@
+"""Writes the journal: keyframes and cycles, intents before a write, outcomes after it; to local files and `decisions`.
+
+A decrease's intent must be acknowledged by Kafka before the write goes out, so that no guard's window forgets it over
+a crash or a fail-over; drains and overrides content themselves with the local file while Kafka is away.
+"""
+
+from collections.abc import Awaitable, Callable
+
+from rebalancer.domain.memory import Memory
+from rebalancer.domain.outcome import Intent, Outcome
+from rebalancer.domain.plan import Decision
+from rebalancer.domain.policy import Policy
+from rebalancer.domain.snapshot import Snapshot
+from rebalancer.obs import journal
+from rebalancer.obs.journal_files import JournalFiles
+
+Publish = Callable[[bytes, bytes], Awaitable[bool]]  # (key, value) -> acknowledged
+Tell = Callable[[bytes, bytes], None]  # (key, value), not waited for
+
+
+class Recorder:
+    """One journal. `publish` sends to `decisions` and says whether Kafka acknowledged; `tell` sends without waiting."""
+
+    def __init__(self, files: JournalFiles, publish: Publish, tell: Tell, keyframe_seconds: float = 300.0) -> None:
+        self._files = files
+        self._publish = publish
+        self._tell = tell
+        self._keyframe_seconds = keyframe_seconds
+        self._policy: journal.PolicyLine | None = None
+        self._before = journal.EMPTY
+        self._keyframe_at: float | None = None
+        self._code = journal.code_digest()
+
+    @property
+    def trouble(self) -> str | None:
+        """Why the local journal cannot be written, None when it can."""
+        return self._files.trouble
+
+    @property
+    def policy_digest(self) -> str:
+        """Digest of the policy in force, as journal lines carry it."""
+        return self._policy.digest if self._policy else ""
+
+    def policy(self, policy: Policy, now: float) -> None:
+        """`policy` is in force from the next cycle on; that cycle begins with a keyframe."""
+        self._policy = journal.policy_line(policy, now, self._code)
+        self._keyframe_at = None
+
+    def cycle(self, snapshot: Snapshot, memory_before: Memory, decision: Decision) -> None:
+        """One decision with its inputs."""
+        due = self._keyframe_at is None or snapshot.at - self._keyframe_at >= self._keyframe_seconds
+        if due or self._files.full:
+            self._keyframe(snapshot, memory_before)
+        self._write(journal.cycle_line(self._before, snapshot, decision, self.policy_digest), b"cycle")
+        self._before = snapshot
+
+    def _keyframe(self, snapshot: Snapshot, memory_before: Memory) -> None:
+        if self._files.full or self._before is journal.EMPTY:
+            self._files.rotate()
+        if self._policy is not None:
+            self._write(self._policy, b"policy")
+        for line in journal.keyframe(snapshot, memory_before):
+            self._write(line, b"frame")
+        self._before = snapshot
+        self._keyframe_at = snapshot.at
+
+    async def intent(self, intent: Intent, *, must_be_acknowledged: bool) -> bool:
+        """Record what is about to be written; False when it had to be acknowledged and was not (do not write then)."""
+        line = journal.encode(journal.IntentLine(intent))
+        self._files.append(line)
+        if must_be_acknowledged:
+            return await self._publish(b"intent", line)
+        self._tell(b"intent", line)
+        return await self._files.flushed()
+
+    async def outcome(self, outcome: Outcome) -> None:
+        """Record what became of it."""
+        self._write(journal.OutcomeLine(outcome), b"outcome")
+
+    def _write(self, line: journal.Line, key: bytes) -> None:
+        encoded = journal.encode(line)
+        self._files.append(encoded)
+        self._tell(key, encoded)
+
+    async def close(self) -> None:
+        """Everything queued is on disk."""
+        await self._files.close()
