@@ -1,0 +1,171 @@
+"""Minimum and maximum of an autoscaler, in one merge patch: what the drivers of ScaledObjects and HPAs share.
+
+The object's own bounds are saved on it with our first write, and never again. Each change of a ScaledObject's spec
+makes KEDA rebuild its scalers, therefore: only on real change, and at most once per object in 10 s.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from rebalancer.act.driver import Refused, same_object
+from rebalancer.act.originals import annotated, saved_on
+from rebalancer.domain.plan import Change
+from rebalancer.domain.snapshot import AutoscalerView
+from rebalancer.kube.client import KubeClient
+from rebalancer.kube.errors import Ambiguous
+from rebalancer.kube.resources import Object, Ref, Resource
+from rebalancer.obs.clock import Clock
+
+PATCH_EVERY_SECONDS = 10.0
+URGENT_KINDS = frozenset({"release", "replace"})  # a release frees GPUs somebody waits for, a notice has a deadline
+URGENT_PASSES = ("drain", "override")
+
+
+class Bounds(NamedTuple):
+    """The lowest and the highest number of replicas an autoscaler may choose."""
+
+    minimum: int
+    maximum: int
+
+    def __str__(self) -> str:
+        return f"{self.minimum}..{self.maximum}"
+
+
+class _Written(NamedTuple):
+    monotonic: float
+    bounds: Bounds
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How one kind of autoscaler spells its bounds, and what an absent or a least value means.
+
+    `objection` is why such an object must not be written, None when nothing speaks against it.
+    """
+
+    resource: Resource
+    minimum_key: str
+    maximum_key: str
+    absent: Bounds
+    least_minimum: int
+    objection: Callable[[Object], Refused | None]
+
+    def bounds(self, obj: Object) -> Bounds:
+        """The bounds in force."""
+        spec = obj.get("spec", {})
+        low, high = spec.get(self.minimum_key), spec.get(self.maximum_key)
+        return Bounds(self.absent.minimum if low is None else low, self.absent.maximum if high is None else high)
+
+    def spec(self, minimum: int | None, maximum: int | None) -> Object:
+        """The spec of a merge patch that sets both; None removes the key."""
+        return {self.minimum_key: minimum, self.maximum_key: maximum}
+
+    def wanted(self, change: Change) -> Bounds:
+        """What `change` asks for; a maximum of 0 does not exist, the least grant is 1."""
+        return Bounds(max(self.least_minimum, change.minimum), max(1, change.replicas_to))
+
+    def originals(self, obj: Object) -> Object:
+        """The object's own bounds as they are spelled, null where absent."""
+        spec = obj.get("spec", {})
+        return {"min": spec.get(self.minimum_key), "max": spec.get(self.maximum_key)}
+
+
+class BoundsDriver:
+    """Writes an autoscaler's bounds; never widens what it was asked for beyond what the kind can express."""
+
+    def __init__(self, kube: KubeClient, clock: Clock, dialect: Dialect) -> None:
+        self._kube = kube
+        self._clock = clock
+        self._dialect = dialect
+        self._written: dict[str, _Written] = {}
+
+    async def look(self, change: Change) -> Object:
+        """The autoscaler. Raises Refused: recreated, foreign, paused, moved, too-soon, originals."""
+        view = _autoscaler(change)
+        obj = await self._kube.get(self._ref(change))
+        same_object(obj, view.uid, _name(view, change))
+        self._still_ours(obj, view, change)
+        seen = self._dialect.bounds(obj)
+        if seen not in self._expected(view, change):
+            saw = Bounds(view.minimum, view.maximum)
+            raise Refused("moved", f"{_name(view, change)} has bounds {seen}, the plan saw {saw}")
+        self._writable(change, seen)
+        saved_on(obj)
+        return obj
+
+    async def write(self, change: Change, seen: Object) -> int:
+        """Patch what differs; the maximum as the server stored it."""
+        wanted = self._dialect.wanted(change)
+        if self._dialect.bounds(seen) == wanted and saved_on(seen) is not None:
+            return wanted.maximum
+        body: Object = {"spec": self._dialect.spec(*wanted)}
+        if saved_on(seen) is None:
+            body["metadata"] = annotated(self._dialect.originals(seen))
+        version = seen["metadata"]["resourceVersion"]
+        try:
+            stored = await self._kube.patch(self._ref(change), body, resource_version=version)
+        except Ambiguous:
+            self._remember(seen, wanted)
+            raise
+        self._remember(seen, wanted)
+        return self._dialect.bounds(stored).maximum
+
+    async def shows(self, change: Change) -> bool:
+        """Whether the autoscaler has the bounds asked for."""
+        obj = await self._kube.get(self._ref(change))
+        ours = obj["metadata"]["uid"] == _autoscaler(change).uid
+        return ours and self._dialect.bounds(obj) == self._dialect.wanted(change)
+
+    def _ref(self, change: Change) -> Ref:
+        return Ref(self._dialect.resource, change.target.namespace, _autoscaler(change).name)
+
+    def _still_ours(self, obj: Object, view: AutoscalerView, change: Change) -> None:
+        owned = obj.get("spec", {}).get("scaleTargetRef", {})
+        if (owned.get("kind", "Deployment"), owned.get("name")) != (change.target.kind, change.target.name):
+            raise Refused("foreign", f"{_name(view, change)} scales {owned.get('name')} now, not {change.target.name}")
+        objection = self._dialect.objection(obj)
+        if objection is not None:
+            raise objection
+
+    def _expected(self, view: AutoscalerView, change: Change) -> set[Bounds]:
+        """The bounds the plan saw, or those of our own write that its watch had not shown yet."""
+        expected = {Bounds(view.minimum, view.maximum)}
+        written = self._written.get(view.uid)
+        if written is not None and written.bounds.maximum == change.target.asked:
+            expected.add(written.bounds)
+        return expected
+
+    def _writable(self, change: Change, seen: Bounds) -> None:
+        """Raise Refused for bounds that KEDA and the HPA would fight over, and for the second patch in 10 s."""
+        wanted, last = self._dialect.wanted(change), self._written.get(_autoscaler(change).uid)
+        if wanted.minimum > wanted.maximum:
+            raise Refused("bounds", f"minimum {wanted.minimum} is above maximum {wanted.maximum}")
+        if last is None or urgent(change) or seen == wanted:
+            return
+        wait_seconds = last.monotonic + PATCH_EVERY_SECONDS - self._clock.monotonic()
+        if wait_seconds > 0:
+            raise Refused(
+                "too-soon", f"patched less than {PATCH_EVERY_SECONDS:g} s ago, wait another {wait_seconds:.0f} s "
+            )
+
+    def _remember(self, obj: Object, bounds: Bounds) -> None:
+        now_monotonic = self._clock.monotonic()
+        recent = now_monotonic - PATCH_EVERY_SECONDS
+        self._written = {uid: each for uid, each in self._written.items() if each.monotonic > recent}
+        self._written[obj["metadata"]["uid"]] = _Written(now_monotonic, bounds)
+
+
+def urgent(change: Change) -> bool:
+    """Whether a change may follow the last one on its object at once."""
+    return change.kind in URGENT_KINDS or (change.passes or "").startswith(URGENT_PASSES)
+
+
+def _autoscaler(change: Change) -> AutoscalerView:
+    if change.target.autoscaler is None:
+        raise ValueError(f"{change.id}: no autoscaler owns {change.target.name}")
+    return change.target.autoscaler
+
+
+def _name(view: AutoscalerView, change: Change) -> str:
+    return f"{view.kind.lower()}/{change.target.namespace}/{view.name}"

@@ -1,0 +1,153 @@
+"""Floor, budget and limit once more, over what is true at the moment of the write: the plan may be old, or wrong."""
+
+from collections.abc import Collection, Iterable
+from typing import Final
+
+from msgspec.structs import replace
+
+from rebalancer.act.driver import Refused
+from rebalancer.act.ledger import Ledger, asking, converging
+from rebalancer.domain.arithmetic import asked, doomed_nodes, doomed_pods, pool_budget, promised_gpus, promised_replicas
+from rebalancer.domain.cluster import Override
+from rebalancer.domain.memory import NodeGrant
+from rebalancer.domain.plan import Change, NodePoolChange
+from rebalancer.domain.policy import Policy
+from rebalancer.domain.snapshot import ModelView, PoolView, Snapshot, TargetView
+
+NOT_DECREASES: Final = frozenset({"settle", "withdraw"})  # nothing that serves goes, so no guard's window is used up
+
+
+class Ground:
+    """What one plan stands on besides the snapshot: the policy, and the node grants, those it opens itself included."""
+
+    def __init__(self, policy: Policy, grants: Iterable[NodeGrant]) -> None:
+        self.policy = policy
+        self.models = {model.id: model for model in policy.models}
+        self.pools = {pool.name: pool for pool in policy.pools}
+        self._grants = {grant.id: grant for grant in grants}
+        self._opened: dict[str, NodeGrant] = {}
+
+    @property
+    def grants(self) -> tuple[NodeGrant, ...]:
+        """Grants whose GPUs are still to come, and are in the budget."""
+        return (*self._grants.values(), *self._opened.values())
+
+    def open(self, change: Change, now: float) -> None:
+        """Count the node grant that `change` opens: raises past the free GPUs are in the budget by it."""
+        pool = self.pools.get(change.target.pool)
+        behind = pool is not None and change.node_pool in pool.node_pools
+        if change.grant is None or change.grant in self._grants or not behind or change.model not in self.models:
+            return
+        replicas = max(0, change.replicas_to - change.replicas_from)
+        self._opened[change.grant] = NodeGrant(
+            id=change.grant,
+            model=change.model,
+            pool=change.target.pool,
+            node_pool=change.node_pool or "",
+            replicas=replicas,
+            gpus=replicas * self.models[change.model].gpus_per_replica,
+            asked_at=now,
+            until=now + self.policy.nodes.node_timeout_seconds,
+        )
+
+    def close(self, change: Change) -> None:
+        """`change` was not written: its grant is none."""
+        self._opened.pop(change.grant or "", None)
+
+
+def decreases(change: Change) -> bool:
+    """Whether a guard's window may count `change`: fewer replicas, or a lower bound that lets an HPA take some."""
+    if change.kind in NOT_DECREASES:
+        return False
+    before, after = converging(change.target), asking(change)
+    return after.replicas < max(before.replicas, change.replicas_from) or after.minimum < before.minimum
+
+
+def check(change: Change, snapshot: Snapshot, ground: Ground, ledger: Ledger) -> None:
+    """Raise Refused (moved, floor, budget) unless `change` keeps floor and budget now."""
+    if change.model not in ground.models:
+        raise Refused("moved", f"{change.model} is no model of the policy any more")
+    view = next((each for each in snapshot.models if each.id == change.model), None)
+    if view is None or not any(_same(each, change.target) for each in view.targets):
+        raise Refused("moved", f"{change.target.name} is no target of {change.model} any more")
+    doomed = doomed_nodes(snapshot.notices)
+    check_floor(change, view, floor(change, snapshot, ground), doomed, ledger)
+    check_budget(change, snapshot, ground, doomed, ledger)
+
+
+def floor(change: Change, snapshot: Snapshot, ground: Ground) -> int:
+    """The model's floor now: the policy's, unless an override that says so by name decided this change."""
+    own = ground.models[change.model].min_replicas
+    if not (change.passes or "").startswith("override"):
+        return own
+    newest: dict[str, Override] = {}
+    for one in sorted(snapshot.overrides, key=lambda each: each.created_at):
+        if one.subject == change.model and one.kind in {"pin", "cap"} and one.expires_at > snapshot.at:
+            newest[one.kind] = one
+    lowered = [one.value for one in newest.values() if one.allow_below_floor and one.value is not None]
+    return min([own, *lowered])
+
+
+def check_floor(change: Change, view: ModelView, least: int, doomed: Collection[str], ledger: Ledger) -> None:
+    """Raise Refused when the write itself would leave the model less than its floor.
+
+    Judged twice: by what its targets are asked for, doomed pods not counted, and by what their autoscalers may go
+    down to. Asking for less because doomed pods are the ones to go takes nothing away.
+    """
+    own = next(target for target in view.targets if _same(target, change.target))
+    others = [target for target in view.targets if not target.missing and target is not own]
+    before, after = converging(change.target), asking(change)
+    dying = doomed_pods(own, doomed)
+    go = min(len({pod.uid for pod in dying} & set(change.victims)), max(0, before.replicas - after.replicas))
+    stay = after.replicas - (len(dying) - go)
+    stay += sum(max(0, ledger.least(each).replicas - len(doomed_pods(each, doomed))) for each in others)
+    if before.replicas - after.replicas > go and stay < least:
+        raise Refused("floor", f"{change.model} would be asked for {stay} replicas that stay, its floor is {least}")
+    lowest = after.minimum + sum(ledger.least(each).minimum for each in others)
+    if before.minimum - after.minimum > go and lowest < least:
+        raise Refused("floor", f"{change.model} could be scaled down to {lowest} replicas, its floor is {least}")
+
+
+def check_budget(change: Change, snapshot: Snapshot, ground: Ground, doomed: Collection[str], ledger: Ledger) -> None:
+    """Raise Refused when the write would raise what the pool's targets are promised beyond the pool's budget."""
+    view = next(each for each in snapshot.models if each.id == change.model)
+    own = ledger.with_most(next(target for target in view.targets if _same(target, change.target)))
+    then = replace(own, asked=max(asked(own), asking(change).replicas))
+    more = promised_replicas(then, doomed) - promised_replicas(own, doomed)
+    if more <= 0:
+        return
+    pool, nodes = ground.pools.get(own.pool), next((each for each in snapshot.pools if each.name == own.pool), None)
+    if pool is None or nodes is None:
+        raise Refused("budget", f"pool {own.pool} is unknown, so is its budget")
+    promised = _promised(snapshot, nodes, ground, doomed, ledger) + more * ground.models[change.model].gpus_per_pod
+    budget = pool_budget(pool, nodes, ground.grants, doomed, ground.policy.nodes, snapshot.at)
+    if promised > budget:
+        raise Refused("budget", f"{promised} GPUs of {pool.name} would be promised, its budget is {budget}")
+
+
+def _promised(snapshot: Snapshot, pool: PoolView, ground: Ground, doomed: Collection[str], ledger: Ledger) -> int:
+    """GPUs of the pool that targets ask for, what we wrote a moment ago included."""
+    models = tuple(
+        replace(model, targets=tuple(ledger.with_most(target) for target in model.targets)) for model in snapshot.models
+    )
+    # A model that has just left the policy still holds what its pods hold.
+    gpus = {model.id: max((target.gpus_per_pod for target in model.targets), default=0) for model in models}
+    gpus.update({model.id: model.gpus_per_pod for model in ground.policy.models})
+    return promised_gpus(replace(snapshot, models=models, pools=(pool,)), gpus, doomed)[pool.name]
+
+
+def check_limit(change: NodePoolChange, ground: Ground) -> None:
+    """Raise Refused when a NodePool's limit would exceed what the policy lets us ask Karpenter for."""
+    if change.kind != "limit":
+        return
+    pool = ground.pools.get(change.pool)
+    if pool is None or change.name not in pool.node_pools:
+        raise Refused("budget", f"NodePool {change.name} is behind no pool of the policy")
+    if change.limit_to is None or change.limit_to > pool.gpu_limit:
+        raise Refused(
+            "budget", f"limit {change.limit_to} is beyond the {pool.gpu_limit} GPUs of {pool.name} in the policy"
+        )
+
+
+def _same(one: TargetView, other: TargetView) -> bool:
+    return (one.namespace, one.kind, one.name) == (other.namespace, other.kind, other.name)

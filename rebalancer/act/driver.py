@@ -1,0 +1,52 @@
+"""What every driver does: look at one object, write it once, and look again when the reply was lost."""
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Protocol, TypeVar
+
+from rebalancer.kube.resources import Object
+
+C_contra = TypeVar("C_contra", contravariant=True)
+A = TypeVar("A")
+B = TypeVar("B")
+
+
+class Refused(Exception):
+    """The gate's `check` declined a write. Nothing was written; the next cycle decides anew."""
+
+    def __init__(self, check: str, why: str) -> None:
+        super().__init__(f"{check}: {why}")
+        self.check = check
+
+
+class Driver(Protocol[C_contra]):
+    """Reads and writes one kind of object for changes of one type. All of them raise KubeError."""
+
+    async def look(self, change: C_contra) -> Object:
+        """The object as it is now. Raises Refused unless it is still what the plan saw."""
+        ...
+
+    async def write(self, change: C_contra, seen: Object) -> int | None:
+        """Write once, only if the object is still as `seen`. The replicas or limit it now asks for, as stored."""
+        ...
+
+    async def shows(self, change: C_contra) -> bool:
+        """Whether the object has our value: asked when the reply to a write was lost."""
+        ...
+
+
+def same_object(obj: Object, uid: str, what: str) -> None:
+    """Raise Refused when an object of that name was deleted and made again since the plan saw it."""
+    found = obj["metadata"]["uid"]
+    if found != uid:
+        raise Refused("recreated", f"{what} is another object now (uid {found}, the plan saw {uid})")
+
+
+async def together(first: Awaitable[A], second: Awaitable[B]) -> tuple[A, B]:
+    """Both results, awaited at once; the first one's error comes before the second's."""
+    one, two = await asyncio.gather(first, second, return_exceptions=True)
+    if isinstance(one, BaseException):
+        raise one
+    if isinstance(two, BaseException):
+        raise two
+    return one, two

@@ -1,0 +1,246 @@
+"""The gate: the last look before each write. It carries out what a plan asks for, or says which check declined it."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Literal
+
+import structlog
+
+from rebalancer.act.bounds import BoundsDriver
+from rebalancer.act.checks import Ground, check, check_limit, decreases
+from rebalancer.act.deletion_cost import DeletionCost
+from rebalancer.act.driver import C_contra, Driver, Refused, together
+from rebalancer.act.events import Events
+from rebalancer.act.hpa import HPA
+from rebalancer.act.intents import AnyChange, changes_of, intent_of, waves
+from rebalancer.act.ledger import Ask, Ledger, asking
+from rebalancer.act.node_pool import NodePoolDriver
+from rebalancer.act.override_status import OverrideStatus
+from rebalancer.act.permission import Permission, sees_the_cluster
+from rebalancer.act.recorder import Recorder
+from rebalancer.act.scale import ScaleDriver
+from rebalancer.act.scaled_object import SCALED_OBJECT
+from rebalancer.domain.memory import Memory
+from rebalancer.domain.outcome import FAILED, REFUSED, SHADOW, UNKNOWN, WRITTEN, Intent, Outcome
+from rebalancer.domain.plan import Change, NodePoolChange, Plan
+from rebalancer.domain.policy import Policy
+from rebalancer.domain.snapshot import Snapshot
+from rebalancer.kube.client import KubeClient
+from rebalancer.kube.errors import Ambiguous, Conflict, KubeError, NotFound
+from rebalancer.kube.resources import Object
+from rebalancer.obs.clock import Clock
+
+AT_ONCE = 8  # objects under way at a time
+UNACKNOWLEDGED = ("drain", "override")  # decreases that may go ahead on the local journal alone
+
+log = structlog.get_logger()
+
+
+class Gate:
+    """Writes plans, one at a time. `events.run()` posts what happened and wants a task of its own.
+
+    `facts` is the state as it is at an instant, `may_write` why we may not (None: we may), `on_written` hears of each
+    acknowledged write: the change, the replicas now asked for, the instant.
+    """
+
+    def __init__(  # noqa: PLR0913  # the hands it works with, each one thing
+        self,
+        kube: KubeClient,
+        facts: Callable[[float], Snapshot],
+        clock: Clock,
+        recorder: Recorder,
+        may_write: Callable[[], str | None],
+        write_mode: Literal["shadow", "act"],
+        on_written: Callable[[Change, int, float], None],
+        *,
+        write_deletion_cost: bool = True,
+        instance: str = "rebalancer",
+    ) -> None:
+        self.events = Events(kube, clock, instance)
+        self._facts = facts
+        self._clock = clock
+        self._recorder = recorder
+        self._may_write = may_write
+        self._write_mode = write_mode
+        self._on_written = on_written
+        self._permission = Permission(kube, clock, may_write)
+        self._ledger = Ledger()
+        self._scale = ScaleDriver(kube, clock)
+        self._bounds = {
+            "ScaledObject": BoundsDriver(kube, clock, SCALED_OBJECT),
+            "HorizontalPodAutoscaler": BoundsDriver(kube, clock, HPA),
+        }
+        self._node_pools = NodePoolDriver(kube)
+        self._deletion_cost = DeletionCost(kube) if write_deletion_cost else None
+        self._overrides = OverrideStatus(kube)
+        self._slots = asyncio.Semaphore(AT_ONCE)
+
+    async def apply(self, plan: Plan, policy: Policy, memory: Memory) -> tuple[Outcome, ...]:
+        """Write `plan`; one outcome per change. Nothing is raised but cancellation: one change never costs another."""
+        ground = Ground(policy, memory.node_grants)
+        if self._write_mode == "shadow":
+            shadows = [self._shadow(change, plan.cycle) for change in changes_of(plan)]
+            return tuple([await shadow for shadow in shadows])
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._tell_overrides(plan))
+            written = group.create_task(self._write(plan, ground))
+        return tuple(written.result())
+
+    async def _shadow(self, change: AnyChange, cycle: int) -> Outcome:
+        outcome = Outcome(intent_of(change, cycle, self._clock.now()), self._clock.now(), SHADOW, "writeMode is shadow")
+        await self._record(outcome)
+        return outcome
+
+    async def _tell_overrides(self, plan: Plan) -> None:
+        """Our own objects' status goes on under a write stop, but it is the leader's to tell."""
+        if not plan.overrides or self._may_write() is not None:
+            return
+        now = self._clock.now()
+        try:
+            await self._overrides.tell(plan.overrides, self._facts(now).overrides, now)
+        except Exception:
+            log.exception("the overrides' status could not be told")
+
+    async def _write(self, plan: Plan, ground: Ground) -> list[Outcome]:
+        outcomes: list[Outcome] = []
+        for wave in waves(plan):
+            chains = await asyncio.gather(*(self._chain(chain, plan.cycle, ground) for chain in wave))
+            outcomes.extend(outcome for chain in chains for outcome in chain)
+        return outcomes
+
+    async def _chain(self, chain: list[AnyChange], cycle: int, ground: Ground) -> list[Outcome]:
+        return [await self._one(change, cycle, ground) for change in chain]
+
+    async def _one(self, change: AnyChange, cycle: int, ground: Ground) -> Outcome:
+        async with self._slots:
+            intent = intent_of(change, cycle, self._clock.now())
+            try:
+                status, detail = await self._through(change, intent, ground)
+            except Refused as refused:
+                status, detail = REFUSED, str(refused)
+            except Conflict as error:
+                status, detail = REFUSED, f"conflict: somebody else wrote it meanwhile; {error}"
+            except NotFound as error:
+                status, detail = REFUSED, f"gone: {error}"
+            except KubeError as error:
+                status, detail = FAILED, str(error)
+            except Exception as error:
+                log.exception("a change could not be carried out", change=change.id)
+                status, detail = FAILED, f"{type(error).__name__}: {error}"
+            outcome = Outcome(intent, self._clock.now(), status, detail)
+            await self._record(outcome)
+        self.events.tell(change, outcome)
+        return outcome
+
+    async def _through(self, change: AnyChange, intent: Intent, ground: Ground) -> tuple[str, str]:
+        if isinstance(change, NodePoolChange):
+            return await self._through_node_pool(change, intent, ground)
+        return await self._through_target(change, intent, ground)
+
+    async def _through_node_pool(self, change: NodePoolChange, intent: Intent, ground: Ground) -> tuple[str, str]:
+        check_limit(change, ground)
+        seen = await self._look(self._node_pools, change)
+        self._fresh()
+        await self._intend(intent, must_be_acknowledged=False)
+        await self._permission.ask()
+        status, detail, _ = await _send(self._node_pools, change, seen)
+        return status, detail
+
+    async def _through_target(self, change: Change, intent: Intent, ground: Ground) -> tuple[str, str]:
+        driver = self._driver(change, ground)
+        seen = await self._look(driver, change)
+        # No await between the facts and the booking: changes that are checked side by side must see each other.
+        facts = self._fresh()
+        ground.open(change, facts.at)
+        try:
+            check(change, facts, ground, self._ledger)
+            with self._ledger.booked(change, facts.at) as booking:
+                await self._intend(intent, must_be_acknowledged=_acknowledged_first(change))
+                trouble = await self._mark_victims(change)
+                await self._permission.ask()
+                status, detail, stored = await _send(driver, change, seen)
+        except (Refused, KubeError):
+            ground.close(change)
+            raise
+        if status == WRITTEN:
+            asked = asking(change)
+            replicas = asked.replicas if stored is None else stored
+            if replicas != asked.replicas:
+                detail = f"stored as {replicas}, not {asked.replicas}: an admission webhook changed it"
+            now = self._clock.now()
+            booking.written(Ask(replicas, asked.minimum), now)
+            self._on_written(change, replicas, now)
+        return status, "; ".join(filter(None, (detail, trouble)))
+
+    def _driver(self, change: Change, ground: Ground) -> Driver[Change]:
+        """Who may write this target: its autoscaler's bounds where one owns it, else its scale."""
+        model, autoscaler = ground.models.get(change.model), change.target.autoscaler
+        if model is None:
+            raise Refused("moved", f"{change.model} is no model of the policy any more")
+        if autoscaler is None or (autoscaler.paused and model.actuation == "scale"):
+            return self._scale
+        if autoscaler.paused:
+            raise Refused("paused", f"{autoscaler.kind} {autoscaler.name} is paused: its bounds reach nobody")
+        if model.actuation == "scale":
+            raise Refused(
+                "foreign", f"{autoscaler.kind} {autoscaler.name} owns {change.target.name}; actuation is scale"
+            )
+        return self._bounds[autoscaler.kind]
+
+    async def _look(self, driver: Driver[C_contra], change: C_contra) -> Object:
+        """The object, once we know that we may write at all."""
+        _, seen = await together(self._permission.ask(), driver.look(change))
+        return seen
+
+    def _fresh(self) -> Snapshot:
+        """The state of this moment. Raises Refused while it is not the whole truth."""
+        facts = self._facts(self._clock.now())
+        sees_the_cluster(facts)
+        return facts
+
+    async def _intend(self, intent: Intent, *, must_be_acknowledged: bool) -> None:
+        """Record the intent; a decrease that no successor would know of is not made."""
+        acknowledged = False
+        try:
+            acknowledged = await self._recorder.intent(intent, must_be_acknowledged=must_be_acknowledged)
+        except Exception:
+            log.exception("an intent could not be recorded", intent=intent.id)
+        if must_be_acknowledged and not acknowledged:
+            raise Refused("unrecorded", "a decrease waits until the decisions topic acknowledges its intent")
+
+    async def _mark_victims(self, change: Change) -> str:
+        if self._deletion_cost is None or change.replicas_to >= change.replicas_from:
+            return ""
+        return await self._deletion_cost.mark(change)
+
+    async def _record(self, outcome: Outcome) -> None:
+        try:
+            await self._recorder.outcome(outcome)
+        except Exception:
+            log.exception("an outcome could not be recorded", intent=outcome.intent.id)
+
+
+def _acknowledged_first(change: Change) -> bool:
+    return decreases(change) and not (change.passes or "").startswith(UNACKNOWLEDGED)
+
+
+async def _send(driver: Driver[C_contra], change: C_contra, seen: Object) -> tuple[str, str, int | None]:
+    """Write once: the status, what is to be told about it, and the number as stored.
+
+    Raises the KubeErrors and Refused that say that nothing was written.
+    """
+    try:
+        stored = await driver.write(change, seen)
+    except Ambiguous as error:
+        return *await _read_back(driver, change, error), None
+    return WRITTEN, "", stored
+
+
+async def _read_back(driver: Driver[C_contra], change: C_contra, error: Ambiguous) -> tuple[str, str]:
+    """What became of a write whose reply was lost. Never sent again: it may still be under way."""
+    try:
+        if await driver.shows(change):
+            return WRITTEN, "the reply was lost; the object shows our value"
+    except KubeError as unreadable:
+        return UNKNOWN, f"{error}; and then {unreadable}"
+    return UNKNOWN, f"{error}; the object does not show it yet"

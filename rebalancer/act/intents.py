@@ -1,0 +1,94 @@
+"""What is about to be written, from what the plan asks for; and the order in which a plan is written."""
+
+from collections.abc import Iterable
+from typing import Final, TypeAlias
+
+from rebalancer.domain.outcome import Intent
+from rebalancer.domain.plan import Change, NodePoolChange, Plan
+
+AnyChange: TypeAlias = Change | NodePoolChange
+
+PREPARING: Final = frozenset({"hold", "limit"})  # before GPUs move; giving back comes when they have
+
+
+def intent_of(change: AnyChange, cycle: int, now: float) -> Intent:
+    """The intent of `change`, decided in `cycle`, at `now`."""
+    return _node_pool(change, cycle, now) if isinstance(change, NodePoolChange) else _target(change, cycle, now)
+
+
+def _target(change: Change, cycle: int, now: float) -> Intent:
+    target, autoscaler = change.target, change.target.autoscaler
+    return Intent(
+        id=change.id,
+        cycle=cycle,
+        at=now,
+        kind=change.kind,
+        subject=change.model,
+        object=object_of(change),
+        replicas_from=change.replicas_from,
+        replicas_to=change.replicas_to,
+        reason=change.reason,
+        pool=target.pool,
+        shift=change.shift,
+        counts=change.counts,
+        lenders=change.lenders,
+        recipients=change.recipients,
+        replaces=change.replaces,
+        grant=change.grant,
+        node_pool=change.node_pool,
+        minimum_from=None if autoscaler is None else autoscaler.minimum,
+        minimum_to=None if autoscaler is None else change.minimum,
+    )
+
+
+def _node_pool(change: NodePoolChange, cycle: int, now: float) -> Intent:
+    return Intent(
+        id=change.id,
+        cycle=cycle,
+        at=now,
+        kind=change.kind,
+        subject=change.name,
+        object=object_of(change),
+        replicas_from=0,
+        replicas_to=0,
+        reason=change.reason,
+        pool=change.pool,
+        grant=change.grant,
+        node_pool=change.name,
+        limit_from=change.limit_from,
+        limit_to=change.limit_to,
+    )
+
+
+def object_of(change: AnyChange) -> str:
+    """The object whose scale, bounds or limits change: `deployment/NAMESPACE/NAME`, `nodepool/NAME`."""
+    if isinstance(change, NodePoolChange):
+        return f"nodepool/{change.name}"
+    return f"{change.target.kind.lower()}/{change.target.namespace}/{change.target.name}"
+
+
+def changes_of(plan: Plan) -> list[AnyChange]:
+    """All there is to write, NodePools first."""
+    return [*plan.node_pools, *plan.changes]
+
+
+def waves(plan: Plan) -> Iterable[list[list[AnyChange]]]:
+    """The plan in waves, one after the other; each is chains of changes to one object, which may go side by side.
+
+    Holds and limits first, then what frees GPUs and what replaces doomed pods out of free ones, then what takes them,
+    then what is given back. What concerns one object stays in the plan's order.
+    """
+    sorted_out: list[dict[str, list[AnyChange]]] = [{}, {}, {}, {}]
+    earliest: dict[str, int] = {}
+    for change in changes_of(plan):
+        name = object_of(change)
+        wave = earliest[name] = max(_wave(change), earliest.get(name, 0))
+        sorted_out[wave].setdefault(name, []).append(change)
+    return [list(chains.values()) for chains in sorted_out if chains]
+
+
+def _wave(change: AnyChange) -> int:
+    if isinstance(change, NodePoolChange):
+        return 0 if change.kind in PREPARING else 3
+    fewer = change.replicas_to < change.replicas_from
+    return 1 if fewer or (change.kind == "replace" and change.shift is None) else 2

@@ -1,0 +1,117 @@
+"""What the gate itself asked for lately, on top of what the watches show: floor and budget must hold in between.
+
+A watch shows a write some milliseconds later, and a lost reply leaves open whether there was one. So for 10 s every
+target counts with the least it may have been asked for where a floor is summed, and with the most where a budget is.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from rebalancer.act.driver import Refused
+from rebalancer.domain.arithmetic import asked
+from rebalancer.domain.plan import Change
+from rebalancer.domain.snapshot import TargetView
+from rebalancer.kube.errors import KubeError
+
+KEEP_SECONDS = 10.0
+
+Key = tuple[str, str, str]
+
+
+class Ask(NamedTuple):
+    """Replicas a target is asked for, and the lower bound of its autoscaler (the same where there is none)."""
+
+    replicas: int
+    minimum: int
+
+
+class Entry(NamedTuple):
+    """The least and the most that one target may be asked for since `at`."""
+
+    least: Ask
+    most: int
+    at: float
+
+
+class Ledger:
+    """One entry per target written to in the last 10 s."""
+
+    def __init__(self) -> None:
+        self._entries: dict[Key, Entry] = {}
+
+    def least(self, target: TargetView) -> Ask:
+        """The least this target may be asked for by now."""
+        shown = converging(target)
+        entry = self._entries.get(_key(target))
+        if entry is None:
+            return shown
+        return Ask(min(shown.replicas, entry.least.replicas), min(shown.minimum, entry.least.minimum))
+
+    def with_most(self, target: TargetView) -> TargetView:
+        """The target as asked for the most it may be by now."""
+        entry = self._entries.get(_key(target))
+        return target if entry is None else replace(target, asked=max(entry.most, asked(target)))
+
+    @contextmanager
+    def booked(self, change: Change, now: float) -> Iterator["Booking"]:
+        """Count `change` as asked for wherever that is the worse. Refused and KubeError say that it was not written.
+
+        Left without a word, the booking says that it may have been.
+        """
+        self._entries = {key: entry for key, entry in self._entries.items() if now - entry.at < KEEP_SECONDS}
+        key = _key(change.target)
+        earlier = self._entries.get(key)
+        before, after = converging(change.target), asking(change)
+        least = Ask(min(before.replicas, after.replicas), min(before.minimum, after.minimum))
+        self._entries[key] = Entry(least, max(asked(change.target), after.replicas), now)
+        try:
+            yield Booking(self._entries, key)
+        except (Refused, KubeError):
+            del self._entries[key]
+            if earlier is not None:
+                self._entries[key] = earlier
+            raise
+
+
+class Booking:
+    """One write under way."""
+
+    def __init__(self, entries: dict[Key, Entry], key: Key) -> None:
+        self._entries = entries
+        self._key = key
+
+    def written(self, ask: Ask, at: float) -> None:
+        """The write happened, and that is what the target asks for."""
+        self._entries[self._key] = Entry(ask, ask.replicas, at)
+
+
+def asking(change: Change) -> Ask:
+    """What the target is asked for after `change`; an autoscaler's maximum cannot be 0, the least grant is 1."""
+    if bounded(change.target):
+        return Ask(max(1, change.replicas_to), change.minimum)
+    return Ask(change.replicas_to, change.replicas_to)
+
+
+def converging(target: TargetView) -> Ask:
+    """What the target goes to without another write of ours: our maximum counts before the HPA shows it.
+
+    `arithmetic.asked` holds on to the old number until the HPA shows the new one: right for a budget, not for a floor.
+    """
+    autoscaler = target.autoscaler
+    if autoscaler is None or autoscaler.paused:
+        replicas = target.replicas if target.asked is None else target.asked
+        return Ask(replicas, replicas)
+    ours = target.replicas if autoscaler.originals is None else autoscaler.maximum
+    return Ask(ours if target.asked is None else target.asked, autoscaler.minimum)
+
+
+def bounded(target: TargetView) -> bool:
+    """Whether an autoscaler chooses the replicas between bounds."""
+    return target.autoscaler is not None and not target.autoscaler.paused
+
+
+def _key(target: TargetView) -> Key:
+    return target.namespace, target.kind, target.name

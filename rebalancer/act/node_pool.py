@@ -1,0 +1,74 @@
+"""Karpenter's NodePool: its limits and a hold on consolidation. Never its template, which would drift every node."""
+
+from rebalancer.act.driver import Refused, same_object
+from rebalancer.act.node_pool_parts import Parts, patch
+from rebalancer.domain.plan import NodePoolChange
+from rebalancer.kube.client import KubeClient
+from rebalancer.kube.resources import NODEPOOLS, Object, Ref
+
+
+class NodePoolDriver:
+    """Patches a NodePool, if it is still at the revision just read."""
+
+    def __init__(self, kube: KubeClient) -> None:
+        self._kube = kube
+
+    async def look(self, change: NodePoolChange) -> Object:
+        """The NodePool. Raises Refused: recreated, moved (its limit), under-use, originals, kind."""
+        obj = await self._kube.get(_ref(change))
+        same_object(obj, change.uid, f"nodepool/{change.name}")
+        wanted = _wanted(obj, change)
+        if change.kind in {"limit", "restore-limit"}:
+            limit = Parts.of(obj).limit(change.resource)
+            if limit != change.limit_from:
+                raise Refused("moved", f"nodepool/{change.name} has limit {limit}, the plan saw {change.limit_from}")
+            _above_use(obj, change.resource, wanted.limit(change.resource))
+        return obj
+
+    async def write(self, change: NodePoolChange, seen: Object) -> int | None:
+        """Patch what differs; the limit as stored, None = unlimited."""
+        body = patch(seen, _wanted(seen, change))
+        version = seen["metadata"]["resourceVersion"]
+        stored = seen if body is None else await self._kube.patch(_ref(change), body, resource_version=version)
+        return Parts.of(stored).limit(change.resource)
+
+    async def shows(self, change: NodePoolChange) -> bool:
+        """Whether the NodePool is as `change` wants it."""
+        obj = await self._kube.get(_ref(change))
+        given_back = change.kind in {"restore-limit", "end-hold"} and Parts.saved(obj) is None
+        return obj["metadata"]["uid"] == change.uid and (given_back or Parts.of(obj) == _wanted(obj, change))
+
+
+def _wanted(obj: Object, change: NodePoolChange) -> Parts:
+    """The parts after the change. Raises Refused when there is nothing to restore from."""
+    now, saved = Parts.of(obj), Parts.saved(obj)
+    if change.kind == "limit":
+        return now.with_limit(change.resource, None if change.limit_to is None else str(change.limit_to))
+    if change.kind == "hold":
+        return now.with_hold()
+    if saved is None:
+        raise Refused("originals", f"nodepool/{change.name} has nothing saved to restore")
+    if change.kind == "restore-limit":
+        return _restored(now, saved, change)
+    if change.kind == "end-hold":
+        return now.without_hold(saved)
+    raise Refused("kind", f"{change.kind} is nothing that is done to a NodePool")
+
+
+def _restored(now: Parts, saved: Parts, change: NodePoolChange) -> Parts:
+    """With the saved limit; with `limit_to` where more than that is still in use, so that the rest comes later."""
+    own = saved.limit(change.resource)
+    if own is not None and change.limit_to is not None and change.limit_to > own:
+        return now.with_limit(change.resource, str(change.limit_to))
+    return now.with_limit_of(saved, change.resource)
+
+
+def _above_use(obj: Object, resource: str, limit: int | None) -> None:
+    """A limit under what runs ends no node, but stops the replacement of one."""
+    used = int((obj.get("status", {}).get("resources") or {}).get(resource, 0))
+    if limit is not None and limit < used:
+        raise Refused("under-use", f"limit {limit} is under the {used} of {resource} in use")
+
+
+def _ref(change: NodePoolChange) -> Ref:
+    return Ref(NODEPOOLS, None, change.name)

@@ -1,0 +1,47 @@
+"""Tells people what their Override does: `status` of the object, written when it changes."""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from rebalancer.act.moment import written_as
+from rebalancer.domain.cluster import Override
+from rebalancer.domain.plan import OverrideState
+from rebalancer.kube.client import KubeClient
+from rebalancer.kube.errors import KubeError
+from rebalancer.kube.resources import OVERRIDES, Object, Ref
+
+AT_ONCE: Final = 8
+
+
+class OverrideStatus:
+    """Remembers what it told, until the overrides seen show it."""
+
+    def __init__(self, kube: KubeClient) -> None:
+        self._kube = kube
+        self._slots = asyncio.Semaphore(AT_ONCE)
+        self._told: dict[str, OverrideState] = {}
+
+    async def tell(self, states: Iterable[OverrideState], seen: Iterable[Override], now: float) -> None:
+        """Patch the status of each override whose state is not what it shows. What fails is told again next time."""
+        shown = {override.uid: override for override in seen}
+        due = [state for state in states if self._news(state, shown)]
+        self._told = {uid: state for uid, state in self._told.items() if uid in shown}
+        await asyncio.gather(*(self._patch(state, now) for state in due))
+
+    def _news(self, state: OverrideState, shown: Mapping[str, Override]) -> bool:
+        override = shown.get(state.uid)
+        if override is None or self._told.get(state.uid) == state:
+            return False
+        return (override.phase, override.message) != (state.phase, state.message)
+
+    async def _patch(self, state: OverrideState, now: float) -> None:
+        status: Object = {"phase": state.phase, "message": state.message, "observedAt": written_as(now)}
+        # The uid is a precondition: an override made again under the same name has its own state.
+        body: Object = {"metadata": {"uid": state.uid}, "status": status}
+        try:
+            async with self._slots:
+                await self._kube.patch_status(Ref(OVERRIDES, state.namespace, state.name), body)
+        except KubeError:
+            return  # gone, or the next cycle tells it
+        self._told[state.uid] = state

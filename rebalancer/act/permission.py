@@ -1,0 +1,60 @@
+"""May we write at all: leadership, the write stop and whether we see the cluster."""
+
+import asyncio
+from collections.abc import Callable
+
+from rebalancer.act.driver import Refused
+from rebalancer.act.recent import Recent
+from rebalancer.domain.snapshot import Snapshot
+from rebalancer.kube.client import KubeClient
+from rebalancer.kube.errors import KubeError, NotFound
+from rebalancer.kube.resources import WRITESTOPS, Object
+from rebalancer.obs.clock import Clock
+
+STOP_AGE_SECONDS = 1.0  # with one write's deadline this keeps the promise: stopped within 2 s where the API answers
+STOP_READ_SECONDS = 2.0
+
+
+class Permission:
+    """Asked before each object is read, and once more just before it is written."""
+
+    def __init__(self, kube: KubeClient, clock: Clock, may_write: Callable[[], str | None]) -> None:
+        self._kube = kube
+        self._may_write = may_write
+        self._stops = Recent(self._read_stops, clock, STOP_AGE_SECONDS)
+
+    async def ask(self) -> None:
+        """Raise Refused unless we lead and no write stop is in force, read live at most a second ago."""
+        try:
+            stops = await self._stops.get()
+        except NotFound as error:
+            raise Refused("write-stop", "its CRD is not installed, so nobody could stop us; install it") from error
+        except KubeError as error:
+            raise Refused("write-stop", f"cannot be read, so nothing is written: {error}") from error
+        if stops:
+            raise Refused("write-stop", _told(stops[0]))
+        why_not = self._may_write()  # last, and without waiting: it is true now
+        if why_not is not None:
+            raise Refused("leadership", why_not)
+
+    async def _read_stops(self) -> list[Object]:
+        try:
+            async with asyncio.timeout(STOP_READ_SECONDS):
+                return (await self._kube.list(WRITESTOPS)).items
+        except TimeoutError as error:
+            raise KubeError(f"no answer within {STOP_READ_SECONDS:g} s") from error
+
+
+def sees_the_cluster(snapshot: Snapshot) -> None:
+    """Raise Refused while a source of the snapshot is not listed yet, or silent, or a write stop is seen."""
+    if snapshot.write_stop is not None:
+        raise Refused("write-stop", f"{snapshot.write_stop.name} by {snapshot.write_stop.actor or 'somebody'}")
+    if snapshot.sync.missing:
+        raise Refused("unsynced", f"not listed yet: {', '.join(snapshot.sync.missing)}")
+    if snapshot.sync.stale:
+        raise Refused("unsynced", f"silent: {', '.join(snapshot.sync.stale)}")
+
+
+def _told(stop: Object) -> str:
+    spec = stop.get("spec", {})
+    return f"{stop['metadata']['name']} by {spec.get('actor', 'somebody')}: {spec.get('reason', 'no reason given')}"
