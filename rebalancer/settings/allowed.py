@@ -1,0 +1,106 @@
+"""What the schema allows at a path, in words: the range a person may choose from."""
+
+import math
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from rebalancer.domain.policy import json_schema
+from rebalancer.settings.document import Path
+
+Schema = Mapping[str, Any]
+
+# What a pattern means, by the pattern itself: a new one in the schema needs its words here (a test says so).
+FORMS = {
+    r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$": "lower-case letters, digits, '-' and '.', a letter or digit at both ends",
+    r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$": "lower-case letters, digits and '-', a letter or digit at both ends",
+    r"^[a-z0-9.-]+/[A-Za-z0-9._-]+$": "DOMAIN/NAME, like nvidia.com/gpu",
+}
+
+
+@cache
+def _root() -> Schema:
+    return json_schema()
+
+
+def part_at(path: Path) -> Schema:
+    """Schema of the value at `path`; empty where the schema knows nothing."""
+    part = _resolved(_root())
+    for key in path:
+        if isinstance(key, int):
+            part = _resolved(part.get("items", {}))
+        else:
+            additional = part.get("additionalProperties")
+            part = _resolved(
+                part.get("properties", {}).get(key) or (additional if isinstance(additional, dict) else {})
+            )
+    return part
+
+
+def keys_at(path: Path) -> tuple[str, ...]:
+    """Keys that the mapping at `path` may have."""
+    return tuple(part_at(path).get("properties", ()))
+
+
+def default_at(path: Path) -> object:
+    """Default of the value at `path`, None where there is none."""
+    return part_at(path).get("default")
+
+
+def in_range(part: Schema, value: float) -> bool:
+    """Whether a finite number is within the bounds of `part`."""
+    if value < part.get("minimum", value) or value <= part.get("exclusiveMinimum", -math.inf):
+        return False
+    return not value > part.get("maximum", value)
+
+
+def words(part: Schema) -> str:
+    """The values that `part` allows, in words: "0 to 100000", "realtime, interactive or batch"."""
+    if "const" in part or "enum" in part:
+        return any_of(part.get("enum", [part.get("const")]))
+    match part.get("type"):
+        case "integer" | "number":
+            said = _range(part)
+        case "string":
+            said = _text(part)
+        case "array":
+            said = f"a list of at least {part.get('minItems', 0)}"
+        case kind:
+            said = {"boolean": "true or false", "object": "a mapping"}.get(str(kind), "")
+    return said
+
+
+def any_of(values: list[str]) -> str:
+    """`a, b or c`."""
+    return values[0] if len(values) == 1 else f"{', '.join(values[:-1])} or {values[-1]}"
+
+
+def _range(part: Schema) -> str:
+    most = part.get("maximum")
+    if "exclusiveMinimum" in part:
+        return f"above {part['exclusiveMinimum']}" + ("" if most is None else f", at most {most}")
+    if "minimum" in part:
+        return f"at least {part['minimum']}" if most is None else f"{part['minimum']} to {most}"
+    return "a number"
+
+
+def _text(part: Schema) -> str:
+    pattern = str(part.get("pattern", "text"))
+    form = FORMS.get(pattern, pattern)
+    least, most = part.get("minLength", 0), part.get("maxLength")
+    return f"{form} ({least} to {most} characters)" if most else form
+
+
+def _resolved(part: Schema) -> Schema:
+    """`part` with its reference followed and the null of an optional part dropped; its own default stays."""
+    for choice in part.get("anyOf", ()):
+        if choice.get("type") != "null":
+            return {**_resolved(choice), **{key: part[key] for key in ("default", "description") if key in part}}
+    if "$ref" not in part:
+        return part
+    return {**_root_definition(part["$ref"]), **{key: part[key] for key in ("default", "description") if key in part}}
+
+
+def _root_definition(reference: str) -> Schema:
+    definition: Schema = _root()["$defs"][reference.removeprefix("#/$defs/")]
+    return definition

@@ -1,0 +1,114 @@
+"""The policy file as the service follows it: reloaded when it changes, and the last good one kept when it is bad."""
+
+import os
+from pathlib import Path
+
+from rebalancer.domain.codec import digest
+from rebalancer.domain.policy import Policy
+from rebalancer.settings.problem import Problem
+from rebalancer.settings.problems import check_text
+
+NOWHERE = ""  # where a file is that cannot be read
+MAX_BYTES = 1 << 20  # 1 MiB, what a ConfigMap can hold
+
+
+class PolicyFile:
+    """A policy file and the policy in force.
+
+    current: the last good policy, None before the first; loaded_at: when it came into force (UTC epoch seconds);
+    digest: short hash of its values, "" before the first. problems: what is wrong with the file as it is now; while
+    there are any, `current` stays what it was.
+
+    A mounted ConfigMap changes by a flip of its `..data` symlink, in one step: such content is taken at once. A file
+    that is written in place may be seen half-written, and half a policy may well be valid: its new content is taken
+    when two looks in a row agree.
+    """
+
+    def __init__(self, path: Path, *, allow_empty_policy: bool = False) -> None:
+        self.path = path
+        self.allow_empty_policy = allow_empty_policy
+        self.current: Policy | None = None
+        self.loaded_at: float | None = None
+        self.digest = ""
+        self.problems: tuple[Problem, ...] = ()
+        self._seen: tuple[str, bytes] | None = None
+        self._judged: bytes | None = None
+
+    def changed(self, now: float) -> bool:
+        """Look at the file; whether `current` or `problems` are different from before.
+
+        Reads at most 1 MiB and, when the content is new, checks it (seconds for 1,000 models): call it in a thread.
+        """
+        before = (self.digest, self.problems)
+        try:
+            place, content = os.path.realpath(self.path), self._read()
+        except OSError as error:
+            self._seen, self._judged = (NOWHERE, b""), None
+            self.problems = (self._unreadable(error.strerror or str(error)),)
+        else:
+            if self._settled(place, content) and content != self._judged:
+                self._judged = content
+                self._take(content, now)
+        return before != (self.digest, self.problems)
+
+    @property
+    def trouble(self) -> str | None:
+        """One sentence when the file as it is now is not in force, None when it is."""
+        if not self.problems:
+            return None
+        kept = "no policy is in force" if self.current is None else f"policy {self.digest} stays in force"
+        more = f" (and {len(self.problems) - 1} more)" if len(self.problems) > 1 else ""
+        return f"{kept}: {self.problems[0]}{more}"
+
+    def _read(self) -> bytes:
+        with self.path.open("rb") as file:
+            return file.read(MAX_BYTES + 1)
+
+    def _settled(self, place: str, content: bytes) -> bool:
+        before, self._seen = self._seen, (place, content)
+        if before is None:
+            return True  # the service starts: there is nothing better to go by
+        flipped = before[0] not in {NOWHERE, place}
+        return flipped or content == before[1]
+
+    def _take(self, content: bytes, now: float) -> None:
+        policy, self.problems = self._check(content)
+        if policy is None:
+            return
+        if self.current is not None and not self.allow_empty_policy:
+            self.problems = self._empties(self.current, policy)
+            if self.problems:
+                return
+        value = digest(policy.to_mapping())
+        if value != self.digest:
+            self.current, self.digest, self.loaded_at = policy, value, now
+
+    def _check(self, content: bytes) -> tuple[Policy | None, tuple[Problem, ...]]:
+        if len(content) > MAX_BYTES:
+            return None, (self._unreadable(f"larger than {MAX_BYTES:,} bytes"),)
+        try:
+            text = content.decode()
+        except UnicodeDecodeError as error:
+            return None, (self._unreadable(f"no UTF-8 at byte {error.start}"),)
+        return check_text(text, str(self.path))
+
+    def _empties(self, old: Policy, new: Policy) -> tuple[Problem, ...]:
+        """Guard `empty`: a reload that drops more than half of the models is taken for an accident."""
+        ids = {model.id for model in old.models}
+        gone = sorted(ids - {model.id for model in new.models})
+        if 2 * len(gone) <= len(ids):
+            return ()
+        shown = ", ".join(gone[:5]) + (", ..." if len(gone) > 5 else "")  # noqa: PLR2004  enough to recognise them
+        problem = Problem(
+            line=0,
+            path="models",
+            value=f"{len(new.models)} models",
+            what=f"this reload would remove {len(gone)} of {len(ids)} models ({shown})",
+            allowed=f"to remove {len(ids) // 2} at a time",
+            fix="remove them in steps, or start the service with REBALANCER_ALLOW_EMPTY_POLICY=true",
+            file=str(self.path),
+        )
+        return (problem,)
+
+    def _unreadable(self, why: str) -> Problem:
+        return Problem(line=0, path="", value="", what=f"cannot be read ({why})", file=str(self.path))

@@ -1,0 +1,60 @@
+"""Everything that is wrong with a policy's text, in one go."""
+
+from collections.abc import Callable, Iterator
+
+from msgspec.structs import replace
+
+from rebalancer.domain.policy import Policy
+from rebalancer.settings import quantities, references
+from rebalancer.settings.document import Document, read_document
+from rebalancer.settings.draft import Finding, Part
+from rebalancer.settings.problem import Problem, show
+from rebalancer.settings.shape import check_shape
+
+__all__ = ["Problem", "check_text"]
+
+Check = Callable[[Part], Iterator[Finding]]
+
+CHECKS: tuple[Check, ...] = (
+    references.unique_pool_names,
+    references.unique_model_names,
+    references.known_pools,
+    references.one_target_per_pool,
+    references.one_model_per_workload,
+    references.one_pool_per_node_pool,
+    references.distinct_node_labels,
+    quantities.ordered_replicas,
+    quantities.entitled_somewhere,
+    quantities.entitlements_fit,
+    quantities.whole_pods,
+    quantities.watermarks,
+    quantities.surge_windows,
+    quantities.voting_signals,
+)
+
+
+def check_text(text: str, name: str) -> tuple[Policy | None, tuple[Problem, ...]]:
+    """The policy that `text` spells, or None and all its problems in order of their lines; `name` is the file's."""
+    document, problems = read_document(text)
+    policy: Policy | None = None
+    if document is not None:
+        policy, wrong_fields = check_shape(document)
+        problems += wrong_fields + tuple(_disagreements(document))
+    if problems:
+        return None, tuple(sorted(replace(problem, file=name) for problem in problems))
+    return policy, ()
+
+
+def _disagreements(document: Document) -> Iterator[Problem]:
+    draft = Part((), document.value)
+    for check in CHECKS:
+        for finding in check(draft):
+            given = document.get(finding.path)
+            yield Problem(
+                line=document.line(finding.path),
+                path=document.spell(finding.path),
+                value="" if given is None else show(given),
+                what=finding.what,
+                allowed=finding.allowed,
+                fix=finding.fix,
+            )

@@ -1,0 +1,120 @@
+"""Numbers that must agree: replicas with each other and with the GPUs there are, watermarks, windows, signals."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from rebalancer.domain.policy import Signals
+from rebalancer.settings.draft import Finding, Part, pools_by_name, primary_pool
+
+VOTING = tuple(field.alias or name for name, field in Signals.model_fields.items())
+
+
+def ordered_replicas(policy: Part) -> Iterator[Finding]:
+    """Floor, entitlement and maximum are in this order."""
+    for model in policy.parts("models"):
+        floor, own, most = model.whole("minReplicas"), model.whole("entitlement"), model.whole("maxReplicas")
+        if floor is not None and most is not None and floor > most:
+            fix = "raise maxReplicas or lower minReplicas"
+            yield Finding(model.at("minReplicas"), f"minReplicas {floor} > maxReplicas {most}", f"0 to {most}", fix)
+            continue
+        least, top = floor or 0, most if most is not None else own
+        if own is None or top is None or least <= own <= top:
+            continue
+        what = f"minReplicas {least} > entitlement {own}" if own < least else f"entitlement {own} > maxReplicas {top}"
+        fix = "raise entitlement or lower minReplicas" if own < least else "raise maxReplicas or lower entitlement"
+        yield Finding(model.at("entitlement"), what, f"{least} to {top}" if most is not None else f"from {least}", fix)
+
+
+def entitled_somewhere(policy: Part) -> Iterator[Finding]:
+    """An entitlement is held on a primary pool."""
+    pools = pools_by_name(policy)
+    primaries = [name for name, pool in pools.items() if pool.text("kind") == "primary"]
+    for model in policy.parts("models"):
+        own = model.whole("entitlement")
+        known = all(target.text("pool") in pools for target in model.parts("targets"))
+        if own and known and model.parts("targets") and primary_pool(model, pools) is None:
+            fix = (
+                f"add a target in {' or '.join(primaries) or 'a primary pool'}, or set entitlement and minReplicas to 0"
+            )
+            yield Finding(model.at("entitlement"), f"entitlement {own} has no primary pool among the targets", "0", fix)
+
+
+def entitlements_fit(policy: Part) -> Iterator[Finding]:
+    """The entitlements on a primary pool fit its GPU limit, and so do the floors."""
+    for name, pool in pools_by_name(policy).items():
+        limit = pool.whole("gpuLimit")
+        for key in ("entitlement", "minReplicas"):
+            needs = _gpus(policy, name, key)
+            total = sum(needs.values())
+            if limit is not None and total > limit:
+                what = f"{key} needs {total} GPUs of pool {name}, its gpuLimit is {limit}: {_largest(needs)}"
+                yield Finding(pool.at("gpuLimit"), what, f"from {total}", f"raise gpuLimit or lower {key} of a model")
+                break
+
+
+def whole_pods(policy: Part) -> Iterator[Finding]:
+    """A replica is whole pods with the same number of GPUs; a Deployment's replica is one pod."""
+    for model in policy.parts("models"):
+        gpus, pods = model.whole("gpusPerReplica"), model.whole("podsPerReplica")
+        if gpus is None or pods is None or pods == 1:
+            continue
+        if gpus % pods:
+            what = f"gpusPerReplica {gpus} is no multiple of podsPerReplica {pods}"
+            yield Finding(model.at("gpusPerReplica"), what, f"a multiple of {pods}")
+        if any(target.text("kind") == "Deployment" for target in model.parts("targets")):
+            what = f"podsPerReplica {pods}: a Deployment's replica is one pod"
+            yield Finding(model.at("podsPerReplica"), what, "1", "set it to 1 or leave it out")
+
+
+def watermarks(policy: Part) -> Iterator[Finding]:
+    """A low watermark is below its high one."""
+    classes = policy.part("classes")
+    for name in ("realtime", "interactive", "batch"):
+        yield from _below(classes.part(name), "lowUtilisation", "highUtilisation")
+    for model in policy.parts("models"):
+        yield from _below(model.part("signals").part("kvCache"), "low", "high")
+
+
+def surge_windows(policy: Part) -> Iterator[Finding]:
+    """A surge is seen in a window shorter than the one it is compared with, and left where it would not be entered."""
+    surge = policy.part("surge")
+    yield from _below(surge, "shortWindowSeconds", "longWindowSeconds")
+    enter, leave = surge.number("enterRatio"), surge.number("leaveRatio")
+    if enter is not None and leave is not None and leave > enter:
+        path = surge.at("leaveRatio" if surge.given("leaveRatio") else "enterRatio")
+        yield Finding(path, f"leaveRatio {leave:g} > enterRatio {enter:g}", f"leaveRatio 1 to {enter:g}")
+
+
+def voting_signals(policy: Part) -> Iterator[Finding]:
+    """Something votes for every model, and latency votes against a promise."""
+    for model in policy.parts("models"):
+        signals = model.part("signals")
+        if isinstance(signals.raw, dict) and not any(signals.get(key) for key in VOTING):
+            what = "no signal votes for this model"
+            yield Finding(signals.path, what, f"at least one of {', '.join(VOTING)}", "configure a signal")
+        if signals.get("latency") is True and not model.given("slo"):
+            fix = "add slo: {latencySeconds: ...} to the model"
+            yield Finding(signals.at("latency"), "latency has no slo to vote against", fix=fix)
+
+
+def _gpus(policy: Part, pool: str, key: str) -> dict[str, int]:
+    """GPUs that `key` replicas need, per model whose primary pool is `pool`."""
+    pools, needs = pools_by_name(policy), defaultdict[str, int](int)
+    for model in policy.parts("models"):
+        replicas, gpus = model.whole(key), model.whole("gpusPerReplica")
+        if replicas and gpus and primary_pool(model, pools) == pool:
+            needs[str(model.text("id"))] += replicas * gpus
+    return needs
+
+
+def _largest(needs: dict[str, int]) -> str:
+    shown = sorted(needs.items(), key=lambda need: (-need[1], need[0]))[:5]
+    more = f" and {len(needs) - len(shown)} more" if len(needs) > len(shown) else ""
+    return ", ".join(f"{model} {gpus}" for model, gpus in shown) + more
+
+
+def _below(part: Part, low: str, high: str) -> Iterator[Finding]:
+    less, more = part.number(low), part.number(high)
+    if less is not None and more is not None and less >= more:
+        path = part.at(low if part.given(low) else high)
+        yield Finding(path, f"{low} {less:g} is not below {high} {more:g}", fix=f"lower {low} or raise {high}")

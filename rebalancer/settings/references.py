@@ -1,0 +1,79 @@
+"""Names that must be unique, and names that must exist."""
+
+from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
+from itertools import chain
+
+from rebalancer.settings.document import Path
+from rebalancer.settings.draft import Finding, Part, pools_by_name
+
+
+def unique_pool_names(policy: Part) -> Iterator[Finding]:
+    """Every pool has a name of its own."""
+    return _unique("pool name", ((pool.at("name"), pool.text("name")) for pool in policy.parts("pools")))
+
+
+def unique_model_names(policy: Part) -> Iterator[Finding]:
+    """Every id and alias means one model: metric samples name models by either."""
+    models = policy.parts("models")
+    ids = ((model.at("id"), model.text("id")) for model in models)
+    aliases = (alias for model in models for alias in model.texts("aliases"))
+    return _unique("model name", chain(ids, aliases))
+
+
+def known_pools(policy: Part) -> Iterator[Finding]:
+    """A target's pool is one of the policy's."""
+    pools = tuple(pools_by_name(policy))
+    for model in policy.parts("models"):
+        for target in model.parts("targets"):
+            name = target.text("pool")
+            if name is not None and name not in pools:
+                close = get_close_matches(name, pools, n=1)
+                fix = f"did you mean {close[0]}?" if close else "add the pool or name another"
+                yield Finding(target.at("pool"), f"no pool is named {name}", " or ".join(pools), fix)
+
+
+def one_target_per_pool(policy: Part) -> Iterator[Finding]:
+    """A model has at most one target in a pool: the pool says where a replica lands."""
+    for model in policy.parts("models"):
+        places = ((target.at("pool"), target.text("pool")) for target in model.parts("targets"))
+        yield from _unique("target in pool", places, fix="one target per pool and model")
+
+
+def one_model_per_workload(policy: Part) -> Iterator[Finding]:
+    """A workload is the target of one model, in one pool."""
+    used = []
+    for model in policy.parts("models"):
+        for target in model.parts("targets"):
+            names = (model.text("namespace"), target.text("kind"), target.text("name"))
+            if None not in names:
+                used.append((target.at("name"), "/".join(str(name) for name in names)))
+    return _unique("workload", used, fix="every target is a workload of its own")
+
+
+def one_pool_per_node_pool(policy: Part) -> Iterator[Finding]:
+    """A NodePool stands behind one pool: its limit is raised for that pool's need."""
+    return _unique("NodePool", (entry for pool in policy.parts("pools") for entry in pool.texts("nodePools")))
+
+
+def distinct_node_labels(policy: Part) -> Iterator[Finding]:
+    """No pool takes all nodes of a later one: a node that matches two pools belongs to the first."""
+    earlier: list[tuple[str | None, dict[str, str]]] = []
+    for pool in policy.parts("pools"):
+        labels = pool.labels("nodeLabels")
+        for name, fewer in earlier:
+            if fewer and fewer.items() <= labels.items():
+                what = f"every node with these labels belongs to pool {name} already"
+                fix = "give both pools a label that tells them apart"
+                yield Finding(pool.at("nodeLabels"), what, fix=fix)
+                break
+        earlier.append((pool.text("name"), labels))
+
+
+def _unique(kind: str, named: Iterable[tuple[Path, str | None]], fix: str = "rename one") -> Iterator[Finding]:
+    seen: set[str] = set()
+    for path, name in named:
+        if name in seen:
+            yield Finding(path, f"{kind} {name} is used twice", fix=fix)
+        elif name is not None:
+            seen.add(name)

@@ -1,0 +1,152 @@
+"""The service's own settings, from environment variables `REBALANCER_...`; secrets come from files.
+
+A Kubernetes Service named `rebalancer-api` would put `REBALANCER_API_PORT=tcp://...` into every pod of its namespace:
+run the pod with `enableServiceLinks: false`.
+"""
+
+import os
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, FiniteFloat, SecretStr, ValidationError, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from rebalancer.settings.allowed import words
+
+PREFIX = "REBALANCER_"
+Port = Annotated[int, Field(ge=0, le=65_535)]
+Period = Annotated[FiniteFloat, Field(ge=1, le=86_400)]
+
+
+class BadSettings(ValueError):
+    """The environment does not make settings; the text has one line per variable, for people."""
+
+
+class ServiceSettings(BaseSettings):
+    """Everything that is not policy. Changing any of it needs a restart."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, env_ignore_empty=True, frozen=True, extra="forbid")
+
+    cluster_name: str = Field(default="", max_length=63, description="Name of the cluster, shown to people.")
+
+    kafka_bootstrap: str = Field(min_length=1, description="HOST:PORT of Kafka brokers, separated by commas.")
+    topic_prefix: str = Field(
+        default="rebalancer.",
+        pattern=r"^[A-Za-z0-9._-]*$",
+        max_length=200,
+        description="Put before every topic's name, so that several installations share a Kafka.",
+    )
+    kafka_security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
+        default="SSL", description="PLAINTEXT must be asked for: whoever reaches the broker could forge events."
+    )
+    kafka_sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = Field(
+        default="SCRAM-SHA-512", description="How the user is proved; for SASL_PLAINTEXT and SASL_SSL."
+    )
+    kafka_username: str = Field(default="", description="SASL user.")
+    kafka_password_file: Path | None = Field(default=None, description="File with the SASL password.")
+    kafka_ca_file: Path | None = Field(
+        default=None, description="PEM file with the brokers' CA; without it the system's CAs are trusted."
+    )
+
+    kubeconfig: Path | None = Field(
+        default=None, description="Kubeconfig file; without it the pod's service account, else the user's own file."
+    )
+    kube_context: str = Field(default="", description="Context in the kubeconfig; empty means its current one.")
+    own_namespace: str = Field(default="rebalancer", max_length=63, description="Namespace the service runs in.")
+    account_name: str = Field(
+        default="rebalancer", max_length=253, description="Our service account: its writes are not foreign ones."
+    )
+
+    policy_path: Path = Field(default=Path("/etc/rebalancer/policy.yaml"), description="The policy file.")
+    allow_empty_policy: bool = Field(
+        default=False, description="Accept a reload that removes more than half of the models (guard `empty`)."
+    )
+
+    write_mode: Literal["shadow", "act"] = Field(
+        default="shadow", description="shadow: decide and tell, write nothing. act: write."
+    )
+    write_deletion_cost: bool = Field(
+        default=False, description="Write the deletion cost on pods before a release, so that the right ones go."
+    )
+
+    http_host: str = Field(
+        default="127.0.0.1", min_length=1, description="Address of API and probes; reads need no token yet: loopback."
+    )
+    api_port: Port = Field(default=8080, description="Port of the read API; 0 takes a free one.")
+    probe_port: Port = Field(default=8081, description="Port of /livez, /readyz and /metrics; 0 takes a free one.")
+
+    journal_dir: Path = Field(default=Path("/var/lib/rebalancer/journal"), description="Folder of the local journal.")
+    journal_max_mib: int = Field(
+        default=256, ge=1, le=1_048_576, description="MiB of local journal; the oldest file goes first."
+    )
+    keyframe_seconds: Period = Field(
+        default=300.0, description="Seconds between full snapshots in the journal: the most a replay reads in vain."
+    )
+    checkpoint_seconds: Period = Field(
+        default=30.0, description="Seconds between memory checkpoints: the most a restart reads again from decisions."
+    )
+    rings_seconds: Period = Field(
+        default=300.0, description="Seconds in which every model's history is checkpointed once, one after another."
+    )
+
+    log_level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="Least level logged.")
+    log_format: Literal["json", "text"] = Field(default="json", description="json for machines, text for a terminal.")
+
+    @model_validator(mode="after")
+    def _agree(self) -> Self:
+        if self.kafka_security_protocol.startswith("SASL") and not (self.kafka_username and self.kafka_password_file):
+            raise ValueError(
+                f"{PREFIX}KAFKA_SECURITY_PROTOCOL={self.kafka_security_protocol}: set "
+                f"{PREFIX}KAFKA_USERNAME and {PREFIX}KAFKA_PASSWORD_FILE"
+            )
+        if self.api_port == self.probe_port != 0:
+            raise ValueError(f"{PREFIX}API_PORT and {PREFIX}PROBE_PORT are both {self.api_port}: choose two ports")
+        return self
+
+    @property
+    def account(self) -> str:
+        """Our user name as Kubernetes writes it in audit logs and reviews."""
+        return f"system:serviceaccount:{self.own_namespace}:{self.account_name}"
+
+    def kafka_password(self) -> SecretStr | None:
+        """The password in its file as it is now, None without a file. Raises BadSettings when it cannot be read."""
+        if self.kafka_password_file is None:
+            return None
+        try:
+            return SecretStr(self.kafka_password_file.read_text().rstrip("\r\n"))
+        except (OSError, UnicodeDecodeError) as error:
+            raise BadSettings(
+                f"{PREFIX}KAFKA_PASSWORD_FILE={self.kafka_password_file}: cannot be read ({error})"
+            ) from None
+
+
+def read_settings() -> ServiceSettings:
+    """Settings from the environment. Raises BadSettings with everything that is wrong, misspelled names included."""
+    wrong = [_misspelled(name) for name in sorted(os.environ) if name.startswith(PREFIX)]
+    try:
+        settings = ServiceSettings()
+    except ValidationError as error:
+        wrong += [_said(found) for found in error.errors(include_url=False)]
+    else:
+        if not any(wrong):
+            return settings
+    raise BadSettings("\n".join(line for line in wrong if line))
+
+
+def _misspelled(name: str) -> str:
+    """Names unlike any of ours are none of our business: Kubernetes puts some there for a Service of our name."""
+    known = [PREFIX + field.upper() for field in ServiceSettings.model_fields]
+    close = get_close_matches(name.upper(), known, n=1, cutoff=0.9)
+    return "" if name.upper() in known or not close else f"{name}: no such setting; did you mean {close[0]}?"
+
+
+def _said(found: Any) -> str:  # noqa: ANN401  pydantic's ErrorDetails
+    if not found["loc"]:
+        return str(found["ctx"]["error"])
+    field = str(found["loc"][0])
+    part = ServiceSettings.model_json_schema()["properties"][field]
+    about = ServiceSettings.model_fields[field].description
+    if found["type"] == "missing":
+        return f"{PREFIX}{field.upper()} is not set: {about}"
+    return f"{PREFIX}{field.upper()}={found['input']}: allowed {words(part)}. {about}"

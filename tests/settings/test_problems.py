@@ -1,0 +1,207 @@
+"""A wrong policy is answered with line, path, value, allowed range and a way out: for everything at once."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rebalancer.domain.policy import Policy
+from rebalancer.settings.allowed import FORMS
+from rebalancer.settings.draft import Part, pools_by_name, primary_pool
+from rebalancer.settings.problems import Problem, check_text
+from tests.settings.a_policy_text import GOOD, line_of, spoilt
+
+
+def problems(text: str) -> tuple[Problem, ...]:
+    policy, found = check_text(text, "policy.yaml")
+    assert (policy is None) == bool(found)
+    return found
+
+
+def test_a_good_policy_has_no_problems_and_keeps_its_numbers() -> None:
+    policy, found = check_text(GOOD, "policy.yaml")
+    assert found == ()
+    assert policy is not None
+    assert [model.entitlement for model in policy.models] == [4, 0]
+
+
+SINGLE_FIELDS = [
+    ("gpuLimit: 16", "gpuLimit: -1", "pools.a100.gpuLimit", "-1", "out of range", "0 to 1000000", ""),
+    ("gpuLimit: 16", "gpuLimit: sixteen", "pools.a100.gpuLimit", '"sixteen"', "not a whole number", "0 to 1000000", ""),
+    ("gpuLimit: 16", "gpuLimit: 16.5", "pools.a100.gpuLimit", "16.5", "not a whole number", "0 to 1000000", ""),
+    ("gpuLimit: 16", "gpuLimit: true", "pools.a100.gpuLimit", "true", "not a whole number", "0 to 1000000", ""),
+    ("entitlement: 4", "entitlement:", "models.qwen-32b.entitlement", "null", "not a whole number", "0 to 100000", ""),
+    ("high: 0.8", "high: 80", "models.qwen-32b.signals.kvCache.high", "80", "out of range", "0 to 1", ""),
+    ("low: 0.4", "low: .nan", "models.qwen-32b.signals.kvCache.low", "NaN", "not a finite number", "0 to 1", ""),
+    ("latencySeconds: 2", "latencySeconds: .inf", "models.qwen-32b.slo.latencySeconds", "Infinity", "finite", "", ""),
+    ("latencySeconds: 2", "latencySeconds: 0", "models.qwen-32b.slo.latencySeconds", "0", "range", "above 0, at", ""),
+    (
+        "kind: elastic",
+        "kind: elastik",
+        "pools.spot.kind",
+        '"elastik"',
+        "none of",
+        "primary or elastic",
+        "mean elastic?",
+    ),
+    ("kind: elastic", "kind: 3", "pools.spot.kind", "3", "none of", "primary or elastic", ""),
+    ("{pool: spot}", "{pool: 1}", "pools.spot.nodeLabels.pool", "1", "not text", "text", 'put it in quotes: "1"'),
+    ("{pool: spot}", "{}", "pools.spot.nodeLabels", "a mapping", "nodeLabels is out of range", "a mapping", ""),
+    ("name: a100\n", "name: A100\n", "pools.A100.name", '"A100"', "not spelled as allowed", "lower-case letters", ""),
+    ("latency: true", "latency: 1", "models.qwen-32b.signals.latency", "1", "not true or false", "true or false", ""),
+    ("surge: {", "serge: {", "serge", "a mapping", "unknown key serge", "", "did you mean surge?"),
+    ("surge: {", "zzz: 1\nsurge: {", "zzz", "1", "unknown key zzz", "", "known here: apiVersion, kind, pools, models"),
+    ("    entitlement: 4\n", "", "models.qwen-32b.entitlement", "", "entitlement is missing", "0 to 100000", "add it"),
+    ("minReplicas: 1", "min_replicas: 1", "models.qwen-32b.min_replicas", "1", "unknown", "", "mean minReplicas?"),
+    ("v1alpha1", "v9", "apiVersion", '"rebalancer.io/v9"', "apiVersion is none of", "rebalancer.io/v1alpha1", ""),
+    ("aliases: [qwen]", "aliases: qwen", "models.qwen-32b.aliases", '"qwen"', "not a list", "a list", ""),
+    ("slo: {latencySeconds: 2}", "slo: 2", "models.qwen-32b.slo", "2", "not a mapping", "a mapping", ""),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "path", "value", "what", "allowed", "fix"), SINGLE_FIELDS)
+def test_a_wrong_field_is_named_with_line_path_value_and_allowed_range(
+    old: str, new: str, path: str, value: str, what: str, allowed: str, fix: str
+) -> None:
+    text = spoilt((old, new))
+    found = [problem for problem in problems(text) if problem.path == path]
+    assert len(found) == 1, problems(text)
+    (problem,) = found
+    assert problem.value == value
+    assert what in problem.what
+    assert allowed in problem.allowed
+    assert fix in problem.fix
+    assert problem.line == (line_of(text, new) if new else line_of(text, "- id: qwen-32b"))
+
+
+FIELDS_TOGETHER = [
+    # names
+    ("name: spot\n", "name: a100\n", "pools.a100.name", "pool name a100 is used twice"),
+    ("id: sdxl", "id: qwen-32b", "models.qwen-32b.id", "model name qwen-32b is used twice"),
+    ("[qwen]", "[sdxl]", "models.qwen-32b.aliases[0]", "model name sdxl is used twice"),
+    ("{pool: a100, name: qwen}", "{pool: a10, name: qwen}", "models.qwen-32b.targets.qwen.pool",
+     "no pool is named a10"),
+    ("{pool: spot, name: qwen-spot}", "{pool: a100, name: qwen-spot}", "models.qwen-32b.targets.qwen-spot.pool",
+     "target in pool a100 is used twice"),
+    ("{pool: spot, name: qwen-spot}", "{pool: spot, name: qwen}", "models.qwen-32b.targets.qwen.name",
+     "workload serving/Deployment/qwen is used twice"),
+    ("namespace: media\n    targets:\n      - {pool: spot, name: sdxl}",
+     "namespace: serving\n    targets:\n      - {pool: spot, name: qwen-spot}", "models.sdxl.targets.qwen-spot.name",
+     "workload serving/Deployment/qwen-spot is used twice"),
+    ("[spot-1]", "[a100-1]", "pools.spot.nodePools[0]", "NodePool a100-1 is used twice"),
+    ("{pool: spot}\n", "{pool: a100}\n", "pools.spot.nodeLabels", "belongs to pool a100 already"),
+    ("{pool: spot}\n", "{pool: a100, zone: b}\n", "pools.spot.nodeLabels", "belongs to pool a100 already"),
+    # replicas
+    ("minReplicas: 1", "minReplicas: 5", "models.qwen-32b.entitlement", "minReplicas 5 > entitlement 4"),
+    ("entitlement: 4", "entitlement: 9", "models.qwen-32b.entitlement", "entitlement 9 > maxReplicas 8"),
+    ("minReplicas: 1", "minReplicas: 9", "models.qwen-32b.minReplicas", "minReplicas 9 > maxReplicas 8"),
+    ("entitlement: 0", "entitlement: 2", "models.sdxl.entitlement", "entitlement 2 has no primary pool"),
+    # GPUs
+    ("gpuLimit: 16", "gpuLimit: 7", "pools.a100.gpuLimit", "entitlement needs 8 GPUs of pool a100, its gpuLimit is 7"),
+    ("gpusPerReplica: 2", "gpusPerReplica: 3\n    podsPerReplica: 2", "models.qwen-32b.gpusPerReplica",
+     "gpusPerReplica 3 is no multiple of podsPerReplica 2"),
+    ("gpusPerReplica: 2", "gpusPerReplica: 2\n    podsPerReplica: 2", "models.qwen-32b.podsPerReplica",
+     "podsPerReplica 2: a Deployment's replica is one pod"),
+    # watermarks, windows, signals
+    ("high: 0.8, low: 0.4", "high: 0.4, low: 0.4", "models.qwen-32b.signals.kvCache.low",
+     "low 0.4 is not below high 0.4"),
+    ("lowUtilisation: 0.3", "lowUtilisation: 0.8", "classes.realtime.lowUtilisation",
+     "lowUtilisation 0.8 is not below"),
+    ("longWindowSeconds: 300", "longWindowSeconds: 15", "surge.shortWindowSeconds",
+     "shortWindowSeconds 15 is not below"),
+    ("surge: {shortWindowSeconds: 15, longWindowSeconds: 300", "surge: {shortWindowSeconds: 400",
+     "surge.shortWindowSeconds", "shortWindowSeconds 400 is not below longWindowSeconds 300"),
+    ("leaveRatio: 1.2", "leaveRatio: 1.6", "surge.leaveRatio", "leaveRatio 1.6 > enterRatio 1.5"),
+    ("    slo: {latencySeconds: 2}\n", "", "models.qwen-32b.signals.latency", "latency has no slo"),
+    ("{queue: {high: 10}}", "{}", "models.sdxl.signals", "no signal votes for this model"),
+    ("{queue: {high: 10}}", "{utilisation: false}", "models.sdxl.signals", "no signal votes for this model"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("old", "new", "path", "what"), FIELDS_TOGETHER)
+def test_fields_that_do_not_agree_are_named(old: str, new: str, path: str, what: str) -> None:
+    (problem,) = (problem for problem in problems(spoilt((old, new))) if problem.path == path)
+    assert what in problem.what
+
+
+def test_floors_are_held_to_the_pool_even_when_entitlements_are_unreadable() -> None:
+    text = spoilt(
+        ("gpuLimit: 16", "gpuLimit: 7"), ("minReplicas: 1", "minReplicas: 4"), ("entitlement: 4", "entitlement: x")
+    )
+    assert [problem.what for problem in problems(text) if problem.path == "pools.a100.gpuLimit"] == [
+        "minReplicas needs 8 GPUs of pool a100, its gpuLimit is 7: qwen-32b 8"
+    ]
+
+
+def test_one_run_reports_yaml_field_and_agreement_problems_together_in_order_of_lines() -> None:
+    text = spoilt(
+        ("gpuLimit: 8", "gpuLimit: 8\n    gpuLimit: 9"),
+        ("leaveRatio: 1.2", "leaveRatio: 2"),
+        ("maxReplicas: 8", "maxReplicas: 3"),
+        ("maxReplicas: 4", "maxReplicas: -4"),
+    )
+    found = problems(text)
+    assert [problem.path for problem in found] == [
+        "pools.spot.gpuLimit",
+        "surge.leaveRatio",
+        "models.qwen-32b.entitlement",
+        "models.sdxl.maxReplicas",
+    ]
+    assert [problem.line for problem in found] == sorted(problem.line for problem in found)
+
+
+def test_a_problem_reads_as_one_sentence_with_place_and_remedy() -> None:
+    text = spoilt(("minReplicas: 1", "minReplicas: 9"), ("gpuLimit: 16", "gpuLimit: 32"))
+    (problem,) = problems(text)
+    assert str(problem) == (
+        f"minReplicas 9 > maxReplicas 8 at policy.yaml:{line_of(text, 'minReplicas: 9')} models.qwen-32b.minReplicas; "
+        "is 9, allowed 0 to 8; raise maxReplicas or lower minReplicas"
+    )
+
+
+def test_a_misspelled_required_key_is_one_problem_not_two() -> None:
+    (problem,) = problems(spoilt(("maxReplicas: 4", "maxReplica: 4")))
+    assert problem.what == "unknown key maxReplica"
+
+
+def test_hostile_values_are_shown_in_one_short_printable_line() -> None:
+    (problem,) = problems(spoilt(("id: sdxl", r'id: "\e[31m\n\u202E' + "x" * 500 + '"')))
+    assert str(problem).isprintable()
+    assert len(problem.value) <= 60
+    assert len(str(problem)) < 500
+
+
+def test_every_spelling_rule_of_the_schema_has_words() -> None:
+    text = str(Policy.model_json_schema())
+    assert [form for form in FORMS if form not in text] == []
+    assert text.count("'pattern'") == sum(text.count(f"'pattern': '{form}'") for form in FORMS)
+
+
+@given(
+    minimum=st.integers(0, 6),
+    own=st.integers(0, 6),
+    maximum=st.integers(1, 6),
+    gpus=st.integers(1, 4),
+    limit=st.integers(0, 24),
+    pools=st.sampled_from(["a100", "spot"]),
+)
+def test_an_accepted_policy_keeps_every_promise(
+    minimum: int, own: int, maximum: int, gpus: int, limit: int, pools: str
+) -> None:
+    text = spoilt(
+        ("gpuLimit: 16", f"gpuLimit: {limit}"),
+        ("gpusPerReplica: 1", f"gpusPerReplica: {gpus}"),
+        ("minReplicas: 0", f"minReplicas: {minimum}"),
+        ("maxReplicas: 4", f"maxReplicas: {maximum}"),
+        ("entitlement: 0", f"entitlement: {own}"),
+        ("{pool: spot, name: sdxl}", f"{{pool: {pools}, name: sdxl}}"),
+    )
+    ordered = minimum <= own <= maximum
+    housed = own == 0 or pools == "a100"
+    fits = 8 + (own * gpus if pools == "a100" else 0) <= limit
+    assert (not problems(text)) == (ordered and housed and fits)
+
+
+def test_the_primary_pool_is_the_first_primary_one_among_the_targets() -> None:
+    draft = Part((), {"pools": ({"name": "s", "kind": "elastic"}, {"name": "p", "kind": "primary"})})
+    model = Part(("models", 0), {"targets": ({"pool": "s"}, {"pool": "p"})})
+    assert primary_pool(model, pools_by_name(draft)) == "p"

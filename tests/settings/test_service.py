@@ -1,0 +1,94 @@
+"""The environment makes the settings, or one line for each variable that is wrong."""
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from rebalancer.settings.service import BadSettings, ServiceSettings, read_settings
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    monkeypatch.setenv("REBALANCER_KAFKA_BOOTSTRAP", "kafka:9092")
+    return monkeypatch
+
+
+def test_a_broker_is_all_that_must_be_said_and_the_rest_is_careful() -> None:
+    settings = read_settings()
+    assert settings.kafka_bootstrap == "kafka:9092"
+    assert (settings.write_mode, settings.http_host, settings.kafka_security_protocol) == ("shadow", "127.0.0.1", "SSL")
+    assert settings.account == "system:serviceaccount:rebalancer:rebalancer"
+
+
+def test_empty_variables_count_as_unset(environment: pytest.MonkeyPatch) -> None:
+    environment.setenv("REBALANCER_API_PORT", "")
+    assert read_settings().api_port == 8080
+
+
+def test_everything_wrong_is_said_at_once_with_variable_value_range_and_meaning(
+    environment: pytest.MonkeyPatch,
+) -> None:
+    environment.delenv("REBALANCER_KAFKA_BOOTSTRAP")
+    environment.setenv("REBALANCER_API_PORT", "tcp://10.0.0.1:8080")
+    environment.setenv("REBALANCER_WRITE_MOD", "act")
+    environment.setenv("REBALANCER_LOG_LEVEL", "loud")
+    with pytest.raises(BadSettings) as refused:
+        read_settings()
+    assert str(refused.value).splitlines() == [
+        "REBALANCER_WRITE_MOD: no such setting; did you mean REBALANCER_WRITE_MODE?",
+        "REBALANCER_KAFKA_BOOTSTRAP is not set: HOST:PORT of Kafka brokers, separated by commas.",
+        "REBALANCER_API_PORT=tcp://10.0.0.1:8080: allowed 0 to 65535. Port of the read API; 0 takes a free one.",
+        "REBALANCER_LOG_LEVEL=loud: allowed debug, info, warning or error. Least level logged.",
+    ]
+
+
+def test_what_kubernetes_puts_there_for_a_service_of_our_name_is_left_alone(environment: pytest.MonkeyPatch) -> None:
+    environment.setenv("REBALANCER_SERVICE_HOST", "10.0.0.1")
+    environment.setenv("REBALANCER_PORT_8080_TCP_PROTO", "tcp")
+    assert read_settings().api_port == 8080
+
+
+@pytest.mark.parametrize(
+    ("variables", "said"),
+    [
+        ({"KAFKA_SECURITY_PROTOCOL": "SASL_SSL"}, "set REBALANCER_KAFKA_USERNAME and REBALANCER_KAFKA_PASSWORD_FILE"),
+        ({"API_PORT": "9000", "PROBE_PORT": "9000"}, "are both 9000"),
+    ],
+)
+def test_settings_that_do_not_agree_are_refused(
+    environment: pytest.MonkeyPatch, variables: dict[str, str], said: str
+) -> None:
+    for name, value in variables.items():
+        environment.setenv(f"REBALANCER_{name}", value)
+    with pytest.raises(BadSettings, match=said):
+        read_settings()
+
+
+def test_a_password_is_read_from_its_file_and_never_shown(tmp_path: Path) -> None:
+    (tmp_path / "password").write_text("s3cret\n")
+    settings = ServiceSettings(
+        kafka_bootstrap="k:1",
+        kafka_security_protocol="SASL_SSL",
+        kafka_username="u",
+        kafka_password_file=tmp_path / "password",
+    )
+    password = settings.kafka_password()
+    assert password is not None
+    assert password.get_secret_value() == "s3cret"
+    assert "s3cret" not in f"{settings!r}{password!r}{settings.model_dump()}"
+
+
+def test_a_password_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    settings = ServiceSettings(kafka_bootstrap="k:1", kafka_password_file=tmp_path / "none")
+    with pytest.raises(BadSettings, match=r"REBALANCER_KAFKA_PASSWORD_FILE=.*none: cannot be read"):
+        settings.kafka_password()
+
+
+def test_a_misspelled_field_in_code_is_an_error() -> None:
+    with pytest.raises(ValidationError, match="kafka_bootstap"):
+        ServiceSettings.model_validate({"kafka_bootstrap": "k:1", "kafka_bootstap": "k:2"})
+
+
+def test_every_setting_says_what_it_is_for() -> None:
+    assert [name for name, field in ServiceSettings.model_fields.items() if not field.description] == []
