@@ -1,0 +1,1 @@
+"""What the service says over HTTP: probes and metrics on one port, reads on another. It changes nothing."""

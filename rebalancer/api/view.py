@@ -1,0 +1,59 @@
+"""What the HTTP routes may ask the service: a protocol, so that this room knows no other."""
+
+from typing import Protocol
+
+from msgspec import Struct
+
+from rebalancer.domain.cluster import Override, WriteStop
+from rebalancer.domain.plan import Plan
+from rebalancer.domain.snapshot import NoticeView, Snapshot, Sync
+
+
+class Status(Struct, frozen=True):
+    """One look at the service. `plan` None: nothing has been decided yet."""
+
+    cluster: str
+    instance: str
+    leader: str
+    write_mode: str
+    writes_stopped: WriteStop | None
+    at: float
+    cycle: int
+    policy_digest: str
+    policy_problems: tuple[str, ...]
+    sync: Sync
+    plan: Plan | None
+    notices: tuple[NoticeView, ...]
+    overrides: tuple[Override, ...]
+
+
+class Unready(Struct, frozen=True):
+    """One thing that is not as it should be, since when (UTC epoch seconds), and what is known about it."""
+
+    what: str
+    since: float
+    detail: str = ""
+
+
+class View(Protocol):
+    """The service as its routes see it."""
+
+    def status(self) -> Status:
+        """All of it at one instant."""
+        ...
+
+    def snapshot(self) -> Snapshot:
+        """The world as it is known now."""
+        ...
+
+    def unready(self) -> tuple[Unready, ...]:
+        """Why we are not ready; empty when we are."""
+        ...
+
+    def dead(self) -> str | None:
+        """Why only a restart helps; None while it does not."""
+        ...
+
+    def metrics(self) -> bytes:
+        """Prometheus exposition format."""
+        ...
