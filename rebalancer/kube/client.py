@@ -1,7 +1,7 @@
 """The verbs of the Kubernetes API. Reads are tried again while that can help; writes never are."""
 
 import random
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Generic, Self
@@ -21,7 +21,7 @@ JSON_PATCH: Final = "application/json-patch+json"
 PAGE_SECONDS: Final = 15.0
 """Deadline of one page of a list."""
 
-LIST_RESTARTS: Final = 3
+LIST_RESTARTS: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,17 +103,20 @@ class KubeClient:
     ) -> Listing[T]:
         """Read all objects of a namespace or the cluster, as of now (a consistent read), in pages.
 
-        A page token that expired starts the list afresh. Raises Gone when it expires again and again,
+        A page token that expired starts the list afresh, twice at most; then that is Gone. Raises
         NotFound when the resource is not installed.
         """
         restarts_left = LIST_RESTARTS
         while True:
+            pages: list[Page[T]] = []
             try:
-                return await self._pages(resource, namespace, limit, into, attempts)
+                async for page in self._pages(resource, namespace, limit, into, attempts):
+                    pages.append(page)  # noqa: PERF401 - what came before an error is looked at
+                return _joined(pages)
             except Gone:
-                restarts_left -= 1
-                if not restarts_left:
+                if not pages or not restarts_left:
                     raise
+                restarts_left -= 1
 
     async def stream(
         self,
@@ -207,21 +210,24 @@ class KubeClient:
         limit: int,
         into: type[T],
         attempts: int,
-    ) -> Listing[T]:
+    ) -> AsyncGenerator[Page[T], None]:
         def decode(body: bytes) -> Page[T]:
             return decode_list(body, into)
 
-        query = {"limit": str(limit)}
-        whole: Listing[T] | None = None
+        token: dict[str, str] = {}
         while True:
+            query = {"limit": str(limit), **token}
             call = Call("list", resource, resource.path(namespace), query=query)
             page = await self._caller.read(call, decode, attempts, PAGE_SECONDS)
-            whole = whole or Listing([], page.resource_version, [])
-            whole.items.extend(page.items)
-            whole.malformed.extend(page.malformed)
+            yield page
             if not page.continue_token:
-                return whole
-            query = {"limit": str(limit), "continue": page.continue_token}
+                return
+            token = {"continue": page.continue_token}
+
+
+def _joined(pages: Sequence[Page[T]]) -> Listing[T]:
+    items = [item for page in pages for item in page.items]
+    return Listing(items, pages[0].resource_version, [text for page in pages for text in page.malformed])
 
 
 def _with_version(body: Object, resource_version: str) -> Object:

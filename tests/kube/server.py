@@ -94,8 +94,9 @@ class ApiServer:
 
     bookmark_seconds = 60.0
 
-    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(self, tls: ssl.SSLContext | None = None, port: int = 0) -> None:
         self._tls = tls
+        self._port = port
         self.pods = Pods()
         self.asked: list[Asked] = []
         self.on_list: deque[Fault] = deque()
@@ -109,7 +110,7 @@ class ApiServer:
         app.router.add_route("*", "/{path:.*}", self._serve)
         self._runner = web.AppRunner(app, shutdown_timeout=0.01)
         await self._runner.setup()
-        self._site = web.TCPSite(self._runner, "127.0.0.1", 0, ssl_context=self._tls)
+        self._site = web.TCPSite(self._runner, "127.0.0.1", self._port, ssl_context=self._tls)
         await self._site.start()
         return self
 

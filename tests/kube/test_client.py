@@ -110,10 +110,19 @@ async def test_issue_136_a_page_token_that_expired_starts_the_list_afresh(
 
 
 async def test_a_list_that_always_expires_ends_as_gone(server: ApiServer, client: KubeClient) -> None:
-    server.on_list.extend([answers(410, "Expired")] * 10)
+    for number in range(4):
+        server.pods.put(f"p{number}")
+    server.on_list.extend([ApiServer.list_page, answers(410, "Expired")] * 10)
+    with pytest.raises(Gone):
+        await client.list(PODS, limit=3)
+    assert len(server.asked) == 6
+
+
+async def test_410_without_a_token_is_told_at_once(server: ApiServer, client: KubeClient) -> None:
+    server.on_list.append(answers(410, "Expired"))
     with pytest.raises(Gone):
         await client.list(PODS)
-    assert len(server.asked) == 3
+    assert len(server.asked) == 1
 
 
 @pytest.mark.parametrize("fault", [html_200, empty_200, says(200, "{}", "application/json")])

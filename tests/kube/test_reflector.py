@@ -1,0 +1,454 @@
+"""The reflector through every fault that the client library's watch was seen to fail under.
+
+Numbers are issues of kubernetes_asyncio unless another project is named.
+"""
+
+import asyncio
+
+import msgspec
+import pytest
+from aiohttp import web
+
+from rebalancer.kube.access import Access
+from rebalancer.kube.client import KubeClient
+from rebalancer.kube.pace import Pace
+from rebalancer.kube.resources import Object, Resource
+from tests.kube.followers import View, following, least_gap
+from tests.kube.server import (
+    ApiServer,
+    Fault,
+    a_client,
+    answers,
+    breaks_after,
+    closes_at_once,
+    cuts_the_next_event,
+    empty_200,
+    ends_after,
+    expired,
+    garbles,
+    hangs,
+    html_200,
+    html_502,
+    not_installed,
+    resets,
+    silent,
+)
+
+pytestmark = pytest.mark.looptime
+
+
+async def settle(seconds: float = 5) -> None:
+    """Let virtual time pass."""
+    await asyncio.sleep(seconds)
+
+
+def names(view: View) -> list[str]:
+    return sorted(view.pods)
+
+
+# --- when all is well
+
+
+async def test_it_lists_then_tells_each_change_in_order(server: ApiServer, client: KubeClient) -> None:
+    server.pods.put("a")
+    view = View()
+    async with following(client, view):
+        await settle()
+        assert names(view) == ["a"]
+        server.pods.put("b")
+        server.pods.put("b", phase="late")
+        server.pods.delete("a")
+        await settle(0.01)
+        assert view.told == ["b@102", "b@103", "-a"]
+        assert view.pods == server.pods.live
+    assert len(server.watches) == 1
+    assert view.troubles == []
+
+
+async def test_issue_364_the_watch_asks_for_bookmarks_and_an_end(server: ApiServer, client: KubeClient) -> None:
+    async with following(client, View()):
+        await settle()
+    query = server.watches[0].query
+    assert query["allowWatchBookmarks"] == "true"
+    assert query["resourceVersion"] == "100"
+    assert 300 <= int(query["timeoutSeconds"]) <= 600
+
+
+async def test_a_quiet_resource_is_alive_by_its_bookmarks(server: ApiServer, client: KubeClient) -> None:
+    view = View()
+    async with following(client, view):
+        await settle(250)
+    assert view.heard == [0, 60, 120, 180, 240]
+    assert len(server.asked) == 2
+
+
+async def test_issue_291_and_kube_rs_1615_bookmarks_keep_a_quiet_watch_from_expiring(
+    server: ApiServer, client: KubeClient
+) -> None:
+    view = View()
+    async with following(client, view):
+        server.pods.revision += 50  # other resources move on
+        await settle(61)
+        server.pods.forget()
+        await settle(3600)
+        server.pods.put("a")
+        await settle()
+    assert names(view) == ["a"]
+    assert view.relists == 1
+    assert view.troubles == []
+    assert 6 <= len(server.watches) <= 13  # one each 5-10 min
+
+
+async def test_it_follows_one_namespace(server: ApiServer, client: KubeClient) -> None:
+    async with following(client, View(), namespace="serving"):
+        await settle()
+    assert {asked.path for asked in server.asked} == {"/api/v1/namespaces/serving/pods"}
+
+
+# --- watches that end
+
+
+async def test_issue_325_a_watch_closed_at_once_each_time_is_no_hot_loop(server: ApiServer, client: KubeClient) -> None:
+    server.on_watch.extend([closes_at_once] * 1000)
+    view = View()
+    async with following(client, view):
+        await settle(5)
+        assert len(server.asked) <= 6  # the library: 8,277 in 5 s
+        server.pods.put("a")
+        await settle(30)
+        assert names(view) == ["a"]  # seen by listing again, as no watch tells it
+        await settle(600)
+    assert len(server.asked) <= 65
+    assert set(view.kinds) == {"unreachable"}
+
+
+async def test_a_watch_ended_by_the_server_every_5_s_loses_nothing(server: ApiServer, client: KubeClient) -> None:
+    async def ends_after_5_s(server: ApiServer, request: web.Request) -> web.StreamResponse:
+        end = asyncio.get_running_loop().time() + 5
+        return await server.watch_until(request, lambda _sent: asyncio.get_running_loop().time() >= end)
+
+    server.on_watch.extend([ends_after_5_s] * 20)
+    view = View()
+    async with following(client, view):
+        await settle(0.5)
+        for number in range(60):
+            server.pods.put(f"p{number}")
+            await settle(1)
+    assert view.pods == server.pods.live
+    assert [told.split("@")[0] for told in view.told] == [f"p{number}" for number in range(60)]
+    assert least_gap(server.watches) >= 1
+    assert view.relists == 1
+    assert len(server.watches) >= 10
+
+
+async def test_issue_321_a_broken_watch_goes_on_from_the_last_revision(server: ApiServer, client: KubeClient) -> None:
+    server.on_watch.extend([breaks_after(2), ends_after(1)])
+    view = View()
+    async with following(client, view):
+        await settle(0.5)
+        for number in range(6):
+            server.pods.put(f"p{number}")
+        await settle(10)
+    assert [asked.query["resourceVersion"] for asked in server.watches] == ["100", "102", "103"]
+    assert view.told == [f"p{number}@{101 + number}" for number in range(6)]  # each once
+    assert view.relists == 1
+
+
+async def test_an_event_cut_in_half_is_told_once_and_whole(server: ApiServer, client: KubeClient) -> None:
+    server.on_watch.extend([ends_after(1), cuts_the_next_event, cuts_the_next_event])
+    view = View()
+    async with following(client, view):
+        await settle(0.5)
+        server.pods.put("a")
+        server.pods.put("b")
+        await settle(20)
+    assert view.told == ["a@101", "b@102"]
+    assert least_gap(server.watches) >= 1
+
+
+async def test_kopf_1267_a_half_open_watch_is_given_up_after_75_s(server: ApiServer, client: KubeClient) -> None:
+    server.on_watch.append(silent)
+    view = View()
+    async with following(client, view):
+        await settle(10)
+        server.pods.put("a")
+        await settle(64)
+        assert names(view) == []
+        await settle(4)
+        assert names(view) == ["a"]
+    assert view.kinds == ["unreachable"]
+    assert view.troubles[0][0] == pytest.approx(75, abs=0.1)
+    assert "not a byte for 75" in view.troubles[0][1].message
+
+
+async def test_a_watch_that_is_never_answered_is_given_up_too(server: ApiServer, client: KubeClient) -> None:
+    server.on_watch.append(hangs)
+    view = View()
+    async with following(client, view):
+        server.pods.put("a")
+        await settle(80)
+    assert names(view) == ["a"]
+
+
+async def test_watches_that_swallow_everything_end_in_a_list(server: ApiServer, client: KubeClient) -> None:
+    server.on_watch.extend([silent] * 100)
+    view = View()
+    async with following(client, view):
+        await settle(10)
+        server.pods.put("a")
+        await settle(240)
+    assert names(view) == ["a"]
+
+
+# --- 410
+
+
+@pytest.mark.parametrize("fault", [expired, answers(410, "Expired"), garbles])
+async def test_issues_136_327_an_expired_or_garbled_watch_lists_again(
+    server: ApiServer, client: KubeClient, fault: Fault
+) -> None:
+    server.pods.put("a")
+    server.on_watch.extend([fault, fault])
+    view = View()
+    async with following(client, view):
+        await settle(0.2)
+        server.pods.delete("a")
+        server.pods.put("b")
+        await settle(10)
+        assert names(view) == ["b"]
+        assert view.relists == 3
+    assert view.kinds == ["gone", "gone"]
+    assert least_gap(server.watches) >= 0.5
+
+
+async def test_issue_136_410_for_ever_is_no_hot_loop(server: ApiServer, client: KubeClient) -> None:
+    server.on_watch.extend([expired] * 1000)
+    view = View()
+    async with following(client, view):
+        await settle(600)
+        server.pods.put("a")
+        await settle(31)
+        assert names(view) == ["a"]
+    assert len(server.asked) <= 2 * 60
+
+
+async def test_a_watch_from_a_forgotten_revision_recovers(server: ApiServer, client: KubeClient) -> None:
+    server.on_watch.append(silent)
+    view = View()
+    async with following(client, view):
+        await settle(1)
+        server.pods.put("a")
+        server.pods.delete("a")
+        server.pods.put("b")
+        server.pods.forget()
+        await settle(80)
+    assert names(view) == ["b"]
+    assert view.kinds == ["unreachable", "gone"]
+
+
+# --- refusals
+
+
+@pytest.mark.parametrize("which", ["list", "watch"])
+@pytest.mark.parametrize("fault", [html_502, html_200, empty_200, resets, answers(500)])
+async def test_a_passing_fault_is_told_and_survived(
+    server: ApiServer, client: KubeClient, which: str, fault: Fault
+) -> None:
+    server.pods.put("a")
+    (server.on_list if which == "list" else server.on_watch).extend([fault] * 2)
+    view = View()
+    async with following(client, view):
+        server.pods.put("b")
+        await settle(20)
+        assert view.pods == server.pods.live
+    assert len(view.troubles) == 2
+    assert all(isinstance(pod, dict) for pod in view.pods.values())
+
+
+@pytest.mark.parametrize("fault", [html_502, html_200, empty_200])
+async def test_a_faulty_list_never_empties_the_view(server: ApiServer, client: KubeClient, fault: Fault) -> None:
+    server.pods.put("a")
+    view = View()
+    async with following(client, view, pace=Pace(resync_seconds=60)):
+        await settle()
+        server.on_list.extend([fault] * 5)
+        await settle(90)
+        assert names(view) == ["a"]
+    assert len(view.troubles) >= 3
+
+
+async def test_html_instead_of_every_answer_is_no_hot_loop(server: ApiServer, client: KubeClient) -> None:
+    server.on_list.extend([html_502] * 1000)
+    async with following(client, View()):
+        await settle(5)
+        assert len(server.asked) <= 5  # the library: 7,612 in 5 s
+        await settle(3600)
+    assert len(server.asked) <= 5 + 3600 / 15
+    assert least_gap(server.asked) >= 1
+
+
+async def test_retry_after_is_honoured(server: ApiServer, client: KubeClient) -> None:
+    server.on_list.append(answers(429, retry_after="7"))
+    server.on_watch.append(answers(429, retry_after="9"))
+    async with following(client, View()):
+        await settle(20)
+    at = [asked.at - server.asked[0].at for asked in server.asked]
+    assert at == [0, pytest.approx(7), pytest.approx(7), pytest.approx(16)]
+
+
+@pytest.mark.parametrize(("code", "kind"), [(401, "unauthorized"), (403, "forbidden")])
+@pytest.mark.parametrize("which", ["list", "watch"])
+async def test_missing_rights_are_told_and_tried_until_they_are_there(
+    server: ApiServer, client: KubeClient, code: int, kind: str, which: str
+) -> None:
+    (server.on_list if which == "list" else server.on_watch).extend([answers(code)] * 6)
+    server.pods.put("a")
+    view = View()
+    async with following(client, view):
+        await settle(100)
+        assert names(view) == ["a"]
+        assert view.kinds == [kind] * 6
+        server.pods.put("b")
+        await settle(1)
+        assert names(view) == ["a", "b"]
+
+
+async def test_a_resource_that_is_not_installed_is_absent_and_looked_for_each_30_s(
+    server: ApiServer, client: KubeClient
+) -> None:
+    server.on_list.extend([not_installed] * 4)
+    server.pods.put("a")
+    view = View()
+    async with following(client, view):
+        await settle(95)
+        assert view.kinds == ["absent"] * 4
+        assert view.relists == 0
+        await settle(30)
+        assert names(view) == ["a"]
+    gaps = [b.at - a.at for a, b in zip(server.asked, server.asked[1:4], strict=False)]
+    assert gaps == [pytest.approx(30)] * 3
+
+
+async def test_a_crd_removed_and_installed_again_is_followed_again(server: ApiServer, client: KubeClient) -> None:
+    server.pods.put("a")
+    server.on_watch.append(ends_after(1))
+    view = View()
+    async with following(client, view):
+        await settle(1)
+        server.on_watch.append(not_installed)
+        server.on_list.append(not_installed)
+        server.pods.delete("a")
+        await settle(3)
+        assert view.kinds == ["absent"]
+        server.pods.put("b")
+        await settle(65)
+        assert names(view) == ["b"]
+    assert view.kinds == ["absent", "absent"]
+
+
+async def test_an_api_server_away_for_30_minutes_is_found_again() -> None:
+    view = View()
+    async with ApiServer() as server:
+        port = int(server.url.rsplit(":", 1)[1])
+    async with a_client(Access(f"http://127.0.0.1:{port}")) as client, following(client, view):
+        await settle(1800)
+        assert set(view.kinds) == {"unreachable"}
+        assert 1800 / 30 <= len(view.troubles) <= 1800 / 15 + 10
+        async with ApiServer(port=port) as server:
+            server.pods.put("a")
+            await settle(31)
+            assert names(view) == ["a"]
+
+
+# --- what is carried
+
+
+async def test_issue_192_an_event_of_5_mib_is_told_whole(server: ApiServer, client: KubeClient) -> None:
+    view = View()
+    async with following(client, view):
+        await settle()
+        server.pods.put("big", note="x" * 5 * 2**20)
+        server.pods.put("small")
+        await settle()
+    assert view.pods == server.pods.live
+    assert view.troubles == []
+
+
+async def test_an_event_lost_without_a_trace_is_found_by_the_resync(server: ApiServer, client: KubeClient) -> None:
+    view = View()
+    async with following(client, view, pace=Pace(resync_seconds=300)):
+        await settle()
+        server.pods.put("a")
+        server.pods.history.clear()  # nobody will ever send it
+        await settle(290)
+        assert names(view) == []
+        await settle(70)
+        assert names(view) == ["a"]
+    assert view.troubles == []
+
+
+class Meta(msgspec.Struct):
+    name: str
+    labels: dict[str, int]
+
+
+class Pod(msgspec.Struct):
+    """Fits only pods whose labels are numbers."""
+
+    metadata: Meta
+
+
+class TypedView(View):
+    """Takes `Pod` values."""
+
+    def relisted(self, resource: Resource, items: object, version: str, now: float) -> None:
+        super().relisted(resource, msgspec.to_builtins(items), version, now)
+
+    def changed(self, resource: Resource, obj: object, now: float) -> None:
+        assert isinstance(obj, Pod)
+        self.pods[obj.metadata.name] = msgspec.to_builtins(obj)
+
+
+async def test_a_malformed_object_is_told_and_loses_no_neighbour(server: ApiServer, client: KubeClient) -> None:
+    server.pods.put("good")
+    view = TypedView()
+    async with following(client, view, into=Pod):
+        await settle()
+        server.pods.put("bad", size="not a number")
+        server.pods.put("late")
+        await settle(5)
+        assert names(view) == ["good", "late"]
+        assert view.kinds == ["gone", "malformed"]
+        assert "serving/bad" in view.troubles[-1][1].message
+        server.pods.put("later")
+        await settle(1)
+        assert names(view) == ["good", "late", "later"]
+
+
+async def test_a_sink_that_fails_is_told_so_and_gets_the_whole_truth_again(
+    server: ApiServer, client: KubeClient
+) -> None:
+    class Stumbles(View):
+        def changed(self, resource: Resource, obj: Object, now: float) -> None:
+            if obj["metadata"]["name"] == "b" and self.relists == 1:
+                raise LookupError("no such model")
+            super().changed(resource, obj, now)
+
+    view = Stumbles()
+    async with following(client, view):
+        await settle()
+        for name in ("a", "b", "c"):
+            server.pods.put(name)
+        await settle(5)
+        assert view.pods == server.pods.live
+    assert [str(reason) for _at, reason in view.troubles] == ["rejected: LookupError: no such model"]
+
+
+async def test_issue_330_cancelling_ends_it_in_the_middle_of_a_silent_watch(
+    server: ApiServer, client: KubeClient
+) -> None:
+    server.on_watch.append(silent)
+    before = asyncio.get_running_loop().time()
+    async with following(client, View()):
+        await settle(3)
+    assert asyncio.get_running_loop().time() - before == pytest.approx(3)
