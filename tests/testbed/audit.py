@@ -1,5 +1,6 @@
 """Reads the API server's audit log: who wrote what, when, and what the answer was."""
 
+import asyncio
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -59,7 +60,8 @@ class AuditLog:
     ) -> list[Write]:
         """Writes received within [since, until), oldest first, that match every filter given.
 
-        `user` is a full name (`system:serviceaccount:ns:name`). Blocks for some ms per MB of log.
+        `user` is a full name (`system:serviceaccount:ns:name`). It reads a file: from an async test
+        `await asyncio.to_thread(audit.writes, user)`.
         """
         wanted = {"user": user, "resource": resource, "namespace": namespace}
         found = [
@@ -79,10 +81,10 @@ class AuditLog:
         await kube.create(review)
         marker = kube.last_audit_id
 
-        async def logged() -> bool:
+        def logged() -> bool:
             return any(write.audit_id == marker for write in self._read())
 
-        await kube.wait_for(logged, f"audit id {marker} in {self._file}")
+        await kube.wait_for(lambda: asyncio.to_thread(logged), f"audit id {marker} in {self._file}")
 
     def _read(self) -> Iterator[Write]:
         if not self._file.exists():

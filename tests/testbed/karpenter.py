@@ -41,13 +41,13 @@ class Karpenter:
         return [self.process]
 
     def start(self) -> None:
-        asyncio.run(self._install())
+        asyncio.run(self._install(self._built.manifests("crds", "kwok-crds")))
         self.process.start()
 
     def offer(self, instance_types: Iterable[Json]) -> Path:
         """Set what the cloud has; a running Karpenter takes it up at its next restart."""
         return self._place.write("instance-types.json", json.dumps(list(instance_types)))
 
-    async def _install(self) -> None:
+    async def _install(self, crds: list[Json]) -> None:
         async with Kube.connect(self._access) as kube:
-            await kube.install_crds([*self._built.manifests("crds"), *self._built.manifests("kwok-crds")])
+            await kube.install_crds(crds)

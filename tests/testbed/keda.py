@@ -4,8 +4,6 @@ import asyncio
 import base64
 from pathlib import Path
 
-import yaml
-
 from tests.testbed.build import Built
 from tests.testbed.control_plane import ControlPlane
 from tests.testbed.kube import Json, Kube, is_ready
@@ -39,14 +37,13 @@ class Keda:
         return [self.operator, self.adapter, self.webhooks]
 
     def start(self) -> None:
-        asyncio.run(self._install())
+        asyncio.run(self._install(self._built.manifests("crds")))
         start_together(self.processes)
-        configurations = [yaml.safe_load(file.read_text()) for file in self._built.manifests("webhooks")]
-        asyncio.run(self._announce(configurations))
+        asyncio.run(self._announce(self._built.manifests("webhooks")))
 
-    async def _install(self) -> None:
+    async def _install(self, crds: list[Json]) -> None:
         async with Kube.connect(self._access) as kube:
-            await kube.install_crds(self._built.manifests("crds"))
+            await kube.install_crds(crds)
             await kube.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": _NAMESPACE}})
 
     async def _announce(self, configurations: list[Json]) -> None:

@@ -6,7 +6,6 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeVar
 
 import aiohttp
@@ -84,8 +83,8 @@ class Kube:
             answer: Json = json.loads(text)
             return answer
 
-    async def apply(self, *objects: Json | str | Path) -> list[Json]:
-        """Server-side apply of dicts, YAML texts or YAML files; the objects as stored."""
+    async def apply(self, *objects: Json | str) -> list[Json]:
+        """Server-side apply of dicts or YAML texts; the objects as stored."""
         return [await self._apply(obj) for obj in _flatten(objects)]
 
     async def create(self, obj: Json, **query: str) -> Json:
@@ -183,15 +182,23 @@ class Kube:
                 raise NotYet(f"not within {seconds:g} s: {what} (last answer: {answer!r})")
             await asyncio.sleep(_POLL_SECONDS)
 
-    async def install_crds(self, files: Iterable[Path]) -> None:
+    async def install_crds(self, crds: Iterable[Json]) -> None:
         """Apply CRDs and wait until the API server serves them."""
-        crds = await self.apply(*files)
+        crds = await self.apply(*crds)
 
         async def served() -> bool:
             found = [await self.get("CustomResourceDefinition", crd["metadata"]["name"]) for crd in crds]
             return all(is_ready(crd, "Established") for crd in found)
 
         await self.wait_for(served, "CRDs established")
+
+    async def silence_node(self, name: str) -> None:
+        """Let a fake node fall silent, as if its machine were lost: NotReady after the grace time, pods stuck.
+
+        Its lease gets a holder that never renews it, and whose word lasts too long for kwok to step in.
+        """
+        lease = {"holderIdentity": "nobody", "renewTime": "2100-01-01T00:00:00.000000Z"}
+        await self.patch("Lease", name, {"spec": lease}, "kube-node-lease")
 
     async def ready_pods(self, namespace: str, labels: str = "") -> list[Json]:
         """Pods that are Ready and not being deleted."""
@@ -247,16 +254,11 @@ def _kind(obj: Json) -> str:
     return f"{obj['apiVersion']}/{obj['kind']}"
 
 
-def _flatten(objects: Iterable[Json | str | Path]) -> list[Json]:
+def _flatten(objects: Iterable[Json | str]) -> list[Json]:
     flat: list[Json] = []
     for obj in objects:
         if isinstance(obj, dict):
             flat.append(obj)
         else:
-            text = obj.read_text() if isinstance(obj, Path) else obj
-            flat += [document for document in yaml.load_all(text, Loader=_Loader) if document]
+            flat += [document for document in yaml.safe_load_all(obj) if document]
     return flat
-
-
-# The C loader reads the 30,000 lines of CRDs in a second instead of ten.
-_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

@@ -1,13 +1,10 @@
 """kwok plays the kubelets: nodes become Ready and pods run, without machines."""
 
 import asyncio
-from typing import Any
-
-import yaml
 
 from tests.testbed.build import Built
 from tests.testbed.control_plane import ControlPlane
-from tests.testbed.kube import Kube
+from tests.testbed.kube import Json, Kube
 from tests.testbed.objects import FAKE_NODE
 from tests.testbed.place import Place, answers
 from tests.testbed.process import Process, free_port
@@ -37,17 +34,18 @@ class Kwok:
         return [self.process]
 
     def start(self) -> None:
-        asyncio.run(self._install())
+        crds = self._built.manifests("crds")
+        stages = self._built.manifests("node-initialize", "node-heartbeat", "pods")
+        asyncio.run(self._install(crds, [_certain(stage) for stage in stages]))
         self.process.start()
 
-    async def _install(self) -> None:
-        files = [path for name in ("node-initialize", "node-heartbeat", "pods") for path in self._built.manifests(name)]
+    async def _install(self, crds: list[Json], stages: list[Json]) -> None:
         async with Kube.connect(self._access) as kube:
-            await kube.install_crds(self._built.manifests("crds"))
-            await kube.apply(*[_certain(yaml.safe_load(path.read_text())) for path in files])
+            await kube.install_crds(crds)
+            await kube.apply(*stages)
 
 
-def _certain(stage: dict[str, Any]) -> dict[str, Any]:
+def _certain(stage: Json) -> Json:
     """The stage with a fixed delay in place of a random one; a pod's own annotation still goes first."""
     if (milliseconds := _STAGE_MILLISECONDS.get(stage["metadata"]["name"])) is not None:
         annotated = stage["spec"]["delay"]["durationFrom"]

@@ -12,7 +12,7 @@ GPU = "nvidia.com/gpu"
 # On nodes, NodePools and what they launch: the namespace of the test that made them.
 TEST_LABEL = "rebalancer.test/namespace"
 ZONES = ("zone-a", "zone-b")
-# Only nodes with this annotation are kept alive by kwok; take it away and the node goes silent.
+# kwok plays the kubelet of nodes with this annotation only.
 FAKE_NODE = "kwok.x-k8s.io/node"
 # How long a pod loads before it is Ready, and how long it takes to end after its deletion.
 LOAD_DELAY = "pod-ready.stage.kwok.x-k8s.io/delay"

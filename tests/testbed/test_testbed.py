@@ -21,7 +21,6 @@ from tests.testbed.karpenter import Karpenter
 from tests.testbed.keda import Keda
 from tests.testbed.kube import ApiError, Json, Kube
 from tests.testbed.objects import (
-    FAKE_NODE,
     deployment,
     gpu_node,
     metrics_api_trigger,
@@ -95,7 +94,7 @@ async def test_a_deleted_pod_stays_as_long_as_it_is_told(kube: Kube, namespace: 
     assert 2 <= time.monotonic() - started <= 10
 
 
-async def test_a_node_that_kwok_lets_go_of_becomes_not_ready(kube: Kube, namespace: str, ours: dict[str, str]) -> None:
+async def test_a_silenced_node_becomes_not_ready(kube: Kube, namespace: str, ours: dict[str, str]) -> None:
     name = f"{namespace}-a"
     await kube.create(gpu_node(name, labels=ours))
 
@@ -104,7 +103,7 @@ async def test_a_node_that_kwok_lets_go_of_becomes_not_ready(kube: Kube, namespa
         return any(entry["type"] == "Ready" and entry["status"] == status for entry in conditions)
 
     await kube.wait_for(lambda: ready("True"), "Ready")
-    await kube.patch("Node", name, {"metadata": {"annotations": {FAKE_NODE: None}}})
+    await kube.silence_node(name)
     await kube.wait_for(lambda: ready("Unknown"), "Ready unknown", 120)
 
 
@@ -117,7 +116,8 @@ async def metric() -> AsyncIterator[TestServer]:
 
     app = web.Application()
     app.router.add_get("/load", answer)
-    async with TestServer(app) as server:
+    server = TestServer(app)
+    async with server:
         yield server
 
 
