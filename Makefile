@@ -9,7 +9,7 @@ LOCK   := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gene
 
 MAKEFLAGS     += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check bench testbed lint lock clean
+.PHONY: help install demo test check bench testbed lint generate lock clean
 
 help: ## what there is to make
 	@sed -n 's/^\([a-z]*\):[^#]*## /\1\t/p' Makefile | expand -t 10
@@ -41,11 +41,15 @@ bench: $(STAMP) ## the figures of the engine, into build/bench/engine.json
 testbed: $(STAMP) ## the real parts on loopback until Ctrl-C; prints KUBECONFIG and the Kafka address
 	@$(BIN)/python -m tests.testbed $(ARGS)
 
-lint: $(STAMP) ## ruff, mypy, the rooms
+lint: $(STAMP) ## ruff, mypy, the rooms, generated files up to date
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check --quiet . || { echo "not formatted: $(BIN)/ruff format ."; exit 1; }
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
+	@$(BIN)/python -m rebalancer.settings.generate --check
+
+generate: $(STAMP) ## the files that are written from code: config/policy.schema.json
+	@$(BIN)/python -m rebalancer.settings.generate
 
 lock: $(STAMP) ## the newest of every dependency into requirements/, one answer for all four files
 	@mkdir -p build
