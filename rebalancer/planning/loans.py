@@ -1,6 +1,6 @@
 """Who lends to whom: a replica beyond entitlement holds borrowed GPUs, booked to an owner, ended last in, first out."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 
 from rebalancer.domain.memory import Loan
 from rebalancer.planning.scene import Holder, Scene
@@ -8,57 +8,47 @@ from rebalancer.planning.scene import Holder, Scene
 
 def book(scene: Scene) -> tuple[Loan, ...]:
     """Loans that match what is held now: new ones to the owner with most unused entitlement (ties by id)."""
+    before: dict[str, list[Loan]] = defaultdict(list)
+    for loan in scene.memory.loans:
+        before[loan.borrower].append(loan)
     loans: list[Loan] = []
-    for name in sorted(scene.holders):
-        loans += _of_borrower(scene.holders[name], [loan for loan in scene.memory.loans if loan.borrower == name])
-    out = Counter({loan.owner: 0 for loan in loans})
-    out.update(loan.owner for loan in loans)
-    for name in sorted(scene.holders):
-        holder = scene.holders[name]
-        for part, count in _unbooked(holder, loans):
-            for _ in range(count):
-                owner = _lender(scene, part, name, out)
-                out[owner] += 1
-                loans.append(
-                    Loan(borrower=name, owner=owner, pool=part, gpus=holder.model.gpus_per_replica, at=scene.now)
-                )
+    unbooked: list[tuple[Holder, str, int]] = []
+    for name, holder in scene.holders.items():
+        for pool, count in _borrowed(holder).items():
+            kept = sorted((loan for loan in before[name] if loan.pool == pool), key=lambda loan: loan.at)[:count]
+            loans += kept
+            if count > len(kept):
+                unbooked.append((holder, pool, count - len(kept)))
+    lent = Counter(loan.owner for loan in loans)
+    for holder, pool, count in sorted(unbooked, key=lambda each: (each[0].model.id, each[1])):
+        for _ in range(count):
+            owner = _lender(scene, pool, holder, lent)
+            lent[owner] += 1
+            loans.append(Loan(holder.model.id, owner, pool, holder.model.gpus_per_replica, scene.now))
     return tuple(sorted(loans, key=lambda loan: (loan.at, loan.borrower, loan.pool, loan.owner or "")))
 
 
 def _borrowed(holder: Holder) -> dict[str, int]:
     """Replicas beyond entitlement per pool: the last of its pools hold them first."""
-    beyond = max(0, holder.held - holder.model.entitlement)
+    beyond = holder.held - holder.model.entitlement
     found: dict[str, int] = {}
     for part in reversed(holder.parts):
         here = min(beyond, part.held)
         if here > 0:
-            found[part.pool] = found.get(part.pool, 0) + here
+            found[part.pool] = here
             beyond -= here
     return found
 
 
-def _of_borrower(holder: Holder, old: list[Loan]) -> list[Loan]:
-    """Loans that still stand; the youngest end first."""
-    kept: list[Loan] = []
-    for pool, count in _borrowed(holder).items():
-        kept += sorted((loan for loan in old if loan.pool == pool), key=lambda loan: loan.at)[:count]
-    return kept
-
-
-def _unbooked(holder: Holder, loans: list[Loan]) -> list[tuple[str, int]]:
-    booked = Counter(loan.pool for loan in loans if loan.borrower == holder.model.id)
-    return [(pool, count - booked[pool]) for pool, count in _borrowed(holder).items() if count > booked[pool]]
-
-
-def _lender(scene: Scene, pool: str, borrower: str, out: Counter[str | None]) -> str | None:
+def _lender(scene: Scene, pool: str, borrower: Holder, lent: Counter[str | None]) -> str | None:
     """The owner on this pool with most unused entitlement; None on elastic pools: nobody's GPUs."""
     state = scene.pools.get(pool)
     if state is None or state.pool.kind != "primary":
         return None
     unused = [
-        (holder.held + out[name] - holder.model.entitlement, name)
+        (holder.held + lent[name] - holder.model.entitlement, name)
         for name, holder in scene.holders.items()
-        if name != borrower and any(part.pool == pool for part in holder.parts)
+        if holder is not borrower and any(part.pool == pool for part in holder.parts)
     ]
     best = min(unused, default=(0, ""))
     return best[1] if best[0] < 0 else None
