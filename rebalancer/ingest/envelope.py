@@ -1,0 +1,133 @@
+"""CloudEvents over Kafka: structured mode (the value is the whole event) and binary mode (attributes are headers)."""
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from rebalancer.domain.events import MAX_AHEAD_SECONDS
+from rebalancer.ingest.instants import epoch
+from rebalancer.ingest.rejected import MAX_VALUE_BYTES, Reason, RejectedError, explain
+
+Headers = Sequence[tuple[str, bytes | None]]
+
+MAX_ATTRIBUTE_CHARACTERS = 1024
+JSON_EVENT_TYPES = frozenset({"application/cloudevents", "application/cloudevents+json"})
+NO_DATA = msgspec.Raw()
+
+Attribute = Annotated[str, Meta(min_length=1, max_length=MAX_ATTRIBUTE_CHARACTERS)]
+
+
+class Envelope(Struct, frozen=True, gc=False):
+    """A CloudEvent's attributes and its undecoded data. Unknown attributes are extensions and may stay."""
+
+    specversion: Literal["1.0"]
+    type: str
+    source: Attribute
+    id: Attribute
+    data: msgspec.Raw = NO_DATA
+    time: str | None = None
+    datacontenttype: str | None = None
+
+
+_structured = msgspec.json.Decoder(Envelope).decode
+
+
+def refuse_large(value: bytes) -> None:
+    """Raise RejectedError before anybody parses a value of more than 64 KiB."""
+    if len(value) > MAX_VALUE_BYTES:
+        detail = f"{len(value)} bytes, at most {MAX_VALUE_BYTES} are read: send smaller events"
+        raise RejectedError(Reason.TOO_LARGE, detail)
+
+
+def unwrap(value: bytes, headers: Headers) -> Envelope | None:
+    """The CloudEvent in a record, or None when nothing marks the record as one. Raises RejectedError."""
+    named = dict(headers)
+    if "ce_type" not in named and "content-type" not in named:
+        named = {name.lower(): text for name, text in headers}
+    content_type = _media_type(named.get("content-type"))
+    if content_type.startswith("application/cloudevents"):
+        return _unwrap_structured(value, content_type)
+    if "ce_type" in named or "ce_specversion" in named:
+        return _unwrap_binary(value, named, content_type)
+    return None
+
+
+def event_time(envelope: Envelope, kafka_timestamp: float, now: float) -> float:
+    """The event's own time, else the record's. Raises RejectedError when there is none or it is ahead of `now`."""
+    if envelope.time is None:
+        return refuse_ahead(kafka_timestamp, now)
+    try:
+        at = epoch(envelope.time)
+    except ValueError as error:
+        explain(error, b"", Reason.BAD_ENVELOPE, root="$.time")
+    return refuse_ahead(at, now)
+
+
+def refuse_ahead(at: float, now: float) -> float:
+    """`at`, unless the clock that set it cannot be trusted: then RejectedError is raised."""
+    if at - now > MAX_AHEAD_SECONDS:
+        detail = f"{at - now:.0f} s ahead, at most {MAX_AHEAD_SECONDS:.0f} s are accepted: set the producer's clock"
+        raise RejectedError(Reason.TIME_AHEAD, detail)
+    if at < 0:
+        raise RejectedError(Reason.NO_TIME, "neither event nor record has a time since 1970: set CloudEvents `time`")
+    return at
+
+
+def _unwrap_structured(value: bytes, content_type: str) -> Envelope:
+    if content_type not in JSON_EVENT_TYPES:
+        raise RejectedError(Reason.CONTENT_TYPE, f"{content_type} cannot be read: send application/cloudevents+json")
+    try:
+        envelope = _structured(value)
+    except (ValueError, RecursionError) as error:
+        explain(error, value, Reason.BAD_ENVELOPE)
+    if not envelope.data:
+        raise RejectedError(Reason.BAD_ENVELOPE, "no `data` at `$`: send JSON data (data_base64 is not read)")
+    if envelope.datacontenttype is not None:
+        _refuse_other_data(_media_type(envelope.datacontenttype.encode()))
+    return envelope
+
+
+def _unwrap_binary(value: bytes, named: Mapping[str, bytes | None], content_type: str) -> Envelope:
+    if content_type:
+        _refuse_other_data(content_type)
+    if named.get("ce_specversion") != b"1.0":
+        raise RejectedError(Reason.BAD_ENVELOPE, "header `ce_specversion` is not 1.0: send CloudEvents 1.0")
+    time = named.get("ce_time")
+    return Envelope(
+        "1.0",
+        _attribute("ce_type", named.get("ce_type")),
+        _attribute("ce_source", named.get("ce_source")),
+        _attribute_afresh("ce_id", named.get("ce_id")),
+        msgspec.Raw(value),
+        None if time is None else _attribute_afresh("ce_time", time),
+    )
+
+
+def _attribute_afresh(name: str, text: bytes | None) -> str:
+    """A header's text. Raises RejectedError."""
+    if not text or len(text) > MAX_ATTRIBUTE_CHARACTERS:
+        size = len(text or b"")
+        raise RejectedError(Reason.BAD_ENVELOPE, f"header `{name}` has {size} bytes, not 1-{MAX_ATTRIBUTE_CHARACTERS}")
+    try:
+        return text.decode()
+    except UnicodeDecodeError as error:
+        raise RejectedError(Reason.NOT_UTF8, f"header `{name}` is not UTF-8: send UTF-8") from error
+
+
+# Types and sources repeat; one copy of each also saves memory.
+_attribute = lru_cache(maxsize=16_384)(_attribute_afresh)
+
+
+@lru_cache(maxsize=64)
+def _media_type(content_type: bytes | None) -> str:
+    """Lower case, without parameters; empty when there is none."""
+    return (content_type or b"").decode("latin-1").partition(";")[0].strip().lower()
+
+
+def _refuse_other_data(media_type: str) -> None:
+    if media_type not in {"application/json", "text/json"} and not media_type.endswith("+json"):
+        detail = f"data of type {media_type!r} cannot be read: send application/json"
+        raise RejectedError(Reason.CONTENT_TYPE, detail)

@@ -1,0 +1,119 @@
+"""What all Kubernetes objects share: metadata, conditions, and quantities of whole devices."""
+
+from collections.abc import Iterable, Mapping
+from decimal import Decimal, InvalidOperation
+from functools import lru_cache
+from typing import TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from rebalancer.ingest.instants import epoch
+
+T = TypeVar("T")
+
+ORIGINALS = "rebalancer.io/originals"  # annotation: what an object said before we first wrote to it
+
+Quantity = str | int | float
+Quantities = dict[str, Quantity]
+
+MAX_DEVICES = 1_000_000_000
+
+_SUFFIXES = {"": 0, "n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_BINARY_SUFFIXES = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+
+
+class Owner(Struct, frozen=True, gc=False):
+    """One of `metadata.ownerReferences`."""
+
+    kind: str
+    name: str
+    controller: bool = False
+
+
+class Metadata(Struct, frozen=True, gc=False, rename="camel"):
+    """`metadata`, without what only some objects are asked for."""
+
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+
+
+class Annotated(Metadata, frozen=True, gc=False, rename="camel"):
+    """Metadata of an object whose annotations, labels or owners matter."""
+
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    owner_references: tuple[Owner, ...] | None = None
+
+
+class Condition(Struct, frozen=True, gc=False, rename="camel"):
+    """One of `status.conditions`."""
+
+    type: str
+    status: str
+    last_transition_time: str | None = None
+    reason: str | None = None
+    message: str | None = None
+
+
+def instant(text: str | None) -> float | None:
+    """Epoch seconds, None when absent. Raises ValueError."""
+    return None if text is None else epoch(text)
+
+
+def created_at(meta: Metadata) -> float:
+    """Creation time; 0 when it is not there."""
+    return instant(meta.creation_timestamp) or 0.0
+
+
+def condition(conditions: Iterable[Condition] | None, name: str) -> Condition | None:
+    """The condition of type `name`."""
+    return next((one for one in conditions or () if one.type == name), None)
+
+
+def extended(quantities: Mapping[str, Quantity] | None) -> dict[str, int]:
+    """The extended resources (GPUs, MIG profiles, other devices) among `quantities`, as whole devices."""
+    return {name: devices(number) for name, number in (quantities or {}).items() if is_extended(name)}
+
+
+@lru_cache(maxsize=1024)
+def is_extended(name: str) -> bool:
+    """Whether a resource is one that a device plugin brings: its name has a domain, and not Kubernetes' own."""
+    domain, slash, _ = name.partition("/")
+    return bool(slash) and domain != "kubernetes.io" and not domain.endswith(".kubernetes.io")
+
+
+def devices(number: Quantity) -> int:
+    """Whole devices in a Kubernetes quantity, rounded down. Raises ValueError."""
+    return int(number) if isinstance(number, str) and number.isdecimal() else _devices(str(number))
+
+
+@lru_cache(maxsize=1024)
+def _devices(text: str) -> int:
+    digits = text.rstrip("numkMGTPEi")
+    suffix = text[len(digits) :]
+    if suffix not in _SUFFIXES and suffix not in _BINARY_SUFFIXES:
+        raise ValueError(f"{text!r} is no quantity")
+    scale = Decimal(10) ** _SUFFIXES[suffix] if suffix in _SUFFIXES else Decimal(2) ** _BINARY_SUFFIXES[suffix]
+    try:
+        number = Decimal(digits) * scale
+        if 0 <= number <= MAX_DEVICES:
+            return int(number)
+    except InvalidOperation:
+        pass
+    raise ValueError(f"{text!r} is no number of devices from 0 to {MAX_DEVICES}")
+
+
+def saved(meta: Annotated, shape: type[T]) -> T | None:
+    """The originals kept on an object, None when we have not written to it yet (or nobody can read them any more)."""
+    text = (meta.annotations or {}).get(ORIGINALS)
+    if text is None:
+        return None
+    try:
+        return msgspec.json.decode(text, type=shape)
+    except (ValueError, RecursionError):
+        return None
