@@ -22,6 +22,7 @@ MAX_CHARACTERS = 1 << 20  # 1 MiB, what a ConfigMap can hold; 1,000 models take 
 MAX_DEPTH = 20  # a policy needs 8
 PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]{1,63}")
 NOT_TEXT = {f"tag:yaml.org,2002:{kind}" for kind in ("int", "float", "bool", "null")}
+STUMBLES = (ValueError, OverflowError, LookupError)  # the library's own, on "\\U80000000" and on odd %YAML lines
 TAB = "found character '\\t' that cannot start any token"
 
 
@@ -77,7 +78,7 @@ def read_document(text: str) -> tuple[Document | None, tuple[Problem, ...]]:
     yaml.max_depth = MAX_DEPTH
     try:
         root = yaml.compose(text)
-    except YAMLError as error:
+    except (YAMLError, *STUMBLES) as error:
         return None, (_unreadable(error),)
     if root is None:
         return None, (_whole("the file is empty", "", "start from config/policy.yaml"),)
@@ -159,10 +160,10 @@ def _whole(what: str, allowed: str, fix: str) -> Problem:
     return Problem(line=0, path="", value="", what=what, allowed=allowed, fix=fix)
 
 
-def _unreadable(error: YAMLError) -> Problem:
+def _unreadable(error: Exception) -> Problem:
     """A syntax error as a problem. Not every error of the library has a mark (control characters have none)."""
     if not isinstance(error, MarkedYAMLError) or error.problem_mark is None:
-        return _whole(f"not YAML: {str(error).splitlines()[0]}", "", "")
+        return _whole(f"not YAML we read: {' '.join(str(error).split())}", "", "")
     line = int(error.problem_mark.line) + 1
     what, fix = str(error.problem).split(",", maxsplit=1)[0], ""
     if error.problem == TAB:
