@@ -5,7 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
-from aiokafka.errors import KafkaError
+
+from rebalancer.ingest.positions import offsets_since
+from rebalancer.obs.broker import BROKER_ERRORS, Broker, finish
 
 WHOLE_READ_SECONDS = 60.0
 FETCH_MS = 500
@@ -32,56 +34,41 @@ async def read_past(
     A topic that does not exist yet has no past. Raises PastUnreadable.
     """
     consumer = AIOKafkaConsumer(
-        bootstrap_servers=bootstrap, enable_auto_commit=False, isolation_level="read_committed", **connection
+        bootstrap_servers=bootstrap,
+        enable_auto_commit=False,
+        auto_offset_reset="none",  # never jump in silence: records that went away meanwhile are an error
+        isolation_level="read_committed",
+        **connection,
     )
     try:
         async with asyncio.timeout(WHOLE_READ_SECONDS):
+            number = await Broker(bootstrap, security=lambda: connection).partitions(topic)
+            if not number:
+                return []
             await consumer.start()
-            return await _read(consumer, topic, since)
-    except (KafkaError, TimeoutError, OSError) as error:
+            return await _read(consumer, [TopicPartition(topic, index) for index in range(number)], since)
+    except BROKER_ERRORS as error:
         raise PastUnreadable(f"topic {topic} on {bootstrap} cannot be read: {error or type(error).__name__}") from error
     finally:
-        await consumer.stop()
+        await finish(consumer.stop(), seconds=5.0)
 
 
-async def _read(consumer: AIOKafkaConsumer, topic: str, since: float | None) -> list[Past]:
-    if topic not in await consumer.topics():
-        return []
-    numbers = consumer.partitions_for_topic(topic) or set()
-    partitions = [TopicPartition(topic, number) for number in sorted(numbers)]
-    if not partitions:
-        return []
+async def _read(consumer: AIOKafkaConsumer, partitions: list[TopicPartition], since: float | None) -> list[Past]:
+    begin, end = await consumer.beginning_offsets(partitions), await consumer.end_offsets(partitions)
+    if since is not None:
+        begin = await offsets_since(consumer, dict.fromkeys(partitions, since), begin, end)
     consumer.assign(partitions)
-    ends = await consumer.end_offsets(partitions)
-    starts = await _starts(consumer, partitions, ends, since)
-    for partition, offset in starts.items():
-        consumer.seek(partition, offset)
-    open_ = {partition for partition in partitions if starts[partition] < ends[partition]}
+    for partition in partitions:
+        consumer.seek(partition, begin[partition])
+    unread = {partition for partition in partitions if begin[partition] < end[partition]}
     found: list[Past] = []
-    while open_:
-        batches = await consumer.getmany(*open_, timeout_ms=FETCH_MS)
+    while unread:
+        batches = await consumer.getmany(*unread, timeout_ms=FETCH_MS)
         for records in batches.values():
             found += [
                 Past(record.key or b"", record.value, record.timestamp / 1000)
                 for record in records
                 if record.value is not None
             ]
-        for partition in tuple(open_):
-            if await consumer.position(partition) >= ends[partition]:
-                open_.discard(partition)
+        unread = {partition for partition in unread if await consumer.position(partition) < end[partition]}
     return found
-
-
-async def _starts(
-    consumer: AIOKafkaConsumer,
-    partitions: list[TopicPartition],
-    ends: Mapping[TopicPartition, int],
-    since: float | None,
-) -> dict[TopicPartition, int]:
-    if since is None:
-        return dict(await consumer.beginning_offsets(partitions))
-    times = await consumer.offsets_for_times({partition: int(since * 1000) for partition in partitions})
-    return {
-        partition: found.offset if (found := times.get(partition)) is not None else ends[partition]
-        for partition in partitions
-    }

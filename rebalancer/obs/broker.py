@@ -1,7 +1,8 @@
 """Where Kafka is, and the topics this service reads and writes there."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -58,39 +59,54 @@ class Broker:
             **self.security(),
         }
 
-    async def partitions(self, names: Sequence[str]) -> dict[str, int]:
-        """Partitions of those topics of ours that exist, by full name; makes missing ones where that is allowed.
+    async def make_topics(self) -> dict[str, int]:
+        """Make those of `TOPICS` that are missing, where that is allowed; partitions of those there are, by full name.
 
         Raises one of BROKER_ERRORS when the broker is away.
         """
+        async with self._admin() as admin:
+            await self._create(admin, set(await admin.list_topics()))
+            return await _partitions(admin, [self.topic(name) for name in TOPICS])
+
+    async def partitions(self, topic: str) -> int:
+        """Partitions of the topic with this full name; 0 when it does not exist. Raises one of BROKER_ERRORS."""
+        async with self._admin() as admin:
+            if topic not in await admin.list_topics():
+                return 0  # describing it could make it
+            return (await _partitions(admin, [topic])).get(topic, 0)
+
+    @asynccontextmanager
+    async def _admin(self) -> AsyncIterator[AIOKafkaAdminClient]:
         admin = AIOKafkaAdminClient(**self.connection())
         try:
             async with asyncio.timeout(REQUEST_SECONDS):
                 await admin.start()
-                await self._create_missing(admin, names)
-                found = await admin.describe_topics([self.topic(name) for name in names])
+                yield admin
         finally:
             await finish(admin.close(), seconds=1.0)
-        return {topic["topic"]: len(topic["partitions"]) for topic in found if not topic["error_code"]}
 
-    async def _create_missing(self, admin: AIOKafkaAdminClient, names: Sequence[str]) -> None:
-        there = set(await admin.list_topics())
-        missing = [name for name in names if self.topic(name) not in there]
-        if not missing:
-            return
+    async def _create(self, admin: AIOKafkaAdminClient, there: Collection[str]) -> None:
         cluster = await admin.describe_cluster()
         brokers = {broker["node_id"] for broker in cluster["brokers"]}
-        if cluster["controller_id"] not in brokers:
-            return  # nobody to ask
-        replicas = min(MOST_REPLICAS, len(brokers))
         topics = [
-            NewTopic(self.topic(name), TOPICS[name].partitions, replicas, topic_configs=dict(TOPICS[name].settings))
-            for name in missing
+            NewTopic(
+                self.topic(name),
+                topic.partitions,
+                replication_factor=min(MOST_REPLICAS, len(brokers)),
+                topic_configs=dict(topic.settings),
+            )
+            for name, topic in TOPICS.items()
+            if self.topic(name) not in there
         ]
-        try:
-            await admin.create_topics(topics)
-        except BROKER_ERRORS:
-            return  # not ours to make: describing them makes them where the broker does that, else they stay missing
+        if topics and cluster["controller_id"] in brokers:
+            # Refused, it is not ours to make: describing it makes it where brokers do that, else it stays missing.
+            with suppress(*BROKER_ERRORS):
+                await admin.create_topics(topics)
+
+
+async def _partitions(admin: AIOKafkaAdminClient, topics: list[str]) -> dict[str, int]:
+    found = await admin.describe_topics(topics)
+    return {topic["topic"]: len(topic["partitions"]) for topic in found if not topic["error_code"]}
 
 
 async def finish(ending: Coroutine[Any, Any, Any], seconds: float) -> bool:

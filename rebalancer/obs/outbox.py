@@ -20,7 +20,7 @@ from aiokafka.errors import (
 )
 
 from rebalancer.domain.events import Rejection
-from rebalancer.obs.broker import BROKER_ERRORS, REQUEST_SECONDS, TOPICS, Broker
+from rebalancer.obs.broker import BROKER_ERRORS, REQUEST_SECONDS, Broker
 from rebalancer.obs.clock import Clock
 
 MAX_PENDING_BYTES = 32 * 1024 * 1024
@@ -145,7 +145,7 @@ class Outbox:
         await self._disconnect(deadline_seconds)
 
     async def _connect(self) -> None:
-        await self._broker.partitions(list(TOPICS))
+        await self._broker.make_topics()
         self._broken.clear()
         self._producer = AIOKafkaProducer(
             **self._broker.connection(), acks="all", enable_idempotence=True, compression_type="lz4"
