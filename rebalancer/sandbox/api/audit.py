@@ -12,7 +12,8 @@ VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"
 class AuditEntry:
     """`at` is in UTC epoch seconds, `user` from the bearer token, `body` decoded JSON, `code` the answer's status.
 
-    An eviction is a `create` of the subresource `eviction`, as in the API server's own audit log.
+    Requests of users we do not know, or without JSON, change nothing and leave no entry. An eviction is a `create` of
+    the subresource `eviction`, as in the API server's own audit log.
     """
 
     at: float

@@ -100,7 +100,10 @@ class EmbeddedKubernetes:
             watch.close()
 
     def kubeconfig(self, user: str = "admin") -> Obj:
-        """A kubeconfig for that user, as a dict; the audit trail will name the user."""
+        """A kubeconfig for that user, as a dict.
+
+        The audit trail will name the user, except for kubectl: it sends no token without TLS, and is `anonymous`.
+        """
         return {
             "apiVersion": "v1",
             "kind": "Config",

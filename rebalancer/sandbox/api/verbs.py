@@ -27,8 +27,8 @@ JSON_PATCH = "application/json-patch+json"
 SNAPSHOTS = 16  # paged lists that can be under way at once
 
 Admit = Callable[[Target, Obj | None, Obj], None]  # (target, old or None, new): raises ApiError to refuse a write
-Snapshot = tuple[int, Sequence[Change]]  # a list as it was at a revision
 RefuseEviction = Callable[[Obj], str | None]  # (pod): the reason to refuse its eviction, None to allow it
+Snapshot = tuple[int, Sequence[Change]]  # a list as it was at a revision
 
 
 @dataclass(frozen=True)
@@ -56,15 +56,17 @@ class Verbs:
         """The HTTP status and the body that answer a call on one object, or a create. Raises ApiError."""
         if "dryRun" in call.query:
             raise ApiError(400, "dryRun is not served here")
-        if call.target.subresource == "eviction" and call.method == "POST":
+        part = call.target.subresource
+        if (call.method, part) == ("POST", "eviction"):
             return self._evict(call)
-        if not call.target.name and call.method == "POST":
+        if call.method == "POST" and not call.target.name:
             return self._create(call)
-        verbs = {"GET": self._get, "PUT": self._change, "PATCH": self._change, "DELETE": self._delete}
-        part_of_delete = call.method == "DELETE" and call.target.subresource
-        if not call.target.name or call.method not in verbs or part_of_delete or call.target.subresource == "eviction":
+        allowed = {"GET": self._get, "PUT": self._change, "PATCH": self._change}
+        if not part:
+            allowed["DELETE"] = self._delete
+        if not call.target.name or part == "eviction" or call.method not in allowed:
             raise ApiError(405, "the server does not allow this method on the requested resource")
-        return 200, verbs[call.method](call)
+        return 200, allowed[call.method](call)
 
     def page(self, call: Call) -> tuple[Sequence[Change], Obj]:
         """The objects of one page of a list, and the list's metadata. Raises ApiError 410 for a page of a lost list."""
