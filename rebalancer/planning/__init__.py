@@ -2,7 +2,7 @@
 
 Stages, in the order of the modules that hold them: `recall` (what became of our writes) -> `rulings` (overrides) ->
 `scene` (who holds what) -> `votes` -> `demand` (surge, cooldown) -> `allocation` -> `nodes` -> `guards` and `moves`
-(what is left, releases before grants) -> `loans`, `explain`.
+(what is left) -> `changes` (releases before grants) -> `loans`, `explain`.
 """
 
 from rebalancer.planning.planner import plan

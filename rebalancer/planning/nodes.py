@@ -12,7 +12,8 @@ from rebalancer.domain.memory import Memory, NodeGrant, Shift
 from rebalancer.domain.plan import NodePoolChange, Refusal
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import ModelView, NodePoolView, Snapshot, TargetView
-from rebalancer.planning.allocation import Allocation, Unit
+from rebalancer.planning.allocation import Allocation
+from rebalancer.planning.ledger import Unit
 from rebalancer.planning.scene import Holder, Part, PoolState, Scene
 
 SHIFT_LASTS_SECONDS = 900.0  # a shift whose recipient never became Ready stops holding consolidation after this

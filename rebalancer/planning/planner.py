@@ -6,8 +6,9 @@ from rebalancer.domain.memory import Memory, ModelMemory
 from rebalancer.domain.plan import Decision, Plan, Refusal
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
-from rebalancer.planning import demand, explain, guards, loans, moves, nodes, recall, rulings, scene
-from rebalancer.planning.allocation import Ledger, allocate
+from rebalancer.planning import changes, demand, explain, guards, loans, moves, nodes, recall, rulings, scene
+from rebalancer.planning.allocation import allocate
+from rebalancer.planning.ledger import Ledger
 from rebalancer.planning.votes import poll
 
 
@@ -26,7 +27,7 @@ def plan(snapshot: Snapshot, policy: Policy, memory: Memory) -> Decision:
     node_plan = nodes.plan_nodes(world, found)
     judged = moves.judge_moves(world, found, node_plan)
     after = explain.granted(world, judged)
-    down, up = moves.changes(world, judged, node_plan, after)
+    down, up = changes.changes_of(world, judged, node_plan, after)
     refusals = [*judged.refusals, *node_plan.refusals]
     stop = guards.stopped(world)
     if stop is not None:

@@ -13,7 +13,7 @@ from rebalancer.domain.outcome import WRITTEN, Intent, Outcome
 from rebalancer.domain.plan import Change, NodePoolChange, Plan
 from rebalancer.domain.snapshot import AutoscalerView, ModelView, PodView, Snapshot, TargetView
 from rebalancer.domain.cluster import Originals
-from rebalancer.planning.allocation import may_land
+from rebalancer.planning.ledger import may_land
 from rebalancer.planning.scene import keep_order
 
 _UIDS = itertools.count()

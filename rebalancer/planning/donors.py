@@ -1,0 +1,132 @@
+"""Room at somebody's expense: which donors may be asked at a tier, in which order, and which of their replicas go."""
+
+from dataclasses import dataclass
+
+from rebalancer.domain.snapshot import PodView
+from rebalancer.planning.guards import Purpose, Release, judge
+from rebalancer.planning.ledger import Ledger, Unit, Victim
+from rebalancer.planning.scene import Holder, Part
+
+FLOOR, ENTITLED, WANTED = "floor", "entitlement", "demand"  # the tiers, in their order
+
+
+def displace(recipient: Holder, part: Part, tier: str, ledger: Ledger) -> Unit | None:
+    """Room for one replica of `part` at the expense of the donors that mind least."""
+    donors = _donors(recipient, part, tier, ledger)
+    if not donors:
+        return None
+    nodes = set(ledger.eligible(part)) - recipient.ruling.excluded_nodes
+    chosen = _one_victim(part, donors, nodes, ledger) or _several_victims(part, donors, nodes, ledger)
+    if chosen is None:
+        return None
+    node, picks = chosen
+    victims = []
+    for donor, pod in picks:
+        victim = Victim(donor.part, pod, _purpose(donor.holder, recipient, tier, ledger))
+        ledger.take(victim)
+        victims.append(victim)
+    ledger.seat(part, node)
+    return Unit(part, tier, "shift", node, tuple(victims))
+
+
+def _reserve(donor: Holder, recipient: Holder, tier: str) -> int:
+    """Replicas that `recipient` may not touch at this tier."""
+    wanted = min(donor.demand.replicas, max(donor.model.entitlement, donor.floor))
+    if donor.ruling.pin is not None or donor.ruling.frozen is not None:
+        return donor.held
+    if tier == FLOOR:
+        return donor.floor
+    if tier == ENTITLED or donor.model.priority < recipient.model.priority:
+        return max(donor.floor, wanted)
+    return max(donor.floor, donor.demand.replicas)
+
+
+@dataclass(frozen=True, slots=True)
+class _Donor:
+    """A donor's part with what it could give, and how little we like to ask it."""
+
+    holder: Holder
+    part: Part
+    spare: int
+    rank: tuple[bool, bool, bool, int, int, str]
+
+
+def _donors(recipient: Holder, part: Part, tier: str, ledger: Ledger) -> list[_Donor]:
+    """Who could give a replica in the part's pool, best first: allowed by guards, surplus, no pod yet, low priority."""
+    donors = []
+    for donor in ledger.scene.holders.values():
+        if donor is recipient or ledger.gained[donor.model.id]:
+            continue
+        left = ledger.left_of(donor)
+        spare = left - _reserve(donor, recipient, tier)
+        if spare <= 0:
+            continue
+        for own in donor.parts:
+            here = min(spare, ledger.left(own) - own.least)
+            if own.pool == part.pool and own.stuck is None and here > 0:
+                purpose = _purpose(donor, recipient, tier, ledger)
+                refused = judge(Release(ledger.scene, ledger.tally, donor, purpose)) is not None
+                needed = left <= donor.demand.replicas
+                rank = (refused, needed, own.unseen == 0, donor.model.priority, -spare, donor.model.id)
+                donors.append(_Donor(donor, own, here, rank))
+    return sorted(donors, key=lambda each: each.rank)
+
+
+def _purpose(donor: Holder, recipient: Holder, tier: str, ledger: Ledger) -> Purpose:
+    """A borrower's replica beyond its entitlement that an owner needs within its own goes home; else it is a shift."""
+    borrowed = ledger.left_of(donor) > donor.model.entitlement
+    if tier in {FLOOR, ENTITLED} and borrowed and not recipient.ballot.blind:
+        return Purpose.RECLAIM
+    return Purpose.SHIFT
+
+
+Picks = list[tuple[_Donor, PodView]]
+
+
+def _one_victim(part: Part, donors: list[_Donor], nodes: set[str], ledger: Ledger) -> tuple[str, Picks] | None:
+    """A single replica whose node then has the room."""
+    rooms = ledger.rooms[part.pool]
+    for donor in donors:
+        if ledger.capacity[part.pool] + donor.part.gpus < part.gpus:
+            continue
+        for pod in ledger.candidates(donor.part):
+            node = ledger.home(donor.part, pod)
+            if node in nodes and rooms[node].soon + donor.part.gpus >= part.gpus:
+                return node, [(donor, pod)]
+    return None
+
+
+def _several_victims(part: Part, donors: list[_Donor], nodes: set[str], ledger: Ledger) -> tuple[str, Picks] | None:
+    """Fewest replicas on one node that make room together; ties by how little we like to ask them, then by name."""
+    on_node: dict[str, Picks] = {}
+    for donor in donors:
+        spare = donor.spare
+        for pod in ledger.candidates(donor.part)[: donor.spare * 4]:
+            node = ledger.home(donor.part, pod)
+            if node in nodes and spare > 0:
+                on_node.setdefault(node, []).append((donor, pod))
+    best: tuple[int, int, str] | None = None
+    picks: Picks = []
+    for node, found in sorted(on_node.items()):
+        chosen = _enough(part, found, ledger.rooms[part.pool][node].soon, ledger.capacity[part.pool])
+        if chosen is not None:
+            key = (len(chosen), donors.index(chosen[0][0]), node)
+            if best is None or key < best:
+                best, picks = key, chosen
+    return (best[2], picks) if best else None
+
+
+def _enough(part: Part, found: Picks, room: int, capacity: int) -> Picks | None:
+    """The first of `found` that together free enough GPUs for one replica, respecting each donor's spare."""
+    chosen: Picks = []
+    used: dict[tuple[str, str], int] = {}
+    freed = 0
+    for donor, pod in found:
+        if used.get(donor.part.key, 0) >= donor.spare:
+            continue
+        used[donor.part.key] = used.get(donor.part.key, 0) + 1
+        chosen.append((donor, pod))
+        freed += donor.part.gpus
+        if room + freed >= part.gpus and capacity + freed >= part.gpus:
+            return chosen
+    return None

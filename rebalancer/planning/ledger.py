@@ -1,0 +1,149 @@
+"""The working copy of what is free while units are placed: rooms on nodes, capacity of pools, what was taken."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from rebalancer.domain.cluster import Taint, Toleration
+from rebalancer.domain.snapshot import NodeView, PodView, TargetView
+from rebalancer.planning.guards import Purpose, Release, Tally
+from rebalancer.planning.scene import Holder, Part, Room, Scene
+
+
+@dataclass(frozen=True, slots=True)
+class Victim:
+    """One replica that would go."""
+
+    part: Part
+    pod: PodView
+    purpose: Purpose
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """One more replica for `part`.
+
+    source: `free` (fits now), `soon` (fits once GPUs are freed), `shift` (its victims make the room), `node` (a node
+    grant).
+    """
+
+    part: Part
+    tier: str
+    source: str
+    node: str | None = None
+    victims: tuple[Victim, ...] = ()
+
+
+@dataclass(slots=True)
+class Ledger:
+    """Working copy of what is free, while units are placed. Rooms are copies: the scene stays as it is."""
+
+    scene: Scene
+    tally: Tally
+    rooms: dict[str, dict[str, Room]]
+    capacity: dict[str, int]
+    taken: dict[tuple[str, str], list[PodView]] = field(default_factory=dict)
+    gained: Counter[str] = field(default_factory=Counter)
+    _eligible: dict[object, tuple[str, ...]] = field(default_factory=dict)
+    homes: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, scene: Scene, tally: Tally) -> "Ledger":
+        """Rooms with pending pods and raises not yet seen placed where the scheduler would put them."""
+        rooms = {
+            name: {node: Room(room.node, room.now, room.soon) for node, room in state.rooms.items()}
+            for name, state in scene.pools.items()
+        }
+        capacity = {}
+        for name, state in scene.pools.items():
+            held = sum(
+                part.held * part.gpus for holder in scene.holders.values() for part in holder.parts if part.pool == name
+            )
+            capacity[name] = (state.budget if state.budget is not None else held) - held
+        ledger = cls(scene, tally, rooms, capacity)
+        for holder in scene.holders.values():
+            for part in holder.parts:
+                ledger._seat_unplaced(part)
+        return ledger
+
+    def _seat_unplaced(self, part: Part) -> None:
+        """Pods without a node and raises not yet seen take room now, best fit."""
+        for pod in part.kept:
+            if pod.node is not None:
+                continue
+            node = self.fit(part, frozenset(), now=True) or self.fit(part, frozenset(), now=False)
+            if node is None:
+                continue
+            room = self.rooms[part.pool][node]
+            room.now -= part.gpus
+            room.soon -= part.gpus
+            self.homes.setdefault(part.key, {})[pod.uid] = node
+
+    def eligible(self, part: Part) -> tuple[str, ...]:
+        """Nodes of the part's pool that its pods may land on: selector and taints; cached per kind of pod."""
+        target = part.target
+        key = (part.pool, tuple(sorted(target.node_selector.items())), target.tolerations)
+        names = self._eligible.get(key)
+        if names is None:
+            rooms = self.rooms.get(part.pool, {})
+            names = tuple(name for name, room in sorted(rooms.items()) if may_land(target, room.node))
+            self._eligible[key] = names
+        return names
+
+    def fit(self, part: Part, excluded: frozenset[str], *, now: bool) -> str | None:
+        """Best-fitting eligible node with room for one replica's pod, None if there is none."""
+        rooms = self.rooms.get(part.pool, {})
+        best: tuple[int, str] | None = None
+        for name in self.eligible(part):
+            room = rooms[name]
+            free = min(room.now, room.soon) if now else room.soon
+            if free >= part.gpus and name not in excluded and (best is None or (free, name) < best):
+                best = (free, name)
+        return best[1] if best else None
+
+    def seat(self, part: Part, node: str) -> None:
+        """Put one replica of `part` on `node`."""
+        room = self.rooms[part.pool][node]
+        room.now -= part.gpus
+        room.soon -= part.gpus
+        self.capacity[part.pool] -= part.gpus
+
+    def left(self, part: Part) -> int:
+        """Replicas of the part that nobody has taken in this plan."""
+        return part.held - len(self.taken.get(part.key, ()))
+
+    def left_of(self, holder: Holder) -> int:
+        """Replicas of the model that nobody has taken in this plan."""
+        return sum(self.left(part) for part in holder.parts)
+
+    def candidates(self, part: Part) -> list[PodView]:
+        """Pods of the part that could still go, first victim first."""
+        gone = {pod.uid for pod in self.taken.get(part.key, ())}
+        return [pod for pod in reversed(part.kept) if pod.uid not in gone]
+
+    def home(self, part: Part, pod: PodView) -> str | None:
+        """The node whose room the pod holds (a pending pod: where it was seated)."""
+        return pod.node or self.homes.get(part.key, {}).get(pod.uid)
+
+    def take(self, victim: Victim) -> None:
+        """That replica goes: its room comes back once it is gone."""
+        part = victim.part
+        self.taken.setdefault(part.key, []).append(victim.pod)
+        self.capacity[part.pool] += part.gpus
+        node = self.home(part, victim.pod)
+        if node is not None and node in self.rooms.get(part.pool, {}):
+            room = self.rooms[part.pool][node]
+            room.soon += part.gpus
+            if victim.pod.node is None:
+                room.now += part.gpus
+        self.tally.book(Release(self.scene, self.tally, self.scene.holders[part.model], victim.purpose))
+
+
+def may_land(target: TargetView, node: NodeView) -> bool:
+    """Whether the target's pods may be scheduled on the node (selector and tolerations)."""
+    if any(node.labels.get(key) != value for key, value in target.node_selector.items()):
+        return False
+    return all(_tolerated(taint, target.tolerations) for taint in node.taints)
+
+
+def _tolerated(taint: Taint, tolerations: tuple[Toleration, ...]) -> bool:
+    return taint.effect == "PreferNoSchedule" or any(one.tolerates(taint) for one in tolerations)
