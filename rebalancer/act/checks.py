@@ -65,6 +65,7 @@ def decreases(change: Change) -> bool:
 
 def check(change: Change, snapshot: Snapshot, ground: Ground, ledger: Ledger) -> None:
     """Raise Refused (moved, floor, budget) unless `change` keeps floor and budget now."""
+    ledger.forget(snapshot.at)
     if change.model not in ground.models:
         raise Refused("moved", f"{change.model} is no model of the policy any more")
     view = next((each for each in snapshot.models if each.id == change.model), None)

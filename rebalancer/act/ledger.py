@@ -55,22 +55,30 @@ class Ledger:
         entry = self._entries.get(_key(target))
         return target if entry is None else replace(target, asked=max(entry.most, asked(target)))
 
+    def enter(self, key: Key, entry: Entry) -> None:
+        """From now on this is known of the target."""
+        self._entries[key] = entry
+
+    def forget(self, now: float) -> None:
+        """Drop what the watches have had 10 s to show."""
+        self._entries = {key: entry for key, entry in self._entries.items() if now - entry.at < KEEP_SECONDS}
+
     @contextmanager
     def booked(self, change: Change, now: float) -> Iterator["Booking"]:
         """Count `change` as asked for wherever that is the worse. Refused and KubeError say that it was not written.
 
         Left without a word, the booking says that it may have been.
         """
-        self._entries = {key: entry for key, entry in self._entries.items() if now - entry.at < KEEP_SECONDS}
         key = _key(change.target)
         earlier = self._entries.get(key)
-        before, after = converging(change.target), asking(change)
-        least = Ask(min(before.replicas, after.replicas), min(before.minimum, after.minimum))
-        self._entries[key] = Entry(least, max(asked(change.target), after.replicas), now)
+        least, most = self.least(change.target), asked(self.with_most(change.target))
+        after = asking(change)
+        least = Ask(min(least.replicas, after.replicas), min(least.minimum, after.minimum))
+        self._entries[key] = Entry(least, max(most, after.replicas), now)
         try:
-            yield Booking(self._entries, key)
+            yield Booking(self, key)
         except (Refused, KubeError):
-            del self._entries[key]
+            self._entries.pop(key, None)
             if earlier is not None:
                 self._entries[key] = earlier
             raise
@@ -79,13 +87,13 @@ class Ledger:
 class Booking:
     """One write under way."""
 
-    def __init__(self, entries: dict[Key, Entry], key: Key) -> None:
-        self._entries = entries
+    def __init__(self, ledger: Ledger, key: Key) -> None:
+        self._ledger = ledger
         self._key = key
 
     def written(self, ask: Ask, at: float) -> None:
         """The write happened, and that is what the target asks for."""
-        self._entries[self._key] = Entry(ask, ask.replicas, at)
+        self._ledger.enter(self._key, Entry(ask, ask.replicas, at))
 
 
 def asking(change: Change) -> Ask:
