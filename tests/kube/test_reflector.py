@@ -287,6 +287,21 @@ async def test_html_instead_of_every_answer_is_no_hot_loop(server: ApiServer, cl
     assert least_gap(server.asked) >= 1
 
 
+async def test_old_failures_do_not_slow_down_the_next_recovery(server: ApiServer, client: KubeClient) -> None:
+    server.on_list.extend([html_502] * 8)
+    view = View()
+    async with following(client, view):
+        server.on_watch.append(ends_after(1))
+        await settle(240)
+        server.on_watch.append(resets)
+        server.pods.put("a")  # ends the watch; the next one is reset
+        await settle(0.1)
+        server.pods.put("b")
+        await settle(2)
+        assert names(view) == ["a", "b"]
+    assert view.relists == 1
+
+
 async def test_retry_after_is_honoured(server: ApiServer, client: KubeClient) -> None:
     server.on_list.append(answers(429, retry_after="7"))
     server.on_watch.append(answers(429, retry_after="9"))

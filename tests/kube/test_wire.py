@@ -61,7 +61,19 @@ def test_typed_items_skip_what_is_not_asked_for() -> None:
     assert decode_list(body, PodWire).items == [PodWire(PodMeta("a"))]
 
 
-@pytest.mark.parametrize("body", [b"", b"{}", b"[]", b"<html>", b'{"items": []}', b'{"metadata": {}}', b"\xff\xfe"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{}",
+        b"[]",
+        b"<html>",
+        b'{"items": []}',
+        b'{"metadata": {}}',
+        b'{"metadata": {"resourceVersion": "1"}}',
+        b"\xff\xfe",
+    ],
+)
 def test_what_is_no_list_is_never_an_empty_list(body: bytes) -> None:
     with pytest.raises(msgspec.DecodeError):
         decode_list(body)
