@@ -1,0 +1,116 @@
+"""Records to events to the sink: everything between a batch from Kafka and the state, without waiting for anything."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+import structlog
+from aiokafka import ConsumerRecord, TopicPartition
+
+from rebalancer.domain.events import CapacityNotice, Event, MetricSample, Position, Rejection
+from rebalancer.ingest.dead_letters import DeadLetters, Letter
+from rebalancer.ingest.decode import decode_metric, decode_override
+from rebalancer.ingest.envelope import Headers
+from rebalancer.ingest.frontier import Frontier
+from rebalancer.ingest.notices import decode_notice
+from rebalancer.ingest.rejected import Reason, rejection
+
+REMEMBERED_IDS = 10_000
+
+Sink = Callable[[list[Event]], None]
+Batch = Mapping[TopicPartition, Sequence[ConsumerRecord]]
+Decoded = MetricSample | tuple[CapacityNotice, ...] | Rejection
+Decoder = Callable[[bytes, Headers, Position, float, float], Decoded]
+
+DECODERS: dict[str, Decoder] = {
+    "metrics": decode_metric,
+    "notices": decode_notice,
+    "overrides": decode_override,
+}
+
+log = structlog.get_logger()
+
+
+class Reader:
+    """Decodes batches and hands the events to `sink`; what cannot be one goes to `dead_letters`.
+
+    `decoders` by full topic name. `frontiers` has one per partition that is read. `counts`: events, tombstones,
+    ignored (records that mean nothing to us), duplicates, and rejected.<reason>.
+    """
+
+    def __init__(self, decoders: Mapping[str, Decoder], sink: Sink, dead_letters: DeadLetters) -> None:
+        self.frontiers: dict[TopicPartition, Frontier] = {}
+        self.counts: Counter[str] = Counter()
+        self._decoders = decoders
+        self._sink = sink
+        self._dead_letters = dead_letters
+        self._seen: dict[tuple[str, str], None] = {}
+
+    def read(self, batch: Batch, now: float) -> None:
+        """Take a batch in. Raises nothing, whatever is in it."""
+        events: list[Event] = []
+        for partition, records in batch.items():
+            self._decode(partition, records, now, events)
+        if events:
+            self.counts["events"] += len(events)
+            self._apply(events, batch, now)
+        for partition, records in batch.items():
+            if records:
+                self.frontiers[partition].next_offset = records[-1].offset + 1
+
+    def _decode(
+        self, partition: TopicPartition, records: Sequence[ConsumerRecord], now: float, events: list[Event]
+    ) -> None:
+        topic, number = partition
+        decode = self._decoders[topic]
+        for record in records:
+            if record.value is None:
+                self.counts["tombstones"] += 1
+                continue
+            position = Position(topic, number, record.offset)
+            decoded = decode(record.value, record.headers, position, record.timestamp / 1000, now)
+            if type(decoded) is MetricSample:
+                events.append(decoded)
+            elif isinstance(decoded, tuple):
+                events += self._fresh(decoded)
+            elif isinstance(decoded, Rejection):
+                self._reject(record, decoded)
+
+    def _fresh(self, notices: tuple[CapacityNotice, ...]) -> tuple[CapacityNotice, ...]:
+        """The notices of one record, none when a record with its source and id was there before."""
+        if not notices:
+            self.counts["ignored"] += 1
+            return ()
+        identity = (notices[0].source, notices[0].id)
+        if identity in self._seen:
+            self.counts["duplicates"] += 1
+            return ()
+        self._seen[identity] = None
+        if len(self._seen) > REMEMBERED_IDS:
+            del self._seen[next(iter(self._seen))]
+        return notices
+
+    def _apply(self, events: list[Event], batch: Batch, now: float) -> None:
+        try:
+            self._sink(events)
+        except Exception:
+            log.exception("events were not applied together, now one by one", events=len(events))
+            self._apply_singly(events, batch, now)
+
+    def _apply_singly(self, events: list[Event], batch: Batch, now: float) -> None:
+        """The sink failed on one of them: find it, so that its neighbours count. Applying twice is applying once."""
+        for event in events:
+            try:
+                self._sink([event])
+            except Exception as error:
+                log.exception("an event was not applied")
+                if isinstance(event, MetricSample | CapacityNotice) and event.position is not None:
+                    position = event.position
+                    records = batch[TopicPartition(position.topic, position.partition)]
+                    record = next(one for one in records if one.offset == position.offset)
+                    why = f"{type(error).__name__}: {error}: a defect of the rebalancer, report it with this record"
+                    self._reject(record, rejection(position, now, Reason.NOT_APPLIED, why))
+
+    def _reject(self, record: ConsumerRecord, why: Rejection) -> None:
+        self.counts[f"rejected.{why.reason}"] += 1
+        frontier = self.frontiers[TopicPartition(record.topic, record.partition)]
+        self._dead_letters.bury(Letter(record, why, frontier))

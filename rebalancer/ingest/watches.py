@@ -1,0 +1,141 @@
+"""Follows every Kubernetes source with one reflector each, and turns what they tell into events for the one sink."""
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import structlog
+
+from rebalancer.domain.cluster import ClusterObject
+from rebalancer.domain.events import Event, ObjectChanged, ObjectGone, ObjectsListed, SourceState
+from rebalancer.ingest.objects import SHAPES, Unusable, value_of
+from rebalancer.kube.client import KubeClient
+from rebalancer.kube.pace import Pace
+from rebalancer.kube.reflector import Reflector, Trouble
+from rebalancer.kube.resources import (
+    DEPLOYMENTS,
+    HPAS,
+    NODECLAIMS,
+    NODEPOOLS,
+    NODES,
+    OVERRIDES,
+    PODS,
+    SCALEDOBJECTS,
+    WRITESTOPS,
+    Resource,
+)
+from rebalancer.obs.clock import Clock
+
+RESOURCES: Mapping[str, Resource] = {
+    "nodes": NODES,
+    "pods": PODS,
+    "deployments": DEPLOYMENTS,
+    "hpas": HPAS,
+    "scaledobjects": SCALEDOBJECTS,
+    "nodepools": NODEPOOLS,
+    "nodeclaims": NODECLAIMS,
+    "overrides": OVERRIDES,
+    "writestops": WRITESTOPS,
+}
+
+ALIVE_EVERY_SECONDS = 5.0  # a busy watch speaks a hundred times a second; its age needs no more than this
+DEFAULT_PACE = Pace()
+
+Sink = Callable[[list[Event]], None]
+
+log = structlog.get_logger()
+
+
+class SourceSink:
+    """`kube.reflector.Sink` of one source. `counts`: unusable objects met, and troubles told."""
+
+    def __init__(self, source: str, sink: Sink) -> None:
+        self.source = source
+        self.counts: Counter[str] = Counter()
+        self.unusable: set[str] = set()
+        self._sink = sink
+        self._trouble: str | None = None
+        self._alive_at = 0.0
+
+    def relisted(self, resource: Resource, items: Sequence[Any], resource_version: str, now: float) -> None:  # noqa: ARG002
+        """The full truth about the source."""
+        self.unusable.clear()
+        values = (self._value(item) for item in items)
+        listed = ObjectsListed(self.source, now, tuple(one for one in values if one is not None))
+        self._recovered(now, listed)
+
+    def changed(self, resource: Resource, obj: Any, now: float) -> None:  # noqa: ANN401, ARG002  any wire shape
+        """One object as it is now; one that cannot be used leaves the last good one in place."""
+        value = self._value(obj)
+        if value is not None:
+            self._sink([ObjectChanged(self.source, now, value)])
+
+    def gone(self, resource: Resource, obj: Any, now: float) -> None:  # noqa: ANN401, ARG002  any wire shape
+        """One object less."""
+        value = self._value(obj)
+        if value is not None:
+            self._sink([ObjectGone(self.source, now, value)])
+
+    def alive(self, resource: Resource, now: float) -> None:  # noqa: ARG002
+        """All that happened until now was told."""
+        if self._trouble is not None or now - self._alive_at >= ALIVE_EVERY_SECONDS:
+            self._recovered(now)
+
+    def trouble(self, resource: Resource, reason: Trouble, now: float) -> None:
+        """The source cannot be followed; an API that the cluster does not have is no trouble but absent."""
+        if reason.kind == "malformed":
+            self._malformed(str(reason))
+            return
+        self.counts["troubles"] += 1
+        absent = reason.kind == "absent"
+        if self._trouble is None:
+            log.warning("watch", source=self.source, resource=str(resource), trouble=str(reason))
+        self._trouble = str(reason)
+        self._sink([SourceState(self.source, now, None if absent else str(reason), absent=absent)])
+
+    def _recovered(self, now: float, *events: Event) -> None:
+        if self._trouble is not None:
+            log.info("watch", source=self.source, trouble=None)
+        self._trouble = None
+        self._alive_at = now
+        self._sink([*events, SourceState(self.source, now)])
+
+    def _value(self, wire: Any) -> ClusterObject | None:  # noqa: ANN401  any wire shape
+        value = value_of(self.source, wire)
+        if isinstance(value, Unusable):
+            self._malformed(str(value))
+            return None
+        return value
+
+    def _malformed(self, what: str) -> None:
+        """Objects that exist but that nobody can read: told once per list, and counted."""
+        self.counts["unusable"] += 1
+        if what not in self.unusable:
+            log.error("object is ignored: it cannot be read", source=self.source, object=what)
+        self.unusable.add(what)
+
+
+class Watches:
+    """All sources. Run `run()` as a task; `sources` maps each name to its sink, for counts and troubles."""
+
+    def __init__(
+        self, kube: KubeClient, clock: Clock, rng: random.Random, sink: Sink, *, pace: Pace = DEFAULT_PACE
+    ) -> None:
+        self.sources = {source: SourceSink(source, sink) for source in RESOURCES}
+        self._reflectors = [
+            Reflector(kube, resource, self.sources[source], clock, rng, into=SHAPES[source].wire, pace=pace)
+            for source, resource in RESOURCES.items()
+        ]
+
+    @property
+    def counts(self) -> Counter[str]:
+        """Sums over all sources: unusable, troubles."""
+        return sum((one.counts for one in self.sources.values()), Counter())
+
+    async def run(self) -> None:
+        """Follow all of them until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for reflector in self._reflectors:
+                group.create_task(reflector.run(), name=f"watch-{reflector.resource.plural}")
