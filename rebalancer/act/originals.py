@@ -12,8 +12,6 @@ from rebalancer.kube.resources import Object
 
 ANNOTATION = "rebalancer.io/originals"
 
-_encode = msgspec.json.Encoder(order="sorted").encode
-
 
 def saved_on(obj: Object) -> Object | None:
     """What was saved on `obj`, None when nothing was.
@@ -31,6 +29,6 @@ def saved_on(obj: Object) -> Object | None:
 
 
 def annotated(originals: Object | None) -> Object:
-    """The metadata of a merge patch that saves `originals`, or removes them (None)."""
-    text = None if originals is None else _encode(originals).decode()
+    """The metadata of a merge patch that saves `originals`, or removes them (None). Keys keep their order."""
+    text = None if originals is None else msgspec.json.encode(originals).decode()
     return {"annotations": {ANNOTATION: text}}

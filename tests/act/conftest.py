@@ -16,7 +16,7 @@ from tests.sandbox.hand_clock import HandClock
 
 @pytest.fixture
 async def rig() -> AsyncIterator[Rig]:
-    """a has 3 replicas and b 5, floors are 1 and 2, the pool is full."""
+    """Model a has 3 replicas and b 5, floors are 1 and 2, the pool is full."""
     clock = SteppingClock()
     policy = a_policy(a_model("a"), a_model("b", min_replicas=2))
     facts = a_snapshot(policy, replicas={"a": 3, "b": 5})

@@ -3,14 +3,14 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from msgspec.structs import replace
 
 from rebalancer.act.gate import Gate
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.outcome import Intent, Outcome
-from rebalancer.domain.plan import Change, NodePoolChange, Plan
+from rebalancer.domain.plan import Change, NodePoolChange, OverrideState, Plan
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot, TargetView
 from rebalancer.kube.client import KubeClient
@@ -100,16 +100,22 @@ class Rig:
         self.written.append((change.target.name, replicas))
         self.show(change.target.name, asked=replicas)
 
-    async def apply(self, *changes: Change | NodePoolChange, **parts: Any) -> tuple[Outcome, ...]:
+    async def apply(
+        self, *changes: Change | NodePoolChange, memory: Memory | None = None, overrides: tuple[OverrideState, ...] = ()
+    ) -> tuple[Outcome, ...]:
         """One plan through a gate of its own."""
-        return await self.apply_by(self.gate(), *changes, **parts)
+        return await self.apply_by(self.gate(), *changes, memory=memory, overrides=overrides)
 
     async def apply_by(
-        self, gate: Gate, *changes: Change | NodePoolChange, memory: Memory | None = None, **parts: Any
+        self,
+        gate: Gate,
+        *changes: Change | NodePoolChange,
+        memory: Memory | None = None,
+        overrides: tuple[OverrideState, ...] = (),
     ) -> tuple[Outcome, ...]:
         targets = tuple(change for change in changes if isinstance(change, Change))
         pools = tuple(change for change in changes if isinstance(change, NodePoolChange))
-        plan = Plan(cycle=7, at=NOW, changes=targets, node_pools=pools, **parts)
+        plan = Plan(cycle=7, at=NOW, changes=targets, node_pools=pools, overrides=overrides)
         return await gate.apply(plan, self.policy, memory or Memory())
 
     def stand(self, policy: Policy, facts: Snapshot) -> None:
@@ -124,7 +130,7 @@ class Rig:
         """A target as the facts show it."""
         return next(each for model in self.facts.models for each in model.targets if each.name == name)
 
-    def show(self, name: str, **fields: Any) -> TargetView:
+    def show(self, name: str, **fields: object) -> TargetView:
         """Let the facts show a target otherwise."""
         models = tuple(
             replace(
@@ -148,7 +154,7 @@ class Rig:
         return obj
 
 
-def change(target: TargetView, to: int, **fields: Any) -> Change:
+def change(target: TargetView, to: int, **fields: object) -> Change:
     """Ask the target of the model of the same name for `to` replicas."""
     before = target.replicas if target.asked is None else target.asked
     kind = "release" if to < before else "grant" if to > before else "bounds"
@@ -165,7 +171,7 @@ def change(target: TargetView, to: int, **fields: Any) -> Change:
     return replace(made, **fields)
 
 
-def node_pool_change(kind: str, name: str = "spot", **fields: Any) -> NodePoolChange:
+def node_pool_change(kind: str, name: str = "spot", **fields: object) -> NodePoolChange:
     made = NodePoolChange(
         id=f"7-{name}-{kind}", kind=kind, name=name, uid=f"uid-{name}", pool="spot", resource=GPU, reason="test"
     )
@@ -177,7 +183,7 @@ def a_grant_of(target: TargetView, to: int, grant: str, node_pool: str = "spot")
     return change(target, to, grant=grant, node_pool=node_pool)
 
 
-def deployment(name: str, replicas: int, **metadata: Any) -> Obj:
+def deployment(name: str, replicas: int, **metadata: object) -> Obj:
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -191,17 +197,20 @@ def pod(name: str, **annotations: str) -> Obj:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {}, "status": {"phase": "Running"}}
 
 
-def scaled_object(name: str, low: int | None, high: int | None, **metadata: Any) -> Obj:
+def scaled_object(name: str, low: int | None, high: int | None, **metadata: object) -> Obj:
     bounds = {"minReplicaCount": low, "maxReplicaCount": high}
     return {
         "apiVersion": "keda.sh/v1alpha1",
         "kind": "ScaledObject",
         "metadata": {"name": name, "namespace": NAMESPACE, "uid": f"uid-so-{name}", **metadata},
-        "spec": {"scaleTargetRef": {"name": name}, **{key: value for key, value in bounds.items() if value is not None}},
+        "spec": {
+            "scaleTargetRef": {"name": name},
+            **{key: value for key, value in bounds.items() if value is not None},
+        },
     }
 
 
-def hpa(name: str, low: int | None, high: int, **metadata: Any) -> Obj:
+def hpa(name: str, low: int | None, high: int, **metadata: object) -> Obj:
     return {
         "apiVersion": "autoscaling/v2",
         "kind": "HorizontalPodAutoscaler",

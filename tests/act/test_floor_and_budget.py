@@ -1,7 +1,5 @@
 """The gate is the last line: plans that break floor, budget or limit are refused, whatever they say."""
 
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,9 +8,10 @@ from msgspec.structs import replace
 from rebalancer.act.checks import Ground, check, decreases
 from rebalancer.act.driver import Refused
 from rebalancer.act.ledger import Ledger
-from rebalancer.domain.cluster import Originals
+from rebalancer.domain.cluster import Originals, Override
 from rebalancer.domain.memory import Memory, NodeGrant
 from rebalancer.domain.outcome import Outcome
+from rebalancer.domain.plan import Change
 from tests.act.rig import Rig, a_grant_of, change, deployment, node_pool, node_pool_change, scaled_object
 from tests.builders import (
     NOW,
@@ -32,7 +31,7 @@ def refused(outcome: Outcome, check: str) -> bool:
     return True
 
 
-def two_pools(rig: Rig, a100: int, spot: int, **model: Any) -> None:
+def two_pools(rig: Rig, a100: int, spot: int, **model: object) -> None:
     """Model b with a target in each of two pools, floor 3."""
     policy = a_policy(
         a_model("b", min_replicas=3, pools=("a100", "spot"), **model), pools=(a_pool(), an_elastic_pool())
@@ -40,8 +39,8 @@ def two_pools(rig: Rig, a100: int, spot: int, **model: Any) -> None:
     rig.stand(policy, a_snapshot(policy, replicas={"b": {"a100": a100, "spot": spot}}, nodes={"spot": 2}))
 
 
-def of_b(rig: Rig, name: str, to: int, **fields: Any) -> Any:
-    return change(rig.target(name), to, model="b", **fields)
+def of_b(rig: Rig, name: str, to: int) -> Change:
+    return change(rig.target(name), to, model="b")
 
 
 # --- floor
@@ -198,7 +197,7 @@ async def test_an_override_that_says_so_by_name_passes_the_floor(rig: Rig) -> No
     ],
     ids=["does not say so", "expired", "of another model", "of another kind"],
 )
-async def test_the_plans_word_alone_does_not_pass_the_floor(rig: Rig, override: Any) -> None:
+async def test_the_plans_word_alone_does_not_pass_the_floor(rig: Rig, override: Override) -> None:
     rig.facts = replace(rig.facts, overrides=(override,))
 
     (outcome,) = await rig.apply(change(rig.target("b"), 1, passes="override pin-b allowBelowFloor"))
@@ -338,7 +337,7 @@ async def test_a_limit_beyond_the_policys_is_refused(rig: Rig) -> None:
     bound=st.booleans(),
 )
 def test_whatever_is_let_through_keeps_floors_and_budgets(
-    asks: list[tuple[str, int]], held: tuple[int, int, int], bound: bool
+    asks: list[tuple[str, int]], held: tuple[int, int, int], *, bound: bool
 ) -> None:
     """Change after change over facts that never learn of them: the ledger alone must hold the line."""
     policy = a_policy(

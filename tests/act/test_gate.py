@@ -6,13 +6,14 @@ import pytest
 from msgspec.structs import replace
 from structlog.testing import capture_logs
 
+from rebalancer.domain.outcome import Outcome
 from rebalancer.domain.snapshot import Sync
 from rebalancer.sandbox.api.resources import DEPLOYMENTS, WRITESTOPS
 from tests.act.rig import Rig, change, deployment, hpa, node_pool, node_pool_change, write_stop
 from tests.builders import NAMESPACE, a_write_stop, an_autoscaler
 
 
-def says(outcome: Any, status: str, start: str = "") -> bool:
+def says(outcome: Outcome, status: str, start: str = "") -> bool:
     """Whether the outcome has that status, and its detail begins so."""
     assert (outcome.status, outcome.detail[: len(start)]) == (status, start), outcome
     return True
@@ -26,7 +27,13 @@ async def test_a_release_is_written_with_its_intent_before_and_its_outcome_after
     assert rig.written == [("b", 4)]
     (intent,) = rig.notebook.intents
     assert (intent.subject, intent.replicas_from, intent.replicas_to) == ("b", 5, 4)
-    assert (intent.cycle, intent.kind, intent.counts, intent.shift, intent.recipients) == (7, "release", "step", "s1", ("a",))
+    assert (intent.cycle, intent.kind, intent.counts, intent.shift, intent.recipients) == (
+        7,
+        "release",
+        "step",
+        "s1",
+        ("a",),
+    )
     assert rig.notebook.outcomes == [outcome]
 
 
@@ -286,7 +293,10 @@ async def test_a_conflict_is_refused_and_not_tried_again(rig: Rig) -> None:
 
 
 async def test_a_writer_that_comes_between_read_and_write_wins(rig: Rig) -> None:
-    rig.notebook.before_answer = lambda: rig.store.put(deployment("b", 9)) and None
+    def come_between() -> None:
+        rig.store.put(deployment("b", 9))
+
+    rig.notebook.before_answer = come_between
 
     (outcome,) = await rig.apply(change(rig.target("b"), 4))
 
