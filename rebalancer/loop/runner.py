@@ -27,25 +27,44 @@ class Runner:
         self._clock = clock
         self._turned = turned
         self._wanted = asyncio.Event()
+        self._stopping = False
+        self._stopped = asyncio.Event()
         self.last_turn_at: float | None = None
 
     def wake(self) -> None:
         """Something happened that cannot wait for the next period."""
         self._wanted.set()
 
+    async def stop(self, deadline_seconds: float) -> None:
+        """No new turn; wait for the one under way, so that no write is cut in two."""
+        self._stopping = True
+        self.wake()
+        try:
+            async with asyncio.timeout(deadline_seconds):
+                await self._stopped.wait()
+        except TimeoutError:
+            log.warning("the last cycle did not end in time")
+
     async def run(self) -> None:
         """Turn after turn. An exception in a cycle is told and the wheel turns on: the next cycle looks again."""
-        while True:
+        while not self._stopping:
             await self._turn()
-            resting = asyncio.create_task(self._clock.sleep(self._hands.policy.plan_every_seconds))
-            woken = asyncio.create_task(self._wanted.wait())
-            try:
-                await self._clock.sleep(min(AT_MOST_EVERY_SECONDS, self._hands.policy.plan_every_seconds))
-                await asyncio.wait({resting, woken}, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                for task in (resting, woken):
-                    task.cancel()
-                await asyncio.gather(resting, woken, return_exceptions=True)
+            await self._rest()
+        self._stopped.set()
+        await asyncio.Event().wait()  # a part of the service ends when it is cancelled, not before
+
+    async def _rest(self) -> None:
+        """Until the next planning period or the first thing that cannot wait, but never less than 100 ms."""
+        period = self._hands.policy.plan_every_seconds
+        await self._clock.sleep(min(AT_MOST_EVERY_SECONDS, period))
+        resting = asyncio.ensure_future(self._clock.sleep(period))
+        woken = asyncio.ensure_future(self._wanted.wait())
+        try:
+            await asyncio.wait({resting, woken}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            resting.cancel()
+            woken.cancel()
+            await asyncio.gather(resting, woken, return_exceptions=True)
 
     async def _turn(self) -> None:
         self._wanted.clear()

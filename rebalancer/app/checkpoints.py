@@ -1,0 +1,71 @@
+"""Memory into the `state` topic every half minute, the models' rings one after another over five minutes."""
+
+from collections.abc import Callable
+
+from rebalancer.app.hands import ServiceHands
+from rebalancer.ingest.kafka import KafkaIntake
+from rebalancer.obs.clock import Clock
+from rebalancer.obs.outbox import Outbox
+from rebalancer.settings.service import ServiceSettings
+from rebalancer.state import ClusterState, checkpoint
+
+
+class Checkpoints:
+    """Writes what the next start will read. `full` once more at an ordered shutdown."""
+
+    def __init__(  # noqa: PLR0913  # the parts whose state is kept
+        self,
+        settings: ServiceSettings,
+        clock: Clock,
+        state: ClusterState,
+        hands: ServiceHands,
+        intake: KafkaIntake,
+        outbox: Outbox,
+        failed: Callable[[str], None],
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._state = state
+        self._hands = hands
+        self._intake = intake
+        self._outbox = outbox
+        self._failed = failed
+        self._next_model = 0
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            await self._clock.sleep(self._settings.checkpoint_seconds)
+            await self.memory()
+            await self.rings(self._share())
+
+    def _share(self) -> int:
+        """Models whose rings are due in one period."""
+        periods = max(1.0, self._settings.rings_seconds / self._settings.checkpoint_seconds)
+        return -(-len(self._hands.policy.models) // int(periods))
+
+    async def memory(self) -> None:
+        """What planning must not forget, with the offsets of the events it has seen."""
+        self._state.offsets = self._intake.safe_offsets()
+        cycle = self._hands.next_cycle - 1
+        now = self._clock.now()
+        key, value = checkpoint.memory_entry(self._hands.memory, cycle, now, self._state.offsets)
+        if not await self._outbox.send("state", key, value):
+            self._failed("memory")
+
+    async def rings(self, models: int) -> None:
+        """The rings of the next `models` models."""
+        ids = [model.id for model in self._hands.policy.models]
+        self._state.offsets = self._intake.safe_offsets()
+        for _ in range(min(models, len(ids))):
+            self._next_model = (self._next_model + 1) % len(ids)
+            model = ids[self._next_model]
+            key, value = checkpoint.rings_entry(model, self._state.rings_bytes(model))
+            if not await self._outbox.send("state", key, value):
+                self._failed(f"rings of {model}")
+                return
+
+    async def full(self) -> None:
+        """Everything."""
+        await self.memory()
+        await self.rings(len(self._hands.policy.models))

@@ -1,0 +1,129 @@
+"""What the service says about itself: implements `api.view.View` over the running parts."""
+
+import socket
+
+from rebalancer.api.view import Status, Unready
+from rebalancer.app.hands import ServiceHands
+from rebalancer.domain.plan import Plan
+from rebalancer.domain.snapshot import Snapshot, Sync
+from rebalancer.ingest.kafka import KafkaIntake
+from rebalancer.loop.runner import Runner
+from rebalancer.obs.clock import Clock
+from rebalancer.obs.metrics import Metrics
+from rebalancer.obs.outbox import Outbox
+from rebalancer.obs.recorder import Recorder
+from rebalancer.settings.policy_file import PolicyFile
+from rebalancer.settings.service import ServiceSettings
+from rebalancer.state import ClusterState
+
+STUCK_SECONDS = 60.0
+DEAD_SECONDS = 180.0  # a wheel that stood still this long is turned again only by a restart
+
+
+class Insight:
+    """Before `connect` only probes have something to say. `waiting`: what the start waits for."""
+
+    def __init__(  # noqa: PLR0913  # the parts it looks into
+        self,
+        settings: ServiceSettings,
+        clock: Clock,
+        metrics: Metrics,
+        policy_file: PolicyFile,
+        outbox: Outbox,
+        recorder: Recorder,
+    ) -> None:
+        self.instance = socket.gethostname()
+        self.waiting: str | None = None
+        self._settings = settings
+        self._clock = clock
+        self._metrics = metrics
+        self._policy_file = policy_file
+        self._outbox = outbox
+        self._recorder = recorder
+        self._state: ClusterState | None = None
+        self._hands: ServiceHands | None = None
+        self._runner: Runner | None = None
+        self._intake: KafkaIntake | None = None
+        self._since: dict[str, float] = {}
+        self._started_at = clock.now()
+
+    def connect(self, state: ClusterState, hands: ServiceHands, runner: Runner, intake: KafkaIntake) -> None:
+        """The wheel turns: these are its parts."""
+        self._state, self._hands, self._runner, self._intake = state, hands, runner, intake
+
+    @property
+    def plan(self) -> Plan | None:
+        """The last plan."""
+        return self._hands.last_plan if self._hands else None
+
+    def snapshot(self) -> Snapshot:
+        """The world as it is known now."""
+        now = self._clock.now()
+        return self._state.peek(now) if self._state else Snapshot(cycle=0, at=now)
+
+    def status(self) -> Status:
+        """All of it at one instant."""
+        known = self.snapshot()
+        return Status(
+            cluster=self._settings.cluster_name,
+            instance=self.instance,
+            leader=self.instance,
+            write_mode=self._settings.write_mode,
+            writes_stopped=known.write_stop,
+            at=known.at,
+            cycle=known.cycle,
+            policy_digest=self._policy_file.digest,
+            policy_problems=tuple(str(problem) for problem in self._policy_file.problems),
+            sync=known.sync,
+            plan=self.plan,
+            notices=known.notices,
+            overrides=known.overrides,
+        )
+
+    def unready(self) -> tuple[Unready, ...]:
+        """What is not synced, connected or turning, since when."""
+        now = self._clock.now()
+        found = self._troubles(now)
+        self._since = {what: self._since.get(what, now) for what in found}
+        return tuple(Unready(what, self._since[what], detail) for what, detail in found.items())
+
+    def _troubles(self, now: float) -> dict[str, str]:
+        if self._state is None or self._intake is None or self._runner is None:
+            return {"start": self.waiting or "coming up"}
+        sync = self._state.sync(now)
+        said = self._state.troubles()
+        found = {source: said.get(source, "not listed yet") for source in sync.missing}
+        found |= {source: said.get(source, "silent") for source in sync.stale}
+        if self._intake.trouble is not None:
+            found["kafka-in"] = self._intake.trouble
+        elif self._intake.stuck_seconds() > STUCK_SECONDS:
+            found["kafka-in"] = f"no progress for {self._intake.stuck_seconds():.0f} s"
+        if self._outbox.trouble is not None:
+            found["kafka-out"] = self._outbox.trouble
+        if self._recorder.trouble is not None:
+            found["journal"] = self._recorder.trouble
+        if self._runner.last_turn_at is None:
+            found["plan"] = "nothing is decided yet"
+        return found
+
+    def dead(self) -> str | None:
+        """Only a wheel that stands still is helped by a restart."""
+        if self._runner is None or self._hands is None:
+            return None
+        turned = self._runner.last_turn_at or self._started_at
+        still = self._clock.now() - turned
+        if still > max(DEAD_SECONDS, 5 * self._hands.policy.plan_every_seconds):
+            return f"no cycle ended for {still:.0f} s"
+        return None
+
+    def metrics(self) -> bytes:
+        """Prometheus exposition format."""
+        now = self._clock.now()
+        sync = self._state.sync(now) if self._state else Sync(missing=("start",))
+        self._metrics.synced.set(not (sync.missing or sync.stale))
+        self._metrics.policy_good.set(self._policy_file.trouble is None)
+        self._metrics.journal_good.set(self._recorder.trouble is None)
+        self._metrics.write_stopped.set(self.snapshot().write_stop is not None)
+        if self._state and self._intake:
+            self._metrics.inputs({**self._state.counters(), **self._intake.counts})
+        return self._metrics.text()

@@ -1,0 +1,241 @@
+"""The whole service in one object: parts made in the order in which data flows, and ended in the reverse one."""
+
+import asyncio
+import random
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from rebalancer.act.gate import Gate
+from rebalancer.api.server import Servers
+from rebalancer.app.checkpoints import Checkpoints
+from rebalancer.app.hands import ServiceHands
+from rebalancer.app.insight import Insight
+from rebalancer.app.past import Start, read_start
+from rebalancer.app.topics import broker_of
+from rebalancer.domain.cluster import WorkloadRef
+from rebalancer.domain.events import Event
+from rebalancer.domain.plan import Change, Plan
+from rebalancer.domain.policy import Policy
+from rebalancer.ingest.kafka import KafkaIntake
+from rebalancer.ingest.past import PastUnreadable
+from rebalancer.ingest.watches import Watches
+from rebalancer.kube.access import find_access
+from rebalancer.kube.client import KubeClient
+from rebalancer.loop.runner import Runner
+from rebalancer.obs.clock import Clock
+from rebalancer.obs.journal_files import JournalFiles
+from rebalancer.obs.metrics import Metrics
+from rebalancer.obs.outbox import Outbox
+from rebalancer.obs.recorder import Recorder
+from rebalancer.settings.policy_file import PolicyFile
+from rebalancer.settings.service import ServiceSettings
+from rebalancer.state import ClusterState
+
+POLICY_LOOK_SECONDS = 2.0
+START_AGAIN_SECONDS = 2.0
+STOP_SECONDS = 10.0
+MIB = 1024 * 1024
+LARGEST_RECORD = 900 * 1024  # brokers take 1 MiB by default; a longer journal line stays in the local file alone
+
+log = structlog.get_logger()
+
+
+class NoPolicy(ValueError):
+    """The service cannot start: the policy file has problems. The text names all of them."""
+
+
+class Service:
+    """`await start()`, then it runs until `stop()`. `failed` resolves when a part ended that must not.
+
+    `journal` names one journal file instead of the rotated ones in the settings' folder.
+    """
+
+    def __init__(
+        self, settings: ServiceSettings, clock: Clock, rng: random.Random | None = None, journal: Path | None = None
+    ) -> None:
+        self.settings = settings
+        self.clock = clock
+        self.metrics = Metrics()
+        self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._rng = rng or random.Random()  # noqa: S311  # jitter of back-offs, no secret
+        self._policy_file = PolicyFile(settings.policy_path, allow_empty_policy=settings.allow_empty_policy)
+        self._broker = broker_of(settings)
+        self.outbox = Outbox(self._broker, clock, self._rng)
+        files = JournalFiles(settings.journal_dir, settings.journal_max_mib * MIB, single=journal)
+        self._files = files
+        self.recorder = Recorder(files, self._publish, self._tell, settings.keyframe_seconds)
+        self.insight = Insight(settings, clock, self.metrics, self._policy_file, self.outbox, self.recorder)
+        self.servers = Servers(self.insight, settings.http_host, settings.api_port, settings.probe_port)
+        self._tasks: list[asyncio.Task[Any]] = []
+        self._telling: set[asyncio.Task[bool]] = set()
+        self._kube: KubeClient | None = None
+        self._runner: Runner | None = None
+        self._checkpoints: Checkpoints | None = None
+
+    @property
+    def plan(self) -> Plan | None:
+        """The last plan, None before the first."""
+        return self.insight.plan
+
+    async def start(self) -> None:
+        """Come up: policy, ports, past, then the wheel. Returns when the wheel turns.
+
+        Raises NoPolicy, OSError when a port is taken, kube.errors.Invalid when there is no way to the API server.
+        While Kafka is away it waits for it, and /readyz says so.
+        """
+        policy = await self._first_policy()
+        self._files.start()
+        await self.servers.start()
+        self._spawn("outbox", self.outbox.run())
+        self._kube = KubeClient(
+            await find_access(self.settings.kubeconfig, self.settings.kube_context or None), self.clock, self._rng
+        )
+        past = await self._past(policy)
+        state = ClusterState(policy, self.clock.now())
+        for model, rings in past.rings.items():
+            state.restore_rings(model, rings)
+        state.restore_offsets(past.offsets)
+        for outcome in past.outcomes:
+            state.note(outcome, self.clock.now())
+        self._turn(policy, past, state, self._kube)
+        log.info("started", cycle=past.first_cycle, write_mode=self.settings.write_mode, replayed=len(past.outcomes))
+
+    async def _first_policy(self) -> Policy:
+        await asyncio.to_thread(self._policy_file.changed, self.clock.now())
+        if self._policy_file.current is None:
+            problems = "\n".join(str(problem) for problem in self._policy_file.problems)
+            raise NoPolicy(problems or f"{self.settings.policy_path}: no policy")
+        self.recorder.policy(self._policy_file.current, self.clock.now())
+        return self._policy_file.current
+
+    async def _past(self, policy: Policy) -> Start:
+        """What Kafka kept for us. Without it guards' windows are unknown, so nothing starts before it is read."""
+        while True:
+            try:
+                past = await read_start(self._broker, policy, self.clock.now())
+            except PastUnreadable as error:
+                self.insight.waiting = str(error)
+                log.warning("waiting for Kafka", error=str(error))
+                await self.clock.sleep(START_AGAIN_SECONDS)
+            else:
+                self.insight.waiting = None
+                for problem in past.problems:
+                    log.warning("checkpoint", problem=problem)
+                return past
+
+    def _turn(self, policy: Policy, past: Start, state: ClusterState, kube: KubeClient) -> None:
+        """Connect the parts and set them going."""
+        gate = Gate(
+            kube,
+            facts=state.peek,
+            clock=self.clock,
+            recorder=self.recorder,
+            may_write=lambda: None,  # one replica leads: the elector comes with the second
+            write_mode=self.settings.write_mode,
+            on_written=lambda change, replicas, at: _asked(state, change, replicas, at),
+            write_deletion_cost=self.settings.write_deletion_cost,
+            instance=self.insight.instance,
+        )
+        hands = ServiceHands(
+            policy, past.memory, state, self.recorder, gate, self.metrics, self.clock, self._wake, past.first_cycle
+        )
+        self._runner = runner = Runner(hands, self.clock, self.metrics.cycle)
+
+        def sink(events: list[Event]) -> None:
+            state.apply_all(events, self.clock.now())
+            if state.wakes:
+                runner.wake()
+
+        intake = KafkaIntake(self._broker, self.clock, self._rng, sink, self.outbox, past.offsets)
+        watches = Watches(kube, self.clock, self._rng, sink)
+        self._checkpoints = Checkpoints(
+            self.settings,
+            self.clock,
+            state,
+            hands,
+            intake,
+            self.outbox,
+            lambda what: log.warning("no checkpoint", of=what),
+        )
+        self.insight.connect(state, hands, runner, intake)
+        self._spawn("intake", intake.run())
+        self._spawn("watches", watches.run())
+        self._spawn("events", gate.events.run())
+        self._spawn("checkpoints", self._checkpoints.run())
+        self._spawn("policy", self._follow_policy(state, hands, runner))
+        self._spawn("runner", runner.run())
+
+    async def _follow_policy(self, state: ClusterState, hands: ServiceHands, runner: Runner) -> None:
+        """Take a changed policy over; a bad file keeps the last good one."""
+        while True:
+            await self.clock.sleep(POLICY_LOOK_SECONDS)
+            now = self.clock.now()
+            if not await asyncio.to_thread(self._policy_file.changed, now):
+                continue
+            if self._policy_file.trouble is not None:
+                log.warning("policy", problem=self._policy_file.trouble)
+            policy = self._policy_file.current
+            if policy is not None and policy is not hands.policy:
+                hands.policy = policy
+                state.set_policy(policy, now)
+                self.recorder.policy(policy, now)
+                runner.wake()
+                log.info("policy in force", digest=self._policy_file.digest)
+
+    def _wake(self) -> None:
+        if self._runner is not None:
+            self._runner.wake()
+
+    async def _publish(self, key: bytes, line: bytes) -> bool:
+        return await self.outbox.send("decisions", key, line)
+
+    def _tell(self, key: bytes, line: bytes) -> None:
+        """Send without waiting; the outbox bounds what it holds, and counts what it drops."""
+        if len(line) > LARGEST_RECORD:
+            return
+        task = asyncio.get_running_loop().create_task(self.outbox.send("decisions", key, line))
+        self._telling.add(task)
+        task.add_done_callback(self._telling.discard)
+
+    def _spawn(self, name: str, work: Coroutine[Any, Any, Any]) -> None:
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        task.add_done_callback(self._ended)
+        self._tasks.append(task)
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        if task.cancelled() or self.failed.done():
+            return
+        why = f"{task.get_name()} ended: {task.exception() or 'without an error'}"
+        log.error("a part ended that must not", part=task.get_name(), exc_info=task.exception())
+        self.failed.set_result(why)
+
+    async def stop(self) -> None:
+        """Go down in order: no new cycle, the last write finished, a checkpoint, then everything else.
+
+        Changes nothing in the cluster: HPAs keep the last bounds.
+        """
+        if self._runner is not None:
+            await self._runner.stop(STOP_SECONDS)
+        if self._checkpoints is not None and self.outbox.trouble is None:
+            await self._checkpoints.full()
+        if self._telling:
+            await asyncio.wait(self._telling, timeout=STOP_SECONDS / 5)
+        for task in reversed(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.outbox.close()
+        await self.recorder.close()
+        await self.servers.stop()
+        if self._kube is not None:
+            await self._kube.close()
+        if not self.failed.done():
+            self.failed.cancel()
+        log.info("stopped")
+
+
+def _asked(state: ClusterState, change: Change, replicas: int, at: float) -> None:
+    ref = WorkloadRef(change.target.namespace, change.target.kind, change.target.name)
+    state.asked(change.model, ref, replicas, at)
