@@ -44,7 +44,7 @@ class PolicyFile:
             place, content = os.path.realpath(self.path), self._read()
         except OSError as error:
             self._seen, self._judged = (NOWHERE, b""), None
-            self.problems = (self._unreadable(error.strerror or str(error)),)
+            self.problems = (unreadable(error.strerror or str(error), str(self.path)),)
         else:
             if self._settled(place, content) and content != self._judged:
                 self._judged = content
@@ -72,7 +72,7 @@ class PolicyFile:
         return flipped or content == before[1]
 
     def _take(self, content: bytes, now: float) -> None:
-        policy, self.problems = self._check(content)
+        policy, self.problems = check_bytes(content, str(self.path))
         if policy is None:
             return
         if self.current is not None and not self.allow_empty_policy:
@@ -82,15 +82,6 @@ class PolicyFile:
         value = digest(policy.to_mapping())
         if value != self.digest:
             self.current, self.digest, self.loaded_at = policy, value, now
-
-    def _check(self, content: bytes) -> tuple[Policy | None, tuple[Problem, ...]]:
-        if len(content) > MAX_BYTES:
-            return None, (self._unreadable(f"larger than {MAX_BYTES:,} bytes"),)
-        try:
-            text = content.decode()
-        except UnicodeDecodeError as error:
-            return None, (self._unreadable(f"no UTF-8 at byte {error.start}"),)
-        return check_text(text, str(self.path))
 
     def _empties(self, old: Policy, new: Policy) -> tuple[Problem, ...]:
         """Guard `empty`: a reload that drops more than half of the models is taken for an accident."""
@@ -110,5 +101,18 @@ class PolicyFile:
         )
         return (problem,)
 
-    def _unreadable(self, why: str) -> Problem:
-        return Problem(line=0, path="", value="", what=f"cannot be read ({why})", file=str(self.path))
+
+def check_bytes(content: bytes, name: str) -> tuple[Policy | None, tuple[Problem, ...]]:
+    """The policy in a file's bytes, or None and what is wrong with them."""
+    if len(content) > MAX_BYTES:
+        return None, (unreadable(f"larger than {MAX_BYTES:,} bytes", name),)
+    try:
+        text = content.decode()
+    except UnicodeDecodeError as error:
+        return None, (unreadable(f"no UTF-8 at byte {error.start}", name),)
+    return check_text(text, name)
+
+
+def unreadable(why: str, name: str) -> Problem:
+    """A file that cannot even be looked at, as a problem."""
+    return Problem(line=0, path="", value="", what=f"cannot be read ({why})", file=name)

@@ -1,0 +1,1 @@
+"""One module per command; each imports what is heavy inside its function."""

@@ -1,0 +1,31 @@
+"""`rebalancer explain MODEL`."""
+
+from typing import Annotated
+
+import typer
+
+from rebalancer.cli.failure import DIFFERS, DONE, Failed
+from rebalancer.cli.output import ExitCodeOption, Output, OutputOption, show
+from rebalancer.cli.service import DEFAULT_SERVER, ServerOption, decoded, read
+
+
+def command(
+    model: Annotated[str, typer.Argument(help="Id of the model.", metavar="MODEL")],
+    server: ServerOption = DEFAULT_SERVER,
+    output: OutputOption = Output.TABLE,
+    exit_code: ExitCodeOption = False,
+) -> int:
+    """Explain why a model has what it has: votes, demand, holdings, refusals."""
+    from urllib.parse import quote
+
+    from rebalancer.cli.render import render_explain
+    from rebalancer.cli.render.words import some
+    from rebalancer.domain.plan import Plan
+    from rebalancer.domain.snapshot import Snapshot
+
+    explained, planned, seen = read(server, f"/v1/explain/{quote(model, safe='')}", "/v1/plan", "/v1/snapshot")
+    plan, snapshot = decoded(planned, Plan, server), decoded(seen, Snapshot, server)
+    if model not in {each.model for each in plan.models}:  # it left the policy between two answers
+        raise Failed(f"no model {model!r} in the policy; models: {some([each.model for each in plan.models])}")
+    show(output, explained, lambda: render_explain(plan, snapshot, model))
+    return DIFFERS if exit_code and any(each.model == model for each in plan.unmet) else DONE

@@ -1,0 +1,38 @@
+"""The list of commands, and what their failures become: `error: ...` on stderr and an exit code."""
+
+import os
+import sys
+
+import typer
+
+from rebalancer.cli.commands import config, explain, plan, status
+from rebalancer.cli.failure import DONE, FAILED, INTERRUPTED, Failed
+from rebalancer.cli.group import group
+
+app = group("Moves GPU capacity between served models in Kubernetes, and explains every move.")
+app.command("status")(status.command)
+app.command("plan")(plan.command)
+app.command("explain")(explain.command)
+app.add_typer(config.app, name="config")
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command; the exit code. A command returns its code, or None when it did what was asked."""
+    try:
+        code = app(args=arguments, prog_name="rebalancer", standalone_mode=False)
+    except Failed as failed:
+        return _error(str(failed), failed.code)
+    except typer.TyperException as wrong:  # wrong arguments; the exit code is 2
+        return _error(wrong.format_message(), wrong.exit_code)
+    except (KeyboardInterrupt, typer.Abort):
+        return INTERRUPTED
+    except BrokenPipeError:  # `rebalancer status | head -1`: the reader has what it wanted
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    return code if isinstance(code, int) else DONE
+
+
+def _error(message: str, code: int) -> int:
+    for line in message.splitlines():
+        typer.echo(f"error: {line}", err=True)
+    return code

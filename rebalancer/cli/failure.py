@@ -1,0 +1,16 @@
+"""How a command ends when it did not do what was asked."""
+
+DONE = 0
+FAILED = 1
+USAGE = 2
+DIFFERS = 3  # only with --exit-code: there are differences, or unmet need
+UNREACHABLE = 4
+INTERRUPTED = 130
+
+
+class Failed(Exception):
+    """Ends the command: `message` says what was wrong, where, and what to do; `code` is the exit code."""
+
+    def __init__(self, message: str, code: int = FAILED) -> None:
+        super().__init__(message)
+        self.code = code

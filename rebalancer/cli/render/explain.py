@@ -1,0 +1,127 @@
+"""`rebalancer explain MODEL`: why the model has what it has, stage by stage, each with its numbers."""
+
+from collections.abc import Iterator
+
+from rebalancer.cli.render.words import UNKNOWN, clock, counted, known, printable, some
+from rebalancer.domain.plan import ModelDecision, Plan, Refusal, Unmet
+from rebalancer.domain.snapshot import ModelView, Snapshot
+
+WIDTH = 7  # of the first column: `refused` and the like
+LABELS = {
+    "readings": "votes",
+    "allocation": "alloc",
+    "doomed": "",
+    "guard": "",
+}  # of planning's steps; "" = told by another line
+# Guards that an override passes for the model it names; floor, budget, foreign, empty and stop yield to nobody.
+YIELDING = {"step", "fleet", "shift", "agree", "blind", "plausible", "sudden", "start"}
+
+
+def render_explain(plan: Plan, snapshot: Snapshot, model: str) -> str:
+    """The explanation of `model`. Raises KeyError when the plan has no such model."""
+    decision = {each.model: each for each in plan.models}[model]
+    view = {each.id: each for each in snapshot.models}.get(model, ModelView(id=model, targets=()))
+    lacks = next((each for each in plan.unmet if each.model == model), None)
+    refusals = concerning(plan, snapshot, view, lacks)
+    lines = [
+        _head(decision, view, lacks),
+        *_stages(decision, view, snapshot, lacks),
+        *_rows("refused", (_refusal(each) for each in refusals)),
+        *_rows("change", (str(each) for each in plan.changes if each.model == model)),
+        *_rows("override", _overrides(plan, snapshot, model)),
+        *_rows("or now", _ways(refusals)),
+    ]
+    return "\n".join(printable(line) for line in lines)
+
+
+def concerning(plan: Plan, snapshot: Snapshot, view: ModelView, lacks: Unmet | None) -> list[Refusal]:
+    """Refusals of this model's moves; where it lacks GPUs also of releases by those who share a pool with it."""
+    pools = {target.pool for target in view.targets}
+    neighbours = {each.id for each in snapshot.models if pools & {target.pool for target in each.targets}}
+    return [
+        each
+        for each in plan.refusals
+        if each.subject == view.id
+        or (lacks is not None and each.subject in neighbours and each.replicas_to < each.replicas_from)
+    ]
+
+
+def _head(decision: ModelDecision, view: ModelView, lacks: Unmet | None) -> str:
+    if lacks is None:
+        return f"{decision.model}: {decision.why}"
+    gpus = max((target.gpus_per_pod for target in view.targets), default=0) * lacks.replicas
+    size = f" ({gpus} GPUs)" if gpus else ""
+    return f"short {counted(lacks.replicas, 'replica')}{size} since {clock(lacks.since)}"
+
+
+def _stages(decision: ModelDecision, view: ModelView, snapshot: Snapshot, lacks: Unmet | None) -> Iterator[str]:
+    """The steps in planning's order; what the model has stands after its demand."""
+    told = False
+    for step in decision.steps:
+        label = LABELS.get(step.stage, step.stage)
+        if step.stage == "demand":
+            yield _row("demand", f"{known(decision.demand)}: {step.said}")
+            yield _row("has", _has(decision, view, snapshot))
+            told = True
+        elif label:
+            yield _row(label, step.said)
+    if not told:
+        yield _row("demand", known(decision.demand))
+        yield _row("has", _has(decision, view, snapshot))
+    if lacks is not None:
+        yield _row("unmet", f"{lacks.replicas}: {lacks.why}")
+
+
+def _has(decision: ModelDecision, view: ModelView, snapshot: Snapshot) -> str:
+    noticed = {notice.node for notice in snapshot.notices}
+    pods = [pod for target in view.targets for pod in target.pods]
+    loading = f" + {decision.loading} loading{_expected(view)}" if decision.loading else ""
+    nodes = sorted({pod.node for pod in pods if pod.node in noticed and pod.node is not None})
+    doomed = f"; {decision.doomed} doomed on {some(nodes) or UNKNOWN}" if decision.doomed else ""
+    return f"{decision.ready} ready{loading}{doomed}; floor {decision.floor}{_loans(decision)}"
+
+
+def _loans(decision: ModelDecision) -> str:
+    lent = f", lends {decision.lent}" if decision.lent else ""
+    return lent + (f", borrows {decision.borrowed}" if decision.borrowed else "")
+
+
+def _expected(view: ModelView) -> str:
+    """When the last loading pod should be Ready, by the start time measured before; nothing when none was."""
+    begun = [pod.created_at for target in view.targets for pod in target.pods if pod.phase in {"pending", "loading"}]
+    if view.load_seconds is None or not begun:
+        return ""
+    return f" (~{clock(max(begun) + view.load_seconds)})"
+
+
+def _refusal(refusal: Refusal) -> str:
+    after = f", next {clock(refusal.until)}" if refusal.until is not None else ""
+    return (
+        f"{refusal.subject} {refusal.replicas_from} -> {refusal.replicas_to} by {refusal.guard}: {refusal.why}{after}"
+    )
+
+
+def _overrides(plan: Plan, snapshot: Snapshot, model: str) -> Iterator[str]:
+    states = {state.uid: state for state in plan.overrides}
+    for each in snapshot.overrides:
+        if model not in {each.subject, each.model}:
+            continue
+        value = "" if each.value is None else f" {each.value}"
+        subject = "" if each.subject == model else f" {each.subject_kind} {each.subject}"
+        state = f" ({states[each.uid].phase}: {states[each.uid].message})" if each.uid in states else ""
+        yield f"{each.kind}{value}{subject} by {each.actor} until {clock(each.expires_at)}: {each.reason}{state}"
+
+
+def _ways(refusals: list[Refusal]) -> Iterator[str]:
+    """What a person may decide instead of waiting."""
+    for each in refusals:
+        if each.guard in YIELDING and each.replicas_to < each.replicas_from:
+            yield f"an Override `cap` {each.subject} at {each.replicas_to} passes {each.guard}; its floor holds"
+
+
+def _rows(label: str, texts: Iterator[str]) -> Iterator[str]:
+    return (_row(label, text) for text in texts)
+
+
+def _row(label: str, text: str) -> str:
+    return f"{label:<{WIDTH}} {text}"

@@ -1,0 +1,101 @@
+"""`rebalancer status`: is it alive and writing, where are the GPUs, who lacks what."""
+
+from rebalancer.api.view import Status
+from rebalancer.cli.render.words import UNKNOWN, clock, columns, known, printable, some, span
+from rebalancer.domain.plan import ModelDecision, Plan, PoolDecision
+from rebalancer.domain.snapshot import NoticeView
+
+LIVE_SECONDS = 10  # a joint plan's period
+LATE_SECONDS = 30
+HEADER = ("MODEL", "DEMAND", "ALLOC", "READY", "LOAD", "DOOM", "FLOOR", "WHY")
+
+
+def render_status(status: Status) -> str:
+    """The whole picture of one instant, trouble first."""
+    lines = [_head(status), *_warnings(status)]
+    if status.plan is None:
+        lines.append("Reading state: nothing is decided yet")
+    else:
+        lines += columns([_pool(pool) for pool in status.plan.pools], "<<")
+        lines += columns([HEADER, *(_model(model) for model in _trouble_first(status.plan))], "<>>>>>><")
+    lines.append(_foot(status))
+    return "\n".join(printable(line) for line in lines if line)
+
+
+def _head(status: Status) -> str:
+    leader = f"leader {status.leader}" if status.leader else "no leader: nothing changes"
+    if status.writes_stopped is not None:
+        writing = "WRITES STOPPED"
+    else:
+        writing = "writing" if status.write_mode == "act" else "shadow"
+    parts = (status.cluster or status.instance, leader, writing, _age(status))
+    return "  ".join(part for part in parts if part)
+
+
+def _age(status: Status) -> str:
+    """How old the plan is by the service's own clock."""
+    if status.plan is None:
+        return ""
+    age = status.at - status.plan.at
+    if int(age) <= LIVE_SECONDS:
+        return f"{span(age)} ago"
+    return f"LATE {span(age)}" if age <= LATE_SECONDS else f"NOT LIVE since {clock(status.plan.at)}"
+
+
+def _warnings(status: Status) -> list[str]:
+    lines = []
+    if status.leader and status.instance and status.leader != status.instance:
+        lines.append(f"Reading standby {status.instance}; leader is {status.leader}.")
+    if (stop := status.writes_stopped) is not None:
+        lines.append(f"Writes stopped by {stop.actor or UNKNOWN} {clock(stop.created_at)}: {stop.reason or UNKNOWN}")
+    elif status.write_mode != "act":
+        lines.append("Shadow: nothing is written.")
+    if status.sync.missing:
+        lines.append(f"Not read yet: {some(status.sync.missing)}. Nothing is taken from a model until they are.")
+    if status.sync.stale:
+        lines.append(f"Silent: {some(status.sync.stale)}. Nothing is taken from a model while they are.")
+    if status.policy_problems:
+        more = len(status.policy_problems) - 1
+        lines.append(f"Policy {status.policy_digest or UNKNOWN} stays in force; the file is not good: ")
+        lines[-1] += status.policy_problems[0] + (f" (and {more} more)" if more else "")
+    return lines
+
+
+def _pool(pool: PoolDecision) -> tuple[str, str]:
+    parts = {
+        "owned": pool.owned,
+        "lent": pool.lent,
+        "loading": pool.loading,
+        "doomed": pool.doomed,
+        "other": pool.foreign,
+        "free": pool.free,
+    }
+    total = f"{sum(parts.values())} GPUs" if pool.budget is not None else f"{UNKNOWN} GPUs"
+    return pool.pool, "  ".join([total, *(f"{name} {count}" for name, count in parts.items() if count)])
+
+
+def _trouble_first(plan: Plan) -> list[ModelDecision]:
+    """Models that lack something, then those a guard holds, then the rest, by id."""
+    short = {row.model for row in plan.unmet}
+    held = {row.subject for row in plan.refusals}
+    return sorted(plan.models, key=lambda each: (each.model not in short, each.model not in held, each.model))
+
+
+def _model(model: ModelDecision) -> tuple[str, ...]:
+    numbers = (model.allocation, model.ready, model.loading, model.doomed, model.floor)
+    return (model.model, known(model.demand), *(str(number) for number in numbers), model.why)
+
+
+def _foot(status: Status) -> str:
+    notices = sorted(status.notices, key=lambda notice: (notice.deadline, notice.node))
+    parts = []
+    if notices:
+        parts.append(f"NOTICE {some([_notice(notice, status.at) for notice in notices])}")
+    if status.overrides:
+        parts.append(f"OVERRIDES {len(status.overrides)}")
+    return "  ".join(parts)
+
+
+def _notice(notice: NoticeView, at: float) -> str:
+    left = notice.deadline - at
+    return f"{notice.node} in {span(left)}" if left >= 0 else f"{notice.node} was due {span(-left)} ago"

@@ -1,0 +1,56 @@
+"""Instants, spans, counts and columns in the words of every command."""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+
+UNKNOWN = "?"
+MINUTE, HOUR, DAY = 60, 3600, 86_400
+
+
+def clock(at: float) -> str:
+    """An instant as UTC time of day, 03:12:07."""
+    return datetime.fromtimestamp(at, UTC).strftime("%H:%M:%S")
+
+
+def span(seconds: float) -> str:
+    """A duration in its two largest units: 48 s, 1m33s, 2h47m, 3d4h."""
+    whole = max(0, int(seconds))
+    if whole < MINUTE:
+        return f"{whole} s"
+    if whole < HOUR:
+        return f"{whole // MINUTE}m{whole % MINUTE}s"
+    if whole < DAY:
+        return f"{whole // HOUR}h{whole % HOUR // MINUTE}m"
+    return f"{whole // DAY}d{whole % DAY // HOUR}h"
+
+
+def known(value: int | None) -> str:
+    """A number, or `?`."""
+    return UNKNOWN if value is None else str(value)
+
+
+def counted(count: int, one: str, many: str = "") -> str:
+    """`1 replica`, `2 replicas`."""
+    return f"{count} {one if count == 1 else many or one + 's'}"
+
+
+def some(names: Sequence[str], most: int = 5) -> str:
+    """Names separated by commas, the rest counted."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def columns(rows: Iterable[Sequence[str]], align: str, gap: int = 1) -> list[str]:
+    """Rows as lines; `align` has `<` or `>` per column, the last column is as wide as it likes."""
+    cells = [[printable(cell) for cell in row] for row in rows]
+    widths = [max(len(row[at]) for row in cells) for at in range(len(align))] if cells else []
+    lines = []
+    for row in cells:
+        padded = [f"{cell:{side}{width}}" for cell, side, width in zip(row, align, widths, strict=True)]
+        lines.append((" " * gap).join(padded).rstrip())
+    return lines
+
+
+def printable(text: str) -> str:
+    """`text` in one line without control characters: names and reasons come from elsewhere."""
+    return "".join(each if each.isprintable() else " " for each in text)

@@ -1,0 +1,205 @@
+"""Domain values as text: the drawn scene, character by character, and what is unknown, old or hostile."""
+
+from textwrap import dedent
+
+import pytest
+from msgspec.structs import replace
+
+from rebalancer.cli.render import render_explain, render_plan, render_problems, render_status
+from rebalancer.cli.render.words import span
+from rebalancer.domain.plan import OverrideState, Plan, Refusal
+from rebalancer.domain.snapshot import Sync
+from rebalancer.settings.problems import Problem
+from tests.builders import a_model_view, a_notice, a_target, a_write_stop, an_override
+from tests.cli.scene import NOW, PLAN, SNAPSHOT, STATUS, at, change, decided
+
+
+def drawn(text: str) -> str:
+    return dedent(text).strip("\n")
+
+
+def test_status_is_as_drawn() -> None:
+    assert render_status(STATUS) == drawn("""
+        prod-eu  leader rb-0  writing  1 s ago
+        a100 32 GPUs  owned 26  loading 4  free 2
+        spot 16 GPUs  lent 6  doomed 8  free 2
+        MODEL        DEMAND ALLOC READY LOAD DOOM FLOOR WHY
+        llama-70b         7     7     5    1    1     2 short 1
+        qwen-32b          2     2     3    0    0     1 step holds 1
+        mixtral-8x7b      2     2     2    0    0     2 lends 4 GPUs
+        sdxl              2     2     2    0    4     0 demand is 2
+        NOTICE spot-2 in 1m33s  OVERRIDES 1
+    """)
+
+
+def test_plan_is_as_drawn() -> None:
+    assert render_plan(PLAN) == drawn("""
+        - sdxl          6 -> 2  drain spot-2, demand is 2
+        - llama-70b     7 -> 6  drain spot-2, no 4 GPUs free together
+        ~ nodepool/spot 16 -> 24 GPU limit; node ~03:16
+        ! qwen-32b      3 -> 2  refused by step until 03:14:40
+        2 drains, 1 node change; 1 refused, 1 unmet
+    """)
+
+
+def test_explain_tells_votes_demand_holdings_and_who_is_held_back() -> None:
+    assert render_explain(PLAN, SNAPSHOT, "llama-70b") == drawn("""
+        short 1 replica (4 GPUs) since 03:11:40
+        votes   concurrency 112 votes 7 (2 s); kvCache 0.71 votes 6 (3 s); latency abstains (48 s)
+        demand  7: 112 requests / 16
+        has     5 ready + 1 loading (~03:14:11); 1 doomed on spot-2; floor 2
+        alloc   6 -> 7
+        plan    granted 6
+        unmet   1: 4 GPUs on one node; free: 2 on a100-4, 2 on spot-1
+        refused qwen-32b 3 -> 2 by step: lost 1 at 03:09:40, next 03:14:40
+        change  llama-70b 7 -> 6  drain spot-2, no 4 GPUs free together
+        or now  an Override `cap` qwen-32b at 2 passes step; its floor holds
+    """)
+
+
+def test_explain_of_a_model_that_lacks_nothing_shows_its_own_refusals_and_overrides_only() -> None:
+    plan = replace(PLAN, overrides=(OverrideState("serving", "cap-sdxl", "uid-cap-sdxl", "InForce", "cap 6"),))
+    assert render_explain(plan, SNAPSHOT, "sdxl") == drawn("""
+        sdxl: demand is 2
+        demand  2
+        has     2 ready; 4 doomed on ?; floor 0
+        change  sdxl 6 -> 2  drain spot-2, demand is 2
+        override cap 6 by ci until 05:59:00: render batch (InForce: cap 6)
+    """)
+
+
+def test_explain_knows_no_start_time_before_one_was_measured() -> None:
+    models = tuple(replace(model, load_seconds=None) for model in SNAPSHOT.models)
+    said = render_explain(PLAN, replace(SNAPSHOT, models=models), "llama-70b")
+    assert "5 ready + 1 loading; 1 doomed on spot-2" in said
+
+
+def test_a_refusal_of_a_model_in_another_pool_explains_nothing() -> None:
+    elsewhere = a_model_view("qwen-32b", a_target("qwen-32b", 3, pool="l40s"))
+    models = tuple(elsewhere if model.id == "qwen-32b" else model for model in SNAPSHOT.models)
+    assert "qwen-32b" not in render_explain(PLAN, replace(SNAPSHOT, models=models), "llama-70b")
+
+
+@pytest.mark.parametrize(("guard", "offered"), [("step", True), ("blind", True), ("floor", False), ("stop", False)])
+def test_an_override_is_offered_only_where_the_guard_would_yield(guard: str, *, offered: bool) -> None:
+    plan = replace(PLAN, refusals=(replace(PLAN.refusals[0], guard=guard),))
+    assert ("or now" in render_explain(plan, SNAPSHOT, "qwen-32b")) is offered
+
+
+def test_explain_of_an_unknown_model_is_a_key_error() -> None:
+    with pytest.raises(KeyError):
+        render_explain(PLAN, SNAPSHOT, "gpt")
+
+
+def test_unknown_is_a_question_mark_never_a_zero() -> None:
+    models = (decided("llama-70b", None, 5, 5, 0, 0, 2, why="no usable vote"),)
+    pools = (replace(PLAN.pools[0], budget=None, owned=0, loading=0, free=0),)
+    said = render_status(replace(STATUS, plan=replace(PLAN, models=models, pools=pools))).splitlines()
+    assert said[1] == "a100 ? GPUs"
+    assert said[3].split() == ["llama-70b", "?", "5", "5", "0", "0", "2", "no", "usable", "vote"]
+    assert "demand  ?" in render_explain(replace(PLAN, models=models), SNAPSHOT, "llama-70b")
+
+
+@pytest.mark.parametrize(
+    ("clock", "said"), [("03:12:16", "10 s ago"), ("03:12:20", "LATE 14 s"), ("03:12:37", "NOT LIVE since 03:12:06")]
+)
+def test_an_old_plan_says_so(clock: str, said: str) -> None:
+    assert render_status(replace(STATUS, at=at(clock))).splitlines()[0].endswith(f"writing  {said}")
+
+
+def test_whatever_keeps_the_service_from_writing_is_said_below_the_first_line() -> None:
+    stop = replace(a_write_stop(actor="oncall", reason="bad rollout"), created_at=at("03:11:40"))
+    sync = Sync(missing=("pods",), stale=("nodes", "hpas"))
+    problems = ("gpuLimit is out of range at policy.yaml:7", "another")
+    status = replace(STATUS, writes_stopped=stop, sync=sync, policy_problems=problems, instance="rb-1")
+    assert render_status(status).splitlines()[:6] == [
+        "prod-eu  leader rb-0  WRITES STOPPED  1 s ago",
+        "Reading standby rb-1; leader is rb-0.",
+        "Writes stopped by oncall 03:11:40: bad rollout",
+        "Not read yet: pods. Nothing is taken from a model until they are.",
+        "Silent: nodes, hpas. Nothing is taken from a model while they are.",
+        f"Policy 0123456789abcdef stays in force; the file is not good: {problems[0]} (and 1 more)",
+    ]
+
+
+def test_shadow_and_the_first_moments_are_said() -> None:
+    status = replace(STATUS, write_mode="shadow", leader="", plan=None, notices=(), overrides=())
+    assert render_status(status) == drawn("""
+        prod-eu  no leader: nothing changes  shadow
+        Shadow: nothing is written.
+        Reading state: nothing is decided yet
+    """)
+
+
+def test_notices_come_soonest_first_and_a_long_list_is_counted() -> None:
+    notices = [a_notice(f"spot-{n}", deadline=NOW + 60 * n) for n in range(7)]
+    late = a_notice("old", deadline=NOW - 90)
+    foot = render_status(replace(STATUS, notices=(*reversed(notices), late), overrides=())).splitlines()[-1]
+    assert foot == (
+        "NOTICE old was due 1m30s ago, spot-0 in 0 s, spot-1 in 1m0s, spot-2 in 2m0s, spot-3 in 3m0s and 3 more"
+    )
+
+
+def test_every_kind_of_change_has_its_mark_and_is_counted() -> None:
+    hold = replace(PLAN.node_pools[0], kind="hold", reason="a shift lands there")
+    unlimited = replace(PLAN.node_pools[0], limit_from=None)
+    plan = Plan(
+        cycle=1,
+        at=NOW,
+        changes=(
+            change("a", 3, 2, "for b", passes=None, shift="s1"),
+            change("b", 2, 3, "from a", kind="grant", passes=None, shift="s1"),
+            change("c", 1, 2, "demand is 2", kind="grant", passes=None),
+            change("d", 4, 4, "demand is 3", kind="bounds", minimum=3, passes=None),
+            change("e", 4, 5, "beside e-1 on spot-2", kind="replace", passes=None),
+        ),
+        node_pools=(unlimited, hold),
+        refusals=(Refusal("budget", "spot", 16, 24, "the policy allows 16"),),
+        models=(decided("a", 2, 2, 3, 0, 0, 1, why=""),),
+    )
+    assert render_plan(plan) == drawn("""
+        > a             3 -> 2  for b
+        > b             2 -> 3  from a
+        + c             1 -> 2  demand is 2
+        = d             4, min 3  demand is 3
+        + e             4 -> 5  beside e-1 on spot-2
+        ~ nodepool/spot no -> 24 GPU limit; node ~03:16
+        ~ nodepool/spot consolidation held; a shift lands there
+        ! nodepool/spot 16 -> 24  refused by budget: the policy allows 16
+        1 release, 2 grants, 1 replacement, 1 change of bounds, 2 node changes; 1 refused
+    """)
+
+
+def test_an_empty_plan_says_that_nothing_changes() -> None:
+    assert render_plan(Plan(cycle=1, at=NOW)) == "Nothing to change.\n0 changes"
+
+
+@pytest.mark.parametrize("hostile", ["\x1b[31mred\x1b[0m", "a\nb", "a\u202eb", "a\rb"])
+def test_names_and_reasons_from_elsewhere_cannot_draw_on_the_terminal(hostile: str) -> None:
+    plan = replace(PLAN, changes=(change(hostile, 2, 1, hostile),), models=(replace(PLAN.models[0], why=hostile),))
+    snapshot = replace(SNAPSHOT, overrides=(an_override("cap", "llama-70b", 6, reason=hostile, actor=hostile),))
+    status = replace(STATUS, plan=plan, cluster=hostile)
+    said = render_plan(plan) + render_status(status) + render_explain(plan, snapshot, "llama-70b")
+    assert all(line.isprintable() for line in said.split("\n"))
+    assert not any(line == "b" for line in said.split("\n"))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(-1, "0 s"), (59.9, "59 s"), (93, "1m33s"), (10_020, "2h47m"), (273_600, "3d4h")]
+)
+def test_spans_are_told_in_their_two_largest_units(seconds: float, said: str) -> None:
+    assert span(seconds) == said
+
+
+def test_problems_are_a_table_with_everything_needed() -> None:
+    rows = (
+        Problem(7, "pools.a100.gpuLimit", "-1", "gpuLimit is out of range", "0 to 1000000", "", "policy.yaml"),
+        Problem(31, "models.qwen", "", "class is missing", "", "add it", "policy.yaml"),
+    )
+    assert render_problems("policy.yaml", rows) == drawn("""
+        policy.yaml: 2 problems
+        LINE  PATH                 VALUE  PROBLEM                   ALLOWED       FIX
+           7  pools.a100.gpuLimit  -1     gpuLimit is out of range  0 to 1000000
+          31  models.qwen          -      class is missing          -             add it
+    """)
+    assert render_problems("policy.yaml", ()) == "policy.yaml: ok"
