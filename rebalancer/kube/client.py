@@ -192,8 +192,9 @@ class KubeClient:
     async def evict(self, pod: Ref, uid: str, *, grace_seconds: int | None = None) -> None:
         """Ask for a pod to go, as its disruption budgets allow.
 
-        Raises Temporary when a budget says not now, NotFound when the pod is gone already, Conflict
-        when another pod has its name by now, Invalid when its budgets contradict each other.
+        Raises Temporary when a budget says not now, NotFound when the pod is gone already, Invalid
+        when its budgets contradict each other. When another pod has its name by now, the API server
+        itself tries for some 10 s: that ends as Ambiguous at our deadline, rarely as Conflict.
         """
         eviction = {
             "apiVersion": "policy/v1",
