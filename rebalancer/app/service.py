@@ -9,6 +9,7 @@ from typing import Any
 import structlog
 
 from rebalancer.act.gate import Gate
+from rebalancer.act.hand_back import hand_back
 from rebalancer.api.server import Servers
 from rebalancer.app.checkpoints import Checkpoints
 from rebalancer.app.hands import ServiceHands
@@ -179,11 +180,21 @@ class Service:
                 log.warning("policy", problem=self._policy_file.trouble)
             policy = self._policy_file.current
             if policy is not None and policy is not hands.policy:
+                await self._hand_back_departed(hands.policy, policy, state)
                 hands.policy = policy
                 state.set_policy(policy, now)
                 self.recorder.policy(policy, now)
                 runner.wake()
                 log.info("policy in force", digest=self._policy_file.digest)
+
+    async def _hand_back_departed(self, old: Policy, new: Policy, state: ClusterState) -> None:
+        """Autoscalers of targets that left the policy get their bounds back; not in shadow, not under a write stop."""
+        departed = _targets(old) - _targets(new)
+        stopped = state.peek(self.clock.now()).write_stop is not None
+        if self._kube is None or not departed or stopped or self.settings.write_mode != "act":
+            return
+        for line in await hand_back(self._kube, departed, dry_run=False):
+            log.info("left the policy", restored=line)
 
     def _wake(self) -> None:
         if self._runner is not None:
@@ -234,6 +245,10 @@ class Service:
         if not self.failed.done():
             self.failed.cancel()
         log.info("stopped")
+
+
+def _targets(policy: Policy) -> set[WorkloadRef]:
+    return {WorkloadRef(model.namespace, one.kind, one.name) for model in policy.models for one in model.targets}
 
 
 def _asked(state: ClusterState, change: Change, replicas: int, at: float) -> None:

@@ -9,9 +9,7 @@ from rebalancer.cli.failure import DONE, FAILED, Failed
 
 
 def command(
-    kubeconfig: Annotated[
-        Path | None, typer.Option(help="Kubeconfig file; default: in-cluster, else your own.")
-    ] = None,
+    kubeconfig: Annotated[Path | None, typer.Option(help="Kubeconfig; default: in-cluster, else your own.")] = None,
     context: Annotated[str | None, typer.Option(help="Context in the kubeconfig.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be restored, write nothing.")] = False,
 ) -> int:

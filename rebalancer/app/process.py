@@ -1,0 +1,35 @@
+"""The service as a process: signals in, one reason out when it could not go on."""
+
+import asyncio
+import signal
+from typing import Any
+
+from rebalancer.app.service import NoPolicy, Service
+from rebalancer.kube.errors import KubeError
+from rebalancer.loop.clock import RealClock
+from rebalancer.settings.service import ServiceSettings
+
+
+async def serve(settings: ServiceSettings) -> str | None:
+    """Run until SIGTERM or SIGINT (then None), or until a part ends that must not (then why)."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for one in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(one, stop.set)
+    service = Service(settings, RealClock())
+    starting = asyncio.ensure_future(service.start())
+    stopping = asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if not starting.done():
+            starting.cancel()
+            await asyncio.gather(starting, return_exceptions=True)
+            return None
+        starting.result()
+        await asyncio.wait({stopping, service.failed}, return_when=asyncio.FIRST_COMPLETED)
+        return service.failed.result() if service.failed.done() else None
+    except (NoPolicy, KubeError, OSError) as error:
+        return str(error)
+    finally:
+        stopping.cancel()
+        await service.stop()
