@@ -26,7 +26,8 @@ async def serve(settings: ServiceSettings) -> str | None:
             await asyncio.gather(starting, return_exceptions=True)
             return None
         starting.result()
-        await asyncio.wait({stopping, service.failed}, return_when=asyncio.FIRST_COMPLETED)
+        ends: list[asyncio.Future[Any]] = [stopping, service.failed]
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         return service.failed.result() if service.failed.done() else None
     except (NoPolicy, KubeError, OSError) as error:
         return str(error)

@@ -223,6 +223,16 @@ class Service:
         log.error("a part ended that must not", part=task.get_name(), exc_info=task.exception())
         self.failed.set_result(why)
 
+    async def _last_checkpoint(self) -> None:
+        """What the next start reads; without it that start reads more of `decisions` and `metrics`."""
+        if self._checkpoints is None or self.outbox.trouble is not None:
+            return
+        try:
+            async with asyncio.timeout(STOP_SECONDS):
+                await self._checkpoints.full()
+        except Exception:
+            log.exception("the last checkpoint could not be written")
+
     async def stop(self) -> None:
         """Go down in order: no new cycle, the last write finished, a checkpoint, then everything else.
 
@@ -230,8 +240,7 @@ class Service:
         """
         if self._runner is not None:
             await self._runner.stop(STOP_SECONDS)
-        if self._checkpoints is not None and self.outbox.trouble is None:
-            await self._checkpoints.full()
+        await self._last_checkpoint()
         if self._telling:
             await asyncio.wait(self._telling, timeout=STOP_SECONDS / 5)
         for task in reversed(self._tasks):

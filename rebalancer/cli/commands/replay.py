@@ -62,18 +62,15 @@ def _policy(path: Path) -> "Policy":
 def _said(found: "Replay") -> str:
     same = found.cycles - len(found.differences)
     lines = [f"{found.cycles} cycles replayed, {same} byte-equal, {len(found.differences)} differ"]
-    lines.append(
-        f"{found.changes} changes, {found.refusals} refusals"
-        + (f"; {found.skipped} cycles before the first keyframe" if found.skipped else "")
-    )
+    lines.append(f"{found.changes} changes, {found.refusals} refusals")
+    if found.skipped:
+        lines.append(f"{found.skipped} cycles before the first keyframe were skipped")
     if found.other_code:
         lines.append(f"recorded by other code ({found.other_code}): differences may be that code's")
     lines += [f"line {each.line} cycle {each.cycle}: {each.what} differs" for each in found.differences[:SHOWN]]
     for each in found.differences[:1]:
-        at = next(
-            (n for n, pair in enumerate(zip(each.recorded, each.replayed, strict=False)) if pair[0] != pair[1]), 0
-        )
-        start = max(0, at - 60)
+        both = zip(each.recorded, each.replayed, strict=False)
+        start = max(0, next((at for at, (was, now) in enumerate(both) if was != now), 0) - 60)
         lines.append(f"  recorded ...{each.recorded[start : at + 120]}")
         lines.append(f"  replayed ...{each.replayed[start : at + 120]}")
     return "\n".join(lines)
