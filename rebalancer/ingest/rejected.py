@@ -59,7 +59,9 @@ def explain(error: Exception, value: bytes | msgspec.Raw, shape_reason: Reason, 
         raise RejectedError(shape_reason, text if "`$" in text else f"{text} - at `{root}`") from error
     if isinstance(error, RecursionError):
         raise RejectedError(Reason.TOO_DEEP, f"JSON at `{root}` is nested too deeply: flatten it") from error
-    _explain_text(error, bytes(value), root)
+    if isinstance(error, msgspec.DecodeError | UnicodeDecodeError):
+        _explain_text(error, bytes(value), root)
+    raise RejectedError(shape_reason, f"{error} - at `{root}`") from error
 
 
 def _explain_text(error: Exception, value: bytes, root: str) -> NoReturn:
