@@ -5,7 +5,8 @@ import sys
 
 import typer
 
-from rebalancer.cli.commands import config, explain, plan, status
+from rebalancer.cli.commands import config, explain, hand_back, plan, replay, status
+from rebalancer.cli.commands import run as run_service
 from rebalancer.cli.failure import DONE, FAILED, INTERRUPTED, Failed
 from rebalancer.cli.group import group
 
@@ -13,6 +14,9 @@ app = group("Moves GPU capacity between served models in Kubernetes, and explain
 app.command("status")(status.command)
 app.command("plan")(plan.command)
 app.command("explain")(explain.command)
+app.command("run")(run_service.command)
+app.command("replay")(replay.command)
+app.command("hand-back")(hand_back.command)
 app.add_typer(config.app, name="config")
 
 

@@ -71,6 +71,6 @@ def _said(found: "Replay") -> str:
     for each in found.differences[:1]:
         both = zip(each.recorded, each.replayed, strict=False)
         start = max(0, next((at for at, (was, now) in enumerate(both) if was != now), 0) - 60)
-        lines.append(f"  recorded ...{each.recorded[start : at + 120]}")
-        lines.append(f"  replayed ...{each.replayed[start : at + 120]}")
+        lines.append(f"  recorded ...{each.recorded[start : start + 180]}")
+        lines.append(f"  replayed ...{each.replayed[start : start + 180]}")
     return "\n".join(lines)
