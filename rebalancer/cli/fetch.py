@@ -1,6 +1,7 @@
 """GETs from the service's API over aiohttp; imported when a command reads, not when help is asked for."""
 
 import asyncio
+import os
 from http import HTTPStatus
 
 import aiohttp
@@ -21,8 +22,14 @@ def fetch(server: str, paths: tuple[str, ...]) -> tuple[bytes, ...]:
     except TimeoutError as error:
         raise Failed(f"no answer from {server} within {TIMEOUT_SECONDS:g} s; see its /livez", UNREACHABLE) from error
     except (aiohttp.ClientError, OSError) as error:
-        message = f"no answer from {server} ({error}); does the service run there? --server names another address"
+        message = f"no answer from {server} ({_why(error)}); does the service run there? --server names another address"
         raise Failed(message, UNREACHABLE) from error
+
+
+def _why(error: Exception) -> str:
+    """The system's own short words where it has a number (name look-ups have negative ones of their own)."""
+    number = error.errno if isinstance(error, OSError) else None
+    return os.strerror(number) if number is not None and number > 0 else str(error)
 
 
 async def _fetch(server: str, paths: tuple[str, ...]) -> tuple[bytes, ...]:

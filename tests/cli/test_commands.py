@@ -161,7 +161,7 @@ def test_nobody_there_is_exit_code_4_with_the_address(capsys: Captured) -> None:
         assert run(["status", "--server", address]) == 4
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.startswith(f"error: no answer from {address} (")
+    assert err.startswith(f"error: no answer from {address} (Connection refused); ")
     assert "--server names another address" in err
 
 

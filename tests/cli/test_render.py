@@ -7,10 +7,12 @@ from msgspec.structs import replace
 
 from rebalancer.cli.render import render_explain, render_plan, render_problems, render_status
 from rebalancer.cli.render.words import span
+from rebalancer.domain.memory import Memory
 from rebalancer.domain.plan import OverrideState, Plan, Refusal
 from rebalancer.domain.snapshot import Sync
+from rebalancer.planning import plan as make_plan
 from rebalancer.settings.problems import Problem
-from tests.builders import a_model_view, a_notice, a_target, a_write_stop, an_override
+from tests.builders import a_model, a_model_view, a_notice, a_policy, a_snapshot, a_target, a_write_stop, an_override
 from tests.cli.scene import NOW, PLAN, SNAPSHOT, STATUS, at, change, decided
 
 
@@ -84,6 +86,17 @@ def test_a_refusal_of_a_model_in_another_pool_explains_nothing() -> None:
 def test_an_override_is_offered_only_where_the_guard_would_yield(guard: str, *, offered: bool) -> None:
     plan = replace(PLAN, refusals=(replace(PLAN.refusals[0], guard=guard),))
     assert ("or now" in render_explain(plan, SNAPSHOT, "qwen-32b")) is offered
+
+
+def test_a_plan_that_planning_made_is_explained_for_every_model() -> None:
+    policy = a_policy(a_model("a", entitlement=4), a_model("b", entitlement=4))
+    snapshot = a_snapshot(policy, {"a": 4, "b": 4}, {"a": {"concurrency": 40.0}, "b": {"concurrency": 1.0}})
+    made = make_plan(snapshot, policy, Memory()).plan
+    for model, votes in (("a", "concurrency 40 votes 10"), ("b", "concurrency 1 votes 1")):
+        said = render_explain(made, snapshot, model).splitlines()
+        assert any(line.startswith(f"votes   {votes}") for line in said)
+        assert any(line.startswith("demand  4: ") for line in said)
+        assert any(line.startswith("has     4 ready") for line in said)
 
 
 def test_explain_of_an_unknown_model_is_a_key_error() -> None:
@@ -191,15 +204,16 @@ def test_spans_are_told_in_their_two_largest_units(seconds: float, said: str) ->
     assert span(seconds) == said
 
 
-def test_problems_are_a_table_with_everything_needed() -> None:
+def test_problems_are_listed_with_line_path_value_range_and_remedy() -> None:
     rows = (
         Problem(7, "pools.a100.gpuLimit", "-1", "gpuLimit is out of range", "0 to 1000000", "", "policy.yaml"),
         Problem(31, "models.qwen", "", "class is missing", "", "add it", "policy.yaml"),
     )
     assert render_problems("policy.yaml", rows) == drawn("""
         policy.yaml: 2 problems
-        LINE  PATH                 VALUE  PROBLEM                   ALLOWED       FIX
-           7  pools.a100.gpuLimit  -1     gpuLimit is out of range  0 to 1000000
-          31  models.qwen          -      class is missing          -             add it
+         7  pools.a100.gpuLimit: -1, allowed 0 to 1000000
+              gpuLimit is out of range
+        31  models.qwen
+              class is missing; add it
     """)
     assert render_problems("policy.yaml", ()) == "policy.yaml: ok"

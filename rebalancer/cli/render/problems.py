@@ -1,28 +1,25 @@
-"""`rebalancer config check`: a file's problems, one line each."""
+"""`rebalancer config check`: a file's problems, where on the first line of each and what on the second."""
 
 from collections.abc import Sequence
 
-from rebalancer.cli.render.words import columns, counted, printable
+from rebalancer.cli.render.words import counted, printable
 from rebalancer.settings.problem import Problem
-
-HEADER = ("LINE", "PATH", "VALUE", "PROBLEM", "ALLOWED", "FIX")
 
 
 def render_problems(name: str, problems: Sequence[Problem]) -> str:
     """A line that says how the file `name` is, and below it every problem."""
     if not problems:
         return f"{printable(name)}: ok"
-    rows = [
-        (
-            str(each.line) if each.line else "-",
-            each.path or "-",
-            each.value or "-",
-            each.what,
-            each.allowed or "-",
-            each.fix,
-        )
-        for each in problems
-    ]
-    return "\n".join(
-        [f"{printable(name)}: {counted(len(problems), 'problem')}", *columns([HEADER, *rows], "><<<<<", 2)]
-    )
+    width = len(str(max(each.line for each in problems)))
+    lines = [f"{name}: {counted(len(problems), 'problem')}"]
+    for each in problems:
+        lines.append(f"{each.line or '-':>{width}}  {_where(each)}")
+        lines.append(f"{'':>{width}}    {'; '.join(part for part in (each.what, each.fix) if part)}")
+    return "\n".join(printable(line) for line in lines)
+
+
+def _where(problem: Problem) -> str:
+    """`pools.a100.gpuLimit: -1, allowed 0 to 1000000`."""
+    allowed = f"allowed {problem.allowed}" if problem.allowed else ""
+    numbers = ", ".join(part for part in (problem.value, allowed) if part)
+    return f"{problem.path or 'the file'}: {numbers}" if numbers else problem.path or "the file"
