@@ -53,13 +53,14 @@ def event(data: object = SAMPLE, **attributes: object) -> bytes:
 
 def binary_headers(**attributes: bytes | None) -> Headers:
     """Headers of binary mode; an attribute set to None is left out."""
-    whole: dict[str, object] = {
+    whole: dict[str, bytes | None] = {
         "specversion": b"1.0",
         "type": METRIC_SAMPLE_TYPE.encode(),
         "source": b"vllm/llama-70b-0",
         "id": b"id-1",
         "time": AT.encode(),
-    } | attributes
+    }
+    whole |= attributes
     named = tuple((f"ce_{name}", text) for name, text in whole.items() if text is not None)
     return (*named, ("content-type", b"application/json"))
 

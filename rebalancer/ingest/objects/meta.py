@@ -1,7 +1,8 @@
 """What all Kubernetes objects share: metadata, conditions, and quantities of whole devices."""
 
+import re
 from collections.abc import Iterable, Mapping
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from functools import lru_cache
 from typing import TypeVar
 
@@ -17,10 +18,11 @@ ORIGINALS = "rebalancer.io/originals"  # annotation: what an object said before 
 Quantity = str | int | float
 Quantities = dict[str, Quantity]
 
-MAX_DEVICES = 1_000_000_000
+MAX_DIGITS = 9
 
-_SUFFIXES = {"": 0, "n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
-_BINARY_SUFFIXES = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+_QUANTITY = re.compile(r"([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?)([numkMGTPE]|[KMGTPE]i)?", re.ASCII)
+_SCALES = {suffix: Decimal(1000) ** power for power, suffix in enumerate(("n", "u", "m", "", "k", *"MGTPE"), -3)}
+_SCALES |= {suffix: Decimal(1024) ** power for power, suffix in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), 1)}
 
 
 class Owner(Struct, frozen=True, gc=False):
@@ -89,23 +91,21 @@ def is_extended(name: str) -> bool:
 
 def devices(number: Quantity) -> int:
     """Whole devices in a Kubernetes quantity, rounded down. Raises ValueError."""
-    return int(number) if isinstance(number, str) and number.isdecimal() else _devices(str(number))
+    if isinstance(number, str) and len(number) < MAX_DIGITS and number.isdecimal():
+        return int(number)
+    return _devices(str(number))
 
 
 @lru_cache(maxsize=1024)
 def _devices(text: str) -> int:
-    digits = text.rstrip("numkMGTPEi")
-    suffix = text[len(digits) :]
-    if suffix not in _SUFFIXES and suffix not in _BINARY_SUFFIXES:
-        raise ValueError(f"{text!r} is no quantity")
-    scale = Decimal(10) ** _SUFFIXES[suffix] if suffix in _SUFFIXES else Decimal(2) ** _BINARY_SUFFIXES[suffix]
+    found = _QUANTITY.fullmatch(text)
     try:
-        number = Decimal(digits) * scale
-        if 0 <= number <= MAX_DEVICES:
-            return int(number)
-    except InvalidOperation:
-        pass
-    raise ValueError(f"{text!r} is no number of devices from 0 to {MAX_DEVICES}")
+        number = Decimal(found[1]) * _SCALES[found[2] or ""] if found else Decimal(-1)
+    except ArithmeticError:
+        number = Decimal(-1)
+    if 0 <= number < 10**MAX_DIGITS:
+        return int(number)
+    raise ValueError(f"{text[:40]!r} is no number of devices")
 
 
 def saved(meta: Annotated, shape: type[T]) -> T | None:
