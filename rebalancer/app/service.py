@@ -69,7 +69,9 @@ class Service:
         self._files = files
         self.recorder = Recorder(files, self._publish, self._tell, settings.keyframe_seconds)
         self.insight = Insight(settings, clock, self.metrics, self._policy_file, self.outbox, self.recorder)
-        self.servers = Servers(self.insight, settings.http_host, settings.api_port, settings.probe_port)
+        self.servers = Servers(
+            self.insight, (settings.api_host, settings.api_port), (settings.probe_host, settings.probe_port)
+        )
         self._tasks: list[asyncio.Task[Any]] = []
         self._telling: set[asyncio.Task[bool]] = set()
         self._kube: KubeClient | None = None

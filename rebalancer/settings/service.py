@@ -70,8 +70,11 @@ class ServiceSettings(BaseSettings):
         default=False, description="Write the deletion cost on pods before a release, so that the right ones go."
     )
 
-    http_host: str = Field(
-        default="127.0.0.1", min_length=1, description="Address of API and probes; reads need no token yet: loopback."
+    api_host: Literal["127.0.0.1", "::1"] = Field(
+        default="127.0.0.1", description="Address of the read API: it asks for no token yet, so it stays on loopback."
+    )
+    probe_host: str = Field(
+        default="127.0.0.1", min_length=1, description="Address of the probe port; 0.0.0.0 where a kubelet asks."
     )
     api_port: Port = Field(default=8080, description="Port of the read API; 0 takes a free one.")
     probe_port: Port = Field(default=8081, description="Port of /livez, /readyz and /metrics; 0 takes a free one.")
