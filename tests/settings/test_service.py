@@ -17,7 +17,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 def test_a_broker_is_all_that_must_be_said_and_the_rest_is_careful() -> None:
     settings = read_settings()
     assert settings.kafka_bootstrap == "kafka:9092"
-    assert (settings.write_mode, settings.http_host, settings.kafka_security_protocol) == ("shadow", "127.0.0.1", "SSL")
+    assert (settings.write_mode, settings.api_host, settings.kafka_security_protocol) == ("shadow", "127.0.0.1", "SSL")
     assert settings.account == "system:serviceaccount:rebalancer:rebalancer"
 
 
