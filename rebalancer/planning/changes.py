@@ -34,15 +34,23 @@ def changes_of(
 
 
 def _minimum(scene: Scene, holder: Holder, part: Part, replicas: int, granted: dict[str, int]) -> int:
-    """The lower bound to write: the grant where the budget is fixed, else demand: position is not the HPA's to give."""
+    """The lower bound to write beside `replicas`: the grant where the budget is fixed, else the guarded demand.
+
+    Position must not be given away by an HPA that sees less. Lowering the minimum of an autoscaler that is ours is a
+    decrease for every guard; while one forbids it, the minimum stays.
+    """
     state = scene.pools.get(part.pool)
-    if state is None or not state.grows:
+    owner = part.target.autoscaler
+    if state is None or not state.grows or owner is None:
         return max(part.least, replicas)
-    if holder.demand.unknown and part.target.autoscaler is not None:
-        return min(replicas, max(part.least, part.target.autoscaler.minimum))
+    stays = min(replicas, max(part.least, owner.minimum))
+    if holder.demand.unknown:
+        return stays
     elsewhere = granted[holder.model.id] - part.held
     wanted = max(holder.demand.replicas, holder.floor) - max(0, elsewhere) + len(part.doomed)
-    return max(part.least, min(replicas, wanted))
+    minimum = max(part.least, min(replicas, wanted))
+    ours = owner.originals is not None
+    return stays if ours and minimum < stays and not _may_lower(scene, holder, stays - minimum) else minimum
 
 
 def _decrease(scene: Scene, holder: Holder, part: Part, going: Going, granted: dict[str, int]) -> Change:
@@ -166,13 +174,10 @@ def _bounds(scene: Scene, holder: Holder, part: Part, granted: dict[str, int]) -
         return []
     replicas = max(part.least, part.asked)
     minimum = _minimum(scene, holder, part, replicas, granted)
-    lower = owner.originals is not None and minimum < owner.minimum
-    if lower and not _may_lower(scene, holder, owner.minimum - minimum):
-        minimum = owner.minimum
-        lower = False
-    if owner.originals is not None and (owner.minimum, owner.maximum) == (minimum, replicas):
-        return []
     taken_over = owner.originals is not None
+    lower = taken_over and minimum < owner.minimum
+    if taken_over and (owner.minimum, owner.maximum) == (minimum, replicas):
+        return []
     return [
         Change(
             id=f"{scene.snapshot.cycle}-{part.model}-{part.pool}",

@@ -78,7 +78,7 @@ def explain_models(  # noqa: PLR0913  # every stage's result is shown
                 demand=None if holder.demand.unknown else holder.demand.replicas,
                 allocation=wanted[name],
                 granted=after[name],
-                ready=holder.ready,
+                ready=holder.steady,
                 loading=holder.loading,
                 doomed=holder.doomed,
                 floor=holder.model.min_replicas,
@@ -94,7 +94,7 @@ def explain_models(  # noqa: PLR0913  # every stage's result is shown
 
 def unmet_replicas(holder: Holder) -> int:
     """max(0, demand - ready - loading), doomed ones not counted."""
-    return max(0, holder.demand.replicas - max(0, holder.ready + holder.loading - holder.doomed))
+    return max(0, holder.demand.replicas - holder.steady - holder.loading)
 
 
 def _headline(holder: Holder, short: int, refusals: list[Refusal], lent: int, allocation: int) -> str:

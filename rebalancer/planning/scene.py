@@ -70,7 +70,11 @@ class Part:
 
 @dataclass(slots=True)
 class Holder:
-    """One model of the policy with everything known about it."""
+    """One model of the policy with everything known about it.
+
+    ready: all that serve, doomed ones included (votes count them). steady and loading: Ready and not yet Ready, doomed
+    ones not counted: what need is met with.
+    """
 
     model: Model
     load: ModelLoad
@@ -79,6 +83,7 @@ class Holder:
     parts: tuple[Part, ...]
     floor: int
     ready: int
+    steady: int
     loading: int
     doomed: int
     ballot: Ballot = field(default_factory=lambda: Ballot((), (), 0, None))
@@ -175,8 +180,9 @@ def _holders(
         seen = {target.pool: target for target in (view.targets if view else ())}
         specs = [seen[spec.pool] for spec in model.targets if spec.pool in seen]  # the policy's order of preference
         parts = tuple(_part(model, target, kept, ruling, doomed) for target in specs)
-        phases = [pod for part in parts for pod in part.target.pods if pod.phase != "terminating"]
-        ready = sum(1 for pod in phases if pod.phase == "ready")
+        alive = [pod for part in parts for pod in part.target.pods if pod.phase != "terminating"]
+        ready = [pod for pod in alive if pod.phase == "ready"]
+        steady = [pod for pod in alive if pod.node not in doomed]
         holders[model.id] = Holder(
             model=model,
             load=loads.get(model.id, ModelLoad(model=model.id)),
@@ -184,8 +190,9 @@ def _holders(
             ruling=ruling,
             parts=parts,
             floor=ruling.floor_of(model),
-            ready=ready,
-            loading=len(phases) - ready,
+            ready=len(ready),
+            steady=sum(1 for pod in steady if pod.phase == "ready"),
+            loading=sum(1 for pod in steady if pod.phase != "ready"),
             doomed=sum(len(part.doomed) for part in parts),
         )
     return holders
