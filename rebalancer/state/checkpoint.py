@@ -1,0 +1,123 @@
+"""What a restart must find again, as entries of the compacted `state` topic: `memory` and one `rings/MODEL` each.
+
+Every entry carries the offsets of the events it includes: a start seeks to the smallest of them, and what an entry has
+already is recognised when it comes again. A damaged entry is reported and skipped: an older one of its key stands.
+"""
+
+import struct
+from collections.abc import Collection, Iterable, Mapping
+
+import msgspec
+from msgspec import Struct, field
+
+from rebalancer.domain import codec
+from rebalancer.domain.memory import Memory
+from rebalancer.state.rings import SPAN_SECONDS
+
+MEMORY_KEY = b"memory"
+RINGS_PREFIX = b"rings/"
+
+Offsets = Mapping[tuple[str, int], int]  # next offset per (topic, partition)
+Entry = tuple[bytes, bytes]
+
+_SIZE = struct.Struct("<I")
+
+
+class ModelPast(Struct, frozen=True):
+    """One model's rings and what was measured beside them.
+
+    `seen`: next offset per partition of its own samples; `newest_at`: event time of the newest of them.
+    """
+
+    rings: bytes
+    newest_at: float = 0.0
+    interval_seconds: float = 0.0
+    seen: dict[int, int] = {}
+    offsets: dict[str, int] = {}
+    load_seconds: tuple[float, ...] = ()
+
+    def to_bytes(self) -> bytes:
+        """A JSON head with its length before it, then the rings as they are."""
+        head = codec.to_bytes(msgspec.structs.replace(self, rings=b""))
+        return _SIZE.pack(len(head)) + head + self.rings
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "ModelPast":
+        """Raises ValueError (msgspec's errors are such) when `data` is not what `to_bytes` gives."""
+        if len(data) < _SIZE.size:
+            raise ValueError(f"a past of {len(data)} bytes is cut short")
+        (size,) = _SIZE.unpack_from(data)
+        head = codec.from_bytes(data[_SIZE.size : _SIZE.size + size], cls)
+        return msgspec.structs.replace(head, rings=data[_SIZE.size + size :])
+
+
+class Restored(Struct, frozen=True):
+    """What a start found. `offsets`: where to begin to read; `problems`: entries that were skipped, and why."""
+
+    memory: Memory = Memory()
+    cycle: int = 0
+    at: float | None = None
+    offsets: dict[tuple[str, int], int] = {}
+    rings: dict[str, bytes] = {}
+    problems: tuple[str, ...] = ()
+
+
+class _MemoryEntry(Struct, frozen=True):
+    memory: Memory
+    cycle: int
+    at: float
+    offsets: dict[str, int] = field(default_factory=dict)
+
+
+def memory_entry(memory: Memory, cycle: int, at: float, offsets: Offsets) -> Entry:
+    """Key and value of the memory after cycle `cycle`."""
+    return MEMORY_KEY, codec.to_bytes(_MemoryEntry(memory=memory, cycle=cycle, at=at, offsets=spelled(offsets)))
+
+
+def rings_entry(model: str, past: bytes) -> Entry:
+    """Key and value of one model's past."""
+    return RINGS_PREFIX + model.encode(), past
+
+
+def read(entries: Iterable[tuple[bytes | None, bytes | None]], models: Collection[str], now: float) -> Restored:
+    """What the entries, oldest first, say about `models`; an empty value forgets its key."""
+    memory: _MemoryEntry | None = None
+    rings: dict[str, tuple[bytes, ModelPast]] = {}
+    problems: list[str] = []
+    for key, value in entries:
+        model = (key or b"").removeprefix(RINGS_PREFIX).decode(errors="replace")
+        try:
+            if key == MEMORY_KEY:
+                memory = codec.from_bytes(value, _MemoryEntry) if value else None
+            elif not value:
+                rings.pop(model, None)
+            elif model in models:
+                rings[model] = value, ModelPast.from_bytes(value)
+        except ValueError as error:
+            problems.append(f"state entry {(key or b'').decode(errors='replace')!r} is unreadable and ignored: {error}")
+    fresh = {model: found for model, found in rings.items() if now - found[1].newest_at < SPAN_SECONDS}
+    included = [memory.offsets] if memory else []
+    included.extend(past.offsets for _, past in fresh.values())
+    return Restored(
+        memory=memory.memory if memory else Memory(),
+        cycle=memory.cycle if memory else 0,
+        at=memory.at if memory else None,
+        offsets=_smallest(included),
+        rings={model: value for model, (value, _) in fresh.items()},
+        problems=tuple(problems),
+    )
+
+
+def spelled(offsets: Offsets) -> dict[str, int]:
+    """Offsets with `topic/partition` as key, as JSON wants it."""
+    return {f"{topic}/{partition}": offset for (topic, partition), offset in sorted(offsets.items())}
+
+
+def _smallest(included: Iterable[Mapping[str, int]]) -> dict[tuple[str, int], int]:
+    found: dict[tuple[str, int], int] = {}
+    for offsets in included:
+        for spelling, offset in offsets.items():
+            topic, _, partition = spelling.rpartition("/")
+            key = topic, int(partition)
+            found[key] = min(offset, found.get(key, offset))
+    return found

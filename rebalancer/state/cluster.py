@@ -1,0 +1,245 @@
+"""The one writer: every event goes in here, every snapshot comes out.
+
+Nothing is computed when an event comes but what the next event needs; views and readings are rebuilt when somebody
+looks, and only where something changed.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
+
+from rebalancer.domain.cluster import SOURCES, Node, NodeClaim, Override, Pod, WorkloadRef, WriteStop
+from rebalancer.domain.events import (
+    CapacityNotice,
+    Event,
+    MetricSample,
+    ObjectChanged,
+    ObjectGone,
+    ObjectsListed,
+    SourceState,
+)
+from rebalancer.domain.outcome import Outcome
+from rebalancer.domain.policy import Policy
+from rebalancer.domain.snapshot import NoticeView, Snapshot, Sync
+from rebalancer.state import wakes
+from rebalancer.state.checkpoint import ModelPast
+from rebalancer.state.holdings import Holdings
+from rebalancer.state.loads import Loads
+from rebalancer.state.notices import Notices
+from rebalancer.state.objects import Change, Objects
+from rebalancer.state.pools import Pools
+from rebalancer.state.sources import Sources
+from rebalancer.state.views import pod_phase
+
+T = TypeVar("T")
+
+
+class ClusterState:
+    """What the service knows. `wakes`: why the runner should not wait; `offsets`: next offset per (topic, partition).
+
+    `offsets` is the intake's to move, past records that are in here or safe in the dead-letter topic; it goes into the
+    checkpoint beside what those records did.
+    """
+
+    def __init__(self, policy: Policy, started_at: float) -> None:
+        self.wakes: set[str] = set()
+        self.offsets: dict[tuple[str, int], int] = {}
+        self._objects = Objects()
+        self._sources = Sources()
+        self._holdings = Holdings(policy, self._objects)
+        self._pools = Pools(policy, self._objects, self._holdings.model_of)
+        self._notices = Notices(self._objects, self._pools.nodes_of)
+        self._loads = Loads(policy, started_at)
+        self._policy = policy
+        self._under_notice: frozenset[tuple[str, float, bool]] = frozenset()
+        self._counters: Counter[str] = Counter()
+        self._noted: list[Outcome] = []
+        self._handed: tuple[Outcome, ...] = ()
+        self._cycle = 0
+        self._last = Snapshot(cycle=0, at=started_at)
+
+    def set_policy(self, policy: Policy, now: float) -> None:
+        """Take over a policy; what stays in it keeps its past."""
+        self._policy = policy
+        self._holdings.set_policy(policy)
+        self._pools.set_policy(policy)
+        self._loads.set_policy(policy)
+        self._loads.set_pods({pod.uid: (model, _ready_at(pod)) for pod, model in self._model_pods()})
+        self._wake_for_notices(now)
+        self.wakes.add(wakes.POLICY)
+
+    def _model_pods(self) -> Iterable[tuple[Pod, str]]:
+        for pod in self._objects.all(Pod):
+            model = self._holdings.model_of(pod.workload)
+            if model is not None and not pod.terminal:
+                yield pod, model
+
+    # --- what comes in
+
+    def apply(self, event: Event, now: float) -> None:
+        """Take one event."""
+        self.apply_all((event,), now)
+
+    def apply_all(self, events: Iterable[Event], now: float) -> None:
+        """Take events in the order in which their sources handed them out; the same event twice is the same once."""
+        take = self._loads.take
+        for event in events:
+            if type(event) is MetricSample:
+                take(event, now)
+            else:
+                self._apply(event, now)
+        self._notices.forget(now)
+        if self._loads.surge(now):
+            self.wakes.add(wakes.SURGE)
+
+    def _apply(self, event: Event, now: float) -> None:
+        match event:
+            case CapacityNotice():
+                self._notices.tell(event, now)
+                self._wake_for_notices(now)
+            case SourceState():
+                self._sources.said(event, now)
+            case ObjectsListed() | ObjectChanged() | ObjectGone() if event.source not in SOURCES:
+                self._counters["unknown-source"] += 1
+            case ObjectsListed():
+                self._sources.listed(event.source, now)
+                self._move(self._objects.relisted(event), event.at, now)
+            case ObjectChanged():
+                self._sources.heard(event.source, now)
+                self._move(self._objects.changed(event), event.at, now)
+            case ObjectGone():
+                self._sources.heard(event.source, now)
+                self._move(self._objects.gone(event), event.at, now)
+
+    def _move(self, changes: Iterable[Change], at: float, now: float) -> None:
+        touches_notices = False
+        for change in changes:
+            old, new = change
+            if new is None:
+                self._wake(change)  # while a node that leaves is still in its pool
+            self._holdings.moved(change)
+            self._pools.moved(change)
+            self._notices.moved(change, at)
+            if new is not None:
+                self._wake(change)
+            if isinstance(new, Pod):
+                self._pod_is(new)
+            elif isinstance(old, Pod):
+                self._loads.pod_gone(old.uid)
+            touches_notices = touches_notices or isinstance(new or old, Node | NodeClaim | Override)
+        if touches_notices:
+            self._wake_for_notices(now)
+
+    def _wake(self, change: Change) -> None:
+        self.wakes.update(wakes.reasons(change, self._holdings.model_of, self._pools.pool_of))
+
+    def _pod_is(self, pod: Pod) -> None:
+        model = self._holdings.model_of(pod.workload)
+        if model is None or pod.terminal:
+            self._loads.pod_gone(pod.uid)
+        else:
+            self._loads.pod_is(model, pod.uid, _ready_at(pod))
+
+    def _wake_for_notices(self, now: float) -> None:
+        under = frozenset((view.node, view.deadline, view.voluntary) for view in self._notices.views(now))
+        if under - self._under_notice:
+            self.wakes.add(wakes.NOTICE)
+        self._under_notice = under
+
+    def asked(self, model: str, target: WorkloadRef, replicas: int, at: float) -> None:
+        """A write of `replicas` for `target` of `model` was acknowledged: it counts until the watch shows it."""
+        if self._holdings.model_of(target) == model:
+            self._holdings.asked(target, replicas, at)
+
+    def note(self, outcome: Outcome, now: float) -> None:  # noqa: ARG002  every input comes with its instant
+        """What became of a write, for the next cycle."""
+        self._noted.append(outcome)
+
+    def take_wakes(self) -> frozenset[str]:
+        """Why to turn the wheel now; asked once, forgotten."""
+        taken = frozenset(self.wakes)
+        self.wakes.clear()
+        return taken
+
+    # --- what goes out
+
+    def snapshot(self, now: float, cycle: int) -> Snapshot:
+        """The world for cycle `cycle`, with the outcomes noted before its first snapshot."""
+        if cycle != self._cycle:
+            self._cycle = cycle
+            self._handed = tuple(self._noted)
+            self._noted.clear()
+        return self._look(now, self._handed)
+
+    def peek(self, now: float) -> Snapshot:
+        """The world now; outcomes that no cycle has had yet stay for the next one."""
+        return self._look(now, tuple(self._noted))
+
+    def _look(self, now: float, outcomes: tuple[Outcome, ...]) -> Snapshot:
+        last = self._last
+        self._last = Snapshot(
+            cycle=self._cycle,
+            at=now,
+            sync=_kept(last.sync, self.sync(now)),
+            write_stop=min(self._objects.all(WriteStop), key=lambda stop: (stop.created_at, stop.name), default=None),
+            overrides=_kept(last.overrides, tuple(sorted(self._objects.all(Override), key=_by_name))),
+            notices=_kept(last.notices, self._notices_now(last.notices, now)),
+            pools=self._pools.views(),
+            models=self._holdings.views(now),
+            loads=self._loads.loads(now),
+            outcomes=outcomes,
+        )
+        return self._last
+
+    def _notices_now(self, last: tuple[NoticeView, ...], now: float) -> tuple[NoticeView, ...]:
+        known = {view.node: view for view in last}
+        return tuple(_kept(known.get(view.node), view) for view in self._notices.views(now))
+
+    def sync(self, now: float) -> Sync:
+        """Which sources are missing or stale."""
+        return self._sources.sync(now)
+
+    def troubles(self) -> dict[str, str]:
+        """What sources say is wrong with them."""
+        return self._sources.trouble()
+
+    def counters(self) -> Mapping[str, int]:
+        """What became of inputs, by a small closed set of words."""
+        accepted = Counter({"accepted": self._loads.accepted})
+        return accepted + self._counters + self._loads.counters + self._objects.counters + self._notices.counters
+
+    def unknown_models(self) -> Mapping[str, int]:
+        """Samples per model name that the policy does not know: the first 50 such names."""
+        return dict(self._loads.unknown_models)
+
+    # --- the checkpoint
+
+    def rings_bytes(self, model: str) -> bytes:
+        """One model's rings and what was measured of it. Raises KeyError for a model not in the policy."""
+        past = self._loads.past(model, offsets=self.offsets, load_seconds=self._holdings.load_seconds(model))
+        return past.to_bytes()
+
+    def restore_rings(self, model: str, data: bytes) -> None:
+        """Put back what `rings_bytes` gave. Raises ValueError when the bytes are damaged; KeyError as above."""
+        past = ModelPast.from_bytes(data)
+        self._loads.restore(model, past)
+        self._holdings.restore_load_seconds(model, past.load_seconds)
+
+    def restore_offsets(self, offsets: Mapping[tuple[str, int], int]) -> None:
+        """Where the intake begins to read."""
+        self.offsets = dict(offsets)
+
+
+def _ready_at(pod: Pod) -> float | None:
+    if pod_phase(pod) != "ready":
+        return None
+    return pod.created_at if pod.ready_at is None else pod.ready_at
+
+
+def _by_name(override: Override) -> tuple[str, str]:
+    return override.name, override.namespace
+
+
+def _kept(old: T | None, new: T) -> T:
+    """The very same value while it is equal: whoever compares by identity sees what did not change."""
+    return old if old is not None and old == new else new

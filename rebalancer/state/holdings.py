@@ -1,0 +1,163 @@
+"""What each model holds: its targets, their autoscalers and pods. Only models with a change are looked at again."""
+
+from collections import deque
+from collections.abc import Iterable
+from statistics import median
+
+from msgspec import Struct
+
+from rebalancer.domain.cluster import Hpa, Pod, ScaledObject, Workload, WorkloadRef
+from rebalancer.domain.codec import quantise
+from rebalancer.domain.policy import Model, Policy, Pool, TargetSpec
+from rebalancer.domain.snapshot import AutoscalerView, ModelView, PodView, TargetView
+from rebalancer.state.objects import Change, Objects
+from rebalancer.state.views import autoscaler_view, missing_target, pod_view, shows, target_view
+
+ASKED_FOR_SECONDS = 10.0  # a write that the watch has not shown by then is taken as lost
+LOADS_REMEMBERED = 20
+
+
+class _Asked(Struct, frozen=True):
+    replicas: int
+    at: float
+
+
+class _Target(Struct, frozen=True):
+    model: Model
+    spec: TargetSpec
+    pool: Pool
+
+
+class Holdings:
+    """Model views, kept until one of their objects changes."""
+
+    def __init__(self, policy: Policy, objects: Objects) -> None:
+        self._objects = objects
+        self._asked: dict[WorkloadRef, _Asked] = {}
+        self._load_seconds: dict[str, deque[float]] = {}
+        self._loading: set[str] = set()  # UIDs of pods seen before they became Ready
+        self._pods: dict[str, tuple[Pod, PodView]] = {}
+        self._views: dict[str, ModelView] = {}
+        self._all: tuple[ModelView, ...] | None = None
+        self.set_policy(policy)
+
+    def set_policy(self, policy: Policy) -> None:
+        """Take over models and pools."""
+        pools = {pool.name: pool for pool in policy.pools}
+        self._models = {model.id: model for model in policy.models}
+        self._targets = {
+            WorkloadRef(model.namespace, spec.kind, spec.name): _Target(model, spec, pools[spec.pool])
+            for model in policy.models
+            for spec in model.targets
+        }
+        self._asked = {ref: asked for ref, asked in self._asked.items() if ref in self._targets}
+        self._views = {model: view for model, view in self._views.items() if model in self._models}
+        self._dirty, self._all = set(self._models), None
+
+    def model_of(self, workload: WorkloadRef | None) -> str | None:
+        """The model a workload is a target of."""
+        target = self._targets.get(workload) if workload is not None else None
+        return target.model.id if target is not None else None
+
+    # --- what comes in
+
+    def moved(self, change: Change) -> None:
+        """An object was added, changed or removed."""
+        for found in change:
+            ref = _workload_of(found)
+            if ref in self._targets:
+                self._dirty.add(self._targets[ref].model.id)
+            if isinstance(found, Workload | Hpa | ScaledObject):
+                self._settle(ref)
+        old, new = change
+        if isinstance(new, Pod):
+            self._see(new, known=old is not None)
+        elif isinstance(old, Pod):
+            self._pods.pop(old.uid, None)
+            self._loading.discard(old.uid)
+
+    def _see(self, pod: Pod, *, known: bool) -> None:
+        """Measure creation to Ready, of pods that were seen before they were Ready for the first time."""
+        model = self.model_of(pod.workload)
+        if model is None:
+            return
+        if not pod.ready and not known:
+            self._loading.add(pod.uid)
+        elif pod.ready and pod.uid in self._loading:
+            self._loading.discard(pod.uid)
+            if pod.ready_at is not None:
+                self.restore_load_seconds(model, (max(0.0, pod.ready_at - pod.created_at),))
+
+    def asked(self, target: WorkloadRef, replicas: int, at: float) -> None:
+        """We wrote `replicas` at `at`; it counts until the watch shows it or 10 s have passed."""
+        if target in self._targets:
+            self._asked[target] = _Asked(replicas, at)
+            self._settle(target)
+            self._dirty.add(self._targets[target].model.id)
+
+    def _settle(self, ref: WorkloadRef | None) -> None:
+        asked = self._asked.get(ref) if ref is not None else None
+        if ref is not None and asked is not None:
+            autoscaler = self._autoscaler(ref)
+            if shows(asked.replicas, self._objects.workload(ref), autoscaler):
+                del self._asked[ref]
+
+    def load_seconds(self, model: str) -> tuple[float, ...]:
+        """The last measured times from pod creation to Ready, oldest first."""
+        return tuple(self._load_seconds.get(model, ()))
+
+    def restore_load_seconds(self, model: str, seconds: Iterable[float]) -> None:
+        """Add measured times, as after a restart."""
+        self._load_seconds.setdefault(model, deque(maxlen=LOADS_REMEMBERED)).extend(seconds)
+        self._dirty.add(model)
+
+    # --- what goes out
+
+    def views(self, now: float) -> tuple[ModelView, ...]:
+        """All models, by id; what did not change is the same value as last time."""
+        for ref in [ref for ref, asked in self._asked.items() if now - asked.at >= ASKED_FOR_SECONDS]:
+            del self._asked[ref]
+            self._dirty.add(self._targets[ref].model.id)
+        for model in self._dirty & self._models.keys():
+            view = self._view(self._models[model])
+            if view != self._views.get(model):
+                self._views[model] = view
+                self._all = None
+        self._dirty.clear()
+        if self._all is None:
+            self._all = tuple(self._views[model] for model in sorted(self._views))
+        return self._all
+
+    def _view(self, model: Model) -> ModelView:
+        measured = self._load_seconds.get(model.id)
+        targets = sorted((self._target(model, spec) for spec in model.targets), key=lambda view: view.pool)
+        return ModelView(
+            id=model.id, targets=tuple(targets), load_seconds=quantise(median(measured)) if measured else None
+        )
+
+    def _target(self, model: Model, spec: TargetSpec) -> TargetView:
+        ref = WorkloadRef(model.namespace, spec.kind, spec.name)
+        workload = self._objects.workload(ref)
+        if workload is None:
+            return missing_target(model, spec)
+        asked = self._asked.get(ref)
+        pods = (self._pod(pod) for pod in self._objects.pods_of.get(ref) if not pod.terminal)
+        replicas = asked.replicas if asked is not None else None
+        return target_view(workload, self._targets[ref].pool, self._autoscaler(ref), pods, replicas)
+
+    def _autoscaler(self, ref: WorkloadRef) -> AutoscalerView | None:
+        return autoscaler_view(self._objects.scaled_objects_of.get(ref), self._objects.hpas_of.get(ref))
+
+    def _pod(self, pod: Pod) -> PodView:
+        known = self._pods.get(pod.uid)
+        if known is None or known[0] is not pod:
+            known = self._pods[pod.uid] = (pod, pod_view(pod))
+        return known[1]
+
+
+def _workload_of(found: object) -> WorkloadRef | None:
+    if isinstance(found, Pod):
+        return found.workload
+    if isinstance(found, Workload):
+        return found.ref
+    return found.target if isinstance(found, Hpa | ScaledObject) else None

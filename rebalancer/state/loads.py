@@ -1,0 +1,260 @@
+"""Metrics of all models: each sample finds its model and pod, the rings get the work, the snapshot gets readings.
+
+A sample is put in its series when it comes (2-3 us); its seconds wait in a batch that goes to the rings in one piece,
+when somebody looks or 4,096 of them wait.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from math import inf, isnan
+
+import numpy as np
+
+from rebalancer.domain.events import MAX_AHEAD_SECONDS, MetricSample
+from rebalancer.domain.policy import Policy
+from rebalancer.domain.readings import ModelLoad, Work
+from rebalancer.state.batch import RingBatch
+from rebalancer.state.checkpoint import ModelPast, Offsets, spelled
+from rebalancer.state.rings import Floats, Rings
+from rebalancer.state.series import Arrivals
+from rebalancer.state.signals import Signals, signals_of
+from rebalancer.state.track import LIVE_INTERVALS, SETTLING_INTERVALS, Subject, Track
+
+UNKNOWN_NAMES = 50  # unknown model names kept by name; the rest is only counted
+SLOW_LEVEL = ((60.0, 0.1), (300.0, 0.5), (1200.0, 0.4))  # windows (seconds) and weights
+SILENT_INTERVALS = 2  # windows end at the newest sample; once that is older than this, they slide on into the unknown
+CHECK_EVERY_SECONDS = 0.05  # how often one model is looked at for a surge, at most
+
+
+class Loads:
+    """Tracks per model and the rings; `ModelLoad`s are rebuilt only where something changed or grew old."""
+
+    def __init__(self, policy: Policy, started_at: float) -> None:
+        self.accepted = 0
+        self.counters: Counter[str] = Counter()  # what became of the other samples
+        self.unknown_models: Counter[str] = Counter()
+        self.tracks: dict[str, Track] = {}
+        self._started_at = started_at
+        self._by_name: dict[str, Track] = {}
+        self._rings = Rings(0)
+        self._batch = RingBatch()
+        self._model_of_pod: dict[str, str] = {}
+        self._loads: dict[str, ModelLoad] = {}
+        self._all: tuple[ModelLoad, ...] | None = None
+        self._dirty: set[Track] = set()
+        self._alarmed: set[Track] = set()
+        self.set_policy(policy)
+
+    def set_policy(self, policy: Policy) -> None:
+        """Tracks for the policy's models; those that stay keep their past."""
+        self._flush()
+        self._policy = policy
+        surge = policy.surge
+        self._windows = tuple(sorted({surge.short_window_seconds, surge.long_window_seconds, *dict(SLOW_LEVEL)}))
+        wanted = {model.id for model in policy.models}
+        for gone in self.tracks.keys() - wanted:
+            self._rings.clear(self.tracks.pop(gone).column)
+            self._loads.pop(gone, None)
+        free = sorted(set(range(len(wanted))) - {track.column for track in self.tracks.values()}, reverse=True)
+        if len(wanted) > self._rings.columns:
+            self._rings = self._rings.widened(len(wanted))
+        self._by_name = {}
+        for model in policy.models:
+            if model.id not in self.tracks:
+                self.tracks[model.id] = Track(model.id, free.pop())
+            track = self.tracks[model.id]
+            rules = getattr(policy.classes, model.workload_class)
+            concurrency = model.signals.concurrency
+            track.configure(concurrency.per_replica if concurrency else None, rules.high_utilisation)
+            self._by_name.update(dict.fromkeys((model.id, *model.aliases), track))
+        self._dirty, self._all = set(self.tracks.values()), None
+
+    # --- what comes in
+
+    def set_pods(self, pods: Mapping[str, tuple[str, float | None]]) -> None:
+        """All pods of all models: UID -> model, Ready since."""
+        for uid in [uid for uid, model in self._model_of_pod.items() if pods.get(uid, ("", None))[0] != model]:
+            self.pod_gone(uid)
+        for uid, (model, ready_at) in pods.items():
+            self.pod_is(model, uid, ready_at)
+
+    def pod_is(self, model: str, uid: str, ready_at: float | None) -> None:
+        """Pod `uid` belongs to `model`, Ready since `ready_at` or not Ready."""
+        self._model_of_pod[uid] = model
+        track = self.tracks[model]
+        track.pod_is(uid, ready_at)
+        self._dirty.add(track)
+
+    def pod_gone(self, uid: str) -> None:
+        """Pod `uid` is no longer any model's."""
+        track = self.tracks.get(self._model_of_pod.pop(uid, ""))
+        if track is not None:
+            track.pod_gone(uid)
+            self._dirty.add(track)
+
+    def take(self, sample: MetricSample, now: float) -> None:
+        """One sample, in any order and any number of times."""
+        track = self._by_name.get(sample.model)
+        if track is None:
+            self._unknown(sample.model)
+            return
+        subject = track.whole if sample.pod is None else track.pods.get(sample.pod)
+        if subject is None:
+            self.counters["unknown-pod"] += 1
+        elif sample.at - now > MAX_AHEAD_SECONDS:
+            self.counters["time-ahead"] += 1
+        else:
+            self._take(track, subject, sample)
+
+    def _take(self, track: Track, subject: Subject, sample: MetricSample) -> None:
+        series = subject.series.get(sample.source)
+        arrivals = subject.begin(sample) if series is None else series.take(sample)
+        if arrivals is None:
+            self.counters["too-many-sources" if series is None else "duplicate"] += 1
+        else:
+            self.accepted += 1
+            if series is not None and series.newest is not sample:
+                self.counters["late"] += 1
+            if track.intervals_live < LIVE_INTERVALS and sample.at >= self._started_at:
+                track.seen_live(sample)
+            if not track.redelivered(sample) and (subject.ready_at is not None or subject is track.whole):
+                self._record(track, subject, sample, arrivals)
+        track.sampled = True
+        self._dirty.add(track)  # also for a second record of one instant: the later one stands
+
+    def _record(self, track: Track, subject: Subject, sample: MetricSample, arrivals: list[Arrivals]) -> None:
+        batch, at, interval = self._batch, sample.at, sample.interval_seconds
+        for since, until, requests in arrivals:
+            batch.arrived(track.column, since, until, requests)
+        if at > track.newest_at:
+            track.newest_at, track.interval_seconds = at, interval
+        work = track.work(subject, sample.gauges)
+        if work is not None:
+            share = track.share(subject, at - SETTLING_INTERVALS * interval)
+            batch.worked(track.column, at, interval, work, share)
+            if work > track.alarm_above * share:
+                self._alarmed.add(track)
+        if batch.full:
+            self._flush()
+
+    def _unknown(self, name: str) -> None:
+        self.counters["unknown-model"] += 1
+        if name in self.unknown_models or len(self.unknown_models) < UNKNOWN_NAMES:
+            self.unknown_models[name] += 1
+
+    def _flush(self) -> None:
+        self.counters["too-old"] += self._batch.pour(self._rings)
+
+    # --- what goes out
+
+    def surge(self, now: float) -> bool:
+        """Whether some model has just entered a surge, by the short and long windows alone.
+
+        Only models are looked at of which a sample since the last look was high enough to make one.
+        """
+        due = _in_order(track for track in self._alarmed if now - track.checked_at >= CHECK_EVERY_SECONDS)
+        if not due:
+            return False
+        self._alarmed.difference_update(due)
+        surge = self._policy.surge
+        (shorts,) = self._means(due, now, (surge.short_window_seconds,))
+        for track in due:
+            track.checked_at = now
+        high = [track for track, mean in zip(due, shorts.tolist(), strict=True) if mean > track.alarm_above]
+        if not high:
+            return False
+        means = self._means(high, now, (surge.short_window_seconds, surge.long_window_seconds)).tolist()
+        rises = [track.rises(short, long, surge) for track, short, long in zip(high, *means, strict=True)]
+        return any(rises)
+
+    def loads(self, now: float) -> tuple[ModelLoad, ...]:
+        """All models' loads, by id; what did not change is the same value as last time."""
+        due = _in_order(track for track in self.tracks.values() if track in self._dirty or now >= track.due_at)
+        self._dirty.clear()
+        if due:
+            works = self._works(due, now)
+            signals = signals_of(due, now, self._policy.guards.blind)
+            for track, work, told in zip(due, works, signals, strict=True):
+                self._rebuild(track, work, told, now)
+        if self._all is None:
+            self._all = tuple(self._loads[model] for model in sorted(self._loads))
+        return self._all
+
+    def _rebuild(self, track: Track, work: Work, told: Signals, now: float) -> None:
+        track.due_at = min(told.fresh_until, self._work_due(track, work, now))
+        load = ModelLoad(
+            model=track.id,
+            signals=told.by_name,
+            work=work,
+            interval_seconds=track.interval_seconds,
+            intervals_live=track.intervals_live,
+            pod_requests=told.pod_requests,
+        )
+        if load != self._loads.get(track.id):
+            self._loads[track.id] = load
+            self._all = None
+
+    def _work_due(self, track: Track, work: Work, now: float) -> float:
+        """When the windows move on although nothing comes in."""
+        if work == Work():
+            return inf
+        silent_at = track.newest_at + SILENT_INTERVALS * track.interval_seconds
+        return silent_at if now < silent_at else float(int(now) + 1)
+
+    def _works(self, tracks: Sequence[Track], now: float) -> list[Work]:
+        windows, surge = self._windows, self._policy.surge
+        means = dict(zip(windows, self._means(tracks, now, windows), strict=True))
+        short, long = means[surge.short_window_seconds], means[surge.long_window_seconds]
+        for track, low, high in zip(tracks, short.tolist(), long.tolist(), strict=True):
+            track.expect(low, high, surge)
+        columns = (short, means[60.0], long, _slow_level(means))
+        return [Work(*row) for row in zip(*map(_known, columns), strict=True)]
+
+    def _means(self, tracks: Sequence[Track], now: float, windows: Sequence[float]) -> Floats:
+        """Windows x tracks, NaN where unknown."""
+        self._flush()
+        columns = np.array([track.column for track in tracks], dtype=np.int64)
+        ends = [max(int(track.newest_at), int(now - SILENT_INTERVALS * track.interval_seconds)) for track in tracks]
+        means: Floats = self._rings.work(columns, np.array(ends, dtype=np.int64), windows)
+        return means
+
+    # --- the checkpoint
+
+    def past(self, model: str, offsets: Offsets, load_seconds: tuple[float, ...]) -> ModelPast:
+        """One model's past. Raises KeyError for a model that the policy does not name."""
+        self._flush()
+        track = self.tracks[model]
+        return ModelPast(
+            rings=self._rings.to_bytes(track.column),
+            newest_at=track.newest_at,
+            interval_seconds=track.interval_seconds,
+            seen=dict(track.seen_offsets),
+            offsets=spelled(offsets),
+            load_seconds=load_seconds,
+        )
+
+    def restore(self, model: str, past: ModelPast) -> None:
+        """Put a model's past back. Raises ValueError when the rings are damaged."""
+        track = self.tracks[model]
+        self._rings.restore(track.column, past.rings)
+        track.newest_at, track.interval_seconds = past.newest_at, past.interval_seconds
+        track.seen_offsets = dict(past.seen)
+        self._dirty.add(track)
+
+
+def _in_order(tracks: Iterable[Track]) -> list[Track]:
+    return sorted(tracks, key=lambda track: track.column)
+
+
+def _slow_level(means: dict[float, Floats]) -> Floats:
+    """The weighted mean of the slow windows over those that are known."""
+    values = np.array([means[window] for window, _ in SLOW_LEVEL])
+    weights = np.array([weight for _, weight in SLOW_LEVEL])[:, np.newaxis] * ~np.isnan(values)
+    total = weights.sum(axis=0)
+    slow = np.full(len(total), np.nan)
+    np.divide((np.nan_to_num(values) * weights).sum(axis=0), total, out=slow, where=total > 0)
+    return slow
+
+
+def _known(values: Floats) -> list[float | None]:
+    return [None if isnan(value) else value for value in (np.round(values, 6) + 0.0).tolist()]

@@ -1,0 +1,152 @@
+"""The Kubernetes objects as last seen, one store per source, and the few indexes that the views need."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Generic, TypeVar, cast
+
+from rebalancer.domain.cluster import (
+    SOURCES,
+    ClusterObject,
+    Hpa,
+    Node,
+    NodeClaim,
+    Pod,
+    ScaledObject,
+    Workload,
+    WorkloadRef,
+)
+from rebalancer.domain.events import ObjectChanged, ObjectGone, ObjectsListed
+
+T = TypeVar("T", bound=ClusterObject)
+
+Key = tuple[str, str]  # namespace ("" where there is none), name
+Change = tuple[ClusterObject | None, ClusterObject | None]  # before, after; an object made anew is two changes
+
+
+class Index(Generic[T]):
+    """Objects of one source by something they may share."""
+
+    def __init__(self, key: Callable[[T], object | None]) -> None:
+        self._key = key
+        self._found: dict[object, dict[Key, T]] = {}
+
+    def move(self, old: T | None, new: T | None) -> None:
+        """Replace `old` by `new`."""
+        if old is not None and (key := self._key(old)) is not None:
+            bucket = self._found[key]
+            del bucket[key_of(old)]
+            if not bucket:
+                del self._found[key]
+        if new is not None and (key := self._key(new)) is not None:
+            self._found.setdefault(key, {})[key_of(new)] = new
+
+    def get(self, key: object) -> Iterable[T]:
+        """Whatever shares `key`, in no particular order."""
+        return self._found.get(key, {}).values()
+
+
+class Objects:
+    """All sources. A relist is the full truth; a single object never goes back to an older version."""
+
+    def __init__(self) -> None:
+        self.counters: Counter[str] = Counter()
+        self._stores: dict[str, dict[Key, ClusterObject]] = {source: {} for source in SOURCES}
+        self.pods_of = Index[Pod](lambda pod: pod.workload)
+        self.pods_on = Index[Pod](lambda pod: pod.node)
+        self.hpas_of = Index[Hpa](lambda hpa: hpa.target)
+        self.scaled_objects_of = Index[ScaledObject](lambda scaled: scaled.target)
+        self.claims_of = Index[NodeClaim](lambda claim: claim.node_pool)
+        self.nodes_of_instance = Index[Node](lambda node: instance_id(node.provider_id))
+        self._indexes: dict[type, tuple[Index[ClusterObject], ...]] = {
+            kind: cast("tuple[Index[ClusterObject], ...]", indexes)
+            for kind, indexes in (
+                (Pod, (self.pods_of, self.pods_on)),
+                (Hpa, (self.hpas_of,)),
+                (ScaledObject, (self.scaled_objects_of,)),
+                (NodeClaim, (self.claims_of,)),
+                (Node, (self.nodes_of_instance,)),
+            )
+        }
+
+    # --- looking things up
+
+    def all(self, kind: type[T]) -> Iterable[T]:
+        """Every object of one kind, in no particular order."""
+        return cast("Iterable[T]", self._stores[_SOURCE_OF[kind]].values())
+
+    def one(self, kind: type[T], name: str, namespace: str = "") -> T | None:
+        """The object of that name, None when there is none."""
+        return cast("T | None", self._stores[_SOURCE_OF[kind]].get((namespace, name)))
+
+    def workload(self, ref: WorkloadRef) -> Workload | None:
+        """The scale target `ref` names."""
+        found = self.one(Workload, ref.name, ref.namespace)
+        return found if found is not None and found.ref == ref else None
+
+    def node_of_instance(self, instance: str) -> Node | None:
+        """The node that runs on cloud instance `instance` (the last part of its provider id)."""
+        return next(iter(self.nodes_of_instance.get(instance)), None)
+
+    # --- what comes in
+
+    def relisted(self, event: ObjectsListed) -> Iterator[Change]:
+        """Take a list as the full truth; yields what differs, each after it took effect."""
+        listed = {key_of(found): found for found in event.objects}
+        for key in [key for key in self._stores[event.source] if key not in listed]:
+            yield from self._put(event.source, key, None)
+        for key, found in listed.items():
+            yield from self._put(event.source, key, found)
+
+    def changed(self, event: ObjectChanged) -> Iterator[Change]:
+        """Take one object as it stands now, unless what we have of it is younger."""
+        key = key_of(event.object)
+        known = self._stores[event.source].get(key)
+        if known is not None and known.uid == event.object.uid and _older(event.object, known):
+            self.counters["older-object"] += 1
+            return
+        yield from self._put(event.source, key, event.object)
+
+    def gone(self, event: ObjectGone) -> Iterator[Change]:
+        """Forget one object; another one of the same name stays."""
+        key = key_of(event.object)
+        known = self._stores[event.source].get(key)
+        if known is not None and known.uid == event.object.uid:
+            yield from self._put(event.source, key, None)
+
+    def _put(self, source: str, key: Key, new: ClusterObject | None) -> Iterator[Change]:
+        store = self._stores[source]
+        old = store.get(key)
+        if old == new:
+            return
+        if old is not None and new is not None and old.uid != new.uid:
+            yield from self._put(source, key, None)
+            old = None
+        if new is None:
+            del store[key]
+        else:
+            store[key] = new
+        for index in self._indexes.get(SOURCES[source], ()):
+            index.move(old, new)
+        yield old, new
+
+
+_SOURCE_OF: Mapping[type, str] = {kind: source for source, kind in SOURCES.items()}
+
+
+def key_of(found: ClusterObject) -> Key:
+    """Namespace and name."""
+    if isinstance(found, Workload):
+        return found.ref.namespace, found.ref.name
+    return getattr(found, "namespace", ""), found.name
+
+
+def instance_id(provider_id: str) -> str | None:
+    """`i-0abc` of `aws:///eu-west-1a/i-0abc`."""
+    return provider_id.rpartition("/")[2] or None
+
+
+def _older(new: ClusterObject, known: ClusterObject) -> bool:
+    """By resource version, where both are the integers that API servers hand out."""
+    if not (new.resource_version.isdigit() and known.resource_version.isdigit()):
+        return False
+    return int(new.resource_version) < int(known.resource_version)

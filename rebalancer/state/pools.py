@@ -1,0 +1,126 @@
+"""The policy's pools as the cluster shows them. Only nodes and pools with a change are looked at again."""
+
+from collections.abc import Callable
+
+from rebalancer.domain.cluster import Node, NodeClaim, NodePool, Pod, WorkloadRef
+from rebalancer.domain.policy import Policy, Pool
+from rebalancer.domain.snapshot import NodePoolView, NodeView, PoolView
+from rebalancer.state.objects import Change, Objects
+from rebalancer.state.views import claim_view, node_pool_view, node_view
+
+
+class Pools:
+    """Pool views, kept until one of their objects changes. `model_of` says whose a workload is."""
+
+    def __init__(self, policy: Policy, objects: Objects, model_of: Callable[[WorkloadRef | None], str | None]) -> None:
+        self._objects = objects
+        self._model_of = model_of
+        self._views: dict[str, PoolView] = {}
+        self._all: tuple[PoolView, ...] = ()
+        self.set_policy(policy)
+
+    def set_policy(self, policy: Policy) -> None:
+        """Take over the pools; a node of two pools is the first's in the policy."""
+        self._pools = {pool.name: pool for pool in policy.pools}
+        self._pool_of_node_pool = {name: pool.name for pool in policy.pools for name in pool.node_pools}
+        self._nodes: dict[str, dict[str, NodeView]] = {name: {} for name in self._pools}
+        homes = ((node.name, self._home(node)) for node in self._objects.all(Node))
+        self._pool_of_node = {node: home for node, home in homes if home is not None}
+        self._views = {name: view for name, view in self._views.items() if name in self._pools}
+        self._dirty_nodes = set(self._pool_of_node)
+        self._dirty_pools = set(self._pools)
+
+    def _home(self, node: Node) -> str | None:
+        return next((pool.name for pool in self._pools.values() if _belongs(node, pool)), None)
+
+    def nodes_of(self, pool: str) -> tuple[str, ...]:
+        """Names of the pool's nodes."""
+        return tuple(sorted(name for name, home in self._pool_of_node.items() if home == pool))
+
+    def pool_of(self, node: str) -> str | None:
+        """The pool a node belongs to."""
+        return self._pool_of_node.get(node)
+
+    # --- what comes in
+
+    def moved(self, change: Change) -> None:
+        """An object was added, changed or removed."""
+        old, new = change
+        if isinstance(new, Node):
+            self._node_moved(new.name, self._home(new))
+        elif isinstance(old, Node):
+            self._node_moved(old.name, None)
+        for found in change:
+            if isinstance(found, Pod):
+                if found.node in self._pool_of_node and found.gpus and self._model_of(found.workload) is None:
+                    self._dirty_nodes.add(found.node)
+            elif isinstance(found, Node):  # a claim may have got its node, or lost it
+                self._dirty_pools.update(self._pools_of_node_pool(found.node_pool))
+            elif isinstance(found, NodePool):
+                self._dirty_pools.update(self._pools_of_node_pool(found.name))
+            elif isinstance(found, NodeClaim):
+                self._dirty_pools.update(self._pools_of_node_pool(found.node_pool))
+
+    def _node_moved(self, name: str, home: str | None) -> None:
+        before = self._pool_of_node.pop(name, None)
+        if before is not None and before != home:
+            self._nodes[before].pop(name, None)
+            self._dirty_pools.add(before)
+        if home is not None:
+            self._pool_of_node[name] = home
+            self._dirty_nodes.add(name)
+
+    def _pools_of_node_pool(self, node_pool: str | None) -> tuple[str, ...]:
+        pool = self._pool_of_node_pool.get(node_pool) if node_pool is not None else None
+        return () if pool is None else (pool,)
+
+    # --- what goes out
+
+    def views(self) -> tuple[PoolView, ...]:
+        """All pools, by name; what did not change is the same value as last time."""
+        for node in self._dirty_nodes:
+            self._refresh(node)
+        self._dirty_nodes.clear()
+        changed = False
+        for name in self._dirty_pools:
+            view = self._view(self._pools[name])
+            if view != self._views.get(name):
+                self._views[name] = view
+                changed = True
+        self._dirty_pools.clear()
+        if changed or len(self._all) != len(self._views):
+            self._all = tuple(self._views[name] for name in sorted(self._views))
+        return self._all
+
+    def _refresh(self, name: str) -> None:
+        home, node = self._pool_of_node.get(name), self._objects.one(Node, name)
+        if home is None or node is None:
+            return
+        foreign = (pod for pod in self._objects.pods_on.get(name) if self._model_of(pod.workload) is None)
+        view = node_view(node, self._pools[home], foreign)
+        if view != self._nodes[home].get(name):
+            self._nodes[home][name] = view
+            self._dirty_pools.add(home)
+
+    def _view(self, pool: Pool) -> PoolView:
+        nodes = self._nodes[pool.name]
+        found = ((name, self._objects.one(NodePool, name)) for name in sorted(pool.node_pools))
+        node_pools = (self._node_pool(node_pool, pool.resource) for _, node_pool in found if node_pool is not None)
+        return PoolView(
+            name=pool.name, nodes=tuple(nodes[name] for name in sorted(nodes)), node_pools=tuple(node_pools)
+        )
+
+    def _node_pool(self, node_pool: NodePool, resource: str) -> NodePoolView:
+        claims = (claim for claim in self._objects.claims_of.get(node_pool.name) if self._to_come(claim))
+        return node_pool_view(node_pool, resource, [claim_view(claim, resource) for claim in claims])
+
+    def _to_come(self, claim: NodeClaim) -> bool:
+        """Karpenter deletes a claim it could not fulfil: until then it tells why."""
+        if claim.deleting_at is not None:
+            return claim.failed is not None
+        node = self._objects.one(Node, claim.node) if claim.node is not None else None
+        return node is None or not node.ready
+
+
+def _belongs(node: Node, pool: Pool) -> bool:
+    return pool.node_labels.items() <= node.labels.items()

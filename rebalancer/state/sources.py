@@ -1,0 +1,62 @@
+"""Which sources have been listed, and which of them have gone silent."""
+
+from collections.abc import Iterable
+
+from rebalancer.domain.cluster import SOURCES
+from rebalancer.domain.events import SourceState
+from rebalancer.domain.snapshot import Sync
+
+SILENT_AFTER_SECONDS = 90.0  # watch bookmarks come every minute
+
+
+class Sources:
+    """Every source is missing until listed once, or until the cluster says that it has no such API.
+
+    An API that was there and vanishes is in trouble, not absent: an API server that restarts answers 404 for a while,
+    and a write stop must not be forgotten over it.
+    """
+
+    def __init__(self, names: Iterable[str] = tuple(SOURCES)) -> None:
+        self._missing = set(names)
+        self._absent: set[str] = set()
+        self._trouble: dict[str, str] = {}
+        self._heard_at: dict[str, float] = {}
+        self._synced_at: float | None = None
+
+    def listed(self, source: str, now: float) -> None:
+        """A complete list came."""
+        self._absent.discard(source)
+        self._there(source, now)
+
+    def heard(self, source: str, now: float) -> None:
+        """A single object came: the source is alive."""
+        self._heard_at[source] = now
+
+    def said(self, event: SourceState, now: float) -> None:
+        """A source came alive, or says why it is not."""
+        source = event.source
+        if event.absent and (source in self._missing or source in self._absent):
+            self._absent.add(source)
+            self._there(source, now)
+        elif event.trouble is not None or event.absent:
+            self._trouble[source] = event.trouble or "the API is no longer there"
+        else:
+            self._trouble.pop(source, None)
+            self._heard_at[source] = now
+
+    def _there(self, source: str, now: float) -> None:
+        self._trouble.pop(source, None)
+        self._heard_at[source] = now
+        self._missing.discard(source)
+        if not self._missing and self._synced_at is None:
+            self._synced_at = now
+
+    def trouble(self) -> dict[str, str]:
+        """Why, for each source that said so."""
+        return dict(sorted(self._trouble.items()))
+
+    def sync(self, now: float) -> Sync:
+        """What is missing and what is stale, by name."""
+        silent = {source for source, heard in self._heard_at.items() if now - heard > SILENT_AFTER_SECONDS}
+        stale = (silent | self._trouble.keys()) - self._missing - self._absent
+        return Sync(missing=tuple(sorted(self._missing)), stale=tuple(sorted(stale)), synced_at=self._synced_at)

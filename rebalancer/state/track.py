@@ -1,0 +1,156 @@
+"""All that metrics told about one model: its producers' samples, and what one sample says about the whole.
+
+A pod counts while it is Ready, and only if it is the model's by its owner: a UID we do not know is nobody's.
+"""
+
+from bisect import bisect_right, insort
+from math import ceil, inf, isfinite, isnan
+
+from rebalancer.domain.events import Gauges, MetricSample
+from rebalancer.domain.policy import SurgeRules
+from rebalancer.state.series import Arrivals, Series
+
+SOURCES_PER_SUBJECT = 8  # producers of one pod or model; more is a mistake or an attack, and would cost memory
+SETTLING_INTERVALS = 2  # a pod is expected to have reported this long after it became Ready
+LIVE_INTERVALS = 100  # counted this far: more than any `start` guard may ask for
+
+
+class Subject:
+    """One pod, or the model as a whole: a series per producer. `ready_at` None: not Ready (or not a pod)."""
+
+    __slots__ = ("ready_at", "series")
+
+    def __init__(self) -> None:
+        self.series: dict[str, Series] = {}
+        self.ready_at: float | None = None
+
+    def begin(self, sample: MetricSample) -> list[Arrivals] | None:
+        """The first sample of a producer tells of no arrivals; None when there are too many producers."""
+        if len(self.series) >= SOURCES_PER_SUBJECT:
+            return None
+        self.series[sample.source] = Series(sample)
+        return []
+
+
+class Track:
+    """All that metrics told about one model.
+
+    `column`: its place in the rings. `newest_at`: the newest sample in the rings. `seen_offsets`: next offset per
+    partition. `due_at`: when its load changes though nothing comes in. `alarm_above`: no surge without a sample that
+    speaks for as much work as this.
+    """
+
+    def __init__(self, model: str, column: int) -> None:
+        self.id = model
+        self.column = column
+        self.whole = Subject()
+        self.pods: dict[str, Subject] = {}
+        self.sampled = False
+        self.interval_seconds = 0.0
+        self.newest_at = 0.0
+        self.intervals_live = 0
+        self.due_at = 0.0
+        self.checked_at = -inf
+        self.alarm_above = 0.0
+        self.surging = False
+        self.seen_offsets: dict[int, int] = {}
+        self._ready: list[tuple[str, Subject]] | None = None
+        self._ready_since: list[float] = []
+        self._live: set[int] = set()
+
+    def configure(self, per_replica: float | None, high_utilisation: float) -> None:
+        """What the policy says about turning gauges into work: requests a replica carries, or its full use."""
+        self.per_replica = per_replica
+        self.high_utilisation = high_utilisation
+
+    # --- pods
+
+    def pod_is(self, uid: str, ready_at: float | None) -> None:
+        """Pod `uid` is the model's, Ready since `ready_at` or not Ready."""
+        subject = self.pods.get(uid)
+        if subject is None:
+            subject = self.pods[uid] = Subject()
+        self._move(subject.ready_at, ready_at)
+        subject.ready_at = ready_at
+        self._ready = None
+
+    def pod_gone(self, uid: str) -> None:
+        """Pod `uid` is no longer the model's."""
+        subject = self.pods.pop(uid, None)
+        if subject is not None:
+            self._move(subject.ready_at, None)
+            self._ready = None
+
+    @property
+    def ready(self) -> list[tuple[str, Subject]]:
+        """Ready pods by UID."""
+        if self._ready is None:
+            self._ready = [(uid, pod) for uid, pod in sorted(self.pods.items()) if pod.ready_at is not None]
+        return self._ready
+
+    def _move(self, old: float | None, new: float | None) -> None:
+        if old is not None:
+            self._ready_since.remove(old)
+        if new is not None:
+            insort(self._ready_since, new)
+
+    def share(self, subject: Subject, settled: float) -> float:
+        """Which part of the model a sample speaks for: one of the pods that may be expected to report by then.
+
+        That are those Ready at `settled`, some intervals before. A pod that became Ready since adds its work but is
+        not expected yet: the others' would be stretched to cover it, and every scale-up would look like a surge.
+        """
+        ready_at, ready = subject.ready_at, self._ready_since
+        if ready_at is None:
+            return 1.0
+        if settled >= ready[-1]:
+            return 1.0 / len(ready)
+        expected = bisect_right(ready, settled)
+        if not expected:
+            return 1.0 / len(ready)
+        return 1.0 / expected if ready_at <= settled else 0.0
+
+    def work(self, subject: Subject, gauges: Gauges) -> float | None:
+        """Replicas that this much load keeps busy; None when the sample cannot tell."""
+        if self.per_replica is not None:
+            if gauges.running is None:
+                return None
+            busy = (gauges.running + (gauges.waiting or 0.0)) / self.per_replica
+        else:
+            if gauges.gpu_utilisation is None or not self.high_utilisation:
+                return None
+            pods = len(self._ready_since) if subject is self.whole else 1
+            busy = pods * gauges.gpu_utilisation / self.high_utilisation
+        return busy if isfinite(busy) else None
+
+    def seen_live(self, sample: MetricSample) -> None:
+        """Count the metric interval of a sample taken since the process started."""
+        self._live.add(int(sample.at / max(sample.interval_seconds, 1e-3)))
+        self.intervals_live = len(self._live)
+        if self.intervals_live >= LIVE_INTERVALS:
+            self._live.clear()  # nobody asks for more
+
+    def redelivered(self, sample: MetricSample) -> bool:
+        """Whether the rings have this very record: Kafka hands records out again after a restart, and in order."""
+        position = sample.position
+        if position is None:
+            return False
+        expected = self.seen_offsets.get(position.partition, 0)
+        if position.offset < expected and sample.at <= self.newest_at:
+            return True
+        self.seen_offsets[position.partition] = position.offset + 1  # smaller than expected: the topic was made anew
+        return False
+
+    def expect(self, short: float, long: float, surge: SurgeRules) -> None:
+        """What these means (NaN = unknown) say about the next surge, and whether this one is over."""
+        self.alarm_above = 0.0 if isnan(long) else surge.enter_ratio * long
+        if not short >= surge.leave_ratio * long:
+            self.surging = False
+
+    def rises(self, short: float, long: float, surge: SurgeRules) -> bool:
+        """Whether these means show the beginning of a surge."""
+        self.expect(short, long, surge)
+        if self.surging or not (short >= surge.enter_ratio * long and ceil(short) > ceil(long)):
+            return False
+        self.surging = True
+        return True

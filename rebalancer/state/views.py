@@ -1,0 +1,169 @@
+"""From Kubernetes objects to what planning may know of them. Pure, one value in, one value out."""
+
+from collections.abc import Iterable, Sequence
+
+from rebalancer.domain.cluster import DisruptionBudget, Hpa, Node, NodeClaim, NodePool, Pod, ScaledObject, Workload
+from rebalancer.domain.policy import Model, Pool, TargetSpec
+from rebalancer.domain.snapshot import AutoscalerView, NodeClaimView, NodePoolView, NodeView, PodView, TargetView
+
+KEDA_DEFAULT_MAXIMUM = 100
+HELD_REASONS = frozenset({"Empty", "Underutilized"})
+
+
+def pod_phase(pod: Pod) -> str:
+    """Pending (no node), loading, ready or terminating."""
+    if pod.deleting_at is not None:
+        return "terminating"
+    if pod.node is None:
+        return "pending"
+    return "ready" if pod.ready else "loading"
+
+
+def pod_view(pod: Pod) -> PodView:
+    """One pod.
+
+    `since`: Kubernetes dates creation, Ready and the end that a deletion sets (request + grace); it does not date
+    that a pod got its node, so loading counts from creation.
+    """
+    phase = pod_phase(pod)
+    since = pod.created_at
+    if phase == "ready":
+        since = pod.ready_at or pod.created_at
+    elif phase == "terminating" and pod.deleting_at is not None:
+        since = max(pod.created_at, pod.deleting_at - pod.grace_seconds)
+    return PodView(
+        uid=pod.uid,
+        name=pod.name,
+        node=pod.node,
+        phase=phase,
+        since=since,
+        created_at=pod.created_at,
+        deletion_cost=pod.deletion_cost,
+    )
+
+
+def missing_target(model: Model, spec: TargetSpec) -> TargetView:
+    """The policy names it, the cluster does not have it."""
+    return TargetView(pool=spec.pool, namespace=model.namespace, kind=spec.kind, name=spec.name, missing=True)
+
+
+def target_view(
+    workload: Workload, pool: Pool, autoscaler: AutoscalerView | None, pods: Iterable[PodView], asked: int | None
+) -> TargetView:
+    """One scale target; `asked` is what we wrote and have not seen yet."""
+    return TargetView(
+        pool=pool.name,
+        namespace=workload.ref.namespace,
+        kind=workload.ref.kind,
+        name=workload.ref.name,
+        uid=workload.uid,
+        resource_version=workload.resource_version,
+        replicas=workload.replicas,
+        asked=asked,
+        rolling=workload.rolling,
+        autoscaler=autoscaler,
+        gpus_per_pod=workload.gpus.get(pool.resource, 0),
+        node_selector=workload.node_selector,
+        tolerations=workload.tolerations,
+        grace_seconds=workload.grace_seconds,
+        pods=tuple(sorted(pods, key=lambda pod: pod.uid)),
+    )
+
+
+def autoscaler_view(scaled_objects: Iterable[ScaledObject], hpas: Iterable[Hpa]) -> AutoscalerView | None:
+    """Who owns a target: its ScaledObject with the HPA that KEDA made for it, else an HPA."""
+    scaled = min(scaled_objects, key=lambda found: found.name, default=None)
+    by_name = sorted(hpas, key=lambda found: found.name)
+    if scaled is not None:
+        mine = next((hpa for hpa in by_name if _made_for(hpa, scaled)), None)
+        return _of_scaled_object(scaled, mine)
+    return _of_hpa(by_name[0]) if by_name else None
+
+
+def _made_for(hpa: Hpa, scaled: ScaledObject) -> bool:
+    if scaled.hpa_name is not None:
+        return hpa.name == scaled.hpa_name
+    return hpa.owner_scaled_object == scaled.name
+
+
+def _of_scaled_object(scaled: ScaledObject, hpa: Hpa | None) -> AutoscalerView:
+    minimum = scaled.minimum or 0
+    maximum = KEDA_DEFAULT_MAXIMUM if scaled.maximum is None else scaled.maximum
+    return AutoscalerView(
+        kind="ScaledObject",
+        name=scaled.name,
+        uid=scaled.uid,
+        resource_version=scaled.resource_version,
+        minimum=minimum,
+        maximum=maximum,
+        effective_minimum=minimum if hpa is None else hpa.minimum,
+        effective_maximum=maximum if hpa is None else hpa.maximum,
+        paused=scaled.paused,
+        originals=scaled.originals,
+    )
+
+
+def _of_hpa(hpa: Hpa) -> AutoscalerView:
+    return AutoscalerView(
+        kind="HorizontalPodAutoscaler",
+        name=hpa.name,
+        uid=hpa.uid,
+        resource_version=hpa.resource_version,
+        minimum=hpa.minimum,
+        maximum=hpa.maximum,
+        effective_minimum=hpa.minimum,
+        effective_maximum=hpa.maximum,
+        originals=hpa.originals,
+    )
+
+
+def shows(asked: int, workload: Workload | None, autoscaler: AutoscalerView | None) -> bool:
+    """Whether the watch shows what was asked: the maximum where an autoscaler owns the target, else the replicas."""
+    if autoscaler is not None and not autoscaler.paused and autoscaler.originals is not None:
+        return autoscaler.maximum == asked
+    return workload is not None and workload.replicas == asked
+
+
+def node_view(node: Node, pool: Pool, foreign: Iterable[Pod]) -> NodeView:
+    """One node of `pool`; `foreign`: the pods on it that are no model's."""
+    return NodeView(
+        name=node.name,
+        gpus=node.allocatable.get(pool.resource, 0),
+        ready=node.ready,
+        schedulable=not node.unschedulable and not node.deleting,
+        foreign_gpus=sum(pod.gpus.get(pool.resource, 0) for pod in foreign if not pod.terminal),
+        ready_changed_at=node.ready_changed_at,
+        node_pool=node.node_pool,
+        labels=node.labels,
+        taints=node.taints,
+    )
+
+
+def node_pool_view(node_pool: NodePool, resource: str, claims: Sequence[NodeClaimView]) -> NodePoolView:
+    """A NodePool in GPUs of one resource, with the nodes still to come."""
+    return NodePoolView(
+        name=node_pool.name,
+        uid=node_pool.uid,
+        resource_version=node_pool.resource_version,
+        gpu_limit=node_pool.limits.get(resource),
+        gpus_used=node_pool.used.get(resource, 0),
+        budgets=node_pool.budgets,
+        held=node_pool.saved is not None and any(map(_holds, node_pool.budgets or ())),
+        saved=node_pool.saved,
+        claims=tuple(sorted(claims, key=lambda claim: claim.name)),
+    )
+
+
+def _holds(budget: DisruptionBudget) -> bool:
+    return budget.nodes == "0" and frozenset(budget.reasons) == HELD_REASONS and budget.schedule is None
+
+
+def claim_view(claim: NodeClaim, resource: str) -> NodeClaimView:
+    """A node still to come."""
+    return NodeClaimView(
+        name=claim.name,
+        gpus=claim.gpus.get(resource, 0),
+        created_at=claim.created_at,
+        node=claim.node,
+        failed=claim.failed,
+    )

@@ -1,0 +1,63 @@
+"""Which changes cannot wait for the next joint plan."""
+
+from collections.abc import Callable, Iterator
+
+from msgspec.structs import replace
+
+from rebalancer.domain.cluster import Node, NodeClaim, Override, Pod, WorkloadRef, WriteStop
+from rebalancer.state.objects import Change
+
+NOTICE, OVERRIDE, WRITE_STOP, SURGE = "notice", "override", "write-stop", "surge"
+FREED_GPU, READY, NODE, POLICY = "freed-gpu", "ready", "node", "policy"
+
+
+def reasons(
+    change: Change, model_of: Callable[[WorkloadRef | None], str | None], pool_of: Callable[[str], str | None]
+) -> Iterator[str]:
+    """What to wake for. `pool_of` a node is asked while the node is there: before a removal, after an addition."""
+    old, new = change
+    match new or old:
+        case Pod():
+            yield from _of_pod(old, new, model_of, pool_of)  # type: ignore[arg-type]  # a change is of one kind
+        case Node(name=name) if pool_of(name) is not None:
+            if _became_ready(old, new) or old is None or new is None:
+                yield NODE
+        case NodeClaim():
+            if _failed(new) and not _failed(old):
+                yield NODE
+        case Override():
+            if not _same_but_for_status(old, new):
+                yield OVERRIDE
+        case WriteStop():
+            yield WRITE_STOP
+
+
+def _of_pod(
+    old: Pod | None,
+    new: Pod | None,
+    model_of: Callable[[WorkloadRef | None], str | None],
+    pool_of: Callable[[str], str | None],
+) -> Iterator[str]:
+    if old is not None and _holds_gpus(old, pool_of) and (new is None or new.terminal):
+        yield FREED_GPU
+    if new is not None and _became_ready(old, new) and model_of(new.workload) is not None:
+        yield READY
+
+
+def _holds_gpus(pod: Pod, pool_of: Callable[[str], str | None]) -> bool:
+    return bool(pod.gpus) and not pod.terminal and pod.node is not None and pool_of(pod.node) is not None
+
+
+def _became_ready(old: object, new: object) -> bool:
+    return bool(getattr(new, "ready", False)) and not getattr(old, "ready", False)
+
+
+def _failed(claim: object) -> bool:
+    return isinstance(claim, NodeClaim) and claim.failed is not None
+
+
+def _same_but_for_status(old: object, new: object) -> bool:
+    """Our own answer in an override's status is no news."""
+    if not (isinstance(old, Override) and isinstance(new, Override)):
+        return False
+    return replace(old, resource_version=new.resource_version, phase=new.phase, message=new.message) == new
