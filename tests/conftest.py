@@ -8,6 +8,8 @@ import pytest
 from blockbuster import BlockBuster, blockbuster_ctx
 from hypothesis import HealthCheck, settings
 
+from rebalancer.obs import log
+
 # No deadline: the machines that run this share few cores; pytest's own time limit catches the endless.
 settings.register_profile("everyday", max_examples=50, deadline=None, print_blob=True)
 settings.register_profile(
@@ -27,6 +29,12 @@ def blockbuster() -> Iterator[BlockBuster]:
     """Raise BlockingError wherever code under an event loop sleeps, reads a file or a socket."""
     with blockbuster_ctx() as guard:
         yield guard
+
+
+@pytest.fixture(scope="session", autouse=True)
+def logging_as_in_the_service() -> None:
+    """Log through the service's thread: writing a line, or reading the source for a traceback, blocks a loop."""
+    log.configure("info", "text")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,12 +1,78 @@
-"""Logging: one line per event, JSON for machines or text for a terminal; fields capped, no control characters."""
+"""Logging: one line per event, JSON for machines or text for a terminal; fields capped, no control characters.
+
+Lines are rendered and written by a thread of their own: a pipe that nobody reads, or a traceback whose source has to
+be read from disk, must not hold the event loop. What the queue cannot hold is dropped and counted.
+"""
 
 import logging
+import queue
 import sys
+import threading
+from typing import Any
 
 import structlog
-from structlog.typing import EventDict, WrappedLogger
+from structlog.typing import EventDict, Processor, WrappedLogger
 
 FIELD_MOST = 256  # what comes from outside must not flood or forge a log line
+QUEUE_MOST = 10_000
+
+
+class LogThread:
+    """Renders and writes event dicts in order. `dropped`: lines that found the queue full."""
+
+    def __init__(self, log_format: str) -> None:
+        self.dropped = 0
+        self._queue: queue.Queue[EventDict] = queue.Queue(QUEUE_MOST)
+        render: Processor = (
+            structlog.processors.JSONRenderer() if log_format == "json" else structlog.dev.ConsoleRenderer(colors=False)
+        )
+        self._processors: list[Processor] = [structlog.processors.format_exc_info, _capped, render]
+        threading.Thread(target=self._run, name="log", daemon=True).start()
+
+    def put(self, **event: Any) -> None:  # noqa: ANN401  # structlog's event dict
+        """Queue one event."""
+        try:
+            self._queue.put_nowait(event)
+        except queue.Full:
+            self.dropped += 1
+
+    def flush(self) -> None:
+        """Wait until everything queued is written, at most 2 s: nobody may be reading."""
+        with self._queue.all_tasks_done:
+            self._queue.all_tasks_done.wait_for(lambda: not self._queue.unfinished_tasks, timeout=2.0)
+
+    def _run(self) -> None:
+        while True:
+            event = self._queue.get()
+            try:
+                line: Any = event
+                for processor in self._processors:
+                    line = processor(None, "", line)
+                sys.stderr.write(f"{line}\n")
+                sys.stderr.flush()
+            except (OSError, ValueError):
+                self.dropped += 1
+            finally:
+                self._queue.task_done()
+
+
+class _Queued:
+    """structlog's logger: every level goes to the thread."""
+
+    def __init__(self, thread: LogThread) -> None:
+        self._thread = thread
+
+    def msg(self, **event: Any) -> None:  # noqa: ANN401  # structlog's event dict
+        self._thread.put(**event)
+
+    debug = info = warning = error = critical = exception = fatal = log = msg
+
+
+def _with_exception(_logger: WrappedLogger, _name: str, event: EventDict) -> EventDict:
+    """Take hold of the exception here, where it is current; its text is made in the thread."""
+    if event.get("exc_info") is True:
+        event["exc_info"] = sys.exc_info()
+    return event
 
 
 def _capped(_logger: WrappedLogger, _name: str, event: EventDict) -> EventDict:
@@ -17,20 +83,18 @@ def _capped(_logger: WrappedLogger, _name: str, event: EventDict) -> EventDict:
     return event
 
 
-def configure(level: str, log_format: str) -> None:
-    """Set up structlog for the process; `level` as in settings, `log_format` json or text. To stderr."""
-    last: structlog.typing.Processor = (
-        structlog.processors.JSONRenderer() if log_format == "json" else structlog.dev.ConsoleRenderer(colors=False)
-    )
+def configure(level: str, log_format: str) -> LogThread:
+    """Set up structlog for the process; `level` as in settings, `log_format` json or text. Writes to stderr."""
+    thread = LogThread(log_format)
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            _capped,
-            last,
+            _with_exception,
+            lambda _logger, _name, event: ((), event),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelName(level.upper())),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=lambda *_: _Queued(thread),
         cache_logger_on_first_use=False,
     )
+    return thread

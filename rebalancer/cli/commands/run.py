@@ -14,10 +14,13 @@ def command() -> int:
         settings = read_settings()
     except BadSettings as wrong:
         raise Failed(str(wrong)) from wrong
-    log.configure(settings.log_level, settings.log_format)
+    lines = log.configure(settings.log_level, settings.log_format)
     from rebalancer.app.process import serve
 
-    why = uvloop.run(serve(settings))
+    try:
+        why = uvloop.run(serve(settings))
+    finally:
+        lines.flush()
     if why is None:
         return DONE
     raise Failed(why, FAILED)

@@ -1,0 +1,138 @@
+"""What the routes answer, over HTTP on loopback."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+import aiohttp
+import pytest
+
+from rebalancer.api.server import Servers
+from rebalancer.api.view import Status, Unready
+from rebalancer.domain.codec import from_bytes
+from rebalancer.domain.memory import Memory
+from rebalancer.domain.plan import Plan
+from rebalancer.domain.snapshot import Snapshot, Sync
+from rebalancer.planning import plan
+from tests.builders import NOW, a_policy, a_snapshot
+
+READINGS = {"a": {"concurrency": 8.0}, "b": {"concurrency": 40.0}}
+
+
+@dataclass
+class SomeView:
+    """A service that has decided once, and says of itself what a test wants."""
+
+    decided: Plan | None
+    seen: Snapshot
+    troubles: tuple[Unready, ...] = ()
+    death: str | None = None
+    asked: list[str] = field(default_factory=list)
+
+    def status(self) -> Status:
+        return Status(
+            cluster="prod-eu",
+            instance="rb-0",
+            leader="rb-0",
+            write_mode="shadow",
+            writes_stopped=None,
+            at=NOW,
+            cycle=self.seen.cycle,
+            policy_digest="0123",
+            policy_problems=(),
+            sync=Sync(),
+            plan=self.decided,
+            notices=(),
+            overrides=(),
+        )
+
+    def snapshot(self) -> Snapshot:
+        return self.seen
+
+    def unready(self) -> tuple[Unready, ...]:
+        return self.troubles
+
+    def dead(self) -> str | None:
+        return self.death
+
+    def metrics(self) -> bytes:
+        return b"rebalancer_synced 1.0\n"
+
+
+@pytest.fixture
+def view() -> SomeView:
+    policy = a_policy()
+    seen = a_snapshot(policy, {"a": 2, "b": 4}, READINGS)
+    return SomeView(plan(seen, policy, Memory()).plan, seen)
+
+
+@pytest.fixture
+async def servers(view: SomeView) -> AsyncIterator[Servers]:
+    servers = Servers(view, ("127.0.0.1", 0), ("127.0.0.1", 0))
+    await servers.start()
+    yield servers
+    await servers.stop()
+
+
+async def get(port: int, path: str) -> tuple[int, bytes]:
+    async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{port}{path}") as response:
+        return response.status, await response.read()
+
+
+async def test_the_plan_is_answered_as_the_very_value_that_was_decided(servers: Servers, view: SomeView) -> None:
+    code, body = await get(servers.api_port, "/v1/plan")
+    assert code == 200
+    assert from_bytes(body, Plan) == view.decided
+
+
+async def test_the_snapshot_and_the_status_are_answered_as_values(servers: Servers, view: SomeView) -> None:
+    assert from_bytes((await get(servers.api_port, "/v1/snapshot"))[1], Snapshot) == view.seen
+    assert from_bytes((await get(servers.api_port, "/v1/status"))[1], Status) == view.status()
+
+
+async def test_a_model_is_explained_with_its_own_refusals_and_needs_only(servers: Servers) -> None:
+    code, body = await get(servers.api_port, "/v1/explain/b")
+    assert code == 200
+    assert b'"model":"b"' in body
+    assert b'"model":"a"' not in body
+
+
+async def test_an_unknown_model_is_404_and_the_answer_names_those_there_are(servers: Servers) -> None:
+    code, body = await get(servers.api_port, "/v1/explain/nobody")
+    assert code == 404
+    assert b"no model 'nobody' in the policy" in body
+    assert b"models: a, b" in body
+
+
+async def test_before_the_first_decision_plan_and_explain_are_503_and_say_where_to_look(
+    servers: Servers, view: SomeView
+) -> None:
+    view.decided = None
+    for path in ("/v1/plan", "/v1/explain/a"):
+        code, body = await get(servers.api_port, path)
+        assert code == 503
+        assert b"/readyz" in body
+
+
+async def test_readiness_says_what_is_missing_and_since_when(servers: Servers, view: SomeView) -> None:
+    assert (await get(servers.probe_port, "/readyz"))[0] == 200
+    view.troubles = (Unready("pods", NOW - 12.0, "not listed yet"),)
+    code, body = await get(servers.probe_port, "/readyz")
+    assert code == 503
+    assert body == (
+        b'{"ready":false,"unready":[{"detail":"not listed yet","since":%.1f,"what":"pods"}]}' % (NOW - 12.0)
+    )
+
+
+async def test_liveness_fails_only_when_a_restart_helps(servers: Servers, view: SomeView) -> None:
+    view.troubles = (Unready("kafka-in", NOW, "away"),)
+    assert (await get(servers.probe_port, "/livez"))[0] == 200
+    view.death = "no cycle ended for 200 s"
+    code, body = await get(servers.probe_port, "/livez")
+    assert code == 503
+    assert b"no cycle ended for 200 s" in body
+
+
+async def test_metrics_are_on_the_probe_port_and_reads_are_not(servers: Servers) -> None:
+    assert (await get(servers.probe_port, "/metrics")) == (200, b"rebalancer_synced 1.0\n")
+    assert (await get(servers.probe_port, "/v1/plan"))[0] == 404
+    assert (await get(servers.api_port, "/metrics"))[0] == 404

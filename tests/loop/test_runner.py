@@ -1,0 +1,139 @@
+"""The runner's timing, to the exact virtual second."""
+
+import asyncio
+from itertools import pairwise
+
+import looptime
+import pytest
+
+from rebalancer.domain.memory import Memory
+from rebalancer.domain.outcome import Outcome
+from rebalancer.domain.plan import Decision
+from rebalancer.domain.policy import Policy
+from rebalancer.domain.snapshot import Snapshot
+from rebalancer.loop.runner import Runner
+from tests.builders import NOW, a_policy, a_snapshot
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+
+class LoopClock:
+    """The event loop's own (virtual) time as UTC."""
+
+    def now(self) -> float:
+        return NOW + asyncio.get_running_loop().time()
+
+    def monotonic(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+class CountingHands:
+    """Hands that note when they were asked to look; `fails` makes the next looks raise."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+        self.memory = Memory()
+        self.looks: list[float] = []
+        self.fails = 0
+        self.write_seconds = 0.0
+        self.writes_ended = 0
+
+    def look(self, now: float) -> Snapshot:
+        self.looks.append(round(now - NOW, 6))
+        if self.fails:
+            self.fails -= 1
+            raise RuntimeError("nothing to see")
+        return a_snapshot(self.policy, at=now, cycle=len(self.looks))
+
+    def note(self, snapshot: Snapshot, before: Memory, decision: Decision) -> None:
+        assert snapshot.cycle == decision.plan.cycle
+        assert before is self.memory
+        self.memory = decision.memory
+
+    async def carry_out(self, decision: Decision) -> tuple[Outcome, ...]:
+        assert decision.memory is self.memory
+        await asyncio.sleep(self.write_seconds)
+        self.writes_ended += 1
+        return ()
+
+
+@pytest.fixture
+def hands() -> CountingHands:
+    return CountingHands(a_policy(plan_every_seconds=10.0))
+
+
+@pytest.fixture
+def runner(hands: CountingHands) -> Runner:
+    return Runner(hands, LoopClock())
+
+
+async def run_for(runner: Runner, seconds: float) -> asyncio.Task[None]:
+    task = asyncio.create_task(runner.run())
+    await asyncio.sleep(seconds)
+    return task
+
+
+async def end(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_plan_is_made_at_once_and_then_each_planning_period(hands: CountingHands, runner: Runner) -> None:
+    task = await run_for(runner, 31.0)
+    await end(task)
+    assert hands.looks == [0.0, 10.1, 20.2, 30.3]
+
+
+async def test_something_urgent_is_answered_at_once_when_the_last_cycle_is_over_100_ms_ago(
+    hands: CountingHands, runner: Runner
+) -> None:
+    task = await run_for(runner, 5.0)
+    runner.wake()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0.01)
+    await end(task)
+    assert hands.looks == [0.0, 5.0]
+
+
+async def test_a_flood_of_urgent_things_turns_the_wheel_at_most_every_100_ms(
+    hands: CountingHands, runner: Runner
+) -> None:
+    task = await run_for(runner, 1.0)
+    for _ in range(100):
+        runner.wake()
+        await asyncio.sleep(0.01)
+    await end(task)
+    urgent = [look for look in hands.looks if look >= 1.0]
+    assert 9 <= len(urgent) <= 11
+    assert all(later - earlier >= 0.1 - 1e-6 for earlier, later in pairwise(urgent))
+
+
+async def test_a_cycle_that_fails_is_followed_by_the_next_one(hands: CountingHands, runner: Runner) -> None:
+    hands.fails = 2
+    task = await run_for(runner, 21.0)
+    await end(task)
+    assert len(hands.looks) == 3
+    assert hands.memory.models
+
+
+async def test_stopping_waits_for_the_write_under_way_and_starts_no_other_cycle(
+    hands: CountingHands, runner: Runner, looptime: looptime.LoopTimeEventLoop
+) -> None:
+    hands.write_seconds = 3.0
+    task = await run_for(runner, 1.0)
+    await runner.stop(deadline_seconds=10.0)
+    assert hands.writes_ended == 1
+    assert looptime == pytest.approx(3.1)
+    assert hands.looks == [0.0]
+    await end(task)
+
+
+async def test_stopping_gives_up_on_a_write_that_does_not_end(hands: CountingHands, runner: Runner) -> None:
+    hands.write_seconds = 1e6
+    task = await run_for(runner, 1.0)
+    await runner.stop(deadline_seconds=2.0)
+    assert hands.writes_ended == 0
+    await end(task)
