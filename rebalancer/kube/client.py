@@ -41,7 +41,7 @@ class Patience:
     """How long one watch lasts."""
 
     idle_seconds: float = 75.0
-    """Without a byte for this long it is dead: bookmarks come each minute."""
+    """Without a byte for this long it may be dead: bookmarks come each minute."""
     watch_seconds: float = 300.0
     """The server is asked to end it after this long."""
 
@@ -129,8 +129,8 @@ class KubeClient:
     ) -> AsyncGenerator[Changes[T], None]:
         """One watch: yields what each chunk of bytes completed, ends when the server ends it.
 
-        Close it with `contextlib.aclosing`. Raises Gone (list again), or Temporary after too long a
-        silence or when the connection broke. A line cut off by the end was never an event.
+        Close it with `contextlib.aclosing`. Raises Gone (list again), Silent (so too) or Temporary (the
+        connection broke: watch again). A line cut off by the end was never an event.
         """
         query = {
             "watch": "true",

@@ -45,6 +45,10 @@ class Gone(KubeError):
     """List again: that revision is no longer served, or what came from it cannot be read."""
 
 
+class Silent(Gone):
+    """List again: a watch said nothing for longer than a living one should."""
+
+
 class NotFound(KubeError):
     """There is no such object, or no such resource (a CRD that is not installed)."""
 

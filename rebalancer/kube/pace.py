@@ -18,7 +18,9 @@ class Pace:
     backoff_cap_seconds: float = 30.0
     """The wait doubles with each failure up to this."""
     idle_seconds: float = 75.0
-    """A watch without a byte for this long is dead: bookmarks come each minute."""
+    """A watch without a byte for this long is followed by a list. It may be dead, or the server young:
+    bookmarks come each minute, but not for a resource without any event since the server started.
+    """
     watch_seconds: tuple[float, float] = (300.0, 600.0)
     """A watch is asked to end somewhere in here, so that reconnects spread out."""
     resync_seconds: float | None = 300.0

@@ -19,6 +19,7 @@ from rebalancer.kube.errors import (
     Invalid,
     KubeError,
     NotFound,
+    Silent,
     Temporary,
     Unauthorized,
 )
@@ -30,7 +31,9 @@ from rebalancer.obs.clock import Clock
 FRUITLESS_WATCHES: Final = 3
 """After so many watches in a row without a line only a list can tell what is true."""
 
-TroubleKind = Literal["absent", "forbidden", "gone", "invalid", "malformed", "rejected", "unauthorized", "unreachable"]
+TroubleKind = Literal[
+    "absent", "forbidden", "gone", "invalid", "malformed", "rejected", "silent", "unauthorized", "unreachable"
+]
 
 _KINDS: Final[dict[type[KubeError], TroubleKind]] = {
     NotFound: "absent",
@@ -113,6 +116,8 @@ class Reflector(Generic[T]):
             try:
                 await self._relist()
                 await self._follow()
+            except Silent as error:  # no failure of the server's, as far as we know: list at once
+                self._trouble("silent", str(error))
             except KubeError as error:
                 self._put_off(error)
             except Exception as error:  # noqa: BLE001 - a sink that fails once must not end the watch

@@ -14,7 +14,7 @@ import aiohttp
 from yarl import URL
 
 from rebalancer.kube.access import Access, Login
-from rebalancer.kube.errors import KubeError, Temporary, Unauthorized, lost, refusal
+from rebalancer.kube.errors import KubeError, Silent, Temporary, Unauthorized, lost, refusal
 from rebalancer.kube.resources import Call
 from rebalancer.obs.clock import Clock
 
@@ -74,7 +74,7 @@ class Transport:
     async def chunks(self, call: Call, idle_seconds: float) -> AsyncIterator[AsyncIterator[bytes]]:
         """Body of a reply that has no end, chunk by chunk.
 
-        Raises Temporary after `idle_seconds` without a byte, and the KubeErrors of a refusal.
+        Raises Silent after `idle_seconds` without a byte, and the KubeErrors of a refusal.
         """
         used = await self._login.header()
         try:
@@ -112,7 +112,7 @@ class Transport:
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             raise Temporary(f"{call}: not connected: {error}") from error
         except aiohttp.SocketTimeoutError as error:
-            raise Temporary(f"{call}: not a byte for {idle_seconds} s") from error
+            raise Silent(f"{call}: not a byte for {idle_seconds} s") from error
         except (aiohttp.ClientError, ConnectionError) as error:
             raise lost(call, str(error) or type(error).__name__) from error
 
