@@ -38,7 +38,7 @@ class ModelPast(Struct, frozen=True):
 
     def to_bytes(self) -> bytes:
         """A JSON head with its length before it, then the rings as they are."""
-        head = codec.to_bytes(msgspec.structs.replace(self, rings=b""))
+        head = msgspec.json.encode(msgspec.structs.replace(self, rings=b""))
         return _SIZE.pack(len(head)) + head + self.rings
 
     @classmethod
