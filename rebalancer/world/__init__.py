@@ -1,0 +1,26 @@
+"""The simulated cluster: what Kubernetes, Karpenter and the served models would do, in the time it is given.
+
+`World` has the controls of a cluster (scale, delete, interrupt) and shows what came of them: things that changed,
+and metric samples. It reads no clock and knows no HTTP; the sandbox mirrors it into an API, the simulator asks it
+directly. The same seed and the same commands give the same world.
+"""
+
+from rebalancer.world.karpenter import NodeClaim, NodePool
+from rebalancer.world.serving import Engine, Requests
+from rebalancer.world.things import Deployment, Node, Pod
+from rebalancer.world.traffic import Dial, Traffic
+from rebalancer.world.world import Served, World
+
+__all__ = [
+    "Deployment",
+    "Dial",
+    "Engine",
+    "Node",
+    "NodeClaim",
+    "NodePool",
+    "Pod",
+    "Requests",
+    "Served",
+    "Traffic",
+    "World",
+]

@@ -1,0 +1,158 @@
+"""Nodes, Deployments and pods, and what kubelets, the scheduler and the ReplicaSet controller do with them."""
+
+import random
+from collections.abc import Callable
+from typing import NamedTuple
+from uuid import NAMESPACE_OID, uuid5
+
+from rebalancer.domain.cluster import WorkloadRef
+from rebalancer.world.agenda import Agenda
+from rebalancer.world.replicas import victims
+from rebalancer.world.scheduler import place
+from rebalancer.world.things import Deployment, Node, Pod
+
+LOAD_JITTER = 0.1  # a load takes its time +- 10 %
+SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # Kubernetes' own: no vowels, no words
+
+
+class Change(NamedTuple):
+    """A thing was made or altered, or is gone."""
+
+    thing: object
+    gone: bool
+
+
+class Cluster:
+    """Everything happens at `agenda.now`. `changes` collects what to tell, the latest state of each thing once."""
+
+    def __init__(self, agenda: Agenda, seed: int) -> None:
+        self.nodes: dict[str, Node] = {}
+        self.deployments: dict[WorkloadRef, Deployment] = {}
+        self.pods: dict[tuple[str, str], Pod] = {}
+        self.pending: dict[str, Pod] = {}
+        self.changes: dict[int, Change] = {}
+        self._unsettled: dict[WorkloadRef, Deployment] = {}
+        self._agenda = agenda
+        self._seed = seed
+        self._random = random.Random(seed)
+        self._named = 0
+
+    # --- names
+
+    def uid(self, kind: str) -> str:
+        """A new uid, the same in every run."""
+        self._named += 1
+        return str(uuid5(NAMESPACE_OID, f"{self._seed}/{kind}/{self._named}"))
+
+    def suffix(self) -> str:
+        """Five letters as Kubernetes puts behind generated names."""
+        return "".join(self._random.choices(SUFFIX_LETTERS, k=5))
+
+    def touch(self, thing: object, *, gone: bool = False) -> None:
+        """Note that `thing` is not what it was."""
+        self.changes[id(thing)] = Change(thing, gone)
+
+    # --- nodes
+
+    def add_node(self, node: Node) -> None:
+        """A node is there and Ready."""
+        self.nodes[node.name] = node
+        self.touch(node)
+
+    def remove_node(self, node: Node) -> None:
+        """The machine is gone, and at once all that ran on it."""
+        self.nodes.pop(node.name, None)
+        self.touch(node, gone=True)
+        for pod in tuple(node.pods.values()):
+            self._gone(pod)
+
+    # --- replicas
+
+    def add_deployment(self, deployment: Deployment) -> None:
+        """A Deployment is there; its pods come when things settle."""
+        self.deployments[deployment.ref] = deployment
+        self._disturb(deployment)
+
+    def scale(self, ref: WorkloadRef, replicas: int) -> None:
+        """Ask for that many replicas. Raises KeyError."""
+        deployment = self.deployments[ref]
+        if deployment.replicas != replicas:
+            deployment.replicas = replicas
+            self._disturb(deployment)
+
+    def settle(self) -> None:
+        """Let controllers and scheduler do what there is to do now."""
+        while self._unsettled:
+            _, deployment = self._unsettled.popitem()
+            self._reconcile(deployment)
+        if self.pending:
+            self._schedule()
+
+    def _disturb(self, deployment: Deployment) -> None:
+        self._unsettled[deployment.ref] = deployment
+        self.touch(deployment)
+
+    def _reconcile(self, deployment: Deployment) -> None:
+        """Make or delete pods until as many are active as asked for."""
+        active = deployment.active
+        for _ in range(deployment.replicas - len(active)):
+            self._create(deployment)
+        for pod in victims(active, max(0, len(active) - deployment.replicas)):
+            self.delete(pod)
+
+    def _create(self, owner: Deployment) -> None:
+        name = f"{owner.ref.name}-{template_hash(owner)}-{self.suffix()}"
+        pod = Pod(name=name, uid=self.uid("pod"), owner=owner, created_at=self._agenda.now)
+        owner.pods[pod.uid] = self.pods[pod.key] = self.pending[pod.uid] = pod
+        self.touch(pod)
+
+    # --- a pod's life
+
+    def _schedule(self) -> None:
+        for pod, node in place(self.pending.values(), self.nodes.values()):
+            del self.pending[pod.uid]
+            pod.node = node
+            node.used += pod.owner.gpus
+            node.pods[pod.uid] = pod
+            self.touch(pod)
+            jitter = 1 + self._random.uniform(-LOAD_JITTER, LOAD_JITTER)
+            self._agenda.after(pod.owner.load_seconds * jitter, self._deed(self._loaded, pod))
+
+    def _loaded(self, pod: Pod) -> None:
+        if pod.deleted_at is None and self.pods.get(pod.key) is pod:
+            pod.ready_at = self._agenda.now
+            self.touch(pod)
+            self.touch(pod.owner)
+
+    def delete(self, pod: Pod, grace_seconds: float | None = None) -> None:
+        """Ask the pod to end. Its GPUs are held until it has: that takes its stop time, at most the grace."""
+        if pod.deleted_at is not None:
+            return
+        pod.deleted_at = self._agenda.now
+        if pod.node is None:
+            self._gone(pod)
+        else:
+            grace = pod.owner.grace_seconds if grace_seconds is None else grace_seconds
+            pod.ends_at = self._agenda.now + grace
+            self.touch(pod)
+            self._agenda.after(min(grace, pod.owner.stop_seconds), self._deed(self._gone, pod))
+        self._disturb(pod.owner)
+
+    def _gone(self, pod: Pod) -> None:
+        if self.pods.pop(pod.key, None) is None:
+            return
+        self.pending.pop(pod.uid, None)
+        del pod.owner.pods[pod.uid]
+        if pod.node is not None:
+            pod.node.used -= pod.owner.gpus
+            del pod.node.pods[pod.uid]
+        self.touch(pod, gone=True)
+        self._disturb(pod.owner)
+
+    def _deed(self, deed: Callable[[Pod], None], pod: Pod) -> Callable[[], None]:
+        return lambda: deed(pod)
+
+
+def template_hash(owner: Deployment) -> str:
+    """Stands for the pod template, which never changes here: ten letters, as in a ReplicaSet's name."""
+    return owner.uid.replace("-", "")[:10]

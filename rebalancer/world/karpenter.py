@@ -1,0 +1,183 @@
+"""Nodes that come for pending pods and go on a notice: what Karpenter does, in its own time."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from rebalancer.domain.cluster import Taint
+from rebalancer.world.agenda import Agenda
+from rebalancer.world.cluster import Cluster
+from rebalancer.world.things import GPU, Node, Pod, may_land
+
+DISRUPTED = Taint(key="karpenter.sh/disrupted", value="", effect="NoSchedule")
+NODE_POOL_LABEL = "karpenter.sh/nodepool"
+BATCH_SECONDS = 1.0  # it waits this long for more pending pods before it launches
+DRAIN_AFTER_SECONDS = 2.0  # from the notice to the first eviction
+
+
+@dataclass(slots=True, eq=False)
+class NodePool:
+    """Nodes of one shape that may be launched, `launch_seconds` from the claim to a Ready node. `limit`: in GPUs."""
+
+    name: str
+    uid: str
+    gpus_per_node: int
+    labels: dict[str, str]
+    launch_seconds: float
+    created_at: float
+    limit: int | None = None
+    resource: str = GPU
+    taints: tuple[Taint, ...] = ()
+    zone: str = "eu-central-1a"
+    capacity_type: str = "spot"
+    claims: "dict[str, NodeClaim]" = field(default_factory=dict)
+
+    @property
+    def used(self) -> int:
+        """GPUs of its nodes, and of those to come: what its limit is about."""
+        return len(self.claims) * self.gpus_per_node
+
+
+@dataclass(slots=True, eq=False)
+class NodeClaim:
+    """One node of a NodePool, from the order to the end."""
+
+    name: str
+    uid: str
+    node_pool: NodePool
+    created_at: float
+    provider_id: str
+    node: Node | None = None
+    deleted_at: float | None = None
+
+
+class Karpenter:
+    """Looks at pending pods once a batch is complete, and at claims that have nothing left to drain."""
+
+    def __init__(self, agenda: Agenda, cluster: Cluster) -> None:
+        self.node_pools: dict[str, NodePool] = {}
+        self._agenda = agenda
+        self._cluster = cluster
+        self._batching = False
+
+    def add_node_pool(self, node_pool: NodePool, nodes: int = 0) -> None:
+        """A NodePool is there, with that many nodes already running."""
+        self.node_pools[node_pool.name] = node_pool
+        self._cluster.touch(node_pool)
+        for _ in range(nodes):
+            self._register(self._claim(node_pool))
+
+    def set_limit(self, name: str, gpus: int | None) -> None:
+        """How many GPUs the NodePool may have; less than it has ends no node. Raises KeyError."""
+        node_pool = self.node_pools[name]
+        if node_pool.limit != gpus:
+            node_pool.limit = gpus
+            self._cluster.touch(node_pool)
+
+    def turn(self) -> None:
+        """Let it notice what has changed."""
+        if self._cluster.pending and not self._batching:
+            self._batching = True
+            self._agenda.after(BATCH_SECONDS, self._provision)
+        for node_pool in self.node_pools.values():
+            for claim in tuple(node_pool.claims.values()):
+                if claim.deleted_at is not None and claim.node is not None and not claim.node.pods:
+                    self._end(claim)
+
+    # --- nodes that come
+
+    def _provision(self) -> None:
+        """Launch what the pending pods need beyond what is on its way."""
+        self._batching = False
+        room = {claim.name: node_pool.gpus_per_node for node_pool, claim in self._coming()}
+        for pod in self._cluster.pending.values():
+            claim = next(
+                (claim for pool, claim in self._coming() if _suits(pod, pool) and room[claim.name] >= pod.owner.gpus),
+                None,
+            )
+            claim = claim or self._launch(pod)
+            if claim is not None:
+                room[claim.name] = room.get(claim.name, claim.node_pool.gpus_per_node) - pod.owner.gpus
+
+    def _coming(self) -> Iterable[tuple[NodePool, NodeClaim]]:
+        for node_pool in self.node_pools.values():
+            for claim in node_pool.claims.values():
+                if claim.node is None and claim.deleted_at is None:
+                    yield node_pool, claim
+
+    def _launch(self, pod: Pod) -> NodeClaim | None:
+        for node_pool in self.node_pools.values():
+            within = node_pool.limit is None or node_pool.used + node_pool.gpus_per_node <= node_pool.limit
+            if within and _suits(pod, node_pool) and pod.owner.gpus <= node_pool.gpus_per_node:
+                return self._order(node_pool)
+        return None
+
+    def _order(self, node_pool: NodePool) -> NodeClaim:
+        claim = self._claim(node_pool)
+        self._agenda.after(node_pool.launch_seconds, lambda: self._register(claim))
+        return claim
+
+    def _claim(self, node_pool: NodePool) -> NodeClaim:
+        uid = self._cluster.uid("claim")
+        provider_id = f"aws:///{node_pool.zone}/i-{uid.replace('-', '')[:17]}"
+        name = f"{node_pool.name}-{self._cluster.suffix()}"
+        claim = NodeClaim(name, uid, node_pool, self._agenda.now, provider_id)
+        node_pool.claims[name] = claim
+        self._cluster.touch(claim)
+        self._cluster.touch(node_pool)
+        return claim
+
+    def _register(self, claim: NodeClaim) -> None:
+        if claim.deleted_at is not None:
+            self._end(claim)
+            return
+        node_pool = claim.node_pool
+        claim.node = Node(
+            name=claim.name,
+            uid=self._cluster.uid("node"),
+            gpus=node_pool.gpus_per_node,
+            labels={
+                **node_pool.labels,
+                NODE_POOL_LABEL: node_pool.name,
+                "karpenter.sh/capacity-type": node_pool.capacity_type,
+            },
+            created_at=self._agenda.now,
+            provider_id=claim.provider_id,
+            resource=node_pool.resource,
+            taints=node_pool.taints,
+            node_pool=node_pool.name,
+        )
+        self._cluster.add_node(claim.node)
+        self._cluster.touch(claim)
+
+    # --- nodes that go
+
+    def interrupt(self, claim: NodeClaim, deadline: float) -> None:
+        """The cloud takes the machine at `deadline`; it is drained as soon as Karpenter has read the notice."""
+        self._agenda.after(DRAIN_AFTER_SECONDS, lambda: self.drain(claim))
+        self._agenda.at(deadline, lambda: self._end(claim))
+
+    def drain(self, claim: NodeClaim) -> None:
+        """Delete the claim: its node takes nobody any more, its pods are evicted, then it goes."""
+        if claim.deleted_at is not None:
+            return
+        claim.deleted_at = self._agenda.now
+        self._cluster.touch(claim)
+        if claim.node is not None:
+            claim.node.taints = (*claim.node.taints, DISRUPTED)
+            self._cluster.touch(claim.node)
+            for pod in tuple(claim.node.pods.values()):
+                self._cluster.delete(pod)
+
+    def _end(self, claim: NodeClaim) -> None:
+        """The machine is gone."""
+        if claim.node_pool.claims.pop(claim.name, None) is None:
+            return
+        if claim.node is not None:
+            self._cluster.remove_node(claim.node)
+        self._cluster.touch(claim, gone=True)
+        self._cluster.touch(claim.node_pool)
+
+
+def _suits(pod: Pod, node_pool: NodePool) -> bool:
+    labels = {**node_pool.labels, NODE_POOL_LABEL: node_pool.name}
+    return node_pool.resource == pod.owner.resource and may_land(pod.owner, labels, node_pool.taints)

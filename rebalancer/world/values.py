@@ -1,0 +1,93 @@
+"""The cluster's things as `domain.cluster` values, for whoever feeds the service's state without an API between."""
+
+from rebalancer.domain import cluster as domain
+from rebalancer.world.karpenter import NodeClaim, NodePool
+from rebalancer.world.things import Deployment, Node, Pod
+
+
+def value(thing: object, version: int) -> tuple[str, domain.ClusterObject]:
+    """(source, value) of a thing as it is now; `version` becomes its resource version. Raises TypeError."""
+    match thing:
+        case Node():
+            return "nodes", _node(thing, str(version))
+        case Pod():
+            return "pods", _pod(thing, str(version))
+        case Deployment():
+            return "deployments", _deployment(thing, str(version))
+        case NodePool():
+            return "nodepools", _node_pool(thing, str(version))
+        case NodeClaim():
+            return "nodeclaims", _node_claim(thing, str(version))
+        case _:
+            raise TypeError(f"{thing!r} is nothing that a cluster is made of")
+
+
+def _node(node: Node, version: str) -> domain.Node:
+    return domain.Node(
+        name=node.name,
+        uid=node.uid,
+        resource_version=version,
+        provider_id=node.provider_id,
+        labels=node.labels,
+        taints=node.taints,
+        allocatable={node.resource: node.gpus},
+        ready=True,
+        ready_changed_at=node.created_at,
+    )
+
+
+def _pod(pod: Pod, version: str) -> domain.Pod:
+    return domain.Pod(
+        namespace=pod.owner.ref.namespace,
+        name=pod.name,
+        uid=pod.uid,
+        resource_version=version,
+        workload=pod.owner.ref,
+        node=None if pod.node is None else pod.node.name,
+        gpus={pod.owner.resource: pod.owner.gpus},
+        phase="Pending" if pod.node is None else "Running",
+        ready=pod.ready_at is not None,
+        ready_at=pod.ready_at,
+        created_at=pod.created_at,
+        deleting_at=pod.ends_at,
+        grace_seconds=pod.owner.grace_seconds,
+        deletion_cost=pod.deletion_cost,
+    )
+
+
+def _deployment(owner: Deployment, version: str) -> domain.Workload:
+    return domain.Workload(
+        ref=owner.ref,
+        uid=owner.uid,
+        resource_version=version,
+        replicas=owner.replicas,
+        gpus={owner.resource: owner.gpus},
+        node_selector=owner.node_selector,
+        tolerations=owner.tolerations,
+        grace_seconds=owner.grace_seconds,
+    )
+
+
+def _node_pool(pool: NodePool, version: str) -> domain.NodePool:
+    return domain.NodePool(
+        name=pool.name,
+        uid=pool.uid,
+        resource_version=version,
+        limits={} if pool.limit is None else {pool.resource: pool.limit},
+        used={pool.resource: pool.used},
+    )
+
+
+def _node_claim(claim: NodeClaim, version: str) -> domain.NodeClaim:
+    return domain.NodeClaim(
+        name=claim.name,
+        uid=claim.uid,
+        resource_version=version,
+        node_pool=claim.node_pool.name,
+        gpus={claim.node_pool.resource: claim.node_pool.gpus_per_node},
+        node=None if claim.node is None else claim.node.name,
+        provider_id=claim.provider_id,
+        created_at=claim.created_at,
+        initialized=claim.node is not None,
+        deleting_at=claim.deleted_at,
+    )

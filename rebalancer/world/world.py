@@ -1,0 +1,217 @@
+"""The whole simulated cluster: time goes by, people and controllers ask for things, changes and samples come out."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from rebalancer.domain.cluster import Toleration, WorkloadRef
+from rebalancer.domain.events import MetricSample
+from rebalancer.world.agenda import Agenda
+from rebalancer.world.cluster import Change, Cluster
+from rebalancer.world.karpenter import Karpenter, NodeClaim, NodePool
+from rebalancer.world.metering import Meter, Per
+from rebalancer.world.serving import Engine, Line
+from rebalancer.world.things import GPU, Deployment, Node, Pod
+from rebalancer.world.traffic import Traffic
+
+
+@dataclass(slots=True)
+class Served:
+    """One model: what arrives, how it is served, and how that is measured."""
+
+    line: Line
+    traffic: Traffic
+    meter: Meter
+
+
+class World:
+    """Advance it, ask it for things at its `now`, take what changed.
+
+    Requests flow in steps of `step_seconds` counted from `started_at`, samples come every `interval_seconds` (a
+    multiple of the step): so what happens does not depend on how often somebody looks.
+    """
+
+    def __init__(
+        self,
+        started_at: float,
+        *,
+        seed: int = 0,
+        step_seconds: float = 0.5,
+        interval_seconds: float = 1.0,
+        per: Per = "model",
+    ) -> None:
+        self.models: dict[str, Served] = {}
+        self._agenda = Agenda(started_at)
+        self._cluster = Cluster(self._agenda, seed)
+        self._karpenter = Karpenter(self._agenda, self._cluster)
+        self._samples: list[MetricSample] = []
+        self._started_at = started_at
+        self._step_seconds = step_seconds
+        self._steps_per_sample = max(1, round(interval_seconds / step_seconds))
+        self._steps = 0
+        self._per = per
+        self._agenda.after(step_seconds, self._flow)
+
+    # --- what there is
+
+    @property
+    def now(self) -> float:
+        """The instant up to which everything has happened."""
+        return self._agenda.now
+
+    @property
+    def nodes(self) -> Mapping[str, Node]:
+        """Nodes by name."""
+        return self._cluster.nodes
+
+    @property
+    def pods(self) -> Mapping[tuple[str, str], Pod]:
+        """Pods by namespace and name, until they are gone."""
+        return self._cluster.pods
+
+    @property
+    def deployments(self) -> Mapping[WorkloadRef, Deployment]:
+        """Deployments by reference."""
+        return self._cluster.deployments
+
+    @property
+    def node_pools(self) -> Mapping[str, NodePool]:
+        """Karpenter's NodePools by name."""
+        return self._karpenter.node_pools
+
+    def ready_pods(self, model: str) -> list[Pod]:
+        """The pods that serve the model, over all of its Deployments."""
+        owners = [owner for owner in self.deployments.values() if owner.model == model]
+        return [pod for owner in owners for pod in owner.pods.values() if pod.ready]
+
+    # --- what it is made of
+
+    def add_node(self, name: str, gpus: int, labels: Mapping[str, str], resource: str = GPU) -> Node:
+        """A node that nobody launches or takes away."""
+        node = Node(name, self._cluster.uid("node"), gpus, dict(labels), self.now, resource=resource)
+        self._cluster.add_node(node)
+        self._settle()
+        return node
+
+    def add_node_pool(  # noqa: PLR0913  # a NodePool's own fields
+        self,
+        name: str,
+        gpus_per_node: int,
+        labels: Mapping[str, str],
+        launch_seconds: float,
+        limit: int | None = None,
+        nodes: int = 0,
+    ) -> NodePool:
+        """A NodePool with that many nodes running."""
+        uid = self._cluster.uid("nodepool")
+        node_pool = NodePool(name, uid, gpus_per_node, dict(labels), launch_seconds, self.now, limit)
+        self._karpenter.add_node_pool(node_pool, nodes)
+        self._settle()
+        return node_pool
+
+    def add_model(self, model: str, engine: Engine, traffic: Traffic) -> Served:
+        """A model that users ask for; its Deployments serve it."""
+        served = Served(Line(engine), traffic, Meter(model, self.now, self._per))
+        self.models[model] = served
+        return served
+
+    def add_deployment(  # noqa: PLR0913  # a Deployment's own fields
+        self,
+        model: str,
+        ref: WorkloadRef,
+        replicas: int,
+        gpus: int,
+        *,
+        node_selector: Mapping[str, str],
+        tolerations: tuple[Toleration, ...] = (),
+        load_seconds: float = 60.0,
+        stop_seconds: float = 10.0,
+        grace_seconds: int = 30,
+    ) -> Deployment:
+        """A Deployment of `model` with that many replicas asked for."""
+        deployment = Deployment(
+            ref=ref,
+            uid=self._cluster.uid("deployment"),
+            model=model,
+            replicas=replicas,
+            gpus=gpus,
+            created_at=self.now,
+            node_selector=dict(node_selector),
+            tolerations=tolerations,
+            load_seconds=load_seconds,
+            stop_seconds=stop_seconds,
+            grace_seconds=grace_seconds,
+        )
+        self._cluster.add_deployment(deployment)
+        self._settle()
+        return deployment
+
+    # --- what is asked of it, at its `now`
+
+    def scale(self, ref: WorkloadRef, replicas: int) -> None:
+        """Ask a Deployment for that many replicas. Raises KeyError."""
+        self._cluster.scale(ref, replicas)
+        self._settle()
+
+    def delete_pod(self, namespace: str, name: str, grace_seconds: float | None = None) -> None:
+        """End a pod, as an eviction does; one that is not there is gone already."""
+        pod = self.pods.get((namespace, name))
+        if pod is not None:
+            self._cluster.delete(pod, grace_seconds)
+            self._settle()
+
+    def set_deletion_cost(self, namespace: str, name: str, cost: int | None) -> None:
+        """What the pod's annotation says now."""
+        pod = self.pods.get((namespace, name))
+        if pod is not None and pod.deletion_cost != cost:
+            pod.deletion_cost = cost
+            self._cluster.touch(pod)
+
+    def set_limit(self, node_pool: str, gpus: int | None) -> None:
+        """The NodePool's limit in GPUs, None = unlimited. Raises KeyError."""
+        self._karpenter.set_limit(node_pool, gpus)
+        self._settle()
+
+    def interrupt(self, node: str, deadline: float) -> NodeClaim:
+        """The cloud gives notice that it takes the node at `deadline`. Raises KeyError for one it does not own."""
+        owned = {claim.name: claim for pool in self.node_pools.values() for claim in pool.claims.values()}
+        self._karpenter.interrupt(owned[node], deadline)
+        return owned[node]
+
+    # --- time
+
+    def advance(self, now: float) -> None:
+        """Live through everything that happens until `now`."""
+        while (deed := self._agenda.next_before(now)) is not None:
+            deed()
+            self._settle()
+
+    def _settle(self) -> None:
+        """Controllers see what just happened."""
+        self._cluster.settle()
+        self._karpenter.turn()
+
+    def _flow(self) -> None:
+        """One step of requests in all models, and at the end of an interval their samples."""
+        self._steps += 1
+        until = self._started_at + self._steps * self._step_seconds
+        interval = self._steps_per_sample * self._step_seconds
+        for name, served in self.models.items():
+            pods = self.ready_pods(name)
+            arriving = served.traffic.arrivals(until - self._step_seconds, until)
+            served.meter.served(served.line.flow(arriving, len(pods), self._step_seconds), pods)
+            if self._steps % self._steps_per_sample == 0:
+                self._samples += served.meter.read(served.line, pods, until, interval)
+        self._agenda.at(self._started_at + (self._steps + 1) * self._step_seconds, self._flow)
+
+    # --- what came of it
+
+    def take_changes(self) -> list[Change]:
+        """What was made, altered or went since the last call; each thing once, as it is now."""
+        changes = list(self._cluster.changes.values())
+        self._cluster.changes.clear()
+        return changes
+
+    def take_samples(self) -> list[MetricSample]:
+        """The metric samples since the last call, in order."""
+        samples, self._samples = self._samples, []
+        return samples
