@@ -67,3 +67,12 @@ async def following(client: KubeClient, sink: Any, seed: int = 1, **options: Any
 def least_gap(asked: Sequence[Asked]) -> float:
     """Seconds between the two requests nearest to each other."""
     return min((b.at - a.at for a, b in pairwise(asked)), default=float("inf"))
+
+
+async def settle(seconds: float = 5) -> None:
+    """Let virtual time pass."""
+    await asyncio.sleep(seconds)
+
+
+def names(view: View) -> list[str]:
+    return sorted(view.pods)

@@ -5,15 +5,13 @@ Numbers are issues of kubernetes_asyncio unless another project is named.
 
 import asyncio
 
-import msgspec
 import pytest
 from aiohttp import web
 
 from rebalancer.kube.access import Access
 from rebalancer.kube.client import KubeClient
 from rebalancer.kube.pace import Pace
-from rebalancer.kube.resources import Object, Resource
-from tests.kube.followers import View, following, least_gap
+from tests.kube.followers import View, following, least_gap, names, settle
 from tests.kube.server import (
     ApiServer,
     Fault,
@@ -35,15 +33,6 @@ from tests.kube.server import (
 )
 
 pytestmark = pytest.mark.looptime
-
-
-async def settle(seconds: float = 5) -> None:
-    """Let virtual time pass."""
-    await asyncio.sleep(seconds)
-
-
-def names(view: View) -> list[str]:
-    return sorted(view.pods)
 
 
 # --- when all is well
@@ -371,97 +360,3 @@ async def test_an_api_server_away_for_30_minutes_is_found_again() -> None:
             server.pods.put("a")
             await settle(31)
             assert names(view) == ["a"]
-
-
-# --- what is carried
-
-
-async def test_issue_192_an_event_of_5_mib_is_told_whole(server: ApiServer, client: KubeClient) -> None:
-    view = View()
-    async with following(client, view):
-        await settle()
-        server.pods.put("big", note="x" * 5 * 2**20)
-        server.pods.put("small")
-        await settle()
-    assert view.pods == server.pods.live
-    assert view.troubles == []
-
-
-async def test_an_event_lost_without_a_trace_is_found_by_the_resync(server: ApiServer, client: KubeClient) -> None:
-    view = View()
-    async with following(client, view, pace=Pace(resync_seconds=300)):
-        await settle()
-        server.pods.put("a")
-        server.pods.history.clear()  # nobody will ever send it
-        await settle(290)
-        assert names(view) == []
-        await settle(70)
-        assert names(view) == ["a"]
-    assert view.troubles == []
-
-
-class Meta(msgspec.Struct):
-    name: str
-    labels: dict[str, int]
-
-
-class Pod(msgspec.Struct):
-    """Fits only pods whose labels are numbers."""
-
-    metadata: Meta
-
-
-class TypedView(View):
-    """Takes `Pod` values."""
-
-    def relisted(self, resource: Resource, items: object, version: str, now: float) -> None:
-        super().relisted(resource, msgspec.to_builtins(items), version, now)
-
-    def changed(self, resource: Resource, obj: object, now: float) -> None:
-        assert isinstance(obj, Pod)
-        self.pods[obj.metadata.name] = msgspec.to_builtins(obj)
-
-
-async def test_a_malformed_object_is_told_and_loses_no_neighbour(server: ApiServer, client: KubeClient) -> None:
-    server.pods.put("good")
-    view = TypedView()
-    async with following(client, view, into=Pod):
-        await settle()
-        server.pods.put("bad", size="not a number")
-        server.pods.put("late")
-        await settle(5)
-        assert names(view) == ["good", "late"]
-        assert view.kinds == ["gone", "malformed"]
-        assert "serving/bad" in view.troubles[-1][1].message
-        server.pods.put("later")
-        await settle(1)
-        assert names(view) == ["good", "late", "later"]
-
-
-async def test_a_sink_that_fails_is_told_so_and_gets_the_whole_truth_again(
-    server: ApiServer, client: KubeClient
-) -> None:
-    class Stumbles(View):
-        def changed(self, resource: Resource, obj: Object, now: float) -> None:
-            if obj["metadata"]["name"] == "b" and self.relists == 1:
-                raise LookupError("no such model")
-            super().changed(resource, obj, now)
-
-    view = Stumbles()
-    async with following(client, view):
-        await settle()
-        for name in ("a", "b", "c"):
-            server.pods.put(name)
-        await settle(5)
-        assert view.pods == server.pods.live
-    assert [str(reason) for _at, reason in view.troubles] == ["rejected: LookupError: no such model"]
-
-
-async def test_issue_330_cancelling_ends_it_in_the_middle_of_a_silent_watch(
-    server: ApiServer, client: KubeClient
-) -> None:
-    server.on_watch.append(silent)
-    before = asyncio.get_running_loop().time()
-    async with following(client, View()):
-        await settle(3)
-    assert asyncio.get_running_loop().time() - before == pytest.approx(3)
