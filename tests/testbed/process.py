@@ -114,6 +114,7 @@ class Process:
         self.name = log.stem
         self.command = list(command)
         self.log = log
+        self.returncode: int | None = None  # of its last run, once that was ended from here
         self._healthy = healthy
         self._reaper = reaper
         self._environment = {**os.environ, **(environment or {})}
@@ -197,6 +198,7 @@ class Process:
                 os.killpg(group, signal.SIGKILL)
                 self._popen.wait()
         self._reaper.forget(group)
+        self.returncode = self._popen.returncode
         self._popen = None
 
 

@@ -1,0 +1,46 @@
+"""pytest fixtures of the real tier beside those of the testbed: the service and its traffic."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.real.service import ACCOUNT, RULES, Service
+from tests.real.traffic import Traffic
+from tests.testbed.kafka import Kafka
+from tests.testbed.kube import Kube
+from tests.testbed.stack import Stack
+
+__all__ = ["crds", "service", "traffic"]
+
+_CRDS = Path(__file__).parents[2] / "charts/rebalancer/crds"
+_CRD_OBJECTS = [yaml.safe_load(file.read_text()) for file in sorted(_CRDS.glob("*.yaml"))]
+
+
+@pytest.fixture
+async def crds(kube: Kube) -> None:
+    """Override and WriteStop are served."""
+    await kube.install_crds(_CRD_OBJECTS)
+
+
+@pytest.fixture
+async def service(
+    cluster: Stack, kafka: Kafka, kube: Kube, crds: None, namespace: str, topic_prefix: str, tmp_path: Path
+) -> AsyncIterator[Service]:
+    """The service, not started yet: give it a policy, then `start` it."""
+    token = await kube.account(namespace, ACCOUNT, RULES)
+    kubeconfig = await asyncio.to_thread(cluster.kubeconfig, namespace, token)
+    account = f"system:serviceaccount:{namespace}:{ACCOUNT}"
+    service = await asyncio.to_thread(Service, cluster, kafka, kubeconfig, account, topic_prefix, tmp_path)
+    yield service
+    print(await asyncio.to_thread(service.log_tail))  # pytest shows it for a failed test
+    await service.close()
+
+
+@pytest.fixture
+async def traffic(kafka: Kafka, topic_prefix: str) -> AsyncIterator[Traffic]:
+    """A voice for every model, silent until it is told what to say."""
+    async with Traffic.to(kafka.bootstrap, topic_prefix) as traffic:
+        yield traffic

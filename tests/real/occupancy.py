@@ -1,0 +1,48 @@
+"""GPUs over time by the audit log alone: when each pod came and went, and what was free at any instant."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from tests.testbed.audit import Write
+
+
+@dataclass
+class Pods:
+    """Pods of one namespace: name -> (asked for by its ReplicaSet, gone), in epoch seconds. Gone inf: it is there."""
+
+    spans: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, writes: Iterable[Write]) -> "Pods":
+        """From everybody's writes to pods: a pod holds its GPU until its kubelet, or whoever forces it, is answered."""
+        pods = cls()
+        for write in writes:
+            if write.resource != "pods" or write.subresource or not write.succeeded or write.dry_run:
+                continue
+            if write.verb == "create":
+                pods.spans[write.name] = (write.received, float("inf"))
+            elif write.verb == "delete" and write.user == "kwok" and write.name in pods.spans:
+                pods.spans[write.name] = (pods.spans[write.name][0], write.answered)
+        return pods
+
+    def at(self, instant: float, prefix: str = "") -> int:
+        """Pods (of the Deployment named `prefix`) that hold, or wait for, a GPU at this instant."""
+        return sum(1 for name, (came, gone) in self.spans.items() if name.startswith(prefix) and came <= instant < gone)
+
+    def most(self, prefix: str = "", since: float = 0.0) -> int:
+        """The most there ever were at once, from `since` on."""
+        return max((self.at(came, prefix) for came, _ in self.spans.values() if came >= since), default=0)
+
+    def least(self, prefix: str, since: float) -> int:
+        """The fewest there ever were from `since` on."""
+        ends = [gone for _, gone in self.spans.values() if since <= gone < float("inf")]
+        return min(self.at(instant, prefix) for instant in (since, *ends))
+
+
+def scaled(writes: Iterable[Write], name: str) -> list[tuple[float, int]]:
+    """Replicas that successful writes to `/scale` of Deployment `name` asked for: (when received, replicas)."""
+    return [
+        (write.received, write.request["spec"]["replicas"])
+        for write in writes
+        if (write.resource, write.subresource, write.name) == ("deployments", "scale", name) and write.succeeded
+    ]
