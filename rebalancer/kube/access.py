@@ -8,7 +8,7 @@ import asyncio
 import os
 import ssl
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -39,7 +39,7 @@ class Access:
     """
 
     server: str
-    authorization: str | None = None
+    authorization: str | None = field(default=None, repr=False)  # a secret: never in a log or traceback
     read_authorization: Callable[[], str | None] | None = None
     tls: ssl.SSLContext | None = None
     server_hostname: str | None = None

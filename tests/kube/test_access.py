@@ -248,6 +248,10 @@ async def test_a_token_that_cannot_be_read_leaves_the_old_one_in_use_and_says_so
     assert "disk on fire" in caught.value.__notes__[0]
 
 
+def test_a_token_does_not_show_where_access_is_printed() -> None:
+    assert "t0ken" not in repr(Access("https://127.0.0.1", "Bearer t0ken"))
+
+
 async def test_a_base_path_in_the_servers_url_is_kept() -> None:
     async with ApiServer() as server:
         access = replace(server.access, server=f"{server.url}/k8s/clusters/c-1")
