@@ -141,8 +141,9 @@ class Outbox:
         return await self.send("dead-letter", key, value, [*theirs, *named], deadline_seconds)
 
     async def close(self, deadline_seconds: float = 5.0) -> None:
-        """Wait for what is under way, at most until the deadline. Cancel `run()` first."""
+        """Wait for what is under way, at most until the deadline. Cancel `run()` first; sends are False from now on."""
         await self._disconnect(deadline_seconds)
+        self._connected.set()  # who waits for a connection finds that there is no producer
 
     async def _connect(self) -> None:
         await self._broker.make_topics()
@@ -161,7 +162,7 @@ class Outbox:
     ) -> asyncio.Future[object]:
         """The record in the producer's hands; the future resolves when it is acknowledged."""
         if producer is None:
-            raise KafkaError("the producer is just being replaced")
+            raise KafkaError("there is no producer any more")
         sent: asyncio.Future[object] = await producer.send(self._broker.topic(topic), value, key, headers=list(headers))
         return sent
 
@@ -175,15 +176,16 @@ class Outbox:
     def _release(self, size: int, sent: asyncio.Future[object] | None) -> None:
         """Give the record's room back as soon as the producer does not hold it any more."""
 
+        if sent is None or sent.done():
+            self.pending_bytes -= size
+            return
+
         def done(future: asyncio.Future[object]) -> None:
             self.pending_bytes -= size
             if not future.cancelled():
                 future.exception()  # looked at, else asyncio complains that nobody did
 
-        if sent is None:
-            self.pending_bytes -= size
-        else:
-            sent.add_done_callback(done)
+        sent.add_done_callback(done)
 
     async def _disconnect(self, seconds: float) -> None:
         self._connected.clear()

@@ -1,0 +1,180 @@
+"""All Kubernetes sources followed on an API that answers, told to one sink as events."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+
+import pytest
+
+from rebalancer.domain.cluster import SOURCES, Override, Pod
+from rebalancer.domain.events import Event, ObjectChanged, ObjectGone, ObjectsListed, SourceState
+from rebalancer.ingest.watches import RESOURCES, Watches
+from rebalancer.kube.access import Access
+from rebalancer.kube.client import KubeClient
+from rebalancer.sandbox.api import EmbeddedKubernetes, Store
+from rebalancer.sandbox.api.resources import NODEPOOLS, PODS
+from rebalancer.sandbox.api.resources import RESOURCES as SERVED
+from tests.ingest.manifests import (
+    deployment,
+    hpa,
+    node,
+    node_claim,
+    node_pool,
+    override,
+    pod,
+    scaled_object,
+    write_stop,
+)
+from tests.ingest.rig import SkippingClock
+from tests.ingest.waiting import until
+
+
+class Told:
+    """What the sink heard."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def __call__(self, events: list[Event]) -> None:
+        self.events += events
+
+    def listed(self, source: str) -> list[ObjectsListed]:
+        return [one for one in self.events if isinstance(one, ObjectsListed) and one.source == source]
+
+    def changed(self, source: str) -> list[ObjectChanged]:
+        return [one for one in self.events if isinstance(one, ObjectChanged) and one.source == source]
+
+    def states(self, source: str) -> list[SourceState]:
+        return [one for one in self.events if isinstance(one, SourceState) and one.source == source]
+
+
+@pytest.fixture
+def told() -> Told:
+    return Told()
+
+
+@pytest.fixture
+def clock() -> SkippingClock:
+    return SkippingClock()
+
+
+@pytest.fixture
+async def kubernetes(clock: SkippingClock) -> AsyncIterator[EmbeddedKubernetes]:
+    async with EmbeddedKubernetes(clock) as server:
+        yield server
+
+
+@pytest.fixture
+def store(kubernetes: EmbeddedKubernetes) -> Store:
+    return kubernetes.store
+
+
+@pytest.fixture
+async def watches(kubernetes: EmbeddedKubernetes, clock: SkippingClock, told: Told) -> AsyncIterator[Watches]:
+    access = Access(kubernetes.url, authorization="Bearer sandbox-rebalancer")
+    async with KubeClient(access, clock, random.Random(1)) as client:
+        opened = Watches(client, clock, random.Random(2), told)
+        running = asyncio.create_task(opened.run())
+        yield opened
+        assert not running.done()
+        running.cancel()
+        await asyncio.wait({running})
+
+
+async def all_listed(told: Told) -> None:
+    await until(lambda: all(told.listed(source) for source in SOURCES))
+
+
+async def test_every_source_is_listed_with_its_objects_and_then_followed(
+    store: Store, watches: Watches, told: Told
+) -> None:
+    for obj in (
+        node(),
+        pod(),
+        deployment(),
+        hpa(),
+        scaled_object(),
+        node_pool(),
+        node_claim(),
+        override(),
+        write_stop(),
+    ):
+        store.put(obj)
+    await all_listed(told)
+    await until(lambda: all(told.listed(one)[-1].objects or told.changed(one) for one in SOURCES))
+    assert set(RESOURCES) == set(SOURCES)
+    store.patch(PODS, "llama-7d9f8b6c5d-x1", {"spec": {"nodeName": "n2"}}, "serving")
+    await until(lambda: told.changed("pods"))
+    moved = told.changed("pods")[-1].object
+    assert isinstance(moved, Pod)
+    assert (moved.node, moved.gpus) == ("n2", {"nvidia.com/gpu": 1})
+    store.remove(PODS, "llama-7d9f8b6c5d-x1", "serving")
+    await until(lambda: any(isinstance(one, ObjectGone) and one.source == "pods" for one in told.events))
+    assert watches.counts == {}
+
+
+async def test_an_object_that_cannot_be_used_costs_no_neighbour_and_is_told(
+    store: Store, told: Told, watches: Watches
+) -> None:
+    store.put(override() | {"metadata": {"name": "good", "namespace": "serving"}})
+    store.put(override(target={}) | {"metadata": {"name": "bad", "namespace": "serving"}})
+    store.put(override(value="three") | {"metadata": {"name": "malformed", "namespace": "serving"}})
+    await until(lambda: watches.sources["overrides"].counts["unusable"] >= 2)
+    await until(lambda: told.listed("overrides"))
+    found = [one for one in told.listed("overrides")[-1].objects if isinstance(one, Override)]
+    assert [one.name for one in found] == ["good"]
+    assert all(state.trouble is None for state in told.states("overrides"))
+    assert any("serving/bad" in what for what in watches.sources["overrides"].unusable)
+
+
+async def test_an_object_that_becomes_unusable_keeps_its_last_good_state(
+    store: Store, told: Told, watches: Watches
+) -> None:
+    await all_listed(told)
+    store.put(override())
+    await until(lambda: told.changed("overrides"))
+    store.put(override(target={}))
+    await until(lambda: watches.sources["overrides"].counts["unusable"])
+    assert len(told.changed("overrides")) == 1
+    assert not any(isinstance(one, ObjectGone) for one in told.events)
+
+
+async def test_a_source_that_fails_says_so_and_that_it_is_back(
+    kubernetes: EmbeddedKubernetes, told: Told, watches: Watches, clock: SkippingClock
+) -> None:
+    await all_listed(told)
+    kubernetes.faults.fail_next(2, 503, path_part="/nodes")
+    kubernetes.close_watches()
+    await until(lambda: any(state.trouble for state in told.states("nodes")))
+    await until(lambda: skip(clock) and told.states("nodes")[-1].trouble is None)
+    assert watches.sources["nodes"].counts["troubles"] >= 1
+
+
+def skip(clock: SkippingClock) -> bool:
+    clock.skipped += 1
+    return True
+
+
+async def test_an_api_that_the_cluster_does_not_have_is_absent_and_no_trouble(clock: SkippingClock, told: Told) -> None:
+    without = [one for one in SERVED if one is not NODEPOOLS]
+    async with EmbeddedKubernetes(clock, Store(clock, without)) as server:
+        access = Access(server.url, authorization="Bearer sandbox-rebalancer")
+        async with KubeClient(access, clock, random.Random(1)) as client:
+            running = asyncio.create_task(Watches(client, clock, random.Random(2), told).run())
+            await until(
+                lambda: told.states("nodepools") and all(told.listed(one) for one in {*SOURCES} - {"nodepools"})
+            )
+            running.cancel()
+            await asyncio.wait({running})
+    assert {(one.absent, one.trouble) for one in told.states("nodepools")} == {(True, None)}
+    assert not told.listed("nodepools")
+
+
+async def test_a_busy_watch_does_not_say_that_it_is_alive_each_time(store: Store, told: Told, watches: Watches) -> None:
+    await all_listed(told)
+    before = len(told.states("pods"))
+    for number in range(200):
+        store.put(pod() | {"metadata": {"name": f"p{number}", "namespace": "serving"}})
+        await asyncio.sleep(0)
+    await until(lambda: len(told.changed("pods")) == 200)
+    assert len(told.states("pods")) - before <= 2
