@@ -7,10 +7,12 @@ from rebalancer.domain.events import SourceState
 from rebalancer.domain.snapshot import Sync
 
 SILENT_AFTER_SECONDS = 90.0  # watch bookmarks come every minute
+OPTIONAL = frozenset({"scaledobjects", "nodepools", "nodeclaims"})  # a cluster may do without KEDA and Karpenter
+NOT_INSTALLED = "the cluster has no such API; overrides and write stops need charts/rebalancer/crds applied"
 
 
 class Sources:
-    """Every source is missing until listed once, or until the cluster says that it has no such API.
+    """Every source is missing until listed once; KEDA's and Karpenter's also until the cluster says it has none.
 
     An API that was there and vanishes is in trouble, not absent: an API server that restarts answers 404 for a while,
     and a write stop must not be forgotten over it.
@@ -35,11 +37,11 @@ class Sources:
     def said(self, event: SourceState, now: float) -> None:
         """A source came alive, or says why it is not."""
         source = event.source
-        if event.absent and (source in self._missing or source in self._absent):
+        if event.absent and source in OPTIONAL and (source in self._missing or source in self._absent):
             self._absent.add(source)
             self._there(source, now)
         elif event.trouble is not None or event.absent:
-            self._trouble[source] = event.trouble or "the API is no longer there"
+            self._trouble[source] = event.trouble or NOT_INSTALLED
         else:
             self._trouble.pop(source, None)
             self._heard_at[source] = now
