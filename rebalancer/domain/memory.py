@@ -18,7 +18,7 @@ class ModelMemory(Struct, frozen=True, omit_defaults=True):
     `replaced`: doomed pods beside which a replacement was asked. `surge_since`: in surge from then on (None: not);
     `calm_since`: below the leave ratio since. `lower_since`: its votes have asked for fewer than it has since then,
     `lower_peak` the most they asked for meanwhile.
-    `util_low_since`: utilisation at or below the low watermark since. `unmet_since`: short since.
+    `unmet_since`: short since.
     """
 
     demand: int | None = None
@@ -27,7 +27,6 @@ class ModelMemory(Struct, frozen=True, omit_defaults=True):
     calm_since: float | None = None
     lower_since: float | None = None
     lower_peak: int = 0
-    util_low_since: float | None = None
     last_move_at: float | None = None
     unmet_since: float | None = None
     losses: tuple[Loss, ...] = ()

@@ -36,7 +36,7 @@ class Demand:
 
 def assess(model: Model, ballot: Ballot, work: Work, has: int, kept: ModelMemory, policy: Policy, now: float) -> tuple[Demand, ModelMemory]:  # noqa: E501, PLR0913  # fmt: skip  # each is one input of the stage
     """Demand of a model that holds `has` replicas, and its memory afterwards."""
-    kept = _surge(replace(kept, util_low_since=ballot.util_low_since), work, policy.surge, now)
+    kept = _surge(kept, work, policy.surge, now)
     surge = kept.surge_since is not None
     need = ballot.need
     if need is None:

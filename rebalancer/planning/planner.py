@@ -60,8 +60,7 @@ def _assess(world: scene.Scene) -> dict[str, ModelMemory]:
     for name, holder in world.holders.items():
         rules = demand.rules_of(world.policy, holder.model)
         blind = world.policy.guards.blind
-        low = holder.memory.util_low_since
-        holder.ballot = poll(holder.model, holder.load, holder.ready, rules, blind, low, world.now)
+        holder.ballot = poll(holder.model, holder.load, holder.ready, rules, blind, world.now)
         found, kept = demand.assess(
             holder.model, holder.ballot, holder.load.work, holder.has, holder.memory, world.policy, world.now
         )

@@ -86,7 +86,7 @@ class Holder:
     steady: int
     loading: int
     doomed: int
-    ballot: Ballot = field(default_factory=lambda: Ballot((), (), 0, None))
+    ballot: Ballot = field(default_factory=lambda: Ballot((), (), 0))
     demand: Demand = field(default_factory=lambda: Demand(0, unknown=True, surge=False, why=""))
 
     @property

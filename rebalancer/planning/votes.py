@@ -37,7 +37,6 @@ class Ballot:
     votes: tuple[Vote, ...]
     abstained: tuple[tuple[str, str], ...]
     configured: int
-    util_low_since: float | None
 
     @property
     def blind(self) -> bool:
@@ -58,13 +57,12 @@ class Ballot:
 
 @dataclass(frozen=True, slots=True)
 class _Electorate:
-    """What votes are counted against: Ready replicas, rules, the instant."""
+    """What votes are counted against."""
 
     model: Model
     ready: int
     floor: int
     rules: ClassRules
-    now: float
 
     def watermark(self, use: float, high: float, low: float) -> tuple[int, bool]:
         """Use >= high: more; use <= low: fewer, not under the floor; between: hold."""
@@ -75,21 +73,9 @@ class _Electorate:
         return self.ready, False
 
 
-def poll(  # noqa: PLR0913  # one argument per thing a vote depends on
-    model: Model,
-    load: ModelLoad,
-    ready: int,
-    rules: ClassRules,
-    blind: BlindRule,
-    util_low_since: float | None,
-    now: float,
-) -> Ballot:
-    """The ballot of one model at `now`.
-
-    `util_low_since` is memory: since when utilisation is at or below the low watermark; it votes for fewer only after
-    the class's cooldown.
-    """
-    who = _Electorate(model=model, ready=ready, floor=model.min_replicas, rules=rules, now=now)
+def poll(model: Model, load: ModelLoad, ready: int, rules: ClassRules, blind: BlindRule, now: float) -> Ballot:  # noqa: PLR0913  # fmt: skip  # each is one thing a vote depends on
+    """The ballot of one model at `now`. Votes know no past: how long they must stand is `demand`'s business."""
+    who = _Electorate(model=model, ready=ready, floor=model.min_replicas, rules=rules)
     votes: list[Vote] = []
     abstained: list[tuple[str, str]] = []
     for signal in model.signals.configured:
@@ -100,11 +86,9 @@ def poll(  # noqa: PLR0913  # one argument per thing a vote depends on
         if why is not None or isinstance(reading, NoReading):
             abstained.append((signal, why or "absent"))
             continue
-        if signal == "utilisation":
-            util_low_since = _low_since(reading.value, rules, util_low_since, now)
-        replicas, fewer = _count(signal, reading.value, who, util_low_since)
+        replicas, fewer = _count(signal, reading.value, who)
         votes.append(Vote(signal, replicas, reading.value, max(0.0, now - reading.at), fewer))
-    return Ballot(tuple(votes), tuple(abstained), len(model.signals.configured), util_low_since)
+    return Ballot(tuple(votes), tuple(abstained), len(model.signals.configured))
 
 
 def _abstains(reading: Reading | NoReading, load: ModelLoad, blind: BlindRule, now: float) -> str | None:
@@ -122,13 +106,7 @@ def _abstains(reading: Reading | NoReading, load: ModelLoad, blind: BlindRule, n
     return None
 
 
-def _low_since(use: float, rules: ClassRules, since: float | None, now: float) -> float | None:
-    if use > rules.low_utilisation:
-        return None
-    return now if since is None else since
-
-
-def _count(signal: str, value: float, who: _Electorate, util_low_since: float | None) -> tuple[int, bool]:
+def _count(signal: str, value: float, who: _Electorate) -> tuple[int, bool]:
     """(replicas asked for, consents to fewer than there are)."""
     signals = who.model.signals
     if signal == "concurrency" and signals.concurrency is not None:
@@ -141,7 +119,4 @@ def _count(signal: str, value: float, who: _Electorate, util_low_since: float | 
     if signal == "latency" and who.model.slo is not None:
         use = value / who.model.slo.latency_seconds
         return who.watermark(min(use, LATENCY_MOST), 1.0, LATENCY_LOW)
-    replicas, fewer = who.watermark(value, who.rules.high_utilisation, who.rules.low_utilisation)
-    if fewer and (util_low_since is None or who.now - util_low_since < who.rules.cooldown_seconds):
-        return who.ready, False
-    return replicas, fewer
+    return who.watermark(value, who.rules.high_utilisation, who.rules.low_utilisation)

@@ -1,160 +1,248 @@
-"""A tiny cluster that carries plans out on snapshots: what Kubernetes would do, one rule per function.
+"""A tiny cluster that carries plans out on snapshots: what the gate, Kubernetes and Karpenter would do, rule by rule.
 
-`write` does what a plan asks (as the gate would after an acknowledgement), `reconcile` what ReplicaSets and the
-scheduler do, `vanish` ends terminating pods, `become_ready` starts loading ones. All return a new Snapshot.
+`execute` writes a plan in the gate's order; `reconcile` is what HPAs, ReplicaSets and the scheduler do; `vanish` ends
+terminating pods, `become_ready` starts loading ones, `launch` is Karpenter. All return a new Snapshot. Nothing here
+asks planning how it would do it: selectors, taints and the order of deletion are written down once more.
 """
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from rebalancer.domain.outcome import WRITTEN, Intent, Outcome
+from rebalancer.act.intents import changes_of, intent_of, waves
+from rebalancer.domain.cluster import DisruptionBudget, Originals, SavedNodePool
+from rebalancer.domain.outcome import WRITTEN, Outcome
 from rebalancer.domain.plan import Change, NodePoolChange, Plan
-from rebalancer.domain.snapshot import AutoscalerView, ModelView, PodView, Snapshot, TargetView
-from rebalancer.domain.cluster import Originals
-from rebalancer.planning.ledger import may_land
-from rebalancer.planning.scene import keep_order
+from rebalancer.domain.readings import Reading
+from rebalancer.domain.snapshot import (
+    AutoscalerView,
+    ModelView,
+    NodePoolView,
+    NodeView,
+    PodView,
+    PoolView,
+    Snapshot,
+    TargetView,
+)
 
-_UIDS = itertools.count()
+RESOURCE = "nvidia.com/gpu"
+HOLD = DisruptionBudget(nodes="0", reasons=("Empty", "Underutilized"))
 
+_NUMBERS = itertools.count(1)
 
-def intent_of(change: Change, at: float, cycle: int) -> Intent:
-    """The intent the gate would record."""
-    owner = change.target.autoscaler
-    return Intent(
-        id=change.id,
-        cycle=cycle,
-        at=at,
-        kind=change.kind,
-        subject=change.model,
-        object=f"deployment/{change.target.namespace}/{change.target.name}",
-        replicas_from=change.replicas_from,
-        replicas_to=change.replicas_to,
-        reason=change.reason,
-        pool=change.target.pool,
-        shift=change.shift,
-        counts=change.counts,
-        recipients=change.recipients,
-        replaces=change.replaces,
-        grant=change.grant,
-        node_pool=change.node_pool,
-        minimum_from=owner.minimum if owner else None,
-        minimum_to=change.minimum,
-    )
-
-
-def write(snapshot: Snapshot, change: Change) -> Snapshot:
-    """The change is written: spec (and bounds) say so, victims carry a deletion cost, its outcome is on record."""
-    outcome = Outcome(intent=intent_of(change, snapshot.at, snapshot.cycle), at=snapshot.at, status=WRITTEN)
-    costs = {uid: -1000 + n for n, uid in enumerate(change.victims)}
-
-    def changed(target: TargetView) -> TargetView:
-        pods = tuple(replace(pod, deletion_cost=costs.get(pod.uid, pod.deletion_cost)) for pod in target.pods)
-        return replace(target, replicas=change.replicas_to, pods=pods, autoscaler=_bounded(target.autoscaler, change))
-
-    snapshot = _on_target(snapshot, change.model, change.target.pool, changed)
-    return replace(snapshot, outcomes=(*snapshot.outcomes, outcome))
-
-
-def _bounded(owner: AutoscalerView | None, change: Change) -> AutoscalerView | None:
-    if owner is None:
-        return None
-    most = max(1, change.replicas_to)
-    return replace(
-        owner,
-        minimum=change.minimum,
-        maximum=most,
-        effective_minimum=max(1, change.minimum),
-        effective_maximum=most,
-        originals=owner.originals or Originals(owner.minimum, owner.maximum),
-    )
-
-
-def write_node_pool(snapshot: Snapshot, change: NodePoolChange) -> Snapshot:
-    """A NodePool's limit or hold is as the plan wants it."""
-    pools = []
-    for pool in snapshot.pools:
-        views = tuple(
-            view
-            if view.name != change.name
-            else replace(view, held=change.kind == "hold")
-            if "hold" in change.kind
-            else replace(view, gpu_limit=change.limit_to)
-            for view in pool.node_pools
-        )
-        pools.append(replace(pool, node_pools=views))
-    return replace(snapshot, pools=tuple(pools))
+# --- the gate
 
 
 def execute(snapshot: Snapshot, plan: Plan, most: int | None = None) -> Snapshot:
-    """The first `most` changes of a plan (all of them by default) are written."""
-    for node_change in plan.node_pools:
-        snapshot = write_node_pool(snapshot, node_change)
-    for change in plan.changes[:most]:
+    """The first `most` writes of a plan (all of them by default) happen, in the gate's order."""
+    ordered = [change for wave in waves(plan) for chain in wave for change in chain]
+    assert len(ordered) == len(changes_of(plan)), "the gate writes every change once"
+    for change in ordered[:most]:
         snapshot = write(snapshot, change)
     return snapshot
 
 
+def write(snapshot: Snapshot, change: Change | NodePoolChange) -> Snapshot:
+    """One write is acknowledged: the object says so, and its outcome is on record."""
+    outcome = Outcome(intent=intent_of(change, snapshot.cycle, snapshot.at), at=snapshot.at, status=WRITTEN)
+    snapshot = replace(snapshot, outcomes=(*snapshot.outcomes, outcome))
+    if isinstance(change, NodePoolChange):
+        return _on_node_pool(snapshot, change.name, lambda view: _node_pool_written(view, change))
+    return on_target(snapshot, change.model, change.target.pool, lambda target: _target_written(target, change))
+
+
+def _target_written(target: TargetView, change: Change) -> TargetView:
+    """Victims carry a deletion cost; the bounds are the autoscaler's where one owns the target, else the replicas."""
+    costs = {uid: -1000 + n for n, uid in enumerate(change.victims)}
+    pods = tuple(replace(pod, deletion_cost=costs.get(pod.uid, pod.deletion_cost)) for pod in target.pods)
+    owner = target.autoscaler
+    if owner is None or owner.paused:
+        return replace(target, replicas=change.replicas_to, pods=pods)
+    bounds = replace(
+        owner,
+        minimum=change.minimum,
+        maximum=max(1, change.replicas_to),
+        originals=owner.originals or Originals(owner.minimum, owner.maximum),
+    )
+    return replace(target, pods=pods, autoscaler=bounds)
+
+
+def _node_pool_written(view: NodePoolView, change: NodePoolChange) -> NodePoolView:
+    limits = None if view.gpu_limit is None else {RESOURCE: str(view.gpu_limit)}
+    saved = view.saved or SavedNodePool(limits=limits, budgets=view.budgets)
+    if change.kind in {"hold", "end-hold"}:
+        held = change.kind == "hold"
+        return replace(view, held=held, budgets=(*(saved.budgets or ()), HOLD) if held else saved.budgets, saved=saved)
+    return replace(view, gpu_limit=change.limit_to, saved=saved)
+
+
+# --- HPAs, ReplicaSets, scheduler
+
+
 def reconcile(snapshot: Snapshot) -> Snapshot:
-    """ReplicaSets delete the worst pods and create missing ones; the scheduler binds what fits, in order of age."""
-    for model in snapshot.models:
-        for target in model.targets:
-            snapshot = _on_target(snapshot, model.id, target.pool, lambda each: _replicate(each, snapshot.at))
-    return _schedule(snapshot)
+    """HPAs clamp, ReplicaSets delete the worst pods and create missing ones, the scheduler binds what fits."""
+    models = tuple(
+        replace(model, targets=tuple(_replicate(_clamp(target), snapshot.at) for target in model.targets))
+        for model in snapshot.models
+    )
+    return _schedule(replace(snapshot, models=models))
+
+
+def _clamp(target: TargetView) -> TargetView:
+    """The HPA takes over its object's bounds and keeps the number within them; without a metric it keeps it else."""
+    owner = target.autoscaler
+    if owner is None or owner.paused or target.missing:
+        return target
+    owner = replace(owner, effective_minimum=owner.minimum, effective_maximum=owner.maximum)
+    return replace(target, replicas=min(max(target.replicas, owner.minimum), owner.maximum), autoscaler=owner)
 
 
 def _replicate(target: TargetView, now: float) -> TargetView:
-    alive = sorted((pod for pod in target.pods if pod.phase != "terminating"), key=keep_order)
+    alive = sorted((pod for pod in target.pods if pod.phase != "terminating"), key=_kept_first)
     extra = {pod.uid for pod in alive[target.replicas :]}
     pods = [replace(pod, phase="terminating", since=now) if pod.uid in extra else pod for pod in target.pods]
     for _ in range(target.replicas - len(alive)):
-        uid = f"uid-{target.name}-new-{next(_UIDS)}"
-        pods.append(PodView(uid=uid, name=uid, node=None, phase="pending", since=now, created_at=now))
-    return replace(target, pods=tuple(pods))
+        name = f"{target.name}-new-{next(_NUMBERS):09d}"
+        pods.append(PodView(uid=f"uid-{name}", name=name, node=None, phase="pending", since=now, created_at=now))
+    return replace(target, pods=tuple(sorted(pods, key=lambda pod: pod.uid)))
+
+
+def _kept_first(pod: PodView) -> tuple[bool, bool, int, float, str]:
+    """Kubernetes deletes unassigned pods first, then unready ones, then those of a lower cost, then the youngest."""
+    return (pod.node is None, pod.phase != "ready", -(pod.deletion_cost or 0), pod.created_at, pod.uid)
 
 
 def _schedule(snapshot: Snapshot) -> Snapshot:
-    nodes = {node.name: node for pool in snapshot.pools for node in pool.nodes if node.ready and node.schedulable}
+    nodes, free = free_gpus(snapshot)
+    models = []
+    for model in snapshot.models:
+        targets = []
+        for target in model.targets:
+            pods = tuple(_bound(pod, target, nodes, free, snapshot.at) for pod in target.pods)
+            targets.append(replace(target, pods=pods))
+        models.append(replace(model, targets=tuple(targets)))
+    return replace(snapshot, models=tuple(models))
+
+
+def free_gpus(snapshot: Snapshot) -> tuple[dict[str, NodeView], dict[str, int]]:
+    """Nodes that take pods, and the GPUs that nobody holds on each. Doomed nodes take none."""
     doomed = {notice.node for notice in snapshot.notices}
+    nodes = {
+        node.name: node
+        for pool in snapshot.pools
+        for node in pool.nodes
+        if node.ready and node.schedulable and node.name not in doomed
+    }
     free = {name: node.gpus - node.foreign_gpus for name, node in nodes.items()}
     for model in snapshot.models:
         for target in model.targets:
             for pod in target.pods:
                 if pod.node in free:
                     free[pod.node] -= target.gpus_per_pod
-    for model in snapshot.models:
-        for target in model.targets:
-            pods = []
-            for pod in target.pods:
-                fits = [name for name in sorted(free) if name not in doomed and free[name] >= target.gpus_per_pod and may_land(target, nodes[name])]
-                if pod.node is None and pod.phase == "pending" and fits:
-                    free[fits[0]] -= target.gpus_per_pod
-                    pod = replace(pod, node=fits[0], phase="loading", since=snapshot.at)  # noqa: PLW2901  a new value
-                pods.append(pod)
-            snapshot = _on_target(snapshot, model.id, target.pool, lambda each, new=tuple(pods): replace(each, pods=new))
-    return snapshot
+    return nodes, free
+
+
+def _bound(pod: PodView, target: TargetView, nodes: dict[str, NodeView], free: dict[str, int], now: float) -> PodView:
+    if pod.node is not None or pod.phase != "pending":
+        return pod
+    fits = [name for name in sorted(free) if free[name] >= target.gpus_per_pod and lands(target, nodes[name])]
+    if not fits:
+        return pod
+    free[fits[0]] -= target.gpus_per_pod
+    return replace(pod, node=fits[0], phase="loading", since=now)
+
+
+def lands(target: TargetView, node: NodeView) -> bool:
+    """Selector and taints let the target's pods onto the node."""
+    selected = all(node.labels.get(key) == value for key, value in target.node_selector.items())
+    hard = [taint for taint in node.taints if taint.effect in {"NoSchedule", "NoExecute"}]
+    return selected and all(any(one.tolerates(taint) for one in target.tolerations) for taint in hard)
 
 
 def vanish(snapshot: Snapshot) -> Snapshot:
     """Terminating pods are gone."""
-    return _on_every_target(snapshot, lambda each: replace(each, pods=tuple(pod for pod in each.pods if pod.phase != "terminating")))
+    return on_pods(snapshot, lambda pod: None if pod.phase == "terminating" else pod)
 
 
 def become_ready(snapshot: Snapshot) -> Snapshot:
     """Loading pods are Ready."""
+    return on_pods(
+        snapshot, lambda pod: replace(pod, phase="ready", since=snapshot.at) if pod.phase == "loading" else pod
+    )
 
-    def ready(target: TargetView) -> TargetView:
-        return replace(target, pods=tuple(replace(pod, phase="ready") if pod.phase == "loading" else pod for pod in target.pods))
 
-    return _on_every_target(snapshot, ready)
+# --- nodes
+
+
+def launch(snapshot: Snapshot, pool: str, gpus: int) -> Snapshot:
+    """Karpenter adds nodes of `gpus` GPUs for the pool's pending pods, as far as its NodePools' limits allow."""
+    view = next(each for each in snapshot.pools if each.name == pool)
+    _, free = free_gpus(snapshot)
+    spare = sum(free.get(node.name, 0) for node in view.nodes)
+    wanted = _pending_gpus(snapshot, pool) - spare
+    for node_pool in view.node_pools:
+        while wanted > 0 and (node_pool.gpu_limit is None or node_pool.gpus_used + gpus <= node_pool.gpu_limit):
+            snapshot, node_pool = _launched(snapshot, pool, node_pool, gpus)  # noqa: PLW2901  its use has grown
+            wanted -= gpus
+    return snapshot
+
+
+def _pending_gpus(snapshot: Snapshot, pool: str) -> int:
+    targets = [target for model in snapshot.models for target in model.targets if target.pool == pool]
+    return sum(target.gpus_per_pod for target in targets for pod in target.pods if pod.phase == "pending")
+
+
+def _launched(snapshot: Snapshot, pool: str, node_pool: NodePoolView, gpus: int) -> tuple[Snapshot, NodePoolView]:
+    node = NodeView(
+        name=f"{node_pool.name}-new-{next(_NUMBERS):09d}",
+        gpus=gpus,
+        ready=True,
+        schedulable=True,
+        ready_changed_at=snapshot.at,
+        node_pool=node_pool.name,
+        labels={"pool": pool},
+    )
+    used = replace(node_pool, gpus_used=node_pool.gpus_used + gpus)
+    snapshot = _on_pool(snapshot, pool, lambda view: replace(view, nodes=(*view.nodes, node)))
+    return _on_node_pool(snapshot, node_pool.name, lambda _: used), used
+
+
+def evict(snapshot: Snapshot, node: str) -> Snapshot:
+    """Whatever runs on `node` is being deleted, as Karpenter's drain would."""
+    return on_pods(
+        snapshot, lambda pod: replace(pod, phase="terminating", since=snapshot.at) if pod.node == node else pod
+    )
+
+
+def lose(snapshot: Snapshot, node: str) -> Snapshot:
+    """`node` is gone, and its pods and its notice with it."""
+    snapshot = on_pods(snapshot, lambda pod: None if pod.node == node else pod)
+    pools = []
+    for pool in snapshot.pools:
+        lost = next((each for each in pool.nodes if each.name == node), None)
+        behind = lost.node_pool if lost is not None else None
+        node_pools = tuple(
+            replace(view, gpus_used=max(0, view.gpus_used - lost.gpus)) if lost and view.name == behind else view
+            for view in pool.node_pools
+        )
+        left = tuple(each for each in pool.nodes if each.name != node)
+        pools.append(replace(pool, nodes=left, node_pools=node_pools))
+    notices = tuple(notice for notice in snapshot.notices if notice.node != node)
+    return replace(snapshot, pools=tuple(pools), notices=notices)
+
+
+# --- time, and looking
 
 
 def later(snapshot: Snapshot, seconds: float) -> Snapshot:
     """The next cycle's snapshot: later, readings as fresh as before, last cycle's outcomes consumed."""
     loads = []
     for load in snapshot.loads:
-        signals = {name: replace(one, at=one.at + seconds) if hasattr(one, "at") else one for name, one in load.signals.items()}
+        signals = {
+            name: replace(one, at=one.at + seconds) if isinstance(one, Reading) else one
+            for name, one in load.signals.items()
+        }
         loads.append(replace(load, signals=signals))
     return replace(snapshot, at=snapshot.at + seconds, cycle=snapshot.cycle + 1, loads=tuple(loads), outcomes=())
 
@@ -164,18 +252,41 @@ def replicas(snapshot: Snapshot) -> dict[str, int]:
     return {model.id: sum(target.replicas for target in model.targets) for model in snapshot.models}
 
 
-def _on_every_target(snapshot: Snapshot, change: object) -> Snapshot:
-    for model in snapshot.models:
-        for target in model.targets:
-            snapshot = _on_target(snapshot, model.id, target.pool, change)
-    return snapshot
+# --- how to change a part of a frozen whole
 
 
-def _on_target(snapshot: Snapshot, model_id: str, pool: str, change: object) -> Snapshot:
-    models: list[ModelView] = []
-    for model in snapshot.models:
-        targets: Iterable[TargetView] = model.targets
-        if model.id == model_id:
-            targets = (change(target) if target.pool == pool else target for target in targets)  # type: ignore[operator]
-        models.append(replace(model, targets=tuple(targets)))
+def on_target(snapshot: Snapshot, model: str, pool: str, change: Callable[[TargetView], TargetView]) -> Snapshot:
+    """`snapshot` with one target changed."""
+
+    def changed(view: ModelView) -> ModelView:
+        if view.id != model:
+            return view
+        return replace(view, targets=tuple(change(each) if each.pool == pool else each for each in view.targets))
+
+    return replace(snapshot, models=tuple(changed(view) for view in snapshot.models))
+
+
+def on_pods(snapshot: Snapshot, change: Callable[[PodView], PodView | None]) -> Snapshot:
+    """`snapshot` with every pod changed; None takes it away."""
+
+    def changed(target: TargetView) -> TargetView:
+        return replace(target, pods=tuple(new for pod in target.pods if (new := change(pod)) is not None))
+
+    models = (replace(view, targets=tuple(map(changed, view.targets))) for view in snapshot.models)
     return replace(snapshot, models=tuple(models))
+
+
+def _on_pool(snapshot: Snapshot, name: str, change: Callable[[PoolView], PoolView]) -> Snapshot:
+    return replace(snapshot, pools=tuple(change(pool) if pool.name == name else pool for pool in snapshot.pools))
+
+
+def _on_node_pool(snapshot: Snapshot, name: str, change: Callable[[NodePoolView], NodePoolView]) -> Snapshot:
+    def changed(pool: PoolView) -> PoolView:
+        return replace(pool, node_pools=tuple(change(each) if each.name == name else each for each in pool.node_pools))
+
+    return replace(snapshot, pools=tuple(changed(pool) for pool in snapshot.pools))
+
+
+def bounded(owner: AutoscalerView | None) -> bool:
+    """Whether an autoscaler chooses the number."""
+    return owner is not None and not owner.paused

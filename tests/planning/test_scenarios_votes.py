@@ -1,0 +1,345 @@
+"""Readings become votes, votes become demand: what a model needs, and what has no say in it."""
+
+import pytest
+from msgspec.structs import replace
+
+from rebalancer.domain.readings import NoReading, Reading, Work
+from rebalancer.domain.snapshot import PodView
+from tests.builders import NOW, a_model, a_policy, a_pool, a_snapshot
+from tests.planning.story import Story, decision_of, moves, refusal_of
+
+UTILISATION = {"utilisation": True}
+BOTH = {"concurrency": {"per_replica": 4.0}, "utilisation": True}
+
+
+def a_story(
+    readings: dict[str, float | Reading | NoReading], signals: object, ready: int = 4, floor: int = 1, **model: object
+) -> Story:
+    """Model b with `ready` replicas, floor 1, entitlement 8, on 16 GPUs of its own; nobody else wants any."""
+    b = a_model("b", floor, signals=signals, entitlement=8, **model)
+    policy = a_policy(b, pools=(a_pool(gpus=16),))
+    return Story(policy, a_snapshot(policy, {"b": ready}, {"b": readings}, {"b": 0.0}))
+
+
+def demand(story: Story) -> int | None:
+    return decision_of(story.plan(), "b").demand
+
+
+class TestConcurrency:
+    def test_demand_is_requests_in_flight_over_what_one_replica_carries_rounded_up(self) -> None:
+        # 22 requests running or waiting, 4 per replica: ceil(5.5) = 6.
+        assert demand(a_story({"concurrency": 22.0}, {"concurrency": {"per_replica": 4.0}})) == 6
+
+    def test_exactly_full_replicas_need_no_further_one(self) -> None:
+        # 24 / 4 = 6, not 7; 24.0000001 is 24 on planning's grid.
+        assert demand(a_story({"concurrency": 24.0000001}, {"concurrency": {"per_replica": 4.0}})) == 6
+
+    def test_a_model_without_ready_replicas_can_still_ask_for_some(self) -> None:
+        story = a_story({"concurrency": 9.0}, {"concurrency": {"per_replica": 4.0}}, ready=0, floor=0)
+        assert moves(story.plan()) == {"b": (0, 3)}
+
+
+class TestWatermarks:
+    # class -> (high, low, cooldown): realtime 70/30 % 60 s, interactive 60/25 % 30 s, batch 85/40 % 300 s.
+    @pytest.mark.parametrize(
+        ("kind", "use", "replicas"),
+        [
+            ("realtime", 0.70, 4),  # ceil(4 x 0.70 / 0.70)
+            ("realtime", 0.71, 5),  # ceil(4.06)
+            ("interactive", 0.90, 6),  # ceil(4 x 0.90 / 0.60)
+            ("batch", 0.84, 4),  # between 40 and 85 %: hold
+            ("batch", 1.00, 5),  # ceil(4.7)
+        ],
+    )
+    def test_utilisation_at_the_high_watermark_asks_for_more(self, kind: str, use: float, replicas: int) -> None:
+        assert demand(a_story({"utilisation": use}, UTILISATION, workload_class=kind)) == replicas
+
+    @pytest.mark.parametrize(
+        ("kind", "use", "cooldown", "replicas"),
+        [
+            ("realtime", 0.30, 60.0, 2),  # ceil(4 x 0.30 / 0.70 = 1.7)
+            ("interactive", 0.10, 30.0, 1),  # ceil(4 x 0.10 / 0.60 = 0.7)
+            ("batch", 0.40, 300.0, 2),  # ceil(4 x 0.40 / 0.85 = 1.9)
+        ],
+    )
+    def test_utilisation_at_the_low_watermark_asks_for_fewer_after_one_cooldown(
+        self, kind: str, use: float, cooldown: float, replicas: int
+    ) -> None:
+        story = a_story({"utilisation": use}, UTILISATION, workload_class=kind)
+        assert demand(story) == 4
+        story.wait(cooldown - 1.0)
+        assert demand(story) == 4
+        story.wait(1.0)
+        assert demand(story) == replicas
+
+    def test_low_utilisation_never_asks_for_less_than_the_floor(self) -> None:
+        # ceil(4 x 0.05 / 0.60) = 1, the floor is 3.
+        story = a_story({"utilisation": 0.05}, UTILISATION, floor=3)
+        story.plan()
+        story.wait(30.0)
+        assert demand(story) == 3
+
+    def test_between_the_watermarks_nothing_changes(self) -> None:
+        story = a_story({"utilisation": 0.45}, UTILISATION)
+        story.plan()
+        story.wait(3600.0)
+        assert demand(story) == 4
+
+    def test_use_above_the_low_watermark_for_a_moment_starts_the_cooldown_again(self) -> None:
+        story = a_story({"utilisation": 0.10}, UTILISATION)
+        story.plan()
+        story.wait(20.0)
+        story.load("b", {"utilisation": 0.40})
+        story.plan()
+        story.wait(5.0)
+        story.load("b", {"utilisation": 0.10})
+        story.plan()
+        story.wait(29.0)
+        assert demand(story) == 4
+        story.wait(1.0)
+        assert demand(story) == 1
+
+    def test_a_move_starts_the_cooldown_again(self) -> None:
+        story = a_story({"utilisation": 0.70}, UTILISATION)
+        assert moves(story.turn(1.0)) == {"b": (4, 5)}  # ceil(4 x 0.70 / 0.60)
+        story.load("b", {"utilisation": 0.10})
+        story.turn(28.0)  # 1 s after the move
+        assert demand(story) == 5  # 29 s after it
+        story.wait(2.0)
+        assert demand(story) == 1  # 31 s after it, 30 s low
+
+
+class TestOtherSignals:
+    def test_queue_asks_for_more_at_its_watermark_per_ready_replica(self) -> None:
+        # 24 waiting on 4 replicas = 6 each, watermark 4: ceil(4 x 6 / 4) = 6.
+        assert demand(a_story({"queue": 24.0}, {"queue": {"high": 4.0}})) == 6
+
+    def test_kv_cache_asks_for_more_at_its_watermark(self) -> None:
+        # ceil(4 x 0.95 / 0.80) = 5.
+        assert demand(a_story({"kvCache": 0.95}, {"kv_cache": {"high": 0.8, "low": 0.3}})) == 5
+
+    def test_latency_over_the_slo_asks_for_more_but_never_for_more_than_twice(self) -> None:
+        # 3 s against 2 s: ceil(4 x 1.5) = 6. 60 s against 2 s: latency explodes near saturation, so ceil(4 x 2) = 8.
+        slo = {"latency_seconds": 2.0}
+        assert demand(a_story({"latency": 3.0}, {"latency": True}, slo=slo)) == 6
+        assert demand(a_story({"latency": 60.0}, {"latency": True}, slo=slo)) == 8
+
+    def test_the_highest_vote_wins_upwards(self) -> None:
+        # concurrency votes ceil(21 / 4) = 6, utilisation ceil(4 x 0.65 / 0.60) = 5.
+        assert demand(a_story({"concurrency": 21.0, "utilisation": 0.65}, BOTH)) == 6
+
+
+class TestNoVote:
+    # Each of these readings would ask for 20 replicas if it counted.
+    @pytest.mark.parametrize(
+        ("reading", "why"),
+        [
+            (NoReading("never-seen"), "never-seen"),
+            (NoReading("absent"), "absent"),
+            (Reading(80.0, NOW - 16.0, 1.0), "16 s old"),  # three intervals of 5 s are 15 s
+            (Reading(80.0, NOW - 1.0, 0.79), "seen on 79% of the pods"),
+            (Reading(float("nan"), NOW - 1.0, 1.0), "not finite"),
+            (Reading(float("inf"), NOW - 1.0, 1.0), "not finite"),
+        ],
+    )
+    def test_a_reading_that_cannot_be_trusted_has_no_vote_and_says_why(
+        self, reading: Reading | NoReading, why: str
+    ) -> None:
+        story = a_story({"concurrency": reading, "utilisation": 0.45}, BOTH)
+        plan = story.plan()
+        assert decision_of(plan, "b").demand == 4
+        assert f"concurrency abstains ({why})" in decision_of(plan, "b").steps[0].said
+
+    def test_80_per_cent_of_the_pods_are_enough(self) -> None:
+        assert (
+            demand(a_story({"concurrency": Reading(22.0, NOW - 1.0, 0.8)}, {"concurrency": {"per_replica": 4.0}})) == 6
+        )
+
+    def test_producers_with_long_intervals_are_stale_after_three_of_them_but_never_later_than_the_policy_says(
+        self,
+    ) -> None:
+        # Interval 60 s: three are 180 s, the policy's staleSeconds is 90 s.
+        story = a_story({}, {"concurrency": {"per_replica": 4.0}})
+        story.load("b", {"concurrency": Reading(22.0, NOW - 89.0, 1.0)}, interval_seconds=60.0)
+        assert demand(story) == 6
+        story.load("b", {"concurrency": Reading(22.0, NOW - 91.0, 1.0)}, interval_seconds=60.0)
+        assert demand(story) is None
+
+    def test_without_any_vote_demand_is_unknown_and_nothing_changes(self) -> None:
+        story = a_story({}, BOTH)
+        plan = story.plan()
+        assert decision_of(plan, "b").demand is None
+        assert plan.empty
+        assert "concurrency never-seen" in decision_of(plan, "b").why
+
+    def test_only_ready_replicas_are_averaged(self) -> None:
+        # 4 Ready, 2 loading. Utilisation 0.60 at high 0.60 asks for ceil(4 x 1) = 4; counted on six it would be 6.
+        story = a_story({"utilisation": 0.60}, UTILISATION, ready=6)
+        pods = [pod if n < 4 else _loading(pod) for n, pod in enumerate(story.of("b").pods)]
+        story.target("b", pods=tuple(pods))
+        step = decision_of(story.plan(), "b").steps[0]
+        assert step.numbers == {"utilisation": 4}
+
+
+class TestDecrease:
+    def test_needs_two_votes_that_agree(self) -> None:
+        # concurrency asks for 1 and agrees to fewer; utilisation holds at 4: nobody agrees with it.
+        story = a_story({"concurrency": 2.0, "utilisation": 0.45}, BOTH)
+        story.plan()
+        story.wait(3600.0)
+        assert demand(story) == 4
+
+    def test_happens_when_two_agree_to_the_higher_of_their_votes(self) -> None:
+        # concurrency ceil(10 / 4) = 3, utilisation ceil(4 x 0.10 / 0.60) = 1: 3.
+        story = a_story({"concurrency": 10.0, "utilisation": 0.10}, BOTH)
+        story.plan()
+        story.wait(30.0)
+        assert demand(story) == 3
+
+    def test_needs_two_usable_votes_where_two_signals_are_configured(self) -> None:
+        story = a_story({"concurrency": 2.0, "utilisation": NoReading("absent")}, BOTH)
+        story.plan()
+        story.wait(3600.0)
+        assert demand(story) == 4
+
+    def test_one_vote_is_enough_where_one_signal_is_configured(self) -> None:
+        story = a_story({"concurrency": 2.0}, {"concurrency": {"per_replica": 4.0}})
+        story.plan()
+        story.wait(30.0)
+        assert demand(story) == 1
+
+    def test_falls_to_the_highest_vote_of_the_cooldown(self) -> None:
+        # Votes 1, 3, 2 within the 30 s: demand falls to 3, and to 2 another cooldown later.
+        story = a_story({"concurrency": 2.0}, {"concurrency": {"per_replica": 4.0}})
+        for requests, seconds in ((2.0, 10.0), (12.0, 10.0), (8.0, 10.0)):
+            story.load("b", {"concurrency": requests})
+            assert demand(story) == 4
+            story.wait(seconds)
+        assert demand(story) == 3
+        story.wait(29.0)
+        assert demand(story) == 3
+        story.wait(1.0)
+        assert demand(story) == 2
+
+    def test_surplus_stays_where_it_is_while_nobody_needs_it_and_it_costs_nothing(self) -> None:
+        # A fixed pool: an idle replica is position, not money.
+        story = a_story({"concurrency": 2.0}, {"concurrency": {"per_replica": 4.0}})
+        assert all(plan.empty for plan in story.turns(12))
+        assert story.replicas("b") == 4
+
+
+class TestSurge:
+    # Enter: 15-s work >= 1.5 x 5-min work and a replica more. Leave: below 1.2 x for 60 s.
+    def a_surging_pair(self, short: float, long: float) -> Story:
+        """Model b wants 6 of 16 GPUs with an entitlement of 2: the rest is borrowed from a, which idles."""
+        policy = a_policy(a_model("a", entitlement=8), a_model("b", entitlement=2), pools=(a_pool(gpus=16),))
+        readings = {"a": {"concurrency": 0.0}, "b": {"concurrency": 24.0}}
+        story = Story(policy, a_snapshot(policy, {"a": 1, "b": 2}, readings))
+        self.offer(story, short, long)
+        return story
+
+    def offer(self, story: Story, short: float, long: float) -> None:
+        story.load("b", {"concurrency": 24.0}, Work(short=short, last_60s=long, long=long, slow=long))
+
+    def test_a_surge_borrows_at_once(self) -> None:
+        story = self.a_surging_pair(short=6.0, long=2.0)
+        plan = story.plan()
+        assert decision_of(plan, "b").surge
+        assert moves(plan) == {"b": (2, 6)}
+
+    def test_without_a_surge_borrowing_waits_one_planning_period(self) -> None:
+        story = self.a_surging_pair(short=2.0, long=2.0)
+        assert moves(story.turn(9.0)) == {}
+        assert moves(story.turn(1.0)) == {}
+        assert moves(story.turn()) == {"b": (2, 6)}
+
+    def test_one_noisy_sample_borrows_nothing(self) -> None:
+        story = self.a_surging_pair(short=2.0, long=2.0)
+        story.turn()
+        story.load("b", {"concurrency": 8.0}, 2.0)
+        assert moves(story.turn()) == {}
+        story.load("b", {"concurrency": 24.0}, 2.0)
+        assert moves(story.turn()) == {}
+
+    def test_what_is_its_own_never_waits(self) -> None:
+        policy = a_policy(a_model("b", entitlement=6), pools=(a_pool(gpus=16),))
+        story = Story(policy, a_snapshot(policy, {"b": 2}, {"b": {"concurrency": 24.0}}, {"b": 2.0}))
+        assert moves(story.plan()) == {"b": (2, 6)}
+
+    @pytest.mark.parametrize(
+        ("short", "long"),
+        [
+            (2.9, 2.0),  # 1.45 x, though a replica more
+            (0.9, 0.1),  # 9 x, but one replica carries both
+        ],
+    )
+    def test_less_than_one_and_a_half_times_or_no_replica_more_is_none(self, short: float, long: float) -> None:
+        assert not decision_of(self.a_surging_pair(short, long).plan(), "b").surge
+
+    def test_it_begins_at_one_and_a_half_times_and_a_replica_more(self) -> None:
+        assert decision_of(self.a_surging_pair(3.0, 2.0).plan(), "b").surge
+
+    def test_it_ends_after_a_minute_below_1_2_times(self) -> None:
+        story = self.a_surging_pair(short=6.0, long=2.0)
+        story.plan()
+        self.offer(story, 2.3, 2.0)  # 1.15 x
+        for seconds in (30.0, 29.0):
+            assert decision_of(story.plan(), "b").surge
+            story.wait(seconds)
+        assert decision_of(story.plan(), "b").surge
+        story.wait(1.0)
+        assert not decision_of(story.plan(), "b").surge
+
+    def test_a_second_rise_within_the_minute_keeps_it(self) -> None:
+        story = self.a_surging_pair(short=6.0, long=2.0)
+        story.plan()
+        for short, seconds in ((2.3, 50.0), (2.5, 1.0), (2.3, 59.0)):
+            self.offer(story, short, 2.0)
+            assert decision_of(story.plan(), "b").surge
+            story.wait(seconds)
+        assert decision_of(story.plan(), "b").surge
+
+    def test_unknown_work_neither_begins_nor_ends_it(self) -> None:
+        story = self.a_surging_pair(short=6.0, long=2.0)
+        story.plan()
+        story.load("b", {"concurrency": 24.0}, Work())
+        story.wait(600.0)
+        assert decision_of(story.plan(), "b").surge
+
+    def test_it_changes_waiting_and_no_guard(self) -> None:
+        # Neither owns what a borrows; b's priority is higher. a needs all 7 (ceil(7 + 1.5 x 2.65) = 11), so the guard
+        # shift lets half of the 6 above its floor go, surge or not.
+        models = (a_model("a", priority=10), a_model("b", priority=900))
+        policy = a_policy(*models, pools=(a_pool(gpus=8),))
+        story = Story(policy, a_snapshot(policy, {"a": 7, "b": 1}, {"a": {"concurrency": 28.0}}, {"a": 7.0}))
+        self.offer(story, 6.0, 2.0)
+        plan = story.plan()
+        assert decision_of(plan, "b").surge
+        assert moves(plan) == {"a": (7, 4)}
+        assert refusal_of(plan, "shift", "a").numbers["limit"] == 3
+
+
+def test_unknown_demand_of_one_model_costs_no_other_its_plan() -> None:
+    policy = a_policy(a_model("a"), a_model("b", entitlement=4), pools=(a_pool(gpus=8),))
+    story = Story(policy, a_snapshot(policy, {"a": 2, "b": 1}, {"b": {"concurrency": 16.0}}))
+    plan = story.plan()
+    assert moves(plan) == {"b": (1, 4)}
+    assert decision_of(plan, "a").demand is None
+
+
+def test_a_blind_model_gives_nothing_and_says_what_it_could_not_see() -> None:
+    # b wants its 8; a borrows 3 of them and nobody sees it. Its borrowed ones go home all the same: b's vote decides.
+    policy = a_policy(a_model("a", entitlement=1), a_model("b", entitlement=7), pools=(a_pool(gpus=8),))
+    story = Story(policy, a_snapshot(policy, {"a": 4, "b": 4}, {"b": {"concurrency": 28.0}}))
+    assert moves(story.plan()) == {"a": (4, 1)}
+    # Beyond b's entitlement a keeps what it has: no vote speaks for it.
+    policy = a_policy(a_model("a", entitlement=1), a_model("b", entitlement=1, priority=900), pools=(a_pool(gpus=8),))
+    story = Story(policy, a_snapshot(policy, {"a": 4, "b": 4}, {"b": {"concurrency": 28.0}}))
+    story.turn()
+    plan = story.plan()
+    assert moves(plan) == {}
+    assert refusal_of(plan, "blind", "a").why == "no usable vote: concurrency never-seen"
+
+
+def _loading(pod: PodView) -> PodView:
+    return replace(pod, phase="loading")
