@@ -64,8 +64,10 @@ class Kube:
         context = ssl.create_default_context(cadata=access.ca)
         headers = {"Authorization": f"Bearer {token or access.token}"}
         timeout = aiohttp.ClientTimeout(total=30)
+        # A connection per request (2 ms): one kept open would break at the next request after a restart.
+        connector = aiohttp.TCPConnector(ssl=context, force_close=True)
         async with aiohttp.ClientSession(
-            access.server, headers=headers, timeout=timeout, connector=aiohttp.TCPConnector(ssl=context)
+            access.server, headers=headers, timeout=timeout, connector=connector
         ) as session:
             yield cls(session)
 

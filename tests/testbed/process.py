@@ -51,12 +51,13 @@ def wait_until(condition: Callable[[], bool], what: str, seconds: float) -> None
 class Reaper:
     """Kills the process groups it was told of when this process ends, however it ends (kill -9 included).
 
-    It is a process of its own that reads from a pipe: the end of the pipe is the end of its parent.
-    (The kernel's parent-death signal would do, were it not bound to the *thread* that started the child.)
+    Then it removes the folder `scrap`, if one is given. It is a process of its own that reads from a
+    pipe: the end of the pipe is the end of its parent. (The kernel's parent-death signal would do, were
+    it not bound to the *thread* that started the child.)
     """
 
     _SCRIPT = """
-import os, signal, sys
+import os, shutil, signal, sys, time
 groups = set()
 for line in sys.stdin:
     (groups.add if line[0] == "+" else groups.discard)(int(line[1:]))
@@ -65,12 +66,17 @@ for group in groups:
         os.killpg(group, signal.SIGKILL)
     except ProcessLookupError:
         pass
+for scrap in sys.argv[1:]:
+    for attempt in range(50):  # a dying process may still be making files
+        shutil.rmtree(scrap, ignore_errors=True)
+        if not os.path.exists(scrap):
+            break
+        time.sleep(0.1)
 """
 
-    def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", self._SCRIPT], stdin=subprocess.PIPE, text=True, start_new_session=True
-        )
+    def __init__(self, scrap: Path | None = None) -> None:
+        command = [sys.executable, "-I", "-S", "-c", self._SCRIPT, *([str(scrap)] if scrap else [])]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, text=True, start_new_session=True)
 
     def watch(self, group: int) -> None:
         self._tell(f"+{group}\n")
@@ -79,7 +85,7 @@ for group in groups:
         self._tell(f"-{group}\n")
 
     def close(self) -> None:
-        """Kill what is still watched, and end."""
+        """Kill what is still watched, clean up, and end."""
         self._pipe.close()
         self._process.wait()
 

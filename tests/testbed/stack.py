@@ -1,7 +1,6 @@
 """The stack: the pieces of the testbed in one place, started on demand, taken down together."""
 
 import atexit
-import shutil
 import tempfile
 from collections.abc import Iterable
 from contextlib import AbstractAsyncContextManager
@@ -62,11 +61,11 @@ class Stack:
         instance_types: Iterable[Json] = INSTANCE_TYPES,
         keep: bool = False,
     ) -> None:
-        self._temporary = folder is None and not keep
         self.folder = folder or Path(tempfile.mkdtemp(prefix="rebalancer-testbed-"))
+        scrap = self.folder if folder is None and not keep else None
         self._timing = timing or Timing()
         self._instance_types = list(instance_types)
-        self._place = Place(self.folder, Reaper())
+        self._place = Place(self.folder, Reaper(scrap))
         self._pieces: dict[str, Piece] = {}
         atexit.register(self.stop)
 
@@ -87,8 +86,6 @@ class Stack:
             process.kill()
         self._place.reaper.close()
         self._pieces.clear()
-        if self._temporary:
-            shutil.rmtree(self.folder, ignore_errors=True)
 
     @property
     def kafka(self) -> Kafka:

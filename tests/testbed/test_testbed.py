@@ -250,9 +250,8 @@ async def test_the_cluster_goes_on_after_its_api_server_was_restarted(
     await kube.apply(deployment("chat", namespace, 1, node_labels=ours))
     await kube.wait_ready(1, namespace)
     await asyncio.to_thread(cluster.apiserver.restart)
-    async with cluster.kube() as anew:
-        await anew.patch("Deployment", "chat", {"spec": {"replicas": 2}}, namespace)
-        await anew.wait_ready(2, namespace)
+    await kube.patch("Deployment", "chat", {"spec": {"replicas": 2}}, namespace)
+    await kube.wait_ready(2, namespace)
 
 
 def _alive(pid: int) -> bool:
@@ -275,19 +274,27 @@ def test_nothing_runs_and_no_file_stays_after_stop(cluster: Stack, kafka: Kafka)
 
 
 @pytest.mark.parametrize(("ending", "code"), [(signal.SIGINT, 0), (signal.SIGTERM, 0), (signal.SIGKILL, -9)])
-def test_the_stack_ends_with_whoever_started_it(kafka: Kafka, ending: signal.Signals, code: int) -> None:
+def test_the_stack_ends_with_whoever_started_it(
+    kafka: Kafka, tmp_path: Path, ending: signal.Signals, code: int
+) -> None:
     """By hand: the address is printed, and Ctrl-C, kill and kill -9 all leave nothing behind."""
     with subprocess.Popen(
-        [sys.executable, "-m", "tests.testbed", "kafka"], cwd=_ROOT, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", "tests.testbed", "kafka"],
+        cwd=_ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
     ) as by_hand:
         assert by_hand.stdout is not None
         line = by_hand.stdout.readline()
         assert line.startswith("export KAFKA_BOOTSTRAP=127.0.0.1:"), line
         port = int(line.rsplit(":", 1)[1])
         assert _listens(port)
+        (folder,) = tmp_path.iterdir()
         by_hand.send_signal(ending)
         assert by_hand.wait(20) == code
     wait_until(lambda: not _listens(port), "the broker gone", 5)
+    wait_until(lambda: not folder.exists(), "its folder gone", 5)
 
 
 def _listens(port: int) -> bool:
