@@ -153,7 +153,7 @@ async def test_bounds_that_somebody_changed_are_decided_anew(rig: Rig) -> None:
     [
         {"autoscaling.keda.sh/paused": "true"},
         {"autoscaling.keda.sh/paused": "yes please"},
-        {"autoscaling.keda.sh/paused-replicas": "3", "autoscaling.keda.sh/paused": "false"},
+        {"autoscaling.keda.sh/paused-replicas": "0", "autoscaling.keda.sh/paused": "false"},
     ],
 )
 async def test_a_paused_scaled_object_is_not_written(rig: Rig, annotations: dict[str, str]) -> None:

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from rebalancer.act.deletion_cost import costs
 from rebalancer.domain.plan import Change
 from rebalancer.sandbox.api.resources import PODS
-from tests.act.rig import Rig, change, pod
+from tests.act.rig import Rig, change, deployment, pod
 from tests.builders import NAMESPACE, a_pod, a_target
 
 COST = "controller.kubernetes.io/pod-deletion-cost"
@@ -84,11 +84,12 @@ async def test_a_refused_release_marks_nobody(rig: Rig) -> None:
 
 async def test_a_raise_marks_nobody(rig: Rig) -> None:
     target = rig.show("b", pods=rig.target("b").pods[:4], replicas=4)
-    rig.store.patch(PODS, "b-3", {}, NAMESPACE)
+    rig.store.put(deployment("b", 4))
 
-    await rig.apply(change(target, 5, victims=("uid-b-3",), victim_names=("b-3",)))
+    (outcome,) = await rig.apply(change(target, 5, victims=("uid-b-3",), victim_names=("b-3",)))
 
-    assert "b-3" not in rig.written_objects
+    assert outcome.status == "written"
+    assert rig.written_objects == ["b"]
 
 
 async def test_a_pod_marked_already_is_not_patched_again(rig: Rig) -> None:

@@ -100,6 +100,15 @@ async def test_doomed_replicas_go_even_when_the_model_is_at_its_floor(rig: Rig) 
     assert outcome.status == "written"
 
 
+async def test_a_model_under_its_floor_may_be_raised_part_of_the_way(rig: Rig) -> None:
+    rig.store.put(deployment("b", 0))
+    target = rig.show("b", replicas=0, pods=())
+
+    (outcome,) = await rig.apply(change(target, 1))
+
+    assert outcome.status == "written"
+
+
 async def test_the_floor_is_summed_over_the_models_targets(rig: Rig) -> None:
     two_pools(rig, a100=2, spot=2)
 
@@ -107,6 +116,27 @@ async def test_the_floor_is_summed_over_the_models_targets(rig: Rig) -> None:
 
     assert {first.status, second.status} == {"written", "refused"}
     assert sorted((rig.replicas("b"), rig.replicas("b-spot"))) == [1, 2]
+
+
+async def test_doomed_replicas_elsewhere_do_not_hold_up_the_floor(rig: Rig) -> None:
+    two_pools(rig, a100=3, spot=2)
+    rig.facts = replace(rig.facts, notices=(a_notice("spot-1"),))
+
+    (outcome,) = await rig.apply(of_b(rig, "b", 2))
+
+    assert refused(outcome, "floor")
+
+
+async def test_a_maximum_of_ours_counts_for_the_floor_before_the_hpa_shows_it(rig: Rig) -> None:
+    two_pools(rig, a100=2, spot=3)
+    lowered = an_autoscaler(2, 2, effective_maximum=3, originals=Originals(1, 9))
+    pods = rig.target("b-spot").pods
+    rig.show("b-spot", autoscaler=lowered, pods=(replace(pods[0], node="n9"), *pods[1:]))  # still runs 3, one doomed
+    rig.facts = replace(rig.facts, notices=(a_notice("n9"),))
+
+    (outcome,) = await rig.apply(of_b(rig, "b", 1))
+
+    assert refused(outcome, "floor")
 
 
 async def test_two_releases_side_by_side_cannot_both_use_the_same_surplus(rig: Rig) -> None:
@@ -205,6 +235,14 @@ async def test_the_plans_word_alone_does_not_pass_the_floor(rig: Rig, override: 
     assert refused(outcome, "floor")
 
 
+async def test_a_change_that_no_override_decided_keeps_the_policys_floor(rig: Rig) -> None:
+    rig.facts = replace(rig.facts, overrides=(an_override("pin", "b", 1, allow_below_floor=True),))
+
+    (outcome,) = await rig.apply(change(rig.target("b"), 1, passes="drain"))
+
+    assert refused(outcome, "floor")
+
+
 async def test_a_newer_override_of_the_kind_takes_the_exception_away(rig: Rig) -> None:
     old = an_override("pin", "b", 1, allow_below_floor=True, created_at=NOW - 90.0)
     rig.facts = replace(rig.facts, overrides=(old, an_override("pin", "b", 2, name="pin-newer")))
@@ -299,9 +337,26 @@ async def test_grants_in_memory_are_in_the_budget(rig: Rig) -> None:
 
 
 async def test_a_node_grant_without_a_node_pool_behind_the_pool_is_no_budget(rig: Rig) -> None:
+    rig.policy = a_policy(a_model("a"), a_model("b", min_replicas=2), pools=(a_pool(gpus=16),))
+
     (outcome,) = await rig.apply(a_grant_of(rig.target("a"), 4, "g1", node_pool="spot"))
 
     assert refused(outcome, "budget")
+
+
+async def test_a_node_grant_that_was_not_written_is_no_budget_for_others(rig: Rig) -> None:
+    policy = a_policy(
+        a_model("a", pools=("spot",)), a_model("b", pools=("spot",)), pools=(an_elastic_pool(gpus=8), a_pool())
+    )
+    rig.stand(policy, a_snapshot(policy, replicas={"a": 0, "b": 0}))
+    rig.server.faults.fail_next(1, 409, method="PUT")
+
+    first, second = await rig.apply(
+        replace(a_grant_of(rig.target("a"), 3, "g1"), kind="replace"), change(rig.target("b"), 3)
+    )
+
+    assert refused(first, "conflict")
+    assert refused(second, "budget")
 
 
 async def test_a_model_that_left_the_policy_is_not_written(rig: Rig) -> None:
@@ -381,6 +436,8 @@ def test_a_change_is_a_decrease_by_its_numbers() -> None:
 
     assert decreases(change(target, 3, kind="release"))
     assert decreases(change(target, 3, kind="grant", replicas_from=2))
+    assert decreases(change(owned, 3, kind="grant", replicas_from=2, minimum=2))
+    assert decreases(change(target, 5, kind="release", replicas_from=6))  # the HPA has not followed a lower maximum yet
     assert decreases(change(owned, 4, kind="bounds", minimum=1))
     assert not decreases(change(target, 5))
     assert not decreases(change(owned, 4, kind="bounds", minimum=2))

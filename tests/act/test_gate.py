@@ -120,6 +120,20 @@ async def test_a_write_stop_pressed_while_the_intent_was_on_its_way_stops_the_wr
     assert rig.writes == []
 
 
+async def test_a_write_stop_pressed_meanwhile_stops_a_node_pools_write_too(rig: Rig) -> None:
+    def press() -> None:
+        rig.store.put(write_stop())
+        rig.clock.passed += 1.1
+
+    rig.notebook.before_answer = press
+    rig.store.put(node_pool())
+
+    (outcome,) = await rig.apply(node_pool_change("hold"))
+
+    assert says(outcome, "refused", "write-stop")
+    assert rig.writes == []
+
+
 async def test_nothing_is_written_while_write_stops_cannot_be_read(rig: Rig) -> None:
     rig.server.faults.fail_next(3, 500, path_part="writestops")
 
@@ -399,11 +413,11 @@ async def test_releases_are_written_before_grants_and_holds_before_both(rig: Rig
 
 
 async def test_changes_of_one_object_keep_the_plans_order(rig: Rig) -> None:
-    target = rig.target("b")
-    up_after_down = (change(target, 4), change(replace(target, replicas=4), 5))
+    rig.store.put(deployment("b", 4))
+    target = rig.show("b", replicas=4, pods=rig.target("b").pods[:4])
 
-    first, second = await rig.apply(*up_after_down)
+    first, second = await rig.apply(change(target, 5), change(replace(target, asked=5), 4))
 
     assert says(first, "written")
     assert says(second, "written")
-    assert rig.replicas("b") == 5
+    assert rig.replicas("b") == 4

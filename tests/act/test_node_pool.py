@@ -172,8 +172,10 @@ async def test_budgets_edited_between_two_holds_are_the_ones_given_back(rig: Rig
 
     await rig.apply(node_pool_change("hold"))
     await rig.apply(node_pool_change("end-hold"))
+    await rig.apply(node_pool_change("restore-limit", limit_from=8, limit_to=4))
 
     assert spec(rig)["disruption"]["budgets"] == [{"nodes": "5%"}]
+    assert annotations(rig) == {}
 
 
 @pytest.mark.parametrize("kind", ["end-hold", "restore-limit"])
