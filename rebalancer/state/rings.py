@@ -52,17 +52,20 @@ class _Level:
             flat[places[np.isnan(flat[places])]] = 0.0
         np.add.at(flat, places, values)
 
-    def take_over(self, index: int, finer: Cells) -> None:
-        """Add a whole finer cell (all channels and columns) to cell `index`, and leave it empty."""
-        mine = self.sums[:, index % self.cells]
-        mine[WORK] += finer[WORK]
-        mine[COVERAGE] += finer[COVERAGE]
-        known = ~np.isnan(finer[REQUESTS])
-        mine[REQUESTS, known] = np.nan_to_num(mine[REQUESTS, known]) + finer[REQUESTS, known]
+    def take_over(self, indices: Ints, finer: Cells) -> None:
+        """Add finer cells (channels x cells x columns) to cells `indices`, which ascend and may repeat."""
+        homes, starts = np.unique(indices, return_index=True)
+        rows = homes % self.cells
+        for channel in (WORK, COVERAGE):
+            self.sums[channel, rows] += np.add.reduceat(finer[channel], starts, axis=0)
+        seen = np.logical_or.reduceat(~np.isnan(finer[REQUESTS]), starts, axis=0)
+        requests = np.add.reduceat(np.nan_to_num(finer[REQUESTS]), starts, axis=0)
+        mine = self.sums[REQUESTS, rows]
+        self.sums[REQUESTS, rows] = np.where(seen, np.nan_to_num(mine) + requests, mine)
 
-    def empty(self, index: int) -> None:
+    def empty(self, indices: Ints) -> None:
         for channel, nothing in enumerate(UNOBSERVED):
-            self.sums[channel, index % self.cells] = nothing
+            self.sums[channel, indices % self.cells] = nothing
 
     def all(self) -> Ints:
         """Indices of all cells, oldest first."""
@@ -96,20 +99,27 @@ class Rings:
         if self.head is None or second - self.head > SPAN_SECONDS:
             self._levels = _levels_at(second, self.columns)
             self.head = second
-        for index in range(self.head + 1, second + 1):
-            self._push(0, index)
-            self.head = index
+        if second > self.head:
+            self._shift(0, second)
+            self.head = second
 
-    def _push(self, number: int, index: int) -> None:
+    def _shift(self, number: int, newest: int) -> None:
+        """Make `newest` the newest cell of a level; what leaves goes to the next one."""
         level = self._levels[number]
+        leaving = level.all()[: newest - level.newest]
         if number + 1 < len(self._levels):
             coarse = self._levels[number + 1]
-            home = level.oldest_second // coarse.step
-            if home > coarse.newest:
-                self._push(number + 1, home)
-            coarse.take_over(home, level.sums[:, index % level.cells])
-        level.empty(index)
-        level.newest = index
+            last_to_leave = (newest - level.cells + 1) * level.step - 1
+            if last_to_leave // coarse.step > coarse.newest:
+                self._shift(number + 1, last_to_leave // coarse.step)
+        seconds, sums = leaving * level.step, level.sums[:, leaving % level.cells]
+        level.empty(leaving)
+        level.newest = newest
+        for coarse in self._levels[number + 1 :]:
+            kept = seconds >= coarse.oldest_second
+            if kept.any():
+                coarse.take_over(seconds[kept] // coarse.step, sums[:, kept])
+            seconds, sums = seconds[~kept], sums[:, ~kept]
 
     def add(self, columns: Ints, ends: Ints, lengths: Ints, values: Mapping[int, Floats]) -> int:
         """Spread each value evenly over its seconds (end - length, end]; `values` per second, by channel.

@@ -1,0 +1,229 @@
+"""Which nodes will go, by whom and when: told, seen on the cluster, or decided by a person."""
+
+import pytest
+from msgspec.structs import replace
+
+from rebalancer.domain.cluster import Override
+from rebalancer.domain.snapshot import NoticeView
+from rebalancer.state import ClusterState
+from tests.builders import NOW, a_notice, a_policy, a_pool, an_elastic_pool, an_override
+from tests.state.objects import (
+    DISRUPTED,
+    a_claim,
+    a_cluster_node,
+    a_karpenter_node,
+    a_state,
+    a_told_notice,
+    changed,
+    feed,
+    gone,
+    listed,
+)
+
+POLICY = a_policy(pools=(a_pool(), an_elastic_pool()))
+
+
+def notices(state: ClusterState, now: float = NOW) -> tuple[NoticeView, ...]:
+    return state.peek(now).notices
+
+
+def one(state: ClusterState, now: float = NOW) -> NoticeView:
+    (notice,) = notices(state, now)
+    return notice
+
+
+def with_nodes() -> ClusterState:
+    return a_state(POLICY, a_cluster_node("n1"), a_cluster_node("n2"), a_karpenter_node("s1"))
+
+
+# --- told
+
+
+def test_a_spot_notice_dooms_its_node_at_once() -> None:
+    state = feed(with_nodes(), a_told_notice("n1"))
+    assert notices(state) == (a_notice("n1"),)
+    assert state.take_wakes() == {"notice"}
+
+
+def test_an_instance_is_found_by_the_end_of_the_provider_id() -> None:
+    state = feed(with_nodes(), a_told_notice(None, instance_id="i-s1"), a_told_notice(None, instance_id="i-s"))
+    assert one(state) == a_notice("s1", karpenter=True)
+
+
+def test_the_same_notice_again_is_no_news() -> None:
+    state = feed(with_nodes(), a_told_notice("n1"))
+    state.take_wakes()
+    feed(state, a_told_notice("n1"), a_told_notice(None, instance_id="i-n1"))
+    assert one(state) == a_notice("n1")
+    assert state.take_wakes() == frozenset()
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])
+def test_of_several_deadlines_the_earliest_stands_whatever_the_order(order: tuple[int, ...]) -> None:
+    told = [
+        a_told_notice("n1", kind="scheduled-change", at=NOW - 60, deadline=NOW + 3600),
+        a_told_notice("n1", deadline=NOW + 120),
+        a_told_notice("n1", kind="rebalance", at=NOW - 90, deadline=NOW + 600),
+    ]
+    state = feed(with_nodes(), *(told[n] for n in order))
+    assert one(state) == a_notice("n1", since=NOW - 90, deadline=NOW + 120)
+
+
+def test_an_earlier_deadline_wakes_again() -> None:
+    state = feed(with_nodes(), a_told_notice("n1", at=NOW - 1, deadline=NOW + 900))
+    state.take_wakes()
+    feed(state, a_told_notice("n1"))
+    assert state.take_wakes() == {"notice"}
+    feed(state, a_told_notice("n1", at=NOW - 2, deadline=NOW + 1000))
+    assert state.take_wakes() == frozenset()
+
+
+def test_a_cancelled_notice_is_taken_back_in_any_order() -> None:
+    told, cancelled = a_told_notice("n1"), a_told_notice("n1", at=NOW + 1, cancelled=True)
+    assert notices(feed(with_nodes(), told, cancelled)) == ()
+    assert notices(feed(with_nodes(), cancelled, told)) == ()
+    again = a_told_notice("n1", at=NOW + 2, deadline=NOW + 300)
+    for order in ((told, cancelled, again), (again, told, cancelled), (cancelled, again, told)):
+        assert one(feed(with_nodes(), *order)).deadline == NOW + 300
+
+
+def test_a_cancellation_takes_back_only_its_own_kind() -> None:
+    state = feed(with_nodes(), a_told_notice("n1"), a_told_notice("n1", at=NOW + 1, kind="rebalance", cancelled=True))
+    assert one(state) == a_notice("n1")
+
+
+def test_a_notice_waits_five_minutes_for_its_node() -> None:
+    state = feed(with_nodes(), a_told_notice(None, instance_id="i-late", deadline=NOW + 1000))
+    assert notices(state) == ()
+    late = a_cluster_node("late", ready_changed_at=NOW + 200)
+    feed(state, changed(late), now=NOW + 200)
+    assert one(state, NOW + 200).node == "late"
+    assert "notice" in state.take_wakes()
+
+
+def test_a_notice_for_nobodys_node_is_dropped_and_counted() -> None:
+    state = feed(with_nodes(), a_told_notice("foreign"))
+    feed(state, changed(a_cluster_node("n1", resource_version="2")), now=NOW + 301)
+    assert state.counters()["unmatched-notice"] == 1
+    feed(state, changed(a_cluster_node("foreign")), now=NOW + 302)
+    assert notices(state, NOW + 302) == ()
+
+
+def test_a_flood_of_notices_for_unknown_nodes_is_bounded() -> None:
+    state = with_nodes()
+    state.apply_all([a_told_notice(f"x{n}") for n in range(5_100)], NOW)
+    assert state.counters()["too-many-notices"] == 100
+
+
+def test_a_notice_ends_with_its_node() -> None:
+    state = feed(with_nodes(), a_told_notice("n1"), gone(a_cluster_node("n1")))
+    assert notices(state) == ()
+    feed(state, changed(a_cluster_node("n1", uid="uid-reborn", ready_changed_at=NOW + 30)))
+    assert notices(state) == ()
+
+
+def test_a_late_notice_does_not_doom_a_new_node_of_the_old_name() -> None:
+    reborn = a_cluster_node("n1", uid="uid-reborn", ready_changed_at=NOW - 30)
+    state = feed(a_state(POLICY, reborn), a_told_notice("n1", at=NOW - 400, deadline=NOW - 280))
+    assert notices(state) == ()
+    assert state.take_wakes() == frozenset()
+
+
+def test_a_node_that_is_still_ready_ten_minutes_after_the_deadline_was_not_taken() -> None:
+    state = feed(with_nodes(), a_told_notice("n1"))
+    assert one(state, NOW + 120 + 599) == a_notice("n1")
+    assert notices(state, NOW + 120 + 600) == ()
+    dying = feed(with_nodes(), a_told_notice("n1"))
+    feed(dying, changed(a_cluster_node("n1", resource_version="2", ready=False, ready_changed_at=NOW + 125)))
+    assert one(dying, NOW + 120 + 601).node
+
+
+def test_a_node_that_failed_at_its_deadline_stays_doomed_until_it_is_ready_again() -> None:
+    state = feed(with_nodes(), a_told_notice("n1"))
+    feed(state, changed(a_cluster_node("n1", resource_version="2", ready=False, ready_changed_at=NOW + 121)))
+    assert one(state, NOW + 130).node
+    feed(state, changed(a_cluster_node("n1", resource_version="3", ready=True, ready_changed_at=NOW + 180)))
+    assert notices(state, NOW + 180) == ()
+
+
+# --- seen
+
+
+def test_karpenters_taint_is_a_voluntary_notice_since_it_was_seen() -> None:
+    tainted = a_karpenter_node("s1", resource_version="2", taints=(DISRUPTED,))
+    state = feed(with_nodes(), changed(tainted, at=NOW - 3))
+    expected = NoticeView(
+        node="s1", kind="disruption", since=NOW - 3, deadline=NOW - 3, voluntary=True, karpenter=True,
+        source="karpenter.sh",
+    )  # fmt: skip
+    assert one(state) == expected
+    assert "notice" in state.take_wakes()
+    feed(state, changed(replace(tainted, resource_version="3"), at=NOW + 5))
+    assert one(state).since == NOW - 3
+    feed(state, changed(a_karpenter_node("s1", resource_version="4")))
+    assert notices(state) == ()
+
+
+def test_a_spot_notice_makes_karpenters_taint_involuntary() -> None:
+    state = feed(with_nodes(), a_told_notice("s1"))
+    feed(state, changed(a_karpenter_node("s1", resource_version="2", taints=(DISRUPTED,)), at=NOW + 2))
+    assert one(state) == a_notice("s1", deadline=NOW + 2, karpenter=True)
+
+
+def test_a_node_claim_being_deleted_dooms_its_node() -> None:
+    claim = a_claim("spot-x1", node="s1", initialized=True)
+    state = feed(with_nodes(), changed(claim))
+    assert notices(state) == ()
+    feed(state, changed(replace(claim, resource_version="2", deleting_at=NOW + 4)), now=NOW + 5)
+    assert one(state).deadline == NOW + 4
+    assert one(state).voluntary
+    assert state.take_wakes() == {"notice"}
+    feed(state, gone(claim))
+    assert notices(state) == ()
+
+
+def test_a_node_claim_without_node_name_is_found_by_its_instance() -> None:
+    claim = a_claim("spot-x1", provider_id="aws:///eu-west-1b/i-s1", deleting_at=NOW)
+    assert one(feed(with_nodes(), changed(claim))).node == "s1"
+
+
+def test_an_interruption_that_karpenter_names_is_not_voluntary() -> None:
+    claim = a_claim("spot-x1", node="s1", deleting_at=NOW, disruption_reason="SpotInterrupted")
+    assert not one(feed(with_nodes(), changed(claim))).voluntary
+
+
+def test_only_what_karpenter_acts_on_is_left_to_karpenter() -> None:
+    assert not one(feed(with_nodes(), a_told_notice("s1", kind="rebalance"))).karpenter
+    assert one(feed(with_nodes(), a_told_notice("s1", kind="state-change"))).karpenter
+    assert not one(feed(with_nodes(), a_told_notice("n1", kind="state-change"))).karpenter
+
+
+# --- decided
+
+
+def a_drain(subject: str, kind: str = "node", **overrides: object) -> Override:
+    return replace(an_override("drain", subject, subject_kind=kind), **overrides)
+
+
+def test_a_drained_node_is_under_notice_until_the_override_ends() -> None:
+    state = feed(with_nodes(), changed(a_drain("n2")))
+    expected = NoticeView(
+        node="n2", kind="drain", since=NOW - 60, deadline=NOW - 60, source="override/serving/drain-n2"
+    )
+    assert one(state) == expected
+    assert state.take_wakes() == {"override", "notice"}
+    assert one(state, NOW + 3599).node
+    assert notices(state, NOW + 3600) == ()
+
+
+def test_a_drained_pool_is_every_node_of_it() -> None:
+    state = feed(with_nodes(), changed(a_drain("a100", "pool")))
+    assert [notice.node for notice in notices(state)] == ["n1", "n2"]
+    feed(state, changed(a_cluster_node("n3")))
+    assert [notice.node for notice in notices(state)] == ["n1", "n2", "n3"]
+    feed(state, listed("overrides"))
+    assert notices(state) == ()
+
+
+def test_a_drain_of_a_node_that_is_not_there_is_no_notice() -> None:
+    assert notices(feed(with_nodes(), changed(a_drain("n9")))) == ()
