@@ -12,7 +12,7 @@ from msgspec import Struct, field
 
 from rebalancer.domain import codec
 from rebalancer.domain.memory import Memory
-from rebalancer.state.rings import SPAN_SECONDS
+from rebalancer.state.rings import SPAN_SECONDS, checked
 
 MEMORY_KEY = b"memory"
 RINGS_PREFIX = b"rings/"
@@ -48,7 +48,9 @@ class ModelPast(Struct, frozen=True):
             raise ValueError(f"a past of {len(data)} bytes is cut short")
         (size,) = _SIZE.unpack_from(data)
         head = codec.from_bytes(data[_SIZE.size : _SIZE.size + size], cls)
-        return msgspec.structs.replace(head, rings=data[_SIZE.size + size :])
+        rings = data[_SIZE.size + size :]
+        checked(rings)
+        return msgspec.structs.replace(head, rings=rings)
 
 
 class Restored(Struct, frozen=True):
@@ -95,15 +97,14 @@ def read(entries: Iterable[tuple[bytes | None, bytes | None]], models: Collectio
                 rings[model] = value, ModelPast.from_bytes(value)
         except ValueError as error:
             problems.append(f"state entry {(key or b'').decode(errors='replace')!r} is unreadable and ignored: {error}")
-    fresh = {model: found for model, found in rings.items() if now - found[1].newest_at < SPAN_SECONDS}
     included = [memory.offsets] if memory else []
-    included.extend(past.offsets for _, past in fresh.values())
+    included.extend(past.offsets for _, past in rings.values() if now - past.newest_at < SPAN_SECONDS)
     return Restored(
         memory=memory.memory if memory else Memory(),
         cycle=memory.cycle if memory else 0,
         at=memory.at if memory else None,
         offsets=_smallest(included),
-        rings={model: value for model, (value, _) in fresh.items()},
+        rings={model: value for model, (value, _) in rings.items()},
         problems=tuple(problems),
     )
 

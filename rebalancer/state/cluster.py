@@ -33,6 +33,8 @@ from rebalancer.state.views import pod_phase
 
 T = TypeVar("T")
 
+EARLY_AT_MOST = 50_000  # samples: some 30 MB, for as long as a start takes
+
 
 class ClusterState:
     """What the service knows. `wakes`: why the runner should not wait; `offsets`: next offset per (topic, partition).
@@ -50,6 +52,7 @@ class ClusterState:
         self._pools = Pools(policy, self._objects, self._holdings.model_of)
         self._notices = Notices(self._objects, self._pools.nodes_of)
         self._loads = Loads(policy, started_at)
+        self._early: list[MetricSample] | None = []  # samples that came before the pods they speak of
         self._policy = policy
         self._under_notice: frozenset[tuple[str, float, bool]] = frozenset()
         self._counters: Counter[str] = Counter()
@@ -85,12 +88,22 @@ class ClusterState:
         take = self._loads.take
         for event in events:
             if type(event) is MetricSample:
-                take(event, now)
+                if self._early is None:
+                    take(event, now)
+                else:
+                    self._wait_for_pods(event)
             else:
                 self._apply(event, now)
         self._notices.forget(now)
         if self._loads.surge(now):
             self.wakes.add(wakes.SURGE)
+
+    def _wait_for_pods(self, sample: MetricSample) -> None:
+        """At a start Kafka may be quicker than the first list of pods, and no pod would be known."""
+        if self._early is not None and len(self._early) < EARLY_AT_MOST:
+            self._early.append(sample)
+        else:
+            self._counters["before-pods"] += 1
 
     def _apply(self, event: Event, now: float) -> None:
         match event:
@@ -104,6 +117,10 @@ class ClusterState:
             case ObjectsListed():
                 self._sources.listed(event.source, now)
                 self._move(self._objects.relisted(event), event.at, now)
+                if event.source == "pods" and self._early is not None:
+                    early, self._early = self._early, None
+                    for sample in early:
+                        self._loads.take(sample, now)
             case ObjectChanged():
                 self._sources.heard(event.source, now)
                 self._move(self._objects.changed(event), event.at, now)

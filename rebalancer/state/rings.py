@@ -208,7 +208,7 @@ class Rings:
 
     def restore(self, column: int, data: bytes) -> None:
         """Replace one model's rings by what `to_bytes` wrote. Raises ValueError when `data` is not that."""
-        head, body = _checked(data)
+        head, body = checked(data)
         self.clear(column)
         if not body:
             return
@@ -252,7 +252,8 @@ def _countdown(lengths: Ints) -> Ints:
     return np.arange(total, dtype=np.int64) - np.repeat(np.cumsum(lengths) - lengths, lengths)
 
 
-def _checked(data: bytes) -> tuple[int, bytes]:
+def checked(data: bytes) -> tuple[int, bytes]:
+    """Head second and cells of what `Rings.to_bytes` wrote. Raises ValueError when `data` is not that."""
     if len(data) < _FORMAT.size:
         raise ValueError(f"rings of {len(data)} bytes are cut short; they are rebuilt from the metrics topic")
     magic, head, crc = _FORMAT.unpack_from(data)

@@ -474,6 +474,21 @@ def test_a_topic_made_anew_is_heard_although_its_offsets_start_again() -> None:
     assert load_of(state, now=NOW + 60).work.last_60s == pytest.approx(6.0)
 
 
+def test_samples_that_are_quicker_than_the_first_list_of_pods_are_not_lost() -> None:
+    state = ClusterState(a_policy(), started_at=NOW)
+    feed(state, *minutes_of(running=6.0))
+    assert load_of(state).work == Work()
+    feed(state, listed("pods", a_ready_pod("b-1"), a_ready_pod("b-2")))
+    assert load_of(state).work.long == pytest.approx(3.0)
+    assert state.counters() == {"accepted": 240}
+
+
+def test_what_waits_for_the_pods_is_bounded() -> None:
+    state = ClusterState(a_policy(), started_at=NOW)
+    state.apply_all([a_sample(pod="b-1", running=1)] * 50_010, NOW)
+    assert state.counters() == {"before-pods": 10}
+
+
 # --- the policy changes
 
 
