@@ -5,7 +5,7 @@ import sys
 
 import typer
 
-from rebalancer.cli.commands import config, explain, hand_back, plan, replay, status
+from rebalancer.cli.commands import config, demo, explain, hand_back, plan, replay, status
 from rebalancer.cli.commands import run as run_service
 from rebalancer.cli.failure import DONE, FAILED, INTERRUPTED, Failed
 from rebalancer.cli.group import group
@@ -17,6 +17,7 @@ app.command("explain")(explain.command)
 app.command("run")(run_service.command)
 app.command("replay")(replay.command)
 app.command("hand-back")(hand_back.command)
+app.command("demo")(demo.command)
 app.add_typer(config.app, name="config")
 
 

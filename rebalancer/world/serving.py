@@ -56,6 +56,7 @@ class Line:
         self.served = Requests()
         self.gave_up = 0.0
         self.width = 0.0
+        self._arrivals_per_second = 0.0  # smoothed over the clients' patience
 
     @property
     def waiting(self) -> float:
@@ -102,12 +103,14 @@ class Line:
         served = total.times(share)
         self.inside = total.times(1 - share)
         self.served += served
-        self._give_up(arriving.count / seconds)
+        news = min(1.0, seconds / self.engine.patience_seconds)
+        self._arrivals_per_second += news * (arriving.count / seconds - self._arrivals_per_second)
+        self._give_up()
         return served
 
-    def _give_up(self, arrivals_per_second: float) -> None:
+    def _give_up(self) -> None:
         """Who would wait longer than clients do has left; without replicas, who came before that."""
-        rate = self.width / self.engine.service_seconds(self.inside) if self.width else arrivals_per_second
+        rate = self.width / self.engine.service_seconds(self.inside) if self.width else self._arrivals_per_second
         leaving = self.waiting - rate * self.engine.patience_seconds
         if leaving > 0:
             self.gave_up += leaving

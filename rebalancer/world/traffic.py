@@ -58,8 +58,24 @@ class Dial:
         return self.request.times(max(0.0, mean + noise))
 
 
+@dataclass(frozen=True, slots=True)
+class Handover:
+    """One traffic until an instant, another from then on."""
+
+    before: Traffic
+    at: float
+    after: Traffic
+
+    def arrivals(self, since: float, until: float) -> Requests:
+        """Requests that come in [since, until); an interval belongs to whoever is on at its beginning."""
+        return (self.before if since < self.at else self.after).arrivals(since, until)
+
+
 class BadTrace(ValueError):
     """A trace that cannot be used; the text names the line and what it should hold."""
+
+
+Rows = list[tuple[float, Requests]]
 
 
 class Trace:
@@ -83,13 +99,13 @@ class Trace:
         return total
 
 
-def read_trace(lines: Iterable[str]) -> Mapping[str, list[tuple[float, Requests]]]:
+def read_trace(lines: Iterable[str]) -> Mapping[str, Rows]:
     """Rows per model of a CSV with the columns `TRACE_COLUMNS`. Raises BadTrace."""
     reader = csv.DictReader(lines)
     missing = [name for name in TRACE_COLUMNS if name not in (reader.fieldnames or ())]
     if missing:
         raise BadTrace(f"line 1: no column {', '.join(missing)}; the header is {','.join(TRACE_COLUMNS)}")
-    rows: dict[str, list[tuple[float, Requests]]] = {}
+    rows: dict[str, Rows] = {}
     for row in reader:
         at, count, prompt, generated = (
             _number(row, name, reader.line_num) for name in TRACE_COLUMNS if name != "model"

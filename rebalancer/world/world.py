@@ -78,6 +78,11 @@ class World:
         """Karpenter's NodePools by name."""
         return self._karpenter.node_pools
 
+    @property
+    def node_claims(self) -> Mapping[str, NodeClaim]:
+        """Karpenter's NodeClaims by name; a claim's node has its name."""
+        return {name: claim for pool in self.node_pools.values() for name, claim in pool.claims.items()}
+
     def ready_pods(self, model: str) -> list[Pod]:
         """The pods that serve the model, over all of its Deployments."""
         owners = [owner for owner in self.deployments.values() if owner.model == model]
@@ -171,11 +176,14 @@ class World:
         self._karpenter.set_limit(node_pool, gpus)
         self._settle()
 
-    def interrupt(self, node: str, deadline: float) -> NodeClaim:
-        """The cloud gives notice that it takes the node at `deadline`. Raises KeyError for one it does not own."""
-        owned = {claim.name: claim for pool in self.node_pools.values() for claim in pool.claims.values()}
-        self._karpenter.interrupt(owned[node], deadline)
-        return owned[node]
+    def drain(self, node_claim: str) -> None:
+        """Somebody deletes the NodeClaim: its node is emptied, then it goes. Raises KeyError."""
+        self._karpenter.drain(self.node_claims[node_claim])
+        self._settle()
+
+    def interrupt(self, node_claim: str, deadline: float) -> None:
+        """The cloud takes the claim's machine at `deadline` and says so now, to Karpenter too. Raises KeyError."""
+        self._karpenter.interrupt(self.node_claims[node_claim], deadline)
 
     # --- time
 

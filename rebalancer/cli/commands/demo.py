@@ -1,0 +1,63 @@
+"""`rebalancer demo`."""
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from rebalancer.cli.failure import DONE, FAILED, USAGE, Failed
+
+if TYPE_CHECKING:
+    from rebalancer.world.traffic import Rows
+
+
+def command(
+    speed: Annotated[
+        float, typer.Option(help="How many times faster than life the world and the service's clock run.", min=0.1)
+    ] = 4.0,
+    keep: Annotated[bool, typer.Option("--keep", help="Leave everything running until Ctrl-C.")] = False,
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            help="CSV t_seconds,model,requests,input_tokens,output_tokens that drives the traffic in the story's place."
+        ),
+    ] = None,
+    write_mode: Annotated[
+        Literal["act", "shadow"], typer.Option(help="shadow: it decides and writes nothing, so the story fails.")
+    ] = "act",
+) -> int:
+    """Play a surge, a reclaim, a spot notice and an override to the real service on an embedded Kafka and Kubernetes.
+
+    Exit code 0 when all of it happened, judged by the API's audit trail; 1 when not.
+    """
+    rows = None if trace is None else _rows(trace)
+    try:
+        from rebalancer.app import Service
+        from rebalancer.sandbox.demo import Options, run_demo
+    except ModuleNotFoundError as missing:
+        raise Failed(f"{missing.name} is not installed: pip install 'rebalancer[sandbox]'") from missing
+
+    options = Options(speed=speed, keep=keep, write_mode=write_mode, trace=rows)
+    happened = asyncio.run(
+        run_demo(options, lambda settings, clock, journal: Service(settings, clock, journal=journal))
+    )
+    return DONE if happened else FAILED
+
+
+def _rows(path: Path) -> "Mapping[str, Rows]":
+    from rebalancer.sandbox.demo_cluster import IDLE_RATES
+    from rebalancer.world.traffic import BadTrace, read_trace
+
+    try:
+        with path.open(newline="") as file:
+            rows = read_trace(file)
+    except (OSError, UnicodeDecodeError) as error:
+        raise Failed(f"{path}: cannot be read ({error})", USAGE) from error
+    except BadTrace as wrong:
+        raise Failed(f"{path}: {wrong}", USAGE) from wrong
+    unknown = sorted(rows.keys() - IDLE_RATES.keys())
+    if unknown:
+        raise Failed(f"{path}: no model {', '.join(unknown)} in the demo; it has {', '.join(IDLE_RATES)}", USAGE)
+    return rows

@@ -1,0 +1,206 @@
+"""The demo: the real service on an embedded Kafka and Kubernetes, a story it has to live through, and a verdict."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from importlib.resources import as_file
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import structlog
+from rich.console import Console
+
+from rebalancer.domain.plan import Plan
+from rebalancer.loop.clock import ScaledClock
+from rebalancer.loop.replay import replay
+from rebalancer.sandbox.demo_cluster import POLICY_FILE, build
+from rebalancer.sandbox.demo_story import STORY, Act, Stage, tell
+from rebalancer.sandbox.demo_trace import report, the_trace
+from rebalancer.sandbox.demo_view import View, a_console, a_view, verdict
+from rebalancer.sandbox.oracle import Evidence, Finding, always
+from rebalancer.sandbox.sandbox import Sandbox
+from rebalancer.sandbox.witness import Witness
+from rebalancer.settings.service import ServiceSettings
+from rebalancer.world.traffic import Rows
+
+ACCOUNT = "rebalancer"
+FRAME_SECONDS = 0.25  # of wall time, between two pictures
+
+
+class Listens(Protocol):
+    """Where the service's read API is, on loopback."""
+
+    api_port: int
+
+
+class Serves(Protocol):
+    """The service as the demo needs it: `app.Service`, which this room may not know."""
+
+    failed: asyncio.Future[str]
+
+    @property
+    def plan(self) -> Plan | None:
+        """The last plan."""
+        ...
+
+    @property
+    def servers(self) -> Listens:
+        """Its ports."""
+        ...
+
+    async def start(self) -> None:
+        """Come up."""
+        ...
+
+    async def stop(self) -> None:
+        """Go down in order."""
+        ...
+
+
+Serve = Callable[[ServiceSettings, ScaledClock, Path], Serves]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the command was asked for. `trace`: rows per model that take the story's place."""
+
+    speed: float = 4.0
+    keep: bool = False
+    write_mode: Literal["act", "shadow"] = "act"
+    trace: Mapping[str, Rows] | None = None
+    folder: Path = Path("build/demo")
+
+    @property
+    def journal(self) -> Path:
+        """What the service journals, for `rebalancer replay`."""
+        return self.folder / "journal.jsonl"
+
+
+async def run_demo(options: Options, serve: Serve) -> bool:
+    """Play it and print the verdict; whether everything happened. Journal and logs stay in the folder."""
+    console = a_console()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    _log_to(options.folder)
+    clock = ScaledClock(options.speed)
+    started_at = clock.now()
+    cluster = build(started_at, options.trace)
+    acts = STORY if options.trace is None else the_trace(options.trace, started_at)
+    async with Sandbox(clock, cluster.world) as sandbox:
+        witness = Witness(sandbox.kubernetes.store, cluster.policy, clock)
+        async with _service(options, serve, sandbox, clock) as service:
+            stage = Stage(clock, sandbox, cluster, service)
+            evidence = Evidence(witness.facts, sandbox.kubernetes.audit, cluster.policy, ACCOUNT, stage.marks)
+            show = Show(clock, stage, evidence, a_view(console, clock, witness.facts, stage))
+            try:
+                await _alive(show.play(acts), sandbox, service)
+            finally:  # also when somebody has seen enough: what was seen until then
+                show.view.close()
+                show.findings += always(evidence)
+                show.findings += report(cluster, evidence) if options.trace else []
+                console.print(verdict(show.findings, clock))
+            if options.keep:
+                console.print(_how_to_go_on(options, sandbox, service), soft_wrap=True)
+                await _alive(_for_ever(), sandbox, service)
+    replays = await _replays(options.journal, console)
+    return replays and all(finding.said.held for finding in show.findings)
+
+
+@dataclass(slots=True)
+class Show:
+    """A story being played: who shows it, and what was found."""
+
+    clock: ScaledClock
+    stage: Stage
+    evidence: Evidence
+    view: View
+    findings: list[Finding] = field(default_factory=list)
+
+    async def play(self, acts: tuple[Act, ...]) -> None:
+        """Act after act, with a fresh picture all the while."""
+        async with asyncio.TaskGroup() as group:
+            watching = group.create_task(self._watch())
+            await tell(acts, self.stage, self.evidence, self.view, self.findings)
+            watching.cancel()
+
+    async def _watch(self) -> None:
+        while True:
+            self.view.refresh()
+            await self.clock.sleep(FRAME_SECONDS / self.clock.wall_seconds(1.0))
+
+
+@asynccontextmanager
+async def _service(options: Options, serve: Serve, sandbox: Sandbox, clock: ScaledClock) -> AsyncIterator[Serves]:
+    """The service against the sandbox, stopped in order."""
+    kubeconfig = options.folder / "kubeconfig"
+    sandbox.kubernetes.write_kubeconfig(kubeconfig, ACCOUNT)
+    with as_file(POLICY_FILE) as policy:
+        settings = ServiceSettings(
+            cluster_name="demo",
+            kafka_bootstrap=sandbox.bootstrap,
+            kafka_security_protocol="PLAINTEXT",
+            kubeconfig=kubeconfig,
+            policy_path=policy,
+            write_mode=options.write_mode,
+            write_deletion_cost=True,
+            api_port=0,
+            probe_port=0,
+            journal_dir=options.folder,
+        )
+        service = serve(settings, clock, options.journal)
+        try:
+            await service.start()
+            yield service
+        finally:
+            await service.stop()
+
+
+async def _alive(work: Coroutine[object, object, None], sandbox: Sandbox, service: Serves) -> None:
+    """Do `work` as long as world and service live. Raises what ended them."""
+    task = asyncio.create_task(work)
+    ends: set[asyncio.Future[Any]] = {task, sandbox.failed, service.failed}
+    try:
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        if service.failed.done():
+            raise RuntimeError(f"the service ended: {service.failed.result()}")
+        if sandbox.failed.done():
+            sandbox.failed.result()
+        await task
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def _for_ever() -> None:
+    await asyncio.Event().wait()
+
+
+async def _replays(journal: Path, console: Console) -> bool:
+    """Make every decision again from its recorded inputs; whether all came out byte by byte the same."""
+    found = await asyncio.to_thread(lambda: replay(journal.read_bytes().splitlines(keepends=True)))
+    same = found.cycles - len(found.differences)
+    console.print(f"\nrebalancer replay {journal}: {found.cycles} cycles, {same} byte-equal")
+    return found.cycles > 0 and same == found.cycles
+
+
+def _how_to_go_on(options: Options, sandbox: Sandbox, service: Serves) -> str:
+    return f"""
+Everything keeps running until Ctrl-C.
+  rebalancer status --server http://127.0.0.1:{service.servers.api_port}    (and plan, explain chat)
+  kubectl --kubeconfig {options.folder / "kubeconfig"} get pods --namespace serving    (API at {sandbox.kubernetes.url})
+  Kafka at {sandbox.bootstrap}, topics rebalancer.*"""
+
+
+def _log_to(folder: Path) -> None:
+    """What service and libraries say goes into files: the terminal is for the show."""
+    logging.basicConfig(filename=folder / "libraries.log", filemode="w", level=logging.WARNING, force=True)
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            structlog.processors.JSONRenderer(),
+        ],
+        logger_factory=structlog.WriteLoggerFactory((folder / "service.log").open("w")),
+    )

@@ -1,0 +1,100 @@
+"""The demo's cluster: two nodes that the models own, a spot NodePool, and what users ask of three models."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+
+from rebalancer.domain.cluster import WorkloadRef
+from rebalancer.domain.policy import Policy
+from rebalancer.settings.problems import check_text
+from rebalancer.world import Dial, Engine, Requests, Traffic, World
+from rebalancer.world.traffic import Handover, Rows, Trace
+
+POLICY_FILE = files("rebalancer.sandbox") / "demo_policy.yaml"
+HISTORY_SECONDS = 1200.0  # the slow level's longest window: the service starts with full ones
+SEED = 7
+
+ENGINES = {
+    "chat": Engine(concurrency=32.0, prompt_tokens_per_second=8000.0, seconds_per_token=0.03, patience_seconds=10.0),
+    "code": Engine(concurrency=32.0, prompt_tokens_per_second=8000.0, seconds_per_token=0.03, patience_seconds=10.0),
+    "image": Engine(concurrency=32.0, prompt_tokens_per_second=8000.0, seconds_per_token=0.03, patience_seconds=4.0),
+}
+REQUESTS = {
+    "chat": Requests(1, prompt_tokens=800, generated_tokens=100),  # 3.1 s alone on a replica
+    "code": Requests(1, prompt_tokens=2400, generated_tokens=100),  # 3.3 s
+    "image": Requests(1, prompt_tokens=200, generated_tokens=150),  # 4.5 s
+}
+IDLE_RATES = {"chat": 12.0, "code": 1.6, "image": 8.0}  # requests per second: 37, 5 and 36 in flight
+# Deployment -> replicas at the start, seconds to load, seconds to stop.
+DEPLOYMENTS = {"chat": (3, 20.0, 4.0), "code": (5, 20.0, 4.0), "image": (2, 15.0, 4.0)}
+LAUNCH_SECONDS = 25.0
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """Requests of one model: come, served, given up."""
+
+    arrived: float
+    served: float
+    gave_up: float
+
+
+@dataclass(frozen=True, slots=True)
+class DemoCluster:
+    """The world at the end of its history, the dials by which the story moves it, and what had been served by then."""
+
+    world: World
+    policy: Policy
+    dials: Mapping[str, Dial]
+    history: Mapping[str, Served]
+
+    def served(self) -> dict[str, Served]:
+        """Requests per model since the history ended."""
+        return {
+            model: Served(now.arrived - then.arrived, now.served - then.served, now.gave_up - then.gave_up)
+            for model, now in _served(self.world).items()
+            for then in [self.history[model]]
+        }
+
+
+def demo_policy() -> Policy:
+    """The packaged policy. Raises ValueError if it has problems, which a test rules out."""
+    policy, problems = check_text(POLICY_FILE.read_text(), POLICY_FILE.name)
+    if policy is None:
+        raise ValueError("\n".join(map(str, problems)))
+    return policy
+
+
+def build(started_at: float, trace: Mapping[str, Rows] | None = None) -> DemoCluster:
+    """A cluster that has run for `HISTORY_SECONDS` at `started_at`; from then on a trace takes its dials' place."""
+    policy = demo_policy()
+    dials = {model: Dial(REQUESTS[model], rate, f"{SEED}/{model}") for model, rate in IDLE_RATES.items()}
+    world = World(started_at - HISTORY_SECONDS, seed=SEED)
+    for name in ("a100-1", "a100-2"):
+        world.add_node(name, 8, {"rebalancer.io/pool": "a100"})
+    world.add_node_pool("spot", 2, {"rebalancer.io/pool": "spot"}, LAUNCH_SECONDS, limit=2, nodes=1)
+    for model in policy.models:
+        world.add_model(model.id, ENGINES[model.id], _traffic(dials[model.id], started_at, (trace or {}).get(model.id)))
+        for target in model.targets:
+            replicas, load_seconds, stop_seconds = DEPLOYMENTS[target.name]
+            world.add_deployment(
+                model.id,
+                WorkloadRef(model.namespace, target.kind, target.name),
+                replicas,
+                model.gpus_per_replica,
+                node_selector={"rebalancer.io/pool": target.pool},
+                load_seconds=load_seconds,
+                stop_seconds=stop_seconds,
+                grace_seconds=10,
+            )
+    world.advance(started_at)
+    return DemoCluster(world, policy, dials, _served(world))
+
+
+def _traffic(dial: Dial, started_at: float, rows: Rows | None) -> Traffic:
+    return dial if rows is None else Handover(dial, started_at, Trace(started_at, rows))
+
+
+def _served(world: World) -> dict[str, Served]:
+    lines = {model: served.line for model, served in world.models.items()}
+    return {model: Served(line.arrived.count, line.served.count, line.gave_up) for model, line in lines.items()}

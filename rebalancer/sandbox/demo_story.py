@@ -1,0 +1,208 @@
+"""What the demo plays, act by act. An act is over when all that it is to show has been seen in the API."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import aiohttp
+
+from rebalancer.domain.plan import Plan
+from rebalancer.obs.clock import Clock
+from rebalancer.sandbox import oracle
+from rebalancer.sandbox.demo_cluster import IDLE_RATES, DemoCluster
+from rebalancer.sandbox.oracle import Check, Evidence, Finding, Marks, Said
+from rebalancer.sandbox.producer import spelled
+from rebalancer.sandbox.sandbox import Sandbox
+
+LOOK_SECONDS = 0.5
+RAMP_SECONDS = 3.0  # a rate needs this long to its new value
+SURGE_RATE = 52.0  # requests per second on chat: 4.3 times as many as before
+BACK_RATE = 31.0  # on code: all of its entitlement is needed
+PIN_SECONDS = 30.0
+PINNED = 3
+PIN = "demo-pin"
+OPERATOR = "operator"
+
+
+class Decides(Protocol):
+    """The service, as far as the stage waits for it."""
+
+    @property
+    def plan(self) -> Plan | None:
+        """Its last plan."""
+        ...
+
+
+@dataclass(slots=True)
+class Stage:
+    """All that an act works with, and what it noted."""
+
+    clock: Clock
+    sandbox: Sandbox
+    cluster: DemoCluster
+    service: Decides
+    marks: Marks = field(default_factory=Marks)
+
+    def turn(self, model: str, rate_per_second: float) -> float:
+        """Users of `model` send that many requests from now on; returns now."""
+        now = self.clock.now()
+        self.cluster.dials[model].turn(rate_per_second, now, RAMP_SECONDS)
+        return now
+
+    async def until(self, true: Callable[[], bool], within_seconds: float) -> bool:
+        """Wait until `true`, at most that long; whether it became so."""
+        deadline = self.clock.now() + within_seconds
+        while not true():
+            if self.clock.now() >= deadline:
+                return False
+            await self.clock.sleep(LOOK_SECONDS)
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """One step of the story: what is done, and what must be seen within a time."""
+
+    title: str
+    play: Callable[[Stage], Awaitable[None]]
+    checks: tuple[Check, ...] = ()
+    within_seconds: float = 120.0
+
+
+class Told(Protocol):
+    """Who hears how the story goes."""
+
+    def act(self, number: int, total: int, title: str) -> None:
+        """The next act begins."""
+        ...
+
+    def found(self, finding: Finding) -> None:
+        """Something was seen, or was not seen in time."""
+        ...
+
+
+async def tell(acts: tuple[Act, ...], stage: Stage, evidence: Evidence, told: Told, findings: list[Finding]) -> None:
+    """Play the acts and fill `findings`; after one that fails the others are not played."""
+    for number, act in enumerate(acts, 1):
+        told.act(number, len(acts), act.title)
+        await act.play(stage)
+        if not await _seen(act, stage, evidence, told, findings):
+            findings += [
+                Finding(check.what, Said("not reached", held=False))
+                for later in acts[number:]
+                for check in later.checks
+            ]
+            return
+
+
+async def _seen(act: Act, stage: Stage, evidence: Evidence, told: Told, findings: list[Finding]) -> bool:
+    open_checks = list(act.checks)
+
+    def look() -> bool:
+        for check in tuple(open_checks):
+            said = check.look(evidence)
+            if said is not None:
+                open_checks.remove(check)
+                _enter(Finding(check.what, said), told, findings)
+        return not open_checks
+
+    await stage.until(look, act.within_seconds)
+    for check in open_checks:
+        words = f"did not happen within {act.within_seconds:.0f} s"
+        _enter(Finding(check.what, Said(words, held=False)), told, findings)
+    return not open_checks
+
+
+def _enter(finding: Finding, told: Told, findings: list[Finding]) -> None:
+    findings.append(finding)
+    told.found(finding)
+
+
+# --- the acts
+
+
+async def watch(stage: Stage) -> None:
+    """Let the service see that code is idle: its demand falls after the class's cooldown."""
+
+    def idle() -> bool:
+        models = stage.service.plan.models if stage.service.plan else ()
+        return any(model.model == "code" and model.demand == 1 for model in models)
+
+    await stage.until(idle, 90.0)
+
+
+async def surge(stage: Stage) -> None:
+    """Four times the users on chat."""
+    stage.marks.surge_at = stage.turn("chat", SURGE_RATE)
+
+
+async def back(stage: Stage) -> None:
+    """The owner's users come back while the borrower is still busy."""
+    stage.marks.back_at = stage.turn("code", BACK_RATE)
+
+
+async def notice(stage: Stage) -> None:
+    """The surge is over; then the cloud takes the spot node that image runs on."""
+    stage.turn("chat", IDLE_RATES["chat"])
+    marks = stage.marks
+    marks.doomed = next(iter(stage.cluster.world.node_claims))
+    marks.notice_at = stage.clock.now()
+    marks.deadline = await stage.sandbox.interrupt(marks.doomed)
+
+
+async def pin(stage: Stage) -> None:
+    """An operator creates an Override through the API, as kubectl would."""
+    marks = stage.marks
+    marks.pin, marks.pinned, marks.pin_at = PIN, PINNED, stage.clock.now()
+    marks.pin_ends_at = marks.pin_at + PIN_SECONDS
+    spec = {
+        "kind": "pin",
+        "target": {"model": "code"},
+        "value": PINNED,
+        "reason": "two replicas are wanted elsewhere for a moment",
+        "expiresAt": spelled(marks.pin_ends_at),
+        "actor": OPERATOR,
+    }
+    body = {"apiVersion": "rebalancer.io/v1alpha1", "kind": "Override", "metadata": {"name": PIN}, "spec": spec}
+    path = "/apis/rebalancer.io/v1alpha1/namespaces/serving/overrides"
+    async with aiohttp.ClientSession(stage.sandbox.kubernetes.url, headers=_login(), raise_for_status=True) as session:
+        await session.post(path, json=body)
+
+
+def _login() -> dict[str, str]:
+    return {"Authorization": f"Bearer sandbox-{OPERATOR}", "User-Agent": "kubectl"}
+
+
+STORY = (
+    Act("the service reads 20 minutes of history and sees that code idles", watch),
+    Act(
+        "surge: chat gets 4 times the users, code idles",
+        surge,
+        (
+            Check("surge to first write", oracle.first_write("chat", "code")),
+            Check("release to grant", oracle.release_to_grant("chat", "code")),
+            Check("surge to lent GPUs serving", oracle.lent("chat")),
+        ),
+    ),
+    Act(
+        "reclaim: code's users are back, chat is still busy",
+        back,
+        (Check("GPUs brought home", oracle.brought_home("code", "chat")),),
+    ),
+    Act(
+        "spot notice: the cloud takes image's node in 2 minutes, Karpenter drains it in 2 s",
+        notice,
+        (
+            Check("notice to replacement asked", oracle.replacement_asked("image")),
+            Check("notice to replacement serving", oracle.replacement_ready("image")),
+        ),
+    ),
+    Act(
+        f"override: an operator pins code at {PINNED} for {PIN_SECONDS:.0f} s",
+        pin,
+        (
+            Check("override to its write", oracle.pin_written("code")),
+            Check("expiry to code's own number", oracle.pin_ended("code")),
+        ),
+    ),
+)
