@@ -10,6 +10,7 @@ from rebalancer.domain.memory import GrantFailure, Loss, Memory, ModelMemory, No
 from rebalancer.domain.outcome import Intent, Outcome
 from rebalancer.domain.policy import Policy
 
+RAISES = frozenset({"grant", "replace"})
 MOVES = frozenset({"release", "grant", "replace", "withdraw", "settle", "bounds"})
 
 
@@ -25,7 +26,7 @@ def recall(memory: Memory, outcomes: tuple[Outcome, ...], policy: Policy, now: f
         intent = outcome.intent
         if intent.kind in MOVES:
             models[intent.subject] = _after_move(models.get(intent.subject, ModelMemory()), intent, outcome.at)
-        if intent.kind == "grant" and intent.grant is not None and intent.node_pool is not None:
+        if intent.kind in RAISES and intent.grant is not None and intent.node_pool is not None:
             grants.append(_node_grant(intent, policy, outcome.at))
         if intent.kind == "withdraw" and intent.grant is not None:
             grants, failures = _withdrawn(grants, failures, intent, policy, outcome.at)
@@ -49,7 +50,7 @@ def _after_move(kept: ModelMemory, intent: Intent, at: float) -> ModelMemory:
     losses = kept.losses
     if lost > 0 and intent.counts is not None:
         losses = (*losses, Loss(at=at, replicas=lost, counts=intent.counts))
-    moved = at if intent.kind in {"release", "grant", "replace"} else kept.last_move_at
+    moved = at if intent.kind in {"release", *RAISES} else kept.last_move_at
     return replace(kept, losses=losses, replaced=tuple(sorted(replaced)), last_move_at=moved)
 
 
@@ -78,35 +79,33 @@ def _node_grant(intent: Intent, policy: Policy, at: float) -> NodeGrant:
 def _withdrawn(
     grants: list[NodeGrant], failures: list[GrantFailure], intent: Intent, policy: Policy, at: float
 ) -> tuple[list[NodeGrant], list[GrantFailure]]:
-    """A withdrawn grant ends, and its NodePool is left alone for one more time-out."""
-    left = [grant for grant in grants if grant.id != intent.grant]
-    failure = GrantFailure(
-        node_pool=intent.node_pool or "", until=at + policy.nodes.node_timeout_seconds, why=intent.reason
-    )
-    return left, [*failures, failure]
+    """What was withdrawn of a grant ends; its NodePool is left alone and the floor's replicas wait, one time-out more."""
+    until = at + policy.nodes.node_timeout_seconds
+    left = []
+    for grant in grants:
+        replicas = grant.replicas
+        if grant.id == intent.grant:
+            replicas -= intent.replicas_from - intent.replicas_to
+            grant = replace(grant, replicas=replicas, until=until)  # noqa: PLW2901  # what is left of it
+        if replicas > 0:
+            left.append(grant)
+    return left, [*failures, GrantFailure(node_pool=intent.node_pool or "", until=until, why=intent.reason)]
 
 
 def _note_shift(shifts: dict[str, Shift], intent: Intent, at: float) -> None:
-    """Open a shift at its first release, mark it granted at the recipient's raise."""
-    if intent.shift is None:
-        return
-    shift = shifts.get(intent.shift)
-    if intent.kind == "release" and intent.recipients:
-        if shift is None:
-            shift = Shift(
-                id=intent.shift,
-                pool=intent.pool,
-                recipient=intent.recipients[0],
-                donors=(),
-                replicas=0,
-                opened_at=at,
-                released_at=at,
-            )
-        donors = tuple(sorted({*shift.donors, intent.subject}))
-        lost = intent.replicas_from - intent.replicas_to
-        shifts[shift.id] = replace(shift, donors=donors, replicas=shift.replicas + lost)
-    elif intent.kind in {"grant", "replace"} and shift is not None and shift.granted_at is None:
-        shifts[shift.id] = replace(shift, granted_at=at)
+    """Open a shift per recipient at its first release; a recipient's raise grants those that are open in its pool."""
+    if intent.kind == "release":
+        for recipient in intent.recipients:
+            name = f"s{intent.cycle}-{recipient}-{intent.pool}"
+            opened = Shift(name, intent.pool, recipient, donors=(), replicas=0, opened_at=at, released_at=at)
+            shift = shifts.get(name, opened)
+            donors = tuple(sorted({*shift.donors, intent.subject}))
+            lost = intent.replicas_from - intent.replicas_to
+            shifts[name] = replace(shift, donors=donors, replicas=shift.replicas + lost)
+    elif intent.kind in RAISES:
+        for shift in list(shifts.values()):
+            if (shift.recipient, shift.pool) == (intent.subject, intent.pool) and shift.granted_at is None:
+                shifts[shift.id] = replace(shift, granted_at=at)
 
 
 def _pruned(kept: ModelMemory, policy: Policy, now: float) -> ModelMemory:
