@@ -60,7 +60,7 @@ def _shared() -> Stack:
 
 
 @pytest.fixture(scope="session")
-def stack(request: pytest.FixtureRequest) -> Iterator[Stack]:
+def stack() -> Iterator[Stack]:
     stack = _shared()
     yield stack
     stack.stop()

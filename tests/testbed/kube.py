@@ -17,6 +17,8 @@ Json = dict[str, Any]
 T = TypeVar("T")
 
 _POLL_SECONDS = 0.1
+# A server that just started tells clients to come again in a second (an eviction's 429 means: no).
+_PATIENCE = 20
 _DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 
@@ -75,15 +77,18 @@ class Kube:
         self, method: str, path: str, body: object = None, *, content_type: str = "application/json", **query: str
     ) -> Json:
         """One request; its JSON answer. The door for what the methods below do not do."""
-        headers = {"Content-Type": content_type, "Accept": "application/json"}
         data = None if body is None else json.dumps(body)
-        async with self._session.request(method, path, data=data, headers=headers, params=query) as response:
-            self.last_audit_id = response.headers.get("Audit-Id", "")
-            text = await response.text()
-            if response.status >= 400:
-                raise ApiError(method, path, response.status, text[:2000])
-            answer: Json = json.loads(text)
-            return answer
+        headers = {"Content-Type": content_type, "Accept": "application/json"}
+        status, text = await self._exchange(method, path, data, headers, query)
+        for _ in range(_PATIENCE):
+            if status != 429 or path.endswith("/eviction"):
+                break
+            await asyncio.sleep(1)
+            status, text = await self._exchange(method, path, data, headers, query)
+        if status >= 400:
+            raise ApiError(method, path, status, text[:2000])
+        answer: Json = json.loads(text)
+        return answer
 
     async def apply(self, *objects: Json | str) -> list[Json]:
         """Server-side apply of dicts or YAML texts; the objects as stored."""
@@ -214,6 +219,13 @@ class Kube:
             return pods if len(pods) == count else None
 
         return await self.wait_for(as_many, f"{count} pods ready in {namespace} {labels}", seconds)
+
+    async def _exchange(
+        self, method: str, path: str, data: str | None, headers: dict[str, str], query: dict[str, str]
+    ) -> tuple[int, str]:
+        async with self._session.request(method, path, data=data, headers=headers, params=query) as response:
+            self.last_audit_id = response.headers.get("Audit-Id", "")
+            return response.status, await response.text()
 
     async def _apply(self, obj: Json) -> Json:
         metadata = obj["metadata"]

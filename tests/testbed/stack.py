@@ -17,7 +17,7 @@ from tests.testbed.keda import Keda
 from tests.testbed.kube import Json, Kube
 from tests.testbed.kwok import Kwok
 from tests.testbed.place import Access, Place
-from tests.testbed.process import Failed, Process, Reaper
+from tests.testbed.process import Failed, Process, Reaper, start_together
 
 # Each piece with what it stands on, in the order in which they start.
 PIECES: dict[str, tuple[str, ...]] = {
@@ -27,6 +27,9 @@ PIECES: dict[str, tuple[str, ...]] = {
     "karpenter": ("kubernetes", "kwok"),
     "keda": ("kubernetes",),
 }
+
+
+_SERVERS = ("kafka", "etcd", "apiserver")
 
 
 class Piece(Protocol):
@@ -126,6 +129,16 @@ class Stack:
     def kubeconfig(self, name: str = "admin", token: str | None = None) -> Path:
         """A kubeconfig file for the holder of `token`, else for the admin."""
         return self._place.write(f"kubeconfigs/{name}", self.access.kubeconfig(token))
+
+    def restart_controllers(self) -> None:
+        """Restart all that watches the API server, so that it sees the present at once.
+
+        After an outage they wait out a back-off instead: up to 50 s, and fake nodes may be NotReady meanwhile.
+        """
+        watchers = [process for process in self.processes if process.name not in _SERVERS]
+        for process in watchers:
+            process.stop()
+        start_together(watchers)
 
     @property
     def processes(self) -> list[Process]:

@@ -16,6 +16,7 @@ from aiohttp.test_utils import TestServer
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
 from tests.testbed.audit import AuditLog
+from tests.testbed.control_plane import ADMIN
 from tests.testbed.kafka import Kafka
 from tests.testbed.karpenter import Karpenter
 from tests.testbed.keda import Keda
@@ -252,6 +253,24 @@ async def test_the_cluster_goes_on_after_its_api_server_was_restarted(
     await asyncio.to_thread(cluster.apiserver.restart)
     await kube.patch("Deployment", "chat", {"spec": {"replicas": 2}}, namespace)
     await kube.wait_ready(2, namespace)
+
+
+async def test_an_outage_of_the_api_server_loses_nothing(
+    cluster: Stack, kube: Kube, namespace: str, ours: dict[str, str], audit: AuditLog
+) -> None:
+    await kube.create(gpu_node(f"{namespace}-a", gpus=2, labels=ours))
+    await kube.apply(deployment("chat", namespace, 1, node_labels=ours))
+    await kube.wait_ready(1, namespace)
+    await asyncio.to_thread(cluster.apiserver.kill)
+    with pytest.raises(OSError, match="Cannot connect"):
+        await kube.items("Pod", namespace)
+    await asyncio.to_thread(cluster.apiserver.start)
+    await asyncio.to_thread(cluster.restart_controllers)
+    await kube.patch("Deployment", "chat", {"spec": {"replicas": 2}}, namespace)
+    await kube.wait_ready(2, namespace)
+    await audit.settle(kube)
+    writes = await asyncio.to_thread(audit.writes, ADMIN, namespace=namespace, resource="deployments")
+    assert [write.code for write in writes] == [201, 200]
 
 
 def _alive(pid: int) -> bool:
