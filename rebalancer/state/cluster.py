@@ -54,6 +54,7 @@ class ClusterState:
         self._loads = Loads(policy, started_at)
         self._early: list[MetricSample] | None = []  # samples that came before the pods they speak of
         self._policy = policy
+        self._notices_touched = False
         self._under_notice: frozenset[tuple[str, float, bool]] = frozenset()
         self._counters: Counter[str] = Counter()
         self._noted: list[Outcome] = []
@@ -95,6 +96,8 @@ class ClusterState:
             else:
                 self._apply(event, now)
         self._notices.forget(now)
+        if self._notices_touched:
+            self._wake_for_notices(now)
         if self._loads.surge(now):
             self.wakes.add(wakes.SURGE)
 
@@ -109,27 +112,26 @@ class ClusterState:
         match event:
             case CapacityNotice():
                 self._notices.tell(event, now)
-                self._wake_for_notices(now)
+                self._notices_touched = True
             case SourceState():
                 self._sources.said(event, now)
             case ObjectsListed() | ObjectChanged() | ObjectGone() if event.source not in SOURCES:
                 self._counters["unknown-source"] += 1
             case ObjectsListed():
                 self._sources.listed(event.source, now)
-                self._move(self._objects.relisted(event), event.at, now)
+                self._move(self._objects.relisted(event), event.at)
                 if event.source == "pods" and self._early is not None:
                     early, self._early = self._early, None
                     for sample in early:
                         self._loads.take(sample, now)
             case ObjectChanged():
                 self._sources.heard(event.source, now)
-                self._move(self._objects.changed(event), event.at, now)
+                self._move(self._objects.changed(event), event.at)
             case ObjectGone():
                 self._sources.heard(event.source, now)
-                self._move(self._objects.gone(event), event.at, now)
+                self._move(self._objects.gone(event), event.at)
 
-    def _move(self, changes: Iterable[Change], at: float, now: float) -> None:
-        touches_notices = False
+    def _move(self, changes: Iterable[Change], at: float) -> None:
         for change in changes:
             old, new = change
             if new is None:
@@ -143,9 +145,8 @@ class ClusterState:
                 self._pod_is(new)
             elif isinstance(old, Pod):
                 self._loads.pod_gone(old.uid)
-            touches_notices = touches_notices or isinstance(new or old, Node | NodeClaim | Override)
-        if touches_notices:
-            self._wake_for_notices(now)
+            if isinstance(new or old, Node | NodeClaim | Override):
+                self._notices_touched = True
 
     def _wake(self, change: Change) -> None:
         self.wakes.update(wakes.reasons(change, self._holdings.model_of, self._pools.pool_of))
@@ -158,6 +159,7 @@ class ClusterState:
             self._loads.pod_is(model, pod.uid, _ready_at(pod))
 
     def _wake_for_notices(self, now: float) -> None:
+        self._notices_touched = False
         under = frozenset((view.node, view.deadline, view.voluntary) for view in self._notices.views(now))
         if under - self._under_notice:
             self.wakes.add(wakes.NOTICE)

@@ -7,6 +7,7 @@ itself) only if nobody says otherwise.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -17,37 +18,38 @@ from rebalancer.domain.snapshot import NoticeView
 from rebalancer.state.objects import Change, Objects, instance_id
 
 DISRUPTED_TAINT = "karpenter.sh/disrupted"
-UNKNOWN_KEPT_SECONDS = 300.0  # a node may be told of before it registers
+KEPT_SECONDS = 300.0  # a node may be told of before it registers
 UNTAKEN_AFTER_SECONDS = 600.0  # a node that is Ready this long after its deadline was not taken
-TOLD_AT_MOST = 5_000  # subjects; more than any fleet loses at once, and a bound on what a liar can fill
+WAITING_AT_MOST = 5_000  # more than any fleet loses at once, and a bound on what a liar can fill
 REPEATS_KEPT = 8  # issues of one notice
 NOT_KARPENTERS = frozenset({"drain", "rebalance"})  # kinds on which Karpenter does not act
 
+_Subject = tuple[str, str]  # node or instance, kind
+
 
 class _Told(Struct):
-    """What was told about one subject (node or instance) in one kind. `uid`: the node it is about, once known."""
+    """What was told about one subject (node or instance) in one kind."""
 
     heard_at: float
-    deadlines: dict[float, CapacityNotice] = {}  # by the instant they were issued
+    notices: dict[float, CapacityNotice] = {}  # by the instant they were issued
     cancelled_at: float = 0.0
-    uid: str | None = None
-    node: str = ""
 
     def take(self, notice: CapacityNotice) -> None:
         if notice.cancelled:
             self.cancelled_at = max(self.cancelled_at, notice.at)
-        known = self.deadlines.get(notice.at)
-        if not notice.cancelled and (known is None or notice.deadline < known.deadline):
-            self.deadlines[notice.at] = notice
-        for at in sorted(self.deadlines)[:-REPEATS_KEPT]:
-            del self.deadlines[at]
+            return
+        known = self.notices.get(notice.at)
+        if known is None or notice.deadline < known.deadline:
+            self.notices[notice.at] = notice
+        for at in sorted(self.notices)[:-REPEATS_KEPT]:
+            del self.notices[at]
 
     def standing(self, node: Node, now: float) -> Iterator[CapacityNotice]:
         """What holds for the node: not taken back, and the node was not left alone.
 
         A node that became Ready after the deadline is another one of that name, or was spared.
         """
-        for at, notice in self.deadlines.items():
+        for at, notice in self.notices.items():
             spared = node.ready and (
                 now >= notice.deadline + UNTAKEN_AFTER_SECONDS or (node.ready_changed_at or 0.0) > notice.deadline
             )
@@ -62,28 +64,25 @@ class Notices:
         self.counters: Counter[str] = Counter()
         self._objects = objects
         self._nodes_of_pool = nodes_of_pool
-        self._told: dict[tuple[str, str], _Told] = {}  # by subject and kind
+        self._told: dict[str, dict[_Subject, _Told]] = {}  # by name of the node they are about
+        self._waiting: dict[_Subject, _Told] = {}  # their node is not there yet
         self._tainted: dict[str, float] = {}  # node name -> since
         self._leaving: set[str] = set()  # NodeClaims being deleted
+        self._forgot_at = 0.0
 
     # --- what comes in
 
     def tell(self, notice: CapacityNotice, now: float) -> None:
         """Take a notice, or take one back; order and repetition do not matter."""
-        subject = notice.node or notice.instance_id or ""
-        told = self._told.get((subject, notice.kind))
-        if told is None:
-            if len(self._told) >= TOLD_AT_MOST:
+        subject = notice.node or notice.instance_id or "", notice.kind
+        node = self._objects.one(Node, subject[0]) or self._objects.node_of_instance(subject[0])
+        home = self._waiting if node is None else self._told.setdefault(node.name, {})
+        if subject not in home:
+            if home is self._waiting and len(home) >= WAITING_AT_MOST:
                 self.counters["too-many-notices"] += 1
                 return
-            told = self._told[subject, notice.kind] = _Told(heard_at=now)
-        told.take(notice)
-        self._match(subject, told)
-
-    def _match(self, subject: str, told: _Told) -> None:
-        node = self._objects.one(Node, subject) or self._objects.node_of_instance(subject)
-        if told.uid is None and node is not None:
-            told.uid, told.node = node.uid, node.name
+            home[subject] = _Told(heard_at=now)
+        home[subject].take(notice)
 
     def moved(self, change: Change, at: float) -> None:
         """An object was added, changed or removed."""
@@ -92,7 +91,7 @@ class Notices:
             self._see(new, at)
         elif isinstance(old, Node):
             self._tainted.pop(old.name, None)
-            self._told = {key: told for key, told in self._told.items() if told.uid != old.uid}
+            self._told.pop(old.name, None)
         if isinstance(new, NodeClaim) and new.deleting_at is not None:
             self._leaving.add(new.name)
         elif isinstance(old, NodeClaim):
@@ -103,20 +102,27 @@ class Notices:
             self._tainted.setdefault(node.name, at)
         else:
             self._tainted.pop(node.name, None)
-        for (subject, _), told in self._told.items():
-            if told.uid is None:
-                self._match(subject, told)
+        if self._waiting:
+            names = {node.name, instance_id(node.provider_id)}
+            for subject in [subject for subject in self._waiting if subject[0] in names]:
+                self._told.setdefault(node.name, {})[subject] = self._waiting.pop(subject)
 
     def forget(self, now: float) -> None:
-        """Drop what found no node, what was taken back and what never happened."""
-        for key, told in list(self._told.items()):
-            node = self._objects.one(Node, told.node)
-            if node is None:
-                if now - told.heard_at >= UNKNOWN_KEPT_SECONDS:
-                    self.counters["unmatched-notice"] += bool(told.deadlines)
-                    del self._told[key]
-            elif now - told.heard_at >= UNKNOWN_KEPT_SECONDS and not any(told.standing(node, now)):
-                del self._told[key]
+        """Drop what found no node, what was taken back and what never happened; looks once a second."""
+        if not 0 <= now - self._forgot_at < 1.0:
+            self._forgot_at = now
+            for subject in [one for one, told in self._waiting.items() if now - told.heard_at >= KEPT_SECONDS]:
+                self.counters["unmatched-notice"] += bool(self._waiting.pop(subject).notices)
+            for name, subjects in list(self._told.items()):
+                kept = {one: told for one, told in subjects.items() if self._keep(name, told, now)}
+                self._told[name] = kept
+                if not kept:
+                    del self._told[name]
+
+    def _keep(self, name: str, told: _Told, now: float) -> bool:
+        """Also what was taken back is kept a while: the notice itself may still come."""
+        node = self._objects.one(Node, name)
+        return node is not None and (now - told.heard_at < KEPT_SECONDS or any(told.standing(node, now)))
 
     # --- what goes out
 
@@ -128,18 +134,18 @@ class Notices:
         return tuple(self._merged(facts[node]) for node in sorted(facts))
 
     def _by_event(self, now: float) -> Iterator[NoticeView]:
-        for told in self._told.values():
-            node = self._objects.one(Node, told.node)
-            if node is not None and node.uid == told.uid:
-                for notice in told.standing(node, now):
-                    yield NoticeView(
-                        node=node.name,
-                        kind=notice.kind,
-                        since=notice.at,
-                        deadline=notice.deadline,
-                        voluntary=notice.voluntary,
-                        source=notice.source,
-                    )
+        for name, subjects in self._told.items():
+            node = self._objects.one(Node, name)
+            standing = (told.standing(node, now) for told in subjects.values()) if node is not None else ()
+            for notice in chain.from_iterable(standing):
+                yield NoticeView(
+                    node=name,
+                    kind=notice.kind,
+                    since=notice.at,
+                    deadline=notice.deadline,
+                    voluntary=notice.voluntary,
+                    source=notice.source,
+                )
 
     def _by_karpenter(self) -> Iterator[NoticeView]:
         for tainted, since in self._tainted.items():
