@@ -195,12 +195,10 @@ class KafkaIntake:
         read_up_to = self._read_up_to | {one: frontier.next_offset for one, frontier in frontiers.items()}
         begin = await starts(consumer, partitions, since, read_up_to)
         consumer.assign(partitions)
-        for one, start in begin.items():
-            consumer.seek(one, start.offset)
-            if start.lost:
-                self._resynced(one, start.offset)
-            elif one not in frontiers:
-                frontiers[one] = Frontier(start.offset)
+        for one, offset in begin.items():
+            consumer.seek(one, offset)
+            if one not in frontiers:
+                frontiers[one] = Frontier(offset)
 
     async def _turn(self, consumer: AIOKafkaConsumer) -> None:
         """One share of each kind, the urgent ones first; without any of them wait a moment for more."""
@@ -230,15 +228,12 @@ class KafkaIntake:
         return bool(batch)
 
     async def _resync(self, consumer: AIOKafkaConsumer, partitions: Iterable[TopicPartition]) -> None:
-        """What was to be read next is gone: read everything there is."""
+        """What was to be read next is gone (retention, a topic made anew): read everything there is."""
         for one, offset in (await consumer.beginning_offsets(list(partitions))).items():
             consumer.seek(one, offset)
-            self._resynced(one, offset)
-
-    def _resynced(self, partition: TopicPartition, offset: int) -> None:
-        self._counts["resyncs"] += 1
-        log.error("records are gone before they were read", partition=str(partition), read_again_from=offset)
-        self._reader.frontiers[partition] = Frontier(offset)
+            self._reader.frontiers[one] = Frontier(offset)
+            self._counts["resyncs"] += 1
+            log.error("records are gone before they were read", partition=str(one), read_again_from=offset)
 
     def _troubled(self, why: str) -> None:
         """The first failure is told, not the five hundred after it."""

@@ -1,16 +1,8 @@
 """Where to begin to read a topic's partitions."""
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
-
-
-class Start(NamedTuple):
-    """`offset` to read from; `lost` = what we had read up to is not there any more, so everything there is comes."""
-
-    offset: int
-    lost: bool = False
 
 
 async def starts(
@@ -18,19 +10,13 @@ async def starts(
     partitions: Iterable[TopicPartition],
     since: Mapping[str, float],
     read_up_to: Mapping[tuple[str, int], int],
-) -> dict[TopicPartition, Start]:
-    """From where it was read up to, else from the instant `since` of its topic. Raises KafkaError."""
+) -> dict[TopicPartition, int]:
+    """From where a partition was read up to, else from the instant `since` of its topic. Raises KafkaError."""
     wanted = list(partitions)
-    first, end = await consumer.beginning_offsets(wanted), await consumer.end_offsets(wanted)
     fresh = [one for one in wanted if one not in read_up_to]
+    first, end = await consumer.beginning_offsets(fresh), await consumer.end_offsets(fresh)
     by_time = await offsets_since(consumer, {one: since[one.topic] for one in fresh}, first, end)
-    found = {one: Start(offset) for one, offset in by_time.items()}
-    for one in wanted:
-        offset = read_up_to.get(one)
-        if offset is not None:
-            kept = first[one] <= offset <= end[one]
-            found[one] = Start(offset) if kept else Start(first[one], lost=True)
-    return found
+    return {one: read_up_to[one] if one in read_up_to else by_time[one] for one in wanted}
 
 
 async def offsets_since(

@@ -71,6 +71,14 @@ async def feed(producer: AIOKafkaProducer) -> Feed:
 
 
 @pytest.fixture
+async def flood(embedded: EmbeddedBroker) -> AsyncIterator[Feed]:
+    """Sends batches of thousands: the embedded broker hands out one batch per partition and fetch."""
+    bulk = AIOKafkaProducer(bootstrap_servers=embedded.bootstrap, max_batch_size=900_000, linger_ms=100)
+    async with bulk as opened:
+        yield Feed(opened)
+
+
+@pytest.fixture
 async def intake(broker: Broker, outbox: Outbox) -> AsyncIterator[Intake]:
     async with Intake(broker, outbox) as running:
         yield running
@@ -111,12 +119,12 @@ async def test_poisoned_records_go_to_the_dead_letters_and_their_neighbours_to_t
 
 
 async def test_a_flood_of_metrics_does_not_delay_a_notice(
-    feed: Feed, embedded: EmbeddedBroker, outbox: Outbox, broker: Broker
+    flood: Feed, embedded: EmbeddedBroker, outbox: Outbox, broker: Broker
 ) -> None:
     """K12. 30,000 samples wait; the notice comes when the first of them were read, behind none of the others."""
-    flood = 30_000
-    await feed.metrics(range(flood))
-    sender = BlockingProducer({"bootstrap.servers": embedded.bootstrap, "linger.ms": 0})
+    waiting = 30_000
+    await flood.metrics(range(waiting))
+    sender = BlockingProducer({"bootstrap.servers": embedded.bootstrap, "linger.ms": 0, "log_level": 0})
 
     class Watching(Intake):
         before = 0
@@ -132,10 +140,28 @@ async def test_a_flood_of_metrics_does_not_delay_a_notice(
                 self.after = len(self.samples)
 
     async with Watching(broker, outbox) as intake:
-        await until(lambda: len(intake.samples) == flood)
+        await until(lambda: len(intake.samples) == waiting)
         assert intake.notices
-        assert intake.after - intake.before < flood / 2
+        assert intake.after - intake.before < waiting / 2
         assert max(intake.calls) <= SHARE + 1
+
+
+async def test_a_notice_is_taken_before_the_metrics_that_wait_beside_it(
+    flood: Feed, broker: Broker, outbox: Outbox
+) -> None:
+    await flood.metrics(range(6000))
+    await flood.notice("urgent")
+
+    class Ordered(Intake):
+        calls_before_notice = 0
+
+        def sink(self, events: list[Event]) -> None:
+            super().sink(events)
+            self.calls_before_notice += not self.notices
+
+    async with Ordered(broker, outbox) as intake:
+        await until(lambda: len(intake.events) == 6001)
+        assert intake.calls_before_notice <= 2
 
 
 async def test_a_restart_goes_on_where_the_checkpoint_says(feed: Feed, broker: Broker, outbox: Outbox) -> None:
@@ -187,7 +213,7 @@ async def test_records_that_vanish_before_they_are_read_are_told_and_the_rest_is
     feed: Feed, embedded: EmbeddedBroker, broker: Broker, outbox: Outbox
 ) -> None:
     """K13: while the first sample is applied, retention passes the second."""
-    sender = BlockingProducer({"bootstrap.servers": embedded.bootstrap})
+    sender = BlockingProducer({"bootstrap.servers": embedded.bootstrap, "log_level": 0})
     filler = b"x" * 700_000  # the embedded broker keeps 5 MiB per partition
 
     class Slow(Intake):
