@@ -10,8 +10,18 @@ from rebalancer.domain.policy import NodeRules, Pool
 from rebalancer.domain.snapshot import NodeView, NoticeView, PodView, PoolView, Snapshot, TargetView
 
 
+def converging(target: TargetView) -> int:
+    """Replicas the target will come to without another write: what we last asked for, shown by the HPA or not."""
+    autoscaler = target.autoscaler
+    if target.asked is not None:
+        return target.asked
+    if autoscaler is not None and autoscaler.originals is not None and not autoscaler.paused:
+        return autoscaler.maximum
+    return target.replicas
+
+
 def asked(target: TargetView) -> int:
-    """Replicas the target will converge to without another write.
+    """The most replicas the target may have on its way to what it converges to: what a budget must count.
 
     A write under way counts at once; a maximum counts once it is ours (an autoscaler we have not taken over is held
     to what it runs), and the larger of object and HPA while the HPA still shows the old one.

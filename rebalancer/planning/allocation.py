@@ -56,6 +56,7 @@ def _serve_in_turn(group: list[Holder], tier: str, ledger: Ledger, found: Alloca
     while wanting:
         left = []
         for holder, missing in wanting:
+            found.short.pop(holder.model.id, None)
             unit = _place(holder, tier, ledger)
             if unit is None:
                 found.short[holder.model.id] = (missing, *_why_short(holder, ledger))
@@ -80,7 +81,7 @@ def _shrink(ledger: Ledger, found: Allocation) -> None:
             for holder in reversed(ledger.scene.holders_by_priority()):
                 for part in holder.parts:
                     while part.pool == pool and ledger.capacity[pool] < 0:
-                        if not _release_one(holder, part, keeps(holder), Purpose.BUDGET, ledger, found):
+                        if not _release_one(part, keeps(holder), Purpose.BUDGET, ledger, found):
                             break
 
 
@@ -97,27 +98,28 @@ def _keeps_floor(holder: Holder) -> int:
 
 
 def _let_go(ledger: Ledger, found: Allocation) -> None:
-    """What a person capped goes at once; surplus that costs money goes where no autoscaler decides about it."""
+    """What a person or the policy caps goes; and surplus that costs money, where no autoscaler decides about it."""
     for holder in ledger.scene.holders.values():
-        if ledger.gained[holder.model.id]:
+        ruling = holder.ruling
+        if ledger.gained[holder.model.id] or ruling.frozen is not None:
             continue
-        ruled = holder.ruling.pin is not None or holder.ruling.cap is not None
+        capped = ruling.pin is not None or ruling.cap is not None
+        most = ruling.wanted(holder.model, holder.model.max_replicas)
         for part in reversed(holder.parts):
             state = ledger.scene.pools.get(part.pool)
-            priced = state is not None and state.grows and part.target.autoscaler is None
-            over = ledger.left_of(holder) > holder.model.max_replicas
-            if not (ruled or priced or over):
-                continue
-            purpose = Purpose.OVERRIDE if ruled else Purpose.SURPLUS
-            keep = holder.model.max_replicas if over and not (ruled or priced) else _keeps_demand(holder)
-            while _release_one(holder, part, keep, purpose, ledger, found):
-                pass
+            _release_down(part, most, Purpose.OVERRIDE if capped else Purpose.SURPLUS, ledger, found)
+            if state is not None and state.grows and part.owner is None:
+                _release_down(part, _keeps_demand(holder), Purpose.SURPLUS, ledger, found)
 
 
-def _release_one(  # noqa: PLR0913  # what goes, down to where, why, and the two books it is entered in
-    holder: Holder, part: Part, keep: int, purpose: Purpose, ledger: Ledger, found: Allocation
-) -> bool:
-    """Let one replica of the part go if the model keeps `keep`; whether one went."""
+def _release_down(part: Part, keep: int, purpose: Purpose, ledger: Ledger, found: Allocation) -> None:
+    while _release_one(part, keep, purpose, ledger, found):
+        pass
+
+
+def _release_one(part: Part, keep: int, purpose: Purpose, ledger: Ledger, found: Allocation) -> bool:
+    """Let one replica of the part go if its model keeps `keep`; whether one went."""
+    holder = ledger.scene.holders[part.model]
     if part.stuck is not None or ledger.left_of(holder) <= keep or ledger.left(part) <= part.least:
         return False
     victim = Victim(part, ledger.candidates(part)[0], purpose)

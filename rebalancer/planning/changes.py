@@ -1,84 +1,107 @@
 """Moves become changes: per target one number to ask for, its bounds, and words with the numbers behind it."""
 
+from dataclasses import dataclass
+
 from rebalancer.domain.cluster import Override
+from rebalancer.domain.memory import NodeGrant
 from rebalancer.domain.plan import Change
-from rebalancer.planning.guards import Purpose, Release, Tally, judge
-from rebalancer.planning.moves import Coming, Going, Moves, unreplaced_pods
+from rebalancer.planning.bounds import After, kept_minimum, lower, wanted_minimums
+from rebalancer.planning.guards import Purpose
+from rebalancer.planning.moves import Coming, Going, Moves
 from rebalancer.planning.nodes import NodePlan
 from rebalancer.planning.scene import UNSEEN, Holder, Part, Scene
 
+Key = tuple[str, str]
 
-def changes_of(
-    scene: Scene, moves: Moves, nodes: NodePlan, granted: dict[str, int]
-) -> tuple[list[Change], list[Change]]:
-    """(decreases, raises and bounds), each sorted by model and pool. `granted`: replicas per model after this plan."""
-    down: list[Change] = []
-    up: list[Change] = []
-    withdrawn = {
-        part.key: (grant.id, grant.node_pool, count, why) for grant, part, count, why in nodes.withdrawn if count > 0
-    }
+
+@dataclass(frozen=True, slots=True)
+class _Withdrawal:
+    """Replicas of a node grant that brought nothing."""
+
+    grant: NodeGrant
+    replicas: int
+    why: str
+
+
+@dataclass(slots=True)
+class Changes:
+    """What is to be written: decreases before raises and bounds, each in the policy's order of models and pools.
+
+    granted: undoomed replicas per model once it is.
+    """
+
+    down: list[Change]
+    up: list[Change]
+    granted: dict[str, int]
+
+
+def changes_of(scene: Scene, moves: Moves, nodes: NodePlan) -> Changes:
+    """One change per target that is to be written. Refusals of lower minimums are added to `moves`."""
+    found = Changes([], [], {})
+    withdrawn = {part.key: _Withdrawal(grant, count, why) for grant, part, count, why in nodes.withdrawn if count > 0}
     for holder in scene.holders.values():
+        after = {part.key: _after(part, moves, withdrawn.get(part.key)) for part in holder.parts}
+        found.granted[holder.model.id] = sum(each.undoomed for each in after.values())
+        minimums = wanted_minimums(scene, holder, after)
         for part in holder.parts:
             if part.stuck is not None:
                 continue
-            going, coming = moves.going.get(part.key), moves.coming.get(part.key)
-            if part.key in withdrawn and going is None:
-                down.append(_withdrawal(scene, holder, part, *withdrawn[part.key], granted))
-            elif going is not None or part.settle > 0:
-                down.append(_decrease(scene, holder, part, going or Going(), granted))
-            elif coming is not None:
-                up.append(_increase(scene, holder, part, coming, granted))
-            else:
-                up += _bounds(scene, holder, part, granted)
-    return down, up
+            then = after[part.key]
+            wanted = minimums.get(part.key, then.asked)
+            if then.asked < part.asked:
+                kept = kept_minimum(part, then, wanted)
+                found.down.append(_decrease(scene, holder, part, then, kept, moves, withdrawn.get(part.key)))
+            elif then.asked > part.asked:
+                kept = kept_minimum(part, then, wanted)
+                found.up.append(_increase(scene, holder, part, moves.coming[part.key], kept))
+            elif part.owner is not None:
+                found.up += _bounds(scene, part, wanted, moves)
+    return found
 
 
-def _minimum(scene: Scene, holder: Holder, part: Part, replicas: int, granted: dict[str, int]) -> int:
-    """The lower bound to write beside `replicas`: the grant where the budget is fixed, else the guarded demand.
-
-    Position must not be given away by an HPA that sees less. Lowering the minimum of an autoscaler that is ours is a
-    decrease for every guard; while one forbids it, the minimum stays.
-    """
-    state = scene.pools.get(part.pool)
-    owner = part.target.autoscaler
-    if state is None or not state.grows or owner is None:
-        return max(part.least, replicas)
-    stays = min(replicas, max(part.least, owner.minimum))
-    if holder.demand.unknown:
-        return stays
-    elsewhere = granted[holder.model.id] - part.held
-    wanted = max(holder.demand.replicas, holder.floor) - max(0, elsewhere) + len(part.doomed)
-    minimum = max(part.least, min(replicas, wanted))
-    ours = owner.originals is not None
-    return stays if ours and minimum < stays and not _may_lower(scene, holder, stays - minimum) else minimum
+def _after(part: Part, moves: Moves, withdrawn: _Withdrawal | None) -> After:
+    """The part once this plan is written."""
+    going, coming = moves.going.get(part.key), moves.coming.get(part.key)
+    doomed = {pod.uid for pod in part.doomed}
+    released = [pod.uid in doomed for pod in going.pods] if going else []
+    undoomed = released.count(False)
+    if going is None and withdrawn is not None:
+        undoomed = withdrawn.replicas
+    gone = part.settle + released.count(True) + (len(going.ended) if going else 0)
+    more = coming.replicas if coming else 0
+    return After(part.asked - gone - undoomed + more, part.held - undoomed + more, gone)
 
 
-def _decrease(scene: Scene, holder: Holder, part: Part, going: Going, granted: dict[str, int]) -> Change:
-    gone = len(going.pods)
-    to = part.asked - part.settle - gone
-    real = [pod for pod in going.pods if not pod.uid.startswith(UNSEEN)]
-    purposes = set(going.purposes)
+def _decrease(  # noqa: PLR0913  # what goes, down to where, and why
+    scene: Scene, holder: Holder, part: Part, then: After, minimum: int, moves: Moves, withdrawn: _Withdrawal | None
+) -> Change:
+    going = moves.going.get(part.key)
+    if going is None and withdrawn is not None:
+        return _withdrawal(scene, part, then, minimum, withdrawn)
+    going = going or Going()
+    pods = [pod for pod in (*going.ended, *going.pods) if not pod.uid.startswith(UNSEEN)]
     return Change(
         id=f"{scene.snapshot.cycle}-{part.model}-{part.pool}",
-        kind="release" if gone else "settle",
+        kind="release" if going.pods or going.ended else "settle",
         model=part.model,
         target=part.target,
         replicas_from=part.asked,
-        replicas_to=to,
-        minimum=_minimum(scene, holder, part, to, granted),
+        replicas_to=then.asked,
+        minimum=minimum,
         reason=_why_down(holder, part, going, scene),
         shift=going.shift,
-        victims=tuple(pod.uid for pod in real),
-        victim_names=tuple(pod.name for pod in real),
-        passes=_passes(purposes, holder),
-        counts=going.counts if gone else None,
+        victims=tuple(pod.uid for pod in pods),
+        victim_names=tuple(pod.name for pod in pods),
+        passes=_passes(going, holder),
+        counts=going.counts if going.pods else None,
         recipients=tuple(going.recipients),
-        replaces=part.settled,
+        replaces=(*part.settled, *(f"{part.pool}/{pod.uid}" for pod in going.ended)),
     )
 
 
-def _passes(purposes: set[Purpose], holder: Holder) -> str | None:
+def _passes(going: Going, holder: Holder) -> str | None:
     """Named only when every replica that goes passes for the same reason."""
+    purposes = {*going.purposes, *((Purpose.DRAIN,) if going.ended else ())}
     if purposes == {Purpose.DRAIN}:
         return "drain"
     if purposes == {Purpose.OVERRIDE}:
@@ -94,10 +117,10 @@ def _override_words(one: Override | None) -> str:
 
 
 def _why_down(holder: Holder, part: Part, going: Going, scene: Scene) -> str:
-    if not going.pods:
+    if not going.pods and not going.ended:
         return "doomed pods have gone; their replacements stay"
     words = []
-    if Purpose.DRAIN in going.purposes:
+    if Purpose.DRAIN in going.purposes or going.ended:
         words.append("drain " + ", ".join(sorted({pod.node or "?" for pod in part.doomed})))
     if Purpose.OVERRIDE in going.purposes:
         words.append(_override_words(holder.ruling.decides))
@@ -113,53 +136,54 @@ def _why_down(holder: Holder, part: Part, going: Going, scene: Scene) -> str:
     return ", ".join(words)
 
 
-def _withdrawal(  # noqa: PLR0913  # the grant's own fields
-    scene: Scene, holder: Holder, part: Part, grant: str, node_pool: str, count: int, why: str, granted: dict[str, int]
-) -> Change:
-    to = part.asked - count
+def _withdrawal(scene: Scene, part: Part, then: After, minimum: int, withdrawn: _Withdrawal) -> Change:
     return Change(
         id=f"{scene.snapshot.cycle}-{part.model}-{part.pool}",
         kind="withdraw",
         model=part.model,
         target=part.target,
         replicas_from=part.asked,
-        replicas_to=to,
-        minimum=_minimum(scene, holder, part, to, granted),
-        reason=f"node grant {grant} ended: {why}",
+        replicas_to=then.asked,
+        minimum=minimum,
+        reason=f"node grant {withdrawn.grant.id} ended: {withdrawn.why}",
         passes="withdraw: only pods without a node go",
-        grant=grant,
-        node_pool=node_pool,
+        replaces=part.settled,
+        grant=withdrawn.grant.id,
+        node_pool=withdrawn.grant.node_pool,
     )
 
 
-def _increase(scene: Scene, holder: Holder, part: Part, coming: Coming, granted: dict[str, int]) -> Change:
-    to = part.asked + coming.replicas
-    replaced = unreplaced_pods(part, holder)[: coming.replicas]
-    shift = next((one.id for one in scene.memory.shifts if one.recipient == part.model and one.pool == part.pool), None)
+def _increase(scene: Scene, holder: Holder, part: Part, coming: Coming, minimum: int) -> Change:
     ruled = holder.ruling.pin or holder.ruling.floor
     return Change(
         id=f"{scene.snapshot.cycle}-{part.model}-{part.pool}",
-        kind="replace" if replaced else "grant",
+        kind="replace" if coming.beside else "grant",
         model=part.model,
         target=part.target,
         replicas_from=part.asked,
-        replicas_to=to,
-        minimum=_minimum(scene, holder, part, to, granted),
-        reason=_why_up(holder, part, coming, len(replaced)),
-        shift=shift,
+        replicas_to=part.asked + coming.replicas,
+        minimum=minimum,
+        reason=_why_up(holder, coming),
+        shift=_open_shift(scene, part),
         nodes=tuple(sorted(set(coming.nodes))),
         passes=_override_words(ruled) if ruled is not None else None,
-        replaces=tuple(f"{part.pool}/{pod.uid}" for pod in replaced),
+        replaces=tuple(f"{pool}/{pod.uid}" for pool, pod in coming.beside),
         grant=coming.grant,
         node_pool=coming.node_pool,
     )
 
 
-def _why_up(holder: Holder, part: Part, coming: Coming, replaced: int) -> str:
+def _open_shift(scene: Scene, part: Part) -> str | None:
+    """The oldest shift that has freed GPUs for the part and granted none yet."""
+    mine = [one for one in scene.memory.shifts if one.recipient == part.model and one.pool == part.pool]
+    return next((one.id for one in mine if one.granted_at is None), mine[0].id if mine else None)
+
+
+def _why_up(holder: Holder, coming: Coming) -> str:
     words = [holder.demand.why]
-    if replaced:
-        doomed = ", ".join(sorted({pod.node or "?" for pod in part.doomed}))
-        words.insert(0, f"replaces {replaced} on {doomed}")
+    if coming.beside:
+        nodes = ", ".join(sorted({pod.node or "?" for _, pod in coming.beside}))
+        words.insert(0, f"replaces {len(coming.beside)} on {nodes}")
     if coming.nodes:
         words.append("on " + ", ".join(sorted(set(coming.nodes))))
     if coming.grant is not None:
@@ -167,16 +191,22 @@ def _why_up(holder: Holder, part: Part, coming: Coming, replaced: int) -> str:
     return ", ".join(words)
 
 
-def _bounds(scene: Scene, holder: Holder, part: Part, granted: dict[str, int]) -> list[Change]:
-    """New bounds for an unchanged number: taking an autoscaler over, or a minimum that follows demand."""
-    owner = part.target.autoscaler
-    if owner is None or part.target.asked is not None or part.settle > 0:
+def _bounds(scene: Scene, part: Part, wanted: int, moves: Moves) -> list[Change]:
+    """New bounds for an unchanged number: taking an autoscaler over, or a minimum that follows demand.
+
+    An idle one is not taken over: its maximum would be 1, a grant that nobody asked for. Nor is one on its way up to
+    its own minimum.
+    """
+    owner, ours = part.owner, part.owner is not None and part.owner.originals is not None
+    if owner is None or part.target.asked is not None or part.asked < part.least:
         return []
-    replicas = max(part.least, part.asked)
-    minimum = _minimum(scene, holder, part, replicas, granted)
-    taken_over = owner.originals is not None
-    lower = taken_over and minimum < owner.minimum
-    if taken_over and (owner.minimum, owner.maximum) == (minimum, replicas):
+    if not ours and owner.minimum > part.asked:
+        return []
+    lowered = lower(scene, moves.tally, part, max(wanted, min(part.asked, owner.minimum)), wanted)
+    minimum = lowered.minimum
+    if lowered.refusal is not None:
+        moves.refuse(lowered.refusal, None)
+    if ours and (owner.minimum, owner.maximum) == (minimum, part.asked):
         return []
     return [
         Change(
@@ -185,21 +215,10 @@ def _bounds(scene: Scene, holder: Holder, part: Part, granted: dict[str, int]) -
             model=part.model,
             target=part.target,
             replicas_from=part.asked,
-            replicas_to=replicas,
+            replicas_to=part.asked,
             minimum=minimum,
-            reason=f"bounds {owner.minimum}-{owner.maximum} -> {minimum}-{replicas}"
-            + ("" if taken_over else f", taking {owner.kind} {owner.name} over"),
-            counts="step" if lower else None,
+            reason=f"bounds {owner.minimum}-{owner.maximum} -> {minimum}-{part.asked}"
+            + ("" if ours else f", taking {owner.kind} {owner.name} over"),
+            counts=lowered.counts,
         )
     ]
-
-
-def _may_lower(scene: Scene, holder: Holder, by: int) -> bool:
-    """Lowering a minimum is a decrease for every guard: the HPA may take what it no longer has to keep."""
-    tally = Tally.of(scene)
-    for _ in range(by):
-        release = Release(scene, tally, holder, Purpose.SURPLUS)
-        if judge(release) is not None:
-            return False
-        tally.book(release)
-    return True

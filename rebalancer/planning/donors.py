@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from rebalancer.domain.snapshot import PodView
 from rebalancer.planning.guards import Purpose, Release, judge
 from rebalancer.planning.ledger import Ledger, Unit, Victim
-from rebalancer.planning.scene import Holder, Part
+from rebalancer.planning.scene import Holder, Part, Scene
 
 FLOOR, ENTITLED, WANTED = "floor", "entitlement", "demand"  # the tiers, in their order
 
@@ -31,13 +31,14 @@ def displace(recipient: Holder, part: Part, tier: str, ledger: Ledger) -> Unit |
 
 def _reserve(donor: Holder, recipient: Holder, tier: str) -> int:
     """Replicas that `recipient` may not touch at this tier."""
-    wanted = min(donor.demand.replicas, max(donor.model.entitlement, donor.floor))
-    if donor.ruling.pin is not None or donor.ruling.frozen is not None:
+    ruling = donor.ruling
+    if ruling.pin is not None or ruling.frozen is not None:
         return donor.held
     if tier == FLOOR:
         return donor.floor
+    own = max(donor.model.entitlement, ruling.raised_floor)
     if tier == ENTITLED or donor.model.priority < recipient.model.priority:
-        return max(donor.floor, wanted)
+        return max(donor.floor, min(donor.demand.replicas, own))
     return max(donor.floor, donor.demand.replicas)
 
 
@@ -52,8 +53,13 @@ class _Donor:
 
 
 def _donors(recipient: Holder, part: Part, tier: str, ledger: Ledger) -> list[_Donor]:
-    """Who could give a replica in the part's pool, best first: allowed by guards, surplus, no pod yet, low priority."""
+    """Who could give a replica in the part's pool, best first: allowed by guards, surplus, no pod yet, low priority.
+
+    Those that guards protect are asked all the same, so that the refusal is told; but not where a node can be had
+    and the guard is not over with the start.
+    """
     donors = []
+    grows = any(_may_grow(each, ledger.scene) for each in recipient.parts)
     for donor in ledger.scene.holders.values():
         if donor is recipient or ledger.gained[donor.model.id]:
             continue
@@ -65,9 +71,12 @@ def _donors(recipient: Holder, part: Part, tier: str, ledger: Ledger) -> list[_D
             here = min(spare, ledger.left(own) - own.least)
             if own.pool == part.pool and own.stuck is None and here > 0:
                 purpose = _purpose(donor, recipient, tier, ledger)
-                refused = judge(Release(ledger.scene, ledger.tally, donor, purpose)) is not None
+                first = ledger.candidates(own)[0]
+                refusal = judge(Release(ledger.scene, ledger.tally, own, purpose, first))
+                if refusal is not None and grows and refusal.guard != "start":
+                    continue
                 needed = left <= donor.demand.replicas
-                rank = (refused, needed, own.unseen == 0, donor.model.priority, -spare, donor.model.id)
+                rank = (refusal is not None, needed, own.unseen == 0, donor.model.priority, -spare, donor.model.id)
                 donors.append(_Donor(donor, own, here, rank))
     return sorted(donors, key=lambda each: each.rank)
 
@@ -78,6 +87,12 @@ def _purpose(donor: Holder, recipient: Holder, tier: str, ledger: Ledger) -> Pur
     if tier in {FLOOR, ENTITLED} and borrowed and not recipient.ballot.blind:
         return Purpose.RECLAIM
     return Purpose.SHIFT
+
+
+def _may_grow(part: Part, scene: Scene) -> bool:
+    """Whether Karpenter may bring a node for the part."""
+    state = scene.pools.get(part.pool)
+    return state is not None and part.stuck is None and part.gpus <= min(state.growth, state.pool.gpus_per_node)
 
 
 Picks = list[tuple[_Donor, PodView]]

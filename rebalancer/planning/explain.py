@@ -5,8 +5,9 @@ from collections import Counter
 from msgspec.structs import replace
 
 from rebalancer.domain.memory import Loan, ModelMemory
-from rebalancer.domain.plan import ModelDecision, PoolDecision, Refusal, Step, Unmet
+from rebalancer.domain.plan import ModelDecision, OverrideState, PoolDecision, Refusal, Step, Unmet
 from rebalancer.planning.allocation import Allocation
+from rebalancer.planning.guards import stopped_by
 from rebalancer.planning.moves import Moves
 from rebalancer.planning.scene import Holder, PoolState, Scene
 from rebalancer.planning.votes import Ballot
@@ -27,17 +28,6 @@ def merged(refusals: list[Refusal]) -> tuple[Refusal, ...]:
                 replicas_to=min(known.replicas_to, refusal.replicas_to),
             )
     return tuple(found[key] for key in sorted(found))
-
-
-def granted(scene: Scene, moves: Moves) -> dict[str, int]:
-    """Undoomed replicas per model once this plan is written."""
-    counts = {name: holder.held for name, holder in scene.holders.items()}
-    for (name, _), coming in moves.coming.items():
-        counts[name] += coming.replicas
-    for (name, pool), going in moves.going.items():
-        doomed = {pod.uid for part in scene.holders[name].parts if part.pool == pool for pod in part.doomed}
-        counts[name] -= sum(1 for pod in going.pods if pod.uid not in doomed)
-    return counts
 
 
 def allocated(scene: Scene, found: Allocation) -> dict[str, int]:
@@ -102,7 +92,7 @@ def _headline(holder: Holder, short: int, refusals: list[Refusal], lent: int, al
     if short:
         return f"short {short}"
     if refusals:
-        return f"{refusals[0].guard} holds {refusals[0].replicas_from - refusals[0].replicas_to}"
+        return f"{refusals[0].guard} holds {abs(refusals[0].replicas_from - refusals[0].replicas_to)}"
     if holder.demand.unknown:
         return holder.demand.why
     if lent:
@@ -190,8 +180,8 @@ def _pool(scene: Scene, state: PoolState, loans: tuple[Loan, ...]) -> PoolDecisi
     )
 
 
-def unmet(scene: Scene, found: Allocation, moves: Moves, models: dict[str, ModelMemory]) -> tuple[tuple[Unmet, ...], dict[str, ModelMemory]]:  # noqa: E501  # fmt: skip
-    """Needs that stay open with their binding constraint, and memory of since when."""
+def unmet(scene: Scene, found: Allocation, moves: Moves, stop: str | None, models: dict[str, ModelMemory]) -> tuple[tuple[Unmet, ...], dict[str, ModelMemory]]:  # noqa: E501  # fmt: skip
+    """Needs that stay open with their binding constraint, and memory of since when. `stop`: nothing is written."""
     rows = []
     kept = dict(models)
     for name in sorted(scene.holders):
@@ -203,22 +193,38 @@ def unmet(scene: Scene, found: Allocation, moves: Moves, models: dict[str, Model
             kept[name] = replace(memory, unmet_since=since)
         if since is not None:
             constraint, why = _binding(holder, found, moves)
+            if stop is not None and holder.demand.replicas > holder.held:
+                constraint, why = stopped_by(scene), stop
             rows.append(Unmet(model=name, replicas=short, constraint=constraint, why=why, since=since))
     return tuple(rows), kept
 
 
 def _binding(holder: Holder, found: Allocation, moves: Moves) -> tuple[str, str]:
-    name = holder.model.id
+    """What a model's need waits for: a person, a guard, GPUs that are not there, or only time."""
+    name, ruling = holder.model.id, holder.ruling
+    person = ruling.paused or ruling.frozen
+    if person is not None:
+        return person.kind, f"override {person.name}"
     if moves.blocked.get(name):
         refusal = moves.blocked[name][0]
         return refusal.guard, str(refusal)
+    if name in found.short and not any(key[0] == name and one.grant for key, one in moves.coming.items()):
+        return found.short[name][1], found.short[name][2]
     if moves.waiting.get(name):
         return "waiting", "; ".join(sorted(set(moves.waiting[name])))
-    own = [refusal for refusal in moves.refusals if refusal.subject == name]
-    if own:
-        return own[0].guard, str(own[0])
-    if name in found.short:
-        return found.short[name][1], found.short[name][2]
-    if holder.ruling.paused is not None:
-        return "paused", f"override {holder.ruling.paused.name}"
     return "waiting", "granted; pods are on their way"
+
+
+def tell_overrides(
+    scene: Scene, states: tuple[OverrideState, ...], granted: dict[str, int], open_needs: tuple[Unmet, ...]
+) -> tuple[OverrideState, ...]:
+    """The overrides' states; what could not be applied as a person asked says how far it is."""
+    short = {row.model: row for row in open_needs}
+    words: dict[str, str] = {}
+    for name, holder in scene.holders.items():
+        one = holder.ruling.decides
+        if one is None or holder.ruling.frozen is not None or holder.demand.replicas <= granted[name]:
+            continue
+        why = f": {short[name].constraint}, {short[name].why}" if name in short else ""
+        words[one.uid] = f"{one.kind} {one.value}, {granted[name]} granted{why}"
+    return tuple(replace(state, message=words.get(state.uid, state.message)) for state in states)

@@ -6,14 +6,15 @@ Limits are max(1, floor(share x base)) replicas per sliding window and bind only
 
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 
 from rebalancer.domain.memory import Loss
 from rebalancer.domain.plan import Refusal
 from rebalancer.domain.policy import RateLimit
-from rebalancer.planning.scene import Holder, Scene
+from rebalancer.domain.snapshot import PodView
+from rebalancer.planning.scene import Holder, Part, PoolState, Scene
 
 
 class Purpose(Enum):
@@ -25,6 +26,7 @@ class Purpose(Enum):
     SHIFT = "shift"  # somebody is granted in the same plan: counts in shift, not in step and fleet
     BUDGET = "budget"  # the pool shrank
     SURPLUS = "surplus"  # nobody needs it and it costs money
+    MINIMUM = "minimum"  # an autoscaler may go down to one less: a decrease, whether it does or not
 
 
 PASSES = {
@@ -34,6 +36,7 @@ PASSES = {
     Purpose.SHIFT: frozenset({"step", "fleet"}),
     Purpose.BUDGET: frozenset({"shift"}),
     Purpose.SURPLUS: frozenset({"shift"}),
+    Purpose.MINIMUM: frozenset({"shift"}),
 }
 
 
@@ -44,7 +47,10 @@ class Tally:
     fleet_lost: int
     fleet_base: int
     taken: Counter[str] = field(default_factory=Counter)
+    parts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    ready: Counter[str] = field(default_factory=Counter)
     drained: Counter[str] = field(default_factory=Counter)
+    lowered: Counter[str] = field(default_factory=Counter)
     step: Counter[str] = field(default_factory=Counter)
     shift: Counter[str] = field(default_factory=Counter)
 
@@ -56,10 +62,23 @@ class Tally:
         past = sum(_lost(holder.memory.losses, rule, scene.now, "step") for holder in holders)
         return cls(past, past + sum(max(0, holder.has - holder.model.min_replicas) for holder in holders))
 
+    def copy(self) -> "Tally":
+        """For trying several replicas of which all go or none."""
+        counters = (self.taken, self.ready, self.drained, self.lowered, self.step, self.shift)
+        taken, *others = (Counter(each) for each in counters)
+        return Tally(self.fleet_lost, self.fleet_base, taken, Counter(self.parts), *others)
+
     def book(self, release: "Release") -> None:
         """That replica goes."""
         name = release.holder.model.id
-        (self.drained if release.purpose is Purpose.DRAIN else self.taken)[name] += 1
+        if release.purpose is Purpose.DRAIN:
+            self.drained[name] += 1
+        elif release.purpose is Purpose.MINIMUM:
+            self.lowered[name] += 1
+        else:
+            self.taken[name] += 1
+            self.parts[release.part.key] += 1
+            self.ready[name] += release.takes_ready
         if release.counts == "step":
             self.step[name] += 1
             self.fleet_lost += 1
@@ -69,21 +88,50 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """One more replica of `holder` would go, for `purpose`."""
+    """One more replica of `part` would go, for `purpose`; `pod`: which (None: it is no pod yet, or open)."""
 
     scene: Scene
     tally: Tally
-    holder: Holder
+    part: Part
     purpose: Purpose
+    pod: PodView | None = None
+
+    @property
+    def holder(self) -> Holder:
+        """The model that loses it."""
+        return self.scene.holders[self.part.model]
 
     @property
     def after(self) -> int:
-        """Replicas left when it is gone: undoomed ones, or with the doomed where a doomed one goes."""
+        """Replicas left when it is gone: undoomed ones, or with the doomed where a doomed one goes.
+
+        Where only a minimum is lowered: what the model's autoscalers still have to keep, of what is Ready.
+        """
         name = self.holder.model.id
-        left = self.holder.held - self.tally.taken[name]
         if self.purpose is Purpose.DRAIN:
-            left = self.holder.has - self.tally.taken[name] - self.tally.drained[name]
-        return left - 1
+            return self.holder.has - self.tally.taken[name] - self.tally.drained[name] - 1
+        if self.purpose is Purpose.MINIMUM:
+            return self.holder.assured - self.tally.lowered[name] - self.tally.taken[name] - 1
+        return self.holder.held - self.tally.taken[name] - 1
+
+    @property
+    def takes_ready(self) -> bool:
+        """Whether a replica goes that serves, and would have gone on serving."""
+        return self.pod is not None and self.pod.phase == "ready" and self.purpose is not Purpose.DRAIN
+
+    @property
+    def ready_after(self) -> int:
+        """Ready, undoomed replicas left when it is gone."""
+        return self.holder.steady - self.tally.ready[self.holder.model.id] - self.takes_ready
+
+    @property
+    def assured_after(self) -> int | None:
+        """What the model's autoscalers still have to keep when it is gone; None where that does not change."""
+        taken, own = self.tally.parts, self.part
+        if self.purpose in {Purpose.DRAIN, Purpose.MINIMUM} or own.held - taken[own.key] > own.assured:
+            return None
+        left = sum(min(part.assured, part.held - taken[part.key]) for part in self.holder.parts)
+        return left - self.tally.lowered[own.model] - 1
 
     @property
     def below_need(self) -> bool:
@@ -112,11 +160,29 @@ class Release:
 
 
 def floor(release: Release) -> Refusal | None:
-    """No action of ours takes a model below its floor; nothing passes this but an override that says so by name."""
+    """No action of ours takes a model below its floor; nothing passes this but an override that says so by name.
+
+    Nor below it in Ready replicas: where one of its pools loads, another does not go before that is Ready.
+    """
     least = release.holder.floor
-    if release.after >= least:
+    if release.after < least:
+        return release.refuse("floor", f"floor is {least}", floor=least, after=release.after)
+    if release.takes_ready and release.ready_after < least:
+        ready = release.ready_after
+        return release.refuse("floor", f"floor is {least}, {ready} would be Ready", floor=least, ready=ready)
+    assured = release.assured_after
+    if assured is not None and assured < least:
+        return release.refuse("floor", f"floor is {least}, minimums would add up to {assured}", floor=least)
+    return None
+
+
+def empty(release: Release) -> Refusal | None:
+    """An empty set is never "all": where no node is seen while pods run there, the budget is unknown, not 0."""
+    pool = release.part.pool
+    state = release.scene.pools.get(pool)
+    if state is not None and state.budget is not None:
         return None
-    return release.refuse("floor", f"floor is {least}", floor=least, after=release.after)
+    return release.refuse("empty", f"no node of pool {pool} is seen while pods run there", pool=pool, nodes=0)
 
 
 def start(release: Release) -> Refusal | None:
@@ -149,14 +215,14 @@ def step(release: Release) -> Refusal | None:
     holder = release.holder
     past = _lost(holder.memory.losses, rule, release.scene.now, "step")
     lost = past + release.tally.step[holder.model.id]
-    return _limited(release, "step", rule, lost, past + holder.has, holder.memory.losses)
+    return _limited(release, "step", rule, lost, past + holder.has, [holder])
 
 
 def fleet(release: Release) -> Refusal | None:
     """All models together lose at most `share` of the replicas above floors per window."""
     rule = release.scene.policy.guards.fleet
-    losses = tuple(loss for holder in release.scene.holders.values() for loss in holder.memory.losses)
-    return _limited(release, "fleet", rule, release.tally.fleet_lost, release.tally.fleet_base, losses)
+    everybody = release.scene.holders.values()
+    return _limited(release, "fleet", rule, release.tally.fleet_lost, release.tally.fleet_base, everybody)
 
 
 def shift(release: Release) -> Refusal | None:
@@ -166,7 +232,7 @@ def shift(release: Release) -> Refusal | None:
     past = _lost(holder.memory.losses, rule, release.scene.now, "shift")
     lost = past + release.tally.shift[holder.model.id]
     base = past + max(0, holder.has - holder.floor)
-    return _limited(release, "shift", rule, lost, base, holder.memory.losses)
+    return _limited(release, "shift", rule, lost, base, [holder])
 
 
 def _lost(losses: tuple[Loss, ...], rule: RateLimit, now: float, counts: str) -> int:
@@ -174,14 +240,19 @@ def _lost(losses: tuple[Loss, ...], rule: RateLimit, now: float, counts: str) ->
 
 
 def _limited(  # noqa: PLR0913  # the numbers that the refusal prints
-    release: Release, guard: str, rule: RateLimit, lost: int, base: int, losses: tuple[Loss, ...]
+    release: Release, guard: str, rule: RateLimit, lost: int, base: int, losers: Iterable[Holder]
 ) -> Refusal | None:
     """Refuse when one more would exceed max(1, floor(share x base)) in the window and cut into present need."""
     limit = max(1, math.floor(rule.share * base + 1e-9))
     if not release.below_need or lost + 1 <= limit:
         return None
     counts = "shift" if guard == "shift" else "step"
-    inside = [loss.at for loss in losses if loss.counts == counts and release.scene.now - loss.at < rule.window_seconds]
+    inside = [
+        loss.at
+        for holder in losers
+        for loss in holder.memory.losses
+        if loss.counts == counts and release.scene.now - loss.at < rule.window_seconds
+    ]
     until = min(inside) + rule.window_seconds if inside else None
     need = release.holder.need_now
     return release.refuse(
@@ -198,6 +269,7 @@ def _limited(  # noqa: PLR0913  # the numbers that the refusal prints
 
 GUARDS: dict[str, Callable[[Release], Refusal | None]] = {
     "floor": floor,
+    "empty": empty,
     "start": start,
     "blind": blind,
     "step": step,
@@ -218,6 +290,14 @@ def judge(release: Release) -> Refusal | None:
     return None
 
 
+def budget(state: PoolState, promised: int, more: int) -> str | None:
+    """Why `more` GPUs cannot be promised in the pool beside the `promised` ones, None when they can."""
+    if state.budget is not None and promised + more <= state.budget:
+        return None
+    of = "an unknown budget" if state.budget is None else f"{state.budget}"
+    return f"{promised} of {of} GPUs of {state.pool.name} are promised"
+
+
 def stopped(scene: Scene) -> str | None:
     """Why nothing at all may be written now: write stop, or lists of what must be known first are missing."""
     if scene.snapshot.write_stop is not None:
@@ -227,3 +307,8 @@ def stopped(scene: Scene) -> str | None:
     if missing:
         return "not listed yet: " + ", ".join(missing)
     return None
+
+
+def stopped_by(scene: Scene) -> str:
+    """The guard behind `stopped`."""
+    return "stop" if scene.snapshot.write_stop is not None else "start"

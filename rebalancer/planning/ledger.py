@@ -135,7 +135,7 @@ class Ledger:
             room.soon += part.gpus
             if victim.pod.node is None:
                 room.now += part.gpus
-        self.tally.book(Release(self.scene, self.tally, self.scene.holders[part.model], victim.purpose))
+        self.tally.book(Release(self.scene, self.tally, part, victim.purpose, victim.pod))
 
 
 def may_land(target: TargetView, node: NodeView) -> bool:

@@ -4,13 +4,12 @@ A replica is granted now only into GPUs that are free now; one whose GPUs are st
 which sees them free and grants then. The shift's id ties the two together.
 """
 
-from collections import Counter
 from dataclasses import dataclass, field
 
 from rebalancer.domain.plan import Refusal
 from rebalancer.domain.snapshot import NoticeView, PodView
 from rebalancer.planning.allocation import Allocation
-from rebalancer.planning.guards import Purpose, Release, Tally, judge
+from rebalancer.planning.guards import Purpose, Release, Tally, budget, judge
 from rebalancer.planning.ledger import Unit, Victim
 from rebalancer.planning.nodes import NodePlan
 from rebalancer.planning.scene import Holder, Part, Scene
@@ -20,35 +19,52 @@ Key = tuple[str, str]
 
 @dataclass(slots=True)
 class Going:
-    """Replicas that go from one part: pods first to last, and for whom."""
+    """Replicas that go from one part: pods first to last, and for whom.
+
+    ended: doomed pods whose replacement stands; no count has them any more.
+    """
 
     pods: list[PodView] = field(default_factory=list)
     purposes: list[Purpose] = field(default_factory=list)
     counts: str = "exempt"
     shift: str | None = None
     recipients: list[str] = field(default_factory=list)
+    ended: list[PodView] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class Coming:
-    """Replicas granted now to one part. `grant`, `node_pool`: the node grant among them."""
+    """Replicas granted now to one part.
+
+    grant, node_pool: the node grant among them. beside: the doomed pods, with their pools, that some of them replace.
+    """
 
     nodes: list[str] = field(default_factory=list)
     replicas: int = 0
     grant: str | None = None
     node_pool: str | None = None
-    tiers: list[str] = field(default_factory=list)
+    beside: list[tuple[str, PodView]] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class Moves:
-    """What passed the guards per part, what did not, and what waits for GPUs (model -> why)."""
+    """What passed the guards per part, what did not, and what waits for GPUs (model -> why).
 
+    tally: what the guards' windows hold after it. promised: GPUs per pool after it.
+    """
+
+    tally: Tally
+    promised: dict[str, int]
     going: dict[Key, Going] = field(default_factory=dict)
     coming: dict[Key, Coming] = field(default_factory=dict)
     waiting: dict[str, list[str]] = field(default_factory=dict)
     blocked: dict[str, list[Refusal]] = field(default_factory=dict)
     refusals: list[Refusal] = field(default_factory=list)
+
+    @property
+    def releasing(self) -> set[str]:
+        """Pools where somebody releases for somebody."""
+        return {pool for (_, pool), going in self.going.items() if going.recipients}
 
     def refuse(self, refusal: Refusal, recipient: str | None) -> None:
         """Keep a refusal, and that it blocks `recipient`'s unit."""
@@ -56,45 +72,61 @@ class Moves:
         if recipient is not None:
             self.blocked.setdefault(recipient, []).append(refusal)
 
+    def wait(self, model: str, why: str) -> None:
+        """One replica of `model` waits."""
+        self.waiting.setdefault(model, []).append(why)
+
 
 def judge_moves(scene: Scene, found: Allocation, nodes: NodePlan) -> Moves:
     """Pass every move by the guards, in the order of the claims they serve."""
-    moves = Moves()
-    tally = Tally.of(scene)
-    headroom = {name: (state.budget or 0) - state.promised for name, state in scene.pools.items()}
+    moves = Moves(Tally.of(scene), {name: state.promised for name, state in scene.pools.items()})
+    withdrawing = {part.key for _, part, count, _ in nodes.withdrawn if count > 0}
     for victim in found.releases:
-        _release(scene, tally, moves, victim, None)
+        _release(scene, moves, victim, None)
     for unit in found.units:
         if unit.victims:
-            _shift(scene, tally, moves, unit)
-        elif unit.source == "free" and headroom[unit.part.pool] >= unit.part.gpus and unit.part.settle == 0:
-            headroom[unit.part.pool] -= unit.part.gpus
-            coming = moves.coming.setdefault(unit.part.key, Coming())
-            coming.replicas += 1
-            coming.nodes.append(unit.node or "")
-            coming.tiers.append(unit.tier)
+            _shift(scene, moves, unit)
+        elif unit.part.settle > 0 or unit.part.key in withdrawing:
+            moves.wait(unit.part.model, "replicas on their way out")
         else:
-            where = f"GPUs on {unit.node} are not free yet" if unit.source == "soon" else "replicas on their way out"
-            moves.waiting.setdefault(unit.part.model, []).append(where)
+            _raise(scene, moves, unit)
     for unit, grant, node_pool in nodes.units:
-        if unit.part.settle == 0:
-            coming = moves.coming.setdefault(unit.part.key, Coming())
-            coming.replicas += 1
-            coming.grant, coming.node_pool = grant, node_pool
-            coming.tiers.append("node")
-    _drains(scene, tally, moves)
+        if unit.part.settle > 0:
+            continue
+        coming = moves.coming.setdefault(unit.part.key, Coming())
+        coming.replicas += 1
+        coming.grant, coming.node_pool = grant, node_pool
+        moves.promised[unit.part.pool] += unit.part.gpus
+    for holder in scene.holders.values():
+        if holder.doomed:
+            _drain(scene, moves, holder, _beside(moves, holder))
     return moves
 
 
-def _release(scene: Scene, tally: Tally, moves: Moves, victim: Victim, recipient: str | None) -> bool:
-    release = Release(scene, tally, scene.holders[victim.part.model], victim.purpose)
+def _raise(scene: Scene, moves: Moves, unit: Unit) -> None:
+    """One more replica into GPUs that are free and may be promised now, else it waits."""
+    part = unit.part
+    if unit.source != "free":
+        moves.wait(part.model, f"GPUs on {unit.node} are not free yet")
+        return
+    over = budget(scene.pools[part.pool], moves.promised[part.pool], part.gpus)
+    if over is not None:
+        moves.wait(part.model, over)
+        return
+    moves.promised[part.pool] += part.gpus
+    coming = moves.coming.setdefault(part.key, Coming())
+    coming.replicas += 1
+    coming.nodes.append(unit.node or "")
+
+
+def _release(scene: Scene, moves: Moves, victim: Victim, recipient: str | None) -> None:
+    release = Release(scene, moves.tally, victim.part, victim.purpose, victim.pod)
     refusal = judge(release)
     if refusal is not None:
         moves.refuse(refusal, recipient)
-        return False
+        return
     _enter(moves, release, victim, recipient, scene)
-    tally.book(release)
-    return True
+    moves.tally.book(release)
 
 
 def _enter(moves: Moves, release: Release, victim: Victim, recipient: str | None, scene: Scene) -> None:
@@ -109,41 +141,61 @@ def _enter(moves: Moves, release: Release, victim: Victim, recipient: str | None
             going.recipients.append(recipient)
 
 
-def _shift(scene: Scene, tally: Tally, moves: Moves, unit: Unit) -> None:
+def _shift(scene: Scene, moves: Moves, unit: Unit) -> None:
     """All victims of a unit pass, or none goes: half a shift frees GPUs for nobody."""
     recipient = unit.part.model
-    trial = Tally(
-        tally.fleet_lost,
-        tally.fleet_base,
-        *(Counter(each) for each in (tally.taken, tally.drained, tally.step, tally.shift)),
-    )
-    releases = []
+    trial = moves.tally.copy()
     for victim in unit.victims:
-        release = Release(scene, trial, scene.holders[victim.part.model], victim.purpose)
+        release = Release(scene, trial, victim.part, victim.purpose, victim.pod)
         refusal = judge(release)
         if refusal is not None:
             moves.refuse(refusal, recipient)
             return
         trial.book(release)
-        releases.append(victim)
-    for victim in releases:
-        _release(scene, tally, moves, victim, recipient)
+    for victim in unit.victims:
+        _release(scene, moves, victim, recipient)
     donors = ", ".join(sorted({victim.part.model for victim in unit.victims}))
-    moves.waiting.setdefault(recipient, []).append(f"GPUs of {donors} on {unit.node}")
+    moves.wait(recipient, f"GPUs of {donors} on {unit.node}")
 
 
-def _drains(scene: Scene, tally: Tally, moves: Moves) -> None:
-    """Doomed replicas that nobody replaces in their place go when Karpenter drains them, or before the node does."""
+def _beside(moves: Moves, holder: Holder) -> dict[Key, list[PodView]]:
+    """Say which doomed pods the coming replicas replace, those of their own part first; returns the pods left alone."""
+    alone = {part.key: unreplaced_pods(part, holder) for part in holder.parts}
+    coming = [(part, moves.coming[part.key]) for part in holder.parts if part.key in moves.coming]
+    pairs = [(part, one, other) for part, one in coming for other in holder.parts]
+    for _, one, other in sorted(pairs, key=lambda pair: pair[0] is not pair[2]):
+        while alone[other.key] and len(one.beside) < one.replicas:
+            one.beside.append((other.pool, alone[other.key].pop(0)))
+    return alone
+
+
+def _drain(scene: Scene, moves: Moves, holder: Holder, alone: dict[Key, list[PodView]]) -> None:
+    """Doomed replicas go before their node does: replaced ones, and those that nothing is on its way for.
+
+    A part that grows in this plan goes on in the next: replacements are asked first.
+    """
     notices = {notice.node: notice for notice in scene.snapshot.notices}
-    for holder in scene.holders.values():
-        for part in holder.parts:
-            if part.stuck is not None or part.unreplaced == 0:
-                continue
-            replaced_now = moves.coming[part.key].replicas if part.key in moves.coming else 0
-            alone = unreplaced_pods(part, holder)[replaced_now:]
-            for pod in alone[: max(0, part.asked - part.least)]:
-                if _leaves(notices[pod.node or ""], part, scene.now):
-                    _release(scene, tally, moves, Victim(part, pod, Purpose.DRAIN), None)
+    replacements = holder.steady - (holder.held - sum(part.replaced for part in holder.parts))
+    expected = len(moves.waiting.get(holder.model.id, ()))
+    for part in holder.parts:
+        if part.stuck is not None or part.key in moves.coming:
+            continue
+        for pod in _replaced_pods(part, holder):
+            notice = notices[pod.node or ""]
+            if _leaves(notice, part, scene.now) and not notice.karpenter and (replacements > 0 or not _open(notice)):
+                replacements -= 1
+                moves.going.setdefault(part.key, Going()).ended.append(pod)
+        for pod in alone[part.key]:
+            notice = notices[pod.node or ""]
+            if _open(notice) and expected > 0:
+                expected -= 1
+            elif _leaves(notice, part, scene.now):
+                _release(scene, moves, Victim(part, pod, Purpose.DRAIN), None)
+
+
+def _replaced_pods(part: Part, holder: Holder) -> list[PodView]:
+    replaced = set(holder.memory.replaced)
+    return sorted((pod for pod in part.doomed if f"{part.pool}/{pod.uid}" in replaced), key=lambda pod: pod.uid)
 
 
 def unreplaced_pods(part: Part, holder: Holder) -> list[PodView]:
@@ -153,7 +205,12 @@ def unreplaced_pods(part: Part, holder: Holder) -> list[PodView]:
 
 
 def _leaves(notice: NoticeView, part: Part, now: float) -> bool:
-    """Whether a doomed pod without replacement is to be released now. Karpenter moves voluntary ones by itself."""
+    """Whether a doomed pod is to be released now. Karpenter moves voluntary ones by itself."""
     if notice.voluntary:
         return False
     return notice.karpenter or now >= notice.deadline - part.target.grace_seconds
+
+
+def _open(notice: NoticeView) -> bool:
+    """A person's drain has no deadline: its replicas serve until their replacements do."""
+    return notice.kind == "drain" and not notice.karpenter

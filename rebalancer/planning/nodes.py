@@ -4,90 +4,75 @@ Karpenter launches only for pending pods: a grant raises the NodePool's limit fi
 policy's bound), then replicas past the free GPUs by exactly the replicas that stay short.
 """
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
+from rebalancer.domain.arithmetic import converging
 from rebalancer.domain.memory import Memory, NodeGrant, Shift
 from rebalancer.domain.plan import NodePoolChange, Refusal
 from rebalancer.domain.policy import Policy
-from rebalancer.domain.snapshot import ModelView, NodePoolView, Snapshot, TargetView
+from rebalancer.domain.snapshot import NodePoolView, Snapshot, TargetView
 from rebalancer.planning.allocation import Allocation
 from rebalancer.planning.ledger import Unit
 from rebalancer.planning.scene import Holder, Part, PoolState, Scene
 
 SHIFT_LASTS_SECONDS = 900.0  # a shift whose recipient never became Ready stops holding consolidation after this
+SHOWS_SECONDS = 10.0  # a write whose reply was lost is seen by then, or was none
 
 
 @dataclass(slots=True)
 class NodePlan:
-    """changes to NodePools in order, units of node grants with their grant ids, grants to withdraw, refusals."""
+    """changes to NodePools in order, units of node grants with their grant ids, grants to withdraw, refusals.
+
+    nodes: how many nodes are asked for per NodePool.
+    """
 
     changes: list[NodePoolChange] = field(default_factory=list)
+    nodes: Counter[str] = field(default_factory=Counter)
     units: list[tuple[Unit, str, str]] = field(default_factory=list)
     withdrawn: list[tuple[NodeGrant, Part, int, str]] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
 
 
 def refresh(memory: Memory, snapshot: Snapshot, policy: Policy) -> Memory:
-    """Grants less what has arrived, without the ended ones; shifts still under way. Run before the budget is summed."""
-    gpus = {model.id: model.gpus_per_replica for model in policy.models}
+    """Grants less the replicas that have found a node; shifts still under way. Run before the budget is summed."""
+    gpus = {model.id: model.gpus_per_pod for model in policy.models}
     targets = {(view.id, target.pool): target for view in snapshot.models for target in view.targets}
-    arrived = _arrived(memory, snapshot)
     grants = []
     for grant in memory.node_grants:
         target = targets.get((grant.model, grant.pool))
-        waiting = _unplaced(target) if target is not None else 0
-        wanted = grant.replicas * gpus.get(grant.model, 0)
-        came = min(wanted, arrived.get(grant.node_pool, 0))
-        arrived[grant.node_pool] = arrived.get(grant.node_pool, 0) - came
-        seen = target is not None and len(target.pods) >= (target.asked or target.replicas)
-        expired = snapshot.at > grant.until + policy.nodes.node_timeout_seconds
-        if came >= wanted or (waiting == 0 and (seen or expired)):
-            continue
-        grants.append(grant if grant.gpus == wanted - came else replace(grant, gpus=wanted - came))
-    views = {view.id: view for view in snapshot.models}
-    shifts = tuple(shift for shift in memory.shifts if not _over(shift, views, snapshot.at))
+        waiting = min(grant.replicas, _unplaced(target)) if target is not None else 0
+        young = snapshot.at - grant.asked_at < SHOWS_SECONDS
+        if waiting or young:
+            left = grant.replicas if young else waiting
+            grants.append(replace(grant, replicas=left, gpus=waiting * gpus.get(grant.model, 0)))
+    shifts = tuple(shift for shift in memory.shifts if not _over(shift, targets, snapshot.at))
     return replace(memory, node_grants=tuple(grants), shifts=shifts)
-
-
-def _arrived(memory: Memory, snapshot: Snapshot) -> dict[str, int]:
-    """GPUs per NodePool on nodes that became Ready since the oldest open grant there was asked for."""
-    since: dict[str, float] = {}
-    for grant in memory.node_grants:
-        since[grant.node_pool] = min(grant.asked_at, since.get(grant.node_pool, grant.asked_at))
-    came: dict[str, int] = {}
-    for pool in snapshot.pools:
-        for node in pool.nodes:
-            asked_at = since.get(node.node_pool or "")
-            if asked_at is not None and node.ready and (node.ready_changed_at or 0.0) >= asked_at:
-                came[node.node_pool or ""] = came.get(node.node_pool or "", 0) + node.gpus
-    return came
 
 
 def _unplaced(target: TargetView) -> int:
     """Replicas that wait for a node: pending pods, and raises that are no pods yet."""
     alive = [pod for pod in target.pods if pod.phase != "terminating"]
-    wanted = target.asked if target.asked is not None else target.replicas
-    return sum(1 for pod in alive if pod.phase == "pending") + max(0, wanted - len(alive))
+    return sum(1 for pod in alive if pod.phase == "pending") + max(0, converging(target) - len(alive))
 
 
-def _over(shift: Shift, views: dict[str, ModelView], now: float) -> bool:
-    """Whether the shift's last granted replica is Ready (or nobody will ever see it be)."""
-    if now - shift.opened_at > SHIFT_LASTS_SECONDS or shift.recipient not in views:
+def _over(shift: Shift, targets: dict[tuple[str, str], TargetView], now: float) -> bool:
+    """Whether donors' pods are gone and the last granted replica is Ready (or nobody will ever see it be)."""
+    if now - shift.opened_at > SHIFT_LASTS_SECONDS or (shift.recipient, shift.pool) not in targets:
         return True
-    if shift.granted_at is None:
+    donors = [targets[name, shift.pool] for name in shift.donors if (name, shift.pool) in targets]
+    if shift.granted_at is None or any(len(donor.pods) > converging(donor) for donor in donors):
         return False
-    target = next((each for each in views[shift.recipient].targets if each.pool == shift.pool), None)
-    if target is None or target.missing:
-        return True
+    target = targets[shift.recipient, shift.pool]
     alive = [pod for pod in target.pods if pod.phase != "terminating"]
-    wanted = target.asked if target.asked is not None else target.replicas
-    return len(alive) >= wanted and all(pod.phase == "ready" for pod in alive)
+    return len(alive) >= converging(target) and all(pod.phase == "ready" for pod in alive)
 
 
 def plan_nodes(scene: Scene, found: Allocation) -> NodePlan:
-    """Withdraw what brought nothing, grant what is short, let limits return, hold consolidation during shifts."""
+    """Withdraw what brought nothing, grant what is short, let limits return."""
     plan = NodePlan()
     _withdraw(scene, plan)
     for holder in scene.holders_by_priority():
@@ -95,22 +80,24 @@ def plan_nodes(scene: Scene, found: Allocation) -> NodePlan:
         if short is not None and holder.demand.replicas > 0:
             _grant(scene, holder, short[0], plan)
     _restore(scene, plan)
-    _hold(scene, plan)
     return plan
 
 
 def _withdraw(scene: Scene, plan: NodePlan) -> None:
+    """Replicas that no node came for. Those of the floor go on asking: nothing of ours takes a model below it."""
     for grant in scene.memory.node_grants:
         holder = scene.holders.get(grant.model)
         part = next((each for each in holder.parts if each.pool == grant.pool), None) if holder else None
-        if part is None or part.stuck is not None:
+        if holder is None or part is None or part.stuck is not None:
             continue
         failed = _failed_claim(scene, grant)
         if failed is None and scene.now < grant.until:
             continue
         waiting = sum(1 for pod in part.kept if pod.node is None)
-        why = failed or f"no node after {scene.now - grant.asked_at:.0f} s"
-        plan.withdrawn.append((grant, part, min(waiting, grant.replicas), why))
+        count = min(waiting, grant.replicas, holder.held - holder.floor)
+        if count > 0:
+            why = failed or f"no node after {scene.now - grant.asked_at:.0f} s"
+            plan.withdrawn.append((grant, part, count, why))
 
 
 def _failed_claim(scene: Scene, grant: NodeGrant) -> str | None:
@@ -123,31 +110,35 @@ def _failed_claim(scene: Scene, grant: NodeGrant) -> str | None:
 
 def _grant(scene: Scene, holder: Holder, short: int, plan: NodePlan) -> None:
     """Ask for nodes for `short` replicas in the first of the model's pools that can grow."""
-    by_themselves = _replaced_by_karpenter(scene, holder)
-    wanted = short - by_themselves
+    wanted = short - _replaced_by_karpenter(scene, holder)
     for part in holder.parts:
         state = scene.pools.get(part.pool)
-        if wanted <= 0 or state is None or not state.grows or part.stuck is not None or state.budget is None:
-            continue
-        if part.pool in holder.ruling.excluded_pools or part.gpus > state.pool.gpus_per_node:
+        if wanted <= 0 or state is None or not _may_grow(holder, part, state):
             continue
         if any(grant.model == holder.model.id and grant.pool == part.pool for grant in scene.memory.node_grants):
             return  # one grant at a time; the next is asked when it has ended
         node_pool = _willing(scene, state)
-        if node_pool is None:
-            continue
-        replicas = min(
-            wanted, _growth(scene, state) // state.pool.gpus_per_node * (state.pool.gpus_per_node // part.gpus)
-        )
-        if replicas <= 0:
-            plan.refusals.append(_at_bound(holder, state, node_pool, wanted))
+        per_node = state.pool.gpus_per_node // part.gpus
+        replicas = min(wanted, _growth(scene, state, plan) // state.pool.gpus_per_node * per_node)
+        if node_pool is None or replicas <= 0:
+            plan.refusals.append(_no_growth(scene, holder, part, state, node_pool, wanted))
             continue
         grant_id = f"g{scene.snapshot.cycle}-{holder.model.id}"
-        change = _raise_limit(scene, state, node_pool, holder, part, replicas, grant_id)
-        if change is not None:
-            plan.changes.append(change)
+        plan.nodes[node_pool.name] += -(-replicas // per_node)
+        _raise_limit(scene, state, node_pool, f"{holder.model.id} is {replicas} short", grant_id, plan)
         plan.units += [(Unit(part, "demand", "node"), grant_id, node_pool.name)] * replicas
         wanted -= replicas
+
+
+def _may_grow(holder: Holder, part: Part, state: PoolState) -> bool:
+    """Whether nodes may be asked for at all: not in a pool that is over its budget, nor for who may not land there."""
+    return (
+        bool(state.view.node_pools)
+        and part.stuck is None
+        and state.budget is not None
+        and state.promised <= state.budget
+        and part.pool not in holder.ruling.excluded_pools
+    )
 
 
 def _replaced_by_karpenter(scene: Scene, holder: Holder) -> int:
@@ -163,50 +154,77 @@ def _willing(scene: Scene, state: PoolState) -> NodePoolView | None:
     return next((views[name] for name in state.pool.node_pools if name in views and name not in failing), None)
 
 
-def _growth(scene: Scene, state: PoolState) -> int:
-    """GPUs that may still be added: the policy's bound less nodes that are there or asked for."""
-    there = sum(node.gpus for node in state.view.nodes)
-    coming = sum(
-        -(-grant.gpus // state.pool.gpus_per_node) * state.pool.gpus_per_node
-        for grant in scene.memory.node_grants
-        if grant.pool == state.pool.name
-    )
-    return max(0, state.pool.gpu_limit - there - coming)
+def _whole_nodes(gpus: int, per_node: int) -> int:
+    return -(-gpus // per_node) * per_node
 
 
-def _at_bound(holder: Holder, state: PoolState, node_pool: NodePoolView, wanted: int) -> Refusal:
+def _growth(scene: Scene, state: PoolState, plan: NodePlan) -> int:
+    """GPUs that may still be added when all nodes asked for have come."""
+    per_node = state.pool.gpus_per_node
+    open_grants = [grant for grant in scene.memory.node_grants if grant.pool == state.pool.name]
+    coming = sum(_whole_nodes(grant.gpus, per_node) for grant in open_grants)
+    asked = sum(plan.nodes[view.name] for view in state.view.node_pools) * per_node
+    return max(0, state.growth - coming - asked)
+
+
+def _no_growth(  # noqa: PLR0913  # the numbers that the refusal prints
+    scene: Scene, holder: Holder, part: Part, state: PoolState, node_pool: NodePoolView | None, wanted: int
+) -> Refusal:
+    """Why no node is asked for."""
+    pool, guard, until = state.pool, "budget", None
+    if "/mig-" in pool.resource:
+        guard, why = "fit", f"no provider launches nodes that offer {pool.resource}"
+    elif part.gpus > pool.gpus_per_node:
+        guard, why = (
+            "fit",
+            f"a replica needs {part.gpus} GPUs on one node, nodes of {pool.name} have {pool.gpus_per_node}",
+        )
+    elif node_pool is None:
+        names = {view.name for view in state.view.node_pools}
+        failures = [failure for failure in scene.memory.grant_failures if failure.node_pool in names]
+        until = min(failure.until for failure in failures)
+        why = f"no nodepool of {pool.name} brings nodes now ({failures[-1].why})"
+    else:
+        why = f"pool {pool.name} is at its gpuLimit {pool.gpu_limit}; nodepool {node_pool.name} stays"
     return Refusal(
-        guard="budget",
+        guard=guard,
         subject=holder.model.id,
         replicas_from=holder.held,
         replicas_to=holder.held + wanted,
-        why=f"pool {state.pool.name} is at its gpuLimit {state.pool.gpu_limit}; nodepool {node_pool.name} stays",
-        numbers={"gpuLimit": state.pool.gpu_limit, "wanted": wanted, "nodePool": node_pool.name},
+        why=why,
+        numbers={"gpuLimit": pool.gpu_limit, "gpusPerNode": pool.gpus_per_node, "wanted": wanted},
+        until=until,
     )
 
 
 def _raise_limit(  # noqa: PLR0913  # the change's own fields
-    scene: Scene, state: PoolState, view: NodePoolView, holder: Holder, part: Part, replicas: int, grant_id: str
-) -> NodePoolChange | None:
-    """The limit that lets the nodes come, None when it is there already (or there is no limit)."""
+    scene: Scene, state: PoolState, view: NodePoolView, short: str, grant_id: str, plan: NodePlan
+) -> None:
+    """The limit that lets all nodes asked for come, if it is not there already (or there is none)."""
     per_node = state.pool.gpus_per_node
-    nodes = -(-replicas * part.gpus // per_node)
-    claimed = sum(claim.gpus for claim in view.claims)
-    wanted = max(view.gpus_used, claimed) + nodes * per_node
+    nodes = {node.name: node.gpus for node in state.view.nodes if node.node_pool == view.name}
+    claimed = sum(claim.gpus for claim in view.claims if claim.failed is None and claim.node not in nodes)
+    granted = sum(_whole_nodes(one.gpus, per_node) for one in scene.memory.node_grants if one.node_pool == view.name)
+    wanted = sum(nodes.values()) + max(claimed, granted) + plan.nodes[view.name] * per_node
+    wanted = max(view.gpus_used, min(wanted, state.pool.gpu_limit))
     if view.gpu_limit is None or view.gpu_limit >= wanted:
-        return None
-    return NodePoolChange(
+        return
+    change = NodePoolChange(
         id=f"{scene.snapshot.cycle}-{view.name}-limit",
         kind="limit",
         name=view.name,
         uid=view.uid,
         pool=state.pool.name,
         resource=state.pool.resource,
-        reason=f"{holder.model.id} is {replicas} short and no shift can meet it",
+        reason=f"{short} and no shift can meet it",
         limit_from=view.gpu_limit,
         limit_to=wanted,
         grant=grant_id,
     )
+    earlier = [each for each in plan.changes if each.id == change.id]
+    if earlier:
+        change = replace(change, grant=earlier[0].grant, reason=f"{short}; {earlier[0].reason}")
+    plan.changes = [*(each for each in plan.changes if each.id != change.id), change]
 
 
 def _restore(scene: Scene, plan: NodePlan) -> None:
@@ -243,9 +261,12 @@ def _saved_limit(view: NodePoolView, resource: str) -> int | None:
     return int(raw) if raw is not None and raw.isdigit() else None
 
 
-def _hold(scene: Scene, plan: NodePlan) -> None:
-    """While a shift is under way, Karpenter must not consolidate the nodes whose GPUs are between owners."""
-    moving = {shift.pool for shift in scene.memory.shifts}
+def hold(scene: Scene, plan: NodePlan, releasing: Iterable[str]) -> None:
+    """From release to the last granted replica, Karpenter must not consolidate nodes whose GPUs are between owners.
+
+    `releasing`: pools where this plan releases for somebody.
+    """
+    moving = {*releasing, *(shift.pool for shift in scene.memory.shifts)}
     for state in scene.pools.values():
         for view in state.view.node_pools:
             wanted = state.pool.name in moving

@@ -26,29 +26,26 @@ def plan(snapshot: Snapshot, policy: Policy, memory: Memory) -> Decision:
     found = allocate(world, Ledger.of(world, guards.Tally.of(world)))
     node_plan = nodes.plan_nodes(world, found)
     judged = moves.judge_moves(world, found, node_plan)
-    after = explain.granted(world, judged)
-    down, up = changes.changes_of(world, judged, node_plan, after)
+    nodes.hold(world, node_plan, judged.releasing)
+    written = changes.changes_of(world, judged, node_plan)
     refusals = [*judged.refusals, *node_plan.refusals]
     stop = guards.stopped(world)
     if stop is not None:
-        refusals += [
-            _stopped(change.model, change.replicas_from, change.replicas_to, stop, world) for change in (*down, *up)
-        ]
-        down, up, node_plan.changes = [], [], []
+        refusals += _stopped(world, written, node_plan, stop)
     booked = loans.book(world)
-    unmet, remembered = explain.unmet(world, found, judged, remembered)
+    unmet, remembered = explain.unmet(world, found, judged, stop, remembered)
     refused = explain.merged(refusals)
     return Decision(
         plan=Plan(
             cycle=snapshot.cycle,
             at=snapshot.at,
-            changes=(*down, *up),
+            changes=(*written.down, *written.up),
             node_pools=tuple(node_plan.changes),
             refusals=refused,
             unmet=unmet,
-            models=explain.explain_models(world, found, judged, booked, after, refused),
+            models=explain.explain_models(world, found, judged, booked, written.granted, refused),
             pools=explain.explain_pools(world, booked),
-            overrides=override_states,
+            overrides=explain.tell_overrides(world, override_states, written.granted, unmet),
         ),
         memory=replace(memory, models=remembered, loans=booked),
     )
@@ -74,6 +71,17 @@ def _assess(world: scene.Scene) -> dict[str, ModelMemory]:
     return remembered
 
 
-def _stopped(model: str, before: int, after: int, why: str, world: scene.Scene) -> Refusal:
-    guard = "stop" if world.snapshot.write_stop is not None else "start"
-    return Refusal(guard=guard, subject=model, replicas_from=before, replicas_to=after, why=why)
+def _stopped(world: scene.Scene, written: changes.Changes, node_plan: nodes.NodePlan, why: str) -> list[Refusal]:
+    """Nothing is written; each change becomes a refusal."""
+    guard = guards.stopped_by(world)
+    refused = [
+        Refusal(guard, change.model, change.replicas_from, change.replicas_to, why)
+        for change in (*written.down, *written.up)
+    ]
+    refused += [
+        Refusal(guard, change.name, change.limit_from or 0, change.limit_to or 0, f"{change.kind}: {why}")
+        for change in node_plan.changes
+    ]
+    written.down, written.up, node_plan.changes = [], [], []
+    written.granted = {name: holder.held for name, holder in world.holders.items()}
+    return refused

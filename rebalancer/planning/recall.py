@@ -79,7 +79,7 @@ def _node_grant(intent: Intent, policy: Policy, at: float) -> NodeGrant:
 def _withdrawn(
     grants: list[NodeGrant], failures: list[GrantFailure], intent: Intent, policy: Policy, at: float
 ) -> tuple[list[NodeGrant], list[GrantFailure]]:
-    """What was withdrawn of a grant ends; its NodePool is left alone and the floor's replicas wait, one time-out more."""
+    """What was withdrawn of a grant ends; its NodePool is left alone for one more time-out."""
     until = at + policy.nodes.node_timeout_seconds
     left = []
     for grant in grants:

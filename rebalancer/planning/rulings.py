@@ -41,6 +41,11 @@ class Ruling:
         return max(floor, min(demand, model.max_replicas))
 
     @property
+    def raised_floor(self) -> int:
+        """The least a person wants the model to have; others do not get it."""
+        return (self.floor.value or 0) if self.floor is not None else 0
+
+    @property
     def decides(self) -> Override | None:
         """The override that sets this model's number, if any."""
         return self.pin or self.cap or self.floor

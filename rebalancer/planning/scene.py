@@ -4,13 +4,14 @@ Built once per cycle; facts only. `Part` is one model's holding in one pool, `Ho
 """
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from rebalancer.domain.arithmetic import asked, doomed_nodes, doomed_pods, node_receives, pool_budget, promised_replicas
+from rebalancer.domain.arithmetic import converging, doomed_nodes, node_receives, pool_budget, promised_replicas
 from rebalancer.domain.memory import Memory, ModelMemory
 from rebalancer.domain.policy import Model, Policy, Pool
 from rebalancer.domain.readings import ModelLoad
-from rebalancer.domain.snapshot import NodeView, PodView, PoolView, Snapshot, TargetView
+from rebalancer.domain.snapshot import AutoscalerView, NodeView, PodView, PoolView, Snapshot, TargetView
 from rebalancer.planning.demand import Demand
 from rebalancer.planning.rulings import NO_RULING, Ruling
 from rebalancer.planning.votes import Ballot
@@ -19,22 +20,23 @@ UNSEEN = "unseen/"  # no pod UID begins so
 _PHASE_ORDER = {"ready": 0, "loading": 1, "pending": 2}
 
 
-def keep_order(pod: PodView) -> tuple[int, int, float, str]:
+def keep_order(pod: PodView, doomed: Collection[str] = ()) -> tuple[int, bool, int, float, str]:
     """Sort key, best first: the reverse of the order in which a ReplicaSet deletes.
 
-    It deletes unassigned, then not ready, then lower deletion cost, then younger pods first.
+    It deletes unassigned, then not ready, then lower deletion cost, then younger pods first; of equals the doomed go
+    first, for that is the cost we write.
     """
-    return (_PHASE_ORDER.get(pod.phase, 3), -(pod.deletion_cost or 0), pod.created_at, pod.uid)
+    return (_PHASE_ORDER.get(pod.phase, 3), pod.node in doomed, -(pod.deletion_cost or 0), pod.created_at, pod.uid)
 
 
 @dataclass(slots=True)
 class Part:
     """One model's replicas in one pool.
 
-    asked: what the target converges to. doomed: undeleted pods under notice; `replaced` of them have a replacement
-    asked beside them, `settle` such replacements whose doomed pod is gone. held: undoomed replicas asked. kept: pods
-    that stay (best first), going: pods that a release already written will take, unseen: how many of kept are asked
-    for but are no pods yet. stuck: why the target is neither donor nor recipient now (None: it is both).
+    asked: what the target converges to. doomed: pods under notice that nobody deletes yet; `replaced` of them have a
+    replacement asked beside them, `settle` such replacements whose doomed pod is gone. held: undoomed replicas asked.
+    kept: pods that stay (best first), going: pods that a release already written will take, unseen: how many of kept
+    are asked for but are no pods yet. stuck: why the target is neither donor nor recipient now (None: it is both).
     """
 
     model: str
@@ -63,9 +65,27 @@ class Part:
         return len(self.doomed) - self.replaced
 
     @property
+    def owner(self) -> AutoscalerView | None:
+        """The autoscaler that chooses the number between bounds; a paused one chooses nothing."""
+        autoscaler = self.target.autoscaler
+        return autoscaler if autoscaler is not None and not autoscaler.paused else None
+
+    @property
     def least(self) -> int:
         """Smallest grant possible: an autoscaler's maximum cannot be 0."""
-        return 1 if self.target.autoscaler is not None else 0
+        return 0 if self.owner is None else 1
+
+    @property
+    def steady(self) -> int:
+        """Ready replicas that stay."""
+        return sum(1 for pod in self.kept if pod.phase == "ready")
+
+    @property
+    def assured(self) -> int:
+        """Undoomed replicas that nobody but us can take: an autoscaler may go down to its minimum by itself."""
+        if self.owner is None:
+            return self.held
+        return min(self.held, max(0, self.owner.minimum - len(self.doomed) - self.settle))
 
 
 @dataclass(slots=True)
@@ -98,6 +118,11 @@ class Holder:
     def has(self) -> int:
         """Replicas as before any notice: held, and doomed ones nobody replaces yet."""
         return sum(part.held + part.unreplaced for part in self.parts)
+
+    @property
+    def assured(self) -> int:
+        """Ready, undoomed replicas that nobody but us can take."""
+        return sum(min(part.assured, part.steady) for part in self.parts)
 
     @property
     def need_now(self) -> int | None:
@@ -136,6 +161,13 @@ class PoolState:
     def grows(self) -> bool:
         """Whether Karpenter can add nodes: then GPU-hours have a price and the budget is not fixed."""
         return bool(self.pool.node_pools)
+
+    @property
+    def growth(self) -> int:
+        """GPUs that Karpenter may still add: the policy's bound less the nodes there are. No cloud offers MIG nodes."""
+        if not self.view.node_pools or "/mig-" in self.pool.resource:
+            return 0
+        return max(0, self.pool.gpu_limit - sum(node.gpus for node in self.view.nodes))
 
 
 @dataclass(slots=True)
@@ -180,9 +212,8 @@ def _holders(
         seen = {target.pool: target for target in (view.targets if view else ())}
         specs = [seen[spec.pool] for spec in model.targets if spec.pool in seen]  # the policy's order of preference
         parts = tuple(_part(model, target, kept, ruling, doomed) for target in specs)
-        alive = [pod for part in parts for pod in part.target.pods if pod.phase != "terminating"]
-        ready = [pod for pod in alive if pod.phase == "ready"]
-        steady = [pod for pod in alive if pod.node not in doomed]
+        serving = [pod for part in parts for pod in part.target.pods if pod.phase == "ready"]
+        steady = sum(part.steady for part in parts)
         holders[model.id] = Holder(
             model=model,
             load=loads.get(model.id, ModelLoad(model=model.id)),
@@ -190,9 +221,9 @@ def _holders(
             ruling=ruling,
             parts=parts,
             floor=ruling.floor_of(model),
-            ready=len(ready),
-            steady=sum(1 for pod in steady if pod.phase == "ready"),
-            loading=sum(1 for pod in steady if pod.phase != "ready"),
+            ready=len(serving),
+            steady=steady,
+            loading=sum(len(part.kept) - part.unseen for part in parts) - steady,
             doomed=sum(len(part.doomed) for part in parts),
         )
     return holders
@@ -200,13 +231,17 @@ def _holders(
 
 def _part(model: Model, target: TargetView, kept: ModelMemory, ruling: Ruling, doomed: frozenset[str]) -> Part:
     """What `target` holds, with replacements told from the replicas they stand beside."""
-    on_doomed = doomed_pods(target, doomed)
-    uids = {f"{target.pool}/{pod.uid}" for pod in on_doomed}
-    replaced = tuple(entry for entry in kept.replaced if entry.startswith(f"{target.pool}/"))
-    settled = tuple(entry for entry in replaced if entry not in uids)
-    wanted = 0 if target.missing else asked(target)
-    held = max(0, wanted - len(on_doomed) - len(settled))
-    live = sorted((pod for pod in target.pods if pod.phase != "terminating" and pod.node not in doomed), key=keep_order)
+    wanted = 0 if target.missing else converging(target)
+    alive = sorted((pod for pod in target.pods if pod.phase != "terminating"), key=lambda pod: keep_order(pod, doomed))
+    staying, leaving = alive[:wanted], alive[wanted:]
+    on_doomed = tuple(pod for pod in staying if pod.node in doomed)
+    undoomed = [pod for pod in staying if pod.node not in doomed]
+    beside = {f"{target.pool}/{pod.uid}" for pod in on_doomed}
+    there = beside | {f"{target.pool}/{pod.uid}" for pod in leaving}
+    entries = [entry for entry in kept.replaced if entry.startswith(f"{target.pool}/")]
+    replaced = sum(1 for entry in entries if entry in beside)
+    settled = tuple(entry for entry in entries if entry not in there)
+    held = max(0, wanted - len(on_doomed) - (len(entries) - replaced))
     return Part(
         model=model.id,
         pool=target.pool,
@@ -214,13 +249,13 @@ def _part(model: Model, target: TargetView, kept: ModelMemory, ruling: Ruling, d
         target=target,
         asked=wanted,
         doomed=on_doomed,
-        replaced=len(replaced) - len(settled),
+        replaced=replaced,
         settle=len(settled),
         settled=settled,
         held=held,
-        kept=(*live[:held], *_unseen(held - len(live))),
-        going=tuple(live[held:]),
-        unseen=max(0, held - len(live)),
+        kept=(*undoomed[:held], *_unseen(held - len(undoomed))),
+        going=(*undoomed[held:], *leaving),
+        unseen=max(0, held - len(undoomed)),
         stuck=_stuck(model, target, ruling),
     )
 
@@ -240,11 +275,11 @@ def _stuck(model: Model, target: TargetView, ruling: Ruling) -> str | None:
         return "paused"
     if target.rolling:
         return "rollout"
-    if target.autoscaler is not None and target.autoscaler.paused:
+    if target.autoscaler is None or (target.autoscaler.paused and model.actuation == "scale"):
+        return None
+    if target.autoscaler.paused:
         return "autoscaler-paused"
-    if target.autoscaler is not None and model.actuation == "scale":
-        return "foreign"
-    return None
+    return "foreign" if model.actuation == "scale" else None
 
 
 def _pool_state(  # noqa: PLR0913  # the terms of the budget

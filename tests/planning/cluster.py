@@ -39,13 +39,13 @@ def execute(snapshot: Snapshot, plan: Plan, most: int | None = None) -> Snapshot
     ordered = [change for wave in waves(plan) for chain in wave for change in chain]
     assert len(ordered) == len(changes_of(plan)), "the gate writes every change once"
     for change in ordered[:most]:
-        snapshot = write(snapshot, change)
+        snapshot = write(snapshot, change, plan.cycle)
     return snapshot
 
 
-def write(snapshot: Snapshot, change: Change | NodePoolChange) -> Snapshot:
+def write(snapshot: Snapshot, change: Change | NodePoolChange, cycle: int) -> Snapshot:
     """One write is acknowledged: the object says so, and its outcome is on record."""
-    outcome = Outcome(intent=intent_of(change, snapshot.cycle, snapshot.at), at=snapshot.at, status=WRITTEN)
+    outcome = Outcome(intent=intent_of(change, cycle, snapshot.at), at=snapshot.at, status=WRITTEN)
     snapshot = replace(snapshot, outcomes=(*snapshot.outcomes, outcome))
     if isinstance(change, NodePoolChange):
         return _on_node_pool(snapshot, change.name, lambda view: _node_pool_written(view, change))
