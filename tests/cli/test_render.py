@@ -59,6 +59,11 @@ def test_explain_tells_votes_demand_holdings_and_who_is_held_back() -> None:
     """)
 
 
+def test_an_override_that_is_over_is_not_counted() -> None:
+    over = tuple(replace(one, expires_at=STATUS.at) for one in STATUS.overrides)
+    assert "OVERRIDES" not in render_status(replace(STATUS, overrides=over))
+
+
 def test_explain_of_a_model_that_lacks_nothing_shows_its_own_refusals_and_overrides_only() -> None:
     plan = replace(PLAN, overrides=(OverrideState("serving", "cap-sdxl", "uid-cap-sdxl", "InForce", "cap 6"),))
     assert render_explain(plan, SNAPSHOT, "sdxl") == drawn("""

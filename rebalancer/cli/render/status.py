@@ -91,8 +91,9 @@ def _foot(status: Status) -> str:
     parts = []
     if notices:
         parts.append(f"NOTICE {some([_notice(notice, status.at) for notice in notices])}")
-    if status.overrides:
-        parts.append(f"OVERRIDES {len(status.overrides)}")
+    running = [one for one in status.overrides if one.expires_at > status.at]
+    if running:
+        parts.append(f"OVERRIDES {len(running)}")
     return "  ".join(parts)
 
 
