@@ -95,7 +95,7 @@ async def _world(kube: Kube, namespace: str, ours: dict[str, str], service: Serv
 async def test_a_pin_holds_over_a_kill_and_ends_by_itself_at_its_expiry(
     service: Service, traffic: Traffic, people: People, kube: Kube, namespace: str, ours: dict[str, str]
 ) -> None:
-    """Chat needs 2 and is pinned at 4; code comes to need 4 and gets what chat holds beyond 2 only when the pin ends."""
+    """Chat needs 2 and is pinned at 4; code comes to need 4, and gets chat's surplus only when the pin ends."""
     await _world(kube, namespace, ours, service)
     await asyncio.gather(traffic.past("chat", running=15), traffic.past("code", running=15))
     await service.start()
