@@ -25,9 +25,9 @@ class OverrideStatus:
     async def tell(self, states: Iterable[OverrideState], seen: Iterable[Override], now: float) -> None:
         """Patch the status of each override whose state is not what it shows. What fails is told again next time."""
         shown = {override.uid: override for override in seen}
-        due = [state for state in states if self._news(state, shown)]
+        due = [(state, shown[state.uid].resource_version) for state in states if self._news(state, shown)]
         self._told = {uid: state for uid, state in self._told.items() if uid in shown}
-        await asyncio.gather(*(self._patch(state, now) for state in due))
+        await asyncio.gather(*(self._patch(state, version, now) for state, version in due))
 
     def _news(self, state: OverrideState, shown: Mapping[str, Override]) -> bool:
         override = shown.get(state.uid)
@@ -35,13 +35,16 @@ class OverrideStatus:
             return False
         return (override.phase, override.message) != (state.phase, state.message)
 
-    async def _patch(self, state: OverrideState, now: float) -> None:
+    async def _patch(self, state: OverrideState, version: str, now: float) -> None:
+        """At the revision seen: an override made again under the same name has a state of its own.
+
+        (A uid in the body would be no precondition: the API server takes no metadata in a status patch.)
+        """
+        ref = Ref(OVERRIDES, state.namespace, state.name)
         status: Object = {"phase": state.phase, "message": state.message, "observedAt": written_as(now)}
-        # The uid is a precondition: an override made again under the same name has its own state.
-        body: Object = {"metadata": {"uid": state.uid}, "status": status}
         try:
             async with self._slots:
-                await self._kube.patch_status(Ref(OVERRIDES, state.namespace, state.name), body)
+                await self._kube.patch_status(ref, {"status": status}, resource_version=version)
         except KubeError:
-            return  # gone, or the next cycle tells it
+            return  # gone or changed meanwhile: the next cycle tells it
         self._told[state.uid] = state

@@ -12,9 +12,14 @@ from tests.builders import NAMESPACE, an_override
 IN_FORCE = OverrideState(NAMESPACE, "pin-b", "uid-pin-b", "InForce", "pin 3")
 
 
+def show(rig: Rig, **fields: object) -> None:
+    """Let the facts show the override so."""
+    rig.facts = replace(rig.facts, overrides=(an_override("pin", "b", 3, **fields),))
+
+
 @pytest.fixture(autouse=True)
 def _pinned(rig: Rig) -> None:
-    rig.store.put(
+    stored = rig.store.put(
         {
             "apiVersion": "rebalancer.io/v1alpha1",
             "kind": "Override",
@@ -22,7 +27,7 @@ def _pinned(rig: Rig) -> None:
             "spec": {"kind": "pin", "target": {"model": "b"}, "value": 3},
         }
     )
-    rig.facts = replace(rig.facts, overrides=(an_override("pin", "b", 3),))
+    show(rig, resource_version=stored["metadata"]["resourceVersion"])
 
 
 def phase(rig: Rig) -> object:
@@ -51,7 +56,7 @@ async def test_it_is_told_once_although_the_watch_shows_it_late(rig: Rig) -> Non
 
 
 async def test_what_the_object_shows_is_not_told_again(rig: Rig) -> None:
-    rig.facts = replace(rig.facts, overrides=(an_override("pin", "b", 3, phase="InForce", message="pin 3"),))
+    show(rig, phase="InForce", message="pin 3")
 
     await rig.apply(overrides=(IN_FORCE,))
 
@@ -61,6 +66,8 @@ async def test_what_the_object_shows_is_not_told_again(rig: Rig) -> None:
 async def test_each_change_of_state_is_told(rig: Rig) -> None:
     gate = rig.gate()
     await rig.apply_by(gate, overrides=(IN_FORCE,))
+    version = rig.object(OVERRIDES, "pin-b")["metadata"]["resourceVersion"]
+    show(rig, phase="InForce", message="pin 3", resource_version=version)
 
     await rig.apply_by(gate, overrides=(replace(IN_FORCE, phase="Expired", message="its time is over"),))
 
