@@ -14,7 +14,7 @@ from rebalancer.domain.events import (
     Position,
     Rejection,
 )
-from rebalancer.ingest.envelope import Envelope, Headers, event_time, refuse_large, unwrap
+from rebalancer.ingest.envelope import Envelope, Headers, event_time, unwrap
 from rebalancer.ingest.instants import epoch
 from rebalancer.ingest.rejected import Reason, RejectedError, explain, rejection
 
@@ -50,7 +50,6 @@ def decode_metric(
 ) -> MetricSample | Rejection:
     """One metric sample; `kafka_timestamp` and `now` in epoch seconds. The model's name stays as it was sent."""
     try:
-        refuse_large(value)
         envelope = unwrap(value, headers)
         if envelope is None or envelope.type != METRIC_SAMPLE_TYPE:
             raise _not_a(METRIC_SAMPLE_TYPE, envelope)

@@ -1,6 +1,7 @@
 """CloudEvents over Kafka: structured mode (the value is the whole event) and binary mode (attributes are headers)."""
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from functools import lru_cache
 from typing import Annotated, Literal
 
@@ -8,7 +9,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from rebalancer.domain.events import MAX_AHEAD_SECONDS
-from rebalancer.ingest.instants import epoch
+from rebalancer.ingest.instants import Instant
 from rebalancer.ingest.rejected import MAX_VALUE_BYTES, Reason, RejectedError, explain
 
 Headers = Sequence[tuple[str, bytes | None]]
@@ -28,28 +29,25 @@ class Envelope(Struct, frozen=True, gc=False):
     source: Attribute
     id: Attribute
     data: msgspec.Raw = NO_DATA
-    time: str | None = None
+    time: Instant | None = None
     datacontenttype: str | None = None
 
 
 _structured = msgspec.json.Decoder(Envelope).decode
-
-
-def refuse_large(value: bytes) -> None:
-    """Raise RejectedError before anybody parses a value of more than 64 KiB."""
-    if len(value) > MAX_VALUE_BYTES:
-        detail = f"{len(value)} bytes, at most {MAX_VALUE_BYTES} are read: send smaller events"
-        raise RejectedError(Reason.TOO_LARGE, detail)
+_instant = msgspec.json.Decoder(Instant).decode
 
 
 def unwrap(value: bytes, headers: Headers) -> Envelope | None:
     """The CloudEvent in a record, or None when nothing marks the record as one. Raises RejectedError."""
+    if len(value) > MAX_VALUE_BYTES:
+        detail = f"{len(value)} bytes, at most {MAX_VALUE_BYTES} are read: send smaller events"
+        raise RejectedError(Reason.TOO_LARGE, detail)
     named = dict(headers)
     if "ce_type" not in named and "content-type" not in named:
         named = {name.lower(): text for name, text in headers}
-    content_type = _media_type(named.get("content-type"))
-    if content_type.startswith("application/cloudevents"):
-        return _unwrap_structured(value, content_type)
+    content_type = named.get("content-type")
+    if content_type is not None and _is_structured(content_type):
+        return _unwrap_structured(value)
     if "ce_type" in named or "ce_specversion" in named:
         return _unwrap_binary(value, named, content_type)
     return None
@@ -57,13 +55,8 @@ def unwrap(value: bytes, headers: Headers) -> Envelope | None:
 
 def event_time(envelope: Envelope, kafka_timestamp: float, now: float) -> float:
     """The event's own time, else the record's. Raises RejectedError when there is none or it is ahead of `now`."""
-    if envelope.time is None:
-        return refuse_ahead(kafka_timestamp, now)
-    try:
-        at = epoch(envelope.time)
-    except ValueError as error:
-        explain(error, b"", Reason.BAD_ENVELOPE, root="$.time")
-    return refuse_ahead(at, now)
+    at = kafka_timestamp if envelope.time is None else envelope.time.timestamp()
+    return at if 0.0 <= at <= now else refuse_ahead(at, now)
 
 
 def refuse_ahead(at: float, now: float) -> float:
@@ -76,37 +69,34 @@ def refuse_ahead(at: float, now: float) -> float:
     return at
 
 
-def _unwrap_structured(value: bytes, content_type: str) -> Envelope:
-    if content_type not in JSON_EVENT_TYPES:
-        raise RejectedError(Reason.CONTENT_TYPE, f"{content_type} cannot be read: send application/cloudevents+json")
+def _unwrap_structured(value: bytes) -> Envelope:
     try:
         envelope = _structured(value)
     except (ValueError, RecursionError) as error:
         explain(error, value, Reason.BAD_ENVELOPE)
-    if not envelope.data:
+    if envelope.data is NO_DATA:
         raise RejectedError(Reason.BAD_ENVELOPE, "no `data` at `$`: send JSON data (data_base64 is not read)")
     if envelope.datacontenttype is not None:
-        _refuse_other_data(_media_type(envelope.datacontenttype.encode()))
+        _refuse_other_data(envelope.datacontenttype.encode())
     return envelope
 
 
-def _unwrap_binary(value: bytes, named: Mapping[str, bytes | None], content_type: str) -> Envelope:
-    if content_type:
+def _unwrap_binary(value: bytes, named: Mapping[str, bytes | None], content_type: bytes | None) -> Envelope:
+    if content_type is not None:
         _refuse_other_data(content_type)
     if named.get("ce_specversion") != b"1.0":
         raise RejectedError(Reason.BAD_ENVELOPE, "header `ce_specversion` is not 1.0: send CloudEvents 1.0")
-    time = named.get("ce_time")
     return Envelope(
         "1.0",
-        _attribute("ce_type", named.get("ce_type")),
-        _attribute("ce_source", named.get("ce_source")),
-        _attribute_afresh("ce_id", named.get("ce_id")),
+        _repeated_attribute("ce_type", named.get("ce_type")),
+        _repeated_attribute("ce_source", named.get("ce_source")),
+        _attribute("ce_id", named.get("ce_id")),
         msgspec.Raw(value),
-        None if time is None else _attribute_afresh("ce_time", time),
+        _time(named.get("ce_time")),
     )
 
 
-def _attribute_afresh(name: str, text: bytes | None) -> str:
+def _attribute(name: str, text: bytes | None) -> str:
     """A header's text. Raises RejectedError."""
     if not text or len(text) > MAX_ATTRIBUTE_CHARACTERS:
         size = len(text or b"")
@@ -118,16 +108,39 @@ def _attribute_afresh(name: str, text: bytes | None) -> str:
 
 
 # Types and sources repeat; one copy of each also saves memory.
-_attribute = lru_cache(maxsize=16_384)(_attribute_afresh)
+_repeated_attribute = lru_cache(maxsize=16_384)(_attribute)
+
+
+def _time(text: bytes | None) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        return _instant(b'"%b"' % text)
+    except ValueError as error:
+        shown = text[:40].decode(errors="replace")
+        raise RejectedError(Reason.BAD_ENVELOPE, f"{shown!r} at `$.time` is no RFC 3339 instant") from error
 
 
 @lru_cache(maxsize=64)
-def _media_type(content_type: bytes | None) -> str:
-    """Lower case, without parameters; empty when there is none."""
-    return (content_type or b"").decode("latin-1").partition(";")[0].strip().lower()
+def _is_structured(content_type: bytes) -> bool:
+    """Whether a record of this content type is a whole event. Raises RejectedError when it is, but not in JSON."""
+    media_type = _media_type(content_type)
+    if not media_type.startswith("application/cloudevents"):
+        return False
+    if media_type not in JSON_EVENT_TYPES:
+        raise RejectedError(Reason.CONTENT_TYPE, f"{media_type} cannot be read: send application/cloudevents+json")
+    return True
 
 
-def _refuse_other_data(media_type: str) -> None:
-    if media_type not in {"application/json", "text/json"} and not media_type.endswith("+json"):
+@lru_cache(maxsize=64)
+def _refuse_other_data(content_type: bytes) -> None:
+    """Raise RejectedError unless data of this content type is JSON."""
+    media_type = _media_type(content_type)
+    if media_type not in {"", "application/json", "text/json"} and not media_type.endswith("+json"):
         detail = f"data of type {media_type!r} cannot be read: send application/json"
         raise RejectedError(Reason.CONTENT_TYPE, detail)
+
+
+def _media_type(content_type: bytes) -> str:
+    """Lower case, without parameters."""
+    return content_type.decode("latin-1").partition(";")[0].strip().lower()

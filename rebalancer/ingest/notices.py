@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from rebalancer.domain.events import CapacityNotice, Position, Rejection
 from rebalancer.ingest.decode import Name
-from rebalancer.ingest.envelope import Envelope, Headers, event_time, refuse_large, unwrap
+from rebalancer.ingest.envelope import Envelope, Headers, event_time, unwrap
 from rebalancer.ingest.eventbridge import decode_eventbridge
 from rebalancer.ingest.instants import epoch
 from rebalancer.ingest.rejected import Reason, RejectedError, explain, refuse_duplicate_keys
@@ -38,9 +38,8 @@ def decode_notice(
 ) -> tuple[CapacityNotice, ...] | Rejection:
     """The notices in one record: an AWS Health event may name many instances, a `running` state change means none."""
     try:
-        refuse_large(value)
-        refuse_duplicate_keys(value)
         envelope = unwrap(value, headers)
+        refuse_duplicate_keys(value)
         if envelope is None:
             return decode_eventbridge(value, position, now)
         return (_own(envelope, event_time(envelope, kafka_timestamp, now), position),)
