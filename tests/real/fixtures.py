@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.real.people import People
 from tests.real.service import ACCOUNT, RULES, Service
 from tests.real.traffic import Traffic
 from tests.testbed.kafka import Kafka
 from tests.testbed.kube import Kube
 from tests.testbed.stack import Stack
 
-__all__ = ["crds", "service", "traffic"]
+__all__ = ["crds", "people", "service", "traffic"]
 
 _CRDS = Path(__file__).parents[2] / "charts/rebalancer/crds"
 _CRD_OBJECTS = [yaml.safe_load(file.read_text()) for file in sorted(_CRDS.glob("*.yaml"))]
@@ -23,6 +24,14 @@ _CRD_OBJECTS = [yaml.safe_load(file.read_text()) for file in sorted(_CRDS.glob("
 async def crds(kube: Kube) -> None:
     """Override and WriteStop are served."""
     await kube.install_crds(_CRD_OBJECTS)
+
+
+@pytest.fixture
+async def people(kube: Kube, crds: None, namespace: str) -> AsyncIterator[People]:
+    """Somebody with kubectl; what they made goes with the test."""
+    people = People(kube, namespace)
+    yield people
+    await people.leave()
 
 
 @pytest.fixture

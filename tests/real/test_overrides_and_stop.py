@@ -3,13 +3,9 @@
 import asyncio
 import itertools
 import time
-from collections.abc import AsyncIterator
-from datetime import UTC, datetime
-from typing import Any
-
-import pytest
 
 from tests.real.occupancy import scaled
+from tests.real.people import WHY, People
 from tests.real.policies import model, policy, pool
 from tests.real.service import Service
 from tests.real.traffic import Traffic
@@ -17,69 +13,9 @@ from tests.testbed.audit import Write
 from tests.testbed.kube import Kube
 from tests.testbed.objects import deployment, gpu_node
 
-Json = dict[str, Any]
-
 GPUS = 6
 STOPPED_WITHIN_SECONDS = 2.0
 CHANGE_OF_MIND_SECONDS = 0.4
-
-
-class People:
-    """Somebody with kubectl. What they made goes with the test: overrides of a test that is over are nobody's."""
-
-    def __init__(self, kube: Kube, namespace: str) -> None:
-        self._kube = kube
-        self._namespace = namespace
-        self._made: list[tuple[str, str]] = []
-
-    async def pin(self, name: str, model: str, replicas: int, seconds: float) -> float:
-        """Pin the model for that long; the instant of its end."""
-        expires_at = time.time() + seconds
-        spec = {
-            "kind": "pin",
-            "target": {"model": model},
-            "value": replicas,
-            "reason": "the test says so",
-            "expiresAt": datetime.fromtimestamp(expires_at, UTC).isoformat(),
-            "actor": "testbed",
-        }
-        await self._make("Override", name, spec)
-        return expires_at
-
-    async def stop_writes(self) -> float:
-        """Press the red button; the instant from which it is in force."""
-        await self._make("WriteStop", self._namespace, {"reason": "the test says so", "actor": "testbed"})
-        return time.time()
-
-    async def take_back(self, kind: str, name: str) -> None:
-        await self._kube.delete(kind, name, self._namespace)
-        self._made.remove((kind, name))
-
-    async def resume_writes(self) -> None:
-        await self.take_back("WriteStop", self._namespace)
-
-    async def override(self, name: str) -> Json:
-        """The override's status."""
-        status: Json = (await self._kube.get("Override", name, self._namespace)).get("status", {})
-        return status
-
-    async def leave(self) -> None:
-        for kind, name in self._made.copy():
-            await self.take_back(kind, name)
-
-    async def _make(self, kind: str, name: str, spec: Json) -> None:
-        metadata = {"name": name, "namespace": self._namespace} if kind == "Override" else {"name": name}
-        await self._kube.create(
-            {"apiVersion": "rebalancer.io/v1alpha1", "kind": kind, "metadata": metadata, "spec": spec}
-        )
-        self._made.append((kind, name))
-
-
-@pytest.fixture
-async def people(kube: Kube, crds: None, namespace: str) -> AsyncIterator[People]:
-    people = People(kube, namespace)
-    yield people
-    await people.leave()
 
 
 async def _world(kube: Kube, namespace: str, ours: dict[str, str], service: Service) -> None:
@@ -102,7 +38,7 @@ async def test_a_pin_holds_over_a_kill_and_ends_by_itself_at_its_expiry(
     pinned_at = time.time()
     ends_at = await people.pin("busy-evening", "chat", 4, seconds=25)
     await kube.wait_ready(4, namespace, "app=chat", 15)
-    await _phase(people, kube, "busy-evening", "InForce")
+    await people.phase("busy-evening", "InForce")
     traffic.says("code", running=35)
     await _lacks(service, kube, "code", 2)
 
@@ -119,7 +55,7 @@ async def test_a_pin_holds_over_a_kill_and_ends_by_itself_at_its_expiry(
     assert [replicas for _, replicas in later] == [2], "one goes home to code, one is lent to it"
     assert ends_at <= later[0][0] < ends_at + 5
     assert min(at for at, _ in scaled(writes, "code")) > later[0][0]
-    await _phase(people, kube, "busy-evening", "Expired")
+    await people.phase("busy-evening", "Expired")
 
 
 async def test_a_pin_that_ended_while_nobody_was_there_has_no_late_effect(
@@ -130,7 +66,7 @@ async def test_a_pin_that_ended_while_nobody_was_there_has_no_late_effect(
     ends_at = await people.pin("too-late", "chat", 4, seconds=1)
     await asyncio.sleep(ends_at - time.time())
     await service.start()
-    await _phase(people, kube, "too-late", "Expired")
+    await people.phase("too-late", "Expired")
     assert _of_the_cluster(await service.writes(kube)) == []
 
 
@@ -147,7 +83,7 @@ async def test_a_write_stop_stops_all_writes_within_two_seconds_and_holds_over_a
 
     stopped_at = await people.stop_writes()
     await _change_minds(people, pins, 12)
-    assert (await service.status())["writes_stopped"]["reason"] == "the test says so"
+    assert (await service.status())["writes_stopped"]["reason"] == WHY
 
     async def refused() -> bool:
         await _change_minds(people, pins, 1)
@@ -177,7 +113,7 @@ async def _change_minds(people: People, pins: "itertools.count[int]", times: int
     """One pin after the other, each other than the last; the last one stays."""
     for number in itertools.islice(pins, times):
         if number:
-            await people.take_back("Override", f"mind-{number - 1}")
+            await people.unpin(f"mind-{number - 1}")
         await people.pin(f"mind-{number}", "chat", 2 + number % 2, seconds=600)
         await asyncio.sleep(CHANGE_OF_MIND_SECONDS)
 
@@ -185,13 +121,6 @@ async def _change_minds(people: People, pins: "itertools.count[int]", times: int
 def _of_the_cluster(writes: list[Write]) -> list[Write]:
     """Without the status of overrides, which are our own objects."""
     return [write for write in writes if write.resource != "overrides"]
-
-
-async def _phase(people: People, kube: Kube, name: str, phase: str) -> None:
-    async def reached() -> bool:
-        return (await people.override(name)).get("phase") == phase
-
-    await kube.wait_for(reached, f"override {name} is told {phase}", 15)
 
 
 async def _lacks(service: Service, kube: Kube, model_id: str, replicas: int) -> None:

@@ -59,6 +59,11 @@ class Traffic:
         """No sample of it from now on."""
         self._gauges.pop((model, pod), None)
 
+    async def hush(self) -> None:
+        """Nobody says anything from now on, and Kafka has what was said (or lost it: then it is not acknowledged)."""
+        self._gauges.clear()
+        await asyncio.gather(*self._sending, return_exceptions=True)
+
     async def past(self, model: str, *, seconds: int = PAST_SECONDS, **gauges: float) -> None:
         """The model has said this for the last `seconds`; from now on it goes on saying it."""
         now = time.time()
