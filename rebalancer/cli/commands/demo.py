@@ -1,6 +1,5 @@
 """`rebalancer demo`."""
 
-import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -32,6 +31,8 @@ def command(
 
     Exit code 0 when all of it happened, judged by the API's audit trail; 1 when not.
     """
+    import asyncio
+
     rows = None if trace is None else _rows(trace)
     try:
         from rebalancer.app import Service
