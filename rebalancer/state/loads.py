@@ -228,7 +228,7 @@ class Loads:
             rings=self._rings.to_bytes(track.column),
             newest_at=track.newest_at,
             interval_seconds=track.interval_seconds,
-            seen=dict(track.seen_offsets),
+            seen=dict(sorted(track.seen_offsets.items())),
             offsets=spelled(offsets),
             load_seconds=load_seconds,
         )

@@ -16,6 +16,7 @@ from tests.state.objects import (
     a_pending_pod,
     a_ready_pod,
     a_sample,
+    a_scaled_object,
     a_state,
     a_told_notice,
     a_workload,
@@ -62,12 +63,20 @@ def test_an_api_that_the_cluster_does_not_have_is_not_waited_for() -> None:
     assert state.sync(later).stale == ()
 
 
-def test_an_api_that_vanishes_is_in_trouble_and_what_it_said_still_holds() -> None:
-    state = a_state(None, a_write_stop())
-    feed(state, SourceState("writestops", NOW, None, absent=True))
-    assert state.sync(NOW).stale == ("writestops",)
-    assert state.peek(NOW).write_stop == a_write_stop()
-    assert "writestops" in state.troubles()
+@pytest.mark.parametrize("source", ["writestops", "scaledobjects"])
+def test_an_api_that_vanishes_is_in_trouble_and_what_it_said_still_holds(source: str) -> None:
+    state = a_state(None, a_workload("b"), a_scaled_object("b"), a_write_stop())
+    before = state.peek(NOW)
+    feed(state, SourceState(source, NOW, None, absent=True))
+    assert state.sync(NOW).stale == (source,)
+    assert source in state.troubles()
+    after = state.peek(NOW)
+    assert (after.write_stop, after.models) == (before.write_stop, before.models)
+
+
+def test_our_own_apis_are_waited_for() -> None:
+    state = feed(ClusterState(a_policy(), NOW), SourceState("writestops", NOW, None, absent=True))
+    assert "writestops" in state.sync(NOW).missing
 
 
 def test_a_source_in_trouble_is_stale_until_it_is_alive_again() -> None:

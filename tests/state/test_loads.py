@@ -13,7 +13,7 @@ from rebalancer.domain.readings import ModelLoad, NoReading, Reading, Signal, Wo
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.state import ClusterState
 from rebalancer.state.checkpoint import ModelPast
-from rebalancer.state.rings import REQUESTS, Rings
+from rebalancer.state.rings import REQUESTS, WORK, Rings
 from tests.builders import NOW, a_model, a_policy
 from tests.state.objects import (
     a_cluster_node,
@@ -165,6 +165,12 @@ def test_a_pod_that_becomes_ready_counts_with_the_sample_it_sent_before() -> Non
 def test_a_pod_that_goes_takes_its_samples_along() -> None:
     state = feed(two_pods(), a_sample(pod="b-1", running=1), a_sample(pod="b-2", running=8), gone(a_ready_pod("b-2")))
     assert signal_of(state, "concurrency") == Reading(1.0, NOW, 1.0)
+
+
+def test_a_pod_made_anew_under_its_old_name_is_another_pod() -> None:
+    state = feed(two_pods(), a_sample(pod="b-1", running=1), a_sample(pod="b-2", running=8))
+    feed(state, changed(a_ready_pod("b-2", uid="uid-reborn", resource_version="9")))  # nobody told of the end of b-2
+    assert signal_of(state, "concurrency") == Reading(1.0, NOW, 0.5)
 
 
 def test_a_sample_of_the_whole_model_covers_it() -> None:
@@ -330,11 +336,19 @@ def test_a_models_first_pod_is_seen_at_once() -> None:
 # --- counters become arrivals
 
 
-def requests_per_second(state: ClusterState) -> list[float]:
-    """Arrivals of model b in every observed second, as the checkpoint has them."""
+def kept(state: ClusterState, channel: int) -> list[float]:
+    """One channel of model b in every observed second, as the checkpoint has it."""
     rings = Rings(1)
     rings.restore(0, ModelPast.from_bytes(state.rings_bytes("b")).rings)
-    return [float(requests) for requests in rings.series(0, REQUESTS)[1]]
+    return [float(value) for value in rings.series(0, channel)[1]]
+
+
+def requests_per_second(state: ClusterState) -> list[float]:
+    return kept(state, REQUESTS)
+
+
+def work_per_second(state: ClusterState) -> list[float]:
+    return kept(state, WORK)
 
 
 def test_arrivals_are_what_finished_and_the_change_of_what_is_in_flight() -> None:
@@ -459,6 +473,14 @@ def test_a_producer_that_sends_everything_twice_changes_nothing(
     once = feed(two_pods(), *as_delivered(samples))
     twice = feed(two_pods(), *as_delivered([copy for sample in samples for copy in (sample, sample)]))
     assert load_of(twice) == load_of(once)
+
+
+def test_an_old_sample_that_a_producer_sends_again_later_is_not_counted_twice() -> None:
+    samples = [a_sample(pod="b-1", at=NOW - 15 + 5 * n, running=4.0 * n, finished=3.0 * n) for n in range(4)]
+    once, again = feed(two_pods(), *as_delivered(samples)), feed(two_pods(), *as_delivered([*samples, samples[1]]))
+    assert work_per_second(again) == work_per_second(once)
+    assert requests_per_second(again) == requests_per_second(once)
+    assert again.counters() == {"accepted": 4, "duplicate": 1}
 
 
 def test_of_two_records_for_one_instant_the_later_stands() -> None:

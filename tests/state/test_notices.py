@@ -122,6 +122,12 @@ def test_a_notice_ends_with_its_node() -> None:
     assert notices(state) == ()
 
 
+def test_a_notice_does_not_pass_to_a_node_made_anew_whose_end_nobody_told() -> None:
+    state = feed(with_nodes(), a_told_notice("n1"))
+    feed(state, changed(a_cluster_node("n1", uid="uid-reborn", resource_version="9")))
+    assert notices(state) == ()
+
+
 def test_a_late_notice_does_not_doom_a_new_node_of_the_old_name() -> None:
     reborn = a_cluster_node("n1", uid="uid-reborn", ready_changed_at=NOW - 30)
     state = feed(a_state(POLICY, reborn), a_told_notice("n1", at=NOW - 400, deadline=NOW - 280))
