@@ -27,7 +27,7 @@ class Driver(Protocol[C_contra]):
         ...
 
     async def write(self, change: C_contra, seen: Object) -> int | None:
-        """Write once, only if the object is still as `seen`. The replicas or limit it now asks for, as stored."""
+        """Write once, only if the object is still as `seen`. The replicas it now asks for, as stored, if it does."""
         ...
 
     async def shows(self, change: C_contra) -> bool:

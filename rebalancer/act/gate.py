@@ -15,18 +15,19 @@ from rebalancer.act.hpa import HPA
 from rebalancer.act.intents import AnyChange, changes_of, intent_of, waves
 from rebalancer.act.ledger import Ask, Ledger, asking
 from rebalancer.act.node_pool import NodePoolDriver
+from rebalancer.act.once import write_once
 from rebalancer.act.override_status import OverrideStatus
 from rebalancer.act.permission import Permission, sees_the_cluster
 from rebalancer.act.recorder import Recorder
 from rebalancer.act.scale import ScaleDriver
 from rebalancer.act.scaled_object import SCALED_OBJECT
 from rebalancer.domain.memory import Memory
-from rebalancer.domain.outcome import FAILED, REFUSED, SHADOW, UNKNOWN, WRITTEN, Intent, Outcome
+from rebalancer.domain.outcome import FAILED, REFUSED, SHADOW, WRITTEN, Intent, Outcome
 from rebalancer.domain.plan import Change, NodePoolChange, Plan
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.kube.client import KubeClient
-from rebalancer.kube.errors import Ambiguous, Conflict, KubeError, NotFound
+from rebalancer.kube.errors import Conflict, KubeError, NotFound
 from rebalancer.kube.resources import Object
 from rebalancer.obs.clock import Clock
 
@@ -74,10 +75,12 @@ class Gate:
         self._deletion_cost = DeletionCost(kube) if write_deletion_cost else None
         self._overrides = OverrideStatus(kube)
         self._slots = asyncio.Semaphore(AT_ONCE)
+        self._unheard = False  # in the plan under way, an intent was not acknowledged
 
     async def apply(self, plan: Plan, policy: Policy, memory: Memory) -> tuple[Outcome, ...]:
         """Write `plan`; one outcome per change. Nothing is raised but cancellation: one change never costs another."""
         ground = Ground(policy, memory.node_grants)
+        self._unheard = False
         if self._write_mode == "shadow":
             shadows = [self._shadow(change, plan.cycle) for change in changes_of(plan)]
             return tuple([await shadow for shadow in shadows])
@@ -143,7 +146,7 @@ class Gate:
         self._fresh()
         await self._intend(intent, must_be_acknowledged=False)
         await self._permission.ask()
-        status, detail, _ = await _send(self._node_pools, change, seen)
+        status, detail, _ = await write_once(self._node_pools, change, seen)
         return status, detail
 
     async def _through_target(self, change: Change, intent: Intent, ground: Ground) -> tuple[str, str]:
@@ -158,7 +161,7 @@ class Gate:
                 await self._intend(intent, must_be_acknowledged=_acknowledged_first(change))
                 trouble = await self._mark_victims(change)
                 await self._permission.ask()
-                status, detail, stored = await _send(driver, change, seen)
+                status, detail, stored = await write_once(driver, change, seen)
         except (Refused, KubeError):
             ground.close(change)
             raise
@@ -169,8 +172,14 @@ class Gate:
                 detail = f"stored as {replicas}, not {asked.replicas}: an admission webhook changed it"
             now = self._clock.now()
             booking.written(Ask(replicas, asked.minimum), now)
-            self._on_written(change, replicas, now)
+            self._tell_written(change, replicas, now)
         return status, "; ".join(filter(None, (detail, trouble)))
+
+    def _tell_written(self, change: Change, replicas: int, at: float) -> None:
+        try:
+            self._on_written(change, replicas, at)
+        except Exception:
+            log.exception("a write could not be told", change=change.id)  # it happened all the same
 
     def _driver(self, change: Change, ground: Ground) -> Driver[Change]:
         """Who may write this target: its autoscaler's bounds where one owns it, else its scale."""
@@ -199,13 +208,19 @@ class Gate:
         return facts
 
     async def _intend(self, intent: Intent, *, must_be_acknowledged: bool) -> None:
-        """Record the intent; a decrease that no successor would know of is not made."""
+        """Record the intent; a decrease that no successor would know of is not made.
+
+        When one of a plan's intents found no acknowledgement, the rest do not wait for theirs: grants wait behind them.
+        """
+        if must_be_acknowledged and self._unheard:
+            raise Refused("unrecorded", "the decisions topic did not acknowledge the intent of another change")
         acknowledged = False
         try:
             acknowledged = await self._recorder.intent(intent, must_be_acknowledged=must_be_acknowledged)
         except Exception:
             log.exception("an intent could not be recorded", intent=intent.id)
         if must_be_acknowledged and not acknowledged:
+            self._unheard = True
             raise Refused("unrecorded", "a decrease waits until the decisions topic acknowledges its intent")
 
     async def _mark_victims(self, change: Change) -> str:
@@ -222,25 +237,3 @@ class Gate:
 
 def _acknowledged_first(change: Change) -> bool:
     return decreases(change) and not (change.passes or "").startswith(UNACKNOWLEDGED)
-
-
-async def _send(driver: Driver[C_contra], change: C_contra, seen: Object) -> tuple[str, str, int | None]:
-    """Write once: the status, what is to be told about it, and the number as stored.
-
-    Raises the KubeErrors and Refused that say that nothing was written.
-    """
-    try:
-        stored = await driver.write(change, seen)
-    except Ambiguous as error:
-        return *await _read_back(driver, change, error), None
-    return WRITTEN, "", stored
-
-
-async def _read_back(driver: Driver[C_contra], change: C_contra, error: Ambiguous) -> tuple[str, str]:
-    """What became of a write whose reply was lost. Never sent again: it may still be under way."""
-    try:
-        if await driver.shows(change):
-            return WRITTEN, "the reply was lost; the object shows our value"
-    except KubeError as unreadable:
-        return UNKNOWN, f"{error}; and then {unreadable}"
-    return UNKNOWN, f"{error}; the object does not show it yet"

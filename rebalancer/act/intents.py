@@ -31,6 +31,7 @@ def _target(change: Change, cycle: int, now: float) -> Intent:
         pool=target.pool,
         shift=change.shift,
         counts=change.counts,
+        counted=change.counted,
         lenders=change.lenders,
         recipients=change.recipients,
         replaces=change.replaces,

@@ -25,12 +25,11 @@ class NodePoolDriver:
             _above_use(obj, change.resource, wanted.limit(change.resource))
         return obj
 
-    async def write(self, change: NodePoolChange, seen: Object) -> int | None:
-        """Patch what differs; the limit as stored, None = unlimited."""
+    async def write(self, change: NodePoolChange, seen: Object) -> None:
+        """Patch what differs."""
         body = patch(seen, _wanted(seen, change))
-        version = seen["metadata"]["resourceVersion"]
-        stored = seen if body is None else await self._kube.patch(_ref(change), body, resource_version=version)
-        return Parts.of(stored).limit(change.resource)
+        if body is not None:
+            await self._kube.patch(_ref(change), body, resource_version=seen["metadata"]["resourceVersion"])
 
     async def shows(self, change: NodePoolChange) -> bool:
         """Whether the NodePool is as `change` wants it."""

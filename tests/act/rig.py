@@ -68,6 +68,7 @@ class Rig:
     notebook: Notebook = field(default_factory=Notebook)
     written: list[tuple[str, int]] = field(default_factory=list)
     why_not: str | None = None
+    deaf: bool = False
 
     @property
     def store(self) -> Store:
@@ -97,6 +98,8 @@ class Rig:
 
     def _on_written(self, change: Change, replicas: int, _at: float) -> None:
         """As the state does: a write counts at once, before a watch shows it."""
+        if self.deaf:
+            raise LookupError("no such target")
         self.written.append((change.target.name, replicas))
         self.show(change.target.name, asked=replicas)
 
@@ -152,6 +155,17 @@ class Rig:
         obj = self.store.get(resource, name, NAMESPACE if resource.namespaced else "")
         assert obj is not None
         return obj
+
+
+def says(outcome: Outcome, status: str, start: str = "") -> bool:
+    """Whether the outcome has that status, and its detail begins so."""
+    assert (outcome.status, outcome.detail[: len(start)]) == (status, start), outcome
+    return True
+
+
+def refused(outcome: Outcome, check: str) -> bool:
+    """Whether that check refused it."""
+    return says(outcome, "refused", f"{check}: ")
 
 
 def change(target: TargetView, to: int, **fields: object) -> Change:

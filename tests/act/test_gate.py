@@ -6,17 +6,8 @@ import pytest
 from msgspec.structs import replace
 from structlog.testing import capture_logs
 
-from rebalancer.domain.outcome import Outcome
-from rebalancer.domain.snapshot import Sync
-from rebalancer.sandbox.api.resources import DEPLOYMENTS, WRITESTOPS
-from tests.act.rig import Rig, change, deployment, hpa, node_pool, node_pool_change, write_stop
-from tests.builders import NAMESPACE, a_write_stop, an_autoscaler
-
-
-def says(outcome: Outcome, status: str, start: str = "") -> bool:
-    """Whether the outcome has that status, and its detail begins so."""
-    assert (outcome.status, outcome.detail[: len(start)]) == (status, start), outcome
-    return True
+from rebalancer.sandbox.api.resources import DEPLOYMENTS
+from tests.act.rig import Rig, change, deployment, node_pool, node_pool_change, says
 
 
 async def test_a_release_is_written_with_its_intent_before_and_its_outcome_after(rig: Rig) -> None:
@@ -57,191 +48,6 @@ async def test_shadow_writes_nothing_and_reads_nothing(rig: Rig) -> None:
     assert rig.server.audit == []
     assert rig.notebook.intents == []
     assert rig.notebook.outcomes == list(outcomes)
-
-
-# --- may we write at all
-
-
-async def test_nothing_is_written_without_leadership(rig: Rig) -> None:
-    rig.why_not = "pod rebalancer-1 leads"
-
-    (outcome,) = await rig.apply(change(rig.target("b"), 4))
-
-    assert says(outcome, "refused", "leadership: pod rebalancer-1 leads")
-    assert rig.writes == []
-
-
-async def test_leadership_lost_while_the_intent_was_on_its_way_stops_the_write(rig: Rig) -> None:
-    def lose() -> None:
-        rig.why_not = "the lease was not renewed in time"
-
-    rig.notebook.before_answer = lose
-
-    (outcome,) = await rig.apply(change(rig.target("b"), 4))
-
-    assert says(outcome, "refused", "leadership")
-    assert rig.writes == []
-
-
-async def test_a_write_stop_that_no_watch_has_shown_yet_stops_the_write(rig: Rig) -> None:
-    rig.store.put(write_stop())
-
-    (outcome,) = await rig.apply(change(rig.target("b"), 4))
-
-    assert says(outcome, "refused", "write-stop: stop by alice: incident 42")
-    assert rig.writes == []
-
-
-async def test_a_write_stop_between_two_changes_stops_the_second(rig: Rig) -> None:
-    def press_after_the_first_write(_: object) -> None:
-        if not rig.store.list(WRITESTOPS):
-            rig.store.put(write_stop())
-            rig.clock.passed += 1.1
-
-    rig.store.subscribe(press_after_the_first_write)
-
-    first, second = await rig.apply(change(rig.target("b"), 4), change(rig.show("a", replicas=3, pods=()), 4))
-
-    assert says(first, "written")
-    assert says(second, "refused", "write-stop")
-    assert rig.written_objects == ["b"]
-
-
-async def test_a_write_stop_pressed_while_the_intent_was_on_its_way_stops_the_write(rig: Rig) -> None:
-    def press() -> None:
-        rig.store.put(write_stop())
-        rig.clock.passed += 1.1
-
-    rig.notebook.before_answer = press
-
-    (outcome,) = await rig.apply(change(rig.target("b"), 4))
-
-    assert says(outcome, "refused", "write-stop")
-    assert rig.writes == []
-
-
-async def test_a_write_stop_pressed_meanwhile_stops_a_node_pools_write_too(rig: Rig) -> None:
-    def press() -> None:
-        rig.store.put(write_stop())
-        rig.clock.passed += 1.1
-
-    rig.notebook.before_answer = press
-    rig.store.put(node_pool())
-
-    (outcome,) = await rig.apply(node_pool_change("hold"))
-
-    assert says(outcome, "refused", "write-stop")
-    assert rig.writes == []
-
-
-async def test_nothing_is_written_while_write_stops_cannot_be_read(rig: Rig) -> None:
-    rig.server.faults.fail_next(3, 500, path_part="writestops")
-
-    (outcome,) = await rig.apply(change(rig.target("b"), 4))
-
-    assert says(outcome, "refused", "write-stop: cannot be read")
-    assert rig.writes == []
-
-
-async def test_one_list_of_write_stops_serves_the_writes_of_a_second(rig: Rig) -> None:
-    gate = rig.gate()
-    await rig.apply_by(gate, change(rig.target("b"), 4))
-    rig.server.faults.fail_next(1000, 500, path_part="writestops")
-
-    (within,) = await rig.apply_by(gate, change(rig.target("b"), 3))
-    rig.clock.passed += 1.1
-    (later,) = await rig.apply_by(gate, change(rig.target("b"), 2))
-
-    assert says(within, "written")
-    assert says(later, "refused", "write-stop: cannot be read")
-
-
-async def test_a_write_stop_that_the_state_knows_is_enough(rig: Rig) -> None:
-    rig.facts = replace(rig.facts, write_stop=a_write_stop())
-
-    (outcome,) = await rig.apply(change(rig.target("b"), 4))
-
-    assert says(outcome, "refused", "write-stop")
-
-
-@pytest.mark.parametrize("sync", [Sync(missing=("pods",)), Sync(stale=("pods",), synced_at=1.0)])
-async def test_nothing_is_written_while_a_source_is_missing_or_silent(rig: Rig, sync: Sync) -> None:
-    rig.facts = replace(rig.facts, sync=sync)
-
-    (outcome,) = await rig.apply(change(rig.target("b"), 4))
-
-    assert says(outcome, "refused", "unsynced")
-    assert "pods" in outcome.detail
-    assert rig.writes == []
-
-
-# --- is the object still what the plan saw
-
-
-async def test_an_object_made_again_under_its_name_is_not_written(rig: Rig) -> None:
-    rig.store.remove(DEPLOYMENTS, "b", NAMESPACE)
-    rig.store.put(deployment("b", 5, uid="another"))
-
-    (outcome,) = await rig.apply(change(rig.target("b"), 4))
-
-    assert says(outcome, "refused", "recreated")
-    assert rig.writes == []
-
-
-async def test_an_object_that_is_gone_is_not_written(rig: Rig) -> None:
-    rig.store.remove(DEPLOYMENTS, "b", NAMESPACE)
-
-    (outcome,) = await rig.apply(change(rig.target("b"), 4))
-
-    assert says(outcome, "refused", "gone")
-
-
-async def test_replicas_that_somebody_changed_are_decided_anew(rig: Rig) -> None:
-    rig.store.put(deployment("b", 6))
-
-    (outcome,) = await rig.apply(change(rig.target("b"), 4))
-
-    assert says(outcome, "refused", "moved: deployment/serving/b asks for 6 replicas, the plan saw 5")
-    assert rig.writes == []
-
-
-async def test_our_own_write_that_no_watch_has_shown_yet_is_what_the_plan_saw(rig: Rig) -> None:
-    rig.store.put(deployment("b", 4))
-    target = rig.show("b", asked=4)  # replicas still reads 5
-
-    (outcome,) = await rig.apply(change(target, 3))
-
-    assert says(outcome, "written")
-    assert rig.replicas("b") == 3
-
-
-async def test_scale_is_never_written_under_a_live_hpa(rig: Rig) -> None:
-    rig.store.put(hpa("b", 1, 10))
-
-    (outcome,) = await rig.apply(change(rig.target("b"), 4))
-
-    assert says(outcome, "refused", "foreign: HPA b scales deployment/serving/b")
-    assert rig.writes == []
-
-
-async def test_an_hpa_of_another_target_does_not_matter(rig: Rig) -> None:
-    rig.store.put(hpa("a", 1, 10))
-
-    (outcome,) = await rig.apply(change(rig.target("b"), 4))
-
-    assert says(outcome, "written")
-
-
-async def test_a_model_that_asked_for_scale_is_refused_while_an_autoscaler_owns_its_target(rig: Rig) -> None:
-    models = tuple(
-        model.model_copy(update={"actuation": "scale"}) if model.id == "b" else model for model in rig.policy.models
-    )
-    rig.policy = rig.policy.model_copy(update={"models": models})
-    target = rig.show("b", autoscaler=an_autoscaler())
-
-    (outcome,) = await rig.apply(change(target, 4))
-
-    assert says(outcome, "refused", "foreign: ScaledObject b owns b")
 
 
 # --- intents
@@ -421,3 +227,31 @@ async def test_changes_of_one_object_keep_the_plans_order(rig: Rig) -> None:
     assert says(first, "written")
     assert says(second, "written")
     assert rig.replicas("b") == 4
+
+
+# --- what else may break
+
+
+async def test_after_one_silence_of_kafka_the_other_decreases_do_not_wait(rig: Rig) -> None:
+    rig.notebook.acknowledges = False
+    gate = rig.gate()
+
+    first, second = await rig.apply_by(gate, change(rig.target("b"), 4), change(rig.target("b"), 3))
+    asked = len(rig.notebook.intents)
+    rig.notebook.acknowledges = True
+    (later,) = await rig.apply_by(gate, change(rig.target("b"), 4))
+
+    assert says(first, "refused", "unrecorded")
+    assert says(second, "refused", "unrecorded")
+    assert asked == 1
+    assert says(later, "written")
+
+
+async def test_a_write_that_the_state_could_not_hear_of_is_written_all_the_same(rig: Rig) -> None:
+    rig.deaf = True
+
+    with capture_logs() as logged:
+        (outcome,) = await rig.apply(change(rig.target("b"), 4))
+
+    assert says(outcome, "written")
+    assert [entry["event"] for entry in logged] == ["a write could not be told"]

@@ -1,0 +1,143 @@
+"""The gate is the last line: a plan that promises GPUs or nodes beyond the budget is refused, whatever it says."""
+
+from msgspec.structs import replace
+
+from rebalancer.domain.memory import Memory, NodeGrant
+from tests.act.rig import Rig, a_grant_of, change, deployment, node_pool, node_pool_change, refused
+from tests.builders import (
+    NOW,
+    a_model,
+    a_notice,
+    a_policy,
+    a_pool,
+    a_snapshot,
+    an_elastic_pool,
+)
+
+
+async def test_a_raise_beyond_the_budget_is_refused(rig: Rig) -> None:
+    (outcome,) = await rig.apply(change(rig.target("a"), 4))
+
+    assert refused(outcome, "budget")
+    assert outcome.detail == "budget: 9 GPUs of a100 would be promised, its budget is 8"
+    assert rig.writes == []
+
+
+async def test_gpus_are_not_granted_before_the_released_pods_are_gone(rig: Rig) -> None:
+    release, grant = await rig.apply(change(rig.target("b"), 4), change(rig.target("a"), 4))
+
+    assert release.status == "written"
+    assert refused(grant, "budget")
+
+
+async def test_two_raises_side_by_side_cannot_both_use_the_last_gpu(rig: Rig) -> None:
+    rig.show("b", replicas=4, pods=rig.target("b").pods[:4])
+    rig.store.put(deployment("b", 4))
+    facts = rig.facts
+    rig.notebook.before_answer = lambda: setattr(rig, "facts", facts)
+
+    outcomes = await rig.apply(change(rig.target("a"), 4), change(rig.target("b"), 5))
+
+    assert sorted(outcome.status for outcome in outcomes) == ["refused", "written"]
+
+
+async def test_a_raise_whose_reply_was_lost_counts_as_promised(rig: Rig) -> None:
+    rig.show("b", replicas=4, pods=rig.target("b").pods[:4])
+    rig.store.put(deployment("b", 4))
+    gate = rig.gate()
+    rig.server.faults.fail_next(1, 500, method="PUT")
+
+    (unknown,) = await rig.apply_by(gate, change(rig.target("a"), 4))
+    (outcome,) = await rig.apply_by(gate, change(rig.target("b"), 5))
+    rig.clock.passed += 10.1
+    (later,) = await rig.apply_by(gate, change(rig.target("b"), 5))
+
+    assert unknown.status == "unknown"
+    assert refused(outcome, "budget")
+    assert later.status == "written"  # after 10 s the watches know
+
+
+async def test_a_replacement_beside_doomed_pods_fits_the_budget_that_is_left(rig: Rig) -> None:
+    rig.policy = a_policy(a_model("a"), a_model("b", min_replicas=2), pools=(a_pool(gpus=16),))
+    pools = (replace(rig.facts.pools[0], nodes=a_snapshot(rig.policy).pools[0].nodes),)
+    rig.facts = replace(rig.facts, pools=pools, notices=(a_notice("a100-1"),))
+
+    five, six = (
+        await rig.apply(change(rig.target("b"), 10, kind="replace")),
+        await rig.apply(change(rig.target("a"), 7, kind="replace")),
+    )
+
+    assert five[0].status == "written"  # 5 on the node that stays
+    assert refused(six[0], "budget")  # 4 more where 3 are free
+
+
+async def test_a_grant_into_nodes_still_to_come_is_in_the_budget(rig: Rig) -> None:
+    policy = a_policy(
+        a_model("a", pools=("spot",)), a_model("b", pools=("spot",)), pools=(an_elastic_pool(gpus=8), a_pool())
+    )
+    rig.stand(policy, a_snapshot(policy, replicas={"a": 0, "b": 0}))
+
+    plain = await rig.apply(change(rig.target("a"), 3))
+    granted = await rig.apply(a_grant_of(rig.target("a"), 3, "g1"), a_grant_of(rig.target("b"), 5, "g2"))
+    beyond = await rig.apply(a_grant_of(rig.target("b"), 6, "g3"))
+
+    assert refused(plain[0], "budget")
+    assert [outcome.status for outcome in granted] == ["written", "written"]
+    assert refused(beyond[0], "budget")  # the policy's limit of 8 binds grants too
+
+
+async def test_grants_in_memory_are_in_the_budget(rig: Rig) -> None:
+    policy = a_policy(a_model("a", pools=("spot",)), pools=(an_elastic_pool(gpus=8), a_pool()))
+    rig.stand(policy, a_snapshot(policy, replicas={"a": 0}))
+    grant = NodeGrant("g1", "a", "spot", "spot", 3, 3, NOW, NOW + 900.0)
+
+    (outcome,) = await rig.apply(change(rig.target("a"), 3), memory=Memory(node_grants=(grant,)))
+
+    assert outcome.status == "written"
+
+
+async def test_a_node_grant_without_a_node_pool_behind_the_pool_is_no_budget(rig: Rig) -> None:
+    rig.policy = a_policy(a_model("a"), a_model("b", min_replicas=2), pools=(a_pool(gpus=16),))
+
+    (outcome,) = await rig.apply(a_grant_of(rig.target("a"), 4, "g1", node_pool="spot"))
+
+    assert refused(outcome, "budget")
+
+
+async def test_a_node_grant_that_was_not_written_is_no_budget_for_others(rig: Rig) -> None:
+    policy = a_policy(
+        a_model("a", pools=("spot",)), a_model("b", pools=("spot",)), pools=(an_elastic_pool(gpus=8), a_pool())
+    )
+    rig.stand(policy, a_snapshot(policy, replicas={"a": 0, "b": 0}))
+    rig.server.faults.fail_next(1, 409, method="PUT")
+
+    first, second = await rig.apply(
+        replace(a_grant_of(rig.target("a"), 3, "g1"), kind="replace"), change(rig.target("b"), 3)
+    )
+
+    assert refused(first, "conflict")
+    assert refused(second, "budget")
+
+
+async def test_a_model_that_left_the_policy_is_not_written(rig: Rig) -> None:
+    rig.policy = a_policy(a_model("a"))
+
+    (outcome,) = await rig.apply(change(rig.target("b"), 4))
+
+    assert refused(outcome, "moved")
+
+
+async def test_a_limit_beyond_the_policys_is_refused(rig: Rig) -> None:
+    policy = a_policy(a_model("a"), pools=(a_pool(), an_elastic_pool(gpus=16)))
+    rig.stand(policy, a_snapshot(policy))
+    rig.store.put(node_pool(limits={"nvidia.com/gpu": "8"}))
+
+    (beyond,) = await rig.apply(node_pool_change("limit", limit_from=8, limit_to=17))
+    (unlimited,) = await rig.apply(node_pool_change("limit", limit_from=8, limit_to=None))
+    (strange,) = await rig.apply(node_pool_change("limit", pool="a100", limit_from=8, limit_to=8))
+    (outcome,) = await rig.apply(node_pool_change("limit", limit_from=8, limit_to=16))
+
+    assert refused(beyond, "budget")
+    assert refused(unlimited, "budget")
+    assert refused(strange, "budget")
+    assert outcome.status == "written"

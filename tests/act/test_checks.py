@@ -1,0 +1,79 @@
+"""What the checks let through, for any plan."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from rebalancer.act.checks import Ground, check, decreases
+from rebalancer.act.driver import Refused
+from rebalancer.act.ledger import Ledger
+from rebalancer.domain.cluster import Originals
+from tests.act.rig import change
+from tests.builders import (
+    NOW,
+    a_model,
+    a_policy,
+    a_pool,
+    a_snapshot,
+    an_autoscaler,
+    an_elastic_pool,
+)
+
+
+@given(
+    asks=st.lists(st.tuples(st.sampled_from(["a", "b", "b-spot"]), st.integers(0, 12)), min_size=1, max_size=8),
+    held=st.tuples(st.integers(0, 4), st.integers(0, 4), st.integers(0, 8)),
+    bound=st.booleans(),
+)
+def test_whatever_is_let_through_keeps_floors_and_budgets(
+    asks: list[tuple[str, int]], held: tuple[int, int, int], *, bound: bool
+) -> None:
+    """Change after change over facts that never learn of them: the ledger alone must hold the line."""
+    policy = a_policy(
+        a_model("a", min_replicas=1),
+        a_model("b", min_replicas=3, pools=("a100", "spot")),
+        pools=(a_pool(gpus=8), an_elastic_pool(gpus=8)),
+    )
+    facts = a_snapshot(policy, replicas={"a": held[0], "b": {"a100": held[1], "spot": held[2]}}, nodes={"spot": 1})
+    targets = {target.name: target for model in facts.models for target in model.targets}
+    if bound:  # b's first target is bounded by an autoscaler that we took over
+        own = an_autoscaler(targets["b"].replicas, max(1, targets["b"].replicas), originals=Originals(1, 9))
+        targets["b"] = replace(targets["b"], autoscaler=own)
+        models = tuple(
+            replace(model, targets=tuple(targets[target.name] for target in model.targets)) for model in facts.models
+        )
+        facts = replace(facts, models=models)
+    least = {name: target.replicas for name, target in targets.items()}  # if only the decreases happened
+    most = dict(least)  # if only the raises did
+    ground, ledger = Ground(policy, ()), Ledger()
+    for name, to in asks:
+        one = change(targets[name], to, model="a" if name == "a" else "b")
+        try:
+            check(one, facts, ground, ledger)
+        except Refused:
+            continue
+        with ledger.booked(one, NOW):
+            pass  # the reply was lost: it may have happened or not
+        asked = max(1, to) if one.target.autoscaler else to
+        if asked < least[name]:
+            least[name] = asked
+            assert least["a"] >= 1 if name == "a" else least["b"] + least["b-spot"] >= 3
+        if asked > most[name]:
+            most[name] = asked
+            assert most["b-spot"] <= 8 if name == "b-spot" else most["a"] + most["b"] <= 8
+
+
+def test_a_change_is_a_decrease_by_its_numbers() -> None:
+    facts = a_snapshot(a_policy(a_model("b")), replicas={"b": 4})
+    target = facts.models[0].targets[0]
+    owned = replace(target, autoscaler=an_autoscaler(2, 4, originals=Originals(1, 9)))
+
+    assert decreases(change(target, 3, kind="release"))
+    assert decreases(change(target, 3, kind="grant", replicas_from=2))
+    assert decreases(change(owned, 3, kind="grant", replicas_from=2, minimum=2))
+    assert decreases(change(target, 5, kind="release", replicas_from=6))  # the HPA has not followed a lower maximum yet
+    assert decreases(change(owned, 4, kind="bounds", minimum=1))
+    assert not decreases(change(target, 5))
+    assert not decreases(change(owned, 4, kind="bounds", minimum=2))
+    assert not decreases(change(target, 3, kind="settle"))
+    assert not decreases(change(target, 3, kind="withdraw"))
