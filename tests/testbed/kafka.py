@@ -50,8 +50,10 @@ class Kafka:
         )
         self._file = place.write("kafka.properties", properties)
         # C1 alone halves what a start costs; the broker's rate is not what tests are about.
-        self._java = ["java", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
-                      "-Dorg.slf4j.simpleLogger.showDateTime=true", "-cp", f"{built.jars}/*"]  # fmt: skip
+        self._java = [
+            "java", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{built.jars}/*",
+            "-Dorg.slf4j.simpleLogger.showDateTime=true", "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
+        ]  # fmt: skip
         self.process = place.process("kafka", [*self._java, "kafka.Kafka", str(self._file)], self._started)
 
     @property

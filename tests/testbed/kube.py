@@ -66,10 +66,8 @@ class Kube:
         context = ssl.create_default_context(cadata=access.ca)
         headers = {"Authorization": f"Bearer {token or access.token}"}
         timeout = aiohttp.ClientTimeout(total=30)
-        # A connection per request (2 ms): one kept open would break at the next request after a restart.
-        connector = aiohttp.TCPConnector(ssl=context, force_close=True)
         async with aiohttp.ClientSession(
-            access.server, headers=headers, timeout=timeout, connector=connector
+            access.server, headers=headers, timeout=timeout, connector=aiohttp.TCPConnector(ssl=context)
         ) as session:
             yield cls(session)
 
@@ -221,6 +219,18 @@ class Kube:
         return await self.wait_for(as_many, f"{count} pods ready in {namespace} {labels}", seconds)
 
     async def _exchange(
+        self, method: str, path: str, data: str | None, headers: dict[str, str], query: dict[str, str]
+    ) -> tuple[int, str]:
+        """Once more on a new connection when the kept one is of an API server that has been restarted since.
+
+        (No connection would be kept with `force_close`, but aiohttp does not wait for the end of those.)
+        """
+        try:
+            return await self._exchange_once(method, path, data, headers, query)
+        except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
+            return await self._exchange_once(method, path, data, headers, query)
+
+    async def _exchange_once(
         self, method: str, path: str, data: str | None, headers: dict[str, str], query: dict[str, str]
     ) -> tuple[int, str]:
         async with self._session.request(method, path, data=data, headers=headers, params=query) as response:
