@@ -129,6 +129,7 @@ class KubeClient:
     ) -> AsyncGenerator[Changes[T], None]:
         """One watch: yields what each chunk of bytes completed, ends when the server ends it.
 
+        The first yield is empty: the server has taken the watch up, so that what follows will be told.
         Close it with `contextlib.aclosing`. Raises Gone (list again), Silent (so too) or Temporary (the
         connection broke: watch again). A line cut off by the end was never an event.
         """
@@ -141,6 +142,7 @@ class KubeClient:
         call = Call("watch", resource, resource.path(namespace), query=query)
         lines, decode = LineSplitter(), change_decoder(into)
         async with self._transport.chunks(call, patience.idle_seconds) as chunks:
+            yield []
             async for chunk in chunks:
                 if whole := lines.feed(chunk):
                     yield [decode(line) for line in whole]

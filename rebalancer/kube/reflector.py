@@ -108,6 +108,7 @@ class Reflector(Generic[T]):
         self._pacer = Pacer(self.pace, self.clock, self.rng)
         self._resource_version = ""
         self._resync_monotonic = math.inf
+        self._broken = False
 
     async def run(self) -> NoReturn:
         """Follow for ever. Raises nothing but cancellation, and what `sink.trouble` raises."""
@@ -132,6 +133,7 @@ class Reflector(Generic[T]):
         if listing.malformed:
             self._trouble("malformed", _few(listing.malformed))
         self._resource_version = listing.resource_version
+        self._broken = False
         if self.pace.resync_seconds is not None:
             self._resync_monotonic = self.clock.monotonic() + self.pace.resync_seconds
 
@@ -159,11 +161,20 @@ class Reflector(Generic[T]):
         )
         async with aclosing(changes):
             async for batch in changes:
+                if not batch:
+                    self._taken_up()
+                    continue
                 self._tell(batch)
                 spoke = True
                 if self._resync_due():
                     break
         return spoke
+
+    def _taken_up(self) -> None:
+        """The server took up a watch that had broken: on a quiet resource its next word may be a minute away."""
+        if self._broken:
+            self._broken = False
+            self.sink.alive(self.resource, self.clock.now())
 
     def _tell(self, batch: Changes[T]) -> None:
         now = self.clock.now()
@@ -172,10 +183,12 @@ class Reflector(Generic[T]):
                 tell = self.sink.gone if change.kind == "DELETED" else self.sink.changed
                 tell(self.resource, change.obj, now)
             self._resource_version = change.resource_version
+        self._broken = False
         self.sink.alive(self.resource, now)
         self._pacer.succeeded()
 
     def _put_off(self, error: KubeError) -> None:
+        self._broken = True
         self._trouble(_KINDS.get(type(error), "unreachable"), str(error))
         wait = error.retry_after_seconds if isinstance(error, Temporary) else None
         absent = isinstance(error, NotFound)

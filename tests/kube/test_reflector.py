@@ -71,6 +71,19 @@ async def test_a_quiet_resource_is_alive_by_its_bookmarks(server: ApiServer, cli
     assert len(server.asked) == 2
 
 
+async def test_a_quiet_resource_is_alive_as_soon_as_its_watch_is_taken_up_again(
+    server: ApiServer, client: KubeClient
+) -> None:
+    server.on_watch.append(answers(429, message="storage is (re)initializing", retry_after="1"))
+    view = View()
+    async with following(client, view):
+        await settle(10)
+    assert view.kinds == ["unreachable"]
+    assert len(view.heard) == 2
+    assert view.heard[1] <= 5
+    assert view.relists == 1
+
+
 async def test_issue_291_and_kube_rs_1615_bookmarks_keep_a_quiet_watch_from_expiring(
     server: ApiServer, client: KubeClient
 ) -> None:
