@@ -46,3 +46,15 @@ def scaled(writes: Iterable[Write], name: str) -> list[tuple[float, int]]:
         for write in writes
         if (write.resource, write.subresource, write.name) == ("deployments", "scale", name) and write.succeeded
     ]
+
+
+def bounded(writes: Iterable[Write], name: str, kind: str = "scaledobjects") -> list[tuple[float, int, int]]:
+    """Bounds that an autoscaler was given: (when received, minimum, maximum), from the stored objects."""
+    found = []
+    for write in writes:
+        if (write.resource, write.subresource, write.name) == (kind, "", name) and write.succeeded:
+            spec = write.response["spec"]
+            low = spec["minReplicaCount"] if kind == "scaledobjects" else spec["minReplicas"]
+            high = spec["maxReplicaCount"] if kind == "scaledobjects" else spec["maxReplicas"]
+            found.append((write.received, low, high))
+    return found

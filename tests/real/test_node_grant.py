@@ -1,0 +1,110 @@
+"""Demand that no shift can meet: Karpenter may bring nodes, within the policy's bound and as long as it can."""
+
+from tests.real.occupancy import scaled
+from tests.real.policies import model, policy, pool
+from tests.real.service import Service
+from tests.real.traffic import Traffic
+from tests.testbed.audit import Write
+from tests.testbed.karpenter import Karpenter
+from tests.testbed.kube import Json, Kube
+from tests.testbed.objects import GPU, deployment, gpu_node, node_class, node_pool
+
+ORIGINALS = "rebalancer.io/originals"
+
+
+async def _world(kube: Kube, namespace: str, ours: dict[str, str], *, instance_type: str, gpus: int) -> None:
+    """A node of the test's own with `gpus` GPUs, in use; a NodePool that may bring nodes but has no GPU allowed yet."""
+    await kube.create(gpu_node(f"{namespace}-own", gpus=gpus, labels=ours))
+    await kube.apply(
+        deployment("chat", namespace, gpus, node_labels=ours, load_seconds=1),
+        node_class(),
+        node_pool(namespace, labels=ours, instance_types=[instance_type], gpu_limit=0),
+    )
+    await kube.wait_ready(gpus, namespace)
+
+
+async def _start(
+    service: Service, traffic: Traffic, namespace: str, ours: dict[str, str], *, gpu_limit: int, timeout_seconds: int
+) -> None:
+    """The service, allowed to use `gpu_limit` GPUs; chat has been content with one replica for a minute."""
+    rules = {"nodeTimeoutSeconds": timeout_seconds, "notReadyGraceSeconds": 30}
+    growing = pool("gpus", ours, gpu_limit, nodePools=[namespace], gpusPerNode=1)
+    await service.policy(policy([growing], [model("chat", namespace, 1, 1, 9)], nodes=rules))
+    await traffic.past("chat", running=8)
+    await service.start()
+
+
+def _limits(writes: list[Write]) -> list[tuple[float, int]]:
+    """GPU limits that were written to NodePools: (when received, GPUs)."""
+    patches = [write for write in writes if write.resource == "nodepools" and "limits" in write.request["spec"]]
+    return [(write.received, int(write.request["spec"]["limits"][GPU])) for write in patches]
+
+
+async def _gpu_limit(kube: Kube, name: str) -> Json:
+    limits: Json = (await kube.get("NodePool", name))["spec"]["limits"]
+    return limits
+
+
+async def test_karpenter_brings_the_nodes_that_a_surge_lacks_up_to_the_policy_s_bound_and_no_further(
+    karpenter: Karpenter, service: Service, traffic: Traffic, kube: Kube, namespace: str, ours: dict[str, str]
+) -> None:
+    await _world(kube, namespace, ours, instance_type="gpu-1", gpus=1)
+    await _start(service, traffic, namespace, ours, gpu_limit=3, timeout_seconds=60)
+    traffic.says("chat", running=28)
+    pods = await kube.wait_ready(3, namespace, "app=chat", 90)
+
+    launched = {pod["spec"]["nodeName"] for pod in pods} - {f"{namespace}-own"}
+    claims = await kube.items("NodeClaim", labels=f"karpenter.sh/nodepool={namespace}")
+    assert launched == {claim["status"]["nodeName"] for claim in claims}
+    assert len(launched) == 2
+    writes = await service.writes(kube)
+    ((limited, limit),) = _limits(writes)
+    (raised, replicas), *_ = scaled(writes, "chat")
+    assert (limit, replicas) == (2, 3), "exactly what is short"
+    assert limited < raised, "Karpenter may launch before it is asked to"
+
+    traffic.says("chat", running=58)
+
+    async def refused() -> Json | None:
+        plan = await service.plan()
+        found = [each for each in plan["refusals"] if (each["guard"], each["subject"]) == ("budget", "chat")]
+        return found[0] if found else None
+
+    refusal = await kube.wait_for(refused, "the policy's bound refuses more")
+    assert (refusal["replicas_from"], refusal["replicas_to"]) == (3, 6)
+    assert refusal["numbers"]["gpuLimit"] == 3
+    unmet = (await service.explain("chat"))["unmet"]
+    assert [each["replicas"] for each in unmet] == [3]
+    writes = await service.writes(kube)
+    assert _limits(writes) == [(limited, 2)]
+    assert [count for _, count in scaled(writes, "chat")] == [3]
+    assert {write.code for write in writes} == {200}
+
+
+async def test_a_grant_that_brings_no_node_is_withdrawn_and_the_limit_returns_to_what_people_set(
+    karpenter: Karpenter, service: Service, traffic: Traffic, kube: Kube, namespace: str, ours: dict[str, str]
+) -> None:
+    timeout = 8
+    await _world(kube, namespace, ours, instance_type="sold-out", gpus=2)
+    await _start(service, traffic, namespace, ours, gpu_limit=4, timeout_seconds=timeout)
+    traffic.says("chat", running=38)
+
+    async def asked() -> bool:
+        return len(await kube.items("Pod", namespace, "app=chat")) == 4
+
+    await kube.wait_for(asked, "two pods wait for nodes", 30)
+
+    async def back() -> bool:
+        obj = await kube.get("NodePool", namespace)
+        restored = obj["spec"]["limits"] == {GPU: "0"} and ORIGINALS not in obj["metadata"].get("annotations", {})
+        return restored and len(await kube.items("Pod", namespace, "app=chat")) == 2
+
+    await kube.wait_for(back, "the NodePool as it was, and nobody waiting", 45)
+    writes = await service.writes(kube)
+    (granted, most), (withdrawn, least), *_ = scaled(writes, "chat")
+    assert (most, least) == (4, 2), "nothing that is Ready goes"
+    assert timeout <= withdrawn - granted <= timeout + 5
+    assert [limit for _, limit in _limits(writes)][:2] == [2, 0]
+    assert len(await kube.ready_pods(namespace, "app=chat")) == 2
+    unmet = (await service.explain("chat"))["unmet"]
+    assert [each["replicas"] for each in unmet] == [2]
