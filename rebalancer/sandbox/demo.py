@@ -15,9 +15,9 @@ from rich.console import Console
 from rebalancer.domain.plan import Plan
 from rebalancer.loop.clock import ScaledClock
 from rebalancer.loop.replay import replay
-from rebalancer.sandbox.demo_cluster import POLICY_FILE, build
+from rebalancer.sandbox.demo_cluster import POLICY_FILE, DemoCluster, build, demo_policy
 from rebalancer.sandbox.demo_story import STORY, Act, Stage, tell
-from rebalancer.sandbox.demo_trace import report, the_trace
+from rebalancer.sandbox.demo_trace import TracePlay
 from rebalancer.sandbox.demo_view import View, a_console, a_view, verdict
 from rebalancer.sandbox.oracle import Evidence, Finding, always
 from rebalancer.sandbox.sandbox import Sandbox
@@ -78,15 +78,22 @@ class Options:
         return self.folder / "journal.jsonl"
 
 
-async def run_demo(options: Options, serve: Serve) -> bool:
+def run_demo(options: Options, serve: Serve) -> bool:
     """Play it and print the verdict; whether everything happened. Journal and logs stay in the folder."""
-    console = a_console()
     options.folder.mkdir(parents=True, exist_ok=True)
     _log_to(options.folder)
+    console = a_console()
     clock = ScaledClock(options.speed)
-    started_at = clock.now()
-    cluster = build(started_at, options.trace)
-    acts = STORY if options.trace is None else the_trace(options.trace, started_at)
+    cluster = build(demo_policy(), clock.now())
+    findings = asyncio.run(_perform(options, serve, clock, cluster, console))
+    return _replays(options.journal, console) and all(finding.said.held for finding in findings)
+
+
+async def _perform(
+    options: Options, serve: Serve, clock: ScaledClock, cluster: DemoCluster, console: Console
+) -> list[Finding]:
+    """Everything up, the story played and judged, everything down."""
+    trace = None if options.trace is None else TracePlay(options.trace)
     async with Sandbox(clock, cluster.world) as sandbox:
         witness = Witness(sandbox.kubernetes.store, cluster.policy, clock)
         async with _service(options, serve, sandbox, clock) as service:
@@ -94,17 +101,16 @@ async def run_demo(options: Options, serve: Serve) -> bool:
             evidence = Evidence(witness.facts, sandbox.kubernetes.audit, cluster.policy, ACCOUNT, stage.marks)
             show = Show(clock, stage, evidence, a_view(console, clock, witness.facts, stage))
             try:
-                await _alive(show.play(acts), sandbox, service)
+                await _alive(show.play(trace.acts if trace else STORY), sandbox, service)
             finally:  # also when somebody has seen enough: what was seen until then
                 show.view.close()
                 show.findings += always(evidence)
-                show.findings += report(cluster, evidence) if options.trace else []
+                show.findings += trace.report(cluster.world, evidence) if trace else []
                 console.print(verdict(show.findings, clock))
             if options.keep:
                 console.print(_how_to_go_on(options, sandbox, service), soft_wrap=True)
                 await _alive(_for_ever(), sandbox, service)
-    replays = await _replays(options.journal, console)
-    return replays and all(finding.said.held for finding in show.findings)
+    return show.findings
 
 
 @dataclass(slots=True)
@@ -134,7 +140,7 @@ class Show:
 async def _service(options: Options, serve: Serve, sandbox: Sandbox, clock: ScaledClock) -> AsyncIterator[Serves]:
     """The service against the sandbox, stopped in order."""
     kubeconfig = options.folder / "kubeconfig"
-    sandbox.kubernetes.write_kubeconfig(kubeconfig, ACCOUNT)
+    await asyncio.to_thread(sandbox.kubernetes.write_kubeconfig, kubeconfig, ACCOUNT)
     with as_file(POLICY_FILE) as policy:
         settings = ServiceSettings(
             cluster_name="demo",
@@ -176,9 +182,10 @@ async def _for_ever() -> None:
     await asyncio.Event().wait()
 
 
-async def _replays(journal: Path, console: Console) -> bool:
+def _replays(journal: Path, console: Console) -> bool:
     """Make every decision again from its recorded inputs; whether all came out byte by byte the same."""
-    found = await asyncio.to_thread(lambda: replay(journal.read_bytes().splitlines(keepends=True)))
+    with journal.open("rb") as lines:
+        found = replay(lines)
     same = found.cycles - len(found.differences)
     console.print(f"\nrebalancer replay {journal}: {found.cycles} cycles, {same} byte-equal")
     return found.cycles > 0 and same == found.cycles

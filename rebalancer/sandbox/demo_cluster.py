@@ -7,8 +7,7 @@ from importlib.resources import files
 from rebalancer.domain.cluster import WorkloadRef
 from rebalancer.domain.policy import Policy
 from rebalancer.settings.problems import check_text
-from rebalancer.world import Dial, Engine, Requests, Traffic, World
-from rebalancer.world.traffic import Handover, Rows, Trace
+from rebalancer.world import Dial, Engine, Requests, World
 
 POLICY_FILE = files("rebalancer.sandbox") / "demo_policy.yaml"
 HISTORY_SECONDS = 1200.0  # the slow level's longest window: the service starts with full ones
@@ -31,30 +30,12 @@ LAUNCH_SECONDS = 25.0
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
-    """Requests of one model: come, served, given up."""
-
-    arrived: float
-    served: float
-    gave_up: float
-
-
-@dataclass(frozen=True, slots=True)
 class DemoCluster:
-    """The world at the end of its history, the dials by which the story moves it, and what had been served by then."""
+    """The world at the end of its history, and the dials by which the story moves it."""
 
     world: World
     policy: Policy
     dials: Mapping[str, Dial]
-    history: Mapping[str, Served]
-
-    def served(self) -> dict[str, Served]:
-        """Requests per model since the history ended."""
-        return {
-            model: Served(now.arrived - then.arrived, now.served - then.served, now.gave_up - then.gave_up)
-            for model, now in _served(self.world).items()
-            for then in [self.history[model]]
-        }
 
 
 def demo_policy() -> Policy:
@@ -65,16 +46,15 @@ def demo_policy() -> Policy:
     return policy
 
 
-def build(started_at: float, trace: Mapping[str, Rows] | None = None) -> DemoCluster:
-    """A cluster that has run for `HISTORY_SECONDS` at `started_at`; from then on a trace takes its dials' place."""
-    policy = demo_policy()
+def build(policy: Policy, started_at: float) -> DemoCluster:
+    """A cluster for the demo's policy that has run for `HISTORY_SECONDS` at `started_at`."""
     dials = {model: Dial(REQUESTS[model], rate, f"{SEED}/{model}") for model, rate in IDLE_RATES.items()}
     world = World(started_at - HISTORY_SECONDS, seed=SEED)
     for name in ("a100-1", "a100-2"):
         world.add_node(name, 8, {"rebalancer.io/pool": "a100"})
     world.add_node_pool("spot", 2, {"rebalancer.io/pool": "spot"}, LAUNCH_SECONDS, limit=2, nodes=1)
     for model in policy.models:
-        world.add_model(model.id, ENGINES[model.id], _traffic(dials[model.id], started_at, (trace or {}).get(model.id)))
+        world.add_model(model.id, ENGINES[model.id], dials[model.id])
         for target in model.targets:
             replicas, load_seconds, stop_seconds = DEPLOYMENTS[target.name]
             world.add_deployment(
@@ -88,13 +68,4 @@ def build(started_at: float, trace: Mapping[str, Rows] | None = None) -> DemoClu
                 grace_seconds=10,
             )
     world.advance(started_at)
-    return DemoCluster(world, policy, dials, _served(world))
-
-
-def _traffic(dial: Dial, started_at: float, rows: Rows | None) -> Traffic:
-    return dial if rows is None else Handover(dial, started_at, Trace(started_at, rows))
-
-
-def _served(world: World) -> dict[str, Served]:
-    lines = {model: served.line for model, served in world.models.items()}
-    return {model: Served(line.arrived.count, line.served.count, line.gave_up) for model, line in lines.items()}
+    return DemoCluster(world, policy, dials)

@@ -2,40 +2,68 @@
 
 from collections.abc import Mapping
 
-from rebalancer.sandbox.demo_cluster import DemoCluster
-from rebalancer.sandbox.demo_story import Act, Stage
+from rebalancer.sandbox.demo_story import Act, Stage, watch
 from rebalancer.sandbox.oracle import Evidence, Finding, Said
-from rebalancer.world.traffic import Rows
+from rebalancer.world import World
+from rebalancer.world.traffic import Rows, Trace
 
 TENTHS = 10
 
 
-def the_trace(trace: Mapping[str, Rows], started_at: float) -> tuple[Act, ...]:
-    """Acts that only let time pass until the trace is over, a tenth each."""
-    seconds = max(at for rows in trace.values() for at, _ in rows) + 1.0
+class TracePlay:
+    """Plays rows per model, a tenth of the time per act; models that it does not name stay as they are."""
 
-    def until(tenth: int) -> Act:
+    def __init__(self, trace: Mapping[str, Rows]) -> None:
+        self._trace = trace
+        self._seconds = max(at for rows in trace.values() for at, _ in rows) + 1.0
+        self._started_at = 0.0
+        self._before: dict[str, tuple[float, float]] = {}
+
+    @property
+    def acts(self) -> tuple[Act, ...]:
+        """The service comes up, then time passes."""
+        return (Act("the service reads 20 minutes of history", watch), *map(self._act, range(1, TENTHS + 1)))
+
+    def _act(self, tenth: int) -> Act:
+        until = self._seconds * tenth / TENTHS
+
         async def play(stage: Stage) -> None:
-            await stage.clock.sleep(started_at + seconds * tenth / TENTHS - stage.clock.now())
+            if tenth == 1:
+                self._start(stage)
+            await stage.clock.sleep(self._started_at + until - stage.clock.now())
 
-        return Act(f"trace until {seconds * tenth / TENTHS:.0f} s of {seconds:.0f} s", play)
+        return Act(f"trace until {until:.0f} s of {self._seconds:.0f} s", play)
 
-    return tuple(until(tenth) for tenth in range(1, TENTHS + 1))
+    def _start(self, stage: Stage) -> None:
+        self._started_at = stage.clock.now()
+        world = stage.cluster.world
+        self._before = _ended(world)
+        for model, rows in self._trace.items():
+            world.models[model].traffic = Trace(self._started_at, rows)
+
+    def report(self, world: World, evidence: Evidence) -> list[Finding]:
+        """What became of the requests since the trace began, and of the GPUs."""
+        findings = []
+        for model, now in _ended(world).items():
+            findings.append(Finding(model, self._requests(model, now, evidence)))
+            lent = max((evidence.borrowed_gpus(model, at) for at in _instants(model, evidence)), default=0)
+            if lent:
+                findings.append(Finding(f"GPUs lent to {model}", Said(f"at most {lent}")))
+        return findings
+
+    def _requests(self, model: str, now: tuple[float, float], evidence: Evidence) -> Said:
+        served, gave_up = (end - begin for end, begin in zip(now, self._before.get(model, now), strict=True))
+        share = served / (served + gave_up) if served + gave_up else 1.0
+        most = max((evidence.facts.ready(model, at) for at in _instants(model, evidence)), default=0)
+        writes = sum(1 for write in evidence.writes if write.place.model == model)
+        return Said(f"{share:.1%} of {served + gave_up:.0f} requests served; {writes} writes, at most {most} replicas")
 
 
-def report(cluster: DemoCluster, evidence: Evidence) -> list[Finding]:
-    """What became of the requests, and of the GPUs."""
-    findings = []
-    for model, served in cluster.served().items():
-        lives = evidence.facts.of(model)
-        ready = [evidence.facts.ready(model, life.ready_at) for life in lives if life.ready_at is not None]
-        writes = [write for write in evidence.writes if write.place.model == model]
-        share = served.served / served.arrived if served.arrived else 1.0
-        words = f"{served.arrived:.0f} requests, {share:.1%} served, {served.gave_up:.0f} given up"
-        words += f"; {len(writes)} writes, at most {max(ready, default=0)} replicas"
-        findings.append(Finding(model, Said(words)))
-        instants = [life.bound_at for life in lives if life.bound_at is not None]
-        lent = max((evidence.borrowed_gpus(model, at) for at in instants), default=0)
-        if lent:
-            findings.append(Finding(f"GPUs lent to {model}", Said(f"at most {lent}")))
-    return findings
+def _instants(model: str, evidence: Evidence) -> list[float]:
+    """When the model's holdings grew."""
+    return [at for pod in evidence.facts.of(model) for at in (pod.bound_at, pod.ready_at) if at is not None]
+
+
+def _ended(world: World) -> dict[str, tuple[float, float]]:
+    """Requests (served, given up) per model."""
+    return {model: (served.line.served.count, served.line.gave_up) for model, served in world.models.items()}

@@ -232,7 +232,7 @@ def pin_ended(model: str) -> Look:
 
 
 def always(evidence: Evidence) -> list[Finding]:
-    """Floors after every write, grants only into free GPUs or within the policy's bound; and there was something."""
+    """Floors after every write, and grants only into free GPUs or, where nodes can come, within the policy's bound."""
     return [Finding("floors held", _floors(evidence)), Finding("grants into free GPUs", _grants(evidence))]
 
 
@@ -240,7 +240,7 @@ def _floors(evidence: Evidence) -> Said:
     writes = evidence.writes
     below = [write for write in writes if write.after < write.before and write.left < write.place.floor]
     words = f"{len(writes)} writes, {len(below)} below a floor" + "".join(f"; {_told(write)}" for write in below[:3])
-    return Said(words, held=bool(writes) and not below)
+    return Said(words, held=not below)
 
 
 def _grants(evidence: Evidence) -> Said:
@@ -258,7 +258,7 @@ def _grants(evidence: Evidence) -> Said:
             wrong.append(write)
     words = f"{len(raises) - to_come - len(wrong)} raises, {to_come} more into nodes to come"
     words += "".join(f"; {_told(write)} found no room" for write in wrong[:3])
-    return Said(words, held=bool(raises) and not wrong)
+    return Said(words, held=not wrong)
 
 
 # --- instants

@@ -32,7 +32,7 @@ class Meter:
         if self._per == "model":
             served = Requests(line.finished, line.served.prompt_tokens, line.served.generated_tokens)
             return [self._sample(None, _gauges(line, 1), _counters(served, self._started_at), at, interval_seconds)]
-        gauges = _gauges(line, len(pods))
+        gauges = _gauges(line, max(1, len(pods)))
         return [
             self._sample(
                 pod.uid,

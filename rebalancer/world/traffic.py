@@ -58,19 +58,6 @@ class Dial:
         return self.request.times(max(0.0, mean + noise))
 
 
-@dataclass(frozen=True, slots=True)
-class Handover:
-    """One traffic until an instant, another from then on."""
-
-    before: Traffic
-    at: float
-    after: Traffic
-
-    def arrivals(self, since: float, until: float) -> Requests:
-        """Requests that come in [since, until); an interval belongs to whoever is on at its beginning."""
-        return (self.before if since < self.at else self.after).arrivals(since, until)
-
-
 class BadTrace(ValueError):
     """A trace that cannot be used; the text names the line and what it should hold."""
 

@@ -31,8 +31,6 @@ def command(
 
     Exit code 0 when all of it happened, judged by the API's audit trail; 1 when not.
     """
-    import asyncio
-
     rows = None if trace is None else _rows(trace)
     try:
         from rebalancer.app import Service
@@ -41,9 +39,7 @@ def command(
         raise Failed(f"{missing.name} is not installed: pip install 'rebalancer[sandbox]'") from missing
 
     options = Options(speed=speed, keep=keep, write_mode=write_mode, trace=rows)
-    happened = asyncio.run(
-        run_demo(options, lambda settings, clock, journal: Service(settings, clock, journal=journal))
-    )
+    happened = run_demo(options, lambda settings, clock, journal: Service(settings, clock, journal=journal))
     return DONE if happened else FAILED
 
 

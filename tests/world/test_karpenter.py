@@ -1,0 +1,120 @@
+"""Nodes that come for pending pods and go on a notice."""
+
+from rebalancer.domain.cluster import WorkloadRef
+from rebalancer.world import World
+from rebalancer.world.karpenter import BATCH_SECONDS, DISRUPTED, DRAIN_AFTER_SECONDS
+from tests.world.worlds import LAUNCH_SECONDS, OWNED, SPOT, START, a_deployment, a_node_pool, a_world
+
+A = WorkloadRef("serving", "Deployment", "a")
+COMES = BATCH_SECONDS + LAUNCH_SECONDS
+
+
+def a_spot_world(replicas: int = 2) -> World:
+    """One spot node, full with `replicas` Ready pods of one GPU."""
+    world = a_world(nodes=0)
+    a_node_pool(world, limit=8, nodes=1)
+    a_deployment(world, replicas=replicas, gpus=1, selector=SPOT)
+    world.advance(START + 60)
+    return world
+
+
+def test_a_node_comes_for_a_pending_pod_after_its_launch_time() -> None:
+    world = a_world(nodes=0)
+    a_node_pool(world)
+    deployment = a_deployment(world, replicas=1, gpus=1, selector=SPOT)
+    world.advance(START + COMES - 0.1)
+    assert not world.nodes
+    assert len(world.node_claims) == 1
+    world.advance(START + COMES)
+    (node,) = world.nodes.values()
+    (pod,) = deployment.pods.values()
+    assert pod.node is node
+    assert node.node_pool == "spot"
+    assert node.provider_id.startswith("aws:///")
+
+
+def test_pods_that_fit_together_get_one_node() -> None:
+    world = a_world(nodes=0)
+    a_node_pool(world, limit=8)
+    a_deployment(world, replicas=2, gpus=1, selector=SPOT)
+    world.advance(START + 100)
+    assert len(world.nodes) == 1
+
+
+def test_no_node_comes_beyond_the_limit_until_it_is_raised() -> None:
+    world = a_world(nodes=0)
+    a_node_pool(world, limit=2)
+    a_deployment(world, replicas=3, gpus=1, selector=SPOT)
+    world.advance(START + 300)
+    assert len(world.nodes) == 1
+    world.set_limit("spot", 4)
+    world.advance(START + 300 + COMES)
+    assert len(world.nodes) == 2
+    assert all(pod.node is not None for pod in world.pods.values())
+
+
+def test_a_limit_under_what_runs_ends_no_node() -> None:
+    world = a_spot_world()
+    world.set_limit("spot", 0)
+    world.advance(START + 300)
+    assert len(world.nodes) == 1
+
+
+def test_no_node_comes_for_a_pod_that_could_not_land_on_it() -> None:
+    world = a_world(nodes=0)
+    a_node_pool(world)
+    a_deployment(world, "a", replicas=1, gpus=1, selector=OWNED)
+    a_deployment(world, "b", replicas=1, gpus=3, selector=SPOT)
+    world.advance(START + 300)
+    assert not world.node_claims
+
+
+def test_on_a_notice_the_node_is_drained_within_seconds_and_goes_when_it_is_empty() -> None:
+    world = a_spot_world()
+    (name,) = world.nodes
+    notice = world.now
+    world.interrupt(name, notice + 120)
+    world.advance(notice + DRAIN_AFTER_SECONDS - 0.1)
+    assert len(world.ready_pods("a")) == 2
+    world.advance(notice + DRAIN_AFTER_SECONDS)
+    assert not world.ready_pods("a")
+    assert DISRUPTED in world.nodes[name].taints
+    world.advance(notice + DRAIN_AFTER_SECONDS + 4.0)  # the pods' stop time
+    assert name not in world.nodes
+    assert name not in world.node_claims
+
+
+def test_evicted_pods_are_replaced_on_another_node() -> None:
+    world = a_spot_world()
+    (name,) = world.nodes
+    world.interrupt(name, world.now + 120)
+    world.advance(world.now + DRAIN_AFTER_SECONDS + COMES + 30)
+    assert len(world.ready_pods("a")) == 2
+    assert name not in world.nodes
+
+
+def test_at_the_deadline_the_machine_is_gone_with_all_that_still_runs_there() -> None:
+    world = a_world(nodes=0)
+    a_node_pool(world, nodes=1)
+    a_deployment(world, replicas=1, gpus=1, selector=SPOT, stop_seconds=29.0)
+    world.advance(START + 60)
+    (name,) = world.nodes
+    world.interrupt(name, world.now + 10)
+    world.advance(START + 69.9)
+    assert name in world.nodes
+    world.advance(START + 70)
+    assert name not in world.nodes
+    assert all(pod.node is None for pod in world.pods.values())
+
+
+def test_a_claim_deleted_before_its_node_came_brings_none() -> None:
+    world = a_world(nodes=0)
+    a_node_pool(world, limit=2)
+    a_deployment(world, replicas=1, gpus=1, selector=SPOT)
+    world.advance(START + 10)
+    (name,) = world.node_claims
+    world.drain(name)
+    world.scale(A, 0)
+    world.advance(START + 300)
+    assert not world.nodes
+    assert not world.node_claims
