@@ -1,0 +1,95 @@
+"""A cold start's lists: the bytes of 10,000 pods and 1,000 nodes to values of the domain."""
+
+import json
+
+from rebalancer.ingest.objects import SHAPES, Unusable, value_of
+from rebalancer.kube.wire import decode_list
+from tests.bench.timing import Times, measure
+
+PODS, NODES = 10_000, 1_000
+PADDING = {f"annotation.example.com/{number}": "x" * 60 for number in range(20)}  # about what real pods carry
+
+
+def list_times(runs: int) -> Times:
+    """Times of list bytes -> domain values, both lists."""
+    pods, nodes = _pods(), _nodes()
+
+    def run(_: int) -> None:
+        for source, body in (("pods", pods), ("nodes", nodes)):
+            for wire in decode_list(body, SHAPES[source].wire).items:
+                if isinstance(value_of(source, wire), Unusable):
+                    raise TypeError(f"the canned {source} are unusable")
+
+    return measure(run, runs, warm_up=1)
+
+
+def _list(kind: str, items: list[object]) -> bytes:
+    return json.dumps(
+        {"kind": kind, "apiVersion": "v1", "metadata": {"resourceVersion": "77"}, "items": items}
+    ).encode()
+
+
+def _pods() -> bytes:
+    return _list("PodList", [_pod(number) for number in range(PODS)])
+
+
+def _pod(number: int) -> object:
+    model = f"m{number // 10:04d}"
+    container = {
+        "name": "server",
+        "image": "registry.example/vllm:v1",
+        "env": [{"name": f"VARIABLE_{each}", "value": "some value"} for each in range(12)],
+        "resources": {"limits": {"nvidia.com/gpu": "1"}, "requests": {"nvidia.com/gpu": "1", "cpu": "4"}},
+    }
+    since = "2026-11-20T10:00:00Z"
+    return {
+        "metadata": {
+            "name": f"{model}-5f9c-{number}",
+            "namespace": "serving",
+            "uid": f"00000000-0000-0000-0000-{number:012d}",
+            "resourceVersion": str(number),
+            "creationTimestamp": since,
+            "labels": {"app": model, "pod-template-hash": "5f9c"},
+            "annotations": PADDING,
+            "ownerReferences": [
+                {
+                    "apiVersion": "apps/v1",
+                    "kind": "ReplicaSet",
+                    "name": f"{model}-5f9c",
+                    "uid": "rs",
+                    "controller": True,
+                }
+            ],
+        },
+        "spec": {"nodeName": f"n{number // 10}", "containers": [container], "terminationGracePeriodSeconds": 30},
+        "status": {
+            "phase": "Running",
+            "conditions": [
+                {"type": kind, "status": "True", "lastTransitionTime": since}
+                for kind in ("Initialized", "PodScheduled", "ContainersReady", "Ready")
+            ],
+        },
+    }
+
+
+def _nodes() -> bytes:
+    return _list("NodeList", [_node(number) for number in range(NODES)])
+
+
+def _node(number: int) -> object:
+    since = "2026-11-20T10:00:00Z"
+    return {
+        "metadata": {
+            "name": f"n{number}",
+            "uid": f"node-{number}",
+            "resourceVersion": str(number),
+            "labels": {"pool": "p0", "kubernetes.io/hostname": f"n{number}"},
+            "annotations": PADDING,
+        },
+        "spec": {"providerID": f"aws:///us-east-1a/i-{number:017x}"},
+        "status": {
+            "allocatable": {"cpu": "96", "memory": "1000Gi", "nvidia.com/gpu": "8", "pods": "110"},
+            "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": since}],
+            "images": [{"names": [f"registry.example/image-{each}:v1"], "sizeBytes": 1} for each in range(30)],
+        },
+    }

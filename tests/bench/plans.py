@@ -1,0 +1,42 @@
+"""Joint plans over a world that moves on by a second each time."""
+
+from collections.abc import Iterator
+
+from rebalancer.domain.memory import Memory
+from rebalancer.domain.policy import Policy
+from rebalancer.domain.snapshot import Snapshot
+from rebalancer.planning import plan
+from tests.bench.scale import Scale, moved_on
+from tests.bench.timing import Times, measure, where_it_goes
+
+CHANGED = 0.2  # share of the models whose readings differ from one plan to the next
+
+
+def plan_times(scale: Scale, runs: int) -> tuple[Times, list[str]]:
+    """Times of `plan`, and where a profile puts them."""
+    policy = scale.policy()
+    snapshots = _moving(scale.snapshot(policy), runs + 3)
+    turning = _Turning(policy)
+    times = measure(lambda _: turning.turn(next(snapshots)), runs)
+    last = next(snapshots)
+    return times, where_it_goes(lambda: turning.turn(last))
+
+
+def _moving(snapshot: Snapshot, turns: int) -> Iterator[Snapshot]:
+    made = []
+    for turn in range(turns):
+        snapshot = moved_on(snapshot, CHANGED, turn)
+        made.append(snapshot)
+    return iter(made)
+
+
+class _Turning:
+    """Memory goes from plan to plan."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+        self._memory = Memory()
+
+    def turn(self, snapshot: Snapshot) -> None:
+        """One plan."""
+        self._memory = plan(snapshot, self._policy, self._memory).memory
