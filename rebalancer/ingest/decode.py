@@ -73,9 +73,9 @@ def decode_metric(
 
 def decode_override(
     value: bytes,  # noqa: ARG001  one signature for the decoders of all topics
-    headers: Headers,  # noqa: ARG001
+    headers: Headers,  # noqa: ARG001  same
     position: Position,
-    kafka_timestamp: float,  # noqa: ARG001
+    kafka_timestamp: float,  # noqa: ARG001  same
     now: float,
 ) -> Rejection:
     """Nobody can tell who wrote an unsigned record, so none of them overrides anything."""

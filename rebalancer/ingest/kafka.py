@@ -137,7 +137,7 @@ class KafkaIntake:
             finding.cancel()
             if not await finish(consumer.stop(), STOP_SECONDS):
                 # A stop that failed half-way leaves the connections open, and has no second try.
-                await finish(consumer._client.close(), STOP_SECONDS)  # noqa: SLF001
+                await finish(consumer._client.close(), STOP_SECONDS)  # noqa: SLF001  no public call does it
 
     async def _find_partitions(self) -> frozenset[TopicPartition]:
         """All partitions there are of our topics; one may come, grow or go at any time."""

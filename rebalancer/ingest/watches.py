@@ -59,26 +59,26 @@ class SourceSink:
         self._trouble: str | None = None
         self._alive_at = 0.0
 
-    def relisted(self, resource: Resource, items: Sequence[Any], resource_version: str, now: float) -> None:  # noqa: ARG002
+    def relisted(self, resource: Resource, items: Sequence[Any], resource_version: str, now: float) -> None:  # noqa: ARG002  part of the protocol
         """The full truth about the source."""
         self.unusable.clear()
         values = (self._value(item) for item in items)
         listed = ObjectsListed(self.source, now, tuple(one for one in values if one is not None))
         self._recovered(now, listed)
 
-    def changed(self, resource: Resource, obj: Any, now: float) -> None:  # noqa: ANN401, ARG002  any wire shape
+    def changed(self, resource: Resource, obj: Any, now: float) -> None:  # noqa: ANN401, ARG002  any wire shape; the protocol's
         """One object as it is now; one that cannot be used leaves the last good one in place."""
         value = self._value(obj)
         if value is not None:
             self._sink([ObjectChanged(self.source, now, value)])
 
-    def gone(self, resource: Resource, obj: Any, now: float) -> None:  # noqa: ANN401, ARG002  any wire shape
+    def gone(self, resource: Resource, obj: Any, now: float) -> None:  # noqa: ANN401, ARG002  any wire shape; the protocol's
         """One object less."""
         value = self._value(obj)
         if value is not None:
             self._sink([ObjectGone(self.source, now, value)])
 
-    def alive(self, resource: Resource, now: float) -> None:  # noqa: ARG002
+    def alive(self, resource: Resource, now: float) -> None:  # noqa: ARG002  part of the protocol
         """All that happened until now was told."""
         if self._trouble is not None or now - self._alive_at >= ALIVE_EVERY_SECONDS:
             self._recovered(now)

@@ -175,7 +175,6 @@ class Outbox:
 
     def _release(self, size: int, sent: asyncio.Future[object] | None) -> None:
         """Give the record's room back as soon as the producer does not hold it any more."""
-
         if sent is None or sent.done():
             self.pending_bytes -= size
             return
@@ -196,7 +195,7 @@ class Outbox:
         await asyncio.wait({stopping}, timeout=seconds)
         if not stopping.done():
             # No public call makes an idempotent producer give up what the broker did not take.
-            producer._message_accumulator.fail_all(KafkaError("the producer was closed"))  # noqa: SLF001
+            producer._message_accumulator.fail_all(KafkaError("the producer was closed"))  # noqa: SLF001  no public call does it
             await asyncio.wait({stopping}, timeout=1.0)
         stopping.cancel()
         await asyncio.wait({stopping}, timeout=1.0)

@@ -85,7 +85,7 @@ def test_a_record_without_any_time_is_rejected() -> None:
 
 
 @pytest.mark.parametrize(("ahead_seconds", "accepted"), [(5.0, True), (5.001, False), (10 * 365 * 86_400, False)])
-def test_an_event_more_than_five_seconds_ahead_is_rejected(ahead_seconds: float, accepted: bool) -> None:  # noqa: FBT001
+def test_an_event_more_than_five_seconds_ahead_is_rejected(ahead_seconds: float, accepted: bool) -> None:  # noqa: FBT001  the expected answer
     text = datetime.fromtimestamp(NOW + ahead_seconds, UTC).isoformat().replace("+00:00", "Z")
     for decoded in (decode(event(time=text)), decode(event(time=None), timestamp=NOW + ahead_seconds)):
         assert isinstance(decoded, MetricSample) if accepted else decoded.reason == "time-ahead"  # type: ignore[union-attr]  # the branch says which
@@ -127,7 +127,7 @@ def test_a_gauge_at_the_edge_is_accepted(text: str) -> None:
 
 
 @pytest.mark.parametrize(("value", "accepted"), [(1, True), (1.0000000000000002, True), (1.01, False), (61, False)])
-def test_a_ratio_is_not_a_percentage(value: float, accepted: bool) -> None:  # noqa: FBT001
+def test_a_ratio_is_not_a_percentage(value: float, accepted: bool) -> None:  # noqa: FBT001  the expected answer
     decoded = decode(event(SAMPLE | {"gauges": {"kvCacheUse": value}}))
     assert isinstance(decoded, MetricSample) is accepted
 

@@ -1,0 +1,169 @@
+"""Pods and Deployments to values: whose they are, what they hold, how far they are."""
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from rebalancer.domain.cluster import ClusterObject, Pod, Toleration, Workload, WorkloadRef
+from rebalancer.ingest.objects import SHAPES, Unusable, value_of
+from tests.ingest.manifests import container, deployment, meta, pod
+
+SEVEN = 1_800_000_000.0 - 3600  # 2027-01-15T07:00:00Z, when the objects were created
+LLAMA = WorkloadRef("serving", "Deployment", "llama")
+ONE_GPU = {"nvidia.com/gpu": 1}
+
+
+def read(source: str, obj: dict[str, Any]) -> ClusterObject | Unusable:
+    return value_of(source, msgspec.json.decode(json.dumps(obj), type=SHAPES[source].wire))
+
+
+# --- pods
+
+
+def test_a_pod() -> None:
+    assert read("pods", pod(spec={"terminationGracePeriodSeconds": 90})) == Pod(
+        namespace="serving",
+        name="llama-7d9f8b6c5d-x1",
+        uid="uid-llama-7d9f8b6c5d-x1",
+        resource_version="1001",
+        workload=LLAMA,
+        node="n1",
+        gpus=ONE_GPU,
+        phase="Running",
+        ready=True,
+        ready_at=SEVEN + 120,
+        created_at=SEVEN,
+        grace_seconds=90,
+    )
+
+
+def test_a_pod_that_is_only_asked_for_is_pending_and_nowhere() -> None:
+    bare = {"metadata": meta("p"), "spec": {"containers": [container()]}, "status": {"phase": "Pending"}}
+    found = read("pods", bare)
+    assert isinstance(found, Pod)
+    assert (found.node, found.phase, found.ready, found.ready_at, found.workload) == (
+        None,
+        "Pending",
+        False,
+        None,
+        None,
+    )
+
+
+def test_a_pod_that_was_ready_is_not() -> None:
+    obj = pod()
+    obj["status"]["conditions"][1]["status"] = "False"
+    found = read("pods", obj)
+    assert isinstance(found, Pod)
+    assert (found.ready, found.ready_at) == (False, None)
+
+
+def test_a_pod_being_deleted_says_until_when_and_what_its_deletion_costs() -> None:
+    cost = {"controller.kubernetes.io/pod-deletion-cost": "-1000"}
+    found = read("pods", pod(deletionTimestamp="2027-01-15T07:10:00Z", annotations=cost))
+    assert isinstance(found, Pod)
+    assert (found.deleting_at, found.deletion_cost) == (SEVEN + 600, -1000)
+
+
+@pytest.mark.parametrize("cost", ["cheap", "", "1.5"])
+def test_a_deletion_cost_that_is_no_number_is_none_as_for_kubernetes(cost: str) -> None:
+    found = read("pods", pod(annotations={"controller.kubernetes.io/pod-deletion-cost": cost}))
+    assert isinstance(found, Pod)
+    assert found.deletion_cost is None
+
+
+@pytest.mark.parametrize(
+    ("owner", "labels", "workload"),
+    [
+        ({"kind": "ReplicaSet", "name": "a-b-5d9"}, {"pod-template-hash": "5d9"}, ("Deployment", "a-b")),
+        ({"kind": "ReplicaSet", "name": "by-hand"}, {"pod-template-hash": "5d9"}, ("ReplicaSet", "by-hand")),
+        ({"kind": "ReplicaSet", "name": "by-hand"}, {}, ("ReplicaSet", "by-hand")),
+        ({"kind": "StatefulSet", "name": "s"}, {"pod-template-hash": "5d9"}, ("StatefulSet", "s")),
+        ({"kind": "LeaderWorkerSet", "name": "l"}, {}, ("LeaderWorkerSet", "l")),
+    ],
+)
+def test_the_owner_tells_whose_a_pod_is(
+    owner: dict[str, str], labels: dict[str, str], workload: tuple[str, str]
+) -> None:
+    found = read("pods", pod(ownerReferences=[owner | {"controller": True}], labels=labels))
+    assert isinstance(found, Pod)
+    assert found.workload == WorkloadRef("serving", *workload)
+
+
+def test_an_owner_that_does_not_control_a_pod_does_not_count() -> None:
+    found = read("pods", pod(ownerReferences=[{"kind": "Node", "name": "n1"}]))
+    assert isinstance(found, Pod)
+    assert found.workload is None
+
+
+@pytest.mark.parametrize(
+    ("containers", "initial", "gpus"),
+    [
+        ([container(None)], [], {}),
+        ([container(2), container(1)], [], {"nvidia.com/gpu": 3}),
+        ([container(1), container(1, "nvidia.com/mig-3g.20gb")], [], ONE_GPU | {"nvidia.com/mig-3g.20gb": 1}),
+        ([container(1)], [container(1, restartPolicy="Always")], {"nvidia.com/gpu": 2}),
+        ([container(1)], [container(4), container(2)], {"nvidia.com/gpu": 4}),
+        ([container(1)], [container(1, restartPolicy="Always"), container(3)], {"nvidia.com/gpu": 4}),
+        ([{"name": "c", "resources": {"limits": {"nvidia.com/gpu": "2"}}}], [], {"nvidia.com/gpu": 2}),
+        ([{"name": "c"}], [], {}),
+    ],
+)
+def test_gpus_of_a_pod_are_what_the_scheduler_counts(
+    containers: list[dict[str, Any]], initial: list[dict[str, Any]], gpus: dict[str, int]
+) -> None:
+    found = read("pods", pod(*containers, spec={"initContainers": initial}))
+    assert isinstance(found, Pod)
+    assert found.gpus == gpus
+
+
+# --- deployments
+
+
+def test_a_deployment() -> None:
+    spec = {
+        "replicas": 3,
+        "template": {
+            "spec": {
+                "containers": [container(2)],
+                "nodeSelector": {"gpu": "a100"},
+                "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}, {"key": "k"}],
+                "terminationGracePeriodSeconds": 0,
+            }
+        },
+    }
+    assert read("deployments", deployment(spec)) == Workload(
+        ref=LLAMA,
+        uid="uid-llama",
+        resource_version="1001",
+        replicas=3,
+        gpus={"nvidia.com/gpu": 2},
+        node_selector={"gpu": "a100"},
+        tolerations=(Toleration("nvidia.com/gpu", "Exists", "", "NoSchedule"), Toleration("k")),
+        grace_seconds=0,
+    )
+
+
+def test_replicas_that_nobody_set_are_one_and_zero_is_zero() -> None:
+    found = [read("deployments", deployment({"replicas": replicas})) for replicas in (None, 0)]
+    assert [one.replicas for one in found if isinstance(one, Workload)] == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("status", "rolling"),
+    [
+        ({}, False),
+        ({"replicas": 4, "updatedReplicas": 1}, True),  # the first pod of a new template
+        ({"replicas": 2, "updatedReplicas": 0}, True),  # maxSurge 0: an old pod went first
+        ({"observedGeneration": 3}, False),  # scaled a moment ago, not looked at yet
+        ({"replicas": 5, "updatedReplicas": 5, "readyReplicas": 3}, False),  # scaled up, pods still load
+        ({"replicas": 1, "updatedReplicas": 1}, False),  # scaled down
+        ({"replicas": 0, "updatedReplicas": 0}, False),
+    ],
+)
+def test_a_rollout_is_told_from_a_scale(status: dict[str, int], rolling: bool) -> None:  # noqa: FBT001  the expected answer
+    found = read("deployments", deployment(status=status))
+    assert isinstance(found, Workload)
+    assert found.rolling is rolling
