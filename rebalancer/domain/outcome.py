@@ -27,6 +27,7 @@ class Intent(Struct, frozen=True, tag="intent"):
     pool: str = ""
     shift: str | None = None
     counts: str | None = None
+    counted: int = 0
     lenders: tuple[str, ...] = ()
     recipients: tuple[str, ...] = ()
     replaces: tuple[str, ...] = ()

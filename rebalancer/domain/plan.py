@@ -25,8 +25,8 @@ class Change(Struct, frozen=True):
     doomed pods leave; not a decrease), `withdraw` (a node grant that brought nothing), `bounds` (same number, new
     bounds). `minimum` is the lower bound to write where an autoscaler owns the target. `victims`: pod UIDs that
     should go, first to last. `shift`: id of the transaction this belongs to; `passes`: guards it need not ask
-    (with why); `counts`: the guard whose window it uses up (`step`, `shift`, `exempt`). `replaces`: doomed pod UIDs
-    beside which a `replace` asks for as many more; `grant`, `node_pool`: the node grant this raise belongs to.
+    (with why); `counts`: the guard whose window it uses up (`step`, `shift`, `exempt`), `counted`: by how many of its
+    replicas. `replaces`: doomed pod UIDs beside which a `replace` asks for as many more; `grant`, `node_pool`: the node grant this raise belongs to.
     """
 
     id: str
@@ -43,6 +43,7 @@ class Change(Struct, frozen=True):
     nodes: tuple[str, ...] = ()
     passes: str | None = None
     counts: str | None = None
+    counted: int = 0
     lenders: tuple[str, ...] = ()
     recipients: tuple[str, ...] = ()
     replaces: tuple[str, ...] = ()

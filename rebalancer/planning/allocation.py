@@ -27,6 +27,12 @@ class Allocation:
     units: list[Unit] = field(default_factory=list)
     short: dict[str, tuple[int, str, str]] = field(default_factory=dict)
 
+    @property
+    def giving(self) -> set[tuple[str, str]]:
+        """Parts that would give something; they receive nothing in the same plan."""
+        victims = (*self.releases, *(victim for unit in self.units for victim in unit.victims))
+        return {victim.part.key for victim in victims}
+
 
 def allocate(scene: Scene, ledger: Ledger) -> Allocation:
     """Shrink to the budget, place what models lack tier by tier, let go what nobody needs."""

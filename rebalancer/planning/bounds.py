@@ -52,23 +52,26 @@ def kept_minimum(part: Part, then: After, wanted: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """A minimum that guards let fall as far as `minimum`. counts: the window it used up. refusal: why no further."""
+    """A minimum that guards let fall as far as `minimum`.
+
+    counts: the window it used up (None: it did not fall), counted: by how many. refusal: why no further.
+    """
 
     minimum: int
     counts: str | None
+    counted: int
     refusal: Refusal | None
 
 
 def lower(scene: Scene, tally: Tally, part: Part, before: int, wanted: int) -> Lowered:
     """Let the part's minimum fall from `before` towards `wanted`, one replica at a time."""
-    counts: str | None = None
-    minimum = before
-    while minimum > wanted:
+    counted, refusal, minimum = 0, None, before
+    while minimum > wanted and refusal is None:
         release = Release(scene, tally, part, Purpose.MINIMUM)
         refusal = judge(release)
-        if refusal is not None:
-            return Lowered(minimum, counts, refusal)
-        tally.book(release)
-        counts = release.counts if counts in {None, "exempt"} else counts
-        minimum -= 1
-    return Lowered(minimum, counts, None)
+        if refusal is None:
+            counted += release.counts == "step"
+            tally.book(release)
+            minimum -= 1
+    fell = "step" if counted else "exempt"
+    return Lowered(minimum, fell if minimum < before else None, counted, refusal)

@@ -94,6 +94,7 @@ def _decrease(  # noqa: PLR0913  # what goes, down to where, and why
         victim_names=tuple(pod.name for pod in pods),
         passes=_passes(going, holder),
         counts=going.counts if going.pods else None,
+        counted=sum(going.counted.values()) - going.counted["exempt"],
         recipients=tuple(going.recipients),
         replaces=(*part.settled, *(f"{part.pool}/{pod.uid}" for pod in going.ended)),
     )
@@ -220,5 +221,6 @@ def _bounds(scene: Scene, part: Part, wanted: int, moves: Moves) -> list[Change]
             reason=f"bounds {owner.minimum}-{owner.maximum} -> {minimum}-{part.asked}"
             + ("" if ours else f", taking {owner.kind} {owner.name} over"),
             counts=lowered.counts,
+            counted=lowered.counted,
         )
     ]

@@ -14,20 +14,21 @@ from rebalancer.planning.votes import Ballot
 
 
 def merged(refusals: list[Refusal]) -> tuple[Refusal, ...]:
-    """One refusal per guard and subject: single replicas refused one by one become one move refused."""
+    """One refusal per guard and subject: replicas refused one by one are one move refused."""
     found: dict[tuple[str, str], Refusal] = {}
     for refusal in refusals:
         key = (refusal.guard, refusal.subject)
         known = found.get(key)
-        if known is None:
-            found[key] = refusal
-        else:
-            found[key] = replace(
-                known,
-                replicas_from=max(known.replicas_from, refusal.replicas_from),
-                replicas_to=min(known.replicas_to, refusal.replicas_to),
-            )
+        found[key] = refusal if known is None else _together(known, refusal)
     return tuple(found[key] for key in sorted(found))
+
+
+def _together(one: Refusal, more: Refusal) -> Refusal:
+    """What was refused is not gone, so the next one asks from the same number: then the moves add up."""
+    to = min(one.replicas_to, more.replicas_to)
+    if one.replicas_from == more.replicas_from:
+        to = one.replicas_to + more.replicas_to - more.replicas_from
+    return replace(one, replicas_from=max(one.replicas_from, more.replicas_from), replicas_to=max(0, to))
 
 
 def allocated(scene: Scene, found: Allocation) -> dict[str, int]:

@@ -70,7 +70,7 @@ class Tally:
 
     def book(self, release: "Release") -> None:
         """That replica goes."""
-        name = release.holder.model.id
+        name, counts = release.holder.model.id, release.counts  # what counts is asked before the replica is gone
         if release.purpose is Purpose.DRAIN:
             self.drained[name] += 1
         elif release.purpose is Purpose.MINIMUM:
@@ -79,10 +79,10 @@ class Tally:
             self.taken[name] += 1
             self.parts[release.part.key] += 1
             self.ready[name] += release.takes_ready
-        if release.counts == "step":
+        if counts == "step":
             self.step[name] += 1
             self.fleet_lost += 1
-        elif release.counts == "shift":
+        elif counts == "shift":
             self.shift[name] += 1
 
 

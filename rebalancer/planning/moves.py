@@ -4,6 +4,7 @@ A replica is granted now only into GPUs that are free now; one whose GPUs are st
 which sees them free and grants then. The shift's id ties the two together.
 """
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 from rebalancer.domain.plan import Refusal
@@ -21,15 +22,21 @@ Key = tuple[str, str]
 class Going:
     """Replicas that go from one part: pods first to last, and for whom.
 
-    ended: doomed pods whose replacement stands; no count has them any more.
+    counted: how many of them use up which guard's window. ended: doomed pods whose replacement stands; no count has
+    them any more.
     """
 
     pods: list[PodView] = field(default_factory=list)
     purposes: list[Purpose] = field(default_factory=list)
-    counts: str = "exempt"
+    counted: Counter[str] = field(default_factory=Counter)
     shift: str | None = None
     recipients: list[str] = field(default_factory=list)
     ended: list[PodView] = field(default_factory=list)
+
+    @property
+    def counts(self) -> str:
+        """The window they use up; the stricter one where there are two."""
+        return next((guard for guard in ("step", "shift") if self.counted[guard]), "exempt")
 
 
 @dataclass(slots=True)
@@ -133,8 +140,7 @@ def _enter(moves: Moves, release: Release, victim: Victim, recipient: str | None
     going = moves.going.setdefault(victim.part.key, Going())
     going.pods.append(victim.pod)
     going.purposes.append(victim.purpose)
-    if release.counts != "exempt":
-        going.counts = release.counts
+    going.counted[release.counts] += 1
     if recipient is not None:
         going.shift = going.shift or f"s{scene.snapshot.cycle}-{recipient}-{victim.part.pool}"
         if recipient not in going.recipients:

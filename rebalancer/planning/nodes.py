@@ -27,7 +27,7 @@ SHOWS_SECONDS = 10.0  # a write whose reply was lost is seen by then, or was non
 class NodePlan:
     """changes to NodePools in order, units of node grants with their grant ids, grants to withdraw, refusals.
 
-    nodes: how many nodes are asked for per NodePool.
+    nodes: how many nodes are asked for per NodePool. ended: ids of grants that nothing is left of.
     """
 
     changes: list[NodePoolChange] = field(default_factory=list)
@@ -35,22 +35,43 @@ class NodePlan:
     units: list[tuple[Unit, str, str]] = field(default_factory=list)
     withdrawn: list[tuple[NodeGrant, Part, int, str]] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
+    ended: set[str] = field(default_factory=set)
 
 
 def refresh(memory: Memory, snapshot: Snapshot, policy: Policy) -> Memory:
-    """Grants less the replicas that have found a node; shifts still under way. Run before the budget is summed."""
+    """Grants less what has found a node; shifts still under way. Run before the budget is summed."""
     gpus = {model.id: model.gpus_per_pod for model in policy.models}
     targets = {(view.id, target.pool): target for view in snapshot.models for target in view.targets}
-    grants = []
-    for grant in memory.node_grants:
-        target = targets.get((grant.model, grant.pool))
-        waiting = min(grant.replicas, _unplaced(target)) if target is not None else 0
-        young = snapshot.at - grant.asked_at < SHOWS_SECONDS
-        if waiting or young:
-            left = grant.replicas if young else waiting
-            grants.append(replace(grant, replicas=left, gpus=waiting * gpus.get(grant.model, 0)))
+    grants = _open_grants(memory.node_grants, targets, gpus, snapshot.at) if memory.node_grants else ()
     shifts = tuple(shift for shift in memory.shifts if not _over(shift, targets, snapshot.at))
-    return replace(memory, node_grants=tuple(grants), shifts=shifts)
+    return replace(memory, node_grants=grants, shifts=shifts)
+
+
+def _open_grants(
+    grants: tuple[NodeGrant, ...], targets: dict[tuple[str, str], TargetView], gpus: dict[str, int], now: float
+) -> tuple[NodeGrant, ...]:
+    """A grant is open for the GPUs that its replicas, or others in its pool, still wait for.
+
+    The scheduler may bind a granted replica to GPUs that were free for another one: then that one waits for the node.
+    """
+    waiting = {key: _unplaced(target) * gpus.get(key[0], 0) for key, target in targets.items()}
+    own = {
+        grant.id: min(grant.replicas * gpus.get(grant.model, 0), waiting.get((grant.model, grant.pool), 0))
+        for grant in grants
+    }
+    others: Counter[str] = Counter()
+    for (_, pool), count in waiting.items():
+        others[pool] += count
+    for grant in grants:
+        others[grant.pool] -= own[grant.id]
+    found = []
+    for grant in grants:
+        spare = grant.replicas * gpus.get(grant.model, 0) - own[grant.id] if now < grant.until else 0
+        more = min(spare, others[grant.pool])
+        others[grant.pool] -= more
+        if own[grant.id] + more > 0 or now - grant.asked_at < SHOWS_SECONDS:
+            found.append(replace(grant, gpus=own[grant.id] + more))
+    return tuple(found)
 
 
 def _unplaced(target: TargetView) -> int:
@@ -75,10 +96,12 @@ def plan_nodes(scene: Scene, found: Allocation) -> NodePlan:
     """Withdraw what brought nothing, grant what is short, let limits return."""
     plan = NodePlan()
     _withdraw(scene, plan)
+    giving = found.giving
     for holder in scene.holders_by_priority():
         short = found.short.get(holder.model.id)
         if short is not None and holder.demand.replicas > 0:
-            _grant(scene, holder, short[0], plan)
+            parts = [part for part in holder.parts if part.key not in giving]
+            _grant(scene, holder, parts, short[0], plan)
     _restore(scene, plan)
     return plan
 
@@ -95,6 +118,8 @@ def _withdraw(scene: Scene, plan: NodePlan) -> None:
             continue
         waiting = sum(1 for pod in part.kept if pod.node is None)
         count = min(waiting, grant.replicas, holder.held - holder.floor)
+        if count == min(waiting, grant.replicas):
+            plan.ended.add(grant.id)
         if count > 0:
             why = failed or f"no node after {scene.now - grant.asked_at:.0f} s"
             plan.withdrawn.append((grant, part, count, why))
@@ -108,10 +133,10 @@ def _failed_claim(scene: Scene, grant: NodeGrant) -> str | None:
     return None
 
 
-def _grant(scene: Scene, holder: Holder, short: int, plan: NodePlan) -> None:
-    """Ask for nodes for `short` replicas in the first of the model's pools that can grow."""
+def _grant(scene: Scene, holder: Holder, parts: list[Part], short: int, plan: NodePlan) -> None:
+    """Ask for nodes for `short` replicas in the first of the model's `parts` whose pool can grow."""
     wanted = short - _replaced_by_karpenter(scene, holder)
-    for part in holder.parts:
+    for part in parts:
         state = scene.pools.get(part.pool)
         if wanted <= 0 or state is None or not _may_grow(holder, part, state):
             continue
@@ -229,8 +254,7 @@ def _raise_limit(  # noqa: PLR0913  # the change's own fields
 
 def _restore(scene: Scene, plan: NodePlan) -> None:
     """A limit that no grant needs any more returns to its saved value, never under use."""
-    withdrawn = {grant.id for grant, *_ in plan.withdrawn}
-    needed = {grant.node_pool for grant in scene.memory.node_grants if grant.id not in withdrawn}
+    needed = {grant.node_pool for grant in scene.memory.node_grants if grant.id not in plan.ended}
     needed |= {name for _, _, name in plan.units}
     for state in scene.pools.values():
         for view in state.view.node_pools:

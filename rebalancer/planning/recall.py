@@ -46,19 +46,11 @@ def _after_move(kept: ModelMemory, intent: Intent, at: float) -> ModelMemory:
     replaced = set(kept.replaced)
     settled = replaced & set(intent.replaces) if intent.kind in {"release", "settle"} else set()
     replaced = replaced - settled if intent.kind in {"release", "settle"} else replaced | set(intent.replaces)
-    lost = _lost(intent) - len(settled)
     losses = kept.losses
-    if lost > 0 and intent.counts is not None:
-        losses = (*losses, Loss(at=at, replicas=lost, counts=intent.counts))
+    if intent.counts is not None and intent.counted > 0:
+        losses = (*losses, Loss(at=at, replicas=intent.counted, counts=intent.counts))
     moved = at if intent.kind in {"release", *RAISES} else kept.last_move_at
     return replace(kept, losses=losses, replaced=tuple(sorted(replaced)), last_move_at=moved)
-
-
-def _lost(intent: Intent) -> int:
-    """Replicas taken: fewer asked for, or a minimum lowered under the same maximum."""
-    if intent.kind == "bounds":
-        return (intent.minimum_from or 0) - (intent.minimum_to or 0)
-    return intent.replicas_from - intent.replicas_to if intent.kind == "release" else 0
 
 
 def _node_grant(intent: Intent, policy: Policy, at: float) -> NodeGrant:

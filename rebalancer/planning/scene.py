@@ -303,7 +303,7 @@ def _charge(holders: dict[str, Holder], states: dict[str, PoolState], doomed: fr
                 continue
             state = states[part.pool]
             state.promised += promised_replicas(part.target, doomed) * part.gpus
-            if part.target.pods and not state.view.nodes:
+            if not state.view.nodes and any(pod.node is not None for pod in part.target.pods):
                 state.budget = None  # an empty set of nodes is never the truth while pods run there
             going = {pod.uid for pod in part.going}
             for pod in part.target.pods:

@@ -1,0 +1,308 @@
+"""Capacity under notice: replaced before it goes, asked for once, and taken off the count when it has gone."""
+
+from msgspec.structs import replace
+
+from tests.builders import a_model, a_policy, a_pool, a_snapshot, an_elastic_pool
+from tests.planning.story import (
+    Story,
+    change_of,
+    decision_of,
+    moves,
+    node_pool_changes,
+    refusal_of,
+    refused,
+    unmet_of,
+)
+
+
+def a_story(gpus: int = 16) -> Story:
+    """Model b keeps 4 replicas busy on a100-1, its floor is 2; a100-2 has what there is beyond 8 GPUs, all free."""
+    policy = a_policy(a_model("b", 2, entitlement=4), pools=(a_pool(gpus=gpus),))
+    story = Story(policy, a_snapshot(policy, {"b": 4}, {"b": {"concurrency": 16.0}}, {"b": 4.0}))
+    story.plan()
+    return story
+
+
+def karpenter(story: Story, *, voluntary: bool = False) -> None:
+    """Karpenter drains a100-1: it evicts within seconds."""
+    kind = "disruption" if voluntary else "spot-interruption"
+    story.notice("a100-1", karpenter=True, voluntary=voluntary, kind=kind)
+
+
+class TestReplacement:
+    """A node that Karpenter drains, and free GPUs on another one."""
+
+    def test_doomed_replicas_do_not_count_from_the_notice_on(self) -> None:
+        story = a_story()
+        karpenter(story)
+        decision = decision_of(story.plan(), "b")
+        assert (decision.ready, decision.doomed, decision.demand) == (0, 4, 4)
+
+    def test_replacements_are_asked_beside_them_at_once(self) -> None:
+        # 4 doomed, 8 GPUs free on a100-2: asked for 8, which is 4 when the doomed ones have gone.
+        story = a_story()
+        karpenter(story)
+        change = change_of(story.plan(), "b")
+        assert (change.kind, change.replicas_from, change.replicas_to, change.nodes) == ("replace", 4, 8, ("a100-2",))
+        assert change.replaces == tuple(f"a100/uid-b-{n}" for n in range(4))
+        assert change.reason.startswith("replaces 4 on a100-1")
+
+    def test_nothing_is_asked_for_twice(self) -> None:
+        story = a_story()
+        karpenter(story)
+        story.write(story.plan())
+        for _ in range(3):  # written; then pending pods; then loading ones; then Ready ones
+            assert story.plan().empty
+            story.kubernetes()
+            story.wait(0.1)
+        story.settle()
+        assert story.plan().empty
+        assert story.replicas("b") == 8
+
+    def test_the_number_comes_back_as_doomed_pods_leave_and_that_is_no_decrease(self) -> None:
+        story = a_story()
+        karpenter(story)
+        story.write(story.plan())
+        story.settle()
+        story.evict("a100-1")
+        plan = story.plan()
+        change = change_of(plan, "b")
+        assert (change.kind, change.replicas_from, change.replicas_to) == ("settle", 8, 4)
+        assert (change.counts, change.recipients) == (None, ())
+        story.write(plan)
+        story.settle()
+        story.lose("a100-1")
+        assert story.plan().empty
+        assert story.replicas("b") == 4
+        assert story.memory.models["b"].losses == ()
+        assert story.memory.models["b"].replaced == ()
+
+    def test_each_leaving_pod_takes_its_own_replacement_off(self) -> None:
+        story = a_story()
+        karpenter(story)
+        story.write(story.plan())
+        story.settle()
+        first, *others = (pod for pod in story.of("b").pods if pod.node == "a100-1")
+        story.target("b", pods=tuple(pod for pod in story.of("b").pods if pod is not first))
+        change = change_of(story.plan(), "b")
+        assert (change.kind, change.replicas_from, change.replicas_to) == ("settle", 8, 7)
+        assert change.replaces == (f"a100/{first.uid}",)
+        assert len(others) == 3
+
+    def test_pods_that_are_evicted_before_we_could_ask_are_replaced_by_their_replica_set(self) -> None:
+        # A ReplicaSet replaces what is deleted by itself: asking too would be twice.
+        story = a_story()
+        karpenter(story)
+        story.evict("a100-1")
+        story.kubernetes()
+        assert story.plan().empty
+        story.settle()
+        story.lose("a100-1")
+        assert story.plan().empty
+        assert story.replicas("b") == 4
+
+    def test_a_notice_taken_back_takes_the_replacements_off_as_surplus_of_nobody(self) -> None:
+        # The doomed pods live on: 8 are asked for and 4 needed. On a fixed pool position costs nothing: they stay.
+        story = a_story()
+        karpenter(story)
+        story.write(story.plan())
+        story.settle()
+        story.snapshot = replace(story.snapshot, notices=())
+        assert decision_of(story.plan(), "b").doomed == 0
+
+    def test_a_blind_model_is_replaced_too_once(self) -> None:
+        story = a_story()
+        story.load("b")
+        karpenter(story)
+        story.write(story.plan())
+        story.settle()
+        assert story.replicas("b") == 8
+        assert all(plan.empty for plan in story.turns(5))
+
+    def test_a_replacement_in_another_pool_is_one(self) -> None:
+        # a100 is full without a100-1; spot has room. a100's number comes back when its doomed pods have gone.
+        b = a_model("b", 2, pools=("a100", "spot"), entitlement=4)
+        policy = a_policy(b, pools=(a_pool(gpus=4), an_elastic_pool(gpus=8, node_pools=())))
+        load = {"b": {"concurrency": 16.0}}
+        story = Story(policy, a_snapshot(policy, {"b": 4}, load, {"b": 4.0}, nodes={"spot": 1}))
+        story.plan()
+        karpenter(story)
+        plan = story.plan()
+        change = change_of(plan, "b")
+        assert (change.kind, change.target.pool, change.replicas_to) == ("replace", "spot", 4)
+        assert change.replaces == tuple(f"a100/uid-b-{n}" for n in range(4))
+        story.write(plan)
+        story.settle()
+        assert all(plan.empty for plan in story.turns(3))
+        story.evict("a100-1")
+        story.turns(2)
+        assert (story.replicas("b", "a100"), story.replicas("b", "spot")) == (0, 4)
+
+    def test_also_for_a_blind_model_and_still_only_once(self) -> None:
+        b = a_model("b", 2, pools=("a100", "spot"), entitlement=4)
+        policy = a_policy(b, pools=(a_pool(gpus=4), an_elastic_pool(gpus=64, node_pools=())))
+        story = Story(policy, a_snapshot(policy, {"b": 4}, nodes={"spot": 8}))
+        story.plan()
+        karpenter(story)
+        story.turns(5)
+        assert (story.replicas("b", "a100"), story.replicas("b", "spot")) == (4, 4)
+
+
+class TestNoFreeGpus:
+    """8 + 8 GPUs; a idles on all of a100-2."""
+
+    def a_story(self) -> Story:
+        policy = a_policy(a_model("a", 0), a_model("b", 2, entitlement=4), pools=(a_pool(gpus=16),))
+        readings = {"a": {"concurrency": 0.0}, "b": {"concurrency": 16.0}}
+        story = Story(policy, a_snapshot(policy, {"b": 4, "a": 8}, readings, {"b": 4.0}))
+        for model, node in (("a", "a100-2"), ("b", "a100-1")):
+            story.target(model, pods=tuple(replace(pod, node=node) for pod in story.of(model).pods))
+        story.plan()
+        return story
+
+    def test_a_shift_makes_the_room(self) -> None:
+        story = self.a_story()
+        karpenter(story)
+        plan = story.plan()
+        assert moves(plan)["a"] == (8, 4)
+        assert change_of(plan, "a").recipients == ("b",)
+
+    def test_on_a_karpenter_node_replicas_without_a_replacement_are_released_down_to_the_floor(self) -> None:
+        # So that no pending pod of theirs launches a node; the floor of 2 stays asked for.
+        story = self.a_story()
+        karpenter(story)
+        plan = story.plan()
+        change = change_of(plan, "b")
+        assert (change.kind, change.replicas_from, change.replicas_to) == ("release", 4, 2)
+        assert (change.passes, change.counts) == ("drain", "exempt")
+        assert refusal_of(plan, "floor", "b").replicas_to == 0
+
+    def test_released_pods_that_still_run_are_not_released_or_replaced_again(self) -> None:
+        story = self.a_story()
+        karpenter(story)
+        story.write(story.plan())
+        for _ in range(2):
+            assert moves(story.plan()) == {}
+            story.kubernetes()
+
+    def test_and_come_back_where_the_shift_made_room(self) -> None:
+        story = self.a_story()
+        karpenter(story)
+        story.turn(1.0)
+        story.evict("a100-1")
+        story.settle()
+        story.lose("a100-1")
+        story.turns(4)
+        assert (story.replicas("a"), story.replicas("b")) == (4, 4)
+        assert {pod.node for pod in story.of("b").pods} == {"a100-2"}
+
+    def test_elsewhere_they_serve_until_the_deadline_less_their_grace(self) -> None:
+        # Nobody gives: a is in a rollout. Deadline in 120 s, grace 30 s: they go at 90 s.
+        story = self.a_story()
+        story.target("a", rolling=True)
+        story.notice("a100-1", 120.0)
+        assert moves(story.turn(89.0)) == {}
+        assert moves(story.turn(1.0)) == {}
+        assert moves(story.turn()) == {"b": (4, 2)}
+
+    def test_voluntary_disruption_brings_its_own_node(self) -> None:
+        # Karpenter launches the replacement before it drains: no node grant, and nothing is released.
+        pool = a_pool(gpus=32, node_pools=("a100",), gpus_per_node=8)
+        policy = a_policy(a_model("b", 2, entitlement=4), pools=(pool,))
+        story = Story(policy, a_snapshot(policy, {"b": 4}, {"b": {"concurrency": 16.0}}, {"b": 4.0}, nodes={"a100": 1}))
+        karpenter(story, voluntary=True)
+        plan = story.plan()
+        assert plan.empty
+        unmet = unmet_of(plan, "b")
+        assert unmet is not None
+        assert unmet.replicas == 4
+
+    def test_an_interruption_asks_for_a_node(self) -> None:
+        pool = a_pool(gpus=32, node_pools=("a100",), gpus_per_node=8)
+        policy = a_policy(a_model("b", 2, entitlement=4), pools=(pool,))
+        story = Story(policy, a_snapshot(policy, {"b": 4}, {"b": {"concurrency": 16.0}}, {"b": 4.0}, nodes={"a100": 1}))
+        karpenter(story)
+        plan = story.plan()
+        change = change_of(plan, "b")
+        assert (change.kind, change.replicas_to, change.grant) == ("replace", 8, "g1-b")
+        limit = node_pool_changes(plan)["limit"]
+        assert (limit.limit_from, limit.limit_to) == (8, 16)
+        story.write(plan)
+        assert story.plan().empty
+        assert [grant.replicas for grant in story.grants()] == [4]
+
+
+class TestPartOfThem:
+    def test_replacements_are_asked_first_and_the_rest_is_released_after(self) -> None:
+        # 2 GPUs free for 4 doomed: 2 are asked beside them now; the other 2 go in the next cycle.
+        story = a_story(gpus=10)
+        karpenter(story)
+        plan = story.turn(0.1)
+        assert moves(plan) == {"b": (4, 6)}
+        plan = story.plan()
+        change = change_of(plan, "b")
+        assert (change.kind, change.replicas_from, change.replicas_to) == ("release", 6, 4)
+        assert set(change.victims) == {f"uid-b-{n}" for n in range(4)} - {
+            entry.removeprefix("a100/") for entry in story.memory.models["b"].replaced
+        }
+        story.write(plan)
+        story.settle()
+        story.evict("a100-1")
+        story.turns(3)
+        assert story.replicas("b") == 2
+
+
+class TestPersonsDrain:
+    """Nobody else drains a100-1, and it has no deadline."""
+
+    def test_replicas_serve_until_their_replacements_do(self) -> None:
+        story = a_story()
+        story.notice("a100-1", 0.0, kind="drain")
+        story.write(story.plan())
+        story.kubernetes()  # replacements load
+        assert story.plan().empty
+        story.settle()
+        plan = story.plan()
+        change = change_of(plan, "b")
+        assert (change.kind, change.replicas_from, change.replicas_to, change.passes) == ("release", 8, 4, "drain")
+        assert change.victims == tuple(f"uid-b-{n}" for n in range(4))
+        story.write(plan)
+        assert story.plan().empty
+        story.settle()
+        assert story.plan().empty
+        assert {pod.node for pod in story.of("b").pods} == {"a100-2"}
+        assert story.memory.models["b"].losses == ()
+
+    def test_only_as_many_as_are_ready(self) -> None:
+        story = a_story()
+        story.notice("a100-1", 0.0, kind="drain")
+        story.write(story.plan())
+        story.kubernetes()
+        fresh = [pod for pod in story.of("b").pods if pod.phase == "loading"]
+        pods = [replace(pod, phase="ready") if pod in fresh[:3] else pod for pod in story.of("b").pods]
+        story.target("b", pods=tuple(pods))
+        assert moves(story.plan()) == {"b": (8, 5)}
+
+    def test_they_wait_for_a_shift_that_makes_their_room(self) -> None:
+        story = TestNoFreeGpus().a_story()
+        story.notice("a100-1", 0.0, kind="drain")
+        assert moves(story.plan()) == {"a": (8, 4)}
+
+    def test_what_nobody_has_room_for_goes_down_to_the_floor(self) -> None:
+        story = a_story(gpus=8)
+        story.notice("a100-1", 0.0, kind="drain")
+        plan = story.plan()
+        assert moves(plan) == {"b": (4, 2)}
+        assert ("floor", "b") in refused(plan)
+
+    def test_a_spot_notice_elsewhere_ends_the_replaced_before_the_node_does(self) -> None:
+        story = a_story()
+        story.notice("a100-1", 120.0)
+        story.write(story.plan())
+        story.settle()
+        story.wait(89.0)
+        assert story.plan().empty
+        story.wait(1.0)
+        plan = story.plan()
+        assert moves(plan) == {"b": (8, 4)}
+        assert change_of(plan, "b").victims == tuple(f"uid-b-{n}" for n in range(4))
