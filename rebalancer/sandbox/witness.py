@@ -102,8 +102,10 @@ class Witness:
     def _see(self, change: Change) -> None:
         uid = change.obj["metadata"].get("uid", "")
         if change.resource == PODS and change.kind == "DELETED":
-            if uid in self.facts.pods:
-                self.facts.pods[uid].gone_at = self._clock.now()
+            life = self.facts.pods.get(uid)
+            if life is not None:
+                life.gone_at = self._clock.now()
+                life.deleted_at = life.deleted_at or life.gone_at
         elif change.resource == PODS:
             self._pod(change.obj, uid)
         elif change.resource == OVERRIDES:

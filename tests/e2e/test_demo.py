@@ -1,0 +1,133 @@
+"""`rebalancer demo` as people run it: a process, a pipe, an exit code."""
+
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+REBALANCER = Path(sys.executable).with_name("rebalancer")
+DEFAULT_SPEED = 4.0
+SPEED = 6.0  # Karpenter's 2 s between notice and eviction are 0.33 s then: enough on a machine busy with tests
+ROWS = (
+    "surge to first write",
+    "release to grant",
+    "surge to lent GPUs serving",
+    "GPUs brought home",
+    "notice to replacement asked",
+    "notice to replacement serving",
+    "override to its write",
+    "expiry to code's own number",
+    "floors held",
+    "grants into free GPUs",
+)
+TRACE = "t_seconds,model,requests,input_tokens,output_tokens\n" + "".join(
+    f"{second},chat,12,9600,1200\n" for second in range(20)
+)
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a demo left behind."""
+
+    code: int
+    out: str
+    err: str
+    folder: Path
+
+    def row(self, what: str) -> str:
+        """The line of the final table about `what`."""
+        table = self.out.split("WHAT", 1)[1]
+        return next(line for line in table.splitlines() if f"  {what}  " in line)
+
+
+def run(folder: Path, *arguments: str) -> Run:
+    """Run the command in a folder of its own."""
+    command = [str(REBALANCER), *arguments]
+    done = subprocess.run(  # noqa: S603  the command under test
+        command, cwd=folder, capture_output=True, text=True, check=False, timeout=150
+    )
+    return Run(done.returncode, done.stdout, done.stderr, folder)
+
+
+@pytest.fixture(scope="module")
+def story(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """One run for all tests about it."""
+    return run(tmp_path_factory.mktemp("demo"), "demo", "--speed", str(SPEED))
+
+
+@pytest.mark.timeout(180)
+def test_the_demo_shows_all_that_it_promises(story: Run) -> None:
+    assert story.code == 0, story.out + story.err
+    for what in ROWS:
+        assert story.row(what).startswith("ok "), story.row(what)
+    assert story.err == ""
+
+
+@pytest.mark.timeout(180)
+def test_each_time_is_told_in_world_and_in_wall_seconds(story: Run) -> None:
+    for what in ROWS[:-2]:
+        world, wall = re.findall(r"([\d.]+) s", story.row(what))[:2]
+        assert float(wall) == pytest.approx(float(world) / SPEED, abs=0.02)
+
+
+@pytest.mark.timeout(180)
+def test_steps_are_numbered_and_a_pipe_gets_plain_lines(story: Run) -> None:
+    steps = re.findall(r"^ *[\d.]+ s  (\d)/(\d) ", story.out, re.MULTILINE)
+    assert steps == [(str(number), "5") for number in range(1, 6)]
+    assert "\x1b" not in story.out
+
+
+@pytest.mark.timeout(180)
+def test_at_default_speed_it_would_end_within_90_seconds(story: Run) -> None:
+    world_seconds = float(re.findall(r"^ *([\d.]+) s  ", story.out, re.MULTILINE)[-1])
+    assert world_seconds / DEFAULT_SPEED < 80  # coming up and going down take a few seconds more
+
+
+@pytest.mark.timeout(180)
+def test_its_journal_replays_byte_by_byte(story: Run) -> None:
+    done = run(story.folder, "replay", "build/demo/journal.jsonl")
+    assert done.code == 0, done.out
+    cycles, same = re.findall(r"(\d+) cycles, (\d+) byte-equal", story.out)[0]
+    assert int(cycles) == int(same) > 50
+    assert f"{cycles} cycles replayed, {same} byte-equal, 0 differ" in done.out
+
+
+@pytest.mark.timeout(120)
+def test_a_service_that_writes_nothing_fails_the_demo(tmp_path: Path) -> None:
+    shadow = run(tmp_path, "demo", "--speed", "25", "--write-mode", "shadow")
+    assert shadow.code == 1
+    assert shadow.row("surge to first write").startswith("FAILED")
+    assert "did not happen within" in shadow.row("surge to first write")
+    assert "not reached" in shadow.row("override to its write")
+    assert "0 writes" in shadow.row("floors held")
+
+
+@pytest.mark.timeout(120)
+def test_a_trace_takes_the_storys_place(tmp_path: Path) -> None:
+    (tmp_path / "trace.csv").write_text(TRACE)
+    traced = run(tmp_path, "demo", "--speed", "10", "--trace", "trace.csv")
+    assert traced.code == 0, traced.out + traced.err
+    assert re.search(r"100\.0% of 2\d\d requests served", traced.row("chat"))
+    assert "surge" not in traced.out
+    assert traced.row("floors held").startswith("ok ")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (TRACE.replace("chat", "gpt"), "no model gpt in the demo; it has chat, code, image"),
+        (TRACE + "x,chat,1,1,1\n", "line 22: t_seconds is 'x'"),
+        (None, "cannot be read"),
+    ],
+)
+def test_a_trace_that_cannot_be_played_is_told_at_once(tmp_path: Path, text: str | None, said: str) -> None:
+    if text is not None:
+        (tmp_path / "trace.csv").write_text(text)
+    refused = run(tmp_path, "demo", "--trace", "trace.csv")
+    assert refused.code == 2
+    assert refused.err.startswith("error: trace.csv: ")
+    assert said in refused.err
+    assert not (tmp_path / "build").exists()
