@@ -16,7 +16,7 @@ from rebalancer.settings.policy_file import PolicyFile
 from rebalancer.settings.service import ServiceSettings
 from rebalancer.state import ClusterState
 
-STUCK_SECONDS = 60.0
+SILENT_SECONDS = 15.0  # a broker that is there answers for each partition ten times a second
 DEAD_SECONDS = 180.0  # a wheel that stood still this long is turned again only by a restart
 
 
@@ -96,7 +96,7 @@ class Insight:
         found |= {source: said.get(source, "silent") for source in sync.stale}
         if self._intake.trouble is not None:
             found["kafka-in"] = self._intake.trouble
-        elif self._intake.stuck_seconds() > STUCK_SECONDS:
+        elif self._intake.stuck_seconds() > SILENT_SECONDS:
             found["kafka-in"] = f"no progress for {self._intake.stuck_seconds():.0f} s"
         if self._outbox.trouble is not None:
             found["kafka-out"] = self._outbox.trouble

@@ -63,6 +63,7 @@ class Outbox:
         self._producer: AIOKafkaProducer | None = None
         self._connected = asyncio.Event()
         self._broken = asyncio.Event()
+        self._answered_monotonic = clock.monotonic()
 
     async def run(self) -> NoReturn:
         """Keep a producer connected. Raises nothing but cancellation."""
@@ -91,6 +92,7 @@ class Outbox:
             self.counts["dropped"] += 1
             return False
         self.pending_bytes += size
+        began_monotonic = self._clock.monotonic()
         producer: AIOKafkaProducer | None = None
         sent: asyncio.Future[object] | None = None
         try:
@@ -101,14 +103,14 @@ class Outbox:
                 await asyncio.wait({sent})
                 sent.result()
         except TimeoutError:
-            self.counts["unacknowledged"] += 1
+            self._unanswered(began_monotonic, deadline_seconds)
             return False
         except BROKER_ERRORS as error:
             self._failed(producer, error)
             return False
         finally:
             self._release(size, sent)
-        self.counts["acknowledged"] += 1
+        self._answered(producer)
         return True
 
     async def dead_letter(
@@ -165,6 +167,18 @@ class Outbox:
             raise KafkaError("there is no producer any more")
         sent: asyncio.Future[object] = await producer.send(self._broker.topic(topic), value, key, headers=list(headers))
         return sent
+
+    def _answered(self, producer: AIOKafkaProducer | None) -> None:
+        self.counts["acknowledged"] += 1
+        self._answered_monotonic = self._clock.monotonic()
+        if producer is self._producer and not self._broken.is_set():
+            self.trouble = None
+
+    def _unanswered(self, since_monotonic: float, seconds: float) -> None:
+        """A deadline passed. The producer tries on in silence, so unless others were answered meanwhile we say it."""
+        self.counts["unacknowledged"] += 1
+        if self.trouble is None and self._answered_monotonic < since_monotonic:
+            self.trouble = f"Kafka at {self._broker.bootstrap} acknowledged nothing within {seconds:g} s"
 
     def _failed(self, producer: AIOKafkaProducer | None, error: BaseException) -> None:
         """A record was refused. Unless that is about the record itself the producer may be past repair: replace it."""
