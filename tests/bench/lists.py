@@ -2,8 +2,11 @@
 
 import json
 
+from rebalancer.domain.cluster import SOURCES, ClusterObject, Workload, WorkloadRef
+from rebalancer.domain.events import ObjectsListed
 from rebalancer.ingest.objects import SHAPES, Unusable, value_of
 from rebalancer.kube.wire import decode_list
+from tests.bench.scale import REPLICAS
 from tests.bench.timing import Times, measure
 
 PODS, NODES = 10_000, 1_000
@@ -12,15 +15,38 @@ PADDING = {f"annotation.example.com/{number}": "x" * 60 for number in range(20)}
 
 def list_times(runs: int) -> Times:
     """Times of list bytes -> domain values, both lists."""
-    pods, nodes = _pods(), _nodes()
+    bodies = {"pods": _pods(PODS), "nodes": _nodes()}
 
     def run(_: int) -> None:
-        for source, body in (("pods", pods), ("nodes", nodes)):
-            for wire in decode_list(body, SHAPES[source].wire).items:
-                if isinstance(value_of(source, wire), Unusable):
-                    raise TypeError(f"the canned {source} are unusable")
+        for source, body in bodies.items():
+            _values(source, body)
 
     return measure(run, runs, warm_up=1)
+
+
+def listed(models: int, at: float) -> list[ObjectsListed]:
+    """What a start hears of Kubernetes: pods and nodes by way of their bytes, a Deployment per model, no others."""
+    found: dict[str, tuple[ClusterObject, ...]] = {
+        "pods": _values("pods", _pods(models * REPLICAS)),
+        "nodes": _values("nodes", _nodes()),
+        "deployments": tuple(_workload(f"m{number:04d}") for number in range(models)),
+    }
+    return [ObjectsListed(source, at, found.get(source, ())) for source in SOURCES]
+
+
+def _values(source: str, body: bytes) -> tuple[ClusterObject, ...]:
+    values = []
+    for wire in decode_list(body, SHAPES[source].wire).items:
+        value = value_of(source, wire)
+        if isinstance(value, Unusable):
+            raise TypeError(f"the canned {source} are unusable: {value}")
+        values.append(value)
+    return tuple(values)
+
+
+def _workload(name: str) -> Workload:
+    ref = WorkloadRef("serving", "Deployment", name)
+    return Workload(ref, f"uid-{name}", "1", REPLICAS, gpus={"nvidia.com/gpu": 1}, node_selector={"pool": "p0"})
 
 
 def _list(kind: str, items: list[object]) -> bytes:
@@ -29,12 +55,12 @@ def _list(kind: str, items: list[object]) -> bytes:
     ).encode()
 
 
-def _pods() -> bytes:
-    return _list("PodList", [_pod(number) for number in range(PODS)])
+def _pods(pods: int) -> bytes:
+    return _list("PodList", [_pod(number) for number in range(pods)])
 
 
 def _pod(number: int) -> object:
-    model = f"m{number // 10:04d}"
+    model = f"m{number // REPLICAS:04d}"
     container = {
         "name": "server",
         "image": "registry.example/vllm:v1",
