@@ -98,6 +98,7 @@ class ClusterState:
         self._notices.forget(now)
         if self._notices_touched:
             self._wake_for_notices(now)
+        self._loads.pour()
         if self._loads.surge(now):
             self.wakes.add(wakes.SURGE)
 

@@ -1,7 +1,7 @@
 """Metrics of all models: each sample finds its model and pod, the rings get the work, the snapshot gets readings.
 
-A sample is put in its series when it comes (2-3 us); its seconds wait in a batch that goes to the rings in one piece,
-when somebody looks or 4,096 of them wait.
+A sample is put in its series when it comes; its seconds wait in a batch that goes to the rings in one piece, when
+somebody looks or 4,096 of them wait.
 """
 
 from collections import Counter
@@ -15,6 +15,7 @@ from rebalancer.domain.policy import Policy
 from rebalancer.domain.readings import ModelLoad, Work
 from rebalancer.state.batch import RingBatch
 from rebalancer.state.checkpoint import ModelPast, Offsets, spelled
+from rebalancer.state.latest import Latest
 from rebalancer.state.rings import Floats, Rings
 from rebalancer.state.series import Arrivals
 from rebalancer.state.signals import Signals, signals_of
@@ -38,6 +39,7 @@ class Loads:
         self._by_name: dict[str, Track] = {}
         self._rings = Rings(0)
         self._batch = RingBatch()
+        self._latest = Latest()
         self._model_of_pod: dict[str, str] = {}
         self._loads: dict[str, ModelLoad] = {}
         self._all: tuple[ModelLoad, ...] | None = None
@@ -52,8 +54,10 @@ class Loads:
         surge = policy.surge
         self._windows = tuple(sorted({surge.short_window_seconds, surge.long_window_seconds, *dict(SLOW_LEVEL)}))
         wanted = {model.id for model in policy.models}
-        for gone in self.tracks.keys() - wanted:
-            self._rings.clear(self.tracks.pop(gone).column)
+        for gone in sorted(self.tracks.keys() - wanted):
+            track = self.tracks.pop(gone)
+            track.end(self._latest)
+            self._rings.clear(track.column)
             self._loads.pop(gone, None)
         free = sorted(set(range(len(wanted))) - {track.column for track in self.tracks.values()}, reverse=True)
         if len(wanted) > self._rings.columns:
@@ -89,7 +93,7 @@ class Loads:
         """Pod `uid` is no longer any model's."""
         track = self.tracks.get(self._model_of_pod.pop(uid, ""))
         if track is not None:
-            track.pod_gone(uid)
+            track.pod_gone(uid, self._latest)
             self._dirty.add(track)
 
     def take(self, sample: MetricSample, now: float) -> None:
@@ -107,20 +111,20 @@ class Loads:
             self._take(track, subject, sample)
 
     def _take(self, track: Track, subject: Subject, sample: MetricSample) -> None:
-        series = subject.series.get(sample.source)
-        arrivals = subject.begin(sample) if series is None else series.take(sample)
-        if arrivals is None:
-            self.counters["too-many-sources" if series is None else "duplicate"] += 1
-        else:
-            self.accepted += 1
-            if series is not None and series.newest is not sample:
-                self.counters["late"] += 1
-            if track.intervals_live < LIVE_INTERVALS and sample.at >= self._started_at:
-                track.seen_live(sample)
-            if not track.redelivered(sample) and (subject.ready_at is not None or subject is track.whole):
-                self._record(track, subject, sample, arrivals)
+        series, latest = subject.series.get(sample.source), self._latest
+        arrivals = subject.begin(sample, latest) if series is None else series.take(sample, latest)
         track.sampled = True
         self._dirty.add(track)  # also for a second record of one instant: the later one stands
+        if arrivals is None:
+            self.counters["too-many-sources" if series is None else "duplicate"] += 1
+            return
+        self.accepted += 1
+        if series is not None and sample.at < series.at:
+            self.counters["late"] += 1
+        if track.intervals_live < LIVE_INTERVALS and sample.at >= self._started_at:
+            track.seen_live(sample)
+        if not track.redelivered(sample) and (subject.ready_at is not None or subject is track.whole):
+            self._record(track, subject, sample, arrivals)
 
     def _record(self, track: Track, subject: Subject, sample: MetricSample, arrivals: list[Arrivals]) -> None:
         batch, at, interval = self._batch, sample.at, sample.interval_seconds
@@ -134,8 +138,6 @@ class Loads:
             batch.worked(track.column, at, interval, work, share)
             if work > track.alarm_above * share:
                 self._alarmed.add(track)
-        if batch.full:
-            self._flush()
 
     def _unknown(self, name: str) -> None:
         self.counters["unknown-model"] += 1
@@ -146,6 +148,11 @@ class Loads:
         self.counters["too-old"] += self._batch.pour(self._rings)
 
     # --- what goes out
+
+    def pour(self) -> None:
+        """Add what waits to the rings, once there is enough of it to be worth a numpy call."""
+        if self._batch.full:
+            self._flush()
 
     def surge(self, now: float) -> bool:
         """Whether some model has just entered a surge, by the short and long windows alone.
@@ -173,7 +180,7 @@ class Loads:
         self._dirty.clear()
         if due:
             works = self._works(due, now)
-            signals = signals_of(due, now, self._policy.guards.blind)
+            signals = signals_of(due, self._latest, now, self._policy.guards.blind)
             for track, work, told in zip(due, works, signals, strict=True):
                 self._rebuild(track, work, told, now)
         if self._all is None:

@@ -1,4 +1,4 @@
-"""From the newest samples of many models to their signals, all at once: 2 us per pod in numpy, 20 us in plain Python.
+"""From the newest samples of many models to their signals, all at once: 2 us per pod in numpy, 20 in plain Python.
 
 A row is one producer's newest sample of a subject (a Ready pod, or the model as a whole). Rows become one look per
 subject: of producers that disagree the highest fresh figure stands, an idle look must not hide a busy one. Looks become
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from rebalancer.domain.policy import BlindRule
 from rebalancer.domain.readings import NoReading, Reading, Signal
+from rebalancer.state.latest import Latest
 from rebalancer.state.track import Subject, Track
 
 SIGNALS = ("concurrency", "queue", "kvCache", "latency", "utilisation")
@@ -56,14 +57,14 @@ class _Readings(NamedTuple):
     fresh_until: Floats
 
 
-def signals_of(tracks: Sequence[Track], now: float, blind: BlindRule) -> list[Signals]:
+def signals_of(tracks: Sequence[Track], latest: Latest, now: float, blind: BlindRule) -> list[Signals]:
     """The signals of each track at `now`."""
     pods = [(number, subject) for number, track in enumerate(tracks) for _, subject in track.ready if subject.series]
     wholes = [(number, track.whole) for number, track in enumerate(tracks) if track.whole.series]
-    looks = _looks(pods, now, blind)
+    looks = _looks(pods, latest, now, blind)
     counts = np.array([len(track.ready) for track in tracks], dtype=np.float64)
     of_pods = _readings(looks, counts, blind)
-    of_wholes = _readings(_looks(wholes, now, blind), np.ones(len(tracks)), blind)
+    of_wholes = _readings(_looks(wholes, latest, now, blind), np.ones(len(tracks)), blind)
     best = _better(of_pods, of_wholes)
     requests = _pod_requests(tracks, looks)
     figures = (np.round(numbers, 6) + 0.0 for numbers in (best.values, best.coverage))
@@ -75,32 +76,12 @@ def signals_of(tracks: Sequence[Track], now: float, blind: BlindRule) -> list[Si
     ]
 
 
-def _row(subject: Subject) -> list[tuple[float | None, ...]]:
-    rows: list[tuple[float | None, ...]] = []
-    for series in subject.series.values():
-        sample = series.newest
-        gauges = sample.gauges
-        rows.append(
-            (
-                sample.at,
-                sample.interval_seconds,
-                gauges.running,
-                gauges.waiting,
-                gauges.kv_cache_use,
-                gauges.ttft_p95_seconds,
-                gauges.latency_p95_seconds,
-                gauges.gpu_utilisation,
-            )
-        )
-    return rows
-
-
-def _looks(subjects: Sequence[tuple[int, Subject]], now: float, blind: BlindRule) -> _Looks:
+def _looks(subjects: Sequence[tuple[int, Subject]], latest: Latest, now: float, blind: BlindRule) -> _Looks:
     if not subjects:
         nothing = np.empty((0, len(SIGNALS)))
         return _Looks(nothing, nothing, nothing > 0, np.empty(0), np.empty(0, dtype=np.intp))
-    rows = [row for _, subject in subjects for row in _row(subject)]
-    at, interval, running, waiting, kv_cache, ttft, latency, utilisation = np.array(rows, dtype=np.float64).T
+    places = [series.place for _, subject in subjects for series in subject.series.values()]
+    at, interval, running, waiting, kv_cache, ttft, latency, utilisation = latest.columns(places)
     in_flight = running + np.nan_to_num(waiting)
     values = np.stack((in_flight, waiting, kv_cache, np.where(np.isnan(ttft), latency, ttft), utilisation), axis=1)
     until = at + np.minimum(blind.stale_seconds, FRESH_INTERVALS * interval)

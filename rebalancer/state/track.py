@@ -8,6 +8,7 @@ from math import ceil, inf, isfinite, isnan
 
 from rebalancer.domain.events import Gauges, MetricSample
 from rebalancer.domain.policy import SurgeRules
+from rebalancer.state.latest import Latest
 from rebalancer.state.series import Arrivals, Series
 
 SOURCES_PER_SUBJECT = 8  # producers of one pod or model; more is a mistake or an attack, and would cost memory
@@ -24,12 +25,17 @@ class Subject:
         self.series: dict[str, Series] = {}
         self.ready_at: float | None = None
 
-    def begin(self, sample: MetricSample) -> list[Arrivals] | None:
+    def begin(self, sample: MetricSample, latest: Latest) -> list[Arrivals] | None:
         """The first sample of a producer tells of no arrivals; None when there are too many producers."""
         if len(self.series) >= SOURCES_PER_SUBJECT:
             return None
-        self.series[sample.source] = Series(sample)
+        self.series[sample.source] = Series(sample, latest)
         return []
+
+    def end(self, latest: Latest) -> None:
+        """Nobody will ask for its samples any more."""
+        for series in self.series.values():
+            latest.close(series.place)
 
 
 class Track:
@@ -74,12 +80,18 @@ class Track:
         subject.ready_at = ready_at
         self._ready = None
 
-    def pod_gone(self, uid: str) -> None:
+    def pod_gone(self, uid: str, latest: Latest) -> None:
         """Pod `uid` is no longer the model's."""
         subject = self.pods.pop(uid, None)
         if subject is not None:
             self._move(subject.ready_at, None)
+            subject.end(latest)
             self._ready = None
+
+    def end(self, latest: Latest) -> None:
+        """The model left the policy."""
+        for subject in (self.whole, *self.pods.values()):
+            subject.end(latest)
 
     @property
     def ready(self) -> list[tuple[str, Subject]]:

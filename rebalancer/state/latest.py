@@ -1,0 +1,64 @@
+"""The newest gauges of every producer, one row each: written one by one by struct, read all at once by numpy.
+
+Rows, not samples: keeping 10,000 samples alive and letting them go again one by one costs more than all else that is
+done with them (5 us of 12 per sample, most of it cache misses).
+"""
+
+import struct
+from math import nan
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rebalancer.domain.events import MetricSample
+
+AT, INTERVAL, RUNNING, WAITING, KV_CACHE, TTFT, LATENCY, UTILISATION = range(8)
+WIDTH = 8
+
+_ROW = struct.Struct(f"<{WIDTH}d")
+_NOTHING = _ROW.pack(*[nan] * WIDTH)
+
+
+class Latest:
+    """Rows by place; a place is opened for a producer and closed when it is no longer heard."""
+
+    def __init__(self) -> None:
+        self._rows = bytearray()
+        self._free: list[int] = []
+
+    def open(self) -> int:
+        """A new row without values."""
+        if self._free:
+            place = self._free.pop()
+            self._rows[place * _ROW.size : (place + 1) * _ROW.size] = _NOTHING
+        else:
+            place = len(self._rows) // _ROW.size
+            self._rows += _NOTHING
+        return place
+
+    def close(self, place: int) -> None:
+        """The row may be used again."""
+        self._free.append(place)
+
+    def put(self, place: int, sample: MetricSample) -> None:
+        """Write a sample's gauges; what it does not carry is NaN."""
+        gauges = sample.gauges
+        running, waiting, kv_cache = gauges.running, gauges.waiting, gauges.kv_cache_use
+        ttft, latency, utilisation = gauges.ttft_p95_seconds, gauges.latency_p95_seconds, gauges.gpu_utilisation
+        _ROW.pack_into(
+            self._rows,
+            place * 64,
+            sample.at,
+            sample.interval_seconds,
+            nan if running is None else running,
+            nan if waiting is None else waiting,
+            nan if kv_cache is None else kv_cache,
+            nan if ttft is None else ttft,
+            nan if latency is None else latency,
+            nan if utilisation is None else utilisation,
+        )
+
+    def columns(self, places: list[int]) -> NDArray[np.float64]:
+        """The rows at `places`, as one array per column."""
+        rows: NDArray[np.float64] = np.frombuffer(self._rows).reshape(-1, WIDTH)[places].T
+        return rows
