@@ -48,7 +48,9 @@ class Dial:
         started, before = self._from
         if at >= self._until:
             return self.rate_per_second
-        share = max(0.0, at - started) / (self._until - started)
+        if at <= started:
+            return before  # also where it turns at once: no time lies between
+        share = (at - started) / (self._until - started)
         return before + (self.rate_per_second - before) * share
 
     def arrivals(self, since: float, until: float) -> Requests:

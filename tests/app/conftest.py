@@ -1,0 +1,104 @@
+"""The whole service, in this process, on embedded parts and a simulated cluster that run four times as fast as life."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import msgspec
+import pytest
+from blockbuster import BlockBuster
+
+from rebalancer.app import Service
+from rebalancer.loop.clock import ScaledClock
+from rebalancer.sandbox.demo_cluster import POLICY_FILE, DemoCluster, build, demo_policy
+from rebalancer.sandbox.sandbox import Sandbox
+from rebalancer.settings.service import ServiceSettings
+
+SPEED = 4.0
+USER = "rebalancer"
+POLL_SECONDS = 0.05
+
+Started = Callable[..., AbstractAsyncContextManager[Service]]
+
+
+@pytest.fixture(autouse=True)
+def login_may_block(blockbuster: BlockBuster) -> Iterator[None]:
+    """The client library's login runs in a thread with a loop of its own, where it may read files."""
+    blockbuster.deactivate()
+    yield
+    blockbuster.activate()
+
+
+@pytest.fixture
+def clock() -> ScaledClock:
+    return ScaledClock(SPEED)
+
+
+@pytest.fixture
+def cluster(clock: ScaledClock) -> DemoCluster:
+    return build(demo_policy(), clock.now())
+
+
+@pytest.fixture
+async def sandbox(clock: ScaledClock, cluster: DemoCluster) -> AsyncIterator[Sandbox]:
+    async with Sandbox(clock, cluster.world) as sandbox:
+        yield sandbox
+
+
+@pytest.fixture
+def policy_path(tmp_path: Path) -> Path:
+    path = tmp_path / "policy.yaml"
+    path.write_text(POLICY_FILE.read_text())
+    return path
+
+
+@pytest.fixture
+def started(sandbox: Sandbox, clock: ScaledClock, policy_path: Path, tmp_path: Path) -> Started:
+    """A service that runs and is stopped in order: `async with started(write_mode="act") as service`."""
+    kubeconfig = tmp_path / "kubeconfig"
+    sandbox.kubernetes.write_kubeconfig(kubeconfig, USER)
+
+    @asynccontextmanager
+    async def start(**changed: object) -> AsyncIterator[Service]:
+        fields: dict[str, Any] = {
+            "kafka_bootstrap": sandbox.bootstrap,
+            "kafka_security_protocol": "PLAINTEXT",
+            "kubeconfig": kubeconfig,
+            "policy_path": policy_path,
+            "journal_dir": tmp_path / "journal",
+            "api_port": 0,
+            "probe_port": 0,
+            "checkpoint_seconds": 4.0,
+        }
+        settings = ServiceSettings(**(fields | changed))
+        service = Service(settings, clock)
+        starting = asyncio.ensure_future(service.start())
+        try:
+            yield service
+        finally:
+            starting.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await starting
+            await service.stop()
+
+    return start
+
+
+async def get(port: int, path: str) -> tuple[int, dict[str, Any]]:
+    """Status and JSON body of a route."""
+    async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{port}{path}") as response:
+        return response.status, msgspec.json.decode(await response.read(), type=dict)
+
+
+async def until(condition: Callable[[], object], what: str, seconds: float = 30.0) -> None:
+    """Wait until `condition()` is true; fail saying `what` did not come."""
+    try:
+        async with asyncio.timeout(seconds):
+            while not condition():
+                await asyncio.sleep(POLL_SECONDS)
+    except TimeoutError:
+        pytest.fail(f"within {seconds:.0f} s: {what}")
