@@ -7,6 +7,8 @@ that falls is a decrease for every guard, for the autoscaler may follow it; whil
 
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from rebalancer.domain.plan import Refusal
 from rebalancer.planning.guards import Purpose, Release, Tally, judge
 from rebalancer.planning.scene import Holder, Part, Scene
@@ -73,5 +75,7 @@ def lower(scene: Scene, tally: Tally, part: Part, before: int, wanted: int) -> L
             counted += release.counts == "step"
             tally.book(release)
             minimum -= 1
+    if refusal is not None:
+        refusal = replace(refusal, replicas_to=refusal.replicas_from - (minimum - wanted))
     fell = "step" if counted else "exempt"
     return Lowered(minimum, fell if minimum < before else None, counted, refusal)

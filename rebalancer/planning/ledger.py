@@ -128,7 +128,8 @@ class Ledger:
         """That replica goes: its room comes back once it is gone."""
         part = victim.part
         self.taken.setdefault(part.key, []).append(victim.pod)
-        self.capacity[part.pool] += part.gpus
+        if part.pool in self.capacity:
+            self.capacity[part.pool] += part.gpus
         node = self.home(part, victim.pod)
         if node is not None and node in self.rooms.get(part.pool, {}):
             room = self.rooms[part.pool][node]

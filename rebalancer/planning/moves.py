@@ -57,7 +57,8 @@ class Coming:
 class Moves:
     """What passed the guards per part, what did not, and what waits for GPUs (model -> why).
 
-    tally: what the guards' windows hold after it. promised: GPUs per pool after it.
+    tally: what the guards' windows hold after it. promised: GPUs per pool after it. spared: replicas per model that
+    allocation had taken and a guard keeps: what it then sought for the model elsewhere is not needed.
     """
 
     tally: Tally
@@ -67,6 +68,7 @@ class Moves:
     waiting: dict[str, list[str]] = field(default_factory=dict)
     blocked: dict[str, list[Refusal]] = field(default_factory=dict)
     refusals: list[Refusal] = field(default_factory=list)
+    spared: Counter[str] = field(default_factory=Counter)
 
     @property
     def releasing(self) -> set[str]:
@@ -91,14 +93,17 @@ def judge_moves(scene: Scene, found: Allocation, nodes: NodePlan) -> Moves:
     for victim in found.releases:
         _release(scene, moves, victim, None)
     for unit in found.units:
-        if unit.victims:
+        if moves.spared[unit.part.model] > 0:
+            moves.spared[unit.part.model] -= 1
+            moves.spared.update(victim.part.model for victim in unit.victims)
+        elif unit.victims:
             _shift(scene, moves, unit)
         elif unit.part.settle > 0 or unit.part.key in withdrawing:
             moves.wait(unit.part.model, "replicas on their way out")
         else:
             _raise(scene, moves, unit)
     for unit, grant, node_pool in nodes.units:
-        if unit.part.settle > 0:
+        if unit.part.settle > 0 or moves.spared[unit.part.model] > 0:
             continue
         coming = moves.coming.setdefault(unit.part.key, Coming())
         coming.replicas += 1
@@ -131,6 +136,7 @@ def _release(scene: Scene, moves: Moves, victim: Victim, recipient: str | None) 
     refusal = judge(release)
     if refusal is not None:
         moves.refuse(refusal, recipient)
+        moves.spared[victim.part.model] += 1
         return
     _enter(moves, release, victim, recipient, scene)
     moves.tally.book(release)
@@ -156,6 +162,7 @@ def _shift(scene: Scene, moves: Moves, unit: Unit) -> None:
         refusal = judge(release)
         if refusal is not None:
             moves.refuse(refusal, recipient)
+            moves.spared.update(each.part.model for each in unit.victims)
             return
         trial.book(release)
     for victim in unit.victims:
