@@ -58,7 +58,7 @@ def policy_path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def started(sandbox: Sandbox, clock: ScaledClock, policy_path: Path, tmp_path: Path) -> Started:
-    """A service that runs and is stopped in order: `async with started(write_mode="act") as service`."""
+    """Enter what it makes: a service that runs, and is stopped in order. Arguments are settings."""
     kubeconfig = tmp_path / "kubeconfig"
     sandbox.kubernetes.write_kubeconfig(kubeconfig, USER)
 

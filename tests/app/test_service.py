@@ -7,7 +7,7 @@ from rebalancer.app import Service
 from rebalancer.domain.policy import Policy
 from rebalancer.loop.clock import ScaledClock
 from rebalancer.loop.replay import replay
-from rebalancer.sandbox.demo_cluster import IDLE_RATES, DemoCluster
+from rebalancer.sandbox.demo_cluster import IDLE_RATES, POLICY_FILE, DemoCluster
 from rebalancer.sandbox.sandbox import Sandbox
 from tests.app.conftest import USER, Started, get, until
 
@@ -79,14 +79,14 @@ async def test_an_ordered_stop_changes_nothing_and_leaves_a_checkpoint_that_the_
 async def test_a_changed_policy_is_taken_over_and_a_bad_one_keeps_the_last_good_and_says_so(
     started: Started, policy_path: Path
 ) -> None:
-    good = policy_path.read_text()
+    good = POLICY_FILE.read_text()
     async with started() as service:
         await until(lambda: decided(service), "ready")
         first = service.insight.status().policy_digest
-        policy_path.write_text(good.replace("maxReplicas: 7", "maxReplicas: 6"))
+        await asyncio.to_thread(policy_path.write_text, good.replace("maxReplicas: 7", "maxReplicas: 6"))
         await until(lambda: service.insight.status().policy_digest != first, "the new policy is in force")
         second = service.insight.status().policy_digest
-        policy_path.write_text("pools: 7\n")
+        await asyncio.to_thread(policy_path.write_text, "pools: 7\n")
         await until(lambda: service.insight.status().policy_problems, "the problem is told")
         assert service.insight.status().policy_digest == second
         assert (await get(service.servers.probe_port, "/readyz"))[0] == 200
@@ -108,13 +108,15 @@ async def test_every_cycle_in_the_journal_replays_byte_for_byte(
         await until(lambda: decided(service), "ready")
         cluster.dials["chat"].turn(SURGE * IDLE_RATES["chat"], clock.now())
         await until(lambda: any("chat" in line for line in _granted(service)), "chat was granted more")
-    lines = [
-        line for path in sorted((tmp_path / "journal").glob("*.jsonl")) for line in path.read_bytes().splitlines(True)
-    ]
+    lines = await asyncio.to_thread(_journal, tmp_path / "journal")
     found = await asyncio.to_thread(replay, lines)
     assert found.cycles > 3
     assert found.changes > 0
     assert found.differences == []
+
+
+def _journal(folder: Path) -> list[bytes]:
+    return [line for path in sorted(folder.glob("*.jsonl")) for line in path.read_bytes().splitlines(keepends=True)]
 
 
 def _granted(service: Service) -> list[str]:
