@@ -11,7 +11,6 @@ from rebalancer.kube.errors import KubeError
 from rebalancer.loop.clock import RealClock
 from rebalancer.settings.service import ServiceSettings
 
-
 YOUNG_OBJECTS = 50_000  # a snapshot of 1,000 models makes about as many; the default of 700 collects 70 times in it
 
 
