@@ -42,7 +42,9 @@ class Ledger:
     rooms: dict[str, dict[str, Room]]
     capacity: dict[str, int]
     taken: dict[tuple[str, str], list[PodView]] = field(default_factory=dict)
+    gone: Counter[str] = field(default_factory=Counter)
     gained: Counter[str] = field(default_factory=Counter)
+    askable: dict[tuple[str, str, int], list[Holder]] = field(default_factory=dict)
     _eligible: dict[object, tuple[str, ...]] = field(default_factory=dict)
     homes: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)
 
@@ -113,7 +115,7 @@ class Ledger:
 
     def left_of(self, holder: Holder) -> int:
         """Replicas of the model that nobody has taken in this plan."""
-        return sum(self.left(part) for part in holder.parts)
+        return holder.held - self.gone[holder.model.id]
 
     def candidates(self, part: Part) -> list[PodView]:
         """Pods of the part that could still go, first victim first."""
@@ -128,6 +130,7 @@ class Ledger:
         """That replica goes: its room comes back once it is gone."""
         part = victim.part
         self.taken.setdefault(part.key, []).append(victim.pod)
+        self.gone[part.model] += 1
         if part.pool in self.capacity:
             self.capacity[part.pool] += part.gpus
         node = self.home(part, victim.pod)

@@ -92,6 +92,7 @@ class Part:
 class Holder:
     """One model of the policy with everything known about it.
 
+    held: undoomed replicas asked for. has: as before any notice, so with the doomed ones that nobody replaces yet.
     ready: all that serve, doomed ones included (votes count them). steady and loading: Ready and not yet Ready, doomed
     ones not counted: what need is met with.
     """
@@ -102,22 +103,14 @@ class Holder:
     ruling: Ruling
     parts: tuple[Part, ...]
     floor: int
+    held: int
+    has: int
     ready: int
     steady: int
     loading: int
     doomed: int
     ballot: Ballot = field(default_factory=lambda: Ballot((), (), 0))
     demand: Demand = field(default_factory=lambda: Demand(0, unknown=True, surge=False, why=""))
-
-    @property
-    def held(self) -> int:
-        """Undoomed replicas asked for."""
-        return sum(part.held for part in self.parts)
-
-    @property
-    def has(self) -> int:
-        """Replicas as before any notice: held, and doomed ones nobody replaces yet."""
-        return sum(part.held + part.unreplaced for part in self.parts)
 
     @property
     def assured(self) -> int:
@@ -221,6 +214,8 @@ def _holders(
             ruling=ruling,
             parts=parts,
             floor=ruling.floor_of(model),
+            held=sum(part.held for part in parts),
+            has=sum(part.held + part.unreplaced for part in parts),
             ready=len(serving),
             steady=steady,
             loading=sum(len(part.kept) - part.unseen for part in parts) - steady,
