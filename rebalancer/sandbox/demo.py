@@ -29,6 +29,10 @@ ACCOUNT = "rebalancer"
 FRAME_SECONDS = 0.25  # of wall time, between two pictures
 
 
+class Broke(Exception):
+    """The demo cannot go on; the text says what ended."""
+
+
 class Listens(Protocol):
     """Where the service's read API is, on loopback."""
 
@@ -66,7 +70,7 @@ Serve = Callable[[ServiceSettings, ScaledClock, Path], Serves]
 class Options:
     """What the command was asked for. `trace`: rows per model that take the story's place."""
 
-    speed: float = 4.0
+    speed: float
     keep: bool = False
     write_mode: Literal["act", "shadow"] = "act"
     trace: Mapping[str, Rows] | None = None
@@ -79,7 +83,10 @@ class Options:
 
 
 def run_demo(options: Options, serve: Serve) -> bool:
-    """Play it and print the verdict; whether everything happened. Journal and logs stay in the folder."""
+    """Play it and print the verdict; whether everything happened. Journal and logs stay in the folder.
+
+    Raises Broke when the service ends before the story does.
+    """
     options.folder.mkdir(parents=True, exist_ok=True)
     _log_to(options.folder)
     console = a_console()
@@ -163,13 +170,13 @@ async def _service(options: Options, serve: Serve, sandbox: Sandbox, clock: Scal
 
 
 async def _alive(work: Coroutine[object, object, None], sandbox: Sandbox, service: Serves) -> None:
-    """Do `work` as long as world and service live. Raises what ended them."""
+    """Do `work` as long as world and service live. Raises Broke when the service ends, and what ended the world."""
     task = asyncio.create_task(work)
     ends: set[asyncio.Future[Any]] = {task, sandbox.failed, service.failed}
     try:
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         if service.failed.done():
-            raise RuntimeError(f"the service ended: {service.failed.result()}")
+            raise Broke(f"the service ended: {service.failed.result()}")
         if sandbox.failed.done():
             sandbox.failed.result()
         await task

@@ -4,12 +4,15 @@ import re
 import subprocess
 import sys
 from dataclasses import dataclass
+from inspect import signature
 from pathlib import Path
 
 import pytest
 
+from rebalancer.cli.commands.demo import command
+
 REBALANCER = Path(sys.executable).with_name("rebalancer")
-DEFAULT_SPEED = 4.0
+DEFAULT_SPEED = signature(command).parameters["speed"].default
 SPEED = 6.0  # Karpenter's 2 s between notice and eviction are 0.33 s then: enough on a machine busy with tests
 ROWS = (
     "surge to first write",
@@ -45,9 +48,8 @@ class Run:
 
 def run(folder: Path, *arguments: str) -> Run:
     """Run the command in a folder of its own."""
-    command = [str(REBALANCER), *arguments]
     done = subprocess.run(  # noqa: S603  the command under test
-        command, cwd=folder, capture_output=True, text=True, check=False, timeout=150
+        [str(REBALANCER), *arguments], cwd=folder, capture_output=True, text=True, check=False, timeout=150
     )
     return Run(done.returncode, done.stdout, done.stderr, folder)
 

@@ -34,12 +34,15 @@ def command(
     rows = None if trace is None else _rows(trace)
     try:
         from rebalancer.app import Service
-        from rebalancer.sandbox.demo import Options, run_demo
+        from rebalancer.sandbox.demo import Broke, Options, run_demo
     except ModuleNotFoundError as missing:
         raise Failed(f"{missing.name} is not installed: pip install 'rebalancer[sandbox]'") from missing
 
     options = Options(speed=speed, keep=keep, write_mode=write_mode, trace=rows)
-    happened = run_demo(options, lambda settings, clock, journal: Service(settings, clock, journal=journal))
+    try:
+        happened = run_demo(options, lambda settings, clock, journal: Service(settings, clock, journal=journal))
+    except Broke as broke:
+        raise Failed(f"{broke}; see {options.folder / 'service.log'}") from broke
     return DONE if happened else FAILED
 
 
