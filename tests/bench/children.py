@@ -28,10 +28,14 @@ class Child:
             raise RuntimeError(f"{self.name} ended with code {await self._process.wait()}: see its words above")
         return line.decode().strip()
 
-    async def end(self) -> None:
-        """End of its stdin, then of its patience."""
+    def finish(self) -> None:
+        """Tell it that it is no longer needed; it may still have something to say."""
         assert self._process.stdin is not None
         self._process.stdin.close()
+
+    async def end(self) -> None:
+        """Gone, in good order or not."""
+        self.finish()
         try:
             async with asyncio.timeout(END_SECONDS):
                 await self._process.wait()

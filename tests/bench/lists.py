@@ -1,6 +1,7 @@
 """A cold start's lists: the bytes of 10,000 pods and 1,000 nodes to values of the domain."""
 
 import json
+from typing import Any
 
 from rebalancer.domain.cluster import SOURCES, ClusterObject, Workload, WorkloadRef
 from rebalancer.domain.events import ObjectsListed
@@ -8,6 +9,8 @@ from rebalancer.ingest.objects import SHAPES, Unusable, value_of
 from rebalancer.kube.wire import decode_list
 from tests.bench.scale import REPLICAS
 from tests.bench.timing import Times, measure
+
+Json = dict[str, Any]
 
 PODS, NODES = 10_000, 1_000
 PADDING = {f"annotation.example.com/{number}": "x" * 60 for number in range(20)}  # about what real pods carry
@@ -49,17 +52,18 @@ def _workload(name: str) -> Workload:
     return Workload(ref, f"uid-{name}", "1", REPLICAS, gpus={"nvidia.com/gpu": 1}, node_selector={"pool": "p0"})
 
 
-def _list(kind: str, items: list[object]) -> bytes:
+def _list(kind: str, items: list[Json]) -> bytes:
     return json.dumps(
         {"kind": kind, "apiVersion": "v1", "metadata": {"resourceVersion": "77"}, "items": items}
     ).encode()
 
 
 def _pods(pods: int) -> bytes:
-    return _list("PodList", [_pod(number) for number in range(pods)])
+    return _list("PodList", [pod(number, REPLICAS) for number in range(pods)])
 
 
-def _pod(number: int) -> object:
+def pod(number: int, per_node: int) -> Json:
+    """A Ready pod with one GPU: the ten of a model are numbered one after another, and so are those of a node."""
     model = f"m{number // REPLICAS:04d}"
     container = {
         "name": "server",
@@ -87,7 +91,7 @@ def _pod(number: int) -> object:
                 }
             ],
         },
-        "spec": {"nodeName": f"n{number // 10}", "containers": [container], "terminationGracePeriodSeconds": 30},
+        "spec": {"nodeName": f"n{number // per_node}", "containers": [container], "terminationGracePeriodSeconds": 30},
         "status": {
             "phase": "Running",
             "conditions": [
@@ -99,10 +103,11 @@ def _pod(number: int) -> object:
 
 
 def _nodes() -> bytes:
-    return _list("NodeList", [_node(number) for number in range(NODES)])
+    return _list("NodeList", [node(number) for number in range(NODES)])
 
 
-def _node(number: int) -> object:
+def node(number: int) -> Json:
+    """A Ready node of 8 GPUs in pool p0."""
     since = "2026-11-20T10:00:00Z"
     return {
         "metadata": {

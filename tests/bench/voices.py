@@ -77,8 +77,15 @@ class Voice:
     """Speaks records into a broker by librdkafka, which leaves this process's Python alone."""
 
     def __init__(self, bootstrap: str, linger_ms: int = 5) -> None:
-        settings = {"bootstrap.servers": bootstrap, "linger.ms": linger_ms, "queue.buffering.max.messages": 1_000_000}
-        self._producer = Producer(settings)
+        self._producer = Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "linger.ms": linger_ms,
+                "queue.buffering.max.messages": 1_000_000,
+                "delivery.report.only.error": True,
+                "log_level": 3,  # errors only: a broker that ends before its producers is none
+            }
+        )
 
     def say(self, record: Record) -> None:
         """Queue one record."""
@@ -99,7 +106,7 @@ class Voice:
 def speak_past(bootstrap: str, models: int, seconds: int, interval_seconds: int) -> int:
     """Whole models' looks that tile the last `seconds`; how many records that was."""
     voice, now = Voice(bootstrap), time.time()
-    ages = range(seconds, 0, -interval_seconds)
+    ages = range(seconds, -1, -interval_seconds)
     for age in ages:
         for model in range(models):
             voice.say(past_record(model, now - age, interval_seconds))

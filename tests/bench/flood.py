@@ -1,0 +1,48 @@
+"""A helper: every pod of every model tells of its last second, each second, until the end.
+
+python -m tests.bench.flood BOOTSTRAP MODELS
+
+Last line: records per second that it spoke.
+"""
+
+import sys
+import threading
+import time
+
+from tests.bench.children import say, until_the_end
+from tests.bench.voices import Voice, second_of
+
+STEP_SECONDS = 0.01
+
+
+def main() -> None:
+    """Speak until the end."""
+    bootstrap, models = sys.argv[1:]
+    ended = threading.Event()
+    threading.Thread(target=_wait, args=(ended,), daemon=True).start()
+    say(f"{_speak(Voice(bootstrap), int(models), ended):.0f}")
+
+
+def _wait(ended: threading.Event) -> None:
+    until_the_end()
+    ended.set()
+
+
+def _speak(voice: Voice, models: int, ended: threading.Event) -> float:
+    """Records per second."""
+    began, said = time.time(), 0
+    second = began
+    while True:
+        for record in second_of(models, second):
+            ahead = record.timestamp_ms / 1000 - time.time()
+            if ahead > STEP_SECONDS:
+                voice.poll()
+                if ended.wait(ahead):
+                    return said / (time.time() - began)
+            voice.say(record)
+            said += 1
+        second += 1.0
+
+
+if __name__ == "__main__":
+    main()

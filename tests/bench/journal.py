@@ -1,0 +1,75 @@
+"""When the service saw an event and decided on it, by its own journal."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+
+class Told(NamedTuple):
+    """An event about a model: when it was sent, and when the API had answered the write it caused (epoch seconds)."""
+
+    model: str
+    sent: float
+    called: float
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The steps between: `looked` is the start of the cycle that decided, `intended` the end of its plan."""
+
+    sent: float
+    looked: float
+    intended: float
+    called: float
+
+    @property
+    def seconds(self) -> float:
+        """From event to call."""
+        return self.called - self.sent
+
+
+class _Delta(Struct):
+    cycle: int
+    at: float
+
+
+class _Intent(Struct):
+    cycle: int
+    at: float
+    subject: str
+
+
+class _Line(Struct):
+    line: str
+    delta: _Delta | None = None
+    intent: _Intent | None = None
+
+
+_decode = msgspec.json.Decoder(_Line).decode
+
+
+def answers(folder: Path, told: Mapping[str, Sequence[Told]]) -> dict[str, tuple[Answer, ...]]:
+    """The told events with the steps that the journal in `folder` knows."""
+    cycles: dict[int, float] = {}
+    intents: dict[str, list[_Intent]] = {}
+    for line in _lines(folder):
+        if line.line == "cycle" and line.delta is not None:
+            cycles[line.delta.cycle] = line.delta.at
+        elif line.line == "intent" and line.intent is not None:
+            intents.setdefault(line.intent.subject, []).append(line.intent)
+    return {kind: tuple(_answer(each, cycles, intents[each.model]) for each in events) for kind, events in told.items()}
+
+
+def _answer(told: Told, cycles: Mapping[int, float], intents: Sequence[_Intent]) -> Answer:
+    intent = next(each for each in intents if told.sent <= each.at <= told.called)
+    return Answer(told.sent, cycles[intent.cycle], intent.at, told.called)
+
+
+def _lines(folder: Path) -> Iterator[_Line]:
+    for file in sorted(folder.iterdir()):
+        with file.open("rb") as lines:
+            yield from (_decode(line) for line in lines)

@@ -1,0 +1,189 @@
+"""From an event's first byte to Kafka until the API has answered the first /scale write that it causes.
+
+The real `rebalancer run` in act mode reads 10 samples a second of each model; embedded broker, embedded Kubernetes API
+and flood are processes of their own. Every event has its own model, so that it finds nothing done for it already.
+"""
+
+import asyncio
+import json
+import random
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from rebalancer.obs.broker import Broker
+from rebalancer.sandbox.producer import Producer
+from tests.bench import journal
+from tests.bench.children import Child, child
+from tests.bench.memory import resident_mib
+from tests.bench.scale import GPUS_PER_NODE, REPLICAS, Scale
+from tests.bench.timing import percentile
+from tests.bench.voices import CALM, Voice, pod_record, speak_past
+from tests.testbed.place import answers
+from tests.testbed.process import Process, Reaper, free_port
+
+PAST_SECONDS, PAST_INTERVAL_SECONDS = 320, 20  # the surge's long window is 300 s
+SURGE = 15.0  # times as many requests for one second: 1.9 times the level in a window of 15 s
+APART_SECONDS = (1.0, 1.5)  # so that events do not march in step with the planning period
+ANSWER_SECONDS = 20.0
+READY_SECONDS = 180.0  # a policy of 1,000 models takes a while to read on a busy machine
+MOST_REPLICAS = REPLICAS + GPUS_PER_NODE
+STRIDE = 4  # models from one event's to the next of its kind; so a node, with 8 of its 10 pods, is one model's
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Answers by kind of event; `flood`: samples per second beside them; `resident`: MiB of the service."""
+
+    answers: dict[str, tuple[journal.Answer, ...]]
+    flood: float
+    resident: float
+
+    def milliseconds(self, share: float, kind: str | None = None) -> float:
+        """Of the events of one kind, or of all."""
+        chosen = self._every() if kind is None else self.answers[kind]
+        return percentile([each.seconds for each in chosen], share) * 1e3
+
+    def split_ms(self) -> dict[str, float]:
+        """Median milliseconds per step."""
+        every = self._every()
+        steps = {
+            "to Kafka and into a cycle": [each.looked - each.sent for each in every],
+            "plan and journal": [each.intended - each.looked for each in every],
+            "gate: reads, journal, write": [each.called - each.intended for each in every],
+        }
+        return {name: percentile(seconds, 0.5) * 1e3 for name, seconds in steps.items()}
+
+    def _every(self) -> list[journal.Answer]:
+        return [each for answers in self.answers.values() for each in answers]
+
+
+async def latency(scale: Scale, events: int, warm_up_seconds: float) -> Latency:
+    """`events` notices and as many surges, one after the other. Raises RuntimeError when one is not answered."""
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        kubeconfig = folder / "kubeconfig"
+        async with child("broker") as broker, child("kubernetes", scale.models, _spare(scale), kubeconfig) as api:
+            bootstrap = await broker.line()
+            await api.line()
+            await asyncio.to_thread(speak_past, bootstrap, scale.models, PAST_SECONDS, PAST_INTERVAL_SECONDS)
+            async with _service(folder, bootstrap, scale) as pid, child("flood", bootstrap, scale.models) as flood:
+                await asyncio.sleep(warm_up_seconds)
+                told = await _Events(bootstrap, _Calls(api)).run(events)
+                resident = resident_mib(pid)
+                flood.finish()
+                spoken = float(await flood.line())
+        return Latency(journal.answers(folder / "journal", told), spoken, resident)
+
+
+def _spare(scale: Scale) -> int:
+    """Nodes."""
+    return scale.spare // GPUS_PER_NODE
+
+
+def _policy(scale: Scale) -> str:
+    """With so few replicas at most that every event finds room."""
+    policy = scale.policy().model_dump(mode="json", by_alias=True, exclude_unset=True)
+    for model in policy["models"]:
+        model["maxReplicas"] = MOST_REPLICAS
+    return json.dumps(policy)
+
+
+@asynccontextmanager
+async def _service(folder: Path, bootstrap: str, scale: Scale) -> AsyncIterator[int]:
+    """The process id of a ready service."""
+    (folder / "policy.yaml").write_text(_policy(scale))
+    probe = free_port()
+    settings = {
+        "KAFKA_BOOTSTRAP": bootstrap,
+        "KAFKA_SECURITY_PROTOCOL": "PLAINTEXT",
+        "KUBECONFIG": folder / "kubeconfig",
+        "POLICY_PATH": folder / "policy.yaml",
+        "JOURNAL_DIR": folder / "journal",
+        "JOURNAL_MAX_MIB": 4096,
+        "WRITE_MODE": "act",
+        "API_PORT": free_port(),
+        "PROBE_PORT": probe,
+    }
+    reaper = Reaper()
+    process = Process(
+        [str(Path(sys.executable).parent / "rebalancer"), "run"],
+        log=folder / "service.log",
+        healthy=lambda: answers(probe, "/readyz"),
+        reaper=reaper,
+        environment={f"REBALANCER_{name}": str(value) for name, value in settings.items()},
+        start_seconds=READY_SECONDS,
+        stop_seconds=20.0,
+    )
+    try:
+        await asyncio.to_thread(process.start)
+        assert process.pid is not None, "it is healthy"
+        yield process.pid
+    except TimeoutError as error:
+        raise RuntimeError(f"an event found no answer\n{process.log_tail()}") from error
+    finally:
+        await asyncio.to_thread(process.stop)
+        await asyncio.to_thread(reaper.close)
+
+
+class _Calls:
+    """The API's writes as they come."""
+
+    def __init__(self, api: Child) -> None:
+        self._api = api
+
+    async def first(self, model: str, since: float) -> float:
+        """When the first write for the model after an instant was answered. Raises TimeoutError."""
+        async with asyncio.timeout(ANSWER_SECONDS):
+            while True:
+                name, at, _ = (await self._api.line()).split()
+                if name == model and float(at) >= since:
+                    return float(at)
+
+
+class _Events:
+    """Sends events and waits for what they cause."""
+
+    def __init__(self, bootstrap: str, calls: _Calls) -> None:
+        self._bootstrap = bootstrap
+        self._calls = calls
+        self._voice = Voice(bootstrap, linger_ms=0)
+        self._rng = random.Random(20)
+
+    async def run(self, events: int) -> dict[str, list[journal.Told]]:
+        """Notices and surges in turns."""
+        told: dict[str, list[journal.Told]] = {"notice": [], "surge": []}
+        async with Producer(Broker(self._bootstrap)) as producer:
+            for number in range(events):
+                await self._pause()
+                told["notice"].append(await self._notice(producer, number))
+                await self._pause()
+                told["surge"].append(await self._surge(number))
+        return told
+
+    async def _pause(self) -> None:
+        await asyncio.sleep(self._rng.uniform(*APART_SECONDS))
+
+    async def _notice(self, producer: Producer, number: int) -> journal.Told:
+        """The node that holds the first eight pods of the model."""
+        model = number * STRIDE
+        sent = time.time()
+        node = model * REPLICAS // GPUS_PER_NODE
+        await producer.spot_notice(f"aws:///us-east-1a/i-{node:017x}", sent)
+        return await self._answered(model, sent)
+
+    async def _surge(self, number: int) -> journal.Told:
+        """All pods of the model at once."""
+        model = number * STRIDE + STRIDE // 2
+        sent = time.time()
+        for pod in range(REPLICAS):
+            self._voice.say(pod_record(model, pod, sent, running=CALM * SURGE))
+        return await self._answered(model, sent)
+
+    async def _answered(self, model: int, sent: float) -> journal.Told:
+        name = f"m{model:04d}"
+        return journal.Told(name, sent, await self._calls.first(name, sent))
