@@ -39,6 +39,14 @@ class Pods:
         return min(self.at(instant, prefix) for instant in (since, *ends))
 
 
+def failed(writes: Iterable[Write]) -> list[str]:
+    """Writes that were refused: a right that is missing, an object that is invalid...
+
+    Not a conflict (409): somebody else wrote in between, and the service is to look and decide again.
+    """
+    return [f"{write.code} {write.what}" for write in writes if not write.succeeded and write.code != 409]
+
+
 def scaled(writes: Iterable[Write], name: str) -> list[tuple[float, int]]:
     """Replicas that successful writes to `/scale` of Deployment `name` asked for: (when received, replicas)."""
     return [
