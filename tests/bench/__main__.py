@@ -1,0 +1,134 @@
+"""`python -m tests.bench`: all figures of the engine. `--quick` says within a minute whether the benchmark still runs.
+
+A quick run measures the same things on a smaller cluster where size costs time: its figures are not the engine's.
+"""
+
+import argparse
+import statistics
+import time
+from dataclasses import dataclass
+
+import uvloop
+
+from tests.bench import report
+from tests.bench.ingest import ingest
+from tests.bench.latency import Latency, latency
+from tests.bench.lists import list_times
+from tests.bench.memory import memory
+from tests.bench.plans import plan_times
+from tests.bench.report import Measure
+from tests.bench.scale import LARGE, SMALL, Scale
+
+EVENTS_AIM = 250_000
+SPARE_FOR_EVENT = 16  # GPUs of a notice and a surge
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How much is measured."""
+
+    ingest: Scale
+    rounds: int
+    live: Scale
+    events: int
+    warm_up_seconds: float
+    small_plans: int
+    large_plans: int
+    lists: int
+    memory: Scale
+
+
+FULL = Effort(
+    ingest=LARGE,
+    rounds=5,
+    live=Scale(models=1000, pools=1, spare=80 * SPARE_FOR_EVENT),
+    events=60,
+    warm_up_seconds=20.0,
+    small_plans=300,
+    large_plans=120,
+    lists=9,
+    memory=LARGE,
+)
+QUICK = Effort(
+    ingest=SMALL,
+    rounds=2,
+    live=Scale(models=40, pools=1, spare=10 * SPARE_FOR_EVENT),
+    events=3,
+    warm_up_seconds=10.0,
+    small_plans=20,
+    large_plans=3,
+    lists=1,
+    memory=SMALL,
+)
+
+
+async def measure(effort: Effort) -> list[Measure]:
+    """Everything, one after the other: nothing else of ours may run beside what is measured."""
+    return [
+        *await _ingest(effort),
+        *_answers(await latency(effort.live, effort.events, effort.warm_up_seconds)),
+        _plan("plan_100x1000_p99_ms", SMALL, effort.small_plans, 5.0),
+        _plan("plan_1000x10000_p99_ms", LARGE, effort.large_plans, 50.0),
+        _lists(effort),
+        Measure("resident_mib", "state with full history", await memory(effort.memory), "MiB", 250.0),
+    ]
+
+
+async def _ingest(effort: Effort) -> list[Measure]:
+    found, profile = await ingest(effort.ingest, effort.rounds)
+    ceiling, rate = found.ceiling(), found.rate()
+    split = ", ".join(f"{step} {cost:.1f}" for step, cost in found.split_us().items())
+    wall = statistics.median(one.events / one.wall for one in found.whole)
+    notes = [
+        f"{rate / ceiling:.0%} of the ceiling (aim 25 %); by the wall clock {wall:,.0f}/s on this machine",
+        f"us per event: {split}; without consuming {found.from_batch():,.0f}/s",
+        f"most time of their own from batch to state: {', '.join(profile)}",
+    ]
+    return [
+        Measure("ingest_events_per_second", "consume, decode, state", rate, "/s", EVENTS_AIM, more=True, notes=notes),
+        Measure("ingest_ceiling_events_per_second", "consume and decode alone", ceiling, "/s"),
+    ]
+
+
+def _answers(found: Latency) -> list[Measure]:
+    apart = ", ".join(
+        f"{kind} {found.milliseconds(0.5, kind):.0f} / {found.milliseconds(0.99, kind):.0f}" for kind in found.answers
+    )
+    steps = ", ".join(f"{step} {cost:.0f}" for step, cost in found.split_ms().items())
+    notes = [
+        f"p50 / p99 beside {found.flood:,.0f} samples/s: {apart}; the service held {found.resident:.0f} MiB",
+        f"median ms: {steps}",
+    ]
+    return [
+        Measure("event_to_call_p50_ms", "event to scale call, p50", found.milliseconds(0.5), "ms", 5.0, notes=notes),
+        Measure("event_to_call_p99_ms", "event to scale call, p99", found.milliseconds(0.99), "ms", 50.0),
+    ]
+
+
+def _plan(key: str, scale: Scale, runs: int, aim: float) -> Measure:
+    times, profile = plan_times(scale, runs)
+    notes = [f"p50 {times.p50_ms():.1f} ms, of the processor {times.cpu_p50_ms():.1f} ms; {', '.join(profile)}"]
+    what = f"plan of {scale.models:,} models on {scale.gpus:,} GPUs, p99"
+    return Measure(key, what, times.p99_ms(), "ms", aim, notes=notes)
+
+
+def _lists(effort: Effort) -> Measure:
+    times = list_times(effort.lists)
+    notes = [f"median of {effort.lists}; of the processor {times.cpu_p50_ms() / 1e3:.2f} s"]
+    what = "10,000 pods and 1,000 nodes from bytes"
+    return Measure("cold_start_seconds", what, times.p50_ms() / 1e3, "s", 0.5, notes=notes)
+
+
+def main() -> None:
+    """Measure, tell, write."""
+    arguments = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
+    arguments.add_argument("--quick", action="store_true", help="a minute's run on a smaller cluster")
+    quick = arguments.parse_args().quick
+    began = time.monotonic()
+    measures = uvloop.run(measure(QUICK if quick else FULL))
+    print(report.table(measures))
+    print(f"\n{report.machine()}\n{report.write(measures)} after {time.monotonic() - began:.0f} s")
+
+
+if __name__ == "__main__":
+    main()
