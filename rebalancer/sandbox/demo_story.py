@@ -8,7 +8,7 @@ import aiohttp
 
 from rebalancer.domain.plan import Plan
 from rebalancer.obs.clock import Clock
-from rebalancer.sandbox import oracle
+from rebalancer.sandbox import demo_checks as seen
 from rebalancer.sandbox.demo_cluster import IDLE_RATES, DemoCluster
 from rebalancer.sandbox.oracle import Check, Evidence, Finding, Marks, Said
 from rebalancer.sandbox.producer import spelled
@@ -179,30 +179,30 @@ STORY = (
         "surge: chat gets 4 times the users, code idles",
         surge,
         (
-            Check("surge to first write", oracle.first_write("chat", "code")),
-            Check("release to grant", oracle.release_to_grant("chat", "code")),
-            Check("surge to lent GPUs serving", oracle.lent("chat")),
+            Check("surge to first write", seen.first_write("chat", "code")),
+            Check("release to grant", seen.release_to_grant("chat", "code")),
+            Check("surge to lent GPUs serving", seen.lent("chat")),
         ),
     ),
     Act(
         "reclaim: code's users are back, chat is still busy",
         back,
-        (Check("GPUs brought home", oracle.brought_home("code", "chat")),),
+        (Check("GPUs brought home", seen.brought_home("code", "chat")),),
     ),
     Act(
         "spot notice: the cloud takes image's node in 2 minutes, Karpenter drains it in 2 s",
         notice,
         (
-            Check("notice to replacement asked", oracle.replacement_asked("image")),
-            Check("notice to replacement serving", oracle.replacement_ready("image")),
+            Check("notice to replacement asked", seen.replacement_asked("image")),
+            Check("notice to replacement serving", seen.replacement_ready("image")),
         ),
     ),
     Act(
         f"override: an operator pins code at {PINNED} for {PIN_SECONDS:.0f} s",
         pin,
         (
-            Check("override to its write", oracle.pin_written("code")),
-            Check("expiry to code's own number", oracle.pin_ended("code")),
+            Check("override to its write", seen.pin_written("code")),
+            Check("expiry to code's own number", seen.pin_ended("code")),
         ),
     ),
 )

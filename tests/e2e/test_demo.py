@@ -99,7 +99,7 @@ def test_its_journal_replays_byte_by_byte(story: Run) -> None:
 
 @pytest.mark.timeout(120)
 def test_a_service_that_writes_nothing_fails_the_demo(tmp_path: Path) -> None:
-    shadow = run(tmp_path, "demo", "--speed", "25", "--write-mode", "shadow")
+    shadow = run(tmp_path, "demo", "--speed", "40", "--write-mode", "shadow")
     assert shadow.code == 1
     assert shadow.row("surge to first write").startswith("FAILED")
     assert "did not happen within" in shadow.row("surge to first write")

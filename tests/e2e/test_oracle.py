@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from rebalancer.sandbox import oracle
+from rebalancer.sandbox import demo_checks, oracle
 from rebalancer.sandbox.oracle import Evidence, Finding, Look, Marks
 from rebalancer.sandbox.witness import Facts, Place, PodLife
 from tests.e2e.stages import SERVICE, Cluster, two_models_and_spot
@@ -100,7 +100,7 @@ def told(look: Look, lives: Sequence[PodLife], **marks: object) -> oracle.Said |
 
 def test_gpus_are_home_when_the_owner_serves_with_all_its_own_and_the_borrower_holds_none_of_them() -> None:
     lives = [a_life(A, 0, 10), a_life(A, 1, 10), a_life(A, 2, 10, gone_at=70.0), a_life(B, 3, 10)]
-    look = oracle.brought_home("b", "a")
+    look = demo_checks.brought_home("b", "a")
     assert told(look, lives, back_at=60.0) is None
     said = told(look, [*lives, a_life(B, 72, 90)], back_at=60.0)
     assert said is not None
@@ -109,7 +109,7 @@ def test_gpus_are_home_when_the_owner_serves_with_all_its_own_and_the_borrower_h
 
 def test_gpus_are_not_home_while_the_borrower_holds_them() -> None:
     lives = [a_life(A, 0, 10), a_life(A, 1, 10), a_life(A, 2, 10), a_life(B, 3, 10), a_life(B, 72, 90)]
-    assert told(oracle.brought_home("b", "a"), lives, back_at=60.0) is None
+    assert told(demo_checks.brought_home("b", "a"), lives, back_at=60.0) is None
 
 
 DOOMED = [a_life(C, 0, 10, node="spot-1"), a_life(C, 1, 10, node="spot-1")]
@@ -119,12 +119,12 @@ NOTICE: dict[str, object] = {"notice_at": 100.0, "deadline": 220.0, "doomed": "s
 @pytest.mark.parametrize(("node", "ready"), [("spot-1", 150.0), ("spot-2", None)])
 def test_a_replacement_counts_when_it_serves_elsewhere(node: str, ready: float | None) -> None:
     fresh = [a_life(C, 101, 140, node="spot-2"), a_life(C, 102, ready, node=node)]
-    assert told(oracle.replacement_ready("c"), [*DOOMED, *fresh], **NOTICE) is None
+    assert told(demo_checks.replacement_ready("c"), [*DOOMED, *fresh], **NOTICE) is None
 
 
 def test_a_replacement_that_nobody_asked_for_was_not_the_services_doing() -> None:
     fresh = [a_life(C, 101, 140, node="spot-2"), a_life(C, 102, 150, node="spot-2")]
-    said = told(oracle.replacement_ready("c"), [*DOOMED, *fresh], **NOTICE)
+    said = told(demo_checks.replacement_ready("c"), [*DOOMED, *fresh], **NOTICE)
     assert said is not None
     assert not said.held
     assert said.words == "70 s before the node's end, 0 asked for 2 doomed"

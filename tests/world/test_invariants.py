@@ -75,7 +75,6 @@ def check(world: World) -> None:
         if pod.node is None:
             rooms = [node for node in world.nodes.values() if may_land(pod.owner, node.labels, node.taints)]
             assert all(node.free < pod.owner.gpus for node in rooms)
-    assert all(pool.limit is None or pool.gpus_per_node for pool in world.node_pools.values())
 
 
 @given(st.lists(COMMANDS, max_size=25))
