@@ -27,6 +27,7 @@ from rebalancer.kube.access import find_access
 from rebalancer.kube.client import KubeClient
 from rebalancer.loop.runner import Runner
 from rebalancer.obs.clock import Clock
+from rebalancer.obs.journal import code_digest
 from rebalancer.obs.journal_files import JournalFiles
 from rebalancer.obs.metrics import Metrics
 from rebalancer.obs.outbox import Outbox
@@ -111,6 +112,7 @@ class Service:
         if self._policy_file.current is None:
             problems = "\n".join(str(problem) for problem in self._policy_file.problems)
             raise NoPolicy(problems or f"{self.settings.policy_path}: no policy")
+        self.recorder.code = await asyncio.to_thread(code_digest)
         self.recorder.policy(self._policy_file.current, self.clock.now())
         return self._policy_file.current
 

@@ -8,13 +8,14 @@ keyframe about 1.5 KB a model; files rotate at an eighth of the budget and the o
 
 import hashlib
 from collections.abc import Iterable, Iterator
-from importlib import metadata, resources
+from importlib import resources
 from typing import TypeVar
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from rebalancer import __version__
 from rebalancer.domain.cluster import Override, WriteStop
 from rebalancer.domain.codec import digest, from_bytes, to_bytes
 from rebalancer.domain.memory import Memory
@@ -116,7 +117,7 @@ def code_digest() -> str:
 def policy_line(policy: Policy, at: float, code: str) -> PolicyLine:
     """The line that puts `policy` in force."""
     mapping = policy.to_mapping()
-    return PolicyLine(at=at, digest=digest(mapping), code=code, version=metadata.version("rebalancer"), policy=mapping)
+    return PolicyLine(at=at, digest=digest(mapping), code=code, version=__version__, policy=mapping)
 
 
 def difference(before: Snapshot, after: Snapshot) -> Delta:

@@ -19,7 +19,10 @@ Tell = Callable[[bytes, bytes], None]  # (key, value), not waited for
 
 
 class Recorder:
-    """One journal. `publish` sends to `decisions` and says whether Kafka acknowledged; `tell` sends without waiting."""
+    """One journal. `publish` sends to `decisions` and says whether Kafka acknowledged; `tell` sends without waiting.
+
+    `code`: digest of the source that decides (`journal.code_digest`, which reads files), set before the first policy.
+    """
 
     def __init__(self, files: JournalFiles, publish: Publish, tell: Tell, keyframe_seconds: float = 300.0) -> None:
         self._files = files
@@ -29,7 +32,7 @@ class Recorder:
         self._policy: journal.PolicyLine | None = None
         self._before = journal.EMPTY
         self._keyframe_at: float | None = None
-        self._code = journal.code_digest()
+        self.code = ""
 
     @property
     def trouble(self) -> str | None:
@@ -43,7 +46,7 @@ class Recorder:
 
     def policy(self, policy: Policy, now: float) -> None:
         """`policy` is in force from the next cycle on; that cycle begins with a keyframe."""
-        self._policy = journal.policy_line(policy, now, self._code)
+        self._policy = journal.policy_line(policy, now, self.code)
         self._keyframe_at = None
 
     def cycle(self, snapshot: Snapshot, memory_before: Memory, decision: Decision) -> None:
