@@ -1,0 +1,115 @@
+"""What became of every record, read back from Kafka: in the state's last checkpoint, or a dead letter."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+import numpy as np
+from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
+from aiokafka.structs import RecordMetadata
+
+from rebalancer.obs.broker import Broker
+from rebalancer.state.checkpoint import RINGS_PREFIX, ModelPast
+from rebalancer.state.rings import COVERAGE, LEVELS, WORK, Rings
+
+_TOLERANCE = 1e-3  # of float32 sums of some tenths
+_COARSEST_SECONDS = LEVELS[-1][0]
+
+
+class Place(NamedTuple):
+    """Where a record stands."""
+
+    topic: str
+    partition: int
+    offset: int
+
+    @classmethod
+    def of(cls, record: ConsumerRecord | RecordMetadata) -> "Place":
+        """Of a record read, or of one that was acknowledged."""
+        return cls(record.topic, record.partition, record.offset)
+
+
+@dataclass(frozen=True)
+class Said:
+    """A good sample of one second: `work` in replicas."""
+
+    id: str
+    model: str
+    at: float
+    work: float
+
+
+@dataclass(frozen=True)
+class Letter:
+    """A dead letter: the record it is about, why, and that record's bytes."""
+
+    place: Place
+    reason: str
+    value: bytes
+
+
+async def _everything_in(broker: Broker, name: str) -> list[ConsumerRecord]:
+    """All records of a topic of ours, by partition and offset."""
+    topic = broker.topic(name)
+    partitions = [TopicPartition(topic, number) for number in range(await broker.partitions(topic))]
+    async with AIOKafkaConsumer(bootstrap_servers=broker.bootstrap, auto_offset_reset="earliest") as consumer:
+        ends = await consumer.end_offsets(partitions)
+        consumer.assign(partitions)
+        found: list[ConsumerRecord] = []
+        while any([await consumer.position(one) < ends[one] for one in partitions]):
+            batches = await consumer.getmany(timeout_ms=500)
+            found += [record for records in batches.values() for record in records]
+        return sorted(found, key=Place.of)
+
+
+async def said(broker: Broker, poison: Iterable[Place], per_replica: float) -> list[Said]:
+    """All samples in the topic `metrics` but the poisoned ones; `per_replica` requests are one replica's work."""
+    bad = set(poison)
+    records = await _everything_in(broker, "metrics")
+    return [_said(record, per_replica) for record in records if Place.of(record) not in bad]
+
+
+def _said(record: ConsumerRecord, per_replica: float) -> Said:
+    event = json.loads(record.value)
+    at = datetime.fromisoformat(event["time"]).timestamp()
+    return Said(event["id"], event["data"]["model"], at, event["data"]["gauges"]["running"] / per_replica)
+
+
+async def letters(broker: Broker) -> list[Letter]:
+    """All dead letters."""
+    found = []
+    for record in await _everything_in(broker, "dead-letter"):
+        told = {name.removeprefix("rebalancer-"): text.decode() for name, text in record.headers if text is not None}
+        place = Place(told["topic"], int(told["partition"]), int(told["offset"]))
+        found.append(Letter(place, told["reason"], record.value))
+    return found
+
+
+async def checkpointed(broker: Broker) -> dict[str, ModelPast]:
+    """Each model's past as the last checkpoint has it."""
+    found = {}
+    for record in await _everything_in(broker, "state"):
+        if record.key.startswith(RINGS_PREFIX):
+            found[record.key.removeprefix(RINGS_PREFIX).decode()] = ModelPast.from_bytes(record.value)
+    return found
+
+
+def differing(samples: Iterable[Said], past: ModelPast) -> list[str]:
+    """Where a model's past is not the sum of its samples: cells that lack one, or have one twice. Empty: none."""
+    rings = Rings(1)
+    rings.restore(0, past.rings)
+    starts, work = rings.series(0, WORK)
+    _, looks = rings.series(0, COVERAGE)
+    wanted = np.zeros((2, len(starts)))
+    found = []
+    for sample in samples:
+        cell = int(np.searchsorted(starts, int(sample.at), side="right")) - 1
+        if cell < 0 or sample.at - starts[cell] >= _COARSEST_SECONDS:
+            found.append(f"{sample.id} of {sample.model} at {sample.at:.3f} has no cell")
+        else:
+            wanted[:, cell] += sample.work, 1.0
+    have = np.stack((work, looks))
+    wrong = np.flatnonzero(np.abs(wanted - have).max(axis=0) > _TOLERANCE).tolist()
+    return found + [f"second {starts[n]}: work, samples are {have[:, n]}, not {wanted[:, n]}" for n in wrong]
