@@ -38,6 +38,7 @@ from rebalancer.state import ClusterState
 
 POLICY_LOOK_SECONDS = 2.0
 START_AGAIN_SECONDS = 2.0
+PODS_LOOK_SECONDS = 0.05
 STOP_SECONDS = 10.0
 MIB = 1024 * 1024
 LARGEST_RECORD = 900 * 1024  # brokers take 1 MiB by default; a longer journal line stays in the local file alone
@@ -166,12 +167,18 @@ class Service:
             lambda what: log.warning("no checkpoint", of=what),
         )
         self.insight.connect(state, hands, runner, intake)
-        self._spawn("intake", intake.run())
+        self._spawn("intake", self._read_when_pods_are_known(state, intake))
         self._spawn("watches", watches.run())
         self._spawn("events", gate.events.run())
         self._spawn("checkpoints", self._checkpoints.run())
         self._spawn("policy", self._follow_policy(state, hands, runner))
         self._spawn("runner", runner.run())
+
+    async def _read_when_pods_are_known(self, state: ClusterState, intake: KafkaIntake) -> None:
+        """A sample of a pod counts for its model: before the pods are listed nobody could say whose it is."""
+        while {"pods", "deployments"} & set(state.sync(self.clock.now()).missing):
+            await self.clock.sleep(PODS_LOOK_SECONDS)
+        await intake.run()
 
     async def _follow_policy(self, state: ClusterState, hands: ServiceHands, runner: Runner) -> None:
         """Take a changed policy over; a bad file keeps the last good one."""

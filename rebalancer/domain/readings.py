@@ -2,6 +2,9 @@
 
 from msgspec import Struct
 
+FRESH_INTERVALS = 3  # a reading older than three of its producer's intervals is stale ...
+LEAST_FRESH_SECONDS = 10.0  # ... but never one younger than this: 1-s producers are late by more than 3 s
+
 
 class Reading(Struct, frozen=True, tag="reading"):
     """`value` seen at `at` (event time) on `coverage` (0-1) of the model's Ready pods."""

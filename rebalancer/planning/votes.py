@@ -4,10 +4,8 @@ import math
 from dataclasses import dataclass
 
 from rebalancer.domain.policy import BlindRule, ClassRules, Model
-from rebalancer.domain.readings import ModelLoad, NoReading, Reading
+from rebalancer.domain.readings import FRESH_INTERVALS, LEAST_FRESH_SECONDS, ModelLoad, NoReading, Reading
 
-STALE_INTERVALS = 3  # a reading older than three of its producer's intervals is stale ...
-MIN_STALE_SECONDS = 10.0  # ... but never one younger than this: 1-s producers jitter by more than 3 s
 QUEUE_LOW = 0.0  # an empty queue is the only queue that asks for fewer replicas
 LATENCY_LOW = 0.5  # below half of the SLO latency agrees to fewer replicas
 LATENCY_MOST = 2.0  # latency explodes near saturation: it never asks for more than twice the replicas at once
@@ -97,7 +95,7 @@ def _abstains(reading: Reading | NoReading, load: ModelLoad, blind: BlindRule, n
         return reading.why
     if not math.isfinite(reading.value):
         return "not finite"
-    oldest = min(blind.stale_seconds, max(MIN_STALE_SECONDS, STALE_INTERVALS * load.interval_seconds))
+    oldest = min(blind.stale_seconds, max(LEAST_FRESH_SECONDS, FRESH_INTERVALS * load.interval_seconds))
     age = now - reading.at
     if age > oldest:
         return f"{age:.0f} s old"

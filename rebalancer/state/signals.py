@@ -13,14 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rebalancer.domain.policy import BlindRule
-from rebalancer.domain.readings import NoReading, Reading, Signal
+from rebalancer.domain.readings import FRESH_INTERVALS, LEAST_FRESH_SECONDS, NoReading, Reading, Signal
 from rebalancer.state.latest import Latest
 from rebalancer.state.track import Subject, Track
 
 SIGNALS = ("concurrency", "queue", "kvCache", "latency", "utilisation")
 MEANS = [SIGNALS.index("kvCache"), SIGNALS.index("utilisation")]  # the others are sums,
 WORST = SIGNALS.index("latency")  # but for this one
-FRESH_INTERVALS = 3
 
 NEVER_SEEN, ABSENT, NOT_FINITE = NoReading("never-seen"), NoReading("absent"), NoReading("not-finite")
 
@@ -84,7 +83,7 @@ def _looks(subjects: Sequence[tuple[int, Subject]], latest: Latest, now: float, 
     at, interval, running, waiting, kv_cache, ttft, latency, utilisation = latest.columns(places)
     in_flight = running + np.nan_to_num(waiting)
     values = np.stack((in_flight, waiting, kv_cache, np.where(np.isnan(ttft), latency, ttft), utilisation), axis=1)
-    until = at + np.minimum(blind.stale_seconds, FRESH_INTERVALS * interval)
+    until = at + np.minimum(blind.stale_seconds, np.maximum(LEAST_FRESH_SECONDS, FRESH_INTERVALS * interval))
     known = ~np.isnan(values)
     fresh = known & (until >= now)[:, np.newaxis]
     lengths = np.array([len(subject.series) for _, subject in subjects], dtype=np.intp)
