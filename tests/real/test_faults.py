@@ -299,6 +299,7 @@ async def test_without_kafka_a_lost_node_costs_nobody_anything_and_a_service_sta
     """A release that no successor would know of is not made; who does not know what was released decides nothing."""
     await scene.set_up()
     await scene.service.start()
+    await _demand(scene, "code", 10)
     async with _away(scene.kafka.kill, scene.kafka.start):
         await scene.kube.delete("Node", f"{scene.namespace}-b")  # half of the budget, while all readings are fresh
         await scene.kube.wait_for(lambda: _unrecorded(scene.service, "code"), "a release is refused: unrecorded")
