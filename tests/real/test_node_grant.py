@@ -1,5 +1,7 @@
 """Demand that no shift can meet: Karpenter may bring nodes, within the policy's bound and as long as it can."""
 
+import asyncio
+
 from tests.real.occupancy import failed, scaled
 from tests.real.policies import model, policy, pool
 from tests.real.service import Service
@@ -108,3 +110,38 @@ async def test_a_grant_that_brings_no_node_is_withdrawn_and_the_limit_returns_to
     assert len(await kube.ready_pods(namespace, "app=chat")) == 2
     unmet = (await service.explain("chat"))["unmet"]
     assert [each["replicas"] for each in unmet] == [2]
+
+
+async def test_while_gpus_change_hands_karpenter_may_not_consolidate_their_nodes(
+    karpenter: Karpenter, service: Service, traffic: Traffic, kube: Kube, namespace: str, ours: dict[str, str]
+) -> None:
+    await _world(kube, namespace, ours, instance_type="gpu-1", gpus=1)
+    await kube.create(gpu_node(f"{namespace}-lent", gpus=3, labels=ours))
+    await kube.apply(deployment("code", namespace, 3, node_labels=ours, load_seconds=1, end_seconds=1))
+    await kube.wait_ready(4, namespace)
+    own = (await kube.get("NodePool", namespace))["spec"]["disruption"]
+
+    full = pool("gpus", ours, 4, nodePools=[namespace], gpusPerNode=1)
+    models = [model("chat", namespace, 1, 3, 9), model("code", namespace, 1, 1, 9)]
+    await service.policy(policy([full], models))
+    await asyncio.gather(traffic.past("chat", running=8), traffic.past("code", running=25))
+    await service.start()
+    traffic.says("chat", running=28)
+    await kube.wait_ready(3, namespace, "app=chat", 60)
+
+    async def let_go() -> bool:
+        obj = await kube.get("NodePool", namespace)
+        return obj["spec"]["disruption"] == own and ORIGINALS not in obj["metadata"].get("annotations", {})
+
+    await kube.wait_for(let_go, "the NodePool's own budgets and no trace of ours", 30)
+    writes = await service.writes(kube)
+    budgets = [
+        (write.received, write.request["spec"]["disruption"]["budgets"])
+        for write in writes
+        if write.resource == "nodepools" and write.succeeded
+    ]
+    (held_at, held), (ended_at, _) = budgets
+    assert {"nodes": "0", "reasons": ["Empty", "Underutilized"]} in held
+    assert held_at < scaled(writes, "code")[0][0], "held before the first GPU is free"
+    assert ended_at > scaled(writes, "chat")[-1][0], "until the last is granted"
+    assert failed(writes) == []
