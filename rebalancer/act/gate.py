@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Literal
 
 import structlog
@@ -32,6 +33,7 @@ from rebalancer.kube.resources import Object
 from rebalancer.obs.clock import Clock
 
 AT_ONCE = 8  # objects under way at a time
+LOOKS = 3  # a status update moves the revision too: just after pods became Ready, one write in six meets one
 UNACKNOWLEDGED = ("drain", "override")  # decreases that may go ahead on the local journal alone
 
 log = structlog.get_logger()
@@ -75,12 +77,14 @@ class Gate:
         self._deletion_cost = DeletionCost(kube) if write_deletion_cost else None
         self._overrides = OverrideStatus(kube)
         self._slots = asyncio.Semaphore(AT_ONCE)
+        self._intended: set[Intent] = set()  # of the plan under way: recorded, and acknowledged where that is needed
         self._unheard = False  # in the plan under way, an intent was not acknowledged
 
     async def apply(self, plan: Plan, policy: Policy, memory: Memory) -> tuple[Outcome, ...]:
         """Write `plan`; one outcome per change. Nothing is raised but cancellation: one change never costs another."""
         ground = Ground(policy, memory.node_grants)
         self._unheard = False
+        self._intended.clear()
         if self._write_mode == "shadow":
             shadows = [self._shadow(change, plan.cycle) for change in changes_of(plan)]
             return tuple([await shadow for shadow in shadows])
@@ -118,7 +122,7 @@ class Gate:
         async with self._slots:
             intent = intent_of(change, cycle, self._clock.now())
             try:
-                status, detail = await self._through(change, intent, ground)
+                status, detail = await self._until_no_conflict(change, intent, ground)
             except Refused as refused:
                 status, detail = REFUSED, str(refused)
             except Conflict as error:
@@ -134,6 +138,13 @@ class Gate:
             await self._record(outcome)
         self.events.tell(change, outcome)
         return outcome
+
+    async def _until_no_conflict(self, change: AnyChange, intent: Intent, ground: Ground) -> tuple[str, str]:
+        """Look, check and write anew after a conflict, which says that nothing was written. Raises the last one."""
+        for _ in range(LOOKS - 1):
+            with suppress(Conflict):
+                return await self._through(change, intent, ground)
+        return await self._through(change, intent, ground)
 
     async def _through(self, change: AnyChange, intent: Intent, ground: Ground) -> tuple[str, str]:
         if isinstance(change, NodePoolChange):
@@ -208,10 +219,12 @@ class Gate:
         return facts
 
     async def _intend(self, intent: Intent, *, must_be_acknowledged: bool) -> None:
-        """Record the intent; a decrease that no successor would know of is not made.
+        """Record the intent, once; a decrease that no successor would know of is not made.
 
         When one of a plan's intents found no acknowledgement, the rest do not wait for theirs: grants wait behind them.
         """
+        if intent in self._intended:
+            return
         if must_be_acknowledged and self._unheard:
             raise Refused("unrecorded", "the decisions topic did not acknowledge the intent of another change")
         acknowledged = False
@@ -222,6 +235,7 @@ class Gate:
         if must_be_acknowledged and not acknowledged:
             self._unheard = True
             raise Refused("unrecorded", "a decrease waits until the decisions topic acknowledges its intent")
+        self._intended.add(intent)
 
     async def _mark_victims(self, change: Change) -> str:
         if self._deletion_cost is None or change.replicas_to >= change.replicas_from:

@@ -118,7 +118,7 @@ async def test_a_release_an_override_and_a_drain_follow_at_once(rig: Rig, to: in
 async def test_a_conflict_does_not_count_as_a_patch(rig: Rig) -> None:
     rig.store.put(scaled_object("b", 2, 9))
     gate = rig.gate()
-    rig.server.faults.fail_next(1, 409, method="PATCH")
+    rig.server.faults.fail_next(3, 409, method="PATCH")
 
     (conflict,) = await rig.apply_by(gate, change(owned(rig), 5, kind="bounds", minimum=3))
     (outcome,) = await rig.apply_by(gate, change(owned(rig), 5, kind="bounds", minimum=3))

@@ -109,7 +109,7 @@ async def test_a_node_grant_that_was_not_written_is_no_budget_for_others(rig: Ri
         a_model("a", pools=("spot",)), a_model("b", pools=("spot",)), pools=(an_elastic_pool(gpus=8), a_pool())
     )
     rig.stand(policy, a_snapshot(policy, replicas={"a": 0, "b": 0}))
-    rig.server.faults.fail_next(1, 409, method="PUT")
+    rig.server.faults.fail_next(3, 409, method="PUT")
 
     first, second = await rig.apply(
         replace(a_grant_of(rig.target("a"), 3, "g1"), kind="replace"), change(rig.target("b"), 3)

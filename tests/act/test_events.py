@@ -65,7 +65,7 @@ async def test_a_floor_that_the_gate_had_to_hold_is_a_warning(rig: Rig) -> None:
 
 
 async def test_what_the_next_cycle_puts_right_is_not_told(rig: Rig) -> None:
-    rig.server.faults.fail_next(1, 409, method="PUT")
+    rig.server.faults.fail_next(3, 409, method="PUT")
 
     assert await apply_and_post(rig, rig.gate(), change(rig.target("b"), 4)) == []
 

@@ -174,7 +174,7 @@ async def test_a_raise_elsewhere_whose_reply_was_lost_does_not_hold_up_the_floor
 async def test_a_refused_write_leaves_nothing_counted(rig: Rig) -> None:
     two_pools(rig, a100=2, spot=2)
     gate = rig.gate()
-    rig.server.faults.fail_next(1, 409, method="PUT")
+    rig.server.faults.fail_next(3, 409, method="PUT")
 
     await rig.apply_by(gate, of_b(rig, "b-spot", 1))
     (outcome,) = await rig.apply_by(gate, of_b(rig, "b", 1))

@@ -7,7 +7,8 @@ from msgspec.structs import replace
 from structlog.testing import capture_logs
 
 from rebalancer.sandbox.api.resources import DEPLOYMENTS
-from tests.act.rig import Rig, change, deployment, node_pool, node_pool_change, says
+from tests.act.rig import Rig, change, deployment, node_pool, node_pool_change, refused, says
+from tests.builders import NAMESPACE, a_write_stop
 
 
 async def test_a_release_is_written_with_its_intent_before_and_its_outcome_after(rig: Rig) -> None:
@@ -102,13 +103,42 @@ async def test_a_release_that_calls_itself_a_grant_still_needs_the_acknowledgeme
 # --- what becomes of a write
 
 
-async def test_a_conflict_is_refused_and_not_tried_again(rig: Rig) -> None:
-    rig.server.faults.fail_next(1, 409, method="PUT")
+async def test_a_conflict_by_a_status_update_is_looked_at_again_and_written(rig: Rig) -> None:
+    """Only the revision moved: what the plan stands on is still true, and every check is asked again."""
+
+    def become_ready() -> None:
+        rig.store.patch(DEPLOYMENTS, "b", {"status": {"readyReplicas": 5}}, NAMESPACE)
+
+    rig.notebook.before_answer = become_ready
 
     (outcome,) = await rig.apply(change(rig.target("b"), 4))
 
-    assert says(outcome, "refused", "conflict")
+    assert says(outcome, "written")
+    assert [entry.code for entry in rig.writes] == [409, 200]
+    assert len(rig.notebook.intents) == 1
+
+
+async def test_after_a_conflict_the_checks_are_asked_again(rig: Rig) -> None:
+    rig.server.faults.fail_next(1, 409, method="PUT")
+
+    def press() -> None:
+        rig.facts = replace(rig.facts, write_stop=a_write_stop())
+
+    rig.notebook.before_answer = press
+
+    (outcome,) = await rig.apply(change(rig.target("b"), 4))
+
+    assert refused(outcome, "write-stop")
     assert [entry.code for entry in rig.writes] == [409]
+
+
+async def test_conflict_after_conflict_is_left_to_the_next_cycle(rig: Rig) -> None:
+    rig.server.faults.fail_next(9, 409, method="PUT")
+
+    (outcome,) = await rig.apply(change(rig.target("b"), 4))
+
+    assert refused(outcome, "conflict")
+    assert [entry.code for entry in rig.writes] == [409, 409, 409]
     assert rig.written == []
 
 
@@ -120,7 +150,7 @@ async def test_a_writer_that_comes_between_read_and_write_wins(rig: Rig) -> None
 
     (outcome,) = await rig.apply(change(rig.target("b"), 4))
 
-    assert says(outcome, "refused", "conflict")
+    assert refused(outcome, "moved")
     assert rig.replicas("b") == 9
 
 

@@ -115,18 +115,18 @@ async def test_a_pod_of_another_uid_is_not_marked_and_the_release_stands(scene: 
     assert outcome.detail.startswith("deletion cost not written")
 
 
-async def test_a_foreign_write_between_read_and_write_is_a_conflict(scene: Scene, kube: Kube) -> None:
+async def test_a_foreign_write_between_read_and_write_wins(scene: Scene, kube: Kube) -> None:
     class Meddling(Acknowledging):
         async def intent(self, intent: Intent, *, must_be_acknowledged: bool) -> bool:
-            await kube.patch("Deployment", "b", {"metadata": {"annotations": {"x": "y"}}}, scene.namespace)
+            await kube.patch("Deployment", "b", {"spec": {"replicas": 4}}, scene.namespace)
             return True
 
     meddled = Gate(scene.kube, lambda _now: scene.facts, RealClock(), Meddling(), lambda: None, "act", lambda *_: None)
 
     (outcome,) = await meddled.apply(Plan(1, scene.facts.at, changes=(scene.change(2),)), scene.policy, Memory())
 
-    assert (outcome.status, outcome.detail[:8]) == ("refused", "conflict")
-    assert (await kube.get("Deployment", "b", scene.namespace))["spec"]["replicas"] == 3
+    assert (outcome.status, outcome.detail[:5]) == ("refused", "moved")
+    assert (await kube.get("Deployment", "b", scene.namespace))["spec"]["replicas"] == 4
 
 
 async def test_a_write_stop_stops_the_next_write(scene: Scene, kube: Kube) -> None:
