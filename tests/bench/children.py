@@ -28,6 +28,11 @@ class Child:
             raise RuntimeError(f"{self.name} ended with code {await self._process.wait()}: see its words above")
         return line.decode().strip()
 
+    def tell(self, line: str) -> None:
+        """A line for its stdin."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{line}\n".encode())
+
     def finish(self) -> None:
         """Tell it that it is no longer needed; it may still have something to say."""
         assert self._process.stdin is not None

@@ -2,14 +2,14 @@
 
 python -m tests.bench.flood BOOTSTRAP MODELS
 
-Last line: records per second that it spoke.
+A model's number on its stdin: from now on the model is busier. Last line: records per second that it spoke.
 """
 
 import sys
 import threading
 import time
 
-from tests.bench.children import say, until_the_end
+from tests.bench.children import say
 from tests.bench.voices import Voice, second_of
 
 STEP_SECONDS = 0.01
@@ -19,21 +19,23 @@ def main() -> None:
     """Speak until the end."""
     bootstrap, models = sys.argv[1:]
     ended = threading.Event()
-    threading.Thread(target=_wait, args=(ended,), daemon=True).start()
-    say(f"{_speak(Voice(bootstrap), int(models), ended):.0f}")
+    busier: set[int] = set()
+    threading.Thread(target=_listen, args=(busier, ended), daemon=True).start()
+    say(f"{_speak(Voice(bootstrap), int(models), busier, ended):.0f}")
 
 
-def _wait(ended: threading.Event) -> None:
-    until_the_end()
+def _listen(busier: set[int], ended: threading.Event) -> None:
+    for line in sys.stdin:
+        busier.add(int(line))
     ended.set()
 
 
-def _speak(voice: Voice, models: int, ended: threading.Event) -> float:
+def _speak(voice: Voice, models: int, busier: set[int], ended: threading.Event) -> float:
     """Records per second."""
     began, said = time.time(), 0
     second = began
     while True:
-        for record in second_of(models, second):
+        for record in second_of(models, second, busier):
             ahead = record.timestamp_ms / 1000 - time.time()
             if ahead > STEP_SECONDS:
                 voice.poll()

@@ -10,11 +10,14 @@ from msgspec import Struct
 
 
 class Told(NamedTuple):
-    """An event about a model: when it was sent, and when the API had answered the write it caused (epoch seconds)."""
+    """An event about a model: when it was sent, and when the API had answered the write it caused (epoch seconds).
+
+    `called` None: there was no such write while somebody waited for it.
+    """
 
     model: str
     sent: float
-    called: float
+    called: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,7 @@ _decode = msgspec.json.Decoder(_Line).decode
 
 
 def answers(folder: Path, told: Mapping[str, Sequence[Told]]) -> dict[str, tuple[Answer, ...]]:
-    """The told events with the steps that the journal in `folder` knows."""
+    """The told events that were answered, with the steps that the journal in `folder` knows."""
     cycles: dict[int, float] = {}
     intents: dict[str, list[_Intent]] = {}
     for line in _lines(folder):
@@ -61,12 +64,19 @@ def answers(folder: Path, told: Mapping[str, Sequence[Told]]) -> dict[str, tuple
             cycles[line.delta.cycle] = line.delta.at
         elif line.line == "intent" and line.intent is not None:
             intents.setdefault(line.intent.subject, []).append(line.intent)
-    return {kind: tuple(_answer(each, cycles, intents[each.model]) for each in events) for kind, events in told.items()}
+    return {
+        kind: tuple(
+            _answer(model, sent, called, cycles, intents) for model, sent, called in events if called is not None
+        )
+        for kind, events in told.items()
+    }
 
 
-def _answer(told: Told, cycles: Mapping[int, float], intents: Sequence[_Intent]) -> Answer:
-    intent = next(each for each in intents if told.sent <= each.at <= told.called)
-    return Answer(told.sent, cycles[intent.cycle], intent.at, told.called)
+def _answer(
+    model: str, sent: float, called: float, cycles: Mapping[int, float], intents: Mapping[str, Sequence[_Intent]]
+) -> Answer:
+    intent = next(each for each in intents[model] if sent <= each.at <= called)
+    return Answer(sent, cycles[intent.cycle], intent.at, called)
 
 
 def _lines(folder: Path) -> Iterator[_Line]:

@@ -7,13 +7,13 @@ import gc
 import os
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 from rebalancer.domain.events import Gauges, MetricSample
 from rebalancer.state import ClusterState
 from rebalancer.state.rings import SPAN_SECONDS
 from tests.bench.children import child, say
 from tests.bench.lists import listed
+from tests.bench.processes import resident_mib
 from tests.bench.scale import PER_REPLICA, REPLICAS, START, Scale
 from tests.bench.voices import pod_uid
 
@@ -25,13 +25,6 @@ async def memory(scale: Scale) -> float:
     """MiB of a fresh process."""
     async with child("memory", scale.models) as full:
         return float(await full.line(PATIENCE_SECONDS))
-
-
-def resident_mib(pid: int) -> float:
-    """What a process holds in memory right now; its peak would also count the bytes that lists came in."""
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    resident = next(line for line in lines if line.startswith("VmRSS:"))
-    return int(resident.split()[1]) / 1024
 
 
 def main() -> None:

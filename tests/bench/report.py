@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
-FILE = ROOT / "build" / "bench" / "engine.json"
+FOLDER = ROOT / "build" / "bench"
 
 
 class Measure(NamedTuple):
@@ -46,16 +46,15 @@ def table(measures: Sequence[Measure]) -> str:
     return "\n".join(lines)
 
 
-def write(measures: Sequence[Measure]) -> Path:
+def write(measures: Sequence[Measure], file: Path) -> None:
     """The JSON file, its folder made when missing."""
-    FILE.parent.mkdir(parents=True, exist_ok=True)
+    file.parent.mkdir(parents=True, exist_ok=True)
     found = {
-        "measures": {each.key: each.value for each in measures},
+        "measures": {each.key: round(each.value, 3) for each in measures},
         "machine": machine(),
         "commit": commit(),
     }
-    FILE.write_text(json.dumps(found, indent=2) + "\n")
-    return FILE
+    file.write_text(json.dumps(found, indent=2) + "\n")
 
 
 def machine() -> str:

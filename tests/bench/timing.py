@@ -27,6 +27,10 @@ class Times:
         """Median processor milliseconds: what a machine that does nothing else would take."""
         return statistics.median(self.cpu) * 1e3
 
+    def cpu_p99_ms(self) -> float:
+        """Processor milliseconds that 99 % of the runs stay within."""
+        return percentile(self.cpu, 0.99) * 1e3
+
 
 def percentile(values: tuple[float, ...] | list[float], share: float) -> float:
     """The smallest value that at least `share` of the values do not exceed."""
@@ -54,3 +58,10 @@ def where_it_goes(run: Callable[[], object], most: int = 6) -> list[str]:
     total = sum(entry[2] for entry in stats.values())
     ordered = sorted(stats.items(), key=lambda item: -item[1][2])[:most]
     return [f"{file.rsplit('/', 1)[-1]}:{name} {own[2] / total:.0%}" for (file, _, name), own in ordered]
+
+
+def noise() -> str:
+    """How much a fixed piece of work is held up on this machine right now: what the figures must be read with."""
+    times = measure(lambda _: sum(range(300_000)), 60)
+    wall, cpu = f"{times.p50_ms():.1f} / {times.p99_ms():.1f}", f"{times.cpu_p50_ms():.1f} / {times.cpu_p99_ms():.1f}"
+    return f"a fixed piece of work takes {wall} ms (p50 / p99), {cpu} ms of the processor"

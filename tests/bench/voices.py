@@ -1,7 +1,7 @@
 """What 10 pods of each model tell every second, as records on the wire: CloudEvents in binary mode."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ from tests.bench.scale import PER_REPLICA, REPLICAS
 METRICS = Broker("").topic("metrics")
 PARTITIONS = TOPICS["metrics"].partitions
 CALM = 0.95 * PER_REPLICA  # requests in flight per pod: all ten replicas are needed
+BUSY = 1.7 * CALM
 FIXED = (
     ("ce_specversion", b"1.0"),
     ("ce_type", METRIC_SAMPLE_TYPE.encode()),
@@ -56,12 +57,12 @@ def past_record(model: int, at: float, interval_seconds: float) -> Record:
     return _record(model, "gateway", data, at)
 
 
-def second_of(models: int, at: float) -> Iterator[Record]:
-    """All pods' records of one second, evenly spread over it."""
+def second_of(models: int, at: float, busier: Collection[int] = ()) -> Iterator[Record]:
+    """All pods' records of one second, evenly spread over it; the `busier` models are in a surge that lasts."""
     pods = models * REPLICAS
     for place in range(pods):
         pod, model = divmod(place, models)
-        yield pod_record(model, pod, at + place / pods)
+        yield pod_record(model, pod, at + place / pods, BUSY if model in busier else CALM)
 
 
 def _record(model: int, source: str, data: str, at: float) -> Record:
@@ -74,13 +75,18 @@ def _record(model: int, source: str, data: str, at: float) -> Record:
 
 
 class Voice:
-    """Speaks records into a broker by librdkafka, which leaves this process's Python alone."""
+    """Speaks records into a broker by librdkafka, in compressed batches as collectors send them.
 
-    def __init__(self, bootstrap: str, linger_ms: int = 5) -> None:
+    Compressed they also fit into the 5 MiB that the embedded broker keeps of a partition: 12 s of the flood would else
+    be all that a service may fall behind before records are gone.
+    """
+
+    def __init__(self, bootstrap: str, linger_ms: int = 50) -> None:
         self._producer = Producer(
             {
                 "bootstrap.servers": bootstrap,
                 "linger.ms": linger_ms,
+                "compression.type": "lz4",
                 "queue.buffering.max.messages": 1_000_000,
                 "delivery.report.only.error": True,
                 "log_level": 3,  # errors only: a broker that ends before its producers is none
