@@ -188,14 +188,15 @@ class Kube:
             await asyncio.sleep(_POLL_SECONDS)
 
     async def install_crds(self, crds: Iterable[Json]) -> None:
-        """Apply CRDs and wait until the API server serves them."""
+        """Apply CRDs and wait until the API server serves them, and says so: discovery follows seconds later."""
         crds = await self.apply(*crds)
 
         async def served() -> bool:
             found = [await self.get("CustomResourceDefinition", crd["metadata"]["name"]) for crd in crds]
-            return all(is_ready(crd, "Established") for crd in found)
+            established = all(is_ready(crd, "Established") for crd in found)
+            return established and all([await self.serves(kind) for crd in found for kind in _kinds_of(crd)])
 
-        await self.wait_for(served, "CRDs established")
+        await self.wait_for(served, "CRDs established and discovered")
 
     async def silence_node(self, name: str) -> None:
         """Let a fake node fall silent, as if its machine were lost: NotReady after the grace time, pods stuck.
@@ -272,6 +273,12 @@ def is_ready(obj: Json, condition: str = "Ready") -> bool:
     conditions = obj.get("status", {}).get("conditions") or []
     met = any(entry["type"] == condition and entry["status"] == "True" for entry in conditions)
     return met and "deletionTimestamp" not in obj["metadata"]
+
+
+def _kinds_of(crd: Json) -> list[str]:
+    """`group/version/Kind` of each version that a CRD serves."""
+    spec = crd["spec"]
+    return [f"{spec['group']}/{each['name']}/{spec['names']['kind']}" for each in spec["versions"] if each["served"]]
 
 
 def _kind(obj: Json) -> str:
