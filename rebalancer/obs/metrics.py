@@ -4,14 +4,20 @@ Label values are bounded: models and pools of the policy, guards, kinds and reas
 from outside never become labels.
 """
 
-from collections.abc import Mapping
+from collections import Counter as Counted
+from collections.abc import Iterable, Iterator, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
 
 from rebalancer.domain.outcome import Outcome
 from rebalancer.domain.plan import Plan
 
 CYCLE_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
+
+MODEL_STATES = ("demand", "allocation", "granted", "ready", "loading", "doomed", "floor")
+POOL_STATES = ("budget", "promised", "owned", "lent", "loading", "doomed", "foreign", "free")
 
 
 class Metrics:
@@ -27,24 +33,6 @@ class Metrics:
         self.changes = Counter(
             "rebalancer_changes", "Changes by kind and by what became of them.", ["kind", "status"], registry=made
         )
-        self.refusals = Gauge(
-            "rebalancer_refusals", "Moves refused in the last plan, by guard.", ["guard"], registry=made
-        )
-        self.model = Gauge(
-            "rebalancer_model_replicas",
-            "Replicas of a model: demand (absent when unknown), allocation, granted, ready, loading, doomed, floor.",
-            ["model", "state"],
-            registry=made,
-        )
-        self.unmet = Gauge(
-            "rebalancer_unmet_replicas", "Replicas a model needs and does not have.", ["model"], registry=made
-        )
-        self.pool = Gauge(
-            "rebalancer_pool_gpus",
-            "GPUs of a pool: budget (absent when unknown), promised, owned, lent, loading, doomed, foreign, free.",
-            ["pool", "state"],
-            registry=made,
-        )
         self.synced = Gauge("rebalancer_synced", "1 when every source is listed and fresh.", registry=made)
         self.write_stopped = Gauge("rebalancer_write_stopped", "1 while a WriteStop exists.", registry=made)
         self.policy_good = Gauge(
@@ -57,6 +45,8 @@ class Metrics:
             ["result"],
             registry=made,
         )
+        self._shown = _ShownPlan()
+        made.register(self._shown)
 
     def cycle(self, seconds: float, ok: bool) -> None:  # noqa: FBT001  # the runner's hook
         """A cycle ended."""
@@ -68,23 +58,8 @@ class Metrics:
         self.changes.labels(outcome.intent.kind, outcome.status).inc()
 
     def plan(self, plan: Plan) -> None:
-        """Show a plan; models and pools that left the policy leave the metrics too."""
-        for gauge in (self.model, self.unmet, self.pool, self.refusals):
-            gauge.clear()
-        for model in plan.models:
-            for state in ("demand", "allocation", "granted", "ready", "loading", "doomed", "floor"):
-                value = getattr(model, state)
-                if value is not None:
-                    self.model.labels(model.model, state).set(value)
-        for unmet in plan.unmet:
-            self.unmet.labels(unmet.model).set(unmet.replicas)
-        for pool in plan.pools:
-            for state in ("budget", "promised", "owned", "lent", "loading", "doomed", "foreign", "free"):
-                value = getattr(pool, state)
-                if value is not None:
-                    self.pool.labels(pool.pool, state).set(value)
-        for refusal in plan.refusals:
-            self.refusals.labels(refusal.guard).inc()
+        """The plan to show; models and pools that left the policy leave the metrics too."""
+        self._shown.plan = plan
 
     def inputs(self, counters: Mapping[str, int]) -> None:
         """What came in so far, by result."""
@@ -94,3 +69,55 @@ class Metrics:
     def text(self) -> bytes:
         """The exposition format."""
         return generate_latest(self.registry)
+
+
+class _ShownPlan(Collector):
+    """The last plan's figures, read from it when somebody asks.
+
+    Set one by one they would cost every cycle 70 ms at 1,000 models, before its first write goes out.
+    """
+
+    def __init__(self) -> None:
+        self.plan: Plan | None = None
+
+    def describe(self) -> Iterator[GaugeMetricFamily]:
+        """The names, for the registry to keep apart."""
+        yield from _families()
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Every figure of the plan that is known."""
+        refusals, models, unmet, pools = _families()
+        if self.plan is not None:
+            for guard, count in sorted(Counted(refusal.guard for refusal in self.plan.refusals).items()):
+                refusals.add_metric([guard], count)
+            for model in self.plan.models:
+                _add(models, model.model, model, MODEL_STATES)
+            for model_id, replicas in {each.model: each.replicas for each in self.plan.unmet}.items():
+                unmet.add_metric([model_id], replicas)
+            for pool in self.plan.pools:
+                _add(pools, pool.pool, pool, POOL_STATES)
+        yield from (refusals, models, unmet, pools)
+
+
+def _families() -> tuple[GaugeMetricFamily, ...]:
+    return (
+        GaugeMetricFamily("rebalancer_refusals", "Moves refused in the last plan, by guard.", labels=["guard"]),
+        GaugeMetricFamily(
+            "rebalancer_model_replicas",
+            f"Replicas of a model: {', '.join(MODEL_STATES)} (absent when unknown).",
+            labels=["model", "state"],
+        ),
+        GaugeMetricFamily("rebalancer_unmet_replicas", "Replicas a model needs and does not have.", labels=["model"]),
+        GaugeMetricFamily(
+            "rebalancer_pool_gpus",
+            f"GPUs of a pool: {', '.join(POOL_STATES)} (absent when unknown).",
+            labels=["pool", "state"],
+        ),
+    )
+
+
+def _add(family: GaugeMetricFamily, name: str, figures: object, states: Iterable[str]) -> None:
+    for state in states:
+        value = getattr(figures, state)
+        if value is not None:
+            family.add_metric([name, state], value)
