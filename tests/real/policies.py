@@ -1,9 +1,19 @@
 """Policies for tests, as people would write them: short windows and cooldowns, no guard switched off."""
 
 from collections.abc import Iterable
+from copy import deepcopy
 from typing import Any
 
 Json = dict[str, Any]
+
+GUARDS: Json = {
+    "step": {"share": 0.2, "windowSeconds": 10},
+    "fleet": {"share": 0.2, "windowSeconds": 10},
+    "shift": {"share": 0.5, "windowSeconds": 5},
+    "blind": {"staleSeconds": 10, "minCoverage": 0.8},
+    "start": {"metricIntervals": 2},
+}
+SHIFT_SECONDS: float = GUARDS["shift"]["windowSeconds"]
 
 _COOLDOWN_SECONDS = 3
 
@@ -25,13 +35,7 @@ def policy(pools: Iterable[Json], models: Iterable[Json], **more: object) -> Jso
             "leaveRatio": 1.2,
             "leaveAfterSeconds": 5,
         },
-        "guards": {
-            "step": {"share": 0.2, "windowSeconds": 10},
-            "fleet": {"share": 0.2, "windowSeconds": 10},
-            "shift": {"share": 0.5, "windowSeconds": 10},
-            "blind": {"staleSeconds": 10, "minCoverage": 0.8},
-            "start": {"metricIntervals": 2},
-        },
+        "guards": deepcopy(GUARDS),
         "nodes": {"nodeTimeoutSeconds": 60, "notReadyGraceSeconds": 30},
         **more,
     }

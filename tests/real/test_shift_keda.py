@@ -11,7 +11,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from tests.real.occupancy import Pods, bounded, failed, scaled
-from tests.real.policies import model, policy, pool
+from tests.real.policies import SHIFT_SECONDS, model, policy, pool
 from tests.real.service import Service
 from tests.real.traffic import Traffic
 from tests.testbed.audit import AuditLog, Write
@@ -136,7 +136,12 @@ async def test_a_surge_is_met_by_bounds_that_keda_and_the_hpa_apply_while_trigge
     await _bounds(kube, namespace, "chat", 6, 6)
     await kube.wait_ready(6, namespace, "app=chat")
     await kube.wait_ready(FLOOR, namespace, "app=code")
+    last_release, *_ = bounded(await service.writes(kube), "code")[-1]
 
+    async def decided_anew() -> bool:
+        return bool((await service.plan())["at"] > last_release + SHIFT_SECONDS + 2)
+
+    await kube.wait_for(decided_anew, "a plan that could take the next one")
     writes = await service.writes(kube)
     assert failed(writes) == []
     assert {(write.resource, write.subresource) for write in writes} == {("scaledobjects", "")}
