@@ -65,7 +65,9 @@ def _serve_in_turn(group: list[Holder], tier: str, ledger: Ledger, found: Alloca
             found.short.pop(holder.model.id, None)
             unit = _place(holder, tier, ledger)
             if unit is None:
-                found.short[holder.model.id] = (missing, *_why_short(holder, ledger))
+                short = missing - _unseated(holder, tier, ledger)
+                if short > 0:
+                    found.short[holder.model.id] = (short, *_why_short(holder, ledger))
                 continue
             found.units.append(unit)
             ledger.gained[holder.model.id] += 1
@@ -75,7 +77,16 @@ def _serve_in_turn(group: list[Holder], tier: str, ledger: Ledger, found: Alloca
 
 
 def _missing(holder: Holder, tier: str, ledger: Ledger) -> int:
-    return _aim(holder, tier) - ledger.left_of(holder) - ledger.gained[holder.model.id]
+    held = ledger.left_of(holder) - _unseated(holder, tier, ledger)
+    return _aim(holder, tier) - held - ledger.gained[holder.model.id]
+
+
+def _unseated(holder: Holder, tier: str, ledger: Ledger) -> int:
+    """Replicas asked for that fit on no node: they are not yet what a floor or an entitlement promises.
+
+    Beyond the entitlement they are patient: somebody else's GPU is not taken for a pod that a node may come for.
+    """
+    return 0 if tier == WANTED else ledger.unseated[holder.model.id]
 
 
 def _shrink(ledger: Ledger, found: Allocation) -> None:

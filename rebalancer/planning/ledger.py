@@ -44,6 +44,7 @@ class Ledger:
     taken: dict[tuple[str, str], list[PodView]] = field(default_factory=dict)
     gone: Counter[str] = field(default_factory=Counter)
     gained: Counter[str] = field(default_factory=Counter)
+    unseated: Counter[str] = field(default_factory=Counter)
     askable: dict[tuple[str, str, int], list[Holder]] = field(default_factory=dict)
     _eligible: dict[object, tuple[str, ...]] = field(default_factory=dict)
     homes: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)
@@ -74,6 +75,7 @@ class Ledger:
                 continue
             node = self.fit(part, frozenset(), now=True) or self.fit(part, frozenset(), now=False)
             if node is None:
+                self.unseated[part.model] += 1
                 continue
             room = self.rooms[part.pool][node]
             room.now -= part.gpus
@@ -134,6 +136,8 @@ class Ledger:
         if part.pool in self.capacity:
             self.capacity[part.pool] += part.gpus
         node = self.home(part, victim.pod)
+        if node is None:
+            self.unseated[part.model] -= 1
         if node is not None and node in self.rooms.get(part.pool, {}):
             room = self.rooms[part.pool][node]
             room.soon += part.gpus
