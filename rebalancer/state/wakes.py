@@ -8,7 +8,7 @@ from rebalancer.domain.cluster import Node, NodeClaim, Override, Pod, WorkloadRe
 from rebalancer.state.objects import Change
 
 NOTICE, OVERRIDE, WRITE_STOP, SURGE = "notice", "override", "write-stop", "surge"
-FREED_GPU, READY, NODE, POLICY = "freed-gpu", "ready", "node", "policy"
+FREED_GPU, READY, LEAVING, NODE, POLICY = "freed-gpu", "ready", "leaving", "node", "policy"
 
 
 def reasons(
@@ -40,8 +40,13 @@ def _of_pod(
 ) -> Iterator[str]:
     if old is not None and _holds_gpus(old, pool_of) and (new is None or new.terminal):
         yield FREED_GPU
-    if new is not None and _became_ready(old, new) and model_of(new.workload) is not None:
+    if new is None or model_of(new.workload) is None:
+        return
+    if _became_ready(old, new):
         yield READY
+    if new.deleting_at is not None and old is not None and old.deleting_at is None:
+        # Doomed, it is replaced by its ReplicaSet too: Karpenter launches a node for that pod within a second.
+        yield LEAVING
 
 
 def _holds_gpus(pod: Pod, pool_of: Callable[[str], str | None]) -> bool:

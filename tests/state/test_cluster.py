@@ -124,6 +124,7 @@ GPU_POD = a_ready_pod("x-1", workload="train")
         (gone(a_pending_pod("waits")), set()),
         (changed(a_ready_pod("waits", resource_version="2")), {"ready"}),
         (changed(a_ready_pod("waits", resource_version="2", ready=False)), set()),
+        (changed(a_ready_pod("waits", resource_version="2", ready=False, deleting_at=NOW)), {"leaving"}),
         (changed(a_ready_pod("y-1", workload="train")), set()),
         (changed(a_cluster_node("n2", ready=False)), {"node"}),
         (changed(a_cluster_node("n9", "cpu")), set()),
