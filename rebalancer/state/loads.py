@@ -112,7 +112,7 @@ class Loads:
 
     def _take(self, track: Track, subject: Subject, sample: MetricSample) -> None:
         series, latest = subject.series.get(sample.source), self._latest
-        arrivals = subject.begin(sample, latest) if series is None else series.take(sample, latest)
+        arrivals = track.begin(subject, sample, latest) if series is None else series.take(sample, latest)
         track.sampled = True
         self._dirty.add(track)  # also for a second record of one instant: the later one stands
         if arrivals is None:

@@ -6,7 +6,7 @@ one reading per model and signal. Stale samples are used only where nothing is f
 """
 
 from collections.abc import Sequence
-from math import isinf, isnan
+from math import isfinite, isinf, isnan
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from rebalancer.domain.policy import BlindRule
 from rebalancer.domain.readings import FRESH_INTERVALS, LEAST_FRESH_SECONDS, NoReading, Reading, Signal
 from rebalancer.state.latest import Latest
-from rebalancer.state.track import Subject, Track
+from rebalancer.state.track import Heard, Track
 
 SIGNALS = ("concurrency", "queue", "kvCache", "latency", "utilisation")
 MEANS = [SIGNALS.index("kvCache"), SIGNALS.index("utilisation")]  # the others are sums,
@@ -58,14 +58,14 @@ class _Readings(NamedTuple):
 
 def signals_of(tracks: Sequence[Track], latest: Latest, now: float, blind: BlindRule) -> list[Signals]:
     """The signals of each track at `now`."""
-    pods = [(number, subject) for number, track in enumerate(tracks) for _, subject in track.ready if subject.series]
-    wholes = [(number, track.whole) for number, track in enumerate(tracks) if track.whole.series]
+    pods = [track.heard for track in tracks]
     looks = _looks(pods, latest, now, blind)
-    counts = np.array([len(track.ready) for track in tracks], dtype=np.float64)
+    counts = np.array([track.ready_pods for track in tracks], dtype=np.float64)
     of_pods = _readings(looks, counts, blind)
+    wholes = [track.heard_whole for track in tracks]
     of_wholes = _readings(_looks(wholes, latest, now, blind), np.ones(len(tracks)), blind)
     best = _better(of_pods, of_wholes)
-    requests = _pod_requests(tracks, looks)
+    requests = _pod_requests(pods, looks)
     figures = (np.round(numbers, 6) + 0.0 for numbers in (best.values, best.coverage))
     values, coverages = (numbers.tolist() for numbers in figures)
     at, fresh_until = best.at.tolist(), best.fresh_until.tolist()
@@ -75,18 +75,19 @@ def signals_of(tracks: Sequence[Track], latest: Latest, now: float, blind: Blind
     ]
 
 
-def _looks(subjects: Sequence[tuple[int, Subject]], latest: Latest, now: float, blind: BlindRule) -> _Looks:
-    if not subjects:
+def _looks(heard: Sequence[Heard], latest: Latest, now: float, blind: BlindRule) -> _Looks:
+    """Of all subjects that were heard, model by model."""
+    places = [place for one in heard for place in one.places]
+    if not places:
         nothing = np.empty((0, len(SIGNALS)))
         return _Looks(nothing, nothing, nothing > 0, np.empty(0), np.empty(0, dtype=np.intp))
-    places = [series.place for _, subject in subjects for series in subject.series.values()]
     at, interval, running, waiting, kv_cache, ttft, latency, utilisation = latest.columns(places)
     in_flight = running + np.nan_to_num(waiting)
     values = np.stack((in_flight, waiting, kv_cache, np.where(np.isnan(ttft), latency, ttft), utilisation), axis=1)
     until = at + np.minimum(blind.stale_seconds, np.maximum(LEAST_FRESH_SECONDS, FRESH_INTERVALS * interval))
     known = ~np.isnan(values)
     fresh = known & (until >= now)[:, np.newaxis]
-    lengths = np.array([len(subject.series) for _, subject in subjects], dtype=np.intp)
+    lengths = np.array([length for one in heard for length in one.lengths], dtype=np.intp)
     some_fresh = np.logical_or.reduceat(fresh, _starts(lengths), axis=0)
     used = fresh | (known & ~np.repeat(some_fresh, lengths, axis=0))
     return _Looks(
@@ -94,7 +95,7 @@ def _looks(subjects: Sequence[tuple[int, Subject]], latest: Latest, now: float, 
         at=_lowest(at[:, np.newaxis], used, lengths),
         fresh=some_fresh,
         fresh_until=np.minimum.reduceat(np.where(until >= now, until, np.inf), _starts(lengths)),
-        numbers=np.array([number for number, _ in subjects], dtype=np.intp),
+        numbers=np.repeat(np.arange(len(heard)), [len(one.names) for one in heard]),
     )
 
 
@@ -143,14 +144,18 @@ def _told(track: Track, values: list[float], at: list[float], coverages: list[fl
     return signals
 
 
-def _pod_requests(tracks: Sequence[Track], looks: _Looks) -> list[dict[str, float]]:
+def _pod_requests(heard: Sequence[Heard], looks: _Looks) -> list[dict[str, float]]:
     """Requests in flight per Ready pod, where a sample says."""
-    requests: list[dict[str, float]] = [{} for _ in tracks]
-    uids = [uid for track in tracks for uid, subject in track.ready if subject.series]
+    known = np.isfinite(looks.values[:, 0])
     in_flight = (np.round(looks.values[:, 0], 6) + 0.0).tolist()
-    for number, uid, value in zip(looks.numbers.tolist(), uids, in_flight, strict=True):
-        if not (isnan(value) or isinf(value)):
-            requests[number][uid] = value
+    requests, begin = [], 0
+    for one in heard:
+        end = begin + len(one.names)
+        told = dict(zip(one.names, in_flight[begin:end], strict=True))
+        if not known[begin:end].all():
+            told = {uid: value for uid, value in told.items() if isfinite(value)}
+        requests.append(told)
+        begin = end
     return requests
 
 

@@ -4,7 +4,9 @@ A pod counts while it is Ready, and only if it is the model's by its owner: a UI
 """
 
 from bisect import bisect_right, insort
+from collections.abc import Iterable
 from math import ceil, inf, isfinite, isnan
+from typing import NamedTuple
 
 from rebalancer.domain.events import Gauges, MetricSample
 from rebalancer.domain.policy import SurgeRules
@@ -38,6 +40,23 @@ class Subject:
             latest.close(series.place)
 
 
+class Heard(NamedTuple):
+    """Subjects that told something: their names, their rows in `Latest`, and how many rows each of them has."""
+
+    names: list[str]
+    places: list[int]
+    lengths: list[int]
+
+
+NOBODY = Heard([], [], [])
+
+
+def _heard(subjects: Iterable[tuple[str, Subject]]) -> Heard:
+    told = [(name, [one.place for one in subject.series.values()]) for name, subject in subjects if subject.series]
+    places = [place for _, its_places in told for place in its_places]
+    return Heard([name for name, _ in told], places, [len(its_places) for _, its_places in told])
+
+
 class Track:
     """All that metrics told about one model.
 
@@ -60,7 +79,7 @@ class Track:
         self.alarm_above = 0.0
         self.surging = False
         self.seen_offsets: dict[int, int] = {}
-        self._ready: list[tuple[str, Subject]] | None = None
+        self._heard: Heard | None = None
         self._ready_since: list[float] = []
         self._live: set[int] = set()
 
@@ -78,7 +97,7 @@ class Track:
             subject = self.pods[uid] = Subject()
         self._move(subject.ready_at, ready_at)
         subject.ready_at = ready_at
-        self._ready = None
+        self._heard = None
 
     def pod_gone(self, uid: str, latest: Latest) -> None:
         """Pod `uid` is no longer the model's."""
@@ -86,19 +105,34 @@ class Track:
         if subject is not None:
             self._move(subject.ready_at, None)
             subject.end(latest)
-            self._ready = None
+            self._heard = None
 
     def end(self, latest: Latest) -> None:
         """The model left the policy."""
         for subject in (self.whole, *self.pods.values()):
             subject.end(latest)
 
+    def begin(self, subject: Subject, sample: MetricSample, latest: Latest) -> list[Arrivals] | None:
+        """The first sample of a producer of one of our subjects; None when that has too many of them."""
+        self._heard = None
+        return subject.begin(sample, latest)
+
     @property
-    def ready(self) -> list[tuple[str, Subject]]:
-        """Ready pods by UID."""
-        if self._ready is None:
-            self._ready = [(uid, pod) for uid, pod in sorted(self.pods.items()) if pod.ready_at is not None]
-        return self._ready
+    def ready_pods(self) -> int:
+        """How many there are, heard or not."""
+        return len(self._ready_since)
+
+    @property
+    def heard(self) -> Heard:
+        """The Ready pods that told something."""
+        if self._heard is None:
+            self._heard = _heard((uid, pod) for uid, pod in sorted(self.pods.items()) if pod.ready_at is not None)
+        return self._heard
+
+    @property
+    def heard_whole(self) -> Heard:
+        """The model as a whole, if somebody told something of it."""
+        return _heard([(self.id, self.whole)]) if self.whole.series else NOBODY
 
     def _move(self, old: float | None, new: float | None) -> None:
         if old is not None:
