@@ -93,15 +93,11 @@ async def _ingest(effort: Effort) -> list[Measure]:
 
 
 def _answers(found: Latency) -> list[Measure]:
-    apart = ", ".join(
-        f"{kind} {found.milliseconds(0.5, kind):.0f} / {found.milliseconds(0.99, kind):.0f}" for kind in found.answers
+    notes = [_steps(found, kind) for kind in found.answers]
+    notes.append(
+        f"beside {found.flood:,.0f} samples/s; the service kept {found.cores:.2f} cores busy and held"
+        f" {found.resident:.0f} MiB"
     )
-    steps = ", ".join(f"{step} {cost:.0f}" for step, cost in found.split_ms().items())
-    notes = [
-        f"p50 / p99 beside {found.flood:,.0f} samples/s: {apart}",
-        f"median ms: {steps}",
-        f"the service kept {found.cores:.2f} cores busy and held {found.resident:.0f} MiB",
-    ]
     missed = sum(found.missed.values())
     if missed:
         notes.append(f"{missed} events had no answer within {ANSWER_SECONDS:.0f} s and count as that")
@@ -109,6 +105,11 @@ def _answers(found: Latency) -> list[Measure]:
         Measure("event_to_call_p50_ms", "event to scale call, p50", found.milliseconds(0.5), "ms", 5.0, notes=notes),
         Measure("event_to_call_p99_ms", "event to scale call, p99", found.milliseconds(0.99), "ms", 50.0),
     ]
+
+
+def _steps(found: Latency, kind: str) -> str:
+    steps = ", ".join(f"{step} {cost:.0f}" for step, cost in found.split_ms(kind).items())
+    return f"{kind}: p50 {found.milliseconds(0.5, kind):.0f}, p99 {found.milliseconds(0.99, kind):.0f}; median {steps}"
 
 
 def _plan(key: str, scale: Scale, runs: int, aim: float) -> Measure:

@@ -55,13 +55,13 @@ class Latency:
         seconds += [ANSWER_SECONDS] * sum(self.missed[one] for one in kinds)
         return percentile(seconds, share) * 1e3
 
-    def split_ms(self) -> dict[str, float]:
-        """Median milliseconds per step."""
-        every = [each for answers in self.answers.values() for each in answers]
+    def split_ms(self, kind: str) -> dict[str, float]:
+        """Median milliseconds per step, of the events of one kind."""
+        every = self.answers[kind]
         steps = {
             "to Kafka and into a cycle": [each.looked - each.sent for each in every],
-            "plan and journal": [each.intended - each.looked for each in every],
-            "gate: reads, journal, write": [each.called - each.intended for each in every],
+            "look, plan, journal": [each.intended - each.looked for each in every],
+            "gate with reads and write": [each.called - each.intended for each in every],
         }
         return {name: percentile(seconds, 0.5) * 1e3 for name, seconds in steps.items() if seconds}
 
