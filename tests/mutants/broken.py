@@ -1,0 +1,32 @@
+"""A pytest plugin that breaks the guard named by the environment: from then on it lets everything pass."""
+
+import os
+
+from rebalancer.planning import guards, moves, planner
+
+VARIABLE = "BROKEN_GUARD"
+TESTS = "tests/planning/test_scenarios_guards.py"
+NAMED = {  # guard -> the class of tests that must notice
+    "floor": "TestFloor",
+    "budget": "TestBudget",
+    "step": "TestStep",
+    "fleet": "TestFleet",
+    "shift": "TestShift",
+    "blind": "TestBlind",
+    "start": "TestStart",
+    "empty": "TestEmpty",
+    "stop": "TestStop",
+}
+
+
+def pytest_configure() -> None:
+    """Break it before any test is collected."""
+    guard = os.environ.get(VARIABLE, "")
+    if guard in guards.GUARDS:
+        guards.GUARDS[guard] = lambda _release: None
+    elif guard == "budget":
+        moves.budget = lambda _state, _promised, _more: None  # type: ignore[assignment]  # the very thing to break
+    elif guard == "stop":
+        planner.guards.stopped = lambda _scene: None  # type: ignore[attr-defined]  # likewise
+    elif guard:
+        raise ValueError(f"{VARIABLE}={guard}: no such guard; there are {', '.join(NAMED)}")
