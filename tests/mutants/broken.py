@@ -25,7 +25,7 @@ def pytest_configure() -> None:
     if guard in guards.GUARDS:
         guards.GUARDS[guard] = lambda _release: None
     elif guard == "budget":
-        moves.budget = lambda _state, _promised, _more: None  # type: ignore[assignment]  # the very thing to break
+        moves.budget = lambda _state, _promised, _more: None  # type: ignore[assignment,attr-defined]  # the very thing to break
     elif guard == "stop":
         planner.guards.stopped = lambda _scene: None  # type: ignore[attr-defined]  # likewise
     elif guard:
