@@ -26,7 +26,8 @@ class Change(Struct, frozen=True):
     bounds). `minimum` is the lower bound to write where an autoscaler owns the target. `victims`: pod UIDs that
     should go, first to last. `shift`: id of the transaction this belongs to; `passes`: guards it need not ask
     (with why); `counts`: the guard whose window it uses up (`step`, `shift`, `exempt`), `counted`: by how many of its
-    replicas. `replaces`: doomed pod UIDs beside which a `replace` asks for as many more; `grant`, `node_pool`: the node grant this raise belongs to.
+    replicas. `replaces`: doomed pod UIDs beside which a `replace` asks for as many more; `grant`, `node_pool`: the node
+    grant this raise belongs to.
     """
 
     id: str
