@@ -107,15 +107,14 @@ def _held_on_to_the_budget(ours: list[Write], everybody: list[Write], kind: str,
     """Whenever a maximum was raised, the HPAs' maxima made room for it, and so did the pods."""
     pods = Pods.of(everybody)
     assert pods.most() <= GPUS, "no pod was ever asked for that had no GPU"
-    for name, other in (("chat", "code"), ("code", "chat")):
-        before = None
+    for name, other, replicas in (("chat", "code", 2), ("code", "chat", 6)):
         shown = bounded(everybody, hpa_of[other], "horizontalpodautoscalers")
-        for at, _, maximum in bounded(ours, name, kind):
-            if before is not None and maximum > before:
+        written = bounded(ours, name, kind)
+        for (at, _, maximum), before in zip(written, [replicas, *(high for _, _, high in written)], strict=False):
+            if maximum > before:
                 others_maximum = [high for when, _, high in shown if when < at][-1]
                 assert maximum + others_maximum <= GPUS, "a raise waits until the HPA shows the release"
                 assert maximum + pods.at(at, other) <= GPUS, "and until the pods have gone"
-            before = maximum
 
 
 async def test_a_surge_is_met_by_bounds_that_keda_and_the_hpa_apply_while_triggers_pull_the_other_way(
