@@ -5,6 +5,7 @@ A quick run measures the same things on a smaller cluster where size costs time:
 
 import argparse
 import statistics
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,14 +67,23 @@ QUICK = Effort(
 
 async def measure(effort: Effort) -> list[Measure]:
     """Everything, one after the other: nothing else of ours may run beside what is measured."""
-    return [
-        *await _ingest(effort),
-        *_answers(await latency(effort.live, effort.events, effort.warm_up_seconds)),
-        _plan("plan_100x1000_p99_ms", SMALL, effort.small_plans, 5.0),
-        _plan("plan_1000x10000_p99_ms", LARGE, effort.large_plans, 50.0),
-        _lists(effort),
-        Measure("resident_mib", "state with full history", await memory(effort.memory), "MiB", 250.0),
-    ]
+    _now("events from Kafka to state")
+    measures = await _ingest(effort)
+    _now(f"event to scale call: {2 * effort.events} events, one a second")
+    measures += _answers(await latency(effort.live, effort.events, effort.warm_up_seconds))
+    _now("plans")
+    measures.append(_plan("plan_100x1000_p99_ms", SMALL, effort.small_plans, 5.0))
+    measures.append(_plan("plan_1000x10000_p99_ms", LARGE, effort.large_plans, 50.0))
+    _now("lists and memory")
+    measures.append(_lists(effort))
+    held = await memory(effort.memory)
+    measures.append(Measure("resident_mib", "state with full history", held, "MiB", 250.0))
+    return measures
+
+
+def _now(what: str) -> None:
+    """A full run takes minutes: say where it is."""
+    print(f"... {what}", file=sys.stderr, flush=True)
 
 
 async def _ingest(effort: Effort) -> list[Measure]:
