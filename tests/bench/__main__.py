@@ -45,7 +45,7 @@ FULL = Effort(
     ingest=LARGE,
     rounds=5,
     live=Scale(models=1000, pools=1, spare=80 * SPARE_FOR_EVENT),
-    events=60,
+    events=50,
     warm_up_seconds=20.0,
     small_plans=300,
     large_plans=120,
@@ -56,7 +56,7 @@ QUICK = Effort(
     ingest=SMALL,
     rounds=2,
     live=Scale(models=40, pools=1, spare=10 * SPARE_FOR_EVENT),
-    events=3,
+    events=2,
     warm_up_seconds=10.0,
     small_plans=20,
     large_plans=3,
@@ -69,7 +69,7 @@ async def measure(effort: Effort) -> list[Measure]:
     """Everything, one after the other: nothing else of ours may run beside what is measured."""
     _now("events from Kafka to state")
     measures = await _ingest(effort)
-    _now(f"event to scale call: {2 * effort.events} events, one a second")
+    _now(f"event to scale call: up to {2 * effort.events} events")
     measures += _answers(await latency(effort.live, effort.events, effort.warm_up_seconds))
     _now("plans")
     measures.append(_plan("plan_100x1000_p99_ms", SMALL, effort.small_plans, 5.0))
@@ -105,7 +105,7 @@ async def _ingest(effort: Effort) -> list[Measure]:
 def _answers(found: Latency) -> list[Measure]:
     notes = [_steps(found, kind) for kind in found.answers]
     notes.append(
-        f"beside {found.flood:,.0f} samples/s; the service kept {found.cores:.2f} cores busy and held"
+        f"{found.events} events beside {found.flood:,.0f} samples/s; the service kept {found.cores:.2f} cores busy and held"
         f" {found.resident:.0f} MiB"
     )
     missed = sum(found.missed.values())
