@@ -105,8 +105,8 @@ async def _ingest(effort: Effort) -> list[Measure]:
 def _answers(found: Latency) -> list[Measure]:
     notes = [_steps(found, kind) for kind in found.answers]
     notes.append(
-        f"{found.events} events beside {found.flood:,.0f} samples/s; the service kept {found.cores:.2f} cores busy and held"
-        f" {found.resident:.0f} MiB"
+        f"{found.events} events beside {found.flood:,.0f} samples/s; the service kept {found.cores:.2f} cores busy"
+        f" and held {found.resident:.0f} MiB"
     )
     missed = sum(found.missed.values())
     if missed:
