@@ -74,23 +74,31 @@ class Latency:
 
 async def latency(scale: Scale, events: int, warm_up_seconds: float) -> Latency:
     """`events` notices and as many surges, one after the other; fewer where they take too long."""
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
-        kubeconfig = folder / "kubeconfig"
-        async with child("broker") as broker, child("kubernetes", scale.models, _spare(scale), kubeconfig) as api:
-            bootstrap = await broker.line()
-            await api.line()
-            await asyncio.to_thread(speak_past, bootstrap, scale.models, PAST_SECONDS, PAST_INTERVAL_SECONDS)
-            async with _service(folder, bootstrap, scale) as pid, child("flood", bootstrap, scale.models) as flood:
-                await asyncio.sleep(warm_up_seconds)
-                began, busy = time.monotonic(), busy_seconds(pid)
-                told = await _Events(bootstrap, flood, _Calls(api)).run(events)
-                cores = (busy_seconds(pid) - busy) / (time.monotonic() - began)
-                resident = resident_mib(pid)
-                flood.finish()
-                spoken = float(await flood.line())
-        missed = {kind: sum(each.called is None for each in events) for kind, events in told.items()}
-        return Latency(journal.answers(folder / "journal", told), missed, spoken, resident, cores)
+    folder = Path(tempfile.mkdtemp(prefix="rebalancer-bench-"))
+    reaper = Reaper(scrap=folder)  # ends the service and removes the folder also when this process is killed
+    try:
+        return await _in(folder, reaper, scale, events, warm_up_seconds)
+    finally:
+        await asyncio.to_thread(reaper.close)
+
+
+async def _in(folder: Path, reaper: Reaper, scale: Scale, events: int, warm_up_seconds: float) -> Latency:
+    kubeconfig = folder / "kubeconfig"
+    async with child("broker") as broker, child("kubernetes", scale.models, _spare(scale), kubeconfig) as api:
+        bootstrap = await broker.line()
+        await api.line()
+        await asyncio.to_thread(speak_past, bootstrap, scale.models, PAST_SECONDS, PAST_INTERVAL_SECONDS)
+        service = _service(folder, reaper, bootstrap, scale)
+        async with service as pid, child("flood", bootstrap, scale.models) as flood:
+            await asyncio.sleep(warm_up_seconds)
+            began, busy = time.monotonic(), busy_seconds(pid)
+            told = await _Events(bootstrap, flood, _Calls(api)).run(events)
+            cores = (busy_seconds(pid) - busy) / (time.monotonic() - began)
+            resident = resident_mib(pid)
+            flood.finish()
+            spoken = float(await flood.line())
+    missed = {kind: sum(each.called is None for each in sent) for kind, sent in told.items()}
+    return Latency(journal.answers(folder / "journal", told), missed, spoken, resident, cores)
 
 
 def _spare(scale: Scale) -> int:
@@ -107,7 +115,7 @@ def _policy(scale: Scale) -> str:
 
 
 @asynccontextmanager
-async def _service(folder: Path, bootstrap: str, scale: Scale) -> AsyncIterator[int]:
+async def _service(folder: Path, reaper: Reaper, bootstrap: str, scale: Scale) -> AsyncIterator[int]:
     """The process id of a ready service."""
     (folder / "policy.yaml").write_text(_policy(scale))
     probe = free_port()
@@ -122,7 +130,6 @@ async def _service(folder: Path, bootstrap: str, scale: Scale) -> AsyncIterator[
         "API_PORT": free_port(),
         "PROBE_PORT": probe,
     }
-    reaper = Reaper()
     process = Process(
         [str(Path(sys.executable).parent / "rebalancer"), "run"],
         log=folder / "service.log",
@@ -138,7 +145,6 @@ async def _service(folder: Path, bootstrap: str, scale: Scale) -> AsyncIterator[
         yield process.pid
     finally:
         await asyncio.to_thread(process.stop)
-        await asyncio.to_thread(reaper.close)
 
 
 class _Calls:
