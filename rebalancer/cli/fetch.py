@@ -33,8 +33,14 @@ def _why(error: Exception) -> str:
 
 
 async def _fetch(server: str, paths: tuple[str, ...]) -> tuple[bytes, ...]:
-    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT_SECONDS)) as session:
-        return tuple([await _get(session, server + path) for path in paths])
+    try:
+        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT_SECONDS)) as session:
+            return tuple([await _get(session, server + path) for path in paths])
+    except (aiohttp.ClientError, OSError) as error:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():  # Ctrl-C while it connected: the client tells of a lost connection
+            raise asyncio.CancelledError from error
+        raise
 
 
 async def _get(session: aiohttp.ClientSession, url: str) -> bytes:
