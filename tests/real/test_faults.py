@@ -168,19 +168,15 @@ async def _without_kafka(scene: Scene, due_at: float) -> Outage:
 
 async def _without_api_server(scene: Scene) -> Outage:
     """It goes when code's replica, due long ago, has just been released for chat, and comes back for the grant."""
-
-    def start() -> None:
-        scene.cluster.apiserver.start()
-        scene.cluster.restart_controllers()  # Kubernetes' own would wait out a back-off of up to 50 s
-
     await scene.asks("code", lambda replicas: replicas == 3)
     down = time.time()
-    async with _away(scene.cluster.apiserver.kill, start):
+    async with _away(scene.cluster.apiserver.kill, scene.cluster.apiserver.start):
         await scene.complains("nodes", "pods", "deployments", "writestops")
         back = time.time()
     up = time.time()
     await scene.service.wait_ready()
-    await scene.kube.wait_ready(10, scene.namespace, "app=chat")
+    # Kubernetes' own controllers come back when their back-off ends, which may take most of a minute.
+    await scene.kube.wait_ready(10, scene.namespace, "app=chat", 90)
     return Outage(down, back, up)
 
 
