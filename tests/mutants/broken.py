@@ -5,18 +5,11 @@ import os
 from rebalancer.planning import guards, moves, planner
 
 VARIABLE = "BROKEN_GUARD"
-TESTS = "tests/planning/test_scenarios_guards.py"
 NAMED = {  # guard -> the class of tests that must notice
-    "floor": "TestFloor",
-    "budget": "TestBudget",
-    "step": "TestStep",
-    "fleet": "TestFleet",
-    "shift": "TestShift",
-    "blind": "TestBlind",
-    "start": "TestStart",
-    "empty": "TestEmpty",
-    "stop": "TestStop",
+    **dict.fromkeys(("floor", "budget", "step", "fleet", "shift"), "tests/planning/test_scenarios_guards.py"),
+    **dict.fromkeys(("blind", "start", "empty", "stop"), "tests/planning/test_scenarios_unknown.py"),
 }
+NAMED = {guard: f"{file}::Test{guard.capitalize()}" for guard, file in NAMED.items()}
 
 
 def pytest_configure() -> None:
