@@ -74,7 +74,8 @@ class Kafka:
         self.process.stop()
 
     def _format(self) -> None:
-        cluster = urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+        # An id that began with a dash would be read as an option, once in 64 times.
+        cluster = "A" + urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()[1:]
         done = subprocess.run(
             [*self._java, "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(self._file)],
             capture_output=True, text=True, check=False,
