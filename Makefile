@@ -32,8 +32,8 @@ demo: $(STAMP) ## a surge, a spot notice and an override on an embedded Kafka an
 test: $(STAMP) ## every test, the real Kafka, API server, KEDA and Karpenter included
 	@$(BIN)/python -m pytest $(ARGS)
 
-check: lint ## lint and every test but the real tier (minutes)
-	@$(BIN)/python -m pytest -m "not real" $(ARGS)
+check: lint ## lint and every test but the real tier and the slow ones (minutes)
+	@$(BIN)/python -m pytest -m "not real and not slow" $(ARGS)
 
 bench: $(STAMP) ## the figures of the engine, into build/bench/engine.json
 	@$(BIN)/python -m tests.bench $(ARGS)

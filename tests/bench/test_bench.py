@@ -21,6 +21,7 @@ KEYS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(400)  # a minute on a machine that does nothing else
 def test_a_quick_run_writes_every_figure_and_all_are_numbers(tmp_path: Path) -> None:
     file = tmp_path / "new" / "engine.json"
