@@ -15,6 +15,9 @@ settings.register_profile("everyday", max_examples=50, deadline=None, print_blob
 settings.register_profile(
     "ci", max_examples=200, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
 )
+settings.register_profile(  # by hand: pytest --hypothesis-profile=thorough --timeout=0 tests/planning
+    "thorough", max_examples=2000, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+)
 IN_CI = bool(os.environ.get("CI"))
 settings.load_profile("ci" if IN_CI else "everyday")
 

@@ -23,17 +23,13 @@ def converging(target: TargetView) -> int:
 def asked(target: TargetView) -> int:
     """The most replicas the target may have on its way to what it converges to: what a budget must count.
 
-    A write under way counts at once; a maximum counts once it is ours (an autoscaler we have not taken over is held
-    to what it runs), and the larger of object and HPA while the HPA still shows the old one.
+    A write under way counts at once. While the HPA still shows the maximum from before, what it runs counts up to
+    that: an autoscaler we have not taken over is held to what it runs as well.
     """
     autoscaler = target.autoscaler
-    ours = autoscaler is not None and autoscaler.originals is not None and not autoscaler.paused
-    if target.asked is not None:
-        lagging = autoscaler.effective_maximum if ours and autoscaler is not None else 0
-        return max(target.asked, min(lagging, target.replicas))
-    if ours and autoscaler is not None:
-        return max(autoscaler.maximum, autoscaler.effective_maximum)
-    return target.replicas
+    if autoscaler is None or autoscaler.originals is None or autoscaler.paused:
+        return converging(target)
+    return max(converging(target), min(autoscaler.effective_maximum, target.replicas))
 
 
 def doomed_nodes(notices: Iterable[NoticeView]) -> frozenset[str]:

@@ -77,8 +77,9 @@ def _serve_in_turn(group: list[Holder], tier: str, ledger: Ledger, found: Alloca
 
 
 def _missing(holder: Holder, tier: str, ledger: Ledger) -> int:
-    held = ledger.left_of(holder) - _unseated(holder, tier, ledger)
-    return _aim(holder, tier) - held - ledger.gained[holder.model.id]
+    held = ledger.left_of(holder)
+    missing = _aim(holder, tier) - held + _unseated(holder, tier, ledger)
+    return min(missing, max(_aim(holder, tier), holder.model.max_replicas) - held) - ledger.gained[holder.model.id]
 
 
 def _unseated(holder: Holder, tier: str, ledger: Ledger) -> int:
@@ -90,16 +91,28 @@ def _unseated(holder: Holder, tier: str, ledger: Ledger) -> int:
 
 
 def _shrink(ledger: Ledger, found: Allocation) -> None:
-    """A budget that shrank obliges releases down to floors: surplus first, then the borrowed, low priority first."""
+    """A budget that shrank obliges releases down to floors: surplus first, then the borrowed, then what is owned.
+
+    Of each what has no node goes first, then low priority.
+    """
     for pool, capacity in sorted(ledger.capacity.items()):
         if capacity >= 0:
             continue
         for keeps in (_keeps_demand, _keeps_entitled, _keeps_floor):
-            for holder in reversed(ledger.scene.holders_by_priority()):
-                for part in holder.parts:
-                    while part.pool == pool and ledger.capacity[pool] < 0:
-                        if not _release_one(part, keeps(holder), Purpose.BUDGET, ledger, found):
-                            break
+            for placed in (False, True):
+                for holder in reversed(ledger.scene.holders_by_priority()):
+                    for part in holder.parts:
+                        if part.pool == pool:
+                            _shrink_part(part, keeps(holder), ledger, found, placed=placed)
+
+
+def _shrink_part(part: Part, keep: int, ledger: Ledger, found: Allocation, *, placed: bool) -> None:
+    while ledger.capacity[part.pool] < 0:
+        first = next(iter(ledger.candidates(part)), None)
+        if first is None or not (placed or first.node is None):
+            return
+        if not _release_one(part, keep, Purpose.BUDGET, ledger, found):
+            return
 
 
 def _keeps_demand(holder: Holder) -> int:
@@ -137,9 +150,12 @@ def _release_down(part: Part, keep: int, purpose: Purpose, ledger: Ledger, found
 def _release_one(part: Part, keep: int, purpose: Purpose, ledger: Ledger, found: Allocation) -> bool:
     """Let one replica of the part go if its model keeps `keep`; whether one went."""
     holder = ledger.scene.holders[part.model]
-    if part.stuck is not None or ledger.left_of(holder) <= keep or ledger.left(part) <= part.least:
+    if part.stuck is not None or ledger.left(part) <= part.least:
         return False
     victim = Victim(part, ledger.candidates(part)[0], purpose)
+    placed = ledger.home(part, victim.pod) is not None
+    if (ledger.placed_of(holder) if placed else ledger.left_of(holder)) <= keep:
+        return False
     ledger.take(victim)
     found.releases.append(victim)
     return True

@@ -63,7 +63,7 @@ def _donors(recipient: Holder, part: Part, tier: str, ledger: Ledger) -> list[_D
     for donor in _askable(recipient, part.pool, tier, ledger):
         if donor is recipient or ledger.gained[donor.model.id]:
             continue
-        left = ledger.left_of(donor)
+        left = ledger.placed_of(donor)
         spare = left - _reserve(donor, recipient, tier)
         if spare <= 0:
             continue
@@ -93,14 +93,15 @@ def _askable(recipient: Holder, pool: str, tier: str, ledger: Ledger) -> list[Ho
         found = ledger.askable[key] = [
             donor
             for donor in ledger.scene.holders.values()
-            if ledger.left_of(donor) > _reserve(donor, recipient, tier) and any(own.pool == pool for own in donor.parts)
+            if ledger.placed_of(donor) > _reserve(donor, recipient, tier)
+            and any(own.pool == pool for own in donor.parts)
         ]
     return found
 
 
 def _purpose(donor: Holder, recipient: Holder, tier: str, ledger: Ledger) -> Purpose:
     """A borrower's replica beyond its entitlement that an owner needs within its own goes home; else it is a shift."""
-    borrowed = ledger.left_of(donor) > donor.model.entitlement
+    borrowed = ledger.placed_of(donor) > donor.model.entitlement
     if tier in {FLOOR, ENTITLED} and borrowed and not recipient.ballot.blind:
         return Purpose.RECLAIM
     return Purpose.SHIFT

@@ -135,7 +135,12 @@ class Release:
 
     @property
     def below_need(self) -> bool:
-        """Whether the replica is part of what the donor presently needs; unknown work counts as need."""
+        """Whether the replica is part of what the donor presently needs; unknown work counts as need.
+
+        One that has no node yet meets no need: taking it back is no loss.
+        """
+        if self.pod is not None and self.pod.node is None:
+            return False
         need = self.holder.need_now
         return need is None or self.after < need
 

@@ -119,6 +119,10 @@ class Ledger:
         """Replicas of the model that nobody has taken in this plan."""
         return holder.held - self.gone[holder.model.id]
 
+    def placed_of(self, holder: Holder) -> int:
+        """Those of them that are on a node, or will fit on one."""
+        return self.left_of(holder) - self.unseated[holder.model.id]
+
     def candidates(self, part: Part) -> list[PodView]:
         """Pods of the part that could still go, first victim first."""
         gone = {pod.uid for pod in self.taken.get(part.key, ())}

@@ -5,6 +5,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from msgspec.structs import replace
 
@@ -18,14 +19,47 @@ from tests import builders
 from tests.planning import cluster
 
 
-@dataclass
+class Printer(Protocol):
+    """What hypothesis prints a failing example with."""
+
+    def text(self, words: str) -> None: ...
+
+
+@dataclass(repr=False)
 class Story:
-    """One world. `plans`: everything decided so far, oldest first."""
+    """One world. `plans`: everything decided so far, oldest first; `levels`: work offered, where a test says it so."""
 
     policy: Policy
     snapshot: Snapshot
     memory: Memory = field(default_factory=Memory)
     plans: list[Plan] = field(default_factory=list)
+    levels: dict[str, float] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        """The world in a few lines, for a failing test."""
+        lines = [f"cycle {self.snapshot.cycle} at {self.snapshot.at - builders.NOW:g} s, levels {self.levels}"]
+        specs = {pool.name: pool for pool in self.policy.pools}
+        for view in self.snapshot.pools:
+            nodes = ", ".join(f"{node.name} {node.gpus}{'t' if node.taints else ''}" for node in view.nodes)
+            behind = ", ".join(f"{one.name} {one.gpus_used}/{one.gpu_limit}" for one in view.node_pools)
+            spec = specs[view.name]
+            lines.append(
+                f"pool {view.name} {spec.kind} limit {spec.gpu_limit}: {nodes or 'no nodes'}; behind: {behind}"
+            )
+        views = {view.id: view for view in self.snapshot.models}
+        for model in self.policy.models:
+            lines.append(
+                f"model {model.id}: {model.gpus_per_replica} GPUs, floor {model.min_replicas}, own {model.entitlement},"
+                f" most {model.max_replicas}, priority {model.priority}, {model.workload_class}, {model.actuation}"
+            )
+            lines += [f"  {_in_words(target)}" for target in (views[model.id].targets if model.id in views else ())]
+        lines += [f"notice {one.node} {one.kind} karpenter={one.karpenter}" for one in self.snapshot.notices]
+        lines += [f"override {one.kind} {one.subject} {one.value}" for one in self.snapshot.overrides]
+        lines += [f"grant {one.id} {one.pool} {one.gpus} GPUs" for one in self.memory.node_grants]
+        return "\n".join(lines)
+
+    def _repr_pretty_(self, printer: Printer, cycle: bool) -> None:  # noqa: FBT001  hypothesis calls it so
+        printer.text(repr(self))
 
     # --- turns
 
@@ -49,6 +83,13 @@ class Story:
         """All that was asked for has happened: pods gone, pods bound, pods Ready."""
         for _ in range(2):  # what went made room for what was pending
             self.snapshot = cluster.become_ready(cluster.vanish(cluster.reconcile(self.snapshot)))
+
+    def karpenter(self) -> None:
+        """Nodes come for what is pending, as far as limits allow, and it starts there."""
+        for pool in self.policy.pools:
+            if pool.node_pools and any(view.name == pool.name for view in self.snapshot.pools):
+                self.snapshot = cluster.launch(self.snapshot, pool.name, pool.gpus_per_node)
+        self.settle()
 
     def wait(self, seconds: float) -> None:
         """Time passes; readings stay as fresh as they were."""
@@ -143,6 +184,13 @@ class Story:
     def grants(self) -> tuple[NodeGrant, ...]:
         """Node grants that are open."""
         return self.memory.node_grants
+
+
+def _in_words(target: TargetView) -> str:
+    owner = target.autoscaler
+    bounds = "" if owner is None else f" [{owner.minimum}, {owner.maximum}{'' if owner.originals else ' theirs'}]"
+    pods = " ".join(f"{pod.phase[0]}:{pod.node or '-'}" for pod in target.pods)
+    return f"{target.pool} {target.replicas}{bounds}{' rolling' if target.rolling else ''}  {pods}"
 
 
 def _by_node(notice: NoticeView) -> str:

@@ -1,0 +1,163 @@
+"""Random worlds: policies that the settings would accept, and clusters that could stand behind them."""
+
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from rebalancer.domain.cluster import Originals, Override, Taint, Toleration
+from rebalancer.domain.policy import Model, Policy, Pool
+from rebalancer.domain.readings import Work
+from rebalancer.domain.snapshot import NodeView
+from tests.builders import NOW, Replicas, a_model, a_node, a_policy, a_pool, a_snapshot, an_autoscaler, an_override
+from tests.planning import cluster
+from tests.planning.story import Story
+
+TAINT = Taint(key="dedicated", value="gpu", effect="NoSchedule")
+TOLERATION = Toleration(key="dedicated", operator="Exists")
+PER_REPLICA = 4.0  # requests in flight that one replica carries, as the builders say
+
+
+@st.composite
+def pools(draw: st.DrawFn) -> tuple[Pool, ...]:
+    """A fixed primary pool, sometimes a second one, sometimes an elastic one that Karpenter fills."""
+    found = [a_pool("a100", draw(st.integers(2, 20)))]
+    if draw(st.booleans()):
+        found.append(a_pool("h100", draw(st.integers(2, 12))))
+    if draw(st.booleans()):
+        behind = draw(st.sampled_from([(), ("spot",), ("spot", "spot-b")]))
+        per_node = draw(st.sampled_from([2, 4, 8]))
+        limit = draw(st.integers(0, 24))
+        found.append(a_pool("spot", limit, kind="elastic", node_pools=behind, gpus_per_node=per_node))
+    return tuple(found)
+
+
+@st.composite
+def policies(draw: st.DrawFn) -> Policy:
+    """1 to 5 models whose entitlements fit their primary pools."""
+    there = draw(pools())
+    left = {pool.name: pool.gpu_limit if pool.kind == "primary" else 0 for pool in there}
+    models = [draw(_models(f"m{n}", there, left)) for n in range(draw(st.integers(1, 5)))]
+    return a_policy(*models, pools=there)
+
+
+@st.composite
+def _models(draw: st.DrawFn, name: str, there: tuple[Pool, ...], left: dict[str, int]) -> Model:
+    names = draw(st.permutations([pool.name for pool in there]))
+    own = tuple(names[: draw(st.integers(1, len(names)))])
+    gpus = draw(st.sampled_from([1, 1, 1, 2, 4]))
+    primary = next((pool.name for pool in there if pool.name in own and pool.kind == "primary"), None)
+    most = left[primary] // gpus if primary else 0
+    entitlement = draw(st.integers(0, min(6, most)))
+    if primary:
+        left[primary] -= entitlement * gpus
+    floor = draw(st.integers(0, entitlement))
+    both = {"concurrency": {"per_replica": PER_REPLICA}, "utilisation": True}
+    return a_model(
+        name,
+        floor,
+        pools=own,
+        gpus_per_replica=gpus,
+        entitlement=entitlement,
+        max_replicas=draw(st.integers(max(1, entitlement), 12)),
+        priority=draw(st.sampled_from([1, 50, 100, 100, 1000])),
+        workload_class=draw(st.sampled_from(["realtime", "interactive", "batch"])),
+        signals=both if draw(st.booleans()) else {"concurrency": {"per_replica": PER_REPLICA}},
+        actuation=draw(st.sampled_from(["bounds", "bounds", "scale"])),
+    )
+
+
+@st.composite
+def stories(draw: st.DrawFn, policy: st.SearchStrategy[Policy] | None = None) -> Story:
+    """A policy with a cluster: replicas where they fit, loads, some autoscalers, some taints."""
+    chosen = draw(policy or policies())
+    held: dict[str, Replicas] = {
+        model.id: {target.pool: draw(st.integers(0, 4)) for target in model.targets} for model in chosen.models
+    }
+    nodes = {pool.name: draw(st.integers(0, pool.gpu_limit // 8)) for pool in chosen.pools if pool.kind == "elastic"}
+    story = Story(chosen, a_snapshot(chosen, held, nodes=nodes))
+    for model in chosen.models:
+        for target in model.targets:
+            _owned(draw, story, model, target.pool)
+        offer(story, model.id, draw(levels()))
+    for view in story.snapshot.pools:
+        tainted = tuple(replace(node, taints=(TAINT,)) if draw(_rarely()) else node for node in view.nodes)
+        story.pool(view.name, nodes=tainted)
+    return story
+
+
+def _owned(draw: st.DrawFn, story: Story, model: Model, pool: str) -> None:
+    if draw(_rarely()):
+        story.target(model.id, pool, tolerations=(TOLERATION,))
+    replicas = story.of(model.id, pool).replicas
+    if model.actuation == "scale" or draw(st.booleans()):
+        return
+    owner = an_autoscaler(draw(st.integers(0, replicas)), replicas + draw(st.integers(0, 4)), name=f"{model.id}-{pool}")
+    if draw(st.booleans()) and replicas > 0:
+        owner = replace(owner, maximum=replicas, effective_maximum=replicas, originals=Originals(1, 10))
+    story.target(model.id, pool, autoscaler=owner)
+
+
+def _rarely() -> st.SearchStrategy[bool]:
+    return st.sampled_from([False, False, False, False, True])
+
+
+def levels() -> st.SearchStrategy[float]:
+    """Replicas' worth of work a model is offered."""
+    return st.sampled_from([0.0, 0.3, 1.0, 2.0, 3.5, 6.0, 10.0, 20.0])
+
+
+def offer(story: Story, model: str, level: float, *, before: float | None = None) -> None:
+    """From now on `model` is offered `level` replicas of work; `before`: what it was offered until now (a surge)."""
+    steady = level if before is None else before
+    work = Work(short=level, last_60s=(level + steady) / 2, long=steady, slow=steady)
+    story.levels[model] = level
+    story.load(model, {"concurrency": level * PER_REPLICA}, work)
+    feel(story)
+
+
+def feel(story: Story) -> None:
+    """Utilisation follows from the work and the replicas that share it."""
+    for model in story.policy.models:
+        load = next(each for each in story.snapshot.loads if each.model == model.id)
+        level = story.levels.get(model.id)
+        if level is None:
+            continue
+        view = next(each for each in story.snapshot.models if each.id == model.id)
+        ready = sum(1 for target in view.targets for pod in target.pods if pod.phase == "ready")
+        use = min(1.0, level * 0.6 / ready) if ready else 0.0
+        story.load(model.id, {"concurrency": level * PER_REPLICA, "utilisation": use}, load.work)
+
+
+@st.composite
+def overrides(draw: st.DrawFn, policy: Policy, at: float) -> Override:
+    """Somebody decides something."""
+    kind = draw(st.sampled_from(["pause", "freeze", "pin", "cap", "floor", "exclude"]))
+    subject = draw(st.sampled_from([model.id for model in policy.models]))
+    value = draw(st.integers(0, 8))
+    extra: dict[str, object] = {"created_at": at, "expires_at": at + draw(st.sampled_from([30.0, 600.0]))}
+    if kind == "exclude":
+        extra |= {"subject_kind": "pool", "model": draw(st.sampled_from([None, subject]))}
+        subject = draw(st.sampled_from([pool.name for pool in policy.pools]))
+    elif kind in {"pin", "cap"}:
+        extra["allow_below_floor"] = draw(_rarely())
+    return an_override(kind, subject, value if kind in {"pin", "cap", "floor"} else None, **extra)
+
+
+def a_new_node(story: Story, pool: str, gpus: int) -> NodeView:
+    """A node that has just joined `pool`."""
+    name = f"{pool}-{story.snapshot.at - NOW:.0f}-{len(story.view(pool).nodes)}"
+    behind = next((view.name for view in story.view(pool).node_pools), None)
+    return a_node(name, gpus, labels={"pool": pool}, node_pool=behind, ready_changed_at=story.snapshot.at)
+
+
+def free_places(story: Story, model: str) -> list[tuple[str, str]]:
+    """(pool, node) with room for one more replica of `model`, by the cluster's own rules."""
+    nodes, free = cluster.free_gpus(story.snapshot)
+    view = next(each for each in story.snapshot.models if each.id == model)
+    gpus = next(each for each in story.policy.models if each.id == model).gpus_per_replica
+    pool_of = {node.name: pool.name for pool in story.snapshot.pools for node in pool.nodes}
+    return [
+        (target.pool, name)
+        for target in view.targets
+        for name, node in sorted(nodes.items())
+        if pool_of[name] == target.pool and free[name] >= gpus and cluster.lands(target, node)
+    ]
