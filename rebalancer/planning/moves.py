@@ -193,12 +193,16 @@ def _drain(scene: Scene, moves: Moves, holder: Holder, alone: dict[Key, list[Pod
     for part in holder.parts:
         if part.stuck is not None or part.key in moves.coming:
             continue
-        for pod in _replaced_pods(part, holder):
+        going = moves.going.get(part.key)
+        counted = part.held + part.unreplaced
+        beside = max(0, part.asked - part.settle - max(part.least, counted))
+        spare = max(0, counted - part.least - (len(going.pods) if going else 0))
+        for pod in _replaced_pods(part, holder)[:beside]:
             notice = notices[pod.node or ""]
             if _leaves(notice, part, scene.now) and not notice.karpenter and (replacements > 0 or not _open(notice)):
                 replacements -= 1
                 moves.going.setdefault(part.key, Going()).ended.append(pod)
-        for pod in alone[part.key]:
+        for pod in alone[part.key][:spare]:
             notice = notices[pod.node or ""]
             if _open(notice) and expected > 0:
                 expected -= 1

@@ -67,7 +67,8 @@ def _assess(world: scene.Scene) -> dict[str, ModelMemory]:
             words = f"{decides.kind} {decides.value} by override {decides.name}; {found.why}"
             found = demand.Demand(wanted, unknown=False, surge=found.surge, why=words)
         holder.demand = found
-        remembered[name] = kept
+        void = {entry for part in holder.parts for entry in part.void}
+        remembered[name] = replace(kept, replaced=tuple(sorted(set(kept.replaced) - void))) if void else kept
     return remembered
 
 

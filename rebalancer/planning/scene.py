@@ -20,23 +20,25 @@ UNSEEN = "unseen/"  # no pod UID begins so
 _PHASE_ORDER = {"ready": 0, "loading": 1, "pending": 2}
 
 
-def keep_order(pod: PodView, doomed: Collection[str] = ()) -> tuple[int, bool, int, float, str]:
+def keep_order(pod: PodView, doomed: Collection[str] = ()) -> tuple[int, int, bool, float, str]:
     """Sort key, best first: the reverse of the order in which a ReplicaSet deletes.
 
-    It deletes unassigned, then not ready, then lower deletion cost, then younger pods first; of equals the doomed go
-    first, for that is the cost we write.
+    It deletes unassigned, then not ready, then lower deletion cost, then younger pods first; of equals in that the
+    doomed are what we would rather lose.
     """
-    return (_PHASE_ORDER.get(pod.phase, 3), pod.node in doomed, -(pod.deletion_cost or 0), pod.created_at, pod.uid)
+    return (_PHASE_ORDER.get(pod.phase, 3), -(pod.deletion_cost or 0), pod.node in doomed, pod.created_at, pod.uid)
 
 
 @dataclass(slots=True)
 class Part:
     """One model's replicas in one pool.
 
-    asked: what the target converges to. doomed: pods under notice that nobody deletes yet; `replaced` of them have a
-    replacement asked beside them, `settle` such replacements whose doomed pod is gone. held: undoomed replicas asked.
-    kept: pods that stay (best first), going: pods that a release already written will take, unseen: how many of kept
-    are asked for but are no pods yet. stuck: why the target is neither donor nor recipient now (None: it is both).
+    asked: what the target converges to = held + doomed + settle. doomed: pods under notice that nobody deletes yet;
+    `replaced` of them have a replacement asked beside them (here or in another pool), `settle` such pods are gone and
+    their number comes back (`settled`: which; `void`: those whose number is back already, by somebody else's hand).
+    held: undoomed replicas asked. kept: pods that stay (best first), going: pods that a release already written will
+    take, unseen: how many of kept are asked for but are no pods yet. stuck: why the target is neither donor nor
+    recipient now (None: it is both).
     """
 
     model: str
@@ -48,6 +50,7 @@ class Part:
     replaced: int
     settle: int
     settled: tuple[str, ...]
+    void: tuple[str, ...]
     held: int
     kept: tuple[PodView, ...]
     going: tuple[PodView, ...]
@@ -66,14 +69,13 @@ class Part:
 
     @property
     def owner(self) -> AutoscalerView | None:
-        """The autoscaler that chooses the number between bounds; a paused one chooses nothing."""
-        autoscaler = self.target.autoscaler
-        return autoscaler if autoscaler is not None and not autoscaler.paused else None
+        """The autoscaler that chooses the number between bounds."""
+        return owner_of(self.target)
 
     @property
     def least(self) -> int:
-        """Smallest grant possible: an autoscaler's maximum cannot be 0."""
-        return 0 if self.owner is None else 1
+        """Smallest grant possible."""
+        return least_of(self.target)
 
     @property
     def steady(self) -> int:
@@ -228,31 +230,44 @@ def _part(model: Model, target: TargetView, kept: ModelMemory, ruling: Ruling, d
     """What `target` holds, with replacements told from the replicas they stand beside."""
     wanted = 0 if target.missing else converging(target)
     alive = sorted((pod for pod in target.pods if pod.phase != "terminating"), key=lambda pod: keep_order(pod, doomed))
-    staying, leaving = alive[:wanted], alive[wanted:]
-    on_doomed = tuple(pod for pod in staying if pod.node in doomed)
-    undoomed = [pod for pod in staying if pod.node not in doomed]
-    beside = {f"{target.pool}/{pod.uid}" for pod in on_doomed}
-    there = beside | {f"{target.pool}/{pod.uid}" for pod in leaving}
     entries = [entry for entry in kept.replaced if entry.startswith(f"{target.pool}/")]
-    replaced = sum(1 for entry in entries if entry in beside)
-    settled = tuple(entry for entry in entries if entry not in there)
-    held = max(0, wanted - len(on_doomed) - (len(entries) - replaced))
+    replaced = [pod for pod in alive if pod.node in doomed and f"{target.pool}/{pod.uid}" in entries]
+    beside = {f"{target.pool}/{pod.uid}" for pod in replaced}
+    gone = [entry for entry in entries if entry not in beside]
+    settle = min(len(gone), max(0, wanted - len(replaced) - least_of(target)))
+    base = max(0, wanted - len(replaced) - settle)
+    others = [pod for pod in alive if f"{target.pool}/{pod.uid}" not in beside]
+    alone = [pod for pod in others[:base] if pod.node in doomed]
+    undoomed = [pod for pod in others[:base] if pod.node not in doomed]
+    held = base - len(alone)
     return Part(
         model=model.id,
         pool=target.pool,
         gpus=model.gpus_per_pod,
         target=target,
         asked=wanted,
-        doomed=on_doomed,
-        replaced=replaced,
-        settle=len(settled),
-        settled=settled,
+        doomed=(*replaced, *alone),
+        replaced=len(replaced),
+        settle=settle,
+        settled=tuple(gone[:settle]),
+        void=tuple(gone[settle:]),
         held=held,
-        kept=(*undoomed[:held], *_unseen(held - len(undoomed))),
-        going=(*undoomed[held:], *leaving),
-        unseen=max(0, held - len(undoomed)),
+        kept=(*undoomed, *_unseen(held - len(undoomed))),
+        going=tuple(others[base:]),
+        unseen=held - len(undoomed),
         stuck=_stuck(model, target, ruling),
     )
+
+
+def owner_of(target: TargetView) -> AutoscalerView | None:
+    """The autoscaler that chooses the number between bounds; a paused one chooses nothing."""
+    autoscaler = target.autoscaler
+    return autoscaler if autoscaler is not None and not autoscaler.paused else None
+
+
+def least_of(target: TargetView) -> int:
+    """Smallest grant possible: an autoscaler's maximum cannot be 0."""
+    return 0 if owner_of(target) is None else 1
 
 
 def _unseen(count: int) -> tuple[PodView, ...]:

@@ -235,8 +235,11 @@ def _judge_unseen(change: Change) -> None:
 
 
 def judge_pods(before: Snapshot, written: Snapshot, policy: Policy) -> None:
-    """Assert that what Kubernetes makes of the writes leaves every model its floor in Ready replicas."""
-    was, now = sums(before, policy, ()), sums(cluster.reconcile(written), policy, ())
+    """Assert that what Kubernetes makes of the writes leaves every model its floor in Ready replicas.
+
+    Both times: what earlier writes have set in motion is not these writes' doing.
+    """
+    was, now = (sums(cluster.reconcile(each), policy, ()) for each in (before, written))
     for name, floor in floors(before, policy).items():
         old, new = was.serving.get(name, 0), now.serving.get(name, 0)
         assert new >= min(old, floor), f"{name} served with {old} replicas, is left {new}, its floor is {floor}"

@@ -68,13 +68,15 @@ def test_under_constant_load_the_world_comes_to_rest(story: Story) -> None:
 
 @given(stories())
 def test_under_constant_load_nothing_goes_back_and_forth(story: Story) -> None:
-    # In the first minutes a scheduler that binds two raises the other way round may cost a second move.
+    # One way out and back is a replica that makes room on its node for a larger one and lands on another; a scheduler
+    # that binds two raises the other way round costs as much. More is ping-pong.
     live(story, 20)
     history = live(story, 70)
     for key in history[0]:
         course = [step[key] for step in history]
-        steps = {now > before for before, now in itertools.pairwise(course) if now != before}
-        assert len(steps) <= 1, f"{key} went {course}"
+        steps = [now > before for before, now in itertools.pairwise(course) if now != before]
+        turns = sum(one != other for one, other in itertools.pairwise(steps))
+        assert turns <= 2, f"{key} went {course}"
 
 
 @given(stories())

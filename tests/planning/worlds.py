@@ -66,9 +66,9 @@ def _models(draw: st.DrawFn, name: str, there: tuple[Pool, ...], left: dict[str,
 
 
 @st.composite
-def stories(draw: st.DrawFn, policy: st.SearchStrategy[Policy] | None = None) -> Story:
+def stories(draw: st.DrawFn) -> Story:
     """A policy with a cluster: replicas where they fit, loads, some autoscalers, some taints."""
-    chosen = draw(policy or policies())
+    chosen = draw(policies())
     held: dict[str, Replicas] = {
         model.id: {target.pool: draw(st.integers(0, 4)) for target in model.targets} for model in chosen.models
     }
