@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 from collections.abc import Generator, Iterator
 
 import pytest
@@ -30,8 +31,11 @@ settings.load_profile("ci" if IN_CI else "everyday")
 
 
 def pytest_configure() -> None:
-    """Have no current event loop: asked for one, Python 3.11 else makes a loop that nobody closes."""
+    """Have no current event loop: asked for one, Python 3.11 else makes a loop that nobody closes. Heed Ctrl-C."""
     asyncio.set_event_loop(None)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # Started in the background by a script: what is ignored stays so in children, and Ctrl-C could not be tried.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session", autouse=True)
