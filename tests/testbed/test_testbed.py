@@ -267,7 +267,7 @@ async def test_an_outage_of_the_api_server_loses_nothing(
     await asyncio.to_thread(cluster.apiserver.start)
     await asyncio.to_thread(cluster.restart_controllers)
     await kube.patch("Deployment", "chat", {"spec": {"replicas": 2}}, namespace)
-    await kube.wait_ready(2, namespace)
+    await kube.wait_ready(2, namespace, seconds=120.0)  # client-go backs off up to a minute
     await audit.settle(kube)
     writes = await asyncio.to_thread(audit.writes, ADMIN, namespace=namespace, resource="deployments")
     assert [write.code for write in writes] == [201, 200]
