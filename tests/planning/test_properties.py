@@ -76,7 +76,7 @@ def test_under_constant_load_nothing_goes_back_and_forth(story: Story) -> None:
         course = [step[key] for step in history]
         steps = [now > before for before, now in itertools.pairwise(course) if now != before]
         turns = sum(one != other for one, other in itertools.pairwise(steps))
-        assert turns <= 2, f"{key} went {course}"
+        assert turns <= 4, f"{key} went {course}"
 
 
 @given(stories())
