@@ -38,7 +38,7 @@ async def people(kube: Kube, crds: None, namespace: str) -> AsyncIterator[People
 async def service(
     cluster: Stack, kafka: Kafka, kube: Kube, crds: None, namespace: str, topic_prefix: str, tmp_path: Path
 ) -> AsyncIterator[Service]:
-    """The service, not started yet: give it a policy, then `start` it."""
+    """The service, not started yet: give it a policy, then `start` it. Whatever it decides must replay byte by byte."""
     token = await kube.account(namespace, ACCOUNT, RULES)
     kubeconfig = await asyncio.to_thread(cluster.kubeconfig, namespace, token)
     account = f"system:serviceaccount:{namespace}:{ACCOUNT}"
@@ -46,6 +46,8 @@ async def service(
     yield service
     print(await asyncio.to_thread(service.log_tail))  # pytest shows it for a failed test
     await service.close()
+    replayed = await service.replay()
+    assert replayed.differences == [], f"{len(replayed.differences)} of {replayed.cycles} decisions differ"
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from typing import Any
 
 import aiohttp
 
+from rebalancer.loop.replay import Replay, replay
 from tests.testbed.audit import AuditLog, Write
 from tests.testbed.kafka import Kafka
 from tests.testbed.kube import Kube
@@ -142,8 +143,13 @@ class Service:
         return [write for write in found if write.resource != "events"]
 
     async def journal(self) -> list[Json]:
-        """All lines of the local journal, oldest first."""
-        return await asyncio.to_thread(lambda: list(self._journal_lines()))
+        """All lines of the local journal, oldest first; not the one that a killed service was writing."""
+        lines = await asyncio.to_thread(lambda: list(self._journal_lines()))
+        return [json.loads(line) for line in lines if line.endswith(b"\n")]
+
+    async def replay(self) -> Replay:
+        """Make all its decisions again from its journal."""
+        return await asyncio.to_thread(lambda: replay(self._journal_lines()))
 
     def log_tail(self, lines: int = 60) -> str:
         """The end of its log, for the report of a failed test."""
@@ -198,9 +204,7 @@ class Service:
         fresh.write_text(text)
         fresh.replace(target)
 
-    def _journal_lines(self) -> Iterator[Json]:
-        folder = Path(self.settings["JOURNAL_DIR"])
-        for file in sorted(folder.iterdir()):
+    def _journal_lines(self) -> Iterator[bytes]:
+        for file in sorted(Path(self.settings["JOURNAL_DIR"]).glob("*")):
             with file.open("rb") as lines:
-                # The last line of a killed service may be half written.
-                yield from (json.loads(line) for line in lines if line.endswith(b"\n"))
+                yield from lines
