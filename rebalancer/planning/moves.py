@@ -190,17 +190,22 @@ def _drain(scene: Scene, moves: Moves, holder: Holder, alone: dict[Key, list[Pod
     notices = {notice.node: notice for notice in scene.snapshot.notices}
     replacements = holder.steady - (holder.held - sum(part.replaced for part in holder.parts))
     expected = len(moves.waiting.get(holder.model.id, ()))
+    above = sum(part.asked - part.settle for part in holder.parts) - moves.tally.taken[holder.model.id] - holder.floor
     for part in holder.parts:
         if part.stuck is not None or part.key in moves.coming:
             continue
         going = moves.going.get(part.key)
         counted = part.held + part.unreplaced
-        beside = max(0, part.asked - part.settle - max(part.least, counted))
+        beside = max(0, min(above, part.asked - part.settle - max(part.least, counted)))
+        state = scene.pools.get(part.pool)
+        if state is None or state.budget is None:
+            beside = 0  # its nodes are not seen: the guard empty speaks for the others
         spare = max(0, counted - part.least - (len(going.pods) if going else 0))
         for pod in _replaced_pods(part, holder)[:beside]:
             notice = notices[pod.node or ""]
             if _leaves(notice, part, scene.now) and not notice.karpenter and (replacements > 0 or not _open(notice)):
                 replacements -= 1
+                above -= 1
                 moves.going.setdefault(part.key, Going()).ended.append(pod)
         for pod in alone[part.key][:spare]:
             notice = notices[pod.node or ""]

@@ -35,7 +35,8 @@ class Part:
 
     asked: what the target converges to = held + doomed + settle. doomed: pods under notice that nobody deletes yet;
     `replaced` of them have a replacement asked beside them (here or in another pool), `settle` such pods are gone and
-    their number comes back (`settled`: which; `void`: those whose number is back already, by somebody else's hand).
+    their number comes back (`settled`: which; `void`: those whose number is back already by somebody else's hand, or
+    stays because the floor wants it).
     held: undoomed replicas asked. kept: pods that stay (best first), going: pods that a release already written will
     take, unseen: how many of kept are asked for but are no pods yet. stuck: why the target is neither donor nor
     recipient now (None: it is both).
@@ -206,7 +207,7 @@ def _holders(
         ruling = rulings.get(model.id, NO_RULING)
         seen = {target.pool: target for target in (view.targets if view else ())}
         specs = [seen[spec.pool] for spec in model.targets if spec.pool in seen]  # the policy's order of preference
-        parts = tuple(_part(model, target, kept, ruling, doomed) for target in specs)
+        parts = _parts(model, specs, kept, ruling, doomed)
         serving = [pod for part in parts for pod in part.target.pods if pod.phase == "ready"]
         steady = sum(part.steady for part in parts)
         holders[model.id] = Holder(
@@ -226,7 +227,22 @@ def _holders(
     return holders
 
 
-def _part(model: Model, target: TargetView, kept: ModelMemory, ruling: Ruling, doomed: frozenset[str]) -> Part:
+def _parts(
+    model: Model, targets: list[TargetView], kept: ModelMemory, ruling: Ruling, doomed: frozenset[str]
+) -> tuple[Part, ...]:
+    """What each target holds. Numbers come back only as far as the model is asked for more than its floor."""
+    above = sum(converging(target) for target in targets if not target.missing) - ruling.floor_of(model)
+    parts = []
+    for target in targets:
+        part = _part(model, target, kept, ruling, doomed, max(0, above))
+        above -= part.settle
+        parts.append(part)
+    return tuple(parts)
+
+
+def _part(  # noqa: PLR0913  # what a target's pods are told apart by
+    model: Model, target: TargetView, kept: ModelMemory, ruling: Ruling, doomed: frozenset[str], above_floor: int
+) -> Part:
     """What `target` holds, with replacements told from the replicas they stand beside."""
     wanted = 0 if target.missing else converging(target)
     alive = sorted((pod for pod in target.pods if pod.phase != "terminating"), key=lambda pod: keep_order(pod, doomed))
@@ -234,7 +250,7 @@ def _part(model: Model, target: TargetView, kept: ModelMemory, ruling: Ruling, d
     replaced = [pod for pod in alive if pod.node in doomed and f"{target.pool}/{pod.uid}" in entries]
     beside = {f"{target.pool}/{pod.uid}" for pod in replaced}
     gone = [entry for entry in entries if entry not in beside]
-    settle = min(len(gone), max(0, wanted - len(replaced) - least_of(target)))
+    settle = min(len(gone), above_floor, max(0, wanted - len(replaced) - least_of(target)))
     base = max(0, wanted - len(replaced) - settle)
     others = [pod for pod in alive if f"{target.pool}/{pod.uid}" not in beside]
     alone = [pod for pod in others[:base] if pod.node in doomed]

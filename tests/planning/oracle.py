@@ -162,6 +162,8 @@ def judge_write(
         grants.append(grant)
     now = sums(after, policy, grants)
     _judge_floor(was, now, change, floors(before, policy)[change.model])
+    moves = change.kind in {"release", "grant", "replace"}
+    assert not moves or was.budget.get(change.target.pool) is not None, f"{change} moves where no node is seen"
     for pool, promised in now.promised.items():
         budget = now.budget[pool]
         raised = promised > was.promised[pool]

@@ -132,6 +132,11 @@ class LivingWorld(RuleBasedStateMachine):
             lambda one: replace(one, ready=False, ready_changed_at=at) if silent else replace(one, schedulable=False),
         )
 
+    @rule(data=st.data())
+    def a_list_of_nodes_comes_back_empty(self, data: st.DataObject) -> None:
+        pool = data.draw(st.sampled_from([view.name for view in self.story.snapshot.pools]))
+        self.story.pool(pool, nodes=())
+
     @rule(data=st.data(), gpus=st.integers(1, 8))
     def a_node_comes(self, data: st.DataObject, gpus: int) -> None:
         pool = data.draw(st.sampled_from([view.name for view in self.story.snapshot.pools]))
