@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from rebalancer.cli.render import render_explain, render_plan, render_problems, render_status
-from rebalancer.cli.render.words import span
+from rebalancer.api.text.words import span
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.plan import OverrideState, Plan, Refusal
 from rebalancer.domain.snapshot import Sync

@@ -34,7 +34,7 @@ class Timing:
     """Clocks of the controller manager, in seconds; the first is Kubernetes' default."""
 
     hpa_sync_seconds: float = 15.0
-    # Fake nodes renew their leases each 10 s; a silent one is NotReady after this.
+    # Fake nodes renew their leases each 4 s; a silent one is NotReady after this.
     node_grace_seconds: float = 40.0
 
 

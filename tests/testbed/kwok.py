@@ -25,7 +25,9 @@ class Kwok:
             f"--server-address=127.0.0.1:{port}",
             f"--manage-nodes-with-annotation-selector={FAKE_NODE}=fake", "--enable-crds=Stage",
             # Leases are renewed in a quarter of this.
-            "--node-lease-duration-seconds=40", "--node-ip=127.0.0.1",
+            # A restarted kwok may find its own leases taken and wait them out: well within the 40 s after which
+            # a node is NotReady, and its pods with it, which no fake kubelet makes Ready again.
+            "--node-lease-duration-seconds=16", "--node-ip=127.0.0.1",
         ]  # fmt: skip
         self.process = place.process("kwok", command, lambda: answers(port, "/healthz"))
 

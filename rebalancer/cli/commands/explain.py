@@ -18,8 +18,8 @@ def command(
     """Explain why a model has what it has: votes, demand, holdings, refusals."""
     from urllib.parse import quote
 
+    from rebalancer.api.text.words import some
     from rebalancer.cli.render import render_explain
-    from rebalancer.cli.render.words import some
     from rebalancer.domain.plan import Plan
     from rebalancer.domain.snapshot import Snapshot
 

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from rebalancer.cli.render.words import UNKNOWN, clock, columns, counted, printable
+from rebalancer.api.text.words import UNKNOWN, clock, columns, counted, printable
 from rebalancer.domain.plan import Change, NodePoolChange, Plan, Refusal
 
 MARKS = {"release": "-", "settle": "-", "withdraw": "-", "grant": "+", "replace": "+", "bounds": "="}

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from rebalancer.cli.render.words import counted, printable
+from rebalancer.api.text.words import counted, printable
 from rebalancer.settings.problem import Problem
 
 

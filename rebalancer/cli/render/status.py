@@ -1,7 +1,7 @@
 """`rebalancer status`: is it alive and writing, where are the GPUs, who lacks what."""
 
+from rebalancer.api.text.words import UNKNOWN, clock, columns, known, printable, some, span
 from rebalancer.api.view import Status
-from rebalancer.cli.render.words import UNKNOWN, clock, columns, known, printable, some, span
 from rebalancer.domain.plan import ModelDecision, Plan, PoolDecision
 from rebalancer.domain.snapshot import NoticeView
 

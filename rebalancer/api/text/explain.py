@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from rebalancer.cli.render.words import UNKNOWN, clock, counted, known, printable, some
+from rebalancer.api.text.words import UNKNOWN, clock, counted, known, printable, some
 from rebalancer.domain.plan import ModelDecision, Plan, Refusal, Unmet
 from rebalancer.domain.snapshot import ModelView, Snapshot
 

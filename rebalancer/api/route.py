@@ -1,0 +1,53 @@
+"""What a route is: one value from which the server, its authorisation and its OpenAPI document are made."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from aiohttp import web
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+@dataclass(frozen=True, slots=True)
+class Permission:
+    """What the caller must be allowed, as a SubjectAccessReview asks it (API group rebalancer.io).
+
+    `resource` is `decisions` for reads (no such object exists: only RBAC knows the word), `overrides` (namespaced) or
+    `writestops`.
+    """
+
+    verb: str
+    resource: str
+
+
+READ = Permission("get", "decisions")
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One query parameter; `schema` is its JSON schema."""
+
+    name: str
+    schema: dict[str, Any]
+    said: str
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One method on one path. `answers` and `accepts` are the types of the bodies (None: no JSON body).
+
+    `permission` is asked before the handler runs; one that depends on a namespace is asked by the handler (then None
+    here). `errors`: statuses besides 400, 401, 403, 429 and 503, which every route may answer.
+    """
+
+    method: str
+    path: str
+    handler: Handler
+    said: str
+    answers: Any = None
+    accepts: Any = None
+    permission: Permission | None = READ
+    query: tuple[Query, ...] = ()
+    status: int = 200
+    errors: tuple[int, ...] = ()

@@ -1,0 +1,1 @@
+"""Text for people, the same in the CLI and in the console."""
