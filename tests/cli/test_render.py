@@ -5,8 +5,8 @@ from textwrap import dedent
 import pytest
 from msgspec.structs import replace
 
-from rebalancer.cli.render import render_explain, render_plan, render_problems, render_status
 from rebalancer.api.text.words import span
+from rebalancer.cli.render import render_explain, render_plan, render_problems, render_status
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.plan import OverrideState, Plan, Refusal
 from rebalancer.domain.snapshot import Sync
