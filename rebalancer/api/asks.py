@@ -4,6 +4,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from rebalancer.domain.instant import Instant
+
 Name = Annotated[str, Meta(min_length=1, max_length=253)]
 Reason = Annotated[str, Meta(min_length=1, max_length=256)]
 
@@ -42,7 +44,7 @@ class Effect(Struct, frozen=True):
     model: str | None = None
     replicas_from: int | None = None
     replicas_to: int | None = None
-    at: float | None = None
+    at: Instant | None = None
 
 
 class Preview(Struct, frozen=True):
@@ -56,7 +58,7 @@ class Preview(Struct, frozen=True):
     name: str
     namespace: str
     actor: str
-    expires_at: float
+    expires_at: Instant
     effects: tuple[Effect, ...] = ()
     conflicts: tuple[str, ...] = ()
     refused: str | None = None

@@ -6,6 +6,7 @@ Times are instants (UTC epoch seconds in memory, RFC 3339 on the wire); unknown 
 from msgspec import Struct
 
 from rebalancer.domain.cluster import Override, WriteStop
+from rebalancer.domain.instant import Instant
 from rebalancer.domain.plan import ModelDecision, Refusal, Unmet
 from rebalancer.domain.snapshot import Sync
 
@@ -21,7 +22,7 @@ class Need(Struct, frozen=True):
 
     severity: str
     said: str
-    until: float | None = None
+    until: Instant | None = None
     model: str | None = None
     pool: str | None = None
     node: str | None = None
@@ -33,7 +34,7 @@ class NodeTiles(Struct, frozen=True):
     name: str
     gpus: str
     ready: bool = True
-    doomed_at: float | None = None
+    doomed_at: Instant | None = None
 
 
 class PoolRow(Struct, frozen=True):
@@ -61,7 +62,7 @@ class ModelRow(Struct, frozen=True):
     unmet: int
     why: str
     surge: bool = False
-    next_at: float | None = None
+    next_at: Instant | None = None
     workload_class: str = ""
     namespace: str = ""
 
@@ -69,7 +70,7 @@ class ModelRow(Struct, frozen=True):
 class Happening(Struct, frozen=True):
     """One mark of the timeline. `kind`: release, grant, notice, refusal, override, stop, node."""
 
-    at: float
+    at: Instant
     kind: str
     said: str
     cycle: int
@@ -88,9 +89,9 @@ class Overview(Struct, frozen=True):
     instance: str
     leader: str
     write_mode: str
-    at: float
+    at: Instant
     cycle: int
-    plan_at: float | None
+    plan_at: Instant | None
     sync: Sync
     writes_stopped: WriteStop | None = None
     policy_problems: tuple[str, ...] = ()
@@ -119,14 +120,14 @@ class ReplicaRow(Struct, frozen=True):
     node: str | None
     pool: str
     state: str
-    since: float
+    since: Instant
     lender: str = ""
 
 
 class Point(Struct, frozen=True):
     """One step of the chart; None = unknown then."""
 
-    at: float
+    at: Instant
     demand: int | None
     allocation: int | None
     ready: int | None
@@ -135,7 +136,7 @@ class Point(Struct, frozen=True):
 class ModelPage(Struct, frozen=True):
     """One model. `explanation`: the lines `rebalancer explain` prints. `chart`: at most 120 points of 60 minutes."""
 
-    at: float
+    at: Instant
     cycle: int
     decision: ModelDecision
     namespace: str

@@ -5,6 +5,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from rebalancer.domain.cluster import Override, WriteStop
+from rebalancer.domain.instant import Instant
 from rebalancer.domain.plan import Plan
 from rebalancer.domain.snapshot import NoticeView, Snapshot, Sync
 
@@ -17,7 +18,7 @@ class Status(Struct, frozen=True):
     leader: str
     write_mode: str
     writes_stopped: WriteStop | None
-    at: float
+    at: Instant
     cycle: int
     policy_digest: str
     policy_problems: tuple[str, ...]
@@ -31,7 +32,7 @@ class Unready(Struct, frozen=True):
     """One thing that is not as it should be, since when (UTC epoch seconds), and what is known about it."""
 
     what: str
-    since: float
+    since: Instant
     detail: str = ""
 
 

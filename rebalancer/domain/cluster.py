@@ -2,6 +2,8 @@
 
 from msgspec import Struct
 
+from rebalancer.domain.instant import Instant
+
 GPU_OWNERS = ("Deployment",)  # target kinds we can scale today
 
 
@@ -43,7 +45,7 @@ class Node(Struct, frozen=True):
     taints: tuple[Taint, ...] = ()
     allocatable: dict[str, int] = {}
     ready: bool = False
-    ready_changed_at: float | None = None
+    ready_changed_at: Instant | None = None
     unschedulable: bool = False
     deleting: bool = False
 
@@ -76,9 +78,9 @@ class Pod(Struct, frozen=True):
     gpus: dict[str, int] = {}
     phase: str = "Pending"
     ready: bool = False
-    ready_at: float | None = None
-    created_at: float = 0.0
-    deleting_at: float | None = None
+    ready_at: Instant | None = None
+    created_at: Instant = 0.0
+    deleting_at: Instant | None = None
     grace_seconds: int = 30
     deletion_cost: int | None = None
 
@@ -181,10 +183,10 @@ class NodeClaim(Struct, frozen=True):
     gpus: dict[str, int] = {}
     node: str | None = None
     provider_id: str = ""
-    created_at: float = 0.0
+    created_at: Instant = 0.0
     initialized: bool = False
     failed: str | None = None
-    deleting_at: float | None = None
+    deleting_at: Instant | None = None
     disruption_reason: str | None = None
 
 
@@ -200,8 +202,8 @@ class Override(Struct, frozen=True):
     subject_kind: str
     reason: str
     actor: str
-    created_at: float
-    expires_at: float
+    created_at: Instant
+    expires_at: Instant
     value: int | None = None
     model: str | None = None
     allow_below_floor: bool = False
@@ -217,7 +219,7 @@ class WriteStop(Struct, frozen=True):
     resource_version: str
     reason: str = ""
     actor: str = ""
-    created_at: float = 0.0
+    created_at: Instant = 0.0
 
 
 ClusterObject = Node | Pod | Workload | Hpa | ScaledObject | NodePool | NodeClaim | Override | WriteStop

@@ -9,6 +9,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from rebalancer.domain.cluster import ClusterObject
+from rebalancer.domain.instant import Instant
 
 METRIC_SAMPLE_TYPE = "io.rebalancer.metric.sample.v1"
 # What a wire value may be. 1e12 is more than any counter here reaches, so whatever is above it is a fault, not a load;
@@ -46,7 +47,7 @@ class Gauges(Struct, frozen=True, omit_defaults=True, rename="camel", forbid_unk
 class Counters(Struct, frozen=True, omit_defaults=True, rename="camel", forbid_unknown_fields=True):
     """Cumulative since `start_time` (epoch seconds; a new start time means the producer restarted)."""
 
-    start_time: float
+    start_time: Instant
     requests_finished: Amount | None = None
     prompt_tokens: Amount | None = None
     generated_tokens: Amount | None = None
@@ -57,7 +58,7 @@ class MetricSample(Struct, frozen=True, tag="metric"):
 
     source: str
     id: str
-    at: float
+    at: Instant
     model: str
     interval_seconds: float
     gauges: Gauges
@@ -76,9 +77,9 @@ class CapacityNotice(Struct, frozen=True, tag="notice"):
 
     source: str
     id: str
-    at: float
+    at: Instant
     kind: str
-    deadline: float
+    deadline: Instant
     node: str | None = None
     instance_id: str | None = None
     voluntary: bool = False
@@ -90,7 +91,7 @@ class Rejection(Struct, frozen=True, tag="rejection"):
     """A record that could not become an event; the dead-letter topic keeps its bytes beside this."""
 
     position: Position
-    at: float
+    at: Instant
     reason: str
     detail: str
 
@@ -99,7 +100,7 @@ class ObjectsListed(Struct, frozen=True, tag="listed"):
     """The full truth about one source: what is not in `objects` is gone."""
 
     source: str
-    at: float
+    at: Instant
     objects: tuple[ClusterObject, ...] = ()
 
 
@@ -107,7 +108,7 @@ class ObjectChanged(Struct, frozen=True, tag="changed"):
     """One object as it stands now."""
 
     source: str
-    at: float
+    at: Instant
     object: ClusterObject
 
 
@@ -115,7 +116,7 @@ class ObjectGone(Struct, frozen=True, tag="gone"):
     """One object was deleted."""
 
     source: str
-    at: float
+    at: Instant
     object: ClusterObject
 
 
@@ -123,7 +124,7 @@ class SourceState(Struct, frozen=True, tag="source"):
     """A source came alive (`trouble` None), or why it is not; `absent` = the cluster does not have that API."""
 
     source: str
-    at: float
+    at: Instant
     trouble: str | None = None
     absent: bool = False
 

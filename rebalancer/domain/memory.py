@@ -2,11 +2,13 @@
 
 from msgspec import Struct
 
+from rebalancer.domain.instant import Instant
+
 
 class Loss(Struct, frozen=True):
     """Replicas a model lost by a write of ours, and the guard window it used up (`step`, `shift`, or `exempt`)."""
 
-    at: float
+    at: Instant
     replicas: int
     counts: str
 
@@ -22,13 +24,13 @@ class ModelMemory(Struct, frozen=True, omit_defaults=True):
     """
 
     demand: int | None = None
-    higher_since: float | None = None
-    surge_since: float | None = None
-    calm_since: float | None = None
-    lower_since: float | None = None
+    higher_since: Instant | None = None
+    surge_since: Instant | None = None
+    calm_since: Instant | None = None
+    lower_since: Instant | None = None
     lower_peak: int = 0
-    last_move_at: float | None = None
-    unmet_since: float | None = None
+    last_move_at: Instant | None = None
+    unmet_since: Instant | None = None
     losses: tuple[Loss, ...] = ()
     replaced: tuple[str, ...] = ()
 
@@ -40,7 +42,7 @@ class Loan(Struct, frozen=True):
     owner: str | None
     pool: str
     gpus: int
-    at: float
+    at: Instant
 
 
 class Shift(Struct, frozen=True):
@@ -54,10 +56,10 @@ class Shift(Struct, frozen=True):
     recipient: str
     donors: tuple[str, ...]
     replicas: int
-    opened_at: float
+    opened_at: Instant
     node_pools: tuple[str, ...] = ()
-    released_at: float | None = None
-    granted_at: float | None = None
+    released_at: Instant | None = None
+    granted_at: Instant | None = None
 
 
 class NodeGrant(Struct, frozen=True):
@@ -69,15 +71,15 @@ class NodeGrant(Struct, frozen=True):
     node_pool: str
     replicas: int
     gpus: int
-    asked_at: float
-    until: float
+    asked_at: Instant
+    until: Instant
 
 
 class GrantFailure(Struct, frozen=True):
     """A node grant that brought nothing: `node_pool` is not asked again before `until`."""
 
     node_pool: str
-    until: float
+    until: Instant
     why: str
 
 

@@ -2,6 +2,8 @@
 
 from msgspec import Struct
 
+from rebalancer.domain.instant import Instant
+
 WRITTEN = "written"
 SHADOW = "shadow"
 REFUSED = "refused"
@@ -17,7 +19,7 @@ class Intent(Struct, frozen=True, tag="intent"):
 
     id: str
     cycle: int
-    at: float
+    at: Instant
     kind: str
     subject: str
     object: str
@@ -47,7 +49,7 @@ class Outcome(Struct, frozen=True, tag="outcome"):
     """
 
     intent: Intent
-    at: float
+    at: Instant
     status: str
     detail: str = ""
 

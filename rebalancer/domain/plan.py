@@ -6,6 +6,7 @@ them (`__str__` is one line that can be read aloud); nothing here is parsed back
 
 from msgspec import Struct
 
+from rebalancer.domain.instant import Instant
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.snapshot import TargetView
 
@@ -90,7 +91,7 @@ class Refusal(Struct, frozen=True):
     replicas_to: int
     why: str
     numbers: dict[str, float | int | str | None] = {}
-    until: float | None = None
+    until: Instant | None = None
 
     def __str__(self) -> str:
         return f"{self.subject} {self.replicas_from} -> {self.replicas_to}  refused by {self.guard}: {self.why}"
@@ -106,7 +107,7 @@ class Unmet(Struct, frozen=True):
     replicas: int
     constraint: str
     why: str
-    since: float
+    since: Instant
 
 
 class ModelDecision(Struct, frozen=True):
@@ -155,7 +156,7 @@ class Plan(Struct, frozen=True):
     """One cycle's answer. `changes` are in the order in which they are to be written."""
 
     cycle: int
-    at: float
+    at: Instant
     changes: tuple[Change, ...] = ()
     node_pools: tuple[NodePoolChange, ...] = ()
     refusals: tuple[Refusal, ...] = ()

@@ -2,6 +2,8 @@
 
 from msgspec import Struct
 
+from rebalancer.domain.instant import Instant
+
 FRESH_INTERVALS = 3  # a reading older than three of its producer's intervals is stale ...
 LEAST_FRESH_SECONDS = 10.0  # ... but never one younger than this: 1-s producers are late by more than 3 s
 
@@ -10,7 +12,7 @@ class Reading(Struct, frozen=True, tag="reading"):
     """`value` seen at `at` (event time) on `coverage` (0-1) of the model's Ready pods."""
 
     value: float
-    at: float
+    at: Instant
     coverage: float
 
 

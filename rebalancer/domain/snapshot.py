@@ -7,6 +7,7 @@ that did not change is the same value in the next cycle: the journal writes only
 from msgspec import Struct
 
 from rebalancer.domain.cluster import DisruptionBudget, Originals, Override, SavedNodePool, Taint, Toleration, WriteStop
+from rebalancer.domain.instant import Instant
 from rebalancer.domain.outcome import Outcome
 from rebalancer.domain.readings import ModelLoad
 
@@ -18,8 +19,8 @@ class PodView(Struct, frozen=True):
     name: str
     node: str | None
     phase: str
-    since: float
-    created_at: float
+    since: Instant
+    created_at: Instant
     deletion_cost: int | None = None
 
 
@@ -83,7 +84,7 @@ class NodeView(Struct, frozen=True):
     ready: bool
     schedulable: bool
     foreign_gpus: int = 0
-    ready_changed_at: float | None = None
+    ready_changed_at: Instant | None = None
     node_pool: str | None = None
     labels: dict[str, str] = {}
     taints: tuple[Taint, ...] = ()
@@ -94,7 +95,7 @@ class NodeClaimView(Struct, frozen=True):
 
     name: str
     gpus: int
-    created_at: float
+    created_at: Instant
     node: str | None = None
     failed: str | None = None
 
@@ -126,8 +127,8 @@ class NoticeView(Struct, frozen=True):
 
     node: str
     kind: str
-    since: float
-    deadline: float
+    since: Instant
+    deadline: Instant
     voluntary: bool = False
     karpenter: bool = False
     source: str = ""
@@ -138,14 +139,14 @@ class Sync(Struct, frozen=True):
 
     missing: tuple[str, ...] = ()
     stale: tuple[str, ...] = ()
-    synced_at: float | None = None
+    synced_at: Instant | None = None
 
 
 class Snapshot(Struct, frozen=True):
     """Input of one cycle. `outcomes`: what became of our writes since the last cycle."""
 
     cycle: int
-    at: float
+    at: Instant
     sync: Sync = Sync()
     write_stop: WriteStop | None = None
     overrides: tuple[Override, ...] = ()
