@@ -229,6 +229,9 @@ class OverrideRules(_Part):
     """Bounds on what people may ask for."""
 
     max_seconds: Seconds = Field(default=86_400.0, description="Longest expiry an override may have.")
+    default_seconds: Seconds = Field(
+        default=1800.0, description="Expiry of an override whose author names none; never more than maxSeconds."
+    )
 
 
 class Policy(_Part):

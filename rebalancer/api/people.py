@@ -1,0 +1,105 @@
+"""What people decide over HTTP, and who takes it: a protocol, so that this room knows no other."""
+
+from typing import Protocol
+
+from msgspec import Struct
+
+from rebalancer.api.asks import OverrideAsk, Preview, ResumeAsk, StopAsk
+from rebalancer.domain.cluster import Override, WriteStop
+
+
+class Overrides(Struct, frozen=True):
+    """All overrides there are, by namespace and name, whatever their phase. `instance` answered, `leader` acts."""
+
+    instance: str
+    leader: str
+    overrides: tuple[Override, ...] = ()
+
+
+class Accepted(Struct, frozen=True):
+    """The Override object as it is stored. `created` False: a request with this Idempotency-Key made it before."""
+
+    instance: str
+    leader: str
+    created: bool
+    override: Override
+
+
+class Writes(Struct, frozen=True):
+    """Whether the service may write. `stops`: every WriteStop, oldest first, with who and since when; empty: it may.
+
+    `write_mode` shadow writes nothing either.
+    """
+
+    instance: str
+    leader: str
+    write_mode: str
+    stopped: bool
+    stops: tuple[WriteStop, ...] = ()
+
+
+class Asker(Struct, frozen=True):
+    """Who asks, as authentication says. `key`: the request's Idempotency-Key, the same for each of its repeats."""
+
+    actor: str
+    key: str
+
+
+class Declined(Exception):  # noqa: N818  it says what became of the ask
+    """An ask that is not done: HTTP status, what was wrong, what to do; `preview` when the plan has changed since."""
+
+    def __init__(
+        self,
+        status: int,
+        error: str,
+        fix: str = "",
+        *,
+        preview: Preview | None = None,
+        retry_after_seconds: float | None = None,
+    ) -> None:
+        super().__init__(error)
+        self.status = status
+        self.error = error
+        self.fix = fix
+        self.preview = preview
+        self.retry_after_seconds = retry_after_seconds
+
+
+class Doors(Protocol):
+    """Where decisions of people become objects. Every method raises Declined."""
+
+    def namespace_of(self, ask: OverrideAsk) -> str:
+        """Where the override would stand: as asked, else its model's namespace, else the service's own."""
+        ...
+
+    async def overrides(self) -> Overrides:
+        """All overrides."""
+        ...
+
+    async def preview(self, ask: OverrideAsk, asker: Asker) -> Preview:
+        """What the override would do now; nothing is written."""
+        ...
+
+    async def create(self, ask: OverrideAsk, asker: Asker) -> Accepted:
+        """Make the Override object, or find the one that this key made before."""
+        ...
+
+    async def delete(self, namespace: str, name: str) -> None:
+        """Take an override back."""
+        ...
+
+    async def writes(self) -> Writes:
+        """Whether writes are stopped, by whom and since when."""
+        ...
+
+    async def stop(self, ask: StopAsk, asker: Asker) -> Writes:
+        """Stop all writes; works before the cluster is known and while Kafka is away."""
+        ...
+
+    async def resume(self, ask: ResumeAsk) -> Writes:
+        """Take every write stop away."""
+        ...
+
+    async def resume_preview(self, asker: Asker) -> Preview:
+        """The first plan that would be written on resume."""
+        ...
