@@ -152,6 +152,14 @@ class KubeClient:
         path = resource.path(obj["metadata"].get("namespace"))
         return await self._caller.write(Call("create", resource, path), obj)
 
+    async def create_token(self, account: Ref, audience: str, seconds: int) -> Object:
+        """Ask for a token of a service account that only `audience` accepts; a TokenRequest with its status."""
+        call = Call("create", account.resource, account.path, "token")
+        spec = {"audiences": [audience], "expirationSeconds": seconds}
+        return await self._caller.write(
+            call, {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+        )
+
     async def patch(
         self,
         ref: Ref,

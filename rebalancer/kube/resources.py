@@ -117,3 +117,7 @@ OVERRIDES: Final = Resource("rebalancer.io", "v1alpha1", "overrides", namespaced
 WRITESTOPS: Final = Resource("rebalancer.io", "v1alpha1", "writestops", namespaced=False, kind="WriteStop")
 EVENTS: Final = Resource("events.k8s.io", "v1", "events", namespaced=True, kind="Event")
 LEASES: Final = Resource("coordination.k8s.io", "v1", "leases", namespaced=True, kind="Lease")
+SERVICEACCOUNTS: Final = Resource("", "v1", "serviceaccounts", namespaced=True, kind="ServiceAccount")
+SELF_REVIEWS: Final = Resource(
+    "authentication.k8s.io", "v1", "selfsubjectreviews", namespaced=False, kind="SelfSubjectReview"
+)

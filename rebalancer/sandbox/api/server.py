@@ -13,6 +13,7 @@ from rebalancer.obs.clock import Clock
 from rebalancer.sandbox.api.audit import VERBS, AuditEntry
 from rebalancer.sandbox.api.faults import Fault, Faults
 from rebalancer.sandbox.api.resources import Obj, Resource, Target
+from rebalancer.sandbox.api.reviews import reviewed
 from rebalancer.sandbox.api.status import ApiError
 from rebalancer.sandbox.api.store import Change, Store
 from rebalancer.sandbox.api.verbs import JSON_PATCH, Call, Verbs
@@ -144,16 +145,23 @@ class EmbeddedKubernetes:
         if fault and fault.deed == "fail":
             details = {"retryAfterSeconds": fault.retry_after_seconds} if fault.retry_after_seconds is not None else {}
             raise ApiError(fault.code, "a fault was asked for", details=details)
-        _user(request)
+        user = _user(request)
         target = self.store.table.target(request.path)
         if target is None:
-            return self._about(request)
+            review = self._review(request, body, user)
+            return self._about(request) if review is None else review
         call = Call(request.method, target, request.query, _decoded(request, body), request.content_type)
         if request.method == "GET" and not target.name:
             watching = request.query.get("watch", "").lower() in {"true", "1"}
             return await self._watch(request, call) if watching else self._list(call)
         code, obj = self.verbs.answer(call)
         return _json(code, _encode(obj))
+
+    def _review(self, request: web.Request, body: bytes, user: str) -> web.StreamResponse | None:
+        if request.method != "POST":
+            return None
+        answer = reviewed(request.path, _decoded(request, body), user, self._clock.now(), TOKEN_PREFIX)
+        return None if answer is None else _json(201, _encode(answer))
 
     def _about(self, request: web.Request) -> web.StreamResponse:
         """Paths that name no resource: version, health, discovery. Some clients write them with a slash behind."""

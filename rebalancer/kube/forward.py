@@ -1,0 +1,102 @@
+"""A port of a pod by the API server, as `kubectl port-forward` reaches it: for people's machines, not for the service.
+
+Each connection is a WebSocket of its own (`v4.channel.k8s.io`): a binary frame begins with its channel, 0 for data
+and 1 for an error in words; the server's first frame on each channel holds the port, as two bytes, and nothing else.
+"""
+
+import asyncio
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, Self
+from urllib.parse import quote
+
+import aiohttp
+from yarl import URL
+
+from rebalancer.kube.access import Access
+from rebalancer.kube.transport import CONNECT_SECONDS
+
+PROTOCOL: Final = "v4.channel.k8s.io"
+_DATA: Final = 0
+_CHUNK_BYTES: Final = 64 * 1024
+
+
+class Forward:
+    """Listens on a Unix socket of the caller's own folder, so that nobody else on the machine can use the way in.
+
+    `trouble` says why the last connection failed, None while none did. An async context manager.
+    """
+
+    def __init__(self, access: Access, namespace: str, pod: str, port: int, folder: Path) -> None:
+        self.path = folder / "forward.sock"
+        self.trouble: str | None = None
+        self._access = access
+        self._what = f"pods/portforward of {namespace}/{pod}"
+        path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(pod, safe='')}/portforward"
+        self._url = URL(access.server + path, encoded=True).with_query(ports=str(port))
+        self._server: asyncio.Server | None = None
+
+    async def __aenter__(self) -> Self:
+        headers = {"Authorization": self._access.authorization} if self._access.authorization else {}
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(ssl=self._access.tls or True),
+            headers=headers,
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS),
+        )
+        self._server = await asyncio.start_unix_server(self._carry, str(self.path))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._server is not None:
+            self._server.close()
+        await self._session.close()
+
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection, until either side ends it."""
+        try:
+            async with self._session.ws_connect(
+                self._url,
+                protocols=(PROTOCOL,),
+                proxy=self._access.proxy,
+                server_hostname=self._access.server_hostname,
+                max_msg_size=0,
+            ) as socket:
+                await self._both_ways(socket, reader, writer)
+        except aiohttp.WSServerHandshakeError as error:
+            self.trouble = f"the API server refused {self._what}: {error.status} {error.message}"
+        except (aiohttp.ClientError, OSError) as error:
+            self.trouble = f"{self._what}: {str(error) or type(error).__name__}"
+        finally:
+            writer.close()
+
+    async def _both_ways(
+        self, socket: aiohttp.ClientWebSocketResponse, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        out = asyncio.create_task(_pump(reader, socket))
+        try:
+            await self._receive(socket, writer)
+        finally:
+            out.cancel()
+            with suppress(asyncio.CancelledError, aiohttp.ClientError, OSError):
+                await out
+
+    async def _receive(self, socket: aiohttp.ClientWebSocketResponse, writer: asyncio.StreamWriter) -> None:
+        opened: set[int] = set()
+        async for frame in socket:
+            if frame.type is not aiohttp.WSMsgType.BINARY or not frame.data:
+                continue
+            channel, data = frame.data[0], frame.data[1:]
+            if channel not in opened:  # the port, as the protocol begins each channel
+                opened.add(channel)
+                data = data[2:]
+            if channel == _DATA:
+                writer.write(data)
+                await writer.drain()
+            elif data:
+                self.trouble = f"{self._what}: {data.decode(errors='replace').strip()}"
+                return
+
+
+async def _pump(reader: asyncio.StreamReader, socket: aiohttp.ClientWebSocketResponse) -> None:
+    while data := await reader.read(_CHUNK_BYTES):
+        await socket.send_bytes(bytes([_DATA]) + data)
