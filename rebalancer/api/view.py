@@ -10,8 +10,16 @@ from rebalancer.domain.plan import Plan
 from rebalancer.domain.snapshot import NoticeView, Snapshot, Sync
 
 
+class Unready(Struct, frozen=True):
+    """One thing that is not as it should be, since when (UTC epoch seconds), and what is known about it."""
+
+    what: str
+    since: Instant
+    detail: str = ""
+
+
 class Status(Struct, frozen=True):
-    """One look at the service. `plan` None: nothing has been decided yet."""
+    """One look at the service. `plan` None: nothing has been decided yet. `unready`: what /readyz complains about."""
 
     cluster: str
     instance: str
@@ -26,14 +34,7 @@ class Status(Struct, frozen=True):
     plan: Plan | None
     notices: tuple[NoticeView, ...]
     overrides: tuple[Override, ...]
-
-
-class Unready(Struct, frozen=True):
-    """One thing that is not as it should be, since when (UTC epoch seconds), and what is known about it."""
-
-    what: str
-    since: Instant
-    detail: str = ""
+    unready: tuple[Unready, ...] = ()
 
 
 class View(Protocol):

@@ -1,15 +1,20 @@
 """What the service says about itself: implements `api.view.View` over the running parts."""
 
 import socket
+from collections.abc import Iterator
 
 from rebalancer.api.view import Status, Unready
+from rebalancer.app.figures import build_figures, input_figures, output_figures, people_figures, sync_figures
 from rebalancer.app.hands import ServiceHands
+from rebalancer.domain.cluster import SOURCES
 from rebalancer.domain.plan import Plan
 from rebalancer.domain.snapshot import Snapshot, Sync
 from rebalancer.ingest.kafka import KafkaIntake
+from rebalancer.kube.client import KubeClient
 from rebalancer.loop.runner import Runner
 from rebalancer.obs.clock import Clock
-from rebalancer.obs.metrics import Metrics
+from rebalancer.obs.metrics import Figure, Metrics
+from rebalancer.obs.metrics.figures import notice_figures, plan_figures
 from rebalancer.obs.outbox import Outbox
 from rebalancer.obs.recorder import Recorder
 from rebalancer.settings.policy_file import PolicyFile
@@ -21,7 +26,10 @@ DEAD_SECONDS = 180.0  # a wheel that stood still this long is turned again only 
 
 
 class Insight:
-    """Before `connect` only probes have something to say. `waiting`: what the start waits for."""
+    """Before `connect` only probes have something to say. `waiting`: what the start waits for.
+
+    `kube`: the way to the API server, once there is one.
+    """
 
     def __init__(  # noqa: PLR0913  # the parts it looks into
         self,
@@ -34,6 +42,7 @@ class Insight:
     ) -> None:
         self.instance = socket.gethostname()
         self.waiting: str | None = None
+        self.kube: KubeClient | None = None
         self._settings = settings
         self._clock = clock
         self._metrics = metrics
@@ -78,6 +87,7 @@ class Insight:
             plan=self.plan,
             notices=known.notices,
             overrides=known.overrides,
+            unready=self.unready(),
         )
 
     def unready(self) -> tuple[Unready, ...]:
@@ -118,12 +128,18 @@ class Insight:
 
     def metrics(self) -> bytes:
         """Prometheus exposition format."""
-        now = self._clock.now()
-        sync = self._state.sync(now) if self._state else Sync(missing=("start",))
-        self._metrics.synced.set(not (sync.missing or sync.stale))
-        self._metrics.policy_good.set(self._policy_file.trouble is None)
-        self._metrics.journal_good.set(self._recorder.trouble is None)
-        self._metrics.write_stopped.set(self.snapshot().write_stop is not None)
-        if self._state and self._intake:
-            self._metrics.inputs({**self._state.counters(), **self._intake.counts})
-        return self._metrics.text()
+        return self._metrics.text(self._figures(self._clock.now()))
+
+    def _figures(self, now: float) -> Iterator[Figure]:
+        known = self.snapshot()
+        yield from build_figures(self._settings)
+        yield Figure("rebalancer_policy_good", self._policy_file.trouble is None)
+        yield Figure("rebalancer_journal_good", self._recorder.trouble is None)
+        yield from sync_figures(self._state.sync(now) if self._state else Sync(missing=tuple(SOURCES)))
+        yield from people_figures(known)
+        yield from output_figures(self._outbox, self.kube)
+        if self._state and self._intake and self._hands:
+            yield from input_figures(self._state, self._intake)
+            yield from notice_figures(known, self._hands.memory)
+        if self.plan is not None:
+            yield from plan_figures(self.plan, now)

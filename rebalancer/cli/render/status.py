@@ -7,6 +7,7 @@ from rebalancer.domain.snapshot import NoticeView
 
 LIVE_SECONDS = 10  # a joint plan's period
 LATE_SECONDS = 30
+TOLD = {"not listed yet", "silent", "nothing is decided yet"}  # other lines say it already
 HEADER = ("MODEL", "DEMAND", "ALLOC", "READY", "LOAD", "DOOM", "FLOOR", "WHY")
 
 
@@ -54,6 +55,11 @@ def _warnings(status: Status) -> list[str]:
         lines.append(f"Not read yet: {some(status.sync.missing)}. Nothing is taken from a model until they are.")
     if status.sync.stale:
         lines.append(f"Silent: {some(status.sync.stale)}. Nothing is taken from a model while they are.")
+    lines += [
+        f"Not good since {clock(each.since)}: {each.what}: {each.detail}"
+        for each in status.unready
+        if each.detail not in TOLD
+    ]
     if status.policy_problems:
         more = len(status.policy_problems) - 1
         lines.append(f"Policy {status.policy_digest or UNKNOWN} stays in force; the file is not good: ")
