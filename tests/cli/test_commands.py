@@ -16,11 +16,11 @@ from aiohttp.test_utils import TestServer
 from msgspec.structs import replace
 from ruamel.yaml import YAML
 
-from rebalancer.api.routes import read_app
+from rebalancer.api.routes import api_app
 from rebalancer.api.view import Status, Unready
+from rebalancer.api.wire import to_wire
 from rebalancer.cli.entry import run
 from rebalancer.cli.render import render_explain, render_plan, render_status
-from rebalancer.domain.codec import to_bytes
 from rebalancer.domain.plan import Plan
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.settings.generate import schema_text
@@ -60,7 +60,7 @@ def night() -> Night:
 
 @pytest.fixture
 async def server(night: Night) -> AsyncIterator[str]:
-    async with TestServer(read_app(night)) as running:
+    async with TestServer(api_app(night)) as running:
         yield f"http://127.0.0.1:{running.port}"
 
 
@@ -84,7 +84,7 @@ async def test_other_forms_are_the_apis_own_values(server: str, form: str, capsy
     parse = json.loads if form == "json" else YAML_FORM.load
     for arguments, value in ((("status",), STATUS), (("plan",), PLAN)):
         assert await rebalancer(*arguments, "--server", server, "-o", form) == 0
-        assert parse(capsys.readouterr().out) == json.loads(to_bytes(value))
+        assert parse(capsys.readouterr().out) == json.loads(to_wire(value))
     assert await rebalancer("explain", "llama-70b", "--server", server, "--output", form) == 0
     assert parse(capsys.readouterr().out)["model"]["model"] == "llama-70b"
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from rebalancer.api.wire import instant_of
 from rebalancer.obs.broker import Broker
 from rebalancer.state.checkpoint import ModelPast
 from tests.real.occupancy import Pods, scaled
@@ -29,6 +30,7 @@ from tests.testbed.kube import Kube
 from tests.testbed.objects import deployment, gpu_node
 from tests.testbed.stack import Stack
 
+NEVER = "1970-01-01T00:00:00Z"
 GPUS = 14
 FIRST = {"chat": 2, "code": 10, "side": 2}
 FLOORS = {"chat": 1, "code": 2, "side": 1}
@@ -224,8 +226,8 @@ async def _heard(scene: Scene, samples: list[Said]) -> None:
 
     async def known() -> bool:
         loads = (await scene.service.snapshot())["loads"]
-        newest = {load["model"]: load["signals"]["concurrency"].get("at", 0.0) for load in loads}
-        return all(newest[name] >= at - 1e-3 for name, at in last.items())
+        newest = {load["model"]: load["signals"]["concurrency"].get("at", NEVER) for load in loads}
+        return all(instant_of(newest[name]) >= at - 1e-3 for name, at in last.items())
 
     await scene.kube.wait_for(known, "the last sample of every model is in state")
 

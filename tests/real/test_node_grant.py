@@ -73,7 +73,7 @@ async def test_karpenter_brings_the_nodes_that_a_surge_lacks_up_to_the_policy_s_
         return found[0] if found else None
 
     refusal = await kube.wait_for(refused, "the policy's bound refuses more")
-    assert (refusal["replicas_from"], refusal["replicas_to"]) == (3, 6)
+    assert (refusal["replicasFrom"], refusal["replicasTo"]) == (3, 6)
     assert refusal["numbers"]["gpuLimit"] == 3
     unmet = (await service.explain("chat"))["unmet"]
     assert [each["replicas"] for each in unmet] == [3]

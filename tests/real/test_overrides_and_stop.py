@@ -83,7 +83,7 @@ async def test_a_write_stop_stops_all_writes_within_two_seconds_and_holds_over_a
 
     stopped_at = await people.stop_writes()
     await _change_minds(people, pins, 12)
-    assert (await service.status())["writes_stopped"]["reason"] == WHY
+    assert (await service.status())["writesStopped"]["reason"] == WHY
 
     async def refused() -> bool:
         await _change_minds(people, pins, 1)

@@ -3,6 +3,7 @@
 import asyncio
 from itertools import pairwise
 
+from rebalancer.api.wire import instant_of
 from tests.real.occupancy import Pods, failed, scaled
 from tests.real.policies import SHIFT_SECONDS, model, policy, pool
 from tests.real.service import Service
@@ -47,7 +48,7 @@ async def test_a_surge_is_met_by_an_idle_model_s_gpus_once_they_are_free_and_nev
 
     async def decided_anew() -> Json | None:
         plan = await service.plan()
-        return plan if plan["at"] > last_release + SHIFT_SECONDS + 2 else None
+        return plan if instant_of(plan["at"]) > last_release + SHIFT_SECONDS + 2 else None
 
     plan = await kube.wait_for(decided_anew, "a plan that could take the next one")
     writes = await service.writes(kube)

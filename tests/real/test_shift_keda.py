@@ -10,6 +10,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from rebalancer.api.wire import instant_of
 from tests.real.occupancy import Pods, bounded, failed, scaled
 from tests.real.policies import SHIFT_SECONDS, model, policy, pool
 from tests.real.service import Service
@@ -138,7 +139,7 @@ async def test_a_surge_is_met_by_bounds_that_keda_and_the_hpa_apply_while_trigge
     last_release, *_ = bounded(await service.writes(kube), "code")[-1]
 
     async def decided_anew() -> bool:
-        return bool((await service.plan())["at"] > last_release + SHIFT_SECONDS + 2)
+        return bool(instant_of((await service.plan())["at"]) > last_release + SHIFT_SECONDS + 2)
 
     await kube.wait_for(decided_anew, "a plan that could take the next one")
     writes = await service.writes(kube)
