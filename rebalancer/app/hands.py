@@ -51,7 +51,6 @@ class ServiceHands:
         self.last_plan = decision.plan
         self.next_cycle = snapshot.cycle + 1
         self._recorder.cycle(snapshot, before, decision)
-        self._metrics.plan(decision.plan)
 
     async def carry_out(self, decision: Decision) -> tuple[Outcome, ...]:
         """Through the gate; what was written asks for another look soon: a shift or a drain has a next step."""

@@ -30,6 +30,7 @@ from rebalancer.obs.clock import Clock
 from rebalancer.obs.journal import code_digest
 from rebalancer.obs.journal_files import JournalFiles
 from rebalancer.obs.metrics import Metrics
+from rebalancer.obs.metrics.lag import watch_lag
 from rebalancer.obs.outbox import Outbox
 from rebalancer.obs.recorder import Recorder
 from rebalancer.settings.policy_file import PolicyFile
@@ -98,6 +99,7 @@ class Service:
         self._kube = KubeClient(
             await find_access(self.settings.kubeconfig, self.settings.kube_context or None), self.clock, self._rng
         )
+        self.insight.kube = self._kube
         past = await self._past(policy)
         state = ClusterState(policy, self.clock.now())
         for model, rings in past.rings.items():
@@ -172,6 +174,7 @@ class Service:
         self._spawn("events", gate.events.run())
         self._spawn("checkpoints", self._checkpoints.run())
         self._spawn("policy", self._follow_policy(state, hands, runner))
+        self._spawn("lag", watch_lag(self.clock, self.metrics))
         self._spawn("runner", runner.run())
 
     async def _read_when_pods_are_known(self, state: ClusterState, intake: KafkaIntake) -> None:

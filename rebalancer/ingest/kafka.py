@@ -98,6 +98,11 @@ class KafkaIntake:
         """How long the partition that is worst off has not made progress."""
         return self._progress.stuck_seconds(self._clock.monotonic())
 
+    def stuck_by_topic(self) -> dict[str, float]:
+        """The same for each topic there is, by its name without prefix."""
+        stuck = self._progress.stuck_by_topic(self._clock.monotonic())
+        return {name: stuck[full] for name in DECODERS if (full := self._broker.topic(name)) in stuck}
+
     async def run(self) -> NoReturn:
         """Consume, and connect again whatever happens. Raises nothing but cancellation."""
         burying = asyncio.create_task(self._dead_letters.run(), name="dead-letters")

@@ -45,3 +45,10 @@ class Progress:
     def stuck_seconds(self, monotonic: float) -> float:
         """Age of the partition that was alive longest ago; since the start when there was none yet."""
         return monotonic - min(self._alive_monotonic.values(), default=self._started_monotonic)
+
+    def stuck_by_topic(self, monotonic: float) -> dict[str, float]:
+        """The same for each topic that is followed, by its full name."""
+        oldest: dict[str, float] = {}
+        for one, alive in self._alive_monotonic.items():
+            oldest[one.topic] = min(alive, oldest.get(one.topic, alive))
+        return {topic: monotonic - alive for topic, alive in oldest.items()}

@@ -51,7 +51,7 @@ class Caller:
             sleep=self.clock.sleep,
             reraise=True,
         )
-        return await _within(deadline_seconds, call, retrying(ask))
+        return await self._within(deadline_seconds, call, retrying(ask))
 
     async def read_object(self, call: Call) -> Object:
         """Read one object."""
@@ -62,22 +62,22 @@ class Caller:
         if call.verb != "delete":
             call = replace(call, query={"fieldManager": FIELD_MANAGER})
         call = replace(call, body=msgspec.json.encode(body))
-        reply = await _within(DEADLINE_SECONDS, call, self.transport.ask(call))
+        reply = await self._within(DEADLINE_SECONDS, call, self.transport.ask(call))
         return _decoded(call, _object, reply)
+
+    async def _within(self, seconds: float, call: Call, answer: Awaitable[_R]) -> _R:
+        try:
+            async with asyncio.timeout(seconds):
+                return await answer
+        except TimeoutError as error:
+            self.transport.errors["timeout"] += 1
+            raise lost(call, f"no answer within {seconds:g} s") from error
 
     def _wait(self, state: RetryCallState) -> float:
         """What the server asked for; at least 0.1-0.2 s after the first try, 0.2-0.4 s after the next."""
         error = state.outcome.exception() if state.outcome else None
         asked = error.retry_after_seconds if isinstance(error, Temporary) else None
         return max(asked or 0.0, self.rng.uniform(0.1, 0.2) * state.attempt_number)
-
-
-async def _within(seconds: float, call: Call, answer: Awaitable[_R]) -> _R:
-    try:
-        async with asyncio.timeout(seconds):
-            return await answer
-    except TimeoutError as error:
-        raise lost(call, f"no answer within {seconds:g} s") from error
 
 
 def _decoded(call: Call, decode: Callable[[bytes], _R], body: bytes) -> _R:

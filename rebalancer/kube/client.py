@@ -80,6 +80,11 @@ class KubeClient:
         """Server's clock minus ours at the last reply, within a second; None before the first."""
         return self._transport.server_offset_seconds
 
+    @property
+    def errors(self) -> Mapping[str, int]:
+        """Calls that failed since the start, by the name of their error in lower case, or `timeout`."""
+        return self._transport.errors
+
     def identify(self, user_agent: str) -> None:
         """Be known by this User-Agent in the server's audit log from now on."""
         self._transport.user_agent = user_agent

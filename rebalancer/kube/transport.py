@@ -5,8 +5,9 @@ and ends a watch at a line of 4 MiB; therefore only its logins are used, not its
 """
 
 import socket
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from email.utils import parsedate_to_datetime
 from typing import Final
 
@@ -40,6 +41,8 @@ class Transport:
         self.user_agent = user_agent
         self.server_offset_seconds: float | None = None
         """Server's clock minus ours at the last reply, within a second; None before the first."""
+        self.errors: Counter[str] = Counter()
+        """Calls that failed, by the name of their error in lower case; `timeout`: no answer within the deadline."""
         self._access = access
         self._clock = clock
         self._login = Login(access, clock)
@@ -63,12 +66,13 @@ class Transport:
         A call refused for its login is sent once more if the login can be renewed: it was not applied.
         """
         used = await self._login.header()
-        try:
+        with self._counted():
+            try:
+                return await self._exchange(call)
+            except Unauthorized:
+                if not await self._login.renewed(used):
+                    raise
             return await self._exchange(call)
-        except Unauthorized:
-            if not await self._login.renewed(used):
-                raise
-        return await self._exchange(call)
 
     @asynccontextmanager
     async def chunks(self, call: Call, idle_seconds: float) -> AsyncIterator[AsyncIterator[bytes]]:
@@ -78,10 +82,19 @@ class Transport:
         """
         used = await self._login.header()
         try:
-            async with self._reply(call, idle_seconds) as reply:
-                yield reply.content.iter_any()
+            with self._counted():
+                async with self._reply(call, idle_seconds) as reply:
+                    yield reply.content.iter_any()
         except Unauthorized:
             await self._login.renewed(used)  # for the next try
+            raise
+
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        try:
+            yield
+        except KubeError as error:
+            self.errors[type(error).__name__.lower()] += 1
             raise
 
     async def _exchange(self, call: Call) -> bytes:

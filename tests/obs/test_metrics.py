@@ -1,10 +1,16 @@
+import pytest
+from msgspec.structs import replace
 from prometheus_client.parser import text_string_to_metric_families
 
-from rebalancer.domain.memory import Memory
-from rebalancer.domain.plan import Plan
-from rebalancer.obs.metrics import Metrics
+from rebalancer.domain.memory import Memory, ModelMemory
+from rebalancer.domain.plan import Plan, Unmet
+from rebalancer.obs.metrics import Figure, Metrics
+from rebalancer.obs.metrics.catalogue import COUNTER, METRICS, Metric
+from rebalancer.obs.metrics.figures import notice_figures, plan_figures
 from rebalancer.planning import plan
-from tests.builders import a_model, a_policy, a_snapshot
+from tests.builders import NOW, a_model, a_notice, a_policy, a_snapshot
+
+UNITS = {"seconds", "replicas", "gpus"}  # base units that a name may carry
 
 
 def a_plan(*models: str) -> Plan:
@@ -13,32 +19,105 @@ def a_plan(*models: str) -> Plan:
     return plan(a_snapshot(policy, dict.fromkeys(models, 2)), policy, Memory()).plan
 
 
-def shown(metrics: Metrics, name: str) -> dict[tuple[str, ...], float]:
+def shown(text: bytes, name: str) -> dict[tuple[str, ...], float]:
     """Values of a metric by its labels' values."""
-    families = text_string_to_metric_families(metrics.text().decode())
-    return {tuple(one.labels.values()): one.value for each in families if each.name == name for one in each.samples}
+    families = text_string_to_metric_families(text.decode())
+    return {tuple(one.labels.values()): one.value for each in families for one in each.samples if one.name == name}
+
+
+def of_plan(decided: Plan, name: str) -> dict[tuple[str, ...], float]:
+    return shown(Metrics().text(plan_figures(decided, NOW)), name)
 
 
 def test_before_the_first_plan_no_model_is_shown() -> None:
-    assert shown(Metrics(), "rebalancer_model_replicas") == {}
+    assert shown(Metrics().text(), "rebalancer_model_replicas") == {}
 
 
 def test_the_last_plan_is_shown_and_what_left_it_leaves_the_metrics() -> None:
     metrics = Metrics()
-    metrics.plan(a_plan("a", "b"))
-    assert shown(metrics, "rebalancer_model_replicas")["b", "ready"] == 2
-    assert shown(metrics, "rebalancer_pool_gpus")["a100", "promised"] == 4
-    metrics.plan(a_plan("a"))
-    assert {model for model, _ in shown(metrics, "rebalancer_model_replicas")} == {"a"}
-    assert shown(metrics, "rebalancer_pool_gpus")["a100", "promised"] == 2
+    text = metrics.text(plan_figures(a_plan("a", "b"), NOW))
+    assert shown(text, "rebalancer_model_replicas")["b", "ready"] == 2
+    assert shown(text, "rebalancer_pool_gpus")["a100", "promised"] == 4
+    text = metrics.text(plan_figures(a_plan("a"), NOW))
+    assert {model for model, _ in shown(text, "rebalancer_model_replicas")} == {"a"}
+    assert shown(text, "rebalancer_pool_gpus")["a100", "promised"] == 2
 
 
-def test_what_the_plan_does_not_know_is_absent_and_not_zero() -> None:
-    metrics = Metrics()
+def test_what_the_plan_does_not_know_is_absent_and_not_zero_and_the_model_is_blind() -> None:
     decided = a_plan("a")
-    unknown = [model.model for model in decided.models if model.demand is None]
-    metrics.plan(decided)
-    states = {state for model, state in shown(metrics, "rebalancer_model_replicas") if model in unknown}
-    assert unknown == ["a"]
+    assert [model.model for model in decided.models if model.demand is None] == ["a"]
+    states = {state for _, state in of_plan(decided, "rebalancer_model_replicas")}
     assert "demand" not in states
     assert "ready" in states
+    assert of_plan(decided, "rebalancer_model_blind") == {("a",): 1}
+
+
+def test_a_pool_of_unknown_budget_says_so() -> None:
+    decided = a_plan("a")
+    unknown = replace(decided, pools=tuple(replace(pool, budget=None) for pool in decided.pools))
+    assert of_plan(decided, "rebalancer_pool_budget_known") == {("a100",): 1}
+    assert of_plan(unknown, "rebalancer_pool_budget_known") == {("a100",): 0}
+
+
+def test_a_short_model_says_by_how_many_and_for_how_long_and_the_others_say_zero() -> None:
+    short = replace(a_plan("a", "b"), unmet=(Unmet("b", 3, "budget", "", since=NOW - 90.0),))
+    assert of_plan(short, "rebalancer_unmet_replicas") == {("a",): 0, ("b",): 3}
+    assert of_plan(short, "rebalancer_unmet_seconds") == {("a",): 0, ("b",): 90}
+
+
+def test_doomed_replicas_count_until_a_replacement_is_asked_beside_them() -> None:
+    policy = a_policy(a_model("a"), a_model("b"))
+    world = a_snapshot(policy, {"a": 2}, notices=(a_notice("a100-1"),))
+    doomed = [pod.uid for pod in world.models[0].targets[0].pods]
+
+    def figures(*replaced: str) -> dict[tuple[str, tuple[str, ...]], float]:
+        memory = Memory(models={"a": ModelMemory(replaced=tuple(f"a100/{uid}" for uid in replaced))})
+        return {(one.name, one.labels): one.value for one in notice_figures(world, memory)}
+
+    unreplaced, left = "rebalancer_notice_unreplaced_replicas", "rebalancer_notice_left_seconds"
+    assert figures() == {(unreplaced, ("a",)): 2, (left, ("a",)): 120, (unreplaced, ("b",)): 0}
+    assert figures(doomed[0])[unreplaced, ("a",)] == 1
+    assert figures(*doomed) == {(unreplaced, ("a",)): 0, (unreplaced, ("b",)): 0}
+
+
+def test_a_voluntary_disruption_brings_its_own_replacement() -> None:
+    policy = a_policy(a_model("a"))
+    world = a_snapshot(policy, {"a": 2}, notices=(a_notice("a100-1", voluntary=True),))
+    assert [one.value for one in notice_figures(world, Memory())] == [0]
+
+
+def test_what_happened_is_counted_and_a_counter_begins_at_zero() -> None:
+    metrics = Metrics()
+    assert shown(metrics.text(), "rebalancer_cycles_total") == {("failed",): 0, ("ok",): 0}
+    metrics.cycle(0.02, ok=True)
+    metrics.cycle(0.02, ok=False)
+    metrics.cycle(0.02, ok=True)
+    text = metrics.text()
+    assert shown(text, "rebalancer_cycles_total") == {("failed",): 1, ("ok",): 2}
+    assert shown(text, "rebalancer_cycle_seconds_count") == {(): 3}
+
+
+@pytest.mark.parametrize(
+    "figure",
+    [Figure("rebalancer_unheard_of", 1), Figure("rebalancer_synced", 1, ("a",)), Figure("rebalancer_model_blind", 1)],
+)
+def test_a_figure_that_the_catalogue_does_not_know_is_an_error(figure: Figure) -> None:
+    with pytest.raises(KeyError):
+        Metrics().text([figure])
+
+
+@pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
+def test_names_follow_the_conventions(metric: Metric) -> None:
+    assert metric.name.startswith("rebalancer_")
+    assert metric.name.endswith("_total") == (metric.kind == COUNTER)
+    stem = metric.name.removesuffix("_total")
+    for unit in UNITS:
+        assert stem.endswith(f"_{unit}") == (metric.unit.lower() == unit and metric.kind != COUNTER)
+    assert not any(word in metric.name for word in ("milli", "percent", "minutes"))
+    assert metric.help.endswith(".")
+    assert all(label.words or label.of for label in metric.labels)
+    assert bool(metric.buckets) == (metric.kind == "histogram")
+
+
+def test_no_two_metrics_share_a_name() -> None:
+    assert len({metric.name for metric in METRICS}) == len(METRICS)

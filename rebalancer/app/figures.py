@@ -1,0 +1,62 @@
+"""The figures of the running parts, read when Prometheus asks."""
+
+import platform
+from collections.abc import Iterator, Mapping
+
+from rebalancer import __version__
+from rebalancer.domain.cluster import SOURCES
+from rebalancer.domain.snapshot import Snapshot, Sync
+from rebalancer.ingest.kafka import KafkaIntake
+from rebalancer.kube.client import KubeClient
+from rebalancer.obs.metrics import Figure
+from rebalancer.obs.metrics.catalogue import BY_NAME, INPUTS, REASONS
+from rebalancer.obs.outbox import Outbox
+from rebalancer.settings.service import ServiceSettings
+from rebalancer.state import ClusterState
+
+REJECTED = "rejected."
+
+
+def build_figures(settings: ServiceSettings) -> Iterator[Figure]:
+    """What runs."""
+    yield Figure("rebalancer_build_info", 1, (__version__, platform.python_version(), settings.write_mode))
+    yield Figure("rebalancer_leader", 1)  # one replica leads: the elector comes with the second
+
+
+def sync_figures(sync: Sync) -> Iterator[Figure]:
+    """Which sources are listed and fresh."""
+    bad = {*sync.missing, *sync.stale}
+    yield Figure("rebalancer_synced", not bad)
+    yield from (Figure("rebalancer_source_good", source not in bad, (source,)) for source in SOURCES)
+
+
+def people_figures(snapshot: Snapshot) -> Iterator[Figure]:
+    """What people decided."""
+    yield Figure("rebalancer_write_stopped", snapshot.write_stop is not None)
+    open_kinds = [one.kind for one in snapshot.overrides if one.expires_at > snapshot.at]
+    kinds = BY_NAME["rebalancer_overrides"].labels[0].words
+    yield from (Figure("rebalancer_overrides", open_kinds.count(kind), (kind,)) for kind in kinds)
+
+
+def input_figures(state: ClusterState, intake: KafkaIntake) -> Iterator[Figure]:
+    """What came in so far, and whether more is coming."""
+    counts = {**state.counters(), **intake.counts}
+    yield from _words("rebalancer_input_total", counts, INPUTS)
+    rejected = {word.removeprefix(REJECTED): count for word, count in counts.items() if word.startswith(REJECTED)}
+    yield from _words("rebalancer_rejected_records_total", rejected, REASONS)
+    for topic, seconds in intake.stuck_by_topic().items():
+        yield Figure("rebalancer_consumer_stuck_seconds", seconds, (topic,))
+
+
+def output_figures(outbox: Outbox, kube: KubeClient | None) -> Iterator[Figure]:
+    """What became of what went out."""
+    sends = BY_NAME["rebalancer_kafka_sends_total"].labels[0].words
+    yield from _words("rebalancer_kafka_sends_total", outbox.counts, sends)
+    if kube is not None:
+        kinds = BY_NAME["rebalancer_kubernetes_errors_total"].labels[0].words
+        yield from _words("rebalancer_kubernetes_errors_total", kube.errors, kinds)
+
+
+def _words(name: str, counts: Mapping[str, int], words: tuple[str, ...]) -> Iterator[Figure]:
+    """Each of the closed set, so that no other word becomes a label."""
+    yield from (Figure(name, counts.get(word, 0), (word,)) for word in words)

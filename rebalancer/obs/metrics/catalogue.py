@@ -1,0 +1,231 @@
+"""Every metric there is: name, kind, help, labels with what bounds them, unit. Nothing else is exposed.
+
+Base units (seconds, replicas, GPUs); `_total` on counters and only there. A label value comes from a closed set of
+words or from the policy: names that come in from outside never become labels.
+"""
+
+from typing import NamedTuple
+
+from rebalancer.domain.cluster import SOURCES
+from rebalancer.domain.outcome import FAILED, REFUSED, SHADOW, UNKNOWN, WRITTEN
+
+COUNTER, GAUGE, HISTOGRAM = "counter", "gauge", "histogram"
+
+
+class Label(NamedTuple):
+    """`words`: all values there are; without them `of` says whose names they are, and so how many."""
+
+    name: str
+    words: tuple[str, ...] = ()
+    of: str = ""
+
+
+class Metric(NamedTuple):
+    """`buckets` are a histogram's upper bounds."""
+
+    name: str
+    kind: str
+    help: str
+    unit: str
+    labels: tuple[Label, ...] = ()
+    buckets: tuple[float, ...] = ()
+
+
+MODEL = Label("model", of="the policy's models")
+POOL = Label("pool", of="the policy's pools")
+TOPIC = Label("topic", ("metrics", "notices", "overrides"))
+SOURCE = Label("source", tuple(SOURCES))
+
+MODEL_STATES = ("demand", "allocation", "granted", "ready", "loading", "doomed", "floor", "lent", "borrowed")
+POOL_STATES = ("budget", "promised", "owned", "lent", "loading", "doomed", "foreign", "free")
+GUARDS = (
+    *("floor", "budget", "fit", "step", "fleet", "shift", "blind"),
+    *("agree", "plausible", "sudden", "start", "foreign", "empty", "stop"),
+)
+CHANGES = (
+    *("release", "grant", "replace", "settle", "withdraw", "bounds"),
+    *("limit", "restore-limit", "hold", "end-hold"),
+)
+INPUTS = (
+    *("events", "tombstones", "ignored", "duplicates", "accepted", "duplicate", "late", "too-old", "time-ahead"),
+    *("unknown-model", "unknown-pod", "unknown-source", "too-many-sources", "before-pods", "older-object"),
+    *("too-many-notices", "unmatched-notice", "buried", "put-off", "resyncs", "reconnects"),
+)
+REASONS = (
+    *("too-large", "not-cloudevent", "unsupported-content-type", "not-utf8", "not-json", "not-finite", "too-deep"),
+    *("duplicate-key", "bad-envelope", "unknown-type", "no-time", "time-ahead", "invalid-data"),
+    *("override-unsigned", "not-applied"),
+)
+KUBE_ERRORS = (
+    *("temporary", "ambiguous", "conflict", "gone", "silent"),
+    *("notfound", "forbidden", "unauthorized", "invalid", "timeout"),
+)
+
+METRICS: tuple[Metric, ...] = (
+    # --- the service
+    Metric(
+        "rebalancer_build_info",
+        GAUGE,
+        "Always 1; the labels say what runs.",
+        "1",
+        (
+            Label("version", of="this build"),
+            Label("python", of="this process"),
+            Label("write_mode", ("shadow", "act")),
+        ),
+    ),
+    Metric("rebalancer_leader", GAUGE, "1 while this replica is the one that acts.", "bool"),
+    Metric("rebalancer_synced", GAUGE, "1 when every source is listed and fresh.", "bool"),
+    Metric("rebalancer_source_good", GAUGE, "1 when the source is listed and fresh.", "bool", (SOURCE,)),
+    Metric("rebalancer_write_stopped", GAUGE, "1 while a WriteStop exists.", "bool"),
+    Metric("rebalancer_policy_good", GAUGE, "1 when the policy file as it is now is in force.", "bool"),
+    Metric("rebalancer_journal_good", GAUGE, "1 when the local journal can be written.", "bool"),
+    Metric(
+        "rebalancer_overrides",
+        GAUGE,
+        "Override objects that have not ended, by kind.",
+        "overrides",
+        (Label("kind", ("pause", "freeze", "pin", "cap", "floor", "drain", "exclude")),),
+    ),
+    # --- the wheel
+    Metric(
+        "rebalancer_cycles_total",
+        COUNTER,
+        "Cycles run, by what became of them.",
+        "cycles",
+        (Label("result", ("ok", "failed")),),
+    ),
+    Metric(
+        "rebalancer_cycle_seconds",
+        HISTOGRAM,
+        "Duration of a cycle, writes included.",
+        "seconds",
+        buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0),
+    ),
+    Metric(
+        "rebalancer_event_loop_lag_seconds",
+        HISTOGRAM,
+        "How much later than asked a task was woken, looked at each second.",
+        "seconds",
+        buckets=(0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0),
+    ),
+    Metric("rebalancer_plan_timestamp_seconds", GAUGE, "When the last plan was made (Unix time).", "seconds"),
+    Metric(
+        "rebalancer_changes_total",
+        COUNTER,
+        "Changes by kind and by what became of them (shadow: would have been written).",
+        "changes",
+        (Label("kind", CHANGES), Label("status", (WRITTEN, SHADOW, REFUSED, FAILED, UNKNOWN))),
+    ),
+    Metric(
+        "rebalancer_refusals",
+        GAUGE,
+        "Moves that a guard declined in the last plan.",
+        "moves",
+        (Label("guard", GUARDS),),
+    ),
+    # --- models and pools
+    Metric(
+        "rebalancer_model_replicas",
+        GAUGE,
+        "Replicas of a model in the last plan; a figure that is unknown is absent. ready and loading leave out doomed.",
+        "replicas",
+        (MODEL, Label("state", MODEL_STATES)),
+    ),
+    Metric("rebalancer_unmet_replicas", GAUGE, "Replicas a model needs and does not have.", "replicas", (MODEL,)),
+    Metric(
+        "rebalancer_unmet_seconds", GAUGE, "How long a model has been short; 0 when it is not.", "seconds", (MODEL,)
+    ),
+    Metric(
+        "rebalancer_model_blind",
+        GAUGE,
+        "1 while no signal of the model has a usable vote: demand is unknown.",
+        "bool",
+        (MODEL,),
+    ),
+    Metric(
+        "rebalancer_pool_gpus",
+        GAUGE,
+        "GPUs of a pool in the last plan; a figure that is unknown is absent.",
+        "GPUs",
+        (POOL, Label("state", POOL_STATES)),
+    ),
+    Metric("rebalancer_pool_budget_known", GAUGE, "1 when the pool's budget is known.", "bool", (POOL,)),
+    Metric(
+        "rebalancer_notice_unreplaced_replicas",
+        GAUGE,
+        "Replicas on nodes under notice beside which no replacement has been asked for.",
+        "replicas",
+        (MODEL,),
+    ),
+    Metric(
+        "rebalancer_notice_left_seconds",
+        GAUGE,
+        "Seconds until the first of those nodes goes, negative once it should be gone; absent when there is none.",
+        "seconds",
+        (MODEL,),
+    ),
+    Metric(
+        "rebalancer_foreign_changes_total",
+        COUNTER,
+        "Changes that somebody else made to objects of the model that we write.",
+        "changes",
+        (MODEL,),
+    ),
+    Metric(
+        "rebalancer_foreign_writer",
+        GAUGE,
+        "1 while we stand down on an object of the model because somebody else keeps writing it.",
+        "bool",
+        (MODEL,),
+    ),
+    # --- what comes in
+    Metric(
+        "rebalancer_input_total",
+        COUNTER,
+        "Records, samples and objects, by what became of them; a word may count the same record at a later stage.",
+        "inputs",
+        (Label("result", INPUTS),),
+    ),
+    Metric(
+        "rebalancer_rejected_records_total",
+        COUNTER,
+        "Kafka records that could not become an event and went to the dead-letter topic.",
+        "records",
+        (Label("reason", REASONS),),
+    ),
+    Metric(
+        "rebalancer_consumer_stuck_seconds",
+        GAUGE,
+        "How long the worst partition of a topic has made no progress.",
+        "seconds",
+        (TOPIC,),
+    ),
+    Metric(
+        "rebalancer_prometheus_polls_total",
+        COUNTER,
+        "Polls of Prometheus for readings, by what became of them.",
+        "polls",
+        (Label("result", ("ok", "empty", "failed", "slow", "skipped")),),
+    ),
+    Metric(
+        "rebalancer_prometheus_good", GAUGE, "1 when the last poll brought readings; absent when none is asked.", "bool"
+    ),
+    # --- what goes out
+    Metric(
+        "rebalancer_kafka_sends_total",
+        COUNTER,
+        "Records for Kafka (decisions, state, dead letters), by what became of them; dropped: no room left to wait in.",
+        "records",
+        (Label("result", ("acknowledged", "unacknowledged", "failed", "dropped")),),
+    ),
+    Metric(
+        "rebalancer_kubernetes_errors_total",
+        COUNTER,
+        "Calls to the Kubernetes API that failed, by what the failure means for the caller.",
+        "calls",
+        (Label("kind", KUBE_ERRORS),),
+    ),
+)
+
+BY_NAME = {metric.name: metric for metric in METRICS}

@@ -1,0 +1,52 @@
+"""Figures of a plan, and of the world that it was made from."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from rebalancer.domain.arithmetic import doomed_pods
+from rebalancer.domain.memory import Memory
+from rebalancer.domain.plan import Plan
+from rebalancer.domain.snapshot import Snapshot
+from rebalancer.obs.metrics.catalogue import GUARDS, MODEL_STATES, POOL_STATES
+from rebalancer.obs.metrics.figure import Figure
+
+
+def plan_figures(plan: Plan, now: float) -> Iterator[Figure]:
+    """What the last plan says; models and pools that left the policy are not in it any more."""
+    yield Figure("rebalancer_plan_timestamp_seconds", plan.at)
+    refusals = Counter(refusal.guard for refusal in plan.refusals)
+    yield from (Figure("rebalancer_refusals", refusals[guard], (guard,)) for guard in GUARDS)
+    short = {one.model: one for one in plan.unmet}
+    for model in plan.models:
+        name, unmet = model.model, short.get(model.model)
+        yield from _states("rebalancer_model_replicas", name, model, MODEL_STATES)
+        yield Figure("rebalancer_model_blind", model.demand is None, (name,))
+        yield Figure("rebalancer_unmet_replicas", unmet.replicas if unmet else 0, (name,))
+        yield Figure("rebalancer_unmet_seconds", max(0.0, now - unmet.since) if unmet else 0, (name,))
+    for pool in plan.pools:
+        yield from _states("rebalancer_pool_gpus", pool.pool, pool, POOL_STATES)
+        yield Figure("rebalancer_pool_budget_known", pool.budget is not None, (pool.pool,))
+
+
+def _states(metric: str, name: str, figures: object, states: Iterable[str]) -> Iterator[Figure]:
+    for state in states:
+        value = getattr(figures, state)
+        if value is not None:
+            yield Figure(metric, value, (name, state))
+
+
+def notice_figures(snapshot: Snapshot, memory: Memory) -> Iterator[Figure]:
+    """Replicas that go with their node and have no replacement; a voluntary disruption brings its own."""
+    deadlines = {notice.node: notice.deadline for notice in snapshot.notices if not notice.voluntary}
+    for model in snapshot.models:
+        known = memory.models.get(model.id)
+        replaced = set(known.replaced) if known else set()
+        going = [
+            deadlines[pod.node or ""]
+            for target in model.targets
+            for pod in doomed_pods(target, deadlines)
+            if f"{target.pool}/{pod.uid}" not in replaced
+        ]
+        yield Figure("rebalancer_notice_unreplaced_replicas", len(going), (model.id,))
+        if going:
+            yield Figure("rebalancer_notice_left_seconds", min(going) - snapshot.at, (model.id,))
