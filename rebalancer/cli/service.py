@@ -1,33 +1,34 @@
-"""What commands that read from the service share: its address, and answers as values."""
+"""What commands that read from the service share: answers as bytes and as values."""
 
-from typing import Annotated, TypeVar
-
-import typer
+from typing import TypeVar
 
 from rebalancer.cli.failure import Failed
+from rebalancer.cli.where import Where
 
 T = TypeVar("T")
 
-DEFAULT_SERVER = "http://127.0.0.1:8080"
 
-ServerOption = Annotated[str, typer.Option("--server", help="Address of the service's API.", metavar="URL")]
-
-
-def read(server: str, *paths: str) -> tuple[bytes, ...]:
+def read(where: Where, *paths: str) -> tuple[bytes, ...]:
     """The JSON bodies at `paths`. Raises Failed with the exit code for what went wrong."""
-    from rebalancer.cli.fetch import fetch
+    import asyncio
 
-    return fetch(server, paths)
+    from rebalancer.cli.client import open_api
+
+    async def bodies() -> tuple[bytes, ...]:
+        async with open_api(where) as api:
+            return tuple([await api.get(path) for path in paths])
+
+    return asyncio.run(bodies())
 
 
-def decoded(body: bytes, kind: type[T], server: str) -> T:
+def decoded(body: bytes, kind: type[T]) -> T:
     """`body` as a value. Raises Failed when the service speaks another version's words."""
     import msgspec
 
-    from rebalancer.domain.codec import from_bytes
+    from rebalancer.api.wire import from_wire
 
     try:
-        return from_bytes(body, kind)
+        return from_wire(body, kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        message = f"{server} answered what this version cannot read ({error}); use the command of the service's version"
+        message = f"the service answered what this version cannot read ({error}); use the command of its version"
         raise Failed(message) from error

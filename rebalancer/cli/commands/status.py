@@ -1,18 +1,43 @@
 """`rebalancer status`."""
 
 from rebalancer.cli.failure import DIFFERS, DONE
-from rebalancer.cli.output import ExitCodeOption, Output, OutputOption, show
-from rebalancer.cli.service import DEFAULT_SERVER, ServerOption, decoded, read
+from rebalancer.cli.output import ExitCodeOption, Output, OutputOption, WatchOption, show
+from rebalancer.cli.service import decoded, read
+from rebalancer.cli.where import (
+    SERVICE_NAMESPACE,
+    ContextOption,
+    KubeconfigOption,
+    ServerOption,
+    ServiceNamespaceOption,
+    Where,
+)
+
+PATH = "/v1/status"
 
 
 def command(
-    server: ServerOption = DEFAULT_SERVER, output: OutputOption = Output.TABLE, exit_code: ExitCodeOption = False
+    server: ServerOption = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    service_namespace: ServiceNamespaceOption = SERVICE_NAMESPACE,
+    output: OutputOption = Output.TABLE,
+    watch: WatchOption = False,
+    exit_code: ExitCodeOption = False,
 ) -> int:
-    """Say whether the service is alive and writing, where the GPUs are, and who lacks what."""
+    """Say whether the service is alive and writing, where the GPUs are, and who lacks what.
+
+    With --exit-code: 3 when a model lacks something or nothing is decided yet.
+    """
     from rebalancer.api.view import Status
     from rebalancer.cli.render import render_status
 
-    (body,) = read(server, "/v1/status")
-    status = decoded(body, Status, server)
-    show(output, body, lambda: render_status(status))
+    where = Where(server, kubeconfig, context, service_namespace)
+    wide = output is Output.WIDE
+    if watch:
+        from rebalancer.cli.watching import watch as watch_paths
+
+        watch_paths(where, (PATH,), output, lambda bodies: render_status(decoded(bodies[0], Status), wide=wide))
+    (body,) = read(where, PATH)
+    status = decoded(body, Status)
+    show(output, body, lambda: render_status(status, wide=wide))
     return DIFFERS if exit_code and (status.plan is None or status.plan.unmet) else DONE

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from rebalancer.api.text.words import UNKNOWN, clock, columns, counted, printable
+from rebalancer.api.text.words import UNKNOWN, clock, columns, counted, printable, some
 from rebalancer.domain.plan import Change, NodePoolChange, Plan, Refusal
 
 MARKS = {"release": "-", "settle": "-", "withdraw": "-", "grant": "+", "replace": "+", "bounds": "="}
@@ -19,10 +19,10 @@ KINDS = {
 PLURALS = {"bounds": "changes of bounds"}
 
 
-def render_plan(plan: Plan) -> str:
-    """One line per change and refusal in the order of writing, and how many there are."""
+def render_plan(plan: Plan, *, wide: bool = False) -> str:
+    """One line per change and refusal in the order of writing, and how many there are; `wide`: target, pool, guards."""
     models = {model.model for model in plan.models}
-    rows = [_change(change) for change in plan.changes]
+    rows = [_wide_change(change) if wide else _change(change) for change in plan.changes]
     rows += [_node_pool(change) for change in plan.node_pools]
     rows += [_refusal(refusal, models) for refusal in plan.refusals]
     lines = columns(rows, "<<<") or ["Nothing to change."]
@@ -35,6 +35,16 @@ def _change(change: Change) -> tuple[str, str, str]:
     if change.kind == "bounds":
         numbers = f"{change.replicas_to}, min {change.minimum}"
     return mark, change.model, f"{numbers}  {change.reason}"
+
+
+def _wide_change(change: Change) -> tuple[str, str, str]:
+    mark, model, said = _change(change)
+    more = [f"{change.target.kind.lower()}/{change.target.name} in {change.target.pool}", f"min {change.minimum}"]
+    if change.passes:
+        more.append(f"passes guards: {change.passes}")
+    if change.victim_names:
+        more.append(f"goes: {some(change.victim_names)}")
+    return mark, model, f"{said}  ({'; '.join(more)})"
 
 
 def _node_pool(change: NodePoolChange) -> tuple[str, str, str]:

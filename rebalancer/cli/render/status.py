@@ -11,14 +11,18 @@ TOLD = {"not listed yet", "silent", "nothing is decided yet"}  # other lines say
 HEADER = ("MODEL", "DEMAND", "ALLOC", "READY", "LOAD", "DOOM", "FLOOR", "WHY")
 
 
-def render_status(status: Status) -> str:
+WIDE_HEADER = (*HEADER[:2], "GRANTED", *HEADER[2:7], "LENT", "BORROWED", "SURGE", "WHY")
+
+
+def render_status(status: Status, *, wide: bool = False) -> str:
     """The whole picture of one instant, trouble first."""
     lines = [_head(status), *_warnings(status)]
     if status.plan is None:
         lines.append("Reading state: nothing is decided yet")
     else:
         lines += columns([_pool(pool) for pool in status.plan.pools], "<<")
-        lines += columns([HEADER, *(_model(model) for model in _trouble_first(status.plan))], "<>>>>>><")
+        row, header, align = (_wide_model, WIDE_HEADER, "<>>>>>>>>>><") if wide else (_model, HEADER, "<>>>>>><")
+        lines += columns([header, *(row(model) for model in _trouble_first(status.plan))], align)
     lines.append(_foot(status))
     return "\n".join(printable(line) for line in lines if line)
 
@@ -90,6 +94,12 @@ def _trouble_first(plan: Plan) -> list[ModelDecision]:
 def _model(model: ModelDecision) -> tuple[str, ...]:
     numbers = (model.allocation, model.ready, model.loading, model.doomed, model.floor)
     return (model.model, known(model.demand), *(str(number) for number in numbers), model.why)
+
+
+def _wide_model(model: ModelDecision) -> tuple[str, ...]:
+    name, demand, *counts, why = _model(model)
+    loans = (str(model.lent), str(model.borrowed), "yes" if model.surge else "no")
+    return (name, demand, str(model.granted), *counts, *loans, why)
 
 
 def _foot(status: Status) -> str:

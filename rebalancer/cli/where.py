@@ -1,0 +1,58 @@
+"""Where the service and the cluster are: the options that say so, the same in every command."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+LOCAL_SERVER = "http://127.0.0.1:8080"
+SERVICE_NAMESPACE = "rebalancer"
+
+ServerOption = Annotated[
+    str | None,
+    typer.Option(
+        "--server",
+        help="Address of the service's API; without it the command reaches a pod of the service by your kubeconfig.",
+        metavar="URL",
+        envvar="REBALANCER_SERVER",
+    ),
+]
+KubeconfigOption = Annotated[
+    Path | None, typer.Option("--kubeconfig", help="Kubeconfig; default: in-cluster, else your own.", metavar="FILE")
+]
+ContextOption = Annotated[str | None, typer.Option("--context", help="Context in the kubeconfig.", metavar="NAME")]
+ServiceNamespaceOption = Annotated[
+    str,
+    typer.Option(
+        "--service-namespace",
+        help="Namespace the service runs in.",
+        metavar="NAMESPACE",
+        envvar="REBALANCER_SERVICE_NAMESPACE",
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """What the options say. `server` None: by the kubeconfig, or on this machine where there is no kubeconfig."""
+
+    server: str | None = None
+    kubeconfig: Path | None = None
+    context: str | None = None
+    namespace: str = SERVICE_NAMESPACE
+
+    @property
+    def address(self) -> str | None:
+        """The API's address when it needs no kubeconfig, None when it does."""
+        if self.server is not None:
+            return self.server.rstrip("/")
+        return None if self._has_cluster() else LOCAL_SERVER
+
+    def _has_cluster(self) -> bool:
+        if self.kubeconfig is not None or self.context is not None:
+            return True
+        if os.environ.get("KUBERNETES_SERVICE_HOST") or os.environ.get("KUBECONFIG"):
+            return True
+        return (Path.home() / ".kube" / "config").exists()
