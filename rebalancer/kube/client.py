@@ -165,6 +165,13 @@ class KubeClient:
             call, {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
         )
 
+    async def review(self, resource: Resource, spec: Object) -> Object:
+        """The status that the server gives a review (TokenReview, SubjectAccessReview) of `spec`; it keeps nothing."""
+        obj = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {}, "spec": spec}
+        answered = await self.create(resource, obj)
+        status: Object = answered.get("status", {})
+        return status
+
     async def patch(
         self,
         ref: Ref,

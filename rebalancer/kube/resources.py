@@ -121,3 +121,7 @@ SERVICEACCOUNTS: Final = Resource("", "v1", "serviceaccounts", namespaced=True, 
 SELF_REVIEWS: Final = Resource(
     "authentication.k8s.io", "v1", "selfsubjectreviews", namespaced=False, kind="SelfSubjectReview"
 )
+TOKENREVIEWS: Final = Resource("authentication.k8s.io", "v1", "tokenreviews", namespaced=False, kind="TokenReview")
+ACCESSREVIEWS: Final = Resource(
+    "authorization.k8s.io", "v1", "subjectaccessreviews", namespaced=False, kind="SubjectAccessReview"
+)
