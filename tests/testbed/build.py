@@ -58,6 +58,7 @@ _VERSION = "k8s.io/component-base/version"
 _KEDA = "github.com/kedacore/keda/v2"
 _KARPENTER = "sigs.k8s.io/karpenter"
 _KWOK = "sigs.k8s.io/kwok"
+_PROMETHEUS_OPERATOR = "github.com/prometheus-operator/prometheus-operator"
 
 RECIPES: dict[str, Recipe] = {
     "kafka": Recipe(),
@@ -87,6 +88,27 @@ RECIPES: dict[str, Recipe] = {
         manifests={
             "crds": (_KEDA, "config/crd/bases"),
             "webhooks": (_KEDA, "config/webhooks/validation_webhooks.yaml"),
+        },
+    ),
+    # Without a cluster it takes charts to be for this Kubernetes; unset that is 1.20.
+    "helm": Recipe(
+        linker=tuple(
+            f"-X helm.sh/helm/v3/{place}.k8sVersion{part}={number}"
+            for place in ("pkg/chartutil", "pkg/lint/rules")
+            for part, number in (("Major", 1), ("Minor", 34))
+        ),
+    ),
+    # Its CRDs: ServiceMonitor and PrometheusRule. The operator itself runs nowhere here.
+    "prometheus-operator": Recipe(
+        manifests={
+            "servicemonitors": (
+                _PROMETHEUS_OPERATOR,
+                "example/prometheus-operator-crd/monitoring.coreos.com_servicemonitors.yaml",
+            ),
+            "prometheusrules": (
+                _PROMETHEUS_OPERATOR,
+                "example/prometheus-operator-crd/monitoring.coreos.com_prometheusrules.yaml",
+            ),
         },
     ),
 }
@@ -162,8 +184,11 @@ def _build_cold(piece: str, home: Path) -> None:
 def _build_go(piece: str, work: Path) -> None:
     recipe = RECIPES[piece]
     flags = " ".join(("-s", "-w", *recipe.linker))
-    (work / "bin").mkdir()
-    _run(piece, "go", "build", "-trimpath", "-ldflags", flags, "-o", f"{work / 'bin'}/", "tool")
+    if _has_programs(piece):
+        (work / "bin").mkdir()
+        _run(piece, "go", "build", "-trimpath", "-ldflags", flags, "-o", f"{work / 'bin'}/", "tool")
+    for module in sorted({module for module, _ in recipe.manifests.values()}):
+        _run(piece, "go", "mod", "download", module)
     for name, (module, path) in recipe.manifests.items():
         source = Path(_run(piece, "go", "list", "-m", "-f", "{{.Dir}}", module).strip()) / path
         target = work / "manifests" / name
@@ -172,6 +197,11 @@ def _build_go(piece: str, work: Path) -> None:
             if file.name != "kustomization.yaml":
                 # Modules are read-only files; the copy need not be.
                 (target / file.name).write_bytes(file.read_bytes())
+
+
+def _has_programs(piece: str) -> bool:
+    """A module without a `tool` is wanted for its manifests alone."""
+    return any(line.startswith("tool ") for line in (_PIECES / piece / "go.mod").read_text().splitlines())
 
 
 def _build_java(piece: str, work: Path) -> None:

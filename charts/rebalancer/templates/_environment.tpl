@@ -1,0 +1,41 @@
+{{- define "rebalancer.environment" -}}
+{{- $set := dict
+  "KAFKA_BOOTSTRAP" .Values.kafka.bootstrap
+  "KAFKA_SECURITY_PROTOCOL" .Values.kafka.securityProtocol
+  "TOPIC_PREFIX" .Values.kafka.topicPrefix
+  "OWN_NAMESPACE" .Release.Namespace
+  "ACCOUNT_NAME" (include "rebalancer.fullname" .)
+  "CLUSTER_NAME" .Values.clusterName
+  "WRITE_MODE" .Values.writeMode
+  "WRITE_DELETION_COST" .Values.actuation.deletionCost
+  "POLICY_PATH" "/etc/rebalancer/policy.yaml"
+  "ALLOW_EMPTY_POLICY" .Values.allowEmptyPolicy
+  "JOURNAL_DIR" "/var/lib/rebalancer/journal"
+  "JOURNAL_MAX_MIB" (int .Values.journal.maxMiB)
+  "API_HOST" (ternary "0.0.0.0" "127.0.0.1" .Values.api.enabled)
+  "API_AUTH" (ternary "kubernetes" "none" .Values.api.enabled)
+  "API_PORT" (int .Values.api.port)
+  "PROBE_HOST" "0.0.0.0"
+  "PROBE_PORT" (int .Values.probePort)
+  "LOG_LEVEL" .Values.log.level
+  "LOG_FORMAT" .Values.log.format
+-}}
+{{- with .Values.kafka -}}
+{{- if hasPrefix "SASL" .securityProtocol -}}
+{{- $_ := set $set "KAFKA_SASL_MECHANISM" .saslMechanism -}}
+{{- $_ := set $set "KAFKA_USERNAME" .username -}}
+{{- end -}}
+{{- if .passwordSecret.name -}}
+{{- $_ := set $set "KAFKA_PASSWORD_FILE" "/etc/rebalancer-kafka/password/password" -}}
+{{- end -}}
+{{- if .caConfigMap.name -}}
+{{- $_ := set $set "KAFKA_CA_FILE" "/etc/rebalancer-kafka/ca/ca.crt" -}}
+{{- end -}}
+{{- end -}}
+{{- range $name, $value := $set }}
+{{- if ne (toString $value) "" }}
+- name: REBALANCER_{{ $name }}
+  value: {{ toString $value | quote }}
+{{- end }}
+{{- end }}
+{{- end -}}

@@ -1,0 +1,129 @@
+{{- define "rebalancer.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+
+{{/* Name of what we are in our namespace: the release's, with our own behind it unless it is in it. */}}
+{{- define "rebalancer.fullname" -}}
+{{- $name := include "rebalancer.name" . -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" -}}
+{{- else if contains $name .Release.Name -}}
+{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Name of what has no namespace: two installations of one name in two namespaces do not meet. */}}
+{{- define "rebalancer.clusterwide" -}}
+{{- printf "%s.%s" (include "rebalancer.fullname" .) .Release.Namespace -}}
+{{- end -}}
+
+{{/* Our user name, as the API server knows it. */}}
+{{- define "rebalancer.user" -}}
+{{- printf "system:serviceaccount:%s:%s" .Release.Namespace (include "rebalancer.fullname" .) -}}
+{{- end -}}
+
+{{- define "rebalancer.selector" -}}
+app.kubernetes.io/name: {{ include "rebalancer.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "rebalancer.labels" -}}
+{{ include "rebalancer.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end -}}
+
+{{- define "rebalancer.image" -}}
+{{- with .Values.image -}}
+{{- if .digest -}}
+{{- printf "%s@%s" .repository .digest -}}
+{{- else -}}
+{{- printf "%s:%s" .repository (default $.Chart.AppVersion .tag) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* "true" when the service account may write anything to workloads or NodePools. */}}
+{{- define "rebalancer.actuates" -}}
+{{- with .Values.actuation -}}
+{{- if or .keda .hpa .scale .karpenter .deletionCost }}true{{ end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* "true" when the pre-delete hook is there. */}}
+{{- define "rebalancer.handsBack" -}}
+{{- if and .Values.handBack.enabled (include "rebalancer.actuates" .) }}true{{ end -}}
+{{- end -}}
+
+{{- define "rebalancer.policyConfigMap" -}}
+{{- default (printf "%s-policy" (include "rebalancer.fullname" .)) .Values.policyConfigMap -}}
+{{- end -}}
+
+{{- define "rebalancer.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+fsGroup: 65532
+fsGroupChangePolicy: OnRootMismatch
+seccompProfile:
+  type: RuntimeDefault
+{{- end -}}
+
+{{- define "rebalancer.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities:
+  drop: [ALL]
+{{- end -}}
+
+{{/* A token that lives an hour and dies with the pod, where clients look for it. */}}
+{{- define "rebalancer.tokenVolume" -}}
+- name: token
+  projected:
+    defaultMode: 0440
+    sources:
+      - serviceAccountToken:
+          path: token
+          expirationSeconds: 3600
+      - configMap:
+          name: kube-root-ca.crt
+          items:
+            - {key: ca.crt, path: ca.crt}
+      - downwardAPI:
+          items:
+            - path: namespace
+              fieldRef:
+                fieldPath: metadata.namespace
+{{- end -}}
+
+{{- define "rebalancer.tokenMount" -}}
+- name: token
+  mountPath: /var/run/secrets/kubernetes.io/serviceaccount
+  readOnly: true
+{{- end -}}
+
+{{/* Where pods of ours may be put. */}}
+{{- define "rebalancer.placement" -}}
+{{- with .Values.imagePullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with .Values.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.affinity }}
+affinity:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}

@@ -1,0 +1,32 @@
+{{/* The Roles of our account as YAML: a list of {name, namespace, rules}, under the key `roles`. */}}
+{{- define "rebalancer.roles" -}}
+{{- $full := include "rebalancer.fullname" . -}}
+{{- $managed := include "rebalancer.managedRules" . | trim -}}
+{{- $hands := include "rebalancer.handsBack" . -}}
+roles:
+{{- if and .Values.namespaces $managed }}
+{{- range .Values.namespaces | uniq }}
+  - name: {{ $full }}.{{ $.Release.Namespace }}
+    namespace: {{ . }}
+    rules:
+      {{- $managed | nindent 6 }}
+{{- end }}
+{{- if and .Values.actuation.karpenter (not (has "default" .Values.namespaces)) }}
+  # Events about NodePools, which have no namespace, live in this one.
+  - name: {{ $full }}.{{ .Release.Namespace }}
+    namespace: default
+    rules:
+      {{- include "rebalancer.eventRules" . | nindent 6 }}
+{{- end }}
+{{- end }}
+{{- if $hands }}
+  # Before it hands back it stops the service: else that would write again.
+  - name: {{ $full }}-hand-back
+    namespace: {{ .Release.Namespace }}
+    rules:
+      - apiGroups: [apps]
+        resources: [deployments/scale]
+        resourceNames: [{{ $full }}]
+        verbs: [get, update]
+{{- end }}
+{{- end -}}

@@ -1,0 +1,90 @@
+{{/* What is read: everywhere, for the GPUs of a node are shared by all who are on it. */}}
+{{- define "rebalancer.readingRules" -}}
+- apiGroups: [""]
+  resources: [nodes, pods]
+  verbs: [list, watch]
+- apiGroups: [apps]
+  resources: [deployments]
+  verbs: [list, watch]
+- apiGroups: [autoscaling]
+  resources: [horizontalpodautoscalers]
+  verbs: [list, watch]
+# Also where an actuation is off: who owns a field is read before anything is decided about it.
+- apiGroups: [keda.sh]
+  resources: [scaledobjects]
+  verbs: [list, watch]
+- apiGroups: [karpenter.sh]
+  resources: [nodepools, nodeclaims]
+  verbs: [list, watch]
+- apiGroups: [rebalancer.io]
+  resources: [overrides, writestops]
+  verbs: [list, watch]
+- apiGroups: [rebalancer.io]
+  resources: [overrides/status]
+  verbs: [patch]
+{{- end -}}
+
+{{/* What is written where no namespace is. */}}
+{{- define "rebalancer.clusterRules" -}}
+{{- if .Values.actuation.karpenter }}
+- apiGroups: [karpenter.sh]
+  resources: [nodepools]
+  verbs: [get, patch]
+{{- end }}
+{{- if .Values.api.enabled }}
+# Who asks over HTTP, and may they.
+- apiGroups: [authentication.k8s.io]
+  resources: [tokenreviews]
+  verbs: [create]
+- apiGroups: [authorization.k8s.io]
+  resources: [subjectaccessreviews]
+  verbs: [create]
+{{- if .Values.api.writes }}
+- apiGroups: [rebalancer.io]
+  resources: [writestops]
+  verbs: [create, delete]
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* What is written in the namespaces that are managed. */}}
+{{- define "rebalancer.managedRules" -}}
+{{- if .Values.actuation.keda }}
+- apiGroups: [keda.sh]
+  resources: [scaledobjects]
+  verbs: [get, patch]
+{{- end }}
+{{- if .Values.actuation.hpa }}
+- apiGroups: [autoscaling]
+  resources: [horizontalpodautoscalers]
+  verbs: [get, patch]
+{{- end }}
+{{- if .Values.actuation.scale }}
+- apiGroups: [apps]
+  resources: [deployments/scale]
+  verbs: [get, update]
+{{- end }}
+{{- if .Values.actuation.deletionCost }}
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [get, patch]
+{{- end }}
+{{- if include "rebalancer.actuates" . }}
+{{ include "rebalancer.eventRules" . }}
+{{- end }}
+{{- if and .Values.api.enabled .Values.api.writes }}
+{{ include "rebalancer.overrideRules" . }}
+{{- end }}
+{{- end -}}
+
+{{- define "rebalancer.eventRules" -}}
+- apiGroups: [events.k8s.io]
+  resources: [events]
+  verbs: [create]
+{{- end -}}
+
+{{- define "rebalancer.overrideRules" -}}
+- apiGroups: [rebalancer.io]
+  resources: [overrides]
+  verbs: [create, delete]
+{{- end -}}

@@ -1,0 +1,44 @@
+{{/*
+Pieces of CEL shared by the policies on our account. `object` of a built-in kind is wrapped in dyn(): to the type
+checker it is a struct, whose fields cannot be walked; at run time all objects are maps.
+*/}}
+
+{{/* Only our account is held to the rules that follow. */}}
+{{- define "rebalancer.onlyUs" -}}
+matchConditions:
+  - name: our-account
+    expression: request.userInfo.username == '{{ include "rebalancer.user" . }}'
+{{- end -}}
+
+{{/* Whether two maps, variables NOW and OLD, differ at most in these keys. Arguments: now, old, keys (CEL list). */}}
+{{- define "rebalancer.sameBut" -}}
+variables.{{ .now }}.all(key, key in {{ .keys }} || (key in variables.{{ .old }} && variables.{{ .now }}[key] == variables.{{ .old }}[key])) && variables.{{ .old }}.all(key, key in {{ .keys }} || key in variables.{{ .now }})
+{{- end -}}
+
+{{- define "rebalancer.variables" -}}
+variables:
+  - name: meta
+    expression: dyn(object.metadata)
+  - name: oldMeta
+    expression: dyn(oldObject.metadata)
+  - name: annotations
+    expression: "'annotations' in variables.meta ? variables.meta.annotations : {}"
+  - name: oldAnnotations
+    expression: "'annotations' in variables.oldMeta ? variables.oldMeta.annotations : {}"
+  - name: spec
+    expression: "'spec' in dyn(object) ? dyn(object).spec : {}"
+  - name: oldSpec
+    expression: "'spec' in dyn(oldObject) ? dyn(oldObject).spec : {}"
+{{- end -}}
+
+{{/* Of the metadata, annotations alone, and of those only `keys` (CEL list). */}}
+{{- define "rebalancer.metadataRules" -}}
+- expression: >-
+    ['labels', 'finalizers', 'ownerReferences'].all(key,
+    (key in variables.meta) == (key in variables.oldMeta)
+    && (!(key in variables.meta) || variables.meta[key] == variables.oldMeta[key]))
+  message: the rebalancer writes neither labels nor finalizers nor owner references
+- expression: >-
+    {{ include "rebalancer.sameBut" (dict "now" "annotations" "old" "oldAnnotations" "keys" .keys) }}
+  message: {{ printf "of the annotations the rebalancer writes only %s" .said | quote }}
+{{- end -}}
