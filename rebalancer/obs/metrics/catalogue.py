@@ -67,19 +67,19 @@ METRICS: tuple[Metric, ...] = (
         "rebalancer_build_info",
         GAUGE,
         "Always 1; the labels say what runs.",
-        "1",
+        "no unit",
         (
             Label("version", of="this build"),
             Label("python", of="this process"),
             Label("write_mode", ("shadow", "act")),
         ),
     ),
-    Metric("rebalancer_leader", GAUGE, "1 while this replica is the one that acts.", "bool"),
-    Metric("rebalancer_synced", GAUGE, "1 when every source is listed and fresh.", "bool"),
-    Metric("rebalancer_source_good", GAUGE, "1 when the source is listed and fresh.", "bool", (SOURCE,)),
-    Metric("rebalancer_write_stopped", GAUGE, "1 while a WriteStop exists.", "bool"),
-    Metric("rebalancer_policy_good", GAUGE, "1 when the policy file as it is now is in force.", "bool"),
-    Metric("rebalancer_journal_good", GAUGE, "1 when the local journal can be written.", "bool"),
+    Metric("rebalancer_leader", GAUGE, "1 while this replica is the one that acts.", "0 or 1"),
+    Metric("rebalancer_synced", GAUGE, "1 when every source is listed and fresh.", "0 or 1"),
+    Metric("rebalancer_source_good", GAUGE, "1 when the source is listed and fresh.", "0 or 1", (SOURCE,)),
+    Metric("rebalancer_write_stopped", GAUGE, "1 while a WriteStop exists.", "0 or 1"),
+    Metric("rebalancer_policy_good", GAUGE, "1 when the policy file as it is now is in force.", "0 or 1"),
+    Metric("rebalancer_journal_good", GAUGE, "1 when the local journal can be written.", "0 or 1"),
     Metric(
         "rebalancer_overrides",
         GAUGE,
@@ -140,7 +140,7 @@ METRICS: tuple[Metric, ...] = (
         "rebalancer_model_blind",
         GAUGE,
         "1 while no signal of the model has a usable vote: demand is unknown.",
-        "bool",
+        "0 or 1",
         (MODEL,),
     ),
     Metric(
@@ -150,7 +150,7 @@ METRICS: tuple[Metric, ...] = (
         "GPUs",
         (POOL, Label("state", POOL_STATES)),
     ),
-    Metric("rebalancer_pool_budget_known", GAUGE, "1 when the pool's budget is known.", "bool", (POOL,)),
+    Metric("rebalancer_pool_budget_known", GAUGE, "1 when the pool's budget is known.", "0 or 1", (POOL,)),
     Metric(
         "rebalancer_notice_unreplaced_replicas",
         GAUGE,
@@ -176,7 +176,7 @@ METRICS: tuple[Metric, ...] = (
         "rebalancer_foreign_writer",
         GAUGE,
         "1 while we stand down on an object of the model because somebody else keeps writing it.",
-        "bool",
+        "0 or 1",
         (MODEL,),
     ),
     # --- what comes in
@@ -209,7 +209,10 @@ METRICS: tuple[Metric, ...] = (
         (Label("result", ("ok", "empty", "failed", "slow", "skipped")),),
     ),
     Metric(
-        "rebalancer_prometheus_good", GAUGE, "1 when the last poll brought readings; absent when none is asked.", "bool"
+        "rebalancer_prometheus_good",
+        GAUGE,
+        "1 when the last poll brought readings; absent when none is asked.",
+        "0 or 1",
     ),
     # --- what goes out
     Metric(

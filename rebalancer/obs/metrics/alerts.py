@@ -1,0 +1,212 @@
+"""The alert rules, symptom first: what hurts users, then what blinds or stops us, then the GPUs themselves.
+
+Each says what is affected, with numbers; what to do is in the runbook of its name.
+"""
+
+from typing import NamedTuple
+
+CRITICAL, WARNING = "critical", "warning"
+
+# GPU figures of DCGM's exporter under one set of labels. Whose GPU it is stands in `exported_pod` where Prometheus
+# keeps its own labels (`honorLabels: false`; plain `pod` then is the exporter's), else in `pod`; newer exporters write
+# `hostname` small. Without the exporter's mapping of GPUs to pods nobody can tell whose GPU it is.
+WORKLOAD_OF_GPU = """max by (namespace, pod, hostname, gpu) (
+  label_replace(label_replace(label_replace(
+    {gpus},
+    "pod", "$1", "exported_pod", "(.+)"), "namespace", "$1", "exported_namespace", "(.+)"),
+    "hostname", "$1", "Hostname", "(.+)")
+)"""
+MEMORY = WORKLOAD_OF_GPU.format(gpus="DCGM_FI_DEV_FB_USED / (DCGM_FI_DEV_FB_USED + DCGM_FI_DEV_FB_FREE)")
+TEMPERATURE = WORKLOAD_OF_GPU.format(gpus="DCGM_FI_DEV_GPU_TEMP")
+# vLLM takes about 90 % of a GPU's memory when it starts, so that a full GPU is its normal state; what runs out is the
+# KV cache in it, and that hurts once requests wait.
+KV_CACHE = "max by (namespace, pod) (vllm:kv_cache_usage_perc or vllm:gpu_cache_usage_perc)"
+MEMORY_HIGH = f"""(
+  {MEMORY} > 0.95
+  unless on (namespace, pod) {KV_CACHE}
+) or (
+  {KV_CACHE} > 0.95
+  and on (namespace, pod) max by (namespace, pod) (vllm:num_requests_waiting) > 0
+)"""
+
+WHERE = (
+    "{{ $labels.namespace }}/{{ $labels.pod }}{{ with $labels.gpu }} (GPU {{ . }} of {{ $labels.hostname }}){{ end }}"
+)
+
+
+def _figure(series: str) -> str:
+    """In a description: the present value of a series of the alert's model; a second label goes in after `%q`."""
+    return '{{ with printf "SERIES" $labels.model | query }}{{ . | first | value }}{{ end }}'.replace("SERIES", series)
+
+
+FLOOR = _figure(r"rebalancer_model_replicas{model=%q,state=\"floor\"}")
+SHORT_SECONDS = _figure("rebalancer_unmet_seconds{model=%q}").replace("value", "value | humanizeDuration")
+NOTICE_SECONDS = _figure("rebalancer_notice_left_seconds{model=%q}")
+FOREIGN_CHANGES = _figure("rebalancer_foreign_changes_total{model=%q}")
+
+
+class Alert(NamedTuple):
+    """`hold`: how long the symptom lasts before anybody is told (Prometheus' `for`)."""
+
+    name: str
+    severity: str
+    expr: str
+    hold: str
+    summary: str
+    description: str
+
+
+ALERTS: tuple[Alert, ...] = (
+    Alert(
+        "RebalancerFloorAtRisk",
+        CRITICAL,
+        'sum without (state) (rebalancer_model_replicas{state=~"ready|loading"})\n'
+        '  < sum without (state) (rebalancer_model_replicas{state="floor"})',
+        "1m",
+        "A model has fewer replicas than its floor.",
+        f"Model {{{{ $labels.model }}}} has {{{{ $value }}}} replicas ready or loading, its floor is {FLOOR}.",
+    ),
+    Alert(
+        "RebalancerUnmetDemand",
+        WARNING,
+        "rebalancer_unmet_replicas > 0 and rebalancer_unmet_seconds > 600",
+        "2m",
+        "A model has been short of replicas for more than 10 minutes.",
+        f"Model {{{{ $labels.model }}}} needs {{{{ $value }}}} more replicas, for {SHORT_SECONDS} now.",
+    ),
+    Alert(
+        "RebalancerNoticeWithoutReplacement",
+        CRITICAL,
+        "rebalancer_notice_unreplaced_replicas > 0 and on (model) rebalancer_unmet_replicas > 0",
+        "30s",
+        "Replicas are about to go with their node and nothing replaces them.",
+        "{{ $value }} replicas of model {{ $labels.model }} are on nodes under notice without a replacement; the first "
+        f"node goes in {NOTICE_SECONDS} s.",
+    ),
+    Alert(
+        "RebalancerBlind",
+        WARNING,
+        "rebalancer_model_blind == 1",
+        "5m",
+        "A model's demand is unknown.",
+        "No signal of model {{ $labels.model }} has had a usable vote for 5 minutes: it keeps what it has, and gets no "
+        "more when its load rises.",
+    ),
+    Alert(
+        "RebalancerForeignWriter",
+        WARNING,
+        "rebalancer_foreign_writer == 1",
+        "0s",
+        "Somebody else keeps writing what the rebalancer writes.",
+        "The rebalancer stands down on an object of model {{ $labels.model }}: "
+        f"{FOREIGN_CHANGES} foreign changes since its start, two or more within 10 minutes.",
+    ),
+    Alert(
+        "RebalancerBudgetUnknown",
+        WARNING,
+        "rebalancer_pool_budget_known == 0",
+        "5m",
+        "A pool's budget is unknown.",
+        "No node of pool {{ $labels.pool }} has been seen for 5 minutes while pods run there: nothing is released or "
+        "granted in it.",
+    ),
+    Alert(
+        "RebalancerDown",
+        CRITICAL,
+        "absent(rebalancer_build_info) or time() - rebalancer_plan_timestamp_seconds > 180",
+        "2m",
+        "Nobody rebalances.",
+        "{{ with $labels.instance }}The rebalancer at {{ . }} has made no plan for {{ $value | humanizeDuration }}."
+        "{{ else }}Prometheus has seen no rebalancer for 2 minutes.{{ end }}",
+    ),
+    Alert(
+        "RebalancerNotSynced",
+        WARNING,
+        "rebalancer_synced == 0",
+        "3m",
+        "The rebalancer does not see the whole cluster.",
+        "Not listed or silent for 3 minutes: "
+        '{{ range query "rebalancer_source_good == 0" }}{{ .Labels.source }} {{ end }}: nothing is released.',
+    ),
+    Alert(
+        "RebalancerConsumerStuck",
+        CRITICAL,
+        "rebalancer_consumer_stuck_seconds > 60",
+        "1m",
+        "Kafka records are not read.",
+        "Topic {{ $labels.topic }} has made no progress for {{ $value | humanizeDuration }}: what it says is unknown.",
+    ),
+    Alert(
+        "RebalancerJournalFailing",
+        WARNING,
+        "rebalancer_journal_good == 0",
+        "2m",
+        "The local journal cannot be written.",
+        "Decisions of {{ with $labels.instance }}{{ . }}{{ else }}the rebalancer{{ end }} are not kept on its disk: "
+        "they cannot be replayed, and drains and overrides wait for Kafka.",
+    ),
+    Alert(
+        "RebalancerPolicyRefused",
+        WARNING,
+        "rebalancer_policy_good == 0",
+        "1m",
+        "The policy file is refused; the last good one stays in force.",
+        "What changed in the policy file has no effect until its problems are mended.",
+    ),
+    Alert(
+        "RebalancerWritesStopped",
+        WARNING,
+        "rebalancer_write_stopped == 1",
+        "15m",
+        "Writes are stopped, and have been for 15 minutes.",
+        "A WriteStop is in place: no replica moves, not even away from nodes under notice. It has no expiry.",
+    ),
+    Alert(
+        "RebalancerGpuMemoryHigh",
+        WARNING,
+        MEMORY_HIGH,
+        "5m",
+        "A workload is running out of GPU memory.",
+        f"{WHERE} uses {{{{ $value | humanizePercentage }}}} of its GPU memory, or of its KV cache and requests wait.",
+    ),
+    Alert(
+        "RebalancerGpuTemperatureHigh",
+        WARNING,
+        f"{TEMPERATURE} > 85",
+        "5m",
+        "A GPU is close to slowing itself down.",
+        f"The GPU of {WHERE} has {{{{ $value }}}} degrees Celsius; above 85 GPUs begin to throttle, and replicas "
+        "on them carry less than planned.",
+    ),
+)
+
+RUNBOOKS = "RUNBOOK_URL"
+
+_HEAD = f"""\
+# Written by `python -m rebalancer.obs.metrics.generate` from rebalancer/obs/metrics/alerts.py; do not edit.
+#
+# {RUNBOOKS} stands for the address of the runbooks. The chart puts its value there and does not render the file as a
+# template, because descriptions hold Prometheus' own braces:
+#   {{{{ .Files.Get "files/alerts.yaml" | replace "{RUNBOOKS}" (trimSuffix "/" .Values.alerts.runbookUrl) }}}}
+# Without the chart: sed s,{RUNBOOKS},https://example.com/runbooks, charts/rebalancer/files/alerts.yaml
+"""
+
+
+def rules_text() -> str:
+    """Prometheus' rule file: the `spec` of a PrometheusRule."""
+    lines = [_HEAD + "groups:", "  - name: rebalancer", "    rules:"]
+    for alert in ALERTS:
+        lines += [
+            f"      - alert: {alert.name}",
+            "        expr: |-",
+            *(f"          {line}" for line in alert.expr.splitlines()),
+            f"        for: {alert.hold}",
+            "        labels:",
+            f"          severity: {alert.severity}",
+            "        annotations:",
+            f"          summary: {alert.summary}",
+            "          description: >-",
+            f"            {alert.description}",
+            f"          runbook_url: {RUNBOOKS}/{alert.name}.md",
+        ]
+    return "\n".join(lines) + "\n"

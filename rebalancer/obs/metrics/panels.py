@@ -1,0 +1,291 @@
+"""What the dashboard asks, in the order in which somebody on call asks it."""
+
+from typing import NamedTuple
+
+
+class Query(NamedTuple):
+    """`legend`: Grafana's template of a series' name; `empty`: why it may find nothing on a healthy service."""
+
+    expr: str
+    legend: str = ""
+    empty: str = ""
+
+
+class Panel(NamedTuple):
+    """`kind`: stat, timeseries or table; `width` of 24 columns; `words` name values, as {0: "stopped"}."""
+
+    title: str
+    kind: str
+    queries: tuple[Query, ...]
+    said: str
+    unit: str = "short"
+    width: int = 8
+    words: tuple[tuple[int, str, str], ...] = ()  # value, word, colour
+
+
+class Row(NamedTuple):
+    """One question of whoever looks, and the panels that answer it."""
+
+    title: str
+    panels: tuple[Panel, ...]
+
+
+def _yes(good: str, bad: str) -> tuple[tuple[int, str, str], ...]:
+    return ((1, good, "green"), (0, bad, "red"))
+
+
+NEVER = "nothing of that kind has happened"
+
+ROWS: tuple[Row, ...] = (
+    Row(
+        "Is the service alive, fresh, writing?",
+        (
+            Panel(
+                "Rebalancers",
+                "stat",
+                (Query("count by (write_mode) (rebalancer_build_info)", "{{write_mode}}"),),
+                "How many answer, by write mode: shadow decides and writes nothing.",
+                width=4,
+            ),
+            Panel(
+                "Sees the cluster",
+                "stat",
+                (Query("min(rebalancer_synced)"),),
+                "Every source listed and fresh.",
+                width=4,
+                words=_yes("synced", "not synced"),
+            ),
+            Panel(
+                "Writes",
+                "stat",
+                (Query("max(rebalancer_write_stopped)"),),
+                "Whether a WriteStop is in place.",
+                width=4,
+                words=((0, "allowed", "green"), (1, "stopped", "red")),
+            ),
+            Panel(
+                "Policy file",
+                "stat",
+                (Query("min(rebalancer_policy_good)"),),
+                "Whether the file as it is now is in force.",
+                width=4,
+                words=_yes("in force", "refused"),
+            ),
+            Panel(
+                "Journal",
+                "stat",
+                (Query("min(rebalancer_journal_good)"),),
+                "Whether decisions are kept on disk.",
+                width=4,
+                words=_yes("written", "failing"),
+            ),
+            Panel(
+                "Age of the plan",
+                "stat",
+                (Query("time() - max(rebalancer_plan_timestamp_seconds)"),),
+                "Plans come every planning period, 10 s unless the policy says otherwise.",
+                unit="s",
+                width=4,
+            ),
+        ),
+    ),
+    Row(
+        "Who lacks what?",
+        (
+            Panel(
+                "Unmet replicas",
+                "timeseries",
+                (
+                    Query(
+                        'rebalancer_unmet_replicas{model=~"$model"} > 0', "{{model}}", "every model has what it needs"
+                    ),
+                ),
+                "Replicas a model needs and does not have.",
+            ),
+            Panel(
+                "Above the floor",
+                "timeseries",
+                (
+                    Query(
+                        'sum by (model) (rebalancer_model_replicas{state=~"ready|loading",model=~"$model"})'
+                        ' - sum by (model) (rebalancer_model_replicas{state="floor",model=~"$model"})',
+                        "{{model}}",
+                    ),
+                ),
+                "Replicas ready or loading beyond the floor; below 0 the floor is at risk.",
+            ),
+            Panel(
+                "On nodes under notice, not replaced",
+                "timeseries",
+                (Query('rebalancer_notice_unreplaced_replicas{model=~"$model"}', "{{model}}"),),
+                "Replicas that go with their node and beside which no replacement has been asked for.",
+            ),
+            Panel(
+                "Blind models",
+                "timeseries",
+                (Query('sum(rebalancer_model_blind{model=~"$model"})', "blind"),),
+                "Models of which no signal has a usable vote.",
+            ),
+            Panel(
+                "Seconds until a node under notice goes",
+                "timeseries",
+                (Query('rebalancer_notice_left_seconds{model=~"$model"}', "{{model}}", "no replica is under notice"),),
+                "For the first node that takes replicas with it which nothing replaces.",
+                unit="s",
+            ),
+            Panel(
+                "Foreign writers",
+                "timeseries",
+                (Query('rebalancer_foreign_writer{model=~"$model"}', "{{model}}"),),
+                "1 while the rebalancer stands down on an object because somebody else keeps writing it.",
+            ),
+        ),
+    ),
+    Row(
+        "Who holds which GPU?",
+        (
+            Panel(
+                "GPUs of a pool",
+                "timeseries",
+                (
+                    Query(
+                        'rebalancer_pool_gpus{pool=~"$pool",state=~"owned|lent|loading|doomed|foreign|free"}',
+                        "{{pool}} {{state}}",
+                    ),
+                ),
+                "Each GPU is in one of these states.",
+                width=12,
+            ),
+            Panel(
+                "Promised and budget",
+                "timeseries",
+                (Query('rebalancer_pool_gpus{pool=~"$pool",state=~"budget|promised"}', "{{pool}} {{state}}"),),
+                "What targets ask for, and what may be used.",
+                width=12,
+            ),
+            Panel(
+                "Demand, granted, ready",
+                "timeseries",
+                (
+                    Query(
+                        'rebalancer_model_replicas{model=~"$model",state=~"demand|granted|ready"}',
+                        "{{model}} {{state}}",
+                    ),
+                ),
+                "A demand that is unknown is absent.",
+                width=12,
+            ),
+            Panel(
+                "Lent and borrowed",
+                "timeseries",
+                (Query('rebalancer_model_replicas{model=~"$model",state=~"lent|borrowed"}', "{{model}} {{state}}"),),
+                "Replicas on somebody else's GPUs, and whose they are.",
+                width=12,
+            ),
+        ),
+    ),
+    Row(
+        "What did it do or refuse?",
+        (
+            Panel(
+                "Changes",
+                "timeseries",
+                (
+                    Query(
+                        "sum by (kind, status) (increase(rebalancer_changes_total[5m])) > 0",
+                        "{{kind}} {{status}}",
+                        NEVER,
+                    ),
+                ),
+                "In five minutes, by what became of them; shadow: would have been written.",
+            ),
+            Panel(
+                "Refusals of the last plan",
+                "timeseries",
+                (Query("sum by (guard) (rebalancer_refusals)", "{{guard}}"),),
+                "Moves that guards declined.",
+            ),
+            Panel(
+                "Overrides",
+                "timeseries",
+                (Query("sum by (kind) (rebalancer_overrides)", "{{kind}}"),),
+                "People's decisions that have not ended.",
+            ),
+        ),
+    ),
+    Row(
+        "Is what it knows good?",
+        (
+            Panel(
+                "Inputs per second",
+                "timeseries",
+                (Query("sum by (result) (rate(rebalancer_input_total[1m]))", "{{result}}"),),
+                "Records, samples and objects, by what became of them.",
+            ),
+            Panel(
+                "Rejected records",
+                "timeseries",
+                (Query("sum by (reason) (increase(rebalancer_rejected_records_total[5m])) > 0", "{{reason}}", NEVER),),
+                "In five minutes; the dead-letter topic keeps them.",
+            ),
+            Panel(
+                "Progress of topics",
+                "timeseries",
+                (Query("max by (topic) (rebalancer_consumer_stuck_seconds)", "{{topic}}"),),
+                "How long the worst partition has stood still.",
+                unit="s",
+            ),
+            Panel(
+                "Sources not listed or silent",
+                "timeseries",
+                (Query("rebalancer_source_good == 0", "{{source}}", "every source is fresh"),),
+                "While there is one, nothing is released.",
+            ),
+            Panel(
+                "Prometheus as a second source",
+                "timeseries",
+                (Query("sum by (result) (rate(rebalancer_prometheus_polls_total[5m]))", "{{result}}"),),
+                "Polls per second; a poll that fails has no say.",
+            ),
+            Panel(
+                "Kubernetes API errors",
+                "timeseries",
+                (Query("sum by (kind) (rate(rebalancer_kubernetes_errors_total[5m]))", "{{kind}}"),),
+                "Failed calls per second, by what the failure means.",
+            ),
+        ),
+    ),
+    Row(
+        "Is it quick?",
+        (
+            Panel(
+                "Cycle, 99th percentile",
+                "timeseries",
+                (
+                    Query("histogram_quantile(0.99, sum by (le) (rate(rebalancer_cycle_seconds_bucket[5m])))", "cycle"),
+                    Query("sum(rate(rebalancer_cycles_total[5m]))", "cycles per second"),
+                ),
+                "Duration of a cycle, writes included; and how often one runs.",
+                unit="s",
+            ),
+            Panel(
+                "Event loop lag, 99th percentile",
+                "timeseries",
+                (
+                    Query(
+                        "histogram_quantile(0.99, sum by (le) (rate(rebalancer_event_loop_lag_seconds_bucket[5m])))",
+                        "lag",
+                    ),
+                ),
+                "How late whoever waits is woken.",
+                unit="s",
+            ),
+            Panel(
+                "Records to Kafka per second",
+                "timeseries",
+                (Query("sum by (result) (rate(rebalancer_kafka_sends_total[5m]))", "{{result}}"),),
+                "Decisions, state and dead letters.",
+            ),
+        ),
+    ),
+)
