@@ -7,8 +7,9 @@ from msgspec import Struct
 
 from rebalancer.domain.cluster import Override, WriteStop
 from rebalancer.domain.instant import Instant
-from rebalancer.domain.plan import ModelDecision, Refusal, Unmet
-from rebalancer.domain.snapshot import Sync
+from rebalancer.domain.outcome import Outcome
+from rebalancer.domain.plan import Change, ModelDecision, Plan, Refusal, Unmet
+from rebalancer.domain.snapshot import NoticeView, Snapshot, Sync
 
 # One character per GPU on the wire, first match: 10,000 GPUs are 10 KB.
 UNKNOWN, OTHER, DOOMED, LOADING, LENT, OWNED, FREE = "?ox/+#."
@@ -38,13 +39,17 @@ class NodeTiles(Struct, frozen=True):
 
 
 class PoolRow(Struct, frozen=True):
-    """A pool's counts and tiles. `counts`: state word -> GPUs, zeros omitted. `nodes` empty above 512 nodes."""
+    """A pool's counts and tiles. `counts`: state word -> GPUs, zeros omitted. `nodes` empty above 512 nodes.
+
+    State words: owned, lent, loading, doomed, other, free, unknown. `nodes_total`: how many nodes there are.
+    """
 
     name: str
     kind: str
     gpus: int | None
     counts: dict[str, int]
     nodes: tuple[NodeTiles, ...] = ()
+    nodes_total: int = 0
 
 
 class ModelRow(Struct, frozen=True):
@@ -81,7 +86,8 @@ class Happening(Struct, frozen=True):
 class Overview(Struct, frozen=True):
     """Everything the first page needs, at one instant. The stream sends the same value; its id is `epoch-cycle`.
 
-    `models`: the page asked for, trouble first; `models_total`: how many match. `happenings`: 30 minutes, oldest first.
+    `models`: the page asked for, trouble first; `models_total`: how many match. `happenings`: 30 minutes, oldest
+    first, the newest 500. `overrides`: those that have not expired, with what the last cycle said of each.
     """
 
     epoch: str
@@ -103,6 +109,14 @@ class Overview(Struct, frozen=True):
     overrides: tuple[Override, ...] = ()
 
 
+class Beat(Struct, frozen=True):
+    """What the stream sends every 5 s as event `beat`: the server's time, and how old what it shows is."""
+
+    at: Instant
+    cycle: int
+    plan_at: Instant | None
+
+
 class SignalRow(Struct, frozen=True):
     """One signal of a model: its reading in words, its vote in replicas, the age in seconds; None = it has none."""
 
@@ -114,7 +128,11 @@ class SignalRow(Struct, frozen=True):
 
 
 class ReplicaRow(Struct, frozen=True):
-    """One pod. `state`: pending, loading, ready, doomed, terminating; `lender`: who lent its GPUs, "" when its own."""
+    """One pod. `state`: pending, loading, ready, doomed, terminating; `lender`: who lent its GPUs, "" when its own.
+
+    On an elastic pool, which nobody owns, the lender is the pool. `requests`: in flight, None where samples do not
+    come per pod.
+    """
 
     name: str
     node: str | None
@@ -122,6 +140,7 @@ class ReplicaRow(Struct, frozen=True):
     state: str
     since: Instant
     lender: str = ""
+    requests: float | None = None
 
 
 class Point(Struct, frozen=True):
@@ -152,3 +171,104 @@ class ModelPage(Struct, frozen=True):
     chart: tuple[Point, ...] = ()
     happenings: tuple[Happening, ...] = ()
     overrides: tuple[Override, ...] = ()
+
+
+class PodRow(Struct, frozen=True):
+    """One pod on a node of a pool; `state` and `lender` as in ReplicaRow."""
+
+    name: str
+    model: str
+    gpus: int
+    state: str
+    since: Instant
+    lender: str = ""
+
+
+class NodeRow(Struct, frozen=True):
+    """One node: its GPUs one character each, who holds them. `foreign_gpus`: held by pods that are no model's."""
+
+    name: str
+    gpus: str
+    ready: bool
+    schedulable: bool
+    foreign_gpus: int
+    doomed_at: Instant | None = None
+    pods: tuple[PodRow, ...] = ()
+
+
+class LoanRow(Struct, frozen=True):
+    """One replica of `borrower` on somebody else's GPUs; `lender` as in ReplicaRow."""
+
+    borrower: str
+    lender: str
+    gpus: int
+    at: Instant
+
+
+class PoolPage(Struct, frozen=True):
+    """One pool. `budget`: GPUs that may be used, `promised`: what our targets ask for; None = unknown.
+
+    `nodes`: the page asked for, 64 each, by name; `nodes_total`: how many there are.
+    """
+
+    at: Instant
+    cycle: int
+    name: str
+    kind: str
+    resource: str
+    capacity_type: str
+    price_per_gpu_hour: float
+    gpu_limit: int
+    node_pools: tuple[str, ...]
+    gpus: int | None
+    counts: dict[str, int]
+    budget: int | None = None
+    promised: int | None = None
+    nodes: tuple[NodeRow, ...] = ()
+    nodes_total: int = 0
+    loans: tuple[LoanRow, ...] = ()
+    notices: tuple[NoticeView, ...] = ()
+    happenings: tuple[Happening, ...] = ()
+
+
+class DecisionRow(Struct, frozen=True):
+    """One cycle that did or refused something new; `more`: happenings beyond the 50 that are kept of one cycle."""
+
+    cycle: int
+    at: Instant
+    happenings: tuple[Happening, ...]
+    more: int = 0
+
+
+class Decisions(Struct, frozen=True):
+    """Newest first. `next_before`: ask for the next page with `before=`; None: there is no older one in memory."""
+
+    decisions: tuple[DecisionRow, ...]
+    next_before: int | None = None
+
+
+class DecisionPage(Struct, frozen=True):
+    """One cycle from the journal: what it saw, what it decided, what became of that.
+
+    `policy_digest`, `code_digest`: by which policy and source. With `?model=` everything is that model's alone.
+    """
+
+    cycle: int
+    at: Instant
+    policy_digest: str
+    code_digest: str
+    plan: Plan
+    inputs: Snapshot
+    outcomes: tuple[Outcome, ...] = ()
+
+
+class Explanation(Struct, frozen=True):
+    """Why a model has what it has, at `at`. `explanation`: the lines `rebalancer explain` prints."""
+
+    at: Instant
+    cycle: int
+    model: ModelDecision
+    refusals: tuple[Refusal, ...] = ()
+    unmet: tuple[Unmet, ...] = ()
+    changes: tuple[Change, ...] = ()
+    explanation: tuple[str, ...] = ()

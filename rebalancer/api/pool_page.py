@@ -1,0 +1,71 @@
+"""One pool's page: its nodes with who holds which GPU, and who lent to whom."""
+
+from collections import defaultdict
+
+from rebalancer.api.look import Look
+from rebalancer.api.overview import newest
+from rebalancer.api.pages import LoanRow, NodeRow, PodRow, PoolPage
+from rebalancer.api.text.printed import printed
+from rebalancer.api.tiles import Seats, Tiles, counted_states, known_gpus, pod_state, pods_of
+from rebalancer.domain.policy import Pool
+from rebalancer.domain.snapshot import NodeView, PoolView
+
+PAGE = 64
+
+
+def pool_page(look: Look, pool: Pool, seats: Seats, page: int = 1) -> PoolPage:
+    """The page of `pool` with the `page`-th 64 nodes."""
+    view = next((each for each in look.snapshot.pools if each.name == pool.name), PoolView(name=pool.name))
+    plan = look.status.plan
+    decision = next((each for each in plan.pools if each.pool == pool.name), None) if plan else None
+    tiles = Tiles.of(look.snapshot, look.loans, seats)
+    first = (max(1, page) - 1) * PAGE
+    own = {node.name for node in view.nodes}
+    return PoolPage(
+        at=look.status.at,
+        cycle=plan.cycle if plan else 0,
+        name=pool.name,
+        kind=pool.kind,
+        resource=pool.resource,
+        capacity_type=pool.capacity_type,
+        price_per_gpu_hour=pool.price_per_gpu_hour,
+        gpu_limit=pool.gpu_limit,
+        node_pools=pool.node_pools,
+        gpus=known_gpus(view, look.status.sync.missing),
+        counts=counted_states(tiles.draw(node) for node in view.nodes),
+        budget=decision.budget if decision else None,
+        promised=decision.promised if decision else None,
+        nodes=_nodes(look, view.nodes[first : first + PAGE], tiles),
+        nodes_total=len(view.nodes),
+        loans=tuple(
+            LoanRow(loan.borrower, loan.owner or loan.pool, loan.gpus, loan.at)
+            for loan in look.loans
+            if loan.pool == pool.name
+        ),
+        notices=printed(tuple(notice for notice in look.snapshot.notices if notice.node in own)),
+        happenings=newest(tuple(each for each in look.happenings if each.pool == pool.name)),
+    )
+
+
+def _nodes(look: Look, nodes: tuple[NodeView, ...], tiles: Tiles) -> tuple[NodeRow, ...]:
+    shown = {node.name for node in nodes}
+    pods: dict[str, list[PodRow]] = defaultdict(list)
+    for model, target, pod in pods_of(look.snapshot.models):
+        if pod.node is None or pod.node not in shown:
+            continue
+        state, lender = pod_state(pod, tiles.notices), tiles.lenders.get(pod.uid, "")
+        pods[pod.node].append(
+            PodRow(printed(pod.name), model.id, target.gpus_per_pod, state, pod.since, lender),
+        )
+    return tuple(
+        NodeRow(
+            name=printed(node.name),
+            gpus=tiles.draw(node),
+            ready=node.ready,
+            schedulable=node.schedulable,
+            foreign_gpus=node.foreign_gpus,
+            doomed_at=tiles.deadline(node.name),
+            pods=tuple(sorted(pods[node.name], key=lambda row: (row.model, row.name))),
+        )
+        for node in nodes
+    )
