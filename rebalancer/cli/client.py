@@ -15,7 +15,7 @@ import msgspec
 from rebalancer.api.replies import ErrorBody
 from rebalancer.api.wire import from_wire
 from rebalancer.cli.cluster import Cluster, open_cluster
-from rebalancer.cli.failure import UNREACHABLE, USAGE, Failed
+from rebalancer.cli.failure import UNREACHABLE, USAGE, Failed, NoAnswer
 from rebalancer.cli.tokens import Token, find
 from rebalancer.cli.where import Where
 from rebalancer.kube.forward import Forward
@@ -58,7 +58,7 @@ class Api:
             raise Failed(f"--server {self.address} is no http:// address", USAGE) from error
         except TimeoutError as error:
             what = f"no answer from {self.address} within {TIMEOUT_SECONDS:g} s; see its /livez"
-            raise Failed(what, UNREACHABLE) from error
+            raise NoAnswer(what, UNREACHABLE) from error
         except (aiohttp.ClientError, OSError) as error:
             raise self._lost(error) from error
         if response.status in GOOD:
@@ -70,18 +70,18 @@ class Api:
         if task is not None and task.cancelling():  # Ctrl-C while it connected: the client tells of a lost connection
             return asyncio.CancelledError()
         if self.forward is not None:
-            return Failed(f"no answer from {self.address}: {self.forward.trouble or _why(error)}", UNREACHABLE)
+            return NoAnswer(f"no answer from {self.address}: {self.forward.trouble or _why(error)}", UNREACHABLE)
         message = f"no answer from {self.address} ({_why(error)}); does the service run there? "
-        return Failed(message + "--server names another address", UNREACHABLE)
+        return NoAnswer(message + "--server names another address", UNREACHABLE)
 
     def _refused(self, response: aiohttp.ClientResponse, path: str, body: bytes) -> Failed:
         said = _refusal(body) or f"{self.address}{path} answered {response.status} {response.reason}"
         if response.status == HTTPStatus.UNAUTHORIZED:
             which = "there is none" if self._token is None else f"that of {self._token.account} is not accepted"
-            return Failed(f"{said}; the service wants a token and {which}: run rebalancer login")
+            return NoAnswer(f"{said}; the service wants a token and {which}: run rebalancer login")
         if response.status == HTTPStatus.FORBIDDEN:
-            return Failed(f"{said}; for more rights: rebalancer login --as operator")
-        return Failed(said)
+            return NoAnswer(f"{said}; for more rights: rebalancer login --as operator")
+        return NoAnswer(said) if response.status >= HTTPStatus.INTERNAL_SERVER_ERROR else Failed(said)
 
 
 @asynccontextmanager
@@ -121,7 +121,7 @@ async def _find_pod(cluster: Cluster, where: Where) -> tuple[str, int]:
     if not ready:
         state = f"{len(ours)} pods, none ready" if ours else f"no pod with {APP_LABEL}={APP}"
         fix = "--service-namespace or --server names another place"
-        raise Failed(f"no service in namespace {where.namespace}: {state}; {fix}", UNREACHABLE)
+        raise NoAnswer(f"no service in namespace {where.namespace}: {state}; {fix}", UNREACHABLE)
     chosen = next(pod for pod in ours if pod["metadata"]["name"] == ready[0])
     ports = [port for each in chosen["spec"]["containers"] for port in each.get("ports", [])]
     return ready[0], next((port["containerPort"] for port in ports if port.get("name") == "api"), API_PORT)

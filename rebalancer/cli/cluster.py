@@ -4,7 +4,7 @@ import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from rebalancer.cli.failure import FAILED, UNREACHABLE, Failed
+from rebalancer.cli.failure import FAILED, UNREACHABLE, Failed, NoAnswer
 from rebalancer.cli.where import Where
 from rebalancer.kube.access import Access, find_access
 from rebalancer.kube.client import KubeClient
@@ -38,11 +38,11 @@ class Cluster:
 
 
 @asynccontextmanager
-async def open_cluster(where: Where) -> AsyncIterator[Cluster]:
-    """Log in by the kubeconfig. Every KubeError within becomes a Failed with its exit code."""
+async def open_cluster(where: Where, access: Access | None = None) -> AsyncIterator[Cluster]:
+    """Log in by the kubeconfig, or go on with `access`. Every KubeError within becomes a Failed with its exit code."""
     clock = RealClock()
     try:
-        access = await find_access(where.kubeconfig, where.context)
+        access = access or await find_access(where.kubeconfig, where.context)
         async with KubeClient(access, clock, random.Random()) as kube:  # noqa: S311  # jitter
             kube.identify("rebalancer-cli")
             yield Cluster(kube, access, clock)
@@ -60,7 +60,7 @@ def failure(error: KubeError) -> Failed:
     if isinstance(error, Ambiguous):
         return Failed(f"{error}; look at it before you repeat it", UNREACHABLE)
     if isinstance(error, Temporary):
-        return Failed(f"the API server could not be asked: {error}", UNREACHABLE)
+        return NoAnswer(f"the API server could not be asked: {error}", UNREACHABLE)
     if isinstance(error, NotFound):
         return Failed(f"there is no such thing: {error}; are the rebalancer's CRDs installed?")
     return Failed(str(error), FAILED)

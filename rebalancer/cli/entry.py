@@ -5,7 +5,21 @@ import sys
 
 import typer
 
-from rebalancer.cli.commands import config, demo, explain, hand_back, plan, replay, status
+from rebalancer.cli.commands import (
+    completion,
+    config,
+    demo,
+    explain,
+    hand_back,
+    login,
+    notice,
+    override,
+    plan,
+    replay,
+    status,
+    version,
+    writes,
+)
 from rebalancer.cli.commands import run as run_service
 from rebalancer.cli.failure import DONE, FAILED, INTERRUPTED, Failed
 from rebalancer.cli.group import group
@@ -14,11 +28,18 @@ app = group("Moves GPU capacity between served models in Kubernetes, and explain
 app.command("status")(status.command)
 app.command("plan")(plan.command)
 app.command("explain")(explain.command)
+app.add_typer(override.app, name="override")
+app.add_typer(writes.app, name="writes")
+app.add_typer(notice.app, name="notice")
+app.add_typer(config.app, name="config")
+app.command("login")(login.command)
+app.command("logout")(login.logout)
 app.command("run")(run_service.command)
 app.command("replay")(replay.command)
 app.command("hand-back")(hand_back.command)
 app.command("demo")(demo.command)
-app.add_typer(config.app, name="config")
+app.command("completion")(completion.command)
+app.command("version")(version.command)
 
 
 def run(arguments: list[str]) -> int:

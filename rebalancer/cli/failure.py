@@ -14,3 +14,7 @@ class Failed(Exception):
     def __init__(self, message: str, code: int = FAILED) -> None:
         super().__init__(message)
         self.code = code
+
+
+class NoAnswer(Failed):
+    """The service could not be asked, or does not answer us: what can do without its answer goes on."""

@@ -15,6 +15,12 @@ YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 ConfirmOption = Annotated[
     str | None, typer.Option("--confirm", help="The name to type for what is severe, typed here.", metavar="NAME")
 ]
+KeyOption = Annotated[
+    str | None,
+    typer.Option(
+        "--key", help="Idempotency key: the same key twice makes one object. Default: a new one.", metavar="KEY"
+    ),
+]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Say what would be written, write nothing.")]
 
 

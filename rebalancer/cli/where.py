@@ -32,6 +32,10 @@ ServiceNamespaceOption = Annotated[
         envvar="REBALANCER_SERVICE_NAMESPACE",
     ),
 ]
+NamespaceOption = Annotated[
+    str | None,
+    typer.Option("--namespace", "-n", help="Namespace of the override; default: its model's.", metavar="NAMESPACE"),
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,11 @@ class Where:
         if self.server is not None:
             return self.server.rstrip("/")
         return None if self._has_cluster() else LOCAL_SERVER
+
+    @property
+    def local(self) -> bool:
+        """Whether the address is on this machine."""
+        return self.address is not None and self.address.split("://")[-1].split(":")[0] in {"127.0.0.1", "localhost"}
 
     def _has_cluster(self) -> bool:
         if self.kubeconfig is not None or self.context is not None:

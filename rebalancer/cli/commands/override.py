@@ -1,0 +1,164 @@
+"""`rebalancer override add`, `list` and `delete`."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rebalancer.cli.complete import overrides, subjects
+from rebalancer.cli.failure import DONE
+from rebalancer.cli.group import group
+from rebalancer.cli.kinds import Kind
+from rebalancer.cli.output import Output, OutputOption, show
+from rebalancer.cli.talk import ConfirmOption, DryRunOption, KeyOption, NoInputOption, QuietOption, Talk, YesOption
+from rebalancer.cli.where import (
+    SERVICE_NAMESPACE,
+    ContextOption,
+    KubeconfigOption,
+    NamespaceOption,
+    ServerOption,
+    ServiceNamespaceOption,
+    Where,
+)
+
+if TYPE_CHECKING:
+    from rebalancer.cli.deciding import Prepared
+
+app = group("Decide for a while in the rebalancer's place: pause, freeze, pin, cap, floor, drain, exclude.")
+
+
+@app.command()
+def add(
+    kind: Annotated[
+        Kind,
+        typer.Argument(
+            help="pause and freeze a model; pin, cap, floor it at a number; drain or exclude a node or pool."
+        ),
+    ],
+    subject: Annotated[
+        str,
+        typer.Argument(help="A model's id; for drain and exclude node/NAME or pool/NAME.", autocompletion=subjects),
+    ],
+    value: Annotated[int | None, typer.Argument(help="Replicas, for pin, cap and floor.", min=0)] = None,
+    reason: Annotated[str, typer.Option("--reason", help="Why, for whoever reads it at night.")] = ...,  # type: ignore[assignment]  # typer's way to say required
+    lasts: Annotated[
+        str | None,
+        typer.Option("--for", help="How long: 30m, 1h30m; without it the policy's default.", metavar="DURATION"),
+    ] = None,
+    model: Annotated[str | None, typer.Option("--model", help="With exclude: this model only.")] = None,
+    allow_below_floor: Annotated[
+        bool, typer.Option("--allow-below-floor", help="A pin or cap may go below the policy's floor. It is audited.")
+    ] = False,
+    namespace: NamespaceOption = None,
+    key: KeyOption = None,
+    yes: YesOption = False,
+    confirm: ConfirmOption = None,
+    dry_run: DryRunOption = False,
+    server: ServerOption = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    service_namespace: ServiceNamespaceOption = SERVICE_NAMESPACE,
+    output: OutputOption = Output.TABLE,
+    no_input: NoInputOption = False,
+    quiet: QuietOption = False,
+) -> int:
+    """Make an override after showing what it would do now. It ends by itself.
+
+    It is written in your own name through your kubeconfig. What is severe (a drain, a pool, below the floor) wants its
+    name typed, or --confirm NAME.
+    """
+    import asyncio
+    import uuid
+
+    from rebalancer.api.wire import to_wire
+    from rebalancer.cli.asking import Words
+    from rebalancer.cli.deciding import decide, outcome, prepare, value_of
+    from rebalancer.cli.failure import Failed
+
+    where, talk = Where(server, kubeconfig, context, service_namespace), Talk(quiet, no_input)
+    words = Words(kind, subject, value, reason, lasts, model, namespace, allow_below_floor)
+    prepared = asyncio.run(prepare(where, words, key or str(uuid.uuid4())))
+    if dry_run:
+        return _dry_run(prepared, output)
+    talk.say(*prepared.lines())
+    if prepared.preview is not None and prepared.preview.refused:
+        raise Failed(f"it would be refused: {prepared.preview.refused}; nothing was written")
+    _agree(talk, prepared, words.severe, yes, confirm)
+    made = value_of(asyncio.run(decide(where, prepared)))
+    said = outcome(made)
+    talk.say(*filter(None, [made.message]))
+    show(output, to_wire(made), lambda: made.name if quiet else said)
+    return DONE
+
+
+def _agree(talk: Talk, prepared: "Prepared", severe: str | None, yes: bool, confirm: str | None) -> None:
+    from rebalancer.cli.render.overrides import hour
+
+    word = prepared.preview.confirm if prepared.preview is not None else severe
+    if word is not None:
+        talk.typed(word, "this is severe", confirm, "--confirm")
+    else:
+        talk.agreed(f"Apply until {hour(prepared.expires_at)} UTC as {prepared.actor}?", yes=yes)
+
+
+def _dry_run(prepared: "Prepared", output: Output) -> int:
+    import msgspec
+
+    from rebalancer.cli.render.overrides import hour
+
+    spec, metadata = prepared.obj["spec"], prepared.obj["metadata"]
+    would = f"would create Override {metadata['namespace']}/{metadata['name']} until {hour(prepared.expires_at)} UTC"
+    text = "\n".join([*prepared.lines(), f"{would} as {spec['actor']}; nothing was written"])
+    show(output, prepared.preview_body or msgspec.json.encode(prepared.obj), lambda: text)
+    return DONE
+
+
+@app.command("list")
+def list_(
+    all_: Annotated[bool, typer.Option("--all", help="Those that are over too.")] = False,
+    namespace: NamespaceOption = None,
+    server: ServerOption = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    service_namespace: ServiceNamespaceOption = SERVICE_NAMESPACE,
+    output: OutputOption = Output.TABLE,
+) -> int:
+    """List overrides: what is in force, until when, who decided and why."""
+    from rebalancer.api.people import Overrides
+    from rebalancer.cli.render.overrides import render_overrides
+    from rebalancer.cli.service import decoded, read
+
+    where = Where(server, kubeconfig, context, service_namespace)
+    (body,) = read(where, "/v1/overrides")
+    told = decoded(body, Overrides).overrides
+    shown = [each for each in told if (all_ or each.phase != "Expired") and namespace in {None, each.namespace}]
+    show(output, body, lambda: render_overrides(shown, wide=output is Output.WIDE))
+    return DONE
+
+
+@app.command()
+def delete(
+    name: Annotated[str, typer.Argument(help="Name of the override.", autocompletion=overrides)],
+    namespace: NamespaceOption = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    dry_run: DryRunOption = False,
+    quiet: QuietOption = False,
+) -> int:
+    """Take an override back, in whatever namespace it is."""
+    import asyncio
+
+    from rebalancer.cli.cluster import open_cluster
+    from rebalancer.cli.objects import find_override, remove
+    from rebalancer.kube.resources import OVERRIDES, Ref
+
+    async def take_back() -> str:
+        async with open_cluster(Where(None, kubeconfig, context)) as cluster:
+            ref = Ref(OVERRIDES, namespace, name) if namespace else await find_override(cluster, name)
+            if dry_run:
+                return f"would delete override {name} in {ref.namespace}; nothing was written"
+            there = await remove(cluster, ref)
+            return f"{name} deleted" if there else f"{name} was gone already"
+
+    said = asyncio.run(take_back())
+    typer.echo(name if quiet else said)
+    return DONE
