@@ -125,8 +125,8 @@ ALERTS: tuple[Alert, ...] = (
         "rebalancer_synced == 0",
         "3m",
         "The rebalancer does not see the whole cluster.",
-        "Not listed or silent for 3 minutes: "
-        '{{ range query "rebalancer_source_good == 0" }}{{ .Labels.source }} {{ end }}: nothing is released.',
+        "Nothing is released while these sources are not listed or silent:"
+        '{{ range query "rebalancer_source_good == 0" }} {{ .Labels.source }}{{ end }}.',
     ),
     Alert(
         "RebalancerConsumerStuck",

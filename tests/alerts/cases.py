@@ -1,0 +1,183 @@
+"""The symptom of each alert, what is read then, and what comes close to it without being it."""
+
+from tests.alerts.story import Case, Fired, Series, always, told
+
+B = {"model": "b"}
+
+
+def replicas(**states: str) -> Series:
+    return {f'rebalancer_model_replicas{{model="b",state="{state}"}}': values for state, values in states.items()}
+
+
+def gpu(used: float, free: float, labels: str) -> Series:
+    return {
+        f'DCGM_FI_DEV_FB_USED{{gpu="3",Hostname="gpu-1",{labels}}}': told(used, 1000),
+        f'DCGM_FI_DEV_FB_FREE{{gpu="3",Hostname="gpu-1",{labels}}}': told(free, 79000),
+    }
+
+
+def vllm(kv_cache: float, waiting: float) -> Series:
+    return {
+        'vllm:kv_cache_usage_perc{namespace="serving",pod="llama-0"}': told(kv_cache, 0.4),
+        'vllm:num_requests_waiting{namespace="serving",pod="llama-0"}': told(waiting),
+    }
+
+
+OURS = 'namespace="monitoring",pod="dcgm-x",exported_namespace="serving",exported_pod="sdxl-0"'
+VLLMS = 'namespace="monitoring",pod="dcgm-x",exported_namespace="serving",exported_pod="llama-0"'
+KEPT = 'namespace="serving",pod="sdxl-0"'  # Prometheus kept the exporter's labels
+GPU_OF_SDXL = {"namespace": "serving", "pod": "sdxl-0", "hostname": "gpu-1", "gpu": "3"}
+FULL_GPU = "serving/sdxl-0 (GPU 3 of gpu-1) uses 97.5% of its GPU memory, or of its KV cache and requests wait."
+
+UP = "rebalancer_build_info"
+PLAN = "rebalancer_plan_timestamp_seconds"
+NOTICE, UNMET = "rebalancer_notice_unreplaced_replicas", "rebalancer_unmet_replicas"
+TEMPERATURE = 'DCGM_FI_DEV_GPU_TEMP{gpu="3",hostname="gpu-1",namespace="serving",pod="sdxl-0"}'
+
+
+CASES = (
+    Case(
+        "RebalancerFloorAtRisk",
+        replicas(ready=told(1, 2), loading=always(0), floor=always(2), doomed=told(1)),
+        Fired(B, "Model b has 1 replicas ready or loading, its floor is 2."),
+        (replicas(ready=told(1, 2), loading=told(1), floor=always(2)), replicas(ready=told(2, 3), floor=always(2))),
+    ),
+    Case(
+        "RebalancerUnmetDemand",
+        {'rebalancer_unmet_replicas{model="b"}': told(3), 'rebalancer_unmet_seconds{model="b"}': told("0+10")},
+        Fired(B, "Model b needs 3 more replicas, for 19m 50s now."),
+        (
+            {'rebalancer_unmet_replicas{model="b"}': told(3), 'rebalancer_unmet_seconds{model="b"}': told(600)},
+            {'rebalancer_unmet_replicas{model="b"}': told(0), 'rebalancer_unmet_seconds{model="b"}': told(700)},
+        ),
+    ),
+    Case(
+        "RebalancerNoticeWithoutReplacement",
+        {
+            f'{NOTICE}{{model="b"}}': told(2),
+            f'{UNMET}{{model="b"}}': told(1),
+            'rebalancer_notice_left_seconds{model="b"}': told(80, "_"),
+        },
+        Fired(B, "2 replicas of model b are on nodes under notice without a replacement; the first node goes in 80 s."),
+        (
+            {f'{NOTICE}{{model="b"}}': told(2), f'{UNMET}{{model="b"}}': told(0), f'{UNMET}{{model="a"}}': told(1)},
+            {f'{NOTICE}{{model="b"}}': told(0), f'{UNMET}{{model="b"}}': told(1)},
+        ),
+    ),
+    Case(
+        "RebalancerBlind",
+        {'rebalancer_model_blind{model="b"}': told(1), 'rebalancer_model_blind{model="a"}': always(0)},
+        Fired(
+            B,
+            "No signal of model b has had a usable vote for 5 minutes: it keeps what it has, and gets no more when its "
+            "load rises.",
+        ),
+        ({'rebalancer_model_blind{model="b"}': told(1, samples=25)},),
+    ),
+    Case(
+        "RebalancerForeignWriter",
+        {
+            'rebalancer_foreign_writer{model="b"}': told(1),
+            'rebalancer_foreign_changes_total{model="b"}': told(2),
+        },
+        Fired(
+            B,
+            "The rebalancer stands down on an object of model b: 2 foreign changes since its start, two or more within "
+            "10 minutes.",
+        ),
+        ({'rebalancer_foreign_writer{model="b"}': told(0), 'rebalancer_foreign_changes_total{model="b"}': told(1)},),
+    ),
+    Case(
+        "RebalancerBudgetUnknown",
+        {'rebalancer_pool_budget_known{pool="a100"}': told(0, 1)},
+        Fired(
+            {"pool": "a100"},
+            "No node of pool a100 has been seen for 5 minutes while pods run there: nothing is released or granted in "
+            "it.",
+        ),
+        ({'rebalancer_pool_budget_known{pool="a100"}': told(0, 1, samples=25)},),
+    ),
+    Case(
+        "RebalancerDown",
+        {UP: told("_", 1)},
+        Fired({}, "Prometheus has seen no rebalancer for 2 minutes."),
+        ({UP: always(1), PLAN: "0+10x209"}, {UP: told("_", 1, samples=35)}),  # Prometheus looks back 5 minutes
+    ),
+    Case(
+        "RebalancerDown",
+        {UP + '{instance="rb-0"}': always(1), PLAN + '{instance="rb-0"}': f"0+10x29 300+0x119 1500+10x{59}"},
+        Fired({"instance": "rb-0"}, "The rebalancer at rb-0 has made no plan for 19m 50s."),
+        ({UP: always(1), PLAN: f"0+10x29 300+0x17 480+10x{161}"},),
+    ),
+    Case(
+        "RebalancerNotSynced",
+        {
+            "rebalancer_synced": told(0, 1),
+            'rebalancer_source_good{source="nodes"}': told(0, 1),
+            'rebalancer_source_good{source="pods"}': always(1),
+        },
+        Fired({}, "Nothing is released while these sources are not listed or silent: nodes."),
+        ({"rebalancer_synced": told(0, 1, samples=15)},),
+    ),
+    Case(
+        "RebalancerConsumerStuck",
+        {'rebalancer_consumer_stuck_seconds{topic="metrics"}': told("61+10")},
+        Fired({"topic": "metrics"}, "Topic metrics has made no progress for 20m 51s: what it says is unknown."),
+        ({'rebalancer_consumer_stuck_seconds{topic="metrics"}': told(59)},),
+    ),
+    Case(
+        "RebalancerJournalFailing",
+        {'rebalancer_journal_good{instance="rb-0"}': told(0, 1)},
+        Fired(
+            {"instance": "rb-0"},
+            "Decisions of rb-0 are not kept on its disk: they cannot be replayed, and drains and overrides wait for "
+            "Kafka.",
+        ),
+        ({"rebalancer_journal_good": told(0, 1, samples=10)},),
+    ),
+    Case(
+        "RebalancerPolicyRefused",
+        {"rebalancer_policy_good": told(0, 1)},
+        Fired({}, "What changed in the policy file has no effect until its problems are mended."),
+        ({"rebalancer_policy_good": told(0, 1, samples=4)},),
+    ),
+    Case(
+        "RebalancerWritesStopped",
+        {"rebalancer_write_stopped": told(1)},
+        Fired(
+            {},
+            "A WriteStop is in place: no replica moves, not even away from nodes under notice. It has no expiry.",
+        ),
+        ({"rebalancer_write_stopped": told(1, samples=85)},),
+    ),
+    Case(
+        "RebalancerGpuMemoryHigh",
+        gpu(78000, 2000, OURS),
+        Fired(GPU_OF_SDXL, FULL_GPU),
+        (
+            gpu(40000, 40000, OURS),  # used / free would say 100 %
+            {**gpu(78000, 2000, VLLMS), **vllm(0.6, 5)},  # what vLLM takes at its start
+            vllm(0.99, 0),  # a full cache that nobody waits for is a good cache
+        ),
+    ),
+    Case("RebalancerGpuMemoryHigh", gpu(78000, 2000, KEPT), Fired(GPU_OF_SDXL, FULL_GPU), (gpu(74000, 6000, KEPT),)),
+    Case(
+        "RebalancerGpuMemoryHigh",
+        {**gpu(78000, 2000, VLLMS), **vllm(0.99, 12)},
+        Fired(
+            {"namespace": "serving", "pod": "llama-0"},
+            "serving/llama-0 uses 99% of its GPU memory, or of its KV cache and requests wait.",
+        ),
+        (vllm(0.94, 12),),
+    ),
+    Case(
+        "RebalancerGpuTemperatureHigh",
+        {TEMPERATURE: told(88, 60)},
+        Fired(
+            GPU_OF_SDXL,
+            "The GPU of serving/sdxl-0 (GPU 3 of gpu-1) has 88 degrees Celsius; above 85 GPUs begin to throttle, and "
+            "replicas on them carry less than planned.",
+        ),
+        ({TEMPERATURE: told(85, 60)}, {TEMPERATURE: told(95, 60, samples=25)}),
+    ),
+)
