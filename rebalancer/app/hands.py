@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from rebalancer.act.gate import Gate
+from rebalancer.app.history import History
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.outcome import WRITTEN, Outcome
 from rebalancer.domain.plan import Decision, Plan
@@ -28,6 +29,7 @@ class ServiceHands:
         clock: Clock,
         again: Callable[[], None],
         first_cycle: int = 1,
+        history: History | None = None,
     ) -> None:
         self.policy = policy
         self.memory = memory
@@ -39,6 +41,7 @@ class ServiceHands:
         self._metrics = metrics
         self._clock = clock
         self._again = again
+        self._history = history or History()
 
     def look(self, now: float) -> Snapshot:
         """The world as the state knows it, with the outcomes since the last look."""
@@ -51,6 +54,7 @@ class ServiceHands:
         self.last_plan = decision.plan
         self.next_cycle = snapshot.cycle + 1
         self._recorder.cycle(snapshot, before, decision)
+        self._history.cycle(snapshot, decision)
 
     async def carry_out(self, decision: Decision) -> tuple[Outcome, ...]:
         """Through the gate; what was written asks for another look soon: a shift or a drain has a next step."""
@@ -58,6 +62,7 @@ class ServiceHands:
         for outcome in outcomes:
             self._state.note(outcome, self._clock.now())
             self._metrics.outcome(outcome)
+        self._history.wrote(outcomes)
         if any(outcome.status == WRITTEN for outcome in outcomes):
             self._again()
         return outcomes

@@ -34,6 +34,10 @@ class JournalFiles:
         """Begin; the first `append` must follow a `rotate`."""
         self._thread.start()
 
+    def paths(self) -> tuple[Path, ...]:
+        """The files there are, oldest first."""
+        return (self._single,) if self._single is not None else tuple(sorted(self._folder.glob(PATTERN)))
+
     @property
     def full(self) -> bool:
         """Whether the current file has had its share and the next lines belong into a new one."""
