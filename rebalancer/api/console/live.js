@@ -1,0 +1,116 @@
+// What the service says now: one snapshot, then one stream per visible tab, and how old it is by server time.
+
+import { Failed, get } from "./wire.js";
+import { clock, ms, span } from "./words.js";
+
+const LIVE_SECONDS = 10; // a joint plan's period
+const LATE_SECONDS = 30;
+const AGAIN_MS = 2_000;
+const FRAME_MS = 500; // at most two pictures a second
+
+/** `change` when there is something to draw, `tick` each second. */
+export const live = new EventTarget();
+
+/** `session` null: not asked yet; false: nobody is logged in. */
+export const now = { session: null, overview: null, trouble: "" };
+
+let heard = { server: NaN, local: NaN };
+let stream = null;
+let again = 0;
+let due = 0;
+let freshness = "";
+
+/** Server time in milliseconds: its last word plus what has passed here since. */
+export const serverNow = () => heard.server + performance.now() - heard.local;
+
+/** Seconds since the plan that is shown was made; NaN before the first. */
+export const age = () => (serverNow() - ms(now.overview?.planAt ?? now.overview?.at)) / 1000;
+
+/** LIVE, LATE, NOT LIVE, or nothing before the first word. */
+export function liveness() {
+  const seconds = Math.floor(age());
+  if (!Number.isFinite(seconds)) return "";
+  return seconds <= LIVE_SECONDS ? "LIVE" : seconds <= LATE_SECONDS ? "LATE" : "NOT LIVE";
+}
+
+/** `LIVE 1 s`, `LATE 14 s`, `NOT LIVE since 03:11:37`. */
+export function livenessSaid() {
+  const word = liveness();
+  return word === "NOT LIVE" ? `NOT LIVE since ${clock(now.overview.planAt ?? now.overview.at)}` : word && `${word} ${span(age())}`;
+}
+
+/** Whether what is shown may be acted upon. */
+export const fresh = () => liveness() === "LIVE" || liveness() === "LATE";
+
+/** Draw soon, at most two pictures a second. */
+export function changed() {
+  if (due) return;
+  due = setTimeout(() => {
+    due = 0;
+    live.dispatchEvent(new Event("change"));
+  }, Math.max(0, FRAME_MS - (performance.now() - changed.at)));
+}
+changed.at = -FRAME_MS;
+live.addEventListener("change", () => (changed.at = performance.now()));
+
+function hear(overview) {
+  heard = { server: ms(overview.at), local: performance.now() };
+  now.overview = overview;
+  now.trouble = "";
+  changed();
+}
+
+/** Nothing new, but alive. */
+function beat({ at, planAt }) {
+  heard = { server: ms(at), local: performance.now() };
+  if (now.overview) now.overview = { ...now.overview, planAt };
+}
+
+/** Ask who we are, read the first picture, and follow. */
+export async function begin() {
+  clearTimeout(again);
+  try {
+    const [session, overview] = await Promise.all([get("/v1/session"), get("/v1/overview")]);
+    now.session = session;
+    hear(overview);
+    follow();
+  } catch (error) {
+    if (!(error instanceof Failed)) throw error;
+    leave();
+    if (error.status === 401) now.session = false;
+    else again = setTimeout(begin, AGAIN_MS);
+    now.trouble = error.message;
+    changed();
+  }
+}
+
+function follow() {
+  leave();
+  if (document.visibilityState === "hidden") return;
+  stream = new EventSource("/v1/stream");
+  const take = (event) => hear(JSON.parse(event.data));
+  stream.onmessage = take;
+  stream.addEventListener("overview", take);
+  stream.addEventListener("beat", (event) => beat(JSON.parse(event.data)));
+  stream.onerror = () => {
+    if (stream?.readyState !== EventSource.CLOSED) return; // it connects again by itself
+    leave();
+    again = setTimeout(begin, AGAIN_MS);
+  };
+}
+
+function leave() {
+  stream?.close();
+  stream = null;
+}
+
+document.addEventListener("visibilitychange", () => {
+  if (document.visibilityState === "hidden") leave();
+  else if (now.session) begin();
+});
+
+setInterval(() => {
+  live.dispatchEvent(new Event("tick"));
+  if (freshness !== liveness()) changed(); // countdowns become clock times, Apply goes off
+  freshness = liveness();
+}, 1_000);

@@ -1,0 +1,162 @@
+// The frame: header, the page that the URL names, and what is said to those who listen.
+
+import { draw, h } from "./dom.js";
+import "./drawn.js";
+import { help } from "./keys.js";
+import { begin, changed, live, liveness, now } from "./live.js";
+import { decision } from "./pages/decision.js";
+import { health, models, overrides, pool, pools, timeline } from "./pages/lists.js";
+import { login } from "./pages/login.js";
+import { model } from "./pages/model.js";
+import { overview } from "./pages/overview.js";
+import { Failed, get } from "./wire.js";
+import { conditions, writing } from "./words.js";
+import { askResume, askStop } from "./writes.js";
+
+const SAY_MS = 10_000; // one polite word at most so often
+const top = document.getElementById("top");
+const main = document.getElementById("main");
+const said = document.getElementById("said");
+
+const ROUTES = [
+  [/^\/console\/?$/, overview], [/^\/console\/models$/, models], [/^\/console\/models\/([^/]+)$/, model],
+  [/^\/console\/pools$/, pools], [/^\/console\/pools\/([^/]+)$/, pool], [/^\/console\/timeline$/, timeline],
+  [/^\/console\/decisions\/([^/]+)$/, decision], [/^\/console\/overrides$/, overrides], [/^\/console\/health$/, health],
+];
+const NAV = [["Overview", "/console/"], ["Models", "/console/models"], ["Pools", "/console/pools"], ["Timeline", "/console/timeline"], ["Overrides", "/console/overrides"], ["Health", "/console/health"]];
+
+const missing = () => [h("h1", {}, "No such page"), h("p", {}, h("a", { href: "/console/" }, "Overview"))];
+missing.title = "No such page";
+
+let page = missing; // what the URL names
+let args = [];
+let value = null; // what that page's own address answered
+let trouble = "";
+let asked = 0; // counts askings, so that an old answer does not overwrite a new page
+
+function go() {
+  const [pattern, found] = ROUTES.find(([each]) => each.test(location.pathname)) ?? [null, missing];
+  page = found;
+  args = pattern ? location.pathname.match(pattern).slice(1).map(decodeURIComponent) : [];
+  value = null;
+  trouble = "";
+  asked += 1;
+  main.classList.remove("fresh");
+  void main.offsetWidth; // restarts the fade
+  main.classList.add("fresh");
+  paint();
+  ask();
+}
+
+/** Read what the page shows, again after each plan; pages of the past once. */
+async function ask() {
+  if (!page.path || now.session === false || (page.once && value)) return;
+  const mine = asked;
+  try {
+    const answer = await get(page.path(args));
+    if (mine !== asked) return;
+    value = answer;
+    trouble = "";
+  } catch (error) {
+    if (mine !== asked) return;
+    if (!(error instanceof Failed)) throw error;
+    trouble = error.message;
+  }
+  paint();
+}
+
+function paint() {
+  draw(top, header());
+  draw(main, content());
+  for (const table of main.querySelectorAll(".scroll")) put(table);
+  const title = typeof page.title === "function" ? value && page.title(value) : page.title;
+  document.title = [now.session === false ? "Log in" : title, now.overview?.cluster, "rebalancer"].filter(Boolean).join(" · ");
+}
+
+/** What scrolls sideways can be reached by keyboard. */
+function put(table) {
+  if (table.scrollWidth > table.clientWidth) table.setAttribute("tabindex", "0");
+  else table.removeAttribute("tabindex");
+}
+
+function content() {
+  if (now.session === false) return login();
+  if (page.path && !value) return [h("p", { class: "quiet", role: trouble ? "alert" : null }, trouble || "Reading state")];
+  return [trouble && h("p", { key: "trouble", class: "trouble" }, trouble), page(value)].flat();
+}
+
+function header() {
+  const it = now.overview;
+  const here = (href) => (location.pathname.replace(/\/$/, "") === href.replace(/\/$/, "") ? "page" : null);
+  const stopped = Boolean(it?.writesStopped);
+  return [
+    h("div", { class: "service" },
+      h("strong", { class: "cluster" }, it?.cluster || it?.instance || "rebalancer"),
+      it && h("span", { class: `live ${liveness().replace(" ", "-").toLowerCase()}` }, h("rb-age", {})),
+      it && h("rb-clock", {}),
+      it && h("span", { class: "leader" }, it.leader ? ["leader ", h("span", { class: "name" }, it.leader)] : "no leader"),
+      it && h("strong", { class: `writing ${writing(it).toLowerCase()}` }, writing(it)),
+      now.trouble && now.session !== false && h("span", { class: "trouble" }, now.trouble),
+      now.session && h("span", { class: "stand" }, stopped ? h("button", { key: "resume", class: "primary", onclick: askResume }, "Resume writes") : h("button", { key: "stop", class: "stop", onclick: askStop }, "Stop writes"))),
+    now.session !== false && h("nav", { key: "nav", "aria-label": "Pages" },
+      h("ul", {}, NAV.map(([name, href]) => h("li", { key: href }, h("a", { href, "aria-current": here(href) }, name)))),
+      h("form", { role: "search", action: "/console/models" }, h("label", { for: "find", class: "unseen" }, "Find a model"), h("input", { id: "find", name: "q", type: "search", placeholder: "/ find", autocomplete: "off" })),
+      h("button", { class: "help", "aria-label": "Keys", onclick: help }, "?")),
+  ];
+}
+
+// --- links inside the console change the page without a reload
+
+document.addEventListener("click", (event) => {
+  const link = event.target.closest("a");
+  if (!link || link.origin !== location.origin || !link.pathname.startsWith("/console/") || event.ctrlKey || event.metaKey || event.shiftKey || event.button || link.hash) return;
+  event.preventDefault();
+  travel(link.href);
+});
+
+document.addEventListener("submit", (event) => {
+  if (event.target.getAttribute("role") !== "search") return;
+  event.preventDefault();
+  const kept = [...new FormData(event.target)].filter(([, text]) => text);
+  travel(`${event.target.getAttribute("action") ?? location.pathname}?${new URLSearchParams(kept)}`);
+});
+
+function travel(href) {
+  history.pushState(null, "", href);
+  go();
+  scrollTo(0, 0);
+  main.focus({ preventScroll: true });
+}
+
+addEventListener("popstate", go);
+
+// --- what is heard
+
+let spoken = "";
+let spokenAt = -SAY_MS;
+
+/** The state of the service in words that change only when something happened: no ages, no countdowns. */
+function speak() {
+  const it = now.overview;
+  if (!it || performance.now() - spokenAt < SAY_MS) return;
+  const steady = conditions({ ...it, planAt: it.planAt && it.at }, Date.parse(it.at));
+  const next = [liveness() || "Reading state", writing(it), ...steady, it.needs.length ? `Needs you ${it.needs.length}: ${it.needs[0].said}` : "Nothing needs you."].join(". ");
+  if (next === spoken) return;
+  spoken = next;
+  spokenAt = performance.now();
+  said.textContent = next;
+}
+
+let cycle = null;
+live.addEventListener("change", () => {
+  if (now.overview && (now.overview.cycle !== cycle || (!value && !trouble))) {
+    cycle = now.overview.cycle;
+    ask();
+  }
+  paint();
+  speak();
+});
+live.addEventListener("tick", speak);
+
+go();
+begin().then(changed);

@@ -1,0 +1,108 @@
+// Models, pools, timeline, overrides: what the overview shows in part, whole.
+
+import { h } from "../dom.js";
+import { now, serverNow } from "../live.js";
+import { cell, happenings, legend, models as modelsTable, number, overrides as overrideList, pool as poolRow, row, section, table, toDecision, toModel } from "../parts.js";
+import { clock, counted, known, span } from "../words.js";
+
+const PER_PAGE = 100;
+const STATES = ["", "short", "held", "surge", "loading", "doomed", "lending", "borrowing"];
+const SORTS = ["trouble", "model", "demand", "unmet"];
+const KINDS = ["", "release", "grant", "notice", "refusal", "override", "stop", "node"];
+
+const query = (params) => {
+  const kept = new URLSearchParams(Object.entries(params).filter(([, value]) => value));
+  return kept.size ? `?${kept}` : "";
+};
+const search = () => Object.fromEntries(new URLSearchParams(location.search));
+const option = (chosen) => (value) => h("option", { key: value, value, selected: value === chosen }, value || "any");
+const pick = (name, label, values, chosen) => h("label", {}, label, " ", h("select", { name }, values.map(option(chosen))));
+
+/** A form whose fields live in the URL. */
+const filters = (...kids) => h("form", { class: "filters", method: "get", role: "search" }, kids, h("button", {}, "Show"));
+
+export const models = (it) => {
+  const { q = "", state = "", sort = "", page = "1" } = search();
+  const at = Number(page) || 1;
+  const pages = Math.max(1, Math.ceil(it.modelsTotal / PER_PAGE));
+  const to = (n) => `/console/models${query({ q, state, sort, page: n > 1 ? n : "" })}`;
+  return [
+    h("h1", {}, `Models ${it.modelsTotal}`),
+    filters(h("label", {}, "Name ", h("input", { name: "q", value: q, type: "search" })), pick("state", "State", STATES, state), pick("sort", "Sort", SORTS, sort || "trouble")),
+    modelsTable(it.models, it.cycle),
+    pages > 1 && h("nav", { class: "pages", "aria-label": "Pages of models" }, at > 1 && h("a", { href: to(at - 1) }, "Previous"), ` Page ${at} of ${pages} `, at < pages && h("a", { href: to(at + 1) }, "Next")),
+  ];
+};
+models.title = "Models";
+models.path = () => `/v1/overview${query(search())}`;
+
+export const pools = () => [h("h1", {}, "Pools"), h("ul", { class: "pools" }, now.overview?.pools.map((each) => poolRow(each)))];
+pools.title = "Pools";
+
+export const pool = (it) => {
+  const page = Number(search().page) || 1;
+  const pages = Math.max(1, Math.ceil(it.nodesTotal / 64));
+  const facts = [["Budget", known(it.budget)], ["Promised", known(it.promised)], ["Limit", it.gpuLimit], ["Nodes", it.nodesTotal], ["GPU-hour", it.pricePerGpuHour || "?"]];
+  return [
+    h("div", { class: "head" }, h("h1", {}, h("span", { class: "name" }, it.name), ` ${it.kind} ${known(it.gpus)} GPUs`), h("p", { class: "quiet" }, [it.capacityType, it.resource, ...it.nodePools].filter(Boolean).join(" · "))),
+    h("dl", { class: "numbers" }, facts.map(([name, value]) => h("div", { key: name }, h("dt", {}, name), h("dd", {}, String(value))))),
+    legend(it.counts),
+    it.nodes.length > 0 && h("rb-tiles", { data: { pool: it.name, nodes: it.nodes.map(({ name, gpus }) => ({ name, gpus })) } }),
+    section("nodes", "Nodes", null, table("nodes", "Nodes and who holds their GPUs", [["Node"], ["State"], ["Holds"]], it.nodes.map((node) => row(node.name,
+      h("th", { scope: "row", class: "name" }, node.name), cell("", nodeState(node)), cell("", holders(node)))))),
+    pages > 1 && h("nav", { class: "pages", "aria-label": "Pages of nodes" }, page > 1 && h("a", { href: `?page=${page - 1}` }, "Previous"), ` Page ${page} of ${pages} `, page < pages && h("a", { href: `?page=${page + 1}` }, "Next")),
+    section("loans", `Loans ${it.loans.length}`, null, it.loans.length ? table("loans", "Replicas on somebody else's GPUs", [["Borrower"], ["Lender"], ["GPUs", "number"], ["Since", "number"]], it.loans.slice(0, 100).map((loan, n) => row(`${loan.borrower} ${loan.at} ${n}`,
+      h("th", { scope: "row" }, toModel(loan.borrower)), cell("name", loan.lender), number(loan.gpus), cell("number", clock(loan.at))))) : h("p", { class: "quiet" }, "Nothing is lent.")),
+    section("history", "History", null, happenings(it.happenings, 12)),
+  ];
+};
+pool.title = (it) => it.name;
+pool.path = ([name]) => `/v1/pools/${encodeURIComponent(name)}${query({ page: search().page })}`;
+
+const nodeState = (node) => (node.doomedAt ? ["goes ", clock(node.doomedAt)] : !node.ready ? "not Ready" : node.schedulable ? "ready" : "cordoned");
+
+/** Models on a node with the GPUs they hold, most first. */
+function holders(node) {
+  const held = new Map();
+  for (const pod of node.pods) held.set(pod.model, (held.get(pod.model) ?? 0) + pod.gpus);
+  const told = [...held].sort((a, b) => b[1] - a[1]).map(([model, gpus], n) => [n ? ", " : "", toModel(model), ` ${gpus}`]);
+  return [told, node.foreignGpus > 0 && `${held.size ? ", " : ""}others ${node.foreignGpus}`, held.size + node.foreignGpus === 0 && "nothing"];
+}
+
+export const timeline = (it) => {
+  const { model = "", kind = "" } = search();
+  const next = it.nextBefore && `/console/timeline${query({ model, kind, before: it.nextBefore })}`;
+  return [
+    h("h1", {}, "Timeline"),
+    filters(h("label", {}, "Model ", h("input", { name: "model", value: model, type: "search" })), pick("kind", "Kind", KINDS, kind)),
+    it.decisions.length === 0 && h("p", { class: "quiet" }, "Nothing happened."),
+    h("ol", { class: "cycles" }, it.decisions.map((each) => h("li", { key: each.cycle },
+      h("p", { class: "quiet" }, clock(each.at), " ", toDecision(each.cycle, `cycle ${each.cycle}`), each.more > 0 && ` and ${each.more} more`), happenings(each.happenings)))),
+    next && h("nav", { class: "pages", "aria-label": "Pages" }, h("a", { href: next }, "Older")),
+  ];
+};
+timeline.title = "Timeline";
+timeline.path = () => `/v1/decisions${query({ limit: 50, ...search() })}`;
+
+export const overrides = () => [h("h1", {}, "Overrides"), now.overview && overrideList(now.overview.overrides)];
+overrides.title = "Overrides";
+
+export const health = (it) => [
+  h("h1", {}, "Health"),
+  h("dl", { class: "facts" }, facts(it).map(([name, value]) => h("div", { key: name }, h("dt", {}, name), h("dd", {}, String(value))))),
+  section("doctor", "The rest is told by", null, h("p", { class: "command" }, h("code", {}, "rebalancer doctor"), " ", h("code", {}, "rebalancer config check"))),
+];
+health.title = "Health";
+health.path = () => "/v1/status";
+
+const facts = (it) => [
+  ["Answers", it.instance || "?"],
+  ["Leads", it.leader || "nobody"],
+  ["Writes", it.writesStopped ? "stopped" : it.writeMode],
+  ["Plan", it.plan ? `cycle ${it.plan.cycle}, ${span((serverNow() - Date.parse(it.plan.at)) / 1000)} old` : "none yet"],
+  ["Policy", it.policyDigest ? it.policyDigest.slice(0, 12) : "?"],
+  ["Policy file", it.policyProblems.length ? it.policyProblems.join("; ") : "good"],
+  ["Not read yet", it.sync.missing.join(", ") || "nothing"],
+  ["Silent", it.sync.stale.join(", ") || "nothing"],
+  ["Notices", counted(it.notices.length, "notice")],
+];

@@ -1,0 +1,71 @@
+import { h } from "../dom.js";
+import { serverNow } from "../live.js";
+import { cell, folding, happenings, number, overrides, row, section, table, toDecision, toPool } from "../parts.js";
+import { clock, known, ms, span } from "../words.js";
+import { askOverride } from "../writes.js";
+
+const HOUR_MS = 3_600_000;
+const NEWEST = 12;
+
+export const model = (it) => {
+  const about = { model: it.decision.model, namespace: it.namespace };
+  return [
+    h("div", { class: "head" },
+      h("h1", {}, h("span", { class: "name" }, `${it.namespace}/${it.decision.model}`)),
+      h("p", { class: "quiet" }, [it.workloadClass, `prio ${it.priority}`, it.team && `team ${it.team}`, it.actuation].filter(Boolean).join(" · ")),
+      h("button", { class: "primary", onclick: () => askOverride(about) }, "Override")),
+    numbers(it),
+    h("div", { class: "two" }, why(it), signals(it)),
+    chart(it),
+    replicas(it),
+    h("div", { class: "foot" }, folding("history", "History", null, happenings(it.happenings, NEWEST)), overrides(it.overrides, about)),
+  ];
+};
+
+function numbers({ decision, unmet }) {
+  const lacking = unmet.reduce((sum, each) => sum + each.replicas, 0);
+  const wants = [["Demand", known(decision.demand)], ["Alloc", decision.allocation], ["Ready", `${decision.ready}${decision.loading ? ` + loading ${decision.loading}` : ""}`], ["Doomed", decision.doomed], ["Unmet", lacking], ["Floor", decision.floor], ["Granted", decision.granted]];
+  if (decision.lent) wants.push(["Lends", decision.lent]);
+  if (decision.borrowed) wants.push(["Borrows", decision.borrowed]);
+  return h("dl", { class: "numbers" }, wants.map(([name, value]) => h("div", { key: name, class: name === "Unmet" && value ? "short" : null }, h("dt", {}, name), h("dd", {}, String(value)))),
+    decision.surge && h("div", { key: "surge" }, h("dt", {}, "State"), h("dd", {}, "surge")));
+}
+
+const why = (it) => section("why", "Why", toDecision(it.cycle, `decision ${it.cycle}`), h("pre", { tabindex: "0", "aria-label": "As rebalancer explain prints it" }, it.explanation.join("\n")));
+
+function signals({ signals: list, at }) {
+  const passed = (serverNow() - ms(at)) / 1000;
+  const noted = list.some((each) => each.why);
+  return folding("signals", "Signals", null, table("signals", "Signals and their votes in replicas", [["Signal"], ["Reading", "number"], ["Vote", "number"], ["Age", "number"], ...(noted ? [["Note"]] : [])], list.map((each) => row(each.signal,
+    h("th", { scope: "row" }, each.signal),
+    cell("number", known(each.reading)), cell("number", each.vote === null ? "-" : each.vote),
+    cell("number", each.ageSeconds === null ? "?" : span(each.ageSeconds + Math.max(0, passed))), noted && h("td", { class: "quiet note" }, each.why)))));
+}
+
+function chart({ chart: points, decision, happenings: marks, at }) {
+  if (points.length === 0) return section("chart", "60 minutes", null, h("p", { class: "quiet" }, "Nothing recorded yet."));
+  const to = ms(at);
+  const notice = marks.find((each) => each.kind === "notice");
+  return section("chart", "60 minutes", h("span", { class: "quiet" }, "demand, alloc, ready; floor dashed", notice && ", notice shaded"),
+    h("rb-chart", { data: { points, floor: decision.floor, noticeFrom: notice && decision.doomed ? ms(notice.at) : null, from: to - HOUR_MS, to } }),
+    h("details", {}, h("summary", {}, "The chart as text"), twin(points)));
+}
+
+/** The chart's steps, newest first: only those that changed something. */
+function twin(points) {
+  const same = (a, b) => b && a.demand === b.demand && a.allocation === b.allocation && a.ready === b.ready;
+  const steps = points.filter((point, n) => !same(point, points[n - 1])).toReversed();
+  return table("twin", "Steps of the last 60 minutes, newest first", [["From"], ["Demand", "number"], ["Alloc", "number"], ["Ready", "number"]], steps.map((point) => h("tr", { key: point.at },
+    h("th", { scope: "row" }, clock(point.at)), number(point.demand), number(point.allocation), number(point.ready))));
+}
+
+function replicas({ replicas: pods }) {
+  const per = pods.some((pod) => pod.requests !== null && pod.requests !== undefined);
+  return folding("replicas", `Replicas ${pods.length}`, null, pods.length === 0 ? h("p", { class: "quiet" }, "None.") : table("replicas", "Replicas", [["Pod"], ["Node"], ["State"], ["Since", "number"], ...(per ? [["Requests", "number"]] : []), ["Lender"]], pods.map((pod) => row(pod.name,
+    h("th", { scope: "row", class: "name" }, pod.name),
+    cell("name", pod.node ?? "no node yet", " ", toPool(pod.pool)),
+    cell("", pod.state), cell("number", clock(pod.since)), per && number(pod.requests), cell("name", pod.lender || "own")))));
+}
+
+model.title = (it) => it.decision.model;
+model.path = ([id]) => `/v1/models/${encodeURIComponent(id)}`;

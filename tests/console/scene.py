@@ -1,0 +1,192 @@
+"""One night at 03:12:07: a spot node goes in 93 s, a model is short, a person has capped another."""
+
+from rebalancer.api.pages import (
+    Happening,
+    ModelPage,
+    ModelRow,
+    Need,
+    NodeTiles,
+    Overview,
+    Point,
+    PoolRow,
+    ReplicaRow,
+    SignalRow,
+)
+from rebalancer.domain.cluster import Override
+from rebalancer.domain.plan import ModelDecision, Refusal, Step, Unmet
+from rebalancer.domain.snapshot import Sync
+
+NOW = 1_800_069_127.0  # 2027-01-16T03:12:07Z
+CYCLE = 48_211
+
+CAP = Override(
+    name="ov-7f3a",
+    namespace="serving",
+    uid="u1",
+    resource_version="1",
+    kind="cap",
+    subject="sdxl",
+    subject_kind="model",
+    reason="render batch",
+    actor="ci",
+    created_at=NOW - 780,
+    expires_at=NOW + 10_020,
+    value=6,
+    phase="InForce",
+)
+
+
+def at(clock: str) -> float:
+    """The instant of that night at which a clock shows HH:MM:SS."""
+    hours, minutes, seconds = (int(part) for part in clock.split(":"))
+    return NOW - NOW % 86_400 + hours * 3600 + minutes * 60 + seconds
+
+
+HAPPENINGS = (
+    Happening(at("02:46:30"), "override", "cap sdxl 6 by ci: render batch", 48_054, "sdxl"),
+    Happening(at("02:58:10"), "release", "mixtral-8x7b 3 -> 2 lends 4 GPUs", 48_130, "mixtral-8x7b"),
+    Happening(at("02:58:40"), "grant", "llama-70b 5 -> 6 on a100-2, lent by mixtral-8x7b", 48_130, "llama-70b"),
+    Happening(at("03:06:20"), "refusal", "qwen-32b 4 -> 3 refused by agree: one vote of two", 48_177, "qwen-32b"),
+    Happening(at("03:09:40"), "release", "qwen-32b 4 -> 3 its demand is 2", 48_197, "qwen-32b"),
+    Happening(at("03:10:02"), "grant", "llama-70b 6 -> 7 on a100-3", 48_197, "llama-70b"),
+    Happening(at("03:11:40"), "notice", "spot-2 goes 03:13:40", 48_208, None, "spot"),
+    Happening(at("03:11:41"), "release", "sdxl 6 -> 2 drain spot-2, demand is 2", 48_209, "sdxl"),
+    Happening(at("03:11:41"), "refusal", "qwen-32b 3 -> 2 refused by step: lost 1 at 03:09:40", 48_209, "qwen-32b"),
+    Happening(at("03:11:50"), "node", "nodepool/spot 16 -> 24 GPU limit; node ~03:16", 48_210, None, "spot"),
+)
+
+NEEDS = (
+    Need("critical", "spot-2 goes 03:13:40: llama-70b 1, sdxl 4", at("03:13:40"), None, "spot", "spot-2"),
+    Need("warning", "llama-70b short 1 (4 GPUs); qwen-32b may shrink 03:14:40", at("03:14:40"), "llama-70b"),
+)
+
+POOLS = (
+    PoolRow(
+        "a100",
+        "primary",
+        32,
+        {"owned": 26, "loading": 4, "free": 2},
+        (
+            NodeTiles("a100-1", "########"),
+            NodeTiles("a100-2", "########"),
+            NodeTiles("a100-3", "####////"),
+            NodeTiles("a100-4", "######.."),
+        ),
+        4,
+    ),
+    PoolRow(
+        "spot",
+        "elastic",
+        16,
+        {"lent": 6, "doomed": 8, "free": 2},
+        (NodeTiles("spot-1", "++++++.."), NodeTiles("spot-2", "xxxxxxxx", doomed_at=at("03:13:40"))),
+        2,
+    ),
+)
+
+
+def _row(model: str, numbers: tuple[int, ...], why: str, next_at: float | None, workload_class: str) -> ModelRow:
+    demand, allocation, ready, loading, doomed, floor, lent, borrowed, unmet = numbers
+    return ModelRow(
+        model=model,
+        demand=demand,
+        allocation=allocation,
+        ready=ready,
+        loading=loading,
+        doomed=doomed,
+        floor=floor,
+        lent=lent,
+        borrowed=borrowed,
+        unmet=unmet,
+        why=why,
+        next_at=next_at,
+        workload_class=workload_class,
+        namespace="serving",
+    )
+
+
+MODELS = (
+    _row("llama-70b", (7, 7, 5, 1, 1, 2, 0, 1, 1), "short 1", at("03:14:40"), "realtime"),
+    _row("qwen-32b", (2, 2, 3, 0, 0, 1, 0, 0, 0), "step holds 1", at("03:14:40"), "realtime"),
+    _row("mixtral-8x7b", (2, 2, 2, 0, 0, 2, 1, 0, 0), "lends 4 GPUs", None, "interactive"),
+    _row("sdxl", (2, 2, 2, 0, 4, 0, 0, 2, 0), "demand is 2", None, "batch"),
+)
+
+OVERVIEW = Overview(
+    epoch="e1",
+    cluster="prod-eu",
+    instance="rb-0",
+    leader="rb-0",
+    write_mode="act",
+    at=NOW,
+    cycle=CYCLE,
+    plan_at=NOW - 1,
+    sync=Sync(),
+    needs=NEEDS,
+    pools=POOLS,
+    models=MODELS,
+    models_total=4,
+    happenings=HAPPENINGS,
+    overrides=(CAP,),
+)
+
+EXPLANATION = (
+    "short 1 replica (4 GPUs) since 03:11:40",
+    "demand  7 = 112 requests / 16; KV cache votes 6; latency abstains (48 s)",
+    "has     5 ready + 1 loading (~03:14:11); 1 doomed on spot-2",
+    "unmet   1: 4 GPUs on one node; free: 2 on a100-4, 2 on spot-1",
+    "refused qwen-32b 3 -> 2 by step: lost 1 at 03:09:40, next 03:14:40",
+    "or now  rebalancer override add cap qwen-32b 2 --for 30m ...",
+)
+
+
+def _point(minute: int) -> Point:
+    """60 minutes: a calm, a gap without readings, a surge, a doomed node."""
+    demand = None if 18 <= minute <= 20 else 3 if minute < 26 else 5 if minute < 40 else 6 if minute < 57 else 7
+    ready = 3 if minute < 31 else 5 if minute < 47 else 6 if minute < 60 else 5
+    allocation = 3 if minute < 26 else 5 if minute < 41 else 6 if minute < 57 else 7
+    return Point(NOW - 3600 + minute * 60, demand, allocation, ready)
+
+
+LLAMA = ModelPage(
+    at=NOW,
+    cycle=CYCLE,
+    decision=ModelDecision(
+        model="llama-70b",
+        demand=7,
+        allocation=7,
+        granted=7,
+        ready=5,
+        loading=1,
+        doomed=1,
+        floor=2,
+        surge=False,
+        lent=0,
+        borrowed=1,
+        why="short 1",
+        steps=(Step("demand", "112 requests / 16"),),
+    ),
+    namespace="serving",
+    workload_class="realtime",
+    team="chat",
+    priority=100,
+    actuation="bounds",
+    unmet=(Unmet("llama-70b", 1, "step", "4 GPUs on one node", at("03:11:40")),),
+    refusals=(Refusal("step", "qwen-32b", 3, 2, "lost 1 at 03:09:40", {}, at("03:14:40")),),
+    explanation=EXPLANATION,
+    signals=(
+        SignalRow("concurrency", "112", 7, 2),
+        SignalRow("KV cache", "71 %", 6, 2),
+        SignalRow("latency", None, None, 48, "stale: 48 s"),
+    ),
+    replicas=(
+        *(ReplicaRow(f"llama-70b-{n}", f"a100-{n}", "a100", "ready", NOW - 9000 - n, "", 20 + n) for n in (1, 2)),
+        *(ReplicaRow(f"llama-70b-{n}", "a100-2", "a100", "ready", NOW - 4000 - n, "", 22.0) for n in (3, 4)),
+        ReplicaRow("llama-70b-5", "spot-1", "spot", "ready", NOW - 3000, "spot", 18.0),
+        ReplicaRow("llama-70b-6", "a100-3", "a100", "loading", NOW - 125, "", None),
+        ReplicaRow("llama-70b-7", "spot-2", "spot", "doomed", NOW - 2000, "spot", 12.0),
+    ),
+    chart=tuple(_point(minute) for minute in range(61)),
+    happenings=tuple(each for each in HAPPENINGS if each.model == "llama-70b" or each.kind == "notice"),
+    overrides=(),
+)

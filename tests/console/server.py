@@ -1,0 +1,109 @@
+"""A service that answers the scene: the console's own files, the reads as JSON, a stream that a test plays."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from aiohttp import web
+from msgspec.structs import replace
+
+from rebalancer.api.pages import Beat, ModelPage, Overview, PoolPage
+from rebalancer.api.route import Handler
+from rebalancer.api.static import console_routes
+from rebalancer.api.wire import to_wire
+from tests.console.scene import LLAMA, OVERVIEW
+
+
+class SceneServer:
+    """`overview` is what it shows; `show` sends another to whoever listens; `silent` stops every word."""
+
+    def __init__(self, overview: Overview = OVERVIEW, model: ModelPage = LLAMA) -> None:
+        self.overview = overview
+        self.model = model
+        self.logged_in = True
+        self.silent = False
+        self.url = ""
+        self._listeners: set[asyncio.Queue[bytes]] = set()
+
+    async def show(self, **changed: object) -> None:
+        """Change the overview, and say so on the stream."""
+        self.overview = replace(self.overview, **changed)
+        for listener in self._listeners:
+            await listener.put(self._event())
+
+    async def beat(self, at: float) -> None:
+        """Nothing new, at `at`."""
+        said = to_wire(Beat(at, self.overview.cycle, self.overview.plan_at)).decode()
+        for listener in self._listeners:
+            await listener.put(f"event: beat\ndata: {said}\n\n".encode())
+
+    def _event(self) -> bytes:
+        it = self.overview
+        return f"id: {it.epoch}-{it.cycle}\nevent: overview\ndata: {to_wire(it).decode()}\n\n".encode()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator["SceneServer"]:
+        """Listen on a free port of loopback."""
+        app = web.Application()
+        app.add_routes(console_routes())
+        app.add_routes(
+            [
+                web.get("/v1/session", self._json(lambda _: {"actor": "oncall", "canRead": True})),
+                web.get("/v1/overview", self._json(lambda _: self.overview)),
+                web.get("/v1/models/{id}", self._json(lambda _: self.model)),
+                web.get("/v1/pools/{name}", self._json(self._pool)),
+                web.get("/v1/stream", self._stream),
+            ]
+        )
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        self.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        try:
+            yield self
+        finally:
+            await runner.cleanup()
+
+    def _pool(self, request: web.Request) -> PoolPage:
+        pool = next(each for each in self.overview.pools if each.name == request.match_info["name"])
+        return PoolPage(
+            at=self.overview.at,
+            cycle=self.overview.cycle,
+            name=pool.name,
+            kind=pool.kind,
+            resource="nvidia.com/gpu",
+            capacity_type="spot" if pool.kind == "elastic" else "on-demand",
+            price_per_gpu_hour=1.4,
+            gpu_limit=32,
+            node_pools=(pool.name,),
+            gpus=pool.gpus,
+            counts=pool.counts,
+        )
+
+    def _json(self, value: Callable[[web.Request], object]) -> Handler:
+        async def handler(request: web.Request) -> web.Response:
+            if not self.logged_in:
+                return web.json_response({"error": "who are you", "fix": "log in"}, status=401)
+            return web.Response(body=to_wire(value(request)), content_type="application/json")
+
+        return handler
+
+    async def _stream(self, request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"})
+        await response.prepare(request)
+        queue: asyncio.Queue[bytes] = asyncio.Queue()
+        self._listeners.add(queue)
+        try:
+            await response.write(self._event())
+            while True:
+                said = await queue.get()
+                if not self.silent:
+                    await response.write(said)
+        except (ConnectionError, asyncio.CancelledError):
+            with contextlib.suppress(ConnectionError):
+                await response.write_eof()
+            raise
+        finally:
+            self._listeners.discard(queue)
