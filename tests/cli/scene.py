@@ -2,6 +2,7 @@
 
 from msgspec.structs import replace
 
+from rebalancer.api.asks import Effect, Preview
 from rebalancer.api.view import Status
 from rebalancer.domain.plan import (
     Change,
@@ -136,4 +137,27 @@ STATUS = Status(
     plan=PLAN,
     notices=SNAPSHOT.notices,
     overrides=SNAPSHOT.overrides,
+)
+
+PREVIEW = Preview(
+    preview="sha256:0123",
+    name="ov-0123abcd",
+    namespace="serving",
+    actor="rebalancer-viewer",
+    expires_at=at("03:42:07"),
+    effects=(Effect("now", "qwen-32b 3 -> 2  passes step; floor 1 kept", "qwen-32b", 3, 2),),
+    unmet_before=1,
+    said=(
+        "now  qwen-32b 3 -> 2  passes step; floor 1 kept",
+        "then llama-70b 6 -> 7 on a100-4, ready ~03:20; unmet 0",
+    ),
+)
+
+RESUME_PREVIEW = Preview(
+    preview="sha256:4567",
+    name="",
+    namespace="",
+    actor="rebalancer-operator",
+    expires_at=at("03:42:07"),
+    said=("now  sdxl 6 -> 2  drain spot-2, demand is 2",),
 )

@@ -16,41 +16,17 @@ from aiohttp.test_utils import TestServer
 from msgspec.structs import replace
 from ruamel.yaml import YAML
 
-from rebalancer.api.routes import api_app
-from rebalancer.api.view import Status, Unready
 from rebalancer.api.wire import to_wire
 from rebalancer.cli.entry import run
 from rebalancer.cli.render import render_explain, render_plan, render_status
 from rebalancer.domain.plan import Plan
-from rebalancer.domain.snapshot import Snapshot
 from rebalancer.settings.generate import schema_text
+from tests.cli.night import Night, served
 from tests.cli.scene import NOW, PLAN, SNAPSHOT, STATUS
 from tests.settings.a_policy_text import GOOD, spoilt
 
 YAML_FORM = YAML(typ="safe", pure=True)  # looks for plug-ins on disk when made
 Captured = pytest.CaptureFixture[str]
-
-
-class Night:
-    """The service on the drawn night; a test may change what it says."""
-
-    def __init__(self) -> None:
-        self.now = STATUS
-
-    def status(self) -> Status:
-        return self.now
-
-    def snapshot(self) -> Snapshot:
-        return SNAPSHOT
-
-    def unready(self) -> tuple[Unready, ...]:
-        return ()
-
-    def dead(self) -> str | None:
-        return None
-
-    def metrics(self) -> bytes:
-        return b""
 
 
 @pytest.fixture
@@ -60,8 +36,8 @@ def night() -> Night:
 
 @pytest.fixture
 async def server(night: Night) -> AsyncIterator[str]:
-    async with TestServer(api_app(night)) as running:
-        yield f"http://127.0.0.1:{running.port}"
+    async with served(night) as address:
+        yield address
 
 
 async def rebalancer(*arguments: str) -> int:

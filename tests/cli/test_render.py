@@ -55,7 +55,7 @@ def test_explain_tells_votes_demand_holdings_and_who_is_held_back() -> None:
         unmet   1: 4 GPUs on one node; free: 2 on a100-4, 2 on spot-1
         refused qwen-32b 3 -> 2 by step: lost 1 at 03:09:40, next 03:14:40
         change  llama-70b 7 -> 6  drain spot-2, no 4 GPUs free together
-        or now  an Override `cap` qwen-32b at 2 passes step; its floor holds
+        or now  rebalancer override add cap qwen-32b 2 --for 30m --reason ...
     """)
 
 

@@ -116,7 +116,7 @@ def _ways(refusals: list[Refusal]) -> Iterator[str]:
     """What a person may decide instead of waiting."""
     for each in refusals:
         if each.guard in YIELDING and each.replicas_to < each.replicas_from:
-            yield f"an Override `cap` {each.subject} at {each.replicas_to} passes {each.guard}; its floor holds"
+            yield f"rebalancer override add cap {each.subject} {each.replicas_to} --for 30m --reason ..."
 
 
 def _rows(label: str, texts: Iterator[str]) -> Iterator[str]:

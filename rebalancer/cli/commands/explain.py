@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from rebalancer.cli.complete import models
-from rebalancer.cli.failure import DIFFERS, DONE, Failed
+from rebalancer.cli.failure import DIFFERS, DONE
 from rebalancer.cli.output import ExitCodeOption, Output, OutputOption, show
 from rebalancer.cli.service import decoded, read
 from rebalancer.cli.where import (
@@ -20,6 +20,10 @@ from rebalancer.cli.where import (
 
 def command(
     model: Annotated[str, typer.Argument(help="Id of the model.", metavar="MODEL", autocompletion=models)],
+    at: Annotated[
+        str | None,
+        typer.Option("--at", help="As it was then: 03:06:20 (UTC), or RFC 3339; from the journal.", metavar="TIME"),
+    ] = None,
     server: ServerOption = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
@@ -33,15 +37,22 @@ def command(
     """
     from urllib.parse import quote
 
-    from rebalancer.api.text.words import some
-    from rebalancer.cli.render import render_explain
-    from rebalancer.domain.plan import Plan
-    from rebalancer.domain.snapshot import Snapshot
+    from rebalancer.api.pages import Explanation
 
     where = Where(server, kubeconfig, context, service_namespace)
-    explained, planned, seen = read(where, f"/v1/explain/{quote(model, safe='')}", "/v1/plan", "/v1/snapshot")
-    plan, snapshot = decoded(planned, Plan), decoded(seen, Snapshot)
-    if model not in {each.model for each in plan.models}:  # it left the policy between two answers
-        raise Failed(f"no model {model!r} in the policy; models: {some([each.model for each in plan.models])}")
-    show(output, explained, lambda: render_explain(plan, snapshot, model))
-    return DIFFERS if exit_code and any(each.model == model for each in plan.unmet) else DONE
+    (body,) = read(where, f"/v1/explain/{quote(model, safe='')}{_query(at)}")
+    told = decoded(body, Explanation)
+    show(output, body, lambda: "\n".join(told.explanation))
+    return DIFFERS if exit_code and told.unmet else DONE
+
+
+def _query(at: str | None) -> str:
+    if at is None:
+        return ""
+    from urllib.parse import urlencode
+
+    from rebalancer.api.wire import instant_text
+    from rebalancer.cli.spans import instant_of
+    from rebalancer.loop.clock import RealClock
+
+    return "?" + urlencode({"at": instant_text(instant_of(at, "--at", RealClock().now()))})
