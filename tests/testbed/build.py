@@ -111,6 +111,10 @@ RECIPES: dict[str, Recipe] = {
             ),
         },
     ),
+    # What a compose file may say.
+    "compose-spec": Recipe(
+        manifests={"schema": ("github.com/compose-spec/compose-go/v2", "schema/compose-spec.json")},
+    ),
 }
 
 
