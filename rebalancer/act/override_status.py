@@ -12,6 +12,7 @@ from rebalancer.kube.errors import KubeError
 from rebalancer.kube.resources import OVERRIDES, Object, Ref
 
 AT_ONCE: Final = 8
+MOST_CHARACTERS: Final = 1024  # of a message, by the CRD
 
 
 class OverrideStatus:
@@ -33,7 +34,7 @@ class OverrideStatus:
         override = shown.get(state.uid)
         if override is None or self._told.get(state.uid) == state:
             return False
-        return (override.phase, override.message) != (state.phase, state.message)
+        return (override.phase, override.message) != (state.phase, state.message[:MOST_CHARACTERS])
 
     async def _patch(self, state: OverrideState, version: str, now: float) -> None:
         """At the revision seen: an override made again under the same name has a state of its own.
@@ -41,7 +42,8 @@ class OverrideStatus:
         (A uid in the body would be no precondition: the API server takes no metadata in a status patch.)
         """
         ref = Ref(OVERRIDES, state.namespace, state.name)
-        status: Object = {"phase": state.phase, "message": state.message, "observedAt": written_as(now)}
+        message = state.message[:MOST_CHARACTERS]
+        status: Object = {"phase": state.phase, "message": message, "observedAt": written_as(now)}
         try:
             async with self._slots:
                 await self._kube.patch_status(ref, {"status": status}, resource_version=version)

@@ -45,7 +45,7 @@ class Asker(Struct, frozen=True):
     key: str
 
 
-class Declined(Exception):  # noqa: N818  it says what became of the ask
+class Declined(Exception):
     """An ask that is not done: HTTP status, what was wrong, what to do; `preview` when the plan has changed since."""
 
     def __init__(

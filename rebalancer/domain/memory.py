@@ -83,11 +83,20 @@ class GrantFailure(Struct, frozen=True):
     why: str
 
 
+class Decided(Struct, frozen=True):
+    """An override came into force at `at`, when its model had (its nodes held) so many replicas."""
+
+    uid: str
+    at: Instant
+    replicas: int
+
+
 class Memory(Struct, frozen=True, omit_defaults=True):
-    """All of it. Tuples are in order of their instants."""
+    """All of it. Tuples are in order of their instants, `overrides` by UID."""
 
     models: dict[str, ModelMemory] = {}
     loans: tuple[Loan, ...] = ()
     shifts: tuple[Shift, ...] = ()
     node_grants: tuple[NodeGrant, ...] = ()
     grant_failures: tuple[GrantFailure, ...] = ()
+    overrides: tuple[Decided, ...] = ()

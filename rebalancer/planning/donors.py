@@ -100,8 +100,11 @@ def _askable(recipient: Holder, pool: str, tier: str, ledger: Ledger) -> list[Ho
 
 
 def _purpose(donor: Holder, recipient: Holder, tier: str, ledger: Ledger) -> Purpose:
-    """A borrower's replica beyond its entitlement that an owner needs within its own goes home; else it is a shift."""
-    borrowed = ledger.placed_of(donor) > donor.model.entitlement
+    """What a person capped goes by their word; what is borrowed goes home to an owner's need; else it is a shift."""
+    held = ledger.placed_of(donor)
+    if donor.ruling.cap is not None and held > donor.ruling.wanted(donor.model, donor.model.max_replicas):
+        return Purpose.OVERRIDE
+    borrowed = held > donor.model.entitlement
     if tier in {FLOOR, ENTITLED} and borrowed and not recipient.ballot.blind:
         return Purpose.RECLAIM
     return Purpose.SHIFT

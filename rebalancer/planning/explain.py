@@ -5,7 +5,7 @@ from collections import Counter
 from msgspec.structs import replace
 
 from rebalancer.domain.memory import Loan, ModelMemory
-from rebalancer.domain.plan import ModelDecision, OverrideState, PoolDecision, Refusal, Step, Unmet
+from rebalancer.domain.plan import ModelDecision, PoolDecision, Refusal, Step, Unmet
 from rebalancer.planning.allocation import Allocation
 from rebalancer.planning.guards import stopped_by
 from rebalancer.planning.moves import Moves
@@ -214,18 +214,3 @@ def _binding(holder: Holder, found: Allocation, moves: Moves) -> tuple[str, str]
     if moves.waiting.get(name):
         return "waiting", "; ".join(sorted(set(moves.waiting[name])))
     return "waiting", "granted; pods are on their way"
-
-
-def tell_overrides(
-    scene: Scene, states: tuple[OverrideState, ...], granted: dict[str, int], open_needs: tuple[Unmet, ...]
-) -> tuple[OverrideState, ...]:
-    """The overrides' states; what could not be applied as a person asked says how far it is."""
-    short = {row.model: row for row in open_needs}
-    words: dict[str, str] = {}
-    for name, holder in scene.holders.items():
-        one = holder.ruling.decides
-        if one is None or holder.ruling.frozen is not None or holder.demand.replicas <= granted[name]:
-            continue
-        why = f": {short[name].constraint}, {short[name].why}" if name in short else ""
-        words[one.uid] = f"{one.kind} {one.value}, {granted[name]} granted{why}"
-    return tuple(replace(state, message=words.get(state.uid, state.message)) for state in states)

@@ -1,15 +1,35 @@
 """`plan`: the stages in their order. Reads like the table of contents of this room."""
 
+from dataclasses import dataclass
+
 from msgspec.structs import replace
 
 from rebalancer.domain.memory import Memory, ModelMemory
-from rebalancer.domain.plan import Decision, Plan, Refusal
+from rebalancer.domain.plan import Decision, OverrideState, Plan, Refusal
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
-from rebalancer.planning import changes, demand, explain, guards, loans, moves, nodes, recall, rulings, scene
+from rebalancer.planning import answers, changes, demand, explain, guards, loans, moves, nodes, recall, rulings, scene
 from rebalancer.planning.allocation import allocate
 from rebalancer.planning.ledger import Ledger
 from rebalancer.planning.votes import poll
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """Stages 0-3: the facts with every model's demand, what overrides are told so far, and what models remember."""
+
+    scene: scene.Scene
+    told: tuple[OverrideState, ...]
+    remembered: dict[str, ModelMemory]
+
+
+def survey(snapshot: Snapshot, policy: Policy, memory: Memory) -> Survey:
+    """What there is to decide from."""
+    memory = recall.recall(memory, snapshot.outcomes, policy, snapshot.at)
+    memory = nodes.refresh(memory, snapshot, policy)
+    ruled, told = rulings.resolve(snapshot, policy)
+    world = scene.build(snapshot, policy, memory, ruled)
+    return Survey(world, told, _assess(world))
 
 
 def plan(snapshot: Snapshot, policy: Policy, memory: Memory) -> Decision:
@@ -18,11 +38,8 @@ def plan(snapshot: Snapshot, policy: Policy, memory: Memory) -> Decision:
     Pure: no clock (the instant is `snapshot.at`), no I/O, no randomness; ties go by id. A plan on an unchanged world
     that carried out the last one is empty.
     """
-    memory = recall.recall(memory, snapshot.outcomes, policy, snapshot.at)
-    memory = nodes.refresh(memory, snapshot, policy)
-    ruled, override_states = rulings.resolve(snapshot, policy)
-    world = scene.build(snapshot, policy, memory, ruled)
-    remembered = _assess(world)
+    seen = survey(snapshot, policy, memory)
+    world, memory = seen.scene, seen.scene.memory
     found = allocate(world, Ledger.of(world, guards.Tally.of(world)))
     node_plan = nodes.plan_nodes(world, found)
     judged = moves.judge_moves(world, found, node_plan)
@@ -33,7 +50,8 @@ def plan(snapshot: Snapshot, policy: Policy, memory: Memory) -> Decision:
     if stop is not None:
         refusals += _stopped(world, written, node_plan, stop)
     booked = loans.book(world)
-    unmet, remembered = explain.unmet(world, found, judged, stop, remembered)
+    unmet, remembered = explain.unmet(world, found, judged, stop, seen.remembered)
+    told, decided = answers.tell(world, seen.told, written.granted, unmet)
     refused = explain.merged(refusals)
     return Decision(
         plan=Plan(
@@ -45,9 +63,9 @@ def plan(snapshot: Snapshot, policy: Policy, memory: Memory) -> Decision:
             unmet=unmet,
             models=explain.explain_models(world, found, judged, booked, written.granted, refused),
             pools=explain.explain_pools(world, booked),
-            overrides=explain.tell_overrides(world, override_states, written.granted, unmet),
+            overrides=told,
         ),
-        memory=replace(memory, models=remembered, loans=booked),
+        memory=replace(memory, models=remembered, loans=booked, overrides=decided),
     )
 
 

@@ -38,6 +38,7 @@ def recall(memory: Memory, outcomes: tuple[Outcome, ...], policy: Policy, now: f
         shifts=tuple(sorted(shifts.values(), key=lambda shift: (shift.opened_at, shift.id))),
         node_grants=tuple(grants),
         grant_failures=tuple(failures),
+        overrides=memory.overrides,
     )
 
 

@@ -1,4 +1,4 @@
-"""Overrides in force, resolved: what people decided about each model and node, and what each override is told.
+"""Overrides in force, resolved: what people decided about each model and node, and which of them count.
 
 Precedence: pause, freeze, pin, cap, floor, drain, exclude; the newest wins within a kind for one subject, the loser
 is told Superseded. (A drain reaches planning as a notice.)
@@ -7,9 +7,13 @@ is told Superseded. (A drain reaches planning as a notice.)
 from dataclasses import dataclass, field
 
 from rebalancer.domain.cluster import Override
+from rebalancer.domain.instant import clock
 from rebalancer.domain.plan import OverrideState
 from rebalancer.domain.policy import Model, Policy
 from rebalancer.domain.snapshot import Snapshot
+
+IN_FORCE = "InForce"
+PRECEDENCE = ("pause", "freeze", "pin", "cap", "floor", "drain", "exclude")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,20 @@ class Ruling:
     def raised_floor(self) -> int:
         """The least a person wants the model to have; others do not get it."""
         return (self.floor.value or 0) if self.floor is not None else 0
+
+    def over(self, kind: str) -> Override | None:
+        """What outranks this model's override of `kind`, so that it changes nothing meanwhile."""
+        ranks = {
+            "freeze": (self.paused,),
+            "pin": (self.paused, self.frozen),
+            "cap": (self.paused, self.frozen, self.pin),
+        }
+        ranks["floor"] = (*ranks["cap"], self.cap if self._capped_below_floor else None)
+        return next((one for one in ranks.get(kind, ()) if one is not None), None)
+
+    @property
+    def _capped_below_floor(self) -> bool:
+        return self.cap is not None and self.floor is not None and (self.cap.value or 0) < (self.floor.value or 0)
 
     @property
     def decides(self) -> Override | None:
@@ -96,39 +114,39 @@ def _told(one: Override, phase: str, message: str) -> OverrideState:
 def _unusable(
     one: Override, policy: Policy, models: dict[str, Model], pools: set[str], now: float
 ) -> tuple[str, str] | None:
-    """Why an override does nothing: expired, too long, or about something that does not exist."""
+    """Why an override does nothing: expired, too long, or about something that does not exist or is not there."""
     if one.expires_at <= now:
-        return "Expired", "its time is over"
+        return "Expired", f"ended at {clock(one.expires_at)}"
     longest = policy.overrides.max_seconds
     if one.expires_at - one.created_at > longest:
         return "Refused", f"expires after more than {longest:.0f} s (policy overrides.maxSeconds); make it shorter"
-    if one.subject_kind == "model" and one.subject not in models:
-        return "Refused", f"no model {one.subject!r} in the policy"
+    name = one.subject if one.subject_kind == "model" else one.model
+    if name is not None and name not in models:
+        return "Refused", f"no model {name!r} in the policy"
+    if name is not None and models[name].namespace != one.namespace:
+        # Who may override is asked per namespace, so a right in one must not reach a model of another.
+        return "Refused", f"model {name} is in namespace {models[name].namespace}; create the override there"
     if one.subject_kind == "pool" and one.subject not in pools:
         return "Refused", f"no pool {one.subject!r} in the policy"
-    if one.model is not None and one.model not in models:
-        return "Refused", f"no model {one.model!r} in the policy"
     return None
 
 
 def _enter(one: Override, models: dict[str, Model], drafts: dict[str, _Draft]) -> tuple[str, str]:
-    """Put one usable override where it counts; returns (phase, message)."""
+    """Put one usable override where it counts; returns (phase, how far it cannot be applied)."""
     if one.kind == "drain":
-        return "InForce", f"{one.subject_kind} {one.subject} is being drained"
+        return IN_FORCE, ""
     if one.kind == "exclude":
         for name in [one.model] if one.model else models:
             draft = drafts.setdefault(name, _Draft())
             (draft.pools if one.subject_kind == "pool" else draft.nodes).add(one.subject)
-        return "InForce", f"no new grants on {one.subject_kind} {one.subject}" + (
-            f" for {one.model}" if one.model else ""
-        )
+        return IN_FORCE, ""
     draft = drafts.setdefault(one.subject, _Draft())
     if one.kind in draft.by_kind:
         return "Superseded", f"by {draft.by_kind[one.kind].name}, which is newer"
     draft.by_kind[one.kind] = one
     model = models[one.subject]
     if one.kind in {"pin", "cap"} and (one.value or 0) < model.min_replicas and not one.allow_below_floor:
-        return "InForce", f"applied at the floor {model.min_replicas}; set allowBelowFloor to go below it"
+        return IN_FORCE, f"applied at the floor {model.min_replicas}; set allowBelowFloor to go below it"
     if one.kind in {"pin", "floor"} and (one.value or 0) > model.max_replicas:
-        return "InForce", f"applied at maxReplicas {model.max_replicas}"
-    return "InForce", f"{one.kind} {one.value}" if one.value is not None else one.kind
+        return IN_FORCE, f"applied at maxReplicas {model.max_replicas}"
+    return IN_FORCE, ""

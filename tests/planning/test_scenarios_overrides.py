@@ -4,6 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from rebalancer.domain.cluster import Override
+from rebalancer.domain.memory import Loss, Memory, ModelMemory
 from rebalancer.domain.plan import OverrideState, Plan
 from tests.builders import (
     NOW,
@@ -94,7 +95,7 @@ class TestPin:
         plan = a_story(an_override("pin", value=6)).plan()
         assert moves(plan) == {"b": (4, 6)}
         assert change_of(plan, "b").passes == "override pin-b"
-        assert state_of(plan, "pin-b").message == "pin 6"
+        assert state_of(plan, "pin-b").message == "b 4, 6 granted, since 08:00:00"
 
     def test_down_at_once_past_step_and_fleet(self) -> None:
         # 4 needed (work 4), pinned to 2: no limit asks, the release counts for none.
@@ -110,7 +111,8 @@ class TestPin:
     def test_never_below_the_floor(self) -> None:
         plan = a_story(an_override("pin", value=0)).plan()
         assert moves(plan) == {"b": (4, 2)}
-        assert state_of(plan, "pin-b").message == "applied at the floor 2; set allowBelowFloor to go below it"
+        said = state_of(plan, "pin-b").message
+        assert said == "b 4, 2 granted, since 08:00:00; applied at the floor 2; set allowBelowFloor to go below it"
 
     def test_below_the_floor_only_when_it_says_so_by_name(self) -> None:
         plan = a_story(an_override("pin", value=0, allow_below_floor=True)).plan()
@@ -139,7 +141,8 @@ class TestPin:
         story.load("a", {"concurrency": 8.0}, work=2.0)
         plan = story.plan()
         assert moves(plan) == {"b": (4, 6)}
-        assert state_of(plan, "pin-b").message.startswith("pin 20, 6 granted: budget, ")
+        said = state_of(plan, "pin-b").message
+        assert said.startswith("b 4, 6 granted, since 08:00:00; pin 20 needs more: budget, ")
 
     def test_others_get_nothing_of_it(self) -> None:
         story = a_story(an_override("pin", "a", value=2), held=6, wanted=8)
@@ -151,7 +154,7 @@ class TestPin:
         story.policy = a_policy(a_model("a"), a_model("b", 2, entitlement=4, max_replicas=5), pools=(a_pool(gpus=8),))
         plan = story.plan()
         assert moves(plan) == {"b": (4, 5)}
-        assert state_of(plan, "pin-b").message == "applied at maxReplicas 5"
+        assert state_of(plan, "pin-b").message == "b 4, 5 granted, since 08:00:00; applied at maxReplicas 5"
 
     def test_minimum_and_maximum_are_pinned_on_a_growing_pool_too(self) -> None:
         b = a_model("b", 1, pools=("spot",), entitlement=1)
@@ -173,6 +176,18 @@ class TestCap:
         plan = a_story(an_override("cap", value=3)).plan()
         change = change_of(plan, "b")
         assert (change.replicas_to, change.passes) == (3, "override cap-b")
+
+    def test_takes_it_also_where_the_shift_guard_holds_what_another_model_wants_of_it(self) -> None:
+        policy = a_policy(
+            a_model("a", 2, entitlement=4, priority=200), a_model("b", 1, entitlement=2), pools=(a_pool(gpus=8),)
+        )
+        readings = {"a": {"concurrency": 24.0}, "b": {"concurrency": 8.0}}
+        story = Story(policy, a_snapshot(policy, {"a": 5, "b": 3}, readings, {"a": 6.0, "b": 2.0}))
+        lost = ModelMemory(losses=(Loss(NOW - 100.0, 1, "shift"),))
+        story.memory = Memory(models={"a": ModelMemory(demand=6), "b": lost})
+        story.override(an_override("cap", value=2))
+        change = change_of(story.plan(), "b")
+        assert (change.replicas_to, change.passes, change.counts) == (2, "override cap-b", "exempt")
 
     def test_takes_no_more_than_that(self) -> None:
         # Demand is 2, the cap 6: what is between them is nobody's order.
@@ -247,7 +262,8 @@ class TestDrain:
         story.notice("a100-1", 0.0, kind="drain", source="override/serving/drain-a100-1")
         plan = story.plan()
         assert moves(plan)["b"] == (4, 8)
-        assert state_of(plan, "drain-a100-1").message == "node a100-1 is being drained"
+        said = state_of(plan, "drain-a100-1").message
+        assert said == "node a100-1 is being drained: 6 replicas there, since 08:00:00"
 
 
 class TestPrecedence:
@@ -319,6 +335,82 @@ class TestEnd:
         assert state_of(plan, one.name).phase == "Refused"
 
 
+class TestTold:
+    """Every override's status says what it did since when, or what keeps it from it."""
+
+    def test_what_it_did_stays_told_after_it_is_done(self) -> None:
+        story = a_story(an_override("pin", value=2))
+        story.turns(2)
+        assert state_of(story.plan(), "pin-b").message == "b 4 -> 2, since 08:00:00"
+
+    def test_since_when_survives_a_superseder(self) -> None:
+        old = an_override("pin", value=3, name="old", created_at=NOW - 100.0)
+        story = a_story(old)
+        story.turns(2)
+        story.override(old, an_override("pin", value=5, name="new", created_at=NOW))
+        story.turn()
+        story.override(old)
+        story.turn()
+        assert state_of(story.plan(), "old").message == "b 4 -> 3, since 08:00:00"
+
+    def test_memory_of_it_goes_with_the_object(self) -> None:
+        story = a_story(an_override("pin", value=3))
+        story.turn()
+        assert [each.uid for each in story.memory.overrides] == ["uid-pin-b"]
+        story.override()
+        story.turn()
+        assert story.memory.overrides == ()
+
+    @pytest.mark.parametrize(
+        ("kinds", "loser", "winner"),
+        [
+            (("pause", "freeze"), "freeze", "pause"),
+            (("freeze", "pin"), "pin", "freeze"),
+            (("pin", "cap"), "cap", "pin"),
+            (("pin", "floor"), "floor", "pin"),
+            (("cap", "floor"), "floor", "cap"),
+        ],
+    )
+    def test_one_that_another_kind_outranks_is_told_which(
+        self, kinds: tuple[str, str], loser: str, winner: str
+    ) -> None:
+        values = {"pin": 6, "cap": 5, "floor": 8}
+        plan = a_story(*(an_override(kind, value=values.get(kind)) for kind in kinds)).plan()
+        assert state_of(plan, f"{loser}-b").message == f"waits: {winner} by override {winner}-b outranks it"
+
+    def test_a_floor_under_the_cap_is_not_outranked(self) -> None:
+        plan = a_story(an_override("cap", value=5), an_override("floor", value=5)).plan()
+        assert state_of(plan, "floor-b").message == "b 4, 5 granted, since 08:00:00"
+
+    def test_pause_freeze_and_exclude(self) -> None:
+        assert state_of(a_story(an_override("pause")).plan(), "pause-b").message == "b is left alone, since 08:00:00"
+        assert state_of(a_story(an_override("freeze")).plan(), "freeze-b").message == "b 4, since 08:00:00"
+        one = an_override("exclude", "a100", subject_kind="pool", model="b")
+        said = state_of(a_story(one).plan(), one.name).message
+        assert said == "no new grants on pool a100 for b, since 08:00:00"
+
+    def test_a_drain_of_a_node_that_nobody_sees(self) -> None:
+        plan = a_story(an_override("drain", "gone-1")).plan()
+        assert state_of(plan, "drain-gone-1").message == "node gone-1: no such node is seen"
+
+    def test_when_it_ended(self) -> None:
+        plan = a_story(an_override("pin", value=6, expires_at=NOW - 5.0)).plan()
+        assert state_of(plan, "pin-b").message == "ended at 07:59:55"
+
+    def test_a_right_in_one_namespace_does_not_reach_a_model_of_another(self) -> None:
+        for one in (
+            an_override("pin", value=6, namespace="elsewhere"),
+            an_override("exclude", "a100", subject_kind="pool", model="b", namespace="elsewhere"),
+        ):
+            plan = a_story(one).plan()
+            state = state_of(plan, one.name)
+            assert plan.empty
+            assert (state.phase, state.message) == (
+                "Refused",
+                "model b is in namespace serving; create the override there",
+            )
+
+
 class TestNeverPasses:
     def test_the_budget(self) -> None:
         story = a_story(an_override("pin", value=8))
@@ -344,4 +436,5 @@ class TestNeverPasses:
         plan = story.plan()
         assert plan.empty
         assert refusal_of(plan, "stop", "b").replicas_to == 6
-        assert state_of(plan, "pin-b").message.startswith("pin 6, 4 granted: stop, writes stopped by alice")
+        said = state_of(plan, "pin-b").message
+        assert said.startswith("b 4, since 08:00:00; pin 6 needs more: stop, writes stopped by alice")

@@ -1,0 +1,192 @@
+"""What would come of a decision: two turns of planning with it beside two turns without it. Pure.
+
+`now` is what the next cycle would write, `then` what the one after it would, once what `now` asked for has happened.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from rebalancer.act.intents import intent_of
+from rebalancer.domain.arithmetic import converging, doomed_nodes, doomed_pods
+from rebalancer.domain.cluster import Override
+from rebalancer.domain.memory import Memory
+from rebalancer.domain.outcome import WRITTEN, Outcome
+from rebalancer.domain.plan import Change, OverrideState, Plan, Refusal
+from rebalancer.domain.policy import Policy
+from rebalancer.domain.snapshot import ModelView, NoticeView, PodView, Snapshot, TargetView
+from rebalancer.planning import plan as decide
+from rebalancer.planning.passing import passed_guards
+
+Key = tuple[str, str]  # model, pool
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the next cycle would decide from."""
+
+    snapshot: Snapshot
+    policy: Policy
+    memory: Memory
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """Two turns. `held`: replicas per model and pool before, after `now`, after `then`; `unmet`: lacking after both."""
+
+    now: Plan
+    then: Plan
+    held: tuple[dict[Key, int], dict[Key, int], dict[Key, int]]
+    unmet: int
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One number that comes out differently. `turn` 0: now, 1: then. `without`: what it would become otherwise.
+
+    `change` is what would be written for it (None: it only stays what it is).
+    """
+
+    turn: int
+    model: str
+    pool: str
+    replicas_from: int
+    replicas_to: int
+    without: int
+    change: Change | None
+
+
+@dataclass(frozen=True, slots=True)
+class Foresight:
+    """The two courses, what differs, and the refusals that are new. `state`: what the override would be told.
+
+    `passed`: per change id the guards that would decline it if a person had not decided it.
+    """
+
+    without: Course
+    course: Course
+    moves: tuple[Move, ...]
+    refusals: tuple[Refusal, ...]
+    passed: dict[str, tuple[str, ...]]
+    state: OverrideState | None = None
+
+
+def foresee(known: Known, override: Override) -> Foresight:
+    """What `override` would do, beside everything else that is in force."""
+    snapshot = replace(
+        known.snapshot,
+        overrides=tuple(sorted((*known.snapshot.overrides, override), key=lambda each: (each.name, each.namespace))),
+        notices=_with_drain(known.snapshot, override),
+    )
+    without, course = _course(known, known.snapshot), _course(known, snapshot)
+    state = next((each for each in course.now.overrides if each.uid == override.uid), None)
+    passed = {
+        change.id: passed_guards(snapshot, known.policy, known.memory, change)
+        for change in course.now.changes
+        if change.passes and f"override {override.name}" in change.passes
+    }
+    return Foresight(without, course, tuple(_moves(without, course)), _news(without.now, course.now), passed, state)
+
+
+def foresee_resume(known: Known) -> Foresight:
+    """What would be written if no write stop were in force."""
+    without = _course(known, known.snapshot)
+    course = _course(known, replace(known.snapshot, write_stop=None))
+    return Foresight(without, course, tuple(_moves(without, course)), _news(without.now, course.now), {})
+
+
+def _with_drain(snapshot: Snapshot, override: Override) -> tuple[NoticeView, ...]:
+    """A drain reaches planning as a notice for each node it is about; one that is told already stays."""
+    if override.kind != "drain":
+        return snapshot.notices
+    there = {node.name: view.name for view in snapshot.pools for node in view.nodes}
+    told = {notice.node for notice in snapshot.notices}
+    at = override.created_at
+    drained = [
+        NoticeView(node=node, kind="drain", since=at, deadline=at, source=f"override/{override.name}")
+        for node, pool in there.items()
+        if node not in told and override.subject == (pool if override.subject_kind == "pool" else node)
+    ]
+    return tuple(sorted((*snapshot.notices, *drained), key=lambda notice: notice.node))
+
+
+def _course(known: Known, snapshot: Snapshot) -> Course:
+    first = decide(snapshot, known.policy, known.memory)
+    after = happened(snapshot, first.plan)
+    second = decide(after, known.policy, first.memory)
+    last = happened(after, second.plan)
+    granted = dict.fromkeys((each.model for each in second.plan.models), 0)
+    for (model, _), replicas in _held(last).items():
+        granted[model] += replicas
+    unmet = sum(max(0, (each.demand or 0) - granted[each.model]) for each in second.plan.models)
+    return Course(first.plan, second.plan, (_held(snapshot), _held(after), _held(last)), unmet)
+
+
+def _held(snapshot: Snapshot) -> dict[Key, int]:
+    doomed = doomed_nodes(snapshot.notices)
+    return {
+        (model.id, target.pool): max(0, converging(target) - len(doomed_pods(target, doomed)))
+        for model in snapshot.models
+        for target in model.targets
+        if not target.missing
+    }
+
+
+def _moves(without: Course, course: Course) -> Iterator[Move]:
+    """Per model and pool: what is another number after this turn than it would be, and than it was."""
+    for turn, plan in enumerate((course.now, course.then)):
+        changes = {(change.model, change.target.pool): change for change in plan.changes}
+        for key, after in course.held[turn + 1].items():
+            before, otherwise = course.held[turn][key], without.held[turn + 1][key]
+            stays = before == after
+            if after == otherwise or (stays and (turn or without.held[turn][key] == otherwise)):
+                continue
+            yield Move(turn, *key, before, after, otherwise, None if stays else changes.get(key))
+
+
+def _news(without: Plan, plan: Plan) -> tuple[Refusal, ...]:
+    old = {(each.guard, each.subject) for each in without.refusals}
+    return tuple(each for each in plan.refusals if (each.guard, each.subject) not in old)
+
+
+def happened(snapshot: Snapshot, plan: Plan) -> Snapshot:
+    """The world once all that `plan` asks of targets has come: pods gone, pods there, windows of the guards used up."""
+    by_part = {(change.model, change.target.pool): change for change in plan.changes}
+    outcomes = [Outcome(intent_of(one, plan.cycle, plan.at), plan.at, WRITTEN) for one in plan.changes]
+    models = tuple(
+        ModelView(
+            model.id,
+            tuple(_carried_out(target, by_part.get((model.id, target.pool)), plan.at) for target in model.targets),
+            model.load_seconds,
+        )
+        for model in snapshot.models
+    )
+    return replace(snapshot, models=models, cycle=snapshot.cycle + 1, outcomes=tuple(outcomes))
+
+
+def _carried_out(target: TargetView, change: Change | None, at: float) -> TargetView:
+    if change is None:
+        return target
+    victims = set(change.victims)
+    pods = [pod for pod in target.pods if pod.uid not in victims][: change.replicas_to]
+    nodes = iter(change.nodes)
+    pods += [
+        PodView(
+            uid=f"to-come/{change.id}/{number}",
+            name="",
+            node=next(nodes, None),
+            phase="loading",
+            since=at,
+            created_at=at,
+        )
+        for number in range(change.replicas_to - len(pods))
+    ]
+    owner = target.autoscaler
+    if owner is not None:
+        most = max(1, change.replicas_to)
+        owner = replace(
+            owner, minimum=change.minimum, maximum=most, effective_minimum=change.minimum, effective_maximum=most
+        )
+    pods.sort(key=lambda pod: pod.uid)
+    return replace(target, replicas=change.replicas_to, asked=None, pods=tuple(pods), autoscaler=owner)

@@ -1,0 +1,187 @@
+"""A foresight in words: what a person is shown before they decide, and the hash that says they saw it."""
+
+import hashlib
+from collections.abc import Iterator
+
+import msgspec
+
+from rebalancer.api.asks import Effect, Preview
+from rebalancer.api.text.words import clock, counted, some
+from rebalancer.app.foresight import Foresight, Known, Move
+from rebalancer.domain.cluster import Override
+from rebalancer.domain.policy import Model
+from rebalancer.planning.rulings import PRECEDENCE
+
+WHEN = ("now", "then")
+
+
+def preview_of(known: Known, override: Override, seen: Foresight) -> Preview:
+    """The preview of `override`."""
+    effects = tuple(_effect(known, seen, move) for move in seen.moves)
+    refused, conflicts = refusal_of(known, override, seen), tuple(_conflicts(known, override))
+    if refused is not None:
+        effects = ()
+    return Preview(
+        preview=_digest(override, effects, conflicts, refused, seen),
+        name=override.name,
+        namespace=override.namespace,
+        actor=override.actor,
+        expires_at=override.expires_at,
+        effects=effects,
+        conflicts=conflicts,
+        refused=refused,
+        confirm=name_to_type(known, override),
+        unmet_before=seen.without.unmet,
+        unmet_after=seen.without.unmet if refused else seen.course.unmet,
+        said=tuple(_lines(effects, conflicts, refused, seen)),
+    )
+
+
+def preview_of_resume(known: Known, seen: Foresight, actor: str) -> Preview:
+    """The preview of the first plan without a write stop."""
+    effects = tuple(_effect(known, seen, move) for move in seen.moves)
+    return Preview(
+        preview=_digest(None, effects, (), None, seen),
+        name="",
+        namespace="",
+        actor=actor,
+        expires_at=known.snapshot.at,
+        effects=effects,
+        confirm="resume",
+        unmet_before=seen.without.unmet,
+        unmet_after=seen.course.unmet,
+        said=tuple(_lines(effects, (), None, seen)),
+    )
+
+
+def refusal_of(known: Known, override: Override, seen: Foresight | None = None) -> str | None:
+    """Why it would do nothing, or less than a person may believe; None: it would do what it says."""
+    if seen is not None and seen.state is not None and seen.state.phase == "Refused":
+        return seen.state.message
+    model = _model(known, override)
+    if model is not None and _under_floor(model, override) and not override.allow_below_floor:
+        asked = f"{override.kind} {override.value}"
+        return f"{asked} is below the floor {model.min_replicas} of {model.id}; set allowBelowFloor"
+    if override.subject_kind == "node" and not any(
+        node.name == override.subject for view in known.snapshot.pools for node in view.nodes
+    ):
+        return f"no node {override.subject!r} is seen in any pool"
+    return None
+
+
+def name_to_type(known: Known, override: Override) -> str | None:
+    """What a person must type: a drain, a whole pool and going below the floor are not done by one key."""
+    if override.kind == "drain" or override.subject_kind == "pool":
+        return override.subject
+    model = _model(known, override)
+    return override.subject if model is not None and _under_floor(model, override) else None
+
+
+def _model(known: Known, override: Override) -> Model | None:
+    if override.subject_kind != "model":
+        return None
+    return next((each for each in known.policy.models if each.id == override.subject), None)
+
+
+def _under_floor(model: Model, override: Override) -> bool:
+    return override.kind in {"pin", "cap"} and (override.value or 0) < model.min_replicas
+
+
+def _conflicts(known: Known, new: Override) -> Iterator[str]:
+    """The other overrides in force on the same subject, strongest first: which of the two counts."""
+    rank = PRECEDENCE.index(new.kind)
+    same = (
+        one for one in known.snapshot.overrides if (one.subject_kind, one.subject) == (new.subject_kind, new.subject)
+    )
+    standing = [one for one in same if one.expires_at > known.snapshot.at and one.uid != new.uid]
+    for one in sorted(standing, key=lambda each: (PRECEDENCE.index(each.kind), -each.created_at, each.name)):
+        value = "" if one.value is None else f" {one.value}"
+        what = f"{one.name} ({one.kind}{value} by {one.actor or 'somebody'}, until {clock(one.expires_at)})"
+        if one.kind == new.kind and (one.model == new.model):
+            yield f"supersedes {what}" if new.subject_kind == "model" else f"{what} says so already"
+        elif PRECEDENCE.index(one.kind) < rank:
+            yield f"is outranked by {what}"
+        else:
+            yield f"outranks {what}"
+
+
+def _effect(known: Known, seen: Foresight, move: Move) -> Effect:
+    model = next(each for each in known.policy.models if each.id == move.model)
+    change = move.change
+    before, after = (
+        (move.replicas_from, move.replicas_to) if change is None else (change.replicas_from, change.replicas_to)
+    )
+    at = _ready_at(known, seen, move, model) if after > before else None
+    place = f" on {some(sorted(set(change.nodes)), 3)}" if change is not None and change.nodes else ""
+    words = [
+        f"{move.model} {before} -> {after}{place}" if before != after else f"{move.model} stays {before}{place}",
+        *_passes(seen, move, model),
+        *([f"{len(change.replaces)} of them for doomed ones"] if change is not None and change.replaces else []),
+        *([f"not {move.without}"] if before == after else []),
+        *([f"ready ~{clock(at)[:5]}"] if at is not None else []),
+    ]
+    said = words[0] + ("  " if len(words) > 1 and after < before else ", " if len(words) > 1 else "")
+    said += ("; " if after < before else ", ").join(words[1:])
+    return Effect(WHEN[move.turn], said, move.model, before, after, at)
+
+
+def _passes(seen: Foresight, move: Move, model: Model) -> Iterator[str]:
+    """The guards that a person's word passes, and what becomes of the floor."""
+    if move.change is None or move.replicas_to >= move.replicas_from:
+        return
+    passed = seen.passed.get(move.change.id, ())
+    if passed:
+        yield f"passes {', '.join(passed)}"
+    held = sum(count for (name, _), count in seen.course.held[move.turn + 1].items() if name == model.id)
+    floor = model.min_replicas
+    yield f"floor {floor} kept" if held >= floor else f"below the floor {floor}"
+
+
+def _ready_at(known: Known, seen: Foresight, move: Move, model: Model) -> float | None:
+    """When the last new replica serves: after the graces of those that go first. None where a node is still to come."""
+    if move.change is None or move.change.grant is not None:
+        return None
+    view = next((each for each in known.snapshot.models if each.id == model.id), None)
+    measured = view.load_seconds if view is not None else None
+    going = [one.target.grace_seconds for one in seen.course.now.changes if one.replicas_to < one.replicas_from]
+    wait = max(going, default=0) if move.turn else 0
+    return known.snapshot.at + wait + (model.load_seconds if measured is None else measured)
+
+
+def _lines(
+    effects: tuple[Effect, ...], conflicts: tuple[str, ...], refused: str | None, seen: Foresight
+) -> Iterator[str]:
+    """As the command line prints them."""
+    yield from (f"but  {conflict}" for conflict in conflicts)
+    if refused is not None:
+        yield f"no   {refused}"
+        return
+    lines = [f"{effect.when:4} {effect.said}" for effect in effects]
+    lines += [f"node {change}" for change in seen.course.now.node_pools if change not in seen.without.now.node_pools]
+    lines += [f"!    {refusal}" for refusal in seen.refusals]
+    state = seen.state
+    if not lines:
+        lines = ["now  nothing changes" + (f": {state.message}" if state is not None else "")]
+    unmet = seen.course.unmet
+    yield from lines[:-1]
+    yield f"{lines[-1]}; unmet {counted(unmet, 'replica') if unmet else '0'}"
+
+
+def _digest(
+    override: Override | None,
+    effects: tuple[Effect, ...],
+    conflicts: tuple[str, ...],
+    refused: str | None,
+    seen: Foresight,
+) -> str:
+    """Of what a person agreed to: which numbers change, what conflicts and who declines; not of clocks and readings."""
+    asked = override and (override.kind, override.subject, override.model, override.value, override.allow_below_floor)
+    agreed = (
+        asked,
+        [(each.when, each.model, each.replicas_from, each.replicas_to) for each in effects],
+        [conflict.partition(" (")[0] for conflict in conflicts],
+        refused,
+        sorted((each.guard, each.subject) for each in seen.refusals),
+        sorted((each.kind, each.name, each.limit_to) for each in seen.course.now.node_pools),
+    )
+    return hashlib.sha256(msgspec.json.encode(agreed)).hexdigest()[:16]

@@ -1,0 +1,146 @@
+"""What an override would do now: lines for people, the hash they agree to, what they must type. Pure."""
+
+from msgspec.structs import replace
+
+from rebalancer.api.asks import Preview
+from rebalancer.app.foresight import Known, foresee, foresee_resume
+from rebalancer.app.preview import preview_of, preview_of_resume
+from rebalancer.domain.cluster import Override
+from rebalancer.domain.memory import Loss, Memory, ModelMemory
+from tests.builders import (
+    NOW,
+    a_model,
+    a_policy,
+    a_pool,
+    a_snapshot,
+    a_write_stop,
+    an_elastic_pool,
+    an_override,
+)
+
+
+def a_scene(*overrides: Override, qwen: int = 3, wants: int = 7) -> Known:
+    """Qwen-32b has lost one by step and needs 2 of its 3; llama-70b lacks one replica; 2 GPUs each; nothing is free."""
+    policy = a_policy(
+        a_model("llama-70b", 2, gpus_per_replica=2, entitlement=6, priority=200, load_seconds=470.0),
+        a_model("qwen-32b", 1, gpus_per_replica=2, entitlement=2),
+        pools=(a_pool(gpus=18),),
+    )
+    readings = {"llama-70b": {"concurrency": 4.0 * wants}, "qwen-32b": {"concurrency": 8.0}}
+    snapshot = a_snapshot(
+        policy, {"llama-70b": 6, "qwen-32b": qwen}, readings, {"llama-70b": 7.0, "qwen-32b": 2.0}, {"a100": 3}
+    )
+    lost = ModelMemory(losses=(Loss(NOW - 147.0, 1, "shift"), Loss(NOW - 147.0, 1, "step")))
+    known = Known(snapshot, policy, Memory(models={"llama-70b": ModelMemory(demand=wants), "qwen-32b": lost}))
+    return replace_overrides(known, *overrides)
+
+
+def replace_overrides(known: Known, *overrides: Override) -> Known:
+    return Known(replace(known.snapshot, overrides=overrides), known.policy, known.memory)
+
+
+def preview(known: Known, kind: str, subject: str, value: int | None = None, **fields: object) -> Preview:
+    one = an_override(kind, subject, value, name="ov-7f3a", uid="to-come", created_at=NOW, **fields)
+    return preview_of(known, one, foresee(known, one))
+
+
+def test_a_cap_reads_as_on_the_command_line() -> None:
+    seen = preview(a_scene(), "cap", "qwen-32b", 2)
+    assert seen.said == (
+        "now  qwen-32b 3 -> 2  passes step, fleet; floor 1 kept",
+        "then llama-70b 6 -> 7 on a100-3, ready ~08:08; unmet 0",
+    )
+    assert (seen.unmet_before, seen.unmet_after, seen.refused, seen.confirm) == (1, 0, None, None)
+
+
+def test_without_an_expected_change_it_says_so() -> None:
+    seen = preview(a_scene(), "cap", "qwen-32b", 9)
+    assert seen.said == ("now  nothing changes: qwen-32b 3, since 08:00:00; unmet 1 replica",)
+
+
+def test_a_pin_up_shows_where_it_lands_and_who_declines_to_give_for_it() -> None:
+    free = preview(a_scene(qwen=2, wants=5), "pin", "llama-70b", 9)
+    assert free.said == ("now  llama-70b 6 -> 7 on a100-3, ready ~08:07; unmet 2 replicas",)
+    full = preview(a_scene(qwen=3, wants=5), "pin", "llama-70b", 9)
+    assert full.said == (
+        "!    qwen-32b 3 -> 2  refused by shift: 1 of at most 1 lost in 300 s, present need 5; unmet 3 replicas",
+    )
+
+
+def test_below_the_floor_is_refused_unless_it_says_so_and_then_the_model_is_to_be_typed() -> None:
+    refused = preview(a_scene(), "pin", "llama-70b", 0)
+    assert refused.said == ("no   pin 0 is below the floor 2 of llama-70b; set allowBelowFloor",)
+    assert refused.refused is not None
+    assert refused.effects == ()
+    allowed = preview(a_scene(), "pin", "llama-70b", 0, allow_below_floor=True)
+    assert (allowed.refused, allowed.confirm) == (None, "llama-70b")
+    assert allowed.said[0] == "now  llama-70b 6 -> 0  passes step, fleet; below the floor 2; unmet 0"
+
+
+def test_a_drain_shows_what_moves_and_wants_its_node_typed() -> None:
+    known = a_scene(qwen=1)
+    seen = preview(known, "drain", "a100-1")
+    assert seen.confirm == "a100-1"
+    assert seen.said == (
+        "now  llama-70b 6 -> 10 on a100-2, a100-3, 4 of them for doomed ones, ready ~08:07; unmet 1 replica",
+    )
+
+
+def test_a_node_that_nobody_sees_and_a_model_that_is_none_are_refused() -> None:
+    assert preview(a_scene(), "drain", "gone-1").refused == "no node 'gone-1' is seen in any pool"
+    assert preview(a_scene(), "pin", "gpt-9", 3).refused == "no model 'gpt-9' in the policy"
+    too_long = preview(a_scene(), "pin", "qwen-32b", 2, expires_at=NOW + 90_000.0)
+    assert (too_long.refused or "").startswith("expires after more than 86400 s (policy overrides.maxSeconds)")
+
+
+def test_conflicts_name_who_wins() -> None:
+    others = (
+        an_override("pause", "qwen-32b", name="quiet", actor="bob"),
+        an_override("cap", "qwen-32b", 3, name="old", actor="bob"),
+        an_override("floor", "qwen-32b", 1, name="least", actor="bob"),
+        an_override("cap", "qwen-32b", 1, name="over", actor="bob", expires_at=NOW - 1.0),
+    )
+    seen = preview(a_scene(*others), "cap", "qwen-32b", 2)
+    assert seen.conflicts == (
+        "is outranked by quiet (pause by bob, until 09:00:00)",
+        "supersedes old (cap 3 by bob, until 09:00:00)",
+        "outranks least (floor 1 by bob, until 09:00:00)",
+    )
+
+
+def test_the_hash_is_of_what_happens_and_not_of_when_it_is_looked_at() -> None:
+    known = a_scene()
+    later = Known(replace(known.snapshot, at=NOW + 2.0), known.policy, known.memory)
+    one = preview(known, "cap", "qwen-32b", 2).preview
+    assert preview(later, "cap", "qwen-32b", 2).preview == one
+    assert preview(known, "cap", "qwen-32b", 1).preview != one
+    assert preview(a_scene(qwen=4), "cap", "qwen-32b", 2).preview != one
+
+
+def test_nothing_of_what_is_known_changes_by_looking() -> None:
+    known = a_scene()
+    before = (known.snapshot, known.memory)
+    preview(known, "cap", "qwen-32b", 2)
+    assert (known.snapshot, known.memory) == before
+
+
+def test_resume_shows_the_first_plan_that_would_be_written() -> None:
+    stopped = a_scene(an_override("cap", "qwen-32b", 2, name="ov-1"))
+    known = Known(replace(stopped.snapshot, write_stop=a_write_stop()), stopped.policy, stopped.memory)
+    seen = preview_of_resume(known, foresee_resume(known), "carol")
+    assert seen.said == (
+        "now  qwen-32b 3 -> 2  floor 1 kept",
+        "then llama-70b 6 -> 7 on a100-3, ready ~08:08; unmet 0",
+    )
+    assert (seen.confirm, seen.actor) == ("resume", "carol")
+
+
+def test_an_override_on_a_pool_that_grows_tells_of_its_node_and_of_no_time() -> None:
+    policy = a_policy(
+        a_model("b", 1, pools=("spot",), entitlement=1),
+        pools=(an_elastic_pool(gpus=16, gpus_per_node=8),),
+    )
+    snapshot = a_snapshot(policy, {"b": 8}, {"b": {"concurrency": 32.0}}, {"b": 8.0}, {"spot": 1})
+    seen = preview(Known(snapshot, policy, Memory()), "pin", "b", 10)
+    assert "node nodepool/spot" in " ".join(seen.said)
+    assert [each.at for each in seen.effects if each.model == "b"] == [None]
