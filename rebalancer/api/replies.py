@@ -14,6 +14,7 @@ T = TypeVar("T")
 
 JSON = "application/json"
 BODY_BYTES = 64 * 1024
+BODY_SECONDS = 5.0
 
 
 class ErrorBody(msgspec.Struct, frozen=True):
@@ -63,7 +64,11 @@ async def read_body(request: web.Request, kind: type[T]) -> T:
     """The request's JSON body as a `kind`. Raises ApiError 400, 413 or 415, saying where it is wrong."""
     if request.content_type != JSON:
         raise ApiError(415, f"a body of {request.content_type} is not read here", f"send {JSON}", "Content-Type")
-    data = await request.read()
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            data = await request.read()
+    except TimeoutError as error:
+        raise ApiError(408, f"the body did not come within {BODY_SECONDS:g} s", "send it at once", "body") from error
     try:
         return from_wire(_without_doubles(data), kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

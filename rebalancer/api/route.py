@@ -38,7 +38,8 @@ class Route:
     """One method on one path. `answers` and `accepts` are the types of the bodies (None: no JSON body).
 
     `permission` is asked before the handler runs; one that depends on a namespace is asked by the handler (then None
-    here). `errors`: statuses besides 400, 401, 403, 429 and 503, which every route may answer.
+    here). `open`: answers whoever asks, token or not. `streams`: server-sent events, which may last; `answers` is then
+    what one event carries. `errors`: statuses besides 400, 401, 403, 429 and 503, which every route may answer.
     """
 
     method: str
@@ -51,3 +52,5 @@ class Route:
     query: tuple[Query, ...] = ()
     status: int = 200
     errors: tuple[int, ...] = ()
+    open: bool = False
+    streams: bool = False

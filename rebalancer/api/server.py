@@ -1,12 +1,21 @@
 """Serves the two applications until told to stop."""
 
+import asyncio
+import logging
+
 from aiohttp import web
 
 from rebalancer.api.probes import probe_app
+from rebalancer.api.reception import Reception
 from rebalancer.api.routes import Parts, api_app
 from rebalancer.api.view import View
 
 SHUTDOWN_SECONDS = 2.0
+IDLE_SECONDS = 30.0  # a connection on which no whole request comes is closed after this
+LINGER_SECONDS = 1.0  # for the rest of a body that was refused
+
+# What is no HTTP at all, aiohttp would log with a traceback: whoever reaches the port could fill a disk.
+_quiet = logging.Logger("rebalancer.api.http")  # noqa: LOG001  it stands alone on purpose: no handler, no parent
 
 
 class Servers:
@@ -15,8 +24,16 @@ class Servers:
     `parts`: what handlers find on their application besides the view.
     """
 
-    def __init__(self, view: View, api: tuple[str, int], probes: tuple[str, int], parts: Parts | None = None) -> None:
+    def __init__(
+        self,
+        view: View,
+        reception: Reception,
+        api: tuple[str, int],
+        probes: tuple[str, int],
+        parts: Parts | None = None,
+    ) -> None:
         self._view = view
+        self._reception = reception
         self._parts = parts
         self._api_host, self.api_port = api
         self._probe_host, self.probe_port = probes
@@ -25,10 +42,19 @@ class Servers:
     async def start(self) -> None:
         """Listen. Raises OSError when a port is taken."""
         self.probe_port = await self._serve(probe_app(self._view), self._probe_host, self.probe_port)
-        self.api_port = await self._serve(api_app(self._view, self._parts), self._api_host, self.api_port)
+        app = await asyncio.to_thread(api_app, self._view, self._reception, self._parts)  # reads the console's files
+        self.api_port = await self._serve(app, self._api_host, self.api_port)
 
     async def _serve(self, app: web.Application, host: str, port: int) -> int:
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS)
+        runner = web.AppRunner(
+            app,
+            access_log=None,
+            logger=_quiet,
+            shutdown_timeout=SHUTDOWN_SECONDS,
+            keepalive_timeout=IDLE_SECONDS,
+            lingering_time=LINGER_SECONDS,
+            auto_decompress=False,
+        )
         self._runners.append(runner)
         await runner.setup()
         site = web.TCPSite(runner, host, port)

@@ -10,10 +10,17 @@ import structlog
 
 from rebalancer.act.gate import Gate
 from rebalancer.act.hand_back import hand_back
+from rebalancer.api.access import Trusting
+from rebalancer.api.look import LOOKS
+from rebalancer.api.reception import Reception
+from rebalancer.api.reviews import Reviews
 from rebalancer.api.server import Servers
+from rebalancer.app.archive import Archive
 from rebalancer.app.checkpoints import Checkpoints
 from rebalancer.app.hands import ServiceHands
+from rebalancer.app.history import History
 from rebalancer.app.insight import Insight
+from rebalancer.app.looks import ServiceLooks
 from rebalancer.app.past import Start, read_start
 from rebalancer.app.topics import broker_of
 from rebalancer.domain.cluster import WorkloadRef
@@ -72,8 +79,19 @@ class Service:
         self._files = files
         self.recorder = Recorder(files, self._publish, self._tell, settings.keyframe_seconds)
         self.insight = Insight(settings, clock, self.metrics, self._policy_file, self.outbox, self.recorder)
+        self.history = History()
+        self._reviews = Reviews(clock)
         self.servers = Servers(
-            self.insight, (settings.api_host, settings.api_port), (settings.probe_host, settings.probe_port)
+            self.insight,
+            Reception(
+                self._reviews if settings.api_auth == "kubernetes" else Trusting(),
+                clock,
+                settings.api_names,
+                settings.own_namespace,
+            ),
+            (settings.api_host, settings.api_port),
+            (settings.probe_host, settings.probe_port),
+            parts={LOOKS: ServiceLooks(self.insight, clock, self._policy, self.history, Archive(files.paths, clock))},
         )
         self._tasks: list[asyncio.Task[Any]] = []
         self._telling: set[asyncio.Task[bool]] = set()
@@ -99,7 +117,7 @@ class Service:
         self._kube = KubeClient(
             await find_access(self.settings.kubeconfig, self.settings.kube_context or None), self.clock, self._rng
         )
-        self.insight.kube = self._kube
+        self.insight.kube = self._reviews.kube = self._kube
         past = await self._past(policy)
         state = ClusterState(policy, self.clock.now())
         for model, rings in past.rings.items():
@@ -117,6 +135,12 @@ class Service:
             raise NoPolicy(problems or f"{self.settings.policy_path}: no policy")
         self.recorder.code = await asyncio.to_thread(code_digest)
         self.recorder.policy(self._policy_file.current, self.clock.now())
+        return self._policy_file.current
+
+    def _policy(self) -> Policy:
+        """The policy in force; ports open when there is one."""
+        if self._policy_file.current is None:
+            raise NoPolicy(f"{self.settings.policy_path}: no policy")
         return self._policy_file.current
 
     async def _past(self, policy: Policy) -> Start:
@@ -148,7 +172,16 @@ class Service:
             instance=self.insight.instance,
         )
         hands = ServiceHands(
-            policy, past.memory, state, self.recorder, gate, self.metrics, self.clock, self._wake, past.first_cycle
+            policy,
+            past.memory,
+            state,
+            self.recorder,
+            gate,
+            self.metrics,
+            self.clock,
+            self._wake,
+            past.first_cycle,
+            self.history,
         )
         self._runner = runner = Runner(hands, self.clock, self.metrics.cycle)
 

@@ -157,6 +157,7 @@ async def _service(options: Options, serve: Serve, sandbox: Sandbox, clock: Scal
             policy_path=policy,
             write_mode=options.write_mode,
             write_deletion_cost=True,
+            api_auth="none",
             api_port=0,
             probe_port=0,
             journal_dir=options.folder,

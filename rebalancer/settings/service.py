@@ -16,6 +16,7 @@ from rebalancer.settings.allowed import words
 
 PREFIX = "REBALANCER_"
 Port = Annotated[int, Field(ge=0, le=65_535)]
+LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 Period = Annotated[FiniteFloat, Field(ge=1, le=86_400)]
 
 
@@ -70,13 +71,23 @@ class ServiceSettings(BaseSettings):
         default=False, description="Write the deletion cost on pods before a release, so that the right ones go."
     )
 
-    api_host: Literal["127.0.0.1", "::1"] = Field(
-        default="127.0.0.1", description="Address of the read API: it asks for no token yet, so it stays on loopback."
+    api_auth: Literal["kubernetes", "none"] = Field(
+        default="kubernetes",
+        description="kubernetes: callers bring a token that the API server reviews. none: everybody is `local`, so the "
+        "API stays on loopback.",
+    )
+    api_host: str = Field(
+        default="127.0.0.1", min_length=1, description="Address of the API; 0.0.0.0 or :: for all, with tokens only."
+    )
+    api_hosts: str = Field(
+        default="",
+        max_length=4096,
+        description="Names under which people reach the API, separated by commas; localhost and addresses need none.",
     )
     probe_host: str = Field(
         default="127.0.0.1", min_length=1, description="Address of the probe port; 0.0.0.0 where a kubelet asks."
     )
-    api_port: Port = Field(default=8080, description="Port of the read API; 0 takes a free one.")
+    api_port: Port = Field(default=8080, description="Port of the API; 0 takes a free one.")
     probe_port: Port = Field(default=8081, description="Port of /livez, /readyz and /metrics; 0 takes a free one.")
 
     journal_dir: Path = Field(default=Path("/var/lib/rebalancer/journal"), description="Folder of the local journal.")
@@ -103,6 +114,11 @@ class ServiceSettings(BaseSettings):
                 f"{PREFIX}KAFKA_SECURITY_PROTOCOL={self.kafka_security_protocol}: set "
                 f"{PREFIX}KAFKA_USERNAME and {PREFIX}KAFKA_PASSWORD_FILE"
             )
+        if self.api_auth == "none" and self.api_host not in LOOPBACK:
+            raise ValueError(
+                f"{PREFIX}API_AUTH=none on {PREFIX}API_HOST={self.api_host}: whoever reaches it could do everything; "
+                f"use kubernetes, or one of {', '.join(sorted(LOOPBACK))}"
+            )
         if self.api_port == self.probe_port != 0:
             raise ValueError(f"{PREFIX}API_PORT and {PREFIX}PROBE_PORT are both {self.api_port}: choose two ports")
         return self
@@ -111,6 +127,11 @@ class ServiceSettings(BaseSettings):
     def account(self) -> str:
         """Our user name as Kubernetes writes it in audit logs and reviews."""
         return f"system:serviceaccount:{self.own_namespace}:{self.account_name}"
+
+    @property
+    def api_names(self) -> frozenset[str]:
+        """The names of `api_hosts`."""
+        return frozenset(name.strip() for name in self.api_hosts.split(",")) - {""}
 
     def kafka_password(self) -> SecretStr | None:
         """The password in its file as it is now, None without a file. Raises BadSettings when it cannot be read."""

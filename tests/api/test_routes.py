@@ -1,73 +1,30 @@
 """What the routes answer, over HTTP on loopback."""
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
 
 import aiohttp
 import pytest
 
+from rebalancer.api.access import Trusting
+from rebalancer.api.reception import Reception
 from rebalancer.api.server import Servers
 from rebalancer.api.view import Status, Unready
 from rebalancer.api.wire import from_wire
-from rebalancer.domain.memory import Memory
 from rebalancer.domain.plan import Plan
-from rebalancer.domain.snapshot import Snapshot, Sync
-from rebalancer.planning import plan
-from tests.builders import NOW, a_policy, a_snapshot
-
-READINGS = {"a": {"concurrency": 8.0}, "b": {"concurrency": 40.0}}
-
-
-@dataclass
-class SomeView:
-    """A service that has decided once, and says of itself what a test wants."""
-
-    decided: Plan | None
-    seen: Snapshot
-    troubles: tuple[Unready, ...] = ()
-    death: str | None = None
-    asked: list[str] = field(default_factory=list)
-
-    def status(self) -> Status:
-        return Status(
-            cluster="prod-eu",
-            instance="rb-0",
-            leader="rb-0",
-            write_mode="shadow",
-            writes_stopped=None,
-            at=NOW,
-            cycle=self.seen.cycle,
-            policy_digest="0123",
-            policy_problems=(),
-            sync=Sync(),
-            plan=self.decided,
-            notices=(),
-            overrides=(),
-        )
-
-    def snapshot(self) -> Snapshot:
-        return self.seen
-
-    def unready(self) -> tuple[Unready, ...]:
-        return self.troubles
-
-    def dead(self) -> str | None:
-        return self.death
-
-    def metrics(self) -> bytes:
-        return b"rebalancer_synced 1.0\n"
+from rebalancer.domain.snapshot import Snapshot
+from rebalancer.loop.clock import RealClock
+from tests.api.decided import SomeView, some_view
+from tests.builders import NOW
 
 
 @pytest.fixture
 def view() -> SomeView:
-    policy = a_policy()
-    seen = a_snapshot(policy, {"a": 2, "b": 4}, READINGS)
-    return SomeView(plan(seen, policy, Memory()).plan, seen)
+    return some_view()
 
 
 @pytest.fixture
 async def servers(view: SomeView) -> AsyncIterator[Servers]:
-    servers = Servers(view, ("127.0.0.1", 0), ("127.0.0.1", 0))
+    servers = Servers(view, Reception(Trusting(), RealClock()), ("127.0.0.1", 0), ("127.0.0.1", 0))
     await servers.start()
     yield servers
     await servers.stop()

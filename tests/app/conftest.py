@@ -70,6 +70,7 @@ def started(sandbox: Sandbox, clock: ScaledClock, policy_path: Path, tmp_path: P
             "kubeconfig": kubeconfig,
             "policy_path": policy_path,
             "journal_dir": tmp_path / "journal",
+            "api_auth": "none",
             "api_port": 0,
             "probe_port": 0,
             "checkpoint_seconds": 4.0,

@@ -127,6 +127,7 @@ async def _service(folder: Path, reaper: Reaper, bootstrap: str, scale: Scale) -
         "JOURNAL_DIR": folder / "journal",
         "JOURNAL_MAX_MIB": 4096,
         "WRITE_MODE": "act",
+        "API_AUTH": "none",
         "API_PORT": free_port(),
         "PROBE_PORT": probe,
     }

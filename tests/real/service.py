@@ -68,6 +68,7 @@ class Service:
             "WRITE_MODE": "act",
             "CHECKPOINT_SECONDS": "2",
             "RINGS_SECONDS": "4",
+            "API_AUTH": "none",
             "API_PORT": str(free_port()),
             "PROBE_PORT": str(free_port()),
         }

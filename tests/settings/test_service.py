@@ -38,7 +38,7 @@ def test_everything_wrong_is_said_at_once_with_variable_value_range_and_meaning(
     assert str(refused.value).splitlines() == [
         "REBALANCER_WRITE_MOD: no such setting; did you mean REBALANCER_WRITE_MODE?",
         "REBALANCER_KAFKA_BOOTSTRAP is not set: HOST:PORT of Kafka brokers, separated by commas.",
-        "REBALANCER_API_PORT=tcp://10.0.0.1:8080: allowed 0 to 65535. Port of the read API; 0 takes a free one.",
+        "REBALANCER_API_PORT=tcp://10.0.0.1:8080: allowed 0 to 65535. Port of the API; 0 takes a free one.",
         "REBALANCER_LOG_LEVEL=loud: allowed debug, info, warning or error. Least level logged.",
     ]
 

@@ -13,7 +13,7 @@ from rebalancer.obs.clock import Clock
 from rebalancer.sandbox.api.audit import VERBS, AuditEntry
 from rebalancer.sandbox.api.faults import Fault, Faults
 from rebalancer.sandbox.api.resources import Obj, Resource, Target
-from rebalancer.sandbox.api.reviews import reviewed
+from rebalancer.sandbox.api.reviews import Allow, reviewed
 from rebalancer.sandbox.api.status import ApiError
 from rebalancer.sandbox.api.store import Change, Store
 from rebalancer.sandbox.api.verbs import JSON_PATCH, Call, Verbs
@@ -44,13 +44,15 @@ _encode = msgspec.json.Encoder().encode
 class EmbeddedKubernetes:
     """Serves a `Store` on a free loopback port, in the caller's event loop.
 
-    `audit` grows by one entry per mutating request; `faults`, `verbs.admit` and `verbs.refuse_eviction` say no.
+    `audit` grows by one entry per mutating request; `allow` answers reviews of access; `faults`, `verbs.admit` and
+    `verbs.refuse_eviction` say no.
     """
 
     def __init__(self, clock: Clock, store: Store | None = None, bookmark_seconds: float = BOOKMARK_SECONDS) -> None:
         self.store = store or Store(clock)
         self.verbs = Verbs(self.store)
         self.faults = Faults()
+        self.allow: Allow = lambda _user, _wanted: True
         self.audit: list[AuditEntry] = []
         self.url = ""
         self._clock = clock
@@ -160,7 +162,7 @@ class EmbeddedKubernetes:
     def _review(self, request: web.Request, body: bytes, user: str) -> web.StreamResponse | None:
         if request.method != "POST":
             return None
-        answer = reviewed(request.path, _decoded(request, body), user, self._clock.now(), TOKEN_PREFIX)
+        answer = reviewed(request.path, _decoded(request, body), user, self._clock.now(), TOKEN_PREFIX, self.allow)
         return None if answer is None else _json(201, _encode(answer))
 
     def _about(self, request: web.Request) -> web.StreamResponse:
