@@ -17,10 +17,12 @@ def plan_figures(plan: Plan, now: float) -> Iterator[Figure]:
     refusals = Counter(refusal.guard for refusal in plan.refusals)
     yield from (Figure("rebalancer_refusals", refusals[guard], (guard,)) for guard in GUARDS)
     short = {one.model: one for one in plan.unmet}
+    fought = {refusal.subject for refusal in plan.refusals if refusal.guard == "foreign"}
     for model in plan.models:
         name, unmet = model.model, short.get(model.model)
         yield from _states("rebalancer_model_replicas", name, model, MODEL_STATES)
         yield Figure("rebalancer_model_blind", model.demand is None, (name,))
+        yield Figure("rebalancer_foreign_writer", name in fought, (name,))
         yield Figure("rebalancer_unmet_replicas", unmet.replicas if unmet else 0, (name,))
         yield Figure("rebalancer_unmet_seconds", max(0.0, now - unmet.since) if unmet else 0, (name,))
     for pool in plan.pools:

@@ -1,0 +1,81 @@
+"""A real Prometheus on loopback that scrapes what it is told to, each second."""
+
+import json
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.testbed.build import Missing
+from tests.testbed.process import Process, Reaper, free_port
+from tests.testbed.system import program
+
+ANSWER_SECONDS = 5.0
+
+
+class Prometheus:
+    """Blocks: from an async test call it by `asyncio.to_thread`."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    def ask(self, path: str, **parameters: str) -> Any:  # noqa: ANN401  any JSON
+        """`data` of an API answer."""
+        query = f"?{urllib.parse.urlencode(parameters)}" if parameters else ""
+        with self._open(f"/api/v1/{path}{query}") as reply:
+            return json.load(reply)["data"]
+
+    def _open(self, path: str) -> Any:  # noqa: ANN401  urllib says no more
+        return urllib.request.urlopen(self.url + path, timeout=ANSWER_SECONDS)  # noqa: S310  our own http address
+
+    def query(self, expr: str) -> list[dict[str, Any]]:
+        """An instant query's samples."""
+        found: list[dict[str, Any]] = self.ask("query", query=expr)["result"]
+        return found
+
+    def ready(self) -> bool:
+        """Whether it answers."""
+        with suppress(OSError), self._open("/-/ready") as reply:
+            return bool(reply.status == 200)
+        return False
+
+
+@contextmanager
+def prometheus(
+    folder: Path, targets: Mapping[str, Sequence[Mapping[str, object]]], rules: Sequence[Path] = ()
+) -> Iterator[Prometheus]:
+    """Started with `static_configs` by job; skips the test where there is none. Blocks."""
+    try:
+        binary = program("prometheus")
+    except Missing as missing:
+        pytest.skip(str(missing))
+    port = free_port()
+    config = {
+        "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
+        "rule_files": [str(path) for path in rules],
+        "scrape_configs": [{"job_name": job, "static_configs": list(static)} for job, static in targets.items()],
+    }
+    (folder / "prometheus.yml").write_text(json.dumps(config))
+    found = Prometheus(f"http://127.0.0.1:{port}")
+    reaper = Reaper()
+    process = Process(
+        [
+            str(binary),
+            f"--config.file={folder / 'prometheus.yml'}",
+            f"--storage.tsdb.path={folder / 'tsdb'}",
+            f"--web.listen-address=127.0.0.1:{port}",
+        ],
+        log=folder / "prometheus.log",
+        healthy=found.ready,
+        reaper=reaper,
+    )
+    try:
+        process.start()
+        yield found
+    finally:
+        process.stop()
+        reaper.close()
