@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-from aiohttp import web
-
 from rebalancer.api.pages import DecisionRow, Happening, Point
 from rebalancer.api.view import Status
 from rebalancer.domain.memory import Loan
@@ -56,6 +54,11 @@ class RecordsBusy(Exception):
 class Looks(Protocol):
     """The service as its pages see it."""
 
+    @property
+    def move(self) -> int:
+        """Counts what was heard: a `look` after a move shows it."""
+        ...
+
     def look(self) -> Look:
         """Everything at this instant."""
         ...
@@ -73,8 +76,5 @@ class Looks(Protocol):
         ...
 
     async def moved(self, after: int) -> int:
-        """Wait until `look` may answer something newer than at move `after`; returns the move it is at now."""
+        """Wait until `move` is beyond `after`; returns it."""
         ...
-
-
-LOOKS: web.AppKey[Looks] = web.AppKey("looks", Looks)

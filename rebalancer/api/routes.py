@@ -10,6 +10,7 @@ import rebalancer
 from rebalancer.api import login, reads
 from rebalancer.api.frame import add_headers, framed, guarded
 from rebalancer.api.keys import VIEW
+from rebalancer.api.made import close_pages
 from rebalancer.api.openapi import document_text
 from rebalancer.api.reception import RECEPTION, Reception
 from rebalancer.api.replies import BODY_BYTES, JSON
@@ -49,6 +50,7 @@ def api_app(
     for key, part in (parts or {}).items():
         app[key] = part
     app.on_response_prepare.append(add_headers)
+    app.on_shutdown.append(close_pages)
     app.add_routes([web.route(route.method, route.path, guarded(route)) for route in routes])
     app.add_routes(console_routes())
     return app

@@ -24,6 +24,11 @@ class ServiceLooks:
         self._archive = archive
         self._epoch = f"{int(clock.now() * 1000):x}"
 
+    @property
+    def move(self) -> int:
+        """Counts what was heard of the wheel."""
+        return self._history.move
+
     def look(self) -> Look:
         """Everything at this instant; what the wheel saw last, else what is seen now."""
         status = self._view.status()

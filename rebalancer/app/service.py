@@ -11,10 +11,10 @@ import structlog
 from rebalancer.act.gate import Gate
 from rebalancer.act.hand_back import hand_back
 from rebalancer.api.access import Trusting
-from rebalancer.api.look import LOOKS
 from rebalancer.api.reception import Reception
 from rebalancer.api.reviews import Reviews
 from rebalancer.api.server import Servers
+from rebalancer.api.stream import page_parts
 from rebalancer.app.archive import Archive
 from rebalancer.app.checkpoints import Checkpoints
 from rebalancer.app.hands import ServiceHands
@@ -81,6 +81,7 @@ class Service:
         self.insight = Insight(settings, clock, self.metrics, self._policy_file, self.outbox, self.recorder)
         self.history = History()
         self._reviews = Reviews(clock)
+        looks = ServiceLooks(self.insight, clock, self._policy, self.history, Archive(files.paths, clock))
         self.servers = Servers(
             self.insight,
             Reception(
@@ -91,7 +92,7 @@ class Service:
             ),
             (settings.api_host, settings.api_port),
             (settings.probe_host, settings.probe_port),
-            parts={LOOKS: ServiceLooks(self.insight, clock, self._policy, self.history, Archive(files.paths, clock))},
+            parts=page_parts(looks),
         )
         self._tasks: list[asyncio.Task[Any]] = []
         self._telling: set[asyncio.Task[bool]] = set()

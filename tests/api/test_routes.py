@@ -8,12 +8,14 @@ import pytest
 from rebalancer.api.access import Trusting
 from rebalancer.api.reception import Reception
 from rebalancer.api.server import Servers
+from rebalancer.api.stream import page_parts
 from rebalancer.api.view import Status, Unready
 from rebalancer.api.wire import from_wire
 from rebalancer.domain.plan import Plan
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.loop.clock import RealClock
 from tests.api.decided import SomeView, some_view
+from tests.api.looks import SomeLooks
 from tests.builders import NOW
 
 
@@ -24,7 +26,8 @@ def view() -> SomeView:
 
 @pytest.fixture
 async def servers(view: SomeView) -> AsyncIterator[Servers]:
-    servers = Servers(view, Reception(Trusting(), RealClock()), ("127.0.0.1", 0), ("127.0.0.1", 0))
+    reception, parts = Reception(Trusting(), RealClock()), page_parts(SomeLooks(view))
+    servers = Servers(view, reception, ("127.0.0.1", 0), ("127.0.0.1", 0), parts)
     await servers.start()
     yield servers
     await servers.stop()
