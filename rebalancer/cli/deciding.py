@@ -11,7 +11,7 @@ from rebalancer.cli.asking import DEFAULT_SECONDS, Words
 from rebalancer.cli.client import open_api
 from rebalancer.cli.cluster import open_cluster
 from rebalancer.cli.failure import USAGE, Failed, NoAnswer
-from rebalancer.cli.objects import create_once, name_of, override_object, told
+from rebalancer.cli.objects import create_once, override_name, override_object, told
 from rebalancer.cli.service import decoded
 from rebalancer.cli.where import Where
 from rebalancer.domain.cluster import Override
@@ -47,7 +47,7 @@ class Prepared:
         """What people should know before they agree."""
         if self.preview is None:
             return [f"no preview: {self.away}"]
-        return [*self.preview.said, *(f"conflict {each}" for each in self.preview.conflicts)]
+        return list(self.preview.said)
 
 
 async def prepare(where: Where, words: Words, key: str) -> Prepared:
@@ -63,7 +63,7 @@ async def prepare(where: Where, words: Words, key: str) -> Prepared:
         actor = await cluster.actor()
         expires_at = preview.expires_at if preview else cluster.now() + (ask.for_seconds or DEFAULT_SECONDS)
         namespace = ask.namespace or (preview.namespace if preview else _namespace(words, where))
-        obj = override_object(ask, name_of("ov", key), namespace, actor, expires_at)
+        obj = override_object(ask, override_name(actor, key), namespace, actor, expires_at)
         return Prepared(obj, cluster.access, expires_at, preview, body, away)
 
 

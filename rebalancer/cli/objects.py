@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from rebalancer.api.asks import OverrideAsk
 from rebalancer.cli.cluster import Cluster
 from rebalancer.cli.failure import UNREACHABLE, Failed
-from rebalancer.kube.errors import Ambiguous, Conflict, NotFound
+from rebalancer.kube.errors import Ambiguous, Conflict, Forbidden, NotFound
 from rebalancer.kube.resources import OVERRIDES, WRITESTOPS, Object, Ref, Resource
 
 TRIES = 3
@@ -14,9 +14,14 @@ STATUS_SECONDS = 5.0
 POLL_SECONDS = 0.25
 
 
-def name_of(prefix: str, key: str) -> str:
-    """An object's name, the same for each repeat of `key`: `ov-` and 8 hex digits."""
-    return f"{prefix}-{hashlib.sha256(key.encode()).hexdigest()[:8]}"
+def override_name(actor: str, key: str) -> str:
+    """An Override's name, the same for each repeat of `key` by one person."""
+    return f"ov-{hashlib.sha256(f'cli {actor} {key}'.encode()).hexdigest()[:12]}"
+
+
+def stop_name(key: str) -> str:
+    """A WriteStop's name, the same for each repeat of `key`. Each press has its own: a resume takes those it showed."""
+    return f"stop-{hashlib.sha256(key.encode()).hexdigest()[:12]}"
 
 
 def override_object(ask: OverrideAsk, name: str, namespace: str, actor: str, expires_at: float) -> Object:
@@ -84,7 +89,10 @@ async def told(cluster: Cluster, ref: Ref) -> Object | None:
 
 async def find_override(cluster: Cluster, name: str) -> Ref:
     """Where the override `name` is, in whatever namespace. Raises Failed when it is nowhere, or in several."""
-    items = (await cluster.kube.list(OVERRIDES)).items
+    try:
+        items = (await cluster.kube.list(OVERRIDES)).items
+    except Forbidden as error:
+        raise Failed(f"you may not look for {name} in every namespace: say where it is with -n NAMESPACE") from error
     found = sorted(each["metadata"]["namespace"] for each in items if each["metadata"]["name"] == name)
     if not found:
         raise Failed(f"no override {name}; rebalancer override list shows them")

@@ -9,7 +9,7 @@ from rebalancer.api.people import Writes
 from rebalancer.cli.client import open_api
 from rebalancer.cli.cluster import open_cluster
 from rebalancer.cli.failure import Failed, NoAnswer
-from rebalancer.cli.objects import create_once, name_of, remove, stop_object
+from rebalancer.cli.objects import create_once, remove, stop_name, stop_object
 from rebalancer.cli.service import decoded
 from rebalancer.cli.where import Where
 from rebalancer.domain.cluster import WriteStop
@@ -25,7 +25,7 @@ async def press(where: Where, reason: str, key: str, *, dry_run: bool) -> tuple[
     """Make the WriteStop; its name and who made it."""
     async with open_cluster(where) as cluster:
         actor = await cluster.actor()
-        obj = stop_object(name_of("stop", key), reason, actor)
+        obj = stop_object(stop_name(key), reason, actor)
         if not dry_run:
             await create_once(cluster, WRITESTOPS, obj)
         return str(obj["metadata"]["name"]), actor

@@ -57,14 +57,14 @@ class Talk:
             raise Failed("nothing was written")
 
     def typed(self, word: str, why: str, given: str | None, option: str) -> None:
-        """Want `word` typed, here or as `option`. Raises Failed when it is not."""
+        """Want `word` typed, here or before (`given`); `option` is how to type it before. Raises Failed."""
         if given == word:
             return
         if given is not None:
-            raise Failed(f"{option} {given}: {why}, and that is {word}", USAGE)
+            raise Failed(f"{given} is not what {why} wants typed: {option}", USAGE)
         if not self.can_ask:
-            raise Failed(f"{why}: add {option} {word}", USAGE)
-        if self.ask(f"{why}; type {word}:") != word:
+            raise Failed(f"{why} wants it said in words, and nobody is there to ask: add {option}", USAGE)
+        if self.ask(f"{why}: type {word}") != word:
             raise Failed("nothing was written")
 
 

@@ -20,7 +20,13 @@ ServerOption = Annotated[
     ),
 ]
 KubeconfigOption = Annotated[
-    Path | None, typer.Option("--kubeconfig", help="Kubeconfig; default: in-cluster, else your own.", metavar="FILE")
+    Path | None,
+    typer.Option(
+        "--kubeconfig",
+        help="Kubeconfig; default: in-cluster, else ~/.kube/config.",
+        metavar="FILE",
+        envvar="KUBECONFIG",
+    ),
 ]
 ContextOption = Annotated[str | None, typer.Option("--context", help="Context in the kubeconfig.", metavar="NAME")]
 ServiceNamespaceOption = Annotated[

@@ -1,12 +1,9 @@
 """The commands against a service that answers, one that refuses, and none; exit codes are what scripts see."""
 
-import asyncio
 import json
 import os
 import signal
 import socket
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -21,28 +18,13 @@ from rebalancer.cli.entry import run
 from rebalancer.cli.render import render_explain, render_plan, render_status
 from rebalancer.domain.plan import Plan
 from rebalancer.settings.generate import schema_text
-from tests.cli.night import Night, served
+from tests.cli.night import Night
+from tests.cli.running import process, rebalancer
 from tests.cli.scene import NOW, PLAN, SNAPSHOT, STATUS
 from tests.settings.a_policy_text import GOOD, spoilt
 
 YAML_FORM = YAML(typ="safe", pure=True)  # looks for plug-ins on disk when made
 Captured = pytest.CaptureFixture[str]
-
-
-@pytest.fixture
-def night() -> Night:
-    return Night()
-
-
-@pytest.fixture
-async def server(night: Night) -> AsyncIterator[str]:
-    async with served(night) as address:
-        yield address
-
-
-async def rebalancer(*arguments: str) -> int:
-    """Run the command in a thread of its own: the service answers from this one's event loop."""
-    return await asyncio.to_thread(run, list(arguments))
 
 
 async def test_status_plan_and_explain_print_what_the_service_says(server: str, capsys: Captured) -> None:
@@ -219,18 +201,6 @@ def test_config_schema_prints_the_schema(capsys: Captured) -> None:
 
 
 # --- as a process
-
-PROGRAM = "import sys; from rebalancer.cli import main; sys.exit(main())"
-
-
-def process(*arguments: str, code: str = PROGRAM, stdout: int = subprocess.PIPE) -> subprocess.Popen[str]:
-    return subprocess.Popen(  # noqa: S603  our own command
-        [sys.executable, "-c", code, *arguments],
-        stdin=subprocess.PIPE,
-        stdout=stdout,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
 
 
 def test_config_check_reads_standard_input() -> None:

@@ -93,11 +93,12 @@ def add(
 def _agree(talk: Talk, prepared: "Prepared", severe: str | None, yes: bool, confirm: str | None) -> None:
     from rebalancer.cli.render.overrides import hour
 
-    word = prepared.preview.confirm if prepared.preview is not None else severe
-    if word is not None:
-        talk.typed(word, "this is severe", confirm, "--confirm")
+    until = f"until {hour(prepared.expires_at)} UTC as {prepared.actor}"
+    word = (prepared.preview and prepared.preview.confirm) or severe
+    if word is None:
+        talk.agreed(f"Apply {until}?", yes=yes)
     else:
-        talk.agreed(f"Apply until {hour(prepared.expires_at)} UTC as {prepared.actor}?", yes=yes)
+        talk.typed(word, f"This is severe. To apply it {until}", confirm, f"--confirm {word}")
 
 
 def _dry_run(prepared: "Prepared", output: Output) -> int:

@@ -76,7 +76,7 @@ def resume(
     if dry_run:
         typer.echo(f"would delete {', '.join(each.name for each in there)}; nothing was written")
         return DONE
-    talk.typed(RESUME, "Writes resume", RESUME if yes else None, "--yes or type")
+    talk.typed(RESUME, "Writing again", RESUME if yes else None, "--yes")
     asyncio.run(release(where, there))
     typer.echo("Writes resumed.")
     return DONE
