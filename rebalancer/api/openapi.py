@@ -70,7 +70,10 @@ def _operation(route: Route, by_kind: dict[str, Any]) -> Document:
         "summary": route.said,
         "description": _right(route),
         "parameters": [*_path_parameters(route), *_query_parameters(route)],
-        "responses": {str(route.status): _good(route, by_kind), **_errors(route, by_kind)},
+        "responses": {
+            **{str(status): _good(route, status, by_kind) for status in (route.status, *route.also)},
+            **_errors(route, by_kind),
+        },
     }
     if route.accepts is not None:
         content = {JSON: {"schema": by_kind[repr(route.accepts)]}}
@@ -103,8 +106,8 @@ def _query_parameters(route: Route) -> Iterator[Document]:
         yield {"name": query.name, "in": "query", "required": False, "schema": query.schema, "description": query.said}
 
 
-def _good(route: Route, by_kind: dict[str, Any]) -> Document:
-    said = HTTPStatus(route.status).phrase
+def _good(route: Route, status: int, by_kind: dict[str, Any]) -> Document:
+    said = HTTPStatus(status).phrase
     if route.answers is None:
         return {"description": said}
     if route.streams:

@@ -46,13 +46,14 @@ class Asker(Struct, frozen=True):
 
 
 class Declined(Exception):
-    """An ask that is not done: HTTP status, what was wrong, what to do; `preview` when the plan has changed since."""
+    """An ask that is not done: HTTP status, what was wrong, what to do, where; `preview` when the plan has changed."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  an answer has these parts
         self,
         status: int,
         error: str,
         fix: str = "",
+        where: str = "",
         *,
         preview: Preview | None = None,
         retry_after_seconds: float | None = None,
@@ -61,6 +62,7 @@ class Declined(Exception):
         self.status = status
         self.error = error
         self.fix = fix
+        self.where = where
         self.preview = preview
         self.retry_after_seconds = retry_after_seconds
 
@@ -84,7 +86,7 @@ class Doors(Protocol):
         """Make the Override object, or find the one that this key made before."""
         ...
 
-    async def delete(self, namespace: str, name: str) -> None:
+    async def delete(self, namespace: str, name: str, actor: str) -> None:
         """Take an override back."""
         ...
 
@@ -96,10 +98,10 @@ class Doors(Protocol):
         """Stop all writes; works before the cluster is known and while Kafka is away."""
         ...
 
-    async def resume(self, ask: ResumeAsk) -> Writes:
+    async def resume(self, ask: ResumeAsk, actor: str) -> Writes:
         """Take every write stop away."""
         ...
 
-    async def resume_preview(self, asker: Asker) -> Preview:
+    async def resume_preview(self, actor: str) -> Preview:
         """The first plan that would be written on resume."""
         ...

@@ -38,8 +38,9 @@ class Route:
     """One method on one path. `answers` and `accepts` are the types of the bodies (None: no JSON body).
 
     `permission` is asked before the handler runs; one that depends on a namespace is asked by the handler (then None
-    here). `open`: answers whoever asks, token or not. `streams`: server-sent events, which may last; `answers` is then
-    what one event carries. `errors`: statuses besides 400, 401, 403, 429 and 503, which every route may answer.
+    here). `also`: other good statuses, with the same body. `open`: answers whoever asks, token or not. `streams`:
+    server-sent events, which may last; `answers` is then what one event carries. `errors`: statuses besides 400, 401,
+    403, 429 and 503, which every route may answer.
     """
 
     method: str
@@ -52,5 +53,6 @@ class Route:
     query: tuple[Query, ...] = ()
     status: int = 200
     errors: tuple[int, ...] = ()
+    also: tuple[int, ...] = ()
     open: bool = False
     streams: bool = False

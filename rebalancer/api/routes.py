@@ -7,7 +7,7 @@ from typing import Any
 from aiohttp import web
 
 import rebalancer
-from rebalancer.api import login, reads
+from rebalancer.api import doors, login, reads
 from rebalancer.api.frame import add_headers, framed, guarded
 from rebalancer.api.keys import VIEW
 from rebalancer.api.made import close_pages
@@ -29,6 +29,7 @@ async def openapi(_: web.Request) -> web.Response:
 
 ROUTES: tuple[Route, ...] = (
     *reads.ROUTES,
+    *doors.ROUTES,
     *login.ROUTES,
     Route("GET", "/v1/openapi.json", openapi, "This document.", dict[str, Any], permission=None, open=True),
 )

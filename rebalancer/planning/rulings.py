@@ -13,6 +13,7 @@ from rebalancer.domain.policy import Model, Policy
 from rebalancer.domain.snapshot import Snapshot
 
 IN_FORCE = "InForce"
+CLOCKS_APART_SECONDS = 5.0  # who writes expiresAt and the API server, which keeps whole seconds, differ so much
 PRECEDENCE = ("pause", "freeze", "pin", "cap", "floor", "drain", "exclude")
 
 
@@ -118,7 +119,7 @@ def _unusable(
     if one.expires_at <= now:
         return "Expired", f"ended at {clock(one.expires_at)}"
     longest = policy.overrides.max_seconds
-    if one.expires_at - one.created_at > longest:
+    if one.expires_at - one.created_at > longest + CLOCKS_APART_SECONDS:
         return "Refused", f"expires after more than {longest:.0f} s (policy overrides.maxSeconds); make it shorter"
     name = one.subject if one.subject_kind == "model" else one.model
     if name is not None and name not in models:

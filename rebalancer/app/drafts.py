@@ -1,0 +1,136 @@
+"""An override to be, by whichever door it came: checked, as the object to create, and as planning would see it."""
+
+import hashlib
+
+import msgspec
+from msgspec import Struct
+
+from rebalancer.act.moment import written_as
+from rebalancer.domain.cluster import Override
+from rebalancer.domain.policy import Policy
+from rebalancer.kube.resources import OVERRIDES, Object
+from rebalancer.planning.rulings import PRECEDENCE
+
+ASKED = "rebalancer.io/asked"  # annotation of an Override that came by us: the digest of what was asked for
+COUNTED = frozenset({"pin", "cap", "floor"})
+OF_CAPACITY = frozenset({"drain", "exclude"})
+TO_COME = "to-come"  # UID of an override that is no object yet
+
+
+def name_of(door: str, *parts: str) -> str:
+    """The object's name for an idempotency key or event id: the same parts give the same object, whoever writes it."""
+    return "ov-" + hashlib.sha256("\0".join((door, *parts)).encode()).hexdigest()[:12]
+
+
+class Misshapen(ValueError):
+    """No such override can exist. `where`: the field, as in the Override's spec."""
+
+    def __init__(self, where: str, what: str) -> None:
+        super().__init__(what)
+        self.where = where
+
+
+class Draft(Struct, frozen=True):
+    """Fields as in the Override object; `created_at`, `expires_at` epoch seconds; `seconds` it was asked for."""
+
+    name: str
+    namespace: str
+    actor: str
+    kind: str
+    reason: str
+    created_at: float
+    seconds: float
+    model: str | None = None
+    node: str | None = None
+    pool: str | None = None
+    value: int | None = None
+    allow_below_floor: bool = False
+
+    @property
+    def expires_at(self) -> float:
+        """Its end."""
+        return self.created_at + self.seconds
+
+    @property
+    def digest(self) -> str:
+        """Of what was asked for, without the instants, which differ between a request and its repeat."""
+        asked = (self.kind, self.model, self.node, self.pool, self.value, self.reason, self.allow_below_floor)
+        return hashlib.sha256(msgspec.json.encode((*asked, self.actor, self.seconds))).hexdigest()[:32]
+
+    def check(self, policy: Policy, own_namespace: str) -> None:
+        """Raise Misshapen when it cannot be followed: what the CRD says, and what only the policy knows.
+
+        What concerns no single model concerns everybody: it stands in the service's own namespace, where few may write.
+        """
+        _check_shape(self)
+        models, pools = {model.id: model for model in policy.models}, {pool.name for pool in policy.pools}
+        if self.model is not None and self.model not in models:
+            raise Misshapen("target.model", f"no model {self.model!r} in the policy")
+        if self.model is not None and models[self.model].namespace != self.namespace:
+            home = models[self.model].namespace
+            raise Misshapen("namespace", f"model {self.model} is in namespace {home}; create the override there")
+        if self.model is None and self.namespace != own_namespace:
+            raise Misshapen("namespace", f"{self.kind} concerns everybody: create it in namespace {own_namespace}")
+        if self.pool is not None and self.pool not in pools:
+            raise Misshapen("target.pool", f"no pool {self.pool!r} in the policy")
+        longest = policy.overrides.max_seconds
+        if self.seconds > longest:
+            raise Misshapen("forSeconds", f"{self.seconds:.0f} s is too long: at most {longest:.0f} s (policy)")
+
+    def override(self) -> Override:
+        """As planning would see it."""
+        subject_kind = "model" if self.kind not in OF_CAPACITY else "node" if self.node is not None else "pool"
+        return Override(
+            name=self.name,
+            namespace=self.namespace,
+            uid=TO_COME,
+            resource_version="",
+            kind=self.kind,
+            subject={"model": self.model, "node": self.node, "pool": self.pool}[subject_kind] or "",
+            subject_kind=subject_kind,
+            reason=self.reason,
+            actor=self.actor,
+            created_at=self.created_at,
+            expires_at=self.expires_at,
+            value=self.value,
+            model=self.model if self.kind == "exclude" else None,
+            allow_below_floor=self.allow_below_floor,
+        )
+
+    def manifest(self) -> Object:
+        """The object to create."""
+        target = {"model": self.model, "node": self.node, "pool": self.pool}
+        spec: Object = {
+            "kind": self.kind,
+            "target": {key: name for key, name in target.items() if name is not None},
+            "reason": self.reason,
+            "expiresAt": written_as(self.expires_at),
+            "actor": self.actor,
+        }
+        if self.value is not None:
+            spec["value"] = self.value
+        if self.allow_below_floor:
+            spec["allowBelowFloor"] = True
+        return {
+            "apiVersion": OVERRIDES.api_version,
+            "kind": OVERRIDES.kind,
+            "metadata": {"name": self.name, "namespace": self.namespace, "annotations": {ASKED: self.digest}},
+            "spec": spec,
+        }
+
+
+def _check_shape(draft: Draft) -> None:
+    """What the CRD demands, said before the API server is asked: a preview shows it too."""
+    kind, capacity = draft.kind, (draft.node, draft.pool)
+    if kind not in PRECEDENCE:
+        raise Misshapen("kind", f"no kind {kind[:64]!r}: it is one of {', '.join(PRECEDENCE)}")
+    if kind in OF_CAPACITY and (draft.node is None) == (draft.pool is None):
+        raise Misshapen("target", f"{kind} needs either target.node or target.pool")
+    if kind not in OF_CAPACITY and (draft.model is None or capacity != (None, None)):
+        raise Misshapen("target", f"{kind} needs target.model, and neither a node nor a pool")
+    if kind == "drain" and draft.model is not None:
+        raise Misshapen("target.model", "drain is about all that runs there, not about one model")
+    if (kind in COUNTED) != (draft.value is not None):
+        raise Misshapen("value", f"{kind} needs a value" if kind in COUNTED else f"{kind} has no value")
+    if draft.allow_below_floor and kind not in {"pin", "cap"}:
+        raise Misshapen("allowBelowFloor", "only a pin or a cap can go below the floor")
