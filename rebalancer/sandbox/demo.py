@@ -16,7 +16,7 @@ from rebalancer.domain.plan import Plan
 from rebalancer.loop.clock import ScaledClock
 from rebalancer.loop.replay import replay
 from rebalancer.sandbox.demo_cluster import POLICY_FILE, DemoCluster, build, demo_policy
-from rebalancer.sandbox.demo_story import STORY, Act, Stage, tell
+from rebalancer.sandbox.demo_story import OPERATOR, STORY, Act, Stage, tell
 from rebalancer.sandbox.demo_trace import TracePlay
 from rebalancer.sandbox.demo_view import View, a_console, a_view, verdict
 from rebalancer.sandbox.oracle import Evidence, Finding, always
@@ -148,6 +148,7 @@ async def _service(options: Options, serve: Serve, sandbox: Sandbox, clock: Scal
     """The service against the sandbox, stopped in order."""
     kubeconfig = options.folder / "kubeconfig"
     await asyncio.to_thread(sandbox.kubernetes.write_kubeconfig, kubeconfig, ACCOUNT)
+    await asyncio.to_thread(sandbox.kubernetes.write_kubeconfig, options.folder / OPERATOR, OPERATOR)
     with as_file(POLICY_FILE) as policy:
         settings = ServiceSettings(
             cluster_name="demo",
@@ -200,11 +201,16 @@ def _replays(journal: Path, console: Console) -> bool:
 
 
 def _how_to_go_on(options: Options, sandbox: Sandbox, service: Serves) -> str:
+    address = f"http://127.0.0.1:{service.servers.api_port}"
     return f"""
-Everything keeps running until Ctrl-C.
-  rebalancer status --server http://127.0.0.1:{service.servers.api_port}    (and plan, explain chat)
-  kubectl --kubeconfig {options.folder / "kubeconfig"} get pods --namespace serving    (API at {sandbox.kubernetes.url})
-  Kafka at {sandbox.bootstrap}, topics rebalancer.*"""
+Everything keeps running until Ctrl-C. In a browser: {address}/console/
+In another terminal:
+  export REBALANCER_SERVER={address} KUBECONFIG={options.folder.absolute() / OPERATOR}
+  rebalancer status                              (and plan, explain chat)
+  rebalancer override add cap code 2 --for 5m --reason "to see what happens"
+  rebalancer writes stop --reason "to see it stop"    (and writes resume)
+  kubectl get pods,overrides --namespace serving      (the API is at {sandbox.kubernetes.url})
+Kafka is at {sandbox.bootstrap}, topics rebalancer.*"""
 
 
 def _log_to(folder: Path) -> None:

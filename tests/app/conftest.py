@@ -95,7 +95,7 @@ async def get(port: int, path: str) -> tuple[int, dict[str, Any]]:
         return response.status, msgspec.json.decode(await response.read(), type=dict)
 
 
-async def until(condition: Callable[[], object], what: str, seconds: float = 30.0) -> None:
+async def until(condition: Callable[[], object], what: str, seconds: float = 45.0) -> None:
     """Wait until `condition()` is true; fail saying `what` did not come."""
     try:
         async with asyncio.timeout(seconds):
