@@ -11,12 +11,15 @@ import structlog
 from rebalancer.act.gate import Gate
 from rebalancer.act.hand_back import hand_back
 from rebalancer.api.access import Trusting
+from rebalancer.api.doors import DOORS
 from rebalancer.api.reception import Reception
 from rebalancer.api.reviews import Reviews
 from rebalancer.api.server import Servers
 from rebalancer.api.stream import page_parts
 from rebalancer.app.archive import Archive
 from rebalancer.app.checkpoints import Checkpoints
+from rebalancer.app.doors import ServiceDoors
+from rebalancer.app.foresight import Known
 from rebalancer.app.hands import ServiceHands
 from rebalancer.app.history import History
 from rebalancer.app.insight import Insight
@@ -82,6 +85,7 @@ class Service:
         self.history = History()
         self._reviews = Reviews(clock)
         looks = ServiceLooks(self.insight, clock, self._policy, self.history, Archive(files.paths, clock))
+        self.doors = ServiceDoors(settings, clock, self.insight.instance, self._policy)
         self.servers = Servers(
             self.insight,
             Reception(
@@ -92,7 +96,10 @@ class Service:
             ),
             (settings.api_host, settings.api_port),
             (settings.probe_host, settings.probe_port),
-            parts=page_parts(looks),
+            parts={
+                **page_parts(looks),
+                DOORS: self.doors,
+            },
         )
         self._tasks: list[asyncio.Task[Any]] = []
         self._telling: set[asyncio.Task[bool]] = set()
@@ -118,7 +125,7 @@ class Service:
         self._kube = KubeClient(
             await find_access(self.settings.kubeconfig, self.settings.kube_context or None), self.clock, self._rng
         )
-        self.insight.kube = self._reviews.kube = self._kube
+        self.insight.kube = self._reviews.kube = self.doors.kube = self._kube
         past = await self._past(policy)
         state = ClusterState(policy, self.clock.now())
         for model, rings in past.rings.items():
@@ -203,6 +210,7 @@ class Service:
             lambda what: log.warning("no checkpoint", of=what),
         )
         self.insight.connect(state, hands, runner, intake)
+        self.doors.known = lambda: Known(state.peek(self.clock.now()), hands.policy, hands.memory)
         self._spawn("intake", self._read_when_pods_are_known(state, intake))
         self._spawn("watches", watches.run())
         self._spawn("events", gate.events.run())
