@@ -1,6 +1,10 @@
 """One night at 03:12:07: a spot node goes in 93 s, a model is short, a person has capped another."""
 
+from msgspec.structs import replace
+
+from rebalancer.api.asks import Preview
 from rebalancer.api.pages import (
+    DecisionPage,
     Happening,
     ModelPage,
     ModelRow,
@@ -12,9 +16,10 @@ from rebalancer.api.pages import (
     ReplicaRow,
     SignalRow,
 )
+from rebalancer.api.view import Status
 from rebalancer.domain.cluster import Override
-from rebalancer.domain.plan import ModelDecision, Refusal, Step, Unmet
-from rebalancer.domain.snapshot import Sync
+from rebalancer.domain.plan import ModelDecision, Plan, PoolDecision, Refusal, Step, Unmet
+from rebalancer.domain.snapshot import Snapshot, Sync
 
 NOW = 1_800_069_127.0  # 2027-01-16T03:12:07Z
 CYCLE = 48_211
@@ -189,4 +194,54 @@ LLAMA = ModelPage(
     chart=tuple(_point(minute) for minute in range(61)),
     happenings=tuple(each for each in HAPPENINGS if each.model == "llama-70b" or each.kind == "notice"),
     overrides=(),
+)
+
+NEW = replace(CAP, name="ov-91bc", kind="cap", subject="qwen-32b", value=2, actor="oncall", reason="TICKET-1", phase="")
+
+PREVIEW = Preview(
+    preview="a1b2",
+    name=NEW.name,
+    namespace="serving",
+    actor="oncall",
+    expires_at=NOW + 1800,
+    unmet_before=1,
+    unmet_after=0,
+    said=("now  qwen-32b 3 -> 2  passes step; floor 1 kept", "then llama-70b 6 -> 7 on a100-4, ready ~03:20; unmet 0"),
+)
+
+PLAN = Plan(
+    cycle=CYCLE,
+    at=NOW - 1,
+    refusals=LLAMA.refusals,
+    unmet=LLAMA.unmet,
+    models=(LLAMA.decision,),
+    pools=(
+        PoolDecision("a100", 32, 30, 26, 0, 4, 0, 0, 2),
+        PoolDecision("spot", None, 14, 0, 6, 0, 8, 0, 2),
+    ),
+)
+
+DECISION = DecisionPage(
+    cycle=CYCLE,
+    at=NOW - 1,
+    policy_digest="sha256:9f2c41d07b",
+    code_digest="sha256:51aa90ce12",
+    plan=PLAN,
+    inputs=Snapshot(cycle=CYCLE, at=NOW - 1),
+)
+
+STATUS = Status(
+    cluster="prod-eu",
+    instance="rb-0",
+    leader="rb-0",
+    write_mode="act",
+    writes_stopped=None,
+    at=NOW,
+    cycle=CYCLE,
+    policy_digest="sha256:9f2c41d07b",
+    policy_problems=(),
+    sync=Sync(),
+    plan=PLAN,
+    notices=(),
+    overrides=(CAP,),
 )

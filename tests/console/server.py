@@ -4,25 +4,48 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
 
 from aiohttp import web
 from msgspec.structs import replace
 
-from rebalancer.api.pages import Beat, ModelPage, Overview, PoolPage
+from rebalancer.api.frame import add_headers
+from rebalancer.api.pages import Beat, DecisionRow, Decisions, ModelPage, Overview, PoolPage
+from rebalancer.api.people import Accepted, Writes
 from rebalancer.api.route import Handler
 from rebalancer.api.static import console_routes
 from rebalancer.api.wire import to_wire
-from tests.console.scene import LLAMA, OVERVIEW
+from tests.console.scene import DECISION, LLAMA, NEW, OVERVIEW, PREVIEW, STATUS
+
+TOKEN = "a-token"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A change that was asked for."""
+
+    method: str
+    path: str
+    key: str
+    body: dict[str, Any]
 
 
 class SceneServer:
-    """`overview` is what it shows; `show` sends another to whoever listens; `silent` stops every word."""
+    """`overview` is what it shows; `show` sends another to whoever listens; `silent` stops every word.
+
+    `asked` are the changes asked for; the next `lost` get no reply, the next `stale` hear that the plan has changed.
+    """
 
     def __init__(self, overview: Overview = OVERVIEW, model: ModelPage = LLAMA) -> None:
         self.overview = overview
         self.model = model
         self.logged_in = True
         self.silent = False
+        self.asked: list[Asked] = []
+        self.lost = 0
+        self.stale = 0
+        self.preview = PREVIEW
         self.url = ""
         self._listeners: set[asyncio.Queue[bytes]] = set()
 
@@ -46,6 +69,7 @@ class SceneServer:
     async def running(self) -> AsyncIterator["SceneServer"]:
         """Listen on a free port of loopback."""
         app = web.Application()
+        app.on_response_prepare.append(add_headers)
         app.add_routes(console_routes())
         app.add_routes(
             [
@@ -54,6 +78,16 @@ class SceneServer:
                 web.get("/v1/models/{id}", self._json(lambda _: self.model)),
                 web.get("/v1/pools/{name}", self._json(self._pool)),
                 web.get("/v1/stream", self._stream),
+                web.get("/v1/decisions", self._json(self._decisions)),
+                web.get("/v1/decisions/{cycle}", self._json(lambda _: DECISION)),
+                web.get("/v1/status", self._json(lambda _: STATUS)),
+                web.get("/v1/writes/preview", self._json(lambda _: self.preview)),
+                web.post("/v1/session", self._login),
+                web.post("/v1/overrides/preview", self._json(lambda _: self.preview)),
+                web.post("/v1/overrides", self._write(Accepted("rb-0", "rb-0", created=True, override=NEW))),
+                web.delete("/v1/overrides/{namespace}/{name}", self._write(None)),
+                web.post("/v1/writes/stop", self._write(Writes("rb-0", "rb-0", "act", stopped=True))),
+                web.post("/v1/writes/resume", self._write(Writes("rb-0", "rb-0", "act", stopped=False))),
             ]
         )
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
@@ -81,6 +115,31 @@ class SceneServer:
             gpus=pool.gpus,
             counts=pool.counts,
         )
+
+    def _decisions(self, _: web.Request) -> Decisions:
+        rows = [DecisionRow(each.cycle, each.at, (each,)) for each in reversed(self.overview.happenings)]
+        return Decisions(tuple(rows), None)
+
+    async def _login(self, request: web.Request) -> web.Response:
+        self.logged_in = (await request.json())["token"] == TOKEN
+        if not self.logged_in:
+            return web.json_response({"error": "this token is not good here", "fix": "get one"}, status=401)
+        return web.json_response({"user": "oncall"})
+
+    def _write(self, answer: object) -> Handler:
+        async def handler(request: web.Request) -> web.Response:
+            body = await request.json() if request.can_read_body else {}
+            self.asked.append(Asked(request.method, request.path, request.headers.get("Idempotency-Key", ""), body))
+            if self.lost:
+                self.lost -= 1
+                assert request.transport is not None
+                request.transport.close()
+            if self.stale:
+                self.stale -= 1
+                return web.json_response({"error": "the plan has changed since the preview"}, status=409)
+            return web.Response(body=to_wire(answer), content_type="application/json")
+
+        return handler
 
     def _json(self, value: Callable[[web.Request], object]) -> Handler:
         async def handler(request: web.Request) -> web.Response:

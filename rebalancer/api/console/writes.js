@@ -41,9 +41,8 @@ class Sending {
   trouble = "";
   state = "ready"; // ready, sending, checking, accepted, done
 
-  constructor(visible, done = "In force") {
-    this.visible = visible; // (overview, answer) -> whether the stream shows it
-    this.done = done;
+  constructor(visible) {
+    this.visible = visible; // (overview, answer) -> what became of it as the stream shows it, or nothing yet
     this.key = crypto.randomUUID?.() ?? [...crypto.getRandomValues(new Uint32Array(4))].join("-");
     this.answer = null;
     this.watch = () => this.look();
@@ -76,8 +75,8 @@ class Sending {
   }
 
   look() {
-    if (this.state !== "accepted" || !this.visible(now.overview, this.answer)) return;
-    this.to("done", `${this.done}, cycle ${now.overview.cycle}`);
+    const became = this.state === "accepted" && this.visible(now.overview, this.answer);
+    if (became) this.to("done", `${became}, cycle ${now.overview.cycle}`);
   }
 
   to(state, said, trouble = "") {
@@ -98,7 +97,7 @@ const inFlight = (overview) => [
 ];
 
 export function askStop() {
-  const sending = new Sending((overview) => Boolean(overview.writesStopped));
+  const sending = new Sending((overview) => overview.writesStopped && "In force");
   const form = { reason: "stopped in the console" };
   const send = (event) => {
     event.preventDefault();
@@ -122,7 +121,7 @@ function flight(overview) {
 }
 
 export async function askResume() {
-  const sending = new Sending((overview) => !overview.writesStopped, "Writing");
+  const sending = new Sending((overview) => !overview.writesStopped && "Writing");
   const form = { typed: "", first: null, trouble: "" };
   const send = (event) => {
     event.preventDefault();
@@ -192,7 +191,10 @@ export function askOverride(about) {
     form.preview && looked(form, set, sending.busy), sending.outcome(), buttons(form, sending))]);
 }
 
-const inForce = (overview, answer) => overview.overrides.some((each) => each.name === answer.override.name && each.namespace === answer.override.namespace && each.phase !== "");
+function inForce(overview, { override }) {
+  const found = overview.overrides.find((each) => each.name === override.name && each.namespace === override.namespace);
+  return found?.phase === "InForce" ? "In force" : found?.phase && `${found.phase}: ${found.message}`;
+}
 
 function asked(form) {
   const takesValue = ON_MODELS[form.kind];
@@ -208,7 +210,7 @@ function asked(form) {
 
 function spoken(form) {
   const subject = form.subject.trim() || "NAME";
-  const about = form.subjectKind === "model" ? quoted(subject) : `--${form.subjectKind} ${quoted(subject)}`;
+  const about = form.subjectKind === "model" ? quoted(subject) : quoted(`${form.subjectKind}/${subject}`);
   const value = ON_MODELS[form.kind] ? ` ${form.value || "N"}` : "";
   return `rebalancer override add ${form.kind} ${about}${value} --for ${form.minutes || 30}m --reason ${quoted(form.reason.trim() || "WHY")}${form.below ? " --allow-below-floor" : ""}`;
 }
@@ -258,7 +260,7 @@ function buttons(form, sending) {
 }
 
 export function endOverride(each) {
-  const sending = new Sending((overview) => !overview.overrides.some((other) => other.name === each.name && other.namespace === each.namespace), "Ended");
+  const sending = new Sending((overview) => !overview.overrides.some((other) => other.name === each.name && other.namespace === each.namespace) && "Ended");
   const send = (event) => {
     event.preventDefault();
     if (!sending.busy && fresh()) sending.send("DELETE", `/v1/overrides/${encodeURIComponent(each.namespace)}/${encodeURIComponent(each.name)}`).catch(() => {});

@@ -1,8 +1,9 @@
-// Models, pools, timeline, overrides: what the overview shows in part, whole.
+// Every page besides the overview and a model's: whole lists, pools, decisions, health, the door.
 
 import { h } from "../dom.js";
-import { now, serverNow } from "../live.js";
+import { begin, changed, now, serverNow } from "../live.js";
 import { cell, happenings, legend, models as modelsTable, number, overrides as overrideList, pool as poolRow, row, section, table, toDecision, toModel } from "../parts.js";
+import { call } from "../wire.js";
 import { clock, counted, known, span } from "../words.js";
 
 const PER_PAGE = 100;
@@ -90,6 +91,7 @@ overrides.title = "Overrides";
 export const health = (it) => [
   h("h1", {}, "Health"),
   h("dl", { class: "facts" }, facts(it).map(([name, value]) => h("div", { key: name }, h("dt", {}, name), h("dd", {}, String(value))))),
+  it.unready?.length > 0 && section("unready", "Not as it should be", null, h("ul", { class: "plain" }, it.unready.map((each) => h("li", { key: each.what }, `${each.what} since ${clock(each.since)}${each.detail && `: ${each.detail}`}`)))),
   section("doctor", "The rest is told by", null, h("p", { class: "command" }, h("code", {}, "rebalancer doctor"), " ", h("code", {}, "rebalancer config check"))),
 ];
 health.title = "Health";
@@ -106,3 +108,58 @@ const facts = (it) => [
   ["Silent", it.sync.stale.join(", ") || "nothing"],
   ["Notices", counted(it.notices.length, "notice")],
 ];
+
+const MOST = 200;
+
+/** One cycle: what it saw, what it decided and refused, what became of that. */
+export const decision = (it) => {
+  const { plan, inputs, outcomes } = it;
+  const changed = plan.changes.length + plan.nodePools.length;
+  return [
+    h("div", { class: "head" }, h("h1", {}, `Decision ${it.cycle}`), h("p", { class: "quiet" }, `${clock(it.at)} UTC · policy ${it.policyDigest.slice(0, 12) || "?"} · code ${it.codeDigest.slice(0, 12) || "?"}`)),
+    section("inputs", "Inputs", null, h("p", {}, `${inputs.models.length} models, ${inputs.pools.length} pools, ${inputs.notices.length} notices, ${inputs.overrides.length} overrides`, inputs.writeStop && ", writes stopped", ". Again from these: "), h("p", { class: "command" }, h("code", {}, `rebalancer explain MODEL --at ${it.at}`))),
+    section("plan", `Plan ${changed}`, null, changed === 0 ? h("p", { class: "quiet" }, "Nothing to write.") : h("ul", { class: "plain" },
+      plan.changes.slice(0, MOST).map((each) => h("li", { key: each.id }, mark(each), " ", toModel(each.model), ` ${each.replicasFrom} → ${each.replicasTo}  ${each.reason}`)),
+      plan.nodePools.map((each) => h("li", { key: each.id }, "~ ", h("span", { class: "name" }, `nodepool/${each.name}`), ` ${each.kind} ${each.limitTo === null ? "" : `${known(each.limitFrom)} → ${each.limitTo} GPU limit`} ${each.reason}`)))),
+    plan.refusals.length > 0 && section("refused", `Refused ${plan.refusals.length}`, null, h("ul", { class: "plain" }, plan.refusals.slice(0, MOST).map((each, n) => h("li", { key: n }, `! ${each.subject} ${each.replicasFrom} → ${each.replicasTo} by ${each.guard}: ${each.why}`, each.until && `, next ${clock(each.until)}`)))),
+    plan.unmet.length > 0 && section("unmet", "Unmet", null, h("ul", { class: "plain" }, plan.unmet.slice(0, MOST).map((each) => h("li", { key: each.model }, toModel(each.model), ` ${each.replicas}: ${each.why}`)))),
+    outcomes.length > 0 && section("outcomes", "What became of it", null, h("ul", { class: "plain" }, outcomes.slice(0, MOST).map((each) => h("li", { key: each.intent.id }, `${clock(each.at)} ${each.intent.object}: ${each.status} ${each.detail}`)))),
+    section("steps", "Steps by model", null, plan.models.slice(0, MOST).map((each) => h("details", { key: each.model, open: plan.models.length === 1 }, h("summary", {}, h("span", { class: "name" }, each.model), ` ${each.why}`),
+      table("steps", `Steps of ${each.model}`, [["Stage"], ["Said"]], each.steps.map((step, n) => row(n, h("th", { scope: "row" }, step.stage), cell("", step.said))))))),
+    section("pools", "Pools", null, table("pools-table", "GPUs of each pool then", [["Pool"], ["Budget", "number"], ["Promised", "number"], ["Owned", "number"], ["Lent", "number"], ["Loading", "number"], ["Doomed", "number"], ["Other", "number"], ["Free", "number"]], plan.pools.map((each) => row(each.pool,
+      h("th", { scope: "row", class: "name" }, each.pool), [each.budget, each.promised, each.owned, each.lent, each.loading, each.doomed, each.foreign, each.free].map((n) => number(n)))))),
+  ];
+};
+
+const mark = ({ replicasFrom, replicasTo }) => (replicasTo > replicasFrom ? "+" : replicasTo < replicasFrom ? "-" : "~");
+
+decision.title = (it) => `Decision ${it.cycle}`;
+decision.path = ([cycle]) => `/v1/decisions/${encodeURIComponent(cycle)}`;
+decision.once = true; // the past does not change
+
+let trouble = "";
+
+async function enter(event) {
+  event.preventDefault();
+  const input = event.target.elements.namedItem("token");
+  try {
+    await call("POST", "/v1/session", { token: input.value.trim() });
+    trouble = "";
+    await begin();
+  } catch (error) {
+    trouble = error.message;
+    changed();
+  }
+}
+
+/** Nobody is logged in: paste a token, get a cookie that scripts cannot read. */
+export const login = () => [
+  h("div", { class: "login" }, h("h1", {}, "Log in"),
+    h("p", {}, "Paste the token that this prints:"),
+    h("p", { class: "command" }, h("code", {}, "rebalancer login --print")),
+    h("form", { onsubmit: enter },
+      h("p", { class: "field" }, h("label", { for: "token" }, "Token"), h("input", { id: "token", name: "token", type: "password", required: true, autofocus: true, autocomplete: "off", spellcheck: "false" })),
+      h("p", { role: "alert", class: "outcome trouble" }, trouble),
+      h("button", { class: "primary" }, "Log in"))),
+];
+login.title = "Log in";

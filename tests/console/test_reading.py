@@ -1,0 +1,202 @@
+"""Reading the console: what is where, for eyes, for keys and for screen readers, in both themes and on a telephone."""
+
+import re
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Page, expect
+
+from rebalancer.domain.cluster import WriteStop
+from rebalancer.domain.snapshot import Sync
+from tests.console.axe import axe_source
+from tests.console.conftest import NARROW, Opened
+from tests.console.scene import NOW, at
+from tests.console.server import SceneServer
+from tests.testbed.build import Missing
+
+pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="session")]
+
+GOLDEN = Path(__file__).parent / "overview.aria.yaml"
+PAGES = (
+    "/console/",
+    "/console/models",
+    "/console/models/llama-70b",
+    "/console/pools",
+    "/console/pools/a100",
+    "/console/timeline",
+    "/console/decisions/48211",
+    "/console/overrides",
+    "/console/health",
+)
+SPAN = re.compile(r"\b(\d+m\d+s|\d+h\d+m|\d+ s)\b")  # countdowns and ages, which move while we look
+
+
+async def shown(page: Page) -> None:
+    """Wait until the page has what its address names."""
+    await expect(page.locator("main h1")).to_be_attached()
+    await expect(page.get_by_text("LIVE", exact=False).first).to_be_visible()
+
+
+async def test_the_overview_reads_in_the_order_in_which_it_is_needed(scene: SceneServer, opened: Opened) -> None:
+    page = await opened(scene.url + "/console/")
+    await shown(page)
+    await expect(page.locator("rb-tiles svg")).to_have_count(2)
+    await expect(page.locator("rb-lanes svg")).to_have_count(1)
+    tree = await page.locator("body").aria_snapshot()
+    found = SPAN.sub("SPAN", re.sub(r"03:12:\d\d UTC", "NOW UTC", tree)) + "\n"
+    if not GOLDEN.exists():
+        GOLDEN.write_text(found)
+        pytest.fail(f"{GOLDEN.name} was missing and is written: read it, commit it")
+    assert found == GOLDEN.read_text(), "delete the golden file and run again to write it anew"
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+async def test_axe_finds_nothing_on_any_page(scene: SceneServer, opened: Opened, theme: str) -> None:
+    try:
+        axe = axe_source()
+    except Missing as missing:
+        pytest.skip(missing.reason)
+    page = await opened(scene.url + PAGES[0], color_scheme=theme)
+    found = []
+    for path in PAGES:
+        await page.goto(scene.url + path)
+        await shown(page)
+        await page.evaluate(axe)
+        result = await page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+        found += [
+            f"{path} {each['id']}: {each['nodes'][0]['html'][:200]} {each['nodes'][0]['failureSummary']}"
+            for each in result["violations"]
+        ]
+    assert found == []
+
+
+@pytest.mark.parametrize("path", PAGES)
+async def test_a_telephone_never_scrolls_sideways(scene: SceneServer, opened: Opened, path: str) -> None:
+    page = await opened(scene.url + path, viewport=NARROW)
+    await shown(page)
+    assert await page.evaluate("document.documentElement.scrollWidth") <= NARROW["width"]
+
+
+async def test_a_telephone_shows_two_lines_per_model_and_targets_for_thumbs(scene: SceneServer, opened: Opened) -> None:
+    page = await opened(scene.url + "/console/", viewport=NARROW)
+    await shown(page)
+    for drawing in ("rb-tiles", "rb-lanes", "table.models rb-bar"):
+        await expect(page.locator(drawing).first).to_be_hidden()
+    row = page.locator("table.models tbody tr").first
+    words = await row.evaluate("row => row.innerText.split(/\\s+/).join(' ')")
+    assert words.startswith("llama-70b")
+    assert "short 1, next 03:14:40" in words
+    heights = await page.locator("button:visible").evaluate_all("all => all.map((one) => one.offsetHeight)")
+    assert min(heights) >= 44
+
+
+async def test_j_k_and_enter_walk_the_rows_and_slash_finds(scene: SceneServer, opened: Opened) -> None:
+    page = await opened(scene.url + "/console/")
+    await shown(page)
+    focused = "document.activeElement.textContent"
+    await page.keyboard.press("j")
+    assert "spot-2 goes" in await page.evaluate(focused)
+    for _ in range(2):
+        await page.keyboard.press("j")
+    assert await page.evaluate(focused) == "llama-70b"
+    await page.keyboard.press("k")
+    assert "llama-70b short 1" in await page.evaluate(focused)
+    await page.keyboard.press("j")
+    await page.keyboard.press("Enter")
+    await expect(page).to_have_url(re.compile("/console/models/llama-70b$"))
+    await expect(page.locator("h1")).to_have_text("serving/llama-70b")
+    await page.keyboard.press("/")
+    await page.keyboard.type("qwen")
+    await page.keyboard.press("Enter")
+    await expect(page).to_have_url(re.compile(r"/console/models\?q=qwen$"))
+
+
+async def test_keys_can_be_switched_off(scene: SceneServer, opened: Opened) -> None:
+    page = await opened(scene.url + "/console/")
+    await shown(page)
+    await page.keyboard.press("?")
+    await page.get_by_label("Single keys are on").uncheck()
+    await page.keyboard.press("Escape")
+    await expect(page.locator("dialog")).to_be_hidden()
+    await page.keyboard.press("?")
+    await page.keyboard.press("j")
+    await expect(page.locator("dialog")).to_be_hidden()
+    assert await page.evaluate("document.activeElement.closest('[data-row]')") is None
+
+
+async def test_everything_is_reached_by_tab_and_the_focus_is_seen(scene: SceneServer, opened: Opened) -> None:
+    page = await opened(scene.url + "/console/")
+    await shown(page)
+    reached = []
+    while len(reached) < 100:
+        await page.keyboard.press("Tab")
+        said, outline = await page.evaluate(
+            """() => { const at = document.activeElement;
+            return [at.ariaLabel || at.textContent || at.id, at === document.body ? '2px' :
+            getComputedStyle(at).outlineWidth] }"""
+        )
+        if said in reached[:1]:
+            break
+        reached.append(said)
+        assert outline == "2px", said
+    wanted = ("Skip to content", "Stop writes", "find", "Keys", "llama-70b", "short 1", "Add", "End cap sdxl 6")
+    assert [each for each in wanted if each not in reached] == []
+
+
+async def test_nothing_to_do_says_so(scene: SceneServer, opened: Opened) -> None:
+    await scene.show(needs=(), models=(), models_total=0, overrides=(), happenings=())
+    page = await opened(scene.url + "/console/")
+    await expect(page.get_by_text("Nothing needs you.", exact=True)).to_be_visible()
+    await expect(page.get_by_text("No models found. Run: rebalancer doctor")).to_be_visible()
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"leader": "", "plan_at": NOW - 22}, "No leader for 22 s. Nothing changes; HPAs keep the last bounds."),
+        ({"instance": "rb-1"}, "Reading standby rb-1; leader is rb-0."),
+        ({"write_mode": "shadow"}, "Shadow: nothing is written."),
+        (
+            {"writes_stopped": WriteStop("stop", "u", "1", "bad rollout", "oncall", at("03:12:40"))},
+            "Writes stopped by oncall 03:12:40: bad rollout.",
+        ),
+        ({"plan_at": None}, "Reading state"),
+        ({"sync": Sync(missing=("pods",))}, "Not read yet: pods. Nothing is taken from a model until they are."),
+    ],
+)
+async def test_what_is_special_is_said_in_a_sentence(
+    scene: SceneServer, opened: Opened, changed: dict[str, object], words: str
+) -> None:
+    await scene.show(**changed)
+    page = await opened(scene.url + "/console/")
+    told = page.locator(".conditions")
+    await expect(told).to_contain_text(re.compile(re.escape(words).replace("22\\ s", r"2\d\ s")))
+
+
+async def test_unknown_is_a_question_mark_never_zero(scene: SceneServer, opened: Opened) -> None:
+    page = await opened(scene.url + "/console/models/llama-70b")
+    latency = page.locator("#signals tbody tr", has_text="latency")
+    await expect(latency.locator("td").first).to_have_text("?")
+    await page.get_by_text("The chart as text").click()
+    unread = page.locator("table.twin tr", has_text="02:30:07").locator("td").first
+    await expect(unread).to_have_text("?")
+
+
+async def test_who_is_not_logged_in_pastes_a_token(scene: SceneServer, opened: Opened) -> None:
+    scene.logged_in = False
+    opened.expected.append("401")
+    page = await opened(scene.url + "/console/models/llama-70b")
+    await expect(page.get_by_text("rebalancer login --print")).to_be_visible()
+    await page.get_by_label("Token").fill("wrong")
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("alert")).to_have_text("this token is not good here; get one")
+    await page.get_by_label("Token").fill("a-token")
+    await page.keyboard.press("Enter")
+    await expect(page.locator("h1")).to_have_text("serving/llama-70b")
+
+
+async def test_a_wish_for_less_motion_is_kept(scene: SceneServer, opened: Opened) -> None:
+    for motion, fade in (("no-preference", "in"), ("reduce", "none")):
+        page = await opened(scene.url + "/console/", reduced_motion=motion)
+        await shown(page)
+        assert await page.evaluate("getComputedStyle(document.getElementById('main')).animationName") == fade
