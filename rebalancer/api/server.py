@@ -42,7 +42,8 @@ class Servers:
     async def start(self) -> None:
         """Listen. Raises OSError when a port is taken."""
         self.probe_port = await self._serve(probe_app(self._view), self._probe_host, self.probe_port)
-        app = await asyncio.to_thread(api_app, self._view, self._reception, self._parts)  # reads the console's files
+        # In a thread: it reads the console's files.
+        app = await asyncio.to_thread(api_app, self._view, self._reception, self._parts)
         self.api_port = await self._serve(app, self._api_host, self.api_port)
 
     async def _serve(self, app: web.Application, host: str, port: int) -> int:

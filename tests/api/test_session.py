@@ -1,0 +1,119 @@
+"""The console's session: a cookie in place of a token, for our own pages only."""
+
+import base64
+import json
+from http.cookies import SimpleCookie
+
+import pytest
+
+from rebalancer.api.sessions import COOKIE
+from tests.api.asking import HOST, NAMESPACE, Asked, token
+from tests.sandbox.hand_clock import START
+
+JSON = {"Content-Type": "application/json"}
+OURS = {"Origin": f"http://{HOST}", "Host": HOST}
+
+
+def login_body(text: str = "sandbox-ann") -> bytes:
+    return json.dumps({"token": text}).encode()
+
+
+async def logged_in(api: Asked, text: str = "sandbox-ann") -> dict[str, str]:
+    """The header that a browser sends from then on."""
+    answer = await api("POST", "/v1/session", JSON, login_body(text))
+    assert answer.status == 200, answer.body
+    return {"Cookie": f"{COOKIE}={SimpleCookie(answer.headers['Set-Cookie'])[COOKIE].value}"}
+
+
+async def test_a_token_becomes_a_cookie_that_no_script_reads_and_no_other_site_sends(api: Asked) -> None:
+    answer = await api("POST", "/v1/session", JSON, login_body())
+    cookie = SimpleCookie(answer.headers["Set-Cookie"])[COOKIE]
+    assert (cookie["httponly"], cookie["samesite"], cookie["path"], cookie["secure"]) == (True, "Strict", "/", "")
+    assert "ann" not in cookie.value
+    assert len(cookie.value) >= 43, "256 bits"
+    assert (await api("GET", "/v1/plan", {"Cookie": f"{COOKIE}={cookie.value}"})).status == 200
+
+
+async def test_behind_tls_the_cookie_travels_by_tls_alone(api: Asked) -> None:
+    answer = await api("POST", "/v1/session", {**JSON, "X-Forwarded-Proto": "https"}, login_body())
+    assert SimpleCookie(answer.headers["Set-Cookie"])[COOKIE]["secure"]
+
+
+async def test_the_page_learns_who_it_is_and_what_it_may_do_where(api: Asked) -> None:
+    def allow(_user: str, wanted: dict[str, str]) -> bool:
+        return (wanted["verb"], wanted["resource"], wanted["namespace"]) in {
+            ("get", "decisions", ""),
+            ("create", "overrides", "serving"),
+            ("create", "writestops", ""),
+        }
+
+    api.kubernetes.allow = allow
+    cookie = await logged_in(api)
+    page = (await api("GET", "/v1/session", cookie)).json
+    assert page == {
+        "user": "ann",
+        "may": {"read": True, "override": ["serving"], "stop": True, "resume": False},
+        "expiresAt": "2027-01-15T16:00:00Z",
+    }
+    api.kubernetes.allow = lambda _user, _wanted: True
+    api.clock.advance(11)
+    assert (await api("GET", "/v1/session", cookie)).json["may"]["override"] == [NAMESPACE, "serving"]
+
+
+async def test_a_bad_token_opens_no_session(api: Asked) -> None:
+    answer = await api("POST", "/v1/session", JSON, login_body("wrong"))
+    assert answer.status == 401
+    assert "Set-Cookie" not in answer.headers
+    assert answer.json["where"] == "body.token"
+    assert b"wrong" not in answer.body
+
+
+async def test_logging_out_ends_the_session_on_the_server(api: Asked) -> None:
+    cookie = await logged_in(api)
+    assert (await api("DELETE", "/v1/session", {**cookie, **OURS})).status == 204
+    assert (await api("GET", "/v1/plan", cookie)).status == 401
+
+
+async def test_a_session_ends_after_eight_hours(api: Asked) -> None:
+    cookie = await logged_in(api)
+    api.clock.advance(8 * 3600 - 1)
+    assert (await api("GET", "/v1/plan", cookie)).status == 200
+    api.clock.advance(1)
+    assert (await api("GET", "/v1/plan", cookie)).status == 401
+
+
+async def test_a_session_never_outlives_its_token(api: Asked) -> None:
+    claims = base64.urlsafe_b64encode(json.dumps({"exp": START + 600}).encode()).rstrip(b"=").decode()
+    cookie = await logged_in(api, f"sandbox-head.{claims}.signature")
+    api.clock.advance(599)
+    assert (await api("GET", "/v1/plan", cookie)).status == 200
+    api.clock.advance(1)
+    assert (await api("GET", "/v1/plan", cookie)).status == 401
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        {},
+        {"Origin": "http://evil.example"},
+        {"Origin": "null"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+        {"Origin": f"http://{HOST}", "Sec-Fetch-Site": "cross-site"},
+        {"Origin": f"http://{HOST}:8443"},
+    ],
+)
+async def test_a_change_by_cookie_is_refused_unless_a_page_of_ours_asks(api: Asked, page: dict[str, str]) -> None:
+    cookie = await logged_in(api)
+    answer = await api("DELETE", "/v1/session", {**cookie, "Host": HOST, **page})
+    assert answer.status == 403
+    assert (await api("GET", "/v1/plan", cookie)).status == 200, "the session goes on"
+
+
+async def test_a_bearer_token_needs_no_origin(api: Asked) -> None:
+    assert (await api("DELETE", "/v1/session", token("ann"))).status == 204
+
+
+@pytest.mark.parametrize("value", ["", "x", "a" * 5000, '"; DROP', "é"])
+async def test_a_made_up_cookie_is_nobody(api: Asked, value: str) -> None:
+    assert (await api("GET", "/v1/plan", {"Cookie": f"{COOKIE}={value}"})).status == 401
