@@ -7,7 +7,9 @@ import pytest
 from blockbuster import BlockBuster
 
 from rebalancer.loop.clock import RealClock
+from rebalancer.sandbox.api.resources import OVERRIDES
 from rebalancer.sandbox.api.server import EmbeddedKubernetes
+from rebalancer.sandbox.api.store import Change, Store
 from tests.cli.night import Night, served
 
 
@@ -48,8 +50,31 @@ async def kubernetes(home: Path) -> AsyncIterator[EmbeddedKubernetes]:
         yield running
 
 
+class Heeding:
+    """The service in so far as it answers overrides: in `phase` with `message`; "" says nothing."""
+
+    def __init__(self, store: Store) -> None:
+        self.phase = "InForce"
+        self.message = ""
+        self._store = store
+        store.subscribe(self._answer)
+
+    def _answer(self, change: Change) -> None:
+        if change.resource is OVERRIDES and change.kind == "ADDED" and self.phase:
+            metadata = change.obj["metadata"]
+            status = {"status": {"phase": self.phase, "message": self.message}}
+            self._store.patch(OVERRIDES, metadata["name"], status, metadata["namespace"])
+
+
 @pytest.fixture
-def people(server: str, kubernetes: EmbeddedKubernetes, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def service(kubernetes: EmbeddedKubernetes) -> Heeding:
+    return Heeding(kubernetes.store)
+
+
+@pytest.fixture
+def people(
+    server: str, kubernetes: EmbeddedKubernetes, service: Heeding, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The service and the cluster are what the environment names."""
     monkeypatch.setenv("REBALANCER_SERVER", server)
     monkeypatch.setenv("KUBECONFIG", str(home / "kubeconfig"))

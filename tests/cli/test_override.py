@@ -1,0 +1,242 @@
+"""Overrides from the command line: one object, in the person's own name, after a look at what it would do."""
+
+import json
+import re
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from rebalancer.api.asks import OverrideAsk, Subject
+from rebalancer.sandbox.api.resources import OVERRIDES, Obj, Target
+from rebalancer.sandbox.api.server import EmbeddedKubernetes
+from rebalancer.sandbox.api.status import ApiError
+from tests.cli.conftest import Heeding
+from tests.cli.night import Night
+from tests.cli.running import rebalancer
+
+pytestmark = pytest.mark.usefixtures("people")
+
+CAP = ("override", "add", "cap", "qwen-32b", "2", "--for", "30m", "--reason", "TICKET-1")
+NOBODY_THERE = "http://127.0.0.1:1"
+Captured = pytest.CaptureFixture[str]
+
+
+def made(kubernetes: EmbeddedKubernetes) -> list[Obj]:
+    return list(kubernetes.store.list(OVERRIDES))
+
+
+async def test_an_override_becomes_an_object_in_the_persons_name(
+    kubernetes: EmbeddedKubernetes, night: Night, capsys: Captured
+) -> None:
+    assert await rebalancer(*CAP, "--yes") == 0
+    (override,) = made(kubernetes)
+    assert override["spec"] == {
+        "kind": "cap",
+        "target": {"model": "qwen-32b"},
+        "value": 2,
+        "reason": "TICKET-1",
+        "expiresAt": "2027-01-16T03:42:07Z",  # what the preview showed
+        "actor": "oncall",
+    }
+    assert override["metadata"]["namespace"] == "serving"
+    name = override["metadata"]["name"]
+    out, err = capsys.readouterr()
+    assert out == f"{name} in force. Undo: rebalancer override delete {name}\n"
+    assert err.splitlines() == list(night.preview.said)
+    (ask, key), *more = night.asks
+    assert ask == OverrideAsk("cap", Subject(model="qwen-32b"), "TICKET-1", 2, 1800.0)
+    assert len(key) >= 32
+    assert not more
+
+
+@pytest.mark.parametrize("lost", [1, 2])
+async def test_a_lost_reply_makes_no_second_object(kubernetes: EmbeddedKubernetes, lost: int, capsys: Captured) -> None:
+    kubernetes.faults.lose_next_replies(lost, method="POST", path_part="/overrides")
+    assert await rebalancer(*CAP, "--yes") == 0
+    assert len(made(kubernetes)) == 1
+    assert "in force" in capsys.readouterr().out
+
+
+async def test_the_same_key_twice_is_the_same_decision_and_another_decision_is_refused(
+    kubernetes: EmbeddedKubernetes, capsys: Captured
+) -> None:
+    for _ in range(2):
+        assert await rebalancer(*CAP, "--yes", "--key", "pager-17") == 0
+    assert len(made(kubernetes)) == 1
+    other = ("override", "add", "cap", "qwen-32b", "1", "--reason", "TICKET-1")
+    assert await rebalancer(*other, "--yes", "--key", "pager-17") == 1
+    assert "another decision, made with the same --key" in capsys.readouterr().err
+    assert await rebalancer(*CAP, "--yes") == 0
+    assert len(made(kubernetes)) == 2
+
+
+async def test_what_the_preview_refuses_is_not_written(
+    kubernetes: EmbeddedKubernetes, night: Night, capsys: Captured
+) -> None:
+    night.preview = replace(night.preview, refused="cap 0 is below the floor 1 of qwen-32b; set allowBelowFloor")
+    assert await rebalancer(*CAP, "--yes") == 1
+    assert made(kubernetes) == []
+    assert "below the floor 1" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("phase", "message", "code", "said"),
+    [
+        ("Refused", "no such model", 1, "is refused: no such model; take it back: rebalancer override delete"),
+        ("Superseded", "by ov-1", 0, "accepted; superseded, by ov-1. Undo:"),
+        ("InForce", "applied as far as it fits: 3 of 4", 0, "applied as far as it fits: 3 of 4\n"),
+    ],
+)
+async def test_what_becomes_of_it_is_told(
+    service: Heeding, phase: str, message: str, code: int, said: str, capsys: Captured
+) -> None:
+    service.phase, service.message = phase, message
+    assert await rebalancer(*CAP, "--yes") == code
+    out, err = capsys.readouterr()
+    assert said in out + err
+
+
+async def test_without_anybody_there_nothing_is_written_unless_yes_is_said(
+    kubernetes: EmbeddedKubernetes, capsys: Captured
+) -> None:
+    assert await rebalancer(*CAP) == 2
+    assert made(kubernetes) == []
+    assert "nobody is there to ask: add --yes" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        (("drain", "spot-2"), "spot-2"),
+        (("exclude", "pool/spot"), "spot"),
+        (("cap", "qwen-32b", "0", "--allow-below-floor"), "qwen-32b"),
+    ],
+)
+async def test_what_is_severe_wants_its_name_typed_and_yes_is_not_enough(
+    kubernetes: EmbeddedKubernetes, arguments: tuple[str, ...], name: str, capsys: Captured
+) -> None:
+    add = ("override", "add", *arguments, "--reason", "x")
+    for wrong in (("--yes",), ("--yes", "--confirm", "spot-3")):
+        assert await rebalancer(*add, *wrong) == 2
+        assert f"--confirm {name}" in capsys.readouterr().err
+    assert made(kubernetes) == []
+    assert await rebalancer(*add, "--confirm", name) == 0
+    (override,) = made(kubernetes)
+    assert name in override["spec"]["target"].values()
+
+
+async def test_a_dry_run_writes_nothing_and_says_what_it_would_write(
+    kubernetes: EmbeddedKubernetes, capsys: Captured
+) -> None:
+    assert await rebalancer(*CAP, "--dry-run") == 0
+    assert "would create Override serving/ov-" in capsys.readouterr().out
+    assert await rebalancer("override", "add", "drain", "spot-2", "--reason", "x", "--dry-run") == 0
+    assert made(kubernetes) == []
+
+
+async def test_with_the_service_away_it_says_so_and_goes_on(kubernetes: EmbeddedKubernetes, capsys: Captured) -> None:
+    away = (*CAP, "--yes", "--server", NOBODY_THERE)
+    assert await rebalancer(*away) == 2
+    assert "add -n NAMESPACE" in capsys.readouterr().err
+    assert await rebalancer(*away, "-n", "serving") == 0
+    assert capsys.readouterr().err.startswith(f"no preview: no answer from {NOBODY_THERE}")
+    (override,) = made(kubernetes)
+    lasts = datetime.fromisoformat(override["spec"]["expiresAt"]) - datetime.fromisoformat(
+        override["metadata"]["creationTimestamp"]
+    )
+    assert abs(lasts.total_seconds() - 1800) <= 3
+
+
+async def test_a_service_that_does_not_let_us_in_is_no_obstacle_to_what_kubernetes_allows(
+    kubernetes: EmbeddedKubernetes, night: Night, capsys: Captured
+) -> None:
+    night.token = "another"
+    assert await rebalancer(*CAP, "--yes", "-n", "serving") == 0
+    assert "run rebalancer login" in capsys.readouterr().err
+    assert len(made(kubernetes)) == 1
+
+
+async def test_what_kubernetes_forbids_is_said_and_not_done(kubernetes: EmbeddedKubernetes, capsys: Captured) -> None:
+    def no(target: Target, old: Obj | None, new: Obj) -> None:
+        raise ApiError(403, "overrides.rebalancer.io is forbidden: oncall cannot create")
+
+    kubernetes.verbs.admit = no
+    assert await rebalancer(*CAP, "--yes") == 1
+    assert "you may not create overrides" in capsys.readouterr().err
+    assert made(kubernetes) == []
+
+
+async def test_json_is_the_override_as_the_api_tells_it(capsys: Captured) -> None:
+    assert await rebalancer(*CAP, "--yes", "-o", "json") == 0
+    out, err = capsys.readouterr()
+    told = json.loads(out)
+    assert (told["kind"], told["actor"], told["phase"]) == ("cap", "oncall", "InForce")
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", told["expiresAt"])
+    assert "now  qwen-32b" in err
+
+
+async def test_quiet_is_the_name_alone(kubernetes: EmbeddedKubernetes, capsys: Captured) -> None:
+    assert await rebalancer(*CAP, "--yes", "-q") == 0
+    (override,) = made(kubernetes)
+    assert capsys.readouterr() == (f"{override['metadata']['name']}\n", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("cap", "qwen-32b"), "cap needs a number of replicas"),
+        (("pause", "qwen-32b", "3"), "pause takes no number"),
+        (("cap", "node/spot-2", "2"), "cap is about a model, not a node"),
+        (("drain", "model/x"), "drain is about a node or a pool"),
+        (("drain", "spot-2", "--model", "x"), "--model is for exclude"),
+        (("floor", "qwen-32b", "2", "--allow-below-floor"), "--allow-below-floor is for pin and cap"),
+        (("cap", "qwen-32b", "2", "--for", "soon"), "--for soon: say a duration"),
+        (("cap", "qwen-32b", "2", "--for", "0m"), "more than 0 s"),
+        (("shrink", "qwen-32b"), "'shrink' is not one of"),
+    ],
+)
+async def test_words_that_make_no_sense_are_usage_and_reach_nobody(
+    kubernetes: EmbeddedKubernetes, night: Night, arguments: tuple[str, ...], said: str, capsys: Captured
+) -> None:
+    assert await rebalancer("override", "add", *arguments, "--reason", "x", "--yes") == 2
+    assert said in capsys.readouterr().err
+    assert night.asks == []
+    assert made(kubernetes) == []
+
+
+async def test_delete_finds_the_override_wherever_it_is(kubernetes: EmbeddedKubernetes, capsys: Captured) -> None:
+    assert await rebalancer(*CAP, "--yes", "-q") == 0
+    name = capsys.readouterr().out.strip()
+    assert await rebalancer("override", "delete", name, "--dry-run") == 0
+    assert len(made(kubernetes)) == 1
+    kubernetes.faults.lose_next_replies(1, method="DELETE")
+    assert await rebalancer("override", "delete", name) == 0
+    assert made(kubernetes) == []
+    assert await rebalancer("override", "delete", name) == 1
+    assert f"no override {name}" in capsys.readouterr().err
+
+
+async def test_delete_does_not_guess_between_namespaces(kubernetes: EmbeddedKubernetes, capsys: Captured) -> None:
+    for namespace in ("serving", "batch"):
+        spec = {
+            "kind": "pause",
+            "target": {"model": "m"},
+            "reason": "r",
+            "actor": "a",
+            "expiresAt": "2027-01-16T00:00:00Z",
+        }
+        metadata = {"name": "same", "namespace": namespace}
+        kubernetes.store.put(
+            {"apiVersion": "rebalancer.io/v1alpha1", "kind": "Override", "metadata": metadata, "spec": spec}
+        )
+    assert await rebalancer("override", "delete", "same") == 1
+    assert "same is in batch, serving: say which with -n" in capsys.readouterr().err
+    assert await rebalancer("override", "delete", "same", "-n", "batch") == 0
+    assert [each["metadata"]["namespace"] for each in made(kubernetes)] == ["serving"]
+
+
+async def test_a_context_that_is_not_there_is_said(home: Path, capsys: Captured) -> None:
+    assert await rebalancer(*CAP, "--yes", "--context", "prod-ue") == 1
+    assert "prod-ue" in capsys.readouterr().err
