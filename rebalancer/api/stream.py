@@ -96,10 +96,15 @@ class Channels:
         self._pages = pages
         self._open: dict[Asked, Channel] = {}
 
+    @property
+    def streams(self) -> int:
+        """How many are open."""
+        return sum(len(channel.boxes) for channel in self._open.values())
+
     @asynccontextmanager
     async def listening(self, asked: Asked) -> AsyncIterator[Box]:
         """A box that is filled while this lasts. Raises ApiError 503 when too many listen."""
-        if sum(len(channel.boxes) for channel in self._open.values()) >= MOST:
+        if self.streams >= MOST:
             raise ApiError(503, f"{MOST} streams are open", "close a page of the console", retry_after_seconds=30)
         channel = self._open.setdefault(asked, Channel(self._pages, asked))
         box = Box()
@@ -166,13 +171,15 @@ async def follow(request: web.Request, pages: Pages, channels: Channels, asked: 
     async with channels.listening(asked) as box:
         await sender.begin()
         with suppress(ConnectionError):
-            await sender.frame(await pages.frame(asked))
+            shown = await pages.frame(asked)
+            await sender.frame(shown)
             while not pages.closed.is_set():
                 frame = await _next(box, pages)
-                if frame is not None:
-                    await sender.frame(frame)
-                elif not pages.closed.is_set():
+                if frame is None:
                     await sender.beat(pages.beat())
+                elif not frame.shows(shown):
+                    shown = frame
+                    await sender.frame(frame)
     return sender.response
 
 
