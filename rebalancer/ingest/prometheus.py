@@ -1,0 +1,174 @@
+"""Prometheus as a second source of readings: asked each interval, off the event loop, within a deadline.
+
+A poll that fails, is late or finds nothing makes no sample: the source abstains, and what other sources say stands.
+For one pod and one instant the highest fresh figure of all sources counts (`state.signals`), so that nothing is summed
+twice and a Prometheus that lags lowers nothing. It carries no counters, so arrivals are counted from Kafka alone.
+"""
+
+import asyncio
+import io
+import ipaddress
+import socket
+from collections import Counter
+from collections.abc import Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+from urllib.parse import urlsplit
+
+import requests
+import structlog
+from prometheus_api_client import PrometheusConnect
+from urllib3.util import Retry
+
+from rebalancer.domain.events import Event
+from rebalancer.ingest.promql import PodNamed, batches, question, read_answer
+from rebalancer.obs.clock import Clock
+
+DEADLINE_SECONDS = 5.0
+MAX_ANSWER_BYTES = 32 * 1024 * 1024  # 10,000 pods answer with about 8 MB
+CHUNK_BYTES = 64 * 1024
+
+log = structlog.get_logger()
+
+
+class LateError(Exception):
+    """The answer did not come within the deadline."""
+
+
+class LinkLocalError(Exception):
+    """The address is one where clouds keep their secrets, and no Prometheus lives."""
+
+
+class Server(NamedTuple):
+    """Which Prometheus, and how it is asked. Files are read anew at each poll: tokens rotate."""
+
+    url: str
+    token_file: Path | None = None
+    ca_file: Path | None = None
+
+
+class PrometheusReadings:
+    """Run `run()` as a task. `namespaces` and `pod_named` say which pods matter now.
+
+    `counts`: polls by what became of them (ok, empty, failed, slow, skipped). `trouble`: why the last one brought
+    nothing, None when it brought readings.
+    """
+
+    def __init__(  # noqa: PLR0913  # what is asked, when, and who hears of it
+        self,
+        server: Server,
+        interval_seconds: float,
+        clock: Clock,
+        sink: Callable[[list[Event]], None],
+        namespaces: Callable[[], Collection[str]],
+        pod_named: PodNamed,
+        deadline_seconds: float = DEADLINE_SECONDS,
+    ) -> None:
+        self.counts: Counter[str] = Counter()
+        self.trouble: str | None = "not asked yet"
+        self._server = server
+        self._interval_seconds = interval_seconds
+        self._clock = clock
+        self._sink = sink
+        self._namespaces = namespaces
+        self._pod_named = pod_named
+        self._deadline_seconds = min(deadline_seconds, interval_seconds)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="prometheus")
+        self._asking: asyncio.Future[list[Any]] | None = None
+
+    async def run(self) -> NoReturn:
+        """Poll until cancelled. Raises nothing else."""
+        try:
+            while True:
+                await self.poll()
+                await self._clock.sleep(self._interval_seconds)
+        finally:
+            self._thread.shutdown(wait=False, cancel_futures=True)
+
+    async def poll(self) -> None:
+        """One poll; its samples go to the sink, its failure to `trouble`."""
+        if self._asking is not None and not self._asking.done():
+            self._ended("skipped", "the last question is still open")
+            return
+        try:
+            answers = await self._ask([question(names) for names in batches(self._namespaces())])
+            found = [read_answer(answer, self._pod_named, self._interval_seconds) for answer in answers]
+        except (LateError, TimeoutError, requests.Timeout):
+            self._ended("slow", f"no answer from {self._server.url} within {self._deadline_seconds:g} s")
+        except Exception as error:  # noqa: BLE001  # whatever it answered, it has no say this time
+            self._ended("failed", f"{self._server.url}: {str(error)[:300] or type(error).__name__}")
+        else:
+            samples: list[Event] = [sample for one in found for sample in one.samples]
+            self._sink(samples)
+            unknown, unusable = sum(one.unknown for one in found), sum(one.unusable for one in found)
+            nothing = f"no reading of a model's pod; of others: {unknown}, unusable: {unusable}"
+            self._ended("ok" if samples else "empty", None if samples else nothing)
+
+    async def _ask(self, questions: list[str]) -> list[Any]:
+        """In the thread, which no other task waits for. Raises TimeoutError."""
+        loop = asyncio.get_running_loop()
+        self._asking = loop.run_in_executor(self._thread, self._ask_blocking, questions)
+        self._asking.add_done_callback(_looked_at)
+        async with asyncio.timeout(self._deadline_seconds):
+            return await asyncio.shield(self._asking)
+
+    def _ask_blocking(self, questions: list[str]) -> list[Any]:
+        refuse_link_local(self._server.url)
+        with Session(self._clock, self._clock.monotonic() + self._deadline_seconds, self._deadline_seconds) as session:
+            if self._server.ca_file is not None:
+                session.verify = str(self._server.ca_file)
+            if self._server.token_file is not None:
+                session.headers["Authorization"] = f"Bearer {self._server.token_file.read_text().strip()}"
+            client = PrometheusConnect(self._server.url.rstrip("/"), retry=Retry(0), session=session)
+            return [client.custom_query(one) for one in questions]
+
+    def _ended(self, word: str, trouble: str | None) -> None:
+        self.counts[word] += 1
+        if (trouble is None) != (self.trouble is None):  # the first failure is told, not the five hundred after it
+            log.info("prometheus", trouble=trouble)
+        self.trouble = trouble
+
+
+class Session(requests.Session):
+    """No redirects, no proxies or logins from the environment, answers of bounded size, all within a deadline."""
+
+    def __init__(self, clock: Clock, until_monotonic: float, read_seconds: float) -> None:
+        super().__init__()
+        self.trust_env = False
+        self.headers["Accept-Encoding"] = "identity"
+        self._clock = clock
+        self._until_monotonic = until_monotonic
+        self._read_seconds = read_seconds
+
+    def send(self, request: requests.PreparedRequest, **rest: Any) -> requests.Response:  # noqa: ANN401  requests' own
+        """As `requests` does it, with the whole answer read. Raises LateError, ValueError when it is too long."""
+        rest |= {"allow_redirects": False, "stream": True, "timeout": self._read_seconds}
+        response = super().send(request, **rest)
+        with closing(response.raw) as raw:
+            response.raw = io.BytesIO(self._body(raw))
+        return response
+
+    def _body(self, raw: Any) -> bytes:  # noqa: ANN401  urllib3's response
+        body = bytearray()
+        while chunk := raw.read1(CHUNK_BYTES):
+            body += chunk
+            if len(body) > MAX_ANSWER_BYTES:
+                raise ValueError(f"the answer is longer than {MAX_ANSWER_BYTES} bytes")
+            if self._clock.monotonic() > self._until_monotonic:
+                raise LateError
+        return bytes(body)
+
+
+def refuse_link_local(url: str) -> None:
+    """Raise LinkLocalError when the host is, or resolves to, a link-local address. Blocks."""
+    parts = urlsplit(url)
+    for *_, address in socket.getaddrinfo(parts.hostname, parts.port or 80, type=socket.SOCK_STREAM):
+        if ipaddress.ip_address(str(address[0]).partition("%")[0]).is_link_local:
+            raise LinkLocalError(f"{parts.hostname} is link-local ({address[0]})")
+
+
+def _looked_at(asked: "asyncio.Future[Any]") -> None:
+    if not asked.cancelled():
+        asked.exception()  # else asyncio complains about an answer that came too late to be waited for

@@ -1,0 +1,118 @@
+"""What Prometheus is asked about vLLM's pods, and metric samples from its answer. Pure.
+
+Pod by pod, because only the owner of a pod says whose it is: `model_name` is a hint that two models may share. A pod
+that Prometheus did not scrape is thereby absent, where a sum over the model would only have become smaller.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from rebalancer.domain.events import Gauges, MetricSample
+
+SOURCE = "prometheus"
+DNS1123 = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", re.ASCII)
+AT = "at"
+
+# Gauges by the names of `events.Gauges` on the wire; PODS stands for the label matcher. Several engines of one pod are
+# summed; vLLM calls its cache's use a percentage and means a ratio, and has renamed the metric once.
+READINGS = {
+    AT: "min by (namespace, pod) (timestamp(vllm:num_requests_running{PODS}))",
+    "running": "sum by (namespace, pod) (vllm:num_requests_running{PODS})",
+    "waiting": "sum by (namespace, pod) (vllm:num_requests_waiting{PODS})",
+    "kvCacheUse": "max by (namespace, pod) (vllm:kv_cache_usage_perc{PODS} or vllm:gpu_cache_usage_perc{PODS})",
+    "ttftP95Seconds": "histogram_quantile(0.95, sum by (namespace, pod, le) "
+    "(rate(vllm:time_to_first_token_seconds_bucket{PODS}[1m])))",
+}
+
+
+class PodId(NamedTuple):
+    """A model's pod by its UID; a pod made anew under an old name has readings from before its time."""
+
+    model: str
+    uid: str
+    created_at: float
+
+
+PodNamed = Callable[[str, str], PodId | None]  # (namespace, name)
+
+
+class _Labels(Struct, frozen=True):
+    reading: str
+    namespace: str = ""
+    pod: str = ""
+
+
+class _Series(Struct, frozen=True):
+    metric: _Labels
+    value: tuple[float, str]
+
+
+class Answer(NamedTuple):
+    """Samples by pod; `unknown`: pods that are no model's; `unusable`: pods of which a value cannot be."""
+
+    samples: tuple[MetricSample, ...]
+    unknown: int
+    unusable: int
+
+
+def question(namespaces: Iterable[str]) -> str:
+    """One query for all readings of all pods of these namespaces: one answer is one instant.
+
+    Raises ValueError for a name that is not DNS-1123: it would be read as PromQL.
+    """
+    names = sorted(namespaces)
+    for name in names:
+        if not DNS1123.fullmatch(name):
+            raise ValueError(f"{name!r} is not a DNS-1123 name")
+    pods = '{{namespace=~"{}",pod!=""}}'.format("|".join(name.replace(".", "[.]") for name in names))
+    branches = (
+        f'label_replace({expr.replace("{PODS}", pods)}, "reading", "{reading}", "", "")'
+        for reading, expr in READINGS.items()
+    )
+    return " or ".join(branches)
+
+
+def read_answer(result: object, pod_named: PodNamed, interval_seconds: float) -> Answer:
+    """Samples from `data.result` of an instant query. Raises msgspec.ValidationError when it is no such thing.
+
+    A value that is not finite or not there is absent, never zero.
+    """
+    by_pod: dict[tuple[str, str], dict[str, float]] = {}
+    for series in msgspec.convert(result, list[_Series]):
+        labels = series.metric
+        by_pod.setdefault((labels.namespace, labels.pod), {})[labels.reading] = float(series.value[1])
+    samples, unknown, unusable = [], 0, 0
+    for (namespace, name), values in sorted(by_pod.items()):
+        pod = pod_named(namespace, name)
+        if pod is None:
+            unknown += 1
+            continue
+        sample = _sample(pod, values, interval_seconds)
+        if sample is None:
+            unusable += 1
+        else:
+            samples.append(sample)
+    return Answer(tuple(samples), unknown, unusable)
+
+
+def _sample(pod: PodId, values: dict[str, float], interval_seconds: float) -> MetricSample | None:
+    known = {name: value for name, value in values.items() if value - value == 0.0}  # neither NaN nor infinite
+    at = known.pop(AT, None)
+    if at is None or not known or at < pod.created_at:
+        return None
+    try:
+        gauges = msgspec.convert(known, Gauges)
+    except msgspec.ValidationError:
+        return None
+    return MetricSample(SOURCE, f"{pod.uid}/{at}", at, pod.model, interval_seconds, gauges, pod.uid)
+
+
+def batches(namespaces: Iterable[str], size: int = 50) -> Iterator[list[str]]:
+    """Namespaces of one question each: 50 of the longest names make a URL of 20 KB."""
+    names = sorted(namespaces)
+    for start in range(0, len(names), size):
+        yield names[start : start + size]
