@@ -60,8 +60,10 @@ async def _restore(kube: KubeClient, resource: Resource, obj: Object, restore: R
                 return ""
             if dry_run:
                 return f"would restore {name}: {_told(body)}"
+            # A pod is named by its uid instead: its status changes all the time.
+            version = None if "uid" in body["metadata"] else obj["metadata"]["resourceVersion"]
             try:
-                await kube.patch(ref, body, resource_version=obj["metadata"]["resourceVersion"])
+                await kube.patch(ref, body, resource_version=version)
             except Conflict:
                 obj = await kube.get(ref)
                 continue
@@ -102,7 +104,7 @@ def _pod(obj: Object) -> Object | None:
     for entry in obj["metadata"].get("managedFields") or ():
         annotations = entry.get("fieldsV1", {}).get("f:metadata", {}).get("f:annotations", {})
         if entry.get("manager") == FIELD_MANAGER and key in annotations:
-            return {"metadata": {"annotations": {DELETION_COST: None}}}
+            return {"metadata": {"uid": obj["metadata"]["uid"], "annotations": {DELETION_COST: None}}}
     return None
 
 

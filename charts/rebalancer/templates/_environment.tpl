@@ -14,6 +14,7 @@
   "JOURNAL_MAX_MIB" (int .Values.journal.maxMiB)
   "API_HOST" (ternary "0.0.0.0" "127.0.0.1" .Values.api.enabled)
   "API_AUTH" (ternary "kubernetes" "none" .Values.api.enabled)
+  "API_HOSTS" (join "," .Values.api.hosts)
   "API_PORT" (int .Values.api.port)
   "PROBE_HOST" "0.0.0.0"
   "PROBE_PORT" (int .Values.probePort)

@@ -19,6 +19,15 @@ roles:
       {{- include "rebalancer.eventRules" . | nindent 6 }}
 {{- end }}
 {{- end }}
+{{- $door := include "rebalancer.doorRules" . | trim -}}
+{{- if and .Values.namespaces $door }}
+{{- range include "rebalancer.overrideNamespaces" . | fromJsonArray }}
+  - name: {{ $full }}.{{ $.Release.Namespace }}.door
+    namespace: {{ . }}
+    rules:
+      {{- $door | nindent 6 }}
+{{- end }}
+{{- end }}
 {{- if $hands }}
   # Before it hands back it stops the service: else that would write again.
   - name: {{ $full }}-hand-back

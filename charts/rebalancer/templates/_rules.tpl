@@ -67,24 +67,29 @@
 {{- if .Values.actuation.deletionCost }}
 - apiGroups: [""]
   resources: [pods]
-  verbs: [get, patch]
+  verbs: [patch]
 {{- end }}
 {{- if include "rebalancer.actuates" . }}
 {{ include "rebalancer.eventRules" . }}
 {{- end }}
+{{- end -}}
+
+{{/* What the service makes for people, where their overrides live: the managed namespaces and our own. */}}
+{{- define "rebalancer.doorRules" -}}
 {{- if and .Values.api.enabled .Values.api.writes }}
-{{ include "rebalancer.overrideRules" . }}
+- apiGroups: [rebalancer.io]
+  resources: [overrides]
+  verbs: [get, create, delete]
 {{- end }}
+{{- end -}}
+
+{{/* Where overrides live when namespaces are named: there, and in our own what is about nodes and pools. */}}
+{{- define "rebalancer.overrideNamespaces" -}}
+{{- append .Values.namespaces .Release.Namespace | uniq | toJson -}}
 {{- end -}}
 
 {{- define "rebalancer.eventRules" -}}
 - apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [create]
-{{- end -}}
-
-{{- define "rebalancer.overrideRules" -}}
-- apiGroups: [rebalancer.io]
-  resources: [overrides]
-  verbs: [create, delete]
 {{- end -}}

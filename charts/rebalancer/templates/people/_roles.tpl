@@ -3,15 +3,17 @@
 {{- $full := include "rebalancer.fullname" . -}}
 roles:
 {{- if .Values.login.enabled }}
-{{- range .Values.namespaces | uniq }}
+{{- if .Values.namespaces }}
+{{- range include "rebalancer.overrideNamespaces" . | fromJsonArray }}
   - name: {{ $full }}.{{ $.Release.Namespace }}.operator
     namespace: {{ . }}
     rules:
-      {{- include "rebalancer.overrideRules" $ | nindent 6 }}
+      {{- include "rebalancer.operatorRules" $ | nindent 6 }}
     subjects:
       - kind: ServiceAccount
         name: {{ $full }}-operator
         namespace: {{ $.Release.Namespace }}
+{{- end }}
 {{- end }}
 {{- range $account, $who := dict "viewer" .Values.login.viewers "operator" .Values.login.operators }}
 {{- if or $who.users $who.groups }}
@@ -32,4 +34,10 @@ roles:
 {{- end }}
 {{- end }}
 {{- end }}
+{{- end -}}
+
+{{- define "rebalancer.operatorRules" -}}
+- apiGroups: [rebalancer.io]
+  resources: [overrides]
+  verbs: [create, delete]
 {{- end -}}

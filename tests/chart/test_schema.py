@@ -1,0 +1,74 @@
+"""The schema of the chart's values: complete, strict, and every value has a comment's place in values.yaml."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+import yaml
+from jsonschema import Draft7Validator
+
+from tests.chart.helm import CHART, Json
+
+SCHEMA: Json = json.loads((CHART / "values.schema.json").read_text())
+VALUES: Json = yaml.safe_load((CHART / "values.yaml").read_text())
+# Objects of Kubernetes that are passed on as they are.
+PASSED_ON = {"policy", "affinity", "nodeSelector", "podAnnotations", "podLabels", "labels", "resources"}
+
+
+def objects(schema: Json, path: str = "") -> Iterator[tuple[str, Json]]:
+    """Every part of the schema that has properties, with where it is."""
+    if "properties" in schema:
+        yield path or "(top)", schema
+    for name, part in schema.get("properties", {}).items():
+        yield from objects(part, f"{path}.{name}")
+    if isinstance(schema.get("items"), dict):
+        yield from objects(schema["items"], f"{path}[]")
+
+
+def leaves(values: Json, path: str = "") -> Iterator[str]:
+    for name, value in values.items():
+        where = f"{path}.{name}" if path else name
+        if isinstance(value, dict) and name not in PASSED_ON:
+            yield from leaves(value, where)
+        else:
+            yield where
+
+
+def allowed(schema: Json, path: str = "") -> Iterator[str]:
+    for name, part in schema["properties"].items():
+        where = f"{path}.{name}" if path else name
+        if "properties" in part and name not in PASSED_ON:
+            yield from allowed(part, where)
+        else:
+            yield where
+
+
+def test_the_schema_is_one_and_the_values_as_they_stand_satisfy_it() -> None:
+    Draft7Validator.check_schema(SCHEMA)
+    assert [error.message for error in Draft7Validator(SCHEMA).iter_errors(VALUES)] == []
+
+
+def test_no_part_of_it_takes_unknown_keys() -> None:
+    assert [path for path, part in objects(SCHEMA) if part.get("additionalProperties") is not False] == []
+
+
+def test_every_value_that_is_allowed_is_in_values_yaml_and_the_other_way_round() -> None:
+    assert sorted(set(allowed(SCHEMA)) - {"global"}) == sorted(leaves(VALUES))
+
+
+@pytest.mark.parametrize(
+    ("given", "where"),
+    [
+        ({"writeMode": "active"}, "writeMode"),
+        ({"replicas": 2}, "replicas"),
+        ({"kafka": {"bootstrap": "kafka"}}, "kafka.bootstrap"),
+        ({"kafka": {"securityProtocol": "TLS"}}, "kafka.securityProtocol"),
+        ({"prometheus": {"url": "http://me:secret@prometheus"}}, "prometheus.url"),
+        ({"namespaces": ["Team A"]}, "namespaces.0"),
+        ({"image": {"digest": "latest"}}, "image.digest"),
+        ({"api": {"port": 70000}}, "api.port"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_where_it_stands(given: Json, where: str) -> None:
+    (error,) = Draft7Validator(SCHEMA).iter_errors(given)
+    assert ".".join(str(part) for part in error.path) == where
