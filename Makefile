@@ -47,10 +47,12 @@ lint: $(STAMP) ## ruff, mypy, the rooms, generated files up to date
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/python -m rebalancer.settings.generate --check
+	@$(BIN)/python -m rebalancer.cli.reference --check
 	@$(BIN)/python -m rebalancer.obs.metrics.generate --check
 
 generate: $(STAMP) ## the files that are written from code: policy schema, metrics page, alerts, dashboard
 	@$(BIN)/python -m rebalancer.settings.generate
+	@$(BIN)/python -m rebalancer.cli.reference
 	@$(BIN)/python -m rebalancer.obs.metrics.generate
 
 lock: $(STAMP) ## the newest of every dependency into requirements/, one answer for all four files
