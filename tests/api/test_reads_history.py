@@ -1,0 +1,227 @@
+"""What is kept of cycles in memory: each thing told once when it begins, within bounds; an hour of steps per model."""
+
+import asyncio
+import tracemalloc
+
+import pytest
+from msgspec.structs import replace
+
+from rebalancer.api.pages import Happening
+from rebalancer.app.charts import POINTS, STEP_SECONDS, Charts
+from rebalancer.app.history import MOST_CYCLES, MOST_HAPPENINGS, MOST_PER_CYCLE, RECENT_SECONDS, History
+from rebalancer.domain.memory import Loan, Memory
+from rebalancer.domain.outcome import FAILED, REFUSED, SHADOW, UNKNOWN, WRITTEN, Intent, Outcome
+from rebalancer.domain.plan import Decision, Plan, Refusal
+from rebalancer.domain.snapshot import Snapshot
+from tests.builders import NOW, a_notice, a_snapshot, a_write_stop, an_override
+from tests.cli.scene import PLAN, decided
+
+STEP = Refusal("step", "b", 3, 2, "lost 1 at 07:58:00", until=NOW + 60.0)
+
+
+def cycle(number: int, *refusals: Refusal, **seen: object) -> tuple[Snapshot, Decision]:
+    """One cycle, 10 s after the last."""
+    at = NOW + 10.0 * number
+    snapshot = replace(a_snapshot(), cycle=number, at=at, **seen)
+    models = (decided("b", 2, 2, 3, 0, 0, 1, why=""),)
+    return snapshot, Decision(Plan(cycle=number, at=at, refusals=refusals, models=models), Memory())
+
+
+def wrote(number: int, status: str = WRITTEN, kind: str = "grant", at: float | None = None, **more: object) -> Outcome:
+    at = NOW + 10.0 * number if at is None else at
+    intent = Intent(f"{number}-b", number, at, kind, "b", "deployment/serving/b", 2, 3, "demand is 3", pool="a100")
+    return Outcome(replace(intent, **more), at, status, "why not" if status in {REFUSED, FAILED, UNKNOWN} else "")
+
+
+def told(history: History) -> list[tuple[str, str]]:
+    return [(each.kind, each.said) for row in history.rows() for each in row.happenings]
+
+
+def test_a_refusal_is_told_when_it_begins_and_again_when_it_came_back_after_a_minute() -> None:
+    history = History()
+    for number in range(1, 4):
+        history.cycle(*cycle(number, STEP))
+    assert told(history) == [("refusal", "3 -> 2  refused by step: lost 1 at 07:58:00")]
+    for number in range(4, 12):
+        history.cycle(*cycle(number))
+    history.cycle(*cycle(12, STEP))
+    assert [row.cycle for row in history.rows()] == [1, 12]
+
+
+def test_a_refusal_about_no_model_names_the_node_pool() -> None:
+    history = History()
+    history.cycle(*cycle(1, Refusal("budget", "spot", 16, 24, "the policy allows 16")))
+    assert history.rows()[0].happenings[0].model is None
+    assert told(history)[0][1] == "nodepool/spot 16 -> 24  refused by budget: the policy allows 16"
+
+
+@pytest.mark.parametrize(
+    ("outcome", "kind", "said"),
+    [
+        (wrote(1), "grant", "2 -> 3  demand is 3"),
+        (wrote(1, kind="settle", replicas_from=3, replicas_to=2), "release", "3 -> 2  demand is 3"),
+        (wrote(1, kind="replace"), "grant", "2 -> 3  demand is 3"),
+        (wrote(1, SHADOW), "grant", "would be 2 -> 3  demand is 3"),
+        (wrote(1, REFUSED), "refusal", "not written, 2 -> 3  demand is 3: why not"),
+        (wrote(1, FAILED), "refusal", "could not be written, 2 -> 3  demand is 3: why not"),
+        (wrote(1, UNKNOWN), "grant", "may have been written, 2 -> 3  demand is 3: why not"),
+        (
+            wrote(1, kind="limit", subject="spot", limit_from=16, limit_to=24),
+            "node",
+            "nodepool/spot 16 -> 24 GPU limit  demand is 3",
+        ),
+        (wrote(1, kind="hold", subject="spot"), "node", "nodepool/spot hold  demand is 3"),
+    ],
+)
+def test_what_became_of_a_change_is_told_in_its_words(outcome: Outcome, kind: str, said: str) -> None:
+    history = History()
+    history.wrote([outcome])
+    assert told(history) == [(kind, said)]
+    assert history.rows()[0].happenings[0].model == (None if kind == "node" else "b")
+
+
+def test_bounds_move_silently_and_what_is_tried_again_and_again_is_told_once() -> None:
+    history = History()
+    history.wrote([wrote(1, kind="bounds")])
+    for number in range(1, 5):
+        history.cycle(*cycle(number))
+        history.wrote([wrote(number, SHADOW)])
+    assert len(told(history)) == 1
+    history.wrote([wrote(5), wrote(6)])
+    assert len(told(history)) == 3
+
+
+def test_notices_overrides_and_the_red_button_are_told_when_they_come_and_go() -> None:
+    history = History()
+    cap = replace(an_override("cap", "b", 2, reason="calm"), expires_at=NOW + 45.0)
+    drain = an_override("drain", "a100", subject_kind="pool")
+    history.cycle(*cycle(1))
+    history.cycle(*cycle(2, notices=(a_notice("a100-1", deadline=NOW + 120.0),), overrides=(cap, drain)))
+    history.cycle(*cycle(3, overrides=(cap,), write_stop=a_write_stop(reason="bad rollout")))
+    history.cycle(*cycle(5, overrides=(cap,)))
+    assert told(history) == [
+        ("notice", "a100-1 goes 08:02:00 (spot-interruption)"),
+        ("override", "cap b 2 by alice until 08:00:45: calm"),
+        ("override", "drain a100 by alice until 09:00:00: test"),
+        ("override", "drain a100 by alice is gone"),
+        ("stop", "writes stopped by alice: bad rollout"),
+        ("override", "cap b 2 by alice has expired"),
+        ("stop", "writes resumed"),
+    ]
+    by_said = {each.said: each for row in history.rows() for each in row.happenings}
+    assert by_said["cap b 2 by alice until 08:00:45: calm"].model == "b"
+    assert by_said["drain a100 by alice is gone"].pool == "a100"
+    assert by_said["a100-1 goes 08:02:00 (spot-interruption)"].pool == "a100"
+
+
+def test_what_was_there_at_the_start_did_not_happen_now() -> None:
+    history = History()
+    history.cycle(*cycle(1, notices=(a_notice("a100-1"),), overrides=(an_override(),), write_stop=a_write_stop()))
+    assert history.rows() == ()
+
+
+def test_one_cycle_is_one_row_and_keeps_fifty_of_its_happenings() -> None:
+    history = History()
+    history.cycle(*cycle(1, STEP))
+    history.wrote([wrote(1, subject=f"m{n}") for n in range(60)])
+    (row,) = history.rows()
+    assert (len(row.happenings), row.more) == (MOST_PER_CYCLE, 11)
+
+
+def test_memory_is_bounded_in_cycles_and_in_happenings() -> None:
+    history = History()
+    for number in range(1, MOST_CYCLES + 500):
+        history.wrote([wrote(number)])
+    assert len(history.rows()) == MOST_CYCLES
+    for number in range(5_000, 5_000 + MOST_CYCLES):
+        history.wrote([wrote(number, subject=f"m{n}") for n in range(60)])
+    assert sum(len(row.happenings) for row in history.rows()) <= MOST_HAPPENINGS
+
+
+def test_recent_are_the_last_thirty_minutes_oldest_first() -> None:
+    history = History()
+    for minute in range(60):
+        history.wrote([wrote(minute, at=NOW + 60.0 * minute)])
+    recent = history.recent(NOW + 59 * 60.0)
+    assert [each.at for each in recent] == [NOW + 60.0 * minute for minute in range(29, 60)]
+    assert recent[-1].at - recent[0].at <= RECENT_SECONDS
+
+
+def test_it_knows_the_last_snapshot_and_the_loans_booked_by_its_plan() -> None:
+    history = History()
+    snapshot, decision = cycle(1)
+    loans = (Loan("b", "a", "a100", 1, NOW),)
+    history.cycle(snapshot, replace(decision, memory=Memory(loans=loans)))
+    assert (history.snapshot, history.loans) == (snapshot, loans)
+
+
+async def test_whoever_waits_hears_of_each_move() -> None:
+    history = History()
+    assert await history.moved(-1) == 0
+    waiting = asyncio.ensure_future(history.moved(0))
+    await asyncio.wait([waiting], timeout=0.01)
+    assert not waiting.done()
+    history.cycle(*cycle(1))
+    assert await waiting == 1
+
+
+def test_happenings_have_no_control_characters() -> None:
+    history = History()
+    history.wrote([wrote(1, reason="a\nb\x1b[31m\u202e")])
+    assert told(history)[0][1].isprintable()
+
+
+def test_a_chart_is_an_hour_of_half_minutes_and_shows_gaps_as_unknown() -> None:
+    charts = Charts()
+    start = NOW - NOW % STEP_SECONDS
+    for step in range(300):
+        if step not in {290, 291}:
+            charts.note(start + STEP_SECONDS * step, (decided("b", step, step + 1, step + 2, 0, 0, 0, why=""),))
+    points = charts.points("b", start + STEP_SECONDS * 299 + 5.0)
+    assert len(points) == POINTS
+    assert (points[-1].at, points[-1].demand, points[-1].allocation, points[-1].ready) == (
+        start + STEP_SECONDS * 299,
+        299,
+        300,
+        301,
+    )
+    assert [point.demand for point in points[-11:-7]] == [289, None, None, 292]
+    assert points[0].demand == 180
+
+
+def test_a_step_shows_its_last_cycle_and_unknown_demand_as_unknown() -> None:
+    charts = Charts()
+    charts.note(NOW, (decided("b", 1, 1, 1, 0, 0, 0, why=""),))
+    charts.note(NOW + 1.0, (decided("b", None, 4, 3, 0, 0, 0, why=""),))
+    (point,) = charts.points("b", NOW + 1.0)
+    assert (point.demand, point.allocation, point.ready) == (None, 4, 3)
+
+
+def test_a_model_that_left_the_policy_leaves_the_charts_too() -> None:
+    charts = Charts()
+    charts.note(NOW, PLAN.models)
+    charts.note(NOW + 60.0, PLAN.models[:1])
+    assert charts.points("sdxl", NOW + 60.0) == ()
+    assert charts.points("llama-70b", NOW + 60.0) != ()
+
+
+def test_a_models_hour_takes_a_kilobyte_and_a_half() -> None:
+    models = [decided(f"m{n}", 1, 1, 1, 0, 0, 0, why="") for n in range(1000)]
+    charts = Charts()
+    tracemalloc.start()
+    charts.note(NOW, models)
+    size, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert size / len(models) < 1700
+
+
+def test_an_hour_later_an_old_step_is_not_taken_for_a_new_one() -> None:
+    charts = Charts()
+    charts.note(NOW, PLAN.models)
+    assert charts.points("sdxl", NOW + POINTS * STEP_SECONDS) == ()
+
+
+def test_a_happening_is_a_value_of_the_contract() -> None:
+    history = History()
+    history.wrote([wrote(1)])
+    assert history.recent(NOW + 20.0) == (Happening(NOW + 10.0, "grant", "2 -> 3  demand is 3", 1, "b", "a100"),)
