@@ -7,6 +7,7 @@ from rebalancer import __version__
 from rebalancer.domain.cluster import SOURCES
 from rebalancer.domain.snapshot import Snapshot, Sync
 from rebalancer.ingest.kafka import KafkaIntake
+from rebalancer.ingest.prometheus import PrometheusReadings
 from rebalancer.kube.client import KubeClient
 from rebalancer.obs.metrics import Figure
 from rebalancer.obs.metrics.catalogue import BY_NAME, INPUTS, REASONS
@@ -55,6 +56,13 @@ def output_figures(outbox: Outbox, kube: KubeClient | None) -> Iterator[Figure]:
     if kube is not None:
         kinds = BY_NAME["rebalancer_kubernetes_errors_total"].labels[0].words
         yield from _words("rebalancer_kubernetes_errors_total", kube.errors, kinds)
+
+
+def prometheus_figures(source: PrometheusReadings) -> Iterator[Figure]:
+    """What became of the questions to it."""
+    results = BY_NAME["rebalancer_prometheus_polls_total"].labels[0].words
+    yield from _words("rebalancer_prometheus_polls_total", source.counts, results)
+    yield Figure("rebalancer_prometheus_good", source.trouble is None)
 
 
 def _words(name: str, counts: Mapping[str, int], words: tuple[str, ...]) -> Iterator[Figure]:

@@ -4,12 +4,20 @@ import socket
 from collections.abc import Iterator
 
 from rebalancer.api.view import Status, Unready
-from rebalancer.app.figures import build_figures, input_figures, output_figures, people_figures, sync_figures
+from rebalancer.app.figures import (
+    build_figures,
+    input_figures,
+    output_figures,
+    people_figures,
+    prometheus_figures,
+    sync_figures,
+)
 from rebalancer.app.hands import ServiceHands
 from rebalancer.domain.cluster import SOURCES
 from rebalancer.domain.plan import Plan
 from rebalancer.domain.snapshot import Snapshot, Sync
 from rebalancer.ingest.kafka import KafkaIntake
+from rebalancer.ingest.prometheus import PrometheusReadings
 from rebalancer.kube.client import KubeClient
 from rebalancer.loop.runner import Runner
 from rebalancer.obs.clock import Clock
@@ -28,7 +36,7 @@ DEAD_SECONDS = 180.0  # a wheel that stood still this long is turned again only 
 class Insight:
     """Before `connect` only probes have something to say. `waiting`: what the start waits for.
 
-    `kube`: the way to the API server, once there is one.
+    `kube`: the way to the API server, once there is one; `prometheus`: the second source of readings, if it is asked.
     """
 
     def __init__(  # noqa: PLR0913  # the parts it looks into
@@ -43,6 +51,7 @@ class Insight:
         self.instance = socket.gethostname()
         self.waiting: str | None = None
         self.kube: KubeClient | None = None
+        self.prometheus: PrometheusReadings | None = None
         self._settings = settings
         self._clock = clock
         self._metrics = metrics
@@ -87,7 +96,7 @@ class Insight:
             plan=self.plan,
             notices=known.notices,
             overrides=known.overrides,
-            unready=self.unready(),
+            unready=(*self.unready(), *self._abstaining()),
         )
 
     def unready(self) -> tuple[Unready, ...]:
@@ -96,6 +105,12 @@ class Insight:
         found = self._troubles(now)
         self._since = {what: self._since.get(what, now) for what in found}
         return tuple(Unready(what, self._since[what], detail) for what, detail in found.items())
+
+    def _abstaining(self) -> tuple[Unready, ...]:
+        """A second source without readings: no reason not to be ready, but somebody should know."""
+        if self.prometheus is None or self.prometheus.trouble is None:
+            return ()
+        return (Unready("prometheus", self.prometheus.since, self.prometheus.trouble),)
 
     def _troubles(self, now: float) -> dict[str, str]:
         if self._state is None or self._intake is None or self._runner is None:
@@ -138,6 +153,8 @@ class Insight:
         yield from sync_figures(self._state.sync(now) if self._state else Sync(missing=tuple(SOURCES)))
         yield from people_figures(known)
         yield from output_figures(self._outbox, self.kube)
+        if self.prometheus is not None:
+            yield from prometheus_figures(self.prometheus)
         if self._state and self._intake and self._hands:
             yield from input_figures(self._state, self._intake)
             yield from notice_figures(known, self._hands.memory)

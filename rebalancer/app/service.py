@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ from rebalancer.domain.plan import Change, Plan
 from rebalancer.domain.policy import Policy
 from rebalancer.ingest.kafka import KafkaIntake
 from rebalancer.ingest.past import PastUnreadable
+from rebalancer.ingest.prometheus import PrometheusReadings, Server
 from rebalancer.ingest.watches import Watches
 from rebalancer.kube.access import find_access
 from rebalancer.kube.client import KubeClient
@@ -214,6 +215,8 @@ class Service:
         self._spawn("intake", self._read_when_pods_are_known(state, intake))
         self._spawn("watches", watches.run())
         self._spawn("events", gate.events.run())
+        if self.settings.prometheus_url:
+            self._spawn("prometheus", self._second_source(state, hands, sink).run())
         self._spawn("checkpoints", self._checkpoints.run())
         self._spawn("policy", self._follow_policy(state, hands, runner))
         self._spawn("lag", watch_lag(self.clock, self.metrics))
@@ -224,6 +227,21 @@ class Service:
         while {"pods", "deployments"} & set(state.sync(self.clock.now()).missing):
             await self.clock.sleep(PODS_LOOK_SECONDS)
         await intake.run()
+
+    def _second_source(
+        self, state: ClusterState, hands: ServiceHands, sink: Callable[[list[Event]], None]
+    ) -> PrometheusReadings:
+        """Prometheus, asked for the pods of the policy's namespaces."""
+        settings = self.settings
+        self.insight.prometheus = source = PrometheusReadings(
+            Server(settings.prometheus_url, settings.prometheus_token_file, settings.prometheus_ca_file),
+            settings.prometheus_interval_seconds,
+            self.clock,
+            sink,
+            lambda: {model.namespace for model in hands.policy.models},
+            state.pod_named,
+        )
+        return source
 
     async def _follow_policy(self, state: ClusterState, hands: ServiceHands, runner: Runner) -> None:
         """Take a changed policy over; a bad file keeps the last good one."""

@@ -53,7 +53,7 @@ class PrometheusReadings:
     """Run `run()` as a task. `namespaces` and `pod_named` say which pods matter now.
 
     `counts`: polls by what became of them (ok, empty, failed, slow, skipped). `trouble`: why the last one brought
-    nothing, None when it brought readings.
+    nothing, None when it brought readings; `since` when that is so (epoch seconds).
     """
 
     def __init__(  # noqa: PLR0913  # what is asked, when, and who hears of it
@@ -68,6 +68,7 @@ class PrometheusReadings:
     ) -> None:
         self.counts: Counter[str] = Counter()
         self.trouble: str | None = "not asked yet"
+        self.since = clock.now()
         self._server = server
         self._interval_seconds = interval_seconds
         self._clock = clock
@@ -126,6 +127,7 @@ class PrometheusReadings:
 
     def _ended(self, word: str, trouble: str | None) -> None:
         self.counts[word] += 1
+        self.since = self.since if self.trouble is not None and trouble is not None else self._clock.now()
         if (trouble is None) != (self.trouble is None):  # the first failure is told, not the five hundred after it
             log.info("prometheus", trouble=trouble)
         self.trouble = trouble

@@ -29,15 +29,9 @@ READINGS = {
 }
 
 
-class PodId(NamedTuple):
-    """A model's pod by its UID; a pod made anew under an old name has readings from before its time."""
-
-    model: str
-    uid: str
-    created_at: float
-
-
-PodNamed = Callable[[str, str], PodId | None]  # (namespace, name)
+# (namespace, name) -> (model, UID, creation time) of a model's pod. A pod made anew under an old name has readings from
+# before its time.
+PodNamed = Callable[[str, str], tuple[str, str, float] | None]
 
 
 class _Labels(Struct, frozen=True):
@@ -99,16 +93,17 @@ def read_answer(result: object, pod_named: PodNamed, interval_seconds: float) ->
     return Answer(tuple(samples), unknown, unusable)
 
 
-def _sample(pod: PodId, values: dict[str, float], interval_seconds: float) -> MetricSample | None:
+def _sample(pod: tuple[str, str, float], values: dict[str, float], interval_seconds: float) -> MetricSample | None:
+    model, uid, created_at = pod
     known = {name: value for name, value in values.items() if value - value == 0.0}  # neither NaN nor infinite
     at = known.pop(AT, None)
-    if at is None or not known or at < pod.created_at:
+    if at is None or not known or at < created_at:
         return None
     try:
         gauges = msgspec.convert(known, Gauges)
     except msgspec.ValidationError:
         return None
-    return MetricSample(SOURCE, f"{pod.uid}/{at}", at, pod.model, interval_seconds, gauges, pod.uid)
+    return MetricSample(SOURCE, f"{uid}/{at}", at, model, interval_seconds, gauges, uid)
 
 
 def batches(namespaces: Iterable[str], size: int = 50) -> Iterator[list[str]]:

@@ -13,6 +13,7 @@ from pydantic import Field, FiniteFloat, SecretStr, ValidationError, model_valid
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from rebalancer.settings.allowed import words
+from rebalancer.settings.prometheus_url import problem_of
 
 PREFIX = "REBALANCER_"
 Port = Annotated[int, Field(ge=0, le=65_535)]
@@ -57,6 +58,17 @@ class ServiceSettings(BaseSettings):
     own_namespace: str = Field(default="rebalancer", max_length=63, description="Namespace the service runs in.")
     account_name: str = Field(
         default="rebalancer", max_length=253, description="Our service account: its writes are not foreign ones."
+    )
+
+    prometheus_url: str = Field(
+        default="", description="http(s)://HOST:PORT of a Prometheus that scrapes vLLM: a second source of readings."
+    )
+    prometheus_interval_seconds: Period = Field(
+        default=15.0, description="Seconds between questions to it: its scrape interval of the model servers."
+    )
+    prometheus_token_file: Path | None = Field(default=None, description="File with a bearer token for it.")
+    prometheus_ca_file: Path | None = Field(
+        default=None, description="PEM file with its CA; without it the usual CAs are trusted."
     )
 
     policy_path: Path = Field(default=Path("/etc/rebalancer/policy.yaml"), description="The policy file.")
@@ -119,6 +131,8 @@ class ServiceSettings(BaseSettings):
                 f"{PREFIX}API_AUTH=none on {PREFIX}API_HOST={self.api_host}: whoever reaches it could do everything; "
                 f"use kubernetes, or one of {', '.join(sorted(LOOPBACK))}"
             )
+        if self.prometheus_url and (problem := problem_of(self.prometheus_url)):
+            raise ValueError(f"{PREFIX}PROMETHEUS_URL: {problem}")
         if self.api_port == self.probe_port != 0:
             raise ValueError(f"{PREFIX}API_PORT and {PREFIX}PROBE_PORT are both {self.api_port}: choose two ports")
         return self

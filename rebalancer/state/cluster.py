@@ -232,6 +232,12 @@ class ClusterState:
         """Samples per model name that the policy does not know: the first 50 such names."""
         return dict(self._loads.unknown_models)
 
+    def pod_named(self, namespace: str, name: str) -> tuple[str, str, float] | None:
+        """(model, UID, creation time) of a model's pod; None when there is no such pod or it is nobody's."""
+        pod = self._objects.one(Pod, name, namespace)
+        model = None if pod is None or pod.terminal else self._holdings.model_of(pod.workload)
+        return None if pod is None or model is None else (model, pod.uid, pod.created_at)
+
     # --- the checkpoint
 
     def rings_bytes(self, model: str) -> bytes:

@@ -15,15 +15,15 @@ from hypothesis import strategies as st
 
 from rebalancer.domain.events import Event, MetricSample
 from rebalancer.ingest.prometheus import LinkLocalError, PrometheusReadings, Server, refuse_link_local
-from rebalancer.ingest.promql import PodId, question, read_answer
+from rebalancer.ingest.promql import question, read_answer
 from rebalancer.loop.clock import RealClock
 from tests.testbed.process import free_port
 
 NOW = 1_800_000_000.0
 DEADLINE_SECONDS = 0.5
 PODS = {
-    ("serving", "llama-0"): PodId("llama-70b", "uid-0", NOW - 600),
-    ("serving", "sdxl-0"): PodId("sdxl", "uid-1", 0.0),
+    ("serving", "llama-0"): ("llama-70b", "uid-0", NOW - 600),
+    ("serving", "sdxl-0"): ("sdxl", "uid-1", 0.0),
 }
 
 Handler = Callable[[BaseHTTPRequestHandler], None]
@@ -40,7 +40,7 @@ def answer(*found: dict[str, Any]) -> bytes:
 GOOD = (series("at", str(NOW - 2)), series("running", "12"), series("waiting", "3"), series("kvCacheUse", "0.61"))
 
 
-def pod_named(namespace: str, name: str) -> PodId | None:
+def pod_named(namespace: str, name: str) -> tuple[str, str, float] | None:
     return PODS.get((namespace, name))
 
 

@@ -50,11 +50,12 @@ INPUTS = (
     *("events", "tombstones", "ignored", "duplicates", "accepted", "duplicate", "late", "too-old", "time-ahead"),
     *("unknown-model", "unknown-pod", "unknown-source", "too-many-sources", "before-pods", "older-object"),
     *("too-many-notices", "unmatched-notice", "buried", "put-off", "resyncs", "reconnects"),
+    *("orders-taken", "orders-put-off"),
 )
 REASONS = (
     *("too-large", "not-cloudevent", "unsupported-content-type", "not-utf8", "not-json", "not-finite", "too-deep"),
     *("duplicate-key", "bad-envelope", "unknown-type", "no-time", "time-ahead", "invalid-data"),
-    *("override-unsigned", "not-applied"),
+    *("override-unsigned", "override-signature", "override-late", "override-refused", "not-applied"),
 )
 KUBE_ERRORS = (
     *("temporary", "ambiguous", "conflict", "gone", "silent"),
