@@ -1,7 +1,6 @@
 """A service that answers the scene: the console's own files, the reads as JSON, a stream that a test plays."""
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -126,17 +125,27 @@ class SceneServer:
             return web.json_response({"error": "this token is not good here", "fix": "get one"}, status=401)
         return web.json_response({"user": "oncall"})
 
+    async def _break_off(self, request: web.Request) -> web.StreamResponse:
+        """Half an answer: before its first byte the browser itself would ask again."""
+        response = web.StreamResponse(headers={"Content-Type": "application/json", "Content-Length": "100"})
+        await response.prepare(request)
+        await response.write(b"{")
+        assert request.transport is not None
+        request.transport.abort()
+        return response
+
     def _write(self, answer: object) -> Handler:
-        async def handler(request: web.Request) -> web.Response:
+        async def handler(request: web.Request) -> web.StreamResponse:
             body = await request.json() if request.can_read_body else {}
             self.asked.append(Asked(request.method, request.path, request.headers.get("Idempotency-Key", ""), body))
             if self.lost:
                 self.lost -= 1
-                assert request.transport is not None
-                request.transport.close()
+                return await self._break_off(request)
             if self.stale:
                 self.stale -= 1
                 return web.json_response({"error": "the plan has changed since the preview"}, status=409)
+            if answer is None:
+                return web.Response(status=204)
             return web.Response(body=to_wire(answer), content_type="application/json")
 
         return handler
@@ -160,9 +169,7 @@ class SceneServer:
                 said = await queue.get()
                 if not self.silent:
                     await response.write(said)
-        except (ConnectionError, asyncio.CancelledError):
-            with contextlib.suppress(ConnectionError):
-                await response.write_eof()
-            raise
+        except ConnectionError:
+            return response
         finally:
             self._listeners.discard(queue)

@@ -127,7 +127,7 @@ async def test_keys_can_be_switched_off(scene: SceneServer, opened: Opened) -> N
 async def test_everything_is_reached_by_tab_and_the_focus_is_seen(scene: SceneServer, opened: Opened) -> None:
     page = await opened(scene.url + "/console/")
     await shown(page)
-    reached = []
+    reached: list[str] = []
     while len(reached) < 100:
         await page.keyboard.press("Tab")
         said, outline = await page.evaluate(

@@ -61,9 +61,8 @@ function hear(overview) {
 }
 
 /** Nothing new, but alive. */
-function beat({ at, planAt }) {
-  heard = { server: ms(at), local: performance.now() };
-  if (now.overview) now.overview = { ...now.overview, planAt };
+function beat({ at, cycle, planAt }) {
+  if (now.overview) hear({ ...now.overview, at, cycle, planAt });
 }
 
 /** Ask who we are, read the first picture, and follow. */

@@ -23,7 +23,9 @@ export async function call(method, path, body, headers = {}) {
   } catch {
     throw new Failed(0, "The service does not answer", "it may be restarting; this page tries again");
   }
+  if (answer.status === 204) return null;
   const value = await answer.json().catch(() => null);
+  if (answer.ok && value === null) throw new Failed(0, "The answer broke off");
   if (!answer.ok) throw new Failed(answer.status, value?.error ?? `The service answered ${answer.status}`, value?.fix ?? "");
   return value;
 }

@@ -1,0 +1,254 @@
+"""Deciding in the console: what is old forbids, what is sent is looked at first, what is lost is asked for again."""
+
+import re
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from playwright.async_api import Page, expect
+
+from rebalancer.domain.cluster import WriteStop
+from tests.console.conftest import Opened
+from tests.console.scene import CAP, CYCLE, NEW, NOW, PREVIEW, at
+from tests.console.server import SceneServer
+
+pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="session")]
+
+STOP = WriteStop("stop", "u", "1", "bad rollout", "oncall", at("03:12:40"))
+
+
+async def shown(page: Page) -> None:
+    await expect(page.get_by_role("button", name="Stop writes")).to_be_visible()
+
+
+async def ask_cap(page: Page) -> None:
+    """Fill the form in: cap qwen-32b at 2."""
+    await page.get_by_role("button", name="Add").click()
+    await page.get_by_label("Model", exact=True).fill("qwen-32b")
+    await page.get_by_label("Replicas", exact=True).fill("2")
+    await page.get_by_label("Reason").fill("TICKET-1")
+
+
+# --- staleness
+
+
+async def test_a_silent_service_grows_late_then_not_live(scene: SceneServer, opened: Opened) -> None:
+    page = await opened("about:blank")
+    await page.clock.install()
+    await page.goto(scene.url + "/console/")
+    await shown(page)
+    age, need = page.locator("rb-age"), page.locator(".needs rb-until").first
+    await expect(age).to_have_text(re.compile(r"^LIVE \d+ s$"))
+    await expect(need).to_have_text(re.compile(r"^1m\d+s$"))
+    scene.silent = True
+    await page.clock.run_for(14_000)
+    await expect(age).to_have_text(re.compile(r"^LATE 1\d s$"))
+    await page.clock.run_for(20_000)
+    await expect(age).to_have_text("NOT LIVE since 03:12:06")
+    await expect(need).to_have_text("03:13:40")
+    await expect(page.get_by_role("button", name="End cap sdxl 6")).to_be_disabled()
+    await expect(page.get_by_role("button", name="Stop writes")).to_be_enabled()
+    await ask_cap(page)
+    await page.get_by_role("button", name="Preview").click()
+    await expect(page.get_by_role("button", name="Apply")).to_be_disabled()
+    await expect(page.get_by_text("Apply is off while this page is not live.")).to_be_visible()
+    scene.silent = False
+    await scene.show(at=NOW + 40, plan_at=NOW + 39)
+    await page.clock.run_for(2_000)
+    await expect(age).to_have_text(re.compile(r"^LIVE \d s$"))
+    await expect(page.get_by_role("button", name="Apply")).to_be_enabled()
+
+
+async def test_a_beat_keeps_it_live_only_as_long_as_there_are_plans(scene: SceneServer, opened: Opened) -> None:
+    page = await opened(scene.url + "/console/")
+    await shown(page)
+    await scene.beat(NOW + 20)
+    await expect(page.locator("rb-age")).to_have_text(re.compile("^LATE 2"))
+    await expect(page.locator("rb-clock")).to_have_text(re.compile("^03:12:2"))
+
+
+async def test_what_is_heard_has_no_countdown_and_comes_at_most_each_ten_seconds(
+    scene: SceneServer, opened: Opened
+) -> None:
+    page = await opened("about:blank")
+    await page.clock.install()
+    await page.goto(scene.url + "/console/")
+    await shown(page)
+    said = page.locator("#said")
+    await expect(said).to_have_text("LIVE. WRITING. Needs you 2: spot-2 goes 03:13:40: llama-70b 1, sdxl 4")
+    await scene.show(needs=(), at=NOW + 1, plan_at=NOW + 1)
+    await page.clock.run_for(3_000)
+    await expect(page.get_by_text("Nothing needs you.", exact=True)).to_be_visible()
+    await expect(said).to_contain_text("Needs you 2")
+    await page.clock.run_for(8_000)
+    await expect(said).to_have_text("LIVE. WRITING. Nothing needs you.")
+    assert await page.locator("[aria-live]").count() == 1
+
+
+# --- overrides
+
+
+async def test_an_override_is_previewed_applied_and_in_force_when_the_stream_says_so(
+    scene: SceneServer, opened: Opened
+) -> None:
+    page = await opened(scene.url + "/console/")
+    await shown(page)
+    await ask_cap(page)
+    command = "rebalancer override add cap qwen-32b 2 --for 30m --reason TICKET-1"
+    await expect(page.locator("dialog .command")).to_contain_text(command)
+    await page.keyboard.press("Enter")
+    await expect(page.locator("dialog pre")).to_contain_text("now  qwen-32b 3 -> 2  passes step; floor 1 kept")
+    await expect(page.locator("dialog")).to_contain_text("Unmet 1 → 0")
+    assert scene.asked == []
+    await page.get_by_role("button", name="Apply").click()
+    outcome = page.locator("dialog .outcome")
+    await expect(outcome).to_have_text("Accepted")
+    (asked,) = scene.asked
+    assert (asked.method, asked.path) == ("POST", "/v1/overrides")
+    assert {
+        "kind": "cap",
+        "target": {"model": "qwen-32b"},
+        "value": 2,
+        "reason": "TICKET-1",
+    }.items() <= asked.body.items()
+    assert (asked.body["preview"], asked.body["forSeconds"], asked.body["confirm"]) == ("a1b2", 1800, None)
+    assert len(asked.key) >= 16
+    await scene.show(overrides=(CAP, NEW), cycle=CYCLE + 1)
+    await expect(page.locator("main .overrides li")).to_have_count(2)
+    await expect(outcome).to_have_text("Accepted")
+    await scene.show(overrides=(CAP, replace(NEW, phase="InForce")), cycle=48_216)
+    await expect(outcome).to_have_text("In force, cycle 48216")
+
+
+async def test_a_changed_form_wants_a_new_preview(scene: SceneServer, opened: Opened) -> None:
+    page = await opened(scene.url + "/console/")
+    await shown(page)
+    await ask_cap(page)
+    await page.get_by_role("button", name="Preview").click()
+    await expect(page.get_by_role("button", name="Apply")).to_be_enabled()
+    await page.get_by_label("Replicas", exact=True).fill("1")
+    await expect(page.get_by_role("button", name="Apply")).to_have_count(0)
+    await expect(page.get_by_role("button", name="Preview")).to_be_enabled()
+
+
+async def test_a_lost_reply_is_asked_for_again_with_the_same_key(scene: SceneServer, opened: Opened) -> None:
+    opened.expected.append("net::ERR")
+    page = await opened(scene.url + "/console/")
+    await shown(page)
+    await ask_cap(page)
+    await page.get_by_role("button", name="Preview").click()
+    scene.lost = 1
+    await page.get_by_role("button", name="Apply").click()
+    await expect(page.locator("dialog .outcome")).to_have_text("May have been applied; checking")
+    await expect(page.locator("dialog .outcome")).to_have_text("Accepted")
+    first, second = scene.asked
+    assert (first.key, first.body) == (second.key, second.body)
+
+
+async def test_a_plan_that_changed_since_is_looked_at_again(scene: SceneServer, opened: Opened) -> None:
+    opened.expected.append("409")
+    page = await opened(scene.url + "/console/")
+    await shown(page)
+    await ask_cap(page)
+    await page.get_by_role("button", name="Preview").click()
+    await expect(page.get_by_role("button", name="Apply")).to_be_enabled()
+    scene.stale, scene.preview = 1, replace(PREVIEW, preview="c3d4")
+    await page.get_by_role("button", name="Apply").click()
+    await expect(page.locator("dialog .outcome")).to_contain_text("The plan has changed since; look again.")
+    await page.get_by_role("button", name="Apply").click()
+    await expect(page.locator("dialog .outcome")).to_have_text("Accepted")
+    assert [each.body["preview"] for each in scene.asked] == ["a1b2", "c3d4"]
+    assert scene.asked[0].key != scene.asked[1].key
+
+
+async def test_what_is_severe_wants_the_name_typed(scene: SceneServer, opened: Opened) -> None:
+    scene.preview = replace(PREVIEW, confirm="spot")
+    page = await opened(scene.url + "/console/")
+    await shown(page)
+    await page.get_by_role("button", name="Add").click()
+    await page.get_by_label("What").select_option("drain")
+    await page.get_by_label("Of a").select_option("pool")
+    await page.get_by_label("Name").fill("spot")
+    await page.get_by_label("Reason").fill("it's broken")
+    await expect(page.locator("dialog .command")).to_contain_text(
+        "rebalancer override add drain pool/spot --for 30m --reason 'it'\\''s broken'"
+    )
+    await page.get_by_role("button", name="Preview").click()
+    await expect(page.get_by_role("button", name="Apply")).to_be_disabled()
+    await page.get_by_label("Type spot").fill("spo")
+    await expect(page.get_by_role("button", name="Apply")).to_be_disabled()
+    await page.get_by_label("Type spot").fill("spot")
+    await page.get_by_role("button", name="Apply").click()
+    await expect(page.locator("dialog .outcome")).to_have_text("Accepted")
+    assert scene.asked[0].body["target"] == {"pool": "spot"}
+    assert scene.asked[0].body["confirm"] == "spot"
+
+
+async def test_what_would_be_refused_cannot_be_applied(scene: SceneServer, opened: Opened) -> None:
+    scene.preview = replace(PREVIEW, refused="2 is below the policy's floor 3")
+    page = await opened(scene.url + "/console/")
+    await shown(page)
+    await ask_cap(page)
+    await page.get_by_role("button", name="Preview").click()
+    await expect(page.get_by_text("Refused: 2 is below the policy's floor 3")).to_be_visible()
+    await expect(page.get_by_role("button", name="Apply")).to_be_disabled()
+
+
+async def test_ending_an_override_asks_once(scene: SceneServer, opened: Opened) -> None:
+    page = await opened(scene.url + "/console/")
+    await shown(page)
+    await page.get_by_role("button", name="End cap sdxl 6").click()
+    await expect(page.locator("dialog .command")).to_contain_text("rebalancer override delete ov-7f3a")
+    await page.keyboard.press("Enter")
+    await expect(page.locator("dialog .outcome")).to_have_text("Accepted")
+    assert (scene.asked[0].method, scene.asked[0].path) == ("DELETE", "/v1/overrides/serving/ov-7f3a")
+    await scene.show(overrides=(), cycle=CYCLE + 1)
+    await expect(page.locator("dialog .outcome")).to_have_text(f"Ended, cycle {CYCLE + 1}")
+
+
+# --- stop and resume
+
+
+async def test_stop_names_what_is_in_flight_and_enter_stops(scene: SceneServer, opened: Opened) -> None:
+    page = await opened(scene.url + "/console/")
+    await shown(page)
+    await page.get_by_role("button", name="Stop writes").click()
+    dialog = page.locator("dialog")
+    await expect(dialog).to_contain_text("llama-70b: 1 replica loading")
+    await expect(dialog).to_contain_text("sdxl: 4 replicas on nodes that go")
+    await expect(dialog).to_contain_text("rebalancer writes stop --reason")
+    assert scene.asked == []
+    await page.keyboard.press("Enter")
+    await expect(dialog.locator(".outcome")).to_have_text("Accepted")
+    assert (scene.asked[0].path, scene.asked[0].body) == ("/v1/writes/stop", {"reason": "stopped in the console"})
+    await expect(page.locator(".writing")).to_have_text("WRITING")
+    await scene.show(writes_stopped=STOP, cycle=CYCLE + 1)
+    await expect(dialog.locator(".outcome")).to_have_text(f"In force, cycle {CYCLE + 1}")
+    await expect(page.locator(".writing")).to_have_text("STOPPED")
+
+
+async def test_escape_stops_nothing(scene: SceneServer, opened: Opened) -> None:
+    page = await opened(scene.url + "/console/")
+    await shown(page)
+    await page.get_by_role("button", name="Stop writes").click()
+    await page.keyboard.press("Escape")
+    await expect(page.locator("dialog")).to_be_hidden()
+    assert scene.asked == []
+    assert await page.evaluate("document.activeElement.textContent") == "Stop writes"
+
+
+async def test_resume_shows_the_first_plan_and_wants_its_word(scene: SceneServer, opened: Opened) -> None:
+    await scene.show(writes_stopped=STOP)
+    page = await opened(scene.url + "/console/")
+    await page.get_by_role("button", name="Resume writes").click()
+    dialog: Any = page.locator("dialog")
+    await expect(dialog.locator("pre")).to_contain_text("qwen-32b 3 -> 2")
+    await page.keyboard.type("resum")
+    await page.keyboard.press("Enter")
+    await expect(dialog.get_by_role("button", name="Resume writes")).to_be_disabled()
+    await page.keyboard.type("e")
+    await page.keyboard.press("Enter")
+    await expect(dialog.locator(".outcome")).to_have_text("Accepted")
+    assert (scene.asked[0].path, scene.asked[0].body) == ("/v1/writes/resume", {"confirm": "resume"})
+    await scene.show(writes_stopped=None, cycle=CYCLE + 1)
+    await expect(dialog.locator(".outcome")).to_have_text(f"Writing, cycle {CYCLE + 1}")
