@@ -1,0 +1,275 @@
+"""What the chart renders: everything off, as it stands, everything on; rights by what is switched on."""
+
+from typing import Any
+
+import pytest
+import yaml
+
+from rebalancer.settings.service import PREFIX, ServiceSettings
+from tests.chart.helm import CHART, EVERY_ACTUATION, Json, Refused, Rendered, Right, helm, render, values
+
+KAFKA: Json = {
+    "bootstrap": "kafka-0:9093,kafka-1:9093",
+    "securityProtocol": "SASL_SSL",
+    "username": "rebalancer",
+    "passwordSecret": {"name": "kafka", "key": "password"},
+    "caConfigMap": {"name": "kafka-ca", "key": "ca.crt"},
+}
+EVERYTHING_OFF: Json = {
+    "admissionPolicies.enabled": False,
+    "api.enabled": False,
+    "login.enabled": False,
+    "networkPolicy.enabled": False,
+    "handBack.enabled": False,
+    "policyConfigMap": "ours",
+}
+EVERYTHING_ON: Json = EVERY_ACTUATION | {
+    "writeMode": "act",
+    "namespaces": ["serving", "search"],
+    "policy": {"apiVersion": "rebalancer.io/v1alpha1", "kind": "Policy", "pools": [], "models": []},
+    "kafka": KAFKA,
+    "login": {"operators": {"groups": ["sre"]}, "viewers": {"users": ["alice", "bob"]}},
+    "journal.persistence.enabled": True,
+    "networkPolicy.apiFrom": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "ingress"}}}],
+    "networkPolicy.metricsFrom": [
+        {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}
+    ],
+    "priorityClassName": "high",
+    "imagePullSecrets": [{"name": "registry"}],
+    "nodeSelector": {"kubernetes.io/os": "linux"},
+    "tolerations": [{"key": "system", "operator": "Exists"}],
+    "serviceMonitor.enabled": True,
+    "prometheusRule": {"enabled": True, "runbookUrl": "https://wiki.example.com/runbooks/"},
+    "dashboard.enabled": True,
+}
+READS = {"get", "list", "watch"}
+NEVER = {"secrets", "configmaps", "nodes/proxy", "pods/exec", "pods/eviction", "pods/log", "serviceaccounts/token"}
+
+
+def environment(rendered: Rendered) -> dict[str, str]:
+    """The service's settings in the Deployment, without our prefix."""
+    (container,) = rendered.one("Deployment")["spec"]["template"]["spec"]["containers"]
+    given = {each["name"]: each["value"] for each in container["env"]}
+    return {name.removeprefix(PREFIX): value for name, value in given.items() if name.startswith(PREFIX)}
+
+
+def test_helm_finds_nothing_to_complain_about() -> None:
+    assert "0 chart(s) failed" in helm("lint", "--strict", str(CHART))
+
+
+def test_everything_off_is_a_service_that_watches() -> None:
+    assert render(EVERYTHING_OFF).kinds == {
+        "ClusterRole": 1,
+        "ClusterRoleBinding": 1,
+        "Deployment": 1,
+        "ServiceAccount": 1,
+    }
+
+
+def test_as_it_stands_it_watches_and_can_be_asked() -> None:
+    rendered = render()
+    assert rendered.kinds == {
+        "ClusterRole": 3,
+        "ClusterRoleBinding": 3,
+        "ConfigMap": 1,
+        "Deployment": 1,
+        "NetworkPolicy": 1,
+        "Service": 1,
+        "ServiceAccount": 3,
+        "ValidatingAdmissionPolicy": 1,
+        "ValidatingAdmissionPolicyBinding": 1,
+    }
+    deployment = rendered.one("Deployment")["spec"]
+    assert (deployment["replicas"], deployment["strategy"]) == (1, {"type": "Recreate"})
+    assert environment(rendered)["WRITE_MODE"] == "shadow"
+
+
+def test_everything_on() -> None:
+    assert render(EVERYTHING_ON).kinds == {
+        "ClusterRole": 3,
+        "ClusterRoleBinding": 3,
+        "ConfigMap": 2,
+        "Deployment": 1,
+        "Job": 1,
+        "NetworkPolicy": 1,
+        "PersistentVolumeClaim": 1,
+        "PrometheusRule": 1,
+        # Ours: two namespaces, events about NodePools, three for the door, hand-back. People's: three, two logins.
+        "Role": 12,
+        "RoleBinding": 12,
+        "Service": 1,
+        "ServiceAccount": 3,
+        "ServiceMonitor": 1,
+        "ValidatingAdmissionPolicy": 6,
+        "ValidatingAdmissionPolicyBinding": 6,
+    }
+
+
+@pytest.mark.parametrize("given", [{"kafka.bootstrap": "kafka:9093"}, EVERYTHING_ON], ids=["default", "everything on"])
+def test_the_service_understands_every_setting_it_is_given(given: Json) -> None:
+    settings = environment(render(given))
+    fields = {name.lower(): value for name, value in settings.items()}
+    assert set(fields) <= set(ServiceSettings.model_fields)
+    assert ServiceSettings.model_validate(fields).account == "system:serviceaccount:gpu:rebalancer"
+
+
+def test_a_default_installation_can_write_nothing_but_what_people_ask_and_what_it_tells_them() -> None:
+    writes = {right[1:] for right in render().rights if right.verb not in READS}
+    assert writes == {
+        ("rebalancer.io", "overrides/status", "patch"),
+        ("rebalancer.io", "overrides", "create"),
+        ("rebalancer.io", "overrides", "delete"),
+        ("rebalancer.io", "writestops", "create"),
+        ("rebalancer.io", "writestops", "delete"),
+        ("authentication.k8s.io", "tokenreviews", "create"),
+        ("authorization.k8s.io", "subjectaccessreviews", "create"),
+    }
+
+
+OWN = Right("Role rebalancer-hand-back", "apps", "deployments/scale", "get")
+EVENTS = Right("ClusterRole rebalancer.gpu", "events.k8s.io", "events", "create")
+
+
+@pytest.mark.parametrize(
+    ("actuation", "group", "resource", "verbs"),
+    [
+        ("keda", "keda.sh", "scaledobjects", ("get", "patch")),
+        ("hpa", "autoscaling", "horizontalpodautoscalers", ("get", "patch")),
+        ("scale", "apps", "deployments/scale", ("get", "update")),
+        ("karpenter", "karpenter.sh", "nodepools", ("get", "patch")),
+        ("deletionCost", "", "pods", ("patch",)),
+    ],
+)
+def test_an_actuation_brings_its_own_rights_and_its_own_policy(
+    actuation: str, group: str, resource: str, verbs: tuple[str, ...]
+) -> None:
+    off, on = render(), render({f"actuation.{actuation}": True})
+    brought = {Right("ClusterRole rebalancer.gpu", group, resource, verb) for verb in verbs}
+    assert on.rights - off.rights == brought | {EVENTS, OWN, OWN._replace(verb="update")}
+    policies = {each["metadata"]["name"] for each in on.of("ValidatingAdmissionPolicy")}
+    assert policies == {"rebalancer.gpu.actors", f"rebalancer.gpu.{resource.removesuffix('/scale')}"}
+    bound = {each["spec"]["policyName"] for each in on.of("ValidatingAdmissionPolicyBinding")}
+    assert bound == policies
+
+
+def test_with_namespaces_named_nothing_is_written_to_a_workload_elsewhere() -> None:
+    rendered = render(EVERYTHING_ON)
+    everywhere = {right[1:] for right in rendered.rights if right.role.startswith("ClusterRole")}
+    assert {each for each in everywhere if each[2] not in READS} == {
+        ("karpenter.sh", "nodepools", "patch"),
+        ("rebalancer.io", "overrides/status", "patch"),
+        ("rebalancer.io", "writestops", "create"),
+        ("rebalancer.io", "writestops", "delete"),
+        ("authentication.k8s.io", "tokenreviews", "create"),
+        ("authorization.k8s.io", "subjectaccessreviews", "create"),
+    }
+    ours = [role for role in rendered.of("Role") if role["metadata"]["name"] == "rebalancer.gpu"]
+    assert {role["metadata"]["namespace"] for role in ours} == {"serving", "search", "default"}
+
+
+def test_no_right_is_a_dangerous_one() -> None:
+    for right in render(EVERYTHING_ON).rights | render(EVERY_ACTUATION).rights:
+        assert "*" not in right, right
+        assert right.resource not in NEVER, right
+        assert right.verb not in {"impersonate", "bind", "escalate", "deletecollection"}, right
+        assert right.verb != "delete" or right.group == "rebalancer.io", right
+
+
+def test_only_the_people_named_may_ask_for_an_accounts_tokens() -> None:
+    rendered = render(EVERYTHING_ON)
+    for account, kind, names in (("operator", "Group", ["sre"]), ("viewer", "User", ["alice", "bob"])):
+        (rule,) = rendered.one("Role", f"rebalancer-login-{account}")["rules"]
+        assert rule["resourceNames"] == [f"rebalancer-{account}"]
+        assert (rule["resources"], rule["verbs"]) == (["serviceaccounts/token"], ["create"])
+        subjects = rendered.one("RoleBinding", f"rebalancer-login-{account}")["subjects"]
+        assert [(each["kind"], each["name"]) for each in subjects] == [(kind, name) for name in names]
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "Job"])
+def test_a_pod_may_do_nothing_a_pod_need_not(kind: str) -> None:
+    pod = render(EVERYTHING_ON).one(kind)["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    security, own = pod["securityContext"], container["securityContext"]
+    assert (security["runAsNonRoot"], security["runAsUser"] > 10000) == (True, True)
+    assert (own["readOnlyRootFilesystem"], own["allowPrivilegeEscalation"]) == (True, False)
+    assert own["capabilities"] == {"drop": ["ALL"]}
+    assert (pod["automountServiceAccountToken"], pod["enableServiceLinks"]) == (False, False)
+    token = next(volume for volume in pod["volumes"] if volume["name"] == "token")["projected"]["sources"]
+    assert token[0]["serviceAccountToken"] == {"path": "token", "expirationSeconds": 3600}
+    assert {"requests", "limits"} == set(container["resources"])
+
+
+def test_the_policy_arrives_as_it_was_given_as_a_map_or_as_text() -> None:
+    text = (CHART.parents[1] / "config/policy.yaml").read_text()
+    as_text = render({"policy": text}).one("ConfigMap")["data"]["policy.yaml"]
+    as_map = render({"policy": yaml.safe_load(text)}).one("ConfigMap")["data"]["policy.yaml"]
+    assert as_text.strip() == text.strip()
+    assert yaml.safe_load(as_map) == yaml.safe_load(text)
+
+
+def test_a_change_of_the_policy_reaches_a_running_pod() -> None:
+    """A file mounted by subPath would stay as it was when the pod started."""
+    (container,) = render().one("Deployment")["spec"]["template"]["spec"]["containers"]
+    mount = next(each for each in container["volumeMounts"] if each["name"] == "policy")
+    assert mount == {"name": "policy", "mountPath": "/etc/rebalancer", "readOnly": True}
+
+
+def rules(document: Json) -> list[Json]:
+    found: list[Json] = [rule for group in document["groups"] for rule in group["rules"]]
+    return found
+
+
+def test_alerts_are_ours_with_your_address_of_the_runbooks() -> None:
+    file = yaml.safe_load((CHART / "files/alerts.yaml").read_text())
+    rendered = rules(render(EVERYTHING_ON).one("PrometheusRule")["spec"])
+    for ours, yours in zip(rules(file), rendered, strict=True):
+        address = yours["annotations"].pop("runbook_url")
+        assert address == f"https://wiki.example.com/runbooks/{yours['alert']}.md"
+        ours["annotations"].pop("runbook_url")
+        assert ours == yours
+    without = rules(render({"prometheusRule.enabled": True}).one("PrometheusRule")["spec"])
+    assert without == rules(file | {"groups": [{"rules": rendered}]})
+
+
+def test_the_dashboard_is_ours_byte_by_byte() -> None:
+    rendered = render(EVERYTHING_ON).one("ConfigMap", "rebalancer-dashboard")["data"]["rebalancer.json"]
+    assert rendered.strip() == (CHART / "files/dashboard.json").read_text().strip()
+
+
+def test_out_goes_what_is_needed_and_never_to_where_clouds_keep_credentials() -> None:
+    spec = render(EVERYTHING_ON)
+    policy = spec.one("NetworkPolicy")["spec"]
+    blocks = [peer["ipBlock"] for rule in policy["egress"] for peer in rule.get("to", ())]
+    assert all("169.254.0.0/16" in block["except"] for block in blocks if block["cidr"] == "0.0.0.0/0")
+    open_to_all = [rule["ports"] for rule in policy["egress"] if not rule.get("to")]
+    assert open_to_all == [[{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]]
+    assert [rule["ports"][0]["port"] for rule in policy["ingress"]] == [8080, 8081]
+    assert render().one("NetworkPolicy")["spec"]["ingress"] == []
+
+
+def test_a_disruption_budget_comes_with_the_second_replica_and_that_is_not_yet() -> None:
+    with pytest.raises(Refused, match=r"at '/replicas': maximum: got 2, want 1"):
+        render({"replicas": 2})
+    budget = render({"replicas": 2}, "gpu", "--skip-schema-validation").one("PodDisruptionBudget")
+    service: Any = render().one("Deployment")["spec"]["selector"]
+    assert (budget["spec"]["selector"], budget["spec"]["maxUnavailable"]) == (service, 1)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"writemode": "act"}, "additional properties 'writemode' not allowed"),
+        ({"kafka.bootstraps": "kafka:9093"}, "at '/kafka': additional properties 'bootstraps' not allowed"),
+        ({"writeMode": "on"}, "at '/writeMode': value must be one of 'shadow', 'act'"),
+    ],
+)
+def test_helm_says_which_value_is_wrong(given: Json, message: str) -> None:
+    with pytest.raises(Refused) as refused:
+        render(given)
+    assert message in str(refused.value)
+
+
+def test_no_release_name_makes_a_name_too_long() -> None:
+    text = helm("template", "r" * 53, str(CHART), "--namespace", "n" * 63, *values(EVERY_ACTUATION))
+    names = [obj["metadata"]["name"] for obj in yaml.safe_load_all(text) if obj]
+    assert max(len(name) for name in names) <= 253
