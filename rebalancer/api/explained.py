@@ -2,6 +2,7 @@
 
 from rebalancer.api.pages import Explanation
 from rebalancer.api.text.explain import render_explain
+from rebalancer.api.text.printed import printed
 from rebalancer.domain.plan import Plan
 from rebalancer.domain.snapshot import Snapshot
 
@@ -9,7 +10,7 @@ from rebalancer.domain.snapshot import Snapshot
 def explained(plan: Plan, snapshot: Snapshot, model: str) -> Explanation:
     """The explanation of `model`. Raises KeyError when the plan has no such model."""
     decision = {each.model: each for each in plan.models}[model]
-    return Explanation(
+    found = Explanation(
         at=plan.at,
         cycle=plan.cycle,
         model=decision,
@@ -18,3 +19,4 @@ def explained(plan: Plan, snapshot: Snapshot, model: str) -> Explanation:
         changes=tuple(each for each in plan.changes if each.model == model),
         explanation=tuple(render_explain(plan, snapshot, model).splitlines()),
     )
+    return printed(found)

@@ -67,7 +67,7 @@ def _notice(notice: NoticeView, lost: Counter[str], pool: str | None) -> Need:
     who = some([f"{model} {count}" for model, count in sorted(lost.items())]) or "nothing of ours runs there"
     severity = CRITICAL if lost and not notice.voluntary else WARNING
     said = f"{notice.node} goes {clock(notice.deadline)}: {who}"
-    return Need(severity, printable(said), until=notice.deadline, pool=pool, node=notice.node)
+    return Need(severity, printable(said), until=notice.deadline, pool=pool, node=printable(notice.node))
 
 
 def _models(plan: Plan, waits: Waits, at: float) -> Iterator[Need]:
