@@ -1,20 +1,21 @@
 """pytest fixtures of the real tier beside those of the testbed: the service and its traffic."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 
 from tests.real.people import People
-from tests.real.service import ACCOUNT, RULES, Service
+from tests.real.rights import Ledger, is_whole_tier, listed, rights_in, take_away, to_apply
+from tests.real.service import ACCOUNT, Service
 from tests.real.traffic import Traffic
 from tests.testbed.kafka import Kafka
 from tests.testbed.kube import Kube
 from tests.testbed.stack import Stack
 
-__all__ = ["crds", "people", "service", "traffic"]
+__all__ = ["account", "crds", "ledger", "people", "service", "traffic"]
 
 _CRDS = Path(__file__).parents[2] / "charts/rebalancer/crds"
 _CRD_OBJECTS = [yaml.safe_load(file.read_text()) for file in sorted(_CRDS.glob("*.yaml"))]
@@ -34,15 +35,38 @@ async def people(kube: Kube, crds: None, namespace: str) -> AsyncIterator[People
     await people.leave()
 
 
+@pytest.fixture(scope="session")
+def ledger(request: pytest.FixtureRequest, cluster: Stack) -> Iterator[Ledger]:
+    """Which rights the services of this session were granted. In the end they must have used all of them."""
+    ledger = Ledger()
+    yield ledger
+    used, refused = ledger.used(cluster.audit)
+    unused = ledger.granted - used
+    print(f"granted and not used:\n{listed(unused)}\nasked for and not granted:\n{listed(refused)}")
+    assert not refused, f"the chart grants too little:\n{listed(refused)}"
+    if is_whole_tier(request.session):
+        assert not unused, f"the chart grants what nothing needs:\n{listed(unused)}"
+
+
+@pytest.fixture
+async def account(cluster: Stack, kube: Kube, ledger: Ledger, crds: None, namespace: str) -> AsyncIterator[str]:
+    """A token of the chart's service account, with exactly the chart's rights in the test's namespace."""
+    rendered = await asyncio.to_thread(rights_in, namespace)
+    ledger.enter(rendered)
+    objects = to_apply(rendered)
+    await kube.apply(*objects)
+    yield await kube.token(namespace, ACCOUNT)
+    await take_away(kube, objects, namespace)
+
+
 @pytest.fixture
 async def service(
-    cluster: Stack, kafka: Kafka, kube: Kube, crds: None, namespace: str, topic_prefix: str, tmp_path: Path
+    cluster: Stack, kafka: Kafka, account: str, namespace: str, topic_prefix: str, tmp_path: Path
 ) -> AsyncIterator[Service]:
     """The service, not started yet: give it a policy, then `start` it. Whatever it decides must replay byte by byte."""
-    token = await kube.account(namespace, ACCOUNT, RULES)
-    kubeconfig = await asyncio.to_thread(cluster.kubeconfig, namespace, token)
-    account = f"system:serviceaccount:{namespace}:{ACCOUNT}"
-    service = await asyncio.to_thread(Service, cluster, kafka, kubeconfig, account, topic_prefix, tmp_path)
+    kubeconfig = await asyncio.to_thread(cluster.kubeconfig, namespace, account)
+    user = f"system:serviceaccount:{namespace}:{ACCOUNT}"
+    service = await asyncio.to_thread(Service, cluster, kafka, kubeconfig, user, topic_prefix, tmp_path)
     yield service
     print(await asyncio.to_thread(service.log_tail))  # pytest shows it for a failed test
     await service.close()

@@ -25,26 +25,6 @@ _PROGRAM = Path(sys.executable).parent / "rebalancer"
 _STOP_SECONDS = 20.0
 
 
-def _may(group: str, resources: str, verbs: str) -> Json:
-    return {"apiGroups": [group], "resources": resources.split(), "verbs": verbs.split()}
-
-
-# What the service needs and nothing else: a right that is missing fails a test by a 403.
-RULES = [
-    _may("", "nodes pods", "list watch"),
-    _may("apps", "deployments", "list watch"),
-    _may("apps", "deployments/scale", "get update"),
-    _may("autoscaling", "horizontalpodautoscalers", "get list watch patch"),
-    _may("keda.sh", "scaledobjects", "get list watch patch"),
-    _may("karpenter.sh", "nodepools", "get list watch patch"),
-    _may("karpenter.sh", "nodeclaims", "list watch"),
-    _may("rebalancer.io", "overrides writestops", "list watch"),
-    _may("rebalancer.io", "overrides/status", "patch"),
-    _may("events.k8s.io", "events", "create"),
-]
-DELETION_COST = _may("", "pods", "patch")
-
-
 class Service:
     """One installation. Policy, journal and log lie in `folder`; `account` is who it is in the audit log.
 

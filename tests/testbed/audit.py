@@ -1,8 +1,9 @@
 """Reads the API server's audit log: who wrote what, when, and what the answer was."""
 
 import asyncio
+import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import Any
 from tests.testbed.kube import Kube
 
 Json = dict[str, Any]
+
+_READS = ("get", "list", "watch")
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,18 @@ class Write:
         return f"{kind} {'/'.join(part for part in (self.namespace, self.name) if part)}"
 
 
+@dataclass(frozen=True)
+class Request:
+    """One request, reads included, and what RBAC said to it."""
+
+    user: str
+    verb: str  # get, list, watch, create, ...
+    group: str
+    target: str  # plural and subresource, as in an RBAC rule: deployments/scale
+    allowed: bool
+    reason: str  # which binding of which role allowed it
+
+
 class AuditLog:
     """The audit log of one API server; it stays readable while the server is down or restarted."""
 
@@ -72,6 +87,20 @@ class AuditLog:
         ]
         return sorted(found, key=lambda write: write.received)
 
+    def requests(self, users: Collection[str]) -> Iterator[Request]:
+        """All requests of these users about resources; a watch once for its start and once for its end."""
+        for event in self._events():
+            if event["user"]["username"] in users and "objectRef" in event:
+                target, notes = event["objectRef"], event.get("annotations", {})
+                yield Request(
+                    user=event["user"]["username"],
+                    verb=event["verb"],
+                    group=target.get("apiGroup", ""),
+                    target="/".join(filter(None, (target.get("resource", ""), target.get("subresource", "")))),
+                    allowed=notes.get("authorization.k8s.io/decision") == "allow",
+                    reason=notes.get("authorization.k8s.io/reason", ""),
+                )
+
     async def settle(self, kube: Kube) -> None:
         """Wait until every write answered before this call is in the log.
 
@@ -87,22 +116,22 @@ class AuditLog:
         await kube.wait_for(lambda: asyncio.to_thread(logged), f"audit id {marker} in {self._file}")
 
     def _read(self) -> Iterator[Write]:
+        for event in self._events():
+            if event["stage"] in ("ResponseComplete", "Panic") and event["verb"] not in _READS:
+                yield _write(event)
+
+    def _events(self) -> Iterator[Json]:
         if not self._file.exists():
             return
         with self._file.open("rb") as log:
             for line in log:
                 # The last line may be half written, and a killed server leaves such a line behind.
-                if line.endswith(b"}\n") and (write := _parse(line)) is not None:
-                    yield write
+                if line.endswith(b"}\n"):
+                    with contextlib.suppress(json.JSONDecodeError):
+                        yield json.loads(line)
 
 
-def _parse(line: bytes) -> Write | None:
-    try:
-        event = json.loads(line)
-    except json.JSONDecodeError:
-        return None
-    if event["stage"] not in ("ResponseComplete", "Panic"):
-        return None
+def _write(event: Json) -> Write:
     target = event.get("objectRef", {})
     response = event.get("responseObject") or {}
     return Write(

@@ -12,12 +12,13 @@ ADMIN = "testbed"
 # Each program has a name of its own, so that the audit log tells who wrote; all are system:masters.
 _USERS = (ADMIN, "controller-manager", "scheduler", "kwok", "karpenter", "keda")
 
-# Reads are not logged; writes are, with bodies. First match wins.
+# Writes are logged with bodies; reads only those of service accounts, for the rights they use. First match wins.
 _AUDIT_POLICY = {
     "apiVersion": "audit.k8s.io/v1",
     "kind": "Policy",
     "omitStages": ["RequestReceived"],
     "rules": [
+        {"level": "Metadata", "userGroups": ["system:serviceaccounts"], "verbs": ["get", "list", "watch"]},
         {"level": "None", "verbs": ["get", "list", "watch"]},
         # A kubelet's delete ends a pod: from then on its GPUs are free.
         {"level": "Metadata", "users": ["kwok"], "verbs": ["delete"]},
