@@ -1,0 +1,193 @@
+"""One fault per alert: what is broken, what Diagnosis must say of it, and what ends it."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from rebalancer.app import Service
+from rebalancer.sandbox.api.resources import NODES
+from rebalancer.sandbox.demo_cluster import POLICY_FILE
+from rebalancer.sandbox.producer import spelled
+from tests.runbooks.stage import Stage
+
+SCALE = "/apis/apps/v1/namespaces/serving/deployments/{}/scale"
+OVERRIDES = "/apis/rebalancer.io/v1alpha1/namespaces/serving/overrides"
+STOPS = "/apis/rebalancer.io/v1alpha1/writestops"
+
+Deed = Callable[[Stage], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """`cause`: what the output of Diagnosis must match. `repair`: what ends it, None: the page's own commands do."""
+
+    alert: str
+    inject: Deed
+    cause: str
+    repair: Deed | None = None
+
+
+async def _down(stage: Stage) -> None:
+    await stage.service.stop()
+
+
+async def _up(stage: Stage) -> None:
+    stage.service = Service(stage.settings, stage.clock)
+    await stage.service.start()
+
+
+async def _pods_unlistable(stage: Stage) -> None:
+    stage.sandbox.kubernetes.faults.fail_next(1_000_000, 403, path_part="/pods")
+    stage.sandbox.kubernetes.close_watches()
+
+
+async def _answers_again(stage: Stage) -> None:
+    stage.sandbox.kubernetes.faults.clear()
+
+
+async def _paused_and_shrunk(stage: Stage) -> None:
+    """Somebody paused the model for a rollout, scaled it to 1 and forgot about it; its floor is 2."""
+    stage.words["MODEL"] = "chat"
+    stage.words["OVERRIDE"] = "rollout"
+    await _override(stage, "rollout", {"kind": "pause", "target": {"model": "chat"}, "reason": "rollout"})
+    await stage.request("PATCH", SCALE.format("chat"), {"spec": {"replicas": 1}}, user="builder")
+
+
+async def _override(stage: Stage, name: str, decided: dict[str, object]) -> None:
+    """For half an hour, by the builder."""
+    spec = {**decided, "actor": "builder", "expiresAt": spelled(stage.clock.now() + 1800.0)}
+    body = {"apiVersion": "rebalancer.io/v1alpha1", "kind": "Override", "metadata": {"name": name}, "spec": spec}
+    await stage.request("POST", OVERRIDES, body)
+
+
+async def _both_surge(stage: Stage) -> None:
+    stage.words |= {"MODEL": "chat", "DONOR_FLOOR": "1", "DONOR": "code"}
+    for model, rate in (("code", 31.0), ("chat", 52.0)):
+        stage.cluster.dials[model].turn(rate, stage.clock.now(), 3.0)
+
+
+async def _no_samples(stage: Stage) -> None:
+    stage.words |= {"MODEL": "chat", "HELD": "3"}
+    stage.sandbox.muted.add("chat")
+
+
+async def _samples_again(stage: Stage) -> None:
+    stage.sandbox.muted.clear()
+
+
+async def _node_goes_and_none_comes(stage: Stage) -> None:
+    """The cloud takes image's node, and the policy lets the pool have no other."""
+    one_node = POLICY_FILE.read_text().replace("gpuLimit: 6 ", "gpuLimit: 2 ")
+    digest = stage.service.insight.status().policy_digest
+    await asyncio.to_thread(stage.settings.policy_path.write_text, one_node)
+    await stage.until(lambda: stage.service.insight.status().policy_digest != digest, "the policy with one node")
+    node = next(iter(stage.cluster.world.node_claims))
+    stage.words |= {"MODEL": "image", "NODE": node, "DONOR_FLOOR": "1", "DONOR": "code"}
+    await stage.sandbox.interrupt(node)
+
+
+async def _capacity_again(stage: Stage) -> None:
+    """The node is gone: there is no notice any more."""
+
+
+async def _gitops_fights(stage: Stage) -> None:
+    stage.words["MODEL"] = "code"
+    stage.cluster.dials["chat"].turn(52.0, stage.clock.now(), 3.0)
+    stop = asyncio.get_running_loop().time() + 40.0
+    while asyncio.get_running_loop().time() < stop and not await asyncio.to_thread(
+        stage.prometheus.firing, "RebalancerForeignWriter"
+    ):
+        await stage.request("PATCH", SCALE.format("code"), {"spec": {"replicas": 5}}, user="gitops")
+        await asyncio.sleep(1.0)
+
+
+async def _labels_lost(stage: Stage) -> None:
+    stage.words["POLICY"] = str(stage.settings.policy_path)
+    for node in ("a100-1", "a100-2"):
+        stage.sandbox.kubernetes.store.patch(NODES, node, {"metadata": {"labels": {"rebalancer.io/pool": "lost"}}})
+
+
+async def _labels_back(stage: Stage) -> None:
+    for node in ("a100-1", "a100-2"):
+        stage.sandbox.kubernetes.store.patch(NODES, node, {"metadata": {"labels": {"rebalancer.io/pool": "a100"}}})
+
+
+async def _disk_full(stage: Stage) -> None:
+    await stage.restart(journal=Path("/dev/full"))
+
+
+async def _room_again(stage: Stage) -> None:
+    await stage.restart(journal=stage.folder / "journal.jsonl")
+
+
+async def _kafka_away(stage: Stage) -> None:
+    stage.sandbox.embedded.cut()
+
+
+async def _kafka_back(stage: Stage) -> None:
+    stage.sandbox.embedded.heal()
+
+
+def _busiest(stage: Stage) -> dict[str, int]:
+    """Pods per node."""
+    counts = dict.fromkeys(stage.cluster.world.nodes, 0)
+    for pod in stage.cluster.world.pods.values():
+        if pod.node is not None:
+            counts[pod.node.name] += 1
+    return counts
+
+
+async def _hot(stage: Stage) -> None:
+    """A fan fails: the GPUs of one node are hot while anything runs there."""
+    stage.words["NODE"] = "a100-2"
+    stage.gpus.of = lambda: {
+        node: (93.0 if node == "a100-2" and pods else 45.0, 0.8) for node, pods in _busiest(stage).items()
+    }
+
+
+async def _memory_full(stage: Stage) -> None:
+    """The engine's memory fills as long as the model has no more replicas than now."""
+    stage.words |= {"MODEL": "chat", "NODE": "a100-1", "MORE": "4"}
+    chat = len(stage.cluster.world.ready_pods("chat"))
+    stage.cluster.dials["code"].turn(1.0, stage.clock.now())
+
+    def shares() -> dict[str, tuple[float, float]]:
+        full = len(stage.cluster.world.ready_pods("chat")) <= chat
+        return {node: (45.0, 0.99 if full and node == "a100-1" else 0.8) for node in stage.cluster.world.nodes}
+
+    stage.gpus.of = shares
+
+
+async def _bad_policy(stage: Stage) -> None:
+    stage.words["POLICY"] = str(stage.settings.policy_path)
+    bad = POLICY_FILE.read_text().replace("maxReplicas: 7", "maxReplicas: 1")
+    await asyncio.to_thread(stage.settings.policy_path.write_text, bad)
+
+
+async def _good_policy(stage: Stage) -> None:
+    await asyncio.to_thread(stage.settings.policy_path.write_text, POLICY_FILE.read_text())
+
+
+async def _stopped(stage: Stage) -> None:
+    spec = {"reason": "bad rollout", "actor": "builder"}
+    body = {"apiVersion": "rebalancer.io/v1alpha1", "kind": "WriteStop", "metadata": {"name": "stop"}, "spec": spec}
+    await stage.request("POST", STOPS, body)
+
+
+FAULTS = (
+    Fault("RebalancerDown", _down, r"no answer from", _up),
+    Fault("RebalancerNotSynced", _pods_unlistable, r"Silent: .*pods|Not read yet: .*pods", _answers_again),
+    Fault("RebalancerFloorAtRisk", _paused_and_shrunk, r"pause.*builder|builder.*pause"),
+    Fault("RebalancerUnmetDemand", _both_surge, r"short \d+ replica"),
+    Fault("RebalancerBlind", _no_samples, r"abstains \(\d+ s\)", _samples_again),
+    Fault("RebalancerNoticeWithoutReplacement", _node_goes_and_none_comes, r"NOTICE spot-", _capacity_again),
+    Fault("RebalancerForeignWriter", _gitops_fights, r"foreign.*gitops", _good_policy),
+    Fault("RebalancerBudgetUnknown", _labels_lost, r"a100 +\? GPUs", _labels_back),
+    Fault("RebalancerJournalFailing", _disk_full, r"journal.*No space left on device", _room_again),
+    Fault("RebalancerConsumerStuck", _kafka_away, r"kafka-in", _kafka_back),
+    Fault("RebalancerGpuMemoryHigh", _memory_full, r"chat"),
+    Fault("RebalancerGpuTemperatureHigh", _hot, r"a100"),
+    Fault("RebalancerPolicyRefused", _bad_policy, r"maxReplicas", _good_policy),
+    Fault("RebalancerWritesStopped", _stopped, r"Writes stopped by builder .*bad rollout"),
+)

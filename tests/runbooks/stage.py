@@ -1,0 +1,195 @@
+"""The demo's cluster with the real service on it, a Prometheus that watches both, and an on-call person's shell."""
+
+import asyncio
+import json
+import os
+import shlex
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+import yaml
+from aiohttp import web
+
+from rebalancer.app import Service
+from rebalancer.loop.clock import ScaledClock
+from rebalancer.sandbox.api import Obj
+from rebalancer.sandbox.demo_cluster import POLICY_FILE, DemoCluster, build, demo_policy
+from rebalancer.sandbox.sandbox import Sandbox
+from rebalancer.settings.service import ServiceSettings
+from tests.runbooks.prometheus import Prometheus, sped_up
+from tests.testbed.process import free_port
+
+SPEED = 4.0
+ACCOUNT = "rebalancer"
+OPERATOR = "oncall"
+ALERTS = Path(__file__).parents[2] / "charts/rebalancer/files/alerts.yaml"
+COMMAND_SECONDS = 30.0
+_PROGRAM = Path(sys.executable).parent
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command printed, both streams, and its exit code."""
+
+    code: int
+    text: str
+
+
+@dataclass
+class Gpus:
+    """What a DCGM exporter would say of each node. `of`: node -> (degrees Celsius, share of memory used)."""
+
+    of: Callable[[], dict[str, tuple[float, float]]]
+
+    async def metrics(self, _: web.Request) -> web.Response:
+        """Prometheus scrapes this."""
+        lines = []
+        for node, (degrees, share) in self.of().items():
+            labels = f'{{gpu="0",UUID="GPU-{node}",Hostname="{node}",modelName="NVIDIA A100"}}'
+            lines += [
+                f"DCGM_FI_DEV_GPU_TEMP{labels} {degrees}",
+                f"DCGM_FI_DEV_FB_USED{labels} {share * 80_000}",
+                f"DCGM_FI_DEV_FB_FREE{labels} {(1 - share) * 80_000}",
+            ]
+        return web.Response(text="\n".join(lines) + "\n")
+
+
+@dataclass
+class Stage:
+    """What faults act on and commands are run in. `words`: what the page's capitals stand for now."""
+
+    folder: Path
+    clock: ScaledClock
+    cluster: DemoCluster
+    sandbox: Sandbox
+    settings: ServiceSettings
+    prometheus: Prometheus
+    gpus: Gpus
+    service: Service
+    words: dict[str, str] = field(default_factory=dict)
+
+    async def until(self, condition: Callable[[], object], what: str, seconds: float = 60.0) -> None:
+        """Wait until `condition()`, asked in a thread, is true; fail saying `what` did not come."""
+        try:
+            async with asyncio.timeout(seconds):
+                while not await asyncio.to_thread(condition):
+                    await asyncio.sleep(0.2)
+        except TimeoutError:
+            states = await asyncio.to_thread(self.prometheus.states)
+            status = (await self.run("rebalancer status")).text
+            pytest.fail(f"within {seconds:.0f} s: {what}\n{states}\n{status}")
+
+    async def run(self, line: str) -> Said:
+        """Run a command of the page as a person would, with its capitals replaced."""
+        for word, stands_for in self.words.items():
+            line = line.replace(word, stands_for)
+        program, *arguments = shlex.split(line)
+        process = await asyncio.create_subprocess_exec(
+            _PROGRAM / program,
+            *arguments,
+            env=self._environment(),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        async with asyncio.timeout(COMMAND_SECONDS):
+            out, _ = await process.communicate()
+        return Said(process.returncode or 0, out.decode())
+
+    def _environment(self) -> dict[str, str]:
+        """A person's shell: their kubeconfig, where the service is, no terminal."""
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("REBALANCER_")}
+        return {
+            **clean,
+            "KUBECONFIG": str(self.folder / OPERATOR),
+            "REBALANCER_SERVER": f"http://127.0.0.1:{self.settings.api_port}",
+            "COLUMNS": "200",
+        }
+
+    async def request(self, method: str, path: str, body: Obj | None = None, user: str = OPERATOR) -> None:
+        """One call of the Kubernetes API in somebody's name."""
+        kinds = {"PATCH": "application/merge-patch+json"}
+        headers = {
+            "Authorization": f"Bearer sandbox-{user}",
+            "User-Agent": user,
+            "Content-Type": kinds.get(method, "application/json"),
+        }
+        url = self.sandbox.kubernetes.url
+        async with aiohttp.ClientSession(url, headers=headers, raise_for_status=True) as session:
+            await session.request(method, path, data=json.dumps(body))
+
+    async def restart(self, **changed: Any) -> None:  # noqa: ANN401  fields of the settings
+        """Stop the service and start it again with other settings."""
+        await self.service.stop()
+        journal = changed.pop("journal", None)
+        self.settings = self.settings.model_copy(update=changed)
+        self.service = Service(self.settings, self.clock, journal=journal)
+        await self.service.start()
+
+
+def ready(service: Service) -> bool:
+    """It decides on the whole history, and misses nothing."""
+    loads = service.insight.snapshot().loads
+    known = bool(loads) and all(load.work.slow is not None for load in loads)
+    return service.plan is not None and known and not service.insight.unready()
+
+
+@asynccontextmanager
+async def a_stage(folder: Path, times: float) -> AsyncIterator[Stage]:
+    """Everything up and calm; the alerts' waits are `times` shorter."""
+    clock = ScaledClock(SPEED)
+    cluster = build(demo_policy(), clock.now())
+    gpus = Gpus(lambda: dict.fromkeys(cluster.world.nodes, (45.0, 0.8)))
+    async with Sandbox(clock, cluster.world) as sandbox, _serving(gpus) as exporter:
+        for user in (ACCOUNT, OPERATOR):
+            await asyncio.to_thread(sandbox.kubernetes.write_kubeconfig, folder / user, user)
+        await asyncio.to_thread((folder / "policy.yaml").write_text, POLICY_FILE.read_text())
+        settings = _settings(folder, sandbox)
+        rules = yaml.safe_load(await asyncio.to_thread(ALERTS.read_text))
+        targets = {"rebalancer": f"127.0.0.1:{settings.probe_port}", "dcgm-exporter": f"127.0.0.1:{exporter}"}
+        prometheus = await asyncio.to_thread(Prometheus, folder, targets, sped_up(rules, times))
+        service = Service(settings, clock)
+        stage = Stage(folder, clock, cluster, sandbox, settings, prometheus, gpus, service)
+        try:
+            await service.start()
+            await asyncio.to_thread(prometheus.start)
+            await stage.until(lambda: ready(service), "the service ready, with its history")
+            yield stage
+        finally:
+            await asyncio.to_thread(prometheus.stop)
+            await stage.service.stop()
+
+
+def _settings(folder: Path, sandbox: Sandbox) -> ServiceSettings:
+    return ServiceSettings(
+        cluster_name="demo",
+        kafka_bootstrap=sandbox.bootstrap,
+        kafka_security_protocol="PLAINTEXT",
+        kubeconfig=folder / ACCOUNT,
+        policy_path=folder / "policy.yaml",
+        write_mode="act",
+        api_auth="none",
+        api_port=free_port(),
+        probe_port=free_port(),
+        journal_dir=folder / "journal",
+    )
+
+
+@asynccontextmanager
+async def _serving(gpus: Gpus) -> AsyncIterator[int]:
+    """The exporter's port."""
+    app = web.Application()
+    app.router.add_get("/metrics", gpus.metrics)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        yield int(runner.addresses[0][1])
+    finally:
+        await runner.cleanup()

@@ -1,0 +1,79 @@
+"""Each alert has a page, and each page's commands do what the page says while the alert's fault is there."""
+
+import re
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from blockbuster import BlockBuster
+
+from tests.runbooks.faults import FAULTS, Fault
+from tests.runbooks.page import FOLDER, SECTIONS, page
+from tests.runbooks.stage import ALERTS, Said, Stage, a_stage
+from tests.testbed.build import Missing
+from tests.testbed.system import program
+
+# An alert that waits 10 min waits 5 s here; that it waits as long as its rule says is what promtool tests.
+TIMES = 120.0
+NAMES = [fault.alert for fault in FAULTS]
+
+
+def alerts() -> set[str]:
+    """The names of all our alerts."""
+    groups = yaml.safe_load(ALERTS.read_text())["groups"]
+    return {rule["alert"] for group in groups for rule in group["rules"] if "alert" in rule}
+
+
+def test_every_alert_has_a_page_and_a_fault_and_every_page_an_alert() -> None:
+    assert alerts() == {file.stem for file in FOLDER.glob("*.md")} == set(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_page_says_meaning_impact_diagnosis_and_mitigation_in_this_order(name: str) -> None:
+    read = page(name)
+    assert read.heading == name
+    assert tuple(read.sections) == SECTIONS
+    assert all(text.strip() for text in read.sections.values())
+    assert read.commands("Diagnosis"), "a diagnosis begins with a command"
+
+
+@pytest.fixture
+def deaf(blockbuster: BlockBuster) -> Iterator[None]:
+    """The client library's login and the test's own files block in threads that have loops of their own."""
+    blockbuster.deactivate()
+    yield
+    blockbuster.activate()
+
+
+@pytest.fixture
+async def stage(tmp_path: Path, deaf: None) -> AsyncIterator[Stage]:
+    try:
+        program("prometheus")
+    except Missing as missing:
+        pytest.skip(missing.reason)
+    async with a_stage(tmp_path, TIMES) as stage:
+        yield stage
+
+
+async def run(stage: Stage, section: str, name: str) -> list[Said]:
+    """Run what a section tells to run; each command is one that exists, with arguments it takes."""
+    said = [await stage.run(command.line) for command in page(name).commands(section) if not command.not_run]
+    assert all(each.code != 2 and "Traceback" not in each.text for each in said), said
+    return said
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=NAMES)
+async def test_the_page_names_what_is_broken_and_its_mitigation_or_the_repair_ends_the_alert(
+    fault: Fault, stage: Stage
+) -> None:
+    await fault.inject(stage)
+    await stage.until(lambda: stage.prometheus.firing(fault.alert), f"{fault.alert} fires")
+    diagnosis = "\n".join(said.text for said in await run(stage, "Diagnosis", fault.alert))
+    assert re.search(fault.cause, diagnosis), diagnosis
+    mitigation = await run(stage, "Mitigation", fault.alert)
+    if fault.repair is None:
+        assert all(said.code == 0 for said in mitigation), mitigation
+    else:
+        await fault.repair(stage)
+    await stage.until(lambda: not stage.prometheus.firing(fault.alert), f"{fault.alert} ends")
