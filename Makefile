@@ -9,7 +9,7 @@ LOCK   := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gene
 
 MAKEFLAGS     += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check bench testbed lint generate lock clean
+.PHONY: help install demo test check bench testbed lint generate docs lock clean
 
 help: ## what there is to make
 	@sed -n 's/^\([a-z]*\):[^#]*## /\1\t/p' Makefile | expand -t 10
@@ -49,11 +49,16 @@ lint: $(STAMP) ## ruff, mypy, the rooms, generated files up to date
 	@$(BIN)/python -m rebalancer.settings.generate --check
 	@$(BIN)/python -m rebalancer.cli.reference --check
 	@$(BIN)/python -m rebalancer.obs.metrics.generate --check
+	@$(BIN)/python -m rebalancer.app.reference --check
 
-generate: $(STAMP) ## the files that are written from code: policy schema, metrics page, alerts, dashboard
+generate: $(STAMP) ## the files that are written from code: schema, reference pages, alerts, dashboard
 	@$(BIN)/python -m rebalancer.settings.generate
 	@$(BIN)/python -m rebalancer.cli.reference
 	@$(BIN)/python -m rebalancer.obs.metrics.generate
+	@$(BIN)/python -m rebalancer.app.reference
+
+docs: $(STAMP) ## the pages under docs/ as a site in build/docs; a warning is an error
+	@$(BIN)/mkdocs build --strict
 
 lock: $(STAMP) ## the newest of every dependency into requirements/, one answer for all four files
 	@mkdir -p build

@@ -1,0 +1,1 @@
+"""Pages of the documentation that are written from code: what the code does not say, they cannot say."""

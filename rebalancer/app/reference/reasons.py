@@ -1,0 +1,143 @@
+"""Why something was not done: every word that a refusal, an unmet need, a rejected record or an override may carry."""
+
+from collections.abc import Mapping
+
+from rebalancer.app.reference.table import code, table
+from rebalancer.ingest.rejected import MAX_VALUE_BYTES, Reason
+from rebalancer.planning.guards import GUARDS
+
+_INTRO = """\
+# Reasons
+
+The service says why it did not do something with one of these words and a sentence with the numbers. The words are
+stable: alerts, dashboards and scripts may match them. The sentences are for people and may change.
+"""
+
+_ABOUT_GUARDS = """\
+## Guards
+
+A refusal names the guard that declined a move. [How it decides](../how-it-decides.md) has their limits.
+"""
+
+_GUARDS = {
+    "floor": ("The model would have fewer replicas, or fewer Ready ones, than its floor.", "Wait, or lower the floor."),
+    "empty": (
+        "No node of the pool is seen while pods run there: the budget is unknown, not zero.",
+        "Look at the pool's nodeLabels and at the nodes.",
+    ),
+    "start": (
+        "Not everything is listed and fresh since the start, or too few metric intervals were seen.",
+        "Wait; `/readyz` names what is missing.",
+    ),
+    "blind": (
+        "No usable vote speaks for the model.",
+        "Look at its metric producers; `explain` says why each signal abstains.",
+    ),
+    "step": (
+        "The model lost its share of replicas in the window already.",
+        "Wait until the instant that the refusal names.",
+    ),
+    "fleet": (
+        "All models together lost their share in the window already.",
+        "Wait; look at whether so much is meant to go.",
+    ),
+    "shift": (
+        "The donor gave its share to others in the window already.",
+        "Wait until the instant that the refusal names.",
+    ),
+    "budget": ("The pool's GPUs are promised already, or its gpuLimit is reached.", "Free GPUs, or raise gpuLimit."),
+    "fit": (
+        "No single node has, or would have, the GPUs that one replica needs together.",
+        "Smaller replicas, or larger nodes.",
+    ),
+    "stop": ("A WriteStop exists: nothing is written.", "`rebalancer writes resume`, when it is safe."),
+}
+
+_CONSTRAINTS = {
+    "waiting": "It was granted, or GPUs are being released for it; pods are on their way.",
+    "budget": "No GPU of its pools is free.",
+    "fit": "GPUs are free, not enough of them on one node.",
+    "missing": "Its target does not exist.",
+    "paused": "An override pauses it.",
+    "pause": "An override pauses it.",
+    "freeze": "An override freezes it.",
+    "rollout": "Its target is in the middle of a rollout.",
+    "autoscaler-paused": "Its ScaledObject is paused by somebody else.",
+    "foreign": "An autoscaler owns its target and the policy says `actuation: scale`.",
+}
+
+_GATE = {
+    "moved": "The object is not as the plan saw it: it is planned again.",
+    "recreated": "The object was deleted and made again since.",
+    "foreign": "The autoscaler owns another target now, or the target another autoscaler.",
+    "paused": "The autoscaler is paused: its bounds reach nobody.",
+    "kind": "This kind of object cannot be written.",
+    "bounds": "The minimum would be above the maximum.",
+    "too-soon": "The object was patched less than 10 s ago.",
+    "under-use": "A NodePool's limit would be under what is in use.",
+    "floor": "The write would leave the model under its floor.",
+    "budget": "The write would promise more GPUs than the budget has.",
+    "originals": "The annotation with the object's own values cannot be read.",
+    "unrecorded": "Kafka did not acknowledge the intent of a decrease.",
+    "unsynced": "What must be known before a write is not listed or not fresh.",
+    "leadership": "Another replica leads.",
+    "write-stop": "A WriteStop exists, or could not be ruled out.",
+}
+
+_SIGNALS = {
+    "never-seen": "No sample of it ever came.",
+    "absent": "Samples come without it.",
+    "not-finite": "The value was no finite number.",
+}
+
+_PHASES = {
+    "InForce": "It is followed; the message says how far it could be applied.",
+    "Superseded": "A newer override of the same kind for the same subject counts.",
+    "Refused": "It names nothing in the policy, or its expiry is too far ahead.",
+    "Expired": "Its time is over.",
+}
+
+_REJECTIONS = {
+    "too-large": f"The value is larger than {MAX_VALUE_BYTES // 1024} KiB.",
+    "not-cloudevent": "The record is no CloudEvent.",
+    "unsupported-content-type": "The content type is none that is read here.",
+    "not-utf8": "The text is not UTF-8.",
+    "not-json": "The value is no JSON object.",
+    "not-finite": "It holds NaN or Infinity: leave out what is unknown.",
+    "too-deep": "The JSON is nested too deeply.",
+    "duplicate-key": "A key is there twice.",
+    "bad-envelope": "A CloudEvents attribute is missing or malformed.",
+    "unknown-type": "The event type is none that this topic carries.",
+    "no-time": "Neither the event nor the record has a time.",
+    "time-ahead": "Its time is more than 5 s ahead: look at the producer's clock.",
+    "invalid-data": "The data does not have the shape of its type; the detail says where.",
+    "override-unsigned": "An override came without a signature, or no key may sign one here.",
+    "override-signature": "An override's signature is not good for its key.",
+    "override-late": "A signed override came too late, or a second time.",
+    "override-refused": "A signed override was understood, and may not be made; the detail says why.",
+    "not-applied": "It was understood and could not be applied; the detail says why.",
+}
+
+
+def reasons_page() -> str:
+    """The page. Raises KeyError when the code knows a word that this page does not explain."""
+    names = (*GUARDS, "budget", "fit", "stop")
+    guards = table(("guard", "what it saw", "what to do"), ((code(name), *_GUARDS[name]) for name in names))
+    parts = (
+        ("Unmet", "What a model that lacks replicas waits for; a guard's name when a guard holds it.", _CONSTRAINTS),
+        ("Before a write", "Every object is read again before it is written; `refused` then says which check.", _GATE),
+        ("Signals", "Why a signal has no vote. Others say their age, or how few pods they cover.", _SIGNALS),
+        ("Overrides", "`status.phase` of an Override.", _PHASES),
+        ("Rejected records", "In the dead-letter topic, and the label of a metric.", _rejections()),
+    )
+    return f"{_INTRO}\n{_ABOUT_GUARDS}\n{guards}" + "".join(_part(*each) for each in parts)
+
+
+def _rejections() -> Mapping[str, str]:
+    return {str(reason): _REJECTIONS[reason] for reason in Reason}
+
+
+def _part(title: str, about: str, words: Mapping[str, str]) -> str:
+    return f"\n## {title}\n\n{about}\n\n" + table(
+        ("word", "meaning"), ((code(word), said) for word, said in words.items())
+    )

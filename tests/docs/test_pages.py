@@ -1,0 +1,150 @@
+"""The pages hold together: no link leads nowhere, no name is invented, no figure contradicts the code."""
+
+import re
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from rebalancer.app.reference.__main__ import main as reference
+from rebalancer.domain.policy import Classes, Guards, NodeRules, OverrideRules, SurgeRules
+from rebalancer.obs.metrics.alerts import rules_text
+from rebalancer.obs.metrics.catalogue import METRICS
+from rebalancer.planning.guards import GUARDS, PASSES, Purpose
+from rebalancer.settings.service import PREFIX, ServiceSettings
+from tests.docs.blocks import DOCS, blocks, written_pages
+from tests.house.repository import ROOT
+
+TEXTS = {str(page.relative_to(DOCS)): page.read_text() for page in written_pages()}
+DECIDES = TEXTS["how-it-decides.md"]
+
+
+def test_the_site_builds_without_a_warning(tmp_path_factory: pytest.TempPathFactory) -> None:
+    site = tmp_path_factory.mktemp("site")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(site)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=55,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    loaded = re.findall(r'<(?:script|link)[^>]+(?:src|href)="(https?:[^"]+)"', (site / "index.html").read_text())
+    assert loaded == [], "a page loads nothing from elsewhere"
+
+
+def test_pages_that_come_from_code_are_up_to_date(capsys: pytest.CaptureFixture[str]) -> None:
+    assert reference(["--check", "--folder", str(DOCS / "reference")]) == 0, capsys.readouterr().err
+
+
+def test_every_setting_metric_and_alert_that_a_page_names_exists() -> None:
+    settings = {PREFIX + name.upper() for name in ServiceSettings.model_fields} | {"REBALANCER_SERVER"}
+    series = {metric.name + tail for metric in METRICS for tail in ("", "_bucket", "_count", "_sum")}
+    alerts = set(re.findall(r"alert: (\w+)", rules_text()))
+    wrong = []
+    for page, text in TEXTS.items():
+        wrong += [f"{page}: {name}" for name in re.findall(r"\bREBALANCER_[A-Z_]+\b", text) if name not in settings]
+        wrong += [f"{page}: {name}" for name in re.findall(r"\brebalancer_[a-z_]+\b", text) if name not in series]
+        wrong += [f"{page}: {name}" for name in re.findall(r"`(Rebalancer[A-Z]\w+)`", text) if name not in alerts]
+    assert wrong == []
+
+
+def test_every_command_that_a_page_names_exists_with_its_options() -> None:
+    wrong = []
+    for page, line in command_lines():
+        words = [word for word in line.split() if word]
+        path: list[str] = []
+        for word in words[1:]:
+            if word not in subcommands(tuple(path)):
+                break
+            path.append(word)
+        if not path:
+            wrong.append(f"{page}: {line}")
+            continue
+        known = helped(tuple(path))
+        wrong += [f"{page}: {line}: {word}" for word in re.findall(r"--[a-z-]+", line) if word not in known]
+    assert wrong == []
+    assert len(list(command_lines())) > 10
+
+
+def test_every_file_that_a_page_names_exists() -> None:
+    folders = ("charts", "config", "docker", "requirements", "runbooks")
+    named = {
+        (page, path)
+        for page, text in TEXTS.items()
+        for path in re.findall(rf"\b((?:{'|'.join(folders)})/[\w./-]*)", text)
+    }
+    assert len(named) > 5
+    assert [each for each in named if not (ROOT / each[1].rstrip(".")).exists()] == []
+
+
+def test_the_guards_on_the_page_have_the_limits_of_the_defaults() -> None:
+    guards = Guards()
+    for name in ("step", "fleet", "shift"):
+        rule = getattr(guards, name)
+        row = next(line for line in DECIDES.splitlines() if line.startswith(f"| `{name}` |"))
+        assert f"{rule.share:.0%}".replace("%", " %") in row
+        assert f"in {rule.window_seconds:.0f} s" in row
+    assert f"{guards.start.metric_intervals} metric intervals" in DECIDES
+    assert f"older than {guards.blind.stale_seconds:.0f} s" in DECIDES
+    assert f"fewer\nthan {guards.blind.min_coverage * 100:.0f} %" in DECIDES
+    assert set(GUARDS) <= set(re.findall(r"^\| `(\w+)` \|", DECIDES, re.MULTILINE))
+
+
+def test_what_passes_which_guard_is_on_the_page() -> None:
+    rows = dict(re.findall(r"^\| ([^|`]+) \| ([a-z, ]+) \|$", DECIDES, re.MULTILINE))
+    said = {
+        Purpose.DRAIN: "its node is under notice",
+        Purpose.OVERRIDE: "an override names this model",
+        Purpose.RECLAIM: "a reclaim, down to the borrower's entitlement",
+        Purpose.SHIFT: "a shift",
+        Purpose.SURPLUS: "the pool shrank, or it is surplus that costs money",
+        Purpose.BUDGET: "the pool shrank, or it is surplus that costs money",
+    }
+    assert {purpose: set(rows[words].split(", ")) for purpose, words in said.items()} == {
+        purpose: set(PASSES[purpose]) for purpose in said
+    }
+
+
+def test_classes_surge_nodes_and_overrides_have_the_numbers_of_the_defaults() -> None:
+    for name, rules in Classes():
+        row = f"| `{name}` | {rules.high_utilisation} | {rules.low_utilisation} | {rules.cooldown_seconds:.0f} s |"
+        assert row in DECIDES
+    surge, nodes, overrides = SurgeRules(), NodeRules(), OverrideRules()
+    flat = " ".join(DECIDES.split())
+    assert f"its last {surge.short_window_seconds:.0f} s are at least {surge.enter_ratio} times" in flat
+    assert f"its last {surge.long_window_seconds:.0f} s" in flat
+    assert f"ends after {surge.leave_after_seconds:.0f} s below {surge.leave_ratio} times" in flat
+    assert f"no node within {nodes.node_timeout_seconds:.0f} s" in flat
+    assert f"{overrides.default_seconds:.0f} s ahead when nobody says, at most {overrides.max_seconds:.0f} s" in flat
+
+
+def command_lines() -> list[tuple[str, str]]:
+    """(page, command line) of everything that begins with our command, in blocks and in the text."""
+    found = [
+        (block.page, line.removeprefix("$ "))
+        for block in blocks("console", "bash")
+        for line in block.text.replace("\\\n", " ").splitlines()
+        if line.removeprefix("$ ").startswith("rebalancer ")
+    ]
+    for page, text in TEXTS.items():
+        found += [(page, line) for line in re.findall(r"`(rebalancer [a-z][^`]+)`", text)]
+    return found
+
+
+@cache
+def helped(path: tuple[str, ...]) -> str:
+    """What `--help` of a command says."""
+    command = [str(Path(sys.executable).parent / "rebalancer"), *path, "--help"]
+    environment = {"COLUMNS": "200", "PATH": "", "TERM": "dumb"}
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True).stdout
+
+
+@cache
+def subcommands(path: tuple[str, ...]) -> frozenset[str]:
+    """The commands below one."""
+    _, _, commands = helped(path).partition("Commands:\n")
+    return frozenset(re.findall(r"^  ([a-z-]+) ", commands, re.MULTILINE))
