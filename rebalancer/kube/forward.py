@@ -35,6 +35,7 @@ class Forward:
         path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(pod, safe='')}/portforward"
         self._url = URL(access.server + path, encoded=True).with_query(ports=str(port))
         self._server: asyncio.Server | None = None
+        self._connections: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
         headers = {"Authorization": self._access.authorization} if self._access.authorization else {}
@@ -43,13 +44,21 @@ class Forward:
             headers=headers,
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS),
         )
-        self._server = await asyncio.start_unix_server(self._carry, str(self.path))
+        self._server = await asyncio.start_unix_server(self._accept, str(self.path))
         return self
 
     async def __aexit__(self, *_: object) -> None:
         if self._server is not None:
             self._server.close()
+        for connection in self._connections:
+            connection.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
         await self._session.close()
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connection = asyncio.create_task(self._carry(reader, writer))
+        self._connections.add(connection)
+        connection.add_done_callback(self._connections.discard)
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection, until either side ends it."""
