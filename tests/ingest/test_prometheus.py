@@ -3,9 +3,10 @@
 import asyncio
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -152,7 +153,7 @@ def serve() -> Iterator[Callable[[Handler], Answers]]:
         one.server_close()
 
 
-def says(body: bytes, status: int = 200, **headers: str) -> Handler:
+def says(body: bytes, status: int = 200, headers: Mapping[str, str] = MappingProxyType({})) -> Handler:
     def handler(request: BaseHTTPRequestHandler) -> None:
         request.send_response(status)
         for name, value in headers.items():
@@ -193,7 +194,7 @@ BAD = {
     "other shape": says(b'{"status":"success","data":{"result":[{"metric":{},"value":7}]}}'),
     "no data": says(b'{"status":"error"}'),
     "a number that is none": says(answer(series("at", "twelve"))),
-    "redirect": says(b"", 302, Location="http://127.0.0.1:1/elsewhere"),
+    "redirect": says(b"", 302, {"Location": "http://127.0.0.1:1/elsewhere"}),
 }
 
 

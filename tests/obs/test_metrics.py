@@ -4,10 +4,13 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from rebalancer.domain.memory import Memory, ModelMemory
 from rebalancer.domain.plan import Plan, Unmet
+from rebalancer.ingest.rejected import Reason
+from rebalancer.kube.errors import KubeError
 from rebalancer.obs.metrics import Figure, Metrics
-from rebalancer.obs.metrics.catalogue import COUNTER, METRICS, Metric
+from rebalancer.obs.metrics.catalogue import COUNTER, GUARDS, KUBE_ERRORS, METRICS, REASONS, Metric
 from rebalancer.obs.metrics.figures import notice_figures, plan_figures
 from rebalancer.planning import plan
+from rebalancer.planning.guards import GUARDS as JUDGES
 from tests.builders import NOW, a_model, a_notice, a_policy, a_snapshot
 
 UNITS = {"seconds", "replicas", "gpus"}  # base units that a name may carry
@@ -121,3 +124,15 @@ def test_names_follow_the_conventions(metric: Metric) -> None:
 
 def test_no_two_metrics_share_a_name() -> None:
     assert len({metric.name for metric in METRICS}) == len(METRICS)
+
+
+def test_the_words_of_labels_are_the_codes_own() -> None:
+    assert set(REASONS) == {reason.value for reason in Reason}
+    assert set(GUARDS) >= set(JUDGES)
+    assert set(KUBE_ERRORS) == {name.lower() for name in _names(KubeError)} | {"timeout"}
+
+
+def _names(error: type[Exception]) -> set[str]:
+    return {one.__name__ for one in error.__subclasses__()} | {
+        name for one in error.__subclasses__() for name in _names(one)
+    }

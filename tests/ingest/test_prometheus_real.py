@@ -1,0 +1,73 @@
+"""vLLM's metrics as it spells them, through a real Prometheus, to samples of pods."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from rebalancer.domain.events import Event, MetricSample
+from rebalancer.ingest.prometheus import PrometheusReadings, Server
+from rebalancer.loop.clock import RealClock
+from tests.ingest.test_prometheus import Answers, says
+from tests.obs.prometheus import Prometheus, prometheus
+
+VLLM = """\
+vllm:num_requests_running{engine="0",model_name="meta-llama/Llama-3-70B"} 7
+vllm:num_requests_running{engine="1",model_name="meta-llama/Llama-3-70B"} 5
+vllm:num_requests_waiting{engine="0",model_name="meta-llama/Llama-3-70B"} 3
+vllm:num_requests_waiting{engine="1",model_name="meta-llama/Llama-3-70B"} 0
+vllm:kv_cache_usage_perc{engine="0",model_name="meta-llama/Llama-3-70B"} 0.61
+vllm:kv_cache_usage_perc{engine="1",model_name="meta-llama/Llama-3-70B"} 0.42
+vllm:time_to_first_token_seconds_bucket{le="0.5",model_name="meta-llama/Llama-3-70B"} 0
+vllm:time_to_first_token_seconds_bucket{le="+Inf",model_name="meta-llama/Llama-3-70B"} 0
+"""
+OLD_VLLM = VLLM.replace("kv_cache_usage_perc", "gpu_cache_usage_perc").replace("} 7", "} NaN")
+EXPOSITION = {"Content-Type": "text/plain; version=0.0.4"}
+PODS = {"llama-0": "uid-0", "llama-1": "uid-1"}
+
+
+def a_pod(server: Answers, pod: str, namespace: str = "serving") -> dict[str, object]:
+    target = server.url.removeprefix("http://")
+    return {"targets": [target], "labels": {"namespace": namespace, "pod": pod}}
+
+
+def pod_named(namespace: str, name: str) -> tuple[str, str, float] | None:
+    return ("llama-70b", PODS[name], 0.0) if namespace == "serving" and name in PODS else None
+
+
+@pytest.fixture
+def scraped(tmp_path: Path) -> Iterator[Prometheus]:
+    """Two pods of ours, one stranger in our namespace, one pod of ours by name in another namespace."""
+    servers = [Answers(says(text.encode(), headers=EXPOSITION)) for text in (VLLM, OLD_VLLM, VLLM, VLLM)]
+    with ExitStack() as ends:
+        for server in servers:
+            ends.callback(server.server_close)
+            ends.callback(server.shutdown)
+        names = (("llama-0", "serving"), ("llama-1", "serving"), ("stranger", "serving"), ("llama-0", "elsewhere"))
+        targets = [a_pod(server, *name) for server, name in zip(servers, names, strict=True)]
+        yield ends.enter_context(prometheus(tmp_path, {"vllm": targets}))
+
+
+@pytest.mark.real
+async def test_each_pod_of_ours_becomes_a_sample(scraped: Prometheus) -> None:
+    heard: list[Event] = []
+    clock = RealClock()
+    source = PrometheusReadings(
+        Server(scraped.url), 15.0, clock, heard.extend, lambda: ["serving"], pod_named, deadline_seconds=5.0
+    )
+    async with asyncio.timeout(30.0):
+        while len(heard) < len(PODS):
+            heard.clear()
+            await source.poll()
+            await clock.sleep(0.3)
+    assert source.trouble is None
+    samples = {event.pod: event for event in heard if isinstance(event, MetricSample)}
+    assert set(samples) == {"uid-0", "uid-1"}
+    one, other = samples["uid-0"], samples["uid-1"]
+    assert (one.model, one.source) == ("llama-70b", "prometheus")
+    assert (one.gauges.running, one.gauges.waiting, one.gauges.kv_cache_use) == (12, 3, 0.61)
+    assert one.gauges.ttft_p95_seconds is None  # nobody asked anything: NaN, and not zero
+    assert (other.gauges.running, other.gauges.kv_cache_use) == (None, 0.61)
+    assert 0.0 <= clock.now() - one.at < 10.0
