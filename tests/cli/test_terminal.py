@@ -1,0 +1,106 @@
+"""At a terminal there are questions and colour; in a pipe there are neither."""
+
+import asyncio
+import json
+import signal
+
+import pytest
+from msgspec.structs import replace
+
+from rebalancer.sandbox.api.resources import OVERRIDES, WRITESTOPS
+from rebalancer.sandbox.api.server import EmbeddedKubernetes
+from tests.cli.night import Night
+from tests.cli.running import process, rebalancer
+from tests.cli.scene import PLAN
+from tests.cli.terminal import terminal
+
+pytestmark = pytest.mark.usefixtures("people")
+
+CAP = ("override", "add", "cap", "qwen-32b", "2", "--for", "30m", "--reason", "TICKET-1")
+QUESTION = "Apply until 03:42 UTC as oncall? [y/N] "
+ESCAPE = "\x1b["
+
+
+async def test_a_yes_applies(kubernetes: EmbeddedKubernetes) -> None:
+    async with terminal(*CAP) as shown:
+        await shown.shows(QUESTION)
+        assert "now  qwen-32b 3 -> 2  passes step; floor 1 kept" in shown.screen
+        assert not kubernetes.store.list(OVERRIDES)
+        shown.type("y\n")
+        assert await shown.ends() == 0
+        assert "in force. Undo: rebalancer override delete ov-" in shown.screen
+    assert len(kubernetes.store.list(OVERRIDES)) == 1
+
+
+@pytest.mark.parametrize(("keys", "code"), [("\n", 1), ("n\n", 1), ("\x04", 1), ("\x03", 130)])
+async def test_anything_but_a_yes_writes_nothing(kubernetes: EmbeddedKubernetes, keys: str, code: int) -> None:
+    async with terminal(*CAP) as shown:
+        await shown.shows(QUESTION)
+        shown.type(keys)
+        assert await shown.ends() == code
+        assert "Traceback" not in shown.screen
+    assert not kubernetes.store.list(OVERRIDES)
+
+
+async def test_no_input_asks_nothing_even_at_a_terminal(kubernetes: EmbeddedKubernetes) -> None:
+    async with terminal(*CAP, "--no-input") as shown:
+        assert await shown.ends() == 2
+        assert "nobody is there to ask: add --yes" in shown.screen
+
+
+async def test_a_drain_wants_the_nodes_name_typed(kubernetes: EmbeddedKubernetes) -> None:
+    drain = ("override", "add", "drain", "spot-2", "--reason", "x", "--yes")
+    for typed, code, there in (("spot-1\n", 1, 0), ("spot-2\n", 0, 1)):
+        async with terminal(*drain) as shown:
+            await shown.shows("type spot-2 ")
+            shown.type(typed)
+            assert await shown.ends() == code
+        assert len(kubernetes.store.list(OVERRIDES)) == there
+
+
+async def test_resume_wants_the_word(kubernetes: EmbeddedKubernetes) -> None:
+    assert await rebalancer("writes", "stop", "--reason", "bad") == 0
+    for typed, code, there in (("yes\n", 1, 1), ("resume\n", 0, 0)):
+        async with terminal("writes", "resume") as shown:
+            await shown.shows("type resume ")
+            assert "drain spot-2, demand is 2" in shown.screen
+            shown.type(typed)
+            assert await shown.ends() == code
+        assert len(kubernetes.store.list(WRITESTOPS)) == there
+
+
+async def test_colour_is_for_terminals_without_no_color() -> None:
+    async with terminal("status") as shown:
+        assert await shown.ends() == 0
+        assert f"{ESCAPE}31mshort 1{ESCAPE}0m" in shown.screen
+    async with terminal("status", NO_COLOR="1") as shown:
+        assert await shown.ends() == 0
+        assert "short 1" in shown.screen
+        assert ESCAPE not in shown.screen
+    with process("status") as piped:
+        out, _ = await asyncio.to_thread(piped.communicate)
+    assert "short 1" in out
+    assert ESCAPE not in out
+
+
+async def test_watch_redraws_a_terminal_until_ctrl_c(night: Night) -> None:
+    async with terminal("status", "--watch") as shown:
+        await shown.shows("short 1")
+        night.now = replace(night.now, cluster="prod-us")
+        await shown.shows(f"{ESCAPE}H{ESCAPE}2J{ESCAPE}3Jprod-us")
+        shown.type("\x03")
+        assert await shown.ends() == 130
+        assert "Traceback" not in shown.screen
+
+
+async def test_watch_in_a_pipe_is_a_line_of_json_per_change(night: Night) -> None:
+    with process("plan", "--watch") as piped:
+        assert piped.stdout is not None
+        first = json.loads(await asyncio.to_thread(piped.stdout.readline))
+        night.now = replace(night.now, plan=replace(PLAN, cycle=48_217))
+        second = json.loads(await asyncio.to_thread(piped.stdout.readline))
+        piped.send_signal(signal.SIGINT)
+        _, err = await asyncio.to_thread(piped.communicate)
+    assert (first["cycle"], second["cycle"]) == (48_216, 48_217)
+    assert piped.returncode == 130
+    assert err == ""
