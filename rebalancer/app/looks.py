@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 from rebalancer.api.look import Look, Recorded
 from rebalancer.api.pages import DecisionRow, Point
-from rebalancer.api.view import View
 from rebalancer.app.archive import Archive
 from rebalancer.app.history import History
+from rebalancer.app.insight import Insight
 from rebalancer.domain.policy import Policy
 from rebalancer.obs.clock import Clock
 
@@ -15,9 +15,9 @@ class ServiceLooks:
     """`policy` is the one in force."""
 
     def __init__(
-        self, view: View, clock: Clock, policy: Callable[[], Policy], history: History, archive: Archive
+        self, insight: Insight, clock: Clock, policy: Callable[[], Policy], history: History, archive: Archive
     ) -> None:
-        self._view = view
+        self._insight = insight
         self._clock = clock
         self._policy = policy
         self._history = history
@@ -30,12 +30,13 @@ class ServiceLooks:
         return self._history.move
 
     def look(self) -> Look:
-        """Everything at this instant; what the wheel saw last, else what is seen now."""
-        status = self._view.status()
+        """Everything at this instant, as the wheel saw it last: what cannot wait turns the wheel at once."""
+        known = self._history.snapshot or self._insight.snapshot()
+        status = self._insight.status_of(known)
         return Look(
             epoch=self._epoch,
             status=status,
-            snapshot=self._history.snapshot or self._view.snapshot(),
+            snapshot=known,
             policy=self._policy(),
             loans=self._history.loans,
             happenings=self._history.recent(status.at),
