@@ -17,9 +17,11 @@ from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 
 from rebalancer.ingest.dead_letters import DeadLetters, Keeper
 from rebalancer.ingest.frontier import Frontier
+from rebalancer.ingest.orders import Door, Orders
 from rebalancer.ingest.positions import starts
 from rebalancer.ingest.progress import Progress
 from rebalancer.ingest.reader import DECODERS, Reader, Sink
+from rebalancer.ingest.signed import Signatures
 from rebalancer.obs.broker import BROKER_ERRORS, REQUEST_SECONDS, Broker, finish
 from rebalancer.obs.clock import Clock
 
@@ -52,7 +54,8 @@ class StuckError(Exception):
 class KafkaIntake:
     """Run `run()` as a task. `sink` is called in the event loop and returns at once.
 
-    `read_up_to`: next offset per (topic, partition) from a checkpoint. `trouble` says why nothing is read, None while
+    `read_up_to`: next offset per (topic, partition) from a checkpoint. `signed`: who may override by a record, and
+    where that goes (None: every such record is rejected). `trouble` says why nothing is read, None while
     it is; `missing` names topics that do not exist. `counts` are the reader's and the dead letters', besides resyncs
     (what was to be read next is gone: everything there is was read again) and reconnects.
     """
@@ -65,6 +68,7 @@ class KafkaIntake:
         sink: Sink,
         keeper: Keeper,
         read_up_to: Mapping[tuple[str, int], int] | None = None,
+        signed: tuple[Signatures, Door] | None = None,
     ) -> None:
         self.trouble: str | None = "not connected yet"
         self.missing: tuple[str, ...] = ()
@@ -73,9 +77,14 @@ class KafkaIntake:
         self._rng = rng
         self._read_up_to = dict(read_up_to or {})
         self._dead_letters = DeadLetters(keeper, clock, rng)
-        self._reader = Reader(
-            {broker.topic(name): decode for name, decode in DECODERS.items()}, sink, self._dead_letters
-        )
+        decoders = dict(DECODERS)
+        self._orders: Orders | None = None
+        if signed is not None:
+            signatures, door = signed
+            decoders["overrides"] = signatures.decode
+            self._orders = Orders(door, self._dead_letters, clock, rng)
+        named = {broker.topic(name): decode for name, decode in decoders.items()}
+        self._reader = Reader(named, sink, self._dead_letters, self._orders)
         self._progress = Progress(clock.monotonic())
         self._counts: Counter[str] = Counter()
         self._there: frozenset[TopicPartition] = frozenset()
@@ -86,7 +95,8 @@ class KafkaIntake:
     @property
     def counts(self) -> Counter[str]:
         """What came in since the start, by what became of it; a closed set of keys."""
-        return self._counts + self._reader.counts + self._dead_letters.counts
+        ordered = self._orders.counts if self._orders is not None else Counter[str]()
+        return self._counts + self._reader.counts + self._dead_letters.counts + ordered
 
     def safe_offsets(self) -> dict[tuple[str, int], int]:
         """For the checkpoint: next offset per (topic, partition) below which nothing can be lost."""
@@ -105,7 +115,9 @@ class KafkaIntake:
 
     async def run(self) -> NoReturn:
         """Consume, and connect again whatever happens. Raises nothing but cancellation."""
-        burying = asyncio.create_task(self._dead_letters.run(), name="dead-letters")
+        beside = [asyncio.create_task(self._dead_letters.run(), name="dead-letters")]
+        if self._orders is not None:
+            beside.append(asyncio.create_task(self._orders.run(), name="orders"))
         failures = 0
         try:
             while True:
@@ -120,8 +132,9 @@ class KafkaIntake:
                 ceiling = min(BACKOFF_CAP_SECONDS, 0.5 * 2.0 ** min(failures, 10))
                 await self._clock.sleep(ceiling * self._rng.uniform(0.5, 1.0))
         finally:
-            burying.cancel()
-            await asyncio.wait({burying})
+            for task in beside:
+                task.cancel()
+            await asyncio.wait(beside)
 
     async def _session(self, started_monotonic: float) -> None:
         """One consumer, until it fails."""

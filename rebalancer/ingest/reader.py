@@ -12,13 +12,15 @@ from rebalancer.ingest.decode import decode_metric, decode_override
 from rebalancer.ingest.envelope import Headers
 from rebalancer.ingest.frontier import Frontier
 from rebalancer.ingest.notices import decode_notice
+from rebalancer.ingest.orders import Order, Orders
 from rebalancer.ingest.rejected import Reason, rejection
+from rebalancer.ingest.signed import SignedOverride
 
 REMEMBERED_IDS = 10_000
 
 Sink = Callable[[list[Event]], None]
 Batch = Mapping[TopicPartition, Sequence[ConsumerRecord]]
-Decoded = MetricSample | tuple[CapacityNotice, ...] | Rejection
+Decoded = MetricSample | tuple[CapacityNotice, ...] | SignedOverride | Rejection
 Decoder = Callable[[bytes, Headers, Position, float, float], Decoded]
 
 DECODERS: dict[str, Decoder] = {
@@ -31,18 +33,21 @@ log = structlog.get_logger()
 
 
 class Reader:
-    """Decodes batches and hands the events to `sink`; what cannot be one goes to `dead_letters`.
+    """Decodes batches and hands the events to `sink`, overrides to `orders`; the rest goes to `dead_letters`.
 
     `decoders` by full topic name. `frontiers` has one per partition that is read. `counts`: events, tombstones,
     ignored (records that mean nothing to us), duplicates, and rejected.<reason>.
     """
 
-    def __init__(self, decoders: Mapping[str, Decoder], sink: Sink, dead_letters: DeadLetters) -> None:
+    def __init__(
+        self, decoders: Mapping[str, Decoder], sink: Sink, dead_letters: DeadLetters, orders: Orders | None = None
+    ) -> None:
         self.frontiers: dict[TopicPartition, Frontier] = {}
         self.counts: Counter[str] = Counter()
         self._decoders = decoders
         self._sink = sink
         self._dead_letters = dead_letters
+        self._orders = orders
         self._seen: dict[tuple[str, str], None] = {}
 
     def read(self, batch: Batch, now: float) -> None:
@@ -72,8 +77,15 @@ class Reader:
                 events.append(decoded)
             elif isinstance(decoded, tuple):
                 events += self._fresh(decoded)
+            elif isinstance(decoded, SignedOverride):
+                self._order(record, decoded)
             elif isinstance(decoded, Rejection):
                 self._reject(record, decoded)
+
+    def _order(self, record: ConsumerRecord, signed: SignedOverride) -> None:
+        frontier = self.frontiers[TopicPartition(record.topic, record.partition)]
+        if self._orders is not None:
+            self._orders.put(Order(record, signed, frontier))
 
     def _fresh(self, notices: tuple[CapacityNotice, ...]) -> tuple[CapacityNotice, ...]:
         """The notices of one record, none when a record with its source and id was there before."""

@@ -30,6 +30,9 @@ class Reason(StrEnum):
     TIME_AHEAD = "time-ahead"
     INVALID_DATA = "invalid-data"
     OVERRIDE_UNSIGNED = "override-unsigned"
+    OVERRIDE_SIGNATURE = "override-signature"
+    OVERRIDE_LATE = "override-late"
+    OVERRIDE_REFUSED = "override-refused"
     NOT_APPLIED = "not-applied"
 
 

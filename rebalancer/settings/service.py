@@ -51,6 +51,11 @@ class ServiceSettings(BaseSettings):
         default=None, description="PEM file with the brokers' CA; without it the system's CAs are trusted."
     )
 
+    override_keys_dir: Path | None = Field(
+        default=None,
+        description="Folder of keys (file name = key id) whose signed Kafka records may override; none: no record may.",
+    )
+
     kubeconfig: Path | None = Field(
         default=None, description="Kubeconfig file; without it the pod's service account, else the user's own file."
     )
@@ -125,6 +130,11 @@ class ServiceSettings(BaseSettings):
             raise ValueError(
                 f"{PREFIX}KAFKA_SECURITY_PROTOCOL={self.kafka_security_protocol}: set "
                 f"{PREFIX}KAFKA_USERNAME and {PREFIX}KAFKA_PASSWORD_FILE"
+            )
+        if self.override_keys_dir is not None and not self.cluster_name:
+            raise ValueError(
+                f"{PREFIX}OVERRIDE_KEYS_DIR={self.override_keys_dir}: set {PREFIX}CLUSTER_NAME too; a signature is good"
+                " for one cluster, by its name"
             )
         if self.api_auth == "none" and self.api_host not in LOOPBACK:
             raise ValueError(
