@@ -72,3 +72,9 @@ def test_every_value_that_is_allowed_is_in_values_yaml_and_the_other_way_round()
 def test_what_makes_no_sense_is_refused_where_it_stands(given: Json, where: str) -> None:
     (error,) = Draft7Validator(SCHEMA).iter_errors(given)
     assert ".".join(str(part) for part in error.path) == where
+
+
+def test_the_readme_has_a_row_for_every_value() -> None:
+    rows = [line for line in (CHART / "README.md").read_text().splitlines() if line.startswith("| `")]
+    missing = [name for name in VALUES if not any(f"`{name}" in row.split("|")[1] for row in rows)]
+    assert missing == []

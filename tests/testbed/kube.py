@@ -164,13 +164,13 @@ class Kube:
         )
         return await self.token(namespace, name)
 
-    async def token(self, namespace: str, name: str, seconds: int = 3600) -> str:
-        """A token of a service account, from the TokenRequest API."""
+    async def token(self, namespace: str, name: str, seconds: int = 3600, audience: str = "") -> str:
+        """A token of a service account, from the TokenRequest API; for the API server unless `audience` is another."""
         path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
         request = {
             "apiVersion": "authentication.k8s.io/v1",
             "kind": "TokenRequest",
-            "spec": {"expirationSeconds": seconds},
+            "spec": {"expirationSeconds": seconds} | ({"audiences": [audience]} if audience else {}),
         }
         answer = await self.request("POST", path, request)
         token: str = answer["status"]["token"]

@@ -1,0 +1,385 @@
+"""The chart on a real API server: every object is taken, pods are admitted, policies hold."""
+
+import asyncio
+import copy
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from rebalancer.act.deletion_cost import ANNOTATION as DELETION_COST
+from rebalancer.act.originals import ANNOTATION as ORIGINALS
+from tests.chart.helm import CHART, EVERY_ACTUATION, RELEASE, Json, Rendered, helm, named, render, values
+from tests.chart.test_rendered import EVERYTHING_OFF, EVERYTHING_ON
+from tests.testbed.build import build
+from tests.testbed.karpenter import Karpenter
+from tests.testbed.keda import Keda
+from tests.testbed.kube import ApiError, Kube
+from tests.testbed.objects import deployment, node_class, node_pool
+from tests.testbed.stack import Stack
+
+CRDS = [yaml.safe_load(file.read_text()) for file in sorted((CHART / "crds").glob("*.yaml"))]
+MONITORING = ("servicemonitors", "prometheusrules")
+
+
+@pytest.fixture
+async def crds(kube: Kube) -> None:
+    """Ours, and the prometheus-operator's."""
+    operator = await asyncio.to_thread(lambda: build("prometheus-operator").manifests(*MONITORING))
+    await kube.install_crds([*CRDS, *operator])
+
+
+async def applied(kube: Kube, rendered: Rendered, *kinds: str) -> AsyncIterator[Rendered]:
+    """The rendered objects (of these kinds) on the server, and away again."""
+    objects = rendered.of(*kinds) if kinds else [obj for obj in rendered.objects if obj["kind"] != "Job"]
+    await kube.apply(*objects)
+    yield rendered
+    for kind, namespace, name in named(objects):
+        await kube.delete(kind, name, namespace)
+
+
+@pytest.mark.parametrize("given", [EVERYTHING_OFF, {}, EVERYTHING_ON], ids=["off", "default", "on"])
+async def test_the_api_server_takes_every_object_and_warns_of_no_field(
+    kube: Kube, crds: None, namespace: str, given: Json
+) -> None:
+    """Strict: a misspelled field would be dropped in silence."""
+    here = given | {"namespaces": [namespace]} if "namespaces" in given else given
+    rendered = await asyncio.to_thread(render, here, namespace)
+    for obj in rendered.objects:
+        answer = await kube.create(obj, dryRun="All", fieldValidation="Strict")
+        assert answer["kind"] == obj["kind"]
+    async for _ in applied(kube, rendered):
+        for policy in rendered.of("ValidatingAdmissionPolicy"):
+            await _types_fit(kube, policy["metadata"]["name"])
+
+
+async def _types_fit(kube: Kube, name: str) -> None:
+    """Wait until the server has checked a policy's expressions against the types of what they are about."""
+
+    async def checked() -> Json | None:
+        status: Json = (await kube.get("ValidatingAdmissionPolicy", name)).get("status", {})
+        return status if "typeChecking" in status else None
+
+    status = await kube.wait_for(checked, f"the types in {name} are checked")
+    assert "expressionWarnings" not in status["typeChecking"], status
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "Job"])
+async def test_a_namespace_of_restricted_pods_admits_ours(kube: Kube, namespace: str, kind: str) -> None:
+    labels = {
+        "pod-security.kubernetes.io/enforce": "restricted",
+        "pod-security.kubernetes.io/enforce-version": "latest",
+    }
+    await kube.patch("Namespace", namespace, {"metadata": {"labels": labels}})
+    rendered = await asyncio.to_thread(render, {**EVERY_ACTUATION, "priorityClassName": ""}, namespace)
+    template = copy.deepcopy(rendered.one(kind)["spec"]["template"])
+    metadata = {"name": "ours", "namespace": namespace, "labels": template["metadata"]["labels"]}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
+
+    await kube.create(pod, dryRun="All", fieldValidation="Strict")
+
+    pod["spec"]["containers"][0]["securityContext"]["allowPrivilegeEscalation"] = True
+    with pytest.raises(ApiError, match="violates PodSecurity"):
+        await kube.create(pod, dryRun="All")
+
+
+# --- Admission policies. The account gets every right here, so that nothing but the policies holds it back.
+
+ANY: Json = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}
+
+
+@pytest.fixture
+async def held(
+    cluster: Stack, kube: Kube, keda: Keda, karpenter: Karpenter, crds: None, namespace: str, ours: dict[str, str]
+) -> AsyncIterator[Kube]:
+    """Our account with all rights, held by the policies alone; one object of each kind that it writes."""
+    selector = {"scaleTargetRef": {"name": "chat"}}
+    cpu = {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}
+    metadata = {"name": "chat", "namespace": namespace, "labels": {"team": "a"}, "annotations": {"theirs": "1"}}
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "other"}
+    await kube.apply(
+        deployment("chat", namespace, 1, node_labels=ours),
+        node_class(),
+        node_pool(namespace, labels=ours, instance_types=["gpu-1"], gpu_limit=0),
+        {
+            "apiVersion": "keda.sh/v1alpha1",
+            "kind": "ScaledObject",
+            "metadata": metadata,
+            "spec": selector | {"triggers": [{"type": "cron", "metadata": CRON}]},
+        },
+        {
+            "apiVersion": "autoscaling/v2",
+            "kind": "HorizontalPodAutoscaler",
+            "metadata": metadata,
+            "spec": {"scaleTargetRef": target, "maxReplicas": 3, "metrics": [{"type": "Resource", "resource": cpu}]},
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": metadata,
+            "spec": {"containers": [{"name": "c", "image": "i"}], "nodeSelector": {"no": "where"}},
+        },
+    )
+    token = await kube.account(namespace, RELEASE, [ANY])
+    rendered = await asyncio.to_thread(render, EVERY_ACTUATION, namespace)
+    kinds = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+    async for _ in applied(kube, rendered, *kinds):
+        async with cluster.kube(token) as us:
+            await us.wait_for(lambda: _in_force(us, namespace), "the policies are in force")
+            yield us
+
+
+CRON: Json = {"timezone": "UTC", "start": "0 0 * * *", "end": "1 0 * * *", "desiredReplicas": "1"}
+
+
+async def _in_force(us: Kube, namespace: str) -> bool:
+    """Whether each policy refuses by now; the last ones bound may take another second."""
+    for kind, name, where in (
+        ("ScaledObject", "chat", namespace),
+        ("HorizontalPodAutoscaler", "chat", namespace),
+        ("Pod", "chat", namespace),
+        ("Deployment", "chat", namespace),
+        ("NodePool", namespace, None),
+    ):
+        if await _refusal(us, kind, name, {"metadata": {"labels": {"forbidden": "yes"}}}, where) is None:
+            return False
+    return True
+
+
+async def _refusal(us: Kube, kind: str, name: str, patch: Json, namespace: str | None) -> str | None:
+    """What the policies say to a patch, tried dry; None when they let it pass."""
+    path = await _path(us, kind, name, namespace)
+    try:
+        await us.request("PATCH", path, patch, content_type="application/merge-patch+json", dryRun="All")
+    except ApiError as error:
+        if "ValidatingAdmissionPolicy" not in str(error):
+            raise
+        return str(error)
+    return None
+
+
+async def _path(us: Kube, kind: str, name: str, namespace: str | None) -> str:
+    prefix, plural = PLACES[kind]
+    scope = f"/namespaces/{namespace}" if namespace else ""
+    return f"/{prefix}{scope}/{plural}/{name}"
+
+
+PLACES = {
+    "ScaledObject": ("apis/keda.sh/v1alpha1", "scaledobjects"),
+    "HorizontalPodAutoscaler": ("apis/autoscaling/v2", "horizontalpodautoscalers"),
+    "Pod": ("api/v1", "pods"),
+    "Deployment": ("apis/apps/v1", "deployments"),
+    "NodePool": ("apis/karpenter.sh/v1", "nodepools"),
+}
+NODES = "10%"
+MAY: list[tuple[str, Json]] = [
+    (
+        "ScaledObject",
+        {"spec": {"minReplicaCount": 2, "maxReplicaCount": 5}, "metadata": {"annotations": {ORIGINALS: "{}"}}},
+    ),
+    ("ScaledObject", {"metadata": {"annotations": {"autoscaling.keda.sh/paused-replicas": "2"}}}),
+    ("ScaledObject", {"metadata": {"annotations": {"autoscaling.keda.sh/paused": "true"}}}),
+    ("HorizontalPodAutoscaler", {"spec": {"minReplicas": 2, "maxReplicas": 5}}),
+    ("HorizontalPodAutoscaler", {"metadata": {"annotations": {ORIGINALS: "{}"}}}),
+    ("Pod", {"metadata": {"annotations": {DELETION_COST: "-1000"}}}),
+    ("NodePool", {"spec": {"limits": {"nvidia.com/gpu": "3"}}, "metadata": {"annotations": {ORIGINALS: "{}"}}}),
+    ("NodePool", {"spec": {"limits": None}}),
+    ("NodePool", {"spec": {"weight": 7}}),
+    ("NodePool", {"spec": {"disruption": {"budgets": [{"nodes": "0", "reasons": ["Empty", "Underutilized"]}]}}}),
+]
+OTHER: Json = {"metadata": {"annotations": {"other": "1"}}}
+LABELS: Json = {"metadata": {"labels": {"app": "stolen"}}}
+OWNERS: Json = {"metadata": {"finalizers": ["example.com/stay"]}}
+OTHER_METRIC: Json = {
+    "type": "Resource",
+    "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 5}},
+}
+MAY_NOT: list[tuple[str, Json, str]] = [
+    *((kind, OTHER, "of the annotations the rebalancer writes only") for kind in PLACES if kind != "Deployment"),
+    *((kind, LABELS, "neither labels nor") for kind in PLACES if kind != "Deployment"),
+    *((kind, OWNERS, "neither labels nor") for kind in PLACES if kind != "Deployment"),
+    ("ScaledObject", {"metadata": {"annotations": {"theirs": None}}}, "of the annotations the rebalancer writes only"),
+    ("ScaledObject", {"metadata": {"annotations": {"theirs": "2"}}}, "of the annotations the rebalancer writes only"),
+    (
+        "ScaledObject",
+        {"spec": {"triggers": [{"type": "cron", "metadata": CRON | {"desiredReplicas": "9"}}]}},
+        "only min",
+    ),
+    ("ScaledObject", {"spec": {"pollingInterval": 5}}, "only minReplicaCount and maxReplicaCount"),
+    ("HorizontalPodAutoscaler", {"spec": {"metrics": [OTHER_METRIC]}}, "only minReplicas and maxReplicas"),
+    (
+        "HorizontalPodAutoscaler",
+        {"spec": {"behavior": {"scaleDown": {"selectPolicy": "Disabled"}}}},
+        "only minReplicas",
+    ),
+    ("Pod", {"spec": {"activeDeadlineSeconds": 5}}, "of a pod the rebalancer writes only an annotation"),
+    (
+        "NodePool",
+        {"spec": {"template": {"metadata": {"labels": {"drift": "all"}}}}},
+        "only limits, weight and disruption",
+    ),
+    ("Deployment", {"spec": {"replicas": 9}}, "only by /scale"),
+    ("Deployment", {"metadata": {"annotations": {ORIGINALS: "{}"}}}, "only by /scale"),
+]
+
+
+async def test_our_account_may_write_its_own_fields_and_no_other(held: Kube, kube: Kube, namespace: str) -> None:
+    def where(kind: str) -> tuple[str, str | None]:
+        return (namespace, None) if kind == "NodePool" else ("chat", namespace)
+
+    for kind, patch in MAY:
+        name, place = where(kind)
+        assert await _refusal(held, kind, name, patch, place) is None, (kind, patch)
+    for kind, patch, why in MAY_NOT:
+        name, place = where(kind)
+        refusal = await _refusal(held, kind, name, patch, place)
+        assert refusal is not None, (kind, patch)
+        assert why in refusal, (kind, patch)
+        assert await _refusal(kube, kind, name, patch, place) is None, "the policies hold us alone"
+    for kind in PLACES:
+        name, place = where(kind)
+        with pytest.raises(ApiError, match="ValidatingAdmissionPolicy"):
+            await held.request("DELETE", await _path(held, kind, name, place), {"dryRun": ["All"]})
+    scale = await held.get("Deployment", "chat", namespace, "scale")
+    await held.request(
+        "PUT", f"{await _path(held, 'Deployment', 'chat', namespace)}/scale", scale | {"spec": {"replicas": 3}}
+    )
+
+
+# --- Who an override says it is from
+
+
+def override(namespace: str, actor: str) -> Json:
+    target: Any = {"model": "chat"}
+    spec = {"kind": "pause", "target": target, "reason": "r", "expiresAt": "2036-01-01T00:00:00Z", "actor": actor}
+    metadata = {"generateName": "o-", "namespace": namespace}
+    return {"apiVersion": "rebalancer.io/v1alpha1", "kind": "Override", "metadata": metadata, "spec": spec}
+
+
+def write_stop(actor: str) -> Json:
+    spec = {"reason": "r", "actor": actor}
+    return {
+        "apiVersion": "rebalancer.io/v1alpha1",
+        "kind": "WriteStop",
+        "metadata": {"generateName": "s-"},
+        "spec": spec,
+    }
+
+
+async def test_nobody_signs_an_override_or_a_write_stop_as_somebody_else(
+    cluster: Stack, kube: Kube, crds: None, namespace: str
+) -> None:
+    alice, us = await kube.account(namespace, "alice", [ANY]), await kube.account(namespace, RELEASE, [ANY])
+    me = f"system:serviceaccount:{namespace}:alice"
+    rendered = await asyncio.to_thread(render, {}, namespace)
+    kinds = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+    async for _ in applied(kube, rendered, *kinds):
+        async with cluster.kube(alice) as alice_kube, cluster.kube(us) as our_kube:
+
+            async def said(who: Kube, obj: Json) -> str:
+                try:
+                    await who.create(obj, dryRun="All")
+                except ApiError as error:
+                    return str(error)
+                return ""
+
+            async def in_force() -> bool:
+                return bool(await said(alice_kube, write_stop("bob")))
+
+            await kube.wait_for(in_force, "the policy is in force")
+            for bobs, own in (
+                (override(namespace, "bob"), override(namespace, me)),
+                (write_stop("bob"), write_stop(me)),
+            ):
+                refusal = await said(alice_kube, bobs)
+                assert f"spec.actor is 'bob', and you are '{me}': put that there" in refusal
+                assert await said(alice_kube, own) == ""
+                assert await said(our_kube, bobs) == ""
+    await kube.wait_for(lambda: _anybody(kube), "the policy is gone")
+
+
+async def _anybody(kube: Kube) -> bool:
+    """Other tests speak as alice; wait until they may."""
+    try:
+        await kube.create(write_stop("alice"), dryRun="All")
+    except ApiError:
+        return False
+    return True
+
+
+# --- People
+
+
+async def test_viewers_read_and_operators_decide_where_we_manage(kube: Kube, crds: None, namespace: str) -> None:
+    rendered = await asyncio.to_thread(render, {"namespaces": [namespace]}, f"{namespace}")
+    roles = ("ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")
+
+    async def may(account: str, verb: str, resource: str, where: str = "") -> bool:
+        attributes = {"group": "rebalancer.io", "resource": resource, "verb": verb, "namespace": where}
+        user = f"system:serviceaccount:{namespace}:{RELEASE}-{account}"
+        review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "metadata": {}}
+        answer = await kube.create(review | {"spec": {"user": user, "resourceAttributes": attributes}})
+        return bool(answer["status"]["allowed"])
+
+    async for _ in applied(kube, rendered, *roles):
+        await kube.wait_for(lambda: may("operator", "create", "overrides", namespace), "RBAC knows the roles")
+        assert await may("viewer", "get", "decisions")
+        assert await may("operator", "get", "decisions")
+        for verb in ("create", "delete"):
+            assert not await may("viewer", verb, "overrides", namespace)
+            assert not await may("viewer", verb, "writestops")
+            assert await may("operator", verb, "writestops")
+            assert await may("operator", verb, "overrides", namespace)
+            assert not await may("operator", verb, "overrides", "kube-system")
+
+
+# --- What is said after an installation
+
+FINE: Json = {
+    "kafka.bootstrap": "kafka:9093",
+    "policyConfigMap": "ours",
+    "networkPolicy.apiFrom": [{"podSelector": {}}],
+    "networkPolicy.metricsFrom": [{"podSelector": {}}],
+}
+CONTRADICTIONS: list[tuple[Json, str]] = [
+    ({"writeMode": "act"}, "writeMode is act and no actuation is on"),
+    ({"actuation.keda": True}, "writeMode is shadow and actuations are on"),
+    ({"writeMode": "act", "actuation.deletionCost": True}, "nothing that makes a workload smaller is"),
+    ({"kafka.bootstrap": ""}, "kafka.bootstrap is empty: the service will not start"),
+    ({"kafka.securityProtocol": "PLAINTEXT"}, "PLAINTEXT: whoever reaches the broker can forge events"),
+    ({"kafka.securityProtocol": "SASL_SSL"}, "SASL_SSL without kafka.username"),
+    ({"policyConfigMap": ""}, "there is no policy: the service will not start"),
+    ({"policy": {"models": []}}, "policy is ignored: policyConfigMap names ours"),
+    (
+        {"policyConfigMap": "", "namespaces": ["a"], "policy": {"models": [{"id": "chat", "namespace": "b"}]}},
+        "model chat lives in namespace b, which is not in namespaces",
+    ),
+    ({"prometheusRule": {"enabled": True, "runbookUrl": "https://e.com"}}, "its alerts never fire"),
+    ({"serviceMonitor.enabled": True, "prometheusRule.enabled": True}, "prometheusRule.runbookUrl is empty"),
+    ({"serviceMonitor.enabled": True, "networkPolicy.metricsFrom": []}, "Prometheus cannot reach the service"),
+    ({"networkPolicy.apiFrom": []}, "reached by `kubectl port-forward` alone"),
+    ({"api.enabled": False, "login.viewers.users": ["a"]}, "they can get tokens that open nothing"),
+    ({"login.enabled": False}, "api is on and login is off"),
+    ({"writeMode": "act", "actuation.keda": True, "admissionPolicies.enabled": False}, "admissionPolicies are off"),
+    ({"writeMode": "act", "actuation.keda": True, "handBack.enabled": False}, "handBack is off"),
+]
+
+
+def notes(kubeconfig: Path, given: Json) -> str:
+    """What helm says after an installation that it only pretends."""
+    flags = ("--namespace", "default", "--dry-run=server", "--skip-crds", "--kubeconfig", str(kubeconfig))
+    _, _, said = helm("install", RELEASE, str(CHART), *flags, *values(FINE | given)).partition("NOTES:")
+    return said
+
+
+async def test_contradictions_in_the_values_are_told_each_and_only_then(cluster: Stack, kube: Kube, crds: None) -> None:
+    kubeconfig = await asyncio.to_thread(cluster.kubeconfig)
+    fine = await asyncio.to_thread(notes, kubeconfig, {})
+    assert "WARNING" not in fine
+    assert "only watching all namespaces" in fine
+    for given, warning in CONTRADICTIONS:
+        said = await asyncio.to_thread(notes, kubeconfig, given)
+        warnings = [line for line in said.splitlines() if line.startswith("WARNING")]
+        assert [warning in line for line in warnings] == [True], (given, warnings)
