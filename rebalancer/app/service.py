@@ -23,6 +23,7 @@ from rebalancer.app.foresight import Known
 from rebalancer.app.hands import ServiceHands
 from rebalancer.app.history import History
 from rebalancer.app.insight import Insight
+from rebalancer.app.kafka_door import KEYS_LOOK_SECONDS, KafkaDoor, read_keys
 from rebalancer.app.looks import ServiceLooks
 from rebalancer.app.past import Start, read_start
 from rebalancer.app.topics import broker_of
@@ -33,6 +34,7 @@ from rebalancer.domain.policy import Policy
 from rebalancer.ingest.kafka import KafkaIntake
 from rebalancer.ingest.past import PastUnreadable
 from rebalancer.ingest.prometheus import PrometheusReadings, Server
+from rebalancer.ingest.signed import Signatures
 from rebalancer.ingest.watches import Watches
 from rebalancer.kube.access import find_access
 from rebalancer.kube.client import KubeClient
@@ -86,6 +88,7 @@ class Service:
         self.history = History()
         self._reviews = Reviews(clock)
         looks = ServiceLooks(self.insight, clock, self._policy, self.history, Archive(files.paths, clock))
+        self._signatures = Signatures(settings.cluster_name, {})
         self.doors = ServiceDoors(settings, clock, self.insight.instance, self._policy)
         self.servers = Servers(
             self.insight,
@@ -127,6 +130,8 @@ class Service:
             await find_access(self.settings.kubeconfig, self.settings.kube_context or None), self.clock, self._rng
         )
         self.insight.kube = self._reviews.kube = self.doors.kube = self._kube
+        if self.settings.override_keys_dir is not None:
+            await self._read_keys(self.settings.override_keys_dir)
         past = await self._past(policy)
         state = ClusterState(policy, self.clock.now())
         for model, rings in past.rings.items():
@@ -199,7 +204,10 @@ class Service:
             if state.wakes:
                 runner.wake()
 
-        intake = KafkaIntake(self._broker, self.clock, self._rng, sink, self.outbox, past.offsets)
+        door = KafkaDoor(kube, self._policy, self.settings.own_namespace)
+        intake = KafkaIntake(
+            self._broker, self.clock, self._rng, sink, self.outbox, past.offsets, signed=(self._signatures, door)
+        )
         watches = Watches(kube, self.clock, self._rng, sink)
         self._checkpoints = Checkpoints(
             self.settings,
@@ -212,6 +220,8 @@ class Service:
         )
         self.insight.connect(state, hands, runner, intake)
         self.doors.known = lambda: Known(state.peek(self.clock.now()), hands.policy, hands.memory)
+        if self.settings.override_keys_dir is not None:
+            self._spawn("keys", self._follow_keys(self.settings.override_keys_dir))
         self._spawn("intake", self._read_when_pods_are_known(state, intake))
         self._spawn("watches", watches.run())
         self._spawn("events", gate.events.run())
@@ -242,6 +252,19 @@ class Service:
             state.pod_named,
         )
         return source
+
+    async def _follow_keys(self, folder: Path) -> None:
+        """Keys come and go with their files."""
+        while True:
+            await self.clock.sleep(KEYS_LOOK_SECONDS)
+            await self._read_keys(folder)
+
+    async def _read_keys(self, folder: Path) -> None:
+        """A folder that cannot be read leaves the keys there are."""
+        try:
+            self._signatures.keys = await asyncio.to_thread(read_keys, folder)
+        except OSError as error:
+            log.warning("signing keys cannot be read", folder=str(folder), error=str(error))
 
     async def _follow_policy(self, state: ClusterState, hands: ServiceHands, runner: Runner) -> None:
         """Take a changed policy over; a bad file keeps the last good one."""
