@@ -50,12 +50,14 @@ lint: $(STAMP) ## ruff, mypy, the rooms, generated files up to date
 	@$(BIN)/python -m rebalancer.cli.reference --check
 	@$(BIN)/python -m rebalancer.obs.metrics.generate --check
 	@$(BIN)/python -m rebalancer.app.reference --check
+	@$(BIN)/python -m rebalancer.api.generate --check
 
 generate: $(STAMP) ## the files that are written from code: schema, reference pages, alerts, dashboard
 	@$(BIN)/python -m rebalancer.settings.generate
 	@$(BIN)/python -m rebalancer.cli.reference
 	@$(BIN)/python -m rebalancer.obs.metrics.generate
 	@$(BIN)/python -m rebalancer.app.reference
+	@$(BIN)/python -m rebalancer.api.generate
 
 docs: $(STAMP) ## the pages under docs/ as a site in build/docs; a warning is an error
 	@$(BIN)/mkdocs build --strict

@@ -87,7 +87,7 @@ def _struct_twin(kind: type[Struct]) -> type[Struct]:
         kind.__name__,
         [_field(field, hints[field.name]) for field in msgspec.structs.fields(kind)],
         module=kind.__module__,
-        rename="camel",
+        rename=_camel,
         frozen=True,
         tag=config.tag,
         tag_field=config.tag_field,
@@ -99,6 +99,12 @@ def _struct_twin(kind: type[Struct]) -> type[Struct]:
 
 
 _NATIVE: Final[dict[type, type[Struct]]] = {}
+
+
+def _camel(name: str) -> str:
+    """`last_60s` is last60s; the library's own rule would make 60S of it."""
+    first, *others = name.split("_")
+    return first + "".join(part[:1].upper() + part[1:] for part in others)
 
 
 def _said(made: type[Struct], kind: type[Struct]) -> str:

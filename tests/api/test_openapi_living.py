@@ -3,13 +3,14 @@
 import itertools
 import json
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
-import requests
 import schemathesis
 from blockbuster import BlockBuster
 from hypothesis import HealthCheck, Phase, settings
 from schemathesis import Case
+from schemathesis.core.transport import Response
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from rebalancer.api.routes import openapi_text
@@ -40,11 +41,11 @@ def url(tmp_path_factory: pytest.TempPathFactory, blockbuster: BlockBuster) -> I
     blockbuster.activate()
 
 
-def judged(case: Case, response: requests.Response) -> None:
+def judged(case: Case[Any], response: Response) -> None:
     """No 500; a 503 says when to come back; everything else is as the document says."""
     assert response.status_code not in (500, 502, 504), response.text
     if response.status_code in (429, 503):
-        assert int(response.headers["Retry-After"]) > 0
+        assert int(response.headers["retry-after"][0]) > 0
     if response.status_code >= 400:
         assert set(response.json()) >= {"error", "fix"}, response.text
     # What a schema allows may still name a model that is not there, or a pin without a number.
@@ -53,14 +54,14 @@ def judged(case: Case, response: requests.Response) -> None:
 
 @schema.parametrize()
 @bounded
-def test_every_answer_is_as_the_document_says(case: Case, url: str) -> None:
+def test_every_answer_is_as_the_document_says(case: Case[Any], url: str) -> None:
     headers = {"Authorization": f"Bearer sandbox-user-{next(users) // 8}"}
     judged(case, case.call(base_url=url, headers=headers, timeout=15))
 
 
 @schema.parametrize()
 @bounded
-def test_nobody_gets_further_than_the_door(case: Case, url: str) -> None:
+def test_nobody_gets_further_than_the_door(case: Case[Any], url: str) -> None:
     response = case.call(base_url=url, timeout=15)
     assert response.status_code not in (500, 502, 504)
     is_open = case.operation.definition.raw.get("security") == []
