@@ -1,0 +1,70 @@
+"""Capacity notices from the command line: what is written is what the service reads."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+from aiokafka import AIOKafkaConsumer, TopicPartition
+
+from rebalancer.domain.events import CapacityNotice, Position
+from rebalancer.ingest.notices import decode_notice
+from rebalancer.sandbox.broker import EmbeddedBroker
+from tests.cli.running import rebalancer
+
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+async def broker(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[EmbeddedBroker]:
+    async with EmbeddedBroker({"t-notices": 1}) as running:
+        monkeypatch.setenv("REBALANCER_KAFKA_BOOTSTRAP", running.bootstrap)
+        monkeypatch.setenv("REBALANCER_KAFKA_SECURITY_PROTOCOL", "PLAINTEXT")
+        monkeypatch.setenv("REBALANCER_TOPIC_PREFIX", "t-")
+        yield running
+
+
+async def _read(broker: EmbeddedBroker) -> CapacityNotice:
+    consumer = AIOKafkaConsumer(bootstrap_servers=broker.bootstrap, auto_offset_reset="earliest")
+    async with consumer:
+        consumer.assign([TopicPartition("t-notices", 0)])
+        record = await consumer.getone()
+    at = record.timestamp / 1000
+    decoded = decode_notice(record.value, record.headers, Position("t-notices", 0, record.offset), at, at + 60)
+    assert isinstance(decoded, tuple), decoded
+    return decoded[0]
+
+
+async def test_the_service_reads_what_was_written(broker: EmbeddedBroker, capsys: Captured) -> None:
+    assert await rebalancer("notice", "add", "spot-2", "--in", "2m", "--kind", "scheduled-change", "--yes") == 0
+    assert "written to t-notices" in capsys.readouterr().out
+    notice = await _read(broker)
+    assert (notice.node, notice.kind, notice.cancelled, notice.voluntary) == (
+        "spot-2",
+        "scheduled-change",
+        False,
+        False,
+    )
+    assert notice.deadline - notice.at == pytest.approx(120, abs=0.01)
+
+
+async def test_a_notice_can_be_taken_back(broker: EmbeddedBroker) -> None:
+    assert await rebalancer("notice", "add", "spot-2", "--cancel", "--yes") == 0
+    assert (await _read(broker)).cancelled
+
+
+async def test_nobody_there_to_ask_writes_nothing(broker: EmbeddedBroker, capsys: Captured) -> None:
+    assert await rebalancer("notice", "add", "spot-2") == 2
+    assert "add --yes" in capsys.readouterr().err
+
+
+async def test_a_broker_that_is_away_is_exit_code_4(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    monkeypatch.setenv("REBALANCER_KAFKA_SECURITY_PROTOCOL", "PLAINTEXT")
+    assert await rebalancer("notice", "add", "spot-2", "--yes", "--kafka-bootstrap", "127.0.0.1:1") == 4
+    assert "Kafka at 127.0.0.1:1 did not take it" in capsys.readouterr().err
+
+
+async def test_without_kafka_settings_it_says_which_one_is_missing(
+    monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.delenv("REBALANCER_KAFKA_BOOTSTRAP", raising=False)
+    assert await rebalancer("notice", "add", "spot-2", "--yes") == 2
+    assert "REBALANCER_KAFKA_BOOTSTRAP is not set" in capsys.readouterr().err
