@@ -55,11 +55,14 @@ export function pool(each, tiles = true) {
     tiles && each.nodes.length > 0 && h("rb-tiles", { data: { pool: each.name, nodes: each.nodes.map(({ name, gpus }) => ({ name, gpus })) } }));
 }
 
-/** A list of happenings, newest first. */
-export function happenings(list, most) {
+/** What happened, to which model where the words do not say. */
+const told = ({ model, said }, about) => (!model || model === about || said.includes(model) ? said : [h("span", { class: "name" }, model), " ", said]);
+
+/** A list of happenings, newest first; `about`: the model whose page it stands on. */
+export function happenings(list, most, about) {
   if (list.length === 0) return h("p", { class: "quiet" }, "Nothing happened.");
   return h("ol", { class: "happenings" }, list.toReversed().slice(0, most).map((each) => h("li", { key: `${each.at} ${each.said}`, "data-row": true },
-    glyph(each.kind), " ", h("time", { datetime: each.at }, clock(each.at)), " ", h("span", { class: "unseen" }, `${each.kind}: `), toDecision(each.cycle, each.said))));
+    glyph(each.kind), " ", h("time", { datetime: each.at }, clock(each.at)), " ", h("span", { class: "unseen" }, `${each.kind}: `), toDecision(each.cycle, told(each, about)))));
 }
 
 /** Overrides with a way to end each, and to add one. */

@@ -18,7 +18,7 @@ export const model = (it) => {
     h("div", { class: "two" }, why(it), signals(it)),
     chart(it),
     replicas(it),
-    h("div", { class: "foot" }, folding("history", "History", null, happenings(it.happenings, NEWEST)), overrides(it.overrides, about)),
+    h("div", { class: "foot" }, folding("history", "History", null, happenings(it.happenings, NEWEST, about.model)), overrides(it.overrides, about)),
   ];
 };
 

@@ -7,8 +7,8 @@ import { call } from "../wire.js";
 import { clock, counted, known, span } from "../words.js";
 
 const PER_PAGE = 100;
-const STATES = ["", "short", "held", "surge", "loading", "doomed", "lending", "borrowing"];
-const SORTS = ["trouble", "model", "demand", "unmet"];
+const STATES = ["", "floor", "short", "blind", "held", "surge", "doomed", "loading", "lending", "borrowing"];
+const SORTS = ["trouble", "model", "demand", "unmet", "priority"];
 const KINDS = ["", "release", "grant", "notice", "refusal", "override", "stop", "node"];
 
 const query = (params) => {
@@ -43,7 +43,8 @@ pools.title = "Pools";
 export const pool = (it) => {
   const page = Number(search().page) || 1;
   const pages = Math.max(1, Math.ceil(it.nodesTotal / 64));
-  const facts = [["Budget", known(it.budget)], ["Promised", known(it.promised)], ["Limit", it.gpuLimit], ["Nodes", it.nodesTotal], ["GPU-hour", it.pricePerGpuHour || "?"]];
+  const facts = [["Budget", known(it.budget)], ["Promised", known(it.promised)], ["Limit", it.gpuLimit], ["Nodes", it.nodesTotal]];
+  if (it.pricePerGpuHour) facts.push(["GPU-hour", it.pricePerGpuHour]);
   return [
     h("div", { class: "head" }, h("h1", {}, h("span", { class: "name" }, it.name), ` ${it.kind} ${known(it.gpus)} GPUs`), h("p", { class: "quiet" }, [it.capacityType, it.resource, ...it.nodePools].filter(Boolean).join(" · "))),
     h("dl", { class: "numbers" }, facts.map(([name, value]) => h("div", { key: name }, h("dt", {}, name), h("dd", {}, String(value))))),
