@@ -8,7 +8,7 @@ import structlog
 from aiohttp import web
 
 from rebalancer.api.access import PRINCIPAL
-from rebalancer.api.limits import HEADER_BYTES, REQUEST_SECONDS
+from rebalancer.api.limits import HEADER_BYTES, REQUEST_SECONDS, STREAM_SECONDS
 from rebalancer.api.query import check_query
 from rebalancer.api.reception import RECEPTION, authorise
 from rebalancer.api.replies import BODY_BYTES, ApiError
@@ -55,6 +55,8 @@ async def framed(request: web.Request, handler: Handler) -> web.StreamResponse:
         return error.response()
     except web.HTTPException as error:
         return _plain(request, error).response()
+    except ConnectionError:
+        raise  # the client is gone, or its stream has lasted its time
     except Exception as error:
         mark = secrets.token_hex(4)
         log.exception("a request failed", id=mark, method=request.method, path=request.path)
@@ -79,7 +81,7 @@ def guarded(route: Route) -> Handler:
         if not route.streams:
             return await _in_time(request, route.handler)
         with reception.streams.opened(request[PRINCIPAL].user):
-            return await route.handler(request)
+            return await _for_a_while(request, route.handler)
 
     return handle
 
@@ -91,6 +93,14 @@ async def _in_time(request: web.Request, handler: Handler) -> web.StreamResponse
     except TimeoutError as error:
         what = f"not answered within {REQUEST_SECONDS:g} s"
         raise ApiError(503, what, "try again; /v1/status tells whether the service is well") from error
+
+
+async def _for_a_while(request: web.Request, handler: Handler) -> web.StreamResponse:
+    try:
+        async with asyncio.timeout(STREAM_SECONDS):
+            return await handler(request)
+    except TimeoutError as error:
+        raise ConnectionResetError("a stream has lasted its time") from error
 
 
 def _check_size(request: web.Request) -> None:

@@ -14,6 +14,7 @@ BURST: Final = 40.0  # the console asks for a dozen files and answers at once wh
 STREAMS: Final = 8  # a browser opens six connections to one server
 CALLERS: Final = 10_000
 REQUEST_SECONDS: Final = 10.0
+STREAM_SECONDS: Final = 300.0  # then the browser connects again, and shows its right anew
 HEADER_BYTES: Final = 16 * 1024
 
 

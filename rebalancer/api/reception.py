@@ -19,6 +19,7 @@ from rebalancer.obs.clock import Clock
 
 SAFE: Final = frozenset({"GET", "HEAD"})
 LOCALHOST: Final = "localhost"
+OF_CLUSTER: Final = (".svc", ".svc.cluster.local")  # names that only a cluster's own DNS gives
 
 
 class Reception:
@@ -42,7 +43,7 @@ class Reception:
         name = _name(said)
         if not name:
             raise ApiError(400, "the request names no host", "send a Host header", "Host")
-        if name != LOCALHOST and name not in self._hosts and not _is_address(name):
+        if name not in self._hosts and not _is_harmless(name):
             raise ApiError(421, f"{name[:253]} is not this service", "REBALANCER_API_HOSTS lists its names", "Host")
 
     def meet(self, request: web.Request) -> None:
@@ -109,7 +110,9 @@ def _name(host: str) -> str:
         return ""
 
 
-def _is_address(name: str) -> bool:
+def _is_harmless(name: str) -> bool:
+    if name == LOCALHOST or name.endswith(OF_CLUSTER):
+        return True
     try:
         ipaddress.ip_address(name)
     except ValueError:

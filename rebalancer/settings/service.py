@@ -99,7 +99,8 @@ class ServiceSettings(BaseSettings):
     api_hosts: str = Field(
         default="",
         max_length=4096,
-        description="Names under which people reach the API, separated by commas; localhost and addresses need none.",
+        description="Names under which people reach the API, separated by commas; localhost, addresses and services "
+        "of the cluster need none.",
     )
     probe_host: str = Field(
         default="127.0.0.1", min_length=1, description="Address of the probe port; 0.0.0.0 where a kubelet asks."
