@@ -350,6 +350,7 @@ CONTRADICTIONS: list[tuple[Json, str]] = [
     ({"kafka.bootstrap": ""}, "kafka.bootstrap is empty: the service will not start"),
     ({"kafka.securityProtocol": "PLAINTEXT"}, "PLAINTEXT: whoever reaches the broker can forge events"),
     ({"kafka.securityProtocol": "SASL_SSL"}, "SASL_SSL without kafka.username"),
+    ({"kafka.overrideKeysSecret": "signers"}, "kafka.overrideKeysSecret without clusterName"),
     ({"policyConfigMap": ""}, "there is no policy: the service will not start"),
     ({"policy": {"models": []}}, "policy is ignored: policyConfigMap names ours"),
     (

@@ -14,6 +14,12 @@ KAFKA: Json = {
     "username": "rebalancer",
     "passwordSecret": {"name": "kafka", "key": "password"},
     "caConfigMap": {"name": "kafka-ca", "key": "ca.crt"},
+    "overrideKeysSecret": "signers",
+}
+PROMETHEUS: Json = {
+    "url": "https://prometheus.monitoring:9090",
+    "tokenSecret": {"name": "prometheus", "key": "token"},
+    "caConfigMap": {"name": "prometheus-ca", "key": "ca.crt"},
 }
 EVERYTHING_OFF: Json = {
     "admissionPolicies.enabled": False,
@@ -27,7 +33,9 @@ EVERYTHING_ON: Json = EVERY_ACTUATION | {
     "writeMode": "act",
     "namespaces": ["serving", "search"],
     "policy": {"apiVersion": "rebalancer.io/v1alpha1", "kind": "Policy", "pools": [], "models": []},
+    "clusterName": "eu-1",
     "kafka": KAFKA,
+    "prometheus": PROMETHEUS,
     "login": {"operators": {"groups": ["sre"]}, "viewers": {"users": ["alice", "bob"]}},
     "journal.persistence.enabled": True,
     "networkPolicy.apiFrom": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "ingress"}}}],
@@ -183,6 +191,24 @@ def test_only_the_people_named_may_ask_for_an_accounts_tokens() -> None:
         assert (rule["resources"], rule["verbs"]) == (["serviceaccounts/token"], ["create"])
         subjects = rendered.one("RoleBinding", f"rebalancer-login-{account}")["subjects"]
         assert [(each["kind"], each["name"]) for each in subjects] == [(kind, name) for name in names]
+
+
+def test_every_file_that_a_setting_names_is_mounted() -> None:
+    rendered = render(EVERYTHING_ON)
+    spec = rendered.one("Deployment")["spec"]["template"]["spec"]
+    volumes = {volume["name"]: volume for volume in spec["volumes"]}
+    mounted = {mount["mountPath"]: volumes[mount["name"]] for mount in spec["containers"][0]["volumeMounts"]}
+    settings = environment(rendered)
+    for name in ("KAFKA_PASSWORD_FILE", "KAFKA_CA_FILE", "PROMETHEUS_TOKEN_FILE", "PROMETHEUS_CA_FILE", "POLICY_PATH"):
+        folder, _, file = settings[name].rpartition("/")
+        source = mounted[folder].get("secret") or mounted[folder]["configMap"]
+        assert [item["path"] for item in source["items"]] == [file]
+    assert mounted[settings["OVERRIDE_KEYS_DIR"]]["secret"]["secretName"] == "signers"
+
+
+def test_a_service_that_only_takes_signed_records_cannot_end_what_people_decided() -> None:
+    rights = render({"api.enabled": False, "kafka.overrideKeysSecret": "signers", "clusterName": "eu-1"}).rights
+    assert {right.verb for right in rights if right.resource == "overrides"} == {"list", "watch", "get", "create"}
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "Job"])

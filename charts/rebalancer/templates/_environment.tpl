@@ -33,6 +33,21 @@
 {{- $_ := set $set "KAFKA_CA_FILE" "/etc/rebalancer-kafka/ca/ca.crt" -}}
 {{- end -}}
 {{- end -}}
+{{- if .Values.kafka.overrideKeysSecret -}}
+{{- $_ := set $set "OVERRIDE_KEYS_DIR" "/etc/rebalancer-kafka/keys" -}}
+{{- end -}}
+{{- with .Values.prometheus -}}
+{{- if .url -}}
+{{- $_ := set $set "PROMETHEUS_URL" .url -}}
+{{- $_ := set $set "PROMETHEUS_INTERVAL_SECONDS" .intervalSeconds -}}
+{{- if .tokenSecret.name -}}
+{{- $_ := set $set "PROMETHEUS_TOKEN_FILE" "/etc/rebalancer-prometheus/token/token" -}}
+{{- end -}}
+{{- if .caConfigMap.name -}}
+{{- $_ := set $set "PROMETHEUS_CA_FILE" "/etc/rebalancer-prometheus/ca/ca.crt" -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- range $name, $value := $set }}
 {{- if ne (toString $value) "" }}
 - name: REBALANCER_{{ $name }}

@@ -80,6 +80,11 @@
 - apiGroups: [rebalancer.io]
   resources: [overrides]
   verbs: [get, create, delete]
+{{- else if .Values.kafka.overrideKeysSecret }}
+# A signed record makes one; it ends by itself, or by kubectl.
+- apiGroups: [rebalancer.io]
+  resources: [overrides]
+  verbs: [get, create]
 {{- end }}
 {{- end -}}
 

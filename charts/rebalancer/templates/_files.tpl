@@ -1,0 +1,37 @@
+{{/* Secrets and CAs that the service reads, as a YAML list of {name, mountPath, source}. Folders, so that changes arrive. */}}
+{{- define "rebalancer.files" -}}
+{{- with .Values.kafka }}
+{{- with .passwordSecret }}{{ if .name }}
+- name: kafka-password
+  mountPath: /etc/rebalancer-kafka/password
+  source:
+    secret: {secretName: {{ .name }}, defaultMode: 0440, items: [{key: {{ .key }}, path: password}]}
+{{- end }}{{ end }}
+{{- with .caConfigMap }}{{ if .name }}
+- name: kafka-ca
+  mountPath: /etc/rebalancer-kafka/ca
+  source:
+    configMap: {name: {{ .name }}, items: [{key: {{ .key }}, path: ca.crt}]}
+{{- end }}{{ end }}
+{{- if .overrideKeysSecret }}
+- name: override-keys
+  mountPath: /etc/rebalancer-kafka/keys
+  source:
+    secret: {secretName: {{ .overrideKeysSecret }}, defaultMode: 0440}
+{{- end }}
+{{- end }}
+{{- with .Values.prometheus }}
+{{- if and .url .tokenSecret.name }}
+- name: prometheus-token
+  mountPath: /etc/rebalancer-prometheus/token
+  source:
+    secret: {secretName: {{ .tokenSecret.name }}, defaultMode: 0440, items: [{key: {{ .tokenSecret.key }}, path: token}]}
+{{- end }}
+{{- if and .url .caConfigMap.name }}
+- name: prometheus-ca
+  mountPath: /etc/rebalancer-prometheus/ca
+  source:
+    configMap: {name: {{ .caConfigMap.name }}, items: [{key: {{ .caConfigMap.key }}, path: ca.crt}]}
+{{- end }}
+{{- end }}
+{{- end -}}
