@@ -9,6 +9,7 @@ from rebalancer.cli.commands import (
     completion,
     config,
     demo,
+    doctor,
     explain,
     hand_back,
     login,
@@ -32,6 +33,7 @@ app.add_typer(override.app, name="override")
 app.add_typer(writes.app, name="writes")
 app.add_typer(notice.app, name="notice")
 app.add_typer(config.app, name="config")
+app.command("doctor")(doctor.command)
 app.command("login")(login.command)
 app.command("logout")(login.logout)
 app.command("run")(run_service.command)

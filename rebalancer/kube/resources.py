@@ -125,3 +125,6 @@ TOKENREVIEWS: Final = Resource("authentication.k8s.io", "v1", "tokenreviews", na
 ACCESSREVIEWS: Final = Resource(
     "authorization.k8s.io", "v1", "subjectaccessreviews", namespaced=False, kind="SubjectAccessReview"
 )
+SELF_ACCESS_REVIEWS: Final = Resource(
+    "authorization.k8s.io", "v1", "selfsubjectaccessreviews", namespaced=False, kind="SelfSubjectAccessReview"
+)

@@ -8,6 +8,7 @@ from rebalancer.sandbox.api.resources import Obj
 SELF_PATH = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 TOKENS_PATH = "/apis/authentication.k8s.io/v1/tokenreviews"
 ACCESS_PATH = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+SELF_ACCESS_PATH = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 TOKEN_DEPTH = 7  # api/v1/namespaces/NS/serviceaccounts/NAME/token
 LEAST_SECONDS = 3600
 
@@ -28,6 +29,8 @@ def reviewed(  # noqa: PLR0913  one answer, and all that it depends on
         return {**body, "status": _bearer(spec, token_prefix)}
     if path == ACCESS_PATH:
         return {**body, "status": {"allowed": allow(spec["user"], spec["resourceAttributes"])}}
+    if path == SELF_ACCESS_PATH:
+        return {**body, "status": {"allowed": allow(user, spec["resourceAttributes"])}}
     parts = path.strip("/").split("/")
     if len(parts) != TOKEN_DEPTH or (parts[2], parts[4], parts[6]) != ("namespaces", "serviceaccounts", "token"):
         return None

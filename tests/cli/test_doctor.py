@@ -1,0 +1,104 @@
+"""What the doctor finds, and what to do about it."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from rebalancer.cli.checks import FAIL, OK, WARN, of_node_pool, of_scaled_object, rendered
+from rebalancer.domain.snapshot import Sync
+from rebalancer.sandbox.api.resources import NODEPOOLS
+from rebalancer.sandbox.api.server import EmbeddedKubernetes
+from tests.cli.night import Night
+from tests.cli.running import rebalancer
+from tests.cli.scene import STATUS
+
+Captured = pytest.CaptureFixture[str]
+
+
+def node_pool(after: str) -> dict[str, Any]:
+    return {"metadata": {"name": "spot"}, "spec": {"disruption": {"consolidateAfter": after}}}
+
+
+def scaled(query: str, **trigger: str) -> dict[str, Any]:
+    triggers = [{"type": "prometheus", "metadata": {"query": query}, **trigger}]
+    return {"metadata": {"name": "sdxl", "namespace": "serving"}, "spec": {"triggers": triggers}}
+
+
+@pytest.mark.parametrize(("after", "state"), [("30s", WARN), ("0s", WARN), ("7m39s", WARN), ("7m40s", OK), ("1h", OK)])
+def test_nodes_must_outlive_the_loading_of_a_replica(after: str, state: str) -> None:
+    (found,) = of_node_pool(node_pool(after), 460.0)
+    assert found.state == state
+
+
+def test_what_is_unknown_is_no_finding() -> None:
+    assert list(of_node_pool(node_pool("30s"), None)) == []
+    assert list(of_node_pool(node_pool("Never"), 460.0)) == []
+
+
+@pytest.mark.parametrize(
+    ("query", "trigger", "state"),
+    [
+        ("avg(vllm:num_requests_running)", {}, FAIL),
+        ("avg by (model) (x)", {"metricType": "AverageValue"}, FAIL),
+        ("avg(vllm:num_requests_running)", {"metricType": "Value"}, OK),
+        ("sum(vllm:num_requests_running)", {}, OK),
+        ("avgs", {}, OK),
+    ],
+)
+def test_an_average_must_not_be_divided_again(query: str, trigger: dict[str, str], state: str) -> None:
+    (found,) = of_scaled_object(scaled(query, **trigger))
+    assert found.state == state
+
+
+def test_findings_are_printed_as_drawn() -> None:
+    found = (
+        *of_node_pool(node_pool("30s"), 460.0),
+        *of_scaled_object(scaled("avg(x)")),
+        *of_scaled_object(scaled("sum(x)")),
+    )
+    assert rendered(found).splitlines() == [
+        "warn nodepool/spot consolidateAfter 30s < load time 7m40s",
+        "     fix: spec.disruption.consolidateAfter: 9m",
+        "FAIL scaledobject/sdxl trigger 0: AverageValue of an average",
+        "     fix: metricType: Value",
+        "3 checks: 1 ok, 1 warning, 1 failed",
+    ]
+
+
+async def test_all_is_well_on_the_drawn_night_and_what_is_not_fails(
+    people: None, night: Night, capsys: Captured
+) -> None:
+    assert await rebalancer("doctor") == 0
+    assert "0 failed" in capsys.readouterr().out
+    night.now = replace(STATUS, sync=Sync(missing=("scaledobjects",)), policy_problems=("policy.yaml:3: no pools",))
+    assert await rebalancer("doctor") == 1
+    out = capsys.readouterr().out
+    assert "FAIL service not read yet: scaledobjects" in out
+    assert "FAIL policy policy.yaml:3: no pools" in out
+
+
+async def test_a_service_that_is_away_is_a_finding_among_others(people: None, capsys: Captured) -> None:
+    assert await rebalancer("doctor", "--server", "http://127.0.0.1:1") == 1
+    out = capsys.readouterr().out
+    assert out.startswith("FAIL api no answer")
+    assert "1 failed" in out
+
+
+async def test_crds_and_rights_that_lack_are_found(
+    people: None, kubernetes: EmbeddedKubernetes, capsys: Captured
+) -> None:
+    kubernetes.faults.fail_next(1, 404, method="GET", path_part="/writestops")
+    kubernetes.faults.fail_next(1, 403, method="POST", path_part="/selfsubjectaccessreviews")
+    assert await rebalancer("doctor") == 1
+    out = capsys.readouterr().out
+    assert "FAIL crd/writestops.rebalancer.io not installed" in out
+    assert "warn you/create overrides unknown" in out
+
+
+async def test_only_pools_of_the_policy_are_examined(
+    people: None, kubernetes: EmbeddedKubernetes, capsys: Captured
+) -> None:
+    kubernetes.store.put({"apiVersion": NODEPOOLS.api_version, "kind": NODEPOOLS.kind, **node_pool("30s")})
+    assert await rebalancer("doctor") == 0
+    assert "nodepool/spot" not in capsys.readouterr().out
