@@ -120,6 +120,7 @@ async def test_the_service_starts_from_it_and_becomes_ready(image: Image, writab
                 reaper=reaper,
                 stop_seconds=20.0,
             )
+            ends.callback(service.kill)
             await asyncio.to_thread(service.start)
             assert await asyncio.to_thread(answers, probe, "/livez")
             assert user_of(service.pid) == 65532
