@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from blockbuster import BlockBuster
-from playwright.async_api import Browser, Page, async_playwright
+from playwright.async_api import Browser, Page, async_playwright, expect
 
 from tests.console.server import SceneServer
 from tests.testbed.build import Missing
@@ -46,6 +46,7 @@ def chromium() -> str:
 async def browser(chromium: str, blockbuster: BlockBuster) -> AsyncIterator[Browser]:
     """One for all tests of the folder: a start takes a second."""
     blockbuster.deactivate()
+    expect.set_options(timeout=PATIENCE_MS)
     driver = await async_playwright().start()
     browser = await driver.chromium.launch(executable_path=chromium, args=list(ARGUMENTS))
     blockbuster.activate()

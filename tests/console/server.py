@@ -72,7 +72,7 @@ class SceneServer:
         app.add_routes(console_routes())
         app.add_routes(
             [
-                web.get("/v1/session", self._json(lambda _: {"actor": "oncall", "canRead": True})),
+                web.get("/v1/session", self._json(lambda _: {"user": "oncall", "expiresAt": "2027-01-16T11:00:00Z"})),
                 web.get("/v1/overview", self._json(lambda _: self.overview)),
                 web.get("/v1/models/{id}", self._json(lambda _: self.model)),
                 web.get("/v1/pools/{name}", self._json(self._pool)),
@@ -82,6 +82,7 @@ class SceneServer:
                 web.get("/v1/status", self._json(lambda _: STATUS)),
                 web.get("/v1/writes/preview", self._json(lambda _: self.preview)),
                 web.post("/v1/session", self._login),
+                web.delete("/v1/session", self._logout),
                 web.post("/v1/overrides/preview", self._json(lambda _: self.preview)),
                 web.post("/v1/overrides", self._write(Accepted("rb-0", "rb-0", created=True, override=NEW))),
                 web.delete("/v1/overrides/{namespace}/{name}", self._write(None)),
@@ -133,6 +134,10 @@ class SceneServer:
         assert request.transport is not None
         request.transport.abort()
         return response
+
+    async def _logout(self, _: web.Request) -> web.Response:
+        self.logged_in = False
+        return web.Response(status=204)
 
     def _write(self, answer: object) -> Handler:
         async def handler(request: web.Request) -> web.StreamResponse:

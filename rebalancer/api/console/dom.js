@@ -37,6 +37,7 @@ function fill(parent, kids) {
 function found(at, keyed, kid) {
   if (typeof kid !== "object") return at?.nodeType === Node.TEXT_NODE ? at : undefined;
   const node = kid.props.key === undefined ? at : keyed.get(kid.props.key);
+  keyed.delete(kid.props.key); // of two with one key the second is made anew
   return node?.localName === kid.tag && node.rbKey === kid.props.key ? node : undefined;
 }
 

@@ -110,7 +110,6 @@ const GLYPHS = {
   stop: "M-6 0h12m-12 -3h12m-12 6h12",
   node: "M0 -5l5 5l-5 5l-5 -5z",
 };
-export const KINDS = Object.keys(GLYPHS);
 
 /** The mark of a happening, for a line of text. */
 export const glyph = (kind) => h("svg", { class: "glyph", width: 14, height: 14, viewBox: "-7 -7 14 14", "aria-hidden": "true" }, h("path", { class: kind, d: GLYPHS[kind] ?? GLYPHS.node }));

@@ -5,7 +5,7 @@ import { glyph } from "./drawn.js";
 import { changed, fresh } from "./live.js";
 import { parts, swatch } from "./marks.js";
 import { askOverride, endOverride } from "./writes.js";
-import { clock, counted, known, overrideName } from "./words.js";
+import { clock, known, overrideName } from "./words.js";
 
 const path = (...segments) => `/console/${segments.map(encodeURIComponent).join("/")}`;
 
@@ -61,7 +61,7 @@ const told = ({ model, said }, about) => (!model || model === about || said.incl
 /** A list of happenings, newest first; `about`: the model whose page it stands on. */
 export function happenings(list, most, about) {
   if (list.length === 0) return h("p", { class: "quiet" }, "Nothing happened.");
-  return h("ol", { class: "happenings" }, list.toReversed().slice(0, most).map((each) => h("li", { key: `${each.at} ${each.said}`, "data-row": true },
+  return h("ol", { class: "happenings" }, list.toReversed().slice(0, most).map((each) => h("li", { key: `${each.at} ${each.model} ${each.said}`, "data-row": true },
     glyph(each.kind), " ", h("time", { datetime: each.at }, clock(each.at)), " ", h("span", { class: "unseen" }, `${each.kind}: `), toDecision(each.cycle, told(each, about)))));
 }
 
@@ -96,5 +96,3 @@ export function models(list, cycle) {
     number(each.loading, each.loading ? "loads" : "loads none"), number(each.doomed, "dooms"), number(each.floor, "floors"),
     cell(each.unmet ? "why short" : "why", toDecision(cycle, each.why || "?"), each.nextAt && `, next ${clock(each.nextAt)}`))));
 }
-
-export const shown = (n, total, one) => (n < total ? `${n} of ${counted(total, one)}` : counted(total, one));

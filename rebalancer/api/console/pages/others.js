@@ -90,7 +90,7 @@ export const overrides = () => [h("h1", {}, "Overrides"), now.overview && overri
 overrides.title = "Overrides";
 
 export const health = (it) => [
-  h("h1", {}, "Health"),
+  h("div", { class: "head" }, h("h1", {}, "Health"), now.session?.expiresAt && h("button", { onclick: leave }, "Log out")),
   h("dl", { class: "facts" }, facts(it).map(([name, value]) => h("div", { key: name }, h("dt", {}, name), h("dd", {}, String(value))))),
   it.unready?.length > 0 && section("unready", "Not as it should be", null, h("ul", { class: "plain" }, it.unready.map((each) => h("li", { key: each.what }, `${each.what} since ${clock(each.since)}${each.detail && `: ${each.detail}`}`)))),
   section("doctor", "The rest is told by", null, h("p", { class: "command" }, h("code", {}, "rebalancer doctor"), " ", h("code", {}, "rebalancer config check"))),
@@ -99,6 +99,7 @@ health.title = "Health";
 health.path = () => "/v1/status";
 
 const facts = (it) => [
+  ["You", now.session?.user ?? "?"],
   ["Answers", it.instance || "?"],
   ["Leads", it.leader || "nobody"],
   ["Writes", it.writesStopped ? "stopped" : it.writeMode],
@@ -139,6 +140,8 @@ decision.path = ([cycle]) => `/v1/decisions/${encodeURIComponent(cycle)}`;
 decision.once = true; // the past does not change
 
 let trouble = "";
+
+const leave = () => call("DELETE", "/v1/session").then(begin, begin);
 
 async function enter(event) {
   event.preventDefault();

@@ -18,7 +18,7 @@ export const overview = () => {
 
 const conditionList = (it) => {
   const told = conditions(it, serverNow());
-  return told.length > 0 && h("ul", { key: "conditions", class: "conditions" }, told.map((said) => h("li", { key: said.slice(0, 12) }, said)));
+  return told.length > 0 && h("ul", { key: "conditions", class: "conditions" }, told.map((said) => h("li", {}, said)));
 };
 
 const until = (each) => (each.until ? ms(each.until) : Infinity);
