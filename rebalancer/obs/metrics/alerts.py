@@ -185,9 +185,8 @@ RUNBOOKS = "RUNBOOK_URL"
 _HEAD = f"""\
 # Written by `python -m rebalancer.obs.metrics.generate` from rebalancer/obs/metrics/alerts.py; do not edit.
 #
-# {RUNBOOKS} stands for the address of the runbooks. The chart puts its value there and does not render the file as a
-# template, because descriptions hold Prometheus' own braces:
-#   {{{{ .Files.Get "files/alerts.yaml" | replace "{RUNBOOKS}" (trimSuffix "/" .Values.alerts.runbookUrl) }}}}
+# {RUNBOOKS} stands for the address of the runbooks. The chart puts its value prometheusRule.runbookUrl there and does
+# not render the file as a template, because descriptions hold Prometheus' own braces.
 # Without the chart: sed s,{RUNBOOKS},https://example.com/runbooks, charts/rebalancer/files/alerts.yaml
 """
 
