@@ -17,7 +17,7 @@ from rebalancer.planning import plan as decide
 from tests.planning import oracle
 from tests.planning.busy import a_busy_story
 from tests.planning.story import Story
-from tests.planning.worlds import feel, free_places, stories
+from tests.planning.worlds import feel, free_places, overrides, stories
 
 TURN_SECONDS = 10.0
 
@@ -120,6 +120,21 @@ def test_after_any_prefix_of_a_plan_the_next_one_keeps_floors_and_budgets(story:
         story.wait(data.draw(st.sampled_from([0.1, 10.0])))
         feel(story)
     live(story, 3)
+
+
+@given(stories(), st.data())
+def test_no_combination_of_overrides_takes_a_model_under_its_floor_unless_it_says_so_by_name(
+    story: Story, data: st.DataObject
+) -> None:
+    """Many people decide at once, about the same models and about others; drains come as they do, as notices."""
+    for _ in range(4):
+        at = story.snapshot.at
+        decided = data.draw(st.lists(overrides(story.policy, at), max_size=8))
+        story.override(*(replace(one, name=f"ov-{n}", uid=f"ov-{n}") for n, one in enumerate(decided)))
+        nodes = [node.name for view in story.snapshot.pools for node in view.nodes]
+        if nodes and data.draw(st.booleans()):
+            story.notice(data.draw(st.sampled_from(nodes)), 0.0, kind="drain")
+        live(story, 2)
 
 
 def test_bytes_do_not_depend_on_the_process() -> None:
