@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import msgspec
 
 from rebalancer.api.asks import OverrideAsk, Preview
+from rebalancer.api.people import Overrides
 from rebalancer.api.text.words import some
 from rebalancer.api.wire import to_wire
 from rebalancer.cli.asking import DEFAULT_SECONDS, Words
@@ -62,7 +63,7 @@ async def prepare(where: Where, words: Words, key: str) -> Prepared:
     async with open_cluster(where) as cluster:
         actor = await cluster.actor()
         expires_at = preview.expires_at if preview else cluster.now() + (ask.for_seconds or DEFAULT_SECONDS)
-        namespace = ask.namespace or (preview.namespace if preview else _namespace(words, where))
+        namespace = ask.namespace or (preview.namespace if preview else _namespace(words, where, away))
         obj = override_object(ask, override_name(actor, key), namespace, actor, expires_at)
         return Prepared(obj, cluster.access, expires_at, preview, body, away)
 
@@ -72,11 +73,11 @@ async def _preview(where: Where, ask: OverrideAsk, key: str) -> bytes:
         return await api.post(PREVIEW_PATH, to_wire(ask), {"Idempotency-Key": key})
 
 
-def _namespace(words: Words, where: Where) -> str:
+def _namespace(words: Words, where: Where, away: str) -> str:
     """Where an override about capacity stands; a model's own namespace is the service's to say. Raises Failed."""
     if words.kind in {"drain", "exclude"}:
         return where.namespace
-    raise Failed(f"the service is away and cannot say the namespace of {words.subject}: add -n NAMESPACE", USAGE)
+    raise Failed(f"{away}\nthe service cannot say the namespace of {words.subject}: add -n NAMESPACE", USAGE)
 
 
 async def decide(where: Where, prepared: Prepared) -> Object:
@@ -85,6 +86,13 @@ async def decide(where: Where, prepared: Prepared) -> Object:
         made = await create_once(cluster, OVERRIDES, prepared.obj)
         ref = Ref(OVERRIDES, made["metadata"]["namespace"], made["metadata"]["name"])
         return await told(cluster, ref) or made
+
+
+async def stored(where: Where) -> Overrides:
+    """All overrides as Kubernetes has them. Raises Failed."""
+    async with open_cluster(where) as cluster:
+        items = (await cluster.kube.list(OVERRIDES)).items
+    return Overrides("", "", tuple(value_of(each) for each in items))
 
 
 def value_of(obj: Object) -> Override:

@@ -206,6 +206,15 @@ async def test_words_that_make_no_sense_are_usage_and_reach_nobody(
     assert made(kubernetes) == []
 
 
+async def test_a_list_comes_from_kubernetes_while_the_service_is_away(capsys: Captured) -> None:
+    assert await rebalancer(*CAP, "--yes", "-q") == 0
+    name = capsys.readouterr().out.strip()
+    assert await rebalancer("override", "list", "--server", NOBODY_THERE) == 0
+    out, err = capsys.readouterr()
+    assert name in out
+    assert "as Kubernetes has it" in err
+
+
 async def test_delete_finds_the_override_wherever_it_is(kubernetes: EmbeddedKubernetes, capsys: Captured) -> None:
     assert await rebalancer(*CAP, "--yes", "-q") == 0
     name = capsys.readouterr().out.strip()

@@ -14,7 +14,7 @@ class Shell(StrEnum):
     FISH = "fish"
 
 
-def command(shell: Annotated[Shell, typer.Argument(help="The shell.")]) -> None:
+def command(shell: Annotated[Shell, typer.Argument(help="bash, zsh or fish.", metavar="SHELL")]) -> None:
     """Print the shell's completion script: source <(rebalancer completion bash). It asks the service for names."""
     from typer.completion import get_completion_script  # type: ignore[attr-defined]  # public, yet not in its __all__
 

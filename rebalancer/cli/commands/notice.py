@@ -26,7 +26,7 @@ app = group("Capacity notices, as a cloud would send them.")
 
 @app.command()
 def add(
-    node: Annotated[str, typer.Argument(help="Name of the node that goes.")],
+    node: Annotated[str, typer.Argument(help="Name of the node that goes.", metavar="NODE")],
     lasts: Annotated[str, typer.Option("--in", help="When it goes, from now.", metavar="DURATION")] = "2m",
     kind: Annotated[NoticeKind, typer.Option("--kind", help="Why it goes.")] = NoticeKind.SPOT,
     voluntary: Annotated[

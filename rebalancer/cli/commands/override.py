@@ -31,14 +31,21 @@ def add(
     kind: Annotated[
         Kind,
         typer.Argument(
-            help="pause and freeze a model; pin, cap, floor it at a number; drain or exclude a node or pool."
+            metavar="KIND",
+            help="pause and freeze a model; pin, cap, floor it at a number; drain or exclude a node or pool.",
         ),
     ],
     subject: Annotated[
         str,
-        typer.Argument(help="A model's id; for drain and exclude node/NAME or pool/NAME.", autocompletion=subjects),
+        typer.Argument(
+            help="A model's id; for drain and exclude node/NAME or pool/NAME.",
+            metavar="SUBJECT",
+            autocompletion=subjects,
+        ),
     ],
-    value: Annotated[int | None, typer.Argument(help="Replicas, for pin, cap and floor.", min=0)] = None,
+    value: Annotated[
+        int | None, typer.Argument(help="Replicas, for pin, cap and floor.", metavar="VALUE", min=0)
+    ] = None,
     reason: Annotated[str, typer.Option("--reason", help="Why, for whoever reads it at night.")] = ...,  # type: ignore[assignment]  # typer's way to say required
     lasts: Annotated[
         str | None,
@@ -124,12 +131,21 @@ def list_(
     output: OutputOption = Output.TABLE,
 ) -> int:
     """List overrides: what is in force, until when, who decided and why."""
+    import asyncio
+
     from rebalancer.api.people import Overrides
+    from rebalancer.api.wire import to_wire
+    from rebalancer.cli.deciding import stored
+    from rebalancer.cli.failure import NoAnswer
     from rebalancer.cli.render.overrides import render_overrides
     from rebalancer.cli.service import decoded, read
 
     where = Where(server, kubeconfig, context, service_namespace)
-    (body,) = read(where, "/v1/overrides")
+    try:
+        (body,) = read(where, "/v1/overrides")
+    except NoAnswer as failed:
+        typer.echo(f"as Kubernetes has it; the service could not be asked: {failed}", err=True)
+        body = to_wire(asyncio.run(stored(where)))
     told = decoded(body, Overrides).overrides
     shown = [each for each in told if (all_ or each.phase != "Expired") and namespace in {None, each.namespace}]
     show(output, body, lambda: render_overrides(shown, wide=output is Output.WIDE))
@@ -138,7 +154,7 @@ def list_(
 
 @app.command()
 def delete(
-    name: Annotated[str, typer.Argument(help="Name of the override.", autocompletion=overrides)],
+    name: Annotated[str, typer.Argument(help="Name of the override.", metavar="NAME", autocompletion=overrides)],
     namespace: NamespaceOption = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
