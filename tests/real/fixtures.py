@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from tests.real.people import People
-from tests.real.rights import Ledger, is_whole_tier, listed, rights_in, take_away, to_apply
+from tests.real.rights import Ledger, is_whole_tier, rights_in, take_away, to_apply
 from tests.real.service import ACCOUNT, Service
 from tests.real.traffic import Traffic
 from tests.testbed.kafka import Kafka
@@ -36,26 +36,25 @@ async def people(kube: Kube, crds: None, namespace: str) -> AsyncIterator[People
 
 
 @pytest.fixture(scope="session")
-def ledger(request: pytest.FixtureRequest, cluster: Stack) -> Iterator[Ledger]:
+def ledger(request: pytest.FixtureRequest) -> Iterator[Ledger]:
     """Which rights the services of this session were granted. In the end they must have used all of them."""
     ledger = Ledger()
     yield ledger
-    used, refused = ledger.used(cluster.audit)
-    unused = ledger.granted - used
-    print(f"granted and not used:\n{listed(unused)}\nasked for and not granted:\n{listed(refused)}")
-    assert not refused, f"the chart grants too little:\n{listed(refused)}"
+    print(ledger.differences())
+    assert not ledger.refused, f"the chart grants too little\n{ledger.differences()}"
     if is_whole_tier(request.session):
-        assert not unused, f"the chart grants what nothing needs:\n{listed(unused)}"
+        assert not ledger.unused, f"the chart grants what nothing needs\n{ledger.differences()}"
 
 
 @pytest.fixture
 async def account(cluster: Stack, kube: Kube, ledger: Ledger, crds: None, namespace: str) -> AsyncIterator[str]:
     """A token of the chart's service account, with exactly the chart's rights in the test's namespace."""
     rendered = await asyncio.to_thread(rights_in, namespace)
-    ledger.enter(rendered)
     objects = to_apply(rendered)
     await kube.apply(*objects)
     yield await kube.token(namespace, ACCOUNT)
+    await cluster.audit.settle(kube)
+    await asyncio.to_thread(ledger.close, rendered, cluster.audit)
     await take_away(kube, objects, namespace)
 
 

@@ -38,29 +38,35 @@ async def take_away(kube: Kube, objects: Iterable[Json], namespace: str) -> None
 
 @dataclass
 class Ledger:
-    """What was granted to every service of the session, with the namespace as NS in the names of roles."""
+    """What was granted to the services of the session and what they used, with the namespace as NS in names of roles.
+
+    `refused`: requests that were denied for want of a right.
+    """
 
     granted: set[Right] = field(default_factory=set)
-    accounts: set[str] = field(default_factory=set)
+    used: set[Right] = field(default_factory=set)
+    refused: set[str] = field(default_factory=set)
 
-    def enter(self, rendered: Rendered) -> None:
-        """One more installation."""
-        self.granted |= {_anywhere(right, rendered.namespace) for right in rendered.rights}
-        self.accounts.add(f"system:serviceaccount:{rendered.namespace}:{RELEASE}")
-
-    def used(self, audit: AuditLog) -> tuple[set[Right], set[str]]:
-        """The rights that were used, and the requests that were refused for want of one."""
-        used: set[Right] = set()
-        refused: set[str] = set()
-        for request in audit.requests(self.accounts):
-            namespace = request.user.split(":")[2]
+    def close(self, rendered: Rendered, audit: AuditLog) -> None:
+        """Enter one installation that is over."""
+        namespace = rendered.namespace
+        self.granted |= {_anywhere(right, namespace) for right in rendered.rights}
+        for request in audit.requests(f"system:serviceaccount:{namespace}:{RELEASE}"):
             granted_by = _GRANTED_BY.search(request.reason)
             if not request.allowed:
-                refused.add(f"{request.verb} {request.target}".replace(namespace, "NS"))
+                self.refused.add(f"{request.verb} {request.target}".replace(namespace, "NS"))
             elif granted_by is not None:
                 role = " ".join(granted_by.groups())
-                used.add(_anywhere(Right(role, request.group, request.target, request.verb), namespace))
-        return used, refused
+                self.used.add(_anywhere(Right(role, request.group, request.target, request.verb), namespace))
+
+    def differences(self) -> str:
+        """Both, for people."""
+        return f"granted and not used:\n{_listed(self.unused)}\nasked for and not granted:\n{_listed(self.refused)}"
+
+    @property
+    def unused(self) -> set[Right]:
+        """Granted for nothing."""
+        return self.granted - self.used
 
 
 def is_whole_tier(session: pytest.Session) -> bool:
@@ -72,7 +78,7 @@ def is_whole_tier(session: pytest.Session) -> bool:
     return not narrowed and files <= ran and session.testsfailed == 0 and not os.environ.get("PYTEST_XDIST_WORKER")
 
 
-def listed(rights: Iterable[object]) -> str:
+def _listed(rights: Iterable[object]) -> str:
     """One to a line."""
     return "\n".join(sorted(f"  {right}" for right in rights)) or "  none"
 

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -50,7 +50,6 @@ class Write:
 class Request:
     """One request, reads included, and what RBAC said to it."""
 
-    user: str
     verb: str  # get, list, watch, create, ...
     group: str
     target: str  # plural and subresource, as in an RBAC rule: deployments/scale
@@ -87,13 +86,12 @@ class AuditLog:
         ]
         return sorted(found, key=lambda write: write.received)
 
-    def requests(self, users: Collection[str]) -> Iterator[Request]:
-        """All requests of these users about resources; a watch once for its start and once for its end."""
+    def requests(self, user: str) -> Iterator[Request]:
+        """All requests of a service account about resources; a watch once for its start and once for its end."""
         for event in self._events():
-            if event["user"]["username"] in users and "objectRef" in event:
+            if event["user"]["username"] == user and "objectRef" in event:
                 target, notes = event["objectRef"], event.get("annotations", {})
                 yield Request(
-                    user=event["user"]["username"],
                     verb=event["verb"],
                     group=target.get("apiGroup", ""),
                     target="/".join(filter(None, (target.get("resource", ""), target.get("subresource", "")))),
