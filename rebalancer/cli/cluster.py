@@ -41,6 +41,7 @@ class Cluster:
 async def open_cluster(where: Where, access: Access | None = None) -> AsyncIterator[Cluster]:
     """Log in by the kubeconfig, or go on with `access`. Every KubeError within becomes a Failed with its exit code."""
     clock = RealClock()
+    where.need_kubeconfig()
     try:
         access = access or await find_access(where.kubeconfig, where.context)
         async with KubeClient(access, clock, random.Random()) as kube:  # noqa: S311  # jitter

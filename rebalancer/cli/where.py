@@ -7,8 +7,11 @@ from typing import Annotated
 
 import typer
 
+from rebalancer.cli.failure import USAGE, Failed
+
 LOCAL_SERVER = "http://127.0.0.1:8080"
 SERVICE_NAMESPACE = "rebalancer"
+_OWN = Path("~/.kube/config")
 
 ServerOption = Annotated[
     str | None,
@@ -65,9 +68,17 @@ class Where:
         """Whether the address is on this machine."""
         return self.address is not None and self.address.split("://")[-1].split(":")[0] in {"127.0.0.1", "localhost"}
 
+    def need_kubeconfig(self) -> None:
+        """Raise Failed when there is no way to a cluster: the client library's words about it help nobody."""
+        if self.kubeconfig is not None:  # several files may stand there, separated as in PATH
+            if not any(Path(each).exists() for each in str(self.kubeconfig).split(os.pathsep)):
+                raise Failed(f"kubeconfig {self.kubeconfig}: no such file", USAGE)
+        elif not os.environ.get("KUBERNETES_SERVICE_HOST") and not _OWN.expanduser().exists():
+            raise Failed(f"no kubeconfig: there is no {_OWN}; name one with --kubeconfig or KUBECONFIG", USAGE)
+
     def _has_cluster(self) -> bool:
         if self.kubeconfig is not None or self.context is not None:
             return True
         if os.environ.get("KUBERNETES_SERVICE_HOST") or os.environ.get("KUBECONFIG"):
             return True
-        return (Path.home() / ".kube" / "config").exists()
+        return _OWN.expanduser().exists()

@@ -246,6 +246,18 @@ async def test_delete_does_not_guess_between_namespaces(kubernetes: EmbeddedKube
     assert [each["metadata"]["namespace"] for each in made(kubernetes)] == ["serving"]
 
 
+async def test_without_a_kubeconfig_it_says_what_is_missing(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    assert await rebalancer(*CAP, "--yes", "--kubeconfig", str(home / "none")) == 2
+    assert f"kubeconfig {home / 'none'}: no such file" in capsys.readouterr().err
+    monkeypatch.delenv("KUBECONFIG")
+    assert await rebalancer(*CAP, "--yes") == 2
+    assert capsys.readouterr().err.endswith(
+        "error: no kubeconfig: there is no ~/.kube/config; name one with --kubeconfig or KUBECONFIG\n"
+    )
+
+
 async def test_a_context_that_is_not_there_is_said(home: Path, capsys: Captured) -> None:
     assert await rebalancer(*CAP, "--yes", "--context", "prod-ue") == 1
     assert "prod-ue" in capsys.readouterr().err
