@@ -20,12 +20,16 @@ Deed = Callable[[Stage], Awaitable[None]]
 
 @dataclass(frozen=True)
 class Fault:
-    """`cause`: what the output of Diagnosis must match. `repair`: what ends it, None: the page's own commands do."""
+    """`cause`: what the output of Diagnosis must match. `repair`: what ends it, None: the page's own commands do.
+
+    `lasts`: it ends by itself after a time that no test waits for.
+    """
 
     alert: str
     inject: Deed
     cause: str
     repair: Deed | None = None
+    lasts: bool = False
 
 
 async def _down(stage: Stage) -> None:
@@ -77,18 +81,22 @@ async def _samples_again(stage: Stage) -> None:
 
 
 async def _node_goes_and_none_comes(stage: Stage) -> None:
-    """The cloud takes image's node, and the policy lets the pool have no other."""
-    one_node = POLICY_FILE.read_text().replace("gpuLimit: 6 ", "gpuLimit: 2 ")
-    digest = stage.service.insight.status().policy_digest
-    await asyncio.to_thread(stage.settings.policy_path.write_text, one_node)
-    await stage.until(lambda: stage.service.insight.status().policy_digest != digest, "the policy with one node")
-    node = next(iter(stage.cluster.world.node_claims))
-    stage.words |= {"MODEL": "image", "NODE": node, "DONOR_FLOOR": "1", "DONOR": "code"}
-    await stage.sandbox.interrupt(node)
+    """A node is to be taken in ten minutes while both models need all GPUs there are."""
+    await _both_surge(stage)
+    stage.words["NODE"] = "a100-2"
+    await stage.until(lambda: _short(stage, "chat"), "chat is short")
+    said = await stage.run("rebalancer notice add a100-2 --in 10m --yes")
+    assert said.code == 0, said
 
 
-async def _capacity_again(stage: Stage) -> None:
-    """The node is gone: there is no notice any more."""
+def _short(stage: Stage, model: str) -> bool:
+    plan = stage.service.plan
+    return plan is not None and any(row.model == model for row in plan.unmet)
+
+
+async def _notice_taken_back(stage: Stage) -> None:
+    said = await stage.run("rebalancer notice add a100-2 --cancel --yes")
+    assert said.code == 0, said
 
 
 async def _gitops_fights(stage: Stage) -> None:
@@ -180,9 +188,9 @@ FAULTS = (
     Fault("RebalancerNotSynced", _pods_unlistable, r"Silent: .*pods|Not read yet: .*pods", _answers_again),
     Fault("RebalancerFloorAtRisk", _paused_and_shrunk, r"pause.*builder|builder.*pause"),
     Fault("RebalancerUnmetDemand", _both_surge, r"short \d+ replica"),
-    Fault("RebalancerBlind", _no_samples, r"abstains \(\d+ s\)", _samples_again),
-    Fault("RebalancerNoticeWithoutReplacement", _node_goes_and_none_comes, r"NOTICE spot-", _capacity_again),
-    Fault("RebalancerForeignWriter", _gitops_fights, r"foreign.*gitops", _good_policy),
+    Fault("RebalancerBlind", _no_samples, r"abstains \(\d+ s old\)", _samples_again),
+    Fault("RebalancerNoticeWithoutReplacement", _node_goes_and_none_comes, r"NOTICE a100-2", _notice_taken_back),
+    Fault("RebalancerForeignWriter", _gitops_fights, r"foreign.*gitops", lasts=True),
     Fault("RebalancerBudgetUnknown", _labels_lost, r"a100 +\? GPUs", _labels_back),
     Fault("RebalancerJournalFailing", _disk_full, r"journal.*No space left on device", _room_again),
     Fault("RebalancerConsumerStuck", _kafka_away, r"kafka-in", _kafka_back),

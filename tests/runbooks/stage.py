@@ -109,6 +109,8 @@ class Stage:
             **clean,
             "KUBECONFIG": str(self.folder / OPERATOR),
             "REBALANCER_SERVER": f"http://127.0.0.1:{self.settings.api_port}",
+            "REBALANCER_KAFKA_BOOTSTRAP": self.settings.kafka_bootstrap,
+            "REBALANCER_KAFKA_SECURITY_PROTOCOL": "PLAINTEXT",
             "COLUMNS": "200",
         }
 
