@@ -24,7 +24,7 @@ def declined(error: KubeError) -> Declined:
             made = Declined(503, said, fix, retry_after_seconds=30)
         case Invalid():
             found = _FIELD.search(said)
-            where = f"body.{found['field'].removeprefix('spec.')}" if found else "body"
+            where = f"body.{found['field']}".replace(".spec", "", 1) if found else "body"
             made = Declined(422, said, "change the request", where)
         case Ambiguous():
             fix = "it may have been applied: ask again with the same Idempotency-Key"

@@ -62,7 +62,7 @@ class Draft(Struct, frozen=True):
 
         What concerns no single model concerns everybody: it stands in the service's own namespace, where few may write.
         """
-        _check_shape(self)
+        check_shape(self)
         models, pools = {model.id: model for model in policy.models}, {pool.name for pool in policy.pools}
         if self.model is not None and self.model not in models:
             raise Misshapen("target.model", f"no model {self.model!r} in the policy")
@@ -119,8 +119,8 @@ class Draft(Struct, frozen=True):
         }
 
 
-def _check_shape(draft: Draft) -> None:
-    """What the CRD demands, said before the API server is asked: a preview shows it too."""
+def check_shape(draft: Draft) -> None:
+    """What the CRD demands, said before the API server is asked: a preview shows it too. Raises Misshapen."""
     kind, capacity = draft.kind, (draft.node, draft.pool)
     if kind not in PRECEDENCE:
         raise Misshapen("kind", f"no kind {kind[:64]!r}: it is one of {', '.join(PRECEDENCE)}")
