@@ -98,6 +98,8 @@ class SceneServer:
         try:
             yield self
         finally:
+            for listener in self._listeners:
+                listener.put_nowait(b"")  # the end
             await runner.cleanup()
 
     def _pool(self, request: web.Request) -> PoolPage:
@@ -170,11 +172,11 @@ class SceneServer:
         self._listeners.add(queue)
         try:
             await response.write(self._event())
-            while True:
-                said = await queue.get()
+            while said := await queue.get():
                 if not self.silent:
                     await response.write(said)
         except ConnectionError:
-            return response
+            pass
         finally:
             self._listeners.discard(queue)
+        return response

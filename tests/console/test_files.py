@@ -1,18 +1,32 @@
 """The console's files as they are served: small, cached, strict. No browser needed."""
 
 import re
+import subprocess
+import sys
+import zipfile
 from importlib.resources import files
+from pathlib import Path
 
 import pytest
 from aiohttp import ClientSession
 
 from rebalancer.api.static import TYPES, assets
 from tests.console.server import SceneServer
+from tests.house.repository import ROOT
 
 ALL_BYTES, SCRIPT_BYTES = 60_000, 25_000  # as gzip
 UNWANTED = re.compile(
     r"innerHTML|outerHTML|insertAdjacent|document\.write|\beval\(|new Function|setTimeout\(\s*[\"'`]|style="
 )
+
+
+def test_a_wheel_brings_every_file(tmp_path: Path) -> None:
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(build, cwd=ROOT, capture_output=True, check=True)  # noqa: S603  # our own build, ours the arguments
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        packed = {name.partition("/api/console/")[2] for name in archive.namelist() if "/api/console/" in name}
+    assert packed == set(assets())
 
 
 def test_all_of_it_is_small() -> None:
