@@ -45,6 +45,8 @@ def input_figures(state: ClusterState, intake: KafkaIntake) -> Iterator[Figure]:
     yield from _words("rebalancer_input_total", counts, INPUTS)
     rejected = {word.removeprefix(REJECTED): count for word, count in counts.items() if word.startswith(REJECTED)}
     yield from _words("rebalancer_rejected_records_total", rejected, REASONS)
+    for model, changes in state.foreign_changes().items():
+        yield Figure("rebalancer_foreign_changes_total", changes, (model,))
     for topic, seconds in intake.stuck_by_topic().items():
         yield Figure("rebalancer_consumer_stuck_seconds", seconds, (topic,))
 

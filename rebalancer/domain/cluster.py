@@ -91,7 +91,10 @@ class Pod(Struct, frozen=True):
 
 
 class Workload(Struct, frozen=True):
-    """A Deployment. `gpus`, `node_selector`, `tolerations` come from its pod template."""
+    """A Deployment. `gpus`, `node_selector`, `tolerations` come from its pod template.
+
+    `writer`: the field manager that set its replicas, "" when that is us or unknown.
+    """
 
     ref: WorkloadRef
     uid: str
@@ -102,6 +105,7 @@ class Workload(Struct, frozen=True):
     tolerations: tuple[Toleration, ...] = ()
     grace_seconds: int = 30
     rolling: bool = False
+    writer: str = ""
 
 
 class Originals(Struct, frozen=True):
@@ -112,7 +116,10 @@ class Originals(Struct, frozen=True):
 
 
 class Hpa(Struct, frozen=True):
-    """A HorizontalPodAutoscaler (autoscaling/v2). `owner_scaled_object` names the ScaledObject KEDA made it for."""
+    """A HorizontalPodAutoscaler (autoscaling/v2). `owner_scaled_object` names the ScaledObject KEDA made it for.
+
+    `writers`: the field managers that set minimum and maximum, "" where that is us or unknown.
+    """
 
     namespace: str
     name: str
@@ -125,10 +132,11 @@ class Hpa(Struct, frozen=True):
     desired: int = 0
     owner_scaled_object: str | None = None
     originals: Originals | None = None
+    writers: tuple[str, str] = ("", "")
 
 
 class ScaledObject(Struct, frozen=True):
-    """KEDA's ScaledObject. None bounds mean KEDA's defaults (min 0, max 100)."""
+    """KEDA's ScaledObject. None bounds mean KEDA's defaults (min 0, max 100). `writers` as of an Hpa."""
 
     namespace: str
     name: str
@@ -141,6 +149,7 @@ class ScaledObject(Struct, frozen=True):
     paused: bool = False
     hpa_name: str | None = None
     originals: Originals | None = None
+    writers: tuple[str, str] = ("", "")
 
 
 class DisruptionBudget(Struct, frozen=True, omit_defaults=True, rename="camel"):

@@ -43,11 +43,18 @@ class AutoscalerView(Struct, frozen=True):
     originals: Originals | None = None
 
 
+class ForeignChange(Struct, frozen=True):
+    """Somebody else changed the numbers that we write, as `manager` (their field manager), seen at `at`."""
+
+    at: Instant
+    manager: str
+
+
 class TargetView(Struct, frozen=True):
     """One model's scale target in one pool.
 
     `replicas` is spec.replicas as last seen, `asked` what we wrote and have not seen yet (None: nothing under way);
-    `missing`: the policy names it but the cluster has no such object.
+    `missing`: the policy names it but the cluster has no such object. `foreign`: the last two foreign changes.
     """
 
     pool: str
@@ -66,6 +73,7 @@ class TargetView(Struct, frozen=True):
     tolerations: tuple[Toleration, ...] = ()
     grace_seconds: int = 30
     pods: tuple[PodView, ...] = ()
+    foreign: tuple[ForeignChange, ...] = ()
 
 
 class ModelView(Struct, frozen=True):

@@ -8,7 +8,20 @@ from rebalancer.domain.memory import Memory, ModelMemory
 from rebalancer.domain.plan import Decision, OverrideState, Plan, Refusal
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
-from rebalancer.planning import answers, changes, demand, explain, guards, loans, moves, nodes, recall, rulings, scene
+from rebalancer.planning import (
+    answers,
+    changes,
+    demand,
+    explain,
+    foreign,
+    guards,
+    loans,
+    moves,
+    nodes,
+    recall,
+    rulings,
+    scene,
+)
 from rebalancer.planning.allocation import allocate
 from rebalancer.planning.ledger import Ledger
 from rebalancer.planning.votes import poll
@@ -29,6 +42,7 @@ def survey(snapshot: Snapshot, policy: Policy, memory: Memory) -> Survey:
     memory = nodes.refresh(memory, snapshot, policy)
     ruled, told = rulings.resolve(snapshot, policy)
     world = scene.build(snapshot, policy, memory, ruled)
+    foreign.stand_down(world)
     return Survey(world, told, _assess(world))
 
 
@@ -45,7 +59,7 @@ def plan(snapshot: Snapshot, policy: Policy, memory: Memory) -> Decision:
     judged = moves.judge_moves(world, found, node_plan)
     nodes.hold(world, node_plan, judged.releasing)
     written = changes.changes_of(world, judged, node_plan)
-    refusals = [*judged.refusals, *node_plan.refusals]
+    refusals = [*judged.refusals, *node_plan.refusals, *foreign.refusals(world)]
     stop = guards.stopped(world)
     if stop is not None:
         refusals += _stopped(world, written, node_plan, stop)

@@ -137,6 +137,7 @@ class ClusterState:
             old, new = change
             if new is None:
                 self._wake(change)  # while a node that leaves is still in its pool
+            self._holdings.foreign.saw(change, at)
             self._holdings.moved(change)
             self._pools.moved(change)
             self._notices.moved(change, at)
@@ -227,6 +228,10 @@ class ClusterState:
         """What became of inputs, by a small closed set of words."""
         accepted = Counter({"accepted": self._loads.accepted})
         return accepted + self._counters + self._loads.counters + self._objects.counters + self._notices.counters
+
+    def foreign_changes(self) -> Mapping[str, int]:
+        """By model: how often somebody else changed the numbers that we write."""
+        return self._holdings.foreign_changes()
 
     def unknown_models(self) -> Mapping[str, int]:
         """Samples per model name that the policy does not know: the first 50 such names."""

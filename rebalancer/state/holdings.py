@@ -5,11 +5,13 @@ from collections.abc import Iterable
 from statistics import median
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from rebalancer.domain.cluster import Hpa, Pod, ScaledObject, Workload, WorkloadRef
 from rebalancer.domain.codec import quantise
 from rebalancer.domain.policy import Model, Policy, Pool, TargetSpec
 from rebalancer.domain.snapshot import AutoscalerView, ModelView, PodView, TargetView
+from rebalancer.state.foreign import ForeignChanges
 from rebalancer.state.objects import Change, Objects
 from rebalancer.state.views import autoscaler_view, missing_target, pod_view, shows, target_view
 
@@ -29,9 +31,10 @@ class _Target(Struct, frozen=True):
 
 
 class Holdings:
-    """Model views, kept until one of their objects changes."""
+    """Model views, kept until one of their objects changes. `foreign` is told of changes before `moved` is."""
 
     def __init__(self, policy: Policy, objects: Objects) -> None:
+        self.foreign = ForeignChanges(objects)
         self._objects = objects
         self._asked: dict[WorkloadRef, _Asked] = {}
         self._load_seconds: dict[str, deque[float]] = {}
@@ -143,7 +146,16 @@ class Holdings:
         asked = self._asked.get(ref)
         pods = (self._pod(pod) for pod in self._objects.pods_of.get(ref) if not pod.terminal)
         replicas = asked.replicas if asked is not None else None
-        return target_view(workload, self._targets[ref].pool, self._autoscaler(ref), pods, replicas)
+        view = target_view(workload, self._targets[ref].pool, self._autoscaler(ref), pods, replicas)
+        return replace(view, foreign=foreign) if (foreign := self.foreign.of(ref)) else view
+
+    def foreign_changes(self) -> dict[str, int]:
+        """Foreign changes since the start, by model."""
+        counts = dict.fromkeys(self._models, 0)
+        for ref, count in self.foreign.counts.items():
+            if ref in self._targets:
+                counts[self._targets[ref].model.id] += count
+        return counts
 
     def _autoscaler(self, ref: WorkloadRef) -> AutoscalerView | None:
         return autoscaler_view(self._objects.scaled_objects_of.get(ref), self._objects.hpas_of.get(ref))

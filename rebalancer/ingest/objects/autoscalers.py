@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from rebalancer.domain.cluster import Hpa, Originals, ScaledObject, WorkloadRef
-from rebalancer.ingest.objects.meta import Annotated, saved
+from rebalancer.ingest.objects.meta import Annotated, Managed, saved, writer
 
 PAUSED = "autoscaling.keda.sh/paused"
 PAUSED_REPLICAS = "autoscaling.keda.sh/paused-replicas"
@@ -38,7 +38,7 @@ class _HpaStatus(Struct, frozen=True, gc=False, rename="camel"):
 class HpaWire(Struct, frozen=True, gc=False):
     """`autoscaling/v2` HorizontalPodAutoscaler, the part that matters."""
 
-    metadata: Annotated
+    metadata: Managed
     spec: _HpaSpec
     status: _HpaStatus = _HpaStatus()
 
@@ -62,7 +62,7 @@ class _ScaledStatus(Struct, frozen=True, gc=False, rename="camel"):
 class ScaledObjectWire(Struct, frozen=True, gc=False):
     """`keda.sh/v1alpha1` ScaledObject, the part that matters."""
 
-    metadata: Annotated
+    metadata: Managed
     spec: _ScaledSpec
     status: _ScaledStatus = _ScaledStatus()
 
@@ -84,6 +84,7 @@ def hpa(wire: HpaWire) -> Hpa:
             (owner.name for owner in meta.owner_references or () if owner.kind == "ScaledObject"), None
         ),
         originals=_originals(meta),
+        writers=(writer(meta, "hpa_minimum"), writer(meta, "hpa_maximum")),
     )
 
 
@@ -102,6 +103,7 @@ def scaled_object(wire: ScaledObjectWire) -> ScaledObject:
         paused=is_paused(meta.annotations or {}),
         hpa_name=wire.status.hpa_name or None,
         originals=_originals(meta),
+        writers=(writer(meta, "keda_minimum"), writer(meta, "keda_maximum")),
     )
 
 

@@ -7,9 +7,10 @@ from functools import lru_cache
 from typing import TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from rebalancer.ingest.instants import epoch
+from rebalancer.kube.calls import FIELD_MANAGER
 
 T = TypeVar("T")
 
@@ -19,6 +20,7 @@ Quantity = str | int | float
 Quantities = dict[str, Quantity]
 
 MAX_DIGITS = 9
+MAX_MANAGER_CHARACTERS = 128  # Kubernetes' own bound
 
 _QUANTITY = re.compile(r"([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?)([numkMGTPE]|[KMGTPE]i)?", re.ASCII)
 _SCALES = {suffix: Decimal(1000) ** power for power, suffix in enumerate(("n", "u", "m", "", "k", *"MGTPE"), -3)}
@@ -50,6 +52,42 @@ class Annotated(Metadata, frozen=True, gc=False, rename="camel"):
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
     owner_references: tuple[Owner, ...] | None = None
+
+
+class _Numbers(Struct, frozen=True, gc=False):
+    """The fields of a `spec` that we write; there, a manager owns it."""
+
+    replicas: dict[str, object] | None = field(default=None, name="f:replicas")
+    hpa_minimum: dict[str, object] | None = field(default=None, name="f:minReplicas")
+    hpa_maximum: dict[str, object] | None = field(default=None, name="f:maxReplicas")
+    keda_minimum: dict[str, object] | None = field(default=None, name="f:minReplicaCount")
+    keda_maximum: dict[str, object] | None = field(default=None, name="f:maxReplicaCount")
+
+
+class _Owned(Struct, frozen=True, gc=False):
+    spec: _Numbers = field(default=_Numbers(), name="f:spec")
+
+
+class _Manager(Struct, frozen=True, gc=False):
+    """One of `metadata.managedFields`."""
+
+    manager: str = ""
+    time: str = ""
+    owned: _Owned = field(default=_Owned(), name="fieldsV1")
+
+
+class Managed(Annotated, frozen=True, gc=False, rename="camel"):
+    """Metadata of an object of which we write numbers, and so want to know who else does."""
+
+    managed_fields: tuple[_Manager, ...] | None = None
+
+
+def writer(meta: Managed, number: str) -> str:
+    """Who set `number` (a field of `_Numbers`), of several the latest; "" when we did, or nobody knows."""
+    owners = [one for one in meta.managed_fields or () if getattr(one.owned.spec, number) is not None]
+    if any(one.manager == FIELD_MANAGER for one in owners):
+        return ""
+    return max(owners, key=lambda one: one.time).manager[:MAX_MANAGER_CHARACTERS] if owners else ""
 
 
 class Condition(Struct, frozen=True, gc=False, rename="camel"):

@@ -6,12 +6,14 @@ from msgspec import Struct, field
 
 from rebalancer.domain.cluster import Pod, Toleration, Workload, WorkloadRef
 from rebalancer.ingest.objects.meta import (
+    Managed,
     Metadata,
     Owner,
     Quantities,
     created_at,
     extended,
     instant,
+    writer,
 )
 
 GRACE_SECONDS = 30  # Kubernetes' default
@@ -103,7 +105,7 @@ class _DeploymentStatus(Struct, frozen=True, gc=False, rename="camel"):
 class DeploymentWire(Struct, frozen=True, gc=False):
     """`apps/v1` Deployment, the part that matters."""
 
-    metadata: Metadata
+    metadata: Managed
     spec: _DeploymentSpec = _DeploymentSpec()
     status: _DeploymentStatus = _DeploymentStatus()
 
@@ -145,6 +147,7 @@ def workload(wire: DeploymentWire) -> Workload:
         # While a template is rolled out some pods are of the old one. A pure scale keeps all of them updated, and the
         # generation, which it moves as well, says nothing.
         rolling=status.updated_replicas < status.replicas,
+        writer=writer(meta, "replicas"),
     )
 
 

@@ -102,6 +102,23 @@ def settled(resource: Resource, old: Obj, wanted: Obj, subresource: str) -> Obj:
     return with_metadata(new, **{key: old["metadata"][key] for key in kept if key in old["metadata"]})
 
 
+def managed(old: Obj, new: Obj, manager: str) -> Obj:
+    """`new` with `metadata.managedFields` saying whose the top fields of `spec` are, as far as writes changed them."""
+    before, after = old.get("spec", {}), new.get("spec", {})
+    changed: Obj = {f"f:{key}": {} for key in {**before, **after} if before.get(key) != after.get(key)}
+    owned: dict[str, Obj] = {
+        entry["manager"]: {key: value for key, value in entry["fieldsV1"]["f:spec"].items() if key not in changed}
+        for entry in old["metadata"].get("managedFields", ())
+    }
+    owned[manager] = owned.get(manager, {}) | changed
+    entries = [
+        {"manager": name, "operation": "Update", "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": fields}}
+        for name, fields in owned.items()
+        if fields
+    ]
+    return with_metadata(new, managedFields=entries) if entries else new
+
+
 def grace(resource: Resource, obj: Obj, asked_seconds: int | None) -> int:
     """Seconds a deletion waits for the kubelet: only a pod on a node that has not ended has one to wait for."""
     spec = obj.get("spec", {})

@@ -152,7 +152,8 @@ class EmbeddedKubernetes:
         if target is None:
             review = self._review(request, body, user)
             return self._about(request) if review is None else review
-        call = Call(request.method, target, request.query, _decoded(request, body), request.content_type)
+        agent = request.headers.get("User-Agent", "unknown")
+        call = Call(request.method, target, request.query, _decoded(request, body), request.content_type, agent)
         if request.method == "GET" and not target.name:
             watching = request.query.get("watch", "").lower() in {"true", "1"}
             return await self._watch(request, call) if watching else self._list(call)

@@ -33,13 +33,22 @@ Snapshot = tuple[int, Sequence[Change]]  # a list as it was at a revision
 
 @dataclass(frozen=True)
 class Call:
-    """One request, decoded; `body` is {} when none was sent, a list when it is a JSON patch."""
+    """One request, decoded; `body` is {} when none was sent, a list when it is a JSON patch.
+
+    `agent`: the program that sends it; fields it changes are noted as its own unless it names a field manager.
+    """
 
     method: str
     target: Target
     query: Mapping[str, str] = field(default_factory=dict)
     body: Any = field(default_factory=dict)
     content_type: str = "application/json"
+    agent: str = "unknown"
+
+    @property
+    def manager(self) -> str:
+        """The field manager of a write."""
+        return self.query.get("fieldManager") or self.agent.partition("/")[0]
 
 
 class Verbs:
@@ -129,7 +138,7 @@ class Verbs:
         seen = objects.view(old, part)
         wanted = call.body if call.method == "PUT" else _patched(call, seen)
         _agree(call, seen, wanted)
-        new = objects.settled(resource, old, wanted, part)
+        new = objects.managed(old, objects.settled(resource, old, wanted, part), call.manager)
         self._check(call.target, old, new)
         if objects.released(new):
             return self.store.remove(resource, call.target.name, call.target.namespace, last=new) or new

@@ -1,0 +1,54 @@
+"""Guard `foreign`: after two foreign changes in ten minutes to the numbers we write, we stand down on that target.
+
+Two controllers that each set their own number never end: 120 raises against 122 resets in 30 minutes have been seen
+elsewhere. Nothing passes it, drains and overrides included; it is over when the changes are ten minutes old.
+"""
+
+from collections.abc import Iterator
+
+from rebalancer.domain.plan import Refusal
+from rebalancer.domain.snapshot import ForeignChange, TargetView
+from rebalancer.planning.scene import Holder, Part, Scene
+
+CHANGES = 2
+WINDOW_SECONDS = 600.0
+STANDS_DOWN = "foreign"
+
+
+def fight(target: TargetView, now: float) -> tuple[ForeignChange, ...]:
+    """The foreign changes over which we stand down, oldest first; empty when we do not."""
+    recent = tuple(one for one in target.foreign if now - one.at < WINDOW_SECONDS)
+    return recent if len(recent) >= CHANGES else ()
+
+
+def stand_down(scene: Scene) -> None:
+    """Mark the targets that others write: neither donor nor recipient, and their bounds stay."""
+    for holder in scene.holders.values():
+        for part in holder.parts:
+            if fight(part.target, scene.now):
+                part.stuck = part.stuck or STANDS_DOWN
+
+
+def refusals(scene: Scene) -> Iterator[Refusal]:
+    """One per target on which we stand down: who writes it, and until when we leave it alone."""
+    for holder in scene.holders.values():
+        for part in holder.parts:
+            changes = fight(part.target, scene.now)
+            if changes:
+                yield _refusal(holder, part, changes)
+
+
+def _refusal(holder: Holder, part: Part, changes: tuple[ForeignChange, ...]) -> Refusal:
+    owner, target = part.owner, part.target
+    what = f"{target.kind} {target.name}" if owner is None else f"{owner.kind} {owner.name}"
+    managers = ", ".join(sorted({one.manager for one in changes}))
+    wanted = holder.held if holder.demand.unknown else holder.demand.replicas
+    return Refusal(
+        guard="foreign",
+        subject=holder.model.id,
+        replicas_from=holder.held,
+        replicas_to=wanted,
+        why=f"{managers} changed {what} {len(changes)} times within {WINDOW_SECONDS:.0f} s",
+        numbers={"manager": managers, "changes": len(changes), "window_seconds": WINDOW_SECONDS},
+        until=changes[0].at + WINDOW_SECONDS,
+    )

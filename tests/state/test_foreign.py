@@ -1,0 +1,72 @@
+"""Who changed the numbers that we write: by the field managers that the API server notes."""
+
+from msgspec.structs import replace
+
+from rebalancer.domain.cluster import ClusterObject, Originals
+from rebalancer.domain.snapshot import ForeignChange
+from rebalancer.state import ClusterState
+from tests.builders import NOW
+from tests.state.objects import a_cluster_node, a_scaled_object, a_state, a_workload, an_hpa, changed, feed
+
+OURS = Originals(1, 10)
+
+
+def seen(*objects: ClusterObject, state: ClusterState) -> tuple[ForeignChange, ...]:
+    """Foreign changes of b's target after these versions of its objects, 10 s apart."""
+    for step, found in enumerate(objects, 1):
+        feed(state, changed(replace(found, resource_version=str(100 + step)), at=NOW + 10.0 * step))
+    (target,) = next(model for model in state.peek(NOW).models if model.id == "b").targets
+    return target.foreign
+
+
+def scaled(minimum: int, maximum: int, *writers: str, originals: Originals | None = OURS) -> ClusterObject:
+    one = a_scaled_object()
+    return replace(one, minimum=minimum, maximum=maximum, originals=originals, writers=writers or ("", ""))
+
+
+def with_scaled_object(first: ClusterObject) -> ClusterState:
+    return a_state(None, a_cluster_node(), a_workload(replicas=2), first)
+
+
+def test_bounds_that_somebody_else_set_are_foreign_and_named() -> None:
+    state = with_scaled_object(scaled(1, 4))
+    assert seen(scaled(1, 9, "", "argocd"), scaled(1, 4), scaled(2, 4, "kubectl-edit", ""), state=state) == (
+        ForeignChange(NOW + 10.0, "argocd"),
+        ForeignChange(NOW + 30.0, "kubectl-edit"),
+    )
+    assert state.foreign_changes() == {"a": 0, "b": 2}
+
+
+def test_our_own_writes_are_not_foreign_though_others_set_the_other_bound() -> None:
+    assert seen(scaled(1, 6, "kubectl", ""), state=with_scaled_object(scaled(1, 4, "kubectl", ""))) == ()
+
+
+def test_before_we_have_taken_it_over_everybody_may_write() -> None:
+    state = with_scaled_object(scaled(1, 4, originals=None))
+    assert seen(scaled(1, 9, "", "helm", originals=None), state=state) == ()
+
+
+def test_who_takes_our_annotation_away_with_the_bounds_is_foreign() -> None:
+    state = with_scaled_object(scaled(1, 4))
+    assert seen(scaled(1, 9, "", "helm", originals=None), state=state) == (ForeignChange(NOW + 10.0, "helm"),)
+
+
+def test_keda_follows_our_bounds_in_its_own_hpa_and_fights_nobody() -> None:
+    made = replace(an_hpa(), owner_scaled_object="b", originals=OURS)
+    state = with_scaled_object(scaled(1, 4))
+    feed(state, changed(made))
+    assert seen(replace(made, maximum=9, writers=("", "keda-operator")), state=state) == ()
+
+
+def test_replicas_count_where_no_autoscaler_owns_them() -> None:
+    by_hand = replace(a_workload(replicas=5), writer="kubectl")
+    alone = a_state(None, a_cluster_node(), a_workload(replicas=2))
+    assert seen(by_hand, by_hand, state=alone) == (ForeignChange(NOW + 10.0, "kubectl"),)
+    assert seen(by_hand, state=with_scaled_object(scaled(1, 4))) == ()
+
+
+def test_only_the_last_two_are_kept_and_all_are_counted() -> None:
+    state = a_state(None, a_cluster_node(), a_workload(replicas=2))
+    versions = [replace(a_workload(replicas=3 + n), writer="kubectl") for n in range(4)]
+    assert [one.at for one in seen(*versions, state=state)] == [NOW + 30.0, NOW + 40.0]
+    assert state.foreign_changes()["b"] == 4
