@@ -76,9 +76,12 @@ async def test_what_the_preview_refuses_is_not_written(
     kubernetes: EmbeddedKubernetes, night: Night, capsys: Captured
 ) -> None:
     night.preview = replace(night.preview, refused="cap 0 is below the floor 1 of qwen-32b; set allowBelowFloor")
-    assert await rebalancer(*CAP, "--yes") == 1
+    for way in ("--yes", "--dry-run"):
+        assert await rebalancer(*CAP, way) == 1
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert err.startswith("error: it would be refused: cap 0 is below the floor 1")
     assert made(kubernetes) == []
-    assert "below the floor 1" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -84,11 +84,11 @@ def add(
     where, talk = Where(server, kubeconfig, context, service_namespace), Talk(quiet, no_input)
     words = Words(kind, subject, value, reason, lasts, model, namespace, allow_below_floor)
     prepared = asyncio.run(prepare(where, words, key or str(uuid.uuid4())))
+    if prepared.preview is not None and prepared.preview.refused:
+        raise Failed(f"it would be refused: {prepared.preview.refused}; nothing was written")
     if dry_run:
         return _dry_run(prepared, output)
     talk.say(*prepared.lines())
-    if prepared.preview is not None and prepared.preview.refused:
-        raise Failed(f"it would be refused: {prepared.preview.refused}; nothing was written")
     _agree(talk, prepared, words.severe, yes, confirm)
     made = value_of(asyncio.run(decide(where, prepared)))
     said = outcome(made)
