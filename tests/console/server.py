@@ -33,7 +33,8 @@ class Asked:
 class SceneServer:
     """`overview` is what it shows; `show` sends another to whoever listens; `silent` stops every word.
 
-    `asked` are the changes asked for; the next `lost` get no reply, the next `stale` hear that the plan has changed.
+    `blind`: it has no picture to give. `asked` are the changes asked for; the next `lost` get no reply, the next
+    `stale` hear that the plan has changed.
     """
 
     def __init__(self, overview: Overview = OVERVIEW, model: ModelPage = LLAMA) -> None:
@@ -41,6 +42,7 @@ class SceneServer:
         self.model = model
         self.logged_in = True
         self.silent = False
+        self.blind = False
         self.asked: list[Asked] = []
         self.lost = 0
         self.stale = 0
@@ -73,7 +75,7 @@ class SceneServer:
         app.add_routes(
             [
                 web.get("/v1/session", self._json(lambda _: {"user": "oncall", "expiresAt": "2027-01-16T11:00:00Z"})),
-                web.get("/v1/overview", self._json(lambda _: self.overview)),
+                web.get("/v1/overview", self._overview),
                 web.get("/v1/models/{id}", self._json(lambda _: self.model)),
                 web.get("/v1/pools/{name}", self._json(self._pool)),
                 web.get("/v1/stream", self._stream),
@@ -101,6 +103,11 @@ class SceneServer:
             for listener in self._listeners:
                 listener.put_nowait(b"")  # the end
             await runner.cleanup()
+
+    async def _overview(self, request: web.Request) -> web.StreamResponse:
+        if self.blind:
+            return web.json_response({"error": "nothing is decided yet", "fix": "see /readyz"}, status=503)
+        return await self._json(lambda _: self.overview)(request)
 
     def _pool(self, request: web.Request) -> PoolPage:
         pool = next(each for each in self.overview.pools if each.name == request.match_info["name"])

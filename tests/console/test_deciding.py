@@ -227,6 +227,17 @@ async def test_stop_names_what_is_in_flight_and_enter_stops(scene: SceneServer, 
     await expect(page.locator(".writing")).to_have_text("STOPPED")
 
 
+async def test_who_sees_nothing_can_still_stop(scene: SceneServer, opened: Opened) -> None:
+    scene.blind = True
+    opened.expected.append("503")
+    page = await opened(scene.url + "/console/")
+    await expect(page.locator("main")).to_contain_text("nothing is decided yet; see /readyz")
+    await page.get_by_role("button", name="Stop writes").click()
+    await page.keyboard.press("Enter")
+    await expect(page.locator("dialog .outcome")).to_have_text("Accepted")
+    assert scene.asked[0].path == "/v1/writes/stop"
+
+
 async def test_escape_stops_nothing(scene: SceneServer, opened: Opened) -> None:
     page = await opened(scene.url + "/console/")
     await shown(page)

@@ -69,9 +69,10 @@ function beat({ at, cycle, planAt }) {
 export async function begin() {
   clearTimeout(again);
   try {
-    const [session, overview] = await Promise.all([get("/v1/session"), get("/v1/overview")]);
-    now.session = session;
-    hear(overview);
+    const overview = get("/v1/overview");
+    overview.catch(() => {}); // told below, once
+    now.session = await get("/v1/session"); // first: who may stop writes may do so without a picture
+    hear(await overview);
     follow();
   } catch (error) {
     if (!(error instanceof Failed)) throw error;

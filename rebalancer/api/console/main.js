@@ -1,15 +1,14 @@
-// The frame: header, the page that the URL names, and what is said to those who listen.
+// The frame: header, the page that the URL names, links and keys, and what is said to those who listen.
 
 import { draw, h } from "./dom.js";
 import "./drawn.js";
-import { help } from "./keys.js";
 import { begin, changed, live, liveness, now } from "./live.js";
 import { model } from "./pages/model.js";
 import { decision, health, login, models, overrides, pool, pools, timeline } from "./pages/others.js";
 import { overview } from "./pages/overview.js";
 import { Failed, get } from "./wire.js";
 import { conditions, writing } from "./words.js";
-import { askResume, askStop } from "./writes.js";
+import { askResume, askStop, close, open } from "./writes.js";
 
 const SAY_MS = 10_000; // one polite word at most so often
 const top = document.getElementById("top");
@@ -32,10 +31,18 @@ let value = null; // what that page's own address answered
 let trouble = "";
 let asked = 0; // counts askings, so that an old answer does not overwrite a new page
 
+function plain(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part; // a stray per cent sign names nothing, and the service says so
+  }
+}
+
 function go() {
   const [pattern, found] = ROUTES.find(([each]) => each.test(location.pathname)) ?? [null, missing];
   page = found;
-  args = pattern ? location.pathname.match(pattern).slice(1).map(decodeURIComponent) : [];
+  args = pattern ? location.pathname.match(pattern).slice(1).map(plain) : [];
   value = null;
   trouble = "";
   asked += 1;
@@ -59,6 +66,7 @@ async function ask() {
     if (mine !== asked) return;
     if (!(error instanceof Failed)) throw error;
     trouble = error.message;
+    if (error.status === 401) begin();
   }
   paint();
 }
@@ -127,6 +135,42 @@ function travel(href) {
 }
 
 addEventListener("popstate", go);
+
+// --- keys: one each for finding and walking; none of them writes, and they can be switched off
+
+const SETTING = "rebalancer.keys";
+const KEYS = [["/", "find a model"], ["j", "next row"], ["k", "row before"], ["Enter", "open the row"], ["Esc", "close, or leave the field"], ["?", "this list"]];
+
+const on = () => localStorage.getItem(SETTING) !== "off";
+const editable = (node) => node.matches?.("input, select, textarea");
+
+function walk(step) {
+  const links = [...document.querySelectorAll("main [data-row]")].map((line) => line.querySelector("a, button")).filter((link) => link?.checkVisibility());
+  const at = links.findIndex((link) => link.closest("[data-row]") === document.activeElement.closest("[data-row]"));
+  const next = links[at < 0 ? (step > 0 ? 0 : links.length - 1) : Math.min(links.length - 1, Math.max(0, at + step))];
+  next?.focus();
+  next?.scrollIntoView({ block: "nearest" });
+}
+
+function help() {
+  open(() => [
+    h("h2", { id: "dialog-title" }, "Keys"),
+    h("dl", { class: "facts" }, KEYS.map(([key, said]) => h("div", { key }, h("dt", {}, h("kbd", {}, key)), h("dd", {}, said)))),
+    h("p", { class: "field check" }, h("input", { id: "keys-on", type: "checkbox", checked: on(), onchange: (event) => localStorage.setItem(SETTING, event.target.checked ? "on" : "off") }), h("label", { for: "keys-on" }, "Single keys are on")),
+    h("div", { class: "buttons" }, h("button", { autofocus: true, onclick: close }, "Close")),
+  ]);
+}
+
+const ACTIONS = { "/": () => document.getElementById("find")?.focus(), j: () => walk(1), k: () => walk(-1), "?": help };
+
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Escape" && editable(event.target) && !event.target.closest("dialog")) event.target.blur();
+  if (event.ctrlKey || event.metaKey || event.altKey || editable(event.target) || document.querySelector("dialog[open]") || !on()) return;
+  const action = ACTIONS[event.key];
+  if (!action) return;
+  event.preventDefault();
+  action();
+});
 
 // --- what is heard
 
