@@ -15,6 +15,7 @@ from rebalancer.cli.entry import app
 from rebalancer.domain.policy import Classes, Guards, NodeRules, OverrideRules, SurgeRules
 from rebalancer.obs.metrics.alerts import rules_text
 from rebalancer.obs.metrics.catalogue import METRICS
+from rebalancer.planning import foreign
 from rebalancer.planning.guards import GUARDS, PASSES, Purpose
 from rebalancer.settings.service import PREFIX, ServiceSettings
 from tests.docs.blocks import DOCS, blocks, written_pages
@@ -89,6 +90,8 @@ def test_the_guards_on_the_page_have_the_limits_of_the_defaults() -> None:
     assert f"{guards.start.metric_intervals} metric intervals" in DECIDES
     assert f"older than {guards.blind.stale_seconds:.0f} s" in DECIDES
     assert f"fewer\nthan {guards.blind.min_coverage * 100:.0f} %" in DECIDES
+    assert f"| `foreign` | after two changes by somebody else within {foreign.WINDOW_SECONDS:.0f} s" in DECIDES
+    assert foreign.CHANGES == 2
     assert set(GUARDS) <= set(re.findall(r"^\| `(\w+)` \|", DECIDES, re.MULTILINE))
 
 

@@ -50,6 +50,10 @@ _GUARDS = {
         "No single node has, or would have, the GPUs that one replica needs together.",
         "Smaller replicas, or larger nodes.",
     ),
+    "foreign": (
+        "Somebody else changed what is written here twice within 10 minutes.",
+        "Take the field out of what they apply; the refusal names them.",
+    ),
     "stop": ("A WriteStop exists: nothing is written.", "`rebalancer writes resume`, when it is safe."),
 }
 
@@ -63,7 +67,7 @@ _CONSTRAINTS = {
     "freeze": "An override freezes it.",
     "rollout": "Its target is in the middle of a rollout.",
     "autoscaler-paused": "Its ScaledObject is paused by somebody else.",
-    "foreign": "An autoscaler owns its target and the policy says `actuation: scale`.",
+    "foreign": "Somebody else keeps writing its target; or an autoscaler owns it, and actuation is `scale`.",
 }
 
 _GATE = {
@@ -121,7 +125,7 @@ _REJECTIONS = {
 
 def reasons_page() -> str:
     """The page. Raises KeyError when the code knows a word that this page does not explain."""
-    names = (*GUARDS, "budget", "fit", "stop")
+    names = (*GUARDS, "budget", "fit", "foreign", "stop")
     guards = table(("guard", "what it saw", "what to do"), ((code(name), *_GUARDS[name]) for name in names))
     parts = (
         ("Unmet", "What a model that lacks replicas waits for; a guard's name when a guard holds it.", _CONSTRAINTS),
