@@ -1,5 +1,6 @@
 """The image, built from docker/Dockerfile with buildah, and a container of it: what a kubelet would do with both."""
 
+import fcntl
 import json
 import os
 import subprocess
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.house.repository import ROOT
-from tests.image.bases import bases
+from tests.image.bases import Bases, bases
 from tests.image.wheels import wheels
 from tests.testbed.build import cache_folder
 from tests.testbed.system import program
@@ -76,8 +77,12 @@ class Store:
         return done.stdout.strip()
 
     def imported(self, name: str, tarball: Path) -> str:
-        """The image `name`, made of one tarball unless it is there."""
-        if name not in self.buildah("images", "--format", "{{.Name}}:{{.Tag}}").splitlines():
+        """The image `name`, made of one tarball unless it is there; it takes the place of those made otherwise."""
+        present = self.buildah("images", "--format", "{{.Name}}:{{.Tag}}").splitlines()
+        if name not in present:
+            for old in present:
+                if old.startswith(name.rpartition(":")[0] + ":"):
+                    self.buildah("rmi", old)
             container = self.buildah("from", "scratch")
             self.buildah("add", "--quiet", container, str(tarball), "/")
             self.buildah("commit", "--quiet", "--rm", container, name)
@@ -100,6 +105,13 @@ def built() -> Iterator[Image]:
     made, fetched = bases(), wheels()
     store = Store(cache_folder() / "image-store")
     store.folder.mkdir(parents=True, exist_ok=True)
+    with (store.folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # one run at a time
+        yield from _built(store, made, fetched)
+
+
+def _built(store: Store, made: Bases, fetched: Path) -> Iterator[Image]:
+    store.buildah("rm", "--all")  # of runs that were killed
     build_base = store.imported(f"localhost/build-base:{made.key}", made.build)
     base = store.imported(f"localhost/base:{made.key}", made.run)
     arguments = {"BUILD_BASE": build_base, "BASE": base, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "/wheels"}

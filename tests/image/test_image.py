@@ -1,7 +1,9 @@
 """The image, built from docker/Dockerfile and started: not as root, on a read-only root, without a shell."""
 
 import asyncio
+import json
 import os
+import re
 import stat
 import subprocess
 from collections.abc import Iterator
@@ -15,6 +17,7 @@ import rebalancer
 from rebalancer.loop.clock import ScaledClock
 from rebalancer.sandbox.demo_cluster import POLICY_FILE, build, demo_policy
 from rebalancer.sandbox.sandbox import Sandbox
+from tests.house.repository import ROOT
 from tests.image.images import Image
 from tests.testbed.place import answers
 from tests.testbed.process import Process, Reaper, free_port
@@ -86,6 +89,15 @@ def test_its_packages_are_those_of_the_lock_and_this_version(image: Image) -> No
     assert f"rebalancer-{rebalancer.__version__}.dist-info" in installed
     assert len(installed) > 30
     assert not any(name.startswith(("pytest", "mypy", "ruff", "mkdocs")) for name in installed)
+
+
+def test_its_bill_of_materials_names_every_package_at_the_version_of_the_lock(image: Image) -> None:
+    bill = json.loads((image.root / "app/sbom.cdx.json").read_text())
+    assert (bill["bomFormat"], bill["metadata"]["component"]["version"]) == ("CycloneDX", rebalancer.__version__)
+    named = {(part["name"], part["version"]) for part in bill["components"]}
+    pinned = re.findall(r"^([a-z0-9][\w.-]*)==(\S+)", (ROOT / "requirements/base.txt").read_text(), re.MULTILINE)
+    assert named <= {(re.sub(r"[._]", "-", name), version) for name, version in pinned}
+    assert len(named) + 1 == len(list((image.root / "app").glob("*.dist-info")))
 
 
 def test_a_missing_setting_is_named_and_ends_it(image: Image, writable: Path) -> None:
