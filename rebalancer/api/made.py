@@ -43,10 +43,8 @@ class Frame:
         event = b"id: %b-%d\nevent: overview\ndata: %b\n\n" % (page.epoch.encode(), page.cycle, body)
         return cls(page, body, event, packed_part(event))
 
-    def shows(self, other: "Frame | None") -> bool:
+    def shows(self, other: "Frame") -> bool:
         """Whether this shows the same as `other`, but for the time."""
-        if other is None:
-            return False
         timeless = {"at": 0.0, "cycle": 0, "plan_at": None}
         return replace(self.page, **timeless) == replace(other.page, **timeless)
 

@@ -32,7 +32,6 @@ class Channel:
     def __init__(self, pages: Pages, asked: Asked) -> None:
         self._pages = pages
         self._asked = asked
-        self._last: Frame | None = None
         self._task: asyncio.Task[None] | None = None
         self.boxes: set[Box] = set()
 
@@ -54,18 +53,14 @@ class Channel:
         while True:
             move = await self._pages.looks.moved(move)
             try:
-                self._tell(await self._pages.frame(self._asked, move))
+                frame = await self._pages.frame(self._asked, move)
+                for box in self.boxes:
+                    box.put(frame)
             except Exception:
                 log.exception("an overview could not be made; the next move tries again")
             with suppress(TimeoutError):
                 async with asyncio.timeout(FRAME_SECONDS):
                     await self._pages.closed.wait()
-
-    def _tell(self, frame: Frame) -> None:
-        if not frame.shows(self._last):
-            self._last = frame
-            for box in self.boxes:
-                box.put(frame)
 
 
 class Box:

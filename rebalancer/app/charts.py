@@ -25,7 +25,8 @@ class Charts:
         place = step % POINTS
         known = {decision.model: decision for decision in models}
         if self._steps[place] != step:
-            self._begin(step, place, known)
+            self._steps[place] = step  # what stood in its place is an hour old; models that left the policy go
+            self._rings = {model: self._rings[model] for model in known if model in self._rings}
         first = place * FIGURES
         for model, decision in known.items():
             ring = self._rings.get(model)
@@ -34,13 +35,6 @@ class Charts:
             ring[first] = NONE if decision.demand is None else decision.demand
             ring[first + 1] = decision.allocation
             ring[first + 2] = decision.ready
-
-    def _begin(self, step: int, place: int, known: Iterable[str]) -> None:
-        """A new step: what stood in its place is an hour old. Models that left the policy go."""
-        self._steps[place] = step
-        self._rings = {model: self._rings[model] for model in known if model in self._rings}
-        for ring in self._rings.values():
-            ring[place * FIGURES : (place + 1) * FIGURES] = array("i", [NONE]) * FIGURES
 
     def points(self, model: str, now: float) -> tuple[Point, ...]:
         """The last hour of `model`, oldest first, from the first step in which anything was decided."""
