@@ -17,6 +17,7 @@ Json = dict[str, Any]
 
 CHART = Path(__file__).parents[2] / "charts/rebalancer"
 RELEASE = "rebalancer"
+EVERYWHERE = "everywhere"
 ACTUATIONS = ("keda", "hpa", "scale", "karpenter", "deletionCost")
 EVERY_ACTUATION: Json = {"actuation": dict.fromkeys(ACTUATIONS, True)}
 CLUSTER_SCOPED = ("ClusterRole", "ClusterRoleBinding", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
@@ -29,15 +30,15 @@ class Refused(Exception):
 
 
 class Right(NamedTuple):
-    """One verb on one resource, by the role that grants it (`ClusterRole` or `Role`, then its name)."""
+    """One verb on one resource, and where: `everywhere`, or a namespace."""
 
-    role: str
+    where: str
     group: str
     resource: str  # with subresource: deployments/scale
     verb: str
 
     def __str__(self) -> str:
-        return f"{self.verb} {self.resource}{'.' if self.group else ''}{self.group} ({self.role})"
+        return f"{self.verb} {self.resource}{'.' if self.group else ''}{self.group} ({self.where})"
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ class Rendered:
             if {"kind": "ServiceAccount", "name": RELEASE, "namespace": self.namespace} in binding["subjects"]
         }
         return frozenset(
-            Right(f"{role['kind']} {role['metadata']['name']}", group, resource, verb)
+            Right(role["metadata"].get("namespace", EVERYWHERE), group, resource, verb)
             for role in self.of("ClusterRole", "Role")
             if (role["kind"], role["metadata"].get("namespace"), role["metadata"]["name"]) in mine
             for rule in role["rules"]

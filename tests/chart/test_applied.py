@@ -3,6 +3,7 @@
 import asyncio
 import copy
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +32,19 @@ async def crds(kube: Kube) -> None:
     await kube.install_crds([*CRDS, *operator])
 
 
-async def applied(kube: Kube, rendered: Rendered, *kinds: str) -> AsyncIterator[Rendered]:
+@asynccontextmanager
+async def applied(kube: Kube, rendered: Rendered, *kinds: str) -> AsyncIterator[None]:
     """The rendered objects (of these kinds) on the server, and away again."""
     objects = rendered.of(*kinds) if kinds else [obj for obj in rendered.objects if obj["kind"] != "Job"]
     await kube.apply(*objects)
-    yield rendered
-    for kind, namespace, name in named(objects):
-        await kube.delete(kind, name, namespace)
+    try:
+        yield
+    finally:
+        for kind, namespace, name in named(objects):
+            await kube.delete(kind, name, namespace)
+        if rendered.of("ValidatingAdmissionPolicy"):
+            # Known to the server a second later: until then other tests could not speak as alice.
+            await kube.wait_for(lambda: _anybody(kube), "the policies are gone")
 
 
 @pytest.mark.parametrize("given", [EVERYTHING_OFF, {}, EVERYTHING_ON], ids=["off", "default", "on"])
@@ -50,7 +57,7 @@ async def test_the_api_server_takes_every_object_and_warns_of_no_field(
     for obj in rendered.objects:
         answer = await kube.create(obj, dryRun="All", fieldValidation="Strict")
         assert answer["kind"] == obj["kind"]
-    async for _ in applied(kube, rendered):
+    async with applied(kube, rendered):
         for policy in rendered.of("ValidatingAdmissionPolicy"):
             await _types_fit(kube, policy["metadata"]["name"])
 
@@ -125,7 +132,7 @@ async def held(
     token = await kube.account(namespace, RELEASE, [ANY])
     rendered = await asyncio.to_thread(render, EVERY_ACTUATION, namespace)
     kinds = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
-    async for _ in applied(kube, rendered, *kinds):
+    async with applied(kube, rendered, *kinds):
         async with cluster.kube(token) as us:
             await us.wait_for(lambda: _in_force(us, namespace), "the policies are in force")
             yield us
@@ -275,7 +282,7 @@ async def test_nobody_signs_an_override_or_a_write_stop_as_somebody_else(
     me = f"system:serviceaccount:{namespace}:alice"
     rendered = await asyncio.to_thread(render, {}, namespace)
     kinds = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
-    async for _ in applied(kube, rendered, *kinds):
+    async with applied(kube, rendered, *kinds):
         async with cluster.kube(alice) as alice_kube, cluster.kube(us) as our_kube:
 
             async def said(who: Kube, obj: Json) -> str:
@@ -297,11 +304,10 @@ async def test_nobody_signs_an_override_or_a_write_stop_as_somebody_else(
                 assert f"spec.actor is 'bob', and you are '{me}': put that there" in refusal
                 assert await said(alice_kube, own) == ""
                 assert await said(our_kube, bobs) == ""
-    await kube.wait_for(lambda: _anybody(kube), "the policy is gone")
 
 
 async def _anybody(kube: Kube) -> bool:
-    """Other tests speak as alice; wait until they may."""
+    """Whether one may speak as another."""
     try:
         await kube.create(write_stop("alice"), dryRun="All")
     except ApiError:
@@ -323,7 +329,7 @@ async def test_viewers_read_and_operators_decide_where_we_manage(kube: Kube, crd
         answer = await kube.create(review | {"spec": {"user": user, "resourceAttributes": attributes}})
         return bool(answer["status"]["allowed"])
 
-    async for _ in applied(kube, rendered, *roles):
+    async with applied(kube, rendered, *roles):
         await kube.wait_for(lambda: may("operator", "create", "overrides", namespace), "RBAC knows the roles")
         assert await may("viewer", "get", "decisions")
         assert await may("operator", "get", "decisions")

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from rebalancer.settings.service import PREFIX, ServiceSettings
-from tests.chart.helm import CHART, EVERY_ACTUATION, Json, Refused, Rendered, Right, helm, render, values
+from tests.chart.helm import CHART, EVERY_ACTUATION, EVERYWHERE, Json, Refused, Rendered, Right, helm, render, values
 
 KAFKA: Json = {
     "bootstrap": "kafka-0:9093,kafka-1:9093",
@@ -134,8 +134,8 @@ def test_a_default_installation_can_write_nothing_but_what_people_ask_and_what_i
     }
 
 
-OWN = Right("Role rebalancer-hand-back", "apps", "deployments/scale", "get")
-EVENTS = Right("ClusterRole rebalancer.gpu", "events.k8s.io", "events", "create")
+OWN = Right("gpu", "apps", "deployments/scale", "get")
+EVENTS = Right(EVERYWHERE, "events.k8s.io", "events", "create")
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_an_actuation_brings_its_own_rights_and_its_own_policy(
     actuation: str, group: str, resource: str, verbs: tuple[str, ...]
 ) -> None:
     off, on = render(), render({f"actuation.{actuation}": True})
-    brought = {Right("ClusterRole rebalancer.gpu", group, resource, verb) for verb in verbs}
+    brought = {Right(EVERYWHERE, group, resource, verb) for verb in verbs}
     assert on.rights - off.rights == brought | {EVENTS, OWN, OWN._replace(verb="update")}
     policies = {each["metadata"]["name"] for each in on.of("ValidatingAdmissionPolicy")}
     assert policies == {"rebalancer.gpu.actors", f"rebalancer.gpu.{resource.removesuffix('/scale')}"}
@@ -162,7 +162,7 @@ def test_an_actuation_brings_its_own_rights_and_its_own_policy(
 
 def test_with_namespaces_named_nothing_is_written_to_a_workload_elsewhere() -> None:
     rendered = render(EVERYTHING_ON)
-    everywhere = {right[1:] for right in rendered.rights if right.role.startswith("ClusterRole")}
+    everywhere = {right[1:] for right in rendered.rights if right.where == EVERYWHERE}
     assert {each for each in everywhere if each[2] not in READS} == {
         ("karpenter.sh", "nodepools", "patch"),
         ("rebalancer.io", "overrides/status", "patch"),

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.chart.helm import CLUSTER_SCOPED, EVERY_ACTUATION, RELEASE, Rendered, Right, named, render
+from tests.chart.helm import CLUSTER_SCOPED, EVERY_ACTUATION, EVERYWHERE, RELEASE, Rendered, Right, named, render
 from tests.testbed.audit import AuditLog
 from tests.testbed.kube import Json, Kube
 
 _KINDS = ("ServiceAccount", "Role", "RoleBinding", *CLUSTER_SCOPED)
 # `RBAC: allowed by RoleBinding "x/ns" of Role "x" to ServiceAccount "rebalancer/ns"`
-_GRANTED_BY = re.compile(r' of (ClusterRole|Role) "([^"]+)" to ServiceAccount ')
+_GRANTED_BY = re.compile(r' of (ClusterRole|Role) "[^"]+" to ServiceAccount ')
 # Everybody is held to their own name by this one, and tests speak as alice.
 _ACTORS = ".actors"
 
@@ -38,7 +38,7 @@ async def take_away(kube: Kube, objects: Iterable[Json], namespace: str) -> None
 
 @dataclass
 class Ledger:
-    """What was granted to the services of the session and what they used, with the namespace as NS in names of roles.
+    """What was granted to the services of the session and what they used, with NS for the namespace.
 
     `refused`: requests that were denied for want of a right.
     """
@@ -56,8 +56,8 @@ class Ledger:
             if not request.allowed:
                 self.refused.add(f"{request.verb} {request.target}".replace(namespace, "NS"))
             elif granted_by is not None:
-                role = " ".join(granted_by.groups())
-                self.used.add(_anywhere(Right(role, request.group, request.target, request.verb), namespace))
+                where = EVERYWHERE if granted_by[1] == "ClusterRole" else request.namespace
+                self.used.add(_anywhere(Right(where, request.group, request.target, request.verb), namespace))
 
     def differences(self) -> str:
         """Both, for people."""
@@ -84,4 +84,4 @@ def _listed(rights: Iterable[object]) -> str:
 
 
 def _anywhere(right: Right, namespace: str) -> Right:
-    return right._replace(role=right.role.replace(namespace, "NS"))
+    return right._replace(where=right.where.replace(namespace, "NS"))

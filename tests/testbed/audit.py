@@ -52,6 +52,7 @@ class Request:
 
     verb: str  # get, list, watch, create, ...
     group: str
+    namespace: str
     target: str  # plural and subresource, as in an RBAC rule: deployments/scale
     allowed: bool
     reason: str  # which binding of which role allowed it
@@ -94,6 +95,7 @@ class AuditLog:
                 yield Request(
                     verb=event["verb"],
                     group=target.get("apiGroup", ""),
+                    namespace=target.get("namespace", ""),
                     target="/".join(filter(None, (target.get("resource", ""), target.get("subresource", "")))),
                     allowed=notes.get("authorization.k8s.io/decision") == "allow",
                     reason=notes.get("authorization.k8s.io/reason", ""),
