@@ -132,10 +132,9 @@ async def held(
     token = await kube.account(namespace, RELEASE, [ANY])
     rendered = await asyncio.to_thread(render, EVERY_ACTUATION, namespace)
     kinds = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
-    async with applied(kube, rendered, *kinds):
-        async with cluster.kube(token) as us:
-            await us.wait_for(lambda: _in_force(us, namespace), "the policies are in force")
-            yield us
+    async with applied(kube, rendered, *kinds), cluster.kube(token) as us:
+        await us.wait_for(lambda: _in_force(us, namespace), "the policies are in force")
+        yield us
 
 
 CRON: Json = {"timezone": "UTC", "start": "0 0 * * *", "end": "1 0 * * *", "desiredReplicas": "1"}
@@ -282,28 +281,27 @@ async def test_nobody_signs_an_override_or_a_write_stop_as_somebody_else(
     me = f"system:serviceaccount:{namespace}:alice"
     rendered = await asyncio.to_thread(render, {}, namespace)
     kinds = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
-    async with applied(kube, rendered, *kinds):
-        async with cluster.kube(alice) as alice_kube, cluster.kube(us) as our_kube:
+    async with applied(kube, rendered, *kinds), cluster.kube(alice) as alice_kube, cluster.kube(us) as our_kube:
 
-            async def said(who: Kube, obj: Json) -> str:
-                try:
-                    await who.create(obj, dryRun="All")
-                except ApiError as error:
-                    return str(error)
-                return ""
+        async def said(who: Kube, obj: Json) -> str:
+            try:
+                await who.create(obj, dryRun="All")
+            except ApiError as error:
+                return str(error)
+            return ""
 
-            async def in_force() -> bool:
-                return bool(await said(alice_kube, write_stop("bob")))
+        async def in_force() -> bool:
+            return bool(await said(alice_kube, write_stop("bob")))
 
-            await kube.wait_for(in_force, "the policy is in force")
-            for bobs, own in (
-                (override(namespace, "bob"), override(namespace, me)),
-                (write_stop("bob"), write_stop(me)),
-            ):
-                refusal = await said(alice_kube, bobs)
-                assert f"spec.actor is 'bob', and you are '{me}': put that there" in refusal
-                assert await said(alice_kube, own) == ""
-                assert await said(our_kube, bobs) == ""
+        await kube.wait_for(in_force, "the policy is in force")
+        for bobs, own in (
+            (override(namespace, "bob"), override(namespace, me)),
+            (write_stop("bob"), write_stop(me)),
+        ):
+            refusal = await said(alice_kube, bobs)
+            assert f"spec.actor is 'bob', and you are '{me}': put that there" in refusal
+            assert await said(alice_kube, own) == ""
+            assert await said(our_kube, bobs) == ""
 
 
 async def _anybody(kube: Kube) -> bool:
