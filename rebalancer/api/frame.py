@@ -38,6 +38,11 @@ log = structlog.get_logger()
 
 
 async def add_headers(_request: web.Request, response: web.StreamResponse) -> None:
+    """Dress every answer as it leaves."""
+    dress(response)
+
+
+def dress(response: web.StreamResponse) -> None:
     """The headers of every answer; a handler may have set its own Cache-Control."""
     response.headers["Server"] = "rebalancer"
     for name, value in HEADERS.items():

@@ -1,10 +1,15 @@
 """Who gets in and what they may do, as the (embedded) API server says."""
 
 import asyncio
+from dataclasses import dataclass
 
 import pytest
 
+from rebalancer.api.access import Principal
+from rebalancer.api.reviews import Reviews
+from rebalancer.kube.resources import TOKENREVIEWS, Object, Resource
 from tests.api.asking import Asked, token
+from tests.sandbox.hand_clock import HandClock
 
 READS = ("/v1/status", "/v1/plan", "/v1/snapshot", "/v1/explain/a")
 
@@ -77,3 +82,35 @@ async def test_a_token_appears_in_no_answer(api: Asked) -> None:
         again = await api("GET", "/v1/plan", headers)
         assert b"very-secret" not in answer.body + again.body
         assert b"sandbox-ann" not in answer.body + again.body
+
+
+@dataclass
+class Authenticator:
+    """An API server that vouches for every token, and names these audiences."""
+
+    audiences: tuple[str, ...]
+
+    async def review(self, resource: Resource, spec: Object) -> Object:
+        assert (resource, spec["audiences"]) == (TOKENREVIEWS, ["rebalancer"])
+        return {"authenticated": True, "user": {"username": "ann"}, "audiences": list(self.audiences)}
+
+
+@pytest.mark.parametrize(
+    ("audiences", "bearer"), [((), None), (("other",), None), (("other", "rebalancer"), Principal("ann"))]
+)
+async def test_a_token_counts_only_where_its_review_names_our_audience(
+    audiences: tuple[str, ...], bearer: Principal | None
+) -> None:
+    """An authenticator that knows nothing of audiences names none: its token was made for somebody else."""
+    reviews = Reviews(HandClock())
+    reviews.kube = Authenticator(audiences)
+    assert await reviews.who("token") == bearer
+
+
+async def test_a_refused_token_is_not_asked_for_again_at_once_but_soon(api: Asked) -> None:
+    for _ in range(3):
+        await api("GET", "/v1/plan", {"Authorization": "Bearer old"})
+    assert api.reviews("tokenreviews") == 1
+    api.clock.advance(11)
+    await api("GET", "/v1/plan", {"Authorization": "Bearer old"})
+    assert api.reviews("tokenreviews") == 2

@@ -57,6 +57,9 @@ async def still_served(api: Asked) -> None:
 async def test_malformed_and_oversized_requests_are_refused_at_once(api: Asked, sent: bytes, code: int) -> None:
     answer = await raw(api, sent)
     assert status(answer) == code
+    assert b'"error":' in answer
+    assert b"nosniff" in answer
+    assert b"aiohttp" not in answer
     assert b"Traceback" not in answer
     assert (await api("GET", "/v1/plan", token("bob"))).status == 200
 

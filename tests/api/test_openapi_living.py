@@ -17,7 +17,10 @@ from rebalancer.api.routes import openapi_text
 from tests.api.living import living_service
 
 # schemathesis draws from `random` inside its strategies.
-pytestmark = pytest.mark.filterwarnings("ignore:Do not use the `random` module inside strategies")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore:Do not use the `random` module inside strategies"),
+]
 
 SPEED = 25.0  # 20 requests a second of the service's clock are 500 of ours
 STREAM = "/v1/stream"  # has no end to wait for; it has tests of its own
