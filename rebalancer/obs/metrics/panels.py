@@ -12,7 +12,7 @@ class Query(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """`kind`: stat, timeseries or table; `width` of 24 columns; `words` name values, as {0: "stopped"}."""
+    """`kind`: stat or timeseries; `width` of 24 columns; `words` name values, as {0: "stopped"}."""
 
     title: str
     kind: str
