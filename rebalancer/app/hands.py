@@ -28,8 +28,8 @@ class ServiceHands:
         metrics: Metrics,
         clock: Clock,
         again: Callable[[], None],
-        first_cycle: int = 1,
-        history: History | None = None,
+        first_cycle: int,
+        history: History,
     ) -> None:
         self.policy = policy
         self.memory = memory
@@ -41,7 +41,7 @@ class ServiceHands:
         self._metrics = metrics
         self._clock = clock
         self._again = again
-        self._history = history or History()
+        self._history = history
 
     def look(self, now: float) -> Snapshot:
         """The world as the state knows it, with the outcomes since the last look."""
