@@ -12,7 +12,8 @@ PAGES = sorted({block.page for block in runnable("console", "bash")})
 
 
 @pytest.mark.parametrize("page", PAGES)
-@pytest.mark.timeout(180)
+@pytest.mark.slow
+@pytest.mark.timeout(300)
 async def test_the_commands_of_a_page_work_one_after_another_and_print_what_it_shows(page: str, shell: Shell) -> None:
     wrong = []
     for block in runnable("console", "bash"):
