@@ -129,7 +129,10 @@ async def test_the_first_useful_picture_comes_soon(scene: SceneServer, opened: O
         ).observe(document, {childList: true, subtree: true})"""
     )
     await page.goto(scene.url + "/console/")
-    await page.wait_for_function("globalThis.painted")
-    seconds = await page.evaluate("globalThis.painted") / 1000
+    await page.locator("#needs").wait_for()
+    painted = (
+        "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(globalThis.painted))))"
+    )
+    seconds = await page.evaluate(painted) / 1000
     print(f"useful picture, {line}: {seconds:.2f} s, budget {LINES[line].seconds} s")  # noqa: T201  # a figure for people
     assert seconds <= NOISE * LINES[line].seconds
