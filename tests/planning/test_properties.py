@@ -132,8 +132,8 @@ def test_no_combination_of_overrides_takes_a_model_under_its_floor_unless_it_say
         decided = data.draw(st.lists(overrides(story.policy, at), max_size=8))
         story.override(*(replace(one, name=f"ov-{n}", uid=f"ov-{n}") for n, one in enumerate(decided)))
         nodes = [node.name for view in story.snapshot.pools for node in view.nodes]
-        if nodes and data.draw(st.booleans()):
-            story.notice(data.draw(st.sampled_from(nodes)), 0.0, kind="drain")
+        for node in data.draw(st.lists(st.sampled_from(nodes), max_size=1)) if nodes else []:
+            story.notice(node, 0.0, kind="drain")
         live(story, 2)
 
 
