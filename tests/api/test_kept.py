@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from collections.abc import Iterator
 
 import pytest
 
@@ -44,7 +45,7 @@ async def test_at_most_so_many_are_kept_and_the_least_used_goes() -> None:
 
 async def test_an_error_is_told_to_who_waits_and_asked_again_by_the_next() -> None:
     kept: Kept[str, int] = Kept(HandClock(), 2)
-    answers = iter([ValueError("away"), 5])
+    answers: Iterator[ValueError | int] = iter([ValueError("away"), 5])
 
     async def ask() -> tuple[int, float]:
         answer = next(answers)
