@@ -13,7 +13,7 @@ from typing import Any
 from tests.house.repository import ROOT
 from tests.image.bases import Bases, bases
 from tests.image.wheels import wheels
-from tests.testbed.build import cache_folder
+from tests.testbed.build import Missing, cache_folder
 from tests.testbed.system import program
 
 NAME = "localhost/rebalancer:test"
@@ -101,6 +101,8 @@ class Store:
 @contextmanager
 def built() -> Iterator[Image]:
     """The image of this checkout. Raises `Missing` when the machine has not got what building it takes."""
+    if os.geteuid() != 0:
+        raise Missing("debootstrap, buildah's chroot isolation and the mounts of a container want root")
     program("buildah")
     made, fetched = bases(), wheels()
     store = Store(cache_folder() / "image-store")
