@@ -53,13 +53,13 @@ async def login(request: web.Request) -> web.Response:
     principal = await reception.bearer(request, asked.token)
     if principal is None:
         raise ApiError(401, "this token is not good here", "rebalancer login gets one", "body.token")
-    response = await answer(SessionPage(principal.user, await _may(request, principal)))
+    may = await _may(request, principal)
     if reception.authority.trusting:
-        return response
+        return await answer(SessionPage(principal.user, may))
+    key, session = reception.sessions.open(asked.token)
+    response = await answer(SessionPage(principal.user, may, session.expires_at))
     secure = request.secure or request.headers.get("X-Forwarded-Proto") == "https"
-    session = reception.sessions.open(response, asked.token, secure=secure)
-    page = SessionPage(principal.user, await _may(request, principal), session.expires_at)
-    response.body = (await answer(page)).body
+    reception.sessions.hand_over(response, key, session, secure=secure)
     return response
 
 

@@ -39,17 +39,19 @@ class Sessions:
         self._most = most
         self._open: OrderedDict[bytes, Session] = OrderedDict()
 
-    def open(self, response: web.StreamResponse, token: str, *, secure: bool) -> Session:
-        """A session by `token`, which was found good; its cookie goes with the response."""
-        now = self._clock.now()
-        session = Session(min(now + SECONDS, _expiry(token)), token)
+    def open(self, token: str) -> tuple[str, Session]:
+        """A session by `token`, which was found good, and the key to it."""
+        session = Session(min(self._clock.now() + SECONDS, _expiry(token)), token)
         key = secrets.token_urlsafe(32)
         self._open[_hash(key)] = session
         while len(self._open) > self._most:
             self._open.popitem(last=False)
-        age_seconds = max(0, int(session.expires_at - now))
+        return key, session
+
+    def hand_over(self, response: web.StreamResponse, key: str, session: Session, *, secure: bool) -> None:
+        """Send the session's key as a cookie; `secure`: by TLS alone."""
+        age_seconds = max(0, int(session.expires_at - self._clock.now()))
         response.set_cookie(COOKIE, key, path="/", max_age=age_seconds, httponly=True, samesite="Strict", secure=secure)
-        return session
 
     def of(self, request: web.Request) -> Session | None:
         """The session the request's cookie stands for, None without one that lasts."""
