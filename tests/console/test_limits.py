@@ -1,7 +1,6 @@
 """The console at its limits: names that want to be markup, a thousand models, ten thousand GPUs."""
 
 import re
-from dataclasses import dataclass
 
 import pytest
 from msgspec.structs import replace
@@ -16,19 +15,8 @@ pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="session")]
 
 HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>\"'&amp;{{7*7}}javascript:alert(3)\u202e"
 OVERVIEW_NODES, OTHER_NODES = 1_500, 2_500
-NOISE = 8  # budgets are for a machine of one's own; those that run this are shared
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """How a browser reaches the service, and how soon its first useful picture is due."""
-
-    seconds: float
-    latency_ms: float = 0
-    bytes_per_second: float = -1
-
-
-LINES = {"local": Line(0.5), "slow 4G": Line(1.5, 150, 200_000)}
+PAINT_SECONDS = 0.5  # on a machine of one's own
+NOISE = 8  # those that run this are shared
 
 
 async def nodes(page: Page) -> int:
@@ -113,16 +101,9 @@ async def test_a_thousand_models_and_ten_thousand_gpus_stay_in_their_pages(scene
     assert await nodes(page) <= OTHER_NODES
 
 
-@pytest.mark.parametrize("line", LINES)
-async def test_the_first_useful_picture_comes_soon(scene: SceneServer, opened: Opened, line: str) -> None:
+async def test_the_first_useful_picture_comes_soon(scene: SceneServer, opened: Opened) -> None:
     await opened(scene.url + "/console/")  # the browser's own first steps are not ours
     page = await opened("about:blank")
-    if LINES[line].latency_ms:
-        wire = await page.context.new_cdp_session(page)
-        await wire.send("Network.enable")
-        speed = {"downloadThroughput": LINES[line].bytes_per_second, "uploadThroughput": 90_000}
-        limits = {"offline": False, "latency": LINES[line].latency_ms, **speed}
-        await wire.send("Network.emulateNetworkConditions", limits)
     await page.add_init_script(
         """new MutationObserver((_, seen) => document.querySelector('#needs') &&
         requestAnimationFrame(() => { globalThis.painted ??= performance.now(); seen.disconnect(); })
@@ -134,5 +115,5 @@ async def test_the_first_useful_picture_comes_soon(scene: SceneServer, opened: O
         "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(globalThis.painted))))"
     )
     seconds = await page.evaluate(painted) / 1000
-    print(f"useful picture, {line}: {seconds:.2f} s, budget {LINES[line].seconds} s")  # noqa: T201  # a figure for people
-    assert seconds <= NOISE * LINES[line].seconds
+    print(f"useful picture: {seconds:.2f} s, budget {PAINT_SECONDS} s")  # noqa: T201  # a figure for people
+    assert seconds <= NOISE * PAINT_SECONDS
