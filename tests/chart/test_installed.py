@@ -36,7 +36,7 @@ async def test_helm_installs_it_and_an_uninstallation_hands_back_first(
     flags = ["--namespace", namespace, "--kubeconfig", str(await asyncio.to_thread(cluster.kubeconfig))]
 
     await asyncio.to_thread(helm, "install", RELEASE, str(CHART), *flags, "--wait", "--timeout", "60s", *values(given))
-    found = [kind for kind in KINDS if await _names(kube, kind)]
+    found = [kind for kind in KINDS if await _names(kube, kind, namespace)]
     assert found == [kind for kind in KINDS if kind != "Job"]
 
     await asyncio.to_thread(helm, "uninstall", RELEASE, *flags, "--timeout", "60s")
@@ -44,14 +44,16 @@ async def test_helm_installs_it_and_an_uninstallation_hands_back_first(
     jobs = await asyncio.to_thread(cluster.audit.writes, resource="jobs", namespace=namespace)
     assert [write.name for write in jobs if write.verb == "create"] == [f"{RELEASE}-hand-back"]
     with contextlib.suppress(NotYet):
-        await kube.wait_for(lambda: _gone(kube), "nothing of ours is left", 60)
-    assert {kind: found for kind in KINDS if (found := await _names(kube, kind))} == {}
+        await kube.wait_for(lambda: _gone(kube, namespace), "nothing of ours is left", 60)
+    assert {kind: found for kind in KINDS if (found := await _names(kube, kind, namespace))} == {}
     assert await kube.find("CustomResourceDefinition", "overrides.rebalancer.io"), "people's overrides stay"
 
 
-async def _names(kube: Kube, kind: str) -> list[str]:
-    return [obj["metadata"]["name"] for obj in await kube.items(kind, labels=OURS)]
+async def _names(kube: Kube, kind: str, namespace: str) -> list[str]:
+    """Names of this installation's objects; what has no namespace bears it in its name."""
+    found = [obj["metadata"] for obj in await kube.items(kind, labels=OURS)]
+    return [each["name"] for each in found if namespace in (each.get("namespace"), *each["name"].split("."))]
 
 
-async def _gone(kube: Kube) -> bool:
-    return not any([await _names(kube, kind) for kind in KINDS])
+async def _gone(kube: Kube, namespace: str) -> bool:
+    return not any([await _names(kube, kind, namespace) for kind in KINDS])
