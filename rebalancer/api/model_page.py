@@ -8,6 +8,7 @@ from rebalancer.api.pages import ModelPage, Point, ReplicaRow, SignalRow
 from rebalancer.api.text.explain import concerning, render_explain
 from rebalancer.api.text.printed import printed
 from rebalancer.api.tiles import lenders, pod_state
+from rebalancer.domain.arithmetic import figure
 from rebalancer.domain.plan import ModelDecision, Plan
 from rebalancer.domain.policy import Model
 from rebalancer.domain.readings import ModelLoad, NoReading
@@ -72,7 +73,7 @@ def _words(signal: str, value: float) -> str:
     """A reading for people."""
     if signal in RATIOS:
         return f"{value:.0%}"
-    return f"{value:.3g} s" if signal == "latency" else f"{value:.6g}"
+    return f"{figure(value)} s" if signal == "latency" else figure(value)
 
 
 def _replicas(look: Look, view: ModelView) -> Iterator[ReplicaRow]:

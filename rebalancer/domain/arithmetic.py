@@ -85,3 +85,8 @@ def pool_budget(  # noqa: PLR0913  # each argument is one term of the formula in
     coming = sum(grant.gpus for grant in grants if grant.pool == pool.name)
     foreign = sum(node.foreign_gpus for node in nodes)
     return min(pool.gpu_limit, allocatable + coming) - foreign
+
+
+def figure(value: float) -> str:
+    """A reading in three figures, for people: 112, 97.1, 0.71."""
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"  # noqa: PLR2004  three figures, no exponent

@@ -4,6 +4,7 @@ from collections import Counter
 
 from msgspec.structs import replace
 
+from rebalancer.domain.arithmetic import figure
 from rebalancer.domain.memory import Loan, ModelMemory
 from rebalancer.domain.plan import ModelDecision, PoolDecision, Refusal, Step, Unmet
 from rebalancer.planning.allocation import Allocation
@@ -121,7 +122,9 @@ def _steps(holder: Holder, allocation: int, after: int, moves: Moves, refusals: 
 
 
 def _readings(ballot: Ballot) -> Step:
-    said = [f"{vote.signal} {vote.value:g} votes {vote.replicas} ({vote.age_seconds:.0f} s)" for vote in ballot.votes]
+    said = [
+        f"{vote.signal} {figure(vote.value)} votes {vote.replicas} ({vote.age_seconds:.0f} s)" for vote in ballot.votes
+    ]
     said += [f"{signal} abstains ({why})" for signal, why in ballot.abstained]
     numbers: dict[str, float | int | str | None] = {vote.signal: vote.replicas for vote in ballot.votes}
     numbers.update((signal, None) for signal, _ in ballot.abstained)

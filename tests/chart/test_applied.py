@@ -15,6 +15,7 @@ from rebalancer.act.originals import ANNOTATION as ORIGINALS
 from tests.chart.helm import CHART, EVERY_ACTUATION, RELEASE, Json, Rendered, helm, named, render, values
 from tests.chart.test_rendered import EVERYTHING_OFF, EVERYTHING_ON
 from tests.testbed.build import build
+from tests.testbed.control_plane import ADMIN
 from tests.testbed.karpenter import Karpenter
 from tests.testbed.keda import Keda
 from tests.testbed.kube import ApiError, Kube
@@ -302,6 +303,32 @@ async def test_nobody_signs_an_override_or_a_write_stop_as_somebody_else(
             assert f"spec.actor is 'bob', and you are '{me}': put that there" in refusal
             assert await said(alice_kube, own) == ""
             assert await said(our_kube, bobs) == ""
+
+
+async def test_a_drain_that_concerns_everybody_is_made_where_the_service_lives(
+    kube: Kube, crds: None, namespace: str
+) -> None:
+    rendered = await asyncio.to_thread(render, {}, namespace)
+
+    async def said(where: str, target: Json) -> str:
+        drain = override(where, ADMIN)
+        drain["spec"] |= {"kind": "exclude", "target": target}
+        try:
+            await kube.create(drain, dryRun="All")
+        except ApiError as error:
+            return str(error)
+        return ""
+
+    async with applied(kube, rendered, "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"):
+
+        async def in_force() -> bool:
+            return bool(await said("default", {"node": "n1"}))
+
+        await kube.wait_for(in_force, "the policy is in force")
+        refusal = await said("default", {"pool": "spot"})
+        assert f"exclude that names no model concerns everybody: create it in namespace {namespace}" in refusal
+        assert await said("default", {"pool": "spot", "model": "chat"}) == ""
+        assert await said(namespace, {"pool": "spot"}) == ""
 
 
 async def _anybody(kube: Kube) -> bool:

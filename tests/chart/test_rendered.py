@@ -84,8 +84,8 @@ def test_as_it_stands_it_watches_and_can_be_asked() -> None:
         "NetworkPolicy": 1,
         "Service": 1,
         "ServiceAccount": 3,
-        "ValidatingAdmissionPolicy": 1,
-        "ValidatingAdmissionPolicyBinding": 1,
+        "ValidatingAdmissionPolicy": 2,
+        "ValidatingAdmissionPolicyBinding": 2,
     }
     deployment = rendered.one("Deployment")["spec"]
     assert (deployment["replicas"], deployment["strategy"]) == (1, {"type": "Recreate"})
@@ -108,8 +108,8 @@ def test_everything_on() -> None:
         "Service": 1,
         "ServiceAccount": 3,
         "ServiceMonitor": 1,
-        "ValidatingAdmissionPolicy": 6,
-        "ValidatingAdmissionPolicyBinding": 6,
+        "ValidatingAdmissionPolicy": 7,
+        "ValidatingAdmissionPolicyBinding": 7,
     }
 
 
@@ -155,7 +155,8 @@ def test_an_actuation_brings_its_own_rights_and_its_own_policy(
     brought = {Right(EVERYWHERE, group, resource, verb) for verb in verbs}
     assert on.rights - off.rights == brought | {EVENTS, OWN, OWN._replace(verb="update")}
     policies = {each["metadata"]["name"] for each in on.of("ValidatingAdmissionPolicy")}
-    assert policies == {"rebalancer.gpu.actors", f"rebalancer.gpu.{resource.removesuffix('/scale')}"}
+    always = {"rebalancer.gpu.actors", "rebalancer.gpu.places"}
+    assert policies == {*always, f"rebalancer.gpu.{resource.removesuffix('/scale')}"}
     bound = {each["spec"]["policyName"] for each in on.of("ValidatingAdmissionPolicyBinding")}
     assert bound == policies
 

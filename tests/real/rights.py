@@ -15,8 +15,8 @@ from tests.testbed.kube import Json, Kube
 _KINDS = ("ServiceAccount", "Role", "RoleBinding", *CLUSTER_SCOPED)
 # `RBAC: allowed by RoleBinding "x/ns" of Role "x" to ServiceAccount "rebalancer/ns"`
 _GRANTED_BY = re.compile(r' of (ClusterRole|Role) "[^"]+" to ServiceAccount ')
-# Everybody is held to their own name by this one, and tests speak as alice.
-_ACTORS = ".actors"
+# Everybody is held to their own name, and to the service's namespace, by these; tests speak as alice.
+_OF_PEOPLE = (".actors", ".places")
 
 
 def rights_in(namespace: str) -> Rendered:
@@ -26,7 +26,7 @@ def rights_in(namespace: str) -> Rendered:
 
 def to_apply(rendered: Rendered) -> list[Json]:
     """Of the rendered objects those that say who may what."""
-    return [obj for obj in rendered.of(*_KINDS) if not obj["metadata"]["name"].endswith(_ACTORS)]
+    return [obj for obj in rendered.of(*_KINDS) if not obj["metadata"]["name"].endswith(_OF_PEOPLE)]
 
 
 async def take_away(kube: Kube, objects: Iterable[Json], namespace: str) -> None:
