@@ -3,49 +3,20 @@
 import asyncio
 import copy
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
 from rebalancer.act.deletion_cost import ANNOTATION as DELETION_COST
 from rebalancer.act.originals import ANNOTATION as ORIGINALS
-from tests.chart.helm import CHART, EVERY_ACTUATION, RELEASE, Json, Rendered, helm, named, render, values
+from tests.chart.helm import CHART, EVERY_ACTUATION, RELEASE, Json, helm, render, values
+from tests.chart.live import ANY, applied
 from tests.chart.test_rendered import EVERYTHING_OFF, EVERYTHING_ON
-from tests.testbed.build import build
-from tests.testbed.control_plane import ADMIN
 from tests.testbed.karpenter import Karpenter
 from tests.testbed.keda import Keda
 from tests.testbed.kube import ApiError, Kube
 from tests.testbed.objects import deployment, node_class, node_pool
 from tests.testbed.stack import Stack
-
-CRDS = [yaml.safe_load(file.read_text()) for file in sorted((CHART / "crds").glob("*.yaml"))]
-MONITORING = ("servicemonitors", "prometheusrules")
-
-
-@pytest.fixture
-async def crds(kube: Kube) -> None:
-    """Ours, and the prometheus-operator's."""
-    operator = await asyncio.to_thread(lambda: build("prometheus-operator").manifests(*MONITORING))
-    await kube.install_crds([*CRDS, *operator])
-
-
-@asynccontextmanager
-async def applied(kube: Kube, rendered: Rendered, *kinds: str) -> AsyncIterator[None]:
-    """The rendered objects (of these kinds) on the server, and away again."""
-    objects = rendered.of(*kinds) if kinds else [obj for obj in rendered.objects if obj["kind"] != "Job"]
-    await kube.apply(*objects)
-    try:
-        yield
-    finally:
-        for kind, namespace, name in named(objects):
-            await kube.delete(kind, name, namespace)
-        if rendered.of("ValidatingAdmissionPolicy"):
-            # Known to the server a second later: until then other tests could not speak as alice.
-            await kube.wait_for(lambda: _anybody(kube), "the policies are gone")
 
 
 @pytest.mark.parametrize("given", [EVERYTHING_OFF, {}, EVERYTHING_ON], ids=["off", "default", "on"])
@@ -94,8 +65,6 @@ async def test_a_namespace_of_restricted_pods_admits_ours(kube: Kube, namespace:
 
 
 # --- Admission policies. The account gets every right here, so that nothing but the policies holds it back.
-
-ANY: Json = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}
 
 
 @pytest.fixture
@@ -253,117 +222,6 @@ async def test_our_account_may_write_its_own_fields_and_no_other(held: Kube, kub
     await held.request(
         "PUT", f"{await _path(held, 'Deployment', 'chat', namespace)}/scale", scale | {"spec": {"replicas": 3}}
     )
-
-
-# --- Who an override says it is from
-
-
-def override(namespace: str, actor: str) -> Json:
-    target: Any = {"model": "chat"}
-    spec = {"kind": "pause", "target": target, "reason": "r", "expiresAt": "2036-01-01T00:00:00Z", "actor": actor}
-    metadata = {"generateName": "o-", "namespace": namespace}
-    return {"apiVersion": "rebalancer.io/v1alpha1", "kind": "Override", "metadata": metadata, "spec": spec}
-
-
-def write_stop(actor: str) -> Json:
-    spec = {"reason": "r", "actor": actor}
-    return {
-        "apiVersion": "rebalancer.io/v1alpha1",
-        "kind": "WriteStop",
-        "metadata": {"generateName": "s-"},
-        "spec": spec,
-    }
-
-
-async def test_nobody_signs_an_override_or_a_write_stop_as_somebody_else(
-    cluster: Stack, kube: Kube, crds: None, namespace: str
-) -> None:
-    alice, us = await kube.account(namespace, "alice", [ANY]), await kube.account(namespace, RELEASE, [ANY])
-    me = f"system:serviceaccount:{namespace}:alice"
-    rendered = await asyncio.to_thread(render, {}, namespace)
-    kinds = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
-    async with applied(kube, rendered, *kinds), cluster.kube(alice) as alice_kube, cluster.kube(us) as our_kube:
-
-        async def said(who: Kube, obj: Json) -> str:
-            try:
-                await who.create(obj, dryRun="All")
-            except ApiError as error:
-                return str(error)
-            return ""
-
-        async def in_force() -> bool:
-            return bool(await said(alice_kube, write_stop("bob")))
-
-        await kube.wait_for(in_force, "the policy is in force")
-        for bobs, own in (
-            (override(namespace, "bob"), override(namespace, me)),
-            (write_stop("bob"), write_stop(me)),
-        ):
-            refusal = await said(alice_kube, bobs)
-            assert f"spec.actor is 'bob', and you are '{me}': put that there" in refusal
-            assert await said(alice_kube, own) == ""
-            assert await said(our_kube, bobs) == ""
-
-
-async def test_a_drain_that_concerns_everybody_is_made_where_the_service_lives(
-    kube: Kube, crds: None, namespace: str
-) -> None:
-    rendered = await asyncio.to_thread(render, {}, namespace)
-
-    async def said(where: str, target: Json) -> str:
-        drain = override(where, ADMIN)
-        drain["spec"] |= {"kind": "exclude", "target": target}
-        try:
-            await kube.create(drain, dryRun="All")
-        except ApiError as error:
-            return str(error)
-        return ""
-
-    async with applied(kube, rendered, "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"):
-
-        async def in_force() -> bool:
-            return bool(await said("default", {"node": "n1"}))
-
-        await kube.wait_for(in_force, "the policy is in force")
-        refusal = await said("default", {"pool": "spot"})
-        assert f"exclude that names no model concerns everybody: create it in namespace {namespace}" in refusal
-        assert await said("default", {"pool": "spot", "model": "chat"}) == ""
-        assert await said(namespace, {"pool": "spot"}) == ""
-
-
-async def _anybody(kube: Kube) -> bool:
-    """Whether one may speak as another."""
-    try:
-        await kube.create(write_stop("alice"), dryRun="All")
-    except ApiError:
-        return False
-    return True
-
-
-# --- People
-
-
-async def test_viewers_read_and_operators_decide_where_we_manage(kube: Kube, crds: None, namespace: str) -> None:
-    rendered = await asyncio.to_thread(render, {"namespaces": [namespace]}, f"{namespace}")
-    roles = ("ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")
-
-    async def may(account: str, verb: str, resource: str, where: str = "") -> bool:
-        attributes = {"group": "rebalancer.io", "resource": resource, "verb": verb, "namespace": where}
-        user = f"system:serviceaccount:{namespace}:{RELEASE}-{account}"
-        review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "metadata": {}}
-        answer = await kube.create(review | {"spec": {"user": user, "resourceAttributes": attributes}})
-        return bool(answer["status"]["allowed"])
-
-    async with applied(kube, rendered, *roles):
-        await kube.wait_for(lambda: may("operator", "create", "overrides", namespace), "RBAC knows the roles")
-        assert await may("viewer", "get", "decisions")
-        assert await may("operator", "get", "decisions")
-        for verb in ("create", "delete"):
-            assert not await may("viewer", verb, "overrides", namespace)
-            assert not await may("viewer", verb, "writestops")
-            assert await may("operator", verb, "writestops")
-            assert await may("operator", verb, "overrides", namespace)
-            assert not await may("operator", verb, "overrides", "kube-system")
 
 
 # --- What is said after an installation

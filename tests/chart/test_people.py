@@ -1,0 +1,88 @@
+"""Who an override says it is from, where it may stand, and who may read, decide and stop."""
+
+import asyncio
+
+from tests.chart.helm import RELEASE, Json, render
+from tests.chart.live import ANY, applied, override, write_stop
+from tests.testbed.control_plane import ADMIN
+from tests.testbed.kube import ApiError, Kube
+from tests.testbed.stack import Stack
+
+
+async def test_nobody_signs_an_override_or_a_write_stop_as_somebody_else(
+    cluster: Stack, kube: Kube, crds: None, namespace: str
+) -> None:
+    alice, us = await kube.account(namespace, "alice", [ANY]), await kube.account(namespace, RELEASE, [ANY])
+    me = f"system:serviceaccount:{namespace}:alice"
+    rendered = await asyncio.to_thread(render, {}, namespace)
+    kinds = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+    async with applied(kube, rendered, *kinds), cluster.kube(alice) as alice_kube, cluster.kube(us) as our_kube:
+
+        async def said(who: Kube, obj: Json) -> str:
+            try:
+                await who.create(obj, dryRun="All")
+            except ApiError as error:
+                return str(error)
+            return ""
+
+        async def in_force() -> bool:
+            return bool(await said(alice_kube, write_stop("bob")))
+
+        await kube.wait_for(in_force, "the policy is in force")
+        for bobs, own in (
+            (override(namespace, "bob"), override(namespace, me)),
+            (write_stop("bob"), write_stop(me)),
+        ):
+            refusal = await said(alice_kube, bobs)
+            assert f"spec.actor is 'bob', and you are '{me}': put that there" in refusal
+            assert await said(alice_kube, own) == ""
+            assert await said(our_kube, bobs) == ""
+
+
+async def test_a_drain_that_concerns_everybody_is_made_where_the_service_lives(
+    kube: Kube, crds: None, namespace: str
+) -> None:
+    rendered = await asyncio.to_thread(render, {}, namespace)
+
+    async def said(where: str, target: Json) -> str:
+        drain = override(where, ADMIN)
+        drain["spec"] |= {"kind": "exclude", "target": target}
+        try:
+            await kube.create(drain, dryRun="All")
+        except ApiError as error:
+            return str(error)
+        return ""
+
+    async with applied(kube, rendered, "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"):
+
+        async def in_force() -> bool:
+            return bool(await said("default", {"node": "n1"}))
+
+        await kube.wait_for(in_force, "the policy is in force")
+        refusal = await said("default", {"pool": "spot"})
+        assert f"exclude that names no model concerns everybody: create it in namespace {namespace}" in refusal
+        assert await said("default", {"pool": "spot", "model": "chat"}) == ""
+        assert await said(namespace, {"pool": "spot"}) == ""
+
+
+async def test_viewers_read_and_operators_decide_where_we_manage(kube: Kube, crds: None, namespace: str) -> None:
+    rendered = await asyncio.to_thread(render, {"namespaces": [namespace]}, f"{namespace}")
+    roles = ("ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")
+
+    async def may(account: str, verb: str, resource: str, where: str = "") -> bool:
+        attributes = {"group": "rebalancer.io", "resource": resource, "verb": verb, "namespace": where}
+        user = f"system:serviceaccount:{namespace}:{RELEASE}-{account}"
+        review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "metadata": {}}
+        answer = await kube.create(review | {"spec": {"user": user, "resourceAttributes": attributes}})
+        return bool(answer["status"]["allowed"])
+
+    async with applied(kube, rendered, *roles):
+        await kube.wait_for(lambda: may("operator", "create", "overrides", namespace), "RBAC knows the roles")
+        assert await may("viewer", "get", "decisions")
+        assert await may("operator", "get", "decisions")
+        for verb in ("create", "delete"):
+            assert not await may("viewer", verb, "overrides", namespace)
+            assert not await may("viewer", verb, "writestops")
+            assert await may("operator", verb, "writestops")
+            assert await may("operator", verb, "overrides", namespace)
+            assert not await may("operator", verb, "overrides", "kube-system")
