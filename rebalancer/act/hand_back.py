@@ -24,17 +24,24 @@ TRIES: Final = 5  # an object that somebody else writes meanwhile is read again
 Restore = Callable[[Object], Object | None]  # the merge patch that gives an object back, None when nothing is ours
 
 
-async def hand_back(kube: KubeClient, only: Collection[WorkloadRef] | None, *, dry_run: bool) -> tuple[str, ...]:
+async def hand_back(
+    kube: KubeClient, only: Collection[WorkloadRef] | None, *, dry_run: bool, namespaces: Collection[str] = ()
+) -> tuple[str, ...]:
     """Restore all of ours in the cluster, or the autoscalers of the workloads in `only`. Lines of what was done.
 
-    What fails is one line and stops nothing else: lines that begin with `failed` are what is left to do.
+    `namespaces`: those that this installation manages (empty: all), when another one manages others. What fails is one
+    line and stops nothing else: lines that begin with `failed` are what is left to do.
     """
+
+    def here(restore: Restore) -> Restore:
+        return lambda obj: restore(obj) if not namespaces or obj["metadata"]["namespace"] in namespaces else None
+
     lines: list[str] = []
     for dialect in (SCALED_OBJECT, HPA):
-        lines += await _restore_all(kube, dialect.resource, _autoscaler_restorer(dialect, only), dry_run=dry_run)
+        lines += await _restore_all(kube, dialect.resource, here(_autoscaler_restorer(dialect, only)), dry_run=dry_run)
     if only is None:
         lines += await _restore_all(kube, NODEPOOLS, _node_pool, dry_run=dry_run)
-        lines += await _restore_all(kube, PODS, _pod, dry_run=dry_run)
+        lines += await _restore_all(kube, PODS, here(_pod), dry_run=dry_run)
     return tuple(lines)
 
 

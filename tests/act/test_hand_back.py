@@ -78,6 +78,15 @@ async def test_only_the_models_that_left_are_given_back(rig: Rig) -> None:
     assert len(lines) == 1
 
 
+async def test_what_another_installation_manages_in_its_namespaces_stays(rig: Rig) -> None:
+    rig.store.put(scaled_object("b", 3, 5, **SAVED))
+
+    assert await hand_back(rig.kube, None, dry_run=False, namespaces=["elsewhere"]) == ()
+    assert rig.bounds("b") == (3, 5)
+    assert len(await hand_back(rig.kube, None, dry_run=False, namespaces=["elsewhere", NAMESPACE])) == 1
+    assert rig.bounds("b") == (2, 9)
+
+
 async def test_kedas_copy_of_the_annotation_on_its_hpa_is_kedas(rig: Rig) -> None:
     rig.store.put(hpa("b", 3, 5, ownerReferences=KEDA, **SAVED))
 

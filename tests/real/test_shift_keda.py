@@ -170,9 +170,9 @@ async def test_hand_back_restores_the_bounds_that_people_set(
     assert await service.stop() == 0
     await _bounds(kube, namespace, "chat", 2, 2, 0)
     program = Path(sys.executable).parent / "rebalancer"
-    done = await asyncio.create_subprocess_exec(
-        program, "hand-back", "--kubeconfig", service.settings["KUBECONFIG"], stdout=asyncio.subprocess.PIPE
-    )
+    ours_alone = ("--namespace", namespace)  # what other tests left may still be going
+    command = (program, "hand-back", "--kubeconfig", service.settings["KUBECONFIG"], *ours_alone)
+    done = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
     told, _ = await done.communicate()
     assert done.returncode == 0, told.decode()
     await _bounds(kube, namespace, "chat", 1, 9, 0)

@@ -18,11 +18,15 @@ def command(
         str,
         typer.Option(metavar="NAMESPACE/NAME", help="First end the service: this Deployment, scaled to 0, waited for."),
     ] = "",
+    namespaces: Annotated[
+        list[str] | None,
+        typer.Option("--namespace", "-n", help="Only what is in this namespace (may be repeated), and NodePools."),
+    ] = None,
 ) -> int:
     """Restore what we changed: autoscalers' own bounds, NodePools' limits and budgets, pods' deletion costs."""
     import asyncio
 
-    lines = asyncio.run(_hand_back(kubeconfig, context, dry_run, _deployment(stop)))
+    lines = asyncio.run(_hand_back(kubeconfig, context, dry_run, _deployment(stop), namespaces or []))
     for line in lines:
         typer.echo(line)
     if not lines:
@@ -38,7 +42,7 @@ def _deployment(stop: str) -> tuple[str, str] | None:
 
 
 async def _hand_back(
-    kubeconfig: Path | None, context: str | None, dry_run: bool, stop: tuple[str, str] | None
+    kubeconfig: Path | None, context: str | None, dry_run: bool, stop: tuple[str, str] | None, namespaces: list[str]
 ) -> tuple[str, ...]:
     import random
 
@@ -55,6 +59,6 @@ async def _hand_back(
         async with KubeClient(await find_access(kubeconfig, context), clock, random.Random()) as kube:  # noqa: S311  # jitter
             if stop and not dry_run:
                 await stop_service(kube, Ref(DEPLOYMENTS, *stop), clock, within_seconds=STOP_SECONDS)
-            return await hand_back(kube, None, dry_run=dry_run)
+            return await hand_back(kube, None, dry_run=dry_run, namespaces=namespaces)
     except (KubeError, StillThere) as error:
         raise Failed(str(error)) from error

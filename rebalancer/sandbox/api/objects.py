@@ -103,20 +103,25 @@ def settled(resource: Resource, old: Obj, wanted: Obj, subresource: str) -> Obj:
 
 
 def managed(old: Obj, new: Obj, manager: str) -> Obj:
-    """`new` with `metadata.managedFields` saying whose the top fields of `spec` are, as far as writes changed them."""
+    """`new` with `metadata.managedFields` saying whose the top fields of `spec` are, as far as writes changed them.
+
+    Entries about other parts of the object stay as they are.
+    """
     before, after = old.get("spec", {}), new.get("spec", {})
     changed: Obj = {f"f:{key}": {} for key in {**before, **after} if before.get(key) != after.get(key)}
     owned: dict[str, Obj] = {
         entry["manager"]: {key: value for key, value in entry["fieldsV1"]["f:spec"].items() if key not in changed}
         for entry in old["metadata"].get("managedFields", ())
+        if "f:spec" in entry["fieldsV1"]
     }
+    others = [entry for entry in old["metadata"].get("managedFields", ()) if "f:spec" not in entry["fieldsV1"]]
     owned[manager] = owned.get(manager, {}) | changed
     entries = [
         {"manager": name, "operation": "Update", "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": fields}}
         for name, fields in owned.items()
         if fields
     ]
-    return with_metadata(new, managedFields=entries) if entries else new
+    return with_metadata(new, managedFields=[*others, *entries]) if others or entries else new
 
 
 def grace(resource: Resource, obj: Obj, asked_seconds: int | None) -> int:
