@@ -40,7 +40,8 @@ async def take_away(kube: Kube, objects: Iterable[Json], namespace: str) -> None
 class Ledger:
     """What was granted to the services of the session and what they used, with NS for the namespace.
 
-    `refused`: requests that were denied for want of a right.
+    `refused`: requests that were denied for want of a right. One that the same installation was also allowed
+    does not count: an API server that has just been restarted answers before it has read its roles.
     """
 
     granted: set[Right] = field(default_factory=set)
@@ -51,10 +52,13 @@ class Ledger:
         """Enter one installation that is over."""
         namespace = rendered.namespace
         self.granted |= {_anywhere(right, namespace) for right in rendered.rights}
-        for request in audit.requests(f"system:serviceaccount:{namespace}:{RELEASE}"):
+        requests = list(audit.requests(f"system:serviceaccount:{namespace}:{RELEASE}"))
+        allowed = {request.right for request in requests if request.allowed}
+        for request in requests:
             granted_by = _GRANTED_BY.search(request.reason)
             if not request.allowed:
-                self.refused.add(f"{request.verb} {request.target}".replace(namespace, "NS"))
+                if request.right not in allowed:
+                    self.refused.add(f"{request.verb} {request.target}".replace(namespace, "NS"))
             elif granted_by is not None:
                 where = EVERYWHERE if granted_by[1] == "ClusterRole" else request.namespace
                 self.used.add(_anywhere(Right(where, request.group, request.target, request.verb), namespace))

@@ -57,6 +57,11 @@ class Request:
     allowed: bool
     reason: str  # which binding of which role allowed it
 
+    @property
+    def right(self) -> tuple[str, str, str, str]:
+        """What it takes: verb, group, namespace, target."""
+        return self.verb, self.group, self.namespace, self.target
+
 
 class AuditLog:
     """The audit log of one API server; it stays readable while the server is down or restarted."""

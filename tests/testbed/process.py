@@ -185,8 +185,9 @@ class Process:
             log.seek(self._log_offset)
             return log.read().decode(errors="replace")
 
-    def log_tail(self, lines: int = 40) -> str:
-        tail = self.log_since_start().splitlines()[-lines:]
+    def log_tail(self, lines: int = 40, width: int = 240) -> str:
+        """The last lines, each cut to `width` characters: a controller may log a whole object in one."""
+        tail = [line[:width] for line in self.log_since_start().splitlines()[-lines:]]
         return "\n".join([f"--- the end of {self.log}", *tail, "---"])
 
     def _healthy_or_dead(self) -> bool:

@@ -80,11 +80,19 @@ async def test_pages_are_joined_at_one_revision(door: KubeClient, namespace: str
     assert door.server_offset_seconds == pytest.approx(0, abs=1.5)
 
 
-async def test_writes_go_by_precondition(door: KubeClient, namespace: str) -> None:
+async def test_writes_go_by_precondition(door: KubeClient, kube: Kube, namespace: str) -> None:
     target = Ref(DEPLOYMENTS, namespace, "llama")
     await door.create(DEPLOYMENTS, deployment("llama", namespace, 0))
-    before = (await door.get_scale(target))["metadata"]["resourceVersion"]
-    after = await door.put_scale(target, 2, before)
+
+    async def scaled() -> tuple[str, Object] | None:
+        """The revision that was written over, and the answer; again when its own controller came between."""
+        before = (await door.get_scale(target))["metadata"]["resourceVersion"]
+        try:
+            return before, await door.put_scale(target, 2, before)
+        except Conflict:
+            return None
+
+    before, after = await kube.wait_for(scaled, "a write that nobody came before")
     assert after["spec"]["replicas"] == 2
     with pytest.raises(Conflict) as caught:
         await door.put_scale(target, 3, before)
