@@ -3,9 +3,10 @@
 import asyncio
 import json
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 import aiohttp
@@ -142,8 +143,8 @@ class Kube:
             return False
         return True
 
-    async def account(self, namespace: str, name: str, rules: Iterable[Json] = ()) -> str:
-        """Make a service account with these RBAC rules in all namespaces; a token of it (1 h).
+    async def account(self, namespace: str, name: str, rules: Sequence[Json] = ()) -> str:
+        """Make a service account with these RBAC rules in all namespaces; a token of it (1 h), with which it may.
 
         Its user name, also in the audit log, is `system:serviceaccount:<namespace>:<name>`.
         """
@@ -162,7 +163,27 @@ class Kube:
                 "roleRef": ref,
             },
         )
+        for rule in rules:
+            await self.wait_for(partial(self._may, namespace, name, rule), f"{name} may {rule}")
         return await self.token(namespace, name)
+
+    async def _may(self, namespace: str, name: str, rule: Json) -> bool:
+        """Whether the API server knows it of this account: it reads its own roles through a watch, and lags."""
+        resource, _, subresource = rule["resources"][-1].partition("/")
+        attributes = {
+            "group": rule["apiGroups"][-1],
+            "resource": resource,
+            "subresource": subresource,
+            "name": rule.get("resourceNames", [""])[-1],
+            "verb": rule["verbs"][-1],
+        }
+        review = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SubjectAccessReview",
+            "metadata": {},
+            "spec": {"user": f"system:serviceaccount:{namespace}:{name}", "resourceAttributes": attributes},
+        }
+        return bool((await self.create(review))["status"]["allowed"])
 
     async def token(self, namespace: str, name: str, seconds: int = 3600, audience: str = "") -> str:
         """A token of a service account, from the TokenRequest API; for the API server unless `audience` is another."""

@@ -123,7 +123,9 @@ def _dry_run(prepared: "Prepared", output: Output) -> int:
 @app.command("list")
 def list_(
     all_: Annotated[bool, typer.Option("--all", help="Those that are over too.")] = False,
-    namespace: NamespaceOption = None,
+    namespace: Annotated[
+        str | None, typer.Option("--namespace", "-n", metavar="NAMESPACE", help="Only those of this namespace.")
+    ] = None,
     server: ServerOption = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
@@ -132,6 +134,8 @@ def list_(
 ) -> int:
     """List overrides: what is in force, until when, who decided and why."""
     import asyncio
+
+    from msgspec.structs import replace
 
     from rebalancer.api.people import Overrides
     from rebalancer.api.wire import to_wire
@@ -146,9 +150,12 @@ def list_(
     except NoAnswer as failed:
         typer.echo(f"as Kubernetes has it; the service could not be asked: {failed}", err=True)
         body = to_wire(asyncio.run(stored(where)))
-    told = decoded(body, Overrides).overrides
-    shown = [each for each in told if (all_ or each.phase != "Expired") and namespace in {None, each.namespace}]
-    show(output, body, lambda: render_overrides(shown, wide=output is Output.WIDE))
+    told = decoded(body, Overrides)
+    shown = tuple(
+        each for each in told.overrides if (all_ or each.phase != "Expired") and namespace in {None, each.namespace}
+    )
+    chosen = to_wire(replace(told, overrides=shown))
+    show(output, chosen, lambda: render_overrides(shown, wide=output is Output.WIDE))
     return DONE
 
 
