@@ -244,6 +244,19 @@ async def test_the_audit_log_tells_what_an_account_wrote_and_when(
     assert await asyncio.to_thread(audit.writes, user, since=after + 1) == []
 
 
+async def test_a_request_with_a_token_that_nobody_knows_is_nobodys(
+    cluster: Stack, kube: Kube, namespace: str, audit: AuditLog
+) -> None:
+    async with cluster.kube("not a token") as stranger:
+        with pytest.raises(ApiError) as refused:
+            await stranger.request("DELETE", f"/api/v1/namespaces/{namespace}")
+    assert refused.value.status == 401
+    await audit.settle(kube)
+    asked = await asyncio.to_thread(lambda: list(audit.requests("")))
+    assert ("delete", "namespaces", False) in [(each.verb, each.target, each.allowed) for each in asked]
+    assert await asyncio.to_thread(audit.writes, "") == []
+
+
 async def test_the_cluster_goes_on_after_its_api_server_was_restarted(
     cluster: Stack, kube: Kube, namespace: str, ours: dict[str, str]
 ) -> None:
