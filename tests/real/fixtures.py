@@ -22,9 +22,16 @@ _CRD_OBJECTS = [yaml.safe_load(file.read_text()) for file in sorted(_CRDS.glob("
 
 
 @pytest.fixture
-async def crds(kube: Kube) -> None:
-    """Override and WriteStop are served."""
+async def crds(kube: Kube) -> AsyncIterator[None]:
+    """Override and WriteStop are served.
+
+    What a test decided ends with it: its namespace may need half a minute to go, and a service answers every override.
+    """
     await kube.install_crds(_CRD_OBJECTS)
+    yield
+    for kind in ("Override", "WriteStop"):
+        for obj in await kube.items(kind):
+            await kube.delete(kind, obj["metadata"]["name"], obj["metadata"].get("namespace"))
 
 
 @pytest.fixture
