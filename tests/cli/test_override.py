@@ -218,14 +218,20 @@ async def test_a_list_comes_from_kubernetes_while_the_service_is_away(capsys: Ca
     assert "as Kubernetes has it" in err
 
 
-async def test_a_list_is_of_one_namespace_and_of_what_is_not_over_in_json_too(capsys: Captured) -> None:
+async def test_a_list_is_of_one_namespace_and_of_what_is_not_over_in_json_too(
+    kubernetes: EmbeddedKubernetes, capsys: Captured
+) -> None:
+    async def listed(*choice: str) -> list[str]:
+        assert await rebalancer("override", "list", "-o", "json", *choice, "--server", NOBODY_THERE) == 0
+        return [each["name"] for each in json.loads(capsys.readouterr().out)["overrides"]]
+
     assert await rebalancer(*CAP, "--yes", "-q") == 0
     name = capsys.readouterr().out.strip()
-    found = []
-    for choice in ((), ("-n", "serving"), ("-n", "elsewhere")):
-        assert await rebalancer("override", "list", "-o", "json", *choice, "--server", NOBODY_THERE) == 0
-        found.append([each["name"] for each in json.loads(capsys.readouterr().out)["overrides"]])
-    assert found == [[name], [name], []]
+    assert [await listed(), await listed("-n", "serving"), await listed("-n", "elsewhere")] == [[name], [name], []]
+
+    (override,) = made(kubernetes)
+    kubernetes.store.put({**override, "status": {"phase": "Expired"}})
+    assert [await listed(), await listed("--all")] == [[], [name]]
 
 
 async def test_delete_finds_the_override_wherever_it_is(kubernetes: EmbeddedKubernetes, capsys: Captured) -> None:
