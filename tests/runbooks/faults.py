@@ -89,7 +89,7 @@ async def _node_goes_and_none_comes(stage: Stage) -> None:
     assert said.code == 0, said
 
 
-def _short(stage: Stage, model: str) -> bool:
+async def _short(stage: Stage, model: str) -> bool:
     plan = stage.service.plan
     return plan is not None and any(row.model == model for row in plan.unmet)
 
@@ -103,9 +103,7 @@ async def _gitops_fights(stage: Stage) -> None:
     stage.words["MODEL"] = "code"
     stage.cluster.dials["chat"].turn(52.0, stage.clock.now(), 3.0)
     stop = asyncio.get_running_loop().time() + 40.0
-    while asyncio.get_running_loop().time() < stop and not await asyncio.to_thread(
-        stage.prometheus.firing, "RebalancerForeignWriter"
-    ):
+    while asyncio.get_running_loop().time() < stop and not await stage.firing("RebalancerForeignWriter"):
         await stage.request("PATCH", SCALE.format("code"), {"spec": {"replicas": 5}}, user="gitops")
         await asyncio.sleep(1.0)
 

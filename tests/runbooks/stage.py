@@ -5,7 +5,7 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -74,16 +74,20 @@ class Stage:
     service: Service
     words: dict[str, str] = field(default_factory=dict)
 
-    async def until(self, condition: Callable[[], object], what: str, seconds: float = 60.0) -> None:
-        """Wait until `condition()`, asked in a thread, is true; fail saying `what` did not come."""
+    async def until(self, condition: Callable[[], Awaitable[object]], what: str, seconds: float = 60.0) -> None:
+        """Wait until `condition()` is true; fail saying `what` did not come. The service is asked on its own loop."""
         try:
             async with asyncio.timeout(seconds):
-                while not await asyncio.to_thread(condition):
+                while not await condition():
                     await asyncio.sleep(0.2)
         except TimeoutError:
             states = await asyncio.to_thread(self.prometheus.states)
             status = (await self.run("rebalancer status")).text
             pytest.fail(f"within {seconds:.0f} s: {what}\n{states}\n{status}")
+
+    async def firing(self, alert: str) -> bool:
+        """Whether an alert of that name fires now."""
+        return bool(await asyncio.to_thread(self.prometheus.firing, alert))
 
     async def run(self, line: str) -> Said:
         """Run a command of the page as a person would, with its capitals replaced."""
@@ -135,7 +139,7 @@ class Stage:
         await self.service.start()
 
 
-def ready(service: Service) -> bool:
+async def ready(service: Service) -> bool:
     """It decides on the whole history, and misses nothing."""
     loads = service.insight.snapshot().loads
     known = bool(loads) and all(load.work.slow is not None for load in loads)

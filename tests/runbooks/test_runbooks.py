@@ -68,7 +68,11 @@ async def test_the_page_names_what_is_broken_and_its_mitigation_or_the_repair_en
     fault: Fault, stage: Stage
 ) -> None:
     await fault.inject(stage)
-    await stage.until(lambda: stage.prometheus.firing(fault.alert), f"{fault.alert} fires")
+
+    async def ended() -> bool:
+        return not await stage.firing(fault.alert)
+
+    await stage.until(lambda: stage.firing(fault.alert), f"{fault.alert} fires")
     diagnosis = "\n".join(said.text for said in await run(stage, "Diagnosis", fault.alert))
     assert re.search(fault.cause, diagnosis), diagnosis
     mitigation = await run(stage, "Mitigation", fault.alert)
@@ -78,4 +82,4 @@ async def test_the_page_names_what_is_broken_and_its_mitigation_or_the_repair_en
         assert all(said.code == 0 for said in mitigation), mitigation
     if fault.lasts:
         return
-    await stage.until(lambda: not stage.prometheus.firing(fault.alert), f"{fault.alert} ends")
+    await stage.until(ended, f"{fault.alert} ends")
