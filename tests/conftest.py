@@ -38,6 +38,12 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Outages last: a restarted API server refuses custom resources, has read no roles and has backed-off clients."""
+    items.sort(key=lambda item: item.get_closest_marker("outage") is not None)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def blockbuster() -> Iterator[BlockBuster]:
     """Raise BlockingError wherever code under an event loop sleeps, reads a file or a socket."""

@@ -183,6 +183,7 @@ async def _without_api_server(scene: Scene) -> Outage:
 
 
 @pytest.mark.timeout(360, func_only=True)
+@pytest.mark.outage
 async def test_through_all_faults_in_a_row_no_record_is_lost_no_promise_broken_and_readiness_tells_the_truth(
     scene: Scene, audit: AuditLog, topic_prefix: str
 ) -> None:
@@ -296,6 +297,7 @@ async def _demand(scene: Scene, name: str, replicas: int | None) -> None:
     await scene.kube.wait_for(decided, "two more cycles")
 
 
+@pytest.mark.outage
 async def test_without_kafka_a_lost_node_costs_nobody_anything_and_a_service_started_then_waits_and_says_so(
     scene: Scene,
 ) -> None:

@@ -57,6 +57,7 @@ async def _consume(kafka: Kafka, topic: str, count: int) -> list[bytes]:
         return [(await consumer.getone(partition)).value for _ in range(count)]
 
 
+@pytest.mark.outage
 async def test_acknowledged_records_survive_a_killed_broker(kafka: Kafka, topic_prefix: str) -> None:
     topic = f"{topic_prefix}metrics"
     await _produce(kafka, topic, [b"before"])
@@ -257,6 +258,7 @@ async def test_a_request_with_a_token_that_nobody_knows_is_nobodys(
     assert await asyncio.to_thread(audit.writes, "") == []
 
 
+@pytest.mark.outage
 async def test_the_cluster_goes_on_after_its_api_server_was_restarted(
     cluster: Stack, kube: Kube, namespace: str, ours: dict[str, str]
 ) -> None:
@@ -268,6 +270,7 @@ async def test_the_cluster_goes_on_after_its_api_server_was_restarted(
     await kube.wait_ready(2, namespace)
 
 
+@pytest.mark.outage
 async def test_an_outage_of_the_api_server_loses_nothing(
     cluster: Stack, kube: Kube, namespace: str, ours: dict[str, str], audit: AuditLog
 ) -> None:

@@ -178,6 +178,7 @@ async def test_rights_and_login_are_told_apart(cluster: Stack, kube: Kube, names
     assert isinstance((await told("not-a-token")).value, Unauthorized)
 
 
+@pytest.mark.outage
 async def test_a_reflector_follows_through_a_restart_of_the_api_server(
     cluster: Stack, door: KubeClient, namespace: str
 ) -> None:
