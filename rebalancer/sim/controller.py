@@ -1,0 +1,60 @@
+"""What decides in a simulation: a peer, foresight, or a recorded plan. Everything it may know is in `Seen`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from rebalancer.sim.demand import F64
+from rebalancer.sim.scenario import Scenario
+
+
+@dataclass(slots=True)
+class Seen:
+    """What metrics and the API show at second `now`.
+
+    Arrays of shape (models, seconds), known up to (not including) `now` - `delay_seconds`: `work` and `requests` that
+    arrived, `busy` replica-seconds done, `served_by` Ready replicas, `left` backlog in replica-seconds, `wait` of the
+    arrivals in seconds. Lists by model are the API's, without delay.
+    """
+
+    scenario: Scenario
+    now: int
+    delay_seconds: int
+    work: F64
+    requests: F64
+    busy: F64
+    served_by: F64
+    left: F64
+    wait: F64
+    asked: list[int]
+    ready: list[int]
+    loading: list[int]
+    waiting: list[int]
+
+    def window(self, of: F64, model: int, seconds: int) -> F64:
+        """The last `seconds` of one model's values that are known now; shorter, or empty, at the beginning."""
+        end = max(0, self.now - self.delay_seconds)
+        known: F64 = of[model, max(0, end - seconds) : end]
+        return known
+
+    def rate(self, model: int, seconds: int) -> float | None:
+        """Replica-seconds of work that arrive per second; None before anything is known."""
+        known = self.window(self.work, model, seconds)
+        return float(np.add.reduce(known)) / len(known) if len(known) else None
+
+    def utilisation(self, model: int, seconds: int) -> float | None:
+        """Work done over the work that the Ready replicas could have done (ideal: no exporter gives it)."""
+        able = float(np.add.reduce(self.window(self.served_by, model, seconds)))
+        return float(np.add.reduce(self.window(self.busy, model, seconds))) / able if able else None
+
+
+class Controller(Protocol):
+    """Decides for all models, every `every_seconds`."""
+
+    every_seconds: int
+
+    def decide(self, seen: Seen) -> Sequence[int]:
+        """Replicas asked for, by model, from now on."""
+        ...
