@@ -1,0 +1,193 @@
+"""Recorded traffic and a policy file as a scenario: what `rebalancer simulate` plays.
+
+A trace is a CSV with the columns of `rebalancer.world.traffic.TRACE_COLUMNS`; the row with the smallest time is second
+0. A request is work of prompt tokens / prefill rate + generated tokens x seconds per token / batch, in seconds of one
+replica (`Service`): a prompt has the replica for itself, generated tokens share it with the rest of the batch.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from io import BytesIO, StringIO
+
+import numpy as np
+from pyarrow import ArrowException, csv
+
+from rebalancer.domain import policy as told
+from rebalancer.sim.demand import F64, Demand, Stream
+from rebalancer.sim.scenario import Model, Scenario
+from rebalancer.world.traffic import TRACE_COLUMNS, BadTrace, read_trace
+
+SECONDS_MOST = 31 * 86_400  # a month at 1 s is 21 MB per model and array
+SLO_SECONDS = 2.0  # where the policy promises nothing
+
+
+class Unfit(ValueError):
+    """Trace, policy and budget do not go together; the text says which, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """What one replica of a model does. `batch` None: the policy's `concurrency.perReplica`, else 64 requests.
+
+    `release_seconds`: from being asked to go until its GPUs are free. `patience_seconds`: clients leave after that.
+    """
+
+    prefill_tokens_per_second: float = 8000.0
+    seconds_per_token: float = 0.04
+    batch: float | None = None
+    release_seconds: int = 5
+    patience_seconds: float = 30.0
+
+    def work(self, stream: Stream, batch: float) -> F64:
+        """(seconds,) replica-seconds that arrive in each second."""
+        alone = stream.prompt_tokens / self.prefill_tokens_per_second
+        return alone + stream.generated_tokens * (self.seconds_per_token / batch)
+
+
+BATCH = 64.0
+
+
+def read_demand(content: bytes, name: str) -> Demand:
+    """Arrivals of a trace, by second. Raises BadTrace with the line and what it should hold."""
+    try:
+        table = csv.read_csv(
+            BytesIO(content),
+            csv.ReadOptions(use_threads=False),
+            convert_options=csv.ConvertOptions(
+                include_columns=list(TRACE_COLUMNS),
+                column_types={each: "string" if each == "model" else "float64" for each in TRACE_COLUMNS},
+                strings_can_be_null=False,
+            ),
+        )
+        columns = {each: table[each].to_numpy() for each in TRACE_COLUMNS}
+    except (ArrowException, KeyError):
+        _explain(content)
+        raise
+    times = columns["t_seconds"]
+    numbers = [columns[each] for each in TRACE_COLUMNS if each != "model"]
+    if not len(times) or any(not np.isfinite(each).all() or each.min() < 0 for each in numbers):
+        _explain(content)
+    begin = float(np.floor(times.min()))
+    seconds = int(np.ceil(times.max() - begin)) + 1
+    if seconds > SECONDS_MOST:
+        raise BadTrace(f"t_seconds goes over {seconds / 86_400:.0f} days, {SECONDS_MOST // 86_400} are the most")
+    streams = []
+    for model in sorted(set(columns["model"])):
+        mine = columns["model"] == model
+        sums = [_by_second(times[mine] - begin, each[mine], seconds) for each in numbers[1:]]
+        streams.append(Stream(str(model), *sums))
+    return Demand(name, tuple(streams))
+
+
+def _by_second(times: F64, amounts: F64, seconds: int) -> F64:
+    """Sums per second; what comes in the second that begins at a fraction belongs to both by its shares."""
+    first = times.astype(np.int64)
+    after = times - first
+    total = np.bincount(first, amounts * (1.0 - after), seconds + 1) + np.bincount(
+        first + 1, amounts * after, seconds + 1
+    )
+    return np.asarray(total[:seconds], np.float64)
+
+
+def _explain(content: bytes) -> None:
+    """The slow reader knows which line is wrong. Raises BadTrace."""
+    try:
+        read_trace(StringIO(content.decode(), newline=""))
+    except UnicodeDecodeError as error:
+        raise BadTrace(f"byte {error.start} is no UTF-8 text") from error
+    raise BadTrace(f"it cannot be read as a CSV; the header is {','.join(TRACE_COLUMNS)}")
+
+
+def with_gpus(policy: told.Policy, gpus: Mapping[str | None, int]) -> told.Policy:
+    """The policy with other limits of its pools: by pool name, or None for the only one. Raises Unfit."""
+    names = [pool.name for pool in policy.pools]
+    if None in gpus and len(names) > 1:
+        raise Unfit(f"the policy has the pools {', '.join(names)}: say which one, --gpus {names[0]}={gpus[None]}")
+    unknown = sorted(each for each in gpus if each is not None and each not in names)
+    if unknown:
+        raise Unfit(f"no pool {', '.join(unknown)} in the policy; it has {', '.join(names)}")
+    pools = [
+        pool.model_copy(update={"gpu_limit": gpus.get(pool.name, gpus.get(None, pool.gpu_limit))})
+        for pool in policy.pools
+    ]
+    changed = policy.model_copy(update={"pools": tuple(pools)})
+    for pool in pools:
+        owned = sum(
+            each.entitlement * each.gpus_per_replica for each in changed.models if each.targets[0].pool == pool.name
+        )
+        if pool.kind == "primary" and owned > pool.gpu_limit:
+            raise Unfit(
+                f"pool {pool.name} has {pool.gpu_limit} GPUs and {owned} are entitled to models;"
+                " give it more or lower the entitlements in the policy"
+            )
+    return changed
+
+
+def scenario_of(
+    demand: Demand, policy: told.Policy, services: Mapping[str, Service], gpus_per_node: int, seed: int = 0
+) -> Scenario:
+    """The demand on the policy's GPUs, each model holding what it owns at first. Raises Unfit.
+
+    `services`: by model id, the defaults where one is missing. Models of the policy that the trace does not name get no
+    requests. All pools are one set of nodes here, each of `gpus_per_node` GPUs and the last of what is left.
+    """
+    streams = _by_model(demand, policy)
+    nodes = tuple(size for pool in policy.pools for size in _nodes(pool.gpu_limit, gpus_per_node))
+    wide = [each for each in policy.models if each.gpus_per_replica > max(nodes, default=0)]
+    if wide:
+        raise Unfit(
+            f"a replica of {wide[0].id} holds {wide[0].gpus_per_replica} GPUs of one node, the largest node has"
+            f" {max(nodes, default=0)}; see --gpus-per-node"
+        )
+    models = [_model(each, streams.get(each.id), services.get(each.id, Service()), demand) for each in policy.models]
+    limit = sum(pool.gpu_limit for pool in policy.pools)
+    price = sum(pool.gpu_limit * pool.price_per_gpu_hour for pool in policy.pools) / limit if limit else 0.0
+    return Scenario(demand.name, str(seed), tuple(models), nodes, demand.seconds, price)
+
+
+def _by_model(demand: Demand, policy: told.Policy) -> dict[str, Stream]:
+    ids = {alias: each.id for each in policy.models for alias in (each.id, *each.aliases)}
+    unknown = [each.model for each in demand.streams if each.model not in ids]
+    if unknown:
+        raise Unfit(
+            f"no model {', '.join(unknown)} in the policy; it has {', '.join(each.id for each in policy.models)}"
+            " (a model's other names are its aliases)"
+        )
+    found: dict[str, Stream] = {}
+    for each in demand.streams:
+        known = found.get(ids[each.model])
+        found[ids[each.model]] = each if known is None else _added(known, each)
+    return found
+
+
+def _added(one: Stream, other: Stream) -> Stream:
+    return replace(
+        one,
+        requests=one.requests + other.requests,
+        prompt_tokens=one.prompt_tokens + other.prompt_tokens,
+        generated_tokens=one.generated_tokens + other.generated_tokens,
+    )
+
+
+def _nodes(gpus: int, each: int) -> Sequence[int]:
+    return [each] * (gpus // each) + [gpus % each] * (gpus % each > 0)
+
+
+def _model(of: told.Model, stream: Stream | None, service: Service, demand: Demand) -> Model:
+    concurrency = of.signals.concurrency
+    batch = service.batch or (concurrency.per_replica if concurrency else BATCH)
+    none = np.zeros(demand.seconds)
+    return Model(
+        name=of.id,
+        work=none if stream is None else service.work(stream, batch),
+        requests=none if stream is None else stream.requests,
+        first=of.entitlement,
+        floor=of.min_replicas,
+        most=of.max_replicas,
+        gpus=of.gpus_per_replica,
+        priority=float(of.priority),
+        start_seconds=round(of.load_seconds),
+        release_seconds=service.release_seconds,
+        slo_wait_seconds=of.slo.latency_seconds if of.slo else SLO_SECONDS,
+        patience_seconds=service.patience_seconds,
+    )
