@@ -39,7 +39,7 @@ class TracePlay:
         world = stage.cluster.world
         self._before = _ended(world)
         for model, rows in self._trace.items():
-            world.models[model].traffic = Trace(self._started_at, rows)
+            world.lines[model].traffic = Trace(self._started_at, rows)
 
     def report(self, world: World, evidence: Evidence) -> list[Finding]:
         """What became of the requests since the trace began, and of the GPUs."""
@@ -66,4 +66,4 @@ def _instants(model: str, evidence: Evidence) -> list[float]:
 
 def _ended(world: World) -> dict[str, tuple[float, float]]:
     """Requests (served, given up) per model."""
-    return {model: (served.line.served.count, served.line.gave_up) for model, served in world.models.items()}
+    return {model: (each.line.served.count, each.line.gave_up) for model, each in world.lines.items()}

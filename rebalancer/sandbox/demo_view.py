@@ -96,9 +96,9 @@ class LiveView:
         table = Table(box=None, pad_edge=False)
         for name in ("MODEL", "RUNNING", "WAITING", "DEMAND", "READY", "LOAD", "DOOM", "FLOOR", "LENT", "BORROWED"):
             table.add_column(name, justify="left" if name == "MODEL" else "right")
-        for index, (name, served) in enumerate(world.models.items()):
+        for index, (name, lined) in enumerate(world.lines.items()):
             each = decided.get(name)
-            numbers = [f"{served.line.running:.0f}", f"{served.line.waiting:.0f}"]
+            numbers = [f"{lined.line.running:.0f}", f"{lined.line.waiting:.0f}"]
             if each is not None:
                 demand = "?" if each.demand is None else str(each.demand)
                 known = (each.ready, each.loading, each.doomed, each.floor, each.lent, each.borrowed)

@@ -6,21 +6,23 @@ directly. The same seed and the same commands give the same world.
 """
 
 from rebalancer.world.karpenter import NodeClaim, NodePool
+from rebalancer.world.service import Look, Service
 from rebalancer.world.serving import Engine, Requests
 from rebalancer.world.things import Deployment, Node, Pod
 from rebalancer.world.traffic import Dial, Traffic
-from rebalancer.world.world import Served, World
+from rebalancer.world.world import World
 
 __all__ = [
     "Deployment",
     "Dial",
     "Engine",
+    "Look",
     "Node",
     "NodeClaim",
     "NodePool",
     "Pod",
     "Requests",
-    "Served",
+    "Service",
     "Traffic",
     "World",
 ]

@@ -25,7 +25,7 @@ class Change(NamedTuple):
 class Cluster:
     """Everything happens at `agenda.now`. `changes` collects what to tell, the latest state of each thing once."""
 
-    def __init__(self, agenda: Agenda, seed: int) -> None:
+    def __init__(self, agenda: Agenda, seed: int, load_jitter: float = LOAD_JITTER) -> None:
         self.nodes: dict[str, Node] = {}
         self.deployments: dict[WorkloadRef, Deployment] = {}
         self.pods: dict[tuple[str, str], Pod] = {}
@@ -34,6 +34,7 @@ class Cluster:
         self._unsettled: dict[WorkloadRef, Deployment] = {}
         self._agenda = agenda
         self._seed = seed
+        self._load_jitter = load_jitter
         self._random = random.Random(seed)
         self._named = 0
 
@@ -115,7 +116,7 @@ class Cluster:
             node.used += pod.owner.gpus
             node.pods[pod.uid] = pod
             self.touch(pod)
-            jitter = 1 + self._random.uniform(-LOAD_JITTER, LOAD_JITTER)
+            jitter = 1 + self._random.uniform(-self._load_jitter, self._load_jitter)
             self._agenda.after(pod.owner.load_seconds * jitter, self._deed(self._loaded, pod))
 
     def _loaded(self, pod: Pod) -> None:

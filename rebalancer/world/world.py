@@ -1,53 +1,52 @@
 """The whole simulated cluster: time goes by, people and controllers ask for things, changes and samples come out."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from rebalancer.domain.cluster import Toleration, WorkloadRef
 from rebalancer.domain.events import MetricSample
 from rebalancer.world.agenda import Agenda
-from rebalancer.world.cluster import Change, Cluster
+from rebalancer.world.cluster import LOAD_JITTER, Change, Cluster
 from rebalancer.world.karpenter import Karpenter, NodeClaim, NodePool
-from rebalancer.world.metering import Meter, Per
+from rebalancer.world.lined import Lined, Per
+from rebalancer.world.metering import Meter
+from rebalancer.world.service import Service
 from rebalancer.world.serving import Engine, Line
 from rebalancer.world.things import GPU, Deployment, Node, Pod
 from rebalancer.world.traffic import Traffic
 
 
-@dataclass(slots=True)
-class Served:
-    """One model: what arrives, how it is served, and how that is measured."""
-
-    line: Line
-    traffic: Traffic
-    meter: Meter
-
-
 class World:
     """Advance it, ask it for things at its `now`, take what changed.
 
-    Requests flow in steps of `step_seconds` counted from `started_at`, samples come every `interval_seconds` (a
-    multiple of the step): so what happens does not depend on how often somebody looks.
+    Requests flow in steps of `step_seconds` counted from `started_at`, samples are taken every `interval_seconds` (a
+    multiple of the step) and come `delay_seconds` later: so what happens does not depend on how often somebody looks.
+    `per`: whether samples of the models added by `add_model` are of the model or of its pods. A load takes its time
+    +- `load_jitter` (a share).
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # settings, each with a default
         self,
         started_at: float,
         *,
         seed: int = 0,
         step_seconds: float = 0.5,
         interval_seconds: float = 1.0,
+        delay_seconds: float = 0.0,
         per: Per = "model",
+        load_jitter: float = LOAD_JITTER,
     ) -> None:
-        self.models: dict[str, Served] = {}
+        self.models: dict[str, Service] = {}
+        self.lines: dict[str, Lined] = {}
+        self._meters: dict[str, Meter] = {}
         self._agenda = Agenda(started_at)
-        self._cluster = Cluster(self._agenda, seed)
+        self._cluster = Cluster(self._agenda, seed, load_jitter)
         self._karpenter = Karpenter(self._agenda, self._cluster)
         self._samples: list[MetricSample] = []
         self._started_at = started_at
         self._step_seconds = step_seconds
         self._steps_per_sample = max(1, round(interval_seconds / step_seconds))
         self._steps = 0
+        self._delay_seconds = delay_seconds
         self._per = per
         self._agenda.after(step_seconds, self._flow)
 
@@ -113,11 +112,15 @@ class World:
         self._settle()
         return node_pool
 
-    def add_model(self, model: str, engine: Engine, traffic: Traffic) -> Served:
-        """A model that users ask for; its Deployments serve it."""
-        served = Served(Line(engine), traffic, Meter(model, self.now, self._per))
-        self.models[model] = served
-        return served
+    def add_model(self, model: str, engine: Engine, traffic: Traffic) -> None:
+        """A model that users ask for; its Deployments serve it, as a fluid line."""
+        self.lines[model] = lined = Lined(Line(engine), traffic, self.now, self._per)
+        self.add_service(model, lined)
+
+    def add_service(self, model: str, service: Service) -> None:
+        """A model that its Deployments serve in its own way."""
+        self.models[model] = service
+        self._meters[model] = Meter(model)
 
     def add_deployment(  # noqa: PLR0913  # a Deployment's own fields
         self,
@@ -202,14 +205,20 @@ class World:
         """One step of requests in all models, and at the end of an interval their samples."""
         self._steps += 1
         until = self._started_at + self._steps * self._step_seconds
-        interval = self._steps_per_sample * self._step_seconds
-        for name, served in self.models.items():
+        scrape = self._steps % self._steps_per_sample == 0
+        for name, service in self.models.items():
             pods = self.ready_pods(name)
-            arriving = served.traffic.arrivals(until - self._step_seconds, until)
-            served.meter.served(served.line.flow(arriving, len(pods), self._step_seconds), pods)
-            if self._steps % self._steps_per_sample == 0:
-                self._samples += served.meter.read(served.line, pods, until, interval)
+            service.flow(until - self._step_seconds, until, pods)
+            if scrape:
+                interval = self._steps_per_sample * self._step_seconds
+                self._send(self._meters[name].read(service.looks(pods), until, interval))
         self._agenda.at(self._started_at + (self._steps + 1) * self._step_seconds, self._flow)
+
+    def _send(self, samples: list[MetricSample]) -> None:
+        if self._delay_seconds:
+            self._agenda.after(self._delay_seconds, lambda: self._samples.extend(samples))
+        else:
+            self._samples += samples
 
     # --- what came of it
 

@@ -1,0 +1,61 @@
+"""A fluid line as a service model: traffic comes in, gauges of the instant and counters since the start go out."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from rebalancer.domain.events import Counters, Gauges
+from rebalancer.world.service import Look
+from rebalancer.world.serving import Line, Requests
+from rebalancer.world.things import Pod
+from rebalancer.world.traffic import Traffic
+
+Per = Literal["model", "pod"]
+
+
+class Lined:
+    """Feeds `traffic` to `line`; seen as one model, or as Ready pods that each do an equal share."""
+
+    def __init__(self, line: Line, traffic: Traffic, started_at: float, per: Per) -> None:
+        self.line = line
+        self.traffic = traffic
+        self._started_at = started_at
+        self._per = per
+        self._by_pod: dict[str, Requests] = {}
+
+    def flow(self, since: float, until: float, pods: Sequence[Pod]) -> None:
+        """One step of the line, with the pods that are Ready at its end."""
+        served = self.line.flow(self.traffic.arrivals(since, until), len(pods), until - since)
+        if self._per == "pod" and pods:
+            share = served.times(1 / len(pods))
+            self._by_pod = {pod.uid: self._by_pod.get(pod.uid, Requests()) + share for pod in pods}
+
+    def looks(self, pods: Sequence[Pod]) -> list[Look]:
+        """One look at the model, or one at each Ready pod."""
+        line = self.line
+        if self._per == "model":
+            served = Requests(line.finished, line.served.prompt_tokens, line.served.generated_tokens)
+            return [Look(None, _gauges(line, 1), _counters(served, self._started_at))]
+        gauges = _gauges(line, max(1, len(pods)))
+        return [
+            Look(pod.uid, gauges, _counters(self._by_pod.get(pod.uid, Requests()), pod.ready_at or self._started_at))
+            for pod in pods
+        ]
+
+
+def _gauges(line: Line, shares: int) -> Gauges:
+    """What each of `shares` equal parts of the line shows; what nobody measures without replicas is absent."""
+    latencies = line.latencies
+    first, last = (None, None) if latencies is None else latencies
+    return Gauges(
+        running=line.running / shares,
+        waiting=line.waiting / shares,
+        kv_cache_use=line.utilisation,
+        gpu_utilisation=line.utilisation,
+        ttft_p95_seconds=first,
+        latency_p95_seconds=last,
+        latency_p99_seconds=last,
+    )
+
+
+def _counters(served: Requests, since: float) -> Counters:
+    return Counters(since, served.count, served.prompt_tokens, served.generated_tokens)
