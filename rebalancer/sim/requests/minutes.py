@@ -1,0 +1,69 @@
+"""What the minutes of a run were worth, as Faro scores them: by the minute in which requests arrived."""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rebalancer.sim.demand import F64
+from rebalancer.sim.requests.arrivals import MINUTE_SECONDS
+
+QUANTILE = 0.99
+
+
+@dataclass(frozen=True, slots=True)
+class Minutes:
+    """Arrays of shape (jobs, minutes), NaN (`requests`: 0) where a job had no request.
+
+    `p99_seconds`: inf where it was turned away; `late`: share of requests over the SLO; `utility`: SLO / p99, at
+    most 1. Streams that overrun the last minute make one more.
+    """
+
+    requests: F64
+    p99_seconds: F64
+    late: F64
+    utility: F64
+
+    @classmethod
+    def of(cls, jobs: Sequence[F64], slo_seconds: float) -> "Minutes":
+        """From the rows that `by_minute` gives for each job."""
+        most = max(rows.shape[1] for rows in jobs)
+        padded = [np.pad(rows, ((0, 0), (0, most - rows.shape[1])), constant_values=np.nan) for rows in jobs]
+        requests, p99, late = (np.stack([rows[row] for rows in padded]) for row in range(3))
+        return cls(np.nan_to_num(requests), p99, late, np.minimum(1.0, slo_seconds / p99))
+
+    @property
+    def lost_utility(self) -> float:
+        """Jobs less the sum of their mean utilities."""
+        return len(self.utility) - float(np.nanmean(self.utility, axis=1).sum())
+
+    @property
+    def mean_violation(self) -> float:
+        """Shares of requests over the SLO: mean over a job's minutes, then over jobs."""
+        return float(np.nanmean(self.late, axis=1).mean())
+
+    @property
+    def violation(self) -> float:
+        """Requests over the SLO, of all requests."""
+        return float(np.nansum(self.late * self.requests) / self.requests.sum())
+
+
+def by_minute(at: F64, latency_seconds: F64, slo_seconds: float) -> F64:
+    """(3, minutes): requests, p99 and share over the SLO of the requests that came in each minute; NaN without any."""
+    last = int(at[-1] // MINUTE_SECONDS) if len(at) else -1
+    bounds = np.searchsorted(at, MINUTE_SECONDS * np.arange(last + 2))
+    rows = np.full((3, last + 1), np.nan)
+    for minute, (begin, end) in enumerate(itertools.pairwise(bounds)):
+        if begin < end:
+            latency = np.sort(latency_seconds[begin:end])
+            rows[:, minute] = end - begin, _quantile(latency), (latency > slo_seconds).mean()
+    return rows
+
+
+def _quantile(ascending: F64) -> float:
+    """Linear between neighbours; inf as soon as it leans on an inf."""
+    place = QUANTILE * (len(ascending) - 1)
+    below = int(place)
+    low, high = float(ascending[below]), float(ascending[min(below + 1, len(ascending) - 1)])
+    return low if place == below or low == high else low + (place - below) * (high - low)

@@ -1,0 +1,222 @@
+"""How requests pass a head and its replicas, compiled: one event after the other (see `head` for the rules)."""
+
+from typing import NamedTuple
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from rebalancer.sim.demand import F64
+
+# What the numbers in `State.cursor` count: requests that came, the ends of the router's lane, those that wait for a
+# replica and where they begin, replicas that serve and that end, and whose turn it is.
+COME, LANE_HEAD, LANE_TAIL, WAITING, QUEUE_HEAD, ACTIVE, ENDING, TURN, PLACES = range(9)
+
+
+class Draws(NamedTuple):
+    """(requests,) instants and seconds, (requests, 2) seconds in the router, and the mean service time."""
+
+    at: F64
+    service: F64
+    route: F64
+    mean_service: float
+
+
+class State(NamedTuple):
+    """`lane`: what the router was given, in order; a request on its way out is -1 - its number.
+
+    `queue`: a ring. By replica, those that serve first, a ring of what it holds: `held` requests are done at `done_at`.
+    """
+
+    cursor: NDArray[np.int64]
+    routed_at: F64  # (1,): when the router is through with its message; inf: it has none
+    lane: NDArray[np.int32]
+    queue: NDArray[np.int32]
+    done_at: F64
+    held: NDArray[np.int32]
+    first: NDArray[np.int64]
+    ongoing: NDArray[np.int64]
+
+
+class Told(NamedTuple):
+    """By request: seconds of `latency` and of `wait` for a replica; NaN until known, inf when turned away.
+
+    By second: `busy` replica-seconds done, work `left` at its end, requests `answered` (turned away ones too), sums of
+    their latencies and of the waits of those that were served.
+    """
+
+    latency: F64
+    wait: F64
+    busy: F64
+    left: F64
+    answered: F64
+    latencies: F64
+    waits: F64
+
+
+@numba.njit(cache=True)
+def resize(replicas: int, state: State) -> None:
+    """Take on or let go replicas, the youngest first. Raises IndexError when there is no place for so many."""
+    cursor = state.cursor
+    active, ending = cursor[ACTIVE], cursor[ENDING]
+    last = active + ending
+    for place in range(last - 1, active - 1, -1):  # who has finished leaves
+        if state.ongoing[place] == 0:
+            last -= 1
+            _move(state, last, place)
+    while active < replicas:
+        if last >= len(state.ongoing):
+            raise IndexError("more replicas than places")
+        _move(state, active, last)
+        state.first[active] = 0
+        state.ongoing[active] = 0
+        active += 1
+        last += 1
+    cursor[ACTIVE] = replicas
+    cursor[ENDING] = last - replicas
+    cursor[TURN] = 0
+
+
+@numba.njit(cache=True)
+def _move(state: State, source: int, target: int) -> None:
+    state.first[target] = state.first[source]
+    state.ongoing[target] = state.ongoing[source]
+    for slot in range(state.done_at.shape[1]):
+        state.done_at[target, slot] = state.done_at[source, slot]
+        state.held[target, slot] = state.held[source, slot]
+
+
+@numba.njit(cache=True)
+def _next_done(state: State) -> tuple[float, int]:
+    """When a replica is next done with a request, and which."""
+    soonest, who = np.inf, -1
+    for place in range(state.cursor[ACTIVE] + state.cursor[ENDING]):
+        if state.ongoing[place] > 0 and state.done_at[place, state.first[place]] < soonest:
+            soonest, who = state.done_at[place, state.first[place]], place
+    return soonest, who
+
+
+@numba.njit(cache=True)
+def _dispatch(now: float, draws: Draws, state: State, told: Told) -> None:
+    """Hand out what waits, until nothing waits or every replica is full."""
+    cursor = state.cursor
+    limit = state.done_at.shape[1]
+    active = cursor[ACTIVE]
+    while cursor[WAITING] > 0:
+        place = -1
+        for step in range(active):
+            candidate = (cursor[TURN] + step) % active
+            if state.ongoing[candidate] < limit:
+                place = candidate
+                break
+        if place < 0:
+            return
+        cursor[TURN] = (place + 1) % active
+        request = state.queue[cursor[QUEUE_HEAD]]
+        cursor[QUEUE_HEAD] = (cursor[QUEUE_HEAD] + 1) % len(state.queue)
+        cursor[WAITING] -= 1
+        begin = now
+        if state.ongoing[place] > 0:
+            begin = state.done_at[place, (state.first[place] + state.ongoing[place] - 1) % limit]
+        slot = (state.first[place] + state.ongoing[place]) % limit
+        state.done_at[place, slot] = begin + draws.service[request]
+        state.held[place, slot] = request
+        state.ongoing[place] += 1
+        told.wait[request] = begin - draws.at[request]
+        _note_busy(begin, state.done_at[place, slot], told.busy)
+
+
+@numba.njit(cache=True)
+def _note_busy(begin: float, end: float, busy: F64) -> None:
+    second = int(begin)
+    while begin < end and second < len(busy):
+        until = min(end, second + 1.0)
+        busy[second] += until - begin
+        begin = until
+        second += 1
+
+
+@numba.njit(cache=True)
+def _come_in(now: float, request: int, draws: Draws, state: State, told: Told) -> None:
+    """It is through the router: it waits for a replica, or is turned away."""
+    cursor = state.cursor
+    if cursor[WAITING] == len(state.queue):
+        told.wait[request] = np.inf
+        state.lane[cursor[LANE_TAIL]] = -1 - request
+        cursor[LANE_TAIL] += 1
+        return
+    state.queue[(cursor[QUEUE_HEAD] + cursor[WAITING]) % len(state.queue)] = request
+    cursor[WAITING] += 1
+    _dispatch(now, draws, state, told)
+
+
+@numba.njit(cache=True)
+def _go_out(now: float, request: int, draws: Draws, told: Told) -> None:
+    """Whoever asked has the answer, or the refusal."""
+    turned_away = told.wait[request] == np.inf
+    told.latency[request] = np.inf if turned_away else now - draws.at[request]
+    second = int(now)
+    if second < len(told.answered):
+        told.answered[second] += 1
+        told.latencies[second] += now - draws.at[request]
+        told.waits[second] += 0.0 if turned_away else told.wait[request]
+
+
+@numba.njit(cache=True)
+def live(begin: float, end: float, draws: Draws, state: State, told: Told) -> None:
+    """Everything that happens in [begin, end), second by second; an infinite `end` is the last answer."""
+    _dispatch(begin, draws, state, told)
+    second = begin
+    while second < end:
+        until = min(end, second + 1.0) if second < len(told.left) else end
+        _live_until(until, draws, state, told)
+        if second < len(told.left):
+            told.left[int(second)] = _work_left(until, draws, state)
+        second = until
+
+
+@numba.njit(cache=True)
+def _live_until(until: float, draws: Draws, state: State, told: Told) -> None:
+    cursor, routed_at, lane = state.cursor, state.routed_at, state.lane
+    done_at, who = _next_done(state)
+    while True:
+        comes_at = draws.at[cursor[COME]] if cursor[COME] < len(draws.at) else np.inf
+        now = min(comes_at, done_at, routed_at[0])
+        if now >= until:
+            return
+        if now == comes_at:
+            lane[cursor[LANE_TAIL]] = cursor[COME]
+            cursor[LANE_TAIL] += 1
+            cursor[COME] += 1
+        elif now == done_at:
+            lane[cursor[LANE_TAIL]] = -1 - state.held[who, state.first[who]]
+            cursor[LANE_TAIL] += 1
+            state.first[who] = (state.first[who] + 1) % state.done_at.shape[1]
+            state.ongoing[who] -= 1
+            _dispatch(now, draws, state, told)
+            done_at, who = _next_done(state)
+        else:
+            message = lane[cursor[LANE_HEAD]]
+            cursor[LANE_HEAD] += 1
+            routed_at[0] = np.inf
+            if message < 0:
+                _go_out(now, -1 - message, draws, told)
+            else:
+                _come_in(now, message, draws, state, told)
+                done_at, who = _next_done(state)
+        if routed_at[0] == np.inf and cursor[LANE_HEAD] < cursor[LANE_TAIL]:
+            message = lane[cursor[LANE_HEAD]]
+            route = draws.route[-1 - message, 1] if message < 0 else draws.route[message, 0]
+            routed_at[0] = now + route
+
+
+@numba.njit(cache=True)
+def _work_left(now: float, draws: Draws, state: State) -> float:
+    """Replica-seconds of what waits and of what replicas hold."""
+    work = float(state.cursor[WAITING] * draws.mean_service)
+    limit = state.done_at.shape[1]
+    for place in range(state.cursor[ACTIVE] + state.cursor[ENDING]):
+        if state.ongoing[place] > 0:
+            last = (state.first[place] + state.ongoing[place] - 1) % limit
+            work += max(0.0, state.done_at[place, last] - now)
+    return work

@@ -1,0 +1,173 @@
+"""The request-level world: a fleet, a head per job, and every request simulated."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rebalancer.sim.controller import Controller, Seen
+from rebalancer.sim.demand import F64
+from rebalancer.sim.fleet import Fleet
+from rebalancer.sim.record import Record
+from rebalancer.sim.requests.arrivals import Arrivals
+from rebalancer.sim.requests.head import Head
+from rebalancer.sim.requests.minutes import Minutes, by_minute
+from rebalancer.sim.scenario import Scenario
+
+
+@dataclass(frozen=True, slots=True)
+class RequestScenario:
+    """`scenario` says what a controller sees and moves, `jobs` which requests its models get."""
+
+    scenario: Scenario
+    jobs: tuple[Arrivals, ...]
+    seed: int
+    slo_seconds: float = 0.72
+    ongoing_limit: int = 4
+    queue_limit: int = 50
+
+
+@dataclass(slots=True)
+class RequestSeen(Seen):
+    """What a head's metrics show besides, by the second of the answer; arrays of shape (jobs, seconds).
+
+    `answered` counts requests, those turned away included; `latencies` sums their seconds. `wait` is here the mean
+    wait of those answered in a second, since nobody can see the wait of one that is not.
+    """
+
+    answered: F64
+    latencies: F64
+
+    def latency_seconds(self, model: int, seconds: int) -> float | None:
+        """Mean latency of what was answered or turned away in the last `seconds`; None when nothing was."""
+        answered = float(np.add.reduce(self.window(self.answered, model, seconds)))
+        return float(np.add.reduce(self.window(self.latencies, model, seconds))) / answered if answered else None
+
+
+@dataclass(frozen=True, slots=True)
+class RequestRecord:
+    """A run: by second (`record`, its `late` and `lost` by second of arrival), and by minute of arrival."""
+
+    record: Record
+    minutes: Minutes
+
+    @property
+    def lost_utility(self) -> float:
+        """Jobs less the sum of their mean utilities."""
+        return self.minutes.lost_utility
+
+
+class RequestWorld:
+    """One scenario under way; drive it as `fast.FastWorld`."""
+
+    def __init__(self, requests: RequestScenario, delay_seconds: int = 0) -> None:
+        scenario = requests.scenario
+        self._requests = requests
+        self._heads = [
+            Head(job, scenario.seconds, scenario.gpus, requests.ongoing_limit, requests.queue_limit)
+            for job in requests.jobs
+        ]
+        shape = len(scenario.models), scenario.seconds
+        self._busy, self._left, self._wait, self._served_by, self._answered, self._latencies = (
+            np.zeros(shape) for _ in range(6)
+        )
+        self._gpus = np.zeros(scenario.seconds, np.int32)
+        self._floor_breaches = 0
+        self.fleet = Fleet(scenario.models, list(scenario.nodes))
+        self.seen = RequestSeen(
+            scenario,
+            0,
+            delay_seconds,
+            work=np.stack([model.work[: scenario.seconds] for model in scenario.models]),
+            requests=np.stack([model.requests[: scenario.seconds] for model in scenario.models]),
+            busy=self._busy,
+            served_by=self._served_by,
+            left=self._left,
+            wait=self._wait,
+            asked=self.fleet.asked,
+            ready=self.fleet.ready,
+            loading=self.fleet.loading,
+            waiting=self.fleet.waiting,
+            answered=self._answered,
+            latencies=self._latencies,
+        )
+
+    @property
+    def now(self) -> int:
+        """The second that begins."""
+        return self.seen.now
+
+    def ask(self, model: int, replicas: int) -> None:
+        """That many replicas are wanted; a number under the floor is counted as a breach and carried out."""
+        self._floor_breaches += replicas < self._requests.scenario.models[model].floor
+        if replicas != self.fleet.asked[model]:
+            self.fleet.ask(model, replicas)
+
+    def advance(self, until: int) -> None:
+        """Live through the seconds up to `until`."""
+        while self.now < until:
+            begin = self.now
+            self.fleet.advance(begin)
+            end = min(until, self.fleet.next_event)
+            self._live(begin, end)
+            self.seen.now = end
+
+    def _live(self, begin: int, end: int) -> None:
+        self._gpus[begin:end] = self.fleet.used
+        part = slice(begin, end)
+        for job, head in enumerate(self._heads):
+            head.resize(self.fleet.ready[job])
+            head.live(begin, end)
+            told = head.told
+            self._served_by[job, part] = head.replicas
+            self._busy[job, part] = told.busy[part]
+            self._left[job, part] = told.left[part]
+            self._answered[job, part] = told.answered[part]
+            self._latencies[job, part] = told.latencies[part]
+            self._wait[job, part] = told.waits[part] / np.maximum(told.answered[part], 1.0)
+
+    def finish(self, controller: str) -> RequestRecord:
+        """Answer what is still inside with the replicas there are, and sum up."""
+        scenario, slo = self._requests.scenario, self._requests.slo_seconds
+        shape = len(scenario.models), scenario.seconds
+        wait, late, lost = (np.zeros(shape) for _ in range(3))
+        minutes = []
+        for job, head in enumerate(self._heads):
+            head.live(self.now, float("inf"))
+            at = self._requests.jobs[job].at
+            inside = np.searchsorted(at, scenario.seconds)
+            second = at[:inside].astype(np.int64)
+            waited = np.nan_to_num(head.told.wait[:inside], nan=np.inf)
+            came = np.maximum(np.bincount(second, minlength=scenario.seconds), 1)
+            latency = np.nan_to_num(head.told.latency, nan=np.inf, posinf=np.inf)
+            wait[job] = np.bincount(second, waited, scenario.seconds) / came
+            late[job] = np.bincount(second, latency[:inside] > slo, scenario.seconds)
+            lost[job] = np.bincount(second, np.isinf(latency[:inside]), scenario.seconds)
+            minutes.append(by_minute(at, latency, slo))
+        record = Record(
+            scenario,
+            controller,
+            wait=wait,
+            late=late,
+            lost=lost,
+            left=self._left,
+            ready=self._served_by.astype(np.int32),
+            gpus=self._gpus,
+            starts=self.fleet.starts,
+            stops=self.fleet.stops,
+            floor_breaches=self._floor_breaches,
+        )
+        return RequestRecord(record, Minutes.of(minutes, slo))
+
+
+def play_requests(
+    requests: RequestScenario, controller: Controller, name: str, delay_seconds: int = 0
+) -> RequestRecord:
+    """One run from the first second to the last; the controller's first word comes after its first interval."""
+    world = RequestWorld(requests, delay_seconds)
+    seconds = requests.scenario.seconds
+    while world.now < seconds:
+        if world.now:
+            for model, replicas in enumerate(controller.decide(world.seen)):
+                world.ask(model, replicas)
+        world.advance(min(seconds, world.now + controller.every_seconds))
+    return world.finish(name)
