@@ -1,0 +1,132 @@
+"""The look-ahead rule given the true future: what planning could reach if it knew what arrives.
+
+A frozen reference, versioned: gap closure is measured against it, so it takes nothing from planning and does not
+change when planning does. From allocation.md 3; what that page leaves open was settled by its own S2 cells:
+
+- the future is the single scenario, at a step of 2 s (1 s where the SLO is shorter than 1 s), over start + 90 s;
+- the level of the terminal term is the past one (60, 300 and 1,200 s at .1, .5, .4), without learnt corrections: the
+  future's own mean misses the cells by up to 14 %, this one by 3 %;
+- starting replicas serve from the second they are due; shrinking cancels starting ones first, the latest first;
+- work per request is that of the last 600 s;
+- an unfilled step at the end of the data holds no work.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from rebalancer.sim.controller import Seen
+from rebalancer.sim.demand import F64
+from rebalancer.sim.limits.lookahead import allocate, values
+from rebalancer.sim.scenario import Model
+
+FORESIGHT_VERSION = 1
+
+DWELL_SECONDS = 90
+RANGE = 6
+SWITCHING_REPLICA_SECONDS = 2.0
+LEVEL_WINDOWS = ((60, 0.1), (300, 0.5), (1200, 0.4))
+LEAST_LEVEL = 0.001
+REQUEST_WINDOW_SECONDS = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Utility:
+    """Faro's objective: a minute is worth min(1, slo / slowest latency), latency being wait + `service_seconds`."""
+
+    slo_seconds: float = 0.72
+    service_seconds: float = 0.16
+
+
+@dataclass(slots=True)
+class Foresight:
+    """One run's controller; a new one for each run. `utility`: minimise lost utility instead of late work."""
+
+    utility: Utility | None = None
+    every_seconds: int = 10
+    _due: list[list[int]] = field(default_factory=list)
+    _last: int = 0
+    _work: F64 = field(default_factory=lambda: np.zeros((0, 0)))
+    _requests: F64 = field(default_factory=lambda: np.zeros((0, 0)))
+
+    def decide(self, seen: Seen) -> Sequence[int]:
+        """The cheapest counts that fit the budget; where not even the least fit, the least."""
+        models = seen.scenario.models
+        if not self._due:
+            self._due = [[] for _ in models]
+            self._work, self._requests = _sums(seen.work), _sums(seen.requests)
+        self._follow(seen)
+        current = np.array([seen.ready[i] + len(due) for i, due in enumerate(self._due)])
+        most = np.array([min(model.most, now + RANGE) for model, now in zip(models, current, strict=True)])
+        least = np.array([max(model.floor, now - RANGE) for model, now in zip(models, current, strict=True)])
+        least = np.minimum(least, most)
+        costs = np.full((len(models), int((most - least).max()) + 1), np.inf)
+        for i in range(len(models)):
+            costs[i, : most[i] - least[i] + 1] = self._costs(seen, i, int(least[i]), int(most[i]))
+        gpus = np.array([model.gpus for model in models])
+        chosen = allocate(costs, least, most, gpus, seen.scenario.gpus)
+        plan = [int(m) for m in (chosen if len(chosen) else least)]
+        for due, now, then in zip(self._due, current, plan, strict=True):
+            del due[max(0, len(due) - max(0, int(now) - then)) :]
+        self._last = seen.now
+        return plan
+
+    def _follow(self, seen: Seen) -> None:
+        """When starting replicas will serve, from the counts: those that are new were asked for last time."""
+        for i, model in enumerate(seen.scenario.models):
+            starting = seen.loading[i] + seen.waiting[i]
+            due = self._due[i]
+            del due[: max(0, len(due) - starting)]
+            asked = self._last + model.start_seconds
+            due += [asked] * (starting - len(due) - seen.waiting[i])
+            due += [asked + model.release_seconds] * (starting - len(due))
+            self._due[i] = sorted(max(at, seen.now + 1) for at in due)
+
+    def _costs(self, seen: Seen, i: int, least: int, most: int) -> F64:
+        model, now = seen.scenario.models[i], seen.now
+        work = self._work[i]
+        level = max(LEAST_LEVEL, sum(share * _mean(work, now - window, now) for window, share in LEVEL_WINDOWS))
+        past = max(0, now - REQUEST_WINDOW_SECONDS)
+        requests = float(self._requests[i, now] - self._requests[i, past])
+        each = float(work[now] - work[past]) / requests if requests > 0.0 else 0.0
+        cold = model.start_seconds + model.release_seconds
+        costs: F64 = values(
+            seen.work[i],
+            now,
+            cold + DWELL_SECONDS,
+            2 if model.slo_wait_seconds >= 1.0 else 1,
+            cold,
+            seen.ready[i],
+            np.array(self._due[i], np.int64),
+            float(seen.left[i, now - 1]) if now else 0.0,
+            level,
+            self._weight(model, level, each),
+            SWITCHING_REPLICA_SECONDS,
+            model.slo_wait_seconds,
+            model.headroom_seconds,
+            model.patience_seconds,
+            model.queue_base * each if each else np.inf,
+            model.queue_per_replica * each,
+            self.utility.slo_seconds if self.utility else 0.0,
+            self.utility.service_seconds if self.utility else 0.0,
+            least,
+            most,
+        )
+        return costs
+
+    def _weight(self, model: Model, level: float, each: float) -> float:
+        """Per late replica-second: one request's priority; with `utility` every model counts alike."""
+        if self.utility:
+            return model.priority / max(level, each / 2)
+        return model.priority / max(each, 1e-9)
+
+
+def _sums(of: F64) -> F64:
+    """Running sums from 0, shape (models, seconds + 1)."""
+    return np.concatenate([np.zeros((len(of), 1)), np.cumsum(of, axis=1)], axis=1)
+
+
+def _mean(sums: F64, begin: int, end: int) -> float:
+    begin = max(0, begin)
+    return float(sums[end] - sums[begin]) / (end - begin) if end > begin else 0.0
