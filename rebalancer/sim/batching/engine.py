@@ -1,0 +1,53 @@
+"""What one replica of a continuously batching server can do: a few numbers that a profile of it measures."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rebalancer.sim.demand import F64
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """Iterations of one replica: every decoding request gets a token, prompts get what is left of the token budget.
+
+    An iteration with B decoding requests and P prompt tokens takes max(d(B), (P + B) / `prefill_per_second`) +
+    `seconds_per_kv_token` x (tokens that the decoding requests attend to) s: weights are read once for all tokens, so
+    a prompt rides along until computing takes longer than reading; d(B) is `seconds_at` over `batches`, in straight
+    lines. With `overlapped` False the two times add up (an engine that gives prompts iterations of their own).
+
+    At most `most_running` requests run; each reserves its prompt in the `kv_tokens` of the cache when it starts, grows
+    by a token per iteration, and the youngest goes back to the queue, to be computed again, when the cache is full.
+    """
+
+    prefill_per_second: float
+    batches: tuple[int, ...]
+    seconds_at: tuple[float, ...]
+    kv_tokens: int
+    seconds_per_kv_token: float = 0.0
+    most_running: int = 64
+    tokens_per_iteration: int = 512
+    overlapped: bool = True
+
+    def __post_init__(self) -> None:
+        if len(self.batches) != len(self.seconds_at) or list(self.batches) != sorted(set(self.batches)):
+            raise ValueError(f"batches {self.batches} must rise, each with its time: {self.seconds_at}")
+        if self.tokens_per_iteration <= self.most_running:
+            raise ValueError(
+                f"tokens_per_iteration {self.tokens_per_iteration} leaves no room for prompts beside "
+                f"{self.most_running} decoding requests"
+            )
+
+    def decode_seconds(self) -> F64:
+        """Seconds of an iteration by the number of decoding requests; shape (`most_running` + 1,)."""
+        return straight(self.batches, self.seconds_at, np.arange(self.most_running + 1.0))
+
+
+def straight(at: Sequence[float], values: Sequence[float], wanted: F64) -> F64:
+    """Straight lines through the points, the last one drawn on beyond them, the first value before them."""
+    found = np.interp(wanted, at, values)
+    if len(at) > 1:
+        slope = (values[-1] - values[-2]) / (at[-1] - at[-2])
+        found = np.where(wanted > at[-1], values[-1] + slope * (wanted - at[-1]), found)
+    return found
