@@ -1,0 +1,110 @@
+"""AIBrix's APA: proportional to a metric per replica, with tolerances, a step limit, and what its controller adds.
+
+From `pkg/controller/podautoscaler` of vllm-project/aibrix: `algorithm/apa.go`, the guard for pending replicas of
+`autoscaler.go`, and the cooldown of `podautoscaler_controller.go`.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil, floor
+from typing import Literal
+
+from rebalancer.sim.controller import Seen
+from rebalancer.sim.peers.engine import Engine
+
+SYNC_SECONDS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class ApaSettings:
+    """AIBrix's defaults. `target`: of the metric, per replica; its mean over `window_seconds` is compared.
+
+    `cooldown`: what a decrease becomes of the recommendations of the last `down_window_seconds`: their least, which
+    is what the code does and speeds decreases up, or their most, which is what a cooldown is for.
+    """
+
+    target: float
+    up_tolerance: float = 0.1
+    down_tolerance: float = 0.1
+    max_up: float = 2.0
+    max_down: float = 2.0
+    window_seconds: int = 180
+    down_window_seconds: int = 300
+    cooldown: Literal["least", "most"] = "least"
+
+
+def recommend(replicas: int, use: float, settings: ApaSettings) -> int:
+    """Replicas for a use of `use` per replica: in proportion, within tolerance and step limits."""
+    ratio = use / settings.target
+    wanted = ceil(replicas * ratio)
+    if ratio > 1 + settings.up_tolerance:
+        return min(wanted, ceil(settings.max_up * replicas))
+    if ratio < 1 - settings.down_tolerance:
+        return max(wanted, floor(replicas / settings.max_down))
+    return replicas
+
+
+def allow_for_pending(wanted: int, replicas: int, ready: int, use: float, target: float) -> int:
+    """Pending replicas count as idle when more are wanted and as at the target when fewer are; never past `replicas`.
+
+    `use` is the mean of those that are ready.
+    """
+    pending = replicas - ready
+    if pending <= 0 or wanted == replicas:
+        return wanted
+    if wanted > replicas:
+        adjusted = ceil(replicas * (use * ready / replicas) / target)
+        return min(max(adjusted, replicas), wanted)
+    adjusted = ceil(replicas * ((use * ready + target * pending) / replicas) / target)
+    return max(min(adjusted, replicas), wanted)
+
+
+def cool_down(wanted: int, replicas: int, now: int, history: Sequence[tuple[int, int]], settings: ApaSettings) -> int:
+    """A decrease is chosen among the recommendations (second, replicas) of the window; an increase goes at once."""
+    if wanted >= replicas:
+        return wanted
+    choose = min if settings.cooldown == "least" else max
+    window = [each for second, each in history if second > now - settings.down_window_seconds]
+    return min(choose([wanted, *window]), replicas)
+
+
+class _Autoscaler:
+    """One PodAutoscaler: the samples of its metric and its recommendations."""
+
+    def __init__(self, settings: ApaSettings) -> None:
+        self._settings = settings
+        self._samples: deque[float] = deque(maxlen=max(1, settings.window_seconds // SYNC_SECONDS))
+        self._history: deque[tuple[int, int]] = deque(maxlen=settings.down_window_seconds // SYNC_SECONDS)
+
+    def sync(self, now: int, sample: float, replicas: int, ready: int) -> int:
+        self._samples.append(sample)
+        use = sum(self._samples) / len(self._samples)
+        wanted = recommend(replicas, use, self._settings)
+        wanted = allow_for_pending(wanted, replicas, ready, use, self._settings.target)
+        self._history.append((now, wanted))
+        return cool_down(wanted, replicas, now, self._history, self._settings)
+
+
+class Apa:
+    """A controller on KV use (`engine`): one PodAutoscaler per model, every 10 s, floors and ceilings kept."""
+
+    every_seconds = SYNC_SECONDS
+
+    def __init__(self, settings: ApaSettings, engine: Engine | None = None) -> None:
+        self._settings = settings
+        self._engine = engine or Engine()
+        self._autoscalers: dict[int, _Autoscaler] = {}
+
+    def decide(self, seen: Seen) -> list[int]:
+        """Replicas asked for, by model; a model that shows no metric keeps what it has."""
+        return [self._sync(index, seen) for index in range(len(seen.asked))]
+
+    def _sync(self, index: int, seen: Seen) -> int:
+        model, replicas = seen.scenario.models[index], seen.asked[index]
+        use = self._engine.kv_use(seen, index)
+        if use is None or replicas == 0:
+            return replicas
+        autoscaler = self._autoscalers.setdefault(index, _Autoscaler(self._settings))
+        wanted = autoscaler.sync(seen.now, use, replicas, seen.ready[index])
+        return min(max(wanted, model.floor), model.most)
