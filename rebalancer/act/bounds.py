@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from rebalancer.act.driver import Refused, same_object
 from rebalancer.act.originals import annotated, saved_on
+from rebalancer.act.port import Port
 from rebalancer.domain.plan import Change
 from rebalancer.domain.snapshot import AutoscalerView
-from rebalancer.kube.client import KubeClient
 from rebalancer.kube.errors import Ambiguous
 from rebalancer.kube.resources import Object, Ref, Resource
 from rebalancer.obs.clock import Clock
@@ -74,7 +74,7 @@ class Dialect:
 class BoundsDriver:
     """Writes an autoscaler's bounds; never widens what it was asked for beyond what the kind can express."""
 
-    def __init__(self, kube: KubeClient, clock: Clock, dialect: Dialect) -> None:
+    def __init__(self, kube: Port, clock: Clock, dialect: Dialect) -> None:
         self._kube = kube
         self._clock = clock
         self._dialect = dialect

@@ -8,8 +8,8 @@ chooses, and the release still stands.
 import asyncio
 from typing import Final
 
+from rebalancer.act.port import Port
 from rebalancer.domain.plan import Change
-from rebalancer.kube.client import KubeClient
 from rebalancer.kube.errors import KubeError, NotFound
 from rebalancer.kube.resources import PODS, Object, Ref
 
@@ -23,7 +23,7 @@ DEADLINE_SECONDS: Final = 3.0
 class DeletionCost:
     """Marks the victims of a release."""
 
-    def __init__(self, kube: KubeClient) -> None:
+    def __init__(self, kube: Port) -> None:
         self._kube = kube
         self._slots = asyncio.Semaphore(AT_ONCE)
 

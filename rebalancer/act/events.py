@@ -11,9 +11,9 @@ from typing import Final
 
 from rebalancer.act.intents import AnyChange
 from rebalancer.act.moment import written_as
+from rebalancer.act.port import Port
 from rebalancer.domain.outcome import FAILED, REFUSED, UNKNOWN, WRITTEN, Outcome
 from rebalancer.domain.plan import NodePoolChange
-from rebalancer.kube.client import KubeClient
 from rebalancer.kube.errors import KubeError
 from rebalancer.kube.resources import DEPLOYMENTS, EVENTS, NODEPOOLS, Object, Resource
 from rebalancer.obs.clock import Clock
@@ -58,7 +58,7 @@ class _Regarding:
 class Events:
     """`tell` queues an event, `run` posts them until it is cancelled. `dropped` counts those that found no room."""
 
-    def __init__(self, kube: KubeClient, clock: Clock, instance: str) -> None:
+    def __init__(self, kube: Port, clock: Clock, instance: str) -> None:
         self.dropped = 0
         self._kube = kube
         self._clock = clock

@@ -19,6 +19,7 @@ from rebalancer.act.node_pool import NodePoolDriver
 from rebalancer.act.once import write_once
 from rebalancer.act.override_status import OverrideStatus
 from rebalancer.act.permission import Permission, sees_the_cluster
+from rebalancer.act.port import Port
 from rebalancer.act.recorder import Recorder
 from rebalancer.act.scale import ScaleDriver
 from rebalancer.act.scaled_object import SCALED_OBJECT
@@ -27,7 +28,6 @@ from rebalancer.domain.outcome import FAILED, REFUSED, SHADOW, WRITTEN, Intent, 
 from rebalancer.domain.plan import Change, NodePoolChange, Plan
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
-from rebalancer.kube.client import KubeClient
 from rebalancer.kube.errors import Conflict, KubeError, NotFound
 from rebalancer.kube.resources import Object
 from rebalancer.obs.clock import Clock
@@ -48,7 +48,7 @@ class Gate:
 
     def __init__(  # noqa: PLR0913  # the hands it works with, each one thing
         self,
-        kube: KubeClient,
+        kube: Port,
         facts: Callable[[float], Snapshot],
         clock: Clock,
         recorder: Recorder,

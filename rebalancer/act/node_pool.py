@@ -2,15 +2,15 @@
 
 from rebalancer.act.driver import Refused, same_object
 from rebalancer.act.node_pool_parts import Parts, patch
+from rebalancer.act.port import Port
 from rebalancer.domain.plan import NodePoolChange
-from rebalancer.kube.client import KubeClient
 from rebalancer.kube.resources import NODEPOOLS, Object, Ref
 
 
 class NodePoolDriver:
     """Patches a NodePool, if it is still at the revision just read."""
 
-    def __init__(self, kube: KubeClient) -> None:
+    def __init__(self, kube: Port) -> None:
         self._kube = kube
 
     async def look(self, change: NodePoolChange) -> Object:

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from rebalancer.act.moment import written_as
+from rebalancer.act.port import Port
 from rebalancer.domain.cluster import Override
 from rebalancer.domain.plan import OverrideState
-from rebalancer.kube.client import KubeClient
 from rebalancer.kube.errors import KubeError
 from rebalancer.kube.resources import OVERRIDES, Object, Ref
 
@@ -18,7 +18,7 @@ MOST_CHARACTERS: Final = 1024  # of a message, by the CRD
 class OverrideStatus:
     """Remembers what it told, until the overrides seen show it."""
 
-    def __init__(self, kube: KubeClient) -> None:
+    def __init__(self, kube: Port) -> None:
         self._kube = kube
         self._slots = asyncio.Semaphore(AT_ONCE)
         self._told: dict[str, OverrideState] = {}

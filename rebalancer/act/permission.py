@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Callable
 
 from rebalancer.act.driver import Refused
+from rebalancer.act.port import Port
 from rebalancer.act.recent import Recent
 from rebalancer.domain.snapshot import Snapshot
-from rebalancer.kube.client import KubeClient
 from rebalancer.kube.errors import KubeError, NotFound
 from rebalancer.kube.resources import WRITESTOPS, Object
 from rebalancer.obs.clock import Clock
@@ -18,7 +18,7 @@ STOP_READ_SECONDS = 2.0
 class Permission:
     """Asked before each object is read, and once more just before it is written."""
 
-    def __init__(self, kube: KubeClient, clock: Clock, may_write: Callable[[], str | None]) -> None:
+    def __init__(self, kube: Port, clock: Clock, may_write: Callable[[], str | None]) -> None:
         self._kube = kube
         self._may_write = may_write
         self._stops = Recent(self._read_stops, clock, STOP_AGE_SECONDS)

@@ -3,10 +3,10 @@
 import msgspec
 
 from rebalancer.act.driver import Refused, same_object, together
+from rebalancer.act.port import Port
 from rebalancer.act.recent import Recent
 from rebalancer.domain.plan import Change
 from rebalancer.domain.snapshot import TargetView
-from rebalancer.kube.client import KubeClient
 from rebalancer.kube.resources import DEPLOYMENTS, HPAS, Object, Ref
 from rebalancer.obs.clock import Clock
 
@@ -34,7 +34,7 @@ class _Hpa(msgspec.Struct):
 class ScaleDriver:
     """Sets a Deployment's replicas, if it is still at the revision just read."""
 
-    def __init__(self, kube: KubeClient, clock: Clock) -> None:
+    def __init__(self, kube: Port, clock: Clock) -> None:
         self._kube = kube
         self._clock = clock
         self._hpas: dict[str, Recent[list[_Hpa]]] = {}

@@ -1,22 +1,23 @@
-"""The service's hands: the cycle looks through the state, remembers in memory and journal, and writes by the gate."""
+"""The service's hands: those of `loop.hands`, and what is shown of their work in metrics and history."""
 
 from collections.abc import Callable
 
 from rebalancer.act.gate import Gate
 from rebalancer.app.history import History
 from rebalancer.domain.memory import Memory
-from rebalancer.domain.outcome import WRITTEN, Outcome
-from rebalancer.domain.plan import Decision, Plan
+from rebalancer.domain.outcome import Outcome
+from rebalancer.domain.plan import Decision
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
+from rebalancer.loop.hands import GateHands
 from rebalancer.obs.clock import Clock
 from rebalancer.obs.metrics import Metrics
 from rebalancer.obs.recorder import Recorder
 from rebalancer.state import ClusterState
 
 
-class ServiceHands:
-    """Implements `loop.cycle.Hands` over the real parts. `again` asks the runner for another turn soon."""
+class ServiceHands(GateHands):
+    """Tells metrics and history what was decided and done."""
 
     def __init__(  # noqa: PLR0913  # the parts it holds together
         self,
@@ -31,38 +32,19 @@ class ServiceHands:
         first_cycle: int,
         history: History,
     ) -> None:
-        self.policy = policy
-        self.memory = memory
-        self.next_cycle = first_cycle
-        self.last_plan: Plan | None = None
-        self._state = state
-        self._recorder = recorder
-        self._gate = gate
+        super().__init__(policy, memory, state, recorder, gate, clock, again, first_cycle)
         self._metrics = metrics
-        self._clock = clock
-        self._again = again
         self._history = history
 
-    def look(self, now: float) -> Snapshot:
-        """The world as the state knows it, with the outcomes since the last look."""
-        self._state.take_wakes()
-        return self._state.snapshot(now, self.next_cycle)
-
     def note(self, snapshot: Snapshot, before: Memory, decision: Decision) -> None:
-        """Memory, journal, the plan to show; the next cycle has the next number."""
-        self.memory = decision.memory
-        self.last_plan = decision.plan
-        self.next_cycle = snapshot.cycle + 1
-        self._recorder.cycle(snapshot, before, decision)
+        """Kept as it is for every cycle, and in the history."""
+        super().note(snapshot, before, decision)
         self._history.cycle(snapshot, decision)
 
     async def carry_out(self, decision: Decision) -> tuple[Outcome, ...]:
-        """Through the gate; what was written asks for another look soon: a shift or a drain has a next step."""
-        outcomes = await self._gate.apply(decision.plan, self.policy, decision.memory)
+        """Through the gate; outcomes are counted and told."""
+        outcomes = await super().carry_out(decision)
         for outcome in outcomes:
-            self._state.note(outcome, self._clock.now())
             self._metrics.outcome(outcome)
         self._history.wrote(outcomes)
-        if any(outcome.status == WRITTEN for outcome in outcomes):
-            self._again()
         return outcomes

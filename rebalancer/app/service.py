@@ -29,7 +29,7 @@ from rebalancer.app.past import Start, read_start
 from rebalancer.app.topics import broker_of
 from rebalancer.domain.cluster import WorkloadRef
 from rebalancer.domain.events import Event
-from rebalancer.domain.plan import Change, Plan
+from rebalancer.domain.plan import Plan
 from rebalancer.domain.policy import Policy
 from rebalancer.ingest.kafka import KafkaIntake
 from rebalancer.ingest.past import PastUnreadable
@@ -38,6 +38,7 @@ from rebalancer.ingest.signed import Signatures
 from rebalancer.ingest.watches import Watches
 from rebalancer.kube.access import find_access
 from rebalancer.kube.client import KubeClient
+from rebalancer.loop.hands import asked_of
 from rebalancer.loop.runner import Runner
 from rebalancer.obs.clock import Clock
 from rebalancer.obs.journal import code_digest
@@ -181,7 +182,7 @@ class Service:
             recorder=self.recorder,
             may_write=lambda: None,  # one replica leads: the elector comes with the second
             write_mode=self.settings.write_mode,
-            on_written=lambda change, replicas, at: _asked(state, change, replicas, at),
+            on_written=asked_of(state),
             write_deletion_cost=self.settings.write_deletion_cost,
             instance=self.insight.instance,
         )
@@ -355,8 +356,3 @@ class Service:
 
 def _targets(policy: Policy) -> set[WorkloadRef]:
     return {WorkloadRef(model.namespace, one.kind, one.name) for model in policy.models for one in model.targets}
-
-
-def _asked(state: ClusterState, change: Change, replicas: int, at: float) -> None:
-    ref = WorkloadRef(change.target.namespace, change.target.kind, change.target.name)
-    state.asked(change.model, ref, replicas, at)

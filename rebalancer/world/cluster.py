@@ -23,7 +23,11 @@ class Change(NamedTuple):
 
 
 class Cluster:
-    """Everything happens at `agenda.now`. `changes` collects what to tell, the latest state of each thing once."""
+    """Everything happens at `agenda.now`. `changes` collects what to tell, the latest state of each thing once.
+
+    `revisions`: of each thing by its id, when it changed last, counted over all things. `starts`: pods that got a
+    node; `stops`: pods with a node that were deleted, or lost with it.
+    """
 
     def __init__(self, agenda: Agenda, seed: int, load_jitter: float = LOAD_JITTER) -> None:
         self.nodes: dict[str, Node] = {}
@@ -31,12 +35,16 @@ class Cluster:
         self.pods: dict[tuple[str, str], Pod] = {}
         self.pending: dict[str, Pod] = {}
         self.changes: dict[int, Change] = {}
+        self.revisions: dict[int, int] = {}
+        self.starts = 0
+        self.stops = 0
         self._unsettled: dict[WorkloadRef, Deployment] = {}
         self._agenda = agenda
         self._seed = seed
         self._load_jitter = load_jitter
         self._random = random.Random(seed)
         self._named = 0
+        self._revision = 0
 
     # --- names
 
@@ -52,6 +60,8 @@ class Cluster:
     def touch(self, thing: object, *, gone: bool = False) -> None:
         """Note that `thing` is not what it was."""
         self.changes[id(thing)] = Change(thing, gone)
+        self._revision += 1
+        self.revisions[id(thing)] = self._revision
 
     # --- nodes
 
@@ -65,6 +75,7 @@ class Cluster:
         self.nodes.pop(node.name, None)
         self.touch(node, gone=True)
         for pod in tuple(node.pods.values()):
+            self.stops += pod.deleted_at is None
             self._gone(pod)
 
     # --- replicas
@@ -115,6 +126,7 @@ class Cluster:
             pod.node = node
             node.used += pod.owner.gpus
             node.pods[pod.uid] = pod
+            self.starts += 1
             self.touch(pod)
             jitter = 1 + self._random.uniform(-self._load_jitter, self._load_jitter)
             self._agenda.after(pod.owner.load_seconds * jitter, self._deed(self._loaded, pod))
@@ -135,6 +147,7 @@ class Cluster:
         else:
             grace = pod.owner.grace_seconds if grace_seconds is None else grace_seconds
             pod.ends_at = self._agenda.now + grace
+            self.stops += 1
             self.touch(pod)
             self._agenda.after(min(grace, pod.owner.stop_seconds), self._deed(self._gone, pod))
         self._disturb(pod.owner)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from rebalancer.domain.cluster import Taint
 from rebalancer.world.agenda import Agenda
@@ -16,7 +17,10 @@ DRAIN_AFTER_SECONDS = 2.0  # from the notice to the first eviction
 
 @dataclass(slots=True, eq=False)
 class NodePool:
-    """Nodes of one shape that may be launched, `launch_seconds` from the claim to a Ready node. `limit`: in GPUs."""
+    """Nodes of one shape that may be launched, `launch_seconds` from the claim to a Ready node. `limit`: in GPUs.
+
+    `budgets`: its disruption budgets as Karpenter spells them; nothing here disrupts a node of its own accord.
+    """
 
     name: str
     uid: str
@@ -29,6 +33,8 @@ class NodePool:
     taints: tuple[Taint, ...] = ()
     zone: str = "eu-central-1a"
     capacity_type: str = "spot"
+    budgets: list[dict[str, Any]] | None = None
+    annotations: dict[str, str] = field(default_factory=dict)
     claims: "dict[str, NodeClaim]" = field(default_factory=dict)
 
     @property

@@ -79,6 +79,19 @@ class Pod:
         return self.ready_at is not None and self.deleted_at is None
 
 
+@dataclass(slots=True, eq=False)
+class Hpa:
+    """A HorizontalPodAutoscaler: somebody decides between its bounds, and asks its target for that."""
+
+    namespace: str
+    name: str
+    uid: str
+    target: WorkloadRef
+    minimum: int
+    maximum: int
+    annotations: dict[str, str] = field(default_factory=dict)
+
+
 def may_land(owner: Deployment, labels: dict[str, str], taints: Iterable[Taint]) -> bool:
     """Whether the owner's pods may run on a node with these labels and taints."""
     if any(labels.get(key) != value for key, value in owner.node_selector.items()):

@@ -1,8 +1,18 @@
 """The cluster's things as `domain.cluster` values, for whoever feeds the service's state without an API between."""
 
+import msgspec
+
+from rebalancer.act.originals import ANNOTATION
 from rebalancer.domain import cluster as domain
 from rebalancer.world.karpenter import NodeClaim, NodePool
-from rebalancer.world.things import Deployment, Node, Pod
+from rebalancer.world.things import Deployment, Hpa, Node, Pod
+
+
+class _Bounds(msgspec.Struct):
+    """An autoscaler's originals as its annotation spells them."""
+
+    min: int | None
+    max: int | None
 
 
 def value(thing: object, version: int) -> tuple[str, domain.ClusterObject]:
@@ -14,6 +24,8 @@ def value(thing: object, version: int) -> tuple[str, domain.ClusterObject]:
             return "pods", _pod(thing, str(version))
         case Deployment():
             return "deployments", _deployment(thing, str(version))
+        case Hpa():
+            return "hpas", _hpa(thing, str(version))
         case NodePool():
             return "nodepools", _node_pool(thing, str(version))
         case NodeClaim():
@@ -68,13 +80,31 @@ def _deployment(owner: Deployment, version: str) -> domain.Workload:
     )
 
 
+def _hpa(hpa: Hpa, version: str) -> domain.Hpa:
+    saved = hpa.annotations.get(ANNOTATION)
+    own = None if saved is None else msgspec.json.decode(saved, type=_Bounds)
+    return domain.Hpa(
+        namespace=hpa.namespace,
+        name=hpa.name,
+        uid=hpa.uid,
+        resource_version=version,
+        target=hpa.target,
+        minimum=hpa.minimum,
+        maximum=hpa.maximum,
+        originals=None if own is None else domain.Originals(own.min, own.max),
+    )
+
+
 def _node_pool(pool: NodePool, version: str) -> domain.NodePool:
+    saved = pool.annotations.get(ANNOTATION)
     return domain.NodePool(
         name=pool.name,
         uid=pool.uid,
         resource_version=version,
         limits={} if pool.limit is None else {pool.resource: pool.limit},
         used={pool.resource: pool.used},
+        budgets=None if pool.budgets is None else msgspec.convert(pool.budgets, tuple[domain.DisruptionBudget, ...]),
+        saved=None if saved is None else msgspec.json.decode(saved, type=domain.SavedNodePool),
     )
 
 

@@ -1,6 +1,7 @@
 """The whole simulated cluster: time goes by, people and controllers ask for things, changes and samples come out."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from rebalancer.domain.cluster import Toleration, WorkloadRef
 from rebalancer.domain.events import MetricSample
@@ -11,7 +12,7 @@ from rebalancer.world.lined import Lined, Per
 from rebalancer.world.metering import Meter
 from rebalancer.world.service import Service
 from rebalancer.world.serving import Engine, Line
-from rebalancer.world.things import GPU, Deployment, Node, Pod
+from rebalancer.world.things import GPU, Deployment, Hpa, Node, Pod
 from rebalancer.world.traffic import Traffic
 
 
@@ -37,6 +38,7 @@ class World:
     ) -> None:
         self.models: dict[str, Service] = {}
         self.lines: dict[str, Lined] = {}
+        self.hpas: dict[tuple[str, str], Hpa] = {}
         self._meters: dict[str, Meter] = {}
         self._agenda = Agenda(started_at)
         self._cluster = Cluster(self._agenda, seed, load_jitter)
@@ -86,6 +88,25 @@ class World:
         """The pods that serve the model, over all of its Deployments."""
         owners = [owner for owner in self.deployments.values() if owner.model == model]
         return [pod for owner in owners for pod in owner.pods.values() if pod.ready]
+
+    @property
+    def gpus_held(self) -> int:
+        """Devices that pods hold, starting and ending ones included."""
+        return sum(node.used for node in self.nodes.values())
+
+    @property
+    def starts(self) -> int:
+        """Pods that got a node so far."""
+        return self._cluster.starts
+
+    @property
+    def stops(self) -> int:
+        """Pods with a node that were deleted so far, or lost with it."""
+        return self._cluster.stops
+
+    def revision(self, thing: object) -> int:
+        """When the thing changed last, counted over all things: its resource version."""
+        return self._cluster.revisions[id(thing)]
 
     # --- what it is made of
 
@@ -153,6 +174,13 @@ class World:
         self._settle()
         return deployment
 
+    def add_hpa(self, name: str, target: WorkloadRef, minimum: int, maximum: int) -> Hpa:
+        """An HPA on a Deployment; whoever decides for it calls `scale`."""
+        hpa = Hpa(target.namespace, name, self._cluster.uid("hpa"), target, minimum, maximum)
+        self.hpas[hpa.namespace, name] = hpa
+        self._cluster.touch(hpa)
+        return hpa
+
     # --- what is asked of it, at its `now`
 
     def scale(self, ref: WorkloadRef, replicas: int) -> None:
@@ -178,6 +206,19 @@ class World:
         """The NodePool's limit in GPUs, None = unlimited. Raises KeyError."""
         self._karpenter.set_limit(node_pool, gpus)
         self._settle()
+
+    def set_node_pool(
+        self, node_pool: NodePool, limit: int | None, budgets: list[dict[str, Any]] | None, notes: Mapping[str, str]
+    ) -> None:
+        """The NodePool's limit in GPUs, its disruption budgets and its annotations."""
+        node_pool.budgets, node_pool.annotations = budgets, dict(notes)
+        self._cluster.touch(node_pool)
+        self.set_limit(node_pool.name, limit)
+
+    def set_bounds(self, hpa: Hpa, minimum: int, maximum: int, notes: Mapping[str, str]) -> None:
+        """The HPA's bounds and its annotations."""
+        hpa.minimum, hpa.maximum, hpa.annotations = minimum, maximum, dict(notes)
+        self._cluster.touch(hpa)
 
     def drain(self, node_claim: str) -> None:
         """Somebody deletes the NodeClaim: its node is emptied, then it goes. Raises KeyError."""

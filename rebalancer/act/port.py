@@ -1,0 +1,48 @@
+"""What the gate asks of a Kubernetes API: the few verbs its drivers use. `KubeClient` has them all.
+
+A simulated cluster that answers them in memory is written to by the very same gate, checks and drivers.
+"""
+
+from typing import Any, Protocol
+
+from rebalancer.kube.client import Listing
+from rebalancer.kube.resources import Object, Ref, Resource
+from rebalancer.kube.wire import RAW, T
+
+
+class Port(Protocol):
+    """All of them raise KubeError; what they mean is said in `rebalancer.kube.client`."""
+
+    async def get(self, ref: Ref) -> Object:
+        """Read one object."""
+        ...
+
+    async def get_scale(self, ref: Ref) -> Object:
+        """Read the Scale of a target."""
+        ...
+
+    async def list(self, resource: Resource, namespace: str | None = None, *, into: type[T] = RAW) -> Listing[T]:
+        """Read all objects of a namespace or the cluster."""
+        ...
+
+    async def create(self, resource: Resource, obj: Object) -> Object:
+        """Create an object."""
+        ...
+
+    async def patch(
+        self,
+        ref: Ref,
+        body: Any,  # noqa: ANN401  # a JSON object
+        *,
+        resource_version: str | None = None,
+    ) -> Object:
+        """Merge into an object, if it is still at that revision."""
+        ...
+
+    async def patch_status(self, ref: Ref, body: Object, *, resource_version: str | None = None) -> Object:
+        """Merge into the status of an object."""
+        ...
+
+    async def put_scale(self, ref: Ref, replicas: int, resource_version: str) -> Object:
+        """Set a target's replicas if it is still at that revision."""
+        ...

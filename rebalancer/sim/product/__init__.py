@@ -1,0 +1,11 @@
+"""The product in virtual time: its production cycle, planning, state and gate over a simulated cluster.
+
+`play_product(scenario, policy)` gives the same `Record` as the fast path (sim.fast) does of a peer.
+"""
+
+from rebalancer.sim.product.fluid import FluidService
+from rebalancer.sim.product.policy import default_policy
+from rebalancer.sim.product.run import Metrics, play_product
+from rebalancer.sim.product.stage import Recorded, Serve
+
+__all__ = ["FluidService", "Metrics", "Recorded", "Serve", "default_policy", "play_product"]

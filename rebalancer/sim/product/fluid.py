@@ -1,0 +1,101 @@
+"""The fluid service model in the full world: the fast path's kernel, second by second, and what metrics show of it."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from rebalancer.domain.events import Counters, Gauges
+from rebalancer.sim.scenario import Model
+from rebalancer.sim.serving import serve
+from rebalancer.world import Look, Pod
+
+SLOTS = 64  # requests that a full replica has in hand: the batch of the measured profiles
+MEAN_SECONDS = 60  # over which the work of one request is averaged
+
+
+class FluidService:
+    """One model's work as a backlog that its Ready replicas wear away (sim.serving), in steps of one second.
+
+    Metrics: `slots` requests run on a busy replica; who waits is the backlog over the recent work of one request;
+    utilisation and running are means since the last scrape, latency is the worst wait since then.
+    `wait`, `late`, `lost`, `left`, `ready`: shape (seconds,), as `sim.record.Record` has them.
+    """
+
+    def __init__(self, model: Model, started_at: float, seconds: int, *, slots: float = SLOTS, per_pod: bool = False) -> None:  # noqa: E501  # fmt: skip
+        self.wait, self.late, self.lost, self.left, self._busy = (np.zeros(seconds) for _ in range(5))
+        self.ready = np.zeros(seconds, np.int32)
+        self._model = model
+        self._started_at = started_at
+        self._slots = slots
+        self._per_pod = per_pod
+        self._now = self._looked = 0
+        self._backlog = 0.0
+        self._finished: dict[str | None, float] = {None: 0.0}
+
+    def flow(self, since: float, until: float, pods: Sequence[Pod]) -> None:
+        """One second; a replica that became Ready within it serves from the next one on."""
+        begin, end = round(since - self._started_at), round(until - self._started_at)
+        if begin < 0 or end > len(self.wait):
+            return
+        serving = [pod for pod in pods if pod.ready_at is not None and pod.ready_at <= since]
+        ready, model = len(serving), self._model
+        self.ready[begin:end] = ready
+        before = self._backlog
+        self._backlog = serve(
+            model.work,
+            model.requests,
+            begin,
+            end,
+            before,
+            ready,
+            model.slo_wait_seconds,
+            model.headroom_seconds,
+            model.patience_seconds,
+            model.queue_base,
+            model.queue_per_replica,
+            self.wait,
+            self.late,
+            self.lost,
+            self._busy,
+            self.left,
+        )
+        self._now = end
+        self._finish(float(self._busy[begin:end].sum()), serving)
+
+    def _finish(self, work: float, serving: Sequence[Pod]) -> None:
+        if not work:
+            return
+        requests = work / self._work_of_one()
+        self._finished[None] += requests
+        if self._per_pod:
+            for pod in serving:
+                self._finished[pod.uid] = self._finished.get(pod.uid, 0.0) + requests / len(serving)
+
+    def _work_of_one(self) -> float:
+        """Replica-seconds of a request, mean of the last minute; that of the whole run while nothing came."""
+        begin = max(0, self._now - MEAN_SECONDS)
+        requests = float(np.add.reduce(self._model.requests[begin : self._now]))
+        work = float(np.add.reduce(self._model.work[begin : self._now]))
+        return work / requests if work and requests else 1.0
+
+    def looks(self, pods: Sequence[Pod]) -> list[Look]:
+        """The model as a whole, or every Ready pod with its equal part."""
+        begin, end = self._looked, self._now
+        if begin == end:
+            return []
+        self._looked = end
+        busy = float(np.add.reduce(self._busy[begin:end])) / (end - begin)
+        able = float(np.add.reduce(self.ready[begin:end])) / (end - begin)
+        shares = max(1, len(pods)) if self._per_pod else 1
+        worst = float(self.wait[begin:end].max())
+        use = min(1.0, busy / able) if able else None
+        gauges = Gauges(
+            running=busy * self._slots / shares,
+            waiting=self._backlog / self._work_of_one() / shares,
+            kv_cache_use=use,
+            gpu_utilisation=use,
+            ttft_p95_seconds=worst if worst < np.inf else None,
+        )
+        if not self._per_pod:
+            return [Look(None, gauges, Counters(self._started_at, self._finished[None]))]
+        return [Look(pod.uid, gauges, Counters(pod.ready_at or 0.0, self._finished.get(pod.uid, 0.0))) for pod in pods]

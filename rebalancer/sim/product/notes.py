@@ -1,0 +1,57 @@
+"""What the product writes down while it is simulated: nothing, or the journal that `rebalancer replay` re-runs."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from rebalancer.domain.memory import Memory
+from rebalancer.domain.outcome import Intent, Outcome
+from rebalancer.domain.plan import Decision
+from rebalancer.domain.policy import Policy
+from rebalancer.domain.snapshot import Snapshot
+from rebalancer.loop.hands import Recorder
+from rebalancer.obs import recorder
+from rebalancer.obs.journal import code_digest
+from rebalancer.obs.journal_files import JournalFiles
+
+KEYFRAME_SECONDS = 3600.0
+
+
+class Unwritten:
+    """Acknowledges every intent, as a healthy Kafka does, and keeps nothing."""
+
+    def cycle(self, snapshot: Snapshot, memory_before: Memory, decision: Decision) -> None:
+        """Forget it."""
+
+    async def intent(self, intent: Intent, *, must_be_acknowledged: bool) -> bool:  # noqa: ARG002  # all alike
+        """Acknowledged."""
+        return True
+
+    async def outcome(self, outcome: Outcome) -> None:
+        """Forget it."""
+
+
+@asynccontextmanager
+async def notes(path: Path | None, policy: Policy, started_at: float) -> AsyncIterator[Recorder]:
+    """Production's recorder over one file, complete on leaving; without a path one that keeps nothing.
+
+    Raises OSError when the file could not be written.
+    """
+    if path is None:
+        yield Unwritten()
+        return
+    files = JournalFiles(path.parent, 0, single=path)
+    files.start()
+    kept = recorder.Recorder(files, _acknowledged, lambda _key, _line: None, KEYFRAME_SECONDS)
+    kept.code = code_digest()
+    kept.policy(policy, started_at)
+    try:
+        yield kept
+    finally:
+        await kept.close()
+    if kept.trouble is not None:
+        raise OSError(kept.trouble)
+
+
+async def _acknowledged(_key: bytes, _line: bytes) -> bool:
+    return True

@@ -1,0 +1,53 @@
+"""The one policy that the suite judges the product by, made for a scenario: nothing in it is tuned to a trace."""
+
+from rebalancer.domain.policy import ConcurrencySignal, Model, Policy, Pool, Signals, Slo, TargetSpec
+from rebalancer.sim import scenario as played
+from rebalancer.sim.product.fluid import SLOTS
+
+POOL = "gpus"
+NAMESPACE = "serving"
+FULL_SHARE = 0.8  # of the requests that a full replica has in hand: what it carries within its SLO
+
+
+def default_policy(scenario: played.Scenario, actuation: str = "scale") -> Policy:
+    """One primary pool of all nodes; each model owns what it begins with, and may grow to the whole pool.
+
+    Production's defaults for everything else: class interactive, votes by concurrency and latency.
+    """
+    return Policy.model_validate(
+        {
+            "apiVersion": "rebalancer.io/v1alpha1",
+            "kind": "Policy",
+            "pools": (_pool(scenario),),
+            "models": tuple(_model(model, scenario, actuation) for model in scenario.models),
+        }
+    )
+
+
+def _pool(scenario: played.Scenario) -> Pool:
+    return Pool(
+        name=POOL,
+        kind="primary",
+        node_labels={"pool": POOL},
+        gpu_limit=scenario.gpus,
+        price_per_gpu_hour=scenario.usd_per_gpu_hour,
+    )
+
+
+def _model(model: played.Model, scenario: played.Scenario, actuation: str) -> Model:
+    return Model.model_validate(
+        {
+            "id": model.name,
+            "namespace": NAMESPACE,
+            "targets": (TargetSpec(pool=POOL, name=model.name),),
+            "gpus_per_replica": model.gpus,
+            "min_replicas": model.floor,
+            "max_replicas": max(1, min(model.most, scenario.gpus // model.gpus)),
+            "entitlement": max(model.floor, model.first),
+            "priority": round(100 * model.priority),
+            "slo": Slo(latency_seconds=model.slo_wait_seconds),
+            "load_seconds": float(model.start_seconds),
+            "signals": Signals(concurrency=ConcurrencySignal(per_replica=FULL_SHARE * SLOTS), latency=True),
+            "actuation": actuation,
+        }
+    )

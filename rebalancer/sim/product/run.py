@@ -1,0 +1,107 @@
+"""Plays a scenario with the product: time goes on by the second, and the wheel turns when it would in a stage."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from rebalancer.act.gate import Gate
+from rebalancer.domain.memory import Memory
+from rebalancer.domain.policy import Policy
+from rebalancer.loop.cycle import cycle
+from rebalancer.loop.hands import GateHands, Recorder, asked_of
+from rebalancer.sim.product.clock import WorldClock, run
+from rebalancer.sim.product.ears import Ears
+from rebalancer.sim.product.fluid import FluidService
+from rebalancer.sim.product.notes import notes
+from rebalancer.sim.product.stage import STARTED_AT, Serve, Stage
+from rebalancer.sim.record import Record
+from rebalancer.sim.scenario import Scenario
+from rebalancer.state import ClusterState
+from rebalancer.world.port import WorldPort
+
+Actuation = Literal["scale", "bounds"]
+
+
+@dataclass(frozen=True, slots=True)
+class Metrics:
+    """How the product sees the cluster: a scrape every so often, there to be read `delay_seconds` later."""
+
+    scrape_seconds: float = 5.0
+    delay_seconds: float = 1.0
+
+
+METRICS = Metrics()
+
+
+def play_product(  # noqa: PLR0913  # each is one thing a run may be asked to do otherwise
+    scenario: Scenario,
+    policy: Policy,
+    actuation: Actuation = "scale",
+    seed: int = 0,
+    *,
+    serve: Serve = FluidService,
+    metrics: Metrics = METRICS,
+    journal: Path | None = None,
+    name: str = "ours",
+) -> Record:
+    """One run from the first second to the last. The same arguments give the same record, byte by byte.
+
+    `policy` names the scenario's models, its first pool stands for the scenario's nodes; `actuation` is put in place
+    of the models' own. `journal`: a file to write, which `rebalancer replay` re-runs. Raises OSError when it cannot
+    be written, ValueError when a model of the scenario is none of the policy's.
+    """
+    policy = _acting_by(policy, actuation)
+    stage = Stage(scenario, policy, seed, serve, metrics.scrape_seconds, metrics.delay_seconds)
+    return run(_play(stage, policy, journal, name))
+
+
+def _acting_by(policy: Policy, actuation: Actuation) -> Policy:
+    models = tuple(model.model_copy(update={"actuation": actuation}) for model in policy.models)
+    return policy.model_copy(update={"models": models})
+
+
+async def _play(stage: Stage, policy: Policy, journal: Path | None, name: str) -> Record:
+    async with notes(journal, policy, STARTED_AT) as recorder:
+        product = Product(stage, policy, recorder)
+        for second in range(stage.scenario.seconds):
+            await product.live(second)
+            stage.note(second)
+        stage.world.advance(STARTED_AT + stage.scenario.seconds)
+    return stage.record(name)
+
+
+class Product:
+    """The service's own parts, connected to a simulated stage."""
+
+    def __init__(self, stage: Stage, policy: Policy, recorder: Recorder) -> None:
+        world = stage.world
+        self._world = world
+        self._state = state = ClusterState(policy, world.now)
+        self._ears = Ears(world, state)
+        clock = WorldClock(world)
+        gate = Gate(
+            WorldPort(world),
+            facts=state.peek,
+            clock=clock,
+            recorder=recorder,
+            may_write=lambda: None,
+            write_mode="act",
+            on_written=asked_of(state),
+        )
+        self._hands = GateHands(policy, Memory(), state, recorder, gate, clock, self._wanted, first_cycle=1)
+        self._turn_again = False
+        self._due_at = world.now
+
+    def _wanted(self) -> None:
+        self._turn_again = True
+
+    async def live(self, second: int) -> None:
+        """Everything that happens at the beginning of that second: what is due in the cluster, then a turn if due."""
+        now = STARTED_AT + second
+        self._world.advance(now)
+        self._ears.hear()
+        if now >= self._due_at or self._turn_again or self._state.wakes:
+            self._turn_again = False
+            self._due_at = now + self._hands.policy.plan_every_seconds
+            await cycle(now, self._hands)
+            self._world.advance(now)

@@ -1,0 +1,149 @@
+"""The gate's way into a simulated cluster: its API verbs, answered in memory at the world's `now`.
+
+Preconditions hold as on a real server: a write names the revision it saw, another uid is another object. Nothing is
+ever lost or late here, and Kubernetes Events are taken and forgotten.
+"""
+
+from typing import Any
+
+import msgspec
+
+from rebalancer.act.deletion_cost import ANNOTATION as DELETION_COST
+from rebalancer.domain.cluster import WorkloadRef
+from rebalancer.kube.client import Listing
+from rebalancer.kube.errors import Conflict, Invalid, NotFound
+from rebalancer.kube.resources import DEPLOYMENTS, HPAS, NODEPOOLS, PODS, WRITESTOPS, Object, Ref, Resource
+from rebalancer.kube.wire import RAW, T
+from rebalancer.world.karpenter import NodePool
+from rebalancer.world.things import Deployment, Hpa
+from rebalancer.world.world import World
+
+
+class WorldPort:
+    """Implements `rebalancer.act.port.Port`."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    async def get(self, ref: Ref) -> Object:
+        """An HPA or a NodePool. Raises NotFound."""
+        return self._shown(self._thing(ref))
+
+    async def get_scale(self, ref: Ref) -> Object:
+        """The Scale of a Deployment. Raises NotFound."""
+        return self._scale(self._deployment(ref))
+
+    async def list(self, resource: Resource, namespace: str | None = None, *, into: type[T] = RAW) -> Listing[T]:
+        """HPAs of a namespace, write stops (nobody presses that button here). Raises NotFound for other kinds."""
+        found: list[Object] = []
+        if resource == HPAS:
+            hpas = self._world.hpas.values()
+            found = [self._shown(hpa) for hpa in hpas if namespace in {None, hpa.namespace}]
+        elif resource != WRITESTOPS:
+            raise NotFound(f"list {resource}: the simulated cluster has none")
+        return Listing([msgspec.convert(each, into) for each in found], str(self._world.now), [])
+
+    async def create(self, resource: Resource, obj: Object) -> Object:  # noqa: ARG002  # of any kind
+        """Take it and forget it."""
+        return obj
+
+    async def put_scale(self, ref: Ref, replicas: int, resource_version: str) -> Object:
+        """Set a Deployment's replicas. Raises NotFound and Conflict."""
+        deployment = self._deployment(ref)
+        self._at_revision(ref, deployment, resource_version)
+        self._world.scale(deployment.ref, replicas)
+        return self._scale(deployment)
+
+    async def patch(self, ref: Ref, body: Any, *, resource_version: str | None = None) -> Object:  # noqa: ANN401  # JSON
+        """Bounds of an HPA, limits and budgets of a NodePool, a pod's deletion cost. Raises NotFound and Conflict."""
+        if ref.resource == PODS:
+            return self._patch_pod(ref, body)
+        thing = self._thing(ref)
+        if resource_version is not None:
+            self._at_revision(ref, thing, resource_version)
+        obj = _merged(self._shown(thing), body)
+        spec, annotations = obj["spec"], obj["metadata"]["annotations"]
+        if isinstance(thing, Hpa):
+            self._world.set_bounds(thing, spec["minReplicas"], spec["maxReplicas"], annotations)
+        else:
+            limit = (spec.get("limits") or {}).get(thing.resource)
+            budgets = (spec.get("disruption") or {}).get("budgets")
+            self._world.set_node_pool(thing, None if limit is None else int(limit), budgets, annotations)
+        return self._shown(thing)
+
+    async def patch_status(self, ref: Ref, body: Object, *, resource_version: str | None = None) -> Object:  # noqa: ARG002  # as the port has it
+        """There are no overrides here. Raises NotFound."""
+        raise NotFound(f"{ref.path}: the simulated cluster has none")
+
+    # --- what there is
+
+    def _deployment(self, ref: Ref) -> Deployment:
+        key = WorkloadRef(ref.namespace or "", DEPLOYMENTS.kind, ref.name)
+        if ref.resource != DEPLOYMENTS or key not in self._world.deployments:
+            raise NotFound(ref.path)
+        return self._world.deployments[key]
+
+    def _thing(self, ref: Ref) -> Hpa | NodePool:
+        found: Hpa | NodePool | None = None
+        if ref.resource == HPAS:
+            found = self._world.hpas.get((ref.namespace or "", ref.name))
+        elif ref.resource == NODEPOOLS:
+            found = self._world.node_pools.get(ref.name)
+        if found is None:
+            raise NotFound(ref.path)
+        return found
+
+    def _at_revision(self, ref: Ref, thing: object, resource_version: str) -> None:
+        now = str(self._world.revision(thing))
+        if now != resource_version:
+            raise Conflict(f"{ref.path} is at {now}, not {resource_version}")
+
+    def _patch_pod(self, ref: Ref, body: Object) -> Object:
+        pod = self._world.pods.get((ref.namespace or "", ref.name))
+        if pod is None:
+            raise NotFound(ref.path)
+        if body["metadata"]["uid"] != pod.uid:
+            raise Conflict(f"{ref.path} is another pod now")
+        cost = body["metadata"]["annotations"][DELETION_COST]
+        self._world.set_deletion_cost(ref.namespace or "", ref.name, None if cost is None else int(cost))
+        return body
+
+    # --- how it is shown
+
+    def _scale(self, deployment: Deployment) -> Object:
+        return {
+            "metadata": self._metadata(deployment.ref.name, deployment.uid, deployment),
+            "spec": {"replicas": deployment.replicas},
+        }
+
+    def _shown(self, thing: Hpa | NodePool) -> Object:
+        metadata = self._metadata(thing.name, thing.uid, thing)
+        metadata["annotations"] = dict(thing.annotations)
+        if isinstance(thing, Hpa):
+            owned = {"kind": thing.target.kind, "name": thing.target.name}
+            return {
+                "metadata": metadata,
+                "spec": {"scaleTargetRef": owned, "minReplicas": thing.minimum, "maxReplicas": thing.maximum},
+            }
+        spec: Object = {} if thing.limit is None else {"limits": {thing.resource: str(thing.limit)}}
+        if thing.budgets is not None:
+            spec["disruption"] = {"budgets": thing.budgets}
+        return {"metadata": metadata, "spec": spec, "status": {"resources": {thing.resource: str(thing.used)}}}
+
+    def _metadata(self, name: str, uid: str, thing: object) -> Object:
+        return {"name": name, "uid": uid, "resourceVersion": str(self._world.revision(thing))}
+
+
+def _merged(obj: Object, patch: Object) -> Object:
+    """A JSON merge patch (RFC 7386): null removes a key, objects are merged, all else replaces."""
+    if not isinstance(patch, dict):
+        raise Invalid("a merge patch is an object")
+    merged = dict(obj)
+    for key, value in patch.items():
+        if value is None:
+            merged.pop(key, None)
+        elif isinstance(value, dict):
+            merged[key] = _merged(merged.get(key) or {}, value)
+        else:
+            merged[key] = value
+    return merged
