@@ -1,0 +1,120 @@
+"""`behavior` of the Horizontal Pod Autoscaler: how fast, and how surely, a recommendation may be followed.
+
+From the algorithm of `stabilizeRecommendationWithBehaviors` and `convertDesiredReplicasWithBehaviorRate` in
+kubernetes/kubernetes pkg/controller/podautoscaler/horizontal.go.
+"""
+
+import math
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Literal
+
+Past = Iterable[tuple[float, int]]  # (second, recommendation or change)
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """At most `value` pods (or, with `percent`, that share of them) within `period_seconds`."""
+
+    value: int
+    period_seconds: int
+    percent: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """One direction: its rates, which of them counts, and its stabilisation window."""
+
+    rates: tuple[Rate, ...]
+    window_seconds: int = 0
+    select: Literal["Max", "Min", "Disabled"] = "Max"
+
+
+UP = Rules((Rate(4, 15), Rate(100, 15, percent=True)))  # Kubernetes' defaults
+DOWN = Rules((Rate(100, 15, percent=True),), window_seconds=300)
+RECIPE_DOWN = Rules((Rate(25, 60, percent=True),), window_seconds=300)  # what the common recipe for GPUs sets
+
+
+def stabilised(past: Past, now: float, current: int, desired: int, windows: tuple[int, int]) -> int:
+    """`current`, raised to the least and lowered to the most that was recommended in its window, now included.
+
+    `windows`: seconds of the window for raising and of the one for lowering.
+    """
+    up_seconds, down_seconds = windows
+    least = most = desired
+    for at, recommended in past:
+        if at > now - up_seconds:
+            least = min(least, recommended)
+        if at > now - down_seconds:
+            most = max(most, recommended)
+    return min(max(current, least), most)
+
+
+def up_limit(rules: Rules, now: float, current: int, added: Past, removed: Past) -> int:
+    """The most that the rates let there be; the changes are sizes, never negative."""
+    if rules.select == "Disabled":
+        return current
+    proposals = []
+    for rate in rules.rates:
+        begin = current - _within(added, now, rate) + _within(removed, now, rate)
+        proposals.append(math.ceil(begin * (100 + rate.value) / 100) if rate.percent else begin + rate.value)
+    limit = min(proposals) if rules.select == "Min" else max(proposals)
+    return max(limit, current)
+
+
+def down_limit(rules: Rules, now: float, current: int, added: Past, removed: Past) -> int:
+    """The least that the rates let there be."""
+    if rules.select == "Disabled":
+        return current
+    proposals = []
+    for rate in rules.rates:
+        begin = current - _within(added, now, rate) + _within(removed, now, rate)
+        proposals.append(int(begin * (100 - rate.value) / 100) if rate.percent else begin - rate.value)
+    limit = max(proposals) if rules.select == "Min" else min(proposals)
+    return min(limit, current)
+
+
+def _within(changes: Past, now: float, rate: Rate) -> int:
+    return sum(size for at, size in changes if at > now - rate.period_seconds)
+
+
+@dataclass(slots=True)
+class Behaviour:
+    """One workload's rules with what they remember: recommendations and changes."""
+
+    up: Rules = UP
+    down: Rules = DOWN
+    _recommended: deque[tuple[float, int]] = field(default_factory=deque)
+    _added: deque[tuple[float, int]] = field(default_factory=deque)
+    _removed: deque[tuple[float, int]] = field(default_factory=deque)
+
+    def follow(self, now: float, current: int, desired: int, least: int, most: int) -> int:
+        """From what the metrics say to what is asked for; both are remembered."""
+        self._forget(now)
+        settled = stabilised(
+            self._recommended, now, current, desired, (self.up.window_seconds, self.down.window_seconds)
+        )
+        self._recommended.append((now, desired))
+        if settled > current:
+            asked = min(settled, most, up_limit(self.up, now, current, self._added, self._removed))
+        elif settled < current:
+            asked = max(settled, least, down_limit(self.down, now, current, self._added, self._removed))
+        else:
+            asked = settled
+        self.changed(now, asked - current)
+        return asked
+
+    def changed(self, now: float, by: int) -> None:
+        """The replicas were changed at `now`."""
+        if by > 0:
+            self._added.append((now, by))
+        elif by < 0:
+            self._removed.append((now, -by))
+
+    def _forget(self, now: float) -> None:
+        window = max(self.up.window_seconds, self.down.window_seconds)
+        period = max((rate.period_seconds for rate in (*self.up.rates, *self.down.rates)), default=0)
+        for past, seconds in ((self._recommended, window), (self._added, period), (self._removed, period)):
+            while past and past[0][0] <= now - seconds:
+                past.popleft()
