@@ -1,0 +1,61 @@
+import numpy as np
+import pytest
+
+from rebalancer.sim.suite.intervals import paired_interval
+
+
+def blocks(late: np.ndarray, seed: int = 0) -> np.ndarray:
+    asked = np.random.default_rng(seed).uniform(500, 1500, len(late))
+    return np.column_stack([late * asked, asked])
+
+
+def test_a_small_steady_difference_counts_although_the_blocks_vary_far_more() -> None:
+    varying = np.random.default_rng(1).uniform(0.0, 0.5, 144)
+
+    difference, low, high = paired_interval(blocks(varying + 0.01), blocks(varying), seed=7)
+
+    assert difference == pytest.approx(0.01)
+    assert 0 < low <= difference <= high
+
+
+def test_noise_does_not_count() -> None:
+    chance = np.random.default_rng(2)
+
+    _, low, high = paired_interval(blocks(chance.uniform(0, 0.5, 144)), blocks(chance.uniform(0, 0.5, 144)), seed=7)
+
+    assert low < 0 < high
+
+
+def test_blocks_weigh_by_their_requests() -> None:
+    a = np.array([[10.0, 10.0], [0.0, 990.0]])
+
+    difference, _, _ = paired_interval(a, np.array([[0.0, 10.0], [0.0, 990.0]]), seed=7)
+
+    assert difference == pytest.approx(0.01)
+
+
+def test_a_night_without_requests_is_no_violation() -> None:
+    assert paired_interval(np.zeros((3, 2)), np.zeros((3, 2)), seed=7) == (0.0, 0.0, 0.0)
+
+
+def test_an_interval_is_the_same_for_the_same_seed() -> None:
+    a, b = blocks(np.linspace(0, 1, 20)), blocks(np.linspace(1, 0, 20))
+
+    assert paired_interval(a, b, seed=3) == paired_interval(a, b, seed=3)
+    assert paired_interval(a, b, seed=3)[1:] != paired_interval(a, b, seed=4)[1:]
+
+
+def test_the_interval_covers_the_true_difference_about_as_often_as_it_says() -> None:
+    chance = np.random.default_rng(5)
+    covered = 0
+    for trial in range(200):
+        a, b = (np.column_stack([chance.binomial(100, p, 60), np.full(60, 100.0)]) for p in (0.2, 0.17))
+        _, low, high = paired_interval(a.astype(float), b.astype(float), trial)
+        covered += low <= 0.03 <= high
+
+    assert 178 <= covered <= 200
+
+
+def test_runs_of_other_lengths_are_refused() -> None:
+    with pytest.raises(ValueError, match="cannot be paired"):
+        paired_interval(np.zeros((3, 2)), np.zeros((4, 2)), seed=0)
