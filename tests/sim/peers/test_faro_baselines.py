@@ -72,7 +72,7 @@ def test_oneshot_goes_in_proportion_to_latency_over_slo() -> None:
 
 
 def test_the_increase_inside_faro_counts_on_across_better_ticks_until_it_is_told_to_forget() -> None:
-    reactive = Reactive(one_by_one, shrinks=False)
+    reactive = Reactive(one_by_one, inside_faro=True)
     over, under = [job(2, 1.0)], [job(2, 0.1)]
     assert [len(reactive.wishes(jobs)) for jobs in (over, under, over, under, over)] == [0, 0, 0, 0, 1]
     reactive.wishes(over)

@@ -23,23 +23,25 @@ def in_one_shot(job: Job, _direction: int) -> int:
 class Reactive:
     """One count per job: up while over the SLO, down while not; a change of side starts again.
 
-    Without `shrinks` (the +1 inside Faro) ticks that are not over the SLO leave the count as it is, and only
-    `forget` clears it: that is how the published code counts.
+    `inside_faro` it only increases and overlooks jobs whose change is under way; ticks that are not over the SLO
+    leave its count as it is, and only `forget` clears it: that is how the published code counts.
     """
 
-    def __init__(self, step: Step, *, shrinks: bool = True) -> None:
+    def __init__(self, step: Step, *, inside_faro: bool = False) -> None:
         self._step = step
-        self._shrinks = shrinks
+        self._inside_faro = inside_faro
         self._counts: dict[int, int] = {}
 
     def wishes(self, jobs: Sequence[Job]) -> list[Wish]:
         """What jobs want at this tick, in their order."""
         found = []
         for index, job in enumerate(jobs):
+            if self._inside_faro and job.changing:
+                continue
             count = self._counts.get(index, 0)
             if job.latency_seconds > job.slo_seconds:
                 count = max(0, count) + 1
-            elif self._shrinks:
+            elif not self._inside_faro:
                 count = min(0, count) - 1
             direction = (count >= UP_TICKS) - (count <= -DOWN_TICKS)
             if direction:

@@ -1,0 +1,150 @@
+"""Faro's solver: utility of a forecast window maximised with COBYLA, rounded up, cut to the quota, then tidied.
+
+The parts follow `src/solver.py` of beomyeol/faro at b595c4a, with the settings of its `config/autoscaler`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+from scipy.optimize import minimize
+
+from rebalancer.sim.demand import F64
+from rebalancer.sim.peers.faro.queueing import EPSILON, utilities
+
+ROUNDS = 50  # of tidying; each but the last gains something, so this only bounds a loop
+Value = Callable[[F64], float]
+
+
+class Objective(Enum):
+    """Sum of utilities, evenness (least - most + 1), or the sum plus evenness times the number of jobs."""
+
+    SUM = "sum"
+    FAIR = "fair"
+    FAIR_SUM = "fair-sum"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Defaults are the paper's. `late_bins`: of the forecast, that new replicas miss when the quota is used up."""
+
+    objective: Objective = Objective.FAIR_SUM
+    percentile: float = 99.0
+    max_load: float = 0.95
+    late_bins: int = 1
+    first_step: float = 3.0  # COBYLA's rhobeg, in replicas
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Jobs that share a quota. Arrays of shape (jobs,), `rates` (jobs, bins) in requests per second.
+
+    `units`: of the quota, per replica; `current` replicas that run.
+    """
+
+    rates: F64
+    service_seconds: F64
+    slo_seconds: F64
+    current: F64
+    floor: F64
+    units: F64
+    quota: float
+
+    def spare(self, replicas: F64) -> float:
+        """Units left; negative when it does not fit."""
+        return self.quota - float(self.units @ replicas)
+
+
+def late_bins(problem: Problem, settings: Settings) -> int:
+    """Nobody has to release first while units are free: half the delay, in whole bins."""
+    return settings.late_bins // 2 if problem.spare(problem.current) > 0 else settings.late_bins
+
+
+def value(problem: Problem, settings: Settings) -> Value:
+    """What to minimise, of replicas by job."""
+    late = late_bins(problem, settings)
+
+    def of(replicas: F64) -> float:
+        each = utilities(
+            replicas,
+            problem.current,
+            late,
+            problem.rates,
+            problem.service_seconds,
+            problem.slo_seconds,
+            settings.percentile,
+            settings.max_load,
+        )
+        even = float(each.min() - each.max()) + 1.0
+        total = float(each.sum())
+        if settings.objective is Objective.SUM:
+            return -total
+        return -even if settings.objective is Objective.FAIR else -total - even * len(each)
+
+    return of
+
+
+def solve(problem: Problem, settings: Settings) -> list[int]:
+    """Replicas by job, at least the floors, within the quota if the floors are."""
+    of = value(problem, settings)
+    found = minimize(
+        of,
+        problem.current,
+        method="cobyla",
+        constraints=[
+            {"type": "ineq", "fun": lambda replicas: np.append(replicas - problem.floor, problem.spare(replicas))}
+        ],
+        options={"rhobeg": settings.first_step},
+    )
+    return [int(replicas) for replicas in tidy(fit(found.x, problem, of), problem, of)]
+
+
+def fit(replicas: F64, problem: Problem, of: Value) -> F64:
+    """Rounded up, then one replica less where it costs least (4 decimals), and moves least, until it fits."""
+    whole = np.maximum(np.ceil(replicas), problem.floor)
+    while problem.spare(whole) < 0:
+        options = []
+        for job in np.flatnonzero(whole > problem.floor):
+            less = whole.copy()
+            less[job] -= 1
+            options.append((round(of(less), 4), abs(less[job] - problem.current[job]), int(job)))
+        if not options:
+            break
+        whole[min(options)[2]] -= 1
+    return whole
+
+
+def tidy(replicas: F64, problem: Problem, of: Value) -> F64:
+    """Without replicas that gain nothing; all that is left then goes to the first job that gains by it, and again."""
+    for _ in range(ROUNDS):
+        lean = _without_useless(replicas, problem, of)
+        if np.array_equal(lean, replicas):
+            return replicas
+        replicas = _give_rest(lean, problem, of)
+        if np.array_equal(replicas, lean):
+            return replicas
+    return replicas
+
+
+def _without_useless(replicas: F64, problem: Problem, of: Value) -> F64:
+    lean, best = replicas.copy(), of(replicas)
+    for job in range(len(lean)):
+        while lean[job] > problem.floor[job]:
+            lean[job] -= 1
+            now = of(lean)
+            if now - best > EPSILON:
+                lean[job] += 1
+                break
+            best = now
+    return lean
+
+
+def _give_rest(replicas: F64, problem: Problem, of: Value) -> F64:
+    best = of(replicas)
+    for job in range(len(replicas)):
+        more = replicas.copy()
+        more[job] += problem.spare(replicas) // problem.units[job]
+        if best - of(more) > EPSILON:
+            return more
+    return replicas
