@@ -82,6 +82,8 @@ class Gate:
 
     async def apply(self, plan: Plan, policy: Policy, memory: Memory) -> tuple[Outcome, ...]:
         """Write `plan`; one outcome per change. Nothing is raised but cancellation: one change never costs another."""
+        if plan.empty and not plan.overrides:
+            return ()
         ground = Ground(policy, memory.node_grants)
         self._unheard = False
         self._intended.clear()

@@ -64,7 +64,7 @@ def signals_of(tracks: Sequence[Track], latest: Latest, now: float, blind: Blind
     of_pods = _readings(looks, counts, blind)
     wholes = [track.heard_whole for track in tracks]
     of_wholes = _readings(_looks(wholes, latest, now, blind), np.ones(len(tracks)), blind)
-    best = _better(of_pods, of_wholes)
+    best = of_wholes if not len(looks.numbers) else _better(of_pods, of_wholes)
     requests = _pod_requests(pods, looks)
     figures = (np.round(numbers, 6) + 0.0 for numbers in (best.values, best.coverage))
     values, coverages = (numbers.tolist() for numbers in figures)
