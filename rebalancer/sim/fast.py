@@ -57,6 +57,7 @@ class FastWorld:
             end = min(until, self.fleet.next_event)
             self._serve(begin, end)
             self.seen.now = end
+        self.fleet.advance(until)  # what is asked for now begins now, not when the fleet last moved
 
     def _serve(self, begin: int, end: int) -> None:
         self._gpus[begin:end] = self.fleet.used
