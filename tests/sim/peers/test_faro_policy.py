@@ -8,10 +8,10 @@ import pytest
 from rebalancer.sim.controller import Seen
 from rebalancer.sim.demand import F64
 from rebalancer.sim.fast import FastWorld, play
-from rebalancer.sim.peers.faro.controllers import FluidFaro, OnFluid, perfect_forecast, service_seconds
+from rebalancer.sim.peers.faro.controllers import OnFluid, OnRequests, faro_on_fluid, forecast, service_seconds
 from rebalancer.sim.peers.faro.jobs import Job
 from rebalancer.sim.peers.faro.policy import Faro
-from rebalancer.sim.peers.faro.reactive import FairShare
+from rebalancer.sim.peers.faro.reactive import FairShare, Oneshot
 from rebalancer.sim.scenario import Model, Scenario
 from rebalancer.sim.score import score
 
@@ -73,17 +73,20 @@ def two(seconds: int = 1800) -> Scenario:
     return Scenario("two", "0", models, (9,), seconds)
 
 
-def test_the_forecast_is_the_coming_work_in_requests_of_mean_service() -> None:
-    scenario = two()
-    assert service_seconds(scenario) == pytest.approx([0.3, 0.3])
-    forecast = perfect_forecast(scenario)
-    assert forecast(780)[0] * 0.3 == pytest.approx([1.0, 1.0, 5.0, 5.0, 5.0, 5.0, 5.0])
-    assert forecast(1740).shape == (2, 1)
+def test_a_request_is_its_work_over_the_whole_scenario() -> None:
+    assert service_seconds(two()) == pytest.approx([0.3, 0.3])
+
+
+def test_the_forecast_begins_with_the_minute_under_way_and_ends_with_the_scenario() -> None:
+    rates = np.arange(60.0).reshape(2, 30)
+    assert forecast(rates)(130).tolist() == [[2, 3, 4, 5, 6, 7, 8], [32, 33, 34, 35, 36, 37, 38]]
+    assert forecast(rates)(1740).tolist() == [[29], [59]]
+    assert forecast(rates)(1800).shape == (2, 0)
 
 
 def test_on_the_fluid_world_it_moves_replicas_ahead_of_the_load() -> None:
     scenario = two()
-    record = play(scenario, FluidFaro(scenario), "faro")
+    record = play(scenario, faro_on_fluid(scenario), "faro")
     fair = play(scenario, OnFluid(FairShare()), "fairshare")
     assert record.ready[0, 890] > record.ready[0, 290]
     assert record.gpus.max() <= 9
@@ -107,3 +110,18 @@ def test_a_job_shows_the_backlog_that_its_requests_met() -> None:
     # 2 replica-seconds come and 1 is done each second: 1 to 10 are left at the seconds' ends; a request is 0.5 s.
     assert seen[0].latency_seconds == pytest.approx(5.5 + 0.5)
     assert seen[0].slo_seconds == pytest.approx(2.0 + 0.5 + 0.5)
+
+
+def test_where_nobody_serves_the_latency_is_infinite() -> None:
+    model = Model("one", np.full(60, 2.0), np.full(60, 4.0), first=0, floor=0)
+    world = FastWorld(Scenario("one", "0", (model,), (3,), 60))
+    world.advance(10)
+    # What Oneshot makes of it is the most that a model may have, not an error.
+    controller = OnFluid(Oneshot())
+    assert [controller.decide(world.seen) for _ in range(3)] == [[0], [0], [3]]
+
+
+def test_a_view_without_latency_is_refused_where_latency_is_needed() -> None:
+    world = FastWorld(two())
+    with pytest.raises(TypeError, match="request-level"):
+        OnRequests(FairShare()).decide(world.seen)

@@ -33,7 +33,9 @@ class Faro:
     `service_seconds`: of one request, by job, as a planner knows it.
     """
 
-    def __init__(self, forecast: Forecast, service_seconds: Sequence[float], settings: Settings | None = None) -> None:
+    def __init__(
+        self, forecast: Forecast, service_seconds: Sequence[float] | F64, settings: Settings | None = None
+    ) -> None:
         self._forecast = forecast
         self._service_seconds = np.array(service_seconds, dtype=np.float64)
         self._settings = settings or Settings()

@@ -1,7 +1,7 @@
 """Faro's reactive baselines: act when latency stayed over, or not over, its SLO for long enough."""
 
 from collections.abc import Callable, Sequence
-from math import ceil
+from math import ceil, isfinite
 
 from rebalancer.sim.peers.faro.jobs import Admission, Job, Wish
 
@@ -16,7 +16,9 @@ def one_by_one(job: Job, direction: int) -> int:
 
 
 def in_one_shot(job: Job, _direction: int) -> int:
-    """Oneshot: the replicas in proportion to latency over SLO, rounded up."""
+    """Oneshot: the replicas in proportion to latency over SLO, rounded up; all there may be for what is not served."""
+    if not isfinite(job.latency_seconds):
+        return job.most
     return ceil(job.replicas * (job.latency_seconds / job.slo_seconds))
 
 
