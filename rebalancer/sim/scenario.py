@@ -35,7 +35,10 @@ class Model:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """Models on one set of nodes. `nodes`: GPUs of each; a fixed budget is their sum. `seconds` to play."""
+    """Models on one set of nodes. `nodes`: GPUs of each; a fixed budget is their sum. `seconds` to play.
+
+    `surges`: seconds in which sudden surges begin, where demand has such; recovery is measured from them.
+    """
 
     name: str
     day: str
@@ -43,6 +46,7 @@ class Scenario:
     nodes: tuple[int, ...]
     seconds: int
     usd_per_gpu_hour: float = 0.0
+    surges: tuple[int, ...] = ()
 
     @property
     def gpus(self) -> int:
