@@ -17,6 +17,7 @@ from rebalancer.cli.commands import (
     override,
     plan,
     replay,
+    simulate,
     status,
     version,
     writes,
@@ -38,6 +39,7 @@ app.command("login")(login.command)
 app.command("logout")(login.logout)
 app.command("run")(run_service.command)
 app.command("replay")(replay.command)
+app.command("simulate")(simulate.command)
 app.command("hand-back")(hand_back.command)
 app.command("demo")(demo.command)
 app.command("completion")(completion.command)

@@ -2,11 +2,11 @@
 
 A trace is a CSV with the columns of `rebalancer.world.traffic.TRACE_COLUMNS`; the row with the smallest time is second
 0. A request is work of prompt tokens / prefill rate + generated tokens x seconds per token / batch, in seconds of one
-replica (`Service`): a prompt has the replica for itself, generated tokens share it with the rest of the batch.
+replica: a prompt has the replica for itself, generated tokens share it with the rest of the batch.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from io import BytesIO, StringIO
 
 import numpy as np
@@ -15,10 +15,13 @@ from pyarrow import ArrowException, csv
 from rebalancer.domain import policy as told
 from rebalancer.sim.demand import F64, Demand, Stream
 from rebalancer.sim.scenario import Model, Scenario
+from rebalancer.sim.suite.work import TokenRates
 from rebalancer.world.traffic import TRACE_COLUMNS, BadTrace, read_trace
 
 SECONDS_MOST = 31 * 86_400  # a month at 1 s is 21 MB per model and array
 SLO_SECONDS = 2.0  # where the policy promises nothing
+BATCH = 64
+FULL_SHARE = 0.8  # of a full replica's requests: what it carries within its SLO
 
 
 class Unfit(ValueError):
@@ -27,24 +30,34 @@ class Unfit(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """What one replica of a model does. `batch` None: the policy's `concurrency.perReplica`, else 64 requests.
+    """What one replica of a model does. `batch`: requests that it decodes at once when it is full.
 
-    `release_seconds`: from being asked to go until its GPUs are free. `patience_seconds`: clients leave after that.
+    `batch` None: 1.25 x the policy's `concurrency.perReplica`, which is what a replica carries within its SLO; without
+    one 64. `release_seconds`: from being asked to go until its GPUs are free; clients leave after `patience_seconds`.
     """
 
     prefill_tokens_per_second: float = 8000.0
     seconds_per_token: float = 0.04
-    batch: float | None = None
+    batch: int | None = None
     release_seconds: int = 5
     patience_seconds: float = 30.0
 
-    def work(self, stream: Stream, batch: float) -> F64:
-        """(seconds,) replica-seconds that arrive in each second."""
-        alone = stream.prompt_tokens / self.prefill_tokens_per_second
-        return alone + stream.generated_tokens * (self.seconds_per_token / batch)
+    def rates(self, of: told.Model) -> TokenRates:
+        """How fast a replica of that model works."""
+        concurrency = of.signals.concurrency
+        told_batch = max(1, round(concurrency.per_replica / FULL_SHARE)) if concurrency else BATCH
+        return TokenRates(self.prefill_tokens_per_second, self.seconds_per_token, self.batch or told_batch)
 
 
-BATCH = 64.0
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What holds whoever decides. `services`: by model id, the defaults where one is missing."""
+
+    demand: Demand
+    services: Mapping[str, Service] = field(default_factory=dict)
+    gpus_per_node: int = 8
+    metrics_delay_seconds: int = 1
+    seed: int = 0
 
 
 def read_demand(content: bytes, name: str) -> Demand:
@@ -123,26 +136,40 @@ def with_gpus(policy: told.Policy, gpus: Mapping[str | None, int]) -> told.Polic
     return changed
 
 
-def scenario_of(
-    demand: Demand, policy: told.Policy, services: Mapping[str, Service], gpus_per_node: int, seed: int = 0
-) -> Scenario:
-    """The demand on the policy's GPUs, each model holding what it owns at first. Raises Unfit.
+def one_pool(policy: told.Policy) -> told.Policy:
+    """The policy with its pools put together as one that neither grows nor goes: as a scenario's nodes are."""
+    first, limit = policy.pools[0], sum(pool.gpu_limit for pool in policy.pools)
+    price = sum(pool.gpu_limit * pool.price_per_gpu_hour for pool in policy.pools) / limit if limit else 0.0
+    pool = first.model_copy(
+        update={"kind": "primary", "gpu_limit": limit, "price_per_gpu_hour": price, "node_pools": ()}
+    )
+    models = tuple(
+        each.model_copy(update={"targets": (each.targets[0].model_copy(update={"pool": pool.name}),)})
+        for each in policy.models
+    )
+    return policy.model_copy(update={"pools": (pool,), "models": models})
 
-    `services`: by model id, the defaults where one is missing. Models of the policy that the trace does not name get no
-    requests. All pools are one set of nodes here, each of `gpus_per_node` GPUs and the last of what is left.
+
+def scenario_of(policy: told.Policy, terms: Terms) -> Scenario:
+    """The demand on the GPUs of a policy of one pool (`one_pool`), each model holding what it owns at first.
+
+    Models of the policy that the trace does not name get no requests. Nodes are of `gpus_per_node` GPUs, the last of
+    what is left. Raises Unfit.
     """
+    demand = terms.demand
     streams = _by_model(demand, policy)
-    nodes = tuple(size for pool in policy.pools for size in _nodes(pool.gpu_limit, gpus_per_node))
+    (pool,) = policy.pools
+    nodes = tuple(_nodes(pool.gpu_limit, terms.gpus_per_node))
     wide = [each for each in policy.models if each.gpus_per_replica > max(nodes, default=0)]
     if wide:
         raise Unfit(
             f"a replica of {wide[0].id} holds {wide[0].gpus_per_replica} GPUs of one node, the largest node has"
             f" {max(nodes, default=0)}; see --gpus-per-node"
         )
-    models = [_model(each, streams.get(each.id), services.get(each.id, Service()), demand) for each in policy.models]
-    limit = sum(pool.gpu_limit for pool in policy.pools)
-    price = sum(pool.gpu_limit * pool.price_per_gpu_hour for pool in policy.pools) / limit if limit else 0.0
-    return Scenario(demand.name, str(seed), tuple(models), nodes, demand.seconds, price)
+    models = [
+        _model(each, streams.get(each.id), terms.services.get(each.id, Service()), demand) for each in policy.models
+    ]
+    return Scenario(demand.name, str(terms.seed), tuple(models), nodes, demand.seconds, pool.price_per_gpu_hour)
 
 
 def _by_model(demand: Demand, policy: told.Policy) -> dict[str, Stream]:
@@ -174,12 +201,10 @@ def _nodes(gpus: int, each: int) -> Sequence[int]:
 
 
 def _model(of: told.Model, stream: Stream | None, service: Service, demand: Demand) -> Model:
-    concurrency = of.signals.concurrency
-    batch = service.batch or (concurrency.per_replica if concurrency else BATCH)
     none = np.zeros(demand.seconds)
     return Model(
         name=of.id,
-        work=none if stream is None else service.work(stream, batch),
+        work=none if stream is None else service.rates(of).work(stream),
         requests=none if stream is None else stream.requests,
         first=of.entitlement,
         floor=of.min_replicas,

@@ -8,7 +8,7 @@ from importlib.resources import files
 
 FOLDER = files("rebalancer.sim.data")
 TRACES = {
-    "surge": "three models share 24 GPUs for 2 hours: chat surges to 2.7 times its level for 25 minutes, later code",
+    "surge": "three models share 24 GPUs for 2 hours: chat surges to 2.5 times its level three times, code in between",
     "tides": "two models share 16 GPUs for 3 hours: when one is high, the other is low",
 }
 

@@ -32,12 +32,15 @@ class Recipe:
     generated_tokens: float
 
 
-def _surge(level: float, factor: float, begin: int, end: int) -> Callable[[int], float]:
-    """A level that rises to `factor` times itself within a minute at `begin` and is back a minute after `end`."""
+def _surges(level: float, factor: float, begin: int, seconds: int) -> Callable[[int], float]:
+    """A level that rises to `factor` times itself within a minute at `begin`, is back a minute after `seconds`.
+
+    Again every 40 minutes.
+    """
 
     def rate(second: int) -> float:
-        share = min(1.0, max(0.0, (second - begin) / 60), 1.0 - min(1.0, max(0.0, (second - end) / 60)))
-        inside = min(share, 1.0) if second >= begin else 0.0
+        since = (second - begin) % 2400
+        inside = min(1.0, since / 60) if since < seconds else max(0.0, 1.0 - (since - seconds) / 60)
         return level * (1.0 + (factor - 1.0) * inside)
 
     return rate
@@ -52,8 +55,8 @@ RECIPES = {
     "surge": (
         7200,
         {
-            "chat": Recipe(_surge(7.5, 2.7, 2400, 3900), 600, 250),
-            "code": Recipe(_surge(4.0, 2.2, 5400, 6300), 2400, 120),
+            "chat": Recipe(_surges(7.5, 2.5, 900, 720), 600, 250),
+            "code": Recipe(_surges(4.0, 2.2, 2100, 480), 2400, 120),
             "summary": Recipe(lambda _: 2.2, 6000, 90),
         },
     ),
@@ -61,7 +64,7 @@ RECIPES = {
         10_800,
         {
             "assistant": Recipe(_tide(5.0, 0.6, -math.pi / 2), 2500, 600),
-            "search": Recipe(_tide(9.0, 0.6, math.pi / 2), 4000, 40),
+            "search": Recipe(_tide(7.5, 0.6, math.pi / 2), 4000, 40),
         },
     ),
 }

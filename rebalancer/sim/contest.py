@@ -1,0 +1,71 @@
+"""One trace, one or two contenders: what each comes to, and whether their difference counts."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from msgspec import Struct
+
+from rebalancer.domain.policy import Policy
+from rebalancer.sim.contenders import Entry, play_entry
+from rebalancer.sim.ours import Ours, play_ours
+from rebalancer.sim.outcome import Outcome, outcome
+from rebalancer.sim.page import Run
+from rebalancer.sim.recorded import Terms, one_pool, scenario_of
+from rebalancer.sim.score import violations_by_block
+from rebalancer.sim.suite.intervals import paired_interval
+from rebalancer.sim.telling import Difference
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """Who plays, under which policy (its pools' limits as they are to be played), and what the run is called."""
+
+    who: Ours | Entry
+    policy: Policy
+    name: str
+
+
+class Result(Struct, frozen=True):
+    """What `rebalancer simulate` gives a script."""
+
+    trace: str
+    seconds: int
+    seed: int
+    runs: tuple[Outcome, ...]
+    difference: Difference | None
+
+
+Tell = Callable[[str, float], None]  # a run's name, the share of it that is done
+
+
+def contest(sides: Sequence[Side], terms: Terms, tell: Tell) -> tuple[Result, tuple[Run, ...]]:
+    """Play one side or two. Raises Unfit before anything is played."""
+    scenarios = [scenario_of(one_pool(side.policy), terms) for side in sides]
+    runs = []
+    for side, scenario in zip(sides, scenarios, strict=True):
+
+        def told(share: float, name: str = side.name) -> None:
+            tell(name, share)
+
+        policy = one_pool(side.policy)
+        if isinstance(side.who, Ours):
+            record = play_ours(side.who, scenario, policy, terms, told)
+        else:
+            record = play_entry(side.who, scenario, terms.metrics_delay_seconds, told)
+        owned = [model.entitlement for model in policy.models]
+        name = side.name if isinstance(side.who, Ours) else record.controller
+        runs.append(Run(record, outcome(record, name, owned), owned))
+    outcomes = tuple(run.outcome for run in runs)
+    result = Result(terms.demand.name, terms.demand.seconds, terms.seed, outcomes, _difference(runs, terms.seed))
+    return result, tuple(runs)
+
+
+def _difference(runs: Sequence[Run], seed: int) -> Difference | None:
+    if len(runs) == 1:
+        return None
+    first, second = runs
+    blocks = [violations_by_block(run.record) for run in runs]
+    mean, low, high = paired_interval(blocks[1], blocks[0], seed)
+    if len(blocks[0]) < 2:  # noqa: PLR2004  one block has nothing to be drawn against
+        return Difference(first.outcome.name, second.outcome.name, mean, None, None, None)
+    return Difference(first.outcome.name, second.outcome.name, mean, low, high, not low <= 0.0 <= high)

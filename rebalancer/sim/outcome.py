@@ -1,0 +1,71 @@
+"""What one run comes to, in the numbers that `rebalancer simulate` prints: by model and in all."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from msgspec import Struct
+
+from rebalancer.sim.record import Record
+from rebalancer.sim.score import score
+
+
+class ModelOutcome(Struct, frozen=True):
+    """One model's part. GPU-hours are those of Ready replicas; lent ones are Ready beyond the entitlement."""
+
+    model: str
+    requests: float
+    violation: float | None  # share of the requests that waited longer than the SLO; None without requests
+    lost: float  # requests that nobody served
+    gpu_hours: float
+    lent_gpu_hours: float
+
+
+class Outcome(Struct, frozen=True):
+    """A whole run. GPU-hours here count every GPU held, those of starting and ending replicas included."""
+
+    name: str
+    requests: float
+    violation: float | None
+    worst_model: str | None
+    worst_model_violation: float | None
+    gpu_hours: float
+    cost_usd: float | None  # None: the policy has no prices
+    starts_and_stops: int
+    lent_gpu_hours: float
+    floor_breaches: int
+    models: tuple[ModelOutcome, ...]
+
+
+def outcome(record: Record, name: str, entitlements: Sequence[int]) -> Outcome:
+    """The numbers of a run; `entitlements`: replicas that each model owns, in the scenario's order."""
+    scenario, total = record.scenario, score(record)
+    models = tuple(_model(record, index, owned) for index, owned in enumerate(entitlements))
+    asked = [each for each in models if each.violation is not None]
+    worst = max(asked, key=lambda each: each.violation or 0.0, default=None)
+    return Outcome(
+        name=name,
+        requests=sum(each.requests for each in models),
+        violation=total.violation if asked else None,
+        worst_model=worst.model if worst else None,
+        worst_model_violation=worst.violation if worst else None,
+        gpu_hours=total.gpu_hours,
+        cost_usd=total.cost_usd if scenario.usd_per_gpu_hour else None,
+        starts_and_stops=total.starts_and_stops,
+        lent_gpu_hours=sum(each.lent_gpu_hours for each in models),
+        floor_breaches=total.floor_breaches,
+        models=models,
+    )
+
+
+def _model(record: Record, index: int, owned: int) -> ModelOutcome:
+    model, ready = record.scenario.models[index], record.ready[index]
+    requests = float(model.requests[: record.scenario.seconds].sum())
+    gpu_hours = model.gpus / 3600
+    return ModelOutcome(
+        model=model.name,
+        requests=requests,
+        violation=float(record.late[index].sum()) / requests if requests else None,
+        lost=float(record.lost[index].sum()),
+        gpu_hours=float(ready.sum()) * gpu_hours,
+        lent_gpu_hours=float(np.maximum(ready - owned, 0).sum()) * gpu_hours,
+    )

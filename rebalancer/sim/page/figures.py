@@ -1,0 +1,232 @@
+"""What the page draws: per figure its panels, what they say in words, and the numbers behind them."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rebalancer.sim.demand import F64
+from rebalancer.sim.outcome import Outcome
+from rebalancer.sim.page.bins import Bins, bins, clock
+from rebalancer.sim.page.drawing import MODEL_COLOURS, Level, Line, Panel
+from rebalancer.sim.record import Record
+
+POINTS = 360
+ROWS = 24
+COLOURS = ("first", "second")
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run as the page shows it; `owned`: replicas that each model owns, in the scenario's order."""
+
+    record: Record
+    outcome: Outcome
+    owned: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One figure. `numbers`: a table, heads first. `keys`: (colour, label, dashed) of the legend."""
+
+    name: str
+    title: str
+    about: str
+    said: str
+    panels: Sequence[Panel]
+    numbers: Sequence[Sequence[str]]
+    keys: Sequence[tuple[str, str, bool]]
+
+
+def figures(runs: Sequence[Run]) -> tuple[Bins, list[Figure]]:
+    """All figures and the bins they are drawn in."""
+    seconds = runs[0].record.scenario.seconds
+    fine, rough = bins(seconds, POINTS), bins(seconds, ROWS)
+    made = [each(runs, fine, rough) for each in (_violations, _replicas, _gpus, _lent, _queue, _cost)]
+    return fine, made
+
+
+Values = Callable[[Run, int, Bins], F64]
+
+
+def _violations(runs: Sequence[Run], fine: Bins, rough: Bins) -> Figure:
+    def share(run: Run, model: int, pieces: Bins) -> F64:
+        requests = pieces.sums(run.record.scenario.models[model].requests)
+        return 100.0 * pieces.sums(run.record.late[model]) / np.maximum(requests, 1e-9)
+
+    said = [f"{run.outcome.name}: {_percent(run.outcome.violation)} of all requests" for run in runs]
+    return Figure(
+        "violations",
+        "SLO violations",
+        "Share of a moment's requests that waited longer than their model's SLO.",
+        "; ".join(said) + ".",
+        _by_model(runs, fine, share, "% of requests", least=5.0),
+        _table(runs, rough, share, "{:.1f}"),
+        _keys(runs),
+    )
+
+
+def _replicas(runs: Sequence[Run], fine: Bins, rough: Bins) -> Figure:
+    def ready(run: Run, model: int, pieces: Bins) -> F64:
+        return pieces.means(run.record.ready[model])
+
+    panels = []
+    for index, model in enumerate(runs[0].record.scenario.models):
+        need = Line(fine.means(model.work), "need", "work", filled=True)
+        owned = runs[0].owned[index]
+        levels = [Level(model.floor, f"floor {model.floor}", "top")] * (0 < model.floor < owned)
+        levels += [Level(owned, f"owns {owned}" + ", the floor" * (owned == model.floor), "bottom")] * (owned > 0)
+        lines = [need, *_lines(runs, index, fine, ready)]
+        panels.append(Panel(model.name, lines, levels, unit="replicas", whole=True))
+    return Figure(
+        "replicas",
+        "Replicas",
+        "Ready replicas, and how many would be busy if all work were done at once (grey).",
+        " ".join(_most(run, "Ready replicas", ready, fine) for run in runs),
+        panels,
+        _table(runs, rough, ready, "{:.1f}"),
+        [("need", "work that arrives", False), *_keys(runs)],
+    )
+
+
+def _gpus(runs: Sequence[Run], fine: Bins, rough: Bins) -> Figure:
+    def held(run: Run, model: int, pieces: Bins) -> F64:
+        return pieces.means(run.record.ready[model]) * run.record.scenario.models[model].gpus
+
+    names = [model.name for model in runs[0].record.scenario.models]
+    panels = []
+    for run in runs:
+        lines = [
+            Line(held(run, index, fine), f"model-{index % MODEL_COLOURS}", name) for index, name in enumerate(names)
+        ]
+        rest = fine.means(run.record.gpus.astype(np.float64)) - np.sum([line.values for line in lines], axis=0)
+        lines.append(Line(np.maximum(rest, 0.0), "need", "starting or ending"))
+        budget = Level(run.record.scenario.gpus, f"{run.record.scenario.gpus} GPUs")
+        panels.append(Panel(run.outcome.name, lines, [budget], stacked=True, unit="GPUs", whole=True, tall=1.5))
+    said = [
+        f"{run.outcome.name}: {run.outcome.gpu_hours:,.1f} GPU-hours, at most {int(run.record.gpus.max())} of"
+        f" {run.record.scenario.gpus} GPUs at once."
+        for run in runs
+    ]
+    return Figure(
+        "gpus",
+        "GPUs",
+        "GPUs of Ready replicas by model from the bottom up, then those of replicas that start or end.",
+        " ".join(said),
+        panels,
+        _table(runs, rough, held, "{:.1f}"),
+        [
+            *((f"model-{index % MODEL_COLOURS}", name, False) for index, name in enumerate(names)),
+            ("need", "starting or ending", False),
+        ],
+    )
+
+
+def _lent(runs: Sequence[Run], fine: Bins, rough: Bins) -> Figure:
+    def lent(run: Run, model: int, pieces: Bins) -> F64:
+        beyond = np.maximum(run.record.ready[model] - run.owned[model], 0)
+        return pieces.means(beyond) * run.record.scenario.models[model].gpus
+
+    lines = [Line(_sum(run, lent, fine), COLOURS[at], run.outcome.name, dashed=at > 0) for at, run in enumerate(runs)]
+    said = [f"{run.outcome.name}: {run.outcome.lent_gpu_hours:,.1f} GPU-hours lent." for run in runs]
+    return Figure(
+        "lent",
+        "Lent GPUs",
+        "GPUs of Ready replicas beyond what their model owns.",
+        " ".join(said),
+        [Panel("all models", lines, unit="GPUs", whole=True)],
+        _table(runs, rough, lent, "{:.1f}"),
+        _keys(runs),
+    )
+
+
+def _queue(runs: Sequence[Run], fine: Bins, rough: Bins) -> Figure:
+    def wait(run: Run, model: int, pieces: Bins) -> F64:
+        patience = run.record.scenario.models[model].patience_seconds
+        return pieces.peaks(np.minimum(run.record.wait[model], patience))
+
+    def slo(model: int) -> list[Level]:
+        seconds = runs[0].record.scenario.models[model].slo_wait_seconds
+        return [Level(seconds, f"SLO {seconds:g} s")]
+
+    return Figure(
+        "queue",
+        "Queue",
+        "How long who came then had to wait, the longest of each moment; clients leave after their patience.",
+        " ".join(_most(run, "seconds of waiting", wait, fine) for run in runs),
+        _by_model(runs, fine, wait, "seconds", levels=slo),
+        _table(runs, rough, wait, "{:.1f}"),
+        _keys(runs),
+    )
+
+
+def _cost(runs: Sequence[Run], fine: Bins, rough: Bins) -> Figure:
+    priced = any(run.record.scenario.usd_per_gpu_hour for run in runs)
+    what = "USD" if priced else "GPU-hours"
+
+    def spent(run: Run, pieces: Bins) -> F64:
+        price = run.record.scenario.usd_per_gpu_hour if priced else 1.0
+        return np.cumsum(pieces.sums(run.record.gpus.astype(np.float64))) / 3600 * price
+
+    lines = [Line(spent(run, fine), COLOURS[at], run.outcome.name, dashed=at > 0) for at, run in enumerate(runs)]
+    said = [
+        f"{run.outcome.name}: {float(line.values[-1]):,.2f} {what} in all."
+        for run, line in zip(runs, lines, strict=True)
+    ]
+    rows = [["until", *(run.outcome.name for run in runs)]]
+    sums = [spent(run, rough) for run in runs]
+    ends = np.minimum(rough.begins + rough.width, rough.seconds)
+    rows += [[clock(end), *(f"{each[at]:,.2f}" for each in sums)] for at, end in enumerate(ends)]
+    about = "What the GPUs cost that were held so far, starting and ending replicas included."
+    if not priced:
+        about = "GPU-hours held so far, starting and ending replicas included; the policy's pools have no price."
+    return Figure("cost", "Cost", about, " ".join(said), [Panel("all models", lines, unit=what)], rows, _keys(runs))
+
+
+def _by_model(  # noqa: PLR0913  # one figure's worth
+    runs: Sequence[Run],
+    fine: Bins,
+    values: Values,
+    unit: str,
+    least: float = 1.0,
+    levels: Callable[[int], list[Level]] = lambda _: [],
+) -> list[Panel]:
+    return [
+        Panel(model.name, list(_lines(runs, index, fine, values)), levels(index), unit=unit, least=least)
+        for index, model in enumerate(runs[0].record.scenario.models)
+    ]
+
+
+def _lines(runs: Sequence[Run], model: int, pieces: Bins, values: Values) -> Iterator[Line]:
+    for at, run in enumerate(runs):
+        yield Line(values(run, model, pieces), COLOURS[at], run.outcome.name, dashed=at > 0)
+
+
+def _sum(run: Run, values: Values, pieces: Bins) -> F64:
+    total: F64 = np.sum([values(run, index, pieces) for index in range(len(run.owned))], axis=0)
+    return total
+
+
+def _table(runs: Sequence[Run], rough: Bins, values: Values, form: str) -> list[list[str]]:
+    names = [model.name for model in runs[0].record.scenario.models]
+    heads = [f"{name}, {run.outcome.name}" for name in names for run in runs]
+    columns = [values(run, index, rough) for index in range(len(names)) for run in runs]
+    rows = [[clock(begin), *(form.format(column[at]) for column in columns)] for at, begin in enumerate(rough.begins)]
+    return [["from", *heads], *rows]
+
+
+def _most(run: Run, what: str, values: Values, fine: Bins) -> str:
+    parts = []
+    for index, model in enumerate(run.record.scenario.models):
+        series = values(run, index, fine)
+        at = int(series.argmax())
+        parts.append(f"{model.name} {series[at]:,.1f} at {clock(fine.begins[at])}")
+    return f"{run.outcome.name}, most {what}: {', '.join(parts)}."
+
+
+def _keys(runs: Sequence[Run]) -> list[tuple[str, str, bool]]:
+    return [(COLOURS[at], run.outcome.name, at > 0) for at, run in enumerate(runs)]
+
+
+def _percent(share: float | None) -> str:
+    return "unknown" if share is None else f"{100 * share:.2f} %"
