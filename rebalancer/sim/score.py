@@ -1,18 +1,24 @@
-"""What one run is worth: a row of the table."""
+"""What one run is worth: the numbers of a row of the table."""
 
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rebalancer.sim.demand import F64
 from rebalancer.sim.record import Record
 
 BLOCK_SECONDS = 600  # of the paired bootstrap
+CALM_SECONDS = 60  # without a violation: the surge is over for its users
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """`violation`: late requests over all; `late_work_share`: the same weighted by work (what `bound` bounds)."""
+    """`violation`: late requests over all; `late_work_share`: the same weighted by work (what `bound` bounds).
+
+    `recover_p95_seconds`: over the scenario's surges, from the first late second until 60 s without one; None without
+    surges.
+    """
 
     violation: float
     worst_model_violation: float
@@ -21,6 +27,7 @@ class Score:
     cost_usd: float
     starts_and_stops: int
     floor_breaches: int
+    recover_p95_seconds: float | None = None
 
 
 def score(record: Record) -> Score:
@@ -31,6 +38,7 @@ def score(record: Record) -> Score:
     by_model = record.late.sum(axis=1) / np.maximum(requests.sum(axis=1), 1e-12)
     late_work = np.where(record.late > 0.0, work, 0.0).sum()
     gpu_hours = float(record.gpus.sum()) / 3600
+    recovered = recoveries(record.late.sum(axis=0) > 0.0, scenario.surges)
     return Score(
         violation=float(record.late.sum() / max(requests.sum(), 1e-12)),
         worst_model_violation=float(by_model.max()),
@@ -39,7 +47,25 @@ def score(record: Record) -> Score:
         cost_usd=gpu_hours * scenario.usd_per_gpu_hour,
         starts_and_stops=record.starts + record.stops,
         floor_breaches=record.floor_breaches,
+        recover_p95_seconds=float(np.quantile(recovered, 0.95)) if recovered else None,
     )
+
+
+def recoveries(late: NDArray[np.bool_], surges: tuple[int, ...]) -> list[int]:
+    """Seconds that each surge took to pass, 0 where nothing was late until the next one began.
+
+    `late`: (seconds,), whether any request of that second was.
+    """
+    taken = []
+    for begin, end in zip(surges, (*surges[1:], len(late)), strict=True):
+        seconds = np.flatnonzero(late[begin:end])
+        if not len(seconds):
+            taken.append(0)
+            continue
+        calm = np.flatnonzero(np.diff(seconds) > CALM_SECONDS)
+        last = seconds[calm[0]] if len(calm) else seconds[-1]
+        taken.append(int(last - seconds[0]) + 1)
+    return taken
 
 
 def violations_by_block(record: Record) -> F64:

@@ -1,0 +1,109 @@
+"""Which scenario is played on which day, with how many GPUs: the lines of the table, and what peers are tuned on."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from rebalancer.sim.scenario import Scenario
+from rebalancer.sim.suite import scenarios
+from rebalancer.sim.suite.peers import DIGEST_LETTERS
+
+SURGE_SEEDS = (0, 1, 2, 3, 4)
+
+
+class Budget(NamedTuple):
+    """What peers are tuned for, each for itself."""
+
+    scenario: str
+    gpus: int
+    start_seconds: int
+
+    def __str__(self) -> str:
+        return f"{self.scenario}/{self.gpus}/{self.start_seconds}"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """`start_seconds` 0 where the models of one scenario differ. `seeds`: those that chance makes worth playing."""
+
+    scenario: str
+    day: str
+    gpus: int
+    start_seconds: int
+    seeds: tuple[int, ...] = (0,)
+
+    @property
+    def budget(self) -> Budget:
+        """What it shares with its other days."""
+        return Budget(self.scenario, self.gpus, self.start_seconds)
+
+    def build(self, folder: Path, seed: int = 0) -> Scenario:
+        """The scenario itself. Raises MissingTrace."""
+        match self.scenario, self.day:
+            case "S2", day:
+                return scenarios.s2(folder, int(day), self.gpus, self.start_seconds)
+            case "S3", _:
+                return scenarios.s3(folder, self.gpus)
+            case "S4", day:
+                return scenarios.s4(folder, int(day), self.gpus, self.start_seconds)
+            case "S7", "azure-code":
+                return scenarios.s7_code(folder, self.gpus, self.start_seconds)
+            case "S7", _:
+                return scenarios.s7(self.gpus, self.start_seconds, seed)
+        raise ValueError(f"no scenario {self.scenario}")
+
+
+DEVELOPMENT_DAY = {"S2": "0", "S3": "0", "S4": "8", "S7": "generated"}
+S2_GPUS = (28, 32, 36, 40, 48)
+
+
+def cases() -> tuple[Case, ...]:
+    """All of them; the reported day first, the day that peers were tuned on beside it."""
+    return (
+        *(Case("S2", day, gpus, start) for day in "10" for gpus in S2_GPUS for start in (60, 180)),
+        *(Case("S3", "0", gpus, 0) for gpus in (64, 96)),
+        *(Case("S4", day, gpus, start) for day in "98" for gpus in (24, 48) for start in (30, 60)),
+        *(
+            Case("S7", day, gpus, start, SURGE_SEEDS if day == "generated" else (0,))
+            for day in ("azure-code", "generated")
+            for gpus in (16, 24)
+            for start in (60, 180)
+        ),
+    )
+
+
+def quick_cases() -> tuple[Case, ...]:
+    """The few that say within minutes whether the suite still runs, and roughly where things stand."""
+    wanted = {Budget("S2", 32, 60), Budget("S7", 16, 60), Budget("S7", 24, 60)}
+    return tuple(
+        replace(case, seeds=case.seeds[:1]) for case in cases() if case.budget in wanted and case.day != "azure-code"
+    )
+
+
+def development(budget: Budget) -> Case:
+    """The case that peers are tuned on."""
+    return Case(budget.scenario, DEVELOPMENT_DAY[budget.scenario], budget.gpus, budget.start_seconds)
+
+
+def budgets(of: Iterable[Case]) -> tuple[Budget, ...]:
+    """The distinct budgets, in order."""
+    return tuple(dict.fromkeys(case.budget for case in of))
+
+
+def data_digest(scenario: Scenario) -> str:
+    """Of what arrives: results from other data are stale."""
+    digest = sha256()
+    for model in scenario.models:
+        digest.update(np.ascontiguousarray(model.work).tobytes())
+        digest.update(np.ascontiguousarray(model.requests).tobytes())
+        digest.update(repr([value for name, value in _fields(model)]).encode())
+    return digest.hexdigest()[:DIGEST_LETTERS]
+
+
+def _fields(model: object) -> list[tuple[str, object]]:
+    names = [name for name in type(model).__dataclass_fields__ if name not in {"work", "requests"}]  # type: ignore[attr-defined]
+    return [(name, getattr(model, name)) for name in names]
