@@ -21,7 +21,7 @@ class FastWorld:
         self._gpus = np.zeros(scenario.seconds, np.int32)
         self._backlog = [0.0] * len(scenario.models)
         self._floor_breaches = 0
-        self.fleet = Fleet(scenario.models, list(scenario.nodes))
+        self.fleet = Fleet(scenario.models, list(scenario.nodes), scenario.by_model)
         self.seen = Seen(
             scenario,
             0,

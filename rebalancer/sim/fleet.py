@@ -28,6 +28,7 @@ class Fleet:
 
     models: Sequence[Model]
     free: list[int]  # GPUs by node
+    by_model: bool = False  # waiting pods in the order of models instead of first-come
     now: int = 0
     asked: list[int] = field(default_factory=list)
     ready: list[int] = field(default_factory=list)
@@ -137,7 +138,7 @@ class Fleet:
 
     def _place(self) -> None:
         still = []
-        for pod in self._queue:
+        for pod in sorted(self._queue, key=_model) if self.by_model else self._queue:
             model = self.models[pod.model]
             node = max(range(len(self.free)), key=self.free.__getitem__)  # least allocated: Kubernetes' default
             if self.free[node] < model.gpus:
@@ -155,6 +156,10 @@ class Fleet:
         loading = [pod.ready_at for index, pods in enumerate(self._pods) if self.loading[index] for pod in pods]
         ending = [pod.gone_at for pod in self._ending]
         self._next = min((at for at in (*loading, *ending) if self.now < at < NEVER), default=NEVER)
+
+
+def _model(pod: Pod) -> int:
+    return pod.model
 
 
 def _first_to_go(pod: Pod) -> tuple[bool, int]:

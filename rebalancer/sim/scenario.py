@@ -46,6 +46,7 @@ class Scenario:
     nodes: tuple[int, ...]
     seconds: int
     usd_per_gpu_hour: float = 0.0
+    by_model: bool = False
     surges: tuple[int, ...] = ()
 
     @property
