@@ -92,7 +92,7 @@ class Kpa:
 
     def decide(self, seen: Seen) -> Sequence[int]:
         """Each revision for itself, between its least and most."""
-        stable, panic = (signals.in_flight(seen, seconds, self._slots).tolist() for seconds in self._windows)
+        stable, panic = signals.in_flight(seen, self._windows, self._slots)
         if not self._deciders:
             self._deciders = [Decider.begin(seen.now, ready) for ready in seen.ready]
         asked = []

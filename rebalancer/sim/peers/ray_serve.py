@@ -77,7 +77,7 @@ class Deployment:
 class RayServe:
     """A deployment per model: `config.target_ongoing` is in requests per replica, of the `slots` that it holds."""
 
-    every_seconds = 1
+    every_seconds = 2  # its loop of 0.1 s sees nothing new between reports, which come, as delays end, at even seconds
 
     def __init__(self, config: Config, slots: float = signals.SLOTS) -> None:
         self._config = config
@@ -88,7 +88,7 @@ class RayServe:
     def decide(self, seen: Seen) -> Sequence[int]:
         """Each deployment for itself; nothing before the first report."""
         if seen.now % self._config.metrics_seconds == 0:
-            known = signals.in_flight(seen, self._config.look_back_seconds, self._slots).tolist()
+            (known,) = signals.in_flight(seen, (self._config.look_back_seconds,), self._slots)
             self._ongoing = [] if any(map(math.isnan, known)) else known
         if not self._ongoing:
             return seen.asked

@@ -11,6 +11,7 @@ work slots held, the queue is what waits behind full ones.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numba
@@ -113,13 +114,17 @@ class Summed:
         return Total(reading.used) if isinstance(reading, PodReading) else reading
 
 
-def in_flight(seen: Seen, seconds: int, slots: float = SLOTS) -> F64:
-    """Requests in service and in the queue, averaged over the last `seconds`; shape (models,), NaN before any."""
-    out = np.full(len(seen.asked), math.nan)
+def in_flight(seen: Seen, windows: Sequence[int], slots: float = SLOTS) -> list[list[float]]:
+    """Requests in service and in the queue, averaged over each of the last `windows` seconds: by window, by model.
+
+    NaN before anything is known. Compiled: KPA asks 43,200 times a day.
+    """
+    out = np.full((len(windows), len(seen.asked)), math.nan)
     end = seen.now - seen.delay_seconds
     if end > 0:
-        _in_flight(seen.busy, seen.left, seen.work, seen.requests, end, seconds, slots, out)
-    return out
+        _in_flight(seen.busy, seen.left, seen.work, seen.requests, end, tuple(windows), slots, out)
+    by_window: list[list[float]] = out.tolist()
+    return by_window
 
 
 def _reading(seen: Seen, model: int, share: float) -> PodReading | None:
@@ -143,16 +148,17 @@ def _request_work(seen: Seen, model: int) -> float:
 
 @numba.njit(cache=True)
 def _in_flight(  # noqa: PLR0913  # a compiled kernel takes flat arguments
-    busy: F64, left: F64, work: F64, requests: F64, end: int, seconds: int, slots: float, out: F64
+    busy: F64, left: F64, work: F64, requests: F64, end: int, windows: tuple[int, ...], slots: float, out: F64
 ) -> None:
-    begin, size_begin = max(0, end - seconds), max(0, end - SIZE_SECONDS)
-    for model in range(len(out)):
-        arrived, count, served, waits = 0.0, 0.0, 0.0, 0.0
-        for at in range(size_begin, end):
+    for model in range(out.shape[1]):
+        arrived, count = 0.0, 0.0
+        for at in range(max(0, end - SIZE_SECONDS), end):
             arrived += work[model, at]
             count += requests[model, at]
-        for at in range(begin, end):
-            served += busy[model, at]
-            waits += left[model, at]
-        queued = waits * count / arrived if arrived > 0.0 else 0.0
-        out[model] = (served * slots + queued) / (end - begin)
+        per_work = count / arrived if arrived > 0.0 else 0.0
+        for index, seconds in enumerate(windows):
+            begin = max(0, end - seconds)
+            total = 0.0
+            for at in range(begin, end):
+                total += busy[model, at] * slots + left[model, at] * per_work
+            out[index, model] = total / (end - begin)

@@ -13,9 +13,9 @@ from rebalancer.sim.peers.kpa import Decider, Spec
 NOW = 1000.0
 
 
-def spec(target: float, **changes: float | bool) -> Spec:
+def spec(target: float, up_rate: float = 10.0, down_rate: float = 10.0) -> Spec:
     """The project's test autoscaler."""
-    return replace(Spec(target, up_rate=10.0, down_rate=10.0), **changes)
+    return Spec(target, up_rate=up_rate, down_rate=down_rate)
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ SCALE = {
     "StableModeNoChangeAlreadyScaled": Case(spec(10), 5, 50, 50, 5),
     "StableModeIncreaseWithSmallScaleUpRate": Case(spec(1, up_rate=1.1), 2, 3, 3.1, 3),
     "StableModeDecreaseWithSmallScaleDownRate": Case(spec(10, down_rate=1.1), 100, 1, 1, 90),
-    "StableModeDecreaseNonReachable": Case(spec(10, down_rate=1.1, reachable=False), 100, 1, 1, 1),
+    "StableModeDecreaseNonReachable": Case(replace(spec(10, down_rate=1.1), reachable=False), 100, 1, 1, 1),
     "PanicModeDoublePodCount": Case(spec(10), 1, 50, 100, 10),
     "UseOnePodAsMinimumIfEndpointsNotFound": Case(spec(10), 0, 1000, 888, 10),
     "Metrics": Case(spec(10), 1, 50, 50, 5),
@@ -108,7 +108,7 @@ def test_goes_through_a_surge_as_the_project(target: float, steps: list[Step]) -
 
 
 def test_an_activation_scale_is_the_least_while_anything_is_wanted() -> None:
-    several = spec(10, activation_scale=2)
+    several = replace(spec(10), activation_scale=2)
     assert Decider().scale(several, 0, 1, 0, 0) == 0
     assert Decider().scale(several, 0, 1, 1, 0) == 2
 
@@ -127,7 +127,7 @@ def test_above_one_pod_it_begins_in_panic(ready: int, panics: bool) -> None:  # 
 
 
 def test_a_delayed_decrease_waits_for_its_window() -> None:
-    decider, delayed = Decider(), spec(10, panic_threshold=100.0, down_delay_seconds=300.0)
+    decider, delayed = Decider(), replace(spec(10), panic_threshold=100.0, down_delay_seconds=300.0)
     seen = [(2, 40, 4), (300, 0, 4), (302, 0, 0)]
     seen += [(540, 40, 4), (600, 30, 4), (660, 0, 4), (840, 0, 3), (900, 0, 0)]
     for at, concurrency, expected in seen:
@@ -135,13 +135,13 @@ def test_a_delayed_decrease_waits_for_its_window() -> None:
 
 
 def test_what_cannot_be_reached_decreases_without_delay() -> None:
-    decider, delayed = Decider(), spec(10, panic_threshold=100.0, down_delay_seconds=300.0)
+    decider, delayed = Decider(), replace(spec(10), panic_threshold=100.0, down_delay_seconds=300.0)
     assert decider.scale(delayed, 2, 0, 40, 40) == 4
     assert decider.scale(delayed, 60, 0, 0, 0) == 4
     assert decider.scale(replace(delayed, reachable=False), 62, 0, 0, 0) == 0
 
 
 def test_without_a_delay_it_decreases_within_a_tick() -> None:
-    decider, at_once = Decider(), spec(10, panic_threshold=100.0)
+    decider, at_once = Decider(), replace(spec(10), panic_threshold=100.0)
     assert decider.scale(at_once, 0, 0, 40, 40) == 4
     assert decider.scale(at_once, 0.5, 0, 20, 20) == 2
