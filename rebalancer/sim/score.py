@@ -57,7 +57,7 @@ def recoveries(late: NDArray[np.bool_], surges: tuple[int, ...]) -> list[int]:
     `late`: (seconds,), whether any request of that second was.
     """
     taken = []
-    for begin, end in zip(surges, (*surges[1:], len(late)), strict=True):
+    for begin, end in zip(surges, (*surges, len(late))[1:], strict=True):
         seconds = np.flatnonzero(late[begin:end])
         if not len(seconds):
             taken.append(0)
