@@ -1,5 +1,5 @@
 # Every target sets up what it needs: Python >= 3.11 is enough; the real tier also wants Go, a JDK and Maven.
-# ARGS goes to the command behind `demo`, `test`, `check`, `bench` and `testbed`: make demo ARGS="--keep"
+# ARGS goes to the command behind `demo`, `test`, `check`, the benches and `testbed`: make demo ARGS="--keep"
 PYTHON ?= python3
 BIN    := .venv/bin
 # One stamp per state of the dependencies: a changed pin installs again, anything else starts at once.
@@ -9,10 +9,10 @@ LOCK   := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gene
 
 MAKEFLAGS     += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check bench testbed lint generate docs lock clean
+.PHONY: help install demo test check bench bench-decisions testbed lint generate docs lock clean
 
 help: ## what there is to make
-	@sed -n 's/^\([a-z]*\):[^#]*## /\1\t/p' Makefile | expand -t 10
+	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' Makefile | expand -t 18
 
 install: $(STAMP) ## the command `rebalancer` in .venv
 
@@ -37,6 +37,9 @@ check: lint ## lint and every test but the real tier and the slow ones (minutes)
 
 bench: $(STAMP) ## the figures of the engine, into build/bench/engine.json
 	@$(BIN)/python -m tests.bench $(ARGS)
+
+bench-decisions: $(STAMP) ## peers, limits and the service on real traces (REBALANCER_TRACES); QUICK=1: minutes instead of hours
+	@$(BIN)/python -m rebalancer.sim.suite $(if $(QUICK),--quick) $(ARGS)
 
 testbed: $(STAMP) ## the real parts on loopback until Ctrl-C; prints KUBECONFIG and the Kafka address
 	@$(BIN)/python -m tests.testbed $(ARGS)

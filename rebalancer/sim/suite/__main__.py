@@ -1,0 +1,114 @@
+"""`python -m rebalancer.sim.suite`: play the suite, print its table, write its rows. `... tune` tunes the peers."""
+
+import argparse
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+
+from rich.console import Console
+
+from rebalancer.loop.clock import RealClock
+from rebalancer.sim.product.run import Actuation
+from rebalancer.sim.suite.cases import Case, budgets, cases, quick_cases
+from rebalancer.sim.suite.peers import BY_NAME, PEERS, Peer
+from rebalancer.sim.suite.row import OURS, Played
+from rebalancer.sim.suite.run import plan_tasks, run_task
+from rebalancer.sim.suite.table import finished, table, write_rows
+from rebalancer.sim.suite.tuning import TUNED_FILE, read_tuned, tune_all, write_tuned
+from rebalancer.sim.traces.folder import MissingTrace, traces_folder
+
+QUICK_PEERS = ("hpa", "keda", "foresight")
+OUT = Path("build/bench/decisions.json")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The exit code: 0, or 2 when the traces are not there."""
+    chosen = _parser().parse_args(arguments)
+    console = Console(width=200) if not sys.stdout.isatty() else Console()
+    try:
+        folder = traces_folder(chosen.traces, os.environ)
+        if chosen.command == "tune":
+            _tune(chosen, folder, console)
+        else:
+            _play(chosen, folder, console)
+    except MissingTrace as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 2
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m rebalancer.sim.suite", description=__doc__)
+    parser.add_argument("command", nargs="?", choices=("play", "tune"), default="play")
+    parser.add_argument("--traces", type=Path, help="folder of traces; default: REBALANCER_TRACES")
+    parser.add_argument("--quick", action="store_true", help="a few cases, KEDA and HPA only, one seed")
+    parser.add_argument("--scenarios", help="only these, such as S2,S7")
+    parser.add_argument("--controllers", help="only these, such as ours,keda,foresight")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="default: one per core")
+    parser.add_argument("--out", type=Path, default=OUT, help=f"default {OUT}; what was played is kept beside it")
+    return parser
+
+
+def _cases(chosen: argparse.Namespace) -> list[Case]:
+    wanted = chosen.scenarios.split(",") if chosen.scenarios else None
+    every = quick_cases() if chosen.quick else cases()
+    return [case for case in every if wanted is None or case.scenario in wanted]
+
+
+def _names(chosen: argparse.Namespace) -> list[str]:
+    if chosen.controllers:
+        return list(chosen.controllers.split(","))
+    return [OURS, *(QUICK_PEERS if chosen.quick else BY_NAME)]
+
+
+def _peers(chosen: argparse.Namespace) -> list[Peer]:
+    names = _names(chosen)
+    return [peer for peer in PEERS if peer.name in names]
+
+
+def _play(chosen: argparse.Namespace, folder: Path, console: Console) -> None:
+    clock = RealClock()
+    started = clock.monotonic()
+    actuations: tuple[Actuation, ...] = ("scale", "bounds") if OURS in _names(chosen) else ()
+    planned = plan_tasks(_cases(chosen), _peers(chosen), actuations, read_tuned(), folder)
+    play = partial(run_task, folder=folder, kept=chosen.out.with_suffix(".d"))
+    results: list[Played] = []
+    for result in _each(play, planned.tasks, chosen.processes):
+        results.append(result)
+        row = result.row
+        who = f"{row.controller} {row.actuation or row.tuning or ''}".strip()
+        where = f"{row.scenario} {row.day} {row.gpus} {row.start_seconds or '-'}"
+        console.print(f"{len(results)}/{len(planned.tasks)} {where} {who} seed {row.seed}", highlight=False)
+    write_rows(finished(results), chosen.out)
+    console.print(table(results))
+    for line in planned.told:
+        console.print(f"{line}; python -m rebalancer.sim.suite tune", highlight=False)
+    console.print(f"{chosen.out}: {len(results)} rows, {clock.monotonic() - started:.0f} s", highlight=False)
+
+
+def _each(play: "partial[Played]", tasks: Sequence[object], processes: int) -> Iterable[Played]:
+    """In the order of tasks, so that the same suite writes the same rows."""
+    if processes == 1:
+        yield from map(play, tasks)
+        return
+    with get_context("spawn").Pool(processes) as pool:
+        yield from pool.imap(play, tasks)
+
+
+def _tune(chosen: argparse.Namespace, folder: Path, console: Console) -> None:
+    clock = RealClock()
+    started = last = clock.monotonic()
+    found = dict(read_tuned())
+    for name, tuned in tune_all(folder, budgets(_cases(chosen)), _peers(chosen), found):
+        found[name] = tuned
+        write_tuned(found)
+        took, last = clock.monotonic() - last, clock.monotonic()
+        console.print(f"{name}: {tuned.tuning}, {100 * tuned.violation:.2f} % late, {took:.0f} s", highlight=False)
+    console.print(f"{TUNED_FILE}: {clock.monotonic() - started:.0f} s", highlight=False)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

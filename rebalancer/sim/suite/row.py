@@ -1,0 +1,90 @@
+"""A line of the table: one controller on one case."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from msgspec import Struct
+
+from rebalancer.sim.demand import F64
+from rebalancer.sim.record import Record
+from rebalancer.sim.score import score, violations_by_block
+from rebalancer.sim.suite.peers import LIMITS
+
+OURS = "ours"
+
+
+class Row(Struct, frozen=True):
+    """None where it does not apply. `start_seconds` is None where models differ; `tuning`: "signal@target".
+
+    `violation`, `worst_model_violation`, `late_work_share` and `gap_closure` are shares, not per cent.
+    """
+
+    scenario: str
+    day: str
+    gpus: int
+    start_seconds: int | None
+    controller: str
+    actuation: str | None
+    tuning: str | None
+    seed: int
+    violation: float | None = None
+    worst_model_violation: float | None = None
+    lost_utility: float | None = None
+    gpu_hours: float | None = None
+    cost_usd: float | None = None
+    starts_and_stops: int | None = None
+    floor_breaches: int | None = None
+    recover_p95_seconds: float | None = None
+    lost_in_flight: float | None = None
+    late_work_share: float | None = None
+    plan_p99_ms: float | None = None
+    gap_closure: float | None = None
+
+
+class Played(Struct, frozen=True):
+    """A row, and its late and all requests by 10 minutes: (blocks, 2), empty where only a bound is known."""
+
+    row: Row
+    blocks: list[tuple[float, float]]
+
+    def block_array(self) -> F64:
+        """The blocks as an array."""
+        return np.array(self.blocks, dtype=np.float64).reshape(-1, 2)
+
+
+def played(row: Row, record: Record) -> Played:
+    """The row with the record's numbers in it."""
+    told = score(record)
+    filled = {
+        "violation": told.violation,
+        "worst_model_violation": told.worst_model_violation,
+        "gpu_hours": told.gpu_hours,
+        "cost_usd": told.cost_usd if record.scenario.usd_per_gpu_hour else None,
+        "starts_and_stops": told.starts_and_stops,
+        "floor_breaches": told.floor_breaches,
+        "recover_p95_seconds": told.recover_p95_seconds,
+        "late_work_share": told.late_work_share,
+    }
+    whole = {name: getattr(row, name) for name in row.__struct_fields__} | filled
+    blocks = [(float(late), float(asked)) for late, asked in violations_by_block(record)]
+    return Played(Row(**whole), blocks)
+
+
+def best_peer(rows: Sequence[Row]) -> Row | None:
+    """Of one case and seed: the peer with the least violation."""
+    peers = [row for row in rows if row.controller not in {OURS, *LIMITS} and row.violation is not None]
+    return min(peers, key=lambda row: row.violation or 0.0, default=None)
+
+
+def gap_closure(row: Row, rows: Sequence[Row]) -> float | None:
+    """How much of the way from the best tuned peer to foresight `row` goes; `rows`: those of its case and seed.
+
+    (peer - row) / (peer - foresight); None where the best peer is not above foresight.
+    """
+    foresight = next((each.violation for each in rows if each.controller == "foresight"), None)
+    peer = best_peer(rows)
+    if row.controller != OURS or row.violation is None or foresight is None or peer is None or peer.violation is None:
+        return None
+    if peer.violation <= foresight:
+        return None
+    return (peer.violation - row.violation) / (peer.violation - foresight)
