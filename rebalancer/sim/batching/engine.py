@@ -12,10 +12,9 @@ from rebalancer.sim.demand import F64
 class Engine:
     """Iterations of one replica: every decoding request gets a token, prompts get what is left of the token budget.
 
-    An iteration with B decoding requests and P prompt tokens takes max(d(B), (P + B) / `prefill_per_second`) +
-    `seconds_per_kv_token` x (tokens that the decoding requests attend to) s: weights are read once for all tokens, so
-    a prompt rides along until computing takes longer than reading; d(B) is `seconds_at` over `batches`, in straight
-    lines. With `overlapped` False the two times add up (an engine that gives prompts iterations of their own).
+    An iteration with B decoding requests and P prompt tokens takes the sum of what each costs, in seconds:
+    `seconds_at` over `batches` at B, in straight lines; `seconds_per_kv_token` x (tokens that those B attend to);
+    P / `prefill_per_second`; and `seconds_per_pair` x (each prompt token x those before it).
 
     At most `most_running` requests run; each reserves its prompt in the `kv_tokens` of the cache when it starts, grows
     by a token per iteration, and the youngest goes back to the queue, to be computed again, when the cache is full.
@@ -28,7 +27,7 @@ class Engine:
     seconds_per_kv_token: float = 0.0
     most_running: int = 64
     tokens_per_iteration: int = 512
-    overlapped: bool = True
+    seconds_per_pair: float = 0.0
 
     def __post_init__(self) -> None:
         if len(self.batches) != len(self.seconds_at) or list(self.batches) != sorted(set(self.batches)):

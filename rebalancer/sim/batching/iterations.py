@@ -4,265 +4,280 @@ import numba
 import numpy as np
 
 from rebalancer.sim.batching.state import (
+    FINISHED,
+    FIRST_TOKENS,
     FREE,
     LOST_IN_FLIGHT,
     NOBODY,
     PREEMPTED,
     STARTED,
-    Replicas,
-    Requests,
-    Seconds,
-    Speed,
+    State,
 )
-from rebalancer.sim.demand import F64
 
 
 @numba.njit(cache=True)
-def live(
-    r: int, until: float, speed: Speed, replicas: Replicas, requests: Requests, seconds: Seconds, log: F64
-) -> None:  # noqa: PLR0913  # a compiled kernel takes flat arguments
+def live(state: State, r: int, until: float) -> None:
     """Live through every iteration of replica `r` that ends at or before `until`."""
-    while replicas.ends[r] <= until:
-        at = replicas.ends[r]
-        _book(r, at, speed, replicas, seconds)
-        _decode(r, at, speed, replicas, requests, seconds, log)
-        _prefill(r, at, speed, replicas, requests, seconds, log)
-        begin(r, at, speed, replicas, requests, seconds, log)
+    replica = state.replicas[r]
+    while replica.ends <= until:
+        at = replica.ends
+        work = replica.part * state.speed[0].work_per_prompt_token + replica.decoding * state.speed[0].work_per_token
+        state.seconds[_second(state, at)].done += work
+        replica.read += replica.part
+        replica.written += replica.decoding
+        _decode(state, r, at)
+        _prefill(state, r, at)
+        begin(state, r, at)
 
 
 @numba.njit(cache=True)
-def begin(r: int, at: float, speed: Speed, replicas: Replicas, requests: Requests, seconds: Seconds, log: F64) -> None:  # noqa: PLR0913  # a compiled kernel takes flat arguments
+def begin(state: State, r: int, at: float) -> None:
     """Begin the next iteration at `at`, or rest."""
-    if replicas.waiting[r] > 0:
-        _admit(r, at, speed, replicas, requests, seconds, log)
-    while replicas.kv[r] + replicas.decoding[r] > speed.kv_tokens and replicas.decoding[r] > 1:
-        _preempt(r, replicas, requests)
-    decoding = replicas.decoding[r]
-    part = 0
-    if replicas.prefilling[r] > 0:
-        room = speed.tokens_per_iteration - decoding
-        slot = replicas.first_prefilling[r]
+    replica, speed = state.replicas[r], state.speed[0]
+    if replica.waiting > 0:
+        _admit(state, r, at)
+    while replica.kv + replica.decoding > speed.kv_tokens and replica.decoding > 1:
+        _preempt(state, r, at)
+    part, pairs = 0, 0.0
+    if replica.prefilling > 0:
+        room = speed.tokens_per_iteration - replica.decoding
+        slot = replica.first_prefilling
         while slot != NOBODY and part < room:
-            part += min(room - part, requests.left[slot])
-            slot = requests.after[slot]
-    replicas.part[r] = part
-    if decoding == 0 and part == 0:
-        replicas.ends[r] = np.inf
+            request = state.requests[slot]
+            some = min(room - part, request.left)
+            pairs += some * (request.prompt - request.left + 0.5 * some)
+            part += some
+            slot = request.after
+    replica.part = part
+    if replica.decoding == 0 and part == 0:
+        replica.ends = np.inf
         return
-    computing = (part + decoding) / speed.prefill_per_second
-    if speed.overlapped:
-        taking = max(speed.decode[decoding], computing)
-    else:
-        taking = (speed.decode[decoding] if decoding > 0 else 0.0) + part / speed.prefill_per_second
-    replicas.ends[r] = at + taking + speed.seconds_per_kv_token * replicas.attended[r]
+    taking = state.decode[replica.decoding] + speed.seconds_per_kv_token * replica.attended
+    replica.ends = at + taking + part / speed.prefill_per_second + speed.seconds_per_pair * pairs
 
 
 @numba.njit(cache=True)
-def _book(r: int, at: float, speed: Speed, replicas: Replicas, seconds: Seconds) -> None:
-    second = min(int(at), len(seconds.done) - 1)
-    part, decoding = replicas.part[r], replicas.decoding[r]
-    seconds.done[second] += part * speed.work_per_prompt_token + decoding * speed.work_per_token
-    seconds.prompt_done[second] += part
-    seconds.generated[second] += decoding
+def _second(state: State, at: float) -> int:
+    """What happens after the last second is booked in it."""
+    return min(int(at), len(state.seconds) - 1)
 
 
 @numba.njit(cache=True)
-def _decode(
-    r: int, at: float, speed: Speed, replicas: Replicas, requests: Requests, seconds: Seconds, log: F64
-) -> None:  # noqa: PLR0913  # a compiled kernel takes flat arguments
-    decoding = replicas.decoding[r]
-    if decoding == 0:
+def _decode(state: State, r: int, at: float) -> None:
+    replica = state.replicas[r]
+    if replica.decoding == 0:
         return
-    replicas.steps[r] += 1
-    replicas.kv[r] += decoding
-    replicas.attended[r] += decoding
-    while replicas.decoding[r] > 0 and replicas.last_step[r, 0] <= replicas.steps[r]:
-        slot = _pop(r, replicas)
-        held = requests.prompt[slot] + requests.tokens[slot] - 1
-        replicas.kv[r] -= held
-        replicas.attended[r] -= held
-        finish(slot, at, speed, requests, seconds, log)
+    replica.steps += 1
+    replica.kv += replica.decoding
+    replica.attended += replica.decoding
+    while replica.decoding > 0 and state.heaps[r, 0, 0] <= replica.steps:
+        slot = state.heaps[r, 0, 1]
+        _take_out(state, r, 0)
+        request = state.requests[slot]
+        held = request.prompt + request.tokens - 1
+        replica.kv -= held
+        replica.attended -= held
+        _finish(state, r, slot, at)
 
 
 @numba.njit(cache=True)
-def _prefill(
-    r: int, at: float, speed: Speed, replicas: Replicas, requests: Requests, seconds: Seconds, log: F64
-) -> None:  # noqa: PLR0913  # a compiled kernel takes flat arguments
-    part = replicas.part[r]
+def _prefill(state: State, r: int, at: float) -> None:
+    replica = state.replicas[r]
+    part = replica.part
     while part > 0:
-        slot = replicas.first_prefilling[r]
-        some = min(part, requests.left[slot])
-        requests.left[slot] -= some
+        slot = replica.first_prefilling
+        request = state.requests[slot]
+        some = min(part, request.left)
+        request.left -= some
         part -= some
-        if requests.left[slot] > 0:
+        if request.left > 0:
             return
-        replicas.first_prefilling[r] = requests.after[slot]
-        if requests.after[slot] == NOBODY:
-            replicas.last_prefilling[r] = NOBODY
-        replicas.prefilling[r] -= 1
-        seconds.generated[min(int(at), len(seconds.done) - 1)] += 1
-        if np.isnan(requests.first[slot]):
-            _first_token(slot, at, speed, requests, seconds)
-        if requests.tokens[slot] <= 1:
-            replicas.kv[r] -= requests.prompt[slot]
-            finish(slot, at, speed, requests, seconds, log)
+        replica.first_prefilling = request.after
+        if request.after == NOBODY:
+            replica.last_prefilling = NOBODY
+        replica.prefilling -= 1
+        replica.written += 1
+        state.seconds[_second(state, at)].done += state.speed[0].work_per_token
+        if np.isnan(request.first):
+            _first_token(state, slot, at)
+        if request.tokens <= 1:
+            replica.kv -= request.prompt
+            _finish(state, r, slot, at)
         else:
-            replicas.attended[r] += requests.prompt[slot]
-            _push(r, replicas, slot, replicas.steps[r] + requests.tokens[slot] - 1)
+            replica.attended += request.prompt
+            _put_in(state, r, slot, replica.steps + request.tokens - 1)
 
 
 @numba.njit(cache=True)
-def _first_token(slot: int, at: float, speed: Speed, requests: Requests, seconds: Seconds) -> None:
-    requests.first[slot] = at
-    wait = max(0.0, at - requests.arrived[slot] - requests.prompt[slot] / speed.prefill_per_second)
-    born = int(requests.arrived[slot])
-    now = min(int(at), len(seconds.done) - 1)
-    seconds.wait[born] += wait
-    seconds.late[born] += wait > speed.slo_wait_seconds
-    seconds.started[now] += 1
-    seconds.started_wait[now] += wait
+def _first_token(state: State, slot: int, at: float) -> None:
+    request, speed = state.requests[slot], state.speed[0]
+    request.first = at
+    after = at - request.arrived
+    wait = max(0.0, after - request.prompt / speed.prefill_per_second)
+    born, now = state.seconds[int(request.arrived)], state.seconds[_second(state, at)]
+    born.wait += wait
+    if wait > speed.slo_wait_seconds:
+        born.late += 1
+    now.started += 1
+    now.started_wait += wait
+    state.recent[0, state.counts[FIRST_TOKENS] % state.recent.shape[1]] = after
+    state.counts[FIRST_TOKENS] += 1
 
 
 @numba.njit(cache=True)
-def finish(slot: int, at: float, speed: Speed, requests: Requests, seconds: Seconds, log: F64) -> None:
-    """The request has all its tokens: its slot is free."""
-    born, asked = int(requests.arrived[slot]), requests.asked[slot]
-    if asked > 1 and at - requests.first[slot] > speed.slo_token_seconds * (asked - 1):
-        seconds.slow[born] += 1
-    _leave(slot, at, requests, seconds, log)
+def _finish(state: State, r: int, slot: int, at: float) -> None:
+    request = state.requests[slot]
+    gaps = request.asked - 1
+    if gaps > 0 and at - request.first > state.speed[0].slo_token_seconds * gaps:
+        state.seconds[int(request.arrived)].slow += 1
+    after = at - request.arrived
+    state.recent[1, state.counts[FINISHED] % state.recent.shape[1]] = after
+    state.counts[FINISHED] += 1
+    state.replicas[r].finished += 1
+    if request.number < len(state.log):
+        state.log[request.number, 0] = request.first - request.arrived
+        state.log[request.number, 1] = after
+    _vacate(state, slot)
 
 
 @numba.njit(cache=True)
-def lose(slot: int, at: float, requests: Requests, seconds: Seconds, log: F64) -> None:
-    """The request leaves without its tokens: its client gave up, or its replica is gone. Late, if it was not yet."""
-    born = int(requests.arrived[slot])
-    seconds.lost[born] += 1
-    if np.isnan(requests.first[slot]):
-        seconds.late[born] += 1
-        seconds.wait[born] += at - requests.arrived[slot]
-    _leave(slot, at, requests, seconds, log)
+def lose(state: State, slot: int, at: float, work: float) -> None:
+    """The request leaves without its tokens: its client gave up, or its replica is gone; `work` was left to do.
+
+    Without a first token it is late, however short it waited.
+    """
+    request = state.requests[slot]
+    born = state.seconds[int(request.arrived)]
+    born.lost += 1
+    state.seconds[_second(state, at)].dropped += work
+    if np.isnan(request.first):
+        born.late += 1
+        born.wait += at - request.arrived
+    _vacate(state, slot)
 
 
 @numba.njit(cache=True)
-def _leave(slot: int, at: float, requests: Requests, seconds: Seconds, log: F64) -> None:
-    seconds.ended[min(int(at), len(seconds.done) - 1)] += 1
-    number = requests.number[slot]
-    if number < len(log):
-        log[number, 0] = requests.first[slot] - requests.arrived[slot]
-        log[number, 1] = at - requests.arrived[slot]
-    requests.free[requests.counts[FREE]] = slot
-    requests.counts[FREE] += 1
+def _vacate(state: State, slot: int) -> None:
+    state.requests[state.counts[FREE]].free = slot
+    state.counts[FREE] += 1
 
 
 @numba.njit(cache=True)
-def _admit(r: int, at: float, speed: Speed, replicas: Replicas, requests: Requests, seconds: Seconds, log: F64) -> None:  # noqa: PLR0913  # a compiled kernel takes flat arguments
-    while replicas.waiting[r] > 0:
-        slot = replicas.first_waiting[r]
-        fresh = np.isnan(requests.first[slot])
-        gave_up = fresh and at - requests.arrived[slot] > speed.patience_seconds
-        running = replicas.decoding[r] + replicas.prefilling[r]
-        fits = replicas.kv[r] + replicas.decoding[r] + requests.prompt[slot] <= speed.kv_tokens
+def whole(state: State, slot: int) -> float:
+    """Replica-seconds of a request that has not started, or starts again."""
+    request, speed = state.requests[slot], state.speed[0]
+    return float(request.prompt * speed.work_per_prompt_token + request.tokens * speed.work_per_token)
+
+
+@numba.njit(cache=True)
+def _admit(state: State, r: int, at: float) -> None:
+    replica, speed = state.replicas[r], state.speed[0]
+    while replica.waiting > 0:
+        slot = replica.first_waiting
+        request = state.requests[slot]
+        gave_up = np.isnan(request.first) and at - request.arrived > speed.patience_seconds
+        running = replica.decoding + replica.prefilling
+        fits = replica.kv + replica.decoding + request.prompt <= speed.kv_tokens
         if not gave_up and (running >= speed.most_running or (running > 0 and not fits)):
             return
-        replicas.first_waiting[r] = requests.after[slot]
-        if requests.after[slot] == NOBODY:
-            replicas.last_waiting[r] = NOBODY
-        replicas.waiting[r] -= 1
+        replica.first_waiting = request.after
+        if request.after == NOBODY:
+            replica.last_waiting = NOBODY
+        replica.waiting -= 1
         if gave_up or not fits:  # alone and still too large: no such engine takes it
-            lose(slot, at, requests, seconds, log)
+            lose(state, slot, at, whole(state, slot))
             continue
-        requests.left[slot] = requests.prompt[slot]
-        requests.order[slot] = requests.counts[STARTED]
-        requests.counts[STARTED] += 1
-        requests.after[slot] = NOBODY
-        if replicas.last_prefilling[r] == NOBODY:
-            replicas.first_prefilling[r] = slot
+        request.left = request.prompt
+        request.order = state.counts[STARTED]
+        state.counts[STARTED] += 1
+        request.after = NOBODY
+        if replica.last_prefilling == NOBODY:
+            replica.first_prefilling = slot
         else:
-            requests.after[replicas.last_prefilling[r]] = slot
-        replicas.last_prefilling[r] = slot
-        replicas.prefilling[r] += 1
-        replicas.kv[r] += requests.prompt[slot]
+            state.requests[replica.last_prefilling].after = slot
+        replica.last_prefilling = slot
+        replica.prefilling += 1
+        replica.kv += request.prompt
 
 
 @numba.njit(cache=True)
-def _preempt(r: int, replicas: Replicas, requests: Requests) -> None:
+def _preempt(state: State, r: int, at: float) -> None:
     """The youngest that decodes gives its cache back and will be computed again, first of those that wait."""
+    replica, heap = state.replicas[r], state.heaps[r]
     place = 0
-    for other in range(1, replicas.decoding[r]):
-        if requests.order[replicas.who[r, other]] > requests.order[replicas.who[r, place]]:
+    for other in range(1, replica.decoding):
+        if state.requests[heap[other, 1]].order > state.requests[heap[place, 1]].order:
             place = other
-    slot = replicas.who[r, place]
-    left = replicas.last_step[r, place] - replicas.steps[r]
-    held = requests.prompt[slot] + requests.tokens[slot] - 1 - left
-    replicas.kv[r] -= held
-    replicas.attended[r] -= held
-    replicas.decoding[r] -= 1
-    last = replicas.decoding[r]
-    replicas.last_step[r, place] = replicas.last_step[r, last]
-    replicas.who[r, place] = replicas.who[r, last]
-    for start in range(last // 2 - 1, -1, -1):
-        _sink(r, replicas, start)
-    requests.prompt[slot] += requests.tokens[slot] - left
-    requests.tokens[slot] = left
-    requests.after[slot] = replicas.first_waiting[r]
-    replicas.first_waiting[r] = slot
-    if replicas.last_waiting[r] == NOBODY:
-        replicas.last_waiting[r] = slot
-    replicas.waiting[r] += 1
-    requests.counts[PREEMPTED] += 1
+    slot, left = heap[place, 1], heap[place, 0] - replica.steps
+    request = state.requests[slot]
+    held = request.prompt + request.tokens - 1 - left
+    replica.kv -= held
+    replica.attended -= held
+    _take_out(state, r, place)
+    request.prompt += request.tokens - left
+    request.tokens = left
+    request.after = replica.first_waiting
+    replica.first_waiting = slot
+    if replica.last_waiting == NOBODY:
+        replica.last_waiting = slot
+    replica.waiting += 1
+    state.counts[PREEMPTED] += 1
+    state.seconds[_second(state, at)].brought += request.prompt * state.speed[0].work_per_prompt_token
 
 
 @numba.njit(cache=True)
-def _push(r: int, replicas: Replicas, slot: int, last_step: int) -> None:
-    steps, who = replicas.last_step, replicas.who
-    place = replicas.decoding[r]
-    replicas.decoding[r] += 1
-    while place > 0 and steps[r, (place - 1) // 2] > last_step:
-        steps[r, place], who[r, place] = steps[r, (place - 1) // 2], who[r, (place - 1) // 2]
+def _put_in(state: State, r: int, slot: int, last_step: int) -> None:
+    replica, heap = state.replicas[r], state.heaps[r]
+    place = replica.decoding
+    replica.decoding += 1
+    while place > 0 and heap[(place - 1) // 2, 0] > last_step:
+        heap[place, 0], heap[place, 1] = heap[(place - 1) // 2, 0], heap[(place - 1) // 2, 1]
         place = (place - 1) // 2
-    steps[r, place], who[r, place] = last_step, slot
+    heap[place, 0], heap[place, 1] = last_step, slot
 
 
 @numba.njit(cache=True)
-def _pop(r: int, replicas: Replicas) -> int:
-    slot = replicas.who[r, 0]
-    replicas.decoding[r] -= 1
-    last = replicas.decoding[r]
-    replicas.last_step[r, 0] = replicas.last_step[r, last]
-    replicas.who[r, 0] = replicas.who[r, last]
-    _sink(r, replicas, 0)
-    return int(slot)
-
-
-@numba.njit(cache=True)
-def _sink(r: int, replicas: Replicas, place: int) -> None:
-    steps, who, size = replicas.last_step, replicas.who, replicas.decoding[r]
-    step, slot = steps[r, place], who[r, place]
+def _take_out(state: State, r: int, place: int) -> None:
+    """The last one fills the place, then goes up or down to where it belongs."""
+    replica, heap = state.replicas[r], state.heaps[r]
+    replica.decoding -= 1
+    size = replica.decoding
+    step, slot = heap[size, 0], heap[size, 1]
+    while place > 0 and heap[(place - 1) // 2, 0] > step:
+        heap[place, 0], heap[place, 1] = heap[(place - 1) // 2, 0], heap[(place - 1) // 2, 1]
+        place = (place - 1) // 2
     while 2 * place + 1 < size:
         child = 2 * place + 1
-        if child + 1 < size and steps[r, child + 1] < steps[r, child]:
+        if child + 1 < size and heap[child + 1, 0] < heap[child, 0]:
             child += 1
-        if steps[r, child] >= step:
+        if heap[child, 0] >= step:
             break
-        steps[r, place], who[r, place] = steps[r, child], who[r, child]
+        heap[place, 0], heap[place, 1] = heap[child, 0], heap[child, 1]
         place = child
-    steps[r, place], who[r, place] = step, slot
+    heap[place, 0], heap[place, 1] = step, slot
 
 
 @numba.njit(cache=True)
-def lose_all(r: int, at: float, replicas: Replicas, requests: Requests, seconds: Seconds, log: F64) -> None:
+def lose_all(state: State, r: int, at: float) -> None:
     """The replica is gone at `at`, and with it everything that it had in hand."""
-    before = requests.counts[FREE]
-    for place in range(replicas.decoding[r]):
-        lose(replicas.who[r, place], at, requests, seconds, log)
-    for head in (replicas.first_prefilling[r], replicas.first_waiting[r]):
-        slot = head
-        while slot != NOBODY:
-            lose(slot, at, requests, seconds, log)
-            slot = requests.after[slot]
-    requests.counts[LOST_IN_FLIGHT] += requests.counts[FREE] - before
-    replicas.decoding[r] = replicas.prefilling[r] = replicas.waiting[r] = 0
-    replicas.kv[r] = replicas.attended[r] = replicas.part[r] = 0
-    replicas.first_waiting[r] = replicas.last_waiting[r] = NOBODY
-    replicas.first_prefilling[r] = replicas.last_prefilling[r] = NOBODY
-    replicas.ends[r] = np.inf
+    replica, speed = state.replicas[r], state.speed[0]
+    before = state.counts[FREE]
+    for place in range(replica.decoding):
+        left = state.heaps[r, place, 0] - replica.steps
+        lose(state, state.heaps[r, place, 1], at, left * speed.work_per_token)
+    slot = replica.first_prefilling
+    while slot != NOBODY:
+        computed = state.requests[slot].prompt - state.requests[slot].left
+        lose(state, slot, at, whole(state, slot) - computed * speed.work_per_prompt_token)
+        slot = state.requests[slot].after
+    slot = replica.first_waiting
+    while slot != NOBODY:
+        lose(state, slot, at, whole(state, slot))
+        slot = state.requests[slot].after
+    state.counts[LOST_IN_FLIGHT] += state.counts[FREE] - before
+    replica.decoding = replica.prefilling = replica.waiting = 0
+    replica.kv = replica.attended = replica.part = replica.steps = 0
+    replica.finished = replica.read = replica.written = 0
+    replica.first_waiting = replica.last_waiting = NOBODY
+    replica.first_prefilling = replica.last_prefilling = NOBODY
+    replica.ends = np.inf

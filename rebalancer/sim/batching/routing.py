@@ -2,120 +2,121 @@
 
 import numba
 import numpy as np
-from numpy.typing import NDArray
 
-from rebalancer.sim.batching.iterations import begin, live, lose
-from rebalancer.sim.batching.state import FREE, GONE, I64, NOBODY, READY, Replicas, Requests, Seconds, Speed
+from rebalancer.sim.batching.iterations import begin, live, lose, whole
+from rebalancer.sim.batching.state import (
+    FREE,
+    GATEWAY_FIRST,
+    GATEWAY_LAST,
+    GATEWAY_LENGTH,
+    I64,
+    NOBODY,
+    READY,
+    State,
+)
 from rebalancer.sim.demand import F64
 
 
 @numba.njit(cache=True)
 def serve(  # noqa: PLR0913  # a compiled kernel takes flat arguments
-    arrived: F64,
-    prompt: I64,
-    tokens: I64,
-    first_number: int,
-    until: float,
-    speed: Speed,
-    replicas: Replicas,
-    requests: Requests,
-    gateway: I64,
-    seconds: Seconds,
-    log: F64,
+    state: State, first_second: int, end_second: int, arrived: F64, prompt: I64, tokens: I64, first_number: int
 ) -> None:
-    """Take the requests in the order of their instants, then live on until `until`.
+    """Live through seconds [first, end) with the requests that arrive in them, in the order of their instants.
 
-    `arrived`, `prompt`, `tokens`: (requests,), all before `until`; there must be as many free slots. `gateway`: head,
-    tail and length of the list of those that no replica has taken.
+    `arrived`, `prompt`, `tokens`: (requests,); there must be as many free slots. `first_number`: the first one's.
     """
-    for index in range(len(arrived)):
-        at = arrived[index]
-        requests.counts[FREE] -= 1
-        slot = requests.free[requests.counts[FREE]]
-        requests.number[slot] = first_number + index
-        requests.arrived[slot] = at
-        requests.prompt[slot] = max(1, prompt[index])
-        requests.tokens[slot] = requests.asked[slot] = max(1, tokens[index])
-        requests.first[slot] = np.nan
-        requests.after[slot] = NOBODY
-        seconds.came[int(at)] += 1
-        for r in range(len(replicas.mode)):
-            if replicas.ends[r] <= at:
-                live(r, at, speed, replicas, requests, seconds, log)
-        _route(slot, at, speed, replicas, requests, gateway, seconds, log)
-    for r in range(len(replicas.mode)):
-        if replicas.ends[r] <= until:
-            live(r, until, speed, replicas, requests, seconds, log)
-    _leave_gateway(until, speed, requests, gateway, seconds, log)
+    index = 0
+    for second in range(first_second, end_second):
+        until = second + 1.0
+        now = state.seconds[second]
+        while index < len(arrived) and arrived[index] < until:
+            at = arrived[index]
+            slot = _enter(state, first_number + index, at, prompt[index], tokens[index])
+            now.came += 1
+            now.brought += whole(state, slot)
+            _live_all(state, at)
+            _route(state, slot, at)
+            index += 1
+        _live_all(state, until)
+        _leave_gateway(state, until)
+        now.waiting = state.counts[GATEWAY_LENGTH]
+        for r in range(len(state.replicas)):
+            replica = state.replicas[r]
+            now.running += replica.decoding + replica.prefilling
+            now.waiting += replica.waiting
+            now.held += replica.kv
 
 
 @numba.njit(cache=True)
-def _route(  # noqa: PLR0913  # a compiled kernel takes flat arguments
-    slot: int,
-    at: float,
-    speed: Speed,
-    replicas: Replicas,
-    requests: Requests,
-    gateway: I64,
-    seconds: Seconds,
-    log: F64,
-) -> None:
+def _enter(state: State, number: int, at: float, prompt: int, tokens: int) -> int:
+    state.counts[FREE] -= 1
+    slot = state.requests[state.counts[FREE]].free
+    request = state.requests[slot]
+    request.number = number
+    request.arrived = at
+    request.prompt = max(1, prompt)
+    request.tokens = max(1, tokens)
+    request.asked = request.tokens
+    request.first = np.nan
+    request.after = NOBODY
+    return int(slot)
+
+
+@numba.njit(cache=True)
+def _live_all(state: State, until: float) -> None:
+    for r in range(len(state.replicas)):
+        if state.replicas[r].ends <= until:
+            live(state, r, until)
+
+
+@numba.njit(cache=True)
+def _route(state: State, slot: int, at: float) -> None:
     best, least = NOBODY, np.int64(1) << 62
-    for r in range(len(replicas.mode)):
-        if replicas.mode[r] == READY:
-            load = replicas.decoding[r] + replicas.prefilling[r] + replicas.waiting[r]
+    for r in range(len(state.replicas)):
+        replica = state.replicas[r]
+        if replica.mode == READY:
+            load = replica.decoding + replica.prefilling + replica.waiting
             if load < least:
                 best, least = r, load
     if best == NOBODY:
-        if gateway[0] == NOBODY:
-            gateway[0] = slot
+        if state.counts[GATEWAY_FIRST] == NOBODY:
+            state.counts[GATEWAY_FIRST] = slot
         else:
-            requests.after[gateway[1]] = slot
-        gateway[1] = slot
-        gateway[2] += 1
+            state.requests[state.counts[GATEWAY_LAST]].after = slot
+        state.counts[GATEWAY_LAST] = slot
+        state.counts[GATEWAY_LENGTH] += 1
         return
-    if replicas.first_waiting[best] == NOBODY:
-        replicas.first_waiting[best] = slot
+    replica = state.replicas[best]
+    if replica.first_waiting == NOBODY:
+        replica.first_waiting = slot
     else:
-        requests.after[replicas.last_waiting[best]] = slot
-    replicas.last_waiting[best] = slot
-    replicas.waiting[best] += 1
-    if np.isinf(replicas.ends[best]):
-        begin(best, at, speed, replicas, requests, seconds, log)
+        state.requests[replica.last_waiting].after = slot
+    replica.last_waiting = slot
+    replica.waiting += 1
+    if np.isinf(replica.ends):
+        begin(state, best, at)
 
 
 @numba.njit(cache=True)
-def _leave_gateway(at: float, speed: Speed, requests: Requests, gateway: I64, seconds: Seconds, log: F64) -> None:
-    while gateway[0] != NOBODY and at - requests.arrived[gateway[0]] > speed.patience_seconds:
-        slot = gateway[0]
-        gateway[0] = requests.after[slot]
-        gateway[2] -= 1
-        lose(slot, requests.arrived[slot] + speed.patience_seconds, requests, seconds, log)
+def _leave_gateway(state: State, at: float) -> None:
+    patience = state.speed[0].patience_seconds
+    slot = state.counts[GATEWAY_FIRST]
+    while slot != NOBODY and at - state.requests[slot].arrived > patience:
+        state.counts[GATEWAY_FIRST] = state.requests[slot].after
+        state.counts[GATEWAY_LENGTH] -= 1
+        lose(state, slot, state.requests[slot].arrived + patience, whole(state, slot))
+        slot = state.counts[GATEWAY_FIRST]
 
 
 @numba.njit(cache=True)
-def open_gateway(  # noqa: PLR0913  # a compiled kernel takes flat arguments
-    at: float, speed: Speed, replicas: Replicas, requests: Requests, gateway: I64, seconds: Seconds, log: F64
-) -> None:
+def open_gateway(state: State, at: float) -> None:
     """Replicas are Ready again: those who still wait are spread over them, oldest first."""
-    _leave_gateway(at, speed, requests, gateway, seconds, log)
-    slot = gateway[0]
-    gateway[0] = gateway[1] = NOBODY
-    gateway[2] = 0
+    _leave_gateway(state, at)
+    slot = state.counts[GATEWAY_FIRST]
+    state.counts[GATEWAY_FIRST] = state.counts[GATEWAY_LAST] = NOBODY
+    state.counts[GATEWAY_LENGTH] = 0
     while slot != NOBODY:
-        after = requests.after[slot]
-        requests.after[slot] = NOBODY
-        _route(slot, at, speed, replicas, requests, gateway, seconds, log)
+        after = state.requests[slot].after
+        state.requests[slot].after = NOBODY
+        _route(state, slot, at)
         slot = after
-
-
-@numba.njit(cache=True)
-def totals(replicas: Replicas) -> NDArray[np.int64]:
-    """Over all replicas that are there: running, waiting, tokens in the cache."""
-    found = np.zeros(3, np.int64)
-    for r in range(len(replicas.mode)):
-        if replicas.mode[r] != GONE:
-            found[0] += replicas.decoding[r] + replicas.prefilling[r]
-            found[1] += replicas.waiting[r]
-            found[2] += replicas.kv[r]
-    return found

@@ -1,4 +1,4 @@
-"""The replicas of one model and the requests inside them, as flat arrays for the compiled kernel."""
+"""The replicas of one model and the requests inside them, as tables for the compiled kernel."""
 
 from typing import NamedTuple
 
@@ -9,156 +9,160 @@ from rebalancer.sim.batching.engine import Engine
 from rebalancer.sim.demand import F64
 
 I64 = NDArray[np.int64]
+Table = NDArray[np.void]
 NOBODY = -1
 GONE, READY, DRAINING = 0, 1, 2
+# Places in State.counts. GATEWAY_*: the list of requests that no replica has taken.
+FREE, STARTED, PREEMPTED, LOST_IN_FLIGHT, GATEWAY_FIRST, GATEWAY_LAST, GATEWAY_LENGTH, FIRST_TOKENS, FINISHED = range(9)
+
+SPEED = np.dtype(
+    [
+        ("prefill_per_second", "f8"),
+        ("seconds_per_pair", "f8"),
+        ("seconds_per_kv_token", "f8"),
+        ("kv_tokens", "i8"),
+        ("most_running", "i8"),
+        ("tokens_per_iteration", "i8"),
+        ("patience_seconds", "f8"),
+        ("slo_wait_seconds", "f8"),
+        ("slo_token_seconds", "f8"),
+        ("work_per_prompt_token", "f8"),
+        ("work_per_token", "f8"),
+    ]
+)
+# `ends`: when the iteration under way ends, inf at rest. `steps`: decoding iterations so far. `kv`: tokens held in the
+# cache, `attended`: those of decoding requests. `part`: prompt tokens of the iteration under way. `finished`, `read`,
+# `written`: requests, prompt tokens and tokens since it started. Lists of requests run through REQUEST's `after`.
+REPLICA = np.dtype(
+    [
+        ("mode", "i8"),
+        ("ends", "f8"),
+        ("steps", "i8"),
+        ("decoding", "i8"),
+        ("prefilling", "i8"),
+        ("waiting", "i8"),
+        ("kv", "i8"),
+        ("attended", "i8"),
+        ("part", "i8"),
+        ("first_waiting", "i8"),
+        ("last_waiting", "i8"),
+        ("first_prefilling", "i8"),
+        ("last_prefilling", "i8"),
+        ("finished", "i8"),
+        ("read", "i8"),
+        ("written", "i8"),
+    ]
+)
+# `number`: which one of the run. `prompt`, `tokens`: to compute and to generate since its last start; `left`: of the
+# prompt; `asked`: tokens asked for; `first`: when its first token came, NaN before; `order`: of its last start.
+# `free`: no field of the request, but the stack of free slots.
+REQUEST = np.dtype(
+    [
+        ("number", "i8"),
+        ("arrived", "f8"),
+        ("prompt", "i8"),
+        ("left", "i8"),
+        ("tokens", "i8"),
+        ("asked", "i8"),
+        ("first", "f8"),
+        ("order", "i8"),
+        ("after", "i8"),
+        ("free", "i8"),
+    ]
+)
+# Of the arrivals' second: `came`, `late`, `lost`, `slow` (a time per token above its objective) in requests, `wait`
+# the sum of their seconds beyond their own prefill. Of the event's second: `brought`, `done`, `dropped` work in
+# replica-seconds, `started` first tokens and `started_wait` their waits. At its end: `running`, `waiting` requests,
+# `held` tokens in the cache.
+SECOND = np.dtype(
+    [
+        (name, "f8")
+        for name in (
+            *("came", "late", "lost", "slow", "wait", "brought", "done", "dropped"),
+            *("started", "started_wait", "running", "waiting", "held"),
+        )
+    ]
+)
 
 
-class Speed(NamedTuple):
-    """An engine's numbers: `decode` seconds by batch, prompts' tokens per second, and its limits."""
+class State(NamedTuple):
+    """Everything about one model.
 
+    `speed`: (1,) and `decode`: seconds by batch. `heaps`: (replicas, most_running, 2) heaps of (the step of the last
+    token, the request's slot). `log`: (requests, 2) seconds to each one's first and last token, as far as it has rows;
+    `recent`: (2, size) rings of the same.
+    """
+
+    speed: Table
     decode: F64
-    prefill_per_second: float
-    seconds_per_kv_token: float
-    kv_tokens: int
-    most_running: int
-    tokens_per_iteration: int
-    overlapped: bool
-    patience_seconds: float
-    slo_wait_seconds: float
-    slo_token_seconds: float
-    work_per_prompt_token: float
-    work_per_token: float
+    replicas: Table
+    heaps: I64
+    requests: Table
+    counts: I64
+    seconds: Table
+    log: F64
+    recent: F64
 
 
-class Replicas(NamedTuple):
-    """By replica: where it is in its iterations. Lists of requests run through `Requests.after`.
-
-    `ends`: when the iteration under way ends, inf when idle. `steps`: decoding iterations so far; `last_step`, `who`:
-    (replicas, most_running) heaps of who gets the last token at which of them. `kv`: tokens held in the cache,
-    `attended`: those of decoding requests. `part`: prompt tokens of the iteration under way.
-    """
-
-    mode: I64
-    ends: F64
-    steps: I64
-    decoding: I64
-    prefilling: I64
-    waiting: I64
-    kv: I64
-    attended: I64
-    part: I64
-    last_step: I64
-    who: I64
-    first_waiting: I64
-    last_waiting: I64
-    first_prefilling: I64
-    last_prefilling: I64
-
-
-class Requests(NamedTuple):
-    """By slot: the requests inside, and the slots that are free. `number`: which one of the run it is.
-
-    `prompt`, `tokens`: still to be computed and generated since its last start; `asked`: tokens asked for; `first`:
-    when its first token came, NaN before. `free`: a stack of slots, `free_count` its height.
-    """
-
-    number: I64
-    arrived: F64
-    prompt: I64
-    left: I64
-    tokens: I64
-    asked: I64
-    first: F64
-    order: I64
-    after: I64
-    free: I64
-    counts: I64  # [height of the stack of free slots, requests ever started, preemptions, lost in flight]
-
-
-class Seconds(NamedTuple):
-    """What happened, by second; of the arrivals' second: `came`, `late`, `lost`, `slow`, `wait`; else of the event's.
-
-    Counts of requests; `wait`: sums of seconds beyond a request's own prefill; `done`: work done in replica-seconds;
-    `started`, `started_wait`: first tokens and their waits; `prompt_done`, `generated`: tokens; `ended`: requests over.
-    """
-
-    came: F64
-    late: F64
-    lost: F64
-    slow: F64
-    wait: F64
-    done: F64
-    started: F64
-    started_wait: F64
-    prompt_done: F64
-    generated: F64
-    ended: F64
-
-
-FREE, STARTED, PREEMPTED, LOST_IN_FLIGHT = 0, 1, 2, 3
-
-
-def speed(  # noqa: PLR0913  # a service's objectives beside its engine
+def fresh(  # noqa: PLR0913  # a service's objectives beside its engine
     engine: Engine,
+    seconds: int,
     *,
-    patience_seconds: float,
-    slo_wait_seconds: float,
-    slo_token_seconds: float,
-    work_per_prompt_token: float = 0.0,
+    patience_seconds: float = np.inf,
+    slo_wait_seconds: float = np.inf,
+    slo_token_seconds: float = np.inf,
     work_per_token: float = 0.0,
-) -> Speed:
-    """The engine's numbers for the kernel; work per token is what the fluid form says a token costs."""
-    return Speed(
-        engine.decode_seconds(),
+    log: F64 | None = None,
+) -> State:
+    """No replicas, no requests, nothing has happened in any of the `seconds`.
+
+    `work_per_token`: replica-seconds that a token costs in the fluid form; a prompt token costs what it takes.
+    """
+    counts = np.zeros(9, np.int64)
+    counts[GATEWAY_FIRST] = counts[GATEWAY_LAST] = NOBODY
+    numbers = (
         engine.prefill_per_second,
+        engine.seconds_per_pair,
         engine.seconds_per_kv_token,
         engine.kv_tokens,
         engine.most_running,
         engine.tokens_per_iteration,
-        engine.overlapped,
         patience_seconds,
         slo_wait_seconds,
         slo_token_seconds,
-        work_per_prompt_token,
+        1 / engine.prefill_per_second,
         work_per_token,
     )
-
-
-def no_replicas(count: int, most_running: int) -> Replicas:
-    """Room for that many replicas, none there yet."""
-    numbers = [np.zeros(count, np.int64) for _ in range(7)]
-    lists = [np.full(count, NOBODY, np.int64) for _ in range(4)]
-    heaps = [np.zeros((count, most_running), np.int64) for _ in range(2)]
-    mode, *rest = (np.zeros(count, np.int64), *numbers)
-    return Replicas(mode, np.full(count, np.inf), *rest, *heaps, *lists)
-
-
-def no_requests(slots: int) -> Requests:
-    """Room for that many requests inside at a time."""
-    integers = [np.zeros(slots, np.int64) for _ in range(7)]
-    number, prompt, left, tokens, asked, order, after = integers
-    free = np.arange(slots - 1, -1, -1, dtype=np.int64)
-    counts = np.array([slots, 0, 0, 0], np.int64)
-    return Requests(
-        number, np.zeros(slots), prompt, left, tokens, asked, np.full(slots, np.nan), order, after, free, counts
+    return State(
+        speed=np.array([numbers], SPEED),
+        decode=engine.decode_seconds(),
+        replicas=np.zeros(0, REPLICA),
+        heaps=np.zeros((0, engine.most_running, 2), np.int64),
+        requests=np.zeros(0, REQUEST),
+        counts=counts,
+        seconds=np.zeros(seconds, SECOND),
+        log=np.empty((0, 2)) if log is None else log,
+        recent=np.full((2, 1024), np.nan),
     )
 
 
-def more_room(requests: Requests, slots: int) -> Requests:
-    """The same requests with room for `slots`; those that are free are lent first."""
-    have = len(requests.number)
-    room = no_requests(slots)
-    for old, new in zip(requests[:9], room[:9], strict=True):
-        new[:have] = old
-    free = int(requests.counts[FREE])
-    fresh = np.arange(slots - 1, have - 1, -1, dtype=np.int64)
-    room.free[: len(fresh)] = fresh
-    room.free[len(fresh) : len(fresh) + free] = requests.free[:free]
-    room.counts[:] = requests.counts
-    room.counts[FREE] = len(fresh) + free
-    return room
+def with_replicas(state: State, count: int) -> State:
+    """The same with room for `count` replicas."""
+    have = len(state.replicas)
+    replicas = np.zeros(count, REPLICA)
+    replicas["ends"] = np.inf
+    for name in ("first_waiting", "last_waiting", "first_prefilling", "last_prefilling"):
+        replicas[name] = NOBODY
+    heaps = np.zeros((count, *state.heaps.shape[1:]), np.int64)
+    replicas[:have], heaps[:have] = state.replicas, state.heaps
+    return state._replace(replicas=replicas, heaps=heaps)
 
 
-def no_seconds(seconds: int) -> Seconds:
-    """Nothing has happened yet."""
-    return Seconds(*(np.zeros(seconds) for _ in Seconds._fields))
+def with_requests(state: State, count: int) -> State:
+    """The same with room for `count` requests inside at a time."""
+    have, free = len(state.requests), int(state.counts[FREE])
+    requests = np.zeros(count, REQUEST)
+    requests[:have] = state.requests
+    requests["free"][free : free + count - have] = np.arange(have, count)
+    state.counts[FREE] = free + count - have
+    return state._replace(requests=requests)
