@@ -1,12 +1,13 @@
 """Replay: re-make every decision of a journal from its inputs and compare byte by byte."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import msgspec
 
 from rebalancer.domain.codec import digest, to_bytes
 from rebalancer.domain.memory import Memory
+from rebalancer.domain.plan import Decision
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.obs import journal
@@ -36,14 +37,30 @@ class Replay:
     differences: list[Difference] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One recorded cycle: its inputs, and what it decided. `line`: of the journal, from 1.
+
+    `memory`: what goes into it where a keyframe says so; None: what the cycle before left.
+    """
+
+    line: int
+    snapshot: Snapshot
+    policy: Policy
+    memory: Memory | None
+    plan: bytes
+    memory_digest: str
+
+
 @dataclass(slots=True)
 class _Position:
-    """Where the replay stands: the state that the next cycle's delta applies to."""
+    """Where the reader stands: the state that the next cycle's delta applies to."""
 
     policy: Policy | None = None
     snapshot: Snapshot = journal.EMPTY
     memory: Memory | None = None
     parts_left: int = 0
+    begun: bool = False
 
 
 def replay(lines: Iterable[bytes], policy: Policy | None = None) -> Replay:
@@ -52,6 +69,16 @@ def replay(lines: Iterable[bytes], policy: Policy | None = None) -> Replay:
     Raises ValueError naming the line when it is not a journal's.
     """
     found = Replay()
+    memory = Memory()
+    for turn in turns(lines, found, policy):
+        decision = plan(turn.snapshot, turn.policy, memory if turn.memory is None else turn.memory)
+        memory = decision.memory
+        compare(turn, decision, found)
+    return found
+
+
+def turns(lines: Iterable[bytes], found: Replay, policy: Policy | None = None) -> Iterator[Turn]:
+    """The cycles of a journal that can be re-run; `found` hears of those that cannot. Raises ValueError as `replay`."""
     at = _Position()
     code = journal.code_digest()
     number = 0
@@ -64,36 +91,34 @@ def replay(lines: Iterable[bytes], policy: Policy | None = None) -> Replay:
             elif isinstance(line, journal.FrameLine):
                 _frame(at, line)
             elif isinstance(line, journal.CycleLine):
-                _cycle(at, number, line, found)
+                if not at.begun or at.policy is None or at.parts_left != 0:
+                    found.skipped += 1
+                    continue
+                at.snapshot = journal.apply(at.snapshot, line.delta)
+                memory, at.memory = at.memory, None
+                yield Turn(number, at.snapshot, at.policy, memory, bytes(line.plan), line.memory)
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
         message = f"line {number + 1} is not a journal's: {error}"
         raise ValueError(message) from error
-    return found
 
 
 def _frame(at: _Position, line: journal.FrameLine) -> None:
     if line.part == 0:
         at.snapshot = journal.EMPTY
         at.parts_left = line.parts
-        at.memory = line.memory
+        at.memory, at.begun = line.memory, line.memory is not None
     at.snapshot = journal.apply(at.snapshot, line.delta)
     at.parts_left -= 1
 
 
-def _cycle(at: _Position, number: int, line: journal.CycleLine, found: Replay) -> None:
-    if at.memory is None or at.policy is None or at.parts_left != 0:
-        found.skipped += 1
-        return
-    at.snapshot = journal.apply(at.snapshot, line.delta)
-    decision = plan(at.snapshot, at.policy, at.memory)
-    at.memory = decision.memory
+def compare(turn: Turn, decision: Decision, found: Replay) -> None:
+    """Count a decision made again, and note where it is not the recorded one."""
     found.cycles += 1
     found.changes += len(decision.plan.changes) + len(decision.plan.node_pools)
     found.refusals += len(decision.plan.refusals)
-    again = to_bytes(decision.plan)
-    if again != bytes(line.plan):
-        found.differences.append(
-            Difference(number, at.snapshot.cycle, "plan", bytes(line.plan).decode(), again.decode())
-        )
-    elif digest(decision.memory) != line.memory:
-        found.differences.append(Difference(number, at.snapshot.cycle, "memory", line.memory, digest(decision.memory)))
+    again, memory = to_bytes(decision.plan), digest(decision.memory)
+    cycle = turn.snapshot.cycle
+    if again != turn.plan:
+        found.differences.append(Difference(turn.line, cycle, "plan", turn.plan.decode(), again.decode()))
+    elif memory != turn.memory_digest:
+        found.differences.append(Difference(turn.line, cycle, "memory", turn.memory_digest, memory))

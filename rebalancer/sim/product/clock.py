@@ -1,12 +1,8 @@
 """Virtual time for code that awaits: a Clock that shows the world's time, an event loop that never waits."""
 
 import asyncio
-from collections.abc import Coroutine
-from typing import TypeVar
 
 from rebalancer.world import World
-
-T = TypeVar("T")
 
 
 class WorldClock:
@@ -36,7 +32,6 @@ class StillLoop(asyncio.SelectorEventLoop):
         return 0.0
 
 
-def run(work: Coroutine[object, object, T]) -> T:
-    """What `work` returns. Raises whatever it raises."""
-    with asyncio.Runner(loop_factory=StillLoop) as runner:
-        return runner.run(work)
+def still() -> asyncio.Runner:
+    """Runs what awaits, in a loop whose time stands still."""
+    return asyncio.Runner(loop_factory=StillLoop)

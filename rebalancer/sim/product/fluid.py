@@ -31,6 +31,7 @@ class FluidService:
         self._now = self._looked = 0
         self._backlog = 0.0
         self._finished: dict[str | None, float] = {None: 0.0}
+        self._serve(0, 0, 0)  # the kernel is compiled or read from its cache now, not within the event loop
 
     def flow(self, since: float, until: float, pods: Sequence[Pod]) -> None:
         """One second; a replica that became Ready within it serves from the next one on."""
@@ -38,15 +39,19 @@ class FluidService:
         if begin < 0 or end > len(self.wait):
             return
         serving = [pod for pod in pods if pod.ready_at is not None and pod.ready_at <= since]
-        ready, model = len(serving), self._model
-        self.ready[begin:end] = ready
-        before = self._backlog
+        self.ready[begin:end] = ready = len(serving)
+        self._serve(begin, end, ready)
+        self._now = end
+        self._finish(float(self._busy[begin:end].sum()), serving)
+
+    def _serve(self, begin: int, end: int, ready: int) -> None:
+        model = self._model
         self._backlog = serve(
             model.work,
             model.requests,
             begin,
             end,
-            before,
+            self._backlog,
             ready,
             model.slo_wait_seconds,
             model.headroom_seconds,
@@ -59,8 +64,6 @@ class FluidService:
             self._busy,
             self.left,
         )
-        self._now = end
-        self._finish(float(self._busy[begin:end].sum()), serving)
 
     def _finish(self, work: float, serving: Sequence[Pod]) -> None:
         if not work:

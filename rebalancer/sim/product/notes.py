@@ -11,7 +11,6 @@ from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.loop.hands import Recorder
 from rebalancer.obs import recorder
-from rebalancer.obs.journal import code_digest
 from rebalancer.obs.journal_files import JournalFiles
 
 KEYFRAME_SECONDS = 3600.0
@@ -32,10 +31,10 @@ class Unwritten:
 
 
 @asynccontextmanager
-async def notes(path: Path | None, policy: Policy, started_at: float) -> AsyncIterator[Recorder]:
+async def notes(path: Path | None, policy: Policy, code: str, started_at: float) -> AsyncIterator[Recorder]:
     """Production's recorder over one file, complete on leaving; without a path one that keeps nothing.
 
-    Raises OSError when the file could not be written.
+    `code`: digest of the source that decides. Raises OSError when the file could not be written.
     """
     if path is None:
         yield Unwritten()
@@ -43,7 +42,7 @@ async def notes(path: Path | None, policy: Policy, started_at: float) -> AsyncIt
     files = JournalFiles(path.parent, 0, single=path)
     files.start()
     kept = recorder.Recorder(files, _acknowledged, lambda _key, _line: None, KEYFRAME_SECONDS)
-    kept.code = code_digest()
+    kept.code = code
     kept.policy(policy, started_at)
     try:
         yield kept

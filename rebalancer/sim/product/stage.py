@@ -33,7 +33,10 @@ Serve = Callable[[Model, float, int], Recorded]
 
 
 class Stage:
-    """The world of one run, at the beginning of second 0; `note` keeps each second, `record` is what came of it."""
+    """The world of one run, at the beginning of second 0; `note` keeps each second, `record` is what came of it.
+
+    `asked`: shape (models, seconds), the replicas that each Deployment was asked for.
+    """
 
     def __init__(  # noqa: PLR0913  # what a run is made of
         self,
@@ -63,7 +66,8 @@ class Stage:
         self.deployments = tuple(self._deployment(model, policy) for model in scenario.models)
         self.world.advance(STARTED_AT)
         self._already = self.world.starts, self.world.stops
-        self._asked = [deployment.replicas for deployment in self.deployments]
+        self.asked = np.zeros((len(scenario.models), scenario.seconds), np.int32)
+        self._last_asked = [deployment.replicas for deployment in self.deployments]
         self._ready = np.zeros((len(scenario.models), scenario.seconds), np.int32)
         self._gpus = np.zeros(scenario.seconds, np.int32)
         self._floor_breaches = 0
@@ -88,8 +92,9 @@ class Stage:
         self._gpus[second] = self.world.gpus_held
         for index, deployment in enumerate(self.deployments):
             self._ready[index, second] = sum(pod.ready for pod in deployment.pods.values())
-            if deployment.replicas != self._asked[index]:
-                self._asked[index] = deployment.replicas
+            self.asked[index, second] = deployment.replicas
+            if deployment.replicas != self._last_asked[index]:
+                self._last_asked[index] = deployment.replicas
                 self._floor_breaches += deployment.replicas < self.scenario.models[index].floor
 
     def record(self, controller: str) -> Record:

@@ -1,0 +1,60 @@
+"""A journal's inputs, fed to the cycle that the simulator turns: whether it decides what was decided then.
+
+Open loop: what the cycle decides now moves nothing, the next inputs are the recorded ones.
+"""
+
+from collections.abc import Iterable
+
+from rebalancer.domain.memory import Memory
+from rebalancer.domain.outcome import Outcome
+from rebalancer.domain.plan import Decision
+from rebalancer.domain.policy import Policy
+from rebalancer.domain.snapshot import Snapshot
+from rebalancer.loop.cycle import cycle
+from rebalancer.loop.replay import Replay, Turn, compare, turns
+from rebalancer.sim.product.clock import still
+
+
+class FedHands:
+    """Implements `loop.cycle.Hands`: looks at recorded snapshots, writes nothing, compares what is decided."""
+
+    def __init__(self, policy: Policy, found: Replay) -> None:
+        self.policy = policy
+        self.memory = Memory()
+        self._found = found
+        self._turn: Turn | None = None
+
+    def take(self, turn: Turn) -> None:
+        """What the next look shows, and what it is decided by."""
+        self._turn = turn
+        self.policy = turn.policy
+        if turn.memory is not None:
+            self.memory = turn.memory
+
+    def look(self, now: float) -> Snapshot:
+        """The recorded snapshot. Raises ValueError when there is none of that instant."""
+        if self._turn is None or self._turn.snapshot.at != now:
+            raise ValueError(f"no recorded snapshot at {now}")
+        return self._turn.snapshot
+
+    def note(self, snapshot: Snapshot, before: Memory, decision: Decision) -> None:  # noqa: ARG002  # as the wheel has it
+        """Remember, and compare with what was decided then."""
+        self.memory = decision.memory
+        if self._turn is not None:
+            compare(self._turn, decision, self._found)
+
+    async def carry_out(self, decision: Decision) -> tuple[Outcome, ...]:  # noqa: ARG002  # open loop
+        """Nothing is written."""
+        return ()
+
+
+def feed(lines: Iterable[bytes]) -> Replay:
+    """Turn the cycle on a journal's inputs. Raises ValueError naming the line that is not a journal's."""
+    found = Replay()
+    hands: FedHands | None = None
+    with still() as runner:
+        for turn in turns(lines, found):
+            hands = hands or FedHands(turn.policy, found)
+            hands.take(turn)
+            runner.run(cycle(turn.snapshot.at, hands))
+    return found
