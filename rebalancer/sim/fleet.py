@@ -82,6 +82,14 @@ class Fleet:
         """The next second at which something changes by itself, NEVER when nothing will."""
         return self._next
 
+    def serving(self, index: int) -> list[Pod]:
+        """The Ready replicas of a model: who they are, for worlds in which a replica has requests of its own."""
+        return [pod for pod in self._pods[index] if pod.ready_at <= self.now]
+
+    def ending(self, index: int) -> list[Pod]:
+        """The replicas of a model that were asked to go and still hold their GPUs."""
+        return [pod for pod in self._ending if pod.model == index]
+
     def lose(self, node: int, gpus: int) -> None:
         """The node's machine is gone, with whatever ran there: it offers `gpus` from now on."""
         for pods in self._pods:
