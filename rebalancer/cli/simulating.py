@@ -14,11 +14,10 @@ from rebalancer.cli.talk import Talk
 from rebalancer.domain.policy import Policy
 from rebalancer.settings.policy_file import check_bytes
 from rebalancer.sim import data
-from rebalancer.sim.contenders import OURS, Entry, UnknownController, entry
+from rebalancer.sim.contenders import UnknownController, contender
 from rebalancer.sim.contest import Result, Side, Tell, contest
 from rebalancer.sim.demand import Demand
-from rebalancer.sim.ours import Ours
-from rebalancer.sim.page import Run, page
+from rebalancer.sim.outcome import Run
 from rebalancer.sim.page.bins import clock
 from rebalancer.sim.recorded import Service, Terms, Unfit, read_demand, with_gpus
 from rebalancer.sim.telling import rows
@@ -89,6 +88,8 @@ def simulate(asked: Asked, talk: Talk) -> Simulated:
 
 def written(path: Path, simulated: Simulated) -> None:
     """Write the page. Raises Failed."""
+    from rebalancer.sim.page.html import page  # matplotlib: half a second that only a page costs
+
     outcomes = simulated.result.runs
     text = page(simulated.title, simulated.words, rows(outcomes, wide=True), simulated.runs)
     try:
@@ -136,12 +137,12 @@ def _checked(content: bytes, name: str) -> Policy:
 def _sides(asked: Asked, policy: Policy, policy_name: str) -> list[Side]:
     gpus = _gpus(asked.gpus)
     played = with_gpus(policy, gpus)
-    who = _who(asked.controller)
+    who = contender(asked.controller)
     sides = [Side(who, played, asked.controller)]
     if asked.compare is None:
         return sides
     if not _is_file(asked.compare):
-        return [*sides, Side(_who(asked.compare), played, asked.compare)]
+        return [*sides, Side(contender(asked.compare), played, asked.compare)]
     other, name = _policy(Path(asked.compare), asked.trace)
     names = (policy_name, name) if policy_name != name else (str(asked.policy or policy_name), asked.compare)
     return [Side(who, played, names[0]), Side(who, with_gpus(other, gpus), names[1])]
@@ -149,19 +150,6 @@ def _sides(asked: Asked, policy: Policy, policy_name: str) -> list[Side]:
 
 def _is_file(word: str) -> bool:
     return word.endswith((".yaml", ".yml", ".json")) or os.sep in word
-
-
-def _who(name: str) -> Ours | Entry:
-    kind, _, how = name.partition("@")
-    if kind != OURS:
-        return entry(name)
-    match how:
-        case "" | "scale":
-            return Ours("scale")
-        case "bounds":
-            return Ours("bounds")
-        case _:
-            raise UnknownController(f"{name}: ours acts by scale or by bounds: ours, ours@bounds")
 
 
 def _gpus(words: Sequence[str]) -> dict[str | None, int]:

@@ -1,86 +1,86 @@
-"""Controllers by the names that a command line gives them: `keda`, `keda@0.8` with a target, `keda@best` tuned here.
+"""Controllers by the names that a command line gives them.
 
-A target is the share of a full replica that is to be used. `@best` plays every target of `TARGETS` and keeps the one
+`keda`; `keda@0.8` with a target; `keda:gpu-util@0.8` on another signal; `keda@best` tuned here. A target is the share
+of a full replica that is to be used. `@best` plays every signal and target that the suite tunes over and keeps the one
 with the fewest violations: hindsight, which is in the peer's favour.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-
-import numpy as np
+from typing import Literal
 
 from rebalancer.sim.controller import Controller, Seen
 from rebalancer.sim.fast import play
-from rebalancer.sim.limits.foresight import Foresight
-from rebalancer.sim.peers.hpa import Hpa, Metric
-from rebalancer.sim.peers.keda import Keda
-from rebalancer.sim.peers.kpa import Kpa
-from rebalancer.sim.peers.ray_serve import Config, RayServe
-from rebalancer.sim.peers.signals import SLOTS, Utilisation, WorkRate
-from rebalancer.sim.peers.static import Static
 from rebalancer.sim.record import Record
 from rebalancer.sim.scenario import Scenario
 from rebalancer.sim.score import score
+from rebalancer.sim.suite.peers import BY_NAME, Peer
 
 OURS = "ours"
 BEST = "best"
 DEFAULT_TARGET = 0.7  # what a full replica is used to before another is asked for, the custom of HPA and Knative
-TARGETS = tuple(round(float(each), 3) for each in np.arange(0.5, 1.0, 0.025))
-
-
-@dataclass(frozen=True, slots=True)
-class Contender:
-    """A peer: how one is made for a target, and what it is. `tuned`: it has a target."""
-
-    about: str
-    make: Callable[[float], Controller]
-    tuned: bool = True
-
-
-PEERS: Mapping[str, Contender] = {
-    "static": Contender("nothing moves", lambda _: Static(), tuned=False),
-    "hpa": Contender("an HPA per model on utilisation", lambda target: Hpa([Metric(Utilisation(), target)])),
-    "keda": Contender("a ScaledObject per model on arriving work", lambda target: Keda([Metric(WorkRate(), target)])),
-    "kpa": Contender("a Knative revision per model on concurrency", Kpa),
-    "ray-serve": Contender(
-        "a Ray Serve deployment per model on ongoing requests", lambda target: RayServe(Config(target * SLOTS))
-    ),
-    "foresight": Contender("the look-ahead rule given the true future: a limit", lambda _: Foresight(), tuned=False),
-}
+MOST_TARGET = 2.0  # twice what a replica can do is as wrong as a target gets
 
 
 class UnknownController(ValueError):
-    """No such controller, or no such target; the text says what there is."""
+    """No such controller, signal or target; the text says what there is."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What a name asks for: `target` None is hindsight's best."""
+    """What a name asks for: `tunings` to try, as the suite writes them; None for what is not tuned."""
 
     name: str
-    contender: Contender
-    target: float | None
+    peer: Peer
+    tunings: tuple[str | None, ...]
 
 
-def entry(name: str) -> Entry:
-    """A peer by its name. Raises UnknownController."""
-    kind, _, target = name.partition("@")
-    contender = PEERS.get(kind)
-    if contender is None:
-        raise UnknownController(f"no controller {kind}; there are {', '.join([OURS, *PEERS])}")
-    if not target:
-        return Entry(f"{kind}@{DEFAULT_TARGET}" if contender.tuned else kind, contender, DEFAULT_TARGET)
-    if not contender.tuned:
-        raise UnknownController(f"{kind} has no target: write {kind}")
+@dataclass(frozen=True, slots=True)
+class Ours:
+    """The service itself. `actuation`: it sets scales, or the bounds of the HPAs that own the targets."""
+
+    actuation: Literal["scale", "bounds"] = "scale"
+
+
+def contender(name: str) -> Ours | Entry:
+    """Ours or a peer, by its name. Raises UnknownController."""
+    match name.split("@"):
+        case ["ours"] | ["ours", "scale"]:
+            return Ours("scale")
+        case ["ours", "bounds"]:
+            return Ours("bounds")
+        case ["ours", *_]:
+            raise UnknownController(f"{name}: ours acts by scale or by bounds: ours, ours@bounds")
+        case _:
+            return _entry(name)
+
+
+def _entry(name: str) -> Entry:
+    head, _, target = name.partition("@")
+    kind, _, signal = head.partition(":")
+    peer = BY_NAME.get(kind)
+    if peer is None:
+        raise UnknownController(f"no controller {kind}; there are {', '.join([OURS, *BY_NAME])}")
+    if not peer.targets:
+        if head != kind or target:
+            raise UnknownController(f"{kind} has nothing to tune: write {kind}")
+        return Entry(name, peer, (None,))
+    if signal and signal not in peer.signals:
+        raise UnknownController(f"{kind} has no signal {signal}; it has {', '.join(peer.signals)}")
     if target == BEST:
-        return Entry(name, contender, None)
+        return Entry(name, peer, tuple(each for each in peer.tunings if not signal or each.startswith(f"{signal}@")))
+    share = _target(target, name) if target else DEFAULT_TARGET
+    return Entry(f"{head}@{share:g}", peer, (f"{signal or next(iter(peer.signals))}@{share:g}",))
+
+
+def _target(word: str, name: str) -> float:
     try:
-        share = float(target)
+        share = float(word)
     except ValueError:
         share = 0.0
-    if not 0.0 < share <= 2.0:  # noqa: PLR2004  twice what a replica can do is as wrong as a target gets
-        raise UnknownController(f"{name}: a target is a number above 0 up to 2, or {BEST}")
-    return Entry(f"{kind}@{share:g}", contender, share)
+    if not 0.0 < share <= MOST_TARGET:
+        raise UnknownController(f"{name}: a target is a number above 0 up to {MOST_TARGET:g}, or {BEST}")
+    return share
 
 
 class _Told:
@@ -90,27 +90,20 @@ class _Told:
         self.every_seconds = inner.every_seconds
         self._inner, self._tell = inner, tell
 
-    def decide(self, seen: Seen) -> "list[int]":
+    def decide(self, seen: Seen) -> Sequence[int]:
         self._tell(seen.now / seen.scenario.seconds)
-        return list(self._inner.decide(seen))
+        return self._inner.decide(seen)
 
 
 def play_entry(asked: Entry, scenario: Scenario, delay_seconds: int, tell: Callable[[float], None]) -> Record:
-    """The run of a peer on the fast path; `tell` hears the share that is done."""
-    targets = TARGETS if asked.target is None else (asked.target,)
-    best: tuple[float, Record] | None = None
-    for at, target in enumerate(targets):
-        done = at / len(targets)
+    """The run of a peer on the fast path, the first of the best; `tell` hears the share that is done."""
+    many = len(asked.tunings)
 
-        def part(share: float, done: float = done) -> None:
-            tell(done + share / len(targets))
+    def run(at: int, tuning: str | None) -> Record:
+        name = asked.name if many == 1 else f"{asked.peer.name}:{tuning}"
+        controller = _Told(asked.peer.make(tuning), lambda share: tell((at + share) / many))
+        return play(scenario, controller, name, delay_seconds)
 
-        name = f"{asked.name.partition('@')[0]}@{target:g}, tuned" if asked.target is None else asked.name
-        record = play(scenario, _Told(asked.contender.make(target), part), name, delay_seconds)
-        violation = score(record).violation
-        if best is None or violation < best[0]:
-            best = violation, record
-    if best is None:
-        raise ValueError("no target to play")
+    best = min((run(at, tuning) for at, tuning in enumerate(asked.tunings)), key=lambda each: score(each).violation)
     tell(1.0)
-    return best[1]
+    return best

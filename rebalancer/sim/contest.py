@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from msgspec import Struct
 
 from rebalancer.domain.policy import Policy
-from rebalancer.sim.contenders import Entry, play_entry
-from rebalancer.sim.ours import Ours, play_ours
-from rebalancer.sim.outcome import Outcome, outcome
-from rebalancer.sim.page import Run
+from rebalancer.sim.contenders import Entry, Ours, play_entry
+from rebalancer.sim.outcome import Outcome, Run, outcome
 from rebalancer.sim.recorded import Terms, one_pool, scenario_of
 from rebalancer.sim.score import violations_by_block
 from rebalancer.sim.suite.intervals import paired_interval
@@ -49,6 +47,8 @@ def contest(sides: Sequence[Side], terms: Terms, tell: Tell) -> tuple[Result, tu
 
         policy = one_pool(side.policy)
         if isinstance(side.who, Ours):
+            from rebalancer.sim.ours import play_ours  # noqa: PLC0415  # Kubernetes' client, a second: peers do without
+
             record = play_ours(side.who, scenario, policy, terms, told)
         else:
             record = play_entry(side.who, scenario, terms.metrics_delay_seconds, told)

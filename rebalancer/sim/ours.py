@@ -1,22 +1,14 @@
 """The service itself as a contender: its production cycle, state and gate over the simulated cluster."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from rebalancer.domain.policy import Policy
+from rebalancer.sim.contenders import Ours
 from rebalancer.sim.product import FluidService, Metrics, play_product
-from rebalancer.sim.product.run import Actuation
 from rebalancer.sim.record import Record
 from rebalancer.sim.recorded import Service, Terms
 from rebalancer.sim.scenario import Model, Scenario
 from rebalancer.world import Pod
-
-
-@dataclass(frozen=True, slots=True)
-class Ours:
-    """`actuation`: it sets scales, or the bounds of the HPAs that own the targets."""
-
-    actuation: Actuation = "scale"
 
 
 class _Told(FluidService):

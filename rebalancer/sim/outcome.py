@@ -1,6 +1,7 @@
 """What one run comes to, in the numbers that `rebalancer simulate` prints: by model and in all."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from msgspec import Struct
@@ -34,6 +35,15 @@ class Outcome(Struct, frozen=True):
     lent_gpu_hours: float
     floor_breaches: int
     models: tuple[ModelOutcome, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run with its numbers; `owned`: replicas that each model owns, in the scenario's order."""
+
+    record: Record
+    outcome: Outcome
+    owned: Sequence[int]
 
 
 def outcome(record: Record, name: str, entitlements: Sequence[int]) -> Outcome:

@@ -36,8 +36,8 @@ def command(
     controller: Annotated[
         str,
         typer.Option(
-            help="ours, or ours@bounds under HPAs; static, hpa, keda, kpa, ray-serve with a target as keda@0.8 (else"
-            " 0.7) or keda@best, tuned on this very trace; foresight, which knows the future.",
+            help="ours, or ours@bounds under HPAs; hpa, keda, kpa, ray-serve, apa with a target as keda@0.8 (else 0.7)"
+            " or keda@best, tuned on this very trace; wva, static; foresight, which knows the future.",
             metavar="NAME",
         ),
     ] = "ours",

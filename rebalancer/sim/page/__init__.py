@@ -1,5 +1,1 @@
-"""One self-contained HTML page about one run, or about two of them on the same traffic."""
-
-from rebalancer.sim.page.html import Run, page
-
-__all__ = ["Run", "page"]
+"""One self-contained HTML page about one run, or about two of them on the same traffic: `page.html.page`."""

@@ -6,23 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from rebalancer.sim.demand import F64
-from rebalancer.sim.outcome import Outcome
+from rebalancer.sim.outcome import Run
 from rebalancer.sim.page.bins import Bins, bins, clock
 from rebalancer.sim.page.drawing import MODEL_COLOURS, Level, Line, Panel
-from rebalancer.sim.record import Record
 
 POINTS = 360
 ROWS = 24
 COLOURS = ("first", "second")
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """One run as the page shows it; `owned`: replicas that each model owns, in the scenario's order."""
-
-    record: Record
-    outcome: Outcome
-    owned: Sequence[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +210,7 @@ def _most(run: Run, what: str, values: Values, fine: Bins) -> str:
     for index, model in enumerate(run.record.scenario.models):
         series = values(run, index, fine)
         at = int(series.argmax())
-        parts.append(f"{model.name} {series[at]:,.1f} at {clock(fine.begins[at])}")
+        parts.append(f"{model.name} {round(float(series[at]), 1):g} at {clock(fine.begins[at])}")
     return f"{run.outcome.name}, most {what}: {', '.join(parts)}."
 
 

@@ -3,12 +3,11 @@
 from collections.abc import Iterator, Sequence
 from html import escape
 
+from rebalancer.sim.outcome import Run
 from rebalancer.sim.page.bins import Bins
 from rebalancer.sim.page.drawing import draw
-from rebalancer.sim.page.figures import Figure, Run, figures
+from rebalancer.sim.page.figures import Figure, figures
 from rebalancer.sim.page.style import STYLE
-
-__all__ = ["Run", "page"]
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
