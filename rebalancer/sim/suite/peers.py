@@ -19,8 +19,7 @@ from rebalancer.sim.peers.signals import SLOTS, GpuUtil, KvUse, Queue, Summed, U
 from rebalancer.sim.peers.static import Static
 from rebalancer.sim.peers.wva import Wva
 
-# A share of a full replica, or of GPU_UTIL or KV use: above 1 nobody is asked for before work waits.
-TARGETS = tuple(round(0.025 * step, 3) for step in range(16, 45))  # 0.4 to 1.1
+TARGETS = tuple(round(0.025 * step, 3) for step in range(20, 41))  # 0.5 to 1: of a full replica, GPU_UTIL or KV use
 DIGEST_LETTERS = 12
 QUEUE_PER_REPLICA = 5.0  # waiting requests: what llm-d's WVA calls saturated
 

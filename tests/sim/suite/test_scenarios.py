@@ -5,7 +5,9 @@ import numpy as np
 import pytest
 
 from rebalancer.sim.demand import Stream
-from rebalancer.sim.suite.scenarios import s2
+from rebalancer.sim.fleet import Fleet
+from rebalancer.sim.suite.scenarios import s2, s3, s4, s7, s7_code
+from rebalancer.sim.suite.surges import Surges
 from rebalancer.sim.suite.work import TokenRates
 from rebalancer.sim.traces.folder import VARIABLE
 
@@ -39,3 +41,53 @@ def test_requests_of_s2_are_those_of_the_trace(folder: Path) -> None:
     requests = sum(model.requests.sum() for model in s2(folder, day=0, gpus=32, start_seconds=60).models)
 
     assert requests == pytest.approx(4.65e6, rel=0.01)
+
+
+def test_surges_take_turns_and_reach_four_times_the_demand_within_a_minute() -> None:
+    level = Surges().level()
+
+    first, second = Surges().starts[:2]
+    assert level[0, first - 1] == 3.2
+    assert level[0, first + 59] == pytest.approx(4 * 3.2)
+    assert level[0, first + 599] == pytest.approx(4 * 3.2)
+    assert level[0, first + 700] == level[1, first + 300] == 3.2
+    assert level[1, second + 300] == pytest.approx(4 * 3.2)
+    assert len(Surges().starts) == 12
+
+
+def test_drawn_surges_follow_their_level() -> None:
+    scenario = s7(gpus=24, start_seconds=60)
+    work = np.stack([model.work for model in scenario.models])
+
+    assert work.mean() == pytest.approx(Surges().level().mean(), rel=0.01)
+    assert not np.array_equal(work, np.stack([model.work for model in s7(24, 60, seed=1).models]))
+
+
+@pytest.mark.parametrize("gpus", [64, 96])
+def test_the_first_replicas_of_s3_fit_on_their_nodes(folder: Path, gpus: int) -> None:
+    scenario = s3(folder, gpus)
+
+    fleet = Fleet(scenario.models, list(scenario.nodes))
+
+    assert fleet.waiting == [0] * 5
+    assert fleet.used == gpus
+    assert sum(model.gpus * model.work.mean() for model in scenario.models) == pytest.approx(0.6 * gpus)
+
+
+@pytest.mark.parametrize("gpus", [24, 48])
+def test_s4_needs_six_tenths_of_its_budget_and_lets_the_rare_ones_go_to_nothing(folder: Path, gpus: int) -> None:
+    scenario = s4(folder, 9, gpus, 30)
+
+    assert sum(model.work.mean() for model in scenario.models) == pytest.approx(0.6 * gpus)
+    assert len(scenario.models) == 18
+    assert sum(model.first for model in scenario.models) == gpus
+    assert all((model.floor == 1) == (model.work.mean() >= 0.1) for model in scenario.models)
+
+
+def test_azures_code_service_plays_twelve_times_half_a_recording_apart(folder: Path) -> None:
+    scenario = s7_code(folder, gpus=16, start_seconds=60)
+    a, b = (model.work for model in scenario.models)
+
+    assert a.mean() == b.mean() == pytest.approx(3.2)
+    assert np.array_equal(a[:3436], a[3436 : 2 * 3436])
+    assert np.array_equal(np.roll(a, 1718), b)

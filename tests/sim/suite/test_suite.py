@@ -1,0 +1,153 @@
+"""The suite over the scenario that needs no traces."""
+
+import itertools
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from rebalancer.sim.fast import play
+from rebalancer.sim.score import score
+from rebalancer.sim.suite import tuning
+from rebalancer.sim.suite.__main__ import main
+from rebalancer.sim.suite.cases import Budget, Case, budgets, cases, data_digest, development, quick_cases
+from rebalancer.sim.suite.peers import BY_NAME, Peer
+from rebalancer.sim.suite.row import Played, Row
+from rebalancer.sim.suite.run import plan_tasks, run_task
+from rebalancer.sim.suite.scenarios import s7
+from rebalancer.sim.suite.table import finished, table
+from rebalancer.sim.suite.tuning import Tuned, key, read_tuned, stale, tune, write_tuned
+
+CASE = Case("S7", "generated", 24, 60)
+WORK = {"work": BY_NAME["keda"].signals["work"]}
+SMALL = Peer("keda", WORK, BY_NAME["keda"].modules, targets=(0.5, 0.8, 1.0))
+NOWHERE = Path("nowhere")
+
+
+@pytest.fixture(scope="module")
+def tuned() -> Tuned:
+    return tune(SMALL, CASE.build(NOWHERE))
+
+
+def test_tuning_tries_every_signal_at_every_target() -> None:
+    assert SMALL.tunings == ["work@0.5", "work@0.8", "work@1"]
+    assert len(BY_NAME["keda"].tunings) == 3 * 21
+    steps = BY_NAME["keda"].targets
+    assert all(later - sooner == pytest.approx(0.025) for sooner, later in itertools.pairwise(steps))
+
+
+def test_the_winner_has_the_fewest_violations(tuned: Tuned) -> None:
+    scenario = CASE.build(NOWHERE)
+    every = {each: score(play(scenario, SMALL.make(each), "keda")).violation for each in SMALL.tunings}
+
+    assert tuned.violation == min(every.values()) == every[tuned.tuning]
+
+
+def test_a_tuning_of_other_code_or_data_is_stale(tuned: Tuned) -> None:
+    data = data_digest(CASE.build(NOWHERE))
+    other_grid = Peer("keda", WORK, SMALL.modules, targets=(0.5, 0.8))
+
+    assert stale(tuned, SMALL, data) is None
+    assert "code or grid" in (stale(tuned, other_grid, data) or "")
+    assert "data" in (stale(tuned, SMALL, data_digest(s7(24, 60, seed=9))) or "")
+    assert "data" in (stale(tuned, SMALL, data_digest(s7(24, 180))) or "")
+
+
+def test_tunings_are_read_as_they_were_written(tuned: Tuned, tmp_path: Path) -> None:
+    path = tmp_path / "tuned.json"
+    write_tuned({"b": tuned, "a": tuned}, path)
+
+    assert dict(read_tuned(path)) == {"a": tuned, "b": tuned}
+    assert path.read_text().index('"a"') < path.read_text().index('"b"')
+    assert read_tuned(tmp_path / "none.json") == {}
+
+
+def test_only_what_is_unknown_or_stale_is_tuned_again(tuned: Tuned) -> None:
+    known = {key(CASE.budget, SMALL): tuned}
+    foreign = {key(CASE.budget, SMALL): msgspec.structs.replace(tuned, code="other")}
+
+    assert list(tuning.tune_all(NOWHERE, [CASE.budget], [SMALL], known)) == []
+    assert list(tuning.tune_all(NOWHERE, [CASE.budget], [SMALL], foreign)) == [(key(CASE.budget, SMALL), tuned)]
+
+
+def test_a_peer_without_a_tuning_is_left_out_and_told(tuned: Tuned) -> None:
+    planned = plan_tasks([CASE], [SMALL, BY_NAME["static"]], [], {}, NOWHERE)
+
+    assert [task.controller for task in planned.tasks] == ["static"]
+    assert planned.told == ("S7/24/60/keda: not tuned, left out",)
+
+
+def test_a_stale_tuning_is_played_and_told(tuned: Tuned) -> None:
+    found = {key(CASE.budget, SMALL): msgspec.structs.replace(tuned, data="other")}
+
+    planned = plan_tasks([CASE], [SMALL], ["bounds"], found, NOWHERE)
+
+    assert [(task.controller, task.tuning, task.actuation) for task in planned.tasks] == [
+        ("keda", tuned.tuning, None),
+        ("ours", None, "bounds"),
+    ]
+    assert planned.told == ("S7/24/60/keda: stale, the data it was tuned on have changed",)
+
+
+def test_what_was_played_is_not_played_again(tmp_path: Path) -> None:
+    task = plan_tasks([CASE], [BY_NAME["static"]], [], {}, NOWHERE).tasks[0]
+    first = run_task(task, NOWHERE, tmp_path)
+    (kept,) = tmp_path.iterdir()
+    marked = msgspec.structs.replace(first, row=msgspec.structs.replace(first.row, gpu_hours=-1.0))
+    kept.write_bytes(msgspec.json.encode(marked))
+
+    assert run_task(task, NOWHERE, tmp_path).row.gpu_hours == -1.0
+    kept.unlink()
+    assert run_task(task, NOWHERE, tmp_path) == first
+
+
+def test_development_days_are_those_that_peers_may_see() -> None:
+    days = {budget.scenario: development(budget).day for budget in budgets(cases())}
+
+    assert days == {"S2": "0", "S3": "0", "S4": "8", "S7": "generated"}
+
+
+def test_the_quick_suite_is_small() -> None:
+    assert set(budgets(quick_cases())) == {Budget("S2", 32, 60), Budget("S7", 16, 60), Budget("S7", 24, 60)}
+    assert all(case.seeds == (0,) for case in quick_cases())
+
+
+def test_the_table_says_how_we_stand_against_the_best_peer() -> None:
+    def result(controller: str, late: float) -> Played:
+        row = Row("S7", "generated", 24, 60, controller, None, None, 0, violation=late)
+        return Played(row, [(late * 100, 100.0)] * 20)
+
+    results = [result("ours", 0.02), result("hpa", 0.06), result("keda", 0.04), result("foresight", 0.01)]
+
+    shown = table(results)
+
+    assert [row.gap_closure for row in finished(results)] == [pytest.approx(2 / 3), None, None, None]
+    against = list(shown.columns[-1].cells)
+    assert against == ["", "", "", "-2.00 (-2.00 to -2.00) *"]
+    assert list(shown.columns[4].cells)[-1] == "ours"
+
+
+def test_the_command_writes_rows_and_prints_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "decisions.json"
+    arguments = ["--quick", "--scenarios", "S7", "--controllers", "static,foresight", "--processes", "1"]
+
+    assert main([*arguments, "--traces", str(tmp_path), "--out", str(out)]) == 0
+
+    rows = msgspec.json.decode(out.read_bytes(), type=list[Row])
+    assert [(row.gpus, row.controller) for row in rows] == [
+        (16, "static"),
+        (16, "foresight"),
+        (24, "static"),
+        (24, "foresight"),
+    ]
+    assert all(row.violation is not None for row in rows)
+    assert "4 rows" in capsys.readouterr().out
+
+
+def test_without_traces_the_command_says_what_it_looked_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("REBALANCER_TRACES", raising=False)
+
+    assert main(["--quick"]) == 2
+    assert "REBALANCER_TRACES" in capsys.readouterr().err
