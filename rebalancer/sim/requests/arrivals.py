@@ -75,14 +75,19 @@ GENERATORS: dict[Kind, Callable[[int, np.random.Generator], F64]] = {"compatible
 def draw(
     counts: NDArray[np.int64], kind: Kind, seed: int, service: Lognormal = RESNET_34, route: Lognormal = ROUTE
 ) -> tuple[Arrivals, ...]:
-    """The requests of every job. `counts`: (jobs, minutes), requests of each minute."""
+    """The requests of every job. `counts`: (jobs, minutes), requests of each minute.
+
+    Compatible instants are those of Faro's own generator under that seed: one chance, minute by minute, job by job.
+    """
     generate = GENERATORS[kind]
-    jobs = []
-    for job, minutes in enumerate(counts):
-        chance = np.random.default_rng((seed, job))
-        streams = [
-            MINUTE_SECONDS * minute + generate(int(count), chance) for minute, count in enumerate(minutes) if count
-        ]
-        at = np.sort(np.concatenate([np.zeros(0), *streams]))
-        jobs.append(Arrivals(at, service.draw(chance, (len(at),)), route.draw(chance, (len(at), 2))))
-    return tuple(jobs)
+    chance = np.random.default_rng(seed)
+    streams: list[list[F64]] = [[np.zeros(0)] for _ in counts]
+    for minute, of_jobs in enumerate(counts.T):
+        for stream, count in zip(streams, of_jobs, strict=True):
+            if count:
+                stream.append(MINUTE_SECONDS * minute + generate(int(count), chance))
+    return tuple(_with_times(np.sort(np.concatenate(stream)), chance, service, route) for stream in streams)
+
+
+def _with_times(at: F64, chance: np.random.Generator, service: Lognormal, route: Lognormal) -> Arrivals:
+    return Arrivals(at, service.draw(chance, (len(at),)), route.draw(chance, (len(at), 2)))

@@ -35,6 +35,7 @@ class Head:
             held=np.zeros((places, ongoing_limit), np.int32),
             first=np.zeros(places, np.int64),
             ongoing=np.zeros(places, np.int64),
+            next_at=np.full(places, np.inf),
         )
         self.told = Told(np.full(count, np.nan), np.full(count, np.nan), *(np.zeros(seconds) for _ in range(5)))
 

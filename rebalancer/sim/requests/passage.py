@@ -25,7 +25,8 @@ class Draws(NamedTuple):
 class State(NamedTuple):
     """`lane`: what the router was given, in order; a request on its way out is -1 - its number.
 
-    `queue`: a ring. By replica, those that serve first, a ring of what it holds: `held` requests are done at `done_at`.
+    `queue`: a ring. By replica, those that serve first, a ring of what it holds: `held` requests are done at `done_at`,
+    the first of them at `next_at` (inf: it holds none).
     """
 
     cursor: NDArray[np.int64]
@@ -36,6 +37,7 @@ class State(NamedTuple):
     held: NDArray[np.int32]
     first: NDArray[np.int64]
     ongoing: NDArray[np.int64]
+    next_at: F64
 
 
 class Told(NamedTuple):
@@ -70,6 +72,7 @@ def resize(replicas: int, state: State) -> None:
         _move(state, active, last)
         state.first[active] = 0
         state.ongoing[active] = 0
+        state.next_at[active] = np.inf
         active += 1
         last += 1
     cursor[ACTIVE] = replicas
@@ -81,6 +84,7 @@ def resize(replicas: int, state: State) -> None:
 def _move(state: State, source: int, target: int) -> None:
     state.first[target] = state.first[source]
     state.ongoing[target] = state.ongoing[source]
+    state.next_at[target] = state.next_at[source]
     for slot in range(state.done_at.shape[1]):
         state.done_at[target, slot] = state.done_at[source, slot]
         state.held[target, slot] = state.held[source, slot]
@@ -91,9 +95,29 @@ def _next_done(state: State) -> tuple[float, int]:
     """When a replica is next done with a request, and which."""
     soonest, who = np.inf, -1
     for place in range(state.cursor[ACTIVE] + state.cursor[ENDING]):
-        if state.ongoing[place] > 0 and state.done_at[place, state.first[place]] < soonest:
-            soonest, who = state.done_at[place, state.first[place]], place
+        if state.next_at[place] < soonest:
+            soonest, who = state.next_at[place], place
     return soonest, who
+
+
+@numba.njit(cache=True)
+def _whose_turn(state: State) -> int:
+    """The next replica in turn that can take one more; -1 when all are full."""
+    active = state.cursor[ACTIVE]
+    place = state.cursor[TURN]
+    for _ in range(active):
+        after = place + 1 if place + 1 < active else 0
+        if state.ongoing[place] < state.done_at.shape[1]:
+            state.cursor[TURN] = after
+            return int(place)
+        place = after
+    return -1
+
+
+@numba.njit(cache=True)
+def _around(slot: int, size: int) -> int:
+    """The slot of a ring; a comparison is much faster than a remainder."""
+    return slot - size if slot >= size else slot
 
 
 @numba.njit(cache=True)
@@ -101,29 +125,37 @@ def _dispatch(now: float, draws: Draws, state: State, told: Told) -> None:
     """Hand out what waits, until nothing waits or every replica is full."""
     cursor = state.cursor
     limit = state.done_at.shape[1]
-    active = cursor[ACTIVE]
     while cursor[WAITING] > 0:
-        place = -1
-        for step in range(active):
-            candidate = (cursor[TURN] + step) % active
-            if state.ongoing[candidate] < limit:
-                place = candidate
-                break
+        place = _whose_turn(state)
         if place < 0:
             return
-        cursor[TURN] = (place + 1) % active
         request = state.queue[cursor[QUEUE_HEAD]]
-        cursor[QUEUE_HEAD] = (cursor[QUEUE_HEAD] + 1) % len(state.queue)
+        cursor[QUEUE_HEAD] = _around(cursor[QUEUE_HEAD] + 1, len(state.queue))
         cursor[WAITING] -= 1
         begin = now
         if state.ongoing[place] > 0:
-            begin = state.done_at[place, (state.first[place] + state.ongoing[place] - 1) % limit]
-        slot = (state.first[place] + state.ongoing[place]) % limit
-        state.done_at[place, slot] = begin + draws.service[request]
+            begin = state.done_at[place, _around(state.first[place] + state.ongoing[place] - 1, limit)]
+        done_at = begin + draws.service[request]
+        if state.ongoing[place] == 0:
+            state.next_at[place] = done_at
+        slot = _around(state.first[place] + state.ongoing[place], limit)
+        state.done_at[place, slot] = done_at
         state.held[place, slot] = request
         state.ongoing[place] += 1
         told.wait[request] = begin - draws.at[request]
-        _note_busy(begin, state.done_at[place, slot], told.busy)
+        _note_busy(begin, done_at, told.busy)
+
+
+@numba.njit(cache=True)
+def _hand_back(who: int, state: State) -> None:
+    """The replica is done with the first it holds: the router gets it."""
+    first = state.first[who]
+    state.lane[state.cursor[LANE_TAIL]] = -1 - state.held[who, first]
+    state.cursor[LANE_TAIL] += 1
+    first = _around(first + 1, state.done_at.shape[1])
+    state.first[who] = first
+    state.ongoing[who] -= 1
+    state.next_at[who] = state.done_at[who, first] if state.ongoing[who] > 0 else np.inf
 
 
 @numba.njit(cache=True)
@@ -145,7 +177,7 @@ def _come_in(now: float, request: int, draws: Draws, state: State, told: Told) -
         state.lane[cursor[LANE_TAIL]] = -1 - request
         cursor[LANE_TAIL] += 1
         return
-    state.queue[(cursor[QUEUE_HEAD] + cursor[WAITING]) % len(state.queue)] = request
+    state.queue[_around(cursor[QUEUE_HEAD] + cursor[WAITING], len(state.queue))] = request
     cursor[WAITING] += 1
     _dispatch(now, draws, state, told)
 
@@ -189,10 +221,7 @@ def _live_until(until: float, draws: Draws, state: State, told: Told) -> None:
             cursor[LANE_TAIL] += 1
             cursor[COME] += 1
         elif now == done_at:
-            lane[cursor[LANE_TAIL]] = -1 - state.held[who, state.first[who]]
-            cursor[LANE_TAIL] += 1
-            state.first[who] = (state.first[who] + 1) % state.done_at.shape[1]
-            state.ongoing[who] -= 1
+            _hand_back(who, state)
             _dispatch(now, draws, state, told)
             done_at, who = _next_done(state)
         else:
@@ -217,6 +246,6 @@ def _work_left(now: float, draws: Draws, state: State) -> float:
     limit = state.done_at.shape[1]
     for place in range(state.cursor[ACTIVE] + state.cursor[ENDING]):
         if state.ongoing[place] > 0:
-            last = (state.first[place] + state.ongoing[place] - 1) % limit
+            last = _around(state.first[place] + state.ongoing[place] - 1, limit)
             work += max(0.0, state.done_at[place, last] - now)
     return work

@@ -21,9 +21,9 @@ class RequestScenario:
     scenario: Scenario
     jobs: tuple[Arrivals, ...]
     seed: int
-    slo_seconds: float = 0.72
-    ongoing_limit: int = 4
-    queue_limit: int = 50
+    slo_seconds: float
+    ongoing_limit: int
+    queue_limit: int
 
 
 @dataclass(slots=True)
@@ -72,7 +72,7 @@ class RequestWorld:
         )
         self._gpus = np.zeros(scenario.seconds, np.int32)
         self._floor_breaches = 0
-        self.fleet = Fleet(scenario.models, list(scenario.nodes))
+        self.fleet = Fleet(scenario.models, list(scenario.nodes), scenario.by_model)
         self.seen = RequestSeen(
             scenario,
             0,
@@ -110,6 +110,7 @@ class RequestWorld:
             end = min(until, self.fleet.next_event)
             self._live(begin, end)
             self.seen.now = end
+        self.fleet.advance(until)  # what is asked for now begins now, not when the fleet last moved
 
     def _live(self, begin: int, end: int) -> None:
         self._gpus[begin:end] = self.fleet.used

@@ -1,0 +1,59 @@
+"""S1a and S1b: Faro's ten jobs on a fixed budget of replicas, request by request, and their fluid form."""
+
+from pathlib import Path
+
+from rebalancer.sim.demand import F64
+from rebalancer.sim.requests.arrivals import RESNET_34, ROUTE, Kind, draw
+from rebalancer.sim.requests.world import RequestScenario
+from rebalancer.sim.scenario import Model, Scenario
+from rebalancer.sim.traces.faro import FaroDay, faro
+
+NAMES: dict[Kind, str] = {"compatible": "S1a", "clean": "S1b"}
+BUDGETS = (16, 20, 24, 28, 32, 36, 40)
+SLO_SECONDS = 0.72
+OWN_SECONDS = RESNET_34.mean_seconds + 2 * ROUTE.mean_seconds  # of a request that nothing holds up: 163 ms
+START_SECONDS, RELEASE_SECONDS = 35, 30  # a replica that moves between jobs is away for 65 s
+QUEUE_LIMIT, ONGOING_LIMIT = 50, 4  # of the head, and of one replica
+NEVER_SECONDS = 86_400.0  # a client of Faro's waits for as long as it takes
+
+
+def faro_model(job: str, requests: F64, first: int = 1) -> Model:
+    """One job in the fluid form; `requests`: (seconds,).
+
+    A request is late when what is left of earlier seconds keeps it for longer than the SLO less its own time. A head
+    holds `QUEUE_LIMIT` requests and one in hand besides those of its replicas, and turns away the next.
+    """
+    return Model(
+        job,
+        work=requests * RESNET_34.mean_seconds,
+        requests=requests,
+        first=first,
+        start_seconds=START_SECONDS,
+        release_seconds=RELEASE_SECONDS,
+        slo_wait_seconds=SLO_SECONDS - OWN_SECONDS,
+        headroom_seconds=0.0,
+        patience_seconds=NEVER_SECONDS,
+        queue_base=QUEUE_LIMIT,
+        queue_per_replica=ONGOING_LIMIT,
+    )
+
+
+def s1(day: FaroDay, gpus: int, kind: Kind, seed: int, first: int = 1) -> RequestScenario:
+    """Ten jobs with `first` replicas each at the beginning, floor 1; one GPU stands for one replica."""
+    jobs = draw(day.counts, kind, seed)
+    seconds = day.counts.shape[1] * 60
+    models = tuple(
+        faro_model(job, requests.per_second(seconds), first) for job, requests in zip(day.jobs, jobs, strict=True)
+    )
+    scenario = Scenario(NAMES[kind], str(day.day), models, (gpus,), seconds)
+    return RequestScenario(scenario, jobs, seed, SLO_SECONDS, ONGOING_LIMIT, QUEUE_LIMIT)
+
+
+def s1a(folder: Path, day: int, gpus: int, seed: int, first: int = 1) -> RequestScenario:
+    """With arrivals as Faro's load generator has them. Raises MissingTrace."""
+    return s1(faro(folder, day), gpus, "compatible", seed, first)
+
+
+def s1b(folder: Path, day: int, gpus: int, seed: int, first: int = 1) -> RequestScenario:
+    """With clean arrivals: uniform within each minute. Raises MissingTrace."""
+    return s1(faro(folder, day), gpus, "clean", seed, first)
