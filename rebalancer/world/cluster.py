@@ -25,8 +25,8 @@ class Change(NamedTuple):
 class Cluster:
     """Everything happens at `agenda.now`. `changes` collects what to tell, the latest state of each thing once.
 
-    `revisions`: of each thing by its id, when it changed last, counted over all things. `starts`: pods that got a
-    node; `stops`: pods with a node that were deleted, or lost with it.
+    `revision` counts the changes of all things, `revisions` says of each thing by its id when it changed last.
+    `starts`: pods that got a node; `stops`: pods with a node that were deleted, or lost with it.
     """
 
     def __init__(self, agenda: Agenda, seed: int, load_jitter: float = LOAD_JITTER) -> None:
@@ -44,7 +44,7 @@ class Cluster:
         self._load_jitter = load_jitter
         self._random = random.Random(seed)
         self._named = 0
-        self._revision = 0
+        self.revision = 0
 
     # --- names
 
@@ -60,8 +60,8 @@ class Cluster:
     def touch(self, thing: object, *, gone: bool = False) -> None:
         """Note that `thing` is not what it was."""
         self.changes[id(thing)] = Change(thing, gone)
-        self._revision += 1
-        self.revisions[id(thing)] = self._revision
+        self.revision += 1
+        self.revisions[id(thing)] = self.revision
 
     # --- nodes
 

@@ -1,6 +1,6 @@
 """The whole simulated cluster: time goes by, people and controllers ask for things, changes and samples come out."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rebalancer.domain.cluster import Toleration, WorkloadRef
@@ -44,6 +44,8 @@ class World:
         self._cluster = Cluster(self._agenda, seed, load_jitter)
         self._karpenter = Karpenter(self._agenda, self._cluster)
         self._samples: list[MetricSample] = []
+        self._ready: dict[str, list[Pod]] = {}
+        self._ready_at = 0
         self._started_at = started_at
         self._step_seconds = step_seconds
         self._steps_per_sample = max(1, round(interval_seconds / step_seconds))
@@ -84,10 +86,16 @@ class World:
         """Karpenter's NodeClaims by name; a claim's node has its name."""
         return {name: claim for pool in self.node_pools.values() for name, claim in pool.claims.items()}
 
-    def ready_pods(self, model: str) -> list[Pod]:
-        """The pods that serve the model, over all of its Deployments."""
-        owners = [owner for owner in self.deployments.values() if owner.model == model]
-        return [pod for owner in owners for pod in owner.pods.values() if pod.ready]
+    def ready_pods(self, model: str) -> Sequence[Pod]:
+        """The pods that serve the model, over all of its Deployments; the same list until something changes."""
+        if self._ready_at != self._cluster.revision:
+            self._ready.clear()
+            self._ready_at = self._cluster.revision
+        found = self._ready.get(model)
+        if found is None:
+            owners = [owner for owner in self.deployments.values() if owner.model == model]
+            found = self._ready[model] = [pod for owner in owners for pod in owner.pods.values() if pod.ready]
+        return found
 
     @property
     def gpus_held(self) -> int:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from rebalancer.cli.commands.demo import command
+from rebalancer.sim.product.open_loop import feed
 
 REBALANCER = Path(sys.executable).with_name("rebalancer")
 DEFAULT_SPEED = signature(command).parameters["speed"].default
@@ -95,6 +96,15 @@ def test_its_journal_replays_byte_by_byte(story: Run) -> None:
     cycles, same = re.findall(r"(\d+) cycles, (\d+) byte-equal", story.out)[0]
     assert int(cycles) == int(same) > 50
     assert f"{cycles} cycles replayed, {same} byte-equal, 0 differ" in done.out
+
+
+@pytest.mark.timeout(180)
+def test_its_journals_inputs_give_its_decisions_in_the_simulators_cycle_byte_for_byte(story: Run) -> None:
+    with (story.folder / "build/demo/journal.jsonl").open("rb") as lines:
+        found = feed(lines)
+    assert found.differences == []
+    assert found.cycles > 50
+    assert found.changes > 10
 
 
 @pytest.mark.timeout(120)

@@ -30,19 +30,28 @@ class FluidService:
         self._per_pod = per_pod
         self._now = self._looked = 0
         self._backlog = 0.0
+        self._work_by = np.concatenate(([0.0], np.cumsum(model.work[:seconds])))  # until the beginning of each second
+        self._requests_by = np.concatenate(([0.0], np.cumsum(model.requests[:seconds])))
+        self._pods: Sequence[Pod] | None = None
+        self._serving: Sequence[Pod] = ()
         self._finished: dict[str | None, float] = {None: 0.0}
         self._serve(0, 0, 0)  # the kernel is compiled or read from its cache now, not within the event loop
 
-    def flow(self, since: float, until: float, pods: Sequence[Pod]) -> None:
+    def flow(self, since: float, until: float, pods: Sequence[Pod]) -> None:  # noqa: ARG002  # always a second
         """One second; a replica that became Ready within it serves from the next one on."""
-        begin, end = round(since - self._started_at), round(until - self._started_at)
-        if begin < 0 or end > len(self.wait):
+        second = round(since - self._started_at)
+        if not 0 <= second < len(self.wait):
             return
-        serving = [pod for pod in pods if pod.ready_at is not None and pod.ready_at <= since]
-        self.ready[begin:end] = ready = len(serving)
-        self._serve(begin, end, ready)
-        self._now = end
-        self._finish(float(self._busy[begin:end].sum()), serving)
+        if pods is not self._pods:
+            serving = [pod for pod in pods if pod.ready_at is not None and pod.ready_at <= since]
+            self._pods = pods if len(serving) == len(pods) else None
+            self._serving = serving
+        self.ready[second] = ready = len(self._serving)
+        self._serve(second, second + 1, ready)
+        self._now = second + 1
+        done = float(self._busy[second])
+        if done:
+            self._finish(done)
 
     def _serve(self, begin: int, end: int, ready: int) -> None:
         model = self._model
@@ -65,21 +74,19 @@ class FluidService:
             self.left,
         )
 
-    def _finish(self, work: float, serving: Sequence[Pod]) -> None:
-        if not work:
-            return
+    def _finish(self, work: float) -> None:
         requests = work / self._work_of_one()
         self._finished[None] += requests
         if self._per_pod:
-            for pod in serving:
-                self._finished[pod.uid] = self._finished.get(pod.uid, 0.0) + requests / len(serving)
+            for pod in self._serving:
+                self._finished[pod.uid] = self._finished.get(pod.uid, 0.0) + requests / len(self._serving)
 
     def _work_of_one(self) -> float:
-        """Replica-seconds of a request, mean of the last minute; that of the whole run while nothing came."""
+        """Replica-seconds of a request, mean of the last minute; 1 while nothing came."""
         begin = max(0, self._now - MEAN_SECONDS)
-        requests = float(np.add.reduce(self._model.requests[begin : self._now]))
-        work = float(np.add.reduce(self._model.work[begin : self._now]))
-        return work / requests if work and requests else 1.0
+        requests = float(self._requests_by[self._now] - self._requests_by[begin])
+        work = float(self._work_by[self._now] - self._work_by[begin])
+        return work / requests if work > 0.0 and requests > 0.0 else 1.0
 
     def looks(self, pods: Sequence[Pod]) -> list[Look]:
         """The model as a whole, or every Ready pod with its equal part."""

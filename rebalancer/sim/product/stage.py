@@ -91,7 +91,7 @@ class Stage:
         """Keep what is true while that second passes."""
         self._gpus[second] = self.world.gpus_held
         for index, deployment in enumerate(self.deployments):
-            self._ready[index, second] = sum(pod.ready for pod in deployment.pods.values())
+            self._ready[index, second] = len(self.world.ready_pods(deployment.model))
             self.asked[index, second] = deployment.replicas
             if deployment.replicas != self._last_asked[index]:
                 self._last_asked[index] = deployment.replicas
