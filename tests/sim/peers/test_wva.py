@@ -48,6 +48,10 @@ def test_grows_when_the_spare_is_small(pairs: list[tuple[float, float]], expecte
         pytest.param([(0.20, 1), (0.30, 1), (0.25, 1)], True, id="scale down safe - adequate headroom"),
         pytest.param([(0.70, 2), (0.75, 2)], False, id="scale down unsafe - insufficient headroom"),
         pytest.param([(0.50, 2)], False, id="scale down unsafe - only one non-saturated replica"),
+        # Not in the project, whose unsafe cases are unsafe as they stand: the load of three on two.
+        pytest.param([(0.50, 1)] * 3, False, id="KV use would leave too little"),
+        pytest.param([(0.40, 1)] * 3, True, id="both would leave enough"),
+        pytest.param([(0.20, 1.5)] * 3, False, id="the queue would leave too little"),
     ],
 )
 def test_may_shrink_when_the_rest_can_carry_it(pairs: list[tuple[float, float]], expected: bool) -> None:  # noqa: FBT001  # a case
