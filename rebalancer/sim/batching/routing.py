@@ -45,6 +45,11 @@ def serve(  # noqa: PLR0913  # a compiled kernel takes flat arguments
             now.running += replica.decoding + replica.prefilling
             now.waiting += replica.waiting
             now.held += replica.kv
+            now.queued += replica.queued + replica.unread * state.speed[0].work_per_prompt_token
+        slot = state.counts[GATEWAY_FIRST]
+        while slot != NOBODY:
+            now.queued += whole(state, slot)
+            slot = state.requests[slot].after
 
 
 @numba.njit(cache=True)
@@ -93,6 +98,7 @@ def _route(state: State, slot: int, at: float) -> None:
         state.requests[replica.last_waiting].after = slot
     replica.last_waiting = slot
     replica.waiting += 1
+    replica.queued += whole(state, slot)
     if np.isinf(replica.ends):
         begin(state, best, at)
 

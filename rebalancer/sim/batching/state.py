@@ -31,8 +31,9 @@ SPEED = np.dtype(
     ]
 )
 # `ends`: when the iteration under way ends, inf at rest. `steps`: decoding iterations so far. `kv`: tokens held in the
-# cache, `attended`: those of decoding requests. `part`: prompt tokens of the iteration under way. `finished`, `read`,
-# `written`: requests, prompt tokens and tokens since it started. Lists of requests run through REQUEST's `after`.
+# cache, `attended`: those of decoding requests. `part`: prompt tokens of the iteration under way; `unread`: of prompts
+# that are being computed; `queued`: work of those that wait. `finished`, `read`, `written`: requests, prompt tokens and
+# tokens since it started. Lists of requests run through REQUEST's `after`.
 REPLICA = np.dtype(
     [
         ("mode", "i8"),
@@ -44,6 +45,8 @@ REPLICA = np.dtype(
         ("kv", "i8"),
         ("attended", "i8"),
         ("part", "i8"),
+        ("unread", "i8"),
+        ("queued", "f8"),
         ("first_waiting", "i8"),
         ("last_waiting", "i8"),
         ("first_prefilling", "i8"),
@@ -73,13 +76,13 @@ REQUEST = np.dtype(
 # Of the arrivals' second: `came`, `late`, `lost`, `slow` (a time per token above its objective) in requests, `wait`
 # the sum of their seconds beyond their own prefill. Of the event's second: `brought`, `done`, `dropped` work in
 # replica-seconds, `started` first tokens and `started_wait` their waits. At its end: `running`, `waiting` requests,
-# `held` tokens in the cache.
+# `held` tokens in the cache, `queued` work of prompts that are not computed and of all that waits.
 SECOND = np.dtype(
     [
         (name, "f8")
         for name in (
             *("came", "late", "lost", "slow", "wait", "brought", "done", "dropped"),
-            *("started", "started_wait", "running", "waiting", "held"),
+            *("started", "started_wait", "running", "waiting", "held", "queued"),
         )
     ]
 )

@@ -1,0 +1,66 @@
+"""Engines of the suite's models, and those calibrated on published profiles."""
+
+from dataclasses import dataclass
+
+from rebalancer.sim.batching.engine import Engine
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """How one model is served: its engine, its objective for a time per token, and what its trace stands for.
+
+    `scale`: requests that each recorded one stands for (a thinned trace); `spread`: of token lengths within a second,
+    the standard deviation of their logarithm. 0.7 is what ServeGen's clients have (median over clients of the p95 over
+    the median of their lengths).
+    """
+
+    engine: Engine
+    scale: float = 1.0
+    slo_token_seconds: float = 0.060
+    spread: float = 0.7
+
+    @property
+    def work_per_token(self) -> float:
+        """Replica-seconds of a token where the batch is full: the fluid form's time per token over the batch."""
+        return float(self.engine.decode_seconds()[-1]) / self.engine.most_running
+
+
+def shaped(prefill_per_second: float, seconds_per_token: float, batch: int, kv_tokens: int) -> Engine:
+    """An engine that takes `seconds_per_token` with a full batch, less with a smaller one.
+
+    The shape is that of Splitwise's medians for a 70B model on four H100: 0.56 of it for one request, 0.70 for half a
+    batch. With a full batch an iteration costs what the fluid form says; prompts are computed 512 tokens at a time.
+    """
+    return Engine(
+        prefill_per_second,
+        batches=(0, 1, batch // 2, batch),
+        seconds_at=(0.0, 0.56 * seconds_per_token, 0.70 * seconds_per_token, seconds_per_token),
+        kv_tokens=kv_tokens,
+        most_running=batch,
+    )
+
+
+# Llama-2-7B in 16 bits, calibrated on 12 of the 280 cells (prompt, tokens, requests per second) of AIBrix's profile of
+# each GPU; tests/sim/batching/test_profiles.py lists them and checks all others. They are what the hardware says:
+# 13.5 GB of weights read at 1.4 and 0.5 TB/s, 0.52 MB of cache per token read at 1.7 and 0.6 TB/s, and a cache of what
+# 80 and 48 GB leave beside the weights.
+LLAMA2_7B = {
+    "a100": Engine(
+        prefill_per_second=21_590,
+        batches=(1, 128),
+        seconds_at=(0.009879, 0.013649),
+        kv_tokens=116_600,
+        seconds_per_kv_token=3.176e-7,
+        seconds_per_pair=3.949e-9,
+        most_running=128,
+    ),
+    "a40": Engine(
+        prefill_per_second=11_450,
+        batches=(1, 128),
+        seconds_at=(0.02644, 0.032345),
+        kv_tokens=55_690,
+        seconds_per_kv_token=8.979e-7,
+        seconds_per_pair=8.511e-9,
+        most_running=128,
+    ),
+}
