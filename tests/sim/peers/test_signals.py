@@ -1,0 +1,120 @@
+"""What HPA, KEDA, KPA and Ray Serve look at."""
+
+import math
+
+import numpy as np
+import pytest
+
+from rebalancer.sim.controller import Seen
+from rebalancer.sim.fast import FastWorld
+from rebalancer.sim.peers import signals
+from rebalancer.sim.peers.hpa import Hpa, Metric, PodReading, Total, by_metrics
+from rebalancer.sim.scenario import Model, Scenario
+
+SECONDS = 600
+
+
+def a_world(load: float, first: int = 2, gpus: int = 8, start_seconds: int = 60) -> FastWorld:
+    """One model under an even load of `load` replicas, two requests per replica-second; the budget is 8 GPUs."""
+    work = np.full(SECONDS, load)
+    model = Model("m", work, work * 2, first=first, start_seconds=start_seconds)
+    return FastWorld(Scenario("s", "0", (model,), (gpus,), SECONDS))
+
+
+def seen_at(world: FastWorld, second: int) -> Seen:
+    world.advance(second)
+    return world.seen
+
+
+def reading(seen: Seen, signal: signals.Utilisation | signals.GpuUtil | signals.KvUse) -> PodReading:
+    told = signal(seen, 0)
+    assert told is not None
+    return told
+
+
+def test_work_is_the_share_that_ready_replicas_did() -> None:
+    seen = seen_at(a_world(1.2), 120)
+    told = reading(seen, signals.Utilisation())
+    assert (told.used, told.able, told.measured) == (pytest.approx(1.2), 2, 2)
+    assert signals.WorkRate()(seen, 0) == Total(pytest.approx(1.2))
+
+
+def test_nothing_is_known_at_the_beginning() -> None:
+    seen = a_world(1.2).seen
+    assert signals.Utilisation()(seen, 0) is None
+    assert signals.WorkRate()(seen, 0) is None
+    assert signals.GpuUtil()(seen, 0) is None
+    assert signals.KvUse()(seen, 0) is None
+    assert signals.Queue()(seen, 0) is None
+    assert math.isnan(signals.in_flight(seen, (60,))[0][0])
+
+
+def test_pods_that_load_are_missing_and_pods_that_wait_are_pending() -> None:
+    world = a_world(1.2, gpus=5)
+    world.advance(120)
+    world.ask(0, 7)
+    seen = seen_at(world, 135)
+    assert (seen.ready, seen.loading, seen.waiting) == ([2], [3], [2])
+    told = reading(seen, signals.Utilisation())
+    assert (told.measured, told.missing, told.unready) == (2, 3, 2)
+
+
+def test_gpu_util_is_near_full_at_a_tenth_of_the_load_and_hardly_rises_above() -> None:
+    tenth = reading(seen_at(a_world(0.2), 120), signals.GpuUtil())
+    full = reading(seen_at(a_world(2.0), 120), signals.GpuUtil())
+    assert tenth.used / tenth.able == pytest.approx(0.97, abs=0.005)
+    assert full.used / full.able == pytest.approx(1.0)
+
+
+def test_gpu_util_counts_loading_pods_at_nothing() -> None:
+    world = a_world(2.0)
+    world.advance(120)
+    world.ask(0, 4)
+    told = reading(seen_at(world, 135), signals.GpuUtil())
+    assert (told.used, told.able, told.measured, told.missing) == (pytest.approx(2.0), 4, 4, 0)
+
+
+def test_the_queue_is_what_waits_behind_full_replicas() -> None:
+    seen = seen_at(a_world(2.1), 121)
+    # 0.1 replica-seconds are left over each second: 12 at the scrape of 120 s, of which 2 x 0.5 are in service.
+    assert signals.Queue()(seen, 0) == Total(pytest.approx((12.0 - 1.0) * 2))
+    assert reading(seen, signals.KvUse()).used == 2
+
+
+def test_gauges_stand_still_between_scrapes() -> None:
+    world = a_world(2.1)
+    queued = [signals.Queue()(seen_at(world, at), 0) for at in (120, 134, 135)]
+    assert queued[0] == queued[1] != queued[2]
+
+
+def test_in_flight_are_the_slots_in_use_and_the_queue() -> None:
+    world = a_world(1.0)
+    world.advance(120)
+    assert signals.in_flight(world.seen, (60, 6), slots=10) == [[pytest.approx(10.0)], [pytest.approx(10.0)]]
+    world = a_world(2.1)
+    world.advance(120)
+    (last,) = signals.in_flight(world.seen, (1,), slots=10)
+    assert last == [pytest.approx(2 * 10 + 12.0 * 2)]
+
+
+def test_the_most_of_several_metrics_counts_and_an_unknown_one_forbids_less() -> None:
+    seen = seen_at(a_world(0.2), 120)
+
+    def total(value: float) -> Metric:
+        return Metric(lambda _seen, _model: Total(value), 1.0)
+
+    unknown = Metric(lambda _seen, _model: None, 1.0)
+    assert by_metrics(seen, 0, (total(3), total(5))) == 5
+    assert by_metrics(seen, 0, (total(5), unknown)) == 5
+    assert by_metrics(seen, 0, (total(1),)) == 1
+    assert by_metrics(seen, 0, (total(1), unknown)) is None
+    assert by_metrics(seen, 0, (unknown,)) is None
+
+
+@pytest.mark.parametrize(("asked", "expected"), [(1, 2), (7, 6), (0, 0)])
+def test_an_hpa_first_returns_between_its_bounds_and_is_off_at_nothing(asked: int, expected: int) -> None:
+    work = np.full(SECONDS, 0.2)
+    world = FastWorld(Scenario("s", "0", (Model("m", work, work, first=3, floor=2, most=6),), (8,), SECONDS))
+    world.advance(120)
+    world.ask(0, asked)
+    assert Hpa((Metric(signals.Utilisation(), 0.7),)).decide(world.seen) == [expected]
