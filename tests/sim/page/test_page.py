@@ -1,0 +1,193 @@
+"""The page: complete in itself, the same bytes again, in both themes, with words and numbers beside each plot."""
+
+import re
+from html.parser import HTMLParser
+from xml.etree import ElementTree as ET
+
+import numpy as np
+import pytest
+
+from rebalancer.sim.fast import play
+from rebalancer.sim.outcome import Run, outcome
+from rebalancer.sim.page.bins import Bins, bins, clock
+from rebalancer.sim.page.drawing import COLOUR
+from rebalancer.sim.page.figures import figures
+from rebalancer.sim.page.html import page
+from rebalancer.sim.page.style import STYLE
+from rebalancer.sim.peers.hpa import Metric
+from rebalancer.sim.peers.keda import Keda
+from rebalancer.sim.peers.signals import WorkRate
+from rebalancer.sim.peers.static import Static
+from rebalancer.sim.scenario import Model, Scenario
+from rebalancer.sim.telling import Difference, rows
+
+SECONDS = 2400
+OWNED = (3, 3)
+TITLES = ["SLO violations", "Replicas", "GPUs", "Lent GPUs", "Queue", "Cost"]
+
+
+def scenario() -> Scenario:
+    """`busy` needs 2 replicas and, for ten minutes, 5; `calm` 1 all the time."""
+    work = np.full(SECONDS, 2.0)
+    work[900:1500] = 5.0
+    busy = Model("busy", work, work * 10, first=3)
+    calm = Model("calm <&>", np.ones(SECONDS), np.ones(SECONDS), first=3, floor=0)
+    return Scenario("made", "0", (busy, calm), (8,), SECONDS, usd_per_gpu_hour=2.0)
+
+
+@pytest.fixture(scope="module")
+def runs() -> tuple[Run, ...]:
+    records = [play(scenario(), Static(), "static"), play(scenario(), Keda([Metric(WorkRate(), 0.8)]), "keda@0.8")]
+    return tuple(Run(record, outcome(record, record.controller, OWNED), OWNED) for record in records)
+
+
+@pytest.fixture(scope="module")
+def html(runs: tuple[Run, ...]) -> str:
+    return made(runs)
+
+
+def made(runs: tuple[Run, ...]) -> str:
+    return page("made: two models", ["keda@0.8 violates less."], rows([run.outcome for run in runs]), runs)
+
+
+class Tags(HTMLParser):
+    """Every tag with its attributes, and whether all that opened closed."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+        if tag not in {"meta", "line", "rect"}:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_the_same_runs_give_the_same_bytes(runs: tuple[Run, ...], html: str) -> None:
+    assert made(runs) == html
+
+
+def test_nothing_is_loaded_from_anywhere_and_nothing_runs(html: str) -> None:
+    tags = Tags(html)
+    assert tags.open == []
+    assert not {"script", "link", "img", "iframe", "object"} & {tag for tag, _ in tags.found}
+    addresses = [value for _, given in tags.found for name, value in given.items() if name in {"src", "href"}]
+    linked = [value for _, given in tags.found for name, value in given.items() if name == "xlink:href"]
+    assert addresses == []
+    assert all(value and value.startswith("#") for value in linked)
+    assert set(re.findall(r"https?://[^\"'\s<]+", html)) <= {
+        "http://www.w3.org/2000/svg",
+        "http://www.w3.org/1999/xlink",
+    }
+    assert "default-src 'none'" in html
+
+
+def test_every_reference_inside_finds_one_target(html: str) -> None:
+    ids = [given["id"] for _, given in Tags(html).found if "id" in given]
+    assert len(ids) == len(set(ids))
+    referred = set(re.findall(r"(?:url\(|xlink:href=\")#([^)\"]+)", html))
+    assert referred
+    assert referred <= set(ids)
+
+
+def test_every_question_has_a_plot_words_and_numbers(html: str) -> None:
+    assert [re.sub(r"<[^>]+>", "", each) for each in re.findall(r"<h2[^>]*>.*?</h2>", html)] == TITLES
+    plots = [given for tag, given in Tags(html).found if tag == "svg" and given.get("role") == "img"]
+    assert len(plots) == len(TITLES)
+    assert all(len(given["aria-label"] or "") > 20 for given in plots)
+    assert html.count("<details>") == len(TITLES)
+    assert html.count("<table>") == len(TITLES) + 1
+
+
+def test_the_words_of_a_plot_are_its_numbers(runs: tuple[Run, ...]) -> None:
+    _, drawn = figures(runs)
+    said = {figure.title: figure.said for figure in drawn}
+    static, keda = runs
+    assert f"static: {100 * (static.outcome.violation or 0):.2f} % of all requests" in said["SLO violations"]
+    assert "most Ready replicas: busy 3 at 0:00" in said["Replicas"]
+    assert f"keda@0.8: {keda.outcome.lent_gpu_hours:,.1f} GPU-hours lent" in said["Lent GPUs"]
+    assert f"static: {static.outcome.cost_usd:,.2f} USD in all" in said["Cost"]
+
+
+def test_what_a_stranger_named_is_text(html: str) -> None:
+    assert "calm &lt;&amp;&gt;" in html
+    assert "calm <&>" not in html
+
+
+def test_svgs_are_well_formed_xml(html: str) -> None:
+    drawn = [each for each in re.findall(r"<svg.*?</svg>", html, re.DOTALL) if "role=" in each[:2000]]
+    assert len(drawn) == len(TITLES)
+    for each in drawn:
+        ET.fromstring(each)  # noqa: S314  our own text
+
+
+def test_every_colour_is_the_themes(html: str) -> None:
+    """Names that stand for colours are all replaced, and each is defined for light and for dark."""
+    assert not set(COLOUR.values()) & set(re.findall(r"#[0-9a-f]{6}", html))
+    used = set(re.findall(r"var\((--[\w-]+)\)", html))
+    light, dark = STYLE.split("@media", 1)
+    assert all(f"{name}:" in light and f"{name}:" in dark.split("} }")[0] for name in used)
+
+
+def _luminance(colour: str) -> float:
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    red, green, blue = (each / 12.92 if each <= 0.04045 else ((each + 0.055) / 1.055) ** 2.4 for each in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def test_lines_and_areas_can_be_told_from_the_page_in_both_themes() -> None:
+    light, dark = STYLE.split("@media", 1)
+    for theme in (light, dark.split("} }")[0]):
+        colours = dict(re.findall(r"--([\w-]+): (#[0-9A-F]{6})", theme))
+        behind = _luminance(colours["page"])
+        for name in ("first", "second", *(f"model-{index}" for index in range(8))):
+            over, under = sorted((behind, _luminance(colours[name])), reverse=True)
+            assert (over + 0.05) / (under + 0.05) >= 3.0, name
+
+
+# --- bins
+
+
+def test_bins_keep_sums_means_and_peaks() -> None:
+    values = np.arange(10.0)
+    pieces = Bins(10, 4)
+    assert pieces.begins.tolist() == [0, 4, 8]
+    assert pieces.sums(values).tolist() == [6, 22, 17]
+    assert pieces.means(values).tolist() == [1.5, 5.5, 8.5]
+    assert pieces.peaks(values).tolist() == [3, 7, 9]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "most", "width"), [(360, 360, 1), (7200, 360, 30), (86_400, 360, 300), (86_400, 24, 3600)]
+)
+def test_bins_are_of_a_width_that_a_person_would_choose(seconds: int, most: int, width: int) -> None:
+    assert bins(seconds, most) == Bins(seconds, width)
+    assert len(bins(seconds, most).begins) <= most
+
+
+def test_times_are_hours_and_minutes() -> None:
+    assert [clock(each) for each in (0, 3900, 86_400, 90)] == ["0:00", "1:05", "24:00", "0:01:30"]
+
+
+# --- words
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "words"),
+    [
+        (0.01, 0.03, "b violates 2.00 points more than a (95 % interval +1.00 to +3.00): this counts"),
+        (-0.01, 0.05, "b violates +2.00 points against a (95 % interval -1.00 to +5.00): this does not count, it"),
+        (None, None, "too short to say"),
+    ],
+)
+def test_a_difference_is_said_in_plain_words(low: float | None, high: float | None, words: str) -> None:
+    counts = None if low is None or high is None else not low <= 0 <= high
+    assert words in Difference("a", "b", 0.02, low, high, counts).said
