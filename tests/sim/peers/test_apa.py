@@ -50,7 +50,7 @@ def test_allows_for_pending_replicas_as_the_project(replicas: int, ready: int, u
 @pytest.mark.parametrize(("cooldown", "expected"), [("least", 3), ("most", 7)])
 def test_a_decrease_is_chosen_among_the_recommendations_of_the_window(cooldown: str, expected: int) -> None:
     settings = ApaSettings(0.7, cooldown="least" if cooldown == "least" else "most")
-    history = [(0, 1), (101, 3), (200, 7), (400, 5)]
+    history = [(100, 1), (101, 3), (200, 7), (400, 5)]
     assert cool_down(5, 8, 400, history, settings) == expected
     assert cool_down(9, 8, 400, history, settings) == 9
 

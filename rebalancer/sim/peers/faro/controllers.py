@@ -13,12 +13,11 @@ from rebalancer.sim.peers.faro.jobs import Job
 from rebalancer.sim.peers.faro.policy import BIN_SECONDS, WINDOW_BINS, Faro, Forecast, Policy
 from rebalancer.sim.peers.faro.reactive import TICK_SECONDS
 from rebalancer.sim.peers.faro.solver import Settings
-from rebalancer.sim.scenario import Scenario
+from rebalancer.sim.scenario import Model, Scenario
 
 LOOK_BACK_SECONDS = 30
-SERVICE_BACK_SECONDS = 600
 ASSUMED_SECONDS = 0.18  # what Faro's planner takes one request of ResNet-34 to last
-LEAST_SERVICE_SECONDS = 1e-3
+SLO_PER_SERVICE = 4.0
 CAUTION = 180 / 159  # Faro's planner assumes 180 ms of requests that last 159
 
 
@@ -34,8 +33,10 @@ class ShowsLatency(Protocol):
 class OnFluid:
     """A policy over jobs as a controller of the fluid world.
 
-    A job's latency is the backlog per replica that its requests met, and one request's own work. A request is late
-    where that backlog is above `slo_wait_seconds` + `headroom_seconds`: with its own work that is the latency's SLO.
+    Work comes in pieces of which each keeps a replica for a quarter of the SLO, as in the paper: what Faro makes of an
+    overload (latency grows with the rate over what can be borne) leans on that, and takes three times what replicas
+    can do for harmless where an SLO is eleven times the service. A request is late where the backlog per replica is
+    above `slo_wait_seconds` + `headroom_seconds`: with one piece more that is the SLO of a job's latency.
     """
 
     every_seconds = TICK_SECONDS
@@ -65,11 +66,8 @@ class OnFluid:
         )
 
     def _latency_and_slo(self, index: int, seen: Seen) -> tuple[float, float]:
-        model = seen.scenario.models[index]
-        requests = float(np.add.reduce(seen.window(seen.requests, index, SERVICE_BACK_SECONDS)))
-        work = float(np.add.reduce(seen.window(seen.work, index, SERVICE_BACK_SECONDS)))
-        service = work / requests if requests > 0.0 else 0.0
-        return _backlog(index, seen) + service, model.slo_wait_seconds + model.headroom_seconds + service
+        piece = piece_seconds(seen.scenario.models[index])
+        return _backlog(index, seen) + piece, SLO_PER_SERVICE * piece
 
 
 class OnRequests(OnFluid):
@@ -86,13 +84,13 @@ class OnRequests(OnFluid):
 
 
 def faro_on_fluid(scenario: Scenario, settings: Settings | None = None, caution: float = CAUTION) -> OnFluid:
-    """Faro for one fluid scenario: the work to come in requests of mean service, each assumed `caution` times as long.
+    """Faro for one fluid scenario: the work to come in pieces, each assumed to last `caution` times as long.
 
-    `caution` is what there is to tune: without it the estimate, which knows of no bursts, fills replicas to 95 %.
+    `caution` is what there is to tune: the estimate knows of no bursts and fills replicas as far as Poisson lets.
     """
-    service = np.array(service_seconds(scenario))
+    pieces = np.array([piece_seconds(model) for model in scenario.models])
     minutes = _minutes(np.stack([model.work for model in scenario.models]), scenario)
-    return OnFluid(Faro(forecast(minutes / service[:, None]), service * caution, settings))
+    return OnFluid(Faro(forecast(minutes / pieces[:, None]), pieces * caution, settings))
 
 
 def faro_on_requests(scenario: Scenario, settings: Settings | None = None, slo_seconds: float = 0.72) -> OnRequests:
@@ -101,10 +99,9 @@ def faro_on_requests(scenario: Scenario, settings: Settings | None = None, slo_s
     return OnRequests(Faro(forecast(minutes), [ASSUMED_SECONDS] * len(scenario.models), settings), slo_seconds)
 
 
-def service_seconds(scenario: Scenario) -> list[float]:
-    """Replica-seconds of a request, by model, over the whole scenario; at least 1 ms."""
-    totals = [(float(model.work.sum()), float(model.requests.sum())) for model in scenario.models]
-    return [max(LEAST_SERVICE_SECONDS, work / requests) if requests > 0.0 else 1.0 for work, requests in totals]
+def piece_seconds(model: Model) -> float:
+    """How long a piece of a model's work keeps a replica: with three times that to wait it makes the SLO."""
+    return (model.slo_wait_seconds + model.headroom_seconds) / (SLO_PER_SERVICE - 1.0)
 
 
 def forecast(rates: F64) -> Forecast:
