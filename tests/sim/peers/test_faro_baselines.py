@@ -40,6 +40,9 @@ def test_what_does_not_fit_tries_again_as_often_as_the_wish_says() -> None:
     assert admission.admit([], [job(3)], free_units=0) == [3]
     assert admission.admit([], [job(3)], free_units=5) == [5]
     assert admission.admit([], [job(3)], free_units=5) == [3]
+    assert admission.admit([Wish(0, 5, tries=2)], [job(2)], free_units=1) == [3]
+    assert admission.admit([], [job(3)], free_units=0) == [3]
+    assert admission.admit([], [job(3)], free_units=5) == [3]
 
 
 def test_a_job_whose_change_is_under_way_is_left_alone() -> None:
