@@ -15,7 +15,7 @@ from rebalancer.sim.product.run import Actuation
 from rebalancer.sim.suite.cases import Case, budgets, cases, quick_cases
 from rebalancer.sim.suite.peers import BY_NAME, PEERS, Peer
 from rebalancer.sim.suite.row import OURS, Played
-from rebalancer.sim.suite.run import plan_tasks, run_task
+from rebalancer.sim.suite.run import BOUND, Field, plan_tasks, run_task
 from rebalancer.sim.suite.table import finished, table, write_rows
 from rebalancer.sim.suite.tuning import TUNED_FILE, read_tuned, tune_all, write_tuned
 from rebalancer.sim.traces.folder import MissingTrace, traces_folder
@@ -61,19 +61,20 @@ def _cases(chosen: argparse.Namespace) -> list[Case]:
 def _names(chosen: argparse.Namespace) -> list[str]:
     if chosen.controllers:
         return list(chosen.controllers.split(","))
-    return [OURS, *(QUICK_PEERS if chosen.quick else BY_NAME)]
+    return [OURS, *(QUICK_PEERS if chosen.quick else (*BY_NAME, BOUND))]
 
 
-def _peers(chosen: argparse.Namespace) -> list[Peer]:
+def _peers(chosen: argparse.Namespace) -> tuple[Peer, ...]:
     names = _names(chosen)
-    return [peer for peer in PEERS if peer.name in names]
+    return tuple(peer for peer in PEERS if peer.name in names)
 
 
 def _play(chosen: argparse.Namespace, folder: Path, console: Console) -> None:
     clock = RealClock()
     started = clock.monotonic()
     actuations: tuple[Actuation, ...] = ("scale", "bounds") if OURS in _names(chosen) else ()
-    planned = plan_tasks(_cases(chosen), _peers(chosen), actuations, read_tuned(), folder)
+    field = Field(_peers(chosen), actuations, with_bound=BOUND in _names(chosen))
+    planned = plan_tasks(_cases(chosen), field, read_tuned(), folder)
     play = partial(run_task, folder=folder, kept=chosen.out.with_suffix(".d"))
     results: list[Played] = []
     for result in _each(play, planned.tasks, chosen.processes):
@@ -101,10 +102,8 @@ def _each(play: "partial[Played]", tasks: Sequence[object], processes: int) -> I
 def _tune(chosen: argparse.Namespace, folder: Path, console: Console) -> None:
     clock = RealClock()
     started = last = clock.monotonic()
-    found = dict(read_tuned())
-    for name, tuned in tune_all(folder, budgets(_cases(chosen)), _peers(chosen), found):
-        found[name] = tuned
-        write_tuned(found)
+    for name, tuned in tune_all(folder, budgets(_cases(chosen)), _peers(chosen), read_tuned()):
+        write_tuned({**read_tuned(), name: tuned})  # read again: another budget may be tuned beside this one
         took, last = clock.monotonic() - last, clock.monotonic()
         console.print(f"{name}: {tuned.tuning}, {100 * tuned.violation:.2f} % late, {took:.0f} s", highlight=False)
     console.print(f"{TUNED_FILE}: {clock.monotonic() - started:.0f} s", highlight=False)

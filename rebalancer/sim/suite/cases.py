@@ -8,6 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rebalancer.sim.requests.arrivals import SEEDS as FARO_SEEDS
+from rebalancer.sim.requests.scenarios import BUDGETS as FARO_GPUS
+from rebalancer.sim.requests.scenarios import START_SECONDS as FARO_START_SECONDS
+from rebalancer.sim.requests.scenarios import s1a, s1b
 from rebalancer.sim.scenario import Scenario
 from rebalancer.sim.suite import scenarios
 from rebalancer.sim.suite.peers import DIGEST_LETTERS
@@ -43,27 +47,36 @@ class Case:
 
     def build(self, folder: Path, seed: int = 0) -> Scenario:
         """The scenario itself. Raises MissingTrace."""
-        match self.scenario, self.day:
-            case "S2", day:
-                return scenarios.s2(folder, int(day), self.gpus, self.start_seconds)
-            case "S3", _:
+        match self.scenario:
+            case "S1a" | "S1b" as name:
+                build = s1a if name == "S1a" else s1b
+                return build(folder, int(self.day), self.gpus, seed).scenario
+            case "S2":
+                return scenarios.s2(folder, int(self.day), self.gpus, self.start_seconds)
+            case "S3":
                 return scenarios.s3(folder, self.gpus)
-            case "S4", day:
-                return scenarios.s4(folder, int(day), self.gpus, self.start_seconds)
-            case "S7", "azure-code":
-                return scenarios.s7_code(folder, self.gpus, self.start_seconds)
-            case "S7", _:
-                return scenarios.s7(self.gpus, self.start_seconds, seed)
+            case "S4":
+                return scenarios.s4(folder, int(self.day), self.gpus, self.start_seconds)
+            case "S7":
+                surges = self.day == "generated"
+                of = scenarios.s7(self.gpus, self.start_seconds, seed) if surges else None
+                return of or scenarios.s7_code(folder, self.gpus, self.start_seconds)
         raise ValueError(f"no scenario {self.scenario}")
 
 
-DEVELOPMENT_DAY = {"S2": "0", "S3": "0", "S4": "8", "S7": "generated"}
+DEVELOPMENT_DAY = {"S1a": "8", "S1b": "8", "S2": "0", "S3": "0", "S4": "8", "S7": "generated"}
 S2_GPUS = (28, 32, 36, 40, 48)
 
 
 def cases() -> tuple[Case, ...]:
     """All of them; the reported day first, the day that peers were tuned on beside it."""
     return (
+        *(
+            Case(name, day, gpus, FARO_START_SECONDS, FARO_SEEDS)
+            for name in ("S1a", "S1b")
+            for day in ("11", "8")
+            for gpus in FARO_GPUS
+        ),
         *(Case("S2", day, gpus, start) for day in "10" for gpus in S2_GPUS for start in (60, 180)),
         *(Case("S3", "0", gpus, 0) for gpus in (64, 96)),
         *(Case("S4", day, gpus, start) for day in "98" for gpus in (24, 48) for start in (30, 60)),
@@ -78,7 +91,7 @@ def cases() -> tuple[Case, ...]:
 
 def quick_cases() -> tuple[Case, ...]:
     """The few that say within minutes whether the suite still runs, and roughly where things stand."""
-    wanted = {Budget("S2", 32, 60), Budget("S7", 16, 60), Budget("S7", 24, 60)}
+    wanted = {Budget("S1b", 32, FARO_START_SECONDS), Budget("S2", 32, 60), Budget("S7", 16, 60), Budget("S7", 24, 60)}
     return tuple(
         replace(case, seeds=case.seeds[:1]) for case in cases() if case.budget in wanted and case.day != "azure-code"
     )

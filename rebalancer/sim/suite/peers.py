@@ -1,16 +1,26 @@
 """The controllers that the suite plays on the fast path, with the settings over which each is tuned."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from types import ModuleType
 
-from rebalancer.sim.controller import Controller
+from rebalancer.sim.controller import Controller, Seen
 from rebalancer.sim.limits import foresight, lookahead
-from rebalancer.sim.limits.foresight import Foresight
+from rebalancer.sim.limits.foresight import Foresight, Utility
 from rebalancer.sim.peers import apa, behaviour, engine, hpa, keda, kpa, ray_serve, signals, static, wva
 from rebalancer.sim.peers.apa import Apa, ApaSettings
+from rebalancer.sim.peers.faro import controllers, jobs, policy, queueing, reactive, solver
+from rebalancer.sim.peers.faro.controllers import (
+    OnFluid,
+    OnRequests,
+    ShowsLatency,
+    faro_on_fluid,
+    faro_on_requests,
+)
+from rebalancer.sim.peers.faro.policy import Policy
+from rebalancer.sim.peers.faro.reactive import TICK_SECONDS, Aiad, Oneshot
 from rebalancer.sim.peers.hpa import Hpa, Metric
 from rebalancer.sim.peers.keda import Keda
 from rebalancer.sim.peers.kpa import Kpa
@@ -21,7 +31,41 @@ from rebalancer.sim.peers.wva import Wva
 
 TARGETS = tuple(round(0.025 * step, 3) for step in range(20, 41))  # 0.5 to 1: of a full replica, GPU_UTIL or KV use
 DIGEST_LETTERS = 12
+BY_UTILITY = frozenset({"S1a", "S1b"})  # scenarios whose first number is Faro's lost utility
 QUEUE_PER_REPLICA = 5.0  # waiting requests: what llm-d's WVA calls saturated
+
+
+class OnSight:
+    """A controller that is made for the scenario which it first sees."""
+
+    def __init__(self, make: Callable[[Seen], Controller], every_seconds: int) -> None:
+        self.every_seconds = every_seconds
+        self._make = make
+        self._inner: Controller | None = None
+
+    def decide(self, seen: Seen) -> Sequence[int]:
+        """What the one inside decides."""
+        if self._inner is None:
+            self._inner = self._make(seen)
+        return self._inner.decide(seen)
+
+
+def _faro(seen: Seen) -> Controller:
+    return faro_on_requests(seen.scenario) if isinstance(seen, ShowsLatency) else faro_on_fluid(seen.scenario)
+
+
+def _baseline(make: Callable[[], Policy]) -> Callable[[float], Controller]:
+    """Of Faro's paper: nothing to tune."""
+
+    def of(seen: Seen) -> Controller:
+        return OnRequests(make()) if isinstance(seen, ShowsLatency) else OnFluid(make())
+
+    return lambda _: OnSight(of, TICK_SECONDS)
+
+
+def _foresight(seen: Seen) -> Controller:
+    """It minimises what the scenario is about: utility in Faro's, late requests elsewhere."""
+    return Foresight(Utility() if seen.scenario.name in BY_UTILITY else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +99,8 @@ class Peer:
         return sha256((source + " ".join(self.tunings)).encode()).hexdigest()[:DIGEST_LETTERS]
 
 
+_FARO = (controllers, jobs, policy, queueing, reactive, solver)
+
 PEERS: tuple[Peer, ...] = (
     Peer("static", {"none": lambda _: Static()}, (static,), ()),
     Peer(
@@ -79,7 +125,10 @@ PEERS: tuple[Peer, ...] = (
     Peer("ray-serve", {"ongoing": lambda target: RayServe(Config(target * SLOTS))}, (ray_serve, signals)),
     Peer("apa", {"kv": lambda target: Apa(ApaSettings(target))}, (apa, engine)),
     Peer("wva", {"saturation": lambda _: Wva()}, (wva, engine), ()),
-    Peer("foresight", {"future": lambda _: Foresight()}, (foresight, lookahead), ()),
+    Peer("faro", {"forecast": lambda _: OnSight(_faro, TICK_SECONDS)}, _FARO, ()),
+    Peer("aiad", {"latency": _baseline(Aiad)}, _FARO, ()),
+    Peer("oneshot", {"latency": _baseline(Oneshot)}, _FARO, ()),
+    Peer("foresight", {"future": lambda _: OnSight(_foresight, Foresight().every_seconds)}, (foresight, lookahead), ()),
 )
 BY_NAME: Mapping[str, Peer] = {peer.name: peer for peer in PEERS}
 LIMITS = frozenset({"foresight", "bound"})  # no peers: what nobody passes

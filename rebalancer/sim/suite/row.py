@@ -7,8 +7,9 @@ from msgspec import Struct
 
 from rebalancer.sim.demand import F64
 from rebalancer.sim.record import Record
+from rebalancer.sim.requests.fluid import lost_utility
 from rebalancer.sim.score import score, violations_by_block
-from rebalancer.sim.suite.peers import LIMITS
+from rebalancer.sim.suite.peers import BY_UTILITY, LIMITS
 
 OURS = "ours"
 
@@ -52,12 +53,18 @@ class Played(Struct, frozen=True):
         return np.array(self.blocks, dtype=np.float64).reshape(-1, 2)
 
 
+def headline(row: Row) -> float | None:
+    """The number that a scenario is about, less is better: lost utility where there is one, else the violation."""
+    return row.violation if row.lost_utility is None else row.lost_utility
+
+
 def played(row: Row, record: Record) -> Played:
     """The row with the record's numbers in it."""
     told = score(record)
     filled = {
         "violation": told.violation,
         "worst_model_violation": told.worst_model_violation,
+        "lost_utility": lost_utility(record) if row.scenario in BY_UTILITY else None,
         "gpu_hours": told.gpu_hours,
         "cost_usd": told.cost_usd if record.scenario.usd_per_gpu_hour else None,
         "starts_and_stops": told.starts_and_stops,
@@ -71,20 +78,23 @@ def played(row: Row, record: Record) -> Played:
 
 
 def best_peer(rows: Sequence[Row]) -> Row | None:
-    """Of one case and seed: the peer with the least violation."""
-    peers = [row for row in rows if row.controller not in {OURS, *LIMITS} and row.violation is not None]
-    return min(peers, key=lambda row: row.violation or 0.0, default=None)
+    """Of one case and seed: the peer with the least headline."""
+    peers = [
+        (value, row) for row in rows if row.controller not in {OURS, *LIMITS} and (value := headline(row)) is not None
+    ]
+    return min(peers, key=lambda peer: peer[0])[1] if peers else None
 
 
 def gap_closure(row: Row, rows: Sequence[Row]) -> float | None:
     """How much of the way from the best tuned peer to foresight `row` goes; `rows`: those of its case and seed.
 
-    (peer - row) / (peer - foresight); None where the best peer is not above foresight.
+    (peer - row) / (peer - foresight) of the headlines; None where the best peer is not above foresight.
     """
-    foresight = next((each.violation for each in rows if each.controller == "foresight"), None)
     peer = best_peer(rows)
-    if row.controller != OURS or row.violation is None or foresight is None or peer is None or peer.violation is None:
+    if row.controller != OURS or peer is None:
         return None
-    if peer.violation <= foresight:
+    limit = next((headline(each) for each in rows if each.controller == "foresight"), None)
+    ours, theirs = headline(row), headline(peer)
+    if limit is None or ours is None or theirs is None or theirs <= limit:
         return None
-    return (peer.violation - row.violation) / (peer.violation - foresight)
+    return (theirs - ours) / (theirs - limit)

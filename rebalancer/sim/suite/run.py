@@ -10,20 +10,27 @@ import msgspec
 
 import rebalancer
 from rebalancer.sim.fast import play
+from rebalancer.sim.limits.bound import bound
 from rebalancer.sim.product import default_policy, play_product
 from rebalancer.sim.product.run import Actuation
 from rebalancer.sim.scenario import Scenario
-from rebalancer.sim.suite.cases import Case, data_digest, development
+from rebalancer.sim.suite.cases import Case, budgets, data_digest, development
 from rebalancer.sim.suite.peers import BY_NAME, DIGEST_LETTERS, Peer
 from rebalancer.sim.suite.row import OURS, Played, Row, played
 from rebalancer.sim.suite.tuning import Found, key, stale
 
+BOUND = "bound"
+BOUNDED = frozenset({"S2", "S3", "S7"})  # scenarios that the linear program speaks of
 # What decides the outcome of a run, besides a peer's own code.
 _WORLD = (
     *(f"sim/{name}.py" for name in ("controller", "fast", "fleet", "record", "scenario", "score", "serving")),
+    "sim/requests/fluid.py",
     "sim/suite/row.py",
 )
-_PRODUCT = ("domain", "state", "planning", "act", "loop", "world", "sim/product")
+_MORE = {
+    OURS: ("domain", "state", "planning", "act", "loop", "world", "sim/product"),
+    BOUND: ("sim/limits/bound.py",),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +59,19 @@ class Task:
 
     @property
     def _code(self) -> str:
-        return _digest_of(_WORLD + _PRODUCT if self.controller == OURS else _WORLD) + (
-            "" if self.controller == OURS else BY_NAME[self.controller].digest
-        )
+        """Digests of what decides the outcome."""
+        if self.controller in _MORE:
+            return _digest_of(_WORLD + _MORE[self.controller])
+        return _digest_of(_WORLD) + BY_NAME[self.controller].digest
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """Who plays every case."""
+
+    peers: tuple[Peer, ...]
+    actuations: tuple[Actuation, ...] = ()
+    with_bound: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,27 +82,28 @@ class Planned:
     told: tuple[str, ...]
 
 
-def plan_tasks(
-    cases: Sequence[Case], peers: Sequence[Peer], actuations: Sequence[Actuation], tuned: Found, folder: Path
-) -> Planned:
+def plan_tasks(cases: Sequence[Case], field: Field, tuned: Found, folder: Path) -> Planned:
     """Every controller on every case and seed. Raises MissingTrace."""
     told: dict[str, None] = {}
-    tasks = []
-    data = {
-        budget: data_digest(development(budget).build(folder))
-        for budget in dict.fromkeys(case.budget for case in cases)
-    }
+    tasks: list[Task] = []
+    data = {budget: data_digest(development(budget).build(folder)) for budget in budgets(cases)}
     for case in cases:
-        for seed in case.seeds:
-            for peer in peers:
-                entry = tuned.get(key(case.budget, peer))
-                if peer.targets and entry is None:
-                    told[f"{key(case.budget, peer)}: not tuned, left out"] = None
-                    continue
-                if peer.targets and entry and (why := stale(entry, peer, data[case.budget])):
+        settings: dict[str, str | None] = {}
+        for peer in field.peers:
+            entry = tuned.get(key(case.budget, peer))
+            if not peer.targets:
+                settings[peer.name] = None
+            elif entry is None:
+                told[f"{key(case.budget, peer)}: not tuned, left out"] = None
+            else:
+                settings[peer.name] = entry.tuning
+                if why := stale(entry, peer, data[case.budget]):
                     told[f"{key(case.budget, peer)}: stale, {why}"] = None
-                tasks.append(Task(case, peer.name, seed, entry.tuning if peer.targets and entry else None))
-            tasks += [Task(case, OURS, seed, actuation=actuation) for actuation in actuations]
+        for seed in case.seeds:
+            tasks += [Task(case, name, seed, tuning) for name, tuning in settings.items()]
+            if field.with_bound and case.scenario in BOUNDED:
+                tasks.append(Task(case, BOUND, seed))
+            tasks += [Task(case, OURS, seed, actuation=actuation) for actuation in field.actuations]
     return Planned(tuple(tasks), tuple(told))
 
 
@@ -107,6 +125,8 @@ def _play(task: Task, scenario: Scenario) -> Played:
     if task.controller == OURS:
         actuation = task.actuation or "scale"
         return played(task.row, play_product(scenario, default_policy(scenario, actuation), actuation, task.seed))
+    if task.controller == BOUND:
+        return Played(msgspec.structs.replace(task.row, late_work_share=bound(scenario).late_work_share), [])
     peer = BY_NAME[task.controller]
     return played(task.row, play(scenario, peer.make(task.tuning), peer.name))
 

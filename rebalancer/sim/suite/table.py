@@ -36,7 +36,18 @@ def table(results: Sequence[Played]) -> Table:
     out = Table(title="Decisions: share of late requests, %")
     for name in ("scenario", "day", "GPUs", "start s", "controller", "tuning"):
         out.add_column(name)
-    for name in ("late", "worst", "GPU-h", "moves", "breaches", "recover s", "gap closed", "against best peer"):
+    for name in (
+        "late",
+        "worst",
+        "lost utility",
+        "late work",
+        "GPU-h",
+        "moves",
+        "breaches",
+        "recover s",
+        "gap closed",
+        "against best peer",
+    ):
         out.add_column(name, justify="right")
     pairs = sorted(zip(rows, results, strict=True), key=lambda pair: _order(pair[0]))
     for _, of_case in groupby(pairs, key=lambda pair: _case(pair[0])):
@@ -62,6 +73,8 @@ def _lines(of_case: Sequence[tuple[Row, Played]]) -> Iterator[tuple[str, ...]]:
             first.tuning or "",
             _mean([row.violation for row in rows], 100, 2),
             _mean([row.worst_model_violation for row in rows], 100, 2),
+            _mean([row.lost_utility for row in rows], 1, 3),
+            _mean([row.late_work_share for row in rows], 100, 2),
             _mean([row.gpu_hours for row in rows], 1, 0),
             _mean([row.starts_and_stops for row in rows], 1, 0),
             _mean([row.floor_breaches for row in rows], 1, 0),
@@ -80,7 +93,11 @@ def _peer(of_case: Sequence[tuple[Row, Played]]) -> F64 | None:
 
 
 def _over_seeds(group: Sequence[tuple[Row, Played]]) -> Row:
-    return msgspec.structs.replace(group[0][0], violation=float(np.mean([row.violation or 0.0 for row, _ in group])))
+    violation, lost = (
+        None if None in values else float(np.mean(values))
+        for values in zip(*((row.violation, row.lost_utility) for row, _ in group), strict=True)
+    )
+    return msgspec.structs.replace(group[0][0], violation=violation, lost_utility=lost)
 
 
 def _against(blocks: F64, peer: F64 | None) -> str:

@@ -12,9 +12,9 @@ from msgspec import Struct
 
 from rebalancer.sim.fast import play
 from rebalancer.sim.scenario import Scenario
-from rebalancer.sim.score import score
 from rebalancer.sim.suite.cases import Budget, data_digest, development
 from rebalancer.sim.suite.peers import Peer
+from rebalancer.sim.suite.row import Row, headline, played
 
 TUNED_FILE = Path(__file__).with_name("tuned.json")
 
@@ -27,6 +27,7 @@ class Tuned(Struct, frozen=True):
     gpu_hours: float
     code: str
     data: str
+    lost_utility: float | None = None
 
 
 Found = Mapping[str, Tuned]  # by key()
@@ -50,10 +51,22 @@ def write_tuned(found: Found, path: Path = TUNED_FILE) -> None:
 
 
 def tune(peer: Peer, scenario: Scenario) -> Tuned:
-    """Play every setting; of equal violations the one with fewer GPU-hours."""
-    scores = {tuning: score(play(scenario, peer.make(tuning), peer.name)) for tuning in peer.tunings}
-    best = min(scores, key=lambda tuning: (scores[tuning].violation, scores[tuning].gpu_hours))
-    return Tuned(best, scores[best].violation, scores[best].gpu_hours, peer.digest, data_digest(scenario))
+    """Play every setting; of equal headlines the one with fewer GPU-hours."""
+    rows = [_row(peer, tuning, scenario) for tuning in peer.tunings]
+    best = min(rows, key=lambda row: (headline(row), row.gpu_hours))
+    return Tuned(
+        best.tuning or "",
+        best.violation or 0.0,
+        best.gpu_hours or 0.0,
+        peer.digest,
+        data_digest(scenario),
+        best.lost_utility,
+    )
+
+
+def _row(peer: Peer, tuning: str, scenario: Scenario) -> Row:
+    row = Row(scenario.name, scenario.day, scenario.gpus, None, peer.name, None, tuning, 0)
+    return played(row, play(scenario, peer.make(tuning), peer.name)).row
 
 
 def tune_all(

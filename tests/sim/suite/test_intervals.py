@@ -49,12 +49,12 @@ def test_an_interval_is_the_same_for_the_same_seed() -> None:
 def test_the_interval_covers_the_true_difference_about_as_often_as_it_says() -> None:
     chance = np.random.default_rng(5)
     covered = 0
-    for trial in range(200):
+    for trial in range(60):
         a, b = (np.column_stack([chance.binomial(100, p, 60), np.full(60, 100.0)]) for p in (0.2, 0.17))
         _, low, high = paired_interval(a.astype(float), b.astype(float), trial)
         covered += low <= 0.03 <= high
 
-    assert 178 <= covered <= 200
+    assert 52 <= covered <= 60
 
 
 def test_runs_of_other_lengths_are_refused() -> None:

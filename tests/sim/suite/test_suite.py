@@ -13,7 +13,7 @@ from rebalancer.sim.suite.__main__ import main
 from rebalancer.sim.suite.cases import Budget, Case, budgets, cases, data_digest, development, quick_cases
 from rebalancer.sim.suite.peers import BY_NAME, Peer
 from rebalancer.sim.suite.row import Played, Row
-from rebalancer.sim.suite.run import plan_tasks, run_task
+from rebalancer.sim.suite.run import Field, plan_tasks, run_task
 from rebalancer.sim.suite.scenarios import s7
 from rebalancer.sim.suite.table import finished, table
 from rebalancer.sim.suite.tuning import Tuned, key, read_tuned, stale, tune, write_tuned
@@ -71,7 +71,7 @@ def test_only_what_is_unknown_or_stale_is_tuned_again(tuned: Tuned) -> None:
 
 
 def test_a_peer_without_a_tuning_is_left_out_and_told(tuned: Tuned) -> None:
-    planned = plan_tasks([CASE], [SMALL, BY_NAME["static"]], [], {}, NOWHERE)
+    planned = plan_tasks([CASE], Field((SMALL, BY_NAME["static"])), {}, NOWHERE)
 
     assert [task.controller for task in planned.tasks] == ["static"]
     assert planned.told == ("S7/24/60/keda: not tuned, left out",)
@@ -80,7 +80,7 @@ def test_a_peer_without_a_tuning_is_left_out_and_told(tuned: Tuned) -> None:
 def test_a_stale_tuning_is_played_and_told(tuned: Tuned) -> None:
     found = {key(CASE.budget, SMALL): msgspec.structs.replace(tuned, data="other")}
 
-    planned = plan_tasks([CASE], [SMALL], ["bounds"], found, NOWHERE)
+    planned = plan_tasks([CASE], Field((SMALL,), ("bounds",)), found, NOWHERE)
 
     assert [(task.controller, task.tuning, task.actuation) for task in planned.tasks] == [
         ("keda", tuned.tuning, None),
@@ -90,7 +90,7 @@ def test_a_stale_tuning_is_played_and_told(tuned: Tuned) -> None:
 
 
 def test_what_was_played_is_not_played_again(tmp_path: Path) -> None:
-    task = plan_tasks([CASE], [BY_NAME["static"]], [], {}, NOWHERE).tasks[0]
+    task = plan_tasks([CASE], Field((BY_NAME["static"],)), {}, NOWHERE).tasks[0]
     first = run_task(task, NOWHERE, tmp_path)
     (kept,) = tmp_path.iterdir()
     marked = msgspec.structs.replace(first, row=msgspec.structs.replace(first.row, gpu_hours=-1.0))
@@ -104,12 +104,17 @@ def test_what_was_played_is_not_played_again(tmp_path: Path) -> None:
 def test_development_days_are_those_that_peers_may_see() -> None:
     days = {budget.scenario: development(budget).day for budget in budgets(cases())}
 
-    assert days == {"S2": "0", "S3": "0", "S4": "8", "S7": "generated"}
+    assert days == {"S1a": "8", "S1b": "8", "S2": "0", "S3": "0", "S4": "8", "S7": "generated"}
 
 
 def test_the_quick_suite_is_small() -> None:
-    assert set(budgets(quick_cases())) == {Budget("S2", 32, 60), Budget("S7", 16, 60), Budget("S7", 24, 60)}
-    assert all(case.seeds == (0,) for case in quick_cases())
+    assert set(budgets(quick_cases())) == {
+        Budget("S1b", 32, 35),
+        Budget("S2", 32, 60),
+        Budget("S7", 16, 60),
+        Budget("S7", 24, 60),
+    }
+    assert all(len(case.seeds) == 1 for case in quick_cases())
 
 
 def test_the_table_says_how_we_stand_against_the_best_peer() -> None:
