@@ -3,7 +3,7 @@
 import numba
 import numpy as np
 
-from rebalancer.sim.batching.iterations import begin, live, lose, whole
+from rebalancer.sim.batching.iterations import live, lose, whole
 from rebalancer.sim.batching.state import (
     FREE,
     GATEWAY_FIRST,
@@ -34,7 +34,7 @@ def serve(  # noqa: PLR0913  # a compiled kernel takes flat arguments
             slot = _enter(state, first_number + index, at, prompt[index], tokens[index])
             now.came += 1
             now.brought += whole(state, slot)
-            _live_all(state, at)
+            _live_all(state, np.nextafter(at, -1.0))  # who comes as an iteration ends is in the next one
             _route(state, slot, at)
             index += 1
         _live_all(state, until)
@@ -100,7 +100,7 @@ def _route(state: State, slot: int, at: float) -> None:
     replica.waiting += 1
     replica.queued += whole(state, slot)
     if np.isinf(replica.ends):
-        begin(state, best, at)
+        replica.ends = at  # it begins once all who come at this instant are there
 
 
 @numba.njit(cache=True)
