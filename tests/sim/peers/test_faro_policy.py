@@ -52,6 +52,13 @@ def test_between_plans_a_job_over_its_slo_gets_one_more_while_the_quota_lets() -
     assert steps == [[3, 3], [3, 3], [4, 3]]
 
 
+def test_a_plan_starts_the_counts_of_the_slo_again() -> None:
+    faro = Planned([5.0])
+    assert [faro.step(now, [job(3, 1.0)], 5) for now in (280, 290)] == [[3], [3]]
+    faro.step(300, [job(3, 1.0)], 5)
+    assert [faro.step(now, [job(3, 1.0)], 5) for now in (310, 320, 330)] == [[3], [3], [4]]
+
+
 def test_a_job_whose_change_is_under_way_is_not_counted_between_plans() -> None:
     faro = Planned([5.0])
     for now in (310, 320, 330):
