@@ -133,10 +133,14 @@ class Hpa:
 
     def replicas(self, seen: Seen, index: int) -> int:
         """One model's replicas from now on; none of it (0) means that the HPA is off."""
+        model = seen.scenario.models[index]
+        return self.within(seen, index, max(1, model.floor), model.most)
+
+    def within(self, seen: Seen, index: int, least: int, most: int) -> int:
+        """The same between other bounds, which somebody may have moved since the last time."""
         while len(self._behaviours) <= index:
             self._behaviours.append(Behaviour(*self._rules))
-        model, behaviour, current = seen.scenario.models[index], self._behaviours[index], seen.asked[index]
-        least, most = max(1, model.floor), model.most
+        behaviour, current = self._behaviours[index], seen.asked[index]
         if not current:
             return 0
         if not least <= current <= most:

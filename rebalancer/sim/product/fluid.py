@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from rebalancer.domain.events import Counters, Gauges
+from rebalancer.sim.demand import F64
 from rebalancer.sim.scenario import Model
 from rebalancer.sim.serving import serve
 from rebalancer.world import Look, Pod
@@ -18,12 +19,12 @@ class FluidService:
 
     Metrics: `slots` requests run on a busy replica; who waits is the backlog over the recent work of one request;
     utilisation and running are means since the last scrape, latency is the worst wait since then.
-    `wait`, `late`, `lost`, `left`, `ready`: shape (seconds,), as `sim.record.Record` has them.
+    `wait`, `late`, `lost`, `left`: shape (seconds,), as `sim.record.Record` has them; `busy`, `served_by`: so too, as
+    `sim.controller.Seen` has them.
     """
 
     def __init__(self, model: Model, started_at: float, seconds: int, *, slots: float = SLOTS, per_pod: bool = False) -> None:  # noqa: E501  # fmt: skip
-        self.wait, self.late, self.lost, self.left, self._busy = (np.zeros(seconds) for _ in range(5))
-        self.ready = np.zeros(seconds, np.int32)
+        self.wait, self.late, self.lost, self.left, self.busy, self.served_by = (np.zeros(seconds) for _ in range(6))
         self._model = model
         self._started_at = started_at
         self._slots = slots
@@ -46,12 +47,16 @@ class FluidService:
             serving = [pod for pod in pods if pod.ready_at is not None and pod.ready_at <= since]
             self._pods = pods if len(serving) == len(pods) else None
             self._serving = serving
-        self.ready[second] = ready = len(self._serving)
+        self.served_by[second] = ready = len(self._serving)
         self._serve(second, second + 1, ready)
         self._now = second + 1
-        done = float(self._busy[second])
+        done = float(self.busy[second])
         if done:
             self._finish(done)
+
+    def keep_in(self, wait: F64, left: F64, busy: F64, served_by: F64) -> None:
+        """Write on in these rows, shape (seconds,), of somebody who looks at several models at once."""
+        self.wait, self.left, self.busy, self.served_by = wait, left, busy, served_by
 
     def _serve(self, begin: int, end: int, ready: int) -> None:
         model = self._model
@@ -70,7 +75,7 @@ class FluidService:
             self.wait,
             self.late,
             self.lost,
-            self._busy,
+            self.busy,
             self.left,
         )
 
@@ -94,8 +99,8 @@ class FluidService:
         if begin == end:
             return []
         self._looked = end
-        busy = float(np.add.reduce(self._busy[begin:end])) / (end - begin)
-        able = float(np.add.reduce(self.ready[begin:end])) / (end - begin)
+        busy = float(np.add.reduce(self.busy[begin:end])) / (end - begin)
+        able = float(np.add.reduce(self.served_by[begin:end])) / (end - begin)
         shares = max(1, len(pods)) if self._per_pod else 1
         worst = float(self.wait[begin:end].max())
         use = min(1.0, busy / able) if able else None

@@ -13,6 +13,7 @@ from rebalancer.obs.journal import code_digest
 from rebalancer.sim.product.clock import WorldClock, still
 from rebalancer.sim.product.ears import Ears
 from rebalancer.sim.product.fluid import FluidService
+from rebalancer.sim.product.inside import Autoscalers
 from rebalancer.sim.product.notes import notes
 from rebalancer.sim.product.stage import STARTED_AT, Serve, Stage
 from rebalancer.sim.record import Record
@@ -48,8 +49,9 @@ def play_product(  # noqa: PLR0913  # each is one thing a run may be asked to do
     """One run from the first second to the last. The same arguments give the same record, byte by byte.
 
     `policy` names the scenario's models, its first pool stands for the scenario's nodes; `actuation` is put in place
-    of the models' own. `journal`: a file to write, which `rebalancer replay` re-runs. Raises OSError when it cannot
-    be written, ValueError when a model of the scenario is none of the policy's.
+    of the models' own: by `bounds` each Deployment has a simulated HPA (sim.product.inside). `journal`: a file to
+    write, which `rebalancer replay` re-runs. Raises OSError when it cannot be written, ValueError when the policy and
+    the scenario do not go together.
     """
     policy = _acting_by(policy, actuation)
     stage = Stage(scenario, policy, seed, serve, metrics.scrape_seconds, metrics.delay_seconds)
@@ -83,6 +85,8 @@ class Product:
 
     def __init__(self, stage: Stage, policy: Policy, recorder: Recorder) -> None:
         world = stage.world
+        bounded = any(model.actuation == "bounds" for model in policy.models)
+        self._autoscalers = Autoscalers(stage) if bounded else None
         self._world = world
         self._state = state = ClusterState(policy, world.now)
         self._ears = Ears(world, state)
@@ -107,6 +111,8 @@ class Product:
         """Everything that happens at the beginning of that second: what is due in the cluster, then a turn if due."""
         now = STARTED_AT + second
         self._world.advance(now)
+        if self._autoscalers is not None:
+            self._autoscalers.sync(second)
         self._ears.hear()
         if now >= self._due_at or self._turn_again or self._state.wakes:
             self._turn_again = False
