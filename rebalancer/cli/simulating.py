@@ -74,12 +74,12 @@ def simulate(asked: Asked, talk: Talk) -> Simulated:
         terms = Terms(
             demand, _services(asked.speeds, policy), asked.gpus_per_node, asked.metrics_delay_seconds, asked.seed
         )
-        for line in _notes(policy, demand):
-            talk.say(f"note: {line}")
         with _progress(talk) as tell:
             result, runs = contest(sides, terms, tell)
     except (Unfit, UnknownController, MissingTrace) as wrong:
         raise Failed(str(wrong), USAGE) from wrong
+    for line in _notes(policy, demand):
+        talk.say(f"note: {line}")
     words = [] if result.difference is None else [f"{result.difference.said}."]
     gpus = ", ".join(dict.fromkeys(str(run.record.scenario.gpus) for run in runs))
     title = f"{asked.trace}: {clock(demand.seconds)} h, {len(policy.models)} models on {gpus} GPUs"
@@ -88,7 +88,7 @@ def simulate(asked: Asked, talk: Talk) -> Simulated:
 
 def written(path: Path, simulated: Simulated) -> None:
     """Write the page. Raises Failed."""
-    from rebalancer.sim.page.html import page  # matplotlib: half a second that only a page costs
+    from rebalancer.sim.page.html import page
 
     outcomes = simulated.result.runs
     text = page(simulated.title, simulated.words, rows(outcomes, wide=True), simulated.runs)

@@ -93,6 +93,9 @@ def command(
     """
     try:
         from rebalancer.cli.simulating import Asked, Speeds, simulate, written
+
+        if page is not None:
+            import rebalancer.sim.page.html  # noqa: F401  # matplotlib: half a second, and known to be there before the run
     except ModuleNotFoundError as missing:
         if (missing.name or "").partition(".")[0] not in EXTRA:
             raise
