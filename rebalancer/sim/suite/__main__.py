@@ -13,6 +13,7 @@ from rich.console import Console
 from rebalancer.loop.clock import RealClock
 from rebalancer.sim.product.run import Actuation
 from rebalancer.sim.suite.cases import Case, budgets, cases, quick_cases
+from rebalancer.sim.suite.gates import bound_kept
 from rebalancer.sim.suite.peers import BY_NAME, PEERS, Peer
 from rebalancer.sim.suite.row import OURS, Played
 from rebalancer.sim.suite.run import BOUND, Field, plan_tasks, run_task
@@ -83,8 +84,12 @@ def _play(chosen: argparse.Namespace, folder: Path, console: Console) -> None:
         who = f"{row.controller} {row.actuation or row.tuning or ''}".strip()
         where = f"{row.scenario} {row.day} {row.gpus} {row.start_seconds or '-'}"
         console.print(f"{len(results)}/{len(planned.tasks)} {where} {who} seed {row.seed}", highlight=False)
-    write_rows(finished(results), chosen.out)
+    rows = finished(results)
+    write_rows(rows, chosen.out)
     console.print(table(results))
+    for holds, numbers in bound_kept(rows):
+        if not holds:
+            console.print(f"below the bound, so either of them is wrong: {numbers}", highlight=False)
     for line in planned.told:
         console.print(f"{line}; python -m rebalancer.sim.suite tune", highlight=False)
     console.print(f"{chosen.out}: {len(results)} rows, {clock.monotonic() - started:.0f} s", highlight=False)
