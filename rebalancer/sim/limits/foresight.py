@@ -7,7 +7,7 @@ change when planning does. From allocation.md 3; what that page leaves open was 
 - the level of the terminal term is the past one (60, 300 and 1,200 s at .1, .5, .4), without learnt corrections: the
   future's own mean misses the cells by up to 14 %, this one by 3 %;
 - starting replicas serve from the second they are due; shrinking cancels starting ones first, the latest first;
-- work per request is that of the last 600 s;
+- work per request is that of the last 600 s, of the whole run where nobody asked in them;
 - an unfilled step at the end of the data holds no work.
 """
 
@@ -88,8 +88,8 @@ class Foresight:
         work = self._work[i]
         level = max(LEAST_LEVEL, sum(share * _mean(work, now - window, now) for window, share in LEVEL_WINDOWS))
         past = max(0, now - REQUEST_WINDOW_SECONDS)
-        requests = float(self._requests[i, now] - self._requests[i, past])
-        each = float(work[now] - work[past]) / requests if requests > 0.0 else 0.0
+        each = _each(work[now] - work[past], self._requests[i, now] - self._requests[i, past])
+        each = each or _each(work[-1], self._requests[i, -1])
         cold = model.start_seconds + model.release_seconds
         costs: F64 = values(
             seen.work[i],
@@ -119,12 +119,17 @@ class Foresight:
         """Per late replica-second: one request's priority; with `utility` every model counts alike."""
         if self.utility:
             return model.priority / max(level, each / 2)
-        return model.priority / max(each, 1e-9)
+        return model.priority / each if each else 0.0
 
 
 def _sums(of: F64) -> F64:
     """Running sums from 0, shape (models, seconds + 1)."""
     return np.concatenate([np.zeros((len(of), 1)), np.cumsum(of, axis=1)], axis=1)
+
+
+def _each(work: float, requests: float) -> float:
+    """Work per request; 0 where there is none."""
+    return float(work / requests) if requests > 0.0 else 0.0
 
 
 def _mean(sums: F64, begin: int, end: int) -> float:
