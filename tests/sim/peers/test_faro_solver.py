@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from rebalancer.sim.demand import F64
 from rebalancer.sim.peers.faro.queueing import latency, utilities, wait_percentile
-from rebalancer.sim.peers.faro.solver import Objective, Problem, Settings, fit, late_bins, solve, value
+from rebalancer.sim.peers.faro.solver import Objective, Problem, Settings, fit, late_bins, solve, tidy, value
 
 
 @pytest.mark.parametrize(
@@ -131,12 +131,23 @@ def test_objectives_weigh_the_sum_and_evenness() -> None:
 
 
 def test_what_does_not_fit_loses_the_replica_that_costs_least() -> None:
-    ask = problem([[26.0], [33.0]], quota=10.0)
-    of_both = value(ask, P95)
-    assert list(fit(np.array([4.2, 5.9]), ask, of_both)) == [4.0, 6.0] or of_both(np.array([5.0, 5.0])) < of_both(
-        np.array([4.0, 6.0])
-    )
-    assert list(fit(np.array([9.0, 9.0]), problem([[26.0], [0.1]], quota=10.0), of_both)) != [9.0, 9.0]
+    ask = problem([[33.0], [0.1]], quota=7.0)
+    assert list(fit(np.array([5.2, 5.7]), ask, value(ask, P95))) == [6.0, 1.0]
+
+
+def test_of_equal_losses_the_one_that_moves_least_is_taken() -> None:
+    ask = problem([[0.1], [0.1]], current=[3.0, 2.0], quota=5.0)
+    assert list(fit(np.array([3.0, 3.0]), ask, value(ask, P95))) == [3.0, 2.0]
+
+
+def test_replicas_that_gain_nothing_go() -> None:
+    ask = problem([[26.0], [33.0]])
+    assert list(tidy(np.array([9.0, 9.0]), ask, value(ask, P95))) == [5.0, 6.0]
+
+
+def test_what_was_freed_goes_to_a_job_that_gains_by_it() -> None:
+    ask = problem([[26.0], [33.0]], quota=12.0)
+    assert list(tidy(np.array([9.0, 3.0]), ask, value(ask, P95))) == [5.0, 6.0]
 
 
 @settings(max_examples=15, deadline=None)
