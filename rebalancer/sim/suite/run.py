@@ -28,7 +28,7 @@ _WORLD = (
     "sim/suite/row.py",
 )
 _MORE = {
-    OURS: ("domain", "state", "planning", "act", "loop", "world", "sim/product"),
+    OURS: ("domain", "state", "planning", "act", "loop", "world", "sim/product", "sim/peers/*.py"),
     BOUND: ("sim/limits/bound.py",),
 }
 

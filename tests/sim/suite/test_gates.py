@@ -16,7 +16,19 @@ from rebalancer.sim.suite.row import Row, played
 from rebalancer.sim.suite.run import BOUND
 from rebalancer.sim.suite.scenarios import s7
 
-TIGHT = replace(s7(gpus=14, start_seconds=60), seconds=2 * 3600, surges=(1800, 5400))
+BEGIN, END = 1740, 2640  # a minute before the first surge until it is over: what the program solves in seconds
+
+
+def surge() -> Scenario:
+    whole = s7(gpus=14, start_seconds=60)
+    models = tuple(
+        replace(model, work=model.work[BEGIN:END].copy(), requests=model.requests[BEGIN:END].copy())
+        for model in whole.models
+    )
+    return replace(whole, models=models, seconds=END - BEGIN, surges=())
+
+
+TIGHT = surge()
 
 
 def row(scenario: Scenario, controller: str) -> Row:
