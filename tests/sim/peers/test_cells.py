@@ -1,0 +1,97 @@
+"""Gate E for the peers: the fluid path against the cells of S2 that the prototype of benchmarks.md 6.1 printed.
+
+A cell is the best request-weighted violation of the targets 0.6, 0.7, 0.8 and 0.9. What the prototype did besides what
+the peers and the world do by default, and what is undone here: it decided at the end of seconds 0, 15, 30, ...; a
+recommendation of 300 s ago still counted; waiting pods were placed in the order of the models.
+"""
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from rebalancer.sim.controller import Controller
+from rebalancer.sim.fast import FastWorld
+from rebalancer.sim.peers.behaviour import DOWN
+from rebalancer.sim.peers.hpa import Metric
+from rebalancer.sim.peers.keda import Keda
+from rebalancer.sim.peers.signals import WorkRate
+from rebalancer.sim.peers.static import Static
+from rebalancer.sim.scenario import Scenario
+from rebalancer.sim.score import Score, score
+from rebalancer.sim.suite.scenarios import s2
+from rebalancer.sim.traces.folder import VARIABLE
+
+TARGETS = (0.6, 0.7, 0.8, 0.9)
+INCLUSIVE_DOWN = replace(DOWN, window_seconds=301)
+
+# (day, GPUs, start in seconds): violation in percent, and GPU-hours where they were printed
+STATIC = {
+    (0, 32, 60): (15.4, 720),
+    (0, 32, 180): (15.4, None),
+    (0, 40, 60): (5.72, 936),
+    (0, 40, 180): (5.72, None),
+    (1, 32, 60): (17.2, None),
+    (1, 32, 180): (17.2, None),
+    (1, 40, 60): (9.1, None),
+    (1, 40, 180): (9.1, None),
+}
+KEDA = {
+    (0, 32, 60): (3.64, 692),
+    (0, 32, 180): (4.18, None),
+    (0, 40, 60): (0.65, 894),
+    (0, 40, 180): (0.67, None),
+    (1, 32, 60): (2.63, 602),
+    (1, 32, 180): (2.93, None),
+    (1, 40, 60): (0.70, 791),
+    (1, 40, 180): (0.73, None),
+}
+
+
+@cache
+def a_scenario(day: int, gpus: int, start_seconds: int) -> Scenario:
+    if VARIABLE not in os.environ:
+        pytest.skip(f"{VARIABLE} is not set: no traces")
+    return replace(s2(Path(os.environ[VARIABLE]), day, gpus, start_seconds), by_model=True)
+
+
+def played(scenario: Scenario, controller: Controller) -> Score:
+    world = FastWorld(scenario)
+    world.advance(1)
+    while world.now < scenario.seconds:
+        for model, replicas in enumerate(controller.decide(world.seen)):
+            world.ask(model, replicas)
+        world.advance(min(scenario.seconds, world.now + controller.every_seconds))
+    return score(world.record("peer"))
+
+
+def best(cell: tuple[int, int, int], peer: Callable[[float], Controller]) -> Score:
+    return min((played(a_scenario(*cell), peer(target)) for target in TARGETS), key=lambda told: told.violation)
+
+
+def compare(name: str, cell: tuple[int, int, int], published: tuple[float, int | None], told: Score) -> float:
+    """Prints both numbers; how far off the violation is, as a share of the published one."""
+    violation, gpu_hours = published
+    off = told.violation * 100 / violation - 1
+    print(  # noqa: T201  # a gate shows both numbers
+        f"\n{name} day {cell[0]}, {cell[1]} GPUs, {cell[2]} s: published {violation} % ({gpu_hours} GPU-h), "
+        f"here {told.violation * 100:.3f} % ({told.gpu_hours:.1f} GPU-h), off by {off:+.1%}"
+    )
+    return abs(off)
+
+
+@pytest.mark.parametrize("cell", STATIC)
+def test_the_fixed_split_has_the_published_violation(cell: tuple[int, int, int]) -> None:
+    told = played(a_scenario(*cell), Static())
+    assert compare("static", cell, STATIC[cell], told) <= 0.02
+    assert told.gpu_hours == pytest.approx(cell[1] // 3 * 3 * 24)
+
+
+@pytest.mark.parametrize("cell", KEDA)
+def test_keda_has_the_published_violation(cell: tuple[int, int, int]) -> None:
+    told = best(cell, lambda target: Keda((Metric(WorkRate(60), target),), down=INCLUSIVE_DOWN))
+    assert compare("KEDA", cell, KEDA[cell], told) <= 0.02
+    assert told.gpu_hours == pytest.approx(KEDA[cell][1] or told.gpu_hours, rel=0.005)
