@@ -57,7 +57,7 @@ def test_a_price_is_that_of_one_gpu(folder: Path) -> None:
         file.write("region,instance_type,gpu,gpus,usd_per_hour\nus-east-1,x.large,H100,8,56\n")
 
     assert usd_per_gpu_hour(folder, "x.large") == 7.0
-    with pytest.raises(MissingTrace, match="y[.]large"):
+    with pytest.raises(MissingTrace, match=r"y\.large"):
         usd_per_gpu_hour(folder, "y.large")
 
 
