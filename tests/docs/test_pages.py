@@ -45,7 +45,8 @@ def test_pages_that_come_from_code_are_up_to_date(capsys: pytest.CaptureFixture[
 
 
 def test_every_setting_metric_and_alert_that_a_page_names_exists() -> None:
-    settings = {PREFIX + name.upper() for name in ServiceSettings.model_fields} | {"REBALANCER_SERVER"}
+    settings = {PREFIX + name.upper() for name in ServiceSettings.model_fields}
+    settings |= {"REBALANCER_SERVER", "REBALANCER_TRACES"}  # of the command line
     series = {metric.name + tail for metric in METRICS for tail in ("", "_bucket", "_count", "_sum")}
     alerts = set(re.findall(r"alert: (\w+)", rules_text()))
     wrong = []
