@@ -38,6 +38,15 @@ class Line:
             slo_token_seconds=served.slo_token_seconds,
             work_per_token=served.work_per_token,
         )
+        self._warm()
+
+    def _warm(self) -> None:
+        """Kernels are compiled or read from their cache now: later may be within an event loop."""
+        idle = with_replicas(self.state, 1)
+        nobody = np.empty(0), np.empty(0, np.int64), np.empty(0, np.int64)
+        serve(idle, 0, 0, *nobody, 0)
+        open_gateway(idle, 0.0)
+        lose_all(idle, 0, 0.0)
 
     def start(self, at: float) -> int:
         """A replica is Ready; returns its place. Who waits at the gateway goes to it."""

@@ -17,7 +17,7 @@ def arrivals(of: Stream, scale: float = 1.0, spread: float = 0.7, seed: int = 0)
 
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(1, 2000), st.integers(1, 300)), min_size=1, max_size=60))
 def test_each_second_gets_its_requests_and_the_sums_of_its_tokens(seconds: list[tuple[int, int, int]]) -> None:
-    requests = [count for count, _, _ in seconds]
+    requests = [float(count) for count, _, _ in seconds]
     coming = arrivals(stream(requests, [n * p for n, p, _ in seconds], [n * t for n, _, t in seconds])).within(
         0, len(seconds)
     )
