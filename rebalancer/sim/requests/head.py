@@ -8,16 +8,15 @@ the dispatcher's hand. The dispatcher goes round the replicas and gives it to th
 
 import numpy as np
 
+from rebalancer.sim.demand import F64
 from rebalancer.sim.requests.arrivals import Arrivals
 from rebalancer.sim.requests.passage import ACTIVE, PLACES, Draws, State, Told, live, resize
 
 
 class Head:
-    """One job under way; `told` is what came of its requests."""
+    """One job under way; `told` is what came of its requests, by second in `rows`, (5, seconds) of zeros."""
 
-    def __init__(
-        self, arrivals: Arrivals, seconds: int, most: int, ongoing_limit: int = 4, queue_limit: int = 50
-    ) -> None:
+    def __init__(self, arrivals: Arrivals, rows: F64, most: int, ongoing_limit: int = 4, queue_limit: int = 50) -> None:
         count = len(arrivals.at)
         places = 4 * most + 8  # those that end hold theirs for a second or two
         self._draws = Draws(
@@ -37,7 +36,7 @@ class Head:
             ongoing=np.zeros(places, np.int64),
             next_at=np.full(places, np.inf),
         )
-        self.told = Told(np.full(count, np.nan), np.full(count, np.nan), *(np.zeros(seconds) for _ in range(5)))
+        self.told = Told(np.full(count, np.nan), np.full(count, np.nan), *rows)
 
     @property
     def replicas(self) -> int:

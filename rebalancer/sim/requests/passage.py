@@ -43,8 +43,8 @@ class State(NamedTuple):
 class Told(NamedTuple):
     """By request: seconds of `latency` and of `wait` for a replica; NaN until known, inf when turned away.
 
-    By second: `busy` replica-seconds done, work `left` at its end, requests `answered` (turned away ones too), sums of
-    their latencies and of the waits of those that were served.
+    By second: `busy` replica-seconds done, work `left` at its end, requests `answered` (turned away ones too), the sum
+    of their `latencies`, and their mean wait, in which one that was turned away counts as 0.
     """
 
     latency: F64
@@ -53,7 +53,7 @@ class Told(NamedTuple):
     left: F64
     answered: F64
     latencies: F64
-    waits: F64
+    mean_wait: F64
 
 
 @numba.njit(cache=True)
@@ -191,7 +191,8 @@ def _go_out(now: float, request: int, draws: Draws, told: Told) -> None:
     if second < len(told.answered):
         told.answered[second] += 1
         told.latencies[second] += now - draws.at[request]
-        told.waits[second] += 0.0 if turned_away else told.wait[request]
+        wait = 0.0 if turned_away else told.wait[request]
+        told.mean_wait[second] += (wait - told.mean_wait[second]) / told.answered[second]
 
 
 @numba.njit(cache=True)

@@ -31,7 +31,7 @@ class RequestSeen(Seen):
     """What a head's metrics show besides, by the second of the answer; arrays of shape (jobs, seconds).
 
     `answered` counts requests, those turned away included; `latencies` sums their seconds. `wait` is here the mean
-    wait of those answered in a second, since nobody can see the wait of one that is not.
+    wait of those answered in a second (turned away: 0), since nobody can see the wait of one that is not.
     """
 
     answered: F64
@@ -61,15 +61,14 @@ class RequestWorld:
 
     def __init__(self, requests: RequestScenario, delay_seconds: int = 0) -> None:
         scenario = requests.scenario
+        rows = np.zeros((5, len(scenario.models), scenario.seconds))
+        busy, self._left, answered, latencies, wait = rows
         self._requests = requests
         self._heads = [
-            Head(job, scenario.seconds, scenario.gpus, requests.ongoing_limit, requests.queue_limit)
-            for job in requests.jobs
+            Head(job, rows[:, index], scenario.gpus, requests.ongoing_limit, requests.queue_limit)
+            for index, job in enumerate(requests.jobs)
         ]
-        shape = len(scenario.models), scenario.seconds
-        self._busy, self._left, self._wait, self._served_by, self._answered, self._latencies = (
-            np.zeros(shape) for _ in range(6)
-        )
+        self._served_by = np.zeros((len(scenario.models), scenario.seconds))
         self._gpus = np.zeros(scenario.seconds, np.int32)
         self._floor_breaches = 0
         self.fleet = Fleet(scenario.models, list(scenario.nodes), scenario.by_model)
@@ -79,16 +78,16 @@ class RequestWorld:
             delay_seconds,
             work=np.stack([model.work[: scenario.seconds] for model in scenario.models]),
             requests=np.stack([model.requests[: scenario.seconds] for model in scenario.models]),
-            busy=self._busy,
+            busy=busy,
             served_by=self._served_by,
             left=self._left,
-            wait=self._wait,
+            wait=wait,
             asked=self.fleet.asked,
             ready=self.fleet.ready,
             loading=self.fleet.loading,
             waiting=self.fleet.waiting,
-            answered=self._answered,
-            latencies=self._latencies,
+            answered=answered,
+            latencies=latencies,
         )
 
     @property
@@ -114,17 +113,10 @@ class RequestWorld:
 
     def _live(self, begin: int, end: int) -> None:
         self._gpus[begin:end] = self.fleet.used
-        part = slice(begin, end)
         for job, head in enumerate(self._heads):
             head.resize(self.fleet.ready[job])
             head.live(begin, end)
-            told = head.told
-            self._served_by[job, part] = head.replicas
-            self._busy[job, part] = told.busy[part]
-            self._left[job, part] = told.left[part]
-            self._answered[job, part] = told.answered[part]
-            self._latencies[job, part] = told.latencies[part]
-            self._wait[job, part] = told.waits[part] / np.maximum(told.answered[part], 1.0)
+            self._served_by[job, begin:end] = head.replicas
 
     def finish(self, controller: str) -> RequestRecord:
         """Answer what is still inside with the replicas there are, and sum up."""

@@ -15,6 +15,8 @@ from rebalancer.sim.requests.scenarios import s1a
 from rebalancer.sim.requests.world import play_requests
 from rebalancer.sim.traces.folder import VARIABLE
 
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]  # five runs of 2.7 million requests, 4 s each on a free core
+
 SEED, DAY = 42, 11
 # Lost utility and mean violation in percent, as Faro's simulator says.
 THEIRS = {
@@ -43,7 +45,6 @@ def ours(policy: str, gpus: int) -> tuple[float, float]:
     return minutes.lost_utility, 100 * minutes.mean_violation
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("policy", "gpus"), THEIRS)
 def test_gate_a_a_baseline_of_faro_comes_within_a_tenth_of_its_own_simulator(
     policy: str, gpus: int, capsys: pytest.CaptureFixture[str]
@@ -59,6 +60,5 @@ def test_gate_a_a_baseline_of_faro_comes_within_a_tenth_of_its_own_simulator(
     assert violation == pytest.approx(their_violation, rel=BOUND)
 
 
-@pytest.mark.slow
 def test_gate_a_baselines_rank_as_in_faros_own_simulator() -> None:
     assert sorted(THEIRS, key=lambda cell: ours(*cell)[0]) == sorted(THEIRS, key=lambda cell: THEIRS[cell][0])

@@ -21,7 +21,7 @@ def requests(at: list[float], service: list[float] | float, route: float = 0.001
 
 def lived(arrivals: Arrivals, changes: dict[int, int], seconds: int = 60) -> Head:
     """`changes`: replicas from a second on."""
-    head = Head(arrivals, seconds, 8)
+    head = Head(arrivals, np.zeros((5, seconds)), 8)
     for begin, end in pairwise([*sorted(changes), seconds]):
         head.resize(changes[begin])
         head.live(begin, end)
@@ -76,7 +76,7 @@ def test_without_a_replica_nothing_is_answered_and_work_is_left() -> None:
 
 def test_more_replicas_than_there_are_places_for_is_an_error() -> None:
     with pytest.raises(IndexError):
-        Head(requests([0.0], 0.1), 10, 8).resize(1000)
+        Head(requests([0.0], 0.1), np.zeros((5, 10)), 8).resize(1000)
 
 
 changes = st.lists(st.integers(1, 6), min_size=1, max_size=8).map(
