@@ -138,11 +138,11 @@ def _sides(asked: Asked, policy: Policy, policy_name: str) -> list[Side]:
     gpus = _gpus(asked.gpus)
     played = with_gpus(policy, gpus)
     who = contender(asked.controller)
-    sides = [Side(who, played, asked.controller)]
+    sides = [Side(who, played)]
     if asked.compare is None:
         return sides
     if not _is_file(asked.compare):
-        return [*sides, Side(contender(asked.compare), played, asked.compare)]
+        return [*sides, Side(contender(asked.compare), played)]
     other, name = _policy(Path(asked.compare), asked.trace)
     names = (policy_name, name) if policy_name != name else (str(asked.policy or policy_name), asked.compare)
     return [Side(who, played, names[0]), Side(who, with_gpus(other, gpus), names[1])]

@@ -41,6 +41,11 @@ class Ours:
 
     actuation: Literal["scale", "bounds"] = "scale"
 
+    @property
+    def name(self) -> str:
+        """As it is asked for."""
+        return OURS if self.actuation == "scale" else f"{OURS}@{self.actuation}"
+
 
 def contender(name: str) -> Ours | Entry:
     """Ours or a peer, by its name. Raises UnknownController."""

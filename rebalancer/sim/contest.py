@@ -8,7 +8,9 @@ from msgspec import Struct
 from rebalancer.domain.policy import Policy
 from rebalancer.sim.contenders import Entry, Ours, play_entry
 from rebalancer.sim.outcome import Outcome, Run, outcome
+from rebalancer.sim.record import Record
 from rebalancer.sim.recorded import Terms, one_pool, scenario_of
+from rebalancer.sim.scenario import Scenario
 from rebalancer.sim.score import violations_by_block
 from rebalancer.sim.suite.intervals import paired_interval
 from rebalancer.sim.telling import Difference
@@ -16,11 +18,14 @@ from rebalancer.sim.telling import Difference
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """Who plays, under which policy (its pools' limits as they are to be played), and what the run is called."""
+    """Who plays, under which policy (its pools' limits as they are to be played), and what the run is called.
+
+    `called` None: by who plays, a tuned peer by what was found.
+    """
 
     who: Ours | Entry
     policy: Policy
-    name: str
+    called: str | None = None
 
 
 class Result(Struct, frozen=True):
@@ -41,23 +46,28 @@ def contest(sides: Sequence[Side], terms: Terms, tell: Tell) -> tuple[Result, tu
     scenarios = [scenario_of(one_pool(side.policy), terms) for side in sides]
     runs = []
     for side, scenario in zip(sides, scenarios, strict=True):
+        called = side.called or side.who.name
 
-        def told(share: float, name: str = side.name) -> None:
-            tell(name, share)
+        def told(share: float, called: str = called) -> None:
+            tell(called, share)
 
         policy = one_pool(side.policy)
-        if isinstance(side.who, Ours):
-            from rebalancer.sim.ours import play_ours  # noqa: PLC0415  # Kubernetes' client, a second: peers do without
-
-            record = play_ours(side.who, scenario, policy, terms, told)
-        else:
-            record = play_entry(side.who, scenario, terms.metrics_delay_seconds, told)
+        record = _played(side.who, scenario, policy, terms, told)
         owned = [model.entitlement for model in policy.models]
-        name = side.name if isinstance(side.who, Ours) else record.controller
-        runs.append(Run(record, outcome(record, name, owned), owned))
+        runs.append(Run(record, outcome(record, side.called or record.controller, owned), owned))
     outcomes = tuple(run.outcome for run in runs)
     result = Result(terms.demand.name, terms.demand.seconds, terms.seed, outcomes, _difference(runs, terms.seed))
     return result, tuple(runs)
+
+
+def _played(
+    who: Ours | Entry, scenario: Scenario, policy: Policy, terms: Terms, tell: Callable[[float], None]
+) -> Record:
+    if isinstance(who, Entry):
+        return play_entry(who, scenario, terms.metrics_delay_seconds, tell)
+    from rebalancer.sim.ours import play_ours  # noqa: PLC0415  # Kubernetes' client, a second: peers do without
+
+    return play_ours(who, scenario, policy, terms, tell)
 
 
 def _difference(runs: Sequence[Run], seed: int) -> Difference | None:

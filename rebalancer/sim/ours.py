@@ -40,6 +40,6 @@ def play_ours(
         return told
 
     metrics = Metrics(delay_seconds=terms.metrics_delay_seconds)
-    record = play_product(scenario, policy, who.actuation, terms.seed, serve=serve, metrics=metrics)
+    record = play_product(scenario, policy, who.actuation, terms.seed, serve=serve, metrics=metrics, name=who.name)
     tell(1.0)
     return record

@@ -142,6 +142,12 @@ def test_a_policy_change_is_compared_under_the_same_traffic(files: Path, capsys:
     assert found["difference"]["violation"] == after["violation"] - before["violation"]
 
 
+def test_two_policies_under_one_peer_are_told_apart_by_their_files(files: Path, capsys: Captured) -> None:
+    (files / "new.yaml").write_text(POLICY.replace("maxReplicas: 8", "maxReplicas: 5"))
+    words = ["mine.csv", "--policy", "policy.yaml", "--controller", "keda", "--compare", "new.yaml"]
+    assert [each["name"] for each in simulated(capsys, *words)["runs"]] == ["policy.yaml", "new.yaml"]
+
+
 # --- options
 
 
