@@ -16,8 +16,9 @@ class Engine:
     `seconds_at` over `batches` at B, in straight lines; `seconds_per_kv_token` x (tokens that those B attend to);
     P / `prefill_per_second`; and `seconds_per_pair` x (each prompt token x those before it).
 
-    At most `most_running` requests run; each reserves its prompt in the `kv_tokens` of the cache when it starts, grows
-    by a token per iteration, and the youngest goes back to the queue, to be computed again, when the cache is full.
+    At most `most_running` requests run, and one starts when the budget has tokens for its prompt. It reserves its
+    prompt in the `kv_tokens` of the cache when it starts and grows by a token per iteration; the youngest goes back to
+    the queue, to be computed again, when the cache is full.
     """
 
     prefill_per_second: float

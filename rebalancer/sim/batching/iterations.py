@@ -186,8 +186,9 @@ def _admit(state: State, r: int, at: float) -> None:
         request = state.requests[slot]
         gave_up = np.isnan(request.first) and at - request.arrived > speed.patience_seconds
         running = replica.decoding + replica.prefilling
+        room = replica.unread < speed.tokens_per_iteration - replica.decoding
         fits = replica.kv + replica.decoding + request.prompt <= speed.kv_tokens
-        if not gave_up and (running >= speed.most_running or (running > 0 and not fits)):
+        if not gave_up and (running >= speed.most_running or not room or (running > 0 and not fits)):
             return
         replica.first_waiting = request.after
         if request.after == NOBODY:
