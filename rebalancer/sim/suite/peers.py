@@ -1,8 +1,10 @@
 """The controllers that the suite plays on the fast path, with the settings over which each is tuned."""
 
+import ast
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from hashlib import sha256
 from types import ModuleType
 
@@ -94,9 +96,19 @@ class Peer:
 
     @property
     def digest(self) -> str:
-        """Of its code and grid: a tuning found with other code is stale."""
-        source = "".join(inspect.getsource(module) for module in self.modules)
+        """Of its code and grid: a tuning found with other code is stale. Comments and docstrings do not count."""
+        source = "".join(_code(module) for module in self.modules)
         return sha256((source + " ".join(self.tunings)).encode()).hexdigest()[:DIGEST_LETTERS]
+
+
+@cache
+def _code(module: ModuleType) -> str:
+    """What a module does, as a syntax tree."""
+    tree = ast.parse(inspect.getsource(module))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
+            node.body = node.body[1:]
+    return ast.dump(tree)
 
 
 _FARO = (controllers, jobs, policy, queueing, reactive, solver)

@@ -52,13 +52,14 @@ def write_tuned(found: Found, path: Path = TUNED_FILE) -> None:
 
 def tune(peer: Peer, scenario: Scenario) -> Tuned:
     """Play every setting; of equal headlines the one with fewer GPU-hours."""
+    code = peer.digest  # of the code that plays, not of what may be written meanwhile
     rows = [_row(peer, tuning, scenario) for tuning in peer.tunings]
     best = min(rows, key=lambda row: (headline(row), row.gpu_hours))
     return Tuned(
         best.tuning or "",
         best.violation or 0.0,
         best.gpu_hours or 0.0,
-        peer.digest,
+        code,
         data_digest(scenario),
         best.lost_utility,
     )

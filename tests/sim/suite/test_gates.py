@@ -20,7 +20,7 @@ BEGIN, END = 1740, 2640  # a minute before the first surge until it is over: wha
 
 
 def surge() -> Scenario:
-    whole = s7(gpus=14, start_seconds=60)
+    whole = s7(gpus=15, start_seconds=60)
     models = tuple(
         replace(model, work=model.work[BEGIN:END].copy(), requests=model.requests[BEGIN:END].copy())
         for model in whole.models

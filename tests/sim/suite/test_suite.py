@@ -1,7 +1,9 @@
 """The suite over the scenario that needs no traces."""
 
+import importlib.util
 import itertools
 from pathlib import Path
+from types import ModuleType
 
 import msgspec
 import pytest
@@ -156,3 +158,19 @@ def test_without_traces_the_command_says_what_it_looked_for(
 
     assert main(["--quick"]) == 2
     assert "REBALANCER_TRACES" in capsys.readouterr().err
+
+
+def test_comments_and_docstrings_are_no_code(tmp_path: Path) -> None:
+    def module(name: str, text: str) -> ModuleType:
+        path = tmp_path / f"{name}.py"
+        path.write_text(text)
+        spec = importlib.util.spec_from_file_location(name, path)
+        assert spec is not None
+        return importlib.util.module_from_spec(spec)
+
+    first = module("first", '"""One."""\ndef f(x):\n    """Two."""\n    return x + 1\n')
+    told = module("told", '"""Other."""\n\ndef f(x):  # why\n    return x + 1\n')
+    other = module("other", '"""One."""\ndef f(x):\n    """Two."""\n    return x + 2\n')
+    digests = [Peer("keda", WORK, (each,)).digest for each in (first, told, other)]
+
+    assert digests[0] == digests[1] != digests[2]
