@@ -150,7 +150,7 @@ def test_what_was_freed_goes_to_a_job_that_gains_by_it() -> None:
     assert list(tidy(np.array([9.0, 3.0]), ask, value(ask, P95))) == [5.0, 6.0]
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(
     st.lists(st.lists(st.floats(0.0, 30.0), min_size=7, max_size=7), min_size=1, max_size=4),
     st.integers(4, 12),
