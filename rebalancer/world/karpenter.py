@@ -13,13 +13,17 @@ DISRUPTED = Taint(key="karpenter.sh/disrupted", value="", effect="NoSchedule")
 NODE_POOL_LABEL = "karpenter.sh/nodepool"
 BATCH_SECONDS = 1.0  # it waits this long for more pending pods before it launches
 DRAIN_AFTER_SECONDS = 2.0  # from the notice to the first eviction
+NO_CAPACITY_AFTER_SECONDS = 3.0  # from the claim to the cloud's refusal; the claim goes as long after that
+UNAVAILABLE_SECONDS = 180.0  # an offering that had no capacity is not asked for again before
 
 
 @dataclass(slots=True, eq=False)
 class NodePool:
     """Nodes of one shape that may be launched, `launch_seconds` from the claim to a Ready node. `limit`: in GPUs.
 
-    `budgets`: its disruption budgets as Karpenter spells them; nothing here disrupts a node of its own accord.
+    `offered`: the most nodes that the cloud gives at a time, None = any; `unavailable_until`: it had none, so it is not
+    asked before. `budgets`: its disruption budgets as Karpenter spells them; nothing here disrupts a node of its own
+    accord.
     """
 
     name: str
@@ -33,6 +37,8 @@ class NodePool:
     taints: tuple[Taint, ...] = ()
     zone: str = "eu-central-1a"
     capacity_type: str = "spot"
+    offered: int | None = None
+    unavailable_until: float = 0.0
     budgets: list[dict[str, Any]] | None = None
     annotations: dict[str, str] = field(default_factory=dict)
     claims: "dict[str, NodeClaim]" = field(default_factory=dict)
@@ -45,7 +51,7 @@ class NodePool:
 
 @dataclass(slots=True, eq=False)
 class NodeClaim:
-    """One node of a NodePool, from the order to the end."""
+    """One node of a NodePool, from the order to the end. `failed`: why it cannot be had."""
 
     name: str
     uid: str
@@ -53,6 +59,7 @@ class NodeClaim:
     created_at: float
     provider_id: str
     node: Node | None = None
+    failed: str | None = None
     deleted_at: float | None = None
 
 
@@ -112,6 +119,8 @@ class Karpenter:
 
     def _launch(self, pod: Pod) -> NodeClaim | None:
         for node_pool in self.node_pools.values():
+            if self._agenda.now < node_pool.unavailable_until:
+                continue
             within = node_pool.limit is None or node_pool.used + node_pool.gpus_per_node <= node_pool.limit
             if within and _suits(pod, node_pool) and pod.owner.gpus <= node_pool.gpus_per_node:
                 return self._order(node_pool)
@@ -119,8 +128,20 @@ class Karpenter:
 
     def _order(self, node_pool: NodePool) -> NodeClaim:
         claim = self._claim(node_pool)
-        self._agenda.after(node_pool.launch_seconds, lambda: self._register(claim))
+        if node_pool.offered is not None and len(node_pool.claims) > node_pool.offered:
+            self._agenda.after(NO_CAPACITY_AFTER_SECONDS, lambda: self._refuse(claim))
+        else:
+            self._agenda.after(node_pool.launch_seconds, lambda: self._register(claim))
         return claim
+
+    def _refuse(self, claim: NodeClaim) -> None:
+        """The cloud has none: the claim says so, then it goes, and the offering rests."""
+        claim.failed = (
+            f"InsufficientCapacityError: no {claim.node_pool.capacity_type} capacity in {claim.node_pool.zone}"
+        )
+        claim.node_pool.unavailable_until = self._agenda.now + UNAVAILABLE_SECONDS
+        self._cluster.touch(claim)
+        self._agenda.after(NO_CAPACITY_AFTER_SECONDS, lambda: self._end(claim))
 
     def _claim(self, node_pool: NodePool) -> NodeClaim:
         uid = self._cluster.uid("claim")
@@ -156,6 +177,18 @@ class Karpenter:
         self._cluster.touch(claim)
 
     # --- nodes that go
+
+    def offer(self, node_pool: NodePool, nodes: int | None, notice_seconds: float) -> list[NodeClaim]:
+        """The cloud gives that many nodes at a time from now on; the youngest beyond it are taken back."""
+        node_pool.offered = nodes
+        running = [claim for claim in node_pool.claims.values() if claim.node is not None and claim.deleted_at is None]
+        taken = [] if nodes is None else running[nodes:]
+        for claim in taken:
+            if notice_seconds > 0:
+                self.interrupt(claim, self._agenda.now + notice_seconds)
+            else:
+                self._end(claim)
+        return taken
 
     def interrupt(self, claim: NodeClaim, deadline: float) -> None:
         """The cloud takes the machine at `deadline`; it is drained as soon as Karpenter has read the notice."""

@@ -119,5 +119,6 @@ def _node_claim(claim: NodeClaim, version: str) -> domain.NodeClaim:
         provider_id=claim.provider_id,
         created_at=claim.created_at,
         initialized=claim.node is not None,
+        failed=claim.failed,
         deleting_at=claim.deleted_at,
     )

@@ -237,6 +237,15 @@ class World:
         """The cloud takes the claim's machine at `deadline` and says so now, to Karpenter too. Raises KeyError."""
         self._karpenter.interrupt(self.node_claims[node_claim], deadline)
 
+    def offer(self, node_pool: str, nodes: int | None, notice_seconds: float = 120.0) -> list[str]:
+        """The cloud gives the NodePool that many nodes at a time from now on, None = any. Raises KeyError.
+
+        Orders beyond it fail; the youngest nodes beyond it are taken, after a notice or (0 s) at once. Their claims.
+        """
+        taken = self._karpenter.offer(self.node_pools[node_pool], nodes, notice_seconds)
+        self._settle()
+        return [claim.name for claim in taken]
+
     # --- time
 
     def advance(self, now: float) -> None:

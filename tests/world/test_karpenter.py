@@ -1,8 +1,15 @@
 """Nodes that come for pending pods and go on a notice."""
 
-from rebalancer.domain.cluster import WorkloadRef
+from rebalancer.domain.cluster import NodeClaim, WorkloadRef
 from rebalancer.world import World
-from rebalancer.world.karpenter import BATCH_SECONDS, DISRUPTED, DRAIN_AFTER_SECONDS
+from rebalancer.world.karpenter import (
+    BATCH_SECONDS,
+    DISRUPTED,
+    DRAIN_AFTER_SECONDS,
+    NO_CAPACITY_AFTER_SECONDS,
+    UNAVAILABLE_SECONDS,
+)
+from rebalancer.world.values import value
 from tests.world.worlds import LAUNCH_SECONDS, OWNED, SPOT, START, a_deployment, a_node_pool, a_world
 
 A = WorkloadRef("serving", "Deployment", "a")
@@ -118,3 +125,36 @@ def test_a_claim_deleted_before_its_node_came_brings_none() -> None:
     world.advance(START + 300)
     assert not world.nodes
     assert not world.node_claims
+
+
+def test_an_order_beyond_what_the_cloud_offers_fails_and_is_tried_again_later() -> None:
+    world = a_world(nodes=0)
+    a_node_pool(world, limit=8)
+    a_deployment(world, replicas=1, gpus=1, selector=SPOT)
+    world.offer("spot", 0)
+    world.advance(START + BATCH_SECONDS + NO_CAPACITY_AFTER_SECONDS)
+    (claim,) = world.node_claims.values()
+    assert claim.failed is not None
+    assert claim.failed.startswith("InsufficientCapacityError")
+    _, known = value(claim, 1)
+    assert isinstance(known, NodeClaim)
+    assert known.failed == claim.failed
+    world.advance(START + 30)
+    assert not world.node_claims
+    world.offer("spot", 1)
+    world.advance(START + UNAVAILABLE_SECONDS)
+    assert not world.node_claims  # the offering rests
+    world.advance(START + UNAVAILABLE_SECONDS + 2 * COMES)
+    assert len(world.nodes) == 1
+
+
+def test_what_the_cloud_takes_back_goes_after_its_notice_or_at_once() -> None:
+    for notice, there in ((120.0, 1), (0.0, 0)):
+        world = a_spot_world()
+        (claim,) = world.node_claims
+        assert world.offer("spot", 0, notice_seconds=notice) == [claim]
+        assert len(world.nodes) == there
+        world.advance(START + 60 + DRAIN_AFTER_SECONDS + 30)
+        assert not world.nodes
+        assert world.stops == 2
+        assert all(pod.node is None for pod in world.pods.values())
