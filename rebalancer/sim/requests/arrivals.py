@@ -6,6 +6,7 @@ Each request carries its own draws, so two controllers on one seed are compared 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Literal
 
 import numpy as np
@@ -30,6 +31,10 @@ class Lognormal:
     def mean_seconds(self) -> float:
         """Its mean."""
         return self.floor_seconds + self.scale_seconds * math.exp(self.shape**2 / 2)
+
+    def quantile_seconds(self, share: float) -> float:
+        """What that share of draws stays under."""
+        return self.floor_seconds + self.scale_seconds * math.exp(self.shape * NormalDist().inv_cdf(share))
 
     def draw(self, chance: np.random.Generator, shape: tuple[int, ...]) -> F64:
         """Seconds, in an array of that shape."""

@@ -53,4 +53,5 @@ def test_service_and_route_times_have_the_means_that_were_measured() -> None:
     job = draw(np.full((1, 60), 1000), "clean", 42)[0]
     assert job.service_seconds.mean() == pytest.approx(0.1543, rel=0.01)
     assert job.service_seconds.min() > RESNET_34.floor_seconds
+    assert np.quantile(job.service_seconds, 0.99) == pytest.approx(RESNET_34.quantile_seconds(0.99), rel=0.02)
     assert job.route_seconds.mean() == pytest.approx(ROUTE.mean_seconds, rel=0.01)
