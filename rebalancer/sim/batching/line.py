@@ -4,8 +4,7 @@ import numpy as np
 
 from rebalancer.sim.batching.arrivals import BLOCK_SECONDS, Arrivals
 from rebalancer.sim.batching.engines import Served
-from rebalancer.sim.batching.iterations import lose_all
-from rebalancer.sim.batching.routing import open_gateway, serve
+from rebalancer.sim.batching.kernel import lose_all, open_gateway, serve
 from rebalancer.sim.batching.state import (
     DRAINING,
     FREE,

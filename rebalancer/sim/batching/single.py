@@ -3,8 +3,7 @@
 import numpy as np
 
 from rebalancer.sim.batching.engine import Engine
-from rebalancer.sim.batching.iterations import live
-from rebalancer.sim.batching.routing import serve
+from rebalancer.sim.batching.kernel import live, serve
 from rebalancer.sim.batching.state import I64, READY, fresh, with_replicas, with_requests
 from rebalancer.sim.demand import F64
 

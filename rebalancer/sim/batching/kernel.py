@@ -1,18 +1,31 @@
-"""One replica's iterations, compiled: tokens for who decodes, a share of the budget for prompts, finish, admit."""
+"""A model's replicas and requests, compiled: where requests go, and each replica's iterations.
+
+An iteration: a token for everyone who decodes, a share of the budget for prompts; then who is done leaves and who
+waits may start. A request goes to the least loaded Ready replica, or to the gateway while there is none. All of it
+is in one file because Numba's cache does not notice when a function in another one changes (but for the heap, which
+has no reason to).
+"""
 
 import numba
 import numpy as np
 
+from rebalancer.sim.batching.heap import put_in, take_out
 from rebalancer.sim.batching.state import (
     FINISHED,
     FIRST_TOKENS,
     FREE,
+    GATEWAY_FIRST,
+    GATEWAY_LAST,
+    GATEWAY_LENGTH,
+    I64,
     LOST_IN_FLIGHT,
     NOBODY,
     PREEMPTED,
+    READY,
     STARTED,
     State,
 )
+from rebalancer.sim.demand import F64
 
 
 @numba.njit(cache=True)
@@ -35,11 +48,11 @@ def live(state: State, r: int, until: float) -> None:
             continue
         _decode(state, r, at)
         _prefill(state, r, at)
-        begin(state, r, at)
+        _begin(state, r, at)
 
 
 @numba.njit(cache=True)
-def begin(state: State, r: int, at: float) -> None:
+def _begin(state: State, r: int, at: float) -> None:
     """Begin the next iteration at `at`, or rest."""
     replica, speed = state.replicas[r], state.speed[0]
     if replica.waiting > 0:
@@ -80,7 +93,8 @@ def _decode(state: State, r: int, at: float) -> None:
     replica.attended += replica.decoding
     while replica.decoding > 0 and state.heaps[r, 0, 0] <= replica.steps:
         slot = state.heaps[r, 0, 1]
-        _take_out(state, r, 0)
+        replica.decoding -= 1
+        take_out(state.heaps[r], replica.decoding, 0)
         request = state.requests[slot]
         held = request.prompt + request.tokens - 1
         replica.kv -= held
@@ -114,7 +128,8 @@ def _prefill(state: State, r: int, at: float) -> None:
             _finish(state, r, slot, at)
         else:
             replica.attended += request.prompt
-            _put_in(state, r, slot, replica.steps + request.tokens - 1)
+            put_in(state.heaps[r], replica.decoding, replica.steps + request.tokens - 1, slot)
+            replica.decoding += 1
 
 
 @numba.njit(cache=True)
@@ -150,7 +165,7 @@ def _finish(state: State, r: int, slot: int, at: float) -> None:
 
 
 @numba.njit(cache=True)
-def lose(state: State, slot: int, at: float, work: float) -> None:
+def _lose(state: State, slot: int, at: float, work: float) -> None:
     """The request leaves without its tokens: its client gave up, or its replica is gone; `work` was left to do.
 
     Without a first token it is late, however short it waited.
@@ -172,7 +187,7 @@ def _vacate(state: State, slot: int) -> None:
 
 
 @numba.njit(cache=True)
-def whole(state: State, slot: int) -> float:
+def _whole(state: State, slot: int) -> float:
     """Replica-seconds of a request that has not started, or starts again."""
     request, speed = state.requests[slot], state.speed[0]
     return float(request.prompt * speed.work_per_prompt_token + request.tokens * speed.work_per_token)
@@ -194,9 +209,9 @@ def _admit(state: State, r: int, at: float) -> None:
         if request.after == NOBODY:
             replica.last_waiting = NOBODY
         replica.waiting -= 1
-        replica.queued -= whole(state, slot)
+        replica.queued -= _whole(state, slot)
         if gave_up or not fits:  # alone and still too large: no such engine takes it
-            lose(state, slot, at, whole(state, slot))
+            _lose(state, slot, at, _whole(state, slot))
             continue
         request.left = request.prompt
         request.order = state.counts[STARTED]
@@ -225,7 +240,8 @@ def _preempt(state: State, r: int, at: float) -> None:
     held = request.prompt + request.tokens - 1 - left
     replica.kv -= held
     replica.attended -= held
-    _take_out(state, r, place)
+    replica.decoding -= 1
+    take_out(heap, replica.decoding, place)
     request.prompt += request.tokens - left
     request.tokens = left
     request.after = replica.first_waiting
@@ -233,41 +249,9 @@ def _preempt(state: State, r: int, at: float) -> None:
     if replica.last_waiting == NOBODY:
         replica.last_waiting = slot
     replica.waiting += 1
-    replica.queued += whole(state, slot)
+    replica.queued += _whole(state, slot)
     state.counts[PREEMPTED] += 1
     state.seconds[_second(state, at)].brought += request.prompt * state.speed[0].work_per_prompt_token
-
-
-@numba.njit(cache=True)
-def _put_in(state: State, r: int, slot: int, last_step: int) -> None:
-    replica, heap = state.replicas[r], state.heaps[r]
-    place = replica.decoding
-    replica.decoding += 1
-    while place > 0 and heap[(place - 1) // 2, 0] > last_step:
-        heap[place, 0], heap[place, 1] = heap[(place - 1) // 2, 0], heap[(place - 1) // 2, 1]
-        place = (place - 1) // 2
-    heap[place, 0], heap[place, 1] = last_step, slot
-
-
-@numba.njit(cache=True)
-def _take_out(state: State, r: int, place: int) -> None:
-    """The last one fills the place, then goes up or down to where it belongs."""
-    replica, heap = state.replicas[r], state.heaps[r]
-    replica.decoding -= 1
-    size = replica.decoding
-    step, slot = heap[size, 0], heap[size, 1]
-    while place > 0 and heap[(place - 1) // 2, 0] > step:
-        heap[place, 0], heap[place, 1] = heap[(place - 1) // 2, 0], heap[(place - 1) // 2, 1]
-        place = (place - 1) // 2
-    while 2 * place + 1 < size:
-        child = 2 * place + 1
-        if child + 1 < size and heap[child + 1, 0] < heap[child, 0]:
-            child += 1
-        if heap[child, 0] >= step:
-            break
-        heap[place, 0], heap[place, 1] = heap[child, 0], heap[child, 1]
-        place = child
-    heap[place, 0], heap[place, 1] = step, slot
 
 
 @numba.njit(cache=True)
@@ -277,15 +261,15 @@ def lose_all(state: State, r: int, at: float) -> None:
     before = state.counts[FREE]
     for place in range(replica.decoding):
         left = state.heaps[r, place, 0] - replica.steps
-        lose(state, state.heaps[r, place, 1], at, left * speed.work_per_token)
+        _lose(state, state.heaps[r, place, 1], at, left * speed.work_per_token)
     slot = replica.first_prefilling
     while slot != NOBODY:
         computed = state.requests[slot].prompt - state.requests[slot].left
-        lose(state, slot, at, whole(state, slot) - computed * speed.work_per_prompt_token)
+        _lose(state, slot, at, _whole(state, slot) - computed * speed.work_per_prompt_token)
         slot = state.requests[slot].after
     slot = replica.first_waiting
     while slot != NOBODY:
-        lose(state, slot, at, whole(state, slot))
+        _lose(state, slot, at, _whole(state, slot))
         slot = state.requests[slot].after
     state.counts[LOST_IN_FLIGHT] += state.counts[FREE] - before
     replica.decoding = replica.prefilling = replica.waiting = 0
@@ -295,3 +279,114 @@ def lose_all(state: State, r: int, at: float) -> None:
     replica.first_waiting = replica.last_waiting = NOBODY
     replica.first_prefilling = replica.last_prefilling = NOBODY
     replica.ends = np.inf
+
+
+@numba.njit(cache=True)
+def serve(  # noqa: PLR0913  # a compiled kernel takes flat arguments
+    state: State, first_second: int, end_second: int, arrived: F64, prompt: I64, tokens: I64, first_number: int
+) -> None:
+    """Live through seconds [first, end) with the requests that arrive in them, in the order of their instants.
+
+    `arrived`, `prompt`, `tokens`: (requests,); there must be as many free slots. `first_number`: the first one's.
+    """
+    index = 0
+    for second in range(first_second, end_second):
+        until = second + 1.0
+        now = state.seconds[second]
+        while index < len(arrived) and arrived[index] < until:
+            at = arrived[index]
+            slot = _enter(state, first_number + index, at, prompt[index], tokens[index])
+            now.came += 1
+            now.brought += _whole(state, slot)
+            _live_all(state, np.nextafter(at, -1.0))  # who comes as an iteration ends is in the next one
+            _route(state, slot, at)
+            index += 1
+        _live_all(state, until)
+        _leave_gateway(state, until)
+        now.waiting = state.counts[GATEWAY_LENGTH]
+        for r in range(len(state.replicas)):
+            replica = state.replicas[r]
+            now.running += replica.decoding + replica.prefilling
+            now.waiting += replica.waiting
+            now.held += replica.kv
+            now.queued += replica.queued + replica.unread * state.speed[0].work_per_prompt_token
+        slot = state.counts[GATEWAY_FIRST]
+        while slot != NOBODY:
+            now.queued += _whole(state, slot)
+            slot = state.requests[slot].after
+
+
+@numba.njit(cache=True)
+def _enter(state: State, number: int, at: float, prompt: int, tokens: int) -> int:
+    state.counts[FREE] -= 1
+    slot = state.requests[state.counts[FREE]].free
+    request = state.requests[slot]
+    request.number = number
+    request.arrived = at
+    request.prompt = max(1, prompt)
+    request.tokens = max(1, tokens)
+    request.asked = request.tokens
+    request.first = np.nan
+    request.after = NOBODY
+    return int(slot)
+
+
+@numba.njit(cache=True)
+def _live_all(state: State, until: float) -> None:
+    for r in range(len(state.replicas)):
+        if state.replicas[r].ends <= until:
+            live(state, r, until)
+
+
+@numba.njit(cache=True)
+def _route(state: State, slot: int, at: float) -> None:
+    best, least = NOBODY, np.int64(1) << 62
+    for r in range(len(state.replicas)):
+        replica = state.replicas[r]
+        if replica.mode == READY:
+            load = replica.decoding + replica.prefilling + replica.waiting
+            if load < least:
+                best, least = r, load
+    if best == NOBODY:
+        if state.counts[GATEWAY_FIRST] == NOBODY:
+            state.counts[GATEWAY_FIRST] = slot
+        else:
+            state.requests[state.counts[GATEWAY_LAST]].after = slot
+        state.counts[GATEWAY_LAST] = slot
+        state.counts[GATEWAY_LENGTH] += 1
+        return
+    replica = state.replicas[best]
+    if replica.first_waiting == NOBODY:
+        replica.first_waiting = slot
+    else:
+        state.requests[replica.last_waiting].after = slot
+    replica.last_waiting = slot
+    replica.waiting += 1
+    replica.queued += _whole(state, slot)
+    if np.isinf(replica.ends):
+        replica.ends = at  # it begins once all who come at this instant are there
+
+
+@numba.njit(cache=True)
+def _leave_gateway(state: State, at: float) -> None:
+    patience = state.speed[0].patience_seconds
+    slot = state.counts[GATEWAY_FIRST]
+    while slot != NOBODY and at - state.requests[slot].arrived > patience:
+        state.counts[GATEWAY_FIRST] = state.requests[slot].after
+        state.counts[GATEWAY_LENGTH] -= 1
+        _lose(state, slot, state.requests[slot].arrived + patience, _whole(state, slot))
+        slot = state.counts[GATEWAY_FIRST]
+
+
+@numba.njit(cache=True)
+def open_gateway(state: State, at: float) -> None:
+    """Replicas are Ready again: those who still wait are spread over them, oldest first."""
+    _leave_gateway(state, at)
+    slot = state.counts[GATEWAY_FIRST]
+    state.counts[GATEWAY_FIRST] = state.counts[GATEWAY_LAST] = NOBODY
+    state.counts[GATEWAY_LENGTH] = 0
+    while slot != NOBODY:
+        after = state.requests[slot].after
+        state.requests[slot].after = NOBODY
+        _route(state, slot, at)
+        slot = after
