@@ -3,7 +3,7 @@
 import numpy as np
 
 from rebalancer.sim.controller import Controller, Seen
-from rebalancer.sim.fleet import Fleet
+from rebalancer.sim.fleet import NEVER, Fleet
 from rebalancer.sim.record import Record
 from rebalancer.sim.scenario import Scenario
 from rebalancer.sim.serving import serve
@@ -21,6 +21,7 @@ class FastWorld:
         self._gpus = np.zeros(scenario.seconds, np.int32)
         self._backlog = [0.0] * len(scenario.models)
         self._floor_breaches = 0
+        self._changed = 0  # of the scenario's changes
         self.fleet = Fleet(scenario.models, list(scenario.nodes), scenario.by_model)
         self.seen = Seen(
             scenario,
@@ -54,10 +55,21 @@ class FastWorld:
         while self.now < until:
             begin = self.now
             self.fleet.advance(begin)
-            end = min(until, self.fleet.next_event)
+            changes_at = self._change(begin)
+            end = min(until, self.fleet.next_event, changes_at)
             self._serve(begin, end)
             self.seen.now = end
         self.fleet.advance(until)  # what is asked for now begins now, not when the fleet last moved
+
+    def _change(self, now: int) -> int:
+        """Machines go and come as the scenario says; the second in which they do so next."""
+        changes = self._scenario.changes
+        while self._changed < len(changes) and changes[self._changed].second <= now:
+            change = changes[self._changed]
+            self.fleet.lose(change.node, change.gpus)
+            self.fleet.advance(now)
+            self._changed += 1
+        return changes[self._changed].second if self._changed < len(changes) else NEVER
 
     def _serve(self, begin: int, end: int) -> None:
         self._gpus[begin:end] = self.fleet.used

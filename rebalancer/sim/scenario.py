@@ -34,10 +34,21 @@ class Model:
 
 
 @dataclass(frozen=True, slots=True)
+class Change:
+    """From that second on a node (its place among `nodes`) offers so many GPUs, and nobody runs on it."""
+
+    second: int
+    node: int
+    gpus: int
+
+
+@dataclass(frozen=True, slots=True)
 class Scenario:
     """Models on one set of nodes. `nodes`: GPUs of each; a fixed budget is their sum. `seconds` to play.
 
-    `surges`: seconds in which sudden surges begin, where demand has such; recovery is measured from them.
+    `surges`: seconds in which sudden surges begin, where demand has such; recovery is measured from them. `changes`, in
+    order of time: machines that go and come. One is empty from its notice on, as draining leaves it; what it serves at
+    that moment is served. The fast path plays them, the full world does not yet.
     """
 
     name: str
@@ -48,6 +59,7 @@ class Scenario:
     usd_per_gpu_hour: float = 0.0
     by_model: bool = False
     surges: tuple[int, ...] = ()
+    changes: tuple[Change, ...] = ()
 
     @property
     def gpus(self) -> int:
