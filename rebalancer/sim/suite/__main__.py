@@ -91,7 +91,7 @@ def _play(chosen: argparse.Namespace, folder: Path, console: Console) -> None:
         if not holds:
             console.print(f"below the bound, so either of them is wrong: {numbers}", highlight=False)
     for line in planned.told:
-        console.print(f"{line}; python -m rebalancer.sim.suite tune", highlight=False)
+        console.print(line, highlight=False)
     console.print(f"{chosen.out}: {len(results)} rows, {clock.monotonic() - started:.0f} s", highlight=False)
 
 

@@ -57,6 +57,9 @@ class Case:
                 return scenarios.s3(folder, self.gpus)
             case "S4":
                 return scenarios.s4(folder, int(self.day), self.gpus, self.start_seconds)
+            case "S6":
+                day, _, zone = self.day.partition("-")
+                return scenarios.s6(folder, int(day), zone, self.start_seconds)
             case "S7":
                 surges = self.day == "generated"
                 of = scenarios.s7(self.gpus, self.start_seconds, seed) if surges else None
@@ -64,7 +67,9 @@ class Case:
         raise ValueError(f"no scenario {self.scenario}")
 
 
-DEVELOPMENT_DAY = {"S1a": "8", "S1b": "8", "S2": "0", "S3": "0", "S4": "8", "S7": "generated"}
+DEVELOPMENT_DAY = {"S1a": "8", "S1b": "8", "S2": "0", "S3": "0", "S4": "8", "S6": "0-us-west-2a", "S7": "generated"}
+SPOT_ZONES = ("us-west-2a", "us-west-2c", "us-east-2b", "bamboo")
+FAST_ONLY = frozenset({"S6"})  # the full world plays no machines that go and come yet
 S2_GPUS = (28, 32, 36, 40, 48)
 
 
@@ -80,6 +85,7 @@ def cases() -> tuple[Case, ...]:
         *(Case("S2", day, gpus, start) for day in "10" for gpus in S2_GPUS for start in (60, 180)),
         *(Case("S3", "0", gpus, 0) for gpus in (64, 96)),
         *(Case("S4", day, gpus, start) for day in "98" for gpus in (24, 48) for start in (30, 60)),
+        *(Case("S6", f"{day}-{zone}", 32, start) for day in "10" for zone in SPOT_ZONES for start in (60, 180)),
         *(
             Case("S7", day, gpus, start, SURGE_SEEDS if day == "generated" else (0,))
             for day in ("azure-code", "generated")

@@ -14,12 +14,13 @@ from rebalancer.sim.limits.bound import bound
 from rebalancer.sim.product import default_policy, play_product
 from rebalancer.sim.product.run import Actuation
 from rebalancer.sim.scenario import Scenario
-from rebalancer.sim.suite.cases import Case, budgets, data_digest, development
+from rebalancer.sim.suite.cases import FAST_ONLY, Case, budgets, data_digest, development
 from rebalancer.sim.suite.peers import BY_NAME, DIGEST_LETTERS, Peer
 from rebalancer.sim.suite.row import OURS, Played, Row, played
 from rebalancer.sim.suite.tuning import Found, key, stale
 
 BOUND = "bound"
+RETUNE = "python -m rebalancer.sim.suite tune"
 BOUNDED = frozenset({"S2", "S3", "S7"})  # scenarios that the linear program speaks of
 # What decides the outcome of a run, besides a peer's own code.
 _WORLD = (
@@ -94,16 +95,19 @@ def plan_tasks(cases: Sequence[Case], field: Field, tuned: Found, folder: Path) 
             if not peer.targets:
                 settings[peer.name] = None
             elif entry is None:
-                told[f"{key(case.budget, peer)}: not tuned, left out"] = None
+                told[f"{key(case.budget, peer)}: not tuned, left out; {RETUNE}"] = None
             else:
                 settings[peer.name] = entry.tuning
                 if why := stale(entry, peer, data[case.budget]):
-                    told[f"{key(case.budget, peer)}: stale, {why}"] = None
+                    told[f"{key(case.budget, peer)}: stale, {why}; {RETUNE}"] = None
         for seed in case.seeds:
             tasks += [Task(case, name, seed, tuning) for name, tuning in settings.items()]
             if field.with_bound and case.scenario in BOUNDED:
                 tasks.append(Task(case, BOUND, seed))
-            tasks += [Task(case, OURS, seed, actuation=actuation) for actuation in field.actuations]
+            if case.scenario not in FAST_ONLY:
+                tasks += [Task(case, OURS, seed, actuation=actuation) for actuation in field.actuations]
+        if case.scenario in FAST_ONLY and field.actuations:
+            told[f"{case.scenario}: without ours, which the full world plays"] = None
     return Planned(tuple(tasks), tuple(told))
 
 

@@ -1,12 +1,16 @@
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from rebalancer.sim.demand import Stream
+from rebalancer.sim.fast import play
 from rebalancer.sim.fleet import Fleet
-from rebalancer.sim.suite.scenarios import s2, s3, s4, s7, s7_code
+from rebalancer.sim.peers.static import Static
+from rebalancer.sim.scenario import Change
+from rebalancer.sim.suite.scenarios import s2, s3, s4, s6, s7, s7_code, spot_changes
 from rebalancer.sim.suite.surges import Surges
 from rebalancer.sim.suite.work import TokenRates
 from rebalancer.sim.traces.folder import VARIABLE
@@ -91,3 +95,45 @@ def test_azures_code_service_plays_twelve_times_half_a_recording_apart(folder: P
     assert a.mean() == b.mean() == pytest.approx(3.2)
     assert np.array_equal(a[:3436], a[3436 : 2 * 3436])
     assert np.array_equal(np.roll(a, 1718), b)
+
+
+def test_a_spot_machine_is_gone_from_its_notice_on_and_the_last_goes_first() -> None:
+    there = np.full(1000 + 120, 8)
+    there[500:700] = 6
+    there[800:810] = 9  # more than are wanted
+
+    assert [(c.second, c.node, c.gpus) for c in spot_changes(np.minimum(there, 8), 1000)] == [
+        (380, 7, 0),
+        (380, 8, 0),
+        (700, 7, 1),
+        (700, 8, 1),
+    ]
+
+
+def test_a_machine_that_comes_for_less_than_a_notice_is_not_used() -> None:
+    there = np.full(1000 + 120, 7)
+    there[500:600] = 8
+
+    assert [(c.second, c.node, c.gpus) for c in spot_changes(there, 1000)] == [(0, 8, 0)]
+
+
+def test_pods_of_a_machine_that_goes_wait_until_it_is_back() -> None:
+    quiet = replace(s7(gpus=4, start_seconds=60), seconds=1000, surges=())
+    scenario = replace(quiet, nodes=(3, 1), changes=(Change(300, 1, 0), Change(600, 1, 1)))
+
+    record = play(scenario, Static(), "static")
+
+    ready = record.ready.sum(axis=0)
+    assert (ready[299], ready[300], ready[659], ready[660]) == (4, 3, 3, 4)
+    assert record.gpus[299] == 4
+    assert record.gpus[400] == 3
+    assert record.gpus[600] == 4  # it loads
+
+
+def test_s6_starts_within_what_is_there(folder: Path) -> None:
+    scenario = s6(folder, 1, "us-west-2a", 60)
+
+    assert scenario.gpus == 32
+    assert sum(model.first for model in scenario.models) == 24
+    assert any(change.gpus == 0 for change in scenario.changes)
+    assert [change.second for change in scenario.changes] == sorted(change.second for change in scenario.changes)

@@ -15,7 +15,7 @@ from rebalancer.sim.suite.__main__ import main
 from rebalancer.sim.suite.cases import Budget, Case, budgets, cases, data_digest, development, quick_cases
 from rebalancer.sim.suite.peers import BY_NAME, Peer
 from rebalancer.sim.suite.row import Played, Row
-from rebalancer.sim.suite.run import Field, plan_tasks, run_task
+from rebalancer.sim.suite.run import RETUNE, Field, plan_tasks, run_task
 from rebalancer.sim.suite.scenarios import s7
 from rebalancer.sim.suite.table import finished, table
 from rebalancer.sim.suite.tuning import Tuned, key, read_tuned, stale, tune, write_tuned
@@ -76,7 +76,7 @@ def test_a_peer_without_a_tuning_is_left_out_and_told(tuned: Tuned) -> None:
     planned = plan_tasks([CASE], Field((SMALL, BY_NAME["static"])), {}, NOWHERE)
 
     assert [task.controller for task in planned.tasks] == ["static"]
-    assert planned.told == ("S7/24/60/keda: not tuned, left out",)
+    assert planned.told == (f"S7/24/60/keda: not tuned, left out; {RETUNE}",)
 
 
 def test_a_stale_tuning_is_played_and_told(tuned: Tuned) -> None:
@@ -88,7 +88,7 @@ def test_a_stale_tuning_is_played_and_told(tuned: Tuned) -> None:
         ("keda", tuned.tuning, None),
         ("ours", None, "bounds"),
     ]
-    assert planned.told == ("S7/24/60/keda: stale, the data it was tuned on have changed",)
+    assert planned.told == (f"S7/24/60/keda: stale, the data it was tuned on have changed; {RETUNE}",)
 
 
 def test_what_was_played_is_not_played_again(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_what_was_played_is_not_played_again(tmp_path: Path) -> None:
 def test_development_days_are_those_that_peers_may_see() -> None:
     days = {budget.scenario: development(budget).day for budget in budgets(cases())}
 
-    assert days == {"S1a": "8", "S1b": "8", "S2": "0", "S3": "0", "S4": "8", "S7": "generated"}
+    assert days == {"S1a": "8", "S1b": "8", "S2": "0", "S3": "0", "S4": "8", "S6": "0-us-west-2a", "S7": "generated"}
 
 
 def test_the_quick_suite_is_small() -> None:
