@@ -23,6 +23,7 @@ SPAN_SECONDS = sum(step * cells for step, cells in LEVELS)
 BYTES_PER_MODEL = sum(cells for _, cells in LEVELS) * 3 * 4
 MAX_INTERVAL_SECONDS = 300  # a sample that claims to stand for longer stands for this long
 
+_NOTHING = np.array(UNOBSERVED, dtype=np.float32)[:, np.newaxis, np.newaxis]
 _FORMAT = struct.Struct("<4sqI")  # magic, head second, crc32 of the rest
 _MAGIC = b"RNG1"
 
@@ -54,8 +55,8 @@ class _Level:
 
     def take_over(self, indices: Ints, finer: Cells) -> None:
         """Add finer cells (channels x cells x columns) to cells `indices`, which ascend and may repeat."""
-        homes, starts = np.unique(indices, return_index=True)
-        rows = homes % self.cells
+        starts = np.flatnonzero(np.diff(indices, prepend=indices[0] - 1))
+        rows = indices[starts] % self.cells
         for channel in (WORK, COVERAGE):
             self.sums[channel, rows] += np.add.reduceat(finer[channel], starts, axis=0)
         unknown = np.isnan(finer[REQUESTS])
@@ -66,8 +67,7 @@ class _Level:
         self.sums[REQUESTS, rows] = np.where(seen, known + requests, mine)
 
     def empty(self, indices: Ints) -> None:
-        for channel, nothing in enumerate(UNOBSERVED):
-            self.sums[channel, indices % self.cells] = nothing
+        self.sums[:, indices % self.cells] = _NOTHING
 
     def all(self) -> Ints:
         """Indices of all cells, oldest first."""
@@ -120,6 +120,9 @@ class Rings:
         level.newest = newest
         for coarse in self._levels[number + 1 :]:
             kept = seconds >= coarse.oldest_second
+            if kept.all():
+                coarse.take_over(seconds // coarse.step, sums)
+                return
             if kept.any():
                 coarse.take_over(seconds[kept] // coarse.step, sums[:, kept])
             seconds, sums = seconds[~kept], sums[:, ~kept]
