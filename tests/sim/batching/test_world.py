@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from rebalancer.sim.batching.engines import Served, shaped
+from rebalancer.sim.batching.state import FINISHED
 from rebalancer.sim.batching.world import BatchingWorld, Outcome, play
 from rebalancer.sim.controller import Seen
 from rebalancer.sim.demand import Demand, Stream
@@ -83,7 +84,7 @@ def test_requests_are_finished_lost_or_inside_and_so_is_their_work() -> None:
     world.advance(300)
     line = world._lines[0]  # noqa: SLF001  # conservation is about what the world keeps to itself
     happened = line.state.seconds
-    finished = int(line.state.counts[8])
+    finished = int(line.state.counts[FINISHED])
     assert happened["came"].sum() == finished + happened["lost"].sum() + len(line.inside())
     left = happened["brought"].sum() - happened["done"].sum() - happened["dropped"].sum()
     assert left >= world.seen.left[0, 299] > 0  # what decodes is inside too, but not left to begin
