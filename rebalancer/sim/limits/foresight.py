@@ -7,6 +7,8 @@ change when planning does. From allocation.md 3; what that page leaves open was 
 - the level of the terminal term is the past one (60, 300 and 1,200 s at .1, .5, .4), without learnt corrections: the
   future's own mean misses the cells by up to 14 %, this one by 3 %;
 - starting replicas serve from the second they are due; shrinking cancels starting ones first, the latest first;
+- on several nodes a replica that still waits when all that ended has gone fits nowhere: it is withdrawn, and its
+  model grows no further for 300 s;
 - work per request is that of the last 600 s, of the whole run where nobody asked in them;
 - an unfilled step at the end of the data holds no work.
 """
@@ -29,6 +31,7 @@ SWITCHING_REPLICA_SECONDS = 2.0
 LEVEL_WINDOWS = ((60, 0.1), (300, 0.5), (1200, 0.4))
 LEAST_LEVEL = 0.001
 REQUEST_WINDOW_SECONDS = 600
+BARRED_SECONDS = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,8 @@ class Foresight:
     every_seconds: int = 10
     _due: list[list[int]] = field(default_factory=list)
     _last: int = 0
+    _none_waited: list[int] = field(default_factory=list)  # by model: when last nobody waited
+    _barred_until: list[int] = field(default_factory=list)
     _work: F64 = field(default_factory=lambda: np.zeros((0, 0)))
     _requests: F64 = field(default_factory=lambda: np.zeros((0, 0)))
 
@@ -55,10 +60,11 @@ class Foresight:
         models = seen.scenario.models
         if not self._due:
             self._due = [[] for _ in models]
+            self._none_waited, self._barred_until = [0] * len(models), [0] * len(models)
             self._work, self._requests = _sums(seen.work), _sums(seen.requests)
         self._follow(seen)
         current = np.array([seen.ready[i] + len(due) for i, due in enumerate(self._due)])
-        most = np.array([min(model.most, now + RANGE) for model, now in zip(models, current, strict=True)])
+        most = np.array([min(self._fitting(seen, i), model.most, current[i] + RANGE) for i, model in enumerate(models)])
         least = np.array([max(model.floor, now - RANGE) for model, now in zip(models, current, strict=True)])
         least = np.minimum(least, most)
         costs = np.full((len(models), int((most - least).max()) + 1), np.inf)
@@ -82,6 +88,17 @@ class Foresight:
             due += [asked] * (starting - len(due) - seen.waiting[i])
             due += [asked + model.release_seconds] * (starting - len(due))
             self._due[i] = sorted(max(at, seen.now + 1) for at in due)
+
+    def _fitting(self, seen: Seen, i: int) -> int:
+        """Replicas of a model that the nodes have room for, as far as waiting ones tell."""
+        models = seen.scenario.models
+        if not seen.waiting[i]:
+            self._none_waited[i] = seen.now
+        elif seen.now - self._none_waited[i] > self.every_seconds + max(model.release_seconds for model in models):
+            self._barred_until[i] = seen.now + BARRED_SECONDS
+        if len(seen.scenario.nodes) == 1 or seen.now >= self._barred_until[i]:
+            return models[i].most
+        return max(models[i].floor, seen.ready[i] + seen.loading[i])
 
     def _costs(self, seen: Seen, i: int, least: int, most: int) -> F64:
         model, now = seen.scenario.models[i], seen.now

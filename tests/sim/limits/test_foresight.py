@@ -101,6 +101,23 @@ def test_an_overloaded_model_is_not_starved_for_ever() -> None:
     assert record.ready[0, -1] >= 7
 
 
+def test_a_replica_that_fits_on_no_node_does_not_keep_gpus_from_others() -> None:
+    # Two GPUs are free, one on each node: nothing of two GPUs fits, though the budget has room for it.
+    wide = model("wide", np.full(900, 2.2), 2, gpus=2)
+    narrow = model("narrow", surge(300, high=3.5), 2)
+    scenario = Scenario("split", "0", (wide, narrow), (4, 4), 900)
+    world, foresight, waited = FastWorld(scenario), Foresight(), 0
+    assert world.fleet.free == [1, 1]
+    while world.now < 900:
+        if world.now:
+            waited += world.fleet.waiting[0] * foresight.every_seconds
+            for index, replicas in enumerate(foresight.decide(world.seen)):
+                world.ask(index, replicas)
+        world.advance(world.now + foresight.every_seconds)
+    assert 0 < waited <= 200
+    assert world.record("foresight").ready[1].max() >= 4
+
+
 def test_allocation_is_the_best_of_all_that_fit() -> None:
     chance = np.random.default_rng(7)
     gpus = np.array([4, 2, 1])
