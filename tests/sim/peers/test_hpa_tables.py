@@ -120,3 +120,8 @@ def test_an_average_value_of_a_total_gives_the_projects_replicas(
     current: int, total: float, target: float, expected: int
 ) -> None:
     assert by_average_value(current, total, target) == expected
+
+
+def test_missing_pods_never_turn_a_decrease_into_an_increase_or_the_reverse() -> None:
+    assert by_pods(5, PodReading(400, 1000, 1, missing=4, each=1000, full=1000), 0.5) == 5
+    assert by_pods(5, PodReading(600, 1000, 1, missing=4, each=1000, full=1000), 0.5) == 5
