@@ -60,7 +60,7 @@ class Bound:
 
 
 def bound(scenario: Scenario, window_seconds: int = WINDOW_SECONDS, slot_seconds: int = SLOT_SECONDS) -> Bound:
-    """The program's minimum, window by window; about a second of solving per half hour of three models.
+    """The program's minimum, window by window; 20 to 30 s of one core for a day of three models.
 
     Longer windows and shorter slots bring it nearer to the truth, at more work. Raises ValueError where the argument
     above does not hold: a floor of 0, a start below the floor, patience below the SLO.
