@@ -1,7 +1,7 @@
 """Which scenario is played on which day, with how many GPUs: the lines of the table, and what peers are tuned on."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from rebalancer.sim.requests.arrivals import SEEDS as FARO_SEEDS
 from rebalancer.sim.requests.scenarios import BUDGETS as FARO_GPUS
 from rebalancer.sim.requests.scenarios import START_SECONDS as FARO_START_SECONDS
 from rebalancer.sim.requests.scenarios import s1a, s1b
-from rebalancer.sim.scenario import Scenario
+from rebalancer.sim.scenario import Model, Scenario
 from rebalancer.sim.suite import scenarios
 from rebalancer.sim.suite.peers import DIGEST_LETTERS
 
@@ -123,6 +123,5 @@ def data_digest(scenario: Scenario) -> str:
     return digest.hexdigest()[:DIGEST_LETTERS]
 
 
-def _fields(model: object) -> list[tuple[str, object]]:
-    names = [name for name in type(model).__dataclass_fields__ if name not in {"work", "requests"}]  # type: ignore[attr-defined]
-    return [(name, getattr(model, name)) for name in names]
+def _fields(model: Model) -> list[tuple[str, object]]:
+    return [(each.name, getattr(model, each.name)) for each in fields(model) if each.name not in {"work", "requests"}]

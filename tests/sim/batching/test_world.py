@@ -46,7 +46,7 @@ def scenario(of: Demand, gpus: int, served: Served = SERVED, **model: object) ->
     rate = served.engine.prefill_per_second
     work = served.scale * (stream.prompt_tokens / rate + stream.generated_tokens * served.work_per_token)
     known: dict[str, object] = {"first": gpus, "start_seconds": 30}
-    one = Model("m", work=work, requests=stream.requests, **{**known, **model})  # type: ignore[arg-type]
+    one = Model("m", work=work, requests=stream.requests, **{**known, **model})  # type: ignore[arg-type]  # any of its fields
     return Scenario("S", "0", (one,), (gpus,), of.seconds)
 
 

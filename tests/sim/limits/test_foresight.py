@@ -32,7 +32,7 @@ CELLS = (
 
 
 def model(name: str, work: np.ndarray, first: int, **more: float) -> Model:
-    return Model(name, work, work.copy(), first=first, start_seconds=START, **more)  # type: ignore[arg-type]
+    return Model(name, work, work.copy(), first=first, start_seconds=START, **more)  # type: ignore[arg-type]  # any of its fields
 
 
 def surge(begin: int, seconds: int = 900, low: float = 1.0, high: float = 5.0) -> np.ndarray:
