@@ -3,13 +3,13 @@
 A second's arrivals see the backlog as it was before that second; they wait max(0, backlog / ready - headroom).
 """
 
-import numba
 import numpy as np
 
+from rebalancer.sim.compiled import compiled
 from rebalancer.sim.demand import F64
 
 
-@numba.njit(cache=True)
+@compiled
 def serve(  # noqa: PLR0913  # a compiled kernel takes flat arguments
     work: F64,
     requests: F64,

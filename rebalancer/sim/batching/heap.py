@@ -1,11 +1,10 @@
 """A binary heap in an array of shape (room, 2): who gets the last token first is on top, compiled."""
 
-import numba
-
 from rebalancer.sim.batching.state import I64
+from rebalancer.sim.compiled import compiled
 
 
-@numba.njit(cache=True)
+@compiled
 def put_in(heap: I64, size: int, step: int, slot: int) -> None:
     """Add (step, slot) to a heap of that size."""
     place = size
@@ -15,7 +14,7 @@ def put_in(heap: I64, size: int, step: int, slot: int) -> None:
     heap[place, 0], heap[place, 1] = step, slot
 
 
-@numba.njit(cache=True)
+@compiled
 def take_out(heap: I64, size: int, place: int) -> None:
     """Take away what is at `place`; `size` is the heap's without it. The last one goes up or down from there."""
     step, slot = heap[size, 0], heap[size, 1]

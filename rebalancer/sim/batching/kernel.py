@@ -6,7 +6,6 @@ is in one file because Numba's cache does not notice when a function in another 
 has no reason to).
 """
 
-import numba
 import numpy as np
 
 from rebalancer.sim.batching.heap import put_in, take_out
@@ -25,10 +24,11 @@ from rebalancer.sim.batching.state import (
     STARTED,
     State,
 )
+from rebalancer.sim.compiled import compiled
 from rebalancer.sim.demand import F64
 
 
-@numba.njit(cache=True)
+@compiled
 def live(state: State, r: int, until: float) -> None:
     """Live through every iteration of replica `r` that ends at or before `until`."""
     replica, speed = state.replicas[r], state.speed[0]
@@ -51,7 +51,7 @@ def live(state: State, r: int, until: float) -> None:
         _begin(state, r, at)
 
 
-@numba.njit(cache=True)
+@compiled
 def _begin(state: State, r: int, at: float) -> None:
     """Begin the next iteration at `at`, or rest."""
     replica, speed = state.replicas[r], state.speed[0]
@@ -77,13 +77,13 @@ def _begin(state: State, r: int, at: float) -> None:
     replica.ends = at + taking + part / speed.prefill_per_second + speed.seconds_per_pair * pairs
 
 
-@numba.njit(cache=True)
+@compiled
 def _second(state: State, at: float) -> int:
     """What happens after the last second is booked in it."""
     return min(int(at), len(state.seconds) - 1)
 
 
-@numba.njit(cache=True)
+@compiled
 def _decode(state: State, r: int, at: float) -> None:
     replica = state.replicas[r]
     if replica.decoding == 0:
@@ -102,7 +102,7 @@ def _decode(state: State, r: int, at: float) -> None:
         _finish(state, r, slot, at)
 
 
-@numba.njit(cache=True)
+@compiled
 def _prefill(state: State, r: int, at: float) -> None:
     replica = state.replicas[r]
     part = replica.part
@@ -132,7 +132,7 @@ def _prefill(state: State, r: int, at: float) -> None:
             replica.decoding += 1
 
 
-@numba.njit(cache=True)
+@compiled
 def _first_token(state: State, slot: int, at: float) -> None:
     request, speed = state.requests[slot], state.speed[0]
     request.first = at
@@ -148,7 +148,7 @@ def _first_token(state: State, slot: int, at: float) -> None:
     state.counts[FIRST_TOKENS] += 1
 
 
-@numba.njit(cache=True)
+@compiled
 def _finish(state: State, r: int, slot: int, at: float) -> None:
     request = state.requests[slot]
     gaps = request.asked - 1
@@ -164,7 +164,7 @@ def _finish(state: State, r: int, slot: int, at: float) -> None:
     _vacate(state, slot)
 
 
-@numba.njit(cache=True)
+@compiled
 def _lose(state: State, slot: int, at: float, work: float) -> None:
     """The request leaves without its tokens: its client gave up, or its replica is gone; `work` was left to do.
 
@@ -180,20 +180,20 @@ def _lose(state: State, slot: int, at: float, work: float) -> None:
     _vacate(state, slot)
 
 
-@numba.njit(cache=True)
+@compiled
 def _vacate(state: State, slot: int) -> None:
     state.requests[state.counts[FREE]].free = slot
     state.counts[FREE] += 1
 
 
-@numba.njit(cache=True)
+@compiled
 def _whole(state: State, slot: int) -> float:
     """Replica-seconds of a request that has not started, or starts again."""
     request, speed = state.requests[slot], state.speed[0]
     return float(request.prompt * speed.work_per_prompt_token + request.tokens * speed.work_per_token)
 
 
-@numba.njit(cache=True)
+@compiled
 def _admit(state: State, r: int, at: float) -> None:
     replica, speed = state.replicas[r], state.speed[0]
     while replica.waiting > 0:
@@ -227,7 +227,7 @@ def _admit(state: State, r: int, at: float) -> None:
         replica.kv += request.prompt
 
 
-@numba.njit(cache=True)
+@compiled
 def _preempt(state: State, r: int, at: float) -> None:
     """The youngest that decodes gives its cache back and will be computed again, first of those that wait."""
     replica, heap = state.replicas[r], state.heaps[r]
@@ -254,7 +254,7 @@ def _preempt(state: State, r: int, at: float) -> None:
     state.seconds[_second(state, at)].brought += request.prompt * state.speed[0].work_per_prompt_token
 
 
-@numba.njit(cache=True)
+@compiled
 def lose_all(state: State, r: int, at: float) -> None:
     """The replica is gone at `at`, and with it everything that it had in hand."""
     replica, speed = state.replicas[r], state.speed[0]
@@ -281,7 +281,7 @@ def lose_all(state: State, r: int, at: float) -> None:
     replica.ends = np.inf
 
 
-@numba.njit(cache=True)
+@compiled
 def serve(  # noqa: PLR0913  # a compiled kernel takes flat arguments
     state: State, first_second: int, end_second: int, arrived: F64, prompt: I64, tokens: I64, first_number: int
 ) -> None:
@@ -316,7 +316,7 @@ def serve(  # noqa: PLR0913  # a compiled kernel takes flat arguments
             slot = state.requests[slot].after
 
 
-@numba.njit(cache=True)
+@compiled
 def _enter(state: State, number: int, at: float, prompt: int, tokens: int) -> int:
     state.counts[FREE] -= 1
     slot = state.requests[state.counts[FREE]].free
@@ -331,14 +331,14 @@ def _enter(state: State, number: int, at: float, prompt: int, tokens: int) -> in
     return int(slot)
 
 
-@numba.njit(cache=True)
+@compiled
 def _live_all(state: State, until: float) -> None:
     for r in range(len(state.replicas)):
         if state.replicas[r].ends <= until:
             live(state, r, until)
 
 
-@numba.njit(cache=True)
+@compiled
 def _route(state: State, slot: int, at: float) -> None:
     best, least = NOBODY, np.int64(1) << 62
     for r in range(len(state.replicas)):
@@ -367,7 +367,7 @@ def _route(state: State, slot: int, at: float) -> None:
         replica.ends = at  # it begins once all who come at this instant are there
 
 
-@numba.njit(cache=True)
+@compiled
 def _leave_gateway(state: State, at: float) -> None:
     patience = state.speed[0].patience_seconds
     slot = state.counts[GATEWAY_FIRST]
@@ -378,7 +378,7 @@ def _leave_gateway(state: State, at: float) -> None:
         slot = state.counts[GATEWAY_FIRST]
 
 
-@numba.njit(cache=True)
+@compiled
 def open_gateway(state: State, at: float) -> None:
     """Replicas are Ready again: those who still wait are spread over them, oldest first."""
     _leave_gateway(state, at)

@@ -4,10 +4,10 @@ From allocation.md 3 ("Value", "Allocate") with the true future as the single sc
 error. Frozen with FORESIGHT_VERSION: a change here is a new version.
 """
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from rebalancer.sim.compiled import compiled
 from rebalancer.sim.demand import F64
 
 I64 = NDArray[np.int64]
@@ -18,7 +18,7 @@ FULL_USE = 1e-7  # what a replica earns by itself: GPUs of a fixed budget are ne
 BLOCK_SECONDS = 60  # of the utility objective
 
 
-@numba.njit(cache=True)
+@compiled
 def _ahead(  # noqa: PLR0913  # a compiled kernel takes flat arguments
     arriving: F64,
     now: int,
@@ -58,7 +58,7 @@ def _ahead(  # noqa: PLR0913  # a compiled kernel takes flat arguments
     return cost, left, able
 
 
-@numba.njit(cache=True)
+@compiled
 def values(  # noqa: PLR0913  # a compiled kernel takes flat arguments
     work: F64,
     now: int,
@@ -119,7 +119,7 @@ def values(  # noqa: PLR0913  # a compiled kernel takes flat arguments
     return out
 
 
-@numba.njit(cache=True)
+@compiled
 def allocate(costs: F64, least: I64, most: I64, gpus: I64, budget: int) -> I64:
     """The counts m, least <= m <= most, of least total cost with sum m x `gpus` <= `budget`: exact, by DP.
 

@@ -14,9 +14,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 
+from rebalancer.sim.compiled import compiled
 from rebalancer.sim.controller import Seen
 from rebalancer.sim.demand import F64
 from rebalancer.sim.peers.hpa import PodReading, Signal, Total
@@ -146,7 +146,7 @@ def _request_work(seen: Seen, model: int) -> float:
     return work / requests if requests else 0.0
 
 
-@numba.njit(cache=True)
+@compiled
 def _in_flight(  # noqa: PLR0913  # a compiled kernel takes flat arguments
     busy: F64, left: F64, work: F64, requests: F64, end: int, windows: tuple[int, ...], slots: float, out: F64
 ) -> None:

@@ -2,10 +2,10 @@
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from rebalancer.sim.compiled import compiled
 from rebalancer.sim.demand import F64
 
 # What the numbers in `State.cursor` count: requests that came, the ends of the router's lane, those that wait for a
@@ -56,7 +56,7 @@ class Told(NamedTuple):
     mean_wait: F64
 
 
-@numba.njit(cache=True)
+@compiled
 def resize(replicas: int, state: State) -> None:
     """Take on or let go replicas, the youngest first. Raises IndexError when there is no place for so many."""
     cursor = state.cursor
@@ -80,7 +80,7 @@ def resize(replicas: int, state: State) -> None:
     cursor[TURN] = 0
 
 
-@numba.njit(cache=True)
+@compiled
 def _move(state: State, source: int, target: int) -> None:
     state.first[target] = state.first[source]
     state.ongoing[target] = state.ongoing[source]
@@ -90,7 +90,7 @@ def _move(state: State, source: int, target: int) -> None:
         state.held[target, slot] = state.held[source, slot]
 
 
-@numba.njit(cache=True)
+@compiled
 def _next_done(state: State) -> tuple[float, int]:
     """When a replica is next done with a request, and which."""
     soonest, who = np.inf, -1
@@ -100,7 +100,7 @@ def _next_done(state: State) -> tuple[float, int]:
     return soonest, who
 
 
-@numba.njit(cache=True)
+@compiled
 def _whose_turn(state: State) -> int:
     """The next replica in turn that can take one more; -1 when all are full."""
     active = state.cursor[ACTIVE]
@@ -114,13 +114,13 @@ def _whose_turn(state: State) -> int:
     return -1
 
 
-@numba.njit(cache=True)
+@compiled
 def _around(slot: int, size: int) -> int:
     """The slot of a ring; a comparison is much faster than a remainder."""
     return slot - size if slot >= size else slot
 
 
-@numba.njit(cache=True)
+@compiled
 def _dispatch(now: float, draws: Draws, state: State, told: Told) -> None:
     """Hand out what waits, until nothing waits or every replica is full."""
     cursor = state.cursor
@@ -146,7 +146,7 @@ def _dispatch(now: float, draws: Draws, state: State, told: Told) -> None:
         _note_busy(begin, done_at, told.busy)
 
 
-@numba.njit(cache=True)
+@compiled
 def _hand_back(who: int, state: State) -> None:
     """The replica is done with the first it holds: the router gets it."""
     first = state.first[who]
@@ -158,7 +158,7 @@ def _hand_back(who: int, state: State) -> None:
     state.next_at[who] = state.done_at[who, first] if state.ongoing[who] > 0 else np.inf
 
 
-@numba.njit(cache=True)
+@compiled
 def _note_busy(begin: float, end: float, busy: F64) -> None:
     second = int(begin)
     while begin < end and second < len(busy):
@@ -168,7 +168,7 @@ def _note_busy(begin: float, end: float, busy: F64) -> None:
         second += 1
 
 
-@numba.njit(cache=True)
+@compiled
 def _come_in(now: float, request: int, draws: Draws, state: State, told: Told) -> None:
     """It is through the router: it waits for a replica, or is turned away."""
     cursor = state.cursor
@@ -182,7 +182,7 @@ def _come_in(now: float, request: int, draws: Draws, state: State, told: Told) -
     _dispatch(now, draws, state, told)
 
 
-@numba.njit(cache=True)
+@compiled
 def _go_out(now: float, request: int, draws: Draws, told: Told) -> None:
     """Whoever asked has the answer, or the refusal."""
     turned_away = told.wait[request] == np.inf
@@ -195,7 +195,7 @@ def _go_out(now: float, request: int, draws: Draws, told: Told) -> None:
         told.mean_wait[second] += (wait - told.mean_wait[second]) / told.answered[second]
 
 
-@numba.njit(cache=True)
+@compiled
 def live(begin: float, end: float, draws: Draws, state: State, told: Told) -> None:
     """Everything that happens in [begin, end), second by second; an infinite `end` is the last answer."""
     _dispatch(begin, draws, state, told)
@@ -208,7 +208,7 @@ def live(begin: float, end: float, draws: Draws, state: State, told: Told) -> No
         second = until
 
 
-@numba.njit(cache=True)
+@compiled
 def _live_until(until: float, draws: Draws, state: State, told: Told) -> None:
     cursor, routed_at, lane = state.cursor, state.routed_at, state.lane
     done_at, who = _next_done(state)
@@ -240,7 +240,7 @@ def _live_until(until: float, draws: Draws, state: State, told: Told) -> None:
             routed_at[0] = now + route
 
 
-@numba.njit(cache=True)
+@compiled
 def _work_left(now: float, draws: Draws, state: State) -> float:
     """Replica-seconds of what waits and of what replicas hold."""
     work = float(state.cursor[WAITING] * draws.mean_service)

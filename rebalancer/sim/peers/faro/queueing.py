@@ -6,15 +6,15 @@ rate it could bear, and its latency grows in proportion to what it cannot.
 
 import math
 
-import numba
 import numpy as np
 
+from rebalancer.sim.compiled import compiled
 from rebalancer.sim.demand import F64
 
 EPSILON = 1e-4
 
 
-@numba.njit(cache=True)
+@compiled
 def wait_percentile(rate: float, service_seconds: float, replicas: float, percentile: float) -> float:
     """Seconds that `percentile` (0-100) of the requests wait at most in M/M/c.
 
@@ -34,7 +34,7 @@ def wait_percentile(rate: float, service_seconds: float, replicas: float, percen
     return max(0.0, mean / queues * math.log(100.0 * queues / (100.0 - percentile)))
 
 
-@numba.njit(cache=True)
+@compiled
 def latency(rate: float, service_seconds: float, replicas: float, percentile: float, max_load: float) -> float:
     """Seconds of the percentile's latency; inf without replicas."""
     if replicas <= 0.0:
@@ -46,7 +46,7 @@ def latency(rate: float, service_seconds: float, replicas: float, percentile: fl
     return within if borne == rate else within * rate / borne
 
 
-@numba.njit(cache=True)
+@compiled
 def utilities(  # noqa: PLR0913  # a compiled kernel takes flat arguments
     replicas: F64,
     old: F64,
