@@ -10,7 +10,8 @@ import numpy as np
 
 from rebalancer.sim.demand import F64
 from rebalancer.sim.requests.arrivals import Arrivals
-from rebalancer.sim.requests.passage import ACTIVE, PLACES, Draws, State, Told, live, resize
+from rebalancer.sim.requests.minutes import by_minute
+from rebalancer.sim.requests.passage import ACTIVE, COME, PLACES, WAITING, Draws, State, Told, live, resize
 
 
 class Head:
@@ -43,6 +44,21 @@ class Head:
         """How many take requests."""
         return int(self._state.cursor[ACTIVE])
 
+    @property
+    def came(self) -> int:
+        """How many requests came so far."""
+        return int(self._state.cursor[COME])
+
+    @property
+    def behind(self) -> int:
+        """Requests behind the router that no replica has begun to serve."""
+        ongoing = self._state.ongoing[: self._state.cursor[ACTIVE]]
+        return int(self._state.cursor[WAITING]) + int(np.maximum(0, ongoing - 1).sum())
+
+    def keep_in(self, wait: F64, left: F64, busy: F64) -> None:
+        """Write on in these rows, (seconds,): mean waits of the answered, work left, replica-seconds done."""
+        self.told = self.told._replace(mean_wait=wait, left=left, busy=busy)
+
     def resize(self, replicas: int) -> None:
         """That many take requests from now on; the youngest are let go. Raises IndexError far above `most`."""
         if replicas != self.replicas:
@@ -51,3 +67,27 @@ class Head:
     def live(self, begin: float, end: float) -> None:
         """Everything that happens in [begin, end); an infinite `end` is the last answer."""
         live(begin, end, self._draws, self._state, self.told)
+
+    def by_second(self, seconds: int, slo_seconds: float) -> tuple[F64, F64, F64]:
+        """(seconds,) by arrival: mean wait, requests over the SLO, requests turned away; once all have been answered.
+
+        Streams that overrun the last second are left out.
+        """
+        inside = np.searchsorted(self._draws.at, seconds)
+        second = self._draws.at[:inside].astype(np.int64)
+        waited = np.nan_to_num(self.told.wait[:inside], nan=np.inf)
+        latency = self._latency[:inside]
+        came = np.maximum(np.bincount(second, minlength=seconds), 1)
+        return (
+            np.bincount(second, waited, seconds) / came,
+            np.bincount(second, latency > slo_seconds, seconds).astype(np.float64),
+            np.bincount(second, np.isinf(latency), seconds).astype(np.float64),
+        )
+
+    def by_minute(self, slo_seconds: float) -> F64:
+        """(3, minutes) of all requests, as `minutes.by_minute` has them; once all have been answered."""
+        return by_minute(self._draws.at, self._latency, slo_seconds)
+
+    @property
+    def _latency(self) -> F64:
+        return np.nan_to_num(self.told.latency, nan=np.inf, posinf=np.inf)

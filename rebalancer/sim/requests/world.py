@@ -10,7 +10,7 @@ from rebalancer.sim.fleet import Fleet
 from rebalancer.sim.record import Record
 from rebalancer.sim.requests.arrivals import Arrivals
 from rebalancer.sim.requests.head import Head
-from rebalancer.sim.requests.minutes import Minutes, by_minute
+from rebalancer.sim.requests.minutes import Minutes
 from rebalancer.sim.scenario import Scenario
 
 
@@ -126,16 +126,8 @@ class RequestWorld:
         minutes = []
         for job, head in enumerate(self._heads):
             head.live(self.now, float("inf"))
-            at = self._requests.jobs[job].at
-            inside = np.searchsorted(at, scenario.seconds)
-            second = at[:inside].astype(np.int64)
-            waited = np.nan_to_num(head.told.wait[:inside], nan=np.inf)
-            came = np.maximum(np.bincount(second, minlength=scenario.seconds), 1)
-            latency = np.nan_to_num(head.told.latency, nan=np.inf, posinf=np.inf)
-            wait[job] = np.bincount(second, waited, scenario.seconds) / came
-            late[job] = np.bincount(second, latency[:inside] > slo, scenario.seconds)
-            lost[job] = np.bincount(second, np.isinf(latency[:inside]), scenario.seconds)
-            minutes.append(by_minute(at, latency, slo))
+            wait[job], late[job], lost[job] = head.by_second(scenario.seconds, slo)
+            minutes.append(head.by_minute(slo))
         record = Record(
             scenario,
             controller,
