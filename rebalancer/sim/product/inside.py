@@ -1,14 +1,25 @@
 """The simulated HPAs inside: with `actuation: bounds` the product moves their bounds, and they choose between them."""
 
+from typing import Protocol, runtime_checkable
+
 import numpy as np
 
 from rebalancer.sim.controller import Seen
+from rebalancer.sim.demand import F64
 from rebalancer.sim.peers.hpa import SYNC_SECONDS, Hpa, Metric
 from rebalancer.sim.peers.signals import Utilisation
-from rebalancer.sim.product.fluid import FluidService
 from rebalancer.sim.product.stage import Stage
 
 TARGET = 0.7  # of the work that Ready replicas could do: what people set who do not tune
+
+
+@runtime_checkable
+class Seeable(Protocol):
+    """A service that writes what it does, second by second, into rows of somebody who looks at several models."""
+
+    def keep_in(self, wait: F64, left: F64, busy: F64, served_by: F64) -> None:
+        """From now on into these, shape (seconds,), as `sim.controller.Seen` has them."""
+        ...
 
 
 class Autoscalers:
@@ -51,8 +62,8 @@ def _seen(stage: Stage) -> Seen:
     busy, served_by, left, wait = (np.zeros((len(models), seconds)) for _ in range(4))
     for index, model in enumerate(models):
         service = stage.services[model.name]
-        if not isinstance(service, FluidService):
-            raise ValueError(f"the HPA inside sees fluid services only, not that of {model.name}: actuate by scale")  # noqa: TRY004  # a value that a caller chose
+        if not isinstance(service, Seeable):
+            raise ValueError(f"the HPA inside sees nothing of the service of {model.name}: actuate by scale")  # noqa: TRY004  # a value that a caller chose
         service.keep_in(wait[index], left[index], busy[index], served_by[index])
     return Seen(
         stage.scenario,
