@@ -19,7 +19,7 @@ from rebalancer.sim.record import Record
 from rebalancer.sim.scenario import Scenario
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class SeenBatches(Seen):
     """`Seen`, and what engines show of themselves: (models, seconds) at each second's end, over all replicas.
 

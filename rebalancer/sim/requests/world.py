@@ -26,7 +26,7 @@ class RequestScenario:
     queue_limit: int
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class RequestSeen(Seen):
     """What a head's metrics show besides, by the second of the answer; arrays of shape (jobs, seconds).
 
