@@ -17,6 +17,8 @@ MEAN_SECONDS = 60  # over which the work of one request is averaged
 class FluidService:
     """One model's work as a backlog that its Ready replicas wear away (sim.serving), in steps of one second.
 
+    Seconds that pass with the same replicas are played together: before the replicas change, when somebody looks, and
+    after the last one (each at once where somebody else keeps the rows). A call of the kernel costs more than a second.
     Metrics: `slots` requests run on a busy replica; who waits is the backlog over the recent work of one request;
     utilisation and running are means since the last scrape, latency is the worst wait since then.
     `wait`, `late`, `lost`, `left`: shape (seconds,), as `sim.record.Record` has them; `busy`, `served_by`: so too, as
@@ -29,10 +31,10 @@ class FluidService:
         self._started_at = started_at
         self._slots = slots
         self._per_pod = per_pod
-        self._now = self._looked = 0
+        self._now = self._played = self._looked = 0
+        self._watched = False
         self._backlog = 0.0
-        self._work_by = np.concatenate(([0.0], np.cumsum(model.work[:seconds])))  # until the beginning of each second
-        self._requests_by = np.concatenate(([0.0], np.cumsum(model.requests[:seconds])))
+        self._work_of_one = _work_of_one(model.work[:seconds], model.requests[:seconds])
         self._pods: Sequence[Pod] | None = None
         self._serving: Sequence[Pod] = ()
         self._finished: dict[str | None, float] = {None: 0.0}
@@ -46,17 +48,29 @@ class FluidService:
         if pods is not self._pods:
             serving = [pod for pod in pods if pod.ready_at is not None and pod.ready_at <= since]
             self._pods = pods if len(serving) == len(pods) else None
-            self._serving = serving
-        self.served_by[second] = ready = len(self._serving)
-        self._serve(second, second + 1, ready)
+            if serving != self._serving:
+                self._catch_up()
+                self._serving = serving
         self._now = second + 1
-        done = float(self.busy[second])
-        if done:
-            self._finish(done)
+        if self._watched or self._now == len(self.wait):
+            self._catch_up()
 
     def keep_in(self, wait: F64, left: F64, busy: F64, served_by: F64) -> None:
         """Write on in these rows, shape (seconds,), of somebody who looks at several models at once."""
         self.wait, self.left, self.busy, self.served_by = wait, left, busy, served_by
+        self._watched = True
+
+    def _catch_up(self) -> None:
+        """Play the seconds that have passed since the last time, all with the replicas that serve now."""
+        begin, end = self._played, self._now
+        if begin == end:
+            return
+        self._played = end
+        ready = len(self._serving)
+        self.served_by[begin:end] = ready
+        self._serve(begin, end, ready)
+        for requests in (self.busy[begin:end] / self._work_of_one[begin:end]).tolist():
+            self._finish(requests)
 
     def _serve(self, begin: int, end: int, ready: int) -> None:
         model = self._model
@@ -79,22 +93,15 @@ class FluidService:
             self.left,
         )
 
-    def _finish(self, work: float) -> None:
-        requests = work / self._work_of_one()
+    def _finish(self, requests: float) -> None:
         self._finished[None] += requests
         if self._per_pod:
             for pod in self._serving:
                 self._finished[pod.uid] = self._finished.get(pod.uid, 0.0) + requests / len(self._serving)
 
-    def _work_of_one(self) -> float:
-        """Replica-seconds of a request, mean of the last minute; 1 while nothing came."""
-        begin = max(0, self._now - MEAN_SECONDS)
-        requests = float(self._requests_by[self._now] - self._requests_by[begin])
-        work = float(self._work_by[self._now] - self._work_by[begin])
-        return work / requests if work > 0.0 and requests > 0.0 else 1.0
-
     def looks(self, pods: Sequence[Pod]) -> list[Look]:
         """The model as a whole, or every Ready pod with its equal part."""
+        self._catch_up()
         begin, end = self._looked, self._now
         if begin == end:
             return []
@@ -106,7 +113,7 @@ class FluidService:
         use = min(1.0, busy / able) if able else None
         gauges = Gauges(
             running=busy * self._slots / shares,
-            waiting=self._backlog / self._work_of_one() / shares,
+            waiting=self._backlog / float(self._work_of_one[end - 1]) / shares,
             kv_cache_use=use,
             gpu_utilisation=use,
             ttft_p95_seconds=worst if worst < np.inf else None,
@@ -114,3 +121,13 @@ class FluidService:
         if not self._per_pod:
             return [Look(None, gauges, Counters(self._started_at, self._finished[None]))]
         return [Look(pod.uid, gauges, Counters(pod.ready_at or 0.0, self._finished.get(pod.uid, 0.0))) for pod in pods]
+
+
+def _work_of_one(work: F64, requests: F64) -> F64:
+    """Replica-seconds of a request by second, shape (seconds,): mean of its last minute; 1 while nothing came."""
+    work_by, requests_by = (np.concatenate(([0.0], np.cumsum(each))) for each in (work, requests))  # until each second
+    ends = np.arange(1, len(work_by))
+    begins = np.maximum(0, ends - MEAN_SECONDS)
+    came = requests_by[ends] - requests_by[begins]
+    brought = work_by[ends] - work_by[begins]
+    return np.divide(brought, came, out=np.ones(len(came)), where=(brought > 0.0) & (came > 0.0))
