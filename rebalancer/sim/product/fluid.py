@@ -130,4 +130,5 @@ def _work_of_one(work: F64, requests: F64) -> F64:
     begins = np.maximum(0, ends - MEAN_SECONDS)
     came = requests_by[ends] - requests_by[begins]
     brought = work_by[ends] - work_by[begins]
-    return np.divide(brought, came, out=np.ones(len(came)), where=(brought > 0.0) & (came > 0.0))
+    mean: F64 = np.divide(brought, came, out=np.ones(len(came)), where=(brought > 0.0) & (came > 0.0))
+    return mean
