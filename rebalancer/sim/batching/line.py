@@ -20,6 +20,7 @@ from rebalancer.sim.batching.state import (
     with_replicas,
     with_requests,
 )
+from rebalancer.sim.demand import F64
 
 
 class Line:
@@ -94,3 +95,9 @@ class Line:
         """Slots of the requests that are not over."""
         free = self.state.requests["free"][: self.state.counts[FREE]]
         return np.setdiff1d(np.arange(len(self.state.requests)), free)
+
+    def without_token(self) -> F64:
+        """When those arrived who are inside and still wait for their first token."""
+        some = self.state.requests[self.inside()]
+        arrived: F64 = some["arrived"][np.isnan(some["first"])]
+        return arrived

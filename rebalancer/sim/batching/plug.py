@@ -21,12 +21,15 @@ class BatchingService:
     """One model, in steps of one second; a pod that became Ready within a second serves from the next one on.
 
     A pod that was deleted takes no more requests and serves those it has until its GPUs are free: its stop time, at
-    most the grace. `wait`, `late`, `lost`, `left`: shape (seconds,), as `sim.record.Record` has them, up to date at
-    every full minute and at the end; `lost_in_flight` requests. Metrics count simulated requests.
+    most the grace. `wait`, `late`, `lost`, `left`: shape (seconds,), as `sim.record.Record` has them, and `slow`
+    requests as `world.Outcome` has them, up to date at every full minute and at the end; `busy`, `served_by`: as
+    `sim.controller.Seen` has them. `lost_in_flight` and metrics count simulated requests.
     """
 
     def __init__(self, model: Model, served: Served, arrivals: Arrivals, started_at: float, seconds: int) -> None:
         self.wait, self.late, self.lost, self.left = (np.zeros(seconds) for _ in range(4))
+        self.slow, self.busy, self.served_by = (np.zeros(seconds) for _ in range(3))
+        self._slo_wait_seconds = model.slo_wait_seconds
         self._requests = model.requests[:seconds]
         self._served = served
         self._started_at = started_at
@@ -51,13 +54,22 @@ class BatchingService:
     def flow(self, since: float, until: float, pods: Sequence[Pod]) -> None:  # noqa: ARG002  # always a second
         """One second with those pods that were Ready as it began."""
         second = round(since - self._started_at)
-        if not 0 <= second < len(self.wait):
+        if not 0 <= second < len(self.late):
             return
-        self._follow({pod.uid: pod for pod in pods if pod.ready_at is not None and pod.ready_at <= since}, since)
+        serving = {pod.uid: pod for pod in pods if pod.ready_at is not None and pod.ready_at <= since}
+        self._follow(serving, since)
         self._line.live(second, second + 1)
+        self.served_by[second] = len(serving)
+        self.busy[second] = self._line.state.seconds[second]["done"]
         self._now = second + 1
-        if self._now % REFRESH_SECONDS == 0 or self._now == len(self.wait):
+        if self._now % REFRESH_SECONDS == 0 or self._now == len(self.late):
             self._refresh()
+        if self._now == len(self.late):
+            self._close()
+
+    def keep_in(self, wait: F64, left: F64, busy: F64, served_by: F64) -> None:
+        """Write on in these rows, shape (seconds,), of somebody who looks at several models at once."""
+        self.wait, self.left, self.busy, self.served_by = wait, left, busy, served_by
 
     def _follow(self, serving: Mapping[str, Pod], now: float) -> None:
         for uid in [uid for uid in self._places if uid not in serving]:
@@ -86,7 +98,16 @@ class BatchingService:
         self.wait[begin:end] = happened["wait"] / came
         self.late[begin:end] = happened["late"] * recorded
         self.lost[begin:end] = happened["lost"] * recorded
+        self.slow[begin:end] = happened["slow"] * recorded
         self.left[begin:end] = np.maximum(0.0, happened["queued"])
+
+    def _close(self) -> None:
+        """Who still waits beyond the SLO is late."""
+        came = np.maximum(1.0, self._line.state.seconds["came"])
+        arrived = self._line.without_token()
+        born, waited = arrived.astype(np.int64), self._now - arrived
+        np.add.at(self.wait, born, waited / came[born])
+        np.add.at(self.late, born, (waited > self._slo_wait_seconds) * (self._requests / came)[born])
 
     def looks(self, pods: Sequence[Pod]) -> list[Look]:
         """The model as a whole; each Ready pod besides would double what a sum over samples says."""

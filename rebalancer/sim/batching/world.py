@@ -154,10 +154,9 @@ class BatchingWorld:
         happened = np.stack([line.state.seconds for line in self._lines])
         late, wait = happened["late"].copy(), happened["wait"].copy()
         for index, line in enumerate(self._lines):
-            some = line.state.requests[line.inside()]
-            some = some[np.isnan(some["first"])]
-            waited = self.now - some["arrived"]
-            born = some["arrived"].astype(np.int64)
+            arrived = line.without_token()
+            waited = self.now - arrived
+            born = arrived.astype(np.int64)
             np.add.at(wait[index], born, waited)
             np.add.at(late[index], born, waited > self._scenario.models[index].slo_wait_seconds)
         came = np.maximum(1.0, happened["came"])
