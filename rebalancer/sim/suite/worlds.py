@@ -1,0 +1,209 @@
+"""The worlds in which the suite plays a case: the fluid one, Faro's requests, and continuous batching.
+
+Peers are tuned in the fluid world. What they are worth request by request is another world's row, to be compared with
+foresight's and ours of the same world.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal, Protocol
+
+import numpy as np
+
+from rebalancer.domain.policy import ConcurrencySignal, Policy, Slo
+from rebalancer.sim.batching.engines import Served, shaped
+from rebalancer.sim.batching.plug import BatchingService
+from rebalancer.sim.batching.plug import serving as batching_services
+from rebalancer.sim.batching.world import play as play_batches
+from rebalancer.sim.controller import Controller
+from rebalancer.sim.demand import F64, Demand, Stream
+from rebalancer.sim.fast import play
+from rebalancer.sim.product import default_policy, play_product
+from rebalancer.sim.product.policy import FULL_SHARE
+from rebalancer.sim.product.run import Actuation
+from rebalancer.sim.product.stage import Recorded, Serve
+from rebalancer.sim.record import Record
+from rebalancer.sim.requests.fluid import lost_utility
+from rebalancer.sim.requests.minutes import Minutes
+from rebalancer.sim.requests.plug import HeadService
+from rebalancer.sim.requests.plug import serving as head_services
+from rebalancer.sim.requests.scenarios import s1a, s1b
+from rebalancer.sim.requests.world import RequestScenario, play_requests
+from rebalancer.sim.scenario import Model, Scenario
+from rebalancer.sim.suite.cases import Case
+from rebalancer.sim.suite.peers import BY_UTILITY
+from rebalancer.sim.suite.scenarios import LLM_3_RATES
+from rebalancer.sim.traces.azure_llm import azure_llm
+from rebalancer.sim.traces.servegen import LLM_3, servegen
+
+World = Literal["fluid", "requests", "batching"]
+
+KV_TOKENS = 450_000  # what four H100 leave beside a 70B model's weights: 150 of 320 GB at 0.33 MB a token
+RELEASE_SECONDS = 30  # a replica that goes finishes what it has, for so long; then it is cut off
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What came of one run. `slow`: share of requests whose time per token missed its objective.
+
+    None where the world does not know it. `lost_in_flight`: requests that died with their replica.
+    """
+
+    record: Record
+    lost_utility: float | None = None
+    lost_in_flight: float | None = None
+    slow: float | None = None
+
+
+class Arena(Protocol):
+    """One case in one world. `data`: arrays that say what arrives, beside the scenario."""
+
+    scenario: Scenario
+    data: Sequence[F64]
+
+    def peer(self, controller: Controller, name: str) -> Run:
+        """Under that controller."""
+        ...
+
+    def ours(self, actuation: Actuation, seed: int) -> Run:
+        """Under the product, with the suite's one policy."""
+        ...
+
+
+class Fluid:
+    """The fluid form (sim.fast)."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.scenario = scenario
+        self.data: Sequence[F64] = ()
+
+    def peer(self, controller: Controller, name: str) -> Run:
+        """On the fast path."""
+        return self._run(play(self.scenario, controller, name))
+
+    def ours(self, actuation: Actuation, seed: int) -> Run:
+        """In the full world, with fluid services."""
+        return self._run(play_product(self.scenario, default_policy(self.scenario, actuation), actuation, seed))
+
+    def _run(self, record: Record) -> Run:
+        utility = lost_utility(record) if self.scenario.name in BY_UTILITY else None
+        return Run(record, utility, record.lost_in_flight)
+
+
+class Heads:
+    """Faro's jobs, every request simulated (sim.requests). A replica finishes what it holds: nobody dies with it."""
+
+    def __init__(self, requests: RequestScenario) -> None:
+        self.scenario = requests.scenario
+        self.data: Sequence[F64] = [each for job in requests.jobs for each in (job.at, job.service_seconds)]
+        self._requests = requests
+
+    def peer(self, controller: Controller, name: str) -> Run:
+        """As `sim.requests.world` plays it."""
+        run = play_requests(self._requests, controller, name)
+        return Run(run.record, run.lost_utility, 0.0)
+
+    def ours(self, actuation: Actuation, seed: int) -> Run:
+        """In the full world, with a head for each job."""
+        made = _Made(head_services(self._requests))
+        policy = _as_heads_measure(default_policy(self.scenario, actuation), self._requests.slo_seconds)
+        record = play_product(self.scenario, policy, actuation, seed, serve=made)
+        heads = [each.minutes for each in made.services if isinstance(each, HeadService)]
+        return Run(record, Minutes.of(heads, self._requests.slo_seconds).lost_utility, 0.0)
+
+
+def _as_heads_measure(policy: Policy, slo_seconds: float) -> Policy:
+    """The same policy for other metrics: a replica serves one request at a time, and a latency includes its service."""
+    in_hand = ConcurrencySignal(per_replica=FULL_SHARE)
+    slo = Slo(latency_seconds=slo_seconds)
+    models = (
+        model.model_copy(update={"slo": slo, "signals": model.signals.model_copy(update={"concurrency": in_hand})})
+        for model in policy.models
+    )
+    return policy.model_copy(update={"models": tuple(models)})
+
+
+class Batches:
+    """Language models, iteration by iteration (sim.batching). A replica that goes holds its GPU until it is cut off.
+
+    Raises ValueError when the demand is not what arrives in the scenario.
+    """
+
+    def __init__(self, scenario: Scenario, demand: Demand, served: Sequence[Served]) -> None:
+        for model, stream in zip(scenario.models, demand.streams, strict=True):
+            if not np.array_equal(model.requests, stream.requests[: len(model.requests)]):
+                raise ValueError(f"the requests of {model.name} are not those of its stream")
+        models = tuple(replace(model, release_seconds=RELEASE_SECONDS) for model in scenario.models)
+        self.scenario = replace(scenario, models=models)
+        self.data: Sequence[F64] = [
+            each for stream in demand.streams for each in (stream.prompt_tokens, stream.generated_tokens)
+        ]
+        self._demand, self._served = demand, served
+
+    def peer(self, controller: Controller, name: str) -> Run:
+        """As `sim.batching.world` plays it."""
+        run = play_batches(self.scenario, self._demand, self._served, controller, name)
+        return Run(run.record, None, float(run.lost_in_flight), self._share(float(run.slow.sum())))
+
+    def ours(self, actuation: Actuation, seed: int) -> Run:
+        """In the full world, with continuous batching behind each model."""
+        how = dict(zip((model.name for model in self.scenario.models), self._served, strict=True))
+        made = _Made(batching_services(self._demand, how))
+        policy = default_policy(self.scenario, actuation)
+        record = play_product(self.scenario, policy, actuation, seed, serve=made)
+        lines = [each for each in made.services if isinstance(each, BatchingService)]
+        lost = sum(line.lost_in_flight for line in lines)
+        return Run(record, None, float(lost), self._share(sum(float(line.slow.sum()) for line in lines)))
+
+    def _share(self, requests: float) -> float:
+        asked = sum(float(model.requests[: self.scenario.seconds].sum()) for model in self.scenario.models)
+        return requests / max(asked, 1e-12)
+
+
+class _Made:
+    """Makes services, and keeps them for what a record does not hold."""
+
+    def __init__(self, serve: Serve) -> None:
+        self._serve = serve
+        self.services: list[Recorded] = []
+
+    def __call__(self, model: Model, started_at: float, seconds: int) -> Recorded:
+        service = self._serve(model, started_at, seconds)
+        self.services.append(service)
+        return service
+
+
+def open_arena(case: Case, world: World, folder: Path, seed: int = 0) -> Arena:
+    """A case in a world that has it (`worlds_of`). Raises MissingTrace, and ValueError for any other."""
+    if world == "fluid":
+        return Fluid(case.build(folder, seed))
+    if world == "requests" and case.scenario in BY_UTILITY:
+        build = s1a if case.scenario == "S1a" else s1b
+        return Heads(build(folder, int(case.day), case.gpus, seed))
+    if world == "batching" and case.scenario == "S2":
+        served = [_served(name, 1.0) for name in LLM_3]
+        return Batches(case.build(folder, seed), servegen(folder, int(case.day), LLM_3), served)
+    if world == "batching" and (case.scenario, case.day) == ("S7", "azure-code"):
+        return _code_twice(case.build(folder, seed), azure_llm(folder, "code").streams[0])
+    raise ValueError(f"{case.scenario} {case.day} is not played in the world {world}")
+
+
+def _served(name: str, times: float) -> Served:
+    rates = LLM_3_RATES[name]
+    engine = shaped(rates.prefill_per_second, rates.seconds_per_token, rates.batch, KV_TOKENS)
+    return Served(engine, rates.scale * times)
+
+
+def _code_twice(scenario: Scenario, recorded: Stream) -> Batches:
+    """S7's two models, half a recording apart, with the tokens of that recording."""
+    seconds = len(recorded.requests)
+    whole = -(-scenario.seconds // seconds)
+    streams = []
+    for index, model in enumerate(scenario.models):
+        rows = (recorded.requests, recorded.prompt_tokens, recorded.generated_tokens)
+        tiled = (np.roll(np.tile(each, whole), index * (seconds // 2)) for each in rows)
+        streams.append(Stream(model.name, *tiled))
+    per_request = scenario.models[0].work.sum() / LLM_3_RATES["m-large"].work(streams[0]).sum()
+    served = [_served("m-large", float(per_request)) for _ in streams]
+    return Batches(scenario, Demand(scenario.name, tuple(streams)), served)
