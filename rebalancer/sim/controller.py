@@ -1,7 +1,7 @@
 """What decides in a simulation: a peer, foresight, or a recorded plan. Everything it may know is in `Seen`."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -16,7 +16,8 @@ class Seen:
 
     Arrays of shape (models, seconds), known up to (not including) `now` - `delay_seconds`: `work` and `requests` that
     arrived, `busy` replica-seconds done, `served_by` Ready replicas, `left` backlog in replica-seconds, `wait` of the
-    arrivals in seconds. Lists by model are the API's, without delay.
+    arrivals in seconds. Lists by model are the API's, without delay; `ready_elastic`: those of `ready` on the elastic
+    pool, empty where there is none.
     """
 
     scenario: Scenario
@@ -32,6 +33,7 @@ class Seen:
     ready: list[int]
     loading: list[int]
     waiting: list[int]
+    ready_elastic: list[int] = field(default_factory=list)
 
     def window(self, of: F64, model: int, seconds: int) -> F64:
         """The last `seconds` of one model's values that are known now; shorter, or empty, at the beginning."""

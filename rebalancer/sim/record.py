@@ -14,7 +14,9 @@ class Record:
     """Arrays of shape (models, seconds), `gpus` (seconds,): GPUs held, starting and ending replicas included.
 
     `wait`: seconds that the second's arrivals waited; `late` requests broke the SLO, `lost` ones of them were never
-    served; `ready` replicas served; `left`: the backlog at the second's end, in replica-seconds.
+    served; `ready` replicas served; `left`: the backlog at the second's end, in replica-seconds. `lost_in_flight`:
+    requests that died with their replica's machine, None where none can; `usd`: what GPUs cost, where they have more
+    prices than one.
     """
 
     scenario: Scenario
@@ -28,3 +30,5 @@ class Record:
     starts: int
     stops: int
     floor_breaches: int
+    lost_in_flight: float | None = None
+    usd: float | None = None

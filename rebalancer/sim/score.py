@@ -44,7 +44,7 @@ def score(record: Record) -> Score:
         worst_model_violation=float(by_model.max()),
         late_work_share=float(late_work / max(work.sum(), 1e-12)),
         gpu_hours=gpu_hours,
-        cost_usd=gpu_hours * scenario.usd_per_gpu_hour,
+        cost_usd=gpu_hours * scenario.usd_per_gpu_hour if record.usd is None else record.usd,
         starts_and_stops=record.starts + record.stops,
         floor_breaches=record.floor_breaches,
         recover_p95_seconds=float(np.quantile(recovered, 0.95)) if recovered else None,
