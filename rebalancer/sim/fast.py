@@ -1,18 +1,35 @@
 """The fast path: a fleet and the compiled fluid service, advanced from decision to decision."""
 
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Protocol, runtime_checkable
+
 import numpy as np
 
 from rebalancer.sim.controller import Controller, Seen
 from rebalancer.sim.fleet import NEVER, Fleet
+from rebalancer.sim.karpenter import DRAIN_AFTER_SECONDS, Karpenter
 from rebalancer.sim.record import Record
-from rebalancer.sim.scenario import Scenario
+from rebalancer.sim.scenario import ELASTIC, PRIMARY, Change, Scenario
 from rebalancer.sim.serving import serve
 
 
-class FastWorld:
-    """One scenario under way. Ask it for replicas at its `now`; what came of it is its `record`."""
+@runtime_checkable
+class ByPool(Protocol):
+    """A controller that has a Deployment for each pool."""
 
-    def __init__(self, scenario: Scenario, delay_seconds: int = 0) -> None:
+    def decide_by_pool(self, seen: Seen) -> Sequence[tuple[int, int]]:
+        """Replicas asked for on the primary and on the elastic pool, by model."""
+        ...
+
+
+class FastWorld:
+    """One scenario under way. Ask it for replicas at its `now`; what came of it is its `record`.
+
+    `split`: each model has a Deployment for the primary pool, with what it begins with, and one for the elastic pool.
+    """
+
+    def __init__(self, scenario: Scenario, delay_seconds: int = 0, *, split: bool = False) -> None:
         shape = len(scenario.models), scenario.seconds
         self._scenario = scenario
         self._wait, self._late, self._lost, self._busy, self._left, self._served_by = (
@@ -21,8 +38,12 @@ class FastWorld:
         self._gpus = np.zeros(scenario.seconds, np.int32)
         self._backlog = [0.0] * len(scenario.models)
         self._floor_breaches = 0
-        self._changed = 0  # of the scenario's changes
-        self.fleet = Fleet(scenario.models, list(scenario.nodes), scenario.by_model)
+        self._usd = 0.0
+        self._lost_in_flight = 0.0
+        self._deeds = self._agenda()
+        self.fleet = Fleet(scenario.models, list(scenario.nodes), scenario.by_model, list(scenario.pool_of), split)
+        self._karpenter = Karpenter(scenario.launches, self.fleet) if scenario.launches else None
+        self._live(0)
         self.seen = Seen(
             scenario,
             0,
@@ -44,35 +65,76 @@ class FastWorld:
         """The second that begins."""
         return self.seen.now
 
-    def ask(self, model: int, replicas: int) -> None:
-        """That many replicas are wanted; a number under the floor is counted as a breach and carried out."""
-        self._floor_breaches += replicas < self._scenario.models[model].floor
-        if replicas != self.fleet.asked[model]:
-            self.fleet.ask(model, replicas)
+    def ask(self, model: int, replicas: int, pool: int | None = None) -> None:
+        """That many replicas are wanted, of the Deployment for that pool; less than the floor in all is counted."""
+        fleet = self.fleet
+        asked = fleet.asked[model] if pool is None else fleet.asked_in(pool)[model]
+        self._floor_breaches += fleet.asked[model] - asked + replicas < self._scenario.models[model].floor
+        if replicas != asked:
+            fleet.ask(model, replicas, pool)
+
+    def ask_by_pool(self, model: int, replicas: tuple[int, int]) -> None:
+        """The same of both Deployments: what is more first."""
+        asked = [self.fleet.asked_in(pool)[model] for pool in (PRIMARY, ELASTIC)]
+        for pool in sorted((PRIMARY, ELASTIC), key=lambda pool: asked[pool] - replicas[pool]):
+            self.ask(model, replicas[pool], pool)
 
     def advance(self, until: int) -> None:
         """Live through the seconds up to `until`."""
         while self.now < until:
             begin = self.now
-            self.fleet.advance(begin)
-            changes_at = self._change(begin)
-            end = min(until, self.fleet.next_event, changes_at)
+            self._live(begin)
+            end = min(until, self._next_event)
             self._serve(begin, end)
             self.seen.now = end
         self.fleet.advance(until)  # what is asked for now begins now, not when the fleet last moved
+        if self._scenario.has_elastic:
+            self.seen.ready_elastic[:] = self.fleet.ready_in(ELASTIC)
 
-    def _change(self, now: int) -> int:
-        """Machines go and come as the scenario says; the second in which they do so next."""
-        changes = self._scenario.changes
-        while self._changed < len(changes) and changes[self._changed].second <= now:
-            change = changes[self._changed]
-            self.fleet.lose(change.node, change.gpus)
-            self.fleet.advance(now)
-            self._changed += 1
-        return changes[self._changed].second if self._changed < len(changes) else NEVER
+    def _agenda(self) -> list[tuple[int, Callable[[int], None]]]:
+        """What machines that go and come do, and when; the last first."""
+        deeds: list[tuple[int, Callable[[int], None]]] = []
+        for change in self._scenario.changes:
+            deeds.append((change.second, partial(self._change, change)))
+            if change.notice_seconds > DRAIN_AFTER_SECONDS:
+                at = max(0, change.second - change.notice_seconds) + DRAIN_AFTER_SECONDS
+                deeds.append((at, partial(self._drain, change)))
+        return sorted(deeds, key=lambda deed: deed[0])[::-1]
+
+    def _live(self, now: int) -> None:
+        """Everything that happens at the beginning of that second."""
+        self.fleet.advance(now)
+        while self._deeds and self._deeds[-1][0] <= now:
+            self._deeds.pop()[1](now)
+        if self._karpenter is not None:
+            self._karpenter.advance(now)
+
+    @property
+    def _next_event(self) -> int:
+        deed = self._deeds[-1][0] if self._deeds else NEVER
+        return min(self.fleet.next_event, deed, self._karpenter.next_event if self._karpenter else NEVER)
+
+    def _drain(self, change: Change, now: int) -> None:
+        self.fleet.drain(change.node)
+        self.fleet.advance(now)
+
+    def _change(self, change: Change, now: int) -> None:
+        """The machine is another one; what was in service on replicas that die with it is lost."""
+        for index, died in enumerate(self.fleet.become(change.node, change.gpus)):
+            if died and now:
+                served_by = self._served_by[index, now - 1]
+                share = self._busy[index, now - 1] / served_by if served_by else 0.0
+                self._lost_in_flight += died * self._scenario.models[index].in_hand(now, float(share))
+        self.fleet.advance(now)
 
     def _serve(self, begin: int, end: int) -> None:
         self._gpus[begin:end] = self.fleet.used
+        if self._scenario.has_elastic:
+            primary, elastic = self.fleet.used_in
+            usd_per_hour = primary * self._scenario.usd_per_gpu_hour
+            if not self._karpenter:
+                usd_per_hour += elastic * self._scenario.elastic_usd_per_gpu_hour
+            self._usd += (end - begin) / 3600 * usd_per_hour
         for index, model in enumerate(self._scenario.models):
             ready = self.fleet.ready[index]
             self._served_by[index, begin:end] = ready
@@ -97,6 +159,7 @@ class FastWorld:
 
     def record(self, controller: str) -> Record:
         """What happened so far."""
+        launched = self._karpenter.gpu_seconds(self.now) if self._karpenter else 0
         return Record(
             self._scenario,
             controller,
@@ -109,14 +172,22 @@ class FastWorld:
             starts=self.fleet.starts,
             stops=self.fleet.stops,
             floor_breaches=self._floor_breaches,
+            lost_in_flight=self._lost_in_flight if self._scenario.changes else None,
+            usd=self._usd + launched / 3600 * self._scenario.elastic_usd_per_gpu_hour
+            if self._scenario.has_elastic
+            else None,
         )
 
 
 def play(scenario: Scenario, controller: Controller, name: str, delay_seconds: int = 0) -> Record:
     """One run from the first second to the last; the controller's first word comes after its first interval."""
-    world = FastWorld(scenario, delay_seconds)
+    by_pool = controller if scenario.has_elastic and isinstance(controller, ByPool) else None
+    world = FastWorld(scenario, delay_seconds, split=by_pool is not None)
     while world.now < scenario.seconds:
-        if world.now:
+        if world.now and by_pool is not None:
+            for model, both in enumerate(by_pool.decide_by_pool(world.seen)):
+                world.ask_by_pool(model, both)
+        elif world.now:
             for model, replicas in enumerate(controller.decide(world.seen)):
                 world.ask(model, replicas)
         world.advance(min(scenario.seconds, world.now + controller.every_seconds))

@@ -2,21 +2,26 @@
 
 Pods wait first-come; one that fits nowhere does not hold up those behind it. A scale-down ends pods that wait first,
 then those that load, the youngest first, then the youngest that serve. GPUs are free when the pod is gone.
+A model's replicas are one Deployment that may use every node, or one for each pool.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from rebalancer.sim.scenario import Model
+from rebalancer.sim.scenario import PRIMARY, Model
 
 NEVER = 1 << 62
 
 
 @dataclass(slots=True, eq=False)
 class Pod:
-    """One replica. `node` None: it waits. `ready_at`, `gone_at`: seconds, NEVER until they are known."""
+    """One replica. `node` None: it waits. `ready_at`, `gone_at`: seconds, NEVER until they are known.
+
+    `pool`: the one that its Deployment is for, None for any.
+    """
 
     model: int
+    pool: int | None = None
     node: int | None = None
     ready_at: int = NEVER
     gone_at: int = NEVER
@@ -24,19 +29,29 @@ class Pod:
 
 @dataclass(slots=True)
 class Fleet:
-    """`asked`, `ready`, `loading`, `waiting`: replicas by model. `used`: GPUs held, ending ones included."""
+    """`asked`, `ready`, `loading`, `waiting`: replicas by model. `used`: GPUs held, ending ones included.
+
+    `pool_of`: the pool of each node, all primary when it is empty; `used_in`: GPUs held by pool. `split`: what models
+    begin with is on the primary pool's Deployments. `queued`: how many pods have had to wait so far.
+    """
 
     models: Sequence[Model]
     free: list[int]  # GPUs by node
     by_model: bool = False  # waiting pods in the order of models instead of first-come
+    pool_of: list[int] = field(default_factory=list)
+    split: bool = False
     now: int = 0
     asked: list[int] = field(default_factory=list)
     ready: list[int] = field(default_factory=list)
     loading: list[int] = field(default_factory=list)
     waiting: list[int] = field(default_factory=list)
     used: int = 0
+    used_in: list[int] = field(default_factory=lambda: [0, 0])
     starts: int = 0
     stops: int = 0
+    queued: int = 0
+    _removed: list[int] = field(default_factory=list)
+    _open: dict[int | None, list[int]] = field(default_factory=dict)  # nodes that take pods, by a Deployment's pool
     _pods: list[list[Pod]] = field(default_factory=list)
     _queue: list[Pod] = field(default_factory=list)
     _ending: list[Pod] = field(default_factory=list)
@@ -46,8 +61,11 @@ class Fleet:
         count = len(self.models)
         self.asked, self.ready, self.loading, self.waiting = ([0] * count for _ in range(4))
         self._pods = [[] for _ in range(count)]
+        self.pool_of = self.pool_of or [PRIMARY] * len(self.free)
+        for node in range(len(self.free)):
+            self._admit(node)
         for index, model in enumerate(self.models):
-            self.ask(index, model.first)
+            self.ask(index, model.first, PRIMARY if self.split else None)
         self._place()
         for pods in self._pods:
             for pod in pods:
@@ -55,16 +73,15 @@ class Fleet:
         self.starts = 0
         self.advance(0)
 
-    def ask(self, index: int, replicas: int) -> None:
-        """That many replicas of a model are wanted from now on."""
-        while self.asked[index] < replicas:
-            pod = Pod(index)
-            self._pods[index].append(pod)
-            self._queue.append(pod)
-            self.asked[index] += 1
-            self.waiting[index] += 1
-        while self.asked[index] > replicas:
-            self._end(index)
+    def ask(self, index: int, replicas: int, pool: int | None = None) -> None:
+        """That many replicas of a model are wanted from now on, from its Deployment for `pool`."""
+        mine = [pod for pod in self._pods[index] if pool is None or pod.pool == pool]
+        for _ in range(replicas - len(mine)):
+            self._create(index, pool)
+        for _ in range(len(mine) - replicas):
+            pod = max(mine, key=_first_to_go)
+            mine.remove(pod)
+            self._end(pod)
         self._next = min(self._next, self.now)
 
     def advance(self, now: int) -> None:
@@ -90,44 +107,119 @@ class Fleet:
         """The replicas of a model that were asked to go and still hold their GPUs."""
         return [pod for pod in self._ending if pod.model == index]
 
-    def lose(self, node: int, gpus: int) -> None:
-        """The node's machine is gone, with whatever ran there: it offers `gpus` from now on."""
-        for pods in self._pods:
-            for pod in [pod for pod in pods if pod.node == node]:
-                self._vanish(pod)
+    def asked_in(self, pool: int) -> list[int]:
+        """Replicas asked for of the Deployments for that pool, by model."""
+        return [sum(pod.pool == pool for pod in pods) for pods in self._pods]
+
+    def ready_in(self, pool: int) -> list[int]:
+        """Ready replicas on that pool's nodes, by model."""
+        return [
+            sum(pod.node is not None and self.pool_of[pod.node] == pool and pod.ready_at <= self.now for pod in pods)
+            for pods in self._pods
+        ]
+
+    @property
+    def queue(self) -> list[Pod]:
+        """The pods that wait, first come first."""
+        return self._queue
+
+    def holds(self, node: int) -> bool:
+        """Whether anything runs there, or still ends."""
+        return any(pod.node == node for pods in (*self._pods, self._ending) for pod in pods)
+
+    def add(self, gpus: int, pool: int) -> int:
+        """A new node, in the place of one that was removed where there is such; its place."""
+        if self._removed:
+            node = min(self._removed)
+            self._removed.remove(node)
+        else:
+            node = len(self.free)
+            self.free.append(0)
+            self.pool_of.append(pool)
+        self.pool_of[node] = pool
+        self.become(node, gpus)
+        return node
+
+    def remove(self, node: int) -> None:
+        """The node is gone for good."""
+        self.become(node, 0)
+        self._removed.append(node)
+
+    def become(self, node: int, gpus: int) -> list[int]:
+        """The node's machine is another one, which offers `gpus`. Ready replicas that died with the old, by model.
+
+        A machine without GPUs is none.
+        """
+        died = [0] * len(self.models)
+        for pod in [pod for pods in self._pods for pod in pods if pod.node == node]:
+            died[pod.model] += pod.ready_at <= self.now
+            self._take_off(pod)
+            self.stops += 1
+            self._hold(pod, -1)
+            pod.node, pod.ready_at = None, NEVER
+            self._wait(pod)
         for pod in [pod for pod in self._ending if pod.node == node]:
             self._ending.remove(pod)
-            self.used -= self.models[pod.model].gpus
+            self._hold(pod, -1)
         self.free[node] = gpus
+        self._close(node)
+        if gpus:
+            self._admit(node)
+        self._next = min(self._next, self.now)
+        return died
+
+    def drain(self, node: int) -> None:
+        """Nobody lands on the node any more; who is there ends, and its ReplicaSet makes another at once."""
+        self._close(node)
+        for pod in [pod for pods in self._pods for pod in pods if pod.node == node]:
+            self._end(pod)
+            self._create(pod.model, pod.pool)
         self._next = min(self._next, self.now)
 
-    def _vanish(self, pod: Pod) -> None:
-        """Its ReplicaSet makes another at once: it waits again."""
-        if pod.ready_at <= self.now:
-            self.ready[pod.model] -= 1
-            self.stops += 1
-        else:
-            self.loading[pod.model] -= 1
-        self.used -= self.models[pod.model].gpus
-        pod.node, pod.ready_at = None, NEVER
-        self.waiting[pod.model] += 1
-        self._queue.append(pod)
+    def _admit(self, node: int) -> None:
+        for pool in (None, self.pool_of[node]):
+            nodes = self._open.setdefault(pool, [])
+            nodes.append(node)
+            nodes.sort()
 
-    def _end(self, index: int) -> None:
-        pods = self._pods[index]
-        pod = max(pods, key=_first_to_go)
-        pods.remove(pod)
-        self.asked[index] -= 1
+    def _close(self, node: int) -> None:
+        for nodes in self._open.values():
+            if node in nodes:
+                nodes.remove(node)
+
+    def _create(self, index: int, pool: int | None) -> None:
+        pod = Pod(index, pool)
+        self._pods[index].append(pod)
+        self.asked[index] += 1
+        self._wait(pod)
+
+    def _wait(self, pod: Pod) -> None:
+        self._queue.append(pod)
+        self.waiting[pod.model] += 1
+        self.queued += 1
+
+    def _hold(self, pod: Pod, sign: int) -> None:
+        """Count the GPUs of a pod with a node as held, or as held no more."""
+        gpus = sign * self.models[pod.model].gpus
+        self.used += gpus
+        if pod.node is not None:
+            self.used_in[self.pool_of[pod.node]] += gpus
+
+    def _take_off(self, pod: Pod) -> None:
+        """It serves, or loads, no more."""
+        counts = self.ready if pod.ready_at <= self.now else self.loading
+        counts[pod.model] -= 1
+
+    def _end(self, pod: Pod) -> None:
+        self._pods[pod.model].remove(pod)
+        self.asked[pod.model] -= 1
         if pod.node is None:
             self._queue.remove(pod)
-            self.waiting[index] -= 1
+            self.waiting[pod.model] -= 1
             return
-        if pod.ready_at <= self.now:
-            self.ready[index] -= 1
-        else:
-            self.loading[index] -= 1
+        self._take_off(pod)
         self.stops += 1
-        pod.gone_at = self.now + self.models[index].release_seconds
+        pod.gone_at = self.now + self.models[pod.model].release_seconds
         self._ending.append(pod)
 
     def _load(self) -> None:
@@ -139,22 +231,22 @@ class Fleet:
     def _free(self) -> None:
         for pod in [pod for pod in self._ending if pod.gone_at <= self.now]:
             self._ending.remove(pod)
-            gpus = self.models[pod.model].gpus
-            self.used -= gpus
+            self._hold(pod, -1)
             if pod.node is not None:
-                self.free[pod.node] += gpus
+                self.free[pod.node] += self.models[pod.model].gpus
 
     def _place(self) -> None:
         still = []
         for pod in sorted(self._queue, key=_model) if self.by_model else self._queue:
             model = self.models[pod.model]
-            node = max(range(len(self.free)), key=self.free.__getitem__)  # least allocated: Kubernetes' default
-            if self.free[node] < model.gpus:
+            nodes = self._open.get(pod.pool, ())
+            node = max(nodes, key=self.free.__getitem__, default=None)  # least allocated: Kubernetes' default
+            if node is None or self.free[node] < model.gpus:
                 still.append(pod)
                 continue
             self.free[node] -= model.gpus
-            self.used += model.gpus
             pod.node, pod.ready_at = node, self.now + model.start_seconds
+            self._hold(pod, 1)
             self.waiting[pod.model] -= 1
             self.loading[pod.model] += 1
             self.starts += 1

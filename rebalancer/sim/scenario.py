@@ -13,7 +13,7 @@ class Model:
     A second's arrivals wait max(0, backlog / ready - `headroom_seconds`) s: late above `slo_wait_seconds`, gone above
     `patience_seconds`, turned away where the backlog holds more than `queue_base` + `queue_per_replica` x ready
     requests (the fluid form of allocation.md). A replica serves `start_seconds` after it was placed; its GPUs are free
-    `release_seconds` after it was asked to go.
+    `release_seconds` after it was asked to go. `service_seconds`: from a request's start to its end, when it is busy.
     """
 
     name: str
@@ -31,24 +31,59 @@ class Model:
     patience_seconds: float = 30.0
     queue_base: float = float("inf")
     queue_per_replica: float = 0.0
+    service_seconds: float = 0.0
+
+    def in_hand(self, second: int, busy_share: float) -> float:
+        """Requests in service on one replica that was busy for that share of the second before `second`.
+
+        Little's law: a busy replica ends 1 / (work of one request) of them a second, each is there for
+        `service_seconds`. The work of one is the mean of the last minute, 0 requests where nothing came in it.
+        """
+        since = slice(max(0, second - 60), second)
+        work = float(self.work[since].sum())
+        return busy_share * self.service_seconds * float(self.requests[since].sum()) / work if work > 0.0 else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """From that second on a node (its place among `nodes`) offers so many GPUs, and nobody runs on it."""
+    """From that second on a node (its place among `nodes`) offers so many GPUs, and nobody runs on it.
+
+    A machine that goes may be announced `notice_seconds` before: Karpenter hears of it too and drains it at once.
+    """
 
     second: int
     node: int
     gpus: int
+    notice_seconds: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Launches:
+    """Nodes that Karpenter brings for pods that wait, at most `most` of `gpus` each, and takes when they stay empty.
+
+    `took`: from one order after the other, the seconds until the node takes pods, None where the cloud had no
+    capacity; after the last the first again. Without capacity nothing is ordered for `rest_seconds`. A node on which
+    nothing has run for `empty_seconds` goes.
+    """
+
+    gpus: int
+    most: int
+    took: tuple[int | None, ...]
+    rest_seconds: int = 45
+    empty_seconds: int = 300
+
+
+PRIMARY, ELASTIC = 0, 1  # the pools of a scenario: GPUs that models own, and GPUs that nobody does
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
     """Models on one set of nodes. `nodes`: GPUs of each; a fixed budget is their sum. `seconds` to play.
 
-    `surges`: seconds in which sudden surges begin, where demand has such; recovery is measured from them. `changes`, in
-    order of time: machines that go and come. One is empty from its notice on, as draining leaves it; what it serves at
-    that moment is served. The fast path plays them, the full world does not yet.
+    `surges`: seconds in which sudden surges begin, where demand has such; recovery is measured from them. The last
+    `elastic` of `nodes` are of the elastic pool, and so are those that `launches` brings. `changes`: machines that go
+    and come. Prices: GPUs that pods hold, in the primary and in the elastic pool; of launched nodes all GPUs, used or
+    not, from the order on.
     """
 
     name: str
@@ -60,8 +95,27 @@ class Scenario:
     by_model: bool = False
     surges: tuple[int, ...] = ()
     changes: tuple[Change, ...] = ()
+    elastic: int = 0
+    elastic_usd_per_gpu_hour: float = 0.0
+    launches: Launches | None = None
 
     @property
     def gpus(self) -> int:
-        """The budget."""
-        return sum(self.nodes)
+        """The budget: all that there can be at a time."""
+        return sum(self.nodes) + (self.launches.gpus * self.launches.most if self.launches else 0)
+
+    @property
+    def pool_of(self) -> tuple[int, ...]:
+        """The pool of each node."""
+        primary = len(self.nodes) - self.elastic
+        return (*(PRIMARY,) * primary, *(ELASTIC,) * self.elastic)
+
+    @property
+    def has_elastic(self) -> bool:
+        """Whether there is an elastic pool."""
+        return bool(self.elastic or self.launches)
+
+    @property
+    def has_prices(self) -> bool:
+        """Whether it says what GPUs cost."""
+        return bool(self.usd_per_gpu_hour or self.elastic_usd_per_gpu_hour)

@@ -13,7 +13,7 @@ from rebalancer.sim.requests.scenarios import BUDGETS as FARO_GPUS
 from rebalancer.sim.requests.scenarios import START_SECONDS as FARO_START_SECONDS
 from rebalancer.sim.requests.scenarios import s1a, s1b
 from rebalancer.sim.scenario import Model, Scenario
-from rebalancer.sim.suite import scenarios
+from rebalancer.sim.suite import elastic, scenarios
 from rebalancer.sim.suite.peers import DIGEST_LETTERS
 
 SURGE_SEEDS = (0, 1, 2, 3, 4)
@@ -51,15 +51,16 @@ class Case:
             case "S1a" | "S1b" as name:
                 build = s1a if name == "S1a" else s1b
                 return build(folder, int(self.day), self.gpus, seed).scenario
-            case "S2":
-                return scenarios.s2(folder, int(self.day), self.gpus, self.start_seconds)
+            case "S2" | "S4" as name:
+                of_day = scenarios.s2 if name == "S2" else scenarios.s4
+                return of_day(folder, int(self.day), self.gpus, self.start_seconds)
             case "S3":
                 return scenarios.s3(folder, self.gpus)
-            case "S4":
-                return scenarios.s4(folder, int(self.day), self.gpus, self.start_seconds)
+            case "S5":
+                return elastic.s5(folder, int(self.day), self.start_seconds, seed)
             case "S6":
                 day, _, zone = self.day.partition("-")
-                return scenarios.s6(folder, int(day), zone, self.start_seconds)
+                return elastic.s6(folder, int(day), zone, self.start_seconds, seed)
             case "S7":
                 surges = self.day == "generated"
                 of = scenarios.s7(self.gpus, self.start_seconds, seed) if surges else None
@@ -67,8 +68,17 @@ class Case:
         raise ValueError(f"no scenario {self.scenario}")
 
 
-DEVELOPMENT_DAY = {"S1a": "8", "S1b": "8", "S2": "0", "S3": "0", "S4": "8", "S6": "0-us-west-2a", "S7": "generated"}
-SPOT_ZONES = ("us-west-2a", "us-west-2c", "us-east-2b", "bamboo")
+DEVELOPMENT_DAY = {
+    "S1a": "8",
+    "S1b": "8",
+    "S2": "0",
+    "S3": "0",
+    "S4": "8",
+    "S5": "0",
+    "S6": "0-us-west-2a",
+    "S7": "generated",
+}
+SPOT_ZONES = ("us-west-2a", "us-west-2c", "us-east-2b", "bamboo", elastic.CALM)
 FAST_ONLY = frozenset({"S6"})  # the full world plays no machines that go and come yet
 S2_GPUS = (28, 32, 36, 40, 48)
 
@@ -85,7 +95,17 @@ def cases() -> tuple[Case, ...]:
         *(Case("S2", day, gpus, start) for day in "10" for gpus in S2_GPUS for start in (60, 180)),
         *(Case("S3", "0", gpus, 0) for gpus in (64, 96)),
         *(Case("S4", day, gpus, start) for day in "98" for gpus in (24, 48) for start in (30, 60)),
-        *(Case("S6", f"{day}-{zone}", 32, start) for day in "10" for zone in SPOT_ZONES for start in (60, 180)),
+        *(
+            Case("S5", day, elastic.RESERVED_GPUS, start, SURGE_SEEDS if day == "1" else (0,))
+            for day in "10"
+            for start in (60, 180)
+        ),
+        *(
+            Case("S6", f"{day}-{zone}", 32, start, SURGE_SEEDS if zone == elastic.CALM and day == "1" else (0,))
+            for day in "10"
+            for zone in SPOT_ZONES
+            for start in (60, 180)
+        ),
         *(
             Case("S7", day, gpus, start, SURGE_SEEDS if day == "generated" else (0,))
             for day in ("azure-code", "generated")
@@ -114,8 +134,11 @@ def budgets(of: Iterable[Case]) -> tuple[Budget, ...]:
 
 
 def data_digest(scenario: Scenario) -> str:
-    """Of what arrives: results from other data are stale."""
+    """Of what arrives, and of machines that go and come: results from other data are stale."""
     digest = sha256()
+    if scenario.has_elastic:
+        names = ("nodes", "elastic", "changes", "launches", "usd_per_gpu_hour", "elastic_usd_per_gpu_hour")
+        digest.update(repr([getattr(scenario, name) for name in names]).encode())
     for model in scenario.models:
         digest.update(np.ascontiguousarray(model.work).tobytes())
         digest.update(np.ascontiguousarray(model.requests).tobytes())
@@ -124,4 +147,7 @@ def data_digest(scenario: Scenario) -> str:
 
 
 def _fields(model: Model) -> list[tuple[str, object]]:
-    return [(each.name, getattr(model, each.name)) for each in fields(model) if each.name not in {"work", "requests"}]
+    names = [each.name for each in fields(model) if each.name not in {"work", "requests"}]
+    if not model.service_seconds:
+        names.remove("service_seconds")
+    return [(name, getattr(model, name)) for name in names]

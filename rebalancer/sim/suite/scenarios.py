@@ -1,19 +1,16 @@
 """The scenarios of the fluid world that the suite plays, built from traces. All of them raise MissingTrace."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rebalancer.sim.demand import F64, Demand
-from rebalancer.sim.scenario import Change, Model, Scenario
+from rebalancer.sim.scenario import Model, Scenario
 from rebalancer.sim.suite.surges import Surges
 from rebalancer.sim.suite.work import TokenRates
 from rebalancer.sim.traces.azure_functions import azure_functions
 from rebalancer.sim.traces.azure_llm import azure_llm
 from rebalancer.sim.traces.servegen import LLM_3, LLM_5, servegen
-from rebalancer.sim.traces.spot import bamboo, skypilot
 
 # Prefill from Splitwise's medians, time per token at the full batch.
 LLM_3_RATES = {
@@ -80,47 +77,6 @@ def s3(folder: Path, gpus: int) -> Scenario:
             )
         )
     return Scenario("S3", "0", tuple(models), (NODE_GPUS,) * (gpus // NODE_GPUS), demand.seconds)
-
-
-SPOT_NODES = 8
-ON_DEMAND_GPUS = 24
-NOTICE_SECONDS = 120  # AWS's, before it takes a spot machine
-
-
-def s6(folder: Path, day: int, zone: str, start_seconds: int) -> Scenario:
-    """S2 on 24 GPUs on demand and up to 8 spot machines of one GPU, which come and go as that zone's did for a day.
-
-    `zone`: of the 16-instance series, or "bamboo" for an EC2 group that loses machines in bulk. A machine is drained at
-    its notice, so nothing is lost in flight.
-    """
-    whole = s2(folder, day, ON_DEMAND_GPUS + SPOT_NODES, start_seconds)
-    series = bamboo(folder, "p3") if zone == "bamboo" else skypilot(folder, f"{zone}_v100_1")
-    there = series.per_second(whole.seconds + NOTICE_SECONDS, SPOT_NODES)
-    return replace(
-        whole,
-        name="S6",
-        day=f"{day}-{zone}",
-        models=tuple(replace(model, first=ON_DEMAND_GPUS // len(LLM_3)) for model in whole.models),
-        nodes=(ON_DEMAND_GPUS, *(1,) * SPOT_NODES),
-        changes=spot_changes(there, whole.seconds),
-    )
-
-
-def spot_changes(there: NDArray[np.int64], seconds: int) -> tuple[Change, ...]:
-    """Changes of nodes 1, 2, ... when `there` (from second to second, longer than `seconds`) are so many of them.
-
-    The last one is the first to go, at its notice; it comes back when it is there again for longer than a notice.
-    """
-    ahead = NOTICE_SECONDS + 1
-    least = np.lib.stride_tricks.sliding_window_view(there[: seconds + NOTICE_SECONDS], ahead).min(axis=1)
-    changes = []
-    before = SPOT_NODES
-    for second in np.flatnonzero(np.diff(least, prepend=-1)):
-        now = int(least[second])
-        changes += [Change(int(second), node + 1, 0) for node in range(now, before)]
-        changes += [Change(int(second), node + 1, 1) for node in range(before, now)]
-        before = now
-    return tuple(changes)
 
 
 BUSY = 0.6  # of the budget, on average

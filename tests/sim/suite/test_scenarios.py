@@ -10,7 +10,8 @@ from rebalancer.sim.fast import play
 from rebalancer.sim.fleet import Fleet
 from rebalancer.sim.peers.static import Static
 from rebalancer.sim.scenario import Change
-from rebalancer.sim.suite.scenarios import s2, s3, s4, s6, s7, s7_code, spot_changes
+from rebalancer.sim.suite.elastic import s6, spot_changes
+from rebalancer.sim.suite.scenarios import s2, s3, s4, s7, s7_code
 from rebalancer.sim.suite.surges import Surges
 from rebalancer.sim.suite.work import TokenRates
 from rebalancer.sim.traces.folder import VARIABLE
@@ -97,14 +98,17 @@ def test_azures_code_service_plays_twelve_times_half_a_recording_apart(folder: P
     assert np.array_equal(np.roll(a, 1718), b)
 
 
-def test_a_spot_machine_is_gone_from_its_notice_on_and_the_last_goes_first() -> None:
+def test_a_spot_machine_is_announced_before_it_goes_and_the_last_goes_first() -> None:
     there = np.full(1000 + 120, 8)
     there[500:700] = 6
     there[800:810] = 9  # more than are wanted
 
-    assert [(c.second, c.node, c.gpus) for c in spot_changes(np.minimum(there, 8), 1000)] == [
-        (380, 7, 0),
-        (380, 8, 0),
+    changes = spot_changes(np.minimum(there, 8), 1000)
+
+    assert [change.notice_seconds for change in changes] == [120, 120, 0, 0]
+    assert [(c.second, c.node, c.gpus) for c in changes] == [
+        (500, 7, 0),
+        (500, 8, 0),
         (700, 7, 1),
         (700, 8, 1),
     ]
