@@ -111,7 +111,8 @@ def _demand(asked: Asked) -> Demand:
         known = ", ".join([*data.TRACES, *SERVEGEN])
         raise Failed(f"{name}: no such file, and no trace of that name; there are {known}", USAGE) from error
     except (OSError, EOFError, zlib.error) as error:
-        raise Failed(f"{name}: cannot be read ({error})", USAGE) from error
+        why = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise Failed(f"{name}: cannot be read ({why})", USAGE) from error
     except BadTrace as wrong:
         raise Failed(f"{name}: {wrong}", USAGE) from wrong
 

@@ -19,6 +19,7 @@ from rebalancer.sim.page.bins import clock
 INCHES_WIDE, PANEL_INCHES, EDGE_INCHES = 9.6, 1.15, 0.5
 TICKS_SECONDS = (10, 30, 60, 300, 600, 900, 1800, 3600, 7200, 14_400, 43_200, 86_400, 604_800)
 TICKS_MOST = 12
+ROUND_STEPS = (1, 2, 5, 10)  # 0, 50, 100 per cent rather than 0, 40, 80
 # Colours that stand for the page's: each is replaced by var(--name) in the finished SVG.
 MODEL_COLOURS = 8
 NAMES = ("ink", "soft", "need", "first", "second", *(f"model-{index}" for index in range(MODEL_COLOURS)))
@@ -104,13 +105,17 @@ def _panel(panel: Panel, axis: Axes, begins: F64, seconds: int) -> None:
     high = max([panel.least, *(each.value for each in panel.levels), *_tops(panel, floor)])
     axis.set_ylim(0.0, high * 1.08)
     axis.set_xlim(0, seconds)
-    axis.yaxis.set_major_locator(MaxNLocator(3, integer=panel.whole))
+    axis.yaxis.set_major_locator(_ticks(panel))
     axis.tick_params(colors=COLOUR["ink"], width=0.6, length=3, labelsize=8)
     axis.grid(axis="y", color=COLOUR["soft"], linewidth=0.6)
     axis.set_axisbelow(True)
     for side, spine in axis.spines.items():
         spine.set_color(COLOUR["soft"])
         spine.set_visible(side == "bottom")
+
+
+def _ticks(panel: Panel) -> MaxNLocator:
+    return MaxNLocator(3, integer=True) if panel.whole else MaxNLocator(4, steps=ROUND_STEPS)
 
 
 def _tops(panel: Panel, stack: F64) -> list[float]:
