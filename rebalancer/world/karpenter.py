@@ -1,6 +1,6 @@
 """Nodes that come for pending pods and go on a notice: what Karpenter does, in its own time."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,9 +21,11 @@ UNAVAILABLE_SECONDS = 180.0  # an offering that had no capacity is not asked for
 class NodePool:
     """Nodes of one shape that may be launched, `launch_seconds` from the claim to a Ready node. `limit`: in GPUs.
 
+    `orders`: instead, what one order after the other comes to: those seconds, None where the cloud has no capacity.
     `offered`: the most nodes that the cloud gives at a time, None = any; `unavailable_until`: it had none, so it is not
-    asked before. `budgets`: its disruption budgets as Karpenter spells them; nothing here disrupts a node of its own
-    accord.
+    asked before (`rest_seconds`). A node on which nothing has run for `empty_seconds` goes, None = never; a disruption
+    budget of no nodes for that reason (`budgets`, as Karpenter spells them) keeps it. `paid_seconds`: of nodes that
+    have gone, from the order on.
     """
 
     name: str
@@ -39,6 +41,10 @@ class NodePool:
     capacity_type: str = "spot"
     offered: int | None = None
     unavailable_until: float = 0.0
+    rest_seconds: float = UNAVAILABLE_SECONDS
+    orders: Iterator[float | None] | None = None
+    empty_seconds: float | None = None
+    paid_seconds: float = 0.0
     budgets: list[dict[str, Any]] | None = None
     annotations: dict[str, str] = field(default_factory=dict)
     claims: "dict[str, NodeClaim]" = field(default_factory=dict)
@@ -47,6 +53,17 @@ class NodePool:
     def used(self) -> int:
         """GPUs of its nodes, and of those to come: what its limit is about."""
         return len(self.claims) * self.gpus_per_node
+
+    @property
+    def keeps_empty(self) -> bool:
+        """Whether an empty node stays for now."""
+        holds = [one for one in self.budgets or () if one.get("nodes") == "0"]
+        return self.empty_seconds is None or any("Empty" in one.get("reasons", ("Empty",)) for one in holds)
+
+    def gpu_seconds(self, now: float) -> float:
+        """What was paid for so far: each node's GPUs from its order to its end."""
+        there = sum(now - claim.created_at for claim in self.claims.values() if claim.failed is None)
+        return self.gpus_per_node * (self.paid_seconds + there)
 
 
 @dataclass(slots=True, eq=False)
@@ -61,6 +78,7 @@ class NodeClaim:
     node: Node | None = None
     failed: str | None = None
     deleted_at: float | None = None
+    empty_since: float | None = None
 
 
 class Karpenter:
@@ -93,8 +111,27 @@ class Karpenter:
             self._agenda.after(BATCH_SECONDS, self._provision)
         for node_pool in self.node_pools.values():
             for claim in tuple(node_pool.claims.values()):
-                if claim.deleted_at is not None and claim.node is not None and not claim.node.pods:
+                if claim.node is None:
+                    continue
+                if claim.node.pods:
+                    claim.empty_since = None
+                elif claim.deleted_at is not None or self._idle(claim):
                     self._end(claim)
+
+    def _idle(self, claim: NodeClaim) -> bool:
+        """Whether nothing has run on the claim's node for so long that it goes."""
+        if claim.empty_since is None:
+            claim.empty_since = self._agenda.now
+        patience = claim.node_pool.empty_seconds
+        if patience is None or claim.node_pool.keeps_empty:
+            return False
+        return self._agenda.now - claim.empty_since >= patience
+
+    def launch(self, name: str, ordinal: str) -> NodeClaim:
+        """The cloud gives the NodePool a machine by itself, as it does where a number is wanted. Raises KeyError."""
+        claim = self._claim(self.node_pools[name], ordinal)
+        self._register(claim)
+        return claim
 
     # --- nodes that come
 
@@ -128,10 +165,11 @@ class Karpenter:
 
     def _order(self, node_pool: NodePool) -> NodeClaim:
         claim = self._claim(node_pool)
-        if node_pool.offered is not None and len(node_pool.claims) > node_pool.offered:
+        took = node_pool.launch_seconds if node_pool.orders is None else next(node_pool.orders, None)
+        if took is None or (node_pool.offered is not None and len(node_pool.claims) > node_pool.offered):
             self._agenda.after(NO_CAPACITY_AFTER_SECONDS, lambda: self._refuse(claim))
         else:
-            self._agenda.after(node_pool.launch_seconds, lambda: self._register(claim))
+            self._agenda.after(took, lambda: self._register(claim))
         return claim
 
     def _refuse(self, claim: NodeClaim) -> None:
@@ -139,14 +177,14 @@ class Karpenter:
         claim.failed = (
             f"InsufficientCapacityError: no {claim.node_pool.capacity_type} capacity in {claim.node_pool.zone}"
         )
-        claim.node_pool.unavailable_until = self._agenda.now + UNAVAILABLE_SECONDS
+        claim.node_pool.unavailable_until = self._agenda.now + claim.node_pool.rest_seconds
         self._cluster.touch(claim)
         self._agenda.after(NO_CAPACITY_AFTER_SECONDS, lambda: self._end(claim))
 
-    def _claim(self, node_pool: NodePool) -> NodeClaim:
+    def _claim(self, node_pool: NodePool, ordinal: str | None = None) -> NodeClaim:
         uid = self._cluster.uid("claim")
         provider_id = f"aws:///{node_pool.zone}/i-{uid.replace('-', '')[:17]}"
-        name = f"{node_pool.name}-{self._cluster.suffix()}"
+        name = f"{node_pool.name}-{ordinal or self._cluster.suffix()}"
         claim = NodeClaim(name, uid, node_pool, self._agenda.now, provider_id)
         node_pool.claims[name] = claim
         self._cluster.touch(claim)
@@ -195,6 +233,10 @@ class Karpenter:
         self._agenda.after(DRAIN_AFTER_SECONDS, lambda: self.drain(claim))
         self._agenda.at(deadline, lambda: self._end(claim))
 
+    def lose(self, claim: NodeClaim) -> None:
+        """The machine is gone at once."""
+        self._end(claim)
+
     def drain(self, claim: NodeClaim) -> None:
         """Delete the claim: its node takes nobody any more, its pods are evicted, then it goes."""
         if claim.deleted_at is not None:
@@ -211,6 +253,8 @@ class Karpenter:
         """The machine is gone."""
         if claim.node_pool.claims.pop(claim.name, None) is None:
             return
+        if claim.failed is None:
+            claim.node_pool.paid_seconds += self._agenda.now - claim.created_at
         if claim.node is not None:
             self._cluster.remove_node(claim.node)
         self._cluster.touch(claim, gone=True)

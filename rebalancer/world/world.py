@@ -1,10 +1,10 @@
 """The whole simulated cluster: time goes by, people and controllers ask for things, changes and samples come out."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypedDict, Unpack
 
 from rebalancer.domain.cluster import Toleration, WorkloadRef
-from rebalancer.domain.events import MetricSample
+from rebalancer.domain.events import CapacityNotice, MetricSample
 from rebalancer.world.agenda import Agenda
 from rebalancer.world.cluster import LOAD_JITTER, Change, Cluster
 from rebalancer.world.karpenter import Karpenter, NodeClaim, NodePool
@@ -14,6 +14,15 @@ from rebalancer.world.service import Service
 from rebalancer.world.serving import Engine, Line
 from rebalancer.world.things import GPU, Deployment, Hpa, Node, Pod
 from rebalancer.world.traffic import Traffic
+
+
+class More(TypedDict, total=False):
+    """More of a NodePool's fields."""
+
+    capacity_type: str
+    rest_seconds: float
+    orders: Iterator[float | None]
+    empty_seconds: float
 
 
 class World:
@@ -44,6 +53,7 @@ class World:
         self._cluster = Cluster(self._agenda, seed, load_jitter)
         self._karpenter = Karpenter(self._agenda, self._cluster)
         self._samples: list[MetricSample] = []
+        self._notices: list[CapacityNotice] = []
         self._ready: dict[str, list[Pod]] = {}
         self._ready_at = 0
         self._started_at = started_at
@@ -133,10 +143,11 @@ class World:
         launch_seconds: float,
         limit: int | None = None,
         nodes: int = 0,
+        **more: Unpack[More],
     ) -> NodePool:
         """A NodePool with that many nodes running."""
         uid = self._cluster.uid("nodepool")
-        node_pool = NodePool(name, uid, gpus_per_node, dict(labels), launch_seconds, self.now, limit)
+        node_pool = NodePool(name, uid, gpus_per_node, dict(labels), launch_seconds, self.now, limit, **more)
         self._karpenter.add_node_pool(node_pool, nodes)
         self._settle()
         return node_pool
@@ -235,7 +246,32 @@ class World:
 
     def interrupt(self, node_claim: str, deadline: float) -> None:
         """The cloud takes the claim's machine at `deadline` and says so now, to Karpenter too. Raises KeyError."""
-        self._karpenter.interrupt(self.node_claims[node_claim], deadline)
+        claim = self.node_claims[node_claim]
+        self._notices.append(
+            CapacityNotice(
+                source="aws.ec2",
+                id=f"{claim.uid}-interruption",
+                at=self.now,
+                kind="spot-interruption",
+                deadline=deadline,
+                instance_id=claim.provider_id.rpartition("/")[2],
+            )
+        )
+        self._karpenter.interrupt(claim, deadline)
+
+    def launch(self, node_pool: str, ordinal: str) -> str:
+        """The cloud gives the NodePool a machine that is Ready at once; its claim's name. Raises KeyError.
+
+        As in a pool of a fixed number of nodes, and where nobody plays how long a launch takes.
+        """
+        claim = self._karpenter.launch(node_pool, ordinal)
+        self._settle()
+        return claim.name
+
+    def lose(self, node_claim: str) -> None:
+        """The claim's machine is gone, and nobody had said so. Raises KeyError."""
+        self._karpenter.lose(self.node_claims[node_claim])
+        self._settle()
 
     def offer(self, node_pool: str, nodes: int | None, notice_seconds: float = 120.0) -> list[str]:
         """The cloud gives the NodePool that many nodes at a time from now on, None = any. Raises KeyError.
@@ -247,6 +283,10 @@ class World:
         return [claim.name for claim in taken]
 
     # --- time
+
+    def at(self, instant: float, deed: Callable[[], None]) -> None:
+        """Somebody will do `deed` at that instant, after all that was to happen then up to now."""
+        self._agenda.at(instant, deed)
 
     def advance(self, now: float) -> None:
         """Live through everything that happens until `now`."""
@@ -285,6 +325,11 @@ class World:
         changes = list(self._cluster.changes.values())
         self._cluster.changes.clear()
         return changes
+
+    def take_notices(self) -> list[CapacityNotice]:
+        """What the cloud has announced since the last call, as it would over Kafka."""
+        notices, self._notices = self._notices, []
+        return notices
 
     def take_samples(self) -> list[MetricSample]:
         """The metric samples since the last call, in order."""
