@@ -31,6 +31,7 @@ class Ears:
         for thing, gone in world.take_changes():
             source, seen = value(thing, world.revision(thing))
             events.append((ObjectGone if gone else ObjectChanged)(source, now, seen))
+        events += world.take_notices()
         events += world.take_samples()
         if events:
             self._state.apply_all(events, now)
