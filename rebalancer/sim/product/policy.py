@@ -3,22 +3,25 @@
 from rebalancer.domain.policy import ConcurrencySignal, Model, Policy, Pool, Signals, Slo, TargetSpec
 from rebalancer.sim import scenario as played
 from rebalancer.sim.product.fluid import SLOTS
+from rebalancer.sim.product.machines import NODE_POOL
 
-POOL = "gpus"
+POOL, ELASTIC_POOL = "gpus", "elastic"
 NAMESPACE = "serving"
 FULL_SHARE = 0.8  # of the requests that a full replica has in hand: what it carries within its SLO
 
 
 def default_policy(scenario: played.Scenario, actuation: str = "scale") -> Policy:
-    """One primary pool of all nodes; each model owns what it begins with, and may grow to the whole pool.
+    """One primary pool; each model owns what it begins with, and may grow to all GPUs.
 
-    Production's defaults for everything else: class interactive, votes by concurrency and latency.
+    Where the scenario has an elastic pool, so has the policy, with a second target for each model: spot machines whose
+    number nobody here decides, or a NodePool on demand. Production's defaults for everything else: class interactive,
+    votes by concurrency and latency.
     """
     return Policy.model_validate(
         {
             "apiVersion": "rebalancer.io/v1alpha1",
             "kind": "Policy",
-            "pools": (_pool(scenario),),
+            "pools": (_pool(scenario), *((_elastic(scenario),) if scenario.has_elastic else ())),
             "models": tuple(_model(model, scenario, actuation) for model in scenario.models),
         }
     )
@@ -29,8 +32,22 @@ def _pool(scenario: played.Scenario) -> Pool:
         name=POOL,
         kind="primary",
         node_labels={"pool": POOL},
-        gpu_limit=scenario.gpus,
+        gpu_limit=sum(scenario.nodes[: len(scenario.nodes) - scenario.elastic]),
         price_per_gpu_hour=scenario.usd_per_gpu_hour,
+    )
+
+
+def _elastic(scenario: played.Scenario) -> Pool:
+    launches = scenario.launches
+    return Pool(
+        name=ELASTIC_POOL,
+        kind="elastic",
+        node_labels={"pool": ELASTIC_POOL},
+        capacity_type="on-demand" if launches else "spot",
+        gpu_limit=launches.gpus * launches.most if launches else sum(scenario.nodes[-scenario.elastic :]),
+        price_per_gpu_hour=scenario.elastic_usd_per_gpu_hour,
+        node_pools=(NODE_POOL,) if launches else (),
+        gpus_per_node=launches.gpus if launches else 1,
     )
 
 
@@ -39,7 +56,10 @@ def _model(model: played.Model, scenario: played.Scenario, actuation: str) -> Mo
         {
             "id": model.name,
             "namespace": NAMESPACE,
-            "targets": (TargetSpec(pool=POOL, name=model.name),),
+            "targets": (
+                TargetSpec(pool=POOL, name=model.name),
+                *((TargetSpec(pool=ELASTIC_POOL, name=f"{model.name}-elastic"),) if scenario.has_elastic else ()),
+            ),
             "gpus_per_replica": model.gpus,
             "min_replicas": model.floor,
             "max_replicas": max(1, min(model.most, scenario.gpus // model.gpus)),

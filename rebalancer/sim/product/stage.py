@@ -1,17 +1,23 @@
-"""The cluster of a scenario: its nodes, a Deployment a model with all its pods Ready at second 0, and what is noted."""
+"""The cluster of a scenario: its nodes, Deployments whose pods are all Ready at second 0, and what is noted.
+
+Each model has a Deployment for the primary pool and, where there is an elastic pool, one for that too, without replicas
+at first. Karpenter has the elastic nodes: it brings them (`Scenario.launches`), or their number is the cloud's alone.
+"""
 
 from collections.abc import Callable
 from math import ceil
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rebalancer.domain.cluster import WorkloadRef
-from rebalancer.domain.policy import Policy
+from rebalancer.domain.policy import Policy, Pool
 from rebalancer.sim.demand import F64
 from rebalancer.sim.product.fluid import FluidService
+from rebalancer.sim.product.machines import Machines
 from rebalancer.sim.record import Record
-from rebalancer.sim.scenario import Model, Scenario
+from rebalancer.sim.scenario import ELASTIC, PRIMARY, Model, Scenario
 from rebalancer.world import Deployment, Service, World
 
 STARTED_AT = 1_800_000_000.0
@@ -35,7 +41,8 @@ Serve = Callable[[Model, float, int], Recorded]
 class Stage:
     """The world of one run, at the beginning of second 0; `note` keeps each second, `record` is what came of it.
 
-    `asked`: shape (models, seconds), the replicas that each Deployment was asked for.
+    `asked`: shape (models, seconds), the replicas that its Deployments were asked for together; `asked_in`: shape
+    (pools, models, seconds), each for itself. `deployments`: one a model, on the primary pool; `elastic`: on the other.
     """
 
     def __init__(  # noqa: PLR0913  # what a run is made of
@@ -57,31 +64,43 @@ class Stage:
             delay_seconds=delay_seconds,
             load_jitter=0.0,
         )
-        pool = policy.pools[0]
-        for number, gpus in enumerate(scenario.nodes, 1):
-            self.world.add_node(f"node-{number}", gpus, pool.node_labels, pool.resource)
+        pools = _pools(scenario, policy)
+        for number, gpus in enumerate(scenario.nodes[: len(scenario.nodes) - scenario.elastic], 1):
+            self.world.add_node(f"node-{number}", gpus, pools[PRIMARY].node_labels, pools[PRIMARY].resource)
+        self.machines = Machines(scenario, pools[ELASTIC], self.world, STARTED_AT) if scenario.has_elastic else None
         self.services = {model.name: serve(model, STARTED_AT, scenario.seconds) for model in scenario.models}
         for name, service in self.services.items():
             self.world.add_service(name, service)
-        self.deployments = tuple(self._deployment(model, policy) for model in scenario.models)
+        self.deployments = tuple(self._deployment(model, policy, pools[PRIMARY]) for model in scenario.models)
+        self.elastic = tuple(self._deployment(model, policy, pool) for pool in pools[1:] for model in scenario.models)
         self.world.advance(STARTED_AT)
         self._already = self.world.starts, self.world.stops
-        self.asked = np.zeros((len(scenario.models), scenario.seconds), np.int32)
+        self.asked_in = np.zeros((len(pools), len(scenario.models), scenario.seconds), np.int32)
         self._last_asked = [deployment.replicas for deployment in self.deployments]
         self._ready = np.zeros((len(scenario.models), scenario.seconds), np.int32)
         self._gpus = np.zeros(scenario.seconds, np.int32)
+        self._primary_gpu_seconds = self._elastic_gpu_seconds = 0
         self._floor_breaches = 0
 
-    def _deployment(self, model: Model, policy: Policy) -> Deployment:
+    @property
+    def asked(self) -> NDArray[np.int32]:
+        """Replicas asked for of each model."""
+        asked: NDArray[np.int32] = self.asked_in.sum(axis=0, dtype=np.int32)
+        return asked
+
+    def _deployment(self, model: Model, policy: Policy, pool: Pool) -> Deployment:
         of = next((each for each in policy.models if each.id == model.name), None)
         if of is None:
             raise ValueError(f"the policy has no model {model.name}; it has {', '.join(m.id for m in policy.models)}")
+        target = next((each for each in of.targets if each.pool == pool.name), None)
+        if target is None:
+            raise ValueError(f"the policy's model {model.name} has no target in the pool {pool.name}")
         return self.world.add_deployment(
             model.name,
-            WorkloadRef(of.namespace, of.targets[0].kind, of.targets[0].name),
-            model.first,
+            WorkloadRef(of.namespace, target.kind, target.name),
+            model.first if pool is policy.pools[0] else 0,
             model.gpus,
-            node_selector=policy.pools[0].node_labels,
+            node_selector=pool.node_labels,
             load_seconds=model.start_seconds,
             stop_seconds=model.release_seconds,
             grace_seconds=max(GRACE_SECONDS, model.release_seconds),
@@ -89,17 +108,25 @@ class Stage:
 
     def note(self, second: int) -> None:
         """Keep what is true while that second passes."""
-        self._gpus[second] = self.world.gpus_held
+        self._gpus[second] = held = self.world.gpus_held
+        if self.machines is not None:
+            elastic = self.machines.gpus_held
+            self._primary_gpu_seconds += held - elastic
+            self._elastic_gpu_seconds += elastic
         for index, deployment in enumerate(self.deployments):
             self._ready[index, second] = len(self.world.ready_pods(deployment.model))
-            self.asked[index, second] = deployment.replicas
-            if deployment.replicas != self._last_asked[index]:
-                self._last_asked[index] = deployment.replicas
-                self._floor_breaches += deployment.replicas < self.scenario.models[index].floor
+            self.asked_in[PRIMARY, index, second] = asked = deployment.replicas
+            if self.elastic:
+                self.asked_in[ELASTIC, index, second] = self.elastic[index].replicas
+                asked += self.elastic[index].replicas
+            if asked != self._last_asked[index]:
+                self._last_asked[index] = asked
+                self._floor_breaches += asked < self.scenario.models[index].floor
 
     def record(self, controller: str) -> Record:
         """What happened so far."""
         services = [self.services[model.name] for model in self.scenario.models]
+        machines = self.machines
         return Record(
             self.scenario,
             controller,
@@ -112,4 +139,21 @@ class Stage:
             starts=self.world.starts - self._already[0],
             stops=self.world.stops - self._already[1],
             floor_breaches=self._floor_breaches,
+            lost_in_flight=machines.lost_in_flight(self.services) if machines and self.scenario.changes else None,
+            usd=self._usd(machines) if machines else None,
         )
+
+    def _usd(self, machines: Machines) -> float:
+        """What GPUs cost so far."""
+        elastic = machines.paid_gpu_seconds if self.scenario.launches else self._elastic_gpu_seconds
+        usd = self._primary_gpu_seconds * self.scenario.usd_per_gpu_hour
+        return (usd + elastic * self.scenario.elastic_usd_per_gpu_hour) / 3600
+
+
+def _pools(scenario: Scenario, policy: Policy) -> tuple[Pool, ...]:
+    """The policy's pool for the primary nodes, and the one for the elastic nodes where there are such."""
+    kinds = ("primary", "elastic") if scenario.has_elastic else (policy.pools[0].kind,)
+    pools = policy.pools[: len(kinds)]
+    if tuple(pool.kind for pool in pools) != kinds:
+        raise ValueError("the scenario has an elastic pool: the policy's first pool is primary, its second elastic")
+    return pools
