@@ -54,4 +54,4 @@ def _seconds(since: Floats, until: Floats) -> tuple[Ints, Ints]:
     """Last second and number of the seconds in (since, until]: whole ones, so that intervals tile; at least one."""
     ends = np.floor(until).astype(np.int64)
     lengths = ends - np.floor(since).astype(np.int64)
-    return ends, np.clip(lengths, 1, MAX_INTERVAL_SECONDS)
+    return ends, np.minimum(np.maximum(lengths, 1), MAX_INTERVAL_SECONDS)

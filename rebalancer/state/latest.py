@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from rebalancer.domain.events import MetricSample
 
-AT, INTERVAL, RUNNING, WAITING, KV_CACHE, TTFT, LATENCY, UTILISATION = range(8)
+AT, INTERVAL, LATENCY, RUNNING, WAITING, KV_CACHE, TTFT, UTILISATION = range(8)
 WIDTH = 8
 
 _ROW = struct.Struct(f"<{WIDTH}d")
@@ -50,15 +50,15 @@ class Latest:
             place * 64,
             sample.at,
             sample.interval_seconds,
+            nan if latency is None else latency,
             nan if running is None else running,
             nan if waiting is None else waiting,
             nan if kv_cache is None else kv_cache,
             nan if ttft is None else ttft,
-            nan if latency is None else latency,
             nan if utilisation is None else utilisation,
         )
 
-    def columns(self, places: list[int]) -> NDArray[np.float64]:
-        """The rows at `places`, as one array per column."""
-        rows: NDArray[np.float64] = np.frombuffer(self._rows).reshape(-1, WIDTH)[places].T
+    def rows(self, places: list[int]) -> NDArray[np.float64]:
+        """A copy of the rows at `places`, shape (places, WIDTH)."""
+        rows: NDArray[np.float64] = np.frombuffer(self._rows).reshape(-1, WIDTH)[places]
         return rows

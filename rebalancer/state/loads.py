@@ -23,6 +23,7 @@ from rebalancer.state.track import LIVE_INTERVALS, SETTLING_INTERVALS, Subject, 
 
 UNKNOWN_NAMES = 50  # unknown model names kept by name; the rest is only counted
 SLOW_LEVEL = ((60.0, 0.1), (300.0, 0.5), (1200.0, 0.4))  # windows (seconds) and weights
+_SLOW_WEIGHTS = np.array([[weight] for _, weight in SLOW_LEVEL])
 SILENT_INTERVALS = 2  # windows end at the newest sample; once that is older than this, they slide on into the unknown
 CHECK_EVERY_SECONDS = 0.05  # how often one model is looked at for a surge, at most
 
@@ -214,8 +215,8 @@ class Loads:
         short, long = means[surge.short_window_seconds], means[surge.long_window_seconds]
         for track, low, high in zip(tracks, short.tolist(), long.tolist(), strict=True):
             track.expect(low, high, surge)
-        columns = (short, means[60.0], long, _slow_level(means))
-        return [Work(*row) for row in zip(*map(_known, columns), strict=True)]
+        figures = np.array((short, means[60.0], long, _slow_level(means))).round(6) + 0.0
+        return [Work(*[None if isnan(value) else value for value in row]) for row in figures.T.tolist()]
 
     def _means(self, tracks: Sequence[Track], now: float, windows: Sequence[float]) -> Floats:
         """Windows x tracks, NaN where unknown."""
@@ -256,12 +257,9 @@ def _in_order(tracks: Iterable[Track]) -> list[Track]:
 def _slow_level(means: dict[float, Floats]) -> Floats:
     """The weighted mean of the slow windows over those that are known."""
     values = np.array([means[window] for window, _ in SLOW_LEVEL])
-    weights = np.array([weight for _, weight in SLOW_LEVEL])[:, np.newaxis] * ~np.isnan(values)
-    total = weights.sum(axis=0)
+    known = ~np.isnan(values)
+    weights = _SLOW_WEIGHTS * known
+    total = np.add.reduce(weights)
     slow = np.full(len(total), np.nan)
-    np.divide((np.nan_to_num(values) * weights).sum(axis=0), total, out=slow, where=total > 0)
+    np.divide(np.add.reduce(np.where(known, values, 0.0) * weights), total, out=slow, where=total > 0)
     return slow
-
-
-def _known(values: Floats) -> list[float | None]:
-    return [None if isnan(value) else value for value in (np.round(values, 6) + 0.0).tolist()]

@@ -11,7 +11,7 @@ report, and a second look at the same second only weighs double. A cell without 
 
 import struct
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ BYTES_PER_MODEL = sum(cells for _, cells in LEVELS) * 3 * 4
 MAX_INTERVAL_SECONDS = 300  # a sample that claims to stand for longer stands for this long
 
 _NOTHING = np.array(UNOBSERVED, dtype=np.float32)[:, np.newaxis, np.newaxis]
+_ZERO = np.float32(0)
 _FORMAT = struct.Struct("<4sqI")  # magic, head second, crc32 of the rest
 _MAGIC = b"RNG1"
 
@@ -45,29 +46,33 @@ class _Level:
     def oldest_second(self) -> int:
         return (self.newest - self.cells + 1) * self.step
 
-    def deposit(self, channel: int, seconds: Ints, columns: Ints, values: Cells) -> None:
-        """Add values to their cells; several may meet in one."""
-        flat = self.sums[channel].reshape(-1)
+    def deposit(self, seconds: Ints, columns: Ints, values: Mapping[int, Cells]) -> None:
+        """Add values, by channel, to their cells; several may meet in one."""
         places = (seconds // self.step) % self.cells * self.sums.shape[2] + columns
-        if channel == REQUESTS:
-            flat[places[np.isnan(flat[places])]] = 0.0
-        np.add.at(flat, places, values)
+        for channel, numbers in values.items():
+            flat = self.sums[channel].reshape(-1)
+            if channel == REQUESTS:
+                flat[places[np.isnan(flat[places])]] = 0.0
+            np.add.at(flat, places, numbers)
 
-    def take_over(self, indices: Ints, finer: Cells) -> None:
-        """Add finer cells (channels x cells x columns) to cells `indices`, which ascend and may repeat."""
-        starts = np.flatnonzero(np.diff(indices, prepend=indices[0] - 1))
-        rows = indices[starts] % self.cells
-        for channel in (WORK, COVERAGE):
-            self.sums[channel, rows] += np.add.reduceat(finer[channel], starts, axis=0)
-        unknown = np.isnan(finer[REQUESTS])
-        seen = ~np.logical_and.reduceat(unknown, starts, axis=0)
-        requests = np.add.reduceat(np.where(unknown, np.float32(0), finer[REQUESTS]), starts, axis=0)
-        mine = self.sums[REQUESTS, rows]
-        known = np.where(np.isnan(mine), np.float32(0), mine)
-        self.sums[REQUESTS, rows] = np.where(seen, known + requests, mine)
+    def take_out(self, cells: int) -> Cells:
+        """The sums of the oldest `cells` cells, channels x cells x columns, which are empty then."""
+        oldest = self.newest - self.cells + 1
+        rows = np.arange(oldest, oldest + cells, dtype=np.int64) % self.cells
+        sums = self.sums[:, rows]
+        self.sums[:, rows] = _NOTHING
+        return sums
 
-    def empty(self, indices: Ints) -> None:
-        self.sums[:, indices % self.cells] = _NOTHING
+    def take_over(self, first: int, step: int, finer: Cells) -> None:
+        """Add finer cells of `step` seconds (channels x cells x columns), `first` the index of the oldest of them."""
+        ratio = self.step // step
+        indices = np.arange(first // ratio, (first + finer.shape[1] - 1) // ratio + 1, dtype=np.int64)
+        starts, rows = np.maximum(indices * ratio - first, 0), indices % self.cells
+        unknown = np.isnan(finer)
+        seen = ~np.logical_and.reduceat(unknown, starts, axis=1)
+        more = np.add.reduceat(np.where(unknown, _ZERO, finer), starts, axis=1)
+        mine = self.sums[:, rows]
+        self.sums[:, rows] = np.where(seen, np.where(np.isnan(mine), _ZERO, mine) + more, mine)
 
     def all(self) -> Ints:
         """Indices of all cells, oldest first."""
@@ -108,24 +113,19 @@ class Rings:
     def _shift(self, number: int, newest: int) -> None:
         """Make `newest` the newest cell of a level; what leaves goes to the next one."""
         level = self._levels[number]
-        oldest = level.newest - level.cells + 1
-        leaving = np.arange(oldest, oldest + min(newest - level.newest, level.cells), dtype=np.int64)
+        oldest, count = level.newest - level.cells + 1, min(newest - level.newest, level.cells)
         if number + 1 < len(self._levels):
             coarse = self._levels[number + 1]
             last_to_leave = (newest - level.cells + 1) * level.step - 1
             if last_to_leave // coarse.step > coarse.newest:
                 self._shift(number + 1, last_to_leave // coarse.step)
-        seconds, sums = leaving * level.step, level.sums[:, leaving % level.cells]
-        level.empty(leaving)
+        leaving = level.take_out(count)
         level.newest = newest
         for coarse in self._levels[number + 1 :]:
-            kept = seconds >= coarse.oldest_second
-            if kept.all():
-                coarse.take_over(seconds // coarse.step, sums)
-                return
-            if kept.any():
-                coarse.take_over(seconds[kept] // coarse.step, sums[:, kept])
-            seconds, sums = seconds[~kept], sums[:, ~kept]
+            older = min(count, max(0, -(-coarse.oldest_second // level.step) - oldest))
+            if older < count:
+                coarse.take_over(oldest + older, level.step, leaving[:, older:count])
+            count = older
 
     def add(self, columns: Ints, ends: Ints, lengths: Ints, values: Mapping[int, Floats]) -> int:
         """Spread each value evenly over its seconds (end - length, end]; `values` per second, by channel.
@@ -135,26 +135,19 @@ class Rings:
         if not len(columns):
             return 0
         self.advance(int(ends.max()))
-        seconds = np.repeat(ends, lengths) - _countdown(lengths)
-        late = int((ends < self._levels[-1].oldest_second).sum())
+        counted = np.cumsum(lengths)
+        seconds = np.repeat(ends + counted - lengths, lengths) - np.arange(counted[-1], dtype=np.int64)
         where = np.repeat(columns, lengths)
         each = {channel: np.repeat(numbers.astype(np.float32), lengths) for channel, numbers in values.items()}
-        for level, mine in self._homes(seconds):
-            for channel, numbers in each.items():
-                level.deposit(channel, seconds[mine], where[mine], numbers[mine])
-        return late
-
-    def _homes(self, seconds: Ints) -> Iterator[tuple[_Level, NDArray[np.intp] | slice]]:
-        """Which of the seconds live in which level; nearly always all in the first."""
-        if seconds.min() >= self._levels[0].oldest_second:
-            yield self._levels[0], slice(None)
-            return
+        if seconds.min() >= self._levels[0].oldest_second:  # nearly always
+            self._levels[0].deposit(seconds, where, each)
+            return 0
         below = np.inf
         for level in self._levels:
             mine = np.flatnonzero((seconds >= level.oldest_second) & (seconds < below))
             below = level.oldest_second
-            if len(mine):
-                yield level, mine
+            level.deposit(seconds[mine], where[mine], {channel: numbers[mine] for channel, numbers in each.items()})
+        return int((ends < below).sum())
 
     def work(self, columns: Ints, ends: Ints, windows: Sequence[float]) -> Floats:
         """Mean offered work over each window (end - window, end], windows x columns.
@@ -256,16 +249,14 @@ def _sums_from(blocks: Sequence[Cells], firsts: Sequence[int]) -> Cells:
     Each column's cells are added in the same order as one block alone would have them.
     """
     cells, columns = blocks[0].shape
-    sums = np.empty((len(blocks), len(firsts), columns), dtype=np.float32)
-    if columns == 1:
-        rows = np.concatenate(blocks, axis=1).T.copy()
-        for n, first in enumerate(firsts):
-            sums[:, n, 0] = np.add.reduce(rows[:, min(max(first, 0), cells) :], axis=1)
-        return sums
+    sums = np.zeros((len(blocks), len(firsts), columns), dtype=np.float32)
     side_by_side = np.concatenate(blocks, axis=1)
+    if columns == 1:
+        side_by_side = side_by_side.T.copy().T  # one after the other in memory, as one block alone is
     for n, first in enumerate(firsts):
-        total = np.add.reduce(side_by_side[min(max(first, 0), cells) :], axis=0)
-        sums[:, n] = total.reshape(len(blocks), columns)
+        if first < cells:
+            total = np.add.reduce(side_by_side[max(first, 0) :], axis=0)
+            sums[:, n] = total.reshape(len(blocks), columns)
     return sums
 
 
@@ -275,12 +266,6 @@ def _sum_after(block: Cells, begins: Ints, starts: Floats) -> Cells:
     border = np.where(begins[some:every, np.newaxis] > starts, block[some:every], 0)
     total: Cells = block[every:].sum(axis=0) + border.sum(axis=0)
     return total
-
-
-def _countdown(lengths: Ints) -> Ints:
-    """0..n-1 for each n of `lengths`, one after the other."""
-    total = int(lengths.sum())
-    return np.arange(total, dtype=np.int64) - np.repeat(np.cumsum(lengths) - lengths, lengths)
 
 
 def checked(data: bytes) -> tuple[int, bytes]:

@@ -7,17 +7,17 @@ one reading per model and signal. Stale samples are used only where nothing is f
 
 from collections.abc import Sequence
 from math import isfinite, isinf, isnan
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rebalancer.domain.policy import BlindRule
 from rebalancer.domain.readings import FRESH_INTERVALS, LEAST_FRESH_SECONDS, NoReading, Reading, Signal
-from rebalancer.state.latest import Latest
+from rebalancer.state.latest import AT, INTERVAL, LATENCY, RUNNING, TTFT, WAITING, Latest
 from rebalancer.state.track import Heard, Track
 
-SIGNALS = ("concurrency", "queue", "kvCache", "latency", "utilisation")
+SIGNALS = ("concurrency", "queue", "kvCache", "latency", "utilisation")  # as the columns of `Latest` from RUNNING on
 MEANS = [SIGNALS.index("kvCache"), SIGNALS.index("utilisation")]  # the others are sums,
 WORST = SIGNALS.index("latency")  # but for this one
 
@@ -25,7 +25,7 @@ NEVER_SEEN, ABSENT, NOT_FINITE = NoReading("never-seen"), NoReading("absent"), N
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
-Places = NDArray[np.intp]
+T = TypeVar("T", bound=np.generic)
 
 
 class Signals(NamedTuple):
@@ -36,14 +36,39 @@ class Signals(NamedTuple):
     fresh_until: float
 
 
+class _Groups:
+    """Neighbouring rows that belong together, by how many they are (none is empty); mostly each row is alone."""
+
+    def __init__(self, lengths: Sequence[int], rows: int) -> None:
+        self._alone = len(lengths) == rows
+        self._lengths = np.array(lengths, dtype=np.intp)
+        self._starts = np.cumsum(self._lengths) - self._lengths
+
+    def reduced(self, by: np.ufunc, rows: NDArray[T]) -> NDArray[T]:
+        """One row per group."""
+        return rows if self._alone else by.reduceat(rows, self._starts, axis=0)
+
+    def spread(self, groups: Flags) -> Flags:
+        """Each group's row for each of its rows."""
+        return groups if self._alone else np.repeat(groups, self._lengths, axis=0)
+
+    def highest(self, values: Floats, used: Flags) -> Floats:
+        """Of the used ones, NaN where there is none."""
+        return self.reduced(np.fmax, np.where(used, values, np.nan))
+
+    def lowest(self, values: Floats, used: Flags) -> Floats:
+        """Of the used ones, NaN where there is none."""
+        return self.reduced(np.fmin, np.where(used, values, np.nan))
+
+
 class _Looks(NamedTuple):
-    """Per subject and signal; NaN = unknown. `numbers`: which model each subject belongs to, ascending."""
+    """Per subject and signal; NaN = unknown. `counts`: how many subjects each model has, in their order."""
 
     values: Floats
     at: Floats
     fresh: Flags
     fresh_until: Floats
-    numbers: Places
+    counts: list[int]
 
 
 class _Readings(NamedTuple):
@@ -60,13 +85,14 @@ def signals_of(tracks: Sequence[Track], latest: Latest, now: float, blind: Blind
     """The signals of each track at `now`."""
     pods = [track.heard for track in tracks]
     looks = _looks(pods, latest, now, blind)
-    counts = np.array([track.ready_pods for track in tracks], dtype=np.float64)
-    of_pods = _readings(looks, counts, blind)
-    wholes = [track.heard_whole for track in tracks]
-    of_wholes = _readings(_looks(wholes, latest, now, blind), np.ones(len(tracks)), blind)
-    best = of_wholes if not len(looks.numbers) else _better(of_pods, of_wholes)
+    whole_looks = _looks([track.heard_whole for track in tracks], latest, now, blind)
+    best = _readings(whole_looks, np.ones(len(tracks)), blind)
+    if len(looks.values):
+        ready = np.array([track.ready_pods for track in tracks], dtype=np.float64)
+        of_pods = _readings(looks, ready, blind)
+        best = _better(of_pods, best) if len(whole_looks.values) else of_pods
     requests = _pod_requests(pods, looks)
-    figures = (np.round(numbers, 6) + 0.0 for numbers in (best.values, best.coverage))
+    figures = (numbers.round(6) + 0.0 for numbers in (best.values, best.coverage))
     values, coverages = (numbers.tolist() for numbers in figures)
     at, fresh_until = best.at.tolist(), best.fresh_until.tolist()
     return [
@@ -78,50 +104,55 @@ def signals_of(tracks: Sequence[Track], latest: Latest, now: float, blind: Blind
 def _looks(heard: Sequence[Heard], latest: Latest, now: float, blind: BlindRule) -> _Looks:
     """Of all subjects that were heard, model by model."""
     places = [place for one in heard for place in one.places]
+    counts = [len(one.names) for one in heard]
     if not places:
         nothing = np.empty((0, len(SIGNALS)))
-        return _Looks(nothing, nothing, nothing > 0, np.empty(0), np.empty(0, dtype=np.intp))
-    at, interval, running, waiting, kv_cache, ttft, latency, utilisation = latest.columns(places)
-    in_flight = running + np.nan_to_num(waiting)
-    values = np.stack((in_flight, waiting, kv_cache, np.where(np.isnan(ttft), latency, ttft), utilisation), axis=1)
-    until = at + np.minimum(blind.stale_seconds, np.maximum(LEAST_FRESH_SECONDS, FRESH_INTERVALS * interval))
-    known = ~np.isnan(values)
-    fresh = known & (until >= now)[:, np.newaxis]
-    lengths = np.array([length for one in heard for length in one.lengths], dtype=np.intp)
-    some_fresh = np.logical_or.reduceat(fresh, _starts(lengths), axis=0)
-    used = fresh | (known & ~np.repeat(some_fresh, lengths, axis=0))
+        return _Looks(nothing, nothing, nothing > 0, np.empty(0), counts)
+    rows = latest.rows(places)
+    waiting, ttft = rows[:, WAITING], rows[:, TTFT]
+    rows[:, RUNNING] += np.where(np.isnan(waiting), 0.0, waiting)
+    np.copyto(ttft, rows[:, LATENCY], where=np.isnan(ttft))
+    at, values = rows[:, AT], rows[:, RUNNING:]
+    until = at + np.minimum(blind.stale_seconds, np.maximum(LEAST_FRESH_SECONDS, FRESH_INTERVALS * rows[:, INTERVAL]))
+    live, known = until >= now, ~np.isnan(values)
+    fresh = known & live[:, np.newaxis]
+    subjects = _Groups([length for one in heard for length in one.lengths], len(places))
+    some_fresh = subjects.reduced(np.logical_or, fresh)
+    used = fresh | (known & ~subjects.spread(some_fresh))
     return _Looks(
-        values=_highest(values, used, lengths),
-        at=_lowest(at[:, np.newaxis], used, lengths),
+        values=subjects.highest(values, used),
+        at=subjects.lowest(at[:, np.newaxis], used),
         fresh=some_fresh,
-        fresh_until=np.minimum.reduceat(np.where(until >= now, until, np.inf), _starts(lengths)),
-        numbers=np.repeat(np.arange(len(heard)), [len(one.names) for one in heard]),
+        fresh_until=subjects.reduced(np.minimum, np.where(live, until, np.inf)),
+        counts=counts,
     )
 
 
 def _readings(looks: _Looks, expected: Floats, blind: BlindRule) -> _Readings:
     """Looks of the same model together; `expected` subjects per model."""
-    models = len(expected)
-    nothing = np.full((models, len(SIGNALS)), np.nan)
-    found = _Readings(nothing, nothing.copy(), nothing * 0, np.isinf(nothing), np.full(models, np.inf))
-    if not len(looks.numbers):
-        return found
-    present, lengths = np.unique(looks.numbers, return_counts=True)
-    covering = np.add.reduceat(looks.fresh.astype(np.float64), _starts(lengths), axis=0)
-    stale = ~np.isnan(looks.values) & ~np.repeat(covering > 0, lengths, axis=0)
+    models = _Groups([count for count in looks.counts if count], len(looks.values))
+    covering = models.reduced(np.add, looks.fresh.astype(np.float64))
+    stale = ~np.isnan(looks.values) & ~models.spread(covering > 0)
     used = looks.fresh | stale
-    values = np.add.reduceat(np.where(used, looks.values, 0.0), _starts(lengths), axis=0)
-    seen = np.add.reduceat(used.astype(np.float64), _starts(lengths), axis=0)
+    values = models.reduced(np.add, np.where(used, looks.values, 0.0))
+    seen = models.reduced(np.add, used.astype(np.float64))
     values[seen == 0] = np.nan
     values[:, MEANS] /= np.maximum(seen[:, MEANS], 1.0)
-    values[:, WORST] = _highest(looks.values, used, lengths)[:, WORST]
+    values[:, WORST] = models.highest(looks.values[:, WORST], used[:, WORST])
+    at, fresh_until = models.lowest(looks.at, used), models.reduced(np.minimum, looks.fresh_until)
+    present = [number for number, count in enumerate(looks.counts) if count]
     coverage = covering / expected[present, np.newaxis]
-    found.values[present] = values
-    found.at[present] = _lowest(looks.at, used, lengths)
-    found.coverage[present] = coverage
-    found.usable[present] = coverage >= blind.min_coverage
-    found.fresh_until[present] = np.minimum.reduceat(looks.fresh_until, _starts(lengths))
-    return found
+    found = _Readings(values, at, coverage, coverage >= blind.min_coverage, fresh_until)
+    return found if len(present) == len(expected) else _among(found, present, len(expected))
+
+
+def _among(found: _Readings, present: Sequence[int], models: int) -> _Readings:
+    """The same for all models: of those that are not present everything is unknown."""
+    nothing = np.full((models, len(SIGNALS)), np.nan)
+    every = _Readings(nothing, nothing.copy(), nothing * 0, np.isinf(nothing), np.full(models, np.inf))
+    for some, mine in zip(every, found, strict=True):
+        some[present] = mine
+    return every
 
 
 def _better(one: _Readings, other: _Readings) -> _Readings:
@@ -146,8 +177,10 @@ def _told(track: Track, values: list[float], at: list[float], coverages: list[fl
 
 def _pod_requests(heard: Sequence[Heard], looks: _Looks) -> list[dict[str, float]]:
     """Requests in flight per Ready pod, where a sample says."""
+    if not len(looks.values):
+        return [{} for _ in heard]
     known = np.isfinite(looks.values[:, 0])
-    in_flight = (np.round(looks.values[:, 0], 6) + 0.0).tolist()
+    in_flight = (looks.values[:, 0].round(6) + 0.0).tolist()
     requests, begin = [], 0
     for one in heard:
         end = begin + len(one.names)
@@ -157,17 +190,3 @@ def _pod_requests(heard: Sequence[Heard], looks: _Looks) -> list[dict[str, float
         requests.append(told)
         begin = end
     return requests
-
-
-def _starts(lengths: NDArray[np.intp]) -> Places:
-    return np.cumsum(lengths) - lengths
-
-
-def _highest(values: Floats, used: Flags, lengths: Places) -> Floats:
-    highest: Floats = np.fmax.reduceat(np.where(used, values, np.nan), _starts(lengths), axis=0)
-    return highest
-
-
-def _lowest(values: Floats, used: Flags, lengths: Places) -> Floats:
-    lowest: Floats = np.fmin.reduceat(np.where(used, values, np.nan), _starts(lengths), axis=0)
-    return lowest
