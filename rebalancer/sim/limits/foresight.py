@@ -21,9 +21,10 @@ import numpy as np
 from rebalancer.sim.controller import Seen
 from rebalancer.sim.demand import F64
 from rebalancer.sim.limits.lookahead import allocate, values
+from rebalancer.sim.requests.scenarios import OWN_SECONDS, SLO_SECONDS
 from rebalancer.sim.scenario import Model
 
-FORESIGHT_VERSION = 1
+FORESIGHT_VERSION = 2  # 2: a request of Faro's takes OWN_SECONDS by itself; 1 took .16 s
 
 DWELL_SECONDS = 90
 RANGE = 6
@@ -38,8 +39,8 @@ BARRED_SECONDS = 300
 class Utility:
     """Faro's objective: a minute is worth min(1, slo / slowest latency), latency being wait + `service_seconds`."""
 
-    slo_seconds: float = 0.72
-    service_seconds: float = 0.16
+    slo_seconds: float = SLO_SECONDS
+    service_seconds: float = OWN_SECONDS
 
 
 @dataclass(slots=True)
