@@ -38,6 +38,17 @@ class Minutes:
         """Jobs less the sum of their mean utilities."""
         return len(self.utility) - float(np.nanmean(self.utility, axis=1).sum())
 
+    def lost_by_block(self, minutes: int) -> F64:
+        """(blocks, 2) of so many minutes each: lost utility times minutes, and minutes; sums give `lost_utility`.
+
+        A job that had no requests in some minutes weighs the more in its others.
+        """
+        whole = self.utility.shape[1]
+        weight = whole / np.maximum(1, (~np.isnan(self.utility)).sum(axis=1, keepdims=True))
+        lost = np.nansum((1.0 - self.utility) * weight, axis=0)
+        begins = np.arange(0, whole, minutes)
+        return np.column_stack([np.add.reduceat(lost, begins), np.diff(begins, append=whole)])
+
     @property
     def mean_violation(self) -> float:
         """Shares of requests over the SLO: mean over a job's minutes, then over jobs."""

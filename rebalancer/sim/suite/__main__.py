@@ -9,6 +9,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from rich.console import Console
+from rich.table import Table
 
 from rebalancer.loop.clock import RealClock
 from rebalancer.sim.product.run import Actuation
@@ -16,21 +17,24 @@ from rebalancer.sim.suite.cases import Case, budgets, cases, quick_cases
 from rebalancer.sim.suite.gates import bound_kept
 from rebalancer.sim.suite.peers import BY_NAME, PEERS, Peer
 from rebalancer.sim.suite.row import OURS, Played
-from rebalancer.sim.suite.run import BOUND, Field, plan_tasks, run_task
+from rebalancer.sim.suite.run import BOUND, Field, Planned, Task, plan_tasks, run_task
 from rebalancer.sim.suite.table import finished, table, write_rows
 from rebalancer.sim.suite.tuning import TUNED_FILE, read_tuned, tune_all, write_tuned
+from rebalancer.sim.suite.worlds import WORLDS
 from rebalancer.sim.traces.folder import MissingTrace, traces_folder
 
 QUICK_PEERS = ("hpa", "keda", "foresight")
 OUT = Path("build/bench/decisions.json")
+WIDTH = 240  # of a table that no terminal shows
+NO_TRACES = Path("no-traces")
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The exit code: 0, or 2 when the traces are not there."""
+    """The exit code: 0, or 2 when the traces are not there; the quick suite leaves out what needs them."""
     chosen = _parser().parse_args(arguments)
-    console = Console(width=200) if not sys.stdout.isatty() else Console()
+    console = Console(width=WIDTH) if not sys.stdout.isatty() else Console()
     try:
-        folder = traces_folder(chosen.traces, os.environ)
+        folder = _folder(chosen)
         if chosen.command == "tune":
             _tune(chosen, folder, console)
         else:
@@ -41,13 +45,24 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
+def _folder(chosen: argparse.Namespace) -> Path:
+    try:
+        return traces_folder(chosen.traces, os.environ)
+    except MissingTrace:
+        if not chosen.quick:
+            raise
+        return NO_TRACES
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m rebalancer.sim.suite", description=__doc__)
     parser.add_argument("command", nargs="?", choices=("play", "tune"), default="play")
     parser.add_argument("--traces", type=Path, help="folder of traces; default: REBALANCER_TRACES")
-    parser.add_argument("--quick", action="store_true", help="a few cases, KEDA and HPA only, one seed")
+    parser.add_argument("--quick", action="store_true", help="a few cases, the fluid world, KEDA and HPA, one seed")
     parser.add_argument("--scenarios", help="only these, such as S2,S7")
     parser.add_argument("--controllers", help="only these, such as ours,keda,foresight")
+    parser.add_argument("--worlds", help=f"only these of {','.join(WORLDS)}")
+    parser.add_argument("--estimate", action="store_true", help="play nothing: print about what it would take")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="default: one per core")
     parser.add_argument("--out", type=Path, default=OUT, help=f"default {OUT}; what was played is kept beside it")
     return parser
@@ -73,35 +88,69 @@ def _peers(chosen: argparse.Namespace) -> tuple[Peer, ...]:
 def _play(chosen: argparse.Namespace, folder: Path, console: Console) -> None:
     clock = RealClock()
     started = clock.monotonic()
-    actuations: tuple[Actuation, ...] = ("scale", "bounds") if OURS in _names(chosen) else ()
-    field = Field(_peers(chosen), actuations, with_bound=BOUND in _names(chosen))
-    planned = plan_tasks(_cases(chosen), field, read_tuned(), folder)
+    planned = _plan(chosen, folder)
+    if chosen.estimate:
+        _estimate(planned, chosen.processes, console)
+        return
     play = partial(run_task, folder=folder, kept=chosen.out.with_suffix(".d"))
-    results: list[Played] = []
-    for result in _each(play, planned.tasks, chosen.processes):
-        results.append(result)
+    results: dict[Task, Played] = {}
+    for task, result in _each(play, planned.tasks, chosen.processes):
+        results[task] = result
         row = result.row
         who = f"{row.controller} {row.actuation or row.tuning or ''}".strip()
-        where = f"{row.scenario} {row.day} {row.gpus} {row.start_seconds or '-'}"
+        where = f"{row.scenario} {row.day} {row.gpus} {row.start_seconds or '-'} {row.world}"
         console.print(f"{len(results)}/{len(planned.tasks)} {where} {who} seed {row.seed}", highlight=False)
-    rows = finished(results)
+    in_order = [results[task] for task in planned.tasks]
+    rows = finished(in_order)
     write_rows(rows, chosen.out)
-    console.print(table(results))
+    console.print(table(in_order))
     for holds, numbers in bound_kept(rows):
         if not holds:
             console.print(f"below the bound, so either of them is wrong: {numbers}", highlight=False)
     for line in planned.told:
         console.print(line, highlight=False)
-    console.print(f"{chosen.out}: {len(results)} rows, {clock.monotonic() - started:.0f} s", highlight=False)
+    console.print(f"{chosen.out}: {len(rows)} rows, {clock.monotonic() - started:.0f} s", highlight=False)
 
 
-def _each(play: "partial[Played]", tasks: Sequence[object], processes: int) -> Iterable[Played]:
-    """In the order of tasks, so that the same suite writes the same rows."""
+def _plan(chosen: argparse.Namespace, folder: Path) -> Planned:
+    actuations: tuple[Actuation, ...] = ("scale", "bounds") if OURS in _names(chosen) else ()
+    wanted = "fluid" if chosen.quick and not chosen.worlds else chosen.worlds or ",".join(WORLDS)
+    worlds = tuple(world for world in WORLDS if world in wanted.split(","))
+    field = Field(_peers(chosen), actuations, BOUND in _names(chosen), worlds)
+    return plan_tasks(_cases(chosen), field, read_tuned(), folder, without_missing=chosen.quick)
+
+
+def _each(play: "partial[Played]", tasks: Sequence[Task], processes: int) -> Iterable[tuple[Task, Played]]:
+    """As they end. The longest are begun first, so that no core waits for a last long one."""
+    longest_first = sorted(tasks, key=lambda task: -task.cpu_seconds)
+    one = partial(_with_task, play)
     if processes == 1:
-        yield from map(play, tasks)
+        yield from map(one, longest_first)
         return
     with get_context("spawn").Pool(processes) as pool:
-        yield from pool.imap(play, tasks)
+        yield from pool.imap_unordered(one, longest_first)
+
+
+def _with_task(play: "partial[Played]", task: Task) -> tuple[Task, Played]:
+    return task, play(task)
+
+
+def _estimate(planned: Planned, processes: int, console: Console) -> None:
+    """CPU seconds by scenario, world and controller."""
+    out = Table("scenario", "world", "controller", "runs", "CPU s each", "CPU s", title="About what a run takes")
+    by_kind: dict[tuple[str, str, str], list[float]] = {}
+    for task in planned.tasks:
+        who = f"{task.controller} {task.actuation or ''}".strip()
+        by_kind.setdefault((task.case.scenario, task.world, who), []).append(task.cpu_seconds)
+    for kind, seconds in by_kind.items():
+        each = f"{min(seconds):.0f}" if max(seconds) - min(seconds) < 1 else f"{min(seconds):.0f}-{max(seconds):.0f}"
+        out.add_row(*kind, str(len(seconds)), each, f"{sum(seconds):.0f}")
+    console.print(out)
+    whole = sum(task.cpu_seconds for task in planned.tasks)
+    runs = len(planned.tasks)
+    console.print(
+        f"{runs} runs, {whole:.0f} CPU s: {whole / 3600 / processes:.1f} h on {processes} cores", highlight=False
+    )
 
 
 def _tune(chosen: argparse.Namespace, folder: Path, console: Console) -> None:

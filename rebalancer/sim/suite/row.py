@@ -7,8 +7,10 @@ from msgspec import Struct
 
 from rebalancer.sim.demand import F64
 from rebalancer.sim.record import Record
-from rebalancer.sim.requests.fluid import lost_utility
-from rebalancer.sim.score import score, violations_by_block
+from rebalancer.sim.requests.arrivals import MINUTE_SECONDS
+from rebalancer.sim.requests.fluid import fluid_minutes
+from rebalancer.sim.requests.minutes import Minutes
+from rebalancer.sim.score import BLOCK_SECONDS, score, violations_by_block
 from rebalancer.sim.suite.peers import BY_UTILITY, LIMITS
 
 OURS = "ours"
@@ -17,6 +19,7 @@ OURS = "ours"
 class Row(Struct, frozen=True):
     """None where it does not apply. `start_seconds` is None where models differ; `tuning`: "signal@target".
 
+    `world`: "fluid", "requests" or "batching"; rows of one world are compared with each other.
     `violation`, `worst_model_violation`, `late_work_share` and `gap_closure` are shares, not per cent.
     """
 
@@ -28,6 +31,7 @@ class Row(Struct, frozen=True):
     actuation: str | None
     tuning: str | None
     seed: int
+    world: str = "fluid"
     violation: float | None = None
     worst_model_violation: float | None = None
     lost_utility: float | None = None
@@ -43,10 +47,15 @@ class Row(Struct, frozen=True):
 
 
 class Played(Struct, frozen=True):
-    """A row, and its late and all requests by 10 minutes: (blocks, 2), empty where only a bound is known."""
+    """A row, and its headline by 10 minutes, (blocks, 2): what is counted, and what it is a share of.
+
+    Late and all requests, or lost utility times minutes and minutes; empty where only a bound is known.
+    `slow`: share of requests whose time per token missed its objective, None where tokens have no times.
+    """
 
     row: Row
     blocks: list[tuple[float, float]]
+    slow: float | None = None
 
     def block_array(self) -> F64:
         """The blocks as an array."""
@@ -58,23 +67,28 @@ def headline(row: Row) -> float | None:
     return row.violation if row.lost_utility is None else row.lost_utility
 
 
-def played(row: Row, record: Record) -> Played:
-    """The row with the record's numbers in it."""
+def played(row: Row, record: Record, minutes: Minutes | None = None) -> Played:
+    """The row with the record's numbers in it. `minutes`: Faro's score; None for what the fluid form says of it."""
     told = score(record)
+    if minutes is None and row.scenario in BY_UTILITY:
+        minutes = fluid_minutes(record)
     filled = {
         "violation": told.violation,
         "worst_model_violation": told.worst_model_violation,
-        "lost_utility": lost_utility(record) if row.scenario in BY_UTILITY else None,
+        "lost_utility": None if minutes is None else minutes.lost_utility,
         "gpu_hours": told.gpu_hours,
-        "cost_usd": told.cost_usd if record.scenario.usd_per_gpu_hour else None,
+        "cost_usd": told.cost_usd if record.scenario.has_prices else None,
         "starts_and_stops": told.starts_and_stops,
         "floor_breaches": told.floor_breaches,
         "recover_p95_seconds": told.recover_p95_seconds,
+        "lost_in_flight": record.lost_in_flight,
         "late_work_share": told.late_work_share,
     }
     whole = {name: getattr(row, name) for name in row.__struct_fields__} | filled
-    blocks = [(float(late), float(asked)) for late, asked in violations_by_block(record)]
-    return Played(Row(**whole), blocks)
+    by_block = (
+        violations_by_block(record) if minutes is None else minutes.lost_by_block(BLOCK_SECONDS // MINUTE_SECONDS)
+    )
+    return Played(Row(**whole), [(float(counted), float(asked)) for counted, asked in by_block])
 
 
 def best_peer(rows: Sequence[Row]) -> Row | None:

@@ -1,37 +1,39 @@
 """Plays the suite's tasks, each once: what was played with the same code and data is read, not played again."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
 import msgspec
 
-import rebalancer
-from rebalancer.sim.fast import play
 from rebalancer.sim.limits.bound import bound
-from rebalancer.sim.product import default_policy, play_product
 from rebalancer.sim.product.run import Actuation
-from rebalancer.sim.scenario import Scenario
 from rebalancer.sim.suite.cases import FAST_ONLY, Case, budgets, data_digest, development
 from rebalancer.sim.suite.peers import BY_NAME, DIGEST_LETTERS, Peer
+from rebalancer.sim.suite.rounds import cpu_seconds, rounds
 from rebalancer.sim.suite.row import OURS, Played, Row, played
+from rebalancer.sim.suite.sources import digest_of, digest_of_values
 from rebalancer.sim.suite.tuning import Found, key, stale
+from rebalancer.sim.suite.worlds import WORLDS, Arena, World, open_arena
+from rebalancer.sim.traces.folder import MissingTrace
 
 BOUND = "bound"
 RETUNE = "python -m rebalancer.sim.suite tune"
 BOUNDED = frozenset({"S2", "S3", "S7"})  # scenarios that the linear program speaks of
-# What decides the outcome of a run, besides a peer's own code.
-_WORLD = (
-    *(f"sim/{name}.py" for name in ("controller", "fast", "fleet", "record", "scenario", "score", "serving")),
-    "sim/requests/fluid.py",
-    "sim/suite/row.py",
-)
-_MORE = {
-    OURS: ("domain", "state", "planning", "act", "loop", "world", "sim/product", "sim/peers/*.py"),
-    BOUND: ("sim/limits/bound.py",),
+_OF_EVERY = ("rebalancer.sim.suite.row", "rebalancer.sim.suite.worlds")
+_OF_WORLD: Mapping[World, tuple[str, ...]] = {
+    "fluid": ("rebalancer.sim.fast",),
+    "requests": ("rebalancer.sim.requests.world",),
+    "batching": ("rebalancer.sim.batching.world",),
 }
+_OF_OURS: Mapping[World, tuple[str, ...]] = {
+    "fluid": ("rebalancer.sim.product",),
+    "requests": ("rebalancer.sim.product", "rebalancer.sim.requests.plug"),
+    "batching": ("rebalancer.sim.product", "rebalancer.sim.batching.plug"),
+}
+# They import every controller and every world: what a run takes from them is named besides.
+_LEAVES = frozenset({"rebalancer.sim.suite.peers", "rebalancer.sim.suite.worlds"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,27 +45,36 @@ class Task:
     seed: int
     tuning: str | None = None
     actuation: Actuation | None = None
+    world: World = "fluid"
 
     @property
     def row(self) -> Row:
         """Its row, still without numbers."""
         case = self.case
         start = case.start_seconds or None
-        return Row(case.scenario, case.day, case.gpus, start, self.controller, self.actuation, self.tuning, self.seed)
+        who = self.controller, self.actuation, self.tuning, self.seed, self.world
+        return Row(case.scenario, case.day, case.gpus, start, *who)
 
-    def file(self, data: str) -> str:
-        """The name under which its result is kept."""
+    def file(self, given: str) -> str:
+        """The name under which its result is kept; `given`: digest of all values that it is played with."""
         case = self.case
-        name = f"{case.budget}-{case.day}-{self.controller}-{self.actuation or self.tuning}-{self.seed}"
-        digest = sha256((self._code + data).encode()).hexdigest()[:DIGEST_LETTERS]
-        return f"{name.replace('/', '-')}-{digest}.json"
+        who = f"{self.controller}-{self.actuation or self.tuning}-{self.seed}-{self.world}"
+        digest = sha256((digest_of(self.modules, _LEAVES) + given).encode()).hexdigest()[:DIGEST_LETTERS]
+        return f"{f'{case.budget}-{case.day}-{who}'.replace('/', '-')}-{digest}.json"
 
     @property
-    def _code(self) -> str:
-        """Digests of what decides the outcome."""
-        if self.controller in _MORE:
-            return _digest_of(_WORLD + _MORE[self.controller])
-        return _digest_of(_WORLD) + BY_NAME[self.controller].digest
+    def modules(self) -> tuple[str, ...]:
+        """Those whose code decides the outcome, with all that they import."""
+        if self.controller == BOUND:
+            return "rebalancer.sim.limits.bound", "rebalancer.sim.suite.row"
+        if self.controller == OURS:
+            return _OF_EVERY + _OF_OURS[self.world]
+        return _OF_EVERY + _OF_WORLD[self.world] + tuple(each.__name__ for each in BY_NAME[self.controller].modules)
+
+    @property
+    def cpu_seconds(self) -> float:
+        """About what it takes."""
+        return cpu_seconds(self.case, self.world, self.controller)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +84,7 @@ class Field:
     peers: tuple[Peer, ...]
     actuations: tuple[Actuation, ...] = ()
     with_bound: bool = False
+    worlds: tuple[World, ...] = WORLDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,41 +95,70 @@ class Planned:
     told: tuple[str, ...]
 
 
-def plan_tasks(cases: Sequence[Case], field: Field, tuned: Found, folder: Path) -> Planned:
-    """Every controller on every case and seed. Raises MissingTrace."""
+def plan_tasks(
+    cases: Sequence[Case], field: Field, tuned: Found, folder: Path, *, without_missing: bool = False
+) -> Planned:
+    """Every controller on every case, in every world and with every seed that it has (`rounds`).
+
+    Raises MissingTrace; `without_missing`: cases whose traces are not there are left out, and told.
+    """
     told: dict[str, None] = {}
     tasks: list[Task] = []
+    if without_missing:
+        cases = [case for case in cases if _is_there(case, folder, told)]
     data = {budget: data_digest(development(budget).build(folder)) for budget in budgets(cases)}
     for case in cases:
-        settings: dict[str, str | None] = {}
-        for peer in field.peers:
-            entry = tuned.get(key(case.budget, peer))
-            if not peer.targets:
-                settings[peer.name] = None
-            elif entry is None:
-                told[f"{key(case.budget, peer)}: not tuned, left out; {RETUNE}"] = None
-            else:
-                settings[peer.name] = entry.tuning
-                if why := stale(entry, peer, data[case.budget]):
-                    told[f"{key(case.budget, peer)}: stale, {why}; {RETUNE}"] = None
-        for seed in case.seeds:
-            tasks += [Task(case, name, seed, tuning) for name, tuning in settings.items()]
-            if field.with_bound and case.scenario in BOUNDED:
-                tasks.append(Task(case, BOUND, seed))
-            if case.scenario not in FAST_ONLY:
-                tasks += [Task(case, OURS, seed, actuation=actuation) for actuation in field.actuations]
+        settings = _settings(case, field, tuned, data[case.budget], told)
+        for world, seed in rounds(case):
+            if world in field.worlds:
+                tasks += _round(case, field, settings, world, seed)
         if case.scenario in FAST_ONLY and field.actuations:
             told[f"{case.scenario}: without ours, which the full world plays"] = None
     return Planned(tuple(tasks), tuple(told))
 
 
+def _settings(case: Case, field: Field, tuned: Found, data: str, told: dict[str, None]) -> dict[str, str | None]:
+    """The tuning of every peer that has one or needs none."""
+    settings: dict[str, str | None] = {}
+    for peer in field.peers:
+        entry = tuned.get(key(case.budget, peer))
+        if not peer.targets:
+            settings[peer.name] = None
+        elif entry is None:
+            told[f"{key(case.budget, peer)}: not tuned, left out; {RETUNE}"] = None
+        else:
+            settings[peer.name] = entry.tuning
+            if why := stale(entry, peer, data):
+                told[f"{key(case.budget, peer)}: stale, {why}; {RETUNE}"] = None
+    return settings
+
+
+def _round(case: Case, field: Field, settings: Mapping[str, str | None], world: World, seed: int) -> Iterator[Task]:
+    for name, tuning in settings.items():
+        yield Task(case, name, seed, tuning, world=world)
+    if field.with_bound and world == "fluid" and case.scenario in BOUNDED:
+        yield Task(case, BOUND, seed)
+    if case.scenario not in FAST_ONLY:
+        for actuation in field.actuations:
+            yield Task(case, OURS, seed, actuation=actuation, world=world)
+
+
+def _is_there(case: Case, folder: Path, told: dict[str, None]) -> bool:
+    try:
+        case.build(folder)
+    except MissingTrace as error:
+        told[f"{case.scenario} {case.day} {case.gpus}: left out, {error}"] = None
+        return False
+    return True
+
+
 def run_task(task: Task, folder: Path, kept: Path) -> Played:
     """The result of a task, from `kept` when it is there. Raises MissingTrace."""
-    scenario = task.case.build(folder, task.seed)
-    path = kept / task.file(data_digest(scenario))
+    arena = open_arena(task.case, task.world, folder, task.seed)
+    path = kept / task.file(digest_of_values(arena.given))
     if path.exists():
         return msgspec.json.decode(path.read_bytes(), type=Played)
-    result = _play(task, scenario)
+    result = _play(task, arena)
     kept.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".partial")
     partial.write_bytes(msgspec.json.encode(result))
@@ -125,25 +166,13 @@ def run_task(task: Task, folder: Path, kept: Path) -> Played:
     return result
 
 
-def _play(task: Task, scenario: Scenario) -> Played:
-    if task.controller == OURS:
-        actuation = task.actuation or "scale"
-        return played(task.row, play_product(scenario, default_policy(scenario, actuation), actuation, task.seed))
+def _play(task: Task, arena: Arena) -> Played:
     if task.controller == BOUND:
-        return Played(msgspec.structs.replace(task.row, late_work_share=bound(scenario).late_work_share), [])
-    peer = BY_NAME[task.controller]
-    return played(task.row, play(scenario, peer.make(task.tuning), peer.name))
-
-
-@cache
-def _digest_of(patterns: tuple[str, ...]) -> str:
-    root = Path(rebalancer.__file__).parent
-    digest = sha256()
-    for path in _files(root, patterns):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
-
-
-def _files(root: Path, patterns: tuple[str, ...]) -> Iterator[Path]:
-    for pattern in patterns:
-        yield from sorted(root.glob(pattern if pattern.endswith(".py") else f"{pattern}/**/*.py"))
+        share = bound(arena.scenario).late_work_share
+        return Played(msgspec.structs.replace(task.row, late_work_share=share), [])
+    if task.controller == OURS:
+        run = arena.ours(task.actuation or "scale", task.seed)
+    else:
+        peer = BY_NAME[task.controller]
+        run = arena.peer(peer.make(task.tuning), peer.name)
+    return msgspec.structs.replace(played(task.row, run.record, run.minutes), slow=run.slow)

@@ -17,14 +17,13 @@ from rebalancer.sim.batching.plug import BatchingService
 from rebalancer.sim.batching.plug import serving as batching_services
 from rebalancer.sim.batching.world import play as play_batches
 from rebalancer.sim.controller import Controller
-from rebalancer.sim.demand import F64, Demand, Stream
+from rebalancer.sim.demand import Demand, Stream
 from rebalancer.sim.fast import play
 from rebalancer.sim.product import default_policy, play_product
 from rebalancer.sim.product.policy import FULL_SHARE
 from rebalancer.sim.product.run import Actuation
 from rebalancer.sim.product.stage import Recorded, Serve
 from rebalancer.sim.record import Record
-from rebalancer.sim.requests.fluid import lost_utility
 from rebalancer.sim.requests.minutes import Minutes
 from rebalancer.sim.requests.plug import HeadService
 from rebalancer.sim.requests.plug import serving as head_services
@@ -38,6 +37,7 @@ from rebalancer.sim.traces.azure_llm import azure_llm
 from rebalancer.sim.traces.servegen import LLM_3, servegen
 
 World = Literal["fluid", "requests", "batching"]
+WORLDS: tuple[World, ...] = ("fluid", "requests", "batching")
 
 KV_TOKENS = 450_000  # what four H100 leave beside a 70B model's weights: 150 of 320 GB at 0.33 MB a token
 RELEASE_SECONDS = 30  # a replica that goes finishes what it has, for so long; then it is cut off
@@ -45,22 +45,21 @@ RELEASE_SECONDS = 30  # a replica that goes finishes what it has, for so long; t
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What came of one run. `slow`: share of requests whose time per token missed its objective.
+    """What came of one run. `minutes`: Faro's score of every request, in the world that has them.
 
-    None where the world does not know it. `lost_in_flight`: requests that died with their replica.
+    `slow`: share of requests whose time per token missed its objective, None where tokens have no times.
     """
 
     record: Record
-    lost_utility: float | None = None
-    lost_in_flight: float | None = None
+    minutes: Minutes | None = None
     slow: float | None = None
 
 
 class Arena(Protocol):
-    """One case in one world. `data`: arrays that say what arrives, beside the scenario."""
+    """One case in one world. `given`: all values that decide what happens there, of dataclasses and arrays."""
 
     scenario: Scenario
-    data: Sequence[F64]
+    given: object
 
     def peer(self, controller: Controller, name: str) -> Run:
         """Under that controller."""
@@ -76,19 +75,15 @@ class Fluid:
 
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
-        self.data: Sequence[F64] = ()
+        self.given: object = scenario
 
     def peer(self, controller: Controller, name: str) -> Run:
         """On the fast path."""
-        return self._run(play(self.scenario, controller, name))
+        return Run(play(self.scenario, controller, name))
 
     def ours(self, actuation: Actuation, seed: int) -> Run:
         """In the full world, with fluid services."""
-        return self._run(play_product(self.scenario, default_policy(self.scenario, actuation), actuation, seed))
-
-    def _run(self, record: Record) -> Run:
-        utility = lost_utility(record) if self.scenario.name in BY_UTILITY else None
-        return Run(record, utility, record.lost_in_flight)
+        return Run(play_product(self.scenario, default_policy(self.scenario, actuation), actuation, seed))
 
 
 class Heads:
@@ -96,13 +91,13 @@ class Heads:
 
     def __init__(self, requests: RequestScenario) -> None:
         self.scenario = requests.scenario
-        self.data: Sequence[F64] = [each for job in requests.jobs for each in (job.at, job.service_seconds)]
+        self.given: object = requests
         self._requests = requests
 
     def peer(self, controller: Controller, name: str) -> Run:
         """As `sim.requests.world` plays it."""
         run = play_requests(self._requests, controller, name)
-        return Run(run.record, run.lost_utility, 0.0)
+        return Run(replace(run.record, lost_in_flight=0.0), run.minutes)
 
     def ours(self, actuation: Actuation, seed: int) -> Run:
         """In the full world, with a head for each job."""
@@ -110,7 +105,7 @@ class Heads:
         policy = _as_heads_measure(default_policy(self.scenario, actuation), self._requests.slo_seconds)
         record = play_product(self.scenario, policy, actuation, seed, serve=made)
         heads = [each.minutes for each in made.services if isinstance(each, HeadService)]
-        return Run(record, Minutes.of(heads, self._requests.slo_seconds).lost_utility, 0.0)
+        return Run(replace(record, lost_in_flight=0.0), Minutes.of(heads, self._requests.slo_seconds))
 
 
 def _as_heads_measure(policy: Policy, slo_seconds: float) -> Policy:
@@ -136,15 +131,13 @@ class Batches:
                 raise ValueError(f"the requests of {model.name} are not those of its stream")
         models = tuple(replace(model, release_seconds=RELEASE_SECONDS) for model in scenario.models)
         self.scenario = replace(scenario, models=models)
-        self.data: Sequence[F64] = [
-            each for stream in demand.streams for each in (stream.prompt_tokens, stream.generated_tokens)
-        ]
+        self.given: object = self.scenario, demand, tuple(served)
         self._demand, self._served = demand, served
 
     def peer(self, controller: Controller, name: str) -> Run:
         """As `sim.batching.world` plays it."""
         run = play_batches(self.scenario, self._demand, self._served, controller, name)
-        return Run(run.record, None, float(run.lost_in_flight), self._share(float(run.slow.sum())))
+        return self._run(run.record, run.lost_in_flight, float(run.slow.sum()))
 
     def ours(self, actuation: Actuation, seed: int) -> Run:
         """In the full world, with continuous batching behind each model."""
@@ -154,11 +147,11 @@ class Batches:
         record = play_product(self.scenario, policy, actuation, seed, serve=made)
         lines = [each for each in made.services if isinstance(each, BatchingService)]
         lost = sum(line.lost_in_flight for line in lines)
-        return Run(record, None, float(lost), self._share(sum(float(line.slow.sum()) for line in lines)))
+        return self._run(record, lost, sum(float(line.slow.sum()) for line in lines))
 
-    def _share(self, requests: float) -> float:
+    def _run(self, record: Record, lost_in_flight: int, slow: float) -> Run:
         asked = sum(float(model.requests[: self.scenario.seconds].sum()) for model in self.scenario.models)
-        return requests / max(asked, 1e-12)
+        return Run(replace(record, lost_in_flight=float(lost_in_flight)), slow=slow / max(asked, 1e-12))
 
 
 class _Made:

@@ -1,5 +1,9 @@
+from random import Random
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rebalancer.sim.suite.intervals import paired_interval
 
@@ -60,3 +64,61 @@ def test_the_interval_covers_the_true_difference_about_as_often_as_it_says() -> 
 def test_runs_of_other_lengths_are_refused() -> None:
     with pytest.raises(ValueError, match="cannot be paired"):
         paired_interval(np.zeros((3, 2)), np.zeros((4, 2)), seed=0)
+
+
+NUMBER = st.floats(0, 1000)
+SOME_BLOCKS = st.lists(st.tuples(NUMBER, NUMBER, st.floats(1, 1000)), min_size=1, max_size=30)
+
+
+@given(SOME_BLOCKS, st.integers(0, 9))
+def test_who_is_compared_with_whom_only_turns_the_sign(rows: list[tuple[float, float, float]], seed: int) -> None:
+    ours, theirs, asked = np.array(rows).T
+    a, b = np.column_stack([ours, asked]), np.column_stack([theirs, asked])
+
+    difference, low, high = paired_interval(a, b, seed)
+
+    assert paired_interval(b, a, seed) == pytest.approx((-difference, -high, -low), abs=1e-9)
+    assert low - 1e-9 <= high
+
+
+@given(SOME_BLOCKS, st.floats(0, 0.5), st.integers(0, 9))
+def test_what_both_suffer_in_the_same_blocks_cancels(
+    rows: list[tuple[float, float, float]], more: float, seed: int
+) -> None:
+    late, _, asked = np.array(rows).T
+    a, b = np.column_stack([late + more * asked, asked]), np.column_stack([late, asked])
+
+    assert paired_interval(a, b, seed) == pytest.approx((more, more, more), abs=1e-9)
+
+
+@given(SOME_BLOCKS, st.integers(1, 5), st.integers(0, 9))
+def test_the_same_draw_of_chance_five_times_over_is_no_more_certain_than_once(
+    rows: list[tuple[float, float, float]], seeds: int, seed: int
+) -> None:
+    ours, theirs, asked = np.array(rows).T
+    a, b = np.column_stack([ours, asked]), np.column_stack([theirs, asked])
+
+    several = paired_interval(np.stack([a] * seeds), np.stack([b] * seeds), seed)
+
+    assert several == pytest.approx(paired_interval(a, b, seed), abs=1e-9)
+
+
+@given(SOME_BLOCKS, st.randoms(use_true_random=False), st.integers(0, 9))
+def test_blocks_are_paired_by_their_place(
+    rows: list[tuple[float, float, float]], random: Random, seed: int
+) -> None:
+    late, _, asked = np.array(rows).T
+    one = np.column_stack([late, asked])
+    other = one[random.sample(range(len(one)), len(one))]
+
+    assert paired_interval(one, one, seed) == (0.0, 0.0, 0.0)
+    difference, low, high = paired_interval(one, other, seed)
+    assert difference == pytest.approx(0.0, abs=1e-9)
+    if len(one) > 1 and not np.allclose(one, other):
+        assert low <= 1e-9
+        assert high >= -1e-9
+
+
+def test_seeds_of_other_numbers_are_refused() -> None:
+    with pytest.raises(ValueError, match="cannot be paired"):
+        paired_interval(np.ones((5, 3, 2)), np.ones((4, 3, 2)), seed=0)

@@ -2,11 +2,15 @@
 
 import importlib.util
 import itertools
+from collections.abc import Sequence
 from pathlib import Path
+from random import Random
 from types import ModuleType
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rebalancer.sim.fast import play
 from rebalancer.sim.score import score
@@ -140,7 +144,7 @@ def test_the_table_says_how_we_stand_against_the_best_peer() -> None:
     assert [row.gap_closure for row in finished(results)] == [pytest.approx(2 / 3), None, None, None]
     against = list(shown.columns[-1].cells)
     assert against == ["", "", "", "-2.00 (-2.00 to -2.00) *"]
-    assert list(shown.columns[4].cells)[-1] == "ours"
+    assert list(next(column for column in shown.columns if column.header == "controller").cells)[-1] == "ours"
 
 
 def test_the_command_writes_rows_and_prints_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -165,8 +169,31 @@ def test_without_traces_the_command_says_what_it_looked_for(
 ) -> None:
     monkeypatch.delenv("REBALANCER_TRACES", raising=False)
 
-    assert main(["--quick"]) == 2
+    assert main([]) == 2
     assert "REBALANCER_TRACES" in capsys.readouterr().err
+
+
+def test_without_traces_the_quick_suite_plays_what_needs_none_and_tells_what_is_left_out(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("REBALANCER_TRACES", raising=False)
+    out = tmp_path / "decisions.json"
+
+    assert main(["--quick", "--controllers", "static", "--processes", "1", "--out", str(out)]) == 0
+
+    rows = msgspec.json.decode(out.read_bytes(), type=list[Row])
+    assert [(row.scenario, row.gpus) for row in rows] == [("S7", 16), ("S7", 24)]
+    left_out = [line for line in capsys.readouterr().out.splitlines() if "left out" in line]
+    assert {line.split()[0] for line in left_out} == {"S1b", "S2"}
+
+
+def test_what_a_run_would_take_is_told_without_playing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "decisions.json"
+
+    assert main(["--quick", "--scenarios", "S7", "--estimate", "--processes", "2", "--out", str(out)]) == 0
+
+    assert not out.exists()
+    assert "CPU s: " in capsys.readouterr().out
 
 
 def test_comments_and_docstrings_are_no_code(tmp_path: Path) -> None:
@@ -183,3 +210,52 @@ def test_comments_and_docstrings_are_no_code(tmp_path: Path) -> None:
     digests = [Peer("keda", WORK, (each,)).digest for each in (first, told, other)]
 
     assert digests[0] == digests[1] != digests[2]
+
+
+def runs(controller: str, seeds: Sequence[int], late: float, world: str = "fluid") -> list[Played]:
+    """A controller that is late in the first half of the time; the later the seed, the more."""
+    return [
+        Played(
+            Row("S7", "generated", 24, 60, controller, None, None, seed, world, violation=late * (1 + seed) / 2),
+            [(late * (1 + seed) * 100, 100.0)] * 10 + [(0.0, 100.0)] * 10,
+        )
+        for seed in seeds
+    ]
+
+
+def against(results: Sequence[Played]) -> list[str]:
+    shown = table(results)
+    return [cell for cell in next(c for c in shown.columns if c.header == "against best peer").cells if cell]
+
+
+@given(st.randoms(use_true_random=False))
+def test_an_interval_pairs_the_same_seeds_in_whatever_order_they_were_played(random: Random) -> None:
+    results = [*runs("ours", range(5), 0.02), *runs("keda", range(5), 0.06), *runs("foresight", range(5), 0.01)]
+    told = against(results)
+    random.shuffle(results)
+
+    assert against(results) == told
+    assert told[0].startswith("-6.00 ")
+
+
+def test_only_seeds_that_both_played_are_compared() -> None:
+    both = against([*runs("ours", [0, 1], 0.02), *runs("keda", [0, 1], 0.06)])
+
+    assert against([*runs("ours", [0, 1, 4], 0.02), *runs("keda", [0, 1, 2], 0.06)]) == both
+    assert against([*runs("ours", [0], 0.02), *runs("keda", [1], 0.06)]) == []
+
+
+def test_worlds_are_compared_each_for_itself() -> None:
+    results = [
+        *runs("ours", [0], 0.02),
+        *runs("keda", [0], 0.04),
+        *runs("foresight", [0], 0.01),
+        *runs("ours", [0], 0.03, "batching"),
+        *runs("keda", [0], 0.06, "batching"),
+        *runs("foresight", [0], 0.02, "batching"),
+    ]
+
+    closed = {row.world: row.gap_closure for row in finished(results) if row.controller == "ours"}
+
+    assert closed == {"fluid": pytest.approx(2 / 3), "batching": pytest.approx(3 / 4)}
+    assert [each.split()[0] for each in against(results)] == ["-1.50", "-1.00"]
