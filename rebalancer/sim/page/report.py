@@ -5,40 +5,33 @@ What is between the page's two marks is replaced; the rest of the page is writte
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
 
 import msgspec
-import numpy as np
 
-from rebalancer.sim.suite.row import OURS, Row, best_peer, gap_closure, headline
+from rebalancer.sim.page.cases import COMPARED, Against, Case, cases_of, read_played
+from rebalancer.sim.suite.row import OURS, Played, Row, gap_closure, headline
 
 ROWS, PAGE = Path("build/bench/decisions.json"), Path("docs/benchmarks.md")
 BEGIN, END = "<!-- tables: begin -->\n", "<!-- tables: end -->\n"
 LIMITS = ("foresight", "bound")
-SHARES = "violation, %"
-COMPARED = ("gpu_hours", "starts_and_stops", "recover_p95_seconds", "floor_breaches")
-AVERAGED = ("violation", "lost_utility", "late_work_share", *COMPARED)
-
-Case = tuple[str, str, int, int]
-Means = dict[str, Row]  # by column: the mean over seeds
+WORLDS = {"fluid": "", "requests": ", request by request", "batching": ", continuous batching"}
 
 
-def tables(rows: Sequence[Row], commit: str, date: str) -> str:
-    """Markdown: where the service loses, then a table per scenario."""
-    cases = {case: _means(list(alike)) for case, alike in groupby(sorted(rows, key=_case), key=_case)}
-    parts = [f"Measured {date} at commit `{commit}`, {len(rows)} runs.\n", _losses(cases)]
-    for scenario, of in groupby(cases, key=lambda case: case[0]):
-        mine = {case: cases[case] for case in of}
-        what = _what(next(iter(mine.values())))
-        parts += [
-            f"### {scenario}: {what}\n",
-            _everybody(mine),
-            f"### {scenario}: ours and the best peer\n",
-            _pairs(mine),
-        ]
+def tables(rows: Sequence[Row], commit: str, date: str, played: Iterable[Played] = ()) -> str:
+    """Markdown: where the service loses, then two tables per scenario and world. `played`: as `cases_of` has it."""
+    cases = cases_of(rows, played)
+    parts = [f"Measured {date} at commit `{commit}`, {len(rows)} runs.\n", *_losses(cases)]
+    for (scenario, world), of in groupby(cases, key=lambda case: case.name[:2]):
+        mine = list(of)
+        where = f"{scenario}{WORLDS.get(world, f', {world}')}"
+        what = "lost utility" if mine[0].by_utility else "violation, %"
+        parts += [f"### {where}: {what}\n", _everybody(mine)]
+        if any(case.against for case in mine):
+            parts += [f"### {where}: ours and the best peer\n", _pairs(mine)]
     return "\n".join(parts)
 
 
@@ -51,139 +44,118 @@ def inserted(page: str, text: str) -> str:
     return f"{before}{BEGIN}\n{text}\n{END}{after}"
 
 
-def _case(row: Row) -> Case:
-    return row.scenario, row.day, row.gpus, row.start_seconds or 0
+def _losses(cases: Sequence[Case]) -> Iterator[str]:
+    """Where ours is above the best peer for certain, the worst first; how the others stand in one sentence."""
+    compared = [(case, case.against) for case in cases if case.against is not None]
+    lost = [(case, each) for case, each in compared if each.counts and each.difference > 0]
+    won = [each for _, each in compared if each.counts and each.difference < 0]
+    yield "### Where we lose\n"
+    if not compared:
+        yield "Nothing was compared: ours or every peer is missing.\n"
+        return
+    unknown = sum(each.low is None for _, each in compared)
+    chance = len(compared) - len(lost) - len(won) - unknown
+    yield (
+        f"Against the best tuned peer of each of {len(compared)} cases ours is worse in {len(lost)}, better in"
+        f" {len(won)}; in {chance} the difference may be chance"
+        + f", in {unknown} its interval is not known.\n" * (unknown > 0)
+        + ".\n" * (unknown == 0)
+    )
+    if lost:
+        worst = sorted(lost, key=lambda pair: (pair[0].by_utility, -pair[1].difference))
+        lines = [["case", "ours", "best peer", "ours - peer (95 %)"]]
+        for case, each in worst:
+            peer = f"{_told(each.peer, case)} {each.peer.controller} {each.peer.tuning or ''}".strip()
+            world = WORLDS.get(case.name.world, "")
+            lines.append([f"{case.name}{world}", _told(each.ours, case), peer, _difference(each, case)])
+        yield _markdown(lines)
 
 
-def _means(rows: Sequence[Row]) -> Means:
-    found: Means = {}
-    for row in rows:
-        found.setdefault(_column(row), row)
-    for column, first in found.items():
-        same = [row for row in rows if _column(row) == column]
-        numbers = {name: _mean([getattr(row, name) for row in same]) for name in AVERAGED}
-        found[column] = msgspec.structs.replace(first, **numbers)
-    return found
-
-
-def _column(row: Row) -> str:
-    return row.controller if row.actuation in {None, "scale"} else f"{row.controller}, {row.actuation}"
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return float(np.mean(known)) if known else None
-
-
-def _what(of: Means) -> str:
-    return "lost utility" if any(row.lost_utility is not None for row in of.values()) else SHARES
-
-
-def _losses(cases: dict[Case, Means]) -> str:
-    lost, compared = [], 0
-    for (scenario, day, gpus, start), of in cases.items():
-        peer, ours = best_peer(list(of.values())), of.get(OURS)
-        if peer is None or ours is None:
-            continue
-        theirs, mine = headline(peer), headline(ours)
-        if theirs is None or mine is None:
-            continue
-        compared += 1
-        if mine > theirs:
-            lost.append(
-                f"- {scenario} day {day}, {gpus} GPUs{_started(start)}: {_number(ours, of)} against"
-                f" {_number(peer, of)} of {peer.controller}"
-            )
-    said = f"Ours is worse than the best tuned peer in {len(lost)} of {compared} cases:\n"
-    return "\n".join([said, *lost, ""]) if lost else "Ours is nowhere worse than the best tuned peer.\n"
-
-
-def _started(start: int) -> str:
-    return f", {start} s to start" if start else ""
-
-
-def _number(row: Row, of: Means) -> str:
+def _told(row: Row, case: Case) -> str:
     value = headline(row)
     if value is None:
-        return "?"
-    return f"{100 * value:.2f} %" if _what(of) == SHARES else f"{value:.3f}"
+        return "-"
+    return f"{value:.3f}" if case.by_utility else f"{100 * value:.2f}"
 
 
-def _everybody(cases: dict[Case, Means]) -> str:
+def _difference(each: Against, case: Case) -> str:
+    """In points of a violation, or of lost utility; a star where it counts."""
+    times, form = (1, "{:+.3f}") if case.by_utility else (100, "{:+.2f}")
+    said = form.format(times * each.difference)
+    if each.low is None or each.high is None:
+        return said
+    between = " to ".join(form.format(times * end) for end in (each.low, each.high))
+    return f"{said} ({between})" + " *" * each.counts
+
+
+def _everybody(cases: Sequence[Case]) -> str:
     """A row per case, a column per controller; `bound` bounds the share of late work, not of late requests."""
-    present = {column for of in cases.values() for column in of}
+    present = {column for case in cases for column in case.means}
     peers = sorted(column for column in present if not column.startswith(OURS) and column not in LIMITS)
     columns = [*peers, *sorted(column for column in present if column.startswith(OURS))]
     columns += [each for each in LIMITS if each in present]
     lines = [["day", "GPUs", "start s", *columns]]
-    for (_, day, gpus, start), of in cases.items():
-        cells = [_cell(of.get(column), of) for column in columns]
-        lines.append([day, str(gpus), str(start or "-"), *cells])
-    return _markdown(lines, left=1)
+    lines += [[*_place(case), *(_cell(case.means.get(column), case) for column in columns)] for case in cases]
+    return _markdown(lines)
 
 
-def _cell(row: Row | None, of: Means) -> str:
+def _place(case: Case) -> list[str]:
+    return [case.name.day, str(case.name.gpus), str(case.name.start_seconds or "-")]
+
+
+def _cell(row: Row | None, case: Case) -> str:
     if row is None:
         return "-"
     if row.controller == "bound":
         return "-" if row.late_work_share is None else f"{100 * row.late_work_share:.2f}"
-    value = headline(row)
-    if value is None:
-        return "-"
-    told = f"{100 * value:.2f}" if _what(of) == SHARES else f"{value:.3f}"
-    peer = best_peer(list(of.values()))
-    return f"**{told}**" if peer is not None and peer.controller == row.controller else told
+    told = _told(row, case)
+    return f"**{told}**" if case.best is not None and case.best.controller == row.controller else told
 
 
-def _pairs(cases: dict[Case, Means]) -> str:
+def _pairs(cases: Sequence[Case]) -> str:
     """GPU-hours, starts + stops and recovery as peer / ours."""
-    heads = "day,GPUs,start s,best peer,gap closed,GPU-hours,starts + stops,recover p95 s,floor breaches"
-    lines = [heads.split(",")]
-    for (_, day, gpus, start), of in cases.items():
-        peer, ours = best_peer(list(of.values())), of.get(OURS)
-        if peer is None or ours is None:
+    heads = "day,GPUs,start s,best peer,ours - peer (95 %),gap closed,GPU-hours,starts + stops,recover p95 s,"
+    lines = [f"{heads}floor breaches".split(",")]
+    for case in cases:
+        if case.against is None:
             continue
-        closed = gap_closure(ours, list(of.values()))
+        peer, ours = case.against.peer, case.against.ours
+        closed = gap_closure(ours, list(case.means.values()))
         lines.append(
             [
-                day,
-                str(gpus),
-                str(start or "-"),
+                *_place(case),
                 f"{peer.controller} {peer.tuning or ''}".strip(),
+                _difference(case.against, case),
                 "-" if closed is None else f"{closed:.2f}",
                 *(" / ".join(_whole(getattr(row, name)) for row in (peer, ours)) for name in COMPARED),
             ]
         )
-    return _markdown(lines, left=1)
+    return _markdown(lines)
 
 
 def _whole(value: float | None) -> str:
     return "-" if value is None else f"{value:,.0f}"
 
 
-def _markdown(lines: Sequence[Sequence[str]], left: int) -> str:
-    return "\n".join(_rows(lines, left)) + "\n"
-
-
-def _rows(lines: Sequence[Sequence[str]], left: int) -> Iterator[str]:
+def _markdown(lines: Sequence[Sequence[str]]) -> str:
+    """A table, heads first; the first column is text, the others are numbers."""
     head, *rest = lines
-    yield f"| {' | '.join(head)} |"
-    yield f"| {' | '.join('---' if at < left else '---:' for at in range(len(head)))} |"
-    for line in rest:
-        yield f"| {' | '.join(line)} |"
+    rule = ["---", *("---:" for _ in head[1:])]
+    return "\n".join(f"| {' | '.join(line)} |" for line in (head, rule, *rest)) + "\n"
 
 
 def main(arguments: Sequence[str]) -> int:
     """The exit code: 0, or 2 when there is nothing to insert, or no place for it."""
     parser = argparse.ArgumentParser(prog="python -m rebalancer.sim.page.report", description=__doc__)
     parser.add_argument("--commit", required=True, help="what was measured: git rev-parse --short HEAD")
-    parser.add_argument("--rows", type=Path, default=ROWS, help=f"default {ROWS}")
+    parser.add_argument("--rows", type=Path, default=ROWS, help=f"default {ROWS}; intervals from the .d beside it")
     parser.add_argument("--page", type=Path, default=PAGE, help=f"default {PAGE}")
     chosen = parser.parse_args(arguments)
     try:
         rows = msgspec.json.decode(chosen.rows.read_bytes(), type=list[Row])
         date = datetime.fromtimestamp(chosen.rows.stat().st_mtime, UTC).date().isoformat()
-        chosen.page.write_text(inserted(chosen.page.read_text(), tables(rows, chosen.commit, date)))
+        text = tables(rows, chosen.commit, date, read_played(chosen.rows.with_suffix(".d")))
+        chosen.page.write_text(inserted(chosen.page.read_text(), text))
     except (OSError, ValueError) as error:
         sys.stderr.write(f"error: {error}; make bench-decisions writes the rows\n")
         return 2

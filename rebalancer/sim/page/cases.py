@@ -1,0 +1,141 @@
+"""The suite's rows put together by case: each controller's means over seeds, and ours against the best tuned peer."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+from rebalancer.sim.demand import F64
+from rebalancer.sim.suite.intervals import paired_interval
+from rebalancer.sim.suite.row import OURS, Played, Row, best_peer, headline
+from rebalancer.sim.suite.table import INTERVAL_SEED
+
+COMPARED = ("gpu_hours", "starts_and_stops", "recover_p95_seconds", "floor_breaches")
+AVERAGED = ("violation", "lost_utility", "late_work_share", *COMPARED)
+
+Means = dict[str, Row]  # by column: the mean over seeds
+
+
+class Name(NamedTuple):
+    """What tells a case from others, in the order in which they are shown. `start_seconds` 0 where models differ."""
+
+    scenario: str
+    world: str
+    day: str
+    gpus: int
+    start_seconds: int
+
+    def __str__(self) -> str:
+        started = f", {self.start_seconds} s to start" if self.start_seconds else ""
+        return f"{self.scenario} day {self.day}, {self.gpus} GPUs{started}"
+
+
+@dataclass(frozen=True, slots=True)
+class Against:
+    """Ours less the best tuned peer in the headline; below 0 ours is better.
+
+    `low`, `high`: its 95 % interval, of a paired bootstrap over blocks of 10 minutes; None where it is not known.
+    """
+
+    peer: Row
+    ours: Row
+    difference: float
+    low: float | None
+    high: float | None
+
+    @property
+    def counts(self) -> bool:
+        """The interval is known, and holds no 0."""
+        return self.low is not None and self.high is not None and not self.low <= 0.0 <= self.high
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One case with all that played it. `against` None: ours or every peer is missing."""
+
+    name: Name
+    means: Means
+    against: Against | None
+
+    @property
+    def best(self) -> Row | None:
+        """The best tuned peer."""
+        return best_peer(list(self.means.values()))
+
+    @property
+    def by_utility(self) -> bool:
+        """The headline is lost utility, else the share of late requests."""
+        return any(row.lost_utility is not None for row in self.means.values())
+
+
+def cases_of(rows: Sequence[Row], played: Iterable[Played]) -> list[Case]:
+    """By scenario, world and budget. `played`: where blocks of 10 minutes are found; rows without any have no interval.
+
+    What was played by other code or on other data differs from its row in some number, and is left out.
+    """
+    blocks = {_key(each.row): each.block_array() for each in played}
+    ordered = sorted(rows, key=_name)
+    return [_case(name, list(alike), blocks) for name, alike in groupby(ordered, key=_name)]
+
+
+def read_played(folder: Path) -> list[Played]:
+    """What the suite kept, in no order; nothing where there is no such folder."""
+    return [msgspec.json.decode(path.read_bytes(), type=Played) for path in folder.glob("*.json")]
+
+
+def column(row: Row) -> str:
+    """Under which name a row's controller is shown."""
+    return row.controller if row.actuation in {None, "scale"} else f"{row.controller}, {row.actuation}"
+
+
+def _name(row: Row) -> Name:
+    return Name(row.scenario, row.world, row.day, row.gpus, row.start_seconds or 0)
+
+
+def _key(row: Row) -> bytes:
+    """All of a row but what is only known when its case is whole."""
+    return msgspec.json.encode(msgspec.structs.replace(row, gap_closure=None))
+
+
+def _case(name: Name, rows: Sequence[Row], blocks: Mapping[bytes, F64]) -> Case:
+    by_column: dict[str, list[Row]] = {}
+    for row in rows:
+        by_column.setdefault(column(row), []).append(row)
+    means = {name: _mean_row(same) for name, same in by_column.items()}
+    return Case(name, means, _against(by_column, means, blocks))
+
+
+def _mean_row(same: Sequence[Row]) -> Row:
+    return msgspec.structs.replace(same[0], **{name: mean([getattr(row, name) for row in same]) for name in AVERAGED})
+
+
+def mean(values: Sequence[float | None]) -> float | None:
+    """Of those that are known."""
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if known else None
+
+
+def _against(by_column: Mapping[str, Sequence[Row]], means: Means, blocks: Mapping[bytes, F64]) -> Against | None:
+    peer, ours = best_peer(list(means.values())), means.get(OURS)
+    theirs, mine = (None if row is None else headline(row) for row in (peer, ours))
+    if peer is None or ours is None or theirs is None or mine is None:
+        return None
+    interval = _interval(by_column[OURS], by_column[column(peer)], blocks)
+    return Against(peer, ours, mine - theirs, *(interval or (None, None)))
+
+
+def _interval(ours: Sequence[Row], peer: Sequence[Row], blocks: Mapping[bytes, F64]) -> tuple[float, float] | None:
+    """Over the seeds that both played."""
+    mine, theirs = (
+        {row.seed: found for row in rows if (found := blocks.get(_key(row))) is not None and len(found)}
+        for rows in (ours, peer)
+    )
+    seeds = sorted(mine.keys() & theirs.keys())
+    if not seeds:
+        return None
+    a, b = (np.stack([side[seed] for seed in seeds]) for side in (mine, theirs))
+    return paired_interval(a, b, INTERVAL_SEED)[1:]
