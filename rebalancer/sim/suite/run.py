@@ -9,7 +9,7 @@ import msgspec
 
 from rebalancer.sim.limits.bound import bound
 from rebalancer.sim.product.run import Actuation
-from rebalancer.sim.suite.cases import FAST_ONLY, Case, budgets, data_digest, development
+from rebalancer.sim.suite.cases import Case, budgets, data_digest, development
 from rebalancer.sim.suite.peers import BY_NAME, DIGEST_LETTERS, Peer
 from rebalancer.sim.suite.rounds import cpu_seconds, rounds
 from rebalancer.sim.suite.row import OURS, Played, Row, played
@@ -112,8 +112,6 @@ def plan_tasks(
         for world, seed in rounds(case):
             if world in field.worlds:
                 tasks += _round(case, field, settings, world, seed)
-        if case.scenario in FAST_ONLY and field.actuations:
-            told[f"{case.scenario}: without ours, which the full world plays"] = None
     return Planned(tuple(tasks), tuple(told))
 
 
@@ -138,9 +136,8 @@ def _round(case: Case, field: Field, settings: Mapping[str, str | None], world: 
         yield Task(case, name, seed, tuning, world=world)
     if field.with_bound and world == "fluid" and case.scenario in BOUNDED:
         yield Task(case, BOUND, seed)
-    if case.scenario not in FAST_ONLY:
-        for actuation in field.actuations:
-            yield Task(case, OURS, seed, actuation=actuation, world=world)
+    for actuation in field.actuations:
+        yield Task(case, OURS, seed, actuation=actuation, world=world)
 
 
 def _is_there(case: Case, folder: Path, told: dict[str, None]) -> bool:
