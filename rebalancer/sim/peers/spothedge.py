@@ -91,28 +91,32 @@ class Zones:
 
 
 class SpotHedge:
-    """A controller: replicas asked for are those of both kinds; `pools` says how many of which, by model.
+    """A controller that buys replicas of two kinds: spot ones on the elastic pool, on-demand ones on the primary pool.
 
-    `spot_ready(seen, model)`: how many of a model's Ready replicas are on spot, which `Seen` does not tell.
+    `spot_ready(seen, model)`: how many of a model's Ready replicas are on spot. Where there is one pool, all are.
     """
 
-    def __init__(self, settings: HedgeSettings, spot_ready: Callable[[Seen, int], int]) -> None:
+    def __init__(self, settings: HedgeSettings, spot_ready: Callable[[Seen, int], int] | None = None) -> None:
         self.every_seconds = settings.every_seconds
-        self.pools: list[Pools] = []
         self._settings = settings
-        self._spot_ready = spot_ready
+        self._spot_ready = spot_ready or _on_elastic
         self._steady: list[Steady] = []
 
     def decide(self, seen: Seen) -> list[int]:
-        """Replicas asked for, by model."""
+        """Replicas of both kinds asked for, by model."""
+        return [on_demand + spot for on_demand, spot in self.decide_by_pool(seen)]
+
+    def decide_by_pool(self, seen: Seen) -> list[tuple[int, int]]:
+        """(on demand, spot) replicas asked for, by model."""
         models = seen.scenario.models
         if not self._steady:
             self._steady = [Steady(max(model.floor, model.first)) for model in models]
-        self.pools = [self._hedge(index, seen) for index in range(len(models))]
-        return [
-            min(max(pools.spot + pools.on_demand, model.floor), model.most)
-            for pools, model in zip(self.pools, models, strict=True)
-        ]
+        found = []
+        for index, model in enumerate(models):
+            pools = self._hedge(index, seen)
+            on_demand = max(pools.on_demand, model.floor - pools.spot)
+            found.append((on_demand, min(pools.spot, model.most - on_demand)))
+        return found
 
     def _hedge(self, index: int, seen: Seen) -> Pools:
         model, steady = seen.scenario.models[index], self._steady[index]
@@ -121,3 +125,7 @@ class SpotHedge:
             wanted = min(max(ceil(rate / self._settings.target), model.floor), model.most)
             steady.follow(wanted, self._settings)
         return hedge(steady.replicas, self._spot_ready(seen, index), self._settings)
+
+
+def _on_elastic(seen: Seen, model: int) -> int:
+    return seen.ready_elastic[model] if seen.ready_elastic else seen.ready[model]

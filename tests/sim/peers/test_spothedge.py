@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from rebalancer.sim.fast import play
 from rebalancer.sim.peers.spothedge import HedgeSettings, Pools, SpotHedge, Steady, Zones, hedge
-from rebalancer.sim.scenario import Model, Scenario
+from rebalancer.sim.scenario import Change, Model, Scenario
 
 TWO_EXTRA = HedgeSettings(target=0.7, extra=2)
 
@@ -77,3 +77,15 @@ def test_on_demand_replicas_come_while_spot_is_gone_and_go_when_it_is_back() -> 
     controller = SpotHedge(TWO_EXTRA, lambda seen, index: 0 if 1200 <= seen.now < 2400 else seen.ready[index])
     record = play(Scenario("one", "0", (model,), (20,), seconds), controller, "spothedge")
     assert record.ready[0, [1100, 2300, 3500]].tolist() == [5, 8, 5]
+
+
+def test_spot_replicas_go_to_the_elastic_pool_and_on_demand_ones_fill_what_is_missing() -> None:
+    seconds = 3600
+    model = Model("one", np.full(seconds, 2.1), np.full(seconds, 10.0), first=3, start_seconds=30)
+    gone = tuple(Change(1200, node, 0) for node in range(1, 6))
+    back = tuple(Change(2400, node, 1) for node in range(1, 6))
+    scenario = Scenario("one", "0", (model,), (20, *(1,) * 5), seconds, changes=gone + back, elastic=5)
+    record = play(scenario, SpotHedge(TWO_EXTRA), "spothedge")
+    # Three are needed and two more on spot; without spot three on demand.
+    assert record.ready[0, [1100, 2300, 3500]].tolist() == [5, 3, 5]
+    assert record.ready[0].min() == 0  # nobody had announced it
