@@ -18,13 +18,15 @@ from numpy.typing import NDArray
 
 LEVELS = ((1, 300), (2, 2_250), (10, 1_836))  # seconds per cell, cells
 WORK, REQUESTS, COVERAGE = range(3)  # replicas kept busy; requests arriving per second; share of the model seen
+OBSERVED = REQUESTS  # of a look at the work: seconds observed
 UNOBSERVED = (0.0, np.nan, 0.0)  # work counts where there is coverage; requests come from counters, on their own
 SPAN_SECONDS = sum(step * cells for step, cells in LEVELS)
 BYTES_PER_MODEL = sum(cells for _, cells in LEVELS) * 3 * 4
 MAX_INTERVAL_SECONDS = 300  # a sample that claims to stand for longer stands for this long
 
-_NOTHING = np.array(UNOBSERVED, dtype=np.float32)[:, np.newaxis, np.newaxis]
+_NOTHING = np.array(UNOBSERVED, dtype=np.float32)[:, np.newaxis]
 _ZERO = np.float32(0)
+_CHANNELS = np.arange(len(UNOBSERVED))
 _FORMAT = struct.Struct("<4sqI")  # magic, head second, crc32 of the rest
 _MAGIC = b"RNG1"
 
@@ -34,13 +36,15 @@ Ints = NDArray[np.int64]
 
 
 class _Level:
-    """Cells of `step` seconds; cell index = second // step, the newest `cells` indices are kept."""
+    """Cells of `step` seconds; cell index = second // step, the newest `cells` indices are kept.
+
+    `sums`: cells x channels x columns, so that one look at a cell takes everything that is in it.
+    """
 
     def __init__(self, step: int, cells: int, columns: int, newest: int) -> None:
         self.step, self.cells, self.newest = step, cells, newest
-        self.sums: Cells = np.empty((3, cells, columns), dtype=np.float32)
-        for channel, nothing in enumerate(UNOBSERVED):
-            self.sums[channel] = nothing
+        self.sums: Cells = np.empty((cells, len(UNOBSERVED), columns), dtype=np.float32)
+        self.sums[:] = _NOTHING
 
     @property
     def oldest_second(self) -> int:
@@ -48,49 +52,48 @@ class _Level:
 
     def deposit(self, seconds: Ints, columns: Ints, values: Mapping[int, Cells]) -> None:
         """Add values, by channel, to their cells; several may meet in one."""
-        places = (seconds // self.step) % self.cells * self.sums.shape[2] + columns
+        _, channels, width = self.sums.shape
+        flat, first = self.sums.reshape(-1), (seconds // self.step) % self.cells * (channels * width) + columns
         for channel, numbers in values.items():
-            flat = self.sums[channel].reshape(-1)
+            places = first + channel * width
             if channel == REQUESTS:
                 flat[places[np.isnan(flat[places])]] = 0.0
             np.add.at(flat, places, numbers)
 
     def take_out(self, cells: int) -> Cells:
-        """The sums of the oldest `cells` cells, channels x cells x columns, which are empty then."""
+        """What is in the oldest `cells` cells, which are empty then."""
         oldest = self.newest - self.cells + 1
         rows = np.arange(oldest, oldest + cells, dtype=np.int64) % self.cells
-        sums = self.sums[:, rows]
-        self.sums[:, rows] = _NOTHING
+        sums = self.sums[rows]
+        self.sums[rows] = _NOTHING
         return sums
 
     def take_over(self, first: int, step: int, finer: Cells) -> None:
-        """Add finer cells of `step` seconds (channels x cells x columns), `first` the index of the oldest of them."""
+        """Add finer cells, of `step` seconds; `first`: the index of the oldest of them."""
         ratio = self.step // step
-        indices = np.arange(first // ratio, (first + finer.shape[1] - 1) // ratio + 1, dtype=np.int64)
+        indices = np.arange(first // ratio, (first + len(finer) - 1) // ratio + 1, dtype=np.int64)
         starts, rows = np.maximum(indices * ratio - first, 0), indices % self.cells
         unknown = np.isnan(finer)
-        seen = ~np.logical_and.reduceat(unknown, starts, axis=1)
-        more = np.add.reduceat(np.where(unknown, _ZERO, finer), starts, axis=1)
-        mine = self.sums[:, rows]
-        self.sums[:, rows] = np.where(seen, np.where(np.isnan(mine), _ZERO, mine) + more, mine)
+        seen = ~np.logical_and.reduceat(unknown, starts)
+        more = np.add.reduceat(np.where(unknown, _ZERO, finer), starts)
+        mine = self.sums[rows]
+        self.sums[rows] = np.where(seen, np.where(np.isnan(mine), _ZERO, mine) + more, mine)
 
     def all(self) -> Ints:
         """Indices of all cells, oldest first."""
         return np.arange(self.newest - self.cells + 1, self.newest + 1, dtype=np.int64)
 
-    def since(self, second: int) -> Ints:
-        """Indices of the cells that begin after `second`, oldest first."""
-        first = max(self.newest - self.cells, second // self.step) + 1
-        return np.arange(first, self.newest + 1, dtype=np.int64)
+    def since(self, second: int) -> int:
+        """Index of the oldest cell that begins after `second`."""
+        return max(self.newest - self.cells, second // self.step) + 1
 
-    def block(self, channel: int, indices: Ints, columns: Ints) -> Cells:
-        """Cells x models."""
-        rows = indices % self.cells
-        if len(columns) == self.sums.shape[2]:
-            block: Cells = self.sums[channel].take(rows, axis=0)
-        else:
-            block = self.sums[channel][np.ix_(rows, columns)]
-        return block
+    def looks(self, first: int, columns: Ints) -> Cells:
+        """Cells x channels x models from cell `first` on; for the requests, how many seconds were observed."""
+        rows = np.arange(first, self.newest + 1, dtype=np.int64) % self.cells
+        every = len(columns) == self.sums.shape[2]
+        looks: Cells = self.sums.take(rows, axis=0) if every else self.sums[np.ix_(rows, _CHANNELS, columns)]
+        np.multiply(looks[:, COVERAGE] > 0, np.float32(self.step), out=looks[:, OBSERVED])
+        return looks
 
 
 class Rings:
@@ -124,7 +127,7 @@ class Rings:
         for coarse in self._levels[number + 1 :]:
             older = min(count, max(0, -(-coarse.oldest_second // level.step) - oldest))
             if older < count:
-                coarse.take_over(oldest + older, level.step, leaving[:, older:count])
+                coarse.take_over(oldest + older, level.step, leaving[older:count])
             count = older
 
     def add(self, columns: Ints, ends: Ints, lengths: Ints, values: Mapping[int, Floats]) -> int:
@@ -154,24 +157,23 @@ class Rings:
 
         NaN where fewer than half of the window's seconds were observed. `columns` are distinct and ascending.
         """
-        sums = np.zeros((3, len(windows), len(columns)))  # work, coverage, seconds observed
-        starts = [ends.astype(np.float64) - window for window in windows]
-        together = bool((ends == ends[0]).all())  # nearly always: all models are sampled alike
+        sums = np.zeros((len(windows), len(UNOBSERVED), len(columns)))
+        starts = ends - np.array(windows)[:, np.newaxis]
+        earliest = int(starts.min())
+        together = starts[:, 0].tolist() if (starts == starts[:, :1]).all() else None  # nearly always: sampled alike
         for level in self._levels:
-            indices = level.since(min(int(start.min()) for start in starts))
-            if not len(indices):
+            first = level.since(earliest)
+            if first > level.newest:
                 continue
-            works, coverages = (level.block(channel, indices, columns) for channel in (WORK, COVERAGE))
-            looks = (coverages > 0) * np.float32(level.step)
-            blocks = (works, coverages, looks)
-            if together:
-                firsts = [int(start[0] // level.step) + 1 - int(indices[0]) for start in starts]
-                sums += _sums_from(blocks, firsts)
+            looks = level.looks(first, columns)
+            if together is not None:
+                sums += _sums_from(looks, [int(start // level.step) + 1 - first for start in together])
                 continue
+            begins = np.arange(first, level.newest + 1, dtype=np.int64) * level.step
             for n, start in enumerate(starts):
-                for m, block in enumerate(blocks):
-                    sums[m, n] += _sum_after(block, indices * level.step, start)
-        work, coverage, observed = sums
+                for m in range(len(UNOBSERVED)):
+                    sums[n, m] += _sum_after(looks[:, m], begins, start)
+        work, observed, coverage = sums[:, WORK], sums[:, OBSERVED], sums[:, COVERAGE]
         known = (observed * 2 >= np.array(windows)[:, np.newaxis]) & (coverage > 0)
         return np.divide(work, coverage, out=np.full_like(work, np.nan), where=known)
 
@@ -180,7 +182,7 @@ class Rings:
         seconds, sums = [], []
         for level in reversed(self._levels):
             indices = level.all()
-            cells = level.sums[:, indices % level.cells, column]
+            cells = level.sums[indices % level.cells, :, column].T
             seen = ~np.isnan(cells[REQUESTS]) if channel == REQUESTS else cells[COVERAGE] > 0
             seconds.append(indices[seen] * level.step)
             sums.append(cells[channel, seen])
@@ -191,7 +193,7 @@ class Rings:
     def clear(self, column: int) -> None:
         """Forget one model."""
         for level in self._levels:
-            level.sums[:, :, column] = np.array(UNOBSERVED)[:, np.newaxis]
+            level.sums[:, :, column] = UNOBSERVED
 
     def widened(self, columns: int) -> "Rings":
         """The same rings with room for more models."""
@@ -207,7 +209,7 @@ class Rings:
         if self.head is None:
             return _FORMAT.pack(_MAGIC, 0, 0)
         body = b"".join(
-            level.sums[:, level.all() % level.cells, column].astype("<f4").tobytes() for level in self._levels
+            level.sums[level.all() % level.cells, :, column].T.astype("<f4").tobytes() for level in self._levels
         )
         return _FORMAT.pack(_MAGIC, self.head, zlib.crc32(body)) + body
 
@@ -243,20 +245,19 @@ def _levels_at(head: int, columns: int) -> tuple[_Level, ...]:
     return tuple(levels)
 
 
-def _sums_from(blocks: Sequence[Cells], firsts: Sequence[int]) -> Cells:
-    """Blocks x windows x columns: the sums from cell `firsts` on, in as few numpy calls as there are windows.
+def _sums_from(looks: Cells, firsts: Sequence[int]) -> Cells:
+    """Windows x channels x columns: the sums from cell `firsts` on, in as few numpy calls as there are windows.
 
-    Each column's cells are added in the same order as one block alone would have them.
+    Each column's cells are added in the same order as one channel alone would have them.
     """
-    cells, columns = blocks[0].shape
-    sums = np.zeros((len(blocks), len(firsts), columns), dtype=np.float32)
-    side_by_side = np.concatenate(blocks, axis=1)
+    cells, channels, columns = looks.shape
+    sums = np.zeros((len(firsts), channels, columns), dtype=np.float32)
+    side_by_side = looks.reshape(cells, -1)
     if columns == 1:
-        side_by_side = side_by_side.T.copy().T  # one after the other in memory, as one block alone is
+        side_by_side = side_by_side.T.copy().T  # one after the other in memory, as one channel alone is
     for n, first in enumerate(firsts):
         if first < cells:
-            total = np.add.reduce(side_by_side[max(first, 0) :], axis=0)
-            sums[:, n] = total.reshape(len(blocks), columns)
+            sums[n] = np.add.reduce(side_by_side[max(first, 0) :]).reshape(channels, columns)
     return sums
 
 
