@@ -104,9 +104,7 @@ def test_the_same_draw_of_chance_five_times_over_is_no_more_certain_than_once(
 
 
 @given(SOME_BLOCKS, st.randoms(use_true_random=False), st.integers(0, 9))
-def test_blocks_are_paired_by_their_place(
-    rows: list[tuple[float, float, float]], random: Random, seed: int
-) -> None:
+def test_blocks_are_paired_by_their_place(rows: list[tuple[float, float, float]], random: Random, seed: int) -> None:
     late, _, asked = np.array(rows).T
     one = np.column_stack([late, asked])
     other = one[random.sample(range(len(one)), len(one))]
