@@ -14,6 +14,9 @@ class Model:
     `patience_seconds`, turned away where the backlog holds more than `queue_base` + `queue_per_replica` x ready
     requests (the fluid form of allocation.md). A replica serves `start_seconds` after it was placed; its GPUs are free
     `release_seconds` after it was asked to go. `service_seconds`: from a request's start to its end, when it is busy.
+
+    For metrics that count requests: a full replica has `slots` in hand, the batch of the measured profiles; a recorded
+    request stands for `scale` of them, where a trace was thinned or its work multiplied.
     """
 
     name: str
@@ -32,6 +35,8 @@ class Model:
     queue_base: float = float("inf")
     queue_per_replica: float = 0.0
     service_seconds: float = 0.0
+    slots: float = 64.0
+    scale: float = 1.0
 
     def in_hand(self, second: int, busy_share: float) -> float:
         """Requests in service on one replica that was busy for that share of the second before `second`.
