@@ -6,20 +6,26 @@ import sys
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
+import numpy as np
+
 from rebalancer.cli.failure import USAGE, Failed
+from rebalancer.cli.speeds import Speeds, gpus_of, services
 from rebalancer.cli.talk import Talk
 from rebalancer.domain.policy import Policy
 from rebalancer.settings.policy_file import check_bytes
 from rebalancer.sim import data
-from rebalancer.sim.contenders import UnknownController, contender
+from rebalancer.sim.contenders import Entry, Ours, UnknownController, contender
 from rebalancer.sim.contest import Result, Side, Tell, contest
 from rebalancer.sim.demand import Demand
+from rebalancer.sim.named import GENERATED, named_cases, ruling
 from rebalancer.sim.outcome import Run
 from rebalancer.sim.page.bins import clock
-from rebalancer.sim.recorded import Service, Terms, Unfit, read_demand, with_gpus
+from rebalancer.sim.product import default_policy
+from rebalancer.sim.recorded import Terms, Unfit, one_pool, read_demand, scenario_of, with_gpus
+from rebalancer.sim.suite.cases import Case
 from rebalancer.sim.telling import rows
 from rebalancer.sim.traces.folder import MissingTrace, traces_folder
 from rebalancer.sim.traces.servegen import servegen
@@ -29,21 +35,11 @@ SERVEGEN = {"servegen-0": 0, "servegen-1": 1}
 
 
 @dataclass(frozen=True, slots=True)
-class Speeds:
-    """Values of [MODEL=]NUMBER options, as typed."""
-
-    prefill_rate: Sequence[str]
-    seconds_per_token: Sequence[str]
-    batch: Sequence[str]
-    patience: Sequence[str]
-    release: Sequence[str]
-
-
-@dataclass(frozen=True, slots=True)
 class Asked:
     """The command line."""
 
     trace: str
+    row_seconds: int
     policy: Path | None
     gpus: Sequence[str]
     controller: str
@@ -67,22 +63,20 @@ class Simulated:
 
 def simulate(asked: Asked, talk: Talk) -> Simulated:
     """Play what was asked for. Raises Failed."""
+    case = named_cases().get(asked.trace)
     try:
-        demand = _demand(asked)
-        policy, name = _policy(asked.policy, asked.trace)
-        sides = _sides(asked, policy, name)
-        terms = Terms(
-            demand, _services(asked.speeds, policy), asked.gpus_per_node, asked.metrics_delay_seconds, asked.seed
-        )
+        sides, notes = _recorded(asked) if case is None else _of_suite(asked, case)
         with _progress(talk) as tell:
-            result, runs = contest(sides, terms, tell)
+            result, runs = contest(
+                asked.trace, sides, tell, metrics_delay_seconds=asked.metrics_delay_seconds, seed=asked.seed
+            )
     except (Unfit, UnknownController, MissingTrace) as wrong:
         raise Failed(str(wrong), USAGE) from wrong
-    for line in _notes(policy, demand):
+    for line in notes:
         talk.say(f"note: {line}")
     words = [] if result.difference is None else [f"{result.difference.said}."]
     gpus = ", ".join(dict.fromkeys(str(run.record.scenario.gpus) for run in runs))
-    title = f"{asked.trace}: {clock(demand.seconds)} h, {len(policy.models)} models on {gpus} GPUs"
+    title = f"{asked.trace}: {clock(result.seconds)} h, {len(sides[0].policy.models)} models on {gpus} GPUs"
     return Simulated(title, words, result, runs)
 
 
@@ -98,6 +92,36 @@ def written(path: Path, simulated: Simulated) -> None:
         raise Failed(f"{path}: cannot be written ({error.strerror})") from error
 
 
+def _recorded(asked: Asked) -> tuple[list[Side], list[str]]:
+    """Recorded traffic under one or two policies, and what is to be said of it. Raises Failed, Unfit, MissingTrace."""
+    demand = _demand(asked)
+    policy, name = _policy(asked.policy, asked.trace)
+    terms = Terms(demand, services(asked.speeds, policy), asked.gpus_per_node)
+    gpus = gpus_of(asked.gpus)
+
+    def side(who: Ours | Entry, of: Policy, called: str | None) -> Side:
+        whole = one_pool(with_gpus(of, gpus))
+        return Side(who, scenario_of(whole, terms), whole, called)
+
+    return _sides(asked, policy, name, side), list(_notes(policy, demand, asked.row_seconds))
+
+
+def _of_suite(asked: Asked, case: Case) -> tuple[list[Side], list[str]]:
+    """A scenario of the benchmarks, under the one policy that they use or another. Raises as `_recorded`."""
+    speeds = [word for field in fields(asked.speeds) for word in getattr(asked.speeds, field.name)]
+    if speeds or asked.gpus or asked.row_seconds != 1:
+        raise Failed(f"{asked.trace} says itself what arrives, on how many GPUs and how fast replicas are", USAGE)
+    folder = Path() if case.day == GENERATED else traces_folder(asked.traces, os.environ)
+    scenario = case.build(folder, asked.seed)
+
+    def side(who: Ours | Entry, of: Policy, called: str | None) -> Side:
+        return Side(who, scenario, ruling(scenario, of), called)
+
+    if asked.policy is None:
+        return _sides(asked, default_policy(scenario), "the benchmarks' policy", side), []
+    return _sides(asked, *_policy(asked.policy, asked.trace), side), []
+
+
 def _demand(asked: Asked) -> Demand:
     name = asked.trace
     if name in SERVEGEN:
@@ -106,10 +130,14 @@ def _demand(asked: Asked) -> Demand:
         content = data.trace(name) if name in data.TRACES else Path(name).read_bytes()
         if name not in data.TRACES and name.endswith(".gz"):
             content = gzip.decompress(content)
-        return read_demand(content, name)
+        return read_demand(content, name, asked.row_seconds)
     except FileNotFoundError as error:
         known = ", ".join([*data.TRACES, *SERVEGEN])
-        raise Failed(f"{name}: no such file, and no trace of that name; there are {known}", USAGE) from error
+        raise Failed(
+            f"{name}: no such file, and no trace of that name; there are {known},"
+            f" and the benchmarks' cases such as {next(iter(named_cases()))}",
+            USAGE,
+        ) from error
     except (OSError, EOFError, zlib.error) as error:
         why = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise Failed(f"{name}: cannot be read ({why})", USAGE) from error
@@ -135,65 +163,31 @@ def _checked(content: bytes, name: str) -> Policy:
     return policy
 
 
-def _sides(asked: Asked, policy: Policy, policy_name: str) -> list[Side]:
-    gpus = _gpus(asked.gpus)
-    played = with_gpus(policy, gpus)
+Sided = Callable[[Ours | Entry, Policy, str | None], Side]
+
+
+def _sides(asked: Asked, policy: Policy, policy_name: str, side: Sided) -> list[Side]:
     who = contender(asked.controller)
-    sides = [Side(who, played)]
     if asked.compare is None:
-        return sides
+        return [side(who, policy, None)]
     if not _is_file(asked.compare):
-        return [*sides, Side(contender(asked.compare), played)]
+        return [side(who, policy, None), side(contender(asked.compare), policy, None)]
     other, name = _policy(Path(asked.compare), asked.trace)
     names = (policy_name, name) if policy_name != name else (str(asked.policy or policy_name), asked.compare)
-    return [Side(who, played, names[0]), Side(who, with_gpus(other, gpus), names[1])]
+    return [side(who, policy, names[0]), side(who, other, names[1])]
 
 
 def _is_file(word: str) -> bool:
     return word.endswith((".yaml", ".yml", ".json")) or os.sep in word
 
 
-def _gpus(words: Sequence[str]) -> dict[str | None, int]:
-    return {name: round(_number(value, word, "--gpus", least=1)) for word in words for name, value in [_pair(word)]}
-
-
-def _services(speeds: Speeds, policy: Policy) -> dict[str, Service]:
-    """By model id; a value without a model is everybody's."""
-    services = {model.id: Service() for model in policy.models}
-    given: tuple[tuple[str, Sequence[str], float, Callable[[Service, float], Service]], ...] = (
-        ("--prefill-rate", speeds.prefill_rate, 1e-9, lambda of, n: replace(of, prefill_tokens_per_second=n)),
-        ("--seconds-per-token", speeds.seconds_per_token, 0, lambda of, n: replace(of, seconds_per_token=n)),
-        ("--batch", speeds.batch, 1, lambda of, n: replace(of, batch=round(n))),
-        ("--patience", speeds.patience, 0, lambda of, n: replace(of, patience_seconds=n)),
-        ("--release", speeds.release, 0, lambda of, n: replace(of, release_seconds=round(n))),
-    )
-    for option, words, least, changed in given:
-        for word in sorted(words, key=lambda each: "=" in each):
-            name, value = _pair(word)
-            if name is not None and name not in services:
-                raise Failed(f"{option} {word}: no model {name} in the policy; it has {', '.join(services)}", USAGE)
-            number = _number(value, word, option, least)
-            for each in services if name is None else (name,):
-                services[each] = changed(services[each], number)
-    return services
-
-
-def _pair(word: str) -> tuple[str | None, str]:
-    name, separator, value = word.rpartition("=")
-    return (name if separator else None), value
-
-
-def _number(value: str, word: str, option: str, least: float) -> float:
-    try:
-        number = float(value)
-    except ValueError:
-        number = float("nan")
-    if not least <= number < float("inf"):
-        raise Failed(f"{option} {word}: {value!r} is not a number from {least:g} on", USAGE)
-    return number
-
-
-def _notes(policy: Policy, demand: Demand) -> Iterator[str]:
+def _notes(policy: Policy, demand: Demand, row_seconds: int) -> Iterator[str]:
+    apart = _seconds_apart(demand)
+    if row_seconds == 1 and apart > 1:
+        yield (
+            f"no two rows are less than {apart} s apart, and each was played as the traffic of one second, which hides"
+            f" waits; if they speak of {apart} s: --row-seconds {apart}"
+        )
     asked = {stream.model for stream in demand.streams}
     silent = [each.id for each in policy.models if not asked & {each.id, *each.aliases}]
     if silent:
@@ -201,6 +195,12 @@ def _notes(policy: Policy, demand: Demand) -> Iterator[str]:
     if len(policy.pools) > 1:
         names = " and ".join(pool.name for pool in policy.pools)
         yield f"the pools {names} are played as one whose GPUs are always there"
+
+
+def _seconds_apart(demand: Demand) -> int:
+    """The least between two seconds in which something came."""
+    came = np.flatnonzero(np.sum([stream.requests[: demand.seconds] for stream in demand.streams], axis=0))
+    return int(np.diff(came).min()) if len(came) > 1 else 1
 
 
 @contextmanager

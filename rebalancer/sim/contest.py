@@ -1,4 +1,4 @@
-"""One trace, one or two contenders: what each comes to, and whether their difference counts."""
+"""The same traffic under one or two contenders: what each comes to, and whether their difference counts."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,6 @@ from rebalancer.domain.policy import Policy
 from rebalancer.sim.contenders import Entry, Ours, play_entry
 from rebalancer.sim.outcome import Outcome, Run, outcome
 from rebalancer.sim.record import Record
-from rebalancer.sim.recorded import Terms, one_pool, scenario_of
 from rebalancer.sim.scenario import Scenario
 from rebalancer.sim.score import violations_by_block
 from rebalancer.sim.suite.intervals import paired_interval
@@ -18,12 +17,13 @@ from rebalancer.sim.telling import Difference
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """Who plays, under which policy (its pools' limits as they are to be played), and what the run is called.
+    """Who plays what, under which policy: one that names the scenario's models, in its order.
 
     `called` None: by who plays, a tuned peer by what was found.
     """
 
     who: Ours | Entry
+    scenario: Scenario
     policy: Policy
     called: str | None = None
 
@@ -41,33 +41,31 @@ class Result(Struct, frozen=True):
 Tell = Callable[[str, float], None]  # a run's name, the share of it that is done
 
 
-def contest(sides: Sequence[Side], terms: Terms, tell: Tell) -> tuple[Result, tuple[Run, ...]]:
-    """Play one side or two. Raises Unfit before anything is played."""
-    scenarios = [scenario_of(one_pool(side.policy), terms) for side in sides]
+def contest(
+    trace: str, sides: Sequence[Side], tell: Tell, *, metrics_delay_seconds: int = 1, seed: int = 0
+) -> tuple[Result, tuple[Run, ...]]:
+    """Play one side or two of the same traffic; `trace`: what it is called."""
     runs = []
-    for side, scenario in zip(sides, scenarios, strict=True):
+    for side in sides:
         called = side.called or side.who.name
 
         def told(share: float, called: str = called) -> None:
             tell(called, share)
 
-        policy = one_pool(side.policy)
-        record = _played(side.who, scenario, policy, terms, told)
-        owned = [model.entitlement for model in policy.models]
+        record = _played(side, metrics_delay_seconds, seed, told)
+        owned = [model.entitlement for model in side.policy.models]
         runs.append(Run(record, outcome(record, side.called or record.controller, owned), owned))
     outcomes = tuple(run.outcome for run in runs)
-    result = Result(terms.demand.name, terms.demand.seconds, terms.seed, outcomes, _difference(runs, terms.seed))
+    result = Result(trace, sides[0].scenario.seconds, seed, outcomes, _difference(runs, seed))
     return result, tuple(runs)
 
 
-def _played(
-    who: Ours | Entry, scenario: Scenario, policy: Policy, terms: Terms, tell: Callable[[float], None]
-) -> Record:
-    if isinstance(who, Entry):
-        return play_entry(who, scenario, terms.metrics_delay_seconds, tell)
+def _played(side: Side, metrics_delay_seconds: int, seed: int, tell: Callable[[float], None]) -> Record:
+    if isinstance(side.who, Entry):
+        return play_entry(side.who, side.scenario, metrics_delay_seconds, tell)
     from rebalancer.sim.ours import play_ours  # noqa: PLC0415  # Kubernetes' client, a second: peers do without
 
-    return play_ours(who, scenario, policy, terms, tell)
+    return play_ours(side.who, side.scenario, side.policy, metrics_delay_seconds, seed, tell)
 
 
 def _difference(runs: Sequence[Run], seed: int) -> Difference | None:

@@ -6,9 +6,10 @@ from rebalancer.domain.policy import Policy
 from rebalancer.sim.contenders import Ours
 from rebalancer.sim.product import FluidService, Metrics, play_product
 from rebalancer.sim.record import Record
-from rebalancer.sim.recorded import Service, Terms
 from rebalancer.sim.scenario import Model, Scenario
 from rebalancer.world import Pod
+
+TOLD_SECONDS = 60  # a day is told in 1,440 steps: a bar that moves costs more than a simulated second
 
 
 class _Told(FluidService):
@@ -18,28 +19,29 @@ class _Told(FluidService):
 
     def flow(self, since: float, until: float, pods: Sequence[Pod]) -> None:
         super().flow(since, until, pods)
-        self.tell(self._now / len(self.wait))
+        if self._now % TOLD_SECONDS == 0:
+            self.tell(self._now / len(self.wait))
 
 
-def play_ours(
+def play_ours(  # noqa: PLR0913  # each is one thing a run is asked to do otherwise
     who: Ours,
     scenario: Scenario,
     policy: Policy,
-    terms: Terms,
+    metrics_delay_seconds: int,
+    seed: int,
     tell: Callable[[float], None],
 ) -> Record:
-    """One run of the product; a full replica has as many requests in hand as its `Service` decodes at once."""
-    batch = {each.id: terms.services.get(each.id, Service()).rates(each).batch for each in policy.models}
+    """One run of the product. Raises ValueError when the policy and the scenario do not go together."""
     first = scenario.models[0].name
 
     def serve(model: Model, started_at: float, seconds: int) -> FluidService:
         if model.name != first:
-            return FluidService(model, started_at, seconds, slots=batch[model.name])
-        told = _Told(model, started_at, seconds, slots=batch[model.name])
+            return FluidService(model, started_at, seconds, slots=model.slots)
+        told = _Told(model, started_at, seconds, slots=model.slots)
         told.tell = tell
         return told
 
-    metrics = Metrics(delay_seconds=terms.metrics_delay_seconds)
-    record = play_product(scenario, policy, who.actuation, terms.seed, serve=serve, metrics=metrics, name=who.name)
+    metrics = Metrics(delay_seconds=metrics_delay_seconds)
+    record = play_product(scenario, policy, who.actuation, seed, serve=serve, metrics=metrics, name=who.name)
     tell(1.0)
     return record

@@ -56,12 +56,13 @@ class Terms:
     demand: Demand
     services: Mapping[str, Service] = field(default_factory=dict)
     gpus_per_node: int = 8
-    metrics_delay_seconds: int = 1
-    seed: int = 0
 
 
-def read_demand(content: bytes, name: str) -> Demand:
-    """Arrivals of a trace, by second. Raises BadTrace with the line and what it should hold."""
+def read_demand(content: bytes, name: str, row_seconds: int = 1) -> Demand:
+    """Arrivals of a trace, by second. A row's requests come evenly in the `row_seconds` that begin at its time.
+
+    Raises BadTrace with the line and what it should hold.
+    """
     try:
         table = csv.read_csv(
             BytesIO(content),
@@ -81,25 +82,27 @@ def read_demand(content: bytes, name: str) -> Demand:
     if not len(times) or any(not np.isfinite(each).all() or each.min() < 0 for each in numbers):
         _explain(content)
     begin = float(np.floor(times.min()))
-    seconds = int(np.ceil(times.max() - begin)) + 1
+    seconds = int(np.ceil(times.max() - begin)) + row_seconds
     if seconds > SECONDS_MOST:
         raise BadTrace(f"t_seconds goes over {seconds / 86_400:.0f} days, {SECONDS_MOST // 86_400} are the most")
     streams = []
     for model in sorted(set(columns["model"])):
         mine = columns["model"] == model
-        sums = [_by_second(times[mine] - begin, each[mine], seconds) for each in numbers[1:]]
+        sums = [_by_second(times[mine] - begin, each[mine], seconds, row_seconds) for each in numbers[1:]]
         streams.append(Stream(str(model), *sums))
     return Demand(name, tuple(streams))
 
 
-def _by_second(times: F64, amounts: F64, seconds: int) -> F64:
+def _by_second(times: F64, amounts: F64, seconds: int, row_seconds: int) -> F64:
     """Sums per second; what comes in the second that begins at a fraction belongs to both by its shares."""
     first = times.astype(np.int64)
     after = times - first
-    total = np.bincount(first, amounts * (1.0 - after), seconds + 1) + np.bincount(
-        first + 1, amounts * after, seconds + 1
-    )
-    return np.asarray(total[:seconds], np.float64)
+    each = np.bincount(first, amounts * (1.0 - after), seconds + 1)
+    each = (each + np.bincount(first + 1, amounts * after, seconds + 1))[:seconds] / row_seconds
+    total = np.zeros(seconds)
+    for later in range(row_seconds):
+        total[later:] += each[: seconds - later]
+    return total
 
 
 def _explain(content: bytes) -> None:
@@ -169,7 +172,7 @@ def scenario_of(policy: told.Policy, terms: Terms) -> Scenario:
     models = [
         _model(each, streams.get(each.id), terms.services.get(each.id, Service()), demand) for each in policy.models
     ]
-    return Scenario(demand.name, str(terms.seed), tuple(models), nodes, demand.seconds, pool.price_per_gpu_hour)
+    return Scenario(demand.name, "", tuple(models), nodes, demand.seconds, pool.price_per_gpu_hour)
 
 
 def _by_model(demand: Demand, policy: told.Policy) -> dict[str, Stream]:
@@ -215,4 +218,5 @@ def _model(of: told.Model, stream: Stream | None, service: Service, demand: Dema
         release_seconds=service.release_seconds,
         slo_wait_seconds=of.slo.latency_seconds if of.slo else SLO_SECONDS,
         patience_seconds=service.patience_seconds,
+        slots=service.rates(of).batch,
     )

@@ -177,6 +177,38 @@ def test_a_compressed_trace_is_read(files: Path, capsys: Captured) -> None:
     assert [both[0]] == both[1]
 
 
+def test_rows_that_are_apart_are_noticed_and_may_speak_of_more_than_a_second(files: Path, capsys: Captured) -> None:
+    rows = [f"{t},chat,30,24000,4000" for t in range(0, 1200, 15)]
+    (files / "mine.csv").write_text("\n".join([HEADER, *rows]) + "\n")
+    words = ["simulate", "mine.csv", "--policy", "policy.yaml", "--controller", "static", "-o", "json"]
+    assert run(words) == 0
+    bursts, noted = capsys.readouterr()
+    assert "note: no two rows are less than 15 s apart" in noted
+    assert "if they speak of 15 s: --row-seconds 15" in noted
+    assert run([*words, "--row-seconds", "15"]) == 0
+    even, noted = capsys.readouterr()
+    assert "apart" not in noted
+    found = [json.loads(each) for each in (bursts, even)]
+    assert [each["seconds"] for each in found] == [1186, 1200]
+    assert [each["runs"][0]["requests"] for each in found] == pytest.approx([2400.0, 2400.0])
+
+
+# --- the benchmarks' cases
+
+
+def test_a_case_of_the_benchmarks_is_played_by_its_name_and_by_another_policy(files: Path, capsys: Captured) -> None:
+    words = ["simulate", "S7/16/60/generated", "--controller", "static", "-o", "json"]
+    assert run(words) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["trace"] == "S7/16/60/generated"
+    assert [model["model"] for model in found["runs"][0]["models"]] == ["a", "b"]
+    (files / "ab.yaml").write_text(POLICY.replace("id: chat", "id: b").replace("id: code", "id: a"))
+    assert run([*words, "--policy", "ab.yaml", "--compare", "ab.yaml"]) == 0
+    for each in json.loads(capsys.readouterr().out)["runs"]:
+        assert [model["model"] for model in each["models"]] == ["a", "b"]
+        assert each["violation"] == found["runs"][0]["violation"]
+
+
 # --- the same again
 
 
@@ -225,6 +257,14 @@ def test_another_seed_draws_another_interval_of_the_same_runs(capsys: Captured) 
         (["tides", "--prefill-rate", "0"], "--prefill-rate 0: '0' is not a number from"),
         (["servegen-0", "--policy", "policy.yaml"], "no folder of traces: give --traces FOLDER"),
         (["tides", "--gpus-per-node", "0"], "--gpus-per-node"),
+        (["S2/32/60/1"], "no folder of traces: give --traces FOLDER"),
+        (["S2/33/60/1"], "S2/33/60/1: no such file, and no trace of that name"),
+        (["S7/16/60/generated", "--batch", "3"], "S7/16/60/generated says itself what arrives"),
+        (["S7/16/60/generated", "--gpus", "3"], "S7/16/60/generated says itself what arrives"),
+        (
+            ["S7/16/60/generated", "--policy", "policy.yaml"],
+            "no model a, b in the policy, which S7 serves; it has chat, code",
+        ),
     ],
 )
 def test_what_cannot_be_played_says_what_and_where_and_ends_with_2(

@@ -76,6 +76,20 @@ def test_what_arrives_in_a_second_is_what_the_demos_reader_says(rows: list[tuple
             assert stream.generated_tokens[second] == pytest.approx(amount.generated_tokens)
 
 
+@given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 9)), min_size=1, max_size=9), st.integers(2, 20))
+def test_a_row_that_speaks_of_several_seconds_is_spread_evenly_over_them(
+    rows: list[tuple[int, int]], row_seconds: int
+) -> None:
+    text = "\n".join([HEADER, *(f"{4 * t},a,{count},{10 * count},0" for t, count in rows)])
+    (found,) = read_demand(text.encode(), "made", row_seconds).streams
+    begin = 4 * min(t for t, _ in rows)
+    for second in range(len(found.requests)):
+        now = [count for t, count in rows if 4 * t - begin <= second < 4 * t - begin + row_seconds]
+        assert found.requests[second] == pytest.approx(sum(now) / row_seconds)
+    assert found.requests.sum() == pytest.approx(sum(count for _, count in rows))
+    assert found.prompt_tokens == pytest.approx(10 * found.requests)
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

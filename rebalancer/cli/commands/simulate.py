@@ -17,10 +17,14 @@ def command(
         str,
         typer.Argument(
             help="CSV t_seconds,model,requests,input_tokens,output_tokens of your traffic, .gz too; or surge, tides:"
-            " generated ones that come with the package.",
+            " generated ones that come with the package; with --traces also servegen-0, servegen-1, or a case of the"
+            " benchmarks such as S2/32/60/1: scenario, GPUs, seconds of a start, day.",
             metavar="TRACE",
         ),
     ] = "surge",
+    row_seconds: Annotated[
+        int, typer.Option(help="Seconds that a row of your CSV speaks of: its requests come evenly in them.", min=1)
+    ] = 1,
     policy: Annotated[
         Path | None,
         typer.Option(help="The policy file, as in the cluster. Default: the one that comes with surge or tides."),
@@ -52,7 +56,8 @@ def command(
     traces: Annotated[
         Path | None,
         typer.Option(
-            help="Folder of public traces: then TRACE may be servegen-0 or servegen-1.", envvar="REBALANCER_TRACES"
+            help="Folder of public traces, for servegen-0, servegen-1 and the benchmarks' cases.",
+            envvar="REBALANCER_TRACES",
         ),
     ] = None,
     prefill_rate: Annotated[
@@ -92,7 +97,8 @@ def command(
     With --exit-code 3 says that the two differ in violations by more than chance.
     """
     try:
-        from rebalancer.cli.simulating import Asked, Speeds, simulate, written
+        from rebalancer.cli.simulating import Asked, simulate, written
+        from rebalancer.cli.speeds import Speeds
 
         if page is not None:
             import rebalancer.sim.page.html  # noqa: F401  # matplotlib: half a second, and known to be there before the run
@@ -105,7 +111,9 @@ def command(
     from rebalancer.sim.telling import rows
 
     speeds = Speeds(prefill_rate or [], seconds_per_token or [], batch or [], patience or [], release or [])
-    asked = Asked(trace, policy, gpus or [], controller, compare, seed, traces, speeds, gpus_per_node, metrics_delay)
+    asked = Asked(
+        trace, row_seconds, policy, gpus or [], controller, compare, seed, traces, speeds, gpus_per_node, metrics_delay
+    )
     talk = Talk(quiet)
     simulated = simulate(asked, talk)
     result = simulated.result

@@ -1,0 +1,60 @@
+"""Options of `rebalancer simulate` that may be given for all and again for one: `--batch 64 --batch chat=32`."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from rebalancer.cli.failure import USAGE, Failed
+from rebalancer.domain.policy import Policy
+from rebalancer.sim.recorded import Service
+
+
+@dataclass(frozen=True, slots=True)
+class Speeds:
+    """Values of [MODEL=]NUMBER options, as typed."""
+
+    prefill_rate: Sequence[str]
+    seconds_per_token: Sequence[str]
+    batch: Sequence[str]
+    patience: Sequence[str]
+    release: Sequence[str]
+
+
+def gpus_of(words: Sequence[str]) -> dict[str | None, int]:
+    """GPUs by pool, or by None for the only one, of [POOL=]N. Raises Failed."""
+    return {name: round(_number(value, word, "--gpus", least=1)) for word in words for name, value in [_pair(word)]}
+
+
+def services(speeds: Speeds, policy: Policy) -> dict[str, Service]:
+    """By model id; a value without a model is everybody's. Raises Failed."""
+    found = {model.id: Service() for model in policy.models}
+    given: tuple[tuple[str, Sequence[str], float, Callable[[Service, float], Service]], ...] = (
+        ("--prefill-rate", speeds.prefill_rate, 1e-9, lambda of, n: replace(of, prefill_tokens_per_second=n)),
+        ("--seconds-per-token", speeds.seconds_per_token, 0, lambda of, n: replace(of, seconds_per_token=n)),
+        ("--batch", speeds.batch, 1, lambda of, n: replace(of, batch=round(n))),
+        ("--patience", speeds.patience, 0, lambda of, n: replace(of, patience_seconds=n)),
+        ("--release", speeds.release, 0, lambda of, n: replace(of, release_seconds=round(n))),
+    )
+    for option, words, least, changed in given:
+        for word in sorted(words, key=lambda each: "=" in each):
+            name, value = _pair(word)
+            if name is not None and name not in found:
+                raise Failed(f"{option} {word}: no model {name} in the policy; it has {', '.join(found)}", USAGE)
+            number = _number(value, word, option, least)
+            for each in found if name is None else (name,):
+                found[each] = changed(found[each], number)
+    return found
+
+
+def _pair(word: str) -> tuple[str | None, str]:
+    name, separator, value = word.rpartition("=")
+    return (name if separator else None), value
+
+
+def _number(value: str, word: str, option: str, least: float) -> float:
+    try:
+        number = float(value)
+    except ValueError:
+        number = float("nan")
+    if not least <= number < float("inf"):
+        raise Failed(f"{option} {word}: {value!r} is not a number from {least:g} on", USAGE)
+    return number
