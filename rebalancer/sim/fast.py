@@ -1,6 +1,7 @@
 """The fast path: a fleet and the compiled fluid service, advanced from decision to decision."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Protocol, runtime_checkable
 
@@ -43,7 +44,6 @@ class FastWorld:
         self._deeds = self._agenda()
         self.fleet = Fleet(scenario.models, list(scenario.nodes), scenario.by_model, list(scenario.pool_of), split)
         self._karpenter = Karpenter(scenario.launches, self.fleet) if scenario.launches else None
-        self._live(0)
         self.seen = Seen(
             scenario,
             0,
@@ -59,6 +59,7 @@ class FastWorld:
             loading=self.fleet.loading,
             waiting=self.fleet.waiting,
         )
+        self._live(0)
 
     @property
     def now(self) -> int:
@@ -117,6 +118,12 @@ class FastWorld:
     def _drain(self, change: Change, now: int) -> None:
         self.fleet.drain(change.node)
         self.fleet.advance(now)
+        self._offer(change.node, 0)
+
+    def _offer(self, node: int, gpus: int) -> None:
+        """Who looks at the nodes sees those that are there."""
+        nodes = self.seen.scenario.nodes
+        self.seen.scenario = replace(self.seen.scenario, nodes=(*nodes[:node], gpus, *nodes[node + 1 :]))
 
     def _change(self, change: Change, now: int) -> None:
         """The machine is another one; what was in service on replicas that die with it is lost."""
@@ -126,6 +133,7 @@ class FastWorld:
                 share = self._busy[index, now - 1] / served_by if served_by else 0.0
                 self._lost_in_flight += died * self._scenario.models[index].in_hand(now, float(share))
         self.fleet.advance(now)
+        self._offer(change.node, change.gpus)
 
     def _serve(self, begin: int, end: int) -> None:
         self._gpus[begin:end] = self.fleet.used
