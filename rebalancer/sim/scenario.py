@@ -13,7 +13,7 @@ class Model:
     A second's arrivals wait max(0, backlog / ready - `headroom_seconds`) s: late above `slo_wait_seconds`, gone above
     `patience_seconds`, turned away where the backlog holds more than `queue_base` + `queue_per_replica` x ready
     requests (the fluid form of allocation.md). A replica serves `start_seconds` after it was placed; its GPUs are free
-    `release_seconds` after it was asked to go. `service_seconds`: from a request's start to its end, when it is busy.
+    `release_seconds` after it was asked to go.
 
     For metrics that count requests: a full replica has `slots` in hand, the batch of the measured profiles; a recorded
     request stands for `scale` of them, where a trace was thinned or its work multiplied.
@@ -34,19 +34,12 @@ class Model:
     patience_seconds: float = 30.0
     queue_base: float = float("inf")
     queue_per_replica: float = 0.0
-    service_seconds: float = 0.0
     slots: float = 64.0
     scale: float = 1.0
 
-    def in_hand(self, second: int, busy_share: float) -> float:
-        """Requests in service on one replica that was busy for that share of the second before `second`.
-
-        Little's law: a busy replica ends 1 / (work of one request) of them a second, each is there for
-        `service_seconds`. The work of one is the mean of the last minute, 0 requests where nothing came in it.
-        """
-        since = slice(max(0, second - 60), second)
-        work = float(self.work[since].sum())
-        return busy_share * self.service_seconds * float(self.requests[since].sum()) / work if work > 0.0 else 0.0
+    def in_hand(self, busy_share: float) -> float:
+        """Recorded requests in service on one replica that is busy for that share of its time."""
+        return busy_share * self.slots / self.scale
 
 
 @dataclass(frozen=True, slots=True)

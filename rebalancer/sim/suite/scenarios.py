@@ -34,6 +34,8 @@ def s2(folder: Path, day: int, gpus: int, start_seconds: int) -> Scenario:
             first=gpus // len(LLM_3),
             floor=2,
             start_seconds=start_seconds,
+            slots=LLM_3_RATES[stream.model].batch,
+            scale=LLM_3_RATES[stream.model].scale,
         )
         for stream in demand.streams
     )
@@ -64,16 +66,19 @@ def s3(folder: Path, gpus: int) -> Scenario:
     models = []
     for name, (size, share, slo, priority, rates) in _S3.items():
         work = rates.work(streams[name])
+        scale = 0.6 * gpus * share / size / work.mean()
         models.append(
             Model(
                 name,
-                work=work * (0.6 * gpus * share / size / work.mean()),
+                work=work * scale,
                 requests=streams[name].requests,
                 first=_S3_FIRST[name] * gpus // 64,
                 gpus=size,
                 priority=priority,
                 start_seconds=180 if size >= LARGE_GPUS else 60,
                 slo_wait_seconds=slo,
+                slots=rates.batch,
+                scale=scale,
             )
         )
     return Scenario("S3", "0", tuple(models), (NODE_GPUS,) * (gpus // NODE_GPUS), demand.seconds)
@@ -120,17 +125,19 @@ def s7_code(folder: Path, gpus: int, start_seconds: int) -> Scenario:
     """Azure's code service twelve times over as two models half a recording apart, at 3.2 GPUs each on average."""
     demand = azure_llm(folder, "code")
     requests, work = _repeated(demand, Surges().count)
-    work *= Surges().busy / work.mean()
+    scale = Surges().busy / work.mean()
+    work *= scale
     shift = demand.seconds // 2
     both = np.stack([work, np.roll(work, shift)]), np.stack([requests, np.roll(requests, shift)])
-    return _two_models("azure-code", *both, gpus, start_seconds, ())
+    scale *= LLM_3_RATES["m-large"].scale
+    return _two_models("azure-code", *both, gpus, start_seconds, (), scale)
 
 
 def _two_models(  # noqa: PLR0913  # one thing each
-    day: str, work: F64, requests: F64, gpus: int, start_seconds: int, surges: tuple[int, ...]
+    day: str, work: F64, requests: F64, gpus: int, start_seconds: int, surges: tuple[int, ...], scale: float = 1.0
 ) -> Scenario:
     models = tuple(
-        Model(name, work=work[index], requests=requests[index], first=gpus // 2, floor=1, start_seconds=start_seconds)
+        Model(name, work[index], requests[index], gpus // 2, start_seconds=start_seconds, scale=scale)
         for index, name in enumerate(("a", "b"))
     )
     return Scenario("S7", day, models, (gpus,), work.shape[1], surges=surges)
