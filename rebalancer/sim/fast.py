@@ -131,7 +131,7 @@ class FastWorld:
             if died and now:
                 served_by = self._served_by[index, now - 1]
                 share = self._busy[index, now - 1] / served_by if served_by else 0.0
-                self._lost_in_flight += died * self._scenario.models[index].in_hand(now, float(share))
+                self._lost_in_flight += died * self._scenario.models[index].in_hand(float(share))
         self.fleet.advance(now)
         self._offer(change.node, change.gpus)
 
@@ -189,9 +189,22 @@ class FastWorld:
 
 def play(scenario: Scenario, controller: Controller, name: str, delay_seconds: int = 0) -> Record:
     """One run from the first second to the last; the controller's first word comes after its first interval."""
+    world = world_for(scenario, controller, delay_seconds)
+    live(world, controller, scenario.seconds)
+    return world.record(name)
+
+
+def world_for(scenario: Scenario, controller: Controller, delay_seconds: int = 0) -> FastWorld:
+    """At its first second, with the Deployments that the controller knows."""
+    split = scenario.has_elastic and isinstance(controller, ByPool)
+    return FastWorld(scenario, delay_seconds, split=split)
+
+
+def live(world: FastWorld, controller: Controller, until: int) -> None:
+    """Go on to second `until`: the controller's interval that begins before it is cut off there at the end only."""
+    scenario = world.seen.scenario
     by_pool = controller if scenario.has_elastic and isinstance(controller, ByPool) else None
-    world = FastWorld(scenario, delay_seconds, split=by_pool is not None)
-    while world.now < scenario.seconds:
+    while world.now < until:
         if world.now and by_pool is not None:
             for model, both in enumerate(by_pool.decide_by_pool(world.seen)):
                 world.ask_by_pool(model, both)
@@ -199,4 +212,3 @@ def play(scenario: Scenario, controller: Controller, name: str, delay_seconds: i
             for model, replicas in enumerate(controller.decide(world.seen)):
                 world.ask(model, replicas)
         world.advance(min(scenario.seconds, world.now + controller.every_seconds))
-    return world.record(name)
