@@ -11,7 +11,7 @@ from math import ceil, floor
 from typing import Literal
 
 from rebalancer.sim.controller import Seen
-from rebalancer.sim.peers.engine import Engine
+from rebalancer.sim.peers import engine
 
 SYNC_SECONDS = 10
 
@@ -91,9 +91,8 @@ class Apa:
 
     every_seconds = SYNC_SECONDS
 
-    def __init__(self, settings: ApaSettings, engine: Engine | None = None) -> None:
+    def __init__(self, settings: ApaSettings) -> None:
         self._settings = settings
-        self._engine = engine or Engine()
         self._autoscalers: dict[int, _Autoscaler] = {}
 
     def decide(self, seen: Seen) -> list[int]:
@@ -102,7 +101,7 @@ class Apa:
 
     def _sync(self, index: int, seen: Seen) -> int:
         model, replicas = seen.scenario.models[index], seen.asked[index]
-        use = self._engine.kv_use(seen, index)
+        use = engine.kv_use(seen, index, seen.now - seen.delay_seconds)
         if use is None or replicas == 0:
             return replicas
         autoscaler = self._autoscalers.setdefault(index, _Autoscaler(self._settings))

@@ -78,28 +78,31 @@ def _clamped(wanted: int, least: int, limit: int, activation_scale: int) -> int:
 
 
 class Kpa:
-    """A revision per model: `target` is the share of a replica's `slots` to be used at once."""
+    """A revision per model: `target` is the share of a replica's `Model.slots` to be used at once."""
 
     every_seconds = TICK_SECONDS
 
-    def __init__(
-        self, target: float = 0.7, slots: float = signals.SLOTS, stable_seconds: int = 60, panic_share: float = 0.1
-    ) -> None:
-        self._spec = Spec(target * slots, stable_seconds)
-        self._slots = slots
+    def __init__(self, target: float = 0.7, stable_seconds: int = 60, panic_share: float = 0.1) -> None:
+        self._target = target
+        self._stable_seconds = stable_seconds
         self._windows = stable_seconds, max(1, round(stable_seconds * panic_share))
         self._deciders: list[Decider] = []
+        self._specs: list[Spec] = []
 
     def decide(self, seen: Seen) -> Sequence[int]:
         """Each revision for itself, between its least and most."""
-        stable, panic = signals.in_flight(seen, self._windows, self._slots)
+        stable, panic = signals.in_flight(seen, self._windows)
         if not self._deciders:
             self._deciders = [Decider.begin(seen.now, ready) for ready in seen.ready]
+            models = seen.scenario.models
+            self._specs = [Spec(self._target * model.slots, self._stable_seconds) for model in models]
         asked = []
         for index, model in enumerate(seen.scenario.models):
             if math.isnan(stable[index]):
                 asked.append(seen.asked[index])
                 continue
-            pods = self._deciders[index].scale(self._spec, seen.now, seen.ready[index], stable[index], panic[index])
+            pods = self._deciders[index].scale(
+                self._specs[index], seen.now, seen.ready[index], stable[index], panic[index]
+            )
             asked.append(min(max(pods, model.floor), model.most))
         return asked

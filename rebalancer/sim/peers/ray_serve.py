@@ -6,10 +6,11 @@ all want more (or all less) for `up_delay_seconds` (or `down_delay_seconds`).
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from rebalancer.sim.controller import Seen
 from rebalancer.sim.peers import signals
+from rebalancer.sim.scenario import Model
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,28 +76,31 @@ class Deployment:
 
 
 class RayServe:
-    """A deployment per model: `config.target_ongoing` is in requests per replica, of the `slots` that it holds."""
+    """A deployment per model; `share` of its `Model.slots` is its target, else `config.target_ongoing` requests."""
 
     every_seconds = 2  # its loop of 0.1 s sees nothing new between reports, which come, as delays end, at even seconds
 
-    def __init__(self, config: Config, slots: float = signals.SLOTS) -> None:
+    def __init__(self, config: Config, share: float | None = None) -> None:
         self._config = config
-        self._slots = slots
+        self._share = share
         self._ongoing: list[float] = []
         self._deployments: list[Deployment] = []
 
     def decide(self, seen: Seen) -> Sequence[int]:
         """Each deployment for itself; nothing before the first report."""
         if seen.now % self._config.metrics_seconds == 0:
-            (known,) = signals.in_flight(seen, (self._config.look_back_seconds,), self._slots)
+            (known,) = signals.in_flight(seen, (self._config.look_back_seconds,))
             self._ongoing = [] if any(map(math.isnan, known)) else known
         if not self._ongoing:
             return seen.asked
         if not self._deployments:
-            self._deployments = [Deployment(self._config, model.floor, model.most) for model in seen.scenario.models]
+            self._deployments = [Deployment(self._of(model), model.floor, model.most) for model in seen.scenario.models]
         return [
             deployment.replicas(seen.now, ongoing, ready, asked)
             for deployment, ongoing, ready, asked in zip(
                 self._deployments, self._ongoing, seen.ready, seen.asked, strict=True
             )
         ]
+
+    def _of(self, model: Model) -> Config:
+        return self._config if self._share is None else replace(self._config, target_ongoing=self._share * model.slots)

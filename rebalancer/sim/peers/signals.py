@@ -3,11 +3,10 @@
 Three kinds for HPA and KEDA. **Work**: how much of what Ready replicas could do was done, or how much work arrives;
 ideal, no exporter gives it. **GPU_UTIL**, what DCGM gives: the share of time in which any kernel ran. An engine that
 batches continuously runs kernels whenever one request is in flight, so with Poisson arrivals the share is
-1 - exp(-requests in flight), and requests in flight are `slots` x the share of work: full replicas of S2's models hold
-39, 34 and 34 requests (service time over work per request, at mean lengths of 869/174, 1205/173 and 481/54 tokens).
-At a tenth of the load it shows 97 %: that is how it saturates. DCGM also sees the GPU of a replica that still loads,
-at nothing. **Queue and KV use**, what the engine gives: gauges, as they were at the last scrape; KV use is the share of
-work slots held, the queue is what waits behind full ones.
+1 - exp(-requests in flight), and requests in flight are `FEW` x the model's `slots` x the share of work. At a tenth of
+the load and 64 slots it shows 89 %: that is how it saturates. A replica that serves one request at a time shows the
+share of work itself. DCGM also sees the GPU of a replica that still loads, at nothing. **Queue and KV use**, what the
+engine gives (`engine`): gauges, as they were at the last scrape.
 """
 
 import math
@@ -19,12 +18,11 @@ import numpy as np
 from rebalancer.sim.compiled import compiled
 from rebalancer.sim.controller import Seen
 from rebalancer.sim.demand import F64
+from rebalancer.sim.peers.engine import SCRAPE_SECONDS, SIZE_SECONDS, kv_use, waiting
 from rebalancer.sim.peers.hpa import PodReading, Signal, Total
 
-SLOTS = 35.0  # requests in flight in a full replica of S2
-SCRAPE_SECONDS = 15
 WINDOW_SECONDS = 60
-SIZE_SECONDS = 300  # over which the work of one request is averaged
+FEW = 0.35  # of slots x share of work, at 0.2 of it: 0.38, 0.33 and 0.18 with S2's models (small batches write faster)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +54,6 @@ class GpuUtil:
     """DCGM_FI_DEV_GPU_UTIL as a share, averaged over the window and over the pods that hold a GPU."""
 
     window_seconds: int = WINDOW_SECONDS
-    slots: float = SLOTS
 
     def __call__(self, seen: Seen, model: int) -> PodReading | None:
         """A reading of Ready and loading pods; None without any."""
@@ -66,8 +63,7 @@ class GpuUtil:
         if not total or not ready:
             return None
         busy = seen.window(seen.busy, model, self.window_seconds)
-        idle = np.exp(-self.slots * busy / np.maximum(able, 1.0))
-        share = 1.0 - float(np.add.reduce(idle * able)) / total
+        share = float(np.add.reduce(_kernels_run(busy / np.maximum(able, 1.0), seen, model) * able)) / total
         pods = ready + loading
         return PodReading(share * ready, pods, pods, unready=seen.waiting[model])
 
@@ -80,10 +76,8 @@ class KvUse:
 
     def __call__(self, seen: Seen, model: int) -> PodReading | None:
         """A reading; None without a Ready pod or before the first scrape."""
-        at = _scraped(seen, self.scrape_seconds)
-        if at is None or not seen.served_by[model, at]:
-            return None
-        return _reading(seen, model, float(seen.busy[model, at] / seen.served_by[model, at]))
+        use = kv_use(seen, model, _scraped(seen, self.scrape_seconds))
+        return None if use is None else _reading(seen, model, use)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +87,9 @@ class Queue:
     scrape_seconds: int = SCRAPE_SECONDS
 
     def __call__(self, seen: Seen, model: int) -> Total | None:
-        """A total of requests; None before the first scrape."""
-        at = _scraped(seen, self.scrape_seconds)
-        if at is None:
-            return None
-        held = seen.scenario.models[model].headroom_seconds * float(seen.served_by[model, at])
-        one = _request_work(seen, model)
-        return Total(max(0.0, float(seen.left[model, at]) - held) / one if one else 0.0)
+        """A total of requests; None before the first scrape, and where nobody serves."""
+        told = waiting(seen, model, _scraped(seen, self.scrape_seconds))
+        return None if told is None else Total(told)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,15 +104,17 @@ class Summed:
         return Total(reading.used) if isinstance(reading, PodReading) else reading
 
 
-def in_flight(seen: Seen, windows: Sequence[int], slots: float = SLOTS) -> list[list[float]]:
+def in_flight(seen: Seen, windows: Sequence[int]) -> list[list[float]]:
     """Requests in service and in the queue, averaged over each of the last `windows` seconds: by window, by model.
 
-    NaN before anything is known. Compiled: KPA asks 43,200 times a day.
+    Those of the engine: a recorded one may stand for several. NaN before anything is known. Compiled: KPA asks 43,200
+    times a day.
     """
     out = np.full((len(windows), len(seen.asked)), math.nan)
     end = seen.now - seen.delay_seconds
     if end > 0:
-        _in_flight(seen.busy, seen.left, seen.work, seen.requests, end, tuple(windows), slots, out)
+        hold = np.array([(model.slots, model.scale) for model in seen.scenario.models])
+        _in_flight(seen.busy, seen.left, seen.work, seen.requests, end, tuple(windows), hold, out)
     by_window: list[list[float]] = out.tolist()
     return by_window
 
@@ -134,28 +126,28 @@ def _reading(seen: Seen, model: int, share: float) -> PodReading | None:
     return PodReading(share * ready, ready, ready, missing=seen.loading[model], unready=seen.waiting[model])
 
 
-def _scraped(seen: Seen, every: int) -> int | None:
-    """The second whose end the last scrape saw."""
-    at = (seen.now - seen.delay_seconds) // every * every - 1
-    return at if at >= 0 else None
+def _kernels_run(share: F64, seen: Seen, model: int) -> F64:
+    """The share of time in which some request is in flight, by the share of work; not less than that."""
+    some: F64 = np.maximum(share, 1.0 - np.exp(-FEW * seen.scenario.models[model].slots * share))
+    return some
 
 
-def _request_work(seen: Seen, model: int) -> float:
-    work = float(np.add.reduce(seen.window(seen.work, model, SIZE_SECONDS)))
-    requests = float(np.add.reduce(seen.window(seen.requests, model, SIZE_SECONDS)))
-    return work / requests if requests else 0.0
+def _scraped(seen: Seen, every: int) -> int:
+    """The second at whose beginning the last scrape was; 0 or less before the first."""
+    return (seen.now - seen.delay_seconds) // every * every
 
 
 @compiled
 def _in_flight(  # noqa: PLR0913  # a compiled kernel takes flat arguments
-    busy: F64, left: F64, work: F64, requests: F64, end: int, windows: tuple[int, ...], slots: float, out: F64
+    busy: F64, left: F64, work: F64, requests: F64, end: int, windows: tuple[int, ...], hold: F64, out: F64
 ) -> None:
     for model in range(out.shape[1]):
         arrived, count = 0.0, 0.0
         for at in range(max(0, end - SIZE_SECONDS), end):
             arrived += work[model, at]
             count += requests[model, at]
-        per_work = count / arrived if arrived > 0.0 else 0.0
+        slots, scale = hold[model]
+        per_work = scale * count / arrived if arrived > 0.0 else 0.0
         for index, seconds in enumerate(windows):
             begin = max(0, end - seconds)
             total = 0.0

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rebalancer.sim.controller import Seen
-from rebalancer.sim.peers.engine import Engine
+from rebalancer.sim.peers import engine
 
 PEAK_SECONDS = 60  # both metrics are read as their maximum over the last minute
 
@@ -159,10 +159,9 @@ def limit(wishes: Sequence[Wish], free_gpus: int) -> int:
 class Wva:
     """A controller: every model one variant, equal replicas; every `every_seconds` (its default is 60)."""
 
-    def __init__(self, limits: Thresholds | None = None, engine: Engine | None = None, every_seconds: int = 60) -> None:
+    def __init__(self, limits: Thresholds | None = None, every_seconds: int = 60) -> None:
         self.every_seconds = every_seconds
         self._limits = limits or Thresholds()
-        self._engine = engine or Engine()
 
     def decide(self, seen: Seen) -> list[int]:
         """Replicas asked for, by model, floors and ceilings kept; increases only as far as GPUs are free."""
@@ -174,7 +173,7 @@ class Wva:
 
     def _wish(self, index: int, seen: Seen) -> Wish:
         model, replicas = seen.scenario.models[index], seen.asked[index]
-        peak = self._engine.peak(seen, index, PEAK_SECONDS)
+        peak = engine.peak(seen, index, PEAK_SECONDS)
         loads = [ReplicaLoad(model.name, *peak)] * seen.ready[index] if peak else []
         analysis = analyse(loads, self._limits)
         target = targets(analysis, [VariantState(model.name, replicas)])[model.name]

@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from rebalancer.sim.controller import Controller, Seen
@@ -59,9 +60,12 @@ HPA = {
     (1, 40, 60): (0.70, 741),
     (1, 40, 180): (0.78, None),
 }
-# Not reproduced within 2 %, and how far off they may be. An HPA that acts on its own utilisation amplifies a second:
-# counting pods that became Ready this very second as not Ready yet moves (1, 32, 60) from 2.29 to 3.25 %.
-HPA_GAPS = {(0, 40, 180): 0.06, (1, 40, 60): 0.03}
+# The one cell that is not within 2 %, and how far off it is. An HPA that acts on its own utilisation amplifies a
+# second: let the same HPA begin to sync at each of 15 seconds, and the cell is anything from 0.61 to 0.88 %. Windows of
+# 29 or 31 s, metrics of 14 or 16 s ago, start times one second off, 15 ways to count pods that are not Ready, and
+# averages that fade were tried besides: none brings all eight cells nearer.
+HPA_GAPS = {(0, 40, 180): 0.06}
+ROUNDED = 0.005  # percent: half of the last digit that was printed is not ours to miss
 
 
 @cache
@@ -77,9 +81,14 @@ def late_use(seen: Seen, model: int) -> PodReading | None:
     return None if used is None else PodReading(used * ready, ready, ready, missing=seen.asked[model] - ready)
 
 
-def played(scenario: Scenario, controller: Controller, delay_seconds: int = 0) -> Score:
+def prototype_hpa(target: float) -> Hpa:
+    return Hpa((Metric(late_use, target),), down=INCLUSIVE_DOWN)
+
+
+def played(scenario: Scenario, controller: Controller, delay_seconds: int = 0, first: int = 1) -> Score:
+    """`first`: the second in which it decides for the first time."""
     world = FastWorld(scenario, delay_seconds)
-    world.advance(1)
+    world.advance(first)
     while world.now < scenario.seconds:
         for model, replicas in enumerate(controller.decide(world.seen)):
             world.ask(model, replicas)
@@ -93,14 +102,14 @@ def best(cell: tuple[int, int, int], peer: Callable[[float], Controller], delay_
 
 
 def compare(name: str, cell: tuple[int, int, int], published: tuple[float, int | None], told: Score) -> float:
-    """Prints both numbers; how far off the violation is, as a share of the published one."""
+    """Prints both numbers; how far off what was printed the violation is at least, as a share of it."""
     violation, gpu_hours = published
     off = told.violation * 100 / violation - 1
     print(  # noqa: T201  # a gate shows both numbers
         f"\n{name} day {cell[0]}, {cell[1]} GPUs, {cell[2]} s: published {violation} % ({gpu_hours} GPU-h), "
         f"here {told.violation * 100:.3f} % ({told.gpu_hours:.1f} GPU-h), off by {off:+.1%}"
     )
-    return abs(off)
+    return max(0.0, abs(off) - ROUNDED / violation)
 
 
 @pytest.mark.parametrize("cell", STATIC)
@@ -119,5 +128,20 @@ def test_keda_has_the_published_violation(cell: tuple[int, int, int]) -> None:
 
 @pytest.mark.parametrize("cell", HPA)
 def test_the_hpa_has_the_published_violation(cell: tuple[int, int, int]) -> None:
-    told = best(cell, lambda target: Hpa((Metric(late_use, target),), down=INCLUSIVE_DOWN), delay_seconds=15)
+    told = best(cell, prototype_hpa, delay_seconds=15)
     assert compare("HPA", cell, HPA[cell], told) <= HPA_GAPS.get(cell, 0.02)
+    assert told.gpu_hours == pytest.approx(HPA[cell][1] or told.gpu_hours, rel=0.005)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cell", [*HPA_GAPS, (1, 40, 60)])
+def test_the_second_of_the_first_sync_moves_a_cell_by_more_than_its_gap(cell: tuple[int, int, int]) -> None:
+    told = [played(a_scenario(*cell), prototype_hpa(0.7), 15, first).violation * 100 for first in range(1, 16)]
+    mean, spread, published = float(np.mean(told)), float(np.std(told)), HPA[cell][0]
+    print(  # noqa: T201  # a gate shows both numbers
+        f"\nHPA day {cell[0]}, {cell[1]} GPUs, {cell[2]} s: published {published} %, here over the 15 seconds of a sync"
+        f" {min(told):.3f} to {max(told):.3f} %, mean {mean:.3f}, standard deviation {spread:.3f}"
+    )
+    assert min(told) < published < max(told)
+    assert abs(published - mean) < spread
+    assert max(told) - min(told) > HPA_GAPS.get(cell, 0.02) * published

@@ -7,17 +7,19 @@ import pytest
 
 from rebalancer.sim.controller import Seen
 from rebalancer.sim.fast import FastWorld
-from rebalancer.sim.peers import signals
+from rebalancer.sim.peers import engine, signals
 from rebalancer.sim.peers.hpa import Hpa, Metric, PodReading, Total, by_metrics
 from rebalancer.sim.scenario import Model, Scenario
 
 SECONDS = 600
 
 
-def a_world(load: float, first: int = 2, gpus: int = 8, start_seconds: int = 60) -> FastWorld:
+def a_world(
+    load: float, first: int = 2, gpus: int = 8, start_seconds: int = 60, slots: float = 64.0, scale: float = 1.0
+) -> FastWorld:
     """One model under an even load of `load` replicas, two requests per replica-second; the budget is 8 GPUs."""
     work = np.full(SECONDS, load)
-    model = Model("m", work, work * 2, first=first, start_seconds=start_seconds)
+    model = Model("m", work, work * 2, first=first, start_seconds=start_seconds, slots=slots, scale=scale)
     return FastWorld(Scenario("s", "0", (model,), (gpus,), SECONDS))
 
 
@@ -69,8 +71,13 @@ def test_pods_that_load_are_missing_and_pods_that_wait_are_pending() -> None:
 def test_gpu_util_is_near_full_at_a_tenth_of_the_load_and_hardly_rises_above() -> None:
     tenth = reading(seen_at(a_world(0.2), 120), signals.GpuUtil())
     full = reading(seen_at(a_world(2.0), 120), signals.GpuUtil())
-    assert tenth.used / tenth.able == pytest.approx(0.97, abs=0.005)
+    assert tenth.used / tenth.able == pytest.approx(0.89, abs=0.005)
     assert full.used / full.able == pytest.approx(1.0)
+
+
+def test_where_one_request_is_served_at_a_time_gpu_util_is_the_share_of_work() -> None:
+    told = reading(seen_at(a_world(1.2, slots=1.0), 120), signals.GpuUtil())
+    assert told.used / told.able == pytest.approx(0.6)
 
 
 def test_gpu_util_counts_loading_pods_at_nothing() -> None:
@@ -96,13 +103,36 @@ def test_gauges_stand_still_between_scrapes() -> None:
 
 
 def test_in_flight_are_the_slots_in_use_and_the_queue() -> None:
-    world = a_world(1.0)
+    world = a_world(1.0, slots=10)
     world.advance(120)
-    assert signals.in_flight(world.seen, (60, 6), slots=10) == [[pytest.approx(10.0)], [pytest.approx(10.0)]]
-    world = a_world(2.1)
+    assert signals.in_flight(world.seen, (60, 6)) == [[pytest.approx(10.0)], [pytest.approx(10.0)]]
+    world = a_world(2.1, slots=10)
     world.advance(120)
-    (last,) = signals.in_flight(world.seen, (1,), slots=10)
+    (last,) = signals.in_flight(world.seen, (1,))
     assert last == [pytest.approx(2 * 10 + 12.0 * 2)]
+
+
+def test_a_request_of_a_thinned_trace_waits_as_many() -> None:
+    plain, thinned = (seen_at(a_world(2.1, scale=scale), 121) for scale in (1.0, 3.6))
+    assert total(thinned, signals.Queue()) == pytest.approx(3.6 * total(plain, signals.Queue()))
+    (once,), (often,) = (signals.in_flight(seen, (1,)) for seen in (plain, thinned))
+    assert often[0] - 2 * 64 == pytest.approx(3.6 * (once[0] - 2 * 64))
+
+
+def test_kv_use_is_the_share_of_work_over_a_request_s_stay() -> None:
+    work = np.where(np.arange(SECONDS) < 100, 0.0, 1.0)
+    model = Model("m", work, work * 2, first=2)
+    seen = seen_at(FastWorld(Scenario("s", "0", (model,), (8,), SECONDS)), 105)
+    # Five of the last eight seconds brought work for half of both replicas.
+    assert engine.kv_use(seen, 0, 105) == pytest.approx(0.5 * 5 / 8)
+    assert engine.kv_use(seen, 0, 0) is None
+
+
+def test_the_peak_is_the_most_that_a_scrape_of_the_window_saw() -> None:
+    seen = seen_at(a_world(2.1), 120)
+    told = engine.peak(seen, 0, 60)
+    assert told is not None
+    assert list(told) == pytest.approx([1.0, (12.0 - 1.0) * 2 / 2])
 
 
 def test_the_most_of_several_metrics_counts_and_an_unknown_one_forbids_less() -> None:
