@@ -3,10 +3,11 @@
 import ast
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from hashlib import sha256
 from types import ModuleType
+from typing import Literal
 
 from rebalancer.sim.controller import Controller, Seen
 from rebalancer.sim.limits import foresight, lookahead
@@ -23,15 +24,19 @@ from rebalancer.sim.peers.faro.controllers import (
 )
 from rebalancer.sim.peers.faro.policy import Policy
 from rebalancer.sim.peers.faro.reactive import TICK_SECONDS, Aiad, Oneshot
+from rebalancer.sim.peers.faro.solver import Objective, Settings
 from rebalancer.sim.peers.hpa import Hpa, Metric
 from rebalancer.sim.peers.keda import Keda
 from rebalancer.sim.peers.kpa import Kpa
 from rebalancer.sim.peers.ray_serve import Config, RayServe
-from rebalancer.sim.peers.signals import SLOTS, GpuUtil, KvUse, Queue, Summed, Utilisation, WorkRate
+from rebalancer.sim.peers.signals import GpuUtil, KvUse, Queue, Summed, Utilisation, WorkRate
 from rebalancer.sim.peers.static import Static
-from rebalancer.sim.peers.wva import Wva
+from rebalancer.sim.peers.wva import Thresholds, Wva
 
 TARGETS = tuple(round(0.025 * step, 3) for step in range(20, 41))  # 0.5 to 1: of a full replica, GPU_UTIL or KV use
+SHARE = (0.2, 1.0)  # what a gauge that cannot exceed 1 may be asked to be
+RATE = (0.2, 1.2)  # work that arrives may exceed what replicas can do
+IN_HAND = (0.2, 2.0)  # so may requests in service and in the queue; Ray's default is 2 for a replica that serves one
 DIGEST_LETTERS = 12
 BY_UTILITY = frozenset({"S1a", "S1b"})  # scenarios whose first number is Faro's lost utility
 QUEUE_PER_REPLICA = 5.0  # waiting requests: what llm-d's WVA calls saturated
@@ -52,8 +57,30 @@ class OnSight:
         return self._inner.decide(seen)
 
 
-def _faro(seen: Seen) -> Controller:
-    return faro_on_requests(seen.scenario) if isinstance(seen, ShowsLatency) else faro_on_fluid(seen.scenario)
+def _faro(objective: Objective) -> Callable[[float], Controller]:
+    """Faro with one of its paper's objectives, planning for that percentile of latency."""
+
+    def make(percentile: float) -> Controller:
+        settings = Settings(objective, percentile)
+
+        def of(seen: Seen) -> Controller:
+            if isinstance(seen, ShowsLatency):
+                return faro_on_requests(seen.scenario, settings)
+            return faro_on_fluid(seen.scenario, settings)
+
+        return OnSight(of, TICK_SECONDS)
+
+    return make
+
+
+def _apa(window_seconds: int, cooldown: Literal["least", "most"]) -> Callable[[float], Controller]:
+    """AIBrix's, with the window that its metric is averaged over, and what its cooldown makes of a decrease."""
+    return lambda target: Apa(ApaSettings(target, window_seconds=window_seconds, cooldown=cooldown))
+
+
+def _wva(every_seconds: int) -> Callable[[float], Controller]:
+    """llm-d's, optimising so often; the target is the KV use from which a replica is saturated."""
+    return lambda target: Wva(Thresholds(kv=target), every_seconds)
 
 
 def _baseline(make: Callable[[], Policy]) -> Callable[[float], Controller]:
@@ -74,13 +101,21 @@ def _foresight(seen: Seen) -> Controller:
 class Peer:
     """`signals`: how a controller is made for a target, by the signal it looks at; `modules` hold its code.
 
-    `targets`: those that tuning tries; empty for what has none (`signals` then has one entry, its target is ignored).
+    `targets`: those that tuning begins with, in equal steps; empty for what has none (`signals` then has one entry,
+    its target is ignored). Where the best lies at an end, tuning goes on as far as the signal's `reach`. `default`: a
+    target for who does not tune.
     """
 
     name: str
     signals: Mapping[str, Callable[[float], Controller]]
     modules: tuple[ModuleType, ...]
     targets: tuple[float, ...] = TARGETS
+    reach: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    default: float = 0.7
+
+    def reach_of(self, signal: str) -> tuple[float, float]:
+        """The least and the most target that means something."""
+        return self.reach.get(signal, SHARE)
 
     def make(self, tuning: str | None) -> Controller:
         """A new one. `tuning`: "signal@target" as committed; None for what is not tuned."""
@@ -91,14 +126,15 @@ class Peer:
 
     @property
     def tunings(self) -> list[str]:
-        """Every setting that tuning tries."""
+        """Every setting that tuning may begin with."""
         return [f"{signal}@{target:g}" for signal in self.signals for target in self.targets]
 
     @property
     def digest(self) -> str:
         """Of its code and grid: a tuning found with other code is stale. Comments and docstrings do not count."""
         source = "".join(_code(module) for module in self.modules)
-        return sha256((source + " ".join(self.tunings)).encode()).hexdigest()[:DIGEST_LETTERS]
+        grid = " ".join(self.tunings) + repr(sorted(self.reach.items()))
+        return sha256((source + grid).encode()).hexdigest()[:DIGEST_LETTERS]
 
 
 @cache
@@ -122,7 +158,7 @@ PEERS: tuple[Peer, ...] = (
             "gpu-util": lambda target: Hpa([Metric(GpuUtil(), target)]),
             "kv-queue": lambda target: Hpa([Metric(KvUse(), target), Metric(Queue(), QUEUE_PER_REPLICA)]),
         },
-        (hpa, behaviour, signals),
+        (hpa, behaviour, signals, engine),
     ),
     Peer(
         "keda",
@@ -131,13 +167,39 @@ PEERS: tuple[Peer, ...] = (
             "gpu-util": lambda target: Keda([Metric(Summed(GpuUtil()), target)]),
             "kv-queue": lambda target: Keda([Metric(Summed(KvUse()), target), Metric(Queue(), QUEUE_PER_REPLICA)]),
         },
-        (keda, hpa, behaviour, signals),
+        (keda, hpa, behaviour, signals, engine),
+        reach={"work": RATE},
     ),
-    Peer("kpa", {"concurrency": Kpa}, (kpa, signals)),
-    Peer("ray-serve", {"ongoing": lambda target: RayServe(Config(target * SLOTS))}, (ray_serve, signals)),
-    Peer("apa", {"kv": lambda target: Apa(ApaSettings(target))}, (apa, engine)),
-    Peer("wva", {"saturation": lambda _: Wva()}, (wva, engine), ()),
-    Peer("faro", {"forecast": lambda _: OnSight(_faro, TICK_SECONDS)}, _FARO, ()),
+    Peer("kpa", {"concurrency": Kpa}, (kpa, signals, engine), reach={"concurrency": IN_HAND}),
+    Peer(
+        "ray-serve",
+        {"ongoing": lambda target: RayServe(Config(), target)},
+        (ray_serve, signals, engine),
+        reach={"ongoing": IN_HAND},
+    ),
+    Peer(
+        "apa",
+        {
+            "kv": _apa(180, "least"),
+            "kv-most": _apa(180, "most"),
+            "kv-60": _apa(60, "least"),
+            "kv-60-most": _apa(60, "most"),
+        },
+        (apa, engine),
+    ),
+    Peer(
+        "wva",
+        {"saturation": _wva(60), "saturation-30": _wva(30), "saturation-15": _wva(15)},
+        (wva, engine),
+        default=Thresholds().kv,
+    ),
+    Peer(
+        "faro",
+        {each.value: _faro(each) for each in (Objective.FAIR_SUM, Objective.SUM, Objective.FAIR)},
+        _FARO,
+        (Settings().percentile,),
+        default=Settings().percentile,
+    ),
     Peer("aiad", {"latency": _baseline(Aiad)}, _FARO, ()),
     Peer("oneshot", {"latency": _baseline(Oneshot)}, _FARO, ()),
     Peer("foresight", {"future": lambda _: OnSight(_foresight, Foresight().every_seconds)}, (foresight, lookahead), ()),

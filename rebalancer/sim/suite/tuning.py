@@ -1,26 +1,28 @@
-"""Peers tuned on development data: every target of every signal on the fast path, the fewest violations win.
+"""Peers tuned on development data: targets of every signal on the fast path (`search`), the fewest violations win.
 
 What was found is committed as `tuned.json`, keyed by budget and peer, with the digests of the peer's code and of the
 data: other code or data make an entry stale, which the suite tells.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
-from rebalancer.sim.fast import play
+from rebalancer.sim.fast import live, world_for
 from rebalancer.sim.scenario import Scenario
-from rebalancer.sim.suite.cases import Budget, data_digest, development
+from rebalancer.sim.suite.cases import Budget, data_digest, development_days
 from rebalancer.sim.suite.peers import Peer
 from rebalancer.sim.suite.row import Row, headline, played
+from rebalancer.sim.suite.search import Outcome, Search
 
+PARTS = 8  # of a run, after each of which it may be given up
 TUNED_FILE = Path(__file__).with_name("tuned.json")
 
 
 class Tuned(Struct, frozen=True):
-    """A peer's best setting ("signal@target") for one budget, and its violation on the development data."""
+    """A peer's best setting ("signal@target") for one budget, and its mean violation over the development days."""
 
     tuning: str
     violation: float
@@ -50,24 +52,68 @@ def write_tuned(found: Found, path: Path = TUNED_FILE) -> None:
     path.write_bytes(msgspec.json.format(msgspec.json.encode(dict(sorted(found.items()))), indent=1) + b"\n")
 
 
-def tune(peer: Peer, scenario: Scenario) -> Tuned:
-    """Play every setting; of equal headlines the one with fewer GPU-hours."""
+def tune(peer: Peer, scenarios: Sequence[Scenario]) -> Tuned:
+    """The setting with the least mean headline over the scenarios; of equal ones that with fewer GPU-hours.
+
+    `violation`, `gpu_hours` and `lost_utility` are means too, `data` is of the last scenario.
+    """
     code = peer.digest  # of the code that plays, not of what may be written meanwhile
-    rows = [_row(peer, tuning, scenario) for tuning in peer.tunings]
-    best = min(rows, key=lambda row: (headline(row), row.gpu_hours))
+    rows: dict[str, list[Row]] = {}
+
+    def judge(tuning: str, limit: float) -> Outcome | None:
+        played_rows = play_all(peer, tuning, scenarios, limit)
+        if played_rows is None:
+            return None
+        rows[tuning] = played_rows
+        return Outcome(_mean([headline(row) for row in played_rows]) or 0.0, _mean_gpu_hours(played_rows))
+
+    best = Search(peer, judge).best()
+    found = rows[best]
     return Tuned(
-        best.tuning or "",
-        best.violation or 0.0,
-        best.gpu_hours or 0.0,
+        best,
+        _mean([row.violation for row in found]) or 0.0,
+        _mean_gpu_hours(found),
         code,
-        data_digest(scenario),
-        best.lost_utility,
+        data_digest(scenarios[-1]),
+        _mean([row.lost_utility for row in found]),
     )
 
 
-def _row(peer: Peer, tuning: str, scenario: Scenario) -> Row:
-    row = Row(scenario.name, scenario.day, scenario.gpus, None, peer.name, None, tuning, 0)
-    return played(row, play(scenario, peer.make(tuning), peer.name)).row
+def play_all(peer: Peer, tuning: str, scenarios: Sequence[Scenario], limit: float) -> list[Row] | None:
+    """A row for each scenario; None as soon as their mean headline is sure to be above `limit`."""
+    rows: list[Row] = []
+    lost = 0.0
+    for scenario in scenarios:
+        row = _play(peer, tuning, scenario, limit * len(scenarios) - lost)
+        if row is None:
+            return None
+        rows.append(row)
+        lost += headline(row) or 0.0
+    return rows
+
+
+def _play(peer: Peer, tuning: str, scenario: Scenario, limit: float) -> Row | None:
+    """One run; None as soon as its headline is above `limit`: what is lost so far is lost, all else may go well."""
+    empty = Row(scenario.name, scenario.day, scenario.gpus, None, peer.name, None, tuning, 0)
+    controller = peer.make(tuning)
+    world = world_for(scenario, controller)
+    row = empty
+    for part in range(1, PARTS + 1):
+        live(world, controller, scenario.seconds * part // PARTS)
+        row = played(empty, world.record(peer.name)).row
+        if (headline(row) or 0.0) > limit:
+            return None
+    return row
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    """None when any is."""
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if len(known) == len(values) else None
+
+
+def _mean_gpu_hours(rows: Sequence[Row]) -> float:
+    return _mean([row.gpu_hours for row in rows]) or 0.0
 
 
 def tune_all(
@@ -76,12 +122,12 @@ def tune_all(
     """Tune what is not known with this code and data, budget by budget. Raises MissingTrace."""
     peers = [peer for peer in peers if peer.targets]
     for budget in budgets:
-        scenario = development(budget).build(folder)
-        data = data_digest(scenario)
+        scenarios = [case.build(folder) for case in development_days(budget)]
+        data = data_digest(scenarios[-1])
         for peer in peers:
             before = known.get(key(budget, peer))
             if before is None or stale(before, peer, data):
-                yield key(budget, peer), tune(peer, scenario)
+                yield key(budget, peer), tune(peer, scenarios)
 
 
 def stale(entry: Tuned, peer: Peer, data: str) -> str | None:
