@@ -68,14 +68,14 @@ def test_a_pod_that_finds_a_gpu_meanwhile_leaves_its_node_empty() -> None:
 
 def losing(notice_seconds: int) -> Scenario:
     """Two machines of one GPU; the second goes in second 600, with whoever runs there."""
-    model = a_model(2, service_seconds=8.0)
+    model = a_model(2, slots=32.0, scale=2.0)
     return Scenario("one", "0", (model,), (1, 1), SECONDS, elastic=1, changes=(Change(600, 1, 0, notice_seconds),))
 
 
 def test_requests_die_with_a_machine_that_nobody_announced() -> None:
     record = played(losing(0), {})
-    # One replica-second a second on two replicas: each half busy with 1 / 0.5 requests a second, 8 s each.
-    assert record.lost_in_flight == pytest.approx(0.5 * 8.0 / 0.5)
+    # One replica-second a second on two replicas: each is half busy with 32 requests, two for each recorded one.
+    assert record.lost_in_flight == pytest.approx(0.5 * 32 / 2)
     assert changes_of(record.ready[0]) == [(600, 1)]
 
 

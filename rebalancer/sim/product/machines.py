@@ -113,5 +113,5 @@ class Machines:
                 return None
             served_by = service.served_by[second - 1]
             share = float(service.busy[second - 1] / served_by) if served_by else 0.0
-            lost += models[name].in_hand(second, share)
+            lost += models[name].in_hand(share)
         return lost

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rebalancer.sim.scenario import Change, Launches, Scenario
-from rebalancer.sim.suite.scenarios import LLM_3_RATES, s2
+from rebalancer.sim.suite.scenarios import s2
 from rebalancer.sim.traces.prices import interruption, usd_per_gpu_hour
-from rebalancer.sim.traces.servegen import LLM_3, servegen
+from rebalancer.sim.traces.servegen import LLM_3
 from rebalancer.sim.traces.spot import bamboo, skypilot
 
 REGION = "us-east-1"
@@ -71,15 +71,7 @@ def s6(folder: Path, day: int, zone: str, start_seconds: int, seed: int = 0) -> 
     Karpenter drains it.
     """
     whole = s2(folder, day, ON_DEMAND_GPUS + SPOT_NODES, start_seconds)
-    streams = {stream.model: stream for stream in servegen(folder, day, LLM_3).streams}
-    models = (
-        replace(
-            model,
-            first=ON_DEMAND_GPUS // len(LLM_3),
-            service_seconds=LLM_3_RATES[model.name].service_seconds(streams[model.name]),
-        )
-        for model in whole.models
-    )
+    models = (replace(model, first=ON_DEMAND_GPUS // len(LLM_3)) for model in whole.models)
     price = usd_per_gpu_hour(folder, INSTANCE)
     return replace(
         whole,

@@ -21,8 +21,3 @@ class TokenRates:
         """Replica-seconds that arrive in each second; shape (seconds,)."""
         each = self.seconds_per_token / self.batch
         return self.scale * (stream.prompt_tokens / self.prefill_per_second + stream.generated_tokens * each)
-
-    def service_seconds(self, stream: Stream) -> float:
-        """From a request's start to its end in a full batch, mean over the stream."""
-        tokens = stream.prompt_tokens.sum() / self.prefill_per_second
-        return float((tokens + stream.generated_tokens.sum() * self.seconds_per_token) / stream.requests.sum())

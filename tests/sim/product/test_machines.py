@@ -20,7 +20,6 @@ SECONDS = 1800
 SURGE = a_surge(SECONDS)
 SPOT = replace(
     SURGE,
-    models=tuple(replace(model, service_seconds=6.0) for model in SURGE.models),
     nodes=(12, 1, 1, 1, 1),
     elastic=4,
     usd_per_gpu_hour=6.0,
