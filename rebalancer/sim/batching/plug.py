@@ -20,9 +20,10 @@ SETTLED_SECONDS = 600  # so long after it a second's arrivals have all had, or l
 class BatchingService:
     """One model, in steps of one second; a pod that became Ready within a second serves from the next one on.
 
+    Seconds that pass with the same replicas are lived through together, when somebody looks or replicas change.
     A pod that was deleted takes no more requests and serves those it has until its GPUs are free: its stop time, at
     most the grace. `wait`, `late`, `lost`, `left`: shape (seconds,), as `sim.record.Record` has them, and `slow`
-    requests as `world.Outcome` has them, up to date at every full minute and at the end; `busy`, `served_by`: as
+    requests as `world.Outcome` has them, up to date about every minute and at the end; `busy`, `served_by`: as
     `sim.controller.Seen` has them. `lost_in_flight` and metrics count simulated requests.
     """
 
@@ -44,7 +45,10 @@ class BatchingService:
         self._pods: dict[str, Pod] = {}
         self._past = np.zeros(3)  # finished, prompt tokens, tokens of replicas that are gone
         self._looked = [0, 0]  # first tokens and ends that were looked at
-        self._now = 0
+        self._settled: Sequence[Pod] | None = None  # pods that all serve, and nobody else is leaving
+        self._ready = 0
+        self._watched = False
+        self._now = self._lived = 0
 
     @property
     def lost_in_flight(self) -> int:
@@ -56,20 +60,35 @@ class BatchingService:
         second = round(since - self._started_at)
         if not 0 <= second < len(self.late):
             return
-        serving = {pod.uid: pod for pod in pods if pod.ready_at is not None and pod.ready_at <= since}
-        self._follow(serving, since)
-        self._line.live(second, second + 1)
-        self.served_by[second] = len(serving)
-        self.busy[second] = self._line.state.seconds[second]["done"]
+        if pods is not self._settled:
+            serving = {pod.uid: pod for pod in pods if pod.ready_at is not None and pod.ready_at <= since}
+            if serving.keys() != self._places.keys():
+                self._catch_up()
+                self._follow(serving, since)
+            self._ready = len(serving)
+            self._settled = pods if len(serving) == len(pods) == len(self._places) else None
         self._now = second + 1
-        if self._now % REFRESH_SECONDS == 0 or self._now == len(self.late):
-            self._refresh()
+        if self._watched or self._now == len(self.late):
+            self._catch_up()
         if self._now == len(self.late):
             self._close()
 
     def keep_in(self, wait: F64, left: F64, busy: F64, served_by: F64) -> None:
         """Write on in these rows, shape (seconds,), of somebody who looks at several models at once."""
         self.wait, self.left, self.busy, self.served_by = wait, left, busy, served_by
+        self._watched = True
+
+    def _catch_up(self) -> None:
+        """Live through the seconds that have passed since the last time, all with the replicas that serve now."""
+        begin, end = self._lived, self._now
+        if begin == end:
+            return
+        self._lived = end
+        self._line.live(begin, end)
+        self.served_by[begin:end] = self._ready
+        self.busy[begin:end] = self._line.state.seconds[begin:end]["done"]
+        if end // REFRESH_SECONDS > begin // REFRESH_SECONDS or end == len(self.late):
+            self._refresh(end)
 
     def _follow(self, serving: Mapping[str, Pod], now: float) -> None:
         for uid in [uid for uid in self._places if uid not in serving]:
@@ -90,8 +109,8 @@ class BatchingService:
         replica = self._line.state.replicas[place]
         return np.array([replica["finished"], replica["read"], replica["written"]])
 
-    def _refresh(self) -> None:
-        begin, end = max(0, self._now - SETTLED_SECONDS), self._now
+    def _refresh(self, end: int) -> None:
+        begin = max(0, end - SETTLED_SECONDS)
         happened = self._line.state.seconds[begin:end]
         came = np.maximum(1.0, happened["came"])
         recorded = self._requests[begin:end] / came
@@ -111,6 +130,7 @@ class BatchingService:
 
     def looks(self, pods: Sequence[Pod]) -> list[Look]:
         """The model as a whole; each Ready pod besides would double what a sum over samples says."""
+        self._catch_up()
         state = self._line.state
         there = state.replicas[state.replicas["mode"] != GONE]
         ready = max(1, len(pods))

@@ -15,6 +15,7 @@ from rebalancer.world import Look, Pod
 class HeadService:
     """One job, in steps of one second; a pod that became Ready within a second serves from the next one on.
 
+    Seconds that pass with the same replicas are lived through together, when somebody looks or replicas change.
     A pod that was deleted takes no more requests and finishes the few it holds, as in `world.RequestWorld`: nobody is
     lost in flight. Metrics: `running` are the requests in service, mean since the last scrape, `waiting` those behind
     them; latencies are those of requests answered since then, refused ones left out.
@@ -32,7 +33,8 @@ class HeadService:
         self.minutes = np.zeros((3, 0))
         self._head = Head(self._arrivals, rows, of.scenario.gpus, of.ongoing_limit, of.queue_limit)
         self._warm()
-        self._now = self._looked = 0
+        self._now = self._lived = self._looked = 0
+        self._watched = False
         self._unsettled = 0  # the first request that has no answer yet
 
     def _warm(self) -> None:
@@ -47,17 +49,30 @@ class HeadService:
         second = round(since - self._started_at)
         if not 0 <= second < len(self.late):
             return
-        self._head.resize(sum(pod.ready_at is not None and pod.ready_at <= since for pod in pods))
-        self.served_by[second] = self._head.replicas
-        self._head.live(second, second + 1)
+        ready = sum(pod.ready_at is not None and pod.ready_at <= since for pod in pods)
+        if ready != self._head.replicas:
+            self._catch_up()
+            self._head.resize(ready)
         self._now = second + 1
+        if self._watched or self._now == len(self.late):
+            self._catch_up()
         if self._now == len(self.late):
             self._finish()
+
+    def _catch_up(self) -> None:
+        """Live through the seconds that have passed since the last time, all with the replicas that serve now."""
+        begin, end = self._lived, self._now
+        if begin == end:
+            return
+        self._lived = end
+        self._head.live(begin, end)
+        self.served_by[begin:end] = self._head.replicas
 
     def keep_in(self, wait: F64, left: F64, busy: F64, served_by: F64) -> None:
         """Write on in these rows, shape (seconds,), of somebody who looks at several jobs at once."""
         self._head.keep_in(wait, left, busy)
         self.wait, self.left, self.busy, self.served_by = wait, left, busy, served_by
+        self._watched = True
 
     def _finish(self) -> None:
         """Answer what is still inside with the replicas there are, and sum up by the second of arrival."""
@@ -67,6 +82,7 @@ class HeadService:
 
     def looks(self, pods: Sequence[Pod]) -> list[Look]:  # noqa: ARG002  # a head speaks for all its pods
         """The job as a whole."""
+        self._catch_up()
         begin, end = self._looked, self._now
         if begin == end:
             return []
