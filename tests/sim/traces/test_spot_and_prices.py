@@ -1,4 +1,5 @@
 import gzip
+import math
 from pathlib import Path
 
 import pyarrow as pa
@@ -6,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rebalancer.sim.traces.folder import MissingTrace
-from rebalancer.sim.traces.prices import interruption, usd_per_gpu_hour
+from rebalancer.sim.traces.prices import HOURS_PER_MONTH, Interruption, interruption, usd_per_gpu_hour
 from rebalancer.sim.traces.spot import bamboo, skypilot
 
 
@@ -70,3 +71,10 @@ def test_the_advisor_says_how_often_and_how_much_cheaper(folder: Path) -> None:
     assert (told.label, told.saving) == ("<5%", 0.65)
     with pytest.raises(MissingTrace, match="'x' in 's'"):
         interruption(folder, "s", "x")
+
+
+@pytest.mark.parametrize(("label", "share"), [("<5%", 0.025), ("10-15%", 0.125), (">20%", 0.25)])
+def test_an_interruption_rate_comes_to_its_share_in_a_month(label: str, share: float) -> None:
+    rate = Interruption(label, saving=0.5).per_hour
+
+    assert 1 - math.exp(-rate * HOURS_PER_MONTH) == pytest.approx(share)
