@@ -12,7 +12,7 @@ from typing import Literal
 from rebalancer.sim.controller import Controller, Seen
 from rebalancer.sim.limits import foresight, lookahead
 from rebalancer.sim.limits.foresight import Foresight, Utility
-from rebalancer.sim.peers import apa, behaviour, engine, hpa, keda, kpa, ray_serve, signals, static, wva
+from rebalancer.sim.peers import apa, behaviour, engine, hpa, keda, kpa, ray_serve, signals, spothedge, static, wva
 from rebalancer.sim.peers.apa import Apa, ApaSettings
 from rebalancer.sim.peers.faro import controllers, jobs, policy, queueing, reactive, solver
 from rebalancer.sim.peers.faro.controllers import (
@@ -30,6 +30,7 @@ from rebalancer.sim.peers.keda import Keda
 from rebalancer.sim.peers.kpa import Kpa
 from rebalancer.sim.peers.ray_serve import Config, RayServe
 from rebalancer.sim.peers.signals import GpuUtil, KvUse, Queue, Summed, Utilisation, WorkRate
+from rebalancer.sim.peers.spothedge import HedgeSettings, SpotHedge
 from rebalancer.sim.peers.static import Static
 from rebalancer.sim.peers.wva import Thresholds, Wva
 
@@ -103,7 +104,7 @@ class Peer:
 
     `targets`: those that tuning begins with, in equal steps; empty for what has none (`signals` then has one entry,
     its target is ignored). Where the best lies at an end, tuning goes on as far as the signal's `reach`. `default`: a
-    target for who does not tune.
+    target for who does not tune. `scenarios`: those that it is made for, none for all.
     """
 
     name: str
@@ -112,6 +113,11 @@ class Peer:
     targets: tuple[float, ...] = TARGETS
     reach: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     default: float = 0.7
+    scenarios: frozenset[str] = frozenset()
+
+    def plays(self, scenario: str) -> bool:
+        """Whether it is made for that scenario."""
+        return not self.scenarios or scenario in self.scenarios
 
     def reach_of(self, signal: str) -> tuple[float, float]:
         """The least and the most target that means something."""
@@ -202,6 +208,13 @@ PEERS: tuple[Peer, ...] = (
     ),
     Peer("aiad", {"latency": _baseline(Aiad)}, _FARO, ()),
     Peer("oneshot", {"latency": _baseline(Oneshot)}, _FARO, ()),
+    Peer(
+        "spothedge",
+        {"work": lambda target: SpotHedge(HedgeSettings(target))},
+        (spothedge,),
+        reach={"work": RATE},
+        scenarios=frozenset({"S6"}),  # elsewhere there is nothing to hedge
+    ),
     Peer("foresight", {"future": lambda _: OnSight(_foresight, Foresight().every_seconds)}, (foresight, lookahead), ()),
 )
 BY_NAME: Mapping[str, Peer] = {peer.name: peer for peer in PEERS}

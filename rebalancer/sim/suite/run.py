@@ -119,6 +119,8 @@ def _settings(case: Case, field: Field, tuned: Found, data: str, told: dict[str,
     """The tuning of every peer that has one or needs none."""
     settings: dict[str, str | None] = {}
     for peer in field.peers:
+        if not peer.plays(case.scenario):
+            continue
         entry = tuned.get(key(case.budget, peer))
         if not peer.targets:
             settings[peer.name] = None

@@ -124,7 +124,7 @@ def tune_all(
     for budget in budgets:
         scenarios = [case.build(folder) for case in development_days(budget)]
         data = data_digest(scenarios[-1])
-        for peer in peers:
+        for peer in (each for each in peers if each.plays(budget.scenario)):
             before = known.get(key(budget, peer))
             if before is None or stale(before, peer, data):
                 yield key(budget, peer), tune(peer, scenarios)
