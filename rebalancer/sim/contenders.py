@@ -1,12 +1,12 @@
 """Controllers by the names that a command line gives them.
 
 `keda`; `keda@0.8` with a target; `keda:gpu-util@0.8` on another signal; `keda@best` tuned here. A target is the share
-of a full replica that is to be used. `@best` plays every signal and target that the suite tunes over and keeps the one
-with the fewest violations: hindsight, which is in the peer's favour.
+of a full replica that is to be used. `@best` searches signals and targets as the suite tunes, on this very traffic, and
+keeps the setting with the fewest violations: hindsight, which is in the peer's favour.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from rebalancer.sim.controller import Controller, Seen
@@ -15,10 +15,11 @@ from rebalancer.sim.record import Record
 from rebalancer.sim.scenario import Scenario
 from rebalancer.sim.score import score
 from rebalancer.sim.suite.peers import BY_NAME, Peer
+from rebalancer.sim.suite.search import COARSE, Outcome, Search
 
 OURS = "ours"
 BEST = "best"
-DEFAULT_TARGET = 0.7  # what a full replica is used to before another is asked for, the custom of HPA and Knative
+MORE_RUNS = 15  # of a search, about, after its coarse steps
 MOST_TARGET = 2.0  # twice what a replica can do is as wrong as a target gets
 
 
@@ -28,11 +29,11 @@ class UnknownController(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What a name asks for: `tunings` to try, as the suite writes them; None for what is not tuned."""
+    """What a name asks for. `tuning`: as the suite writes it, or `BEST`; None for what is not tuned."""
 
     name: str
     peer: Peer
-    tunings: tuple[str | None, ...]
+    tuning: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +70,14 @@ def _entry(name: str) -> Entry:
     if not peer.targets:
         if head != kind or target:
             raise UnknownController(f"{kind} has nothing to tune: write {kind}")
-        return Entry(name, peer, (None,))
+        return Entry(name, peer, None)
     if signal and signal not in peer.signals:
         raise UnknownController(f"{kind} has no signal {signal}; it has {', '.join(peer.signals)}")
     if target == BEST:
-        return Entry(name, peer, tuple(each for each in peer.tunings if not signal or each.startswith(f"{signal}@")))
-    share = _target(target, name) if target else DEFAULT_TARGET
-    return Entry(f"{head}@{share:g}", peer, (f"{signal or next(iter(peer.signals))}@{share:g}",))
+        searched = replace(peer, signals={signal: peer.signals[signal]}) if signal else peer
+        return Entry(name, searched, BEST)
+    share = _target(target, name) if target else peer.default
+    return Entry(f"{head}@{share:g}", peer, f"{signal or next(iter(peer.signals))}@{share:g}")
 
 
 def _target(word: str, name: str) -> float:
@@ -101,14 +103,22 @@ class _Told:
 
 
 def play_entry(asked: Entry, scenario: Scenario, delay_seconds: int, tell: Callable[[float], None]) -> Record:
-    """The run of a peer on the fast path, the first of the best; `tell` hears the share that is done."""
-    many = len(asked.tunings)
+    """The run of a peer on the fast path; `tell` hears the share that is done, which is a guess while one is tuned."""
+    if asked.tuning != BEST:
+        controller = _Told(asked.peer.make(asked.tuning), tell)
+        record = play(scenario, controller, asked.name, delay_seconds)
+        tell(1.0)
+        return record
+    runs: dict[str, Record] = {}
+    many = MORE_RUNS + len(asked.peer.signals) * len(asked.peer.targets[::COARSE])
 
-    def run(at: int, tuning: str | None) -> Record:
-        name = asked.name if many == 1 else f"{asked.peer.name}:{tuning}"
-        controller = _Told(asked.peer.make(tuning), lambda share: tell((at + share) / many))
-        return play(scenario, controller, name, delay_seconds)
+    def judge(tuning: str, limit: float) -> Outcome | None:
+        done = len(runs)
+        controller = _Told(asked.peer.make(tuning), lambda share: tell(min(0.99, (done + share) / many)))
+        runs[tuning] = play(scenario, controller, f"{asked.peer.name}:{tuning}", delay_seconds)
+        found = score(runs[tuning])
+        return Outcome(found.violation, found.gpu_hours) if found.violation <= limit else None
 
-    best = min((run(at, tuning) for at, tuning in enumerate(asked.tunings)), key=lambda each: score(each).violation)
+    best = Search(asked.peer, judge).best()
     tell(1.0)
-    return best
+    return runs[best]

@@ -193,6 +193,16 @@ def test_rows_that_are_apart_are_noticed_and_may_speak_of_more_than_a_second(fil
     assert [each["runs"][0]["requests"] for each in found] == pytest.approx([2400.0, 2400.0])
 
 
+def test_a_peer_tuned_on_the_trace_itself_is_called_by_what_was_found_and_is_no_worse(
+    files: Path, capsys: Captured
+) -> None:
+    words = ["mine.csv", "--policy", "policy.yaml", "--controller", "hpa:work", "--compare", "hpa:work@best"]
+    usual, best = simulated(capsys, *words)["runs"]
+    assert usual["name"] == "hpa:work@0.7"
+    assert best["name"].startswith("hpa:work@")
+    assert best["violation"] <= usual["violation"]
+
+
 # --- the benchmarks' cases
 
 
