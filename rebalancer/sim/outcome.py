@@ -30,7 +30,7 @@ class Outcome(Struct, frozen=True):
     worst_model: str | None
     worst_model_violation: float | None
     gpu_hours: float
-    cost_usd: float | None  # None: the policy has no prices
+    cost_usd: float | None  # None: there are no prices
     starts_and_stops: int
     lent_gpu_hours: float
     floor_breaches: int
@@ -59,7 +59,7 @@ def outcome(record: Record, name: str, entitlements: Sequence[int]) -> Outcome:
         worst_model=worst.model if worst else None,
         worst_model_violation=worst.violation if worst else None,
         gpu_hours=total.gpu_hours,
-        cost_usd=total.cost_usd if scenario.usd_per_gpu_hour else None,
+        cost_usd=total.cost_usd if scenario.has_prices else None,
         starts_and_stops=total.starts_and_stops,
         lent_gpu_hours=sum(each.lent_gpu_hours for each in models),
         floor_breaches=total.floor_breaches,

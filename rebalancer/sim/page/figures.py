@@ -151,7 +151,8 @@ def _queue(runs: Sequence[Run], fine: Bins, rough: Bins) -> Figure:
 
 
 def _cost(runs: Sequence[Run], fine: Bins, rough: Bins) -> Figure:
-    priced = any(run.record.scenario.usd_per_gpu_hour for run in runs)
+    # Of GPUs with several prices only the sum is known, not when it was spent.
+    priced = any(run.record.scenario.usd_per_gpu_hour for run in runs) and all(run.record.usd is None for run in runs)
     what = "USD" if priced else "GPU-hours"
 
     def spent(run: Run, pieces: Bins) -> F64:
@@ -160,7 +161,7 @@ def _cost(runs: Sequence[Run], fine: Bins, rough: Bins) -> Figure:
 
     lines = [Line(spent(run, fine), COLOURS[at], run.outcome.name, dashed=at > 0) for at, run in enumerate(runs)]
     said = [
-        f"{run.outcome.name}: {float(line.values[-1]):,.2f} {what} in all."
+        f"{run.outcome.name}: {float(line.values[-1]):,.2f} {what} in all{_price(run, what)}."
         for run, line in zip(runs, lines, strict=True)
     ]
     rows = [["until", *(run.outcome.name for run in runs)]]
@@ -169,7 +170,9 @@ def _cost(runs: Sequence[Run], fine: Bins, rough: Bins) -> Figure:
     rows += [[clock(end), *(f"{each[at]:,.2f}" for each in sums)] for at, end in enumerate(ends)]
     about = "What the GPUs cost that were held so far, starting and ending replicas included."
     if not priced:
-        about = "GPU-hours held so far, starting and ending replicas included; the policy's pools have no price."
+        several = any(run.record.usd is not None for run in runs)
+        why = "GPUs have several prices" if several else "there are no prices"
+        about = f"GPU-hours held so far, starting and ending replicas included; {why}."
     return Figure("cost", "Cost", about, " ".join(said), [Panel("all models", lines, unit=what)], rows, _keys(runs))
 
 
@@ -185,6 +188,11 @@ def _by_model(  # noqa: PLR0913  # one figure's worth
         Panel(model.name, list(_lines(runs, index, fine, values)), levels(index), unit=unit, least=least)
         for index, model in enumerate(runs[0].record.scenario.models)
     ]
+
+
+def _price(run: Run, what: str) -> str:
+    cost = run.outcome.cost_usd
+    return "" if cost is None or what == "USD" else f", {cost:,.2f} USD"
 
 
 def _lines(runs: Sequence[Run], model: int, pieces: Bins, values: Values) -> Iterator[Line]:
