@@ -24,7 +24,7 @@ class BatchingService:
     A pod that was deleted takes no more requests and serves those it has until its GPUs are free: its stop time, at
     most the grace. `wait`, `late`, `lost`, `left`: shape (seconds,), as `sim.record.Record` has them, and `slow`
     requests as `world.Outcome` has them, up to date about every minute and at the end; `busy`, `served_by`: as
-    `sim.controller.Seen` has them. `lost_in_flight` and metrics count simulated requests.
+    `sim.controller.Seen` has them. Metrics count simulated requests.
     """
 
     def __init__(self, model: Model, served: Served, arrivals: Arrivals, started_at: float, seconds: int) -> None:
@@ -51,9 +51,9 @@ class BatchingService:
         self._now = self._lived = 0
 
     @property
-    def lost_in_flight(self) -> int:
-        """Requests that were lost with their pod."""
-        return self._line.lost_in_flight
+    def lost_in_flight(self) -> float:
+        """Recorded requests that were lost with their pod."""
+        return self._line.lost_in_flight / self._served.scale
 
     def flow(self, since: float, until: float, pods: Sequence[Pod]) -> None:  # noqa: ARG002  # always a second
         """One second with those pods that were Ready as it began."""

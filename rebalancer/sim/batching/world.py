@@ -38,12 +38,12 @@ class Outcome:
 
     `slow`: (models, seconds) requests whose time per token missed its objective. `lost_in_flight`: requests lost with
     their replica; `preempted`: computed again for want of cache; `simulated`: requests played, `scale` for each
-    recorded one. Arrays of the record count recorded requests.
+    recorded one. All but `preempted` and `simulated` count recorded requests.
     """
 
     record: Record
     slow: F64
-    lost_in_flight: int
+    lost_in_flight: float
     preempted: int
     simulated: int
 
@@ -177,7 +177,9 @@ class BatchingWorld:
         return Outcome(
             record,
             slow=happened["slow"] * recorded,
-            lost_in_flight=sum(line.lost_in_flight for line in self._lines),
+            lost_in_flight=sum(
+                line.lost_in_flight / how.scale for line, how in zip(self._lines, self._served, strict=True)
+            ),
             preempted=sum(line.preempted for line in self._lines),
             simulated=int(happened["came"].sum()),
         )

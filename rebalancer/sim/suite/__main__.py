@@ -16,8 +16,8 @@ from rebalancer.sim.product.run import Actuation
 from rebalancer.sim.suite.cases import Case, budgets, cases, quick_cases
 from rebalancer.sim.suite.gates import bound_kept
 from rebalancer.sim.suite.peers import BY_NAME, PEERS, Peer
-from rebalancer.sim.suite.row import OURS, Played
-from rebalancer.sim.suite.run import BOUND, Field, Planned, Task, plan_tasks, run_task
+from rebalancer.sim.suite.row import BOUND, OURS, Played
+from rebalancer.sim.suite.run import Field, Planned, Task, plan_tasks, run_task
 from rebalancer.sim.suite.table import finished, table, write_rows
 from rebalancer.sim.suite.tuning import TUNED_FILE, read_tuned, tune_all, write_tuned
 from rebalancer.sim.suite.worlds import WORLDS

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from rebalancer.sim.suite.row import Row
-from rebalancer.sim.suite.run import BOUND
+from rebalancer.sim.suite.row import BOUND, Row
 
 
 def bound_kept(rows: Sequence[Row]) -> Iterator[tuple[bool, str]]:

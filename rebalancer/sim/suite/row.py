@@ -14,6 +14,7 @@ from rebalancer.sim.score import BLOCK_SECONDS, score, violations_by_block
 from rebalancer.sim.suite.peers import BY_UTILITY, LIMITS
 
 OURS = "ours"
+BOUND = "bound"
 
 
 class Row(Struct, frozen=True):

@@ -12,13 +12,12 @@ from rebalancer.sim.product.run import Actuation
 from rebalancer.sim.suite.cases import Case, budgets, data_digest, development
 from rebalancer.sim.suite.peers import BY_NAME, DIGEST_LETTERS, Peer
 from rebalancer.sim.suite.rounds import cpu_seconds, rounds
-from rebalancer.sim.suite.row import OURS, Played, Row, played
+from rebalancer.sim.suite.row import BOUND, OURS, Played, Row, played
 from rebalancer.sim.suite.sources import digest_of, digest_of_values
 from rebalancer.sim.suite.tuning import Found, key, stale
 from rebalancer.sim.suite.worlds import WORLDS, Arena, World, open_arena
 from rebalancer.sim.traces.folder import MissingTrace
 
-BOUND = "bound"
 RETUNE = "python -m rebalancer.sim.suite tune"
 BOUNDED = frozenset({"S2", "S3", "S7"})  # scenarios that the linear program speaks of
 _OF_EVERY = ("rebalancer.sim.suite.row", "rebalancer.sim.suite.worlds")

@@ -149,9 +149,9 @@ class Batches:
         lost = sum(line.lost_in_flight for line in lines)
         return self._run(record, lost, sum(float(line.slow.sum()) for line in lines))
 
-    def _run(self, record: Record, lost_in_flight: int, slow: float) -> Run:
+    def _run(self, record: Record, lost_in_flight: float, slow: float) -> Run:
         asked = sum(float(model.requests[: self.scenario.seconds].sum()) for model in self.scenario.models)
-        return Run(replace(record, lost_in_flight=float(lost_in_flight)), slow=slow / max(asked, 1e-12))
+        return Run(replace(record, lost_in_flight=lost_in_flight), slow=slow / max(asked, 1e-12))
 
 
 class _Made:
@@ -175,17 +175,19 @@ def open_arena(case: Case, world: World, folder: Path, seed: int = 0) -> Arena:
         build = s1a if case.scenario == "S1a" else s1b
         return Heads(build(folder, int(case.day), case.gpus, seed))
     if world == "batching" and case.scenario == "S2":
-        served = [_served(name, 1.0) for name in LLM_3]
-        return Batches(case.build(folder, seed), servegen(folder, int(case.day), LLM_3), served)
+        scenario = case.build(folder, seed)
+        served = [_served(model.name, model) for model in scenario.models]
+        return Batches(scenario, servegen(folder, int(case.day), LLM_3), served)
     if world == "batching" and (case.scenario, case.day) == ("S7", "azure-code"):
         return _code_twice(case.build(folder, seed), azure_llm(folder, "code").streams[0])
     raise ValueError(f"{case.scenario} {case.day} is not played in the world {world}")
 
 
-def _served(name: str, times: float) -> Served:
+def _served(name: str, model: Model) -> Served:
+    """With the engine of that language model, as many requests as the scenario's model stands for."""
     rates = LLM_3_RATES[name]
     engine = shaped(rates.prefill_per_second, rates.seconds_per_token, rates.batch, KV_TOKENS)
-    return Served(engine, rates.scale * times)
+    return Served(engine, model.scale)
 
 
 def _code_twice(scenario: Scenario, recorded: Stream) -> Batches:
@@ -197,6 +199,5 @@ def _code_twice(scenario: Scenario, recorded: Stream) -> Batches:
         rows = (recorded.requests, recorded.prompt_tokens, recorded.generated_tokens)
         tiled = (np.roll(np.tile(each, whole), index * (seconds // 2)) for each in rows)
         streams.append(Stream(model.name, *tiled))
-    per_request = scenario.models[0].work.sum() / LLM_3_RATES["m-large"].work(streams[0]).sum()
-    served = [_served("m-large", float(per_request)) for _ in streams]
+    served = [_served("m-large", model) for model in scenario.models]
     return Batches(scenario, Demand(scenario.name, tuple(streams)), served)

@@ -12,8 +12,7 @@ from rebalancer.sim.record import Record
 from rebalancer.sim.scenario import Scenario
 from rebalancer.sim.suite.gates import bound_kept
 from rebalancer.sim.suite.peers import PEERS
-from rebalancer.sim.suite.row import Row, played
-from rebalancer.sim.suite.run import BOUND
+from rebalancer.sim.suite.row import BOUND, Row, played
 from rebalancer.sim.suite.scenarios import s7
 
 BEGIN, END = 1740, 2640  # a minute before the first surge until it is over: what the program solves in seconds

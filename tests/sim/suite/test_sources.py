@@ -11,7 +11,8 @@ import pytest
 from rebalancer.sim.scenario import Change, Scenario
 from rebalancer.sim.suite.cases import Case
 from rebalancer.sim.suite.peers import BY_NAME
-from rebalancer.sim.suite.run import _LEAVES, BOUND, Task
+from rebalancer.sim.suite.row import BOUND
+from rebalancer.sim.suite.run import _LEAVES, Task
 from rebalancer.sim.suite.scenarios import s7
 from rebalancer.sim.suite.sources import digest_of, digest_of_values, sources
 from rebalancer.sim.suite.worlds import WORLDS, World

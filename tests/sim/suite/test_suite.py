@@ -253,7 +253,7 @@ def runs(controller: str, seeds: Sequence[int], late: float, world: str = "fluid
 
 def against(results: Sequence[Played]) -> list[str]:
     shown = table(results)
-    return [cell for cell in next(c for c in shown.columns if c.header == "against best peer").cells if cell]
+    return [str(cell) for cell in next(c for c in shown.columns if c.header == "against best peer").cells if cell]
 
 
 @given(st.randoms(use_true_random=False))
