@@ -122,6 +122,11 @@ class World:
         """Pods with a node that were deleted so far, or lost with it."""
         return self._cluster.stops
 
+    @property
+    def changed(self) -> int:
+        """How often anything has changed so far: while it is the same number, all is as it was."""
+        return self._cluster.revision
+
     def revision(self, thing: object) -> int:
         """When the thing changed last, counted over all things: its resource version."""
         return self._cluster.revisions[id(thing)]

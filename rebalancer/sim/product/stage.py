@@ -80,6 +80,8 @@ class Stage:
         self._ready = np.zeros((len(scenario.models), scenario.seconds), np.int32)
         self._gpus = np.zeros(scenario.seconds, np.int32)
         self._primary_gpu_seconds = self._elastic_gpu_seconds = 0
+        self._held_now = 0, 0
+        self._noted_at = -1
         self._floor_breaches = 0
 
     @property
@@ -108,11 +110,20 @@ class Stage:
 
     def note(self, second: int) -> None:
         """Keep what is true while that second passes."""
+        if self._noted_at == self.world.changed:  # nearly always
+            self._gpus[second] = self._gpus[second - 1]
+            self._ready[:, second] = self._ready[:, second - 1]
+            self.asked_in[:, :, second] = self.asked_in[:, :, second - 1]
+        else:
+            self._noted_at = self.world.changed
+            self._note_anew(second)
+        self._primary_gpu_seconds += self._held_now[PRIMARY]
+        self._elastic_gpu_seconds += self._held_now[ELASTIC]
+
+    def _note_anew(self, second: int) -> None:
         self._gpus[second] = held = self.world.gpus_held
-        if self.machines is not None:
-            elastic = self.machines.gpus_held
-            self._primary_gpu_seconds += held - elastic
-            self._elastic_gpu_seconds += elastic
+        elastic = 0 if self.machines is None else self.machines.gpus_held
+        self._held_now = held - elastic, elastic
         for index, deployment in enumerate(self.deployments):
             self._ready[index, second] = len(self.world.ready_pods(deployment.model))
             self.asked_in[PRIMARY, index, second] = asked = deployment.replicas
