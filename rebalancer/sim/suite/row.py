@@ -14,6 +14,7 @@ from rebalancer.sim.score import BLOCK_SECONDS, score, violations_by_block
 from rebalancer.sim.suite.peers import BY_UTILITY, LIMITS
 
 OURS = "ours"
+COST_AT = {"S5": 0.01}  # scenarios about cost, at a violation of at most so much
 BOUND = "bound"
 
 
@@ -68,6 +69,18 @@ def headline(row: Row) -> float | None:
     return row.violation if row.lost_utility is None else row.lost_utility
 
 
+def standing(row: Row) -> tuple[float, float]:
+    """By what rows of one case are ranked, less is better: the headline, then GPU-hours.
+
+    In a scenario about cost: the headline as far as it is above what is allowed, then the cost.
+    """
+    first = headline(row) or 0.0
+    allowed = COST_AT.get(row.scenario)
+    if allowed is None:
+        return first, row.gpu_hours or 0.0
+    return max(first, allowed), row.cost_usd or 0.0
+
+
 def played(row: Row, record: Record, minutes: Minutes | None = None) -> Played:
     """The row with the record's numbers in it. `minutes`: Faro's score; None for what the fluid form says of it."""
     told = score(record)
@@ -93,20 +106,19 @@ def played(row: Row, record: Record, minutes: Minutes | None = None) -> Played:
 
 
 def best_peer(rows: Sequence[Row]) -> Row | None:
-    """Of one case and seed: the peer with the least headline."""
-    peers = [
-        (value, row) for row in rows if row.controller not in {OURS, *LIMITS} and (value := headline(row)) is not None
-    ]
-    return min(peers, key=lambda peer: peer[0])[1] if peers else None
+    """Of one case and seed: the peer that stands best."""
+    peers = [row for row in rows if row.controller not in {OURS, *LIMITS} and headline(row) is not None]
+    return min(peers, key=standing, default=None)
 
 
 def gap_closure(row: Row, rows: Sequence[Row]) -> float | None:
     """How much of the way from the best tuned peer to foresight `row` goes; `rows`: those of its case and seed.
 
-    (peer - row) / (peer - foresight) of the headlines; None where the best peer is not above foresight.
+    (peer - row) / (peer - foresight) of the headlines; None where the best peer is not above foresight, and where cost
+    decides, which foresight does not know.
     """
     peer = best_peer(rows)
-    if row.controller != OURS or peer is None:
+    if row.controller != OURS or peer is None or row.scenario in COST_AT:
         return None
     limit = next((headline(each) for each in rows if each.controller == "foresight"), None)
     ours, theirs = headline(row), headline(peer)

@@ -16,10 +16,10 @@ SLACK = 1.5  # a coarse setting is given up above so many times the best: the tw
 
 
 class Outcome(NamedTuple):
-    """What a setting came to; the less the better, first by `headline`."""
+    """What a setting came to; the less the better, first by `headline`, then by what it took (GPU-hours or cost)."""
 
     headline: float
-    gpu_hours: float
+    took: float
 
 
 Judge = Callable[[str, float], Outcome | None]

@@ -14,7 +14,7 @@ from rebalancer.sim.fast import live, world_for
 from rebalancer.sim.scenario import Scenario
 from rebalancer.sim.suite.cases import Budget, data_digest, development_days
 from rebalancer.sim.suite.peers import Peer
-from rebalancer.sim.suite.row import Row, headline, played
+from rebalancer.sim.suite.row import Row, played, standing
 from rebalancer.sim.suite.search import Outcome, Search
 
 PARTS = 8  # of a run, after each of which it may be given up
@@ -53,7 +53,7 @@ def write_tuned(found: Found, path: Path = TUNED_FILE) -> None:
 
 
 def tune(peer: Peer, scenarios: Sequence[Scenario]) -> Tuned:
-    """The setting with the least mean headline over the scenarios; of equal ones that with fewer GPU-hours.
+    """The setting that stands best in the mean over the scenarios (`standing`).
 
     `violation`, `gpu_hours` and `lost_utility` are means too, `data` is of the last scenario.
     """
@@ -65,7 +65,8 @@ def tune(peer: Peer, scenarios: Sequence[Scenario]) -> Tuned:
         if played_rows is None:
             return None
         rows[tuning] = played_rows
-        return Outcome(_mean([headline(row) for row in played_rows]) or 0.0, _mean_gpu_hours(played_rows))
+        first, second = zip(*map(standing, played_rows), strict=True)
+        return Outcome(sum(first) / len(first), sum(second) / len(second))
 
     best = Search(peer, judge).best()
     found = rows[best]
@@ -88,7 +89,7 @@ def play_all(peer: Peer, tuning: str, scenarios: Sequence[Scenario], limit: floa
         if row is None:
             return None
         rows.append(row)
-        lost += headline(row) or 0.0
+        lost += standing(row)[0]
     return rows
 
 
@@ -101,7 +102,7 @@ def _play(peer: Peer, tuning: str, scenario: Scenario, limit: float) -> Row | No
     for part in range(1, PARTS + 1):
         live(world, controller, scenario.seconds * part // PARTS)
         row = played(empty, world.record(peer.name)).row
-        if (headline(row) or 0.0) > limit:
+        if standing(row)[0] > limit:
             return None
     return row
 

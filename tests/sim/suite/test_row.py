@@ -36,6 +36,18 @@ def test_no_gap_to_close_is_told_as_none(foresight: float | None) -> None:
     assert gap_closure(rows[0], rows) is None
 
 
+def test_where_cost_decides_the_cheapest_within_one_percent_is_best() -> None:
+    def buyer(controller: str, violation: float, usd: float) -> Row:
+        return Row("S5", "1", 32, 60, controller, None, None, 0, violation=violation, cost_usd=usd)
+
+    rows = [buyer("hpa", 0.001, 900.0), buyer("keda", 0.009, 700.0), buyer("kpa", 0.02, 100.0)]
+
+    assert best_peer(rows) == rows[1]
+    assert best_peer(rows[2:]) == rows[2]
+    assert standing(rows[1]) < standing(rows[0]) < standing(rows[2])
+    assert gap_closure(buyer("ours", 0.005, 500.0), [*rows, buyer("foresight", 0.0, 4000.0)]) is None
+
+
 def test_a_limit_is_no_peer() -> None:
     assert best_peer([row("foresight", 0.01), row("bound", 0.0), row("ours", 0.02)]) is None
 
