@@ -7,7 +7,7 @@ from typing import Literal
 from rebalancer.act.gate import Gate
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.policy import Policy
-from rebalancer.loop.cycle import cycle
+from rebalancer.loop.cycle import Hands, cycle
 from rebalancer.loop.hands import GateHands, Recorder, asked_of
 from rebalancer.obs.journal import code_digest
 from rebalancer.sim.product.clock import WorldClock, still
@@ -16,6 +16,7 @@ from rebalancer.sim.product.fluid import FluidService
 from rebalancer.sim.product.inside import Autoscalers
 from rebalancer.sim.product.notes import notes
 from rebalancer.sim.product.stage import STARTED_AT, Serve, Stage
+from rebalancer.sim.product.timing import PlanTimes, TimedHands
 from rebalancer.sim.record import Record
 from rebalancer.sim.scenario import Scenario
 from rebalancer.state import ClusterState
@@ -45,24 +46,31 @@ def play_product(  # noqa: PLR0913  # each is one thing a run may be asked to do
     metrics: Metrics = METRICS,
     journal: Path | None = None,
     name: str = "ours",
+    times: PlanTimes | None = None,
 ) -> Record:
     """One run from the first second to the last. The same arguments give the same record, byte by byte.
 
     `policy` names the scenario's models, its first pool stands for the scenario's nodes; `actuation` is put in place
     of the models' own: by `bounds` each Deployment has a simulated HPA (sim.product.inside). `journal`: a file to
-    write, which `rebalancer replay` re-runs. Raises OSError when it cannot be written, ValueError when the policy and
-    the scenario do not go together.
+    write, which `rebalancer replay` re-runs. `times` takes what the plans took; the record knows nothing of it. Raises
+    OSError when the journal cannot be written, ValueError when the policy and the scenario do not go together.
     """
     policy = _acting_by(policy, actuation)
     stage = Stage(scenario, policy, seed, serve, metrics.scrape_seconds, metrics.delay_seconds)
-    return play_on(stage, policy, journal, name)
+    return play_on(stage, policy, journal, name, times)
 
 
-def play_on(stage: Stage, policy: Policy, journal: Path | None = None, name: str = "ours") -> Record:
+def play_on(
+    stage: Stage,
+    policy: Policy,
+    journal: Path | None = None,
+    name: str = "ours",
+    times: PlanTimes | None = None,
+) -> Record:
     """The same on a stage of one's own, which keeps more than the record. Raises OSError."""
     code = "" if journal is None else code_digest()
     with still() as runner:
-        return runner.run(_play(stage, policy, journal, code, name))
+        return runner.run(_play(stage, policy, journal, code, name, times))
 
 
 def _acting_by(policy: Policy, actuation: Actuation) -> Policy:
@@ -70,9 +78,11 @@ def _acting_by(policy: Policy, actuation: Actuation) -> Policy:
     return policy.model_copy(update={"models": models})
 
 
-async def _play(stage: Stage, policy: Policy, journal: Path | None, code: str, name: str) -> Record:
+async def _play(  # noqa: PLR0913  # as `play_on`
+    stage: Stage, policy: Policy, journal: Path | None, code: str, name: str, times: PlanTimes | None
+) -> Record:
     async with notes(journal, policy, code, STARTED_AT) as recorder:
-        product = Product(stage, policy, recorder)
+        product = Product(stage, policy, recorder, times)
         for second in range(stage.scenario.seconds):
             await product.live(second)
             stage.note(second)
@@ -83,7 +93,7 @@ async def _play(stage: Stage, policy: Policy, journal: Path | None, code: str, n
 class Product:
     """The service's own parts, connected to a simulated stage."""
 
-    def __init__(self, stage: Stage, policy: Policy, recorder: Recorder) -> None:
+    def __init__(self, stage: Stage, policy: Policy, recorder: Recorder, times: PlanTimes | None = None) -> None:
         world = stage.world
         bounded = any(model.actuation == "bounds" for model in policy.models)
         self._autoscalers = Autoscalers(stage) if bounded else None
@@ -101,6 +111,7 @@ class Product:
             on_written=asked_of(state),
         )
         self.hands = GateHands(policy, Memory(), state, recorder, gate, clock, self._wanted, first_cycle=1)
+        self._turning: Hands = self.hands if times is None else TimedHands(self.hands, times)
         self._turn_again = False
         self._due_at = world.now
 
@@ -117,5 +128,5 @@ class Product:
         if now >= self._due_at or self._turn_again or self._state.wakes:
             self._turn_again = False
             self._due_at = now + self.hands.policy.plan_every_seconds
-            await cycle(now, self.hands)
+            await cycle(now, self._turning)
             self._world.advance(now)

@@ -1,0 +1,68 @@
+"""How long plans take while a day is simulated: by a clock of whoever plays it, for virtual time stands still."""
+
+from collections.abc import Callable
+from math import ceil
+
+from rebalancer.domain.memory import Memory
+from rebalancer.domain.outcome import Outcome
+from rebalancer.domain.plan import Decision
+from rebalancer.domain.policy import Policy
+from rebalancer.domain.snapshot import Snapshot
+from rebalancer.loop.cycle import Hands
+
+
+class PlanTimes:
+    """What each plan of a run took, in `seconds` of `clock` (anything that counts seconds). No decision hears of it."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.clock = clock
+        self.seconds: list[float] = []
+
+    @property
+    def p99_ms(self) -> float | None:
+        """The least milliseconds that 99 % of the plans stay within; None without plans."""
+        if not self.seconds:
+            return None
+        return sorted(self.seconds)[ceil(0.99 * len(self.seconds)) - 1] * 1e3
+
+
+class TimedHands:
+    """Implements `loop.cycle.Hands` by somebody else's: what passes from a look to its note is the plan."""
+
+    def __init__(self, hands: Hands, times: PlanTimes) -> None:
+        self._hands = hands
+        self._times = times
+        self._looked_at = 0.0
+
+    @property
+    def policy(self) -> Policy:
+        """The policy in force."""
+        return self._hands.policy
+
+    @policy.setter
+    def policy(self, policy: Policy) -> None:
+        self._hands.policy = policy
+
+    @property
+    def memory(self) -> Memory:
+        """What the next plan remembers."""
+        return self._hands.memory
+
+    @memory.setter
+    def memory(self, memory: Memory) -> None:
+        self._hands.memory = memory
+
+    def look(self, now: float) -> Snapshot:
+        """The same, and from then on the plan is under way."""
+        snapshot = self._hands.look(now)
+        self._looked_at = self._times.clock()
+        return snapshot
+
+    def note(self, snapshot: Snapshot, before: Memory, decision: Decision) -> None:
+        """The plan is made."""
+        self._times.seconds.append(self._times.clock() - self._looked_at)
+        self._hands.note(snapshot, before, decision)
+
+    async def carry_out(self, decision: Decision) -> tuple[Outcome, ...]:
+        """The same."""
+        return await self._hands.carry_out(decision)
