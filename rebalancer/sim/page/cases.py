@@ -11,10 +11,10 @@ import numpy as np
 
 from rebalancer.sim.demand import F64
 from rebalancer.sim.suite.intervals import paired_interval
-from rebalancer.sim.suite.row import OURS, Played, Row, best_peer, headline
+from rebalancer.sim.suite.row import COST_AT, OURS, Played, Row, best_peer, headline, standing
 from rebalancer.sim.suite.table import INTERVAL_SEED
 
-COMPARED = ("gpu_hours", "starts_and_stops", "recover_p95_seconds", "floor_breaches")
+COMPARED = ("gpu_hours", "cost_usd", "starts_and_stops", "recover_p95_seconds", "floor_breaches")
 AVERAGED = ("violation", "lost_utility", "late_work_share", *COMPARED)
 
 Means = dict[str, Row]  # by column: the mean over seeds
@@ -52,6 +52,11 @@ class Against:
         """The interval is known, and holds no 0."""
         return self.low is not None and self.high is not None and not self.low <= 0.0 <= self.high
 
+    @property
+    def stands_worse(self) -> bool:
+        """In a scenario about cost: ours is later than is allowed, and than the peer, or as timely and dearer."""
+        return standing(self.ours) > standing(self.peer)
+
 
 @dataclass(frozen=True, slots=True)
 class Case:
@@ -65,6 +70,11 @@ class Case:
     def best(self) -> Row | None:
         """The best tuned peer."""
         return best_peer(list(self.means.values()))
+
+    @property
+    def allowed(self) -> float | None:
+        """In a scenario about cost: the violation up to which only cost counts."""
+        return COST_AT.get(self.name.scenario)
 
     @property
     def by_utility(self) -> bool:

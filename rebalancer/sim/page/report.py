@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from rebalancer.sim.page.cases import COMPARED, Against, Case, cases_of, read_played
-from rebalancer.sim.suite.row import OURS, Played, Row, gap_closure, headline
+from rebalancer.sim.suite.row import COST_AT, OURS, Played, Row, gap_closure, headline
 
 ROWS, PAGE = Path("build/bench/decisions.json"), Path("docs/benchmarks.md")
 BEGIN, END = "<!-- tables: begin -->\n", "<!-- tables: end -->\n"
@@ -45,30 +45,65 @@ def inserted(page: str, text: str) -> str:
 
 
 def _losses(cases: Sequence[Case]) -> Iterator[str]:
-    """Where ours is above the best peer for certain, the worst first; how the others stand in one sentence."""
-    compared = [(case, case.against) for case in cases if case.against is not None]
-    lost = [(case, each) for case, each in compared if each.counts and each.difference > 0]
-    won = [each for _, each in compared if each.counts and each.difference < 0]
+    """Where ours is above the best peer for certain, the worst first; how the others stand in a sentence or two."""
     yield "### Where we lose\n"
+    compared = [(case, case.against) for case in cases if case.against is not None]
     if not compared:
         yield "Nothing was compared: ours or every peer is missing.\n"
         return
-    unknown = sum(each.low is None for _, each in compared)
-    chance = len(compared) - len(lost) - len(won) - unknown
+    yield from _late(cases=[pair for pair in compared if pair[0].allowed is None])
+    yield from _dear(cases=[pair for pair in compared if pair[0].allowed is not None])
+
+
+def _late(cases: Sequence[tuple[Case, Against]]) -> Iterator[str]:
+    lost = [(case, each) for case, each in cases if each.counts and each.difference > 0]
+    won = sum(each.counts and each.difference < 0 for _, each in cases)
+    unknown = sum(each.low is None for _, each in cases)
+    chance = len(cases) - len(lost) - won - unknown
+    not_known = f", in {unknown} its interval is not known" if unknown else ""
     yield (
-        f"Against the best tuned peer of each of {len(compared)} cases ours is worse in {len(lost)}, better in"
-        f" {len(won)}; in {chance} the difference may be chance"
-        + f", in {unknown} its interval is not known.\n" * (unknown > 0)
-        + ".\n" * (unknown == 0)
+        f"Against the best tuned peer of each of {len(cases)} cases ours is worse in {len(lost)}, better in {won};"
+        f" in {chance} the difference may be chance{not_known}.\n"
     )
     if lost:
         worst = sorted(lost, key=lambda pair: (pair[0].by_utility, -pair[1].difference))
         lines = [["case", "ours", "best peer", "ours - peer (95 %)"]]
-        for case, each in worst:
-            peer = f"{_told(each.peer, case)} {each.peer.controller} {each.peer.tuning or ''}".strip()
-            world = WORLDS.get(case.name.world, "")
-            lines.append([f"{case.name}{world}", _told(each.ours, case), peer, _difference(each, case)])
+        lines += [
+            [
+                _whole_name(case),
+                _told(each.ours, case),
+                f"{_told(each.peer, case)} {_peer(each)}",
+                _difference(each, case),
+            ]
+            for case, each in worst
+        ]
         yield _markdown(lines)
+
+
+def _dear(cases: Sequence[tuple[Case, Against]]) -> Iterator[str]:
+    """Cases about cost, which has no interval."""
+    if not cases:
+        return
+    lost = [(case, each) for case, each in cases if each.stands_worse]
+    scenarios = ", ".join(f"{name} at {100 * share:g} % late" for name, share in COST_AT.items())
+    yield (
+        f"In cases about cost ({scenarios}: below it only cost counts) ours stands worse than the best peer in"
+        f" {len(lost)} of {len(cases)}.\n"
+    )
+    if lost:
+        lines = [["case", "ours, %", "USD", "best peer, %", "USD"]]
+        for case, each in lost:
+            ours, peer = ([_told(row, case), _number(row.cost_usd)] for row in (each.ours, each.peer))
+            lines.append([_whole_name(case), *ours, f"{peer[0]} {_peer(each)}", peer[1]])
+        yield _markdown(lines)
+
+
+def _whole_name(case: Case) -> str:
+    return f"{case.name}{WORLDS.get(case.name.world, '')}"
+
+
+def _peer(each: Against) -> str:
+    return f"{each.peer.controller} {each.peer.tuning or ''}".strip()
 
 
 def _told(row: Row, case: Case) -> str:
@@ -113,8 +148,8 @@ def _cell(row: Row | None, case: Case) -> str:
 
 
 def _pairs(cases: Sequence[Case]) -> str:
-    """GPU-hours, starts + stops and recovery as peer / ours."""
-    heads = "day,GPUs,start s,best peer,ours - peer (95 %),gap closed,GPU-hours,starts + stops,recover p95 s,"
+    """GPU-hours, cost, starts + stops and recovery as peer / ours."""
+    heads = "day,GPUs,start s,best peer,ours - peer (95 %),gap closed,GPU-hours,USD,starts + stops,recover p95 s,"
     lines = [f"{heads}floor breaches".split(",")]
     for case in cases:
         if case.against is None:
@@ -124,16 +159,16 @@ def _pairs(cases: Sequence[Case]) -> str:
         lines.append(
             [
                 *_place(case),
-                f"{peer.controller} {peer.tuning or ''}".strip(),
+                _peer(case.against),
                 _difference(case.against, case),
                 "-" if closed is None else f"{closed:.2f}",
-                *(" / ".join(_whole(getattr(row, name)) for row in (peer, ours)) for name in COMPARED),
+                *(" / ".join(_number(getattr(row, name)) for row in (peer, ours)) for name in COMPARED),
             ]
         )
     return _markdown(lines)
 
 
-def _whole(value: float | None) -> str:
+def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:,.0f}"
 
 

@@ -95,6 +95,26 @@ def test_lost_utility_is_compared_where_the_scenario_is_about_it() -> None:
     assert lost in lines_of(rows, played)
 
 
+@pytest.mark.parametrize(
+    ("violation", "cost", "worse"),
+    [(0.008, 90.0, False), (0.008, 110.0, True), (0.011, 90.0, True), (0.0, 100.0, False)],
+)
+def test_where_cost_decides_who_is_timely_enough_and_cheapest_stands_best(
+    violation: float, cost: float, worse: bool
+) -> None:
+    rows = [
+        row("keda", 0.009, scenario="S5", tuning="work@0.7", cost_usd=100.0),
+        row("hpa", 0.0, scenario="S5", tuning="work@0.5", cost_usd=300.0),
+        row("ours", violation, scenario="S5", cost_usd=cost),
+    ]
+    lines = lines_of(rows)
+    said = "In cases about cost (S5 at 1 % late: below it only cost counts) ours stands worse than the best peer in"
+    assert f"{said} {int(worse)} of 1." in lines
+    listed = [line for line in lines if line.startswith("| S5 day")]
+    expected = f"| S5 day 1, 32 GPUs, 60 s to start | {100 * violation:.2f} | {cost:.0f} | 0.90 keda work@0.7 | 100 |"
+    assert listed == [expected] * worse
+
+
 def test_worlds_are_not_mixed() -> None:
     rows = [*case(32, 0.02), *(msgspec.structs.replace(each, world="batching") for each in case(32, 0.06))]
     lines = lines_of(rows)
@@ -105,8 +125,8 @@ def test_worlds_are_not_mixed() -> None:
 
 def test_cost_and_churn_stand_beside_the_best_peers() -> None:
     lines = report.tables(ROWS, "abc", "2026-01-02").splitlines()
-    assert "| 1 | 32 | 60 | keda work@0.85 | -1.00 | 0.50 | 700 / 760 | 380 / 90 | - / - | - / - |" in lines
-    assert "| 1 | 40 | 60 | keda work@0.85 | +3.00 | -1.50 | 700 / 760 | 380 / 90 | - / - | - / - |" in lines
+    assert "| 1 | 32 | 60 | keda work@0.85 | -1.00 | 0.50 | 700 / 760 | - / - | 380 / 90 | - / - | - / - |" in lines
+    assert "| 1 | 40 | 60 | keda work@0.85 | +3.00 | -1.50 | 700 / 760 | - / - | 380 / 90 | - / - | - / - |" in lines
 
 
 def test_seeds_are_averaged_and_lost_utility_is_the_headline_where_there_is_one() -> None:
