@@ -69,12 +69,7 @@ def _late(cases: Sequence[tuple[Case, Against]]) -> Iterator[str]:
         worst = sorted(lost, key=lambda pair: (pair[0].by_utility, -pair[1].difference))
         lines = [["case", "ours", "best peer", "ours - peer (95 %)"]]
         lines += [
-            [
-                _whole_name(case),
-                _told(each.ours, case),
-                f"{_told(each.peer, case)} {_peer(each)}",
-                _difference(each, case),
-            ]
+            [_whole_name(case), _told(each.ours, case), _told_peer(each, case), _difference(each, case)]
             for case, each in worst
         ]
         yield _markdown(lines)
@@ -93,13 +88,17 @@ def _dear(cases: Sequence[tuple[Case, Against]]) -> Iterator[str]:
     if lost:
         lines = [["case", "ours, %", "USD", "best peer, %", "USD"]]
         for case, each in lost:
-            ours, peer = ([_told(row, case), _number(row.cost_usd)] for row in (each.ours, each.peer))
-            lines.append([_whole_name(case), *ours, f"{peer[0]} {_peer(each)}", peer[1]])
+            ours, peer = (_number(row.cost_usd) for row in (each.ours, each.peer))
+            lines.append([_whole_name(case), _told(each.ours, case), ours, _told_peer(each, case), peer])
         yield _markdown(lines)
 
 
 def _whole_name(case: Case) -> str:
     return f"{case.name}{WORLDS.get(case.name.world, '')}"
+
+
+def _told_peer(each: Against, case: Case) -> str:
+    return f"{_told(each.peer, case)} {_peer(each)}"
 
 
 def _peer(each: Against) -> str:

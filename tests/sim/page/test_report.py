@@ -97,10 +97,10 @@ def test_lost_utility_is_compared_where_the_scenario_is_about_it() -> None:
 
 @pytest.mark.parametrize(
     ("violation", "cost", "worse"),
-    [(0.008, 90.0, False), (0.008, 110.0, True), (0.011, 90.0, True), (0.0, 100.0, False)],
+    [(0.008, 90.0, 0), (0.008, 110.0, 1), (0.011, 90.0, 1), (0.0, 100.0, 0)],
 )
 def test_where_cost_decides_who_is_timely_enough_and_cheapest_stands_best(
-    violation: float, cost: float, worse: bool
+    violation: float, cost: float, worse: int
 ) -> None:
     rows = [
         row("keda", 0.009, scenario="S5", tuning="work@0.7", cost_usd=100.0),
@@ -109,7 +109,7 @@ def test_where_cost_decides_who_is_timely_enough_and_cheapest_stands_best(
     ]
     lines = lines_of(rows)
     said = "In cases about cost (S5 at 1 % late: below it only cost counts) ours stands worse than the best peer in"
-    assert f"{said} {int(worse)} of 1." in lines
+    assert f"{said} {worse} of 1." in lines
     listed = [line for line in lines if line.startswith("| S5 day")]
     expected = f"| S5 day 1, 32 GPUs, 60 s to start | {100 * violation:.2f} | {cost:.0f} | 0.90 keda work@0.7 | 100 |"
     assert listed == [expected] * worse
