@@ -7,7 +7,9 @@ from pathlib import Path
 
 import msgspec
 
+from rebalancer.loop.clock import RealClock
 from rebalancer.sim.limits.bound import bound
+from rebalancer.sim.product import PlanTimes
 from rebalancer.sim.product.run import Actuation
 from rebalancer.sim.suite.cases import Case, budgets, data_digest, development
 from rebalancer.sim.suite.peers import BY_NAME, DIGEST_LETTERS, Peer
@@ -168,9 +170,12 @@ def _play(task: Task, arena: Arena) -> Played:
     if task.controller == BOUND:
         share = bound(arena.scenario).late_work_share
         return Played(msgspec.structs.replace(task.row, late_work_share=share), [])
+    row = task.row
     if task.controller == OURS:
-        run = arena.ours(task.actuation or "scale", task.seed)
+        times = PlanTimes(RealClock().monotonic)
+        run = arena.ours(task.actuation or "scale", task.seed, times)
+        row = msgspec.structs.replace(row, plan_p99_ms=times.p99_ms)
     else:
         peer = BY_NAME[task.controller]
         run = arena.peer(peer.make(task.tuning), peer.name)
-    return msgspec.structs.replace(played(task.row, run.record, run.minutes), slow=run.slow)
+    return msgspec.structs.replace(played(row, run.record, run.minutes), slow=run.slow)

@@ -19,7 +19,7 @@ from rebalancer.sim.batching.world import play as play_batches
 from rebalancer.sim.controller import Controller
 from rebalancer.sim.demand import Demand, Stream
 from rebalancer.sim.fast import play
-from rebalancer.sim.product import default_policy, play_product
+from rebalancer.sim.product import PlanTimes, default_policy, play_product
 from rebalancer.sim.product.policy import FULL_SHARE
 from rebalancer.sim.product.run import Actuation
 from rebalancer.sim.product.stage import Recorded, Serve
@@ -65,8 +65,8 @@ class Arena(Protocol):
         """Under that controller."""
         ...
 
-    def ours(self, actuation: Actuation, seed: int) -> Run:
-        """Under the product, with the suite's one policy."""
+    def ours(self, actuation: Actuation, seed: int, times: PlanTimes | None = None) -> Run:
+        """Under the product, with the suite's one policy; `times` takes what its plans took."""
         ...
 
 
@@ -81,9 +81,10 @@ class Fluid:
         """On the fast path."""
         return Run(play(self.scenario, controller, name))
 
-    def ours(self, actuation: Actuation, seed: int) -> Run:
+    def ours(self, actuation: Actuation, seed: int, times: PlanTimes | None = None) -> Run:
         """In the full world, with fluid services."""
-        return Run(play_product(self.scenario, default_policy(self.scenario, actuation), actuation, seed))
+        policy = default_policy(self.scenario, actuation)
+        return Run(play_product(self.scenario, policy, actuation, seed, times=times))
 
 
 class Heads:
@@ -99,11 +100,11 @@ class Heads:
         run = play_requests(self._requests, controller, name)
         return Run(replace(run.record, lost_in_flight=0.0), run.minutes)
 
-    def ours(self, actuation: Actuation, seed: int) -> Run:
+    def ours(self, actuation: Actuation, seed: int, times: PlanTimes | None = None) -> Run:
         """In the full world, with a head for each job."""
         made = _Made(head_services(self._requests))
         policy = _as_heads_measure(default_policy(self.scenario, actuation), self._requests.slo_seconds)
-        record = play_product(self.scenario, policy, actuation, seed, serve=made)
+        record = play_product(self.scenario, policy, actuation, seed, serve=made, times=times)
         heads = [each.minutes for each in made.services if isinstance(each, HeadService)]
         return Run(replace(record, lost_in_flight=0.0), Minutes.of(heads, self._requests.slo_seconds))
 
@@ -139,12 +140,12 @@ class Batches:
         run = play_batches(self.scenario, self._demand, self._served, controller, name)
         return self._run(run.record, run.lost_in_flight, float(run.slow.sum()))
 
-    def ours(self, actuation: Actuation, seed: int) -> Run:
+    def ours(self, actuation: Actuation, seed: int, times: PlanTimes | None = None) -> Run:
         """In the full world, with continuous batching behind each model."""
         how = dict(zip((model.name for model in self.scenario.models), self._served, strict=True))
         made = _Made(batching_services(self._demand, how))
         policy = default_policy(self.scenario, actuation)
-        record = play_product(self.scenario, policy, actuation, seed, serve=made)
+        record = play_product(self.scenario, policy, actuation, seed, serve=made, times=times)
         lines = [each for each in made.services if isinstance(each, BatchingService)]
         lost = sum(line.lost_in_flight for line in lines)
         return self._run(record, lost, sum(float(line.slow.sum()) for line in lines))
