@@ -44,7 +44,7 @@ def shaped(prefill_per_second: float, seconds_per_token: float, batch: int, kv_t
     )
 
 
-# Llama-2-7B in 16 bits, calibrated on 12 of the 280 cells (prompt, tokens, requests per second) of AIBrix's profile of
+# Llama-2-7B in 16 bits, calibrated on 14 of the 280 cells (prompt, tokens, requests per second) of AIBrix's profile of
 # each GPU; tests/sim/batching/test_profiles.py lists them and checks all others. They are what the hardware says:
 # 13.5 GB of weights read at 1.4 and 0.5 TB/s, 0.52 MB of cache per token read at 1.7 and 0.6 TB/s, and a cache of what
 # 80 and 48 GB leave beside the weights.
@@ -55,7 +55,7 @@ LLAMA2_7B = {
         seconds_at=(0.009879, 0.013649),
         kv_tokens=116_600,
         seconds_per_kv_token=3.176e-7,
-        seconds_per_pair=3.949e-9,
+        seconds_per_pair=1.106e-8,
         most_running=128,
     ),
     "a40": Engine(
@@ -64,7 +64,7 @@ LLAMA2_7B = {
         seconds_at=(0.02644, 0.032345),
         kv_tokens=55_690,
         seconds_per_kv_token=8.979e-7,
-        seconds_per_pair=8.511e-9,
+        seconds_per_pair=2.043e-8,
         most_running=128,
     ),
 }

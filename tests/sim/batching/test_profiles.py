@@ -15,21 +15,41 @@ pytestmark = pytest.mark.timeout(300)  # the first run compiles the kernel: 15 s
 
 WITHIN = 0.15
 NAMED = ((512, 128), (1024, 256), (2048, 512))
-# What the engines were calibrated on: six numbers from twelve cells of 280, by least squares of the logarithms.
+# What the engines were calibrated on: six numbers from 14 cells of 280, by least squares of the logarithms.
 CALIBRATED = {
     "a100": (
         *((128, 512, 1), (128, 512, 64), (256, 4, 64), (128, 32, 32), (512, 128, 8), (512, 128, 64)),
         *((2048, 128, 64), (2048, 4, 16), (2048, 512, 1), (2048, 512, 64), (1024, 256, 4), (1024, 256, 64)),
+        *((1024, 8, 16), (2048, 16, 8)),
     ),
     "a40": (
         *((128, 512, 1), (128, 512, 64), (256, 4, 64), (128, 32, 16), (512, 128, 4), (512, 128, 64)),
         *((2048, 128, 64), (2048, 4, 8), (2048, 512, 1), (2048, 512, 64), (1024, 256, 2), (1024, 256, 64)),
+        *((1024, 8, 8), (2048, 16, 4)),
     ),
 }
 # The profile's harness hands a request to an idle engine only when the next one arrives (every second time), which is
 # no property of an engine: with arrivals 1 s apart it adds 0.35 s to 0.06 s. Cells in which more than this share of
 # arrivals find the engine idle are printed, and judged by their throughput alone.
 IDLE_SHARE = 0.1
+
+
+# Where the end-to-end mean is off by more than WITHIN, all of them, and why.
+EDGE = "throughput is within 9 %, but so near to what the engine can do the wait of 100 requests hangs on an iteration"
+ALONE = "the profile is alone with it: the cells beside it, of other rates and answers, are on the model's side"
+OUTSIDE = {
+    ("a100", 256, 4, 64): EDGE,
+    ("a40", 128, 4, 64): EDGE,
+    ("a40", 128, 8, 64): EDGE,
+    ("a40", 128, 16, 64): EDGE,
+    ("a40", 256, 4, 64): EDGE,
+    ("a40", 256, 8, 64): EDGE,
+    ("a40", 256, 16, 16): ALONE,  # 1.4 s, where 8 tokens take 0.5 s
+    ("a40", 1024, 512, 1): EDGE,
+    ("a40", 1024, 512, 32): ALONE,  # 42 s and 1.2 a second; 74 and 75 s and 0.9 a second at rates 16 and 64
+    ("a40", 2048, 8, 4): ALONE,  # 3.8 s, where 4 tokens take 4.5 s
+    ("a40", 2048, 8, 8): ALONE,  # 5 s and 3.9 a second; 14 s and 2.9 a second at rate 16
+}
 
 
 class Result(NamedTuple):
@@ -73,6 +93,11 @@ def line(result: Result) -> str:
     )
 
 
+def _key(result: Result) -> tuple[str, int, int, int]:
+    cell = result.cell
+    return cell.gpu, cell.prompt, cell.tokens, round(cell.rate)
+
+
 @pytest.mark.parametrize("gpu", ["a100", "a40"])
 def test_end_to_end_and_throughput_are_those_of_the_aibrix_profile(traces: Path, gpu: str) -> None:
     results = [played(cell) for cell in aibrix(traces) if cell.gpu == gpu]
@@ -85,18 +110,21 @@ def test_end_to_end_and_throughput_are_those_of_the_aibrix_profile(traces: Path,
     close = [result for result in fresh if abs(result.errors[0]) <= WITHIN]
     mean = float(np.mean([abs(result.errors[0]) for result in fresh]))
     through = [abs(result.errors[1]) for result in results]
+    outside = [result for result in busy if abs(result.errors[0]) > WITHIN]
     named = [result for result in results if (result.cell.prompt, result.cell.tokens) in NAMED]
     worst = max(abs(error) for result in named for error in result.errors)
     told(
         f"{gpu}: {len(results)} cells; {len(busy)} busy, {len(fresh)} of them not calibrated on",
         f"  end-to-end within {WITHIN:.0%}: {len(close)} of {len(fresh)}, mean error {mean:.1%}",
+        *(f"  outside: {'/'.join(map(str, _key(result)))}: {OUTSIDE.get(_key(result), '?')}" for result in outside),
         f"  throughput within {WITHIN:.0%}: {sum(e <= WITHIN for e in through)} of {len(through)}",
         f"  {', '.join(f'{p}/{t}' for p, t in NAMED)} at all rates: worst of both {worst:.1%} (bound {WITHIN:.0%})",
     )
     assert len(named) == 21
     assert worst <= WITHIN
-    assert len(close) >= 0.9 * len(fresh)
-    assert mean <= 0.08
+    assert {_key(result) for result in outside} == {key for key in OUTSIDE if key[0] == gpu}
+    assert all(abs(result.errors[1]) <= 0.09 for result in outside if OUTSIDE[_key(result)] == EDGE)
+    assert mean <= 0.06
     assert sum(error <= WITHIN for error in through) >= 0.99 * len(through)
 
 
