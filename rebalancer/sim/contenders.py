@@ -103,7 +103,12 @@ class _Told:
 
 
 def play_entry(asked: Entry, scenario: Scenario, delay_seconds: int, tell: Callable[[float], None]) -> Record:
-    """The run of a peer on the fast path; `tell` hears the share that is done, which is a guess while one is tuned."""
+    """The run of a peer on the fast path; `tell` hears the share that is done, which is a guess while one is tuned.
+
+    Raises UnknownController for a peer that is made for other scenarios.
+    """
+    if not asked.peer.plays(scenario.name):
+        raise UnknownController(f"{asked.peer.name} plays {', '.join(sorted(asked.peer.scenarios))} only")
     if asked.tuning != BEST:
         controller = _Told(asked.peer.make(asked.tuning), tell)
         record = play(scenario, controller, asked.name, delay_seconds)
