@@ -9,10 +9,7 @@ NO_CAPACITY_AFTER_SECONDS = 3  # from the order to the cloud's refusal; the clai
 
 
 class Karpenter:
-    """Looks at what waits a batch after it came, as `rebalancer.world.karpenter` does by the second.
-
-    `next_event`: the second in which it does something by itself. `starts_paid`, `ended`: of each node.
-    """
+    """Looks at what waits a batch after it came, as `rebalancer.world.karpenter` does by the second."""
 
     def __init__(self, launches: Launches, fleet: Fleet) -> None:
         self._launches = launches
@@ -30,7 +27,7 @@ class Karpenter:
 
     @property
     def next_event(self) -> int:
-        """NEVER when there is nothing to do."""
+        """The second in which it does something by itself, NEVER when there is nothing to do."""
         empty = [since + self._launches.empty_seconds for since in self._empty_since.values()]
         return min((self._look_at, *self._coming, *self._refused, *empty), default=NEVER)
 

@@ -158,3 +158,60 @@ def test_what_the_cloud_takes_back_goes_after_its_notice_or_at_once() -> None:
         assert not world.nodes
         assert world.stops == 2
         assert all(pod.node is None for pod in world.pods.values())
+
+
+def test_orders_come_to_what_they_are_said_to() -> None:
+    world = a_world(nodes=0)
+    orders: list[float | None] = [None, 40.0]
+    world.add_node_pool("spot", 1, SPOT, 0.0, orders=iter(orders), rest_seconds=20.0)
+    a_deployment(world, replicas=1, gpus=1, selector=SPOT)
+    world.advance(START + BATCH_SECONDS + NO_CAPACITY_AFTER_SECONDS)
+    assert [claim.failed is not None for claim in world.node_claims.values()] == [True]
+    came = START + BATCH_SECONDS + NO_CAPACITY_AFTER_SECONDS + 20 + 40
+    world.advance(came - 1)
+    assert not world.nodes
+    world.advance(came + BATCH_SECONDS)
+    assert len(world.nodes) == 1
+    assert world.node_pools["spot"].gpu_seconds(world.now) == world.now - came + 40  # what failed costs nothing
+
+
+def test_a_node_that_stays_empty_goes_unless_a_budget_holds_it() -> None:
+    world = a_world(nodes=0)
+    node_pool = world.add_node_pool("spot", 2, SPOT, 0.0, nodes=1, empty_seconds=100.0)
+    deployment = a_deployment(world, replicas=1, gpus=1, selector=SPOT)
+    world.advance(START + 300)
+    assert len(world.nodes) == 1
+    world.scale(deployment.ref, 0)
+    world.set_node_pool(node_pool, None, [{"nodes": "0", "reasons": ["Empty", "Underutilized"]}], {})
+    world.advance(START + 500)
+    assert len(world.nodes) == 1
+    world.set_node_pool(node_pool, None, None, {})
+    world.advance(START + 501)
+    assert not world.nodes
+    assert 2 * 500 <= node_pool.gpu_seconds(world.now) <= 2 * 501
+
+
+def test_an_interruption_is_announced_as_the_cloud_does() -> None:
+    world = a_spot_world()
+    (claim,) = world.node_claims.values()
+    world.interrupt(claim.name, world.now + 120)
+    (notice,) = world.take_notices()
+    assert (notice.kind, notice.at, notice.deadline) == ("spot-interruption", world.now, world.now + 120)
+    assert claim.provider_id.endswith(f"/{notice.instance_id}")
+    assert world.take_notices() == []
+
+
+def test_a_machine_may_come_and_go_by_itself() -> None:
+    world = a_world(nodes=0)
+    world.add_node_pool("spot", 1, SPOT, 0.0, limit=0)
+    a_deployment(world, replicas=1, gpus=1, selector=SPOT)
+    world.advance(START + 10)
+    assert not world.node_claims  # nobody orders within a limit of none
+    name = world.launch("spot", "first")
+    assert [pod.node.name for pod in world.pods.values() if pod.node is not None] == [name]
+    world.advance(START + 100)
+    world.lose(name)
+    assert not world.nodes
+    assert world.stops == 1
+    assert [pod.node for pod in world.pods.values()] == [None]
+    assert world.take_notices() == []

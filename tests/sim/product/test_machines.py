@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from rebalancer.sim import karpenter as fast
 from rebalancer.sim.fast import FastWorld
 from rebalancer.sim.product import default_policy
 from rebalancer.sim.product.clock import still
@@ -14,6 +15,7 @@ from rebalancer.sim.product.run import Product, play_on
 from rebalancer.sim.product.stage import STARTED_AT, Stage
 from rebalancer.sim.record import Record
 from rebalancer.sim.scenario import ELASTIC, PRIMARY, Change, Launches, Scenario
+from rebalancer.world import karpenter as full
 from tests.sim.product.scenarios import a_surge
 
 SECONDS = 1800
@@ -76,16 +78,18 @@ def on_the_fast_path(scenario: Scenario, script: Script) -> Record:
 @pytest.mark.parametrize("script", [ALONE, MOVES], ids=["static", "scripted"])
 @pytest.mark.parametrize("scenario", [SPOT, BROUGHT], ids=["spot", "karpenter"])
 def test_the_fast_path_agrees_with_the_full_world(scenario: Scenario, script: Script) -> None:
-    full, fast = in_full(scenario, script), on_the_fast_path(scenario, script)
+    there, here = in_full(scenario, script), on_the_fast_path(scenario, script)
     # A machine's end and an eviction come a moment before or after a second's requests: that second may differ.
-    assert np.count_nonzero((full.ready != fast.ready).any(axis=0)) <= 2 * len(scenario.changes)
-    assert float(full.late.sum()) == pytest.approx(float(fast.late.sum()), rel=0.01)
-    assert int(full.gpus.sum()) == pytest.approx(int(fast.gpus.sum()), rel=0.001)
-    assert full.usd == pytest.approx(fast.usd, rel=0.001)
-    assert (full.starts, full.stops) == (fast.starts, fast.stops)
-    assert full.lost_in_flight == (None if fast.lost_in_flight is None else pytest.approx(fast.lost_in_flight, rel=0.1))
+    assert np.count_nonzero((there.ready != here.ready).any(axis=0)) <= 2 * len(scenario.changes)
+    assert float(there.late.sum()) == pytest.approx(float(here.late.sum()), rel=0.01)
+    assert int(there.gpus.sum()) == pytest.approx(int(here.gpus.sum()), rel=0.001)
+    assert there.usd == pytest.approx(here.usd, rel=0.001)
+    assert (there.starts, there.stops) == (here.starts, here.stops)
+    assert there.lost_in_flight == (
+        None if here.lost_in_flight is None else pytest.approx(here.lost_in_flight, rel=0.1)
+    )
     if script:
-        assert full.ready.sum() != in_full(scenario, ALONE).ready.sum()  # the elastic pool was used
+        assert there.ready.sum() != in_full(scenario, ALONE).ready.sum()  # the elastic pool was used
 
 
 def test_who_runs_on_a_machine_that_nobody_announced_dies_with_its_requests() -> None:
@@ -145,6 +149,11 @@ def test_the_service_asks_for_nodes_in_a_surge_and_gives_them_back() -> None:
     assert asked[SECONDS // 3 + 100 : 2 * SECONDS // 3].min() == 4  # as many as Karpenter may bring
     assert record.gpus.max() == 13
     assert asked[-1] == len(stage.world.node_claims) == 2  # the guard step lets one go in five minutes
+
+
+def test_karpenter_takes_its_time_on_the_fast_path_as_in_the_full_world() -> None:
+    names = ("BATCH_SECONDS", "DRAIN_AFTER_SECONDS", "NO_CAPACITY_AFTER_SECONDS")
+    assert [getattr(fast, name) for name in names] == [getattr(full, name) for name in names]
 
 
 def test_a_policy_without_an_elastic_pool_does_not_fit() -> None:
