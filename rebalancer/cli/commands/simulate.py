@@ -27,7 +27,7 @@ def command(
     ] = 1,
     policy: Annotated[
         Path | None,
-        typer.Option(help="The policy file, as in the cluster. Default: the one that comes with surge or tides."),
+        typer.Option(help="The policy file, as in the cluster. Default: the one that comes with TRACE, if one does."),
     ] = None,
     gpus: Annotated[
         list[str] | None,
@@ -40,8 +40,8 @@ def command(
     controller: Annotated[
         str,
         typer.Option(
-            help="ours, or ours@bounds under HPAs; hpa, keda, kpa, ray-serve, apa with a target as keda@0.8 (else 0.7)"
-            " or keda@best, tuned on this very trace; wva, static; foresight, which knows the future.",
+            help="ours, or ours@bounds under HPAs; hpa, keda, kpa, ray-serve, apa, wva, with a target as keda@0.8 or"
+            " keda@best, tuned on this very trace; static; foresight, which knows the future.",
             metavar="NAME",
         ),
     ] = "ours",
