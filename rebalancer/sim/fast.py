@@ -89,7 +89,7 @@ class FastWorld:
             self._serve(begin, end)
             self.seen.now = end
         self.fleet.advance(until)  # what is asked for now begins now, not when the fleet last moved
-        if self._scenario.has_elastic:
+        if self.fleet.split:
             self.seen.ready_elastic[:] = self.fleet.ready_in(ELASTIC)
 
     def _agenda(self) -> list[tuple[int, Callable[[int], None]]]:

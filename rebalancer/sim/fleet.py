@@ -51,6 +51,7 @@ class Fleet:
     stops: int = 0
     queued: int = 0
     _removed: list[int] = field(default_factory=list)
+    _on: list[int] = field(default_factory=list)  # pods by node, ending ones included
     _open: dict[int | None, list[int]] = field(default_factory=dict)  # nodes that take pods, by a Deployment's pool
     _pods: list[list[Pod]] = field(default_factory=list)
     _queue: list[Pod] = field(default_factory=list)
@@ -62,6 +63,7 @@ class Fleet:
         self.asked, self.ready, self.loading, self.waiting = ([0] * count for _ in range(4))
         self._pods = [[] for _ in range(count)]
         self.pool_of = self.pool_of or [PRIMARY] * len(self.free)
+        self._on = [0] * len(self.free)
         for node in range(len(self.free)):
             self._admit(node)
         for index, model in enumerate(self.models):
@@ -125,7 +127,7 @@ class Fleet:
 
     def holds(self, node: int) -> bool:
         """Whether anything runs there, or still ends."""
-        return any(pod.node == node for pods in (*self._pods, self._ending) for pod in pods)
+        return self._on[node] > 0
 
     def add(self, gpus: int, pool: int) -> int:
         """A new node, in the place of one that was removed where there is such; its place."""
@@ -135,6 +137,7 @@ class Fleet:
         else:
             node = len(self.free)
             self.free.append(0)
+            self._on.append(0)
             self.pool_of.append(pool)
         self.pool_of[node] = pool
         self.become(node, gpus)
@@ -204,6 +207,7 @@ class Fleet:
         self.used += gpus
         if pod.node is not None:
             self.used_in[self.pool_of[pod.node]] += gpus
+            self._on[pod.node] += sign
 
     def _take_off(self, pod: Pod) -> None:
         """It serves, or loads, no more."""
