@@ -39,13 +39,15 @@ def doomed_nodes(notices: Iterable[NoticeView]) -> frozenset[str]:
 
 def doomed_pods(target: TargetView, doomed: Collection[str]) -> tuple[PodView, ...]:
     """Pods on doomed nodes that nobody has deleted yet; a ReplicaSet replaces the deleted ones by itself."""
+    if not doomed:
+        return ()
     return tuple(pod for pod in target.pods if pod.node in doomed and pod.phase != "terminating")
 
 
 def promised_replicas(target: TargetView, doomed: Collection[str]) -> int:
     """max(asked - doomed, undoomed non-terminal pods): surge pods and raises not yet seen as pods are both in it."""
     on_doomed = len(doomed_pods(target, doomed))
-    undoomed = sum(1 for pod in target.pods if pod.node not in doomed)
+    undoomed = sum(1 for pod in target.pods if pod.node not in doomed) if doomed else len(target.pods)
     return max(asked(target) - on_doomed, undoomed)
 
 

@@ -252,7 +252,7 @@ def _part(  # noqa: PLR0913  # what a target's pods are told apart by
     gone = [entry for entry in entries if entry not in beside]
     settle = min(len(gone), above_floor, max(0, wanted - len(replaced) - least_of(target)))
     base = max(0, wanted - len(replaced) - settle)
-    others = [pod for pod in alive if f"{target.pool}/{pod.uid}" not in beside]
+    others = [pod for pod in alive if f"{target.pool}/{pod.uid}" not in beside] if beside else alive
     alone = [pod for pod in others[:base] if pod.node in doomed]
     undoomed = [pod for pod in others[:base] if pod.node not in doomed]
     held = base - len(alone)

@@ -9,6 +9,7 @@ from rebalancer.domain.readings import FRESH_INTERVALS, LEAST_FRESH_SECONDS, Mod
 QUEUE_LOW = 0.0  # an empty queue is the only queue that asks for fewer replicas
 LATENCY_LOW = 0.5  # below half of the SLO latency agrees to fewer replicas
 LATENCY_MOST = 2.0  # latency explodes near saturation: it never asks for more than twice the replicas at once
+NEVER_SEEN = NoReading(why="never-seen")
 ROUNDING = 1e-6  # planning's grid: 3.0000004 replicas of work are 3
 
 
@@ -76,8 +77,9 @@ def poll(model: Model, load: ModelLoad, ready: int, rules: ClassRules, blind: Bl
     who = _Electorate(model=model, ready=ready, floor=model.min_replicas, rules=rules)
     votes: list[Vote] = []
     abstained: list[tuple[str, str]] = []
-    for signal in model.signals.configured:
-        reading = load.signals.get(signal, NoReading(why="never-seen"))
+    configured = model.signals.configured
+    for signal in configured:
+        reading = load.signals.get(signal, NEVER_SEEN)
         why = _abstains(reading, load, blind, now)
         if why is None and ready == 0 and signal != "concurrency":
             why = "no ready replica"
@@ -86,7 +88,7 @@ def poll(model: Model, load: ModelLoad, ready: int, rules: ClassRules, blind: Bl
             continue
         replicas, fewer = _count(signal, reading.value, who)
         votes.append(Vote(signal, replicas, reading.value, max(0.0, now - reading.at), fewer))
-    return Ballot(tuple(votes), tuple(abstained), len(model.signals.configured))
+    return Ballot(tuple(votes), tuple(abstained), len(configured))
 
 
 def _abstains(reading: Reading | NoReading, load: ModelLoad, blind: BlindRule, now: float) -> str | None:

@@ -41,8 +41,9 @@ class _Groups:
 
     def __init__(self, lengths: Sequence[int], rows: int) -> None:
         self._alone = len(lengths) == rows
-        self._lengths = np.array(lengths, dtype=np.intp)
-        self._starts = np.cumsum(self._lengths) - self._lengths
+        if not self._alone:
+            self._lengths = np.array(lengths, dtype=np.intp)
+            self._starts = np.cumsum(self._lengths) - self._lengths
 
     def reduced(self, by: np.ufunc, rows: NDArray[T]) -> NDArray[T]:
         """One row per group."""
@@ -140,10 +141,13 @@ def _readings(looks: _Looks, expected: Floats, blind: BlindRule) -> _Readings:
     values[:, MEANS] /= np.maximum(seen[:, MEANS], 1.0)
     values[:, WORST] = models.highest(looks.values[:, WORST], used[:, WORST])
     at, fresh_until = models.lowest(looks.at, used), models.reduced(np.minimum, looks.fresh_until)
+    if all(looks.counts):
+        coverage = covering / expected[:, np.newaxis]
+        return _Readings(values, at, coverage, coverage >= blind.min_coverage, fresh_until)
     present = [number for number, count in enumerate(looks.counts) if count]
     coverage = covering / expected[present, np.newaxis]
     found = _Readings(values, at, coverage, coverage >= blind.min_coverage, fresh_until)
-    return found if len(present) == len(expected) else _among(found, present, len(expected))
+    return _among(found, present, len(expected))
 
 
 def _among(found: _Readings, present: Sequence[int], models: int) -> _Readings:

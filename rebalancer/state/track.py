@@ -80,6 +80,7 @@ class Track:
         self.surging = False
         self.seen_offsets: dict[int, int] = {}
         self._heard: Heard | None = None
+        self._heard_whole = NOBODY
         self._ready_since: list[float] = []
         self._live: set[int] = set()
 
@@ -114,8 +115,12 @@ class Track:
 
     def begin(self, subject: Subject, sample: MetricSample, latest: Latest) -> list[Arrivals] | None:
         """The first sample of a producer of one of our subjects; None when that has too many of them."""
-        self._heard = None
-        return subject.begin(sample, latest)
+        begun = subject.begin(sample, latest)
+        if subject is self.whole:
+            self._heard_whole = _heard([(self.id, subject)])
+        else:
+            self._heard = None
+        return begun
 
     @property
     def ready_pods(self) -> int:
@@ -132,7 +137,7 @@ class Track:
     @property
     def heard_whole(self) -> Heard:
         """The model as a whole, if somebody told something of it."""
-        return _heard([(self.id, self.whole)]) if self.whole.series else NOBODY
+        return self._heard_whole
 
     def _move(self, old: float | None, new: float | None) -> None:
         if old is not None:
