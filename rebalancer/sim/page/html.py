@@ -63,7 +63,7 @@ def _legend(figure: Figure) -> str:
 
 def _table(rows: Sequence[Sequence[str]], label: str) -> Iterator[str]:
     yield f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(label)}">\n<table>\n<thead><tr>'
-    yield "".join(f'<th scope="col">{escape(cell)}</th>' for cell in rows[0])
+    yield "".join(f'<th scope="col">{escape(cell)}</th>' if cell else "<td></td>" for cell in rows[0])
     yield "</tr></thead>\n<tbody>\n"
     for head, *cells in rows[1:]:
         part = ' class="part"' if head.startswith(" ") else ""
