@@ -14,7 +14,17 @@ from hypothesis import strategies as st
 
 from rebalancer.sim.demand import F64
 from rebalancer.sim.peers.faro.queueing import latency, utilities, wait_percentile
-from rebalancer.sim.peers.faro.solver import Objective, Problem, Settings, fit, late_bins, solve, tidy, value
+from rebalancer.sim.peers.faro.solver import (
+    Objective,
+    Problem,
+    Settings,
+    fit,
+    late_bins,
+    least_value,
+    solve,
+    tidy,
+    value,
+)
 
 
 @pytest.mark.parametrize(
@@ -162,3 +172,27 @@ def test_a_solution_fits_the_quota_and_keeps_the_floors(
     found = solve(problem(rates, quota=float(quota)), Settings(objective))
     assert min(found) >= 1
     assert sum(found) <= quota
+
+
+@pytest.mark.parametrize(
+    ("objective", "least"), [(Objective.SUM, -2.0), (Objective.FAIR, -1.0), (Objective.FAIR_SUM, -4.0)]
+)
+def test_where_every_job_has_all_its_utility_the_plan_keeps_it_with_no_replica_too_many(
+    objective: Objective, least: float
+) -> None:
+    chosen = Settings(objective)
+    idle = problem([[2.0] * 7, [20.0] * 7], current=[9.0, 9.0])
+    of = value(idle, chosen)
+    assert least_value(2, chosen) == least == pytest.approx(of(idle.current))
+
+    found = solve(idle, chosen)
+
+    assert of(np.array(found, float)) == pytest.approx(least)
+    assert all(of(np.array(found, float) - one) > least + 1e-4 for one in np.eye(2) if (found - one >= 1).all())
+
+
+def test_where_a_job_lacks_utility_the_solver_is_asked() -> None:
+    short = problem([[2.0] * 7, [40.0] * 7], current=[9.0, 2.0], quota=11.0)
+    of = value(short, Settings())
+    assert of(short.current) > least_value(2, Settings()) + 0.5
+    assert of(np.array(solve(short, Settings()), float)) < of(short.current) - 0.5
