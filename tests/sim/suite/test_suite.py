@@ -139,7 +139,7 @@ def test_development_days_are_those_that_peers_may_see() -> None:
         "S3": "0",
         "S4": "8",
         "S5": "0",
-        "S6": "0-us-west-2a",
+        "S6": "0-us-east-2b",
         "S7": "generated",
     }
 
