@@ -174,7 +174,11 @@ def _sides(asked: Asked, policy: Policy, policy_name: str, side: Sided) -> list[
         return [side(who, policy, None), side(contender(asked.compare), policy, None)]
     other, name = _policy(Path(asked.compare), asked.trace)
     names = (policy_name, name) if policy_name != name else (str(asked.policy or policy_name), asked.compare)
-    return [side(who, policy, names[0]), side(who, other, names[1])]
+    first = side(who, policy, names[0])
+    try:
+        return [first, side(who, other, names[1])]
+    except Unfit as wrong:
+        raise Unfit(f"{names[1]}: {wrong}") from wrong
 
 
 def _is_file(word: str) -> bool:

@@ -262,6 +262,7 @@ def test_another_seed_draws_another_interval_of_the_same_runs(capsys: Captured) 
         (["tides", "--controller", "hpa@7"], "hpa@7: a target is a number above 0 up to 2, or best"),
         (["tides", "--controller", "hpa:cpu"], "hpa has no signal cpu; it has work, gpu-util, kv-queue"),
         (["tides", "--controller", "static@1"], "static has nothing to tune: write static"),
+        (["tides", "--compare", "./policy.yaml"], "policy.yaml: no model assistant, search in the policy; it has chat"),
         (["tides", "--controller", "spothedge"], "spothedge plays S6 only"),
         (["tides", "--compare", "ours@night"], "ours acts by scale or by bounds: ours, ours@bounds"),
         (["tides", "--batch", "chat=9"], "--batch chat=9: no model chat in the policy; it has assistant, search"),
