@@ -26,13 +26,13 @@ def launching(*took: int | None, most: int = 4) -> Scenario:
     return Scenario("one", "0", (a_model(2),), (2,), SECONDS, elastic_usd_per_gpu_hour=3600.0, launches=launches)
 
 
-def played(scenario: Scenario, asks: dict[int, int], until: int = SECONDS) -> Record:
-    """The run in which so many replicas are asked for at those seconds."""
-    world = FastWorld(scenario)
+def played(scenario: Scenario, asks: dict[int, int]) -> Record:
+    """The run in which so many replicas are asked for at those seconds on the elastic pool, beside the first ones."""
+    world = FastWorld(scenario, split=bool(asks))
     for second, replicas in sorted(asks.items()):
         world.advance(second)
-        world.ask(0, replicas)
-    world.advance(until)
+        world.ask(0, replicas, ELASTIC)
+    world.advance(SECONDS)
     return world.record("asked")
 
 
@@ -43,25 +43,25 @@ def changes_of(values: object) -> list[tuple[int, int]]:
 
 
 def test_a_waiting_pod_brings_a_node_and_an_empty_node_goes() -> None:
-    record = played(launching(150), {100: 3, 500: 2})
+    record = played(launching(150), {100: 1, 500: 0})
     assert changes_of(record.ready[0]) == [(100 + 1 + 150 + 30, 3), (500, 2)]
     assert record.usd == pytest.approx(500 + 100 - 101)  # 1 USD a second, from the order to its end
 
 
 def test_two_pods_bring_two_nodes_as_far_as_the_limit_goes() -> None:
-    record = played(launching(150, 200, most=2), {100: 9})
+    record = played(launching(150, 200, most=2), {100: 7})
     assert changes_of(record.ready[0]) == [(281, 3), (331, 4)]
 
 
 def test_an_order_without_capacity_is_given_again_after_a_rest() -> None:
-    record = played(launching(None, 150), {100: 3})
+    record = played(launching(None, 150), {100: 1})
     # Ordered at 101, refused 3 s later, 45 s of rest.
     assert changes_of(record.ready[0]) == [(101 + 3 + 45 + 150 + 30, 3)]
     assert record.usd == pytest.approx(SECONDS - 149)  # what was refused costs nothing
 
 
-def test_a_pod_that_finds_a_gpu_meanwhile_leaves_its_node_empty() -> None:
-    record = played(launching(150), {100: 3, 120: 2})
+def test_a_node_that_nobody_waits_for_any_more_comes_and_goes() -> None:
+    record = played(launching(150), {100: 1, 120: 0})
     assert record.ready[0].max() == 2
     assert record.usd == pytest.approx(150 + 100)
 
@@ -86,7 +86,7 @@ def test_a_machine_that_is_announced_is_empty_before_it_goes() -> None:
 
 
 def test_a_drained_replica_comes_again_where_there_is_room() -> None:
-    record = played(replace(losing(120), models=(a_model(3),), nodes=(3, 2)), {})
+    record = played(replace(losing(120), models=(a_model(3),), nodes=(2, 1, 1), elastic=2), {})
     assert changes_of(record.ready[0]) == [(482, 2), (482 + 30, 3)]
     assert (record.starts, record.stops) == (1, 1)
 
@@ -106,7 +106,7 @@ def test_gpus_of_both_pools_have_their_price() -> None:
     scenario = Scenario(
         "one", "0", (a_model(2),), (2, 1), SECONDS, usd_per_gpu_hour=6.0, elastic=1, elastic_usd_per_gpu_hour=3.0
     )
-    assert played(scenario, {600: 3}).usd == pytest.approx(2 * 6.0 / 3 + 3.0 / 6)
+    assert played(scenario, {600: 1}).usd == pytest.approx(2 * 6.0 / 3 + 3.0 / 6)
 
 
 @given(
