@@ -156,7 +156,8 @@ def _estimate(planned: Planned, processes: int, console: Console) -> None:
 def _tune(chosen: argparse.Namespace, folder: Path, console: Console) -> None:
     clock = RealClock()
     started = last = clock.monotonic()
-    for name, tuned in tune_all(folder, budgets(_cases(chosen)), _peers(chosen), read_tuned()):
+    wanted = budgets(_cases(chosen)), _peers(chosen), read_tuned()
+    for name, tuned in tune_all(folder, *wanted, chosen.processes):
         write_tuned({**read_tuned(), name: tuned})  # read again: another budget may be tuned beside this one
         took, last = clock.monotonic() - last, clock.monotonic()
         console.print(f"{name}: {tuned.tuning}, {100 * tuned.violation:.2f} % late, {took:.0f} s", highlight=False)

@@ -5,6 +5,8 @@ data: other code or data make an entry stale, which the suite tells.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache, partial
+from multiprocessing import get_context
 from pathlib import Path
 
 import msgspec
@@ -12,8 +14,8 @@ from msgspec import Struct
 
 from rebalancer.sim.fast import live, world_for
 from rebalancer.sim.scenario import Scenario
-from rebalancer.sim.suite.cases import Budget, data_digest, development_days
-from rebalancer.sim.suite.peers import Peer
+from rebalancer.sim.suite.cases import Budget, data_digest, development, development_days
+from rebalancer.sim.suite.peers import BY_NAME, Peer
 from rebalancer.sim.suite.row import Row, played, standing
 from rebalancer.sim.suite.search import Outcome, Search
 
@@ -118,17 +120,42 @@ def _mean_gpu_hours(rows: Sequence[Row]) -> float:
 
 
 def tune_all(
-    folder: Path, budgets: Iterable[Budget], peers: Iterable[Peer], known: Found
+    folder: Path, budgets: Iterable[Budget], peers: Iterable[Peer], known: Found, processes: int = 1
 ) -> Iterator[tuple[str, Tuned]]:
-    """Tune what is not known with this code and data, budget by budget. Raises MissingTrace."""
-    peers = [peer for peer in peers if peer.targets]
+    """Tune what is not known with this code and data, in the order in which it ends. Raises MissingTrace.
+
+    With more than one of `processes` peers are known to the others by their names: those of `PEERS`.
+    """
+    unknown = list(_unknown(folder, budgets, [peer for peer in peers if peer.targets], known))
+    if processes == 1:
+        for budget, peer in unknown:
+            yield key(budget, peer), tune(peer, _scenarios(folder, budget))
+        return
+    with get_context("spawn").Pool(processes) as pool:
+        named = [(budget, peer.name) for budget, peer in unknown]
+        yield from pool.imap_unordered(partial(_tune_named, folder), named)
+
+
+def _unknown(
+    folder: Path, budgets: Iterable[Budget], peers: Sequence[Peer], known: Found
+) -> Iterator[tuple[Budget, Peer]]:
     for budget in budgets:
-        scenarios = [case.build(folder) for case in development_days(budget)]
-        data = data_digest(scenarios[-1])
-        for peer in (each for each in peers if each.plays(budget.scenario)):
+        data = data_digest(development(budget).build(folder))
+        for peer in peers:
             before = known.get(key(budget, peer))
-            if before is None or stale(before, peer, data):
-                yield key(budget, peer), tune(peer, scenarios)
+            if peer.plays(budget.scenario) and (before is None or stale(before, peer, data)):
+                yield budget, peer
+
+
+def _tune_named(folder: Path, wanted: tuple[Budget, str]) -> tuple[str, Tuned]:
+    budget, name = wanted
+    peer = BY_NAME[name]
+    return key(budget, peer), tune(peer, _scenarios(folder, budget))
+
+
+@lru_cache(maxsize=1)  # peers of one budget are tuned one after another
+def _scenarios(folder: Path, budget: Budget) -> list[Scenario]:
+    return [case.build(folder) for case in development_days(budget)]
 
 
 def stale(entry: Tuned, peer: Peer, data: str) -> str | None:
