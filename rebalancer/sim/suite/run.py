@@ -13,7 +13,7 @@ from rebalancer.sim.product import PlanTimes
 from rebalancer.sim.product.run import Actuation
 from rebalancer.sim.suite.cases import Case, budgets, data_digest, development
 from rebalancer.sim.suite.peers import BY_NAME, DIGEST_LETTERS, Peer
-from rebalancer.sim.suite.rounds import cpu_seconds, rounds
+from rebalancer.sim.suite.rounds import Round, cpu_seconds, rounds
 from rebalancer.sim.suite.row import BOUND, OURS, Played, Row, played
 from rebalancer.sim.suite.sources import digest_of, digest_of_values
 from rebalancer.sim.suite.tuning import Found, key, stale
@@ -110,9 +110,9 @@ def plan_tasks(
     data = {budget: data_digest(development(budget).build(folder)) for budget in budgets(cases)}
     for case in cases:
         settings = _settings(case, field, tuned, data[case.budget], told)
-        for world, seed in rounds(case):
-            if world in field.worlds:
-                tasks += _round(case, field, settings, world, seed)
+        for each in rounds(case):
+            if each.world in field.worlds:
+                tasks += _played_in(each, case, field, settings)
     return Planned(tuple(tasks), tuple(told))
 
 
@@ -134,13 +134,15 @@ def _settings(case: Case, field: Field, tuned: Found, data: str, told: dict[str,
     return settings
 
 
-def _round(case: Case, field: Field, settings: Mapping[str, str | None], world: World, seed: int) -> Iterator[Task]:
+def _played_in(each: Round, case: Case, field: Field, settings: Mapping[str, str | None]) -> Iterator[Task]:
+    world, seed, actuations = each
     for name, tuning in settings.items():
         yield Task(case, name, seed, tuning, world=world)
     if field.with_bound and world == "fluid" and case.scenario in BOUNDED:
         yield Task(case, BOUND, seed)
-    for actuation in field.actuations:
-        yield Task(case, OURS, seed, actuation=actuation, world=world)
+    for actuation in actuations:
+        if actuation in field.actuations:
+            yield Task(case, OURS, seed, actuation=actuation, world=world)
 
 
 def _is_there(case: Case, folder: Path, told: dict[str, None]) -> bool:
