@@ -206,8 +206,8 @@ PEERS: tuple[Peer, ...] = (
         (Settings().percentile,),
         default=Settings().percentile,
     ),
-    Peer("aiad", {"latency": _baseline(Aiad)}, _FARO, ()),
-    Peer("oneshot", {"latency": _baseline(Oneshot)}, _FARO, ()),
+    Peer("aiad", {"latency": _baseline(Aiad)}, _FARO, (), scenarios=BY_UTILITY),  # its paper's own baselines
+    Peer("oneshot", {"latency": _baseline(Oneshot)}, _FARO, (), scenarios=BY_UTILITY),
     Peer(
         "spothedge",
         {"work": lambda target: SpotHedge(HedgeSettings(target))},
