@@ -6,6 +6,7 @@ Built once per cycle; facts only. `Part` is one model's holding in one pool, `Ho
 import math
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from functools import partial
 
 from rebalancer.domain.arithmetic import converging, doomed_nodes, node_receives, pool_budget, promised_replicas
 from rebalancer.domain.memory import Memory, ModelMemory
@@ -81,7 +82,7 @@ class Part:
     @property
     def steady(self) -> int:
         """Ready replicas that stay."""
-        return sum(1 for pod in self.kept if pod.phase == "ready")
+        return len([pod for pod in self.kept if pod.phase == "ready"])
 
     @property
     def assured(self) -> int:
@@ -208,8 +209,15 @@ def _holders(
         seen = {target.pool: target for target in (view.targets if view else ())}
         specs = [seen[spec.pool] for spec in model.targets if spec.pool in seen]  # the policy's order of preference
         parts = _parts(model, specs, kept, ruling, doomed)
-        serving = [pod for part in parts for pod in part.target.pods if pod.phase == "ready"]
-        steady = sum(part.steady for part in parts)
+        ready = steady = loading = held = has = doomed_here = 0
+        for part in parts:
+            ready += len([pod for pod in part.target.pods if pod.phase == "ready"])
+            still = part.steady
+            steady += still
+            loading += len(part.kept) - part.unseen - still
+            held += part.held
+            has += part.held + part.unreplaced
+            doomed_here += len(part.doomed)
         holders[model.id] = Holder(
             model=model,
             load=loads.get(model.id, ModelLoad(model=model.id)),
@@ -217,12 +225,12 @@ def _holders(
             ruling=ruling,
             parts=parts,
             floor=ruling.floor_of(model),
-            held=sum(part.held for part in parts),
-            has=sum(part.held + part.unreplaced for part in parts),
-            ready=len(serving),
+            held=held,
+            has=has,
+            ready=ready,
             steady=steady,
-            loading=sum(len(part.kept) - part.unseen for part in parts) - steady,
-            doomed=sum(len(part.doomed) for part in parts),
+            loading=loading,
+            doomed=doomed_here,
         )
     return holders
 
@@ -245,7 +253,8 @@ def _part(  # noqa: PLR0913  # what a target's pods are told apart by
 ) -> Part:
     """What `target` holds, with replacements told from the replicas they stand beside."""
     wanted = 0 if target.missing else converging(target)
-    alive = sorted((pod for pod in target.pods if pod.phase != "terminating"), key=lambda pod: keep_order(pod, doomed))
+    alive = [pod for pod in target.pods if pod.phase != "terminating"]
+    alive.sort(key=partial(keep_order, doomed=doomed))
     entries = [entry for entry in kept.replaced if entry.startswith(f"{target.pool}/")]
     replaced = [pod for pod in alive if pod.node in doomed and f"{target.pool}/{pod.uid}" in entries]
     beside = {f"{target.pool}/{pod.uid}" for pod in replaced}
@@ -253,8 +262,9 @@ def _part(  # noqa: PLR0913  # what a target's pods are told apart by
     settle = min(len(gone), above_floor, max(0, wanted - len(replaced) - least_of(target)))
     base = max(0, wanted - len(replaced) - settle)
     others = [pod for pod in alive if f"{target.pool}/{pod.uid}" not in beside] if beside else alive
-    alone = [pod for pod in others[:base] if pod.node in doomed]
-    undoomed = [pod for pod in others[:base] if pod.node not in doomed]
+    staying = others[:base]
+    alone = [pod for pod in staying if pod.node in doomed] if doomed else []
+    undoomed = [pod for pod in staying if pod.node not in doomed] if doomed else staying
     held = base - len(alone)
     return Part(
         model=model.id,
