@@ -152,7 +152,7 @@ class Batches:
 
     def _run(self, record: Record, lost_in_flight: float, slow: float) -> Run:
         asked = sum(float(model.requests[: self.scenario.seconds].sum()) for model in self.scenario.models)
-        return Run(replace(record, lost_in_flight=lost_in_flight), slow=slow / max(asked, 1e-12))
+        return Run(replace(record, lost_in_flight=float(lost_in_flight)), slow=float(slow / max(asked, 1e-12)))
 
 
 class _Made:
