@@ -48,7 +48,7 @@ class Asked:
     traces: Path | None
     speeds: Speeds
     gpus_per_node: int
-    metrics_delay_seconds: int
+    metrics_delay_seconds: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +66,9 @@ def simulate(asked: Asked, talk: Talk) -> Simulated:
     case = named_cases().get(asked.trace)
     try:
         sides, notes = _recorded(asked) if case is None else _of_suite(asked, case)
+        delay = 1 if case is None and asked.metrics_delay_seconds is None else asked.metrics_delay_seconds
         with _progress(talk) as tell:
-            result, runs = contest(
-                asked.trace, sides, tell, metrics_delay_seconds=asked.metrics_delay_seconds, seed=asked.seed
-            )
+            result, runs = contest(asked.trace, sides, tell, metrics_delay_seconds=delay, seed=asked.seed)
     except (Unfit, UnknownController, MissingTrace) as wrong:
         raise Failed(str(wrong), USAGE) from wrong
     for line in notes:
@@ -101,7 +100,8 @@ def _recorded(asked: Asked) -> tuple[list[Side], list[str]]:
 
     def side(who: Ours | Entry, of: Policy, called: str | None) -> Side:
         whole = one_pool(with_gpus(of, gpus))
-        return Side(who, scenario_of(whole, terms), whole, called)
+        scenario = scenario_of(whole, terms)
+        return Side(who, scenario, whole, called, {model.name: model.slots for model in scenario.models})
 
     return _sides(asked, policy, name, side), list(_notes(policy, demand, asked.row_seconds))
 

@@ -1,7 +1,7 @@
 """The same traffic under one or two contenders: what each comes to, and whether their difference counts."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from msgspec import Struct
 
@@ -19,13 +19,15 @@ from rebalancer.sim.telling import Difference
 class Side:
     """Who plays what, under which policy: one that names the scenario's models, in its order.
 
-    `called` None: by who plays, a tuned peer by what was found.
+    `called` None: by who plays, a tuned peer by what was found. `slots`: requests that a full replica has in hand, by
+    model, as the service's metrics show them; the suite's number for models that are not named.
     """
 
     who: Ours | Entry
     scenario: Scenario
     policy: Policy
     called: str | None = None
+    slots: Mapping[str, float] = field(default_factory=dict)
 
 
 class Result(Struct, frozen=True):
@@ -42,9 +44,12 @@ Tell = Callable[[str, float], None]  # a run's name, the share of it that is don
 
 
 def contest(
-    trace: str, sides: Sequence[Side], tell: Tell, *, metrics_delay_seconds: int = 1, seed: int = 0
+    trace: str, sides: Sequence[Side], tell: Tell, *, metrics_delay_seconds: int | None = None, seed: int = 0
 ) -> tuple[Result, tuple[Run, ...]]:
-    """Play one side or two of the same traffic; `trace`: what it is called."""
+    """Play one side or two of the same traffic; `trace`: what it is called.
+
+    `metrics_delay_seconds` None: as in the benchmarks, where peers see at once and the service as `METRICS` says.
+    """
     runs = []
     for side in sides:
         called = side.called or side.who.name
@@ -60,12 +65,14 @@ def contest(
     return result, tuple(runs)
 
 
-def _played(side: Side, metrics_delay_seconds: int, seed: int, tell: Callable[[float], None]) -> Record:
+def _played(side: Side, metrics_delay_seconds: int | None, seed: int, tell: Callable[[float], None]) -> Record:
     if isinstance(side.who, Entry):
-        return play_entry(side.who, side.scenario, metrics_delay_seconds, tell)
+        return play_entry(side.who, side.scenario, metrics_delay_seconds or 0, tell)
     from rebalancer.sim.ours import play_ours  # noqa: PLC0415  # Kubernetes' client, a second: peers do without
+    from rebalancer.sim.product.run import METRICS, Metrics  # noqa: PLC0415  # the same
 
-    return play_ours(side.who, side.scenario, side.policy, metrics_delay_seconds, seed, tell)
+    metrics = METRICS if metrics_delay_seconds is None else Metrics(delay_seconds=metrics_delay_seconds)
+    return play_ours(side.who, side.scenario, side.policy, metrics, side.slots, seed, tell)
 
 
 def _difference(runs: Sequence[Run], seed: int) -> Difference | None:

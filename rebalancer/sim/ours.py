@@ -1,10 +1,11 @@
 """The service itself as a contender: its production cycle, state and gate over the simulated cluster."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from rebalancer.domain.policy import Policy
 from rebalancer.sim.contenders import Ours
 from rebalancer.sim.product import FluidService, Metrics, play_product
+from rebalancer.sim.product.fluid import SLOTS
 from rebalancer.sim.record import Record
 from rebalancer.sim.scenario import Model, Scenario
 from rebalancer.world import Pod
@@ -27,21 +28,25 @@ def play_ours(  # noqa: PLR0913  # each is one thing a run is asked to do otherw
     who: Ours,
     scenario: Scenario,
     policy: Policy,
-    metrics_delay_seconds: int,
+    metrics: Metrics,
+    slots: Mapping[str, float],
     seed: int,
     tell: Callable[[float], None],
 ) -> Record:
-    """One run of the product. Raises ValueError when the policy and the scenario do not go together."""
+    """One run of the product; `slots`: as `FluidService` has it, by model, its default for others.
+
+    Raises ValueError when the policy and the scenario do not go together.
+    """
     first = scenario.models[0].name
 
     def serve(model: Model, started_at: float, seconds: int) -> FluidService:
+        in_hand = slots.get(model.name, SLOTS)
         if model.name != first:
-            return FluidService(model, started_at, seconds, slots=model.slots)
-        told = _Told(model, started_at, seconds, slots=model.slots)
+            return FluidService(model, started_at, seconds, slots=in_hand)
+        told = _Told(model, started_at, seconds, slots=in_hand)
         told.tell = tell
         return told
 
-    metrics = Metrics(delay_seconds=metrics_delay_seconds)
     record = play_product(scenario, policy, who.actuation, seed, serve=serve, metrics=metrics, name=who.name)
     tell(1.0)
     return record

@@ -9,6 +9,10 @@ from typing import Any
 import pytest
 
 from rebalancer.cli.entry import run
+from rebalancer.sim.fast import play
+from rebalancer.sim.named import named_cases
+from rebalancer.sim.score import score
+from rebalancer.sim.suite.peers import BY_NAME
 from tests.cli.running import PROGRAM, process
 from tests.cli.terminal import terminal
 
@@ -217,6 +221,16 @@ def test_a_case_of_the_benchmarks_is_played_by_its_name_and_by_another_policy(fi
     for each in json.loads(capsys.readouterr().out)["runs"]:
         assert [model["model"] for model in each["models"]] == ["a", "b"]
         assert each["violation"] == found["runs"][0]["violation"]
+
+
+def test_a_case_of_the_benchmarks_comes_to_what_the_benchmarks_say(files: Path, capsys: Captured) -> None:
+    name = "S7/16/60/generated"
+    said = simulated(capsys, name, "--controller", "hpa:work@0.7", "--seed", "3")["runs"][0]
+    scenario = named_cases()[name].build(files, 3)
+    record = play(scenario, BY_NAME["hpa"].make("work@0.7"), "hpa")
+    assert (said["violation"], said["gpu_hours"]) == (score(record).violation, score(record).gpu_hours)
+    late = simulated(capsys, name, "--controller", "hpa:work@0.7", "--seed", "3", "--metrics-delay", "60")["runs"][0]
+    assert late["violation"] > said["violation"]
 
 
 # --- the same again

@@ -85,7 +85,10 @@ def command(
         typer.Option(help="Seconds from a scale-down until the GPUs are free. Default 5.", metavar="[MODEL=]SECONDS"),
     ] = None,
     gpus_per_node: Annotated[int, typer.Option(help="GPUs of one node.", min=1)] = 8,
-    metrics_delay: Annotated[int, typer.Option(help="Seconds by which metrics lag.", min=0)] = 1,
+    metrics_delay: Annotated[
+        int | None,
+        typer.Option(help="Seconds by which metrics lag. Default 1; for the benchmarks' cases as they have it.", min=0),
+    ] = None,
     output: OutputOption = Output.TABLE,
     exit_code: ExitCodeOption = False,
     quiet: QuietOption = False,
