@@ -1,10 +1,12 @@
 """Replicas of several models on a few nodes, as Kubernetes would place and end them, in whole seconds.
 
-Pods wait first-come; one that fits nowhere does not hold up those behind it. A scale-down ends pods that wait first,
-then those that load, the youngest first, then the youngest that serve. GPUs are free when the pod is gone.
+Pods wait first-come, each for the node that it leaves fullest; one that fits nowhere does not hold up those behind it.
+A scale-down ends pods that wait first, then those that load, then those that serve; of these who has most siblings on
+its node, then the youngest. GPUs are free when the pod is gone. All of it is what `rebalancer.world` does.
 A model's replicas are one Deployment that may use every node, or one for each pool.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -80,10 +82,9 @@ class Fleet:
         mine = [pod for pod in self._pods[index] if pool is None or pod.pool == pool]
         for _ in range(replicas - len(mine)):
             self._create(index, pool)
-        for _ in range(len(mine) - replicas):
-            pod = max(mine, key=_first_to_go)
-            mine.remove(pod)
+        for pod in self._victims(mine, max(0, len(mine) - replicas)):
             self._end(pod)
+        self._place()
         self._next = min(self._next, self.now)
 
     def advance(self, now: int) -> None:
@@ -233,19 +234,41 @@ class Fleet:
                 self.loading[index] = len(pods) - self.ready[index] - self.waiting[index]
 
     def _free(self) -> None:
+        """One pod after the other, as they end: a small one may take what a large one waits for."""
         for pod in [pod for pod in self._ending if pod.gone_at <= self.now]:
             self._ending.remove(pod)
             self._hold(pod, -1)
             if pod.node is not None:
                 self.free[pod.node] += self.models[pod.model].gpus
+            self._place()
+
+    def _victims(self, mine: list[Pod], count: int) -> list[Pod]:
+        """Who goes of one Deployment's pods, as `world.replicas` has it: first to last."""
+        if not count:
+            return []
+        siblings = Counter(pod.node for pod in mine if pod.node is not None)
+        order = [
+            (
+                pod.node is None,
+                pod.ready_at > self.now,
+                0 if pod.node is None else siblings[pod.node],
+                pod.ready_at if pod.ready_at <= self.now else 0,
+                age,  # the younger, the later in the list
+            )
+            for age, pod in enumerate(mine)
+        ]
+        return [mine[age] for *_, age in sorted(order, reverse=True)[:count]]
 
     def _place(self) -> None:
         still = []
         for pod in sorted(self._queue, key=_model) if self.by_model else self._queue:
             model = self.models[pod.model]
             nodes = self._open.get(pod.pool, ())
-            node = max(nodes, key=self.free.__getitem__, default=None)  # least allocated: Kubernetes' default
-            if node is None or self.free[node] < model.gpus:
+            fitting = (node for node in nodes if self.free[node] >= model.gpus)
+            # The one that it leaves fullest, as the world; who may use both pools prefers the primary one: it is paid
+            # for, or does not go.
+            node = min(fitting, key=lambda node: (self.pool_of[node], self.free[node]), default=None)
+            if node is None:
                 still.append(pod)
                 continue
             self.free[node] -= model.gpus
@@ -264,8 +287,3 @@ class Fleet:
 
 def _model(pod: Pod) -> int:
     return pod.model
-
-
-def _first_to_go(pod: Pod) -> tuple[bool, int]:
-    """Who waits, then who became (or will become) ready last."""
-    return pod.node is None, pod.ready_at

@@ -102,12 +102,12 @@ def test_an_overloaded_model_is_not_starved_for_ever() -> None:
 
 
 def test_a_replica_that_fits_on_no_node_does_not_keep_gpus_from_others() -> None:
-    # Two GPUs are free, one on each node: nothing of two GPUs fits, though the budget has room for it.
-    wide = model("wide", np.full(900, 2.2), 2, gpus=2)
+    # Four GPUs are free, two on each of two nodes: nothing of three GPUs fits, though the budget has room for it.
+    wide = model("wide", np.full(900, 3.2), 3, gpus=3)
     narrow = model("narrow", surge(300, high=3.5), 2)
-    scenario = Scenario("split", "0", (wide, narrow), (4, 4), 900)
+    scenario = Scenario("split", "0", (wide, narrow), (5, 5, 5), 900)
     world, foresight, waited = FastWorld(scenario), Foresight(), 0
-    assert world.fleet.free == [1, 1]
+    assert world.fleet.free == [0, 2, 2]
     while world.now < 900:
         if world.now:
             waited += world.fleet.waiting[0] * foresight.every_seconds

