@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from rebalancer.sim.fast import play
 from rebalancer.sim.peers.static import Static
 from rebalancer.sim.score import recoveries, score, violations_by_block
-from rebalancer.sim.suite.row import Row, best_peer, gap_closure, played
+from rebalancer.sim.suite.row import Row, best_peer, gap_closure, played, standing
 from rebalancer.sim.suite.scenarios import s7
 
 
