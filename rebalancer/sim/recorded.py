@@ -97,8 +97,9 @@ def _by_second(times: F64, amounts: F64, seconds: int, row_seconds: int) -> F64:
     """Sums per second; what comes in the second that begins at a fraction belongs to both by its shares."""
     first = times.astype(np.int64)
     after = times - first
-    each = np.bincount(first, amounts * (1.0 - after), seconds + 1)
-    each = (each + np.bincount(first + 1, amounts * after, seconds + 1))[:seconds] / row_seconds
+    in_one, in_next = amounts * (1.0 - after), amounts * after
+    both = np.bincount(first, in_one, seconds + 1) + np.bincount(first + 1, in_next, seconds + 1)
+    each: F64 = both[:seconds] / row_seconds
     total = np.zeros(seconds)
     for later in range(row_seconds):
         total[later:] += each[: seconds - later]
