@@ -106,6 +106,20 @@ def test_every_answered_request_is_shown_once() -> None:
     assert service.shown == pytest.approx(900 * MINUTES, abs=10)  # who is inside at the end was answered after it
 
 
+def test_how_often_somebody_looks_changes_nothing() -> None:
+    of = scenario(1400)
+    pods = stage_of(of).world.ready_pods("job0")
+    often, never = (serving(of)(of.scenario.models[0], STARTED_AT, of.scenario.seconds) for _ in range(2))
+    for second in range(of.scenario.seconds):
+        some = pods[: 1 + (second // 7) % 3]  # replicas come and go between scrapes
+        for service in (often, never):
+            service.flow(STARTED_AT + second, STARTED_AT + second + 1, some)
+        often.looks(some)
+
+    for row in ("wait", "late", "lost", "left", "busy", "served_by"):
+        assert np.array_equal(getattr(often, row), getattr(never, row)), row
+
+
 def test_a_policy_may_act_through_the_autoscalers_inside() -> None:
     of = scenario(1900, 60, gpus=6)
     policy = default_policy(of.scenario)
