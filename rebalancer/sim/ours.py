@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 from rebalancer.domain.policy import Policy
 from rebalancer.sim.contenders import Ours
 from rebalancer.sim.product import FluidService, Metrics, play_product
-from rebalancer.sim.product.fluid import SLOTS
 from rebalancer.sim.record import Record
 from rebalancer.sim.scenario import Model, Scenario
 from rebalancer.world import Pod
@@ -33,14 +32,14 @@ def play_ours(  # noqa: PLR0913  # each is one thing a run is asked to do otherw
     seed: int,
     tell: Callable[[float], None],
 ) -> Record:
-    """One run of the product; `slots`: as `FluidService` has it, by model, its default for others.
+    """One run of the product; `slots`: as `FluidService` has it, by model; others have their own.
 
     Raises ValueError when the policy and the scenario do not go together.
     """
     first = scenario.models[0].name
 
     def serve(model: Model, started_at: float, seconds: int) -> FluidService:
-        in_hand = slots.get(model.name, SLOTS)
+        in_hand = slots.get(model.name)
         if model.name != first:
             return FluidService(model, started_at, seconds, slots=in_hand)
         told = _Told(model, started_at, seconds, slots=in_hand)

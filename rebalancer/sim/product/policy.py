@@ -2,7 +2,6 @@
 
 from rebalancer.domain.policy import ConcurrencySignal, Model, Policy, Pool, Signals, Slo, TargetSpec
 from rebalancer.sim import scenario as played
-from rebalancer.sim.product.fluid import SLOTS
 from rebalancer.sim.product.machines import NODE_POOL
 
 POOL, ELASTIC_POOL = "gpus", "elastic"
@@ -67,7 +66,7 @@ def _model(model: played.Model, scenario: played.Scenario, actuation: str) -> Mo
             "priority": round(100 * model.priority),
             "slo": Slo(latency_seconds=model.slo_wait_seconds),
             "load_seconds": float(model.start_seconds),
-            "signals": Signals(concurrency=ConcurrencySignal(per_replica=FULL_SHARE * SLOTS), latency=True),
+            "signals": Signals(concurrency=ConcurrencySignal(per_replica=FULL_SHARE * model.slots), latency=True),
             "actuation": actuation,
         }
     )
