@@ -9,6 +9,7 @@ from hashlib import sha256
 from types import ModuleType
 from typing import Literal
 
+from rebalancer.sim import fast, fleet, karpenter, serving
 from rebalancer.sim.controller import Controller, Seen
 from rebalancer.sim.limits import foresight, lookahead
 from rebalancer.sim.limits.foresight import Foresight, Utility
@@ -39,6 +40,7 @@ SHARE = (0.2, 1.0)  # what a gauge that cannot exceed 1 may be asked to be
 RATE = (0.2, 1.2)  # work that arrives may exceed what replicas can do
 IN_HAND = (0.2, 2.0)  # so may requests in service and in the queue; Ray's default is 2 for a replica that serves one
 DIGEST_LETTERS = 12
+WORLD = (fast, fleet, karpenter, serving)  # who is placed first, who goes, what waits
 BY_UTILITY = frozenset({"S1a", "S1b"})  # scenarios whose first number is Faro's lost utility
 QUEUE_PER_REPLICA = 5.0  # waiting requests: what llm-d's WVA calls saturated
 
@@ -137,8 +139,11 @@ class Peer:
 
     @property
     def digest(self) -> str:
-        """Of its code and grid: a tuning found with other code is stale. Comments and docstrings do not count."""
-        source = "".join(_code(module) for module in self.modules)
+        """Of its code and grid and the world it is tuned in: a tuning found with others is stale.
+
+        Comments and docstrings do not count.
+        """
+        source = "".join(_code(module) for module in (*self.modules, *WORLD))
         grid = " ".join(self.tunings) + repr(sorted(self.reach.items()))
         return sha256((source + grid).encode()).hexdigest()[:DIGEST_LETTERS]
 
