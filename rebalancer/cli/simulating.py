@@ -17,16 +17,16 @@ from rebalancer.cli.talk import Talk
 from rebalancer.domain.policy import Policy
 from rebalancer.settings.policy_file import check_bytes
 from rebalancer.sim import data
-from rebalancer.sim.contenders import Entry, Ours, UnknownController, contender
-from rebalancer.sim.contest import Result, Side, Tell, contest
+from rebalancer.sim.contest.contenders import Entry, Ours, UnknownController, contender
+from rebalancer.sim.contest.contest import Result, Side, Tell, contest
+from rebalancer.sim.contest.named import GENERATED, named_cases, ruling
+from rebalancer.sim.contest.outcome import Run
+from rebalancer.sim.contest.recorded import Terms, Unfit, one_pool, read_demand, scenario_of, with_gpus
+from rebalancer.sim.contest.telling import rows
 from rebalancer.sim.demand import Demand
-from rebalancer.sim.named import GENERATED, named_cases, ruling
-from rebalancer.sim.outcome import Run
 from rebalancer.sim.page.bins import clock
 from rebalancer.sim.product import default_policy
-from rebalancer.sim.recorded import Terms, Unfit, one_pool, read_demand, scenario_of, with_gpus
 from rebalancer.sim.suite.cases import Case
-from rebalancer.sim.telling import rows
 from rebalancer.sim.traces.folder import MissingTrace, traces_folder
 from rebalancer.sim.traces.servegen import servegen
 from rebalancer.world.traffic import BadTrace

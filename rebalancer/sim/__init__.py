@@ -1,6 +1,7 @@
 """The judge: scenarios from traces, controllers on a simulated cluster, and what came of it.
 
-Data goes one way: a trace is read into a `Demand` (sim.demand), a scenario says what serves it (sim.scenario), a
-controller decides on a world (sim.controller; the fast, compiled world is sim.fast), a `Record` keeps what happened
-(sim.record), a score sums it up (sim.score), a page or a table shows it.
+Data goes one way. A trace is read (`traces`) into a `Demand`, and a scenario says what serves it. A world plays it,
+each second: `fluid` (compiled, the fast one), `requests` and `batching` request by request; `product` is the service
+itself in them. Controllers decide there: `peers`, and the `limits` that nobody passes. A `Record` keeps what happened,
+a score sums it up, and somebody tells it: `contest` for `rebalancer simulate`, `suite` for the benchmarks, `page`.
 """

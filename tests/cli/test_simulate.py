@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from rebalancer.cli.entry import run
-from rebalancer.sim.fast import play
-from rebalancer.sim.named import named_cases
+from rebalancer.sim.contest.named import named_cases
+from rebalancer.sim.fluid.fast import play
 from rebalancer.sim.score import score
 from rebalancer.sim.suite.peers import BY_NAME
 from tests.cli.running import PROGRAM, process

@@ -111,7 +111,7 @@ def command(
         raise Failed(f"{missing.name} is not installed: pip install 'rebalancer[sim]'") from missing
     import msgspec
 
-    from rebalancer.sim.telling import rows
+    from rebalancer.sim.contest.telling import rows
 
     speeds = Speeds(prefill_rate or [], seconds_per_token or [], batch or [], patience or [], release or [])
     asked = Asked(

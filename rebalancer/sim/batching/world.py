@@ -14,7 +14,7 @@ from rebalancer.sim.batching.engines import Served
 from rebalancer.sim.batching.line import Line
 from rebalancer.sim.controller import Controller, Seen
 from rebalancer.sim.demand import F64, Demand
-from rebalancer.sim.fleet import Fleet, Pod
+from rebalancer.sim.fluid.fleet import Fleet, Pod
 from rebalancer.sim.record import Record
 from rebalancer.sim.scenario import Scenario
 

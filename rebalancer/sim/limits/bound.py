@@ -40,7 +40,7 @@ from scipy.optimize import linprog
 from scipy.sparse import coo_matrix
 
 from rebalancer.sim.demand import F64
-from rebalancer.sim.fleet import Fleet
+from rebalancer.sim.fluid.fleet import Fleet
 from rebalancer.sim.scenario import Model, Scenario
 
 WINDOW_SECONDS = 3600

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rebalancer.sim.contest.outcome import Run
 from rebalancer.sim.demand import F64
-from rebalancer.sim.outcome import Run
 from rebalancer.sim.page.bins import Bins, bins, clock
 from rebalancer.sim.page.drawing import MODEL_COLOURS, Level, Line, Panel
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from rebalancer.sim.outcome import Run
+from rebalancer.sim.contest.outcome import Run
 from rebalancer.sim.page.bins import Bins
 from rebalancer.sim.page.drawing import draw
 from rebalancer.sim.page.figures import Figure, figures

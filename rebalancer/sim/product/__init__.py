@@ -1,6 +1,6 @@
 """The product in virtual time: its production cycle, planning, state and gate over a simulated cluster.
 
-`play_product(scenario, policy)` gives the same `Record` as the fast path (sim.fast) does of a peer.
+`play_product(scenario, policy)` gives the same `Record` as the fast path (sim.fluid.fast) does of a peer.
 """
 
 from rebalancer.sim.product.fluid import FluidService

@@ -6,15 +6,15 @@ import numpy as np
 
 from rebalancer.domain.events import Counters, Gauges
 from rebalancer.sim.demand import F64
+from rebalancer.sim.fluid.serving import serve
 from rebalancer.sim.scenario import Model
-from rebalancer.sim.serving import serve
 from rebalancer.world import Look, Pod
 
 MEAN_SECONDS = 60  # over which the work of one request is averaged
 
 
 class FluidService:
-    """One model's work as a backlog that its Ready replicas wear away (sim.serving), in steps of one second.
+    """One model's work as a backlog that its Ready replicas wear away (sim.fluid.serving), in steps of one second.
 
     Seconds that pass with the same replicas are played together: before the replicas change, when somebody looks, and
     after the last one (each at once where somebody else keeps the rows). A call of the kernel costs more than a second.

@@ -6,7 +6,7 @@ import numpy as np
 
 from rebalancer.sim.controller import Controller, Seen
 from rebalancer.sim.demand import F64
-from rebalancer.sim.fleet import Fleet
+from rebalancer.sim.fluid.fleet import Fleet
 from rebalancer.sim.record import Record
 from rebalancer.sim.requests.arrivals import Arrivals
 from rebalancer.sim.requests.head import Head

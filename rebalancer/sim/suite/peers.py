@@ -9,8 +9,8 @@ from hashlib import sha256
 from types import ModuleType
 from typing import Literal
 
-from rebalancer.sim import fast, fleet, karpenter, serving
 from rebalancer.sim.controller import Controller, Seen
+from rebalancer.sim.fluid import fast, fleet, karpenter, serving
 from rebalancer.sim.limits import foresight, lookahead
 from rebalancer.sim.limits.foresight import Foresight, Utility
 from rebalancer.sim.peers import apa, behaviour, engine, hpa, keda, kpa, ray_serve, signals, spothedge, static, wva
@@ -150,8 +150,9 @@ class Peer:
 
 @cache
 def _code(module: ModuleType) -> str:
-    """What a module does, as a syntax tree."""
+    """What a module does, as a syntax tree; where it finds what it uses does not count."""
     tree = ast.parse(inspect.getsource(module))
+    tree.body = [node for node in tree.body if not isinstance(node, ast.Import | ast.ImportFrom)]
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
             node.body = node.body[1:]

@@ -24,7 +24,7 @@ RETUNE = "python -m rebalancer.sim.suite tune"
 BOUNDED = frozenset({"S2", "S3", "S7"})  # scenarios that the linear program speaks of
 _OF_EVERY = ("rebalancer.sim.suite.row", "rebalancer.sim.suite.worlds")
 _OF_WORLD: Mapping[World, tuple[str, ...]] = {
-    "fluid": ("rebalancer.sim.fast",),
+    "fluid": ("rebalancer.sim.fluid.fast",),
     "requests": ("rebalancer.sim.requests.world",),
     "batching": ("rebalancer.sim.batching.world",),
 }

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from rebalancer.sim.fast import live, world_for
+from rebalancer.sim.fluid.fast import live, world_for
 from rebalancer.sim.scenario import Scenario
 from rebalancer.sim.suite.cases import Budget, data_digest, development, development_days
 from rebalancer.sim.suite.peers import BY_NAME, Peer

@@ -18,7 +18,7 @@ from rebalancer.sim.batching.plug import serving as batching_services
 from rebalancer.sim.batching.world import play as play_batches
 from rebalancer.sim.controller import Controller
 from rebalancer.sim.demand import Demand, Stream
-from rebalancer.sim.fast import play
+from rebalancer.sim.fluid.fast import play
 from rebalancer.sim.product import PlanTimes, default_policy, play_product
 from rebalancer.sim.product.policy import FULL_SHARE
 from rebalancer.sim.product.run import Actuation
@@ -71,7 +71,7 @@ class Arena(Protocol):
 
 
 class Fluid:
-    """The fluid form (sim.fast)."""
+    """The fluid form (sim.fluid.fast)."""
 
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario

@@ -10,7 +10,7 @@ from rebalancer.sim.batching.engines import Served, shaped
 from rebalancer.sim.batching.world import play
 from rebalancer.sim.controller import Seen
 from rebalancer.sim.demand import Demand, Stream
-from rebalancer.sim.fast import play as play_fluid
+from rebalancer.sim.fluid.fast import play as play_fluid
 from rebalancer.sim.suite.scenarios import LLM_3_RATES, s2
 from rebalancer.sim.traces.servegen import servegen
 

@@ -11,7 +11,7 @@ from rebalancer.sim.batching.state import FINISHED
 from rebalancer.sim.batching.world import BatchingWorld, Outcome, play
 from rebalancer.sim.controller import Seen
 from rebalancer.sim.demand import Demand, Stream
-from rebalancer.sim.fast import play as play_fluid
+from rebalancer.sim.fluid.fast import play as play_fluid
 from rebalancer.sim.scenario import Model, Scenario
 
 pytestmark = pytest.mark.timeout(300)  # the first run compiles the kernel: 15 s of an idle core

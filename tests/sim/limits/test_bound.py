@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rebalancer.sim.controller import Controller, Seen
-from rebalancer.sim.fast import play
+from rebalancer.sim.fluid.fast import play
 from rebalancer.sim.limits.bound import bound
 from rebalancer.sim.limits.foresight import Foresight
 from rebalancer.sim.scenario import Model, Scenario

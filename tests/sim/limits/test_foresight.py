@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rebalancer.sim import limits
-from rebalancer.sim.fast import FastWorld, play
+from rebalancer.sim.fluid.fast import FastWorld, play
 from rebalancer.sim.limits.foresight import Foresight
 from rebalancer.sim.limits.lookahead import allocate
 from rebalancer.sim.scenario import Model, Scenario

@@ -7,7 +7,7 @@ from hashlib import sha256
 import numpy as np
 
 from rebalancer.sim.controller import Seen
-from rebalancer.sim.fast import play
+from rebalancer.sim.fluid.fast import play
 from rebalancer.sim.limits import foresight, lookahead
 from rebalancer.sim.limits.foresight import FORESIGHT_VERSION, Foresight, Utility
 from rebalancer.sim.scenario import Model, Scenario

@@ -7,8 +7,9 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pytest
 
-from rebalancer.sim.fast import play
-from rebalancer.sim.outcome import Run, outcome
+from rebalancer.sim.contest.outcome import Run, outcome
+from rebalancer.sim.contest.telling import Difference, rows
+from rebalancer.sim.fluid.fast import play
 from rebalancer.sim.page.bins import Bins, bins, clock
 from rebalancer.sim.page.drawing import COLOUR
 from rebalancer.sim.page.figures import figures
@@ -19,7 +20,6 @@ from rebalancer.sim.peers.keda import Keda
 from rebalancer.sim.peers.signals import WorkRate
 from rebalancer.sim.peers.static import Static
 from rebalancer.sim.scenario import Model, Scenario
-from rebalancer.sim.telling import Difference, rows
 
 SECONDS = 2400
 OWNED = (3, 3)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rebalancer.sim.fast import play
+from rebalancer.sim.fluid.fast import play
 from rebalancer.sim.peers.apa import Apa, ApaSettings, allow_for_pending, cool_down, recommend
 from rebalancer.sim.scenario import Model, Scenario
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from rebalancer.sim.controller import Controller, Seen
-from rebalancer.sim.fast import FastWorld
+from rebalancer.sim.fluid.fast import FastWorld
 from rebalancer.sim.peers.behaviour import DOWN
 from rebalancer.sim.peers.hpa import Hpa, Metric, PodReading
 from rebalancer.sim.peers.keda import Keda

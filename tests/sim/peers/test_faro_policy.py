@@ -7,7 +7,7 @@ import pytest
 
 from rebalancer.sim.controller import Seen
 from rebalancer.sim.demand import F64
-from rebalancer.sim.fast import FastWorld, play
+from rebalancer.sim.fluid.fast import FastWorld, play
 from rebalancer.sim.peers.faro.controllers import OnFluid, OnRequests, faro_on_fluid, forecast
 from rebalancer.sim.peers.faro.jobs import Job
 from rebalancer.sim.peers.faro.policy import Faro

@@ -7,7 +7,7 @@ events (none of them is simulated), and fallback after scaler errors (no scaler 
 import numpy as np
 import pytest
 
-from rebalancer.sim.fast import play
+from rebalancer.sim.fluid.fast import play
 from rebalancer.sim.peers.hpa import Metric
 from rebalancer.sim.peers.keda import Activation, Keda
 from rebalancer.sim.peers.signals import WorkRate

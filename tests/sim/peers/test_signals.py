@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rebalancer.sim.controller import Seen
-from rebalancer.sim.fast import FastWorld
+from rebalancer.sim.fluid.fast import FastWorld
 from rebalancer.sim.peers import engine, signals
 from rebalancer.sim.peers.hpa import Hpa, Metric, PodReading, Total, by_metrics
 from rebalancer.sim.scenario import Model, Scenario

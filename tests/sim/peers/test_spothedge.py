@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rebalancer.sim.fast import play
+from rebalancer.sim.fluid.fast import play
 from rebalancer.sim.peers.spothedge import HedgeSettings, Pools, SpotHedge, Steady, Zones, hedge
 from rebalancer.sim.scenario import Change, Model, Scenario
 

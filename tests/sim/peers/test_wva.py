@@ -8,7 +8,7 @@ and of pending replicas (b08b1c7 looks at the replicas that report instead).
 import numpy as np
 import pytest
 
-from rebalancer.sim.fast import play
+from rebalancer.sim.fluid.fast import play
 from rebalancer.sim.peers.wva import (
     Analysis,
     ReplicaLoad,

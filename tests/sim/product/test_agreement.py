@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rebalancer.sim.fast import FastWorld
+from rebalancer.sim.fluid.fast import FastWorld
 from rebalancer.sim.product import default_policy
 from rebalancer.sim.product.stage import STARTED_AT, Stage
 from rebalancer.sim.record import Record

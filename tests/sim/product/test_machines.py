@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rebalancer.sim import karpenter as fast
-from rebalancer.sim.fast import FastWorld
+from rebalancer.sim.fluid import karpenter as fast
+from rebalancer.sim.fluid.fast import FastWorld
 from rebalancer.sim.product import default_policy
 from rebalancer.sim.product.clock import still
 from rebalancer.sim.product.notes import Unwritten

@@ -8,7 +8,7 @@ import pytest
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.plan import Change, Decision, Plan
 from rebalancer.domain.policy import Policy
-from rebalancer.sim.fast import FastWorld
+from rebalancer.sim.fluid.fast import FastWorld
 from rebalancer.sim.product import default_policy, play_product
 from rebalancer.sim.product.clock import still
 from rebalancer.sim.product.notes import Unwritten

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.sim.fast import play
+from rebalancer.sim.fluid.fast import play
 from rebalancer.sim.peers.faro.controllers import OnFluid, OnRequests
 from rebalancer.sim.peers.faro.reactive import Aiad
 from rebalancer.sim.peers.static import Static

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from rebalancer.sim.controller import Seen
-from rebalancer.sim.fast import play
+from rebalancer.sim.fluid.fast import play
 from rebalancer.sim.requests.fluid import fluid_minutes, lost_utility
 from rebalancer.sim.requests.scenarios import OWN_SECONDS, s1
 from rebalancer.sim.requests.world import RequestScenario, RequestSeen, play_requests

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from rebalancer.sim.fast import play
+from rebalancer.sim.fluid.fast import play
 from rebalancer.sim.limits.bound import bound
 from rebalancer.sim.product import default_policy, play_product
 from rebalancer.sim.scenario import Scenario

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rebalancer.sim.fast import play
+from rebalancer.sim.fluid.fast import play
 from rebalancer.sim.peers.static import Static
 from rebalancer.sim.score import recoveries, score, violations_by_block
 from rebalancer.sim.suite.row import Row, best_peer, gap_closure, played, standing

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from rebalancer.sim.demand import Stream
-from rebalancer.sim.fast import play
-from rebalancer.sim.fleet import Fleet
+from rebalancer.sim.fluid.fast import play
+from rebalancer.sim.fluid.fleet import Fleet
 from rebalancer.sim.peers.static import Static
 from rebalancer.sim.scenario import Change
 from rebalancer.sim.suite.elastic import s6, spot_changes

@@ -28,7 +28,7 @@ def modules_of(controller: str, world: World = "fluid") -> set[str]:
 @pytest.mark.parametrize(
     "module",
     [
-        "rebalancer.sim.fast",
+        "rebalancer.sim.fluid.fast",
         "rebalancer.sim.product",
         "rebalancer.sim.requests.plug",
         "rebalancer.sim.batching.plug",
@@ -47,8 +47,19 @@ def test_everything_that_python_loads_with_a_module_is_found(module: str) -> Non
 @pytest.mark.parametrize(
     ("controller", "world", "decisive"),
     [
-        ("keda", "fluid", {"sim.peers.keda", "sim.peers.signals", "sim.fast", "sim.serving", "sim.fleet", "sim.score"}),
-        ("keda", "requests", {"sim.peers.keda", "sim.requests.passage", "sim.requests.minutes", "sim.fleet"}),
+        (
+            "keda",
+            "fluid",
+            {
+                "sim.peers.keda",
+                "sim.peers.signals",
+                "sim.fluid.fast",
+                "sim.fluid.serving",
+                "sim.fluid.fleet",
+                "sim.score",
+            },
+        ),
+        ("keda", "requests", {"sim.peers.keda", "sim.requests.passage", "sim.requests.minutes", "sim.fluid.fleet"}),
         ("keda", "batching", {"sim.peers.keda", "sim.batching.kernel", "sim.batching.heap", "sim.batching.arrivals"}),
         ("foresight", "fluid", {"sim.limits.foresight", "sim.limits.lookahead"}),
         ("faro", "requests", {"sim.peers.faro.solver", "sim.peers.faro.reactive"}),

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rebalancer.sim.fast import play
+from rebalancer.sim.fluid.fast import play
 from rebalancer.sim.score import score
 from rebalancer.sim.suite import tuning
 from rebalancer.sim.suite.__main__ import main

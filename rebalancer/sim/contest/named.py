@@ -1,7 +1,7 @@
 """The suite's cases by name, for who wants to look at one of them: `S2/32/60/1` is S2 with 32 GPUs and 60 s, day 1."""
 
 from rebalancer.domain.policy import Policy
-from rebalancer.sim.recorded import Unfit
+from rebalancer.sim.contest.recorded import Unfit
 from rebalancer.sim.scenario import Scenario
 from rebalancer.sim.suite.cases import Case, cases
 from rebalancer.sim.suite.peers import BY_UTILITY

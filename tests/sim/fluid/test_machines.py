@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rebalancer.sim.fast import FastWorld
-from rebalancer.sim.fleet import Fleet
+from rebalancer.sim.fluid.fast import FastWorld
+from rebalancer.sim.fluid.fleet import Fleet
 from rebalancer.sim.record import Record
 from rebalancer.sim.scenario import ELASTIC, PRIMARY, Change, Launches, Model, Scenario
 

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from msgspec import Struct
 
 from rebalancer.domain.policy import Policy
-from rebalancer.sim.contenders import Entry, Ours, play_entry
-from rebalancer.sim.outcome import Outcome, Run, outcome
+from rebalancer.sim.contest.contenders import Entry, Ours, play_entry
+from rebalancer.sim.contest.outcome import Outcome, Run, outcome
+from rebalancer.sim.contest.telling import Difference
 from rebalancer.sim.record import Record
 from rebalancer.sim.scenario import Scenario
 from rebalancer.sim.score import violations_by_block
 from rebalancer.sim.suite.intervals import paired_interval
-from rebalancer.sim.telling import Difference
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def contest(
 def _played(side: Side, metrics_delay_seconds: int | None, seed: int, tell: Callable[[float], None]) -> Record:
     if isinstance(side.who, Entry):
         return play_entry(side.who, side.scenario, metrics_delay_seconds or 0, tell)
-    from rebalancer.sim.ours import play_ours  # noqa: PLC0415  # Kubernetes' client, a second: peers do without
+    from rebalancer.sim.contest.ours import play_ours  # noqa: PLC0415  # Kubernetes' client, a second: peers do without
     from rebalancer.sim.product.run import METRICS, Metrics  # noqa: PLC0415  # the same
 
     metrics = METRICS if metrics_delay_seconds is None else Metrics(delay_seconds=metrics_delay_seconds)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from rebalancer.sim.outcome import ModelOutcome, Outcome
+from rebalancer.sim.contest.outcome import ModelOutcome, Outcome
 
 UNKNOWN = "?"
 PART = "  "  # begins the name of a row that belongs to the row above

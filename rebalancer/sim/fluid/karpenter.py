@@ -1,6 +1,6 @@
 """Nodes that Karpenter brings for the waiting pods of a fleet, and takes when they are empty: the fast path's."""
 
-from rebalancer.sim.fleet import NEVER, Fleet
+from rebalancer.sim.fluid.fleet import NEVER, Fleet
 from rebalancer.sim.scenario import ELASTIC, Launches
 
 BATCH_SECONDS = 1  # it waits this long for more pending pods before it launches

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from rebalancer.domain.policy import Policy
-from rebalancer.sim.contenders import Ours
+from rebalancer.sim.contest.contenders import Ours
 from rebalancer.sim.product import FluidService, Metrics, play_product
 from rebalancer.sim.record import Record
 from rebalancer.sim.scenario import Model, Scenario

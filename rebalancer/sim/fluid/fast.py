@@ -8,11 +8,11 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from rebalancer.sim.controller import Controller, Seen
-from rebalancer.sim.fleet import NEVER, Fleet
-from rebalancer.sim.karpenter import DRAIN_AFTER_SECONDS, Karpenter
+from rebalancer.sim.fluid.fleet import NEVER, Fleet
+from rebalancer.sim.fluid.karpenter import DRAIN_AFTER_SECONDS, Karpenter
+from rebalancer.sim.fluid.serving import serve
 from rebalancer.sim.record import Record
 from rebalancer.sim.scenario import ELASTIC, PRIMARY, Change, Scenario
-from rebalancer.sim.serving import serve
 
 
 @runtime_checkable
