@@ -1,0 +1,35 @@
+"""When a curve still stands: it depends on its own model only, and most models change little in ten seconds."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rebalancer.state.outlook.past import F64, I64
+from rebalancer.state.outlook.rule import KEPT_LEVEL, KEPT_SECONDS, SHIFT_LEAST
+
+
+class Glance(NamedTuple):
+    """What curves are made from, (models,) each: counts, backlog (replica-seconds), level, shift's p, and when."""
+
+    ready: I64
+    starting: I64
+    backlog: F64
+    level: F64
+    shift: F64
+    at: I64
+
+
+def stale(then: Glance, now: Glance, turn: I64, every_seconds: int) -> NDArray[np.bool_]:
+    """Which models want a new curve, (models,).
+
+    `turn`: any fixed number of each model; beside what has changed, each model's curve is renewed once a minute, a few
+    models in every plan of `every_seconds`, so that no plan has to renew all of them.
+    """
+    moved = (then.ready != now.ready) | (then.starting != now.starting)
+    risen = np.abs(now.level - then.level) >= KEPT_LEVEL * np.sqrt(now.level)
+    piled = np.abs(now.backlog - then.backlog) >= np.maximum(now.ready, 1)
+    shifts = np.maximum(then.shift, now.shift) >= SHIFT_LEAST
+    plans = KEPT_SECONDS // every_seconds
+    its_turn = (now.at // every_seconds + turn) % plans == 0
+    return moved | risen | piled | shifts | its_turn | (now.at - then.at >= KEPT_SECONDS)

@@ -1,0 +1,92 @@
+"""The slow level: what a model is taken to need on average from now on, at any past second or now.
+
+Three windows, and a correction learnt from how this model's last minute, five minutes and hour told what came next.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from rebalancer.state.outlook.past import F64, I64, RUNG_SECONDS, Ladder, Past, Rungs, at
+from rebalancer.state.outlook.rule import (
+    CORRECTION_LEAST,
+    CORRECTION_MOST,
+    HOUR_SECONDS,
+    LEAST_BINS,
+    LEAST_LEVEL,
+    LEVEL_WEIGHTS,
+    LEVEL_WINDOWS_SECONDS,
+)
+
+
+class Base(NamedTuple):
+    """`base`: (points, models) replicas, NaN where nothing is known; `features`: (3, points, models)."""
+
+    base: F64
+    features: F64
+
+
+def base(ladder: Ladder, points: Rungs) -> Base:
+    """The weighted mean of the windows that are known, and how the last minute, 5 minutes and hour differ from it."""
+    return _base(np.stack([ladder.mean(points, window) for window in (*LEVEL_WINDOWS_SECONDS, HOUR_SECONDS)]))
+
+
+def base_of(past: Past, columns: I64, ends: I64) -> Base:
+    """The same for lanes of one model and one second each, as one point: (1, lanes)."""
+    windows = [past.mean_of(columns, ends, window) for window in (*LEVEL_WINDOWS_SECONDS, HOUR_SECONDS)]
+    return _base(np.stack(windows)[:, np.newaxis])
+
+
+def _base(windows: F64) -> Base:
+    known = ~np.isnan(windows)
+    filled = np.where(known, windows, 0.0)
+    weights = np.array(LEVEL_WEIGHTS)[:, np.newaxis, np.newaxis] * known[:3]
+    total = weights[0] + weights[1] + weights[2]
+    weighted = filled[:3] * weights
+    of = np.full(total.shape, np.nan)
+    np.divide(weighted[0] + weighted[1] + weighted[2], total, out=of, where=total > 0.0)
+    of = np.maximum(of, LEAST_LEVEL)
+    apart = np.where(known[[0, 1, 3]], filled[[0, 1, 3]] / of - 1.0, 0.0)
+    return Base(of, apart)
+
+
+def level(of: Base, beta: F64) -> F64:
+    """base x clip(1 + beta . features); `beta`: (models, 3); returns (points, models) replicas."""
+    told = of.features[0] * beta[:, 0] + of.features[1] * beta[:, 1] + of.features[2] * beta[:, 2]
+    corrected: F64 = np.maximum(of.base * np.clip(1.0 + told, CORRECTION_LEAST, CORRECTION_MOST), LEAST_LEVEL)
+    return corrected
+
+
+class Bins(NamedTuple):
+    """Running sums over the 10-s bins of a ladder, (rungs, models) each: bins known, their rates, rates squared."""
+
+    known: F64
+    rates: F64
+    squares: F64
+
+
+def bins(ladder: Ladder) -> Bins:
+    """A bin counts where at least half of it was observed."""
+    seen = np.diff(ladder.seen, axis=0)
+    work = np.diff(ladder.work, axis=0)
+    known = np.broadcast_to(seen * 2 >= RUNG_SECONDS, work.shape)
+    rates = np.divide(work, seen, out=np.zeros(work.shape), where=known)
+    return Bins(*(_running(of) for of in (known.astype(np.float64), rates, rates * rates)))
+
+
+def dispersion(of: Bins, ends: Rungs, window_seconds: int) -> F64:
+    """Variance over mean of the 10-s rates in the window before each end, in replicas; (points, models).
+
+    1 where fewer than six bins of it are known, or nothing arrived.
+    """
+    begins = ends.earlier(window_seconds)
+    number, total, squares = (at(sums, ends) - at(sums, begins) for sums in of)
+    each = np.maximum(number, 1.0)
+    mean = total / each
+    variance = np.maximum(squares / each - mean * mean, 0.0)
+    told = (number >= LEAST_BINS) & (mean > 0.0)
+    return np.divide(variance, mean, out=np.ones(mean.shape), where=told)
+
+
+def _running(of: F64) -> F64:
+    return np.concatenate([np.zeros((1, of.shape[1])), np.cumsum(of, axis=0)])

@@ -1,0 +1,214 @@
+"""From what is known of several models to an `Outlook` of each: what every count of replicas is worth, and why.
+
+Models of one batch share the cold start (hence the horizon) and the step; each model's outlook depends on it alone.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from msgspec import Struct
+
+from rebalancer.state.outlook.learned import Learned
+from rebalancer.state.outlook.level import Base, base, bins, dispersion, level
+from rebalancer.state.outlook.past import F64, I64, NOW, RUNG_SECONDS, Ladder, Past
+from rebalancer.state.outlook.rule import (
+    DISPERSION_SECONDS,
+    DWELL_SECONDS,
+    ERRORS_OF_DECREASE,
+    FULL_USE,
+    HOUR_SECONDS,
+    PAST_SECONDS,
+    QUANTUM,
+    RANGE,
+    SWITCHING_REPLICA_SECONDS,
+    WORK_OF_ONE_SECONDS,
+)
+from rebalancer.state.outlook.scenarios import Ahead, Paths, Replays, paths
+from rebalancer.state.outlook.shift import Shift, shift
+from rebalancer.state.outlook.value import Latency, Serving, Standing, capacities, costs
+
+
+class Outlook(Struct, frozen=True):
+    """`values`: cost of least, least + 1, ... replicas, in requests late by then (times priority; lower is better).
+
+    `late`: the same without switching, caution and full use. `errors`: standard errors of `late` against that of
+    `current`. `level`: replicas it is taken to need on average; `base`: before the learnt correction. `dispersion`:
+    variance over mean of 10-s rates, replicas. `shift`: probability that the level is `shifted` now; `excess` in usual
+    ones. `replays`: earlier errors played; `rho` of the weight is on whole periods of `period_seconds`. `work_of_one`:
+    replica-seconds per request. `error`, `plain_error`: of the forecast over the last hour, with and without what was
+    learnt; None: not known yet. All quantised to 1e-6; `at` the second it was made.
+    """
+
+    at: int
+    current: int
+    least: int
+    values: tuple[float, ...]
+    late: tuple[float, ...]
+    errors: tuple[float, ...]
+    level: float
+    base: float
+    dispersion: float
+    shift: float
+    shifted: float
+    excess: float
+    replays: int
+    period_seconds: int
+    rho: float
+    work_of_one: float
+    error: float | None
+    plain_error: float | None
+
+
+class Service(NamedTuple):
+    """What the policy says of each model, (models,) each: how it serves, fewest and most replicas, priority."""
+
+    serving: Serving
+    floor: I64
+    most: I64
+    priority: F64
+
+
+class Terms(NamedTuple):
+    """What a batch shares. `cold_seconds`: the measured start, release of somebody else's GPUs included."""
+
+    cold_seconds: int
+    step_seconds: int
+    latency: Latency | None = None
+
+    @property
+    def horizon_seconds(self) -> int:
+        """A start and the time it must earn its move back in, in whole rungs."""
+        return -(-(self.cold_seconds + DWELL_SECONDS) // RUNG_SECONDS) * RUNG_SECONDS
+
+    @property
+    def steps(self) -> int:
+        """To the horizon."""
+        return self.horizon_seconds // self.step_seconds
+
+
+class Curves(NamedTuple):
+    """(counts, models) each: `value` is inf beyond a model's range; `counts` begin at its least."""
+
+    counts: I64
+    value: F64
+    late: F64
+    error: F64
+
+
+def outlooks(
+    past: Past, learned: Sequence[Learned], standing: Standing, service: Service, terms: Terms
+) -> tuple[Outlook | None, ...]:
+    """One of each model, in order; None of a model of which nothing was ever observed."""
+    ladder = past.ladder(PAST_SECONDS + HOUR_SECONDS + terms.horizon_seconds)
+    told = base(ladder, NOW)
+    ahead = _ahead(past, ladder, learned, told, terms)
+    known = ~np.isnan(told.base[0])
+    shifted = shift(ladder, ahead.level, learned)
+    lanes, replays = paths(ahead, shifted)
+    curves = _curves(ahead, lanes, standing, service, terms)
+    spread = dispersion(bins(ladder), NOW, DISPERSION_SECONDS)[0]
+    return _told(ahead, told, shifted, replays, curves, standing, spread, known)
+
+
+def _ahead(past: Past, ladder: Ladder, learned: Sequence[Learned], told: Base, terms: Terms) -> Ahead:
+    beta = np.array([one.beta for one in learned])
+    now = np.nan_to_num(level(told, beta)[0], nan=1.0)
+    each = past.work_of_one(WORK_OF_ONE_SECONDS)
+    return Ahead(past, ladder, learned, now, each, terms.steps, terms.step_seconds)
+
+
+def _curves(ahead: Ahead, lanes: Paths, standing: Standing, service: Service, terms: Terms) -> Curves:
+    current = standing.current
+    least = np.maximum(service.floor, current - RANGE)
+    most = np.maximum(least, np.minimum(service.most, current + RANGE))
+    counts = np.minimum(least + np.arange(int((most - least).max()) + 1)[:, np.newaxis], most)
+    able = capacities(standing, counts, terms.steps, terms.step_seconds, terms.cold_seconds)
+    each = costs(lanes, able, standing.backlog, service.serving, terms.step_seconds, terms.latency)
+    here = np.clip(current, least, most) - least
+    late, error = _mean_and_error(each, lanes, here)
+    if terms.latency:
+        weight = service.priority / np.maximum(ahead.level, ahead.each / 2)
+    else:
+        weight = np.divide(service.priority, ahead.each, out=np.zeros(len(here)), where=ahead.each > 0.0)
+    moved = 0.5 * SWITCHING_REPLICA_SECONDS * np.abs(counts - current)
+    caution = np.where(counts < current, ERRORS_OF_DECREASE * error, 0.0)
+    value = (late + moved + caution) * weight - FULL_USE * counts
+    inside = counts == least + np.arange(len(counts))[:, np.newaxis]
+    return Curves(counts, np.where(inside, np.round(value, QUANTUM), np.inf), late * weight, error * weight)
+
+
+def _mean_and_error(each: F64, lanes: Paths, here: I64) -> tuple[F64, F64]:
+    """(counts, models): weighted mean over a model's lanes, and the standard error of its difference from `here`."""
+    starts = np.flatnonzero(np.diff(lanes.model, prepend=-1))
+    mean = np.add.reduceat(each * lanes.weight, starts, axis=1)
+    apart = each - each[here[lanes.model], np.arange(len(lanes.model))]
+    middle = np.add.reduceat(apart * lanes.weight, starts, axis=1)
+    apart -= middle[:, lanes.model]
+    variance = np.add.reduceat(apart * apart * lanes.weight, starts, axis=1)
+    doubled = np.add.reduceat(lanes.weight * lanes.weight, starts)
+    return mean, np.sqrt(variance * doubled)
+
+
+def _told(  # noqa: PLR0913  # one thing each
+    ahead: Ahead,
+    told: Base,
+    shifted: Shift,
+    replays: Replays,
+    curves: Curves,
+    standing: Standing,
+    spread: F64,
+    known: np.ndarray[tuple[int, ...], np.dtype[np.bool_]],
+) -> tuple[Outlook | None, ...]:
+    widths = np.isfinite(curves.value).sum(axis=0).tolist()
+    least, current, usable = curves.counts[0].tolist(), standing.current.tolist(), replays.usable.tolist()
+    values, late, errors = (_rows(of) for of in (curves.value, curves.late, curves.error))
+    of_model = zip(
+        *(
+            (np.round(of, QUANTUM) + 0.0).tolist()
+            for of in (
+                ahead.level,
+                told.base[0],
+                spread,
+                shifted.p,
+                shifted.level,
+                shifted.times_usual,
+                ahead.each,
+            )
+        ),
+        strict=True,
+    )
+    found: list[Outlook | None] = []
+    for model, (now, plain, wide, p, moved, excess, each) in enumerate(of_model):
+        if not known[model]:
+            found.append(None)
+            continue
+        one, width = ahead.learned[model], widths[model]
+        found.append(
+            Outlook(
+                at=ahead.past.until,
+                current=current[model],
+                least=least[model],
+                values=tuple(values[model][:width]),
+                late=tuple(late[model][:width]),
+                errors=tuple(errors[model][:width]),
+                level=now,
+                base=plain,
+                dispersion=wide,
+                shift=p,
+                shifted=moved,
+                excess=excess,
+                replays=usable[model],
+                period_seconds=one.period_seconds,
+                rho=one.rho,
+                work_of_one=each,
+                error=one.error,
+                plain_error=one.plain_error,
+            )
+        )
+    return tuple(found)
+
+
+def _rows(of: F64) -> list[list[float]]:
+    rounded: list[list[float]] = (np.round(of.T, QUANTUM) + 0.0).tolist()
+    return rounded

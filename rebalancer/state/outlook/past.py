@@ -1,0 +1,216 @@
+"""The past of several models as running sums, at whatever resolution it was kept.
+
+Between two edges work is taken to arrive evenly. Seconds that nobody observed count for no mean; where a replay runs
+through them, they hold what the level says.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+F32 = NDArray[np.float32]
+F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
+
+RUNG_SECONDS = 10  # all windows are multiples of it
+
+
+class Rungs(NamedTuple):
+    """Points in the past, newest first: `back` rungs before the end, and `count` - 1 more, each `apart` earlier."""
+
+    back: int
+    apart: int
+    count: int
+
+    def earlier(self, seconds: int) -> "Rungs":
+        """Each so many seconds (a multiple of 10) earlier; later if negative."""
+        return self._replace(back=self.back + seconds // RUNG_SECONDS)
+
+    @property
+    def seconds_ago(self) -> I64:
+        """(count,)."""
+        return RUNG_SECONDS * (self.back + self.apart * np.arange(self.count, dtype=np.int64))
+
+
+NOW = Rungs(0, 1, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Ladder:
+    """Running sums every 10 s, the last row being the end. `work`: (rungs, models); `seen`: seconds observed.
+
+    `seen` has one column where all models are alike. `age`: (models,) seconds since a model was first observed.
+    """
+
+    work: F64
+    seen: F64
+    age: I64
+
+    def mean(self, ends: Rungs, window_seconds: int) -> F64:
+        """Replicas kept busy by what arrived in the window before each end, over the seconds observed of it.
+
+        Returns (points, models), NaN where nothing was observed.
+        """
+        begins = ends.earlier(window_seconds)
+        work = at(self.work, ends) - at(self.work, begins)
+        return _over(work, at(self.seen, ends) - at(self.seen, begins))
+
+
+def at(sums: F64, points: Rungs) -> F64:
+    """The rows of a running sum at those points; (points, models)."""
+    first = len(sums) - 1 - points.back
+    last = first - points.apart * (points.count - 1)
+    if last < 0 or first >= len(sums):
+        raise ValueError(f"{points} are not on a ladder of {len(sums)} rungs")
+    return sums[last : first + 1 : points.apart][::-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """Models in columns. `edges`: (cells + 1,) seconds, ascending; the last is where the past ends.
+
+    `work` (replica-seconds), `requests`: (cells + 1, models) running sums, any offset. `seen`: the same for seconds
+    observed, None where every second was. `since`: (models,) first observed second.
+    """
+
+    edges: I64
+    work: F64
+    requests: F64
+    since: I64
+    seen: F64 | None = None
+
+    @property
+    def until(self) -> int:
+        """The second that has not happened yet."""
+        return int(self.edges[-1])
+
+    @property
+    def models(self) -> int:
+        """How many."""
+        return self.work.shape[1]
+
+    def of(self, columns: I64) -> "Past":
+        """Some of the models."""
+        seen = None if self.seen is None else self.seen[:, columns]
+        return Past(self.edges, self.work[:, columns], self.requests[:, columns], self.since[columns], seen)
+
+    def ladder(self, seconds: int) -> "Ladder":
+        """Running sums every 10 s, from `seconds` ago (or more) to the end."""
+        rungs = -(-seconds // RUNG_SECONDS) + 1
+        begin = self.until - RUNG_SECONDS * (rungs - 1)
+        age = self.until - self.since
+        if self.seen is not None:
+            seen = self._evenly(self.seen, begin, rungs, RUNG_SECONDS)
+        else:
+            times = begin + RUNG_SECONDS * np.arange(rungs, dtype=np.int64)
+            seen = np.clip(times, self.edges[0], None).astype(np.float64)[:, np.newaxis]
+        return Ladder(self._evenly(self.work, begin, rungs, RUNG_SECONDS), seen, age)
+
+    def mean_of(self, columns: I64, ends: I64, window_seconds: int) -> F64:
+        """Mean over the window before each end for lanes of one model and one end each; (lanes,), NaN: unobserved."""
+        times = np.stack([ends - window_seconds, ends])
+        work = np.diff(self._each(self.work, times, columns), axis=0)[0]
+        if self.seen is None:
+            inside = np.minimum(np.maximum(times, self.edges[0]), self.edges[-1])
+            return _over(work, np.diff(inside, axis=0)[0].astype(np.float64))
+        return _over(work, np.diff(self._each(self.seen, times, columns), axis=0)[0])
+
+    def work_of_one(self, window_seconds: int) -> F64:
+        """Replica-seconds per request over the last seconds, over all the past where nobody asked in them; 0: unknown.
+
+        Shape (models,).
+        """
+        ends = np.array([self.until])
+        recent, ever = (
+            [self._at(of, ends)[0] - self._at(of, ends - span)[0] for of in (self.work, self.requests)]
+            for span in (window_seconds, self.until - int(self.edges[0]))
+        )
+        each = _over(*ever)
+        return np.nan_to_num(np.where(recent[1] > 0.0, _over(*recent), each))
+
+    def steps(self, begin: int, count: int, step_seconds: int) -> tuple[F64, F64 | None]:
+        """Work that arrived per step from `begin` on, and the seconds not observed (None: none); (count, models)."""
+        work = np.diff(self._evenly(self.work, begin, count + 1, step_seconds), axis=0)
+        if self.seen is None:
+            return work, None
+        missing = step_seconds - np.diff(self._evenly(self.seen, begin, count + 1, step_seconds), axis=0)
+        return work, missing if missing.any() else None
+
+    def steps_of(self, columns: I64, begins: I64, count: int, step_seconds: int) -> tuple[F64, F64 | None]:
+        """The same for lanes of one model and one beginning each; (count, lanes)."""
+        times = begins + step_seconds * np.arange(count + 1, dtype=np.int64)[:, np.newaxis]
+        work = np.diff(self._each(self.work, times, columns), axis=0)
+        if self.seen is None:
+            return work, None
+        return work, step_seconds - np.diff(self._each(self.seen, times, columns), axis=0)
+
+    def _evenly(self, sums: F64, begin: int, count: int, step: int) -> F64:
+        """A running sum at `begin`, `begin` + step, ...; (count, models)."""
+        first = begin - int(self.edges[0])
+        if first >= 0 and self._by_second and begin + step * (count - 1) <= self.until:
+            return sums[first : first + step * (count - 1) + 1 : step]
+        return self._at(sums, begin + step * np.arange(count, dtype=np.int64))
+
+    @property
+    def _by_second(self) -> bool:
+        return self.until - int(self.edges[0]) == len(self.edges) - 1
+
+    def _at(self, sums: F64, times: I64) -> F64:
+        """A running sum at `times`, (points, models)."""
+        cell, share = self._place(times)
+        low = sums.take(cell, axis=0)
+        if not share.any():
+            return low
+        return low + (sums.take(np.minimum(cell + 1, len(sums) - 1), axis=0) - low) * share[:, np.newaxis]
+
+    def _each(self, sums: F64, times: I64, columns: I64) -> F64:
+        cell, share = self._place(times.ravel())
+        cell, share = cell.reshape(times.shape), share.reshape(times.shape)
+        low = sums[cell, columns]
+        return low + (sums[np.minimum(cell + 1, len(sums) - 1), columns] - low) * share
+
+    def _place(self, times: I64) -> tuple[I64, F64]:
+        """The cell that each time falls into, and how much of it lies before."""
+        edges = self.edges
+        inside = np.minimum(np.maximum(times, edges[0]), edges[-1])
+        if self._by_second:
+            return inside - edges[0], np.zeros(len(times))
+        cell = np.searchsorted(edges, inside, side="right") - 1
+        after = inside - edges[cell]
+        if not after.any():
+            return cell, np.zeros(len(cell))
+        width = edges[np.minimum(cell + 1, len(edges) - 1)] - edges[cell]
+        return cell, after / np.maximum(width, 1)
+
+
+def per_second(work: F64, requests: F64, begin: int = 0) -> Past:
+    """From arrays of shape (models, seconds) that leave nothing out, the first second being `begin`."""
+    models, seconds = work.shape
+    edges = np.arange(begin, begin + seconds + 1, dtype=np.int64)
+    sums = [np.concatenate([np.zeros((1, models)), np.cumsum(of.T, axis=0)]) for of in (work, requests)]
+    return Past(edges, *sums, since=np.full(models, begin, dtype=np.int64))
+
+
+def from_cells(edges: I64, work: F64, requests: F64, coverage: F64) -> Past:
+    """From cells of shape (cells, models): sums of partial looks, and how much of the model was looked at.
+
+    Work over coverage is what the whole model does; a cell without coverage was not observed. Requests that nobody
+    counted are NaN.
+    """
+    looked = coverage > 0.0
+    width = np.diff(edges).astype(np.float64)[:, np.newaxis]
+    rate = np.divide(work, coverage, out=np.zeros_like(work), where=looked)
+    first = np.where(looked.any(axis=0), edges[np.argmax(looked, axis=0)], edges[-1])
+    counted = np.where(np.isnan(requests), 0.0, requests)
+    sums = [_running(of) for of in (rate * width, counted, looked * width)]
+    return Past(edges, sums[0], sums[1], first.astype(np.int64), sums[2])
+
+
+def _running(of: F64) -> F64:
+    return np.concatenate([np.zeros((1, of.shape[1])), np.cumsum(of, axis=0)])
+
+
+def _over(work: F64, seconds: F64) -> F64:
+    return np.divide(work, seconds, out=np.full(work.shape, np.nan), where=seconds > 0.0)

@@ -1,0 +1,75 @@
+"""The constants of the look-ahead, one set for every model and every cluster, each with its reason.
+
+Measured on language-model and function traces, with one value changed at a time; "flat" means that the neighbouring
+values made no difference beyond the noise of harmless changes (0.1 points of late requests where GPUs are short).
+"""
+
+# --- the slow level
+LEVEL_WINDOWS_SECONDS = (60, 300, 1200)  # means over 300 to 600 s have the least forecast error
+LEVEL_WEIGHTS = (0.1, 0.5, 0.4)
+HOUR_SECONDS = 3600  # the third feature of the correction
+CORRECTION_LEAST, CORRECTION_MOST = 0.5, 2.0  # a regression on few points is not believed beyond these factors
+LEAST_LEVEL = 0.001  # replicas: a model without work still has a level to divide by
+
+# --- how far it looks
+STEP_SECONDS = 2  # resolves bursts against an SLO of seconds
+FINE_STEP_SECONDS, FINE_BELOW_SECONDS = 1, 1.0  # the step where the SLO is shorter than that
+DWELL_SECONDS = 90  # beyond the start: 60 to 120 flat, 300 and more hurt
+
+# --- replays of the model's own forecast errors
+ANCHOR_SECONDS = 60  # between replays: 120 to 180 as good, 30 worse
+PAST_SECONDS = 3600  # replays reach back so far, and weigh exp(-age / PAST_SECONDS); 2 to 3 h are worse
+YOUNGEST_SECONDS = 60  # of past before a replay: its level needs a minute
+DISPERSION_SECONDS = 300
+LEAST_BINS = 6  # of 10 s, to call something a dispersion
+SCALE_LEAST, SCALE_MOST = 0.55, 1.8  # of a replay by dispersion
+
+# --- before there is a past
+PRIOR_PATHS = 6
+PRIOR_DISPERSION = 4.0
+PRIOR_UNTIL_ANCHORS, PRIOR_WEIGHT = 30, 2.5  # together 3 replays' worth up to 5 replays, then less with each
+
+# --- learning
+LEARN_EVERY_SECONDS = 300
+GRID_SECONDS = 60
+LEARN_SECONDS = 10_800  # longer is no better
+LEAST_POINTS = 20
+RIDGE = 200.0  # points of a prior that nothing corrects
+RIDGE_POINTS = 30
+DISPERSION_AHEAD_SECONDS = 90  # the dispersion after H is that of so long
+LONGEST_PERIOD_SECONDS = 3600
+SEEN_BEFORE_SECONDS = 300  # of past before a point counts: its level needs them
+PERIOD_POINTS = 30
+RHO_MOST = 0.9
+PERIODS_BACK, PERIOD_SLACK_SECONDS = 4, 20
+
+# --- a shift of the level
+SHIFT_WINDOWS_SECONDS = (30, 60)
+SHIFT_TYPICAL = 6.0  # times the usual excess: silent on ordinary bursts, quick on steps
+SHIFT_LIKE = 0.7  # excesses of at least that share of today's tell what becomes of one
+SHIFT_UNHEARD = 3.0  # times the largest excess known: counts as lasting
+SHIFT_PRIOR_LASTS, SHIFT_PRIOR_ENDS = 5.0, 2.0  # pseudo-observations: 5 r last, 2 (1 - r) end
+SHIFT_MOST = 0.95
+SHIFT_CLIP = 1.5  # what became of an excess, at most so many times itself
+SHIFT_LEAST = 0.02  # below it is not worth the arithmetic: a shift doubles it
+SHIFT_ANCHORS = 6
+
+# --- what a count of replicas is worth
+RANGE = 6  # replicas up and down from what there is
+TERMINAL_CAP_SECONDS = 300.0  # of level: bounds what a backlog beyond the horizon may cost
+LEAST_DRAIN = 0.3  # replicas by which a backlog is taken to shrink at least
+SWITCHING_REPLICA_SECONDS = 2.0  # per moved pair, half for each: with 0, 1.5 to 4 times the moves for the same waits
+ERRORS_OF_DECREASE = 2.0  # standard errors that a decrease must gain; on increases it would leave GPUs idle
+WORK_OF_ONE_SECONDS = 600  # work per request is that of so long
+FULL_USE = 1e-6  # requests that a replica earns by itself: GPUs of a fixed budget are never left idle
+
+# --- when a value stands
+KEPT_LEVEL = 0.1  # times sqrt(level): a level that moved less changes no decision
+KEPT_SECONDS = 60  # the past moves on: 30 to 60 s are within the noise
+
+QUANTUM = 6  # decimals of everything that leaves: the same bytes on every run
+
+
+def step_seconds(slo_wait_seconds: float) -> int:
+    """Seconds per step of the look-ahead."""
+    return FINE_STEP_SECONDS if slo_wait_seconds < FINE_BELOW_SECONDS else STEP_SECONDS

@@ -1,0 +1,242 @@
+"""What may arrive from now to the horizon: paths of work, most of them replays of the model's own past.
+
+A replay is what arrived after an earlier second, moved from the level of then to that of now: it holds every error that
+a forecast made then would have had, at every horizon, bursts and all.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rebalancer.state.outlook.chance import normals
+from rebalancer.state.outlook.learned import Learned
+from rebalancer.state.outlook.level import base, base_of, bins, dispersion, level
+from rebalancer.state.outlook.past import F32, F64, I64, NOW, RUNG_SECONDS, Ladder, Past, Rungs
+from rebalancer.state.outlook.rule import (
+    ANCHOR_SECONDS,
+    DISPERSION_SECONDS,
+    PAST_SECONDS,
+    PERIOD_SLACK_SECONDS,
+    PERIODS_BACK,
+    PRIOR_DISPERSION,
+    PRIOR_PATHS,
+    PRIOR_UNTIL_ANCHORS,
+    PRIOR_WEIGHT,
+    SCALE_LEAST,
+    SCALE_MOST,
+    SHIFT_ANCHORS,
+    SHIFT_LEAST,
+    YOUNGEST_SECONDS,
+)
+from rebalancer.state.outlook.shift import Shift
+
+
+@dataclass(frozen=True, slots=True)
+class Paths:
+    """Lanes: one path of one model each. `work`: (steps, lanes) replica-seconds per step.
+
+    `model`: (lanes,) which; `weight`: (lanes,) summing to 1 over each model; `level`: (lanes,) for what comes later.
+    """
+
+    work: F32
+    model: I64
+    weight: F64
+    level: F64
+
+
+@dataclass(frozen=True, slots=True)
+class Replays:
+    """Earlier seconds to replay from, (anchors, models) each: their level, and the scale by dispersion.
+
+    `weight` 0: nothing usable is known of then. `seconds`: (anchors,), newest first.
+    """
+
+    seconds: I64
+    level: F64
+    scale: F64
+    weight: F64
+
+    @property
+    def usable(self) -> I64:
+        """(models,): how many."""
+        return np.count_nonzero(self.weight, axis=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """From `past.until` over `steps` of `step_seconds`, at `level` (models,) now. `each`: work per request."""
+
+    past: Past
+    ladder: Ladder
+    learned: Sequence[Learned]
+    level: F64
+    each: F64
+    steps: int
+    step_seconds: int
+
+    @property
+    def horizon_seconds(self) -> int:
+        """How far."""
+        return self.steps * self.step_seconds
+
+    @property
+    def beta(self) -> F64:
+        """(models, 3)."""
+        return np.array([one.beta for one in self.learned])
+
+    @property
+    def gamma(self) -> F64:
+        """(models,)."""
+        return np.array([one.gamma for one in self.learned])
+
+
+def replays(ahead: Ahead) -> Replays:
+    """Anchors every minute of the past hour, as far as they have come to their end."""
+    past, horizon = ahead.past, ahead.horizon_seconds
+    known = int(ahead.ladder.age.max()) - horizon - YOUNGEST_SECONDS
+    count = min(PAST_SECONDS, known) // ANCHOR_SECONDS + 1
+    if known < 0:
+        none = np.zeros((0, past.models))
+        return Replays(np.zeros(0, dtype=np.int64), none, none, none)
+    points = Rungs(horizon // RUNG_SECONDS, ANCHOR_SECONDS // RUNG_SECONDS, count)
+    then = level(base(ahead.ladder, points), ahead.beta)
+    counted = bins(ahead.ladder)
+    spread_then, spread_now = (dispersion(counted, when, DISPERSION_SECONDS) for when in (points, NOW))
+    ratio = np.divide(spread_now, spread_then, out=np.ones(then.shape), where=spread_then > 0.0)
+    scale = np.clip(np.power(ratio, 0.5 * ahead.gamma), SCALE_LEAST, SCALE_MOST)
+    seconds, newest = past.until - points.seconds_ago, past.until - horizon
+    age = np.exp(-(newest - seconds) / PAST_SECONDS)[:, np.newaxis]
+    usable = (seconds[:, np.newaxis] >= past.since + YOUNGEST_SECONDS) & ~np.isnan(then)
+    return Replays(seconds, np.where(usable, then, 1.0), scale, np.where(usable, age, 0.0))
+
+
+def paths(ahead: Ahead, shifted: Shift) -> tuple[Paths, Replays]:
+    """All lanes of all models, each model's weights summing to 1."""
+    known = replays(ahead)
+    hist = _windows(ahead, known)
+    everybody = np.arange(ahead.past.models)
+    lanes = [_replayed(ahead, known, hist, everybody, ahead.level)]
+    young = np.flatnonzero(known.usable < PRIOR_UNTIL_ANCHORS)
+    if len(young):
+        lanes.append(_prior(ahead, young, known.usable[young]))
+    total = _total(lanes, ahead.past.models)
+    periodic = np.flatnonzero([one.rho > 0.0 for one in ahead.learned])
+    if len(periodic):
+        lanes.append(_periodic(ahead, periodic, total))
+        total = _total(lanes, ahead.past.models)
+    moved = np.flatnonzero((shifted.p >= SHIFT_LEAST) & (known.usable >= SHIFT_ANCHORS))
+    if len(moved):
+        again = _replayed(ahead, known, hist, moved, shifted.level[moved])
+        factor = shifted.p / (1.0 - shifted.p) * total
+        share = known.weight.sum(axis=0)
+        factor = np.divide(factor, share, out=np.zeros_like(factor), where=share > 0.0)
+        lanes.append(Paths(again.work, again.model, again.weight * factor[again.model], again.level))
+        total = _total(lanes, ahead.past.models)
+    return _joined(lanes, total), known
+
+
+def _windows(ahead: Ahead, known: Replays) -> tuple[F64, F64 | None]:
+    """(models, anchors, steps): work that came after each anchor, and seconds not observed."""
+    count = len(known.seconds)
+    if not count:
+        return np.zeros((ahead.past.models, 0, ahead.steps)), None
+    apart = ANCHOR_SECONDS // ahead.step_seconds
+    cells = (count - 1) * apart + ahead.steps
+    work, missing = ahead.past.steps(int(known.seconds[-1]), cells, ahead.step_seconds)
+    return _slid(work, ahead.steps, apart), None if missing is None else _slid(missing, ahead.steps, apart)
+
+
+def _slid(cells: F64, steps: int, apart: int) -> F64:
+    """A view: windows of `steps` cells, `apart` cells from one another, newest first."""
+    rows = np.ascontiguousarray(cells.T)
+    windows = np.lib.stride_tricks.sliding_window_view(rows, steps, axis=1)
+    return windows[:, ::apart][:, ::-1]
+
+
+def _replayed(
+    ahead: Ahead, known: Replays, hist: tuple[F64, F64 | None], models: I64, level_now: F64
+) -> Paths:
+    """w = max(0, a w_then + (level - a level_then) dt), a = sqrt(level / level_then) x the dispersion's scale."""
+    came, missing = hist
+    then, weight = known.level[:, models].T, known.weight[:, models].T
+    factor = np.sqrt(level_now[:, np.newaxis] / then) * known.scale[:, models].T
+    offset = (level_now[:, np.newaxis] - factor * then) * ahead.step_seconds
+    anchors = then.shape[1]
+    work = np.empty((ahead.steps, len(models), anchors), dtype=np.float32)
+    all_of_them = len(models) == ahead.past.models
+    part = came if all_of_them else came[models]
+    np.multiply(part.transpose(2, 0, 1), factor, out=work, casting="same_kind")
+    if missing is not None:
+        gaps = missing if all_of_them else missing[models]
+        work += (gaps.transpose(2, 0, 1) * (factor * then)).astype(np.float32)
+    work += offset.astype(np.float32)
+    np.maximum(work, np.float32(0), out=work)
+    lanes = Paths(
+        work.reshape(ahead.steps, -1), np.repeat(models, anchors), weight.ravel(), np.repeat(level_now, anchors)
+    )
+    return lanes if lanes.weight.all() else _kept(lanes, np.flatnonzero(lanes.weight))
+
+
+def _prior(ahead: Ahead, models: I64, usable: I64) -> Paths:
+    """Six paths of a common dispersion, until the model has half an hour of its own."""
+    now, steps = ahead.level[models], ahead.steps
+    spread = np.sqrt(PRIOR_DISPERSION * now * ahead.step_seconds * ahead.each[models])
+    z = normals(PRIOR_PATHS, steps).T
+    work = np.maximum(0.0, now[:, np.newaxis] * ahead.step_seconds + spread[:, np.newaxis] * z[:, np.newaxis, :])
+    weight = PRIOR_WEIGHT / np.maximum(usable, PRIOR_WEIGHT / 0.5)
+    return Paths(
+        work.reshape(steps, -1).astype(np.float32),
+        np.repeat(models, PRIOR_PATHS),
+        np.repeat(weight, PRIOR_PATHS),
+        np.repeat(now, PRIOR_PATHS),
+    )
+
+
+def _periodic(ahead: Ahead, models: I64, total: F64) -> Paths:
+    """What came one to four periods ago, give or take 20 s: together rho / (1 - rho) of the others."""
+    past, now = ahead.past, ahead.past.until
+    slack = np.array([-PERIOD_SLACK_SECONDS, 0, PERIOD_SLACK_SECONDS])
+    columns, begins = [], []
+    for model in models.tolist():
+        back = ahead.learned[model].period_seconds * np.arange(1, PERIODS_BACK + 1)
+        seconds = (now - back[:, np.newaxis] + slack).ravel()
+        there = (seconds >= past.since[model] + YOUNGEST_SECONDS) & (seconds + ahead.horizon_seconds <= now)
+        begins.append(seconds[there])
+        columns.append(np.full(int(there.sum()), model))
+    column, begin = np.concatenate(columns), np.concatenate(begins)
+    rho = np.array([one.rho for one in ahead.learned])
+    then = level(base_of(past, column, begin), ahead.beta[column])[0]
+    factor = np.sqrt(ahead.level[column] / then)
+    work, missing = past.steps_of(column, begin, ahead.steps, ahead.step_seconds)
+    if missing is not None:
+        work = work + missing * then
+    moved = np.maximum(0.0, factor * work + (ahead.level[column] - factor * then) * ahead.step_seconds)
+    number = np.maximum(np.bincount(column, minlength=past.models), 1)
+    weight = (rho / (1.0 - rho) * total / number)[column]
+    lanes = Paths(moved.astype(np.float32), column, weight, ahead.level[column])
+    return _kept(lanes, np.flatnonzero(~np.isnan(then)))
+
+
+def _kept(of: Paths, lanes: I64) -> Paths:
+    return Paths(of.work[:, lanes], of.model[lanes], of.weight[lanes], of.level[lanes])
+
+
+def _total(lanes: Sequence[Paths], models: int) -> F64:
+    """Weight of each model's lanes."""
+    total = np.zeros(models)
+    for block in lanes:
+        total += np.bincount(block.model, block.weight, models)
+    return total
+
+
+def _joined(lanes: Sequence[Paths], total: F64) -> Paths:
+    """Side by side, lanes of one model together."""
+    model = np.concatenate([block.model for block in lanes])
+    weight = np.concatenate([block.weight for block in lanes]) / total[model]
+    levels = np.concatenate([block.level for block in lanes])
+    if len(lanes) == 1:
+        return Paths(lanes[0].work, model, weight, levels)
+    order = np.argsort(model, kind="stable")
+    work = np.concatenate([block.work for block in lanes], axis=1)[:, order]
+    return Paths(work, model[order], weight[order], levels[order])

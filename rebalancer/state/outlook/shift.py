@@ -1,0 +1,96 @@
+"""Whether the level has shifted: what became of excesses like today's, a start later.
+
+Most bursts are over before a replica could start, so an excess alone says little; how much of the model's own earlier
+ones was left by then says how likely this one lasts. One that is far beyond all of them counts as lasting.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from rebalancer.state.outlook.learned import Excesses, Learned
+from rebalancer.state.outlook.past import F64, NOW, Ladder, Rungs
+from rebalancer.state.outlook.rule import (
+    LEAST_POINTS,
+    QUANTUM,
+    SHIFT_CLIP,
+    SHIFT_LIKE,
+    SHIFT_MOST,
+    SHIFT_PRIOR_ENDS,
+    SHIFT_PRIOR_LASTS,
+    SHIFT_TYPICAL,
+    SHIFT_UNHEARD,
+    SHIFT_WINDOWS_SECONDS,
+)
+
+TO_DEVIATION = 1.4826  # of a median of absolute values, where they are normal
+LEAST_TYPICAL = 0.001
+
+
+class Shift(NamedTuple):
+    """(models,): the probability that the level is now `level`; the excess in sqrt(level) and in usual ones."""
+
+    p: F64
+    level: F64
+    excess: F64
+    times_usual: F64
+
+
+def excesses(ladder: Ladder, at: Rungs, levels: F64, off: F64, known: F64) -> list[tuple[Excesses, Excesses]]:
+    """Per model what the grid of past forecasts says about each window. `levels`, `off`, `known`: (points, models)."""
+    windows = []
+    for window in SHIFT_WINDOWS_SECONDS:
+        rates = np.nan_to_num(ladder.mean(at, window))
+        x = np.where(known > 0.0, (rates - levels) / np.sqrt(levels), 0.0)
+        most = SHIFT_CLIP * np.abs(x)
+        windows.append(_of_window(x, np.clip(off, -most, most), known))
+    return list(zip(*windows, strict=True))
+
+
+def _of_window(x: F64, left: F64, known: F64) -> list[Excesses]:
+    found = []
+    typical = np.zeros(x.shape[1])
+    enough = np.flatnonzero(known.sum(axis=0) >= LEAST_POINTS)
+    if len(enough):
+        sizes = np.where(known > 0.0, np.abs(x), np.nan)[:, enough]
+        typical[enough] = np.round(TO_DEVIATION * np.nanmedian(sizes, axis=0) + LEAST_TYPICAL, QUANTUM)
+    up, down = (np.round(np.maximum(of.max(axis=0), 0.0), QUANTUM) for of in (x, -x))
+    asked = (np.abs(x) >= SHIFT_LIKE * SHIFT_TYPICAL * typical) & (known > 0.0) & (typical > 0.0)
+    for model, usual in enumerate(typical):
+        if usual == 0.0:
+            found.append(Excesses())
+            continue
+        rows = np.flatnonzero(asked[:, model])
+        pairs = np.round(np.column_stack([x[rows, model], left[rows, model]]), QUANTUM)
+        told = tuple((float(excess), float(rest)) for excess, rest in pairs.tolist())
+        found.append(Excesses(float(usual), float(up[model]), float(down[model]), told))
+    return found
+
+
+def shift(ladder: Ladder, levels: F64, learned: Sequence[Learned]) -> Shift:
+    """Now, at the end of the past. `levels`: (models,)."""
+    rates = np.stack([ladder.mean(NOW, window)[0] for window in SHIFT_WINDOWS_SECONDS])
+    rates = np.where(np.isnan(rates), levels, rates)
+    x = (rates - levels) / np.sqrt(levels)
+    usual = np.array([[window.typical for window in one.excesses] for one in learned]).reshape(-1, len(rates)).T
+    times = np.divide(np.abs(x), usual, out=np.zeros_like(x), where=usual > 0.0)
+    chosen = np.argmax(times, axis=0)
+    columns = np.arange(len(levels))
+    excess, most = x[chosen, columns], times[chosen, columns]
+    p = np.zeros(len(levels))
+    for model in np.flatnonzero(most >= SHIFT_TYPICAL).tolist():
+        p[model] = probability(float(excess[model]), learned[model].excesses[int(chosen[model])])
+    return Shift(np.round(p, QUANTUM), rates[chosen, columns], excess, most)
+
+
+def probability(excess: float, known: Excesses) -> float:
+    """The share of such an excess that outlived a start, with a prior that counts where it is unheard of."""
+    size = abs(excess)
+    largest = known.up if excess > 0.0 else known.down
+    unheard = max(0.0, 1.0 - SHIFT_UNHEARD * largest / size)
+    like = [(x, left) for x, left in known.pairs if x * excess > 0.0 and abs(x) >= SHIFT_LIKE * size]
+    lasts, ends = SHIFT_PRIOR_LASTS * unheard, SHIFT_PRIOR_ENDS * (1.0 - unheard)
+    above = lasts * size**2 + sum(x * left for x, left in like)
+    below = (lasts + ends) * size**2 + sum(x * x for x, _ in like)
+    return min(max(above / below, 0.0), SHIFT_MOST)

@@ -1,0 +1,206 @@
+"""What it costs to hold m replicas from now on: late work on every path, for every count in range, in one sweep.
+
+Each path is a queue: a step's arrivals see the backlog as it was before, late ones cost what they are late by, those
+that would wait too long leave. Counts and paths of all models are advanced together, in float32.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from rebalancer.state.outlook.past import F32, F64, I64
+from rebalancer.state.outlook.rule import LEAST_DRAIN, TERMINAL_CAP_SECONDS
+from rebalancer.state.outlook.scenarios import Paths
+
+LANES_TIMES_COUNTS = 24_000  # numbers per sweep: six arrays of them stay in a core's cache of 1 MB
+NO_REPLICA = 1e-3  # of capacity, to divide by
+BLOCK_SECONDS = 60  # of the utility objective
+
+
+class Serving(NamedTuple):
+    """How each model serves, (models,): seconds of wait that are late, that come for free, after which clients leave.
+
+    Arrivals are turned away where the backlog exceeds `queue_base` + `queue_per_replica` x ready (replica-seconds).
+    """
+
+    slo_wait_seconds: F64
+    headroom_seconds: F64
+    patience_seconds: F64
+    queue_base: F64
+    queue_per_replica: F64
+
+
+class Latency(NamedTuple):
+    """The objective of a policy that pays by the minute: worth min(1, slo / slowest latency), wait + own."""
+
+    slo_seconds: float
+    own_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What there is of each model now. `ready`, `backlog` (replica-seconds): (models,).
+
+    `due`: (models, most starting) seconds until each starting replica serves, ascending, inf where there is none.
+    """
+
+    ready: I64
+    due: F64
+    backlog: F64
+
+    @property
+    def starting(self) -> I64:
+        """(models,)."""
+        return np.count_nonzero(np.isfinite(self.due), axis=1)
+
+    @property
+    def current(self) -> I64:
+        """(models,): what is there and what comes."""
+        return self.ready + self.starting
+
+
+def capacities(standing: Standing, counts: I64, steps: int, step_seconds: int, cold_seconds: int) -> F32:
+    """Replicas that serve in each step when m of `counts` (counts, models) are asked for; (steps, counts, models).
+
+    New ones serve after a cold start; shrinking takes starting ones first, the latest first, then ready ones at once.
+    """
+    ready, current = standing.ready, standing.current
+    able = np.empty((steps, *counts.shape), dtype=np.float32)
+    able[:] = np.minimum(ready, counts)
+    left = counts - ready  # starting ones that are kept
+    for number in range(standing.due.shape[1]):
+        due = standing.due[:, number]
+        for model in np.flatnonzero(np.isfinite(due)).tolist():
+            begin = max(0, -int(-due[model] // step_seconds))
+            able[begin:, :, model] += left[:, model] > number
+    able[-(-cold_seconds // step_seconds) :] += np.maximum(0, counts - current)
+    return able
+
+
+def costs(  # noqa: PLR0913  # one thing each
+    paths: Paths,
+    able: F32,
+    backlog: F64,
+    serving: Serving,
+    step_seconds: int,
+    latency: Latency | None = None,
+) -> F64:
+    """Late replica-seconds (with `latency`: seconds x level of lost worth) by count and lane; (counts, lanes).
+
+    `able`: (steps, counts, models); `backlog`: (models,).
+    """
+    counts = able.shape[1]
+    lanes = paths.work.shape[1]
+    found = np.empty((counts, lanes))
+    wide = max(1, LANES_TIMES_COUNTS // counts)
+    for begin in range(0, lanes, wide):
+        part = slice(begin, min(lanes, begin + wide))
+        sweep = _Sweep(paths, part, able, serving, step_seconds, latency)
+        found[:, part] = sweep.run(backlog)
+    return found
+
+
+class _Sweep:
+    """Some lanes from now to the horizon."""
+
+    def __init__(  # noqa: PLR0913  # one thing each
+        self, paths: Paths, part: slice, able: F32, serving: Serving, step_seconds: int, latency: Latency | None
+    ) -> None:
+        self._work = paths.work[:, part]
+        self._level = paths.level[part]
+        model = paths.model[part]
+        self._first = int(model[0])
+        self._model = model - self._first
+        self._able = able[:, :, self._first : int(model[-1]) + 1]
+        self._own = Serving(*(of[model] for of in serving))
+        self._step, self._latency = step_seconds, latency
+        self._late_after = self._own.headroom_seconds + 2.0 * self._own.slo_wait_seconds
+
+    def run(self, backlog: F64) -> F64:
+        """(counts, lanes): what is late until the horizon, and what the backlog left there will cost."""
+        shape = self._able.shape[1], len(self._model)
+        left = np.empty(shape, dtype=np.float32)
+        left[:] = backlog[self._first + self._model]
+        cost = np.zeros(shape, dtype=np.float32)
+        found = self._worth(left, cost) if self._latency else self._lateness(left, cost)
+        return found + self._after(left)
+
+    def _changes(self) -> list[bool]:
+        """Whether some capacity differs from that of the step before."""
+        return [True, *(np.diff(self._able, axis=0) != 0).any(axis=(1, 2)).tolist()]
+
+    def _capacity(self, step: int) -> tuple[F32, F32]:
+        """By count and lane: capacity, and the backlog above which arrivals leave or are turned away."""
+        able = self._able[step].take(self._model, axis=1)
+        longest = (self._own.patience_seconds + self._own.headroom_seconds).astype(np.float32)
+        bound = np.maximum(able, np.float32(NO_REPLICA)) * longest
+        queue = self._own.queue_base + self._own.queue_per_replica * able
+        return able, np.minimum(bound, queue.astype(np.float32))
+
+    def _lateness(self, left: F32, cost: F32) -> F64:
+        """Each step's arrivals cost work x min(1, wait / (headroom + 2 SLO))."""
+        served = most = per_second = np.empty(0, dtype=np.float32)
+        share, arrives, away = np.empty_like(left), np.empty_like(left), np.empty(left.shape, dtype=np.bool_)
+        one, none = np.ones_like(left), np.zeros_like(left)  # whole arrays: numpy is 4 times slower with a scalar
+        for step, changes in enumerate(self._changes()):
+            arrives[:] = self._work[step]
+            if changes:
+                able, most = self._capacity(step)
+                served = able * np.float32(self._step)
+                per_second = (1.0 / (np.maximum(able, np.float32(NO_REPLICA)) * self._late_after)).astype(np.float32)
+            np.multiply(left, per_second, out=share)
+            np.minimum(share, one, out=share)
+            share *= arrives
+            cost += share
+            np.greater(left, most, out=away)
+            if away.any():
+                np.putmask(arrives, away, none)
+            left += arrives
+            left -= served
+            np.maximum(left, none, out=left)
+        return cost.astype(np.float64)
+
+    def _worth(self, left: F32, cost: F32) -> F64:
+        """Each minute costs level x seconds x (1 - min(1, slo / slowest latency))."""
+        if self._latency is None:
+            raise ValueError("worth by the minute needs the policy's latency objective")
+        slo, own = np.float32(self._latency.slo_seconds), np.float32(self._latency.own_seconds)
+        level, length = self._level.astype(np.float32), 0
+        served = most = each = np.empty(0, dtype=np.float32)
+        wait, arrives, away = np.empty_like(left), np.empty_like(left), np.empty(left.shape, dtype=np.bool_)
+        slowest, none = np.zeros_like(left), np.zeros_like(left)
+        changes = self._changes()
+        for step, changed in enumerate(changes):
+            arrives[:] = self._work[step]
+            if changed:
+                able, most = self._capacity(step)
+                served = able * np.float32(self._step)
+                each = np.float32(1) / np.maximum(able, np.float32(NO_REPLICA))
+            np.multiply(left, each, out=wait)
+            np.greater(left, most, out=away)
+            if away.any():
+                np.putmask(arrives, away, none)
+                np.putmask(wait, away, np.float32(np.inf))
+            quiet = self._work[step] <= 0.0
+            if quiet.any():
+                wait[:, quiet] = 0.0
+            np.maximum(slowest, wait, out=slowest)
+            left += arrives
+            left -= served
+            np.maximum(left, none, out=left)
+            length += self._step
+            if length >= BLOCK_SECONDS or step == len(changes) - 1:
+                cost += np.float32(length) * level * np.maximum(none, np.float32(1) - slo / (slowest + own))
+                slowest[:], length = 0, 0
+        return cost.astype(np.float64)
+
+    def _after(self, left: F32) -> F64:
+        """Beyond the horizon, level x the seconds that what is late by then takes to wear away.
+
+        Without it a backlog that no count can clear within the horizon would be worth nothing to anybody.
+        """
+        able = self._able[-1].take(self._model, axis=1).astype(np.float64)
+        excess = left - (self._own.headroom_seconds + self._own.slo_wait_seconds) * able
+        drain = np.maximum(able - self._level, LEAST_DRAIN)
+        return self._level * np.clip(excess / drain, 0.0, TERMINAL_CAP_SECONDS)

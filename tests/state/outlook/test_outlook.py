@@ -1,0 +1,144 @@
+"""The curve of one model: what it says, what it costs to change, and the traps."""
+
+import numpy as np
+import pytest
+
+from rebalancer.domain import codec
+from rebalancer.planning.curves import Curve, share_out
+from rebalancer.state.outlook import Outlook, from_cells, learn, outlooks
+from rebalancer.state.outlook.learned import Learned
+from rebalancer.state.outlook.level import base, level
+from rebalancer.state.outlook.past import NOW
+from rebalancer.state.outlook.scenarios import paths
+from rebalancer.state.outlook.shift import shift
+from rebalancer.state.outlook.value import capacities, costs
+from tests.state.outlook import plain
+from tests.state.outlook.ahead import TERMS, ahead_of, bursty, past_of, service, serving, standing
+
+T = 9000
+
+
+def outlook(work: np.ndarray, there: tuple[int, list[float], float], **more: float) -> Outlook:
+    found = outlooks(past_of(work), [Learned()], standing(there), service(**more), TERMS)[0]
+    assert found is not None
+    return found
+
+
+def test_its_values_are_the_mean_over_the_paths_with_switching_and_caution() -> None:
+    work = bursty(T)
+    past = past_of(work)
+    learned = learn(past, 60, 150)
+    there = standing((5, [20.0], 3.0))
+    found = outlooks(past, learned, there, service(floor=4, priority=2.0), TERMS)[0]
+    assert found is not None
+    ladder = past.ladder(9000)
+    now = level(base(ladder, NOW), np.array([learned[0].beta]))[0]
+    of, _ = paths(ahead_of(past, 75, 2, list(learned)), shift(ladder, now, learned))
+    counts = np.arange(4, 13)[:, np.newaxis]
+    each = costs(of, capacities(there, counts, 75, 2, 60), there.backlog, serving(1), 2)
+    assert (found.least, len(found.values), found.current) == (4, 9, 6)
+    weight = 2.0 / 0.5
+    for row, count in enumerate(range(4, 13)):
+        late = sum(w * x for w, x in zip(of.weight, each[row], strict=True))
+        apart = each[row] - each[2]
+        mean = sum(of.weight * apart)
+        error = np.sqrt(sum(of.weight * (apart - mean) ** 2) * sum(of.weight**2))
+        caution = 2 * error if count < 6 else 0.0
+        wanted = (late + abs(count - 6) + caution) * weight - 1e-6 * count
+        assert found.values[row] == pytest.approx(wanted, abs=2e-6)
+        assert found.late[row] == pytest.approx(late * weight, abs=2e-6)
+        assert found.errors[row] == pytest.approx(error * weight, abs=2e-6)
+
+
+def test_what_it_says_about_the_level_is_that_of_the_text() -> None:
+    work = bursty(T)
+    found = outlook(work, (5, [], 0.0))
+    assert found.level == pytest.approx(plain.level(work[0], T, (0, 0, 0)), abs=1e-6)
+    assert found.base == pytest.approx(plain.base(work[0], T), abs=1e-6)
+    assert found.dispersion == pytest.approx(plain.dispersion(work[0], T, 300), abs=1e-6)
+    assert found.work_of_one == pytest.approx(0.5)
+    assert found.replays == 61
+
+
+def test_more_replicas_are_never_later() -> None:
+    found = outlook(bursty(T), (5, [], 0.0))
+    assert all(more <= fewer + 1e-6 for fewer, more in zip(found.late, found.late[1:], strict=False))
+    assert found.late[0] > found.late[-1]
+
+
+def test_priority_weighs_what_is_late() -> None:
+    once, thrice = (outlook(bursty(T), (5, [], 0.0), priority=p) for p in (1.0, 3.0))
+    assert thrice.late == pytest.approx([3 * value for value in once.late], abs=1e-5)
+
+
+def test_its_range_keeps_to_floor_and_most() -> None:
+    assert outlook(bursty(T), (5, [], 0.0), floor=3, most=7).least == 3
+    assert len(outlook(bursty(T), (5, [], 0.0), floor=3, most=7).values) == 5
+    below = outlook(bursty(T), (2, [], 0.0), floor=12)
+    assert (below.least, len(below.values)) == (12, 1)
+
+
+def test_a_model_never_observed_has_none_and_does_not_disturb_others() -> None:
+    work = bursty(3000).T
+    seen = np.concatenate([np.ones_like(work), np.zeros_like(work)], axis=1)
+    both = np.concatenate([work, np.zeros_like(work)], axis=1)
+    past = from_cells(np.arange(3001), both, both * 2, seen)
+    found = outlooks(past, [Learned()] * 2, standing((5, [], 0.0), (5, [], 0.0)), service(2), TERMS)
+    assert found[1] is None
+    assert found[0] == outlooks(past_of(work.T), [Learned()], standing((5, [], 0.0)), service(), TERMS)[0]
+
+
+def test_models_of_a_batch_have_the_curves_that_they_have_alone() -> None:
+    work = bursty(T, models=4, seed=9)
+    there = [(5, [], 0.0), (3, [30.0, 50.0], 2.0), (9, [], 0.0), (6, [10.0], 30.0)]
+    learned = learn(past_of(work), 60, 150)
+    together = outlooks(past_of(work), learned, standing(*there), service(4), TERMS)
+    for model in range(4):
+        alone = outlooks(
+            past_of(work[model : model + 1]), learned[model : model + 1], standing(there[model]), service(), TERMS
+        )[0]
+        assert codec.to_bytes(together[model]) == codec.to_bytes(alone)
+
+
+def test_the_same_inputs_give_the_same_bytes() -> None:
+    one, other = (codec.to_bytes(outlook(bursty(T).copy(), (5, [20.0], 1.0))) for _ in range(2))
+    assert one == other
+    assert codec.from_bytes(one, Outlook).current == 6
+
+
+def test_standard_errors_make_decreases_dearer_and_leave_increases_alone() -> None:
+    # Charged on increases too, free GPUs would stay idle while somebody gains from them.
+    found = outlook(bursty(T), (5, [], 0.0))
+    for row, (value, late) in enumerate(zip(found.values, found.late, strict=True)):
+        count = found.least + row
+        caution = value - late - abs(count - 5) / 0.5 + 1e-6 * count
+        assert caution == pytest.approx(2 * found.errors[row] if count < 5 else 0.0, abs=1e-5)
+
+
+def test_free_gpus_go_to_whom_they_help() -> None:
+    work = bursty(T, mean=6.0)
+    short, easy = outlook(work, (6, [], 0.0)), outlook(bursty(T, mean=0.5, seed=2), (4, [], 0.0))
+    counts = share_out([Curve(short.least, short.values), Curve(easy.least, easy.values)], 16).counts
+    assert counts[0] >= 10
+    assert sum(counts) <= 16
+
+
+def test_a_hopeless_backlog_still_draws_replicas() -> None:
+    # 14 replicas against a level of 13: what waits cannot drain within the horizon with any count in range.
+    work = np.random.default_rng(3).gamma(40.0, 13.0 / 40, (1, T))
+    hopeless = outlook(work, (14, [], 420.0))
+    easy = outlook(bursty(T, mean=1.0), (6, [], 0.0))
+    counts = share_out([Curve(hopeless.least, hopeless.values), Curve(easy.least, easy.values)], 20).counts
+    assert counts[0] > 14
+
+
+def test_after_a_step_it_asks_for_more_than_the_slow_level_says() -> None:
+    work = np.random.default_rng(3).gamma(40.0, 0.1, (1, T))
+    learned = learn(past_of(work), 60, 150)
+    work[0, -60:] *= 3
+    found = outlooks(past_of(work), learned, standing((6, [], 0.0)), service(), TERMS)[0]
+    assert found is not None
+    assert found.shift > 0.5
+    assert found.shifted > 10.0
+    best = found.least + min(range(len(found.values)), key=found.values.__getitem__)
+    assert best == 12

@@ -1,0 +1,109 @@
+"""Whether an excess is a burst or a new level."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rebalancer.state.outlook.learned import Excesses
+from rebalancer.state.outlook.learning import learn
+from rebalancer.state.outlook.level import base, level
+from rebalancer.state.outlook.past import NOW
+from rebalancer.state.outlook.shift import probability, shift
+from tests.state.outlook import plain
+from tests.state.outlook.ahead import bursty, past_of
+
+COLD, HORIZON = 60, 150
+T = 13_000
+
+
+def known(work: np.ndarray, window: int) -> tuple[list[tuple[float, float]], float]:
+    """All pairs of the grid and the usual size, by the text."""
+    one = learn(past_of(work[np.newaxis]), COLD, HORIZON)[0]
+    pairs = []
+    for s in plain.grid(len(work), HORIZON):
+        if s >= 300:
+            now = plain.level(work, s, one.beta)
+            x = plain.excess(work, s, window, one.beta)
+            left = (float(np.mean(work[s + COLD : s + HORIZON])) - now) / np.sqrt(now)
+            pairs.append((x, min(max(left, -1.5 * abs(x)), 1.5 * abs(x))))
+    return pairs, 1.4826 * float(np.median([abs(x) for x, _ in pairs])) + 0.001
+
+
+def with_bursts(last: int = 0) -> np.ndarray:
+    """Bursts of 30 s that are over at once, one step that stays, and `last` seconds of a new one."""
+    work = np.random.default_rng(5).gamma(40.0, 0.1, T)
+    for begin in range(2000, T - 3000, 1500):
+        work[begin : begin + 50] *= 6
+    work[9000:10_200] *= 5
+    if last:
+        work[-last:] *= 5
+    return work
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_the_usual_excess_and_the_pairs_are_those_of_the_last_three_hours(place: int) -> None:
+    work = with_bursts()
+    one = learn(past_of(work[np.newaxis]), COLD, HORIZON)[0].excesses[place]
+    pairs, usual = known(work, (30, 60)[place])
+    assert one.typical == pytest.approx(usual, abs=2e-6)
+    assert one.up == pytest.approx(max(x for x, _ in pairs), abs=2e-6)
+    assert one.down == pytest.approx(-min(x for x, _ in pairs), abs=2e-6)
+    asked = [pair for pair in pairs if abs(pair[0]) >= 4.2 * usual]
+    assert len(asked) >= 5
+    for got, wanted in zip(one.pairs, asked, strict=True):
+        assert got == pytest.approx(wanted, abs=2e-6)
+
+
+@given(
+    x=st.floats(0.5, 60.0).flatmap(lambda size: st.sampled_from([size, -size])),
+    pairs=st.lists(st.tuples(st.floats(-30, 30), st.floats(-45, 45)), max_size=20),
+)
+def test_its_probability_is_the_share_of_such_excesses_that_outlived_a_start(
+    x: float, pairs: list[tuple[float, float]]
+) -> None:
+    largest = [max((sign * one for one, _ in pairs), default=0.0) for sign in (1, -1)]
+    told = Excesses(1.0, max(largest[0], 0.0), max(largest[1], 0.0), tuple(pairs))
+    assert probability(x, told) == pytest.approx(plain.shift_probability(x, pairs))
+
+
+def test_an_ordinary_minute_is_no_shift() -> None:
+    work = with_bursts()
+    ladder = past_of(work[np.newaxis]).ladder(4000)
+    learned = learn(past_of(work[np.newaxis]), COLD, HORIZON)
+    found = shift(ladder, level(base(ladder, NOW), np.array([learned[0].beta]))[0], learned)
+    assert found.p[0] == 0.0
+    assert found.times_usual[0] < 6.0
+
+
+@pytest.mark.parametrize(("stays", "least", "most"), [(40, 0.0, 0.1), (400, 0.1, 0.95)])
+def test_a_rise_is_as_likely_to_last_as_earlier_ones_were(stays: int, least: float, most: float) -> None:
+    work = np.random.default_rng(5).gamma(40.0, 0.1, T)
+    for begin in range(1000, T - 2000, 3000):
+        work[begin : begin + stays] *= 5
+    learned = learn(past_of(work[np.newaxis]), COLD, HORIZON)
+    work[-60:] *= 5
+    ladder = past_of(work[np.newaxis]).ladder(4000)
+    found = shift(ladder, level(base(ladder, NOW), np.array([learned[0].beta]))[0], learned)
+    assert found.times_usual[0] >= 6.0
+    assert least <= found.p[0] <= most
+    assert found.level[0] == pytest.approx(work[-60:].mean(), rel=0.1)
+
+
+def test_an_unheard_of_excess_counts_as_lasting_and_downwards_too() -> None:
+    calm = np.random.default_rng(6).gamma(400.0, 0.01, T)
+    learned = learn(past_of(calm[np.newaxis]), COLD, HORIZON)
+    for factor in (6.0, 0.0):
+        work = calm.copy()
+        work[-60:] *= factor
+        ladder = past_of(work[np.newaxis]).ladder(4000)
+        found = shift(ladder, level(base(ladder, NOW), np.array([learned[0].beta]))[0], learned)
+        assert found.p[0] > 0.8
+        assert (found.level[0] > 4.0) == (factor > 1.0)
+
+
+def test_before_anything_was_learnt_there_is_no_shift() -> None:
+    work = with_bursts(last=60)[np.newaxis]
+    ladder = past_of(work).ladder(4000)
+    nothing = learn(past_of(bursty(600)), COLD, HORIZON)
+    assert shift(ladder, np.array([4.0]), nothing).p[0] == 0.0

@@ -1,0 +1,110 @@
+"""What a count of replicas costs on one path, against plain loops."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rebalancer.state.outlook import value
+from rebalancer.state.outlook.scenarios import Paths
+from rebalancer.state.outlook.value import Latency, Serving, Standing, capacities, costs
+from tests.state.outlook import plain
+from tests.state.outlook.ahead import serving, standing
+
+STEPS, DT, COLD = 75, 2, 60
+
+
+def lanes(work: np.ndarray, model: list[int], level: list[float]) -> Paths:
+    count = len(model)
+    return Paths(work.astype(np.float32), np.array(model), np.ones(count), np.array(level))
+
+
+@given(
+    ready=st.integers(0, 6),
+    due=st.lists(st.integers(0, 100), max_size=4),
+    count=st.integers(0, 14),
+    cold=st.integers(1, 150),
+)
+def test_capacity_follows_from_who_starts_when_and_who_goes_first(ready: int, due: list[int], count: int, cold: int) -> None:
+    there = standing((ready, [float(d) for d in due], 0.0), (1, [3.0], 0.0))
+    counts = np.array([[count, 2]])
+    found = capacities(there, counts, STEPS, DT, cold)
+    assert found[:, 0, 0].tolist() == plain.capacity(ready, due, count, cold, STEPS, DT)
+    assert found[:, 0, 1].tolist() == plain.capacity(1, [3.0], 2, cold, STEPS, DT)
+
+
+def some_paths(seed: int, models: int, each: int, level: float = 6.0) -> Paths:
+    chance = np.random.default_rng(seed)
+    work = chance.gamma(0.3, level * DT / 0.3, (STEPS, models * each))
+    return lanes(work, sorted(list(range(models)) * each), [level] * models * each)
+
+
+def test_late_work_is_that_of_a_queue_stepped_second_by_second() -> None:
+    of = some_paths(1, 2, 5)
+    there = standing((6, [10.0, 40.0], 3.0), (9, [], 40.0))
+    counts = np.array([[4, 5], [7, 8], [10, 12]])
+    able = capacities(there, counts, STEPS, DT, COLD)
+    found = costs(of, able, there.backlog, serving(2), DT)
+    for row in range(3):
+        for lane, model in enumerate(of.model.tolist()):
+            wanted = plain.cost(of.work[:, lane].tolist(), able[:, row, model].tolist(), there.backlog[model], 6.0, DT)
+            assert found[row, lane] == pytest.approx(wanted, rel=2e-4, abs=1e-3)
+
+
+def test_clients_that_lost_patience_and_those_turned_away_come_to_nobody() -> None:
+    of = some_paths(2, 2, 4, level=9.0)
+    there = standing((2, [], 20.0), (3, [], 0.0))
+    able = capacities(there, np.array([[1, 2], [2, 3]]), STEPS, DT, COLD)
+    ones = np.ones(2)
+    how = Serving(ones * 2.0, ones * 0.5, np.array([8.0, 1e6]), np.array([np.inf, 10.0]), np.array([0.0, 0.8]))
+    found = costs(of, able, there.backlog, how, DT)
+    for row in range(2):
+        for lane, model in enumerate(of.model.tolist()):
+            bound = {"patience": 8.0} if model == 0 else {"patience": 1e6, "bound": 10.0, "per": 0.8}
+            path, course = of.work[:, lane].tolist(), able[:, row, model].tolist()
+            wanted = plain.cost(path, course, there.backlog[model], 9.0, DT, **bound)
+            assert found[row, lane] == pytest.approx(wanted, rel=2e-3, abs=1e-2)
+
+
+def test_worth_by_the_minute_is_lost_by_the_slowest_second() -> None:
+    of = some_paths(3, 1, 6, level=3.0)
+    of.work[10:40, 2] = 0.0
+    there = standing((3, [20.0], 0.0))
+    able = capacities(there, np.array([[2], [4], [7]]), STEPS, DT, COLD)
+    how = Serving(*(np.array([x]) for x in (0.56, 0.0, 1e5, 8.0, 0.6)))
+    found = costs(of, able, there.backlog, how, DT, Latency(0.72, 0.16))
+    for row in range(3):
+        for lane in range(6):
+            path, course = of.work[:, lane].tolist(), able[:, row, 0].tolist()
+            wanted = plain.lost_worth(path, course, 0.0, 3.0, DT, bound=8.0, per=0.6)
+            backlog = plain.cost(path, course, 0.0, 3.0, DT, 0.56, 0.0, 1e5, 8.0, 0.6)
+            late = plain.cost(path, course, 0.0, 0.0, DT, 0.56, 0.0, 1e5, 8.0, 0.6)  # without a level: no terminal term
+            assert found[row, lane] == pytest.approx(wanted + backlog - late, rel=1e-3, abs=1e-2)
+
+
+def test_a_sweep_in_pieces_is_the_same_as_in_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    of = some_paths(4, 3, 7)
+    there = standing((6, [10.0], 3.0), (9, [], 40.0), (4, [], 0.0))
+    able = capacities(there, np.array([[5, 8, 4], [7, 9, 6]]), STEPS, DT, COLD)
+    whole = costs(of, able, there.backlog, serving(3), DT)
+    monkeypatch.setattr(value, "LANES_TIMES_COUNTS", 8)
+    assert (costs(of, able, there.backlog, serving(3), DT) == whole).all()
+
+
+def test_a_backlog_that_no_count_can_clear_in_time_is_still_worth_clearing() -> None:
+    # Within the horizon every arrival is late whatever is done: only what comes after tells counts apart.
+    of = lanes(np.full((STEPS, 1), 24.0), [0], [12.0])
+    there = standing((13, [], 390.0))
+    able = capacities(there, np.arange(13, 20)[:, np.newaxis], STEPS, DT, COLD)
+    found = costs(of, able, there.backlog, serving(1), DT)[:, 0]
+    assert (np.diff(found) < 0.0).all()
+    assert found[0] - found[-1] > 20.0
+
+
+def test_without_replicas_whatever_comes_is_late() -> None:
+    of = lanes(np.full((STEPS, 1), 2.0), [0], [1.0])
+    there = Standing(np.array([0]), np.zeros((1, 0)), np.array([0.0]))
+    able = capacities(there, np.array([[0], [1]]), STEPS, DT, COLD)
+    found = costs(of, able, there.backlog, serving(1), DT)[:, 0]
+    assert found[0] >= 2.0 * (STEPS - 1)
+    assert found[1] < 0.7 * found[0]
