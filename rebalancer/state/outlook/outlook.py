@@ -18,11 +18,10 @@ from rebalancer.state.outlook.rule import (
     ERRORS_OF_DECREASE,
     FULL_USE,
     HOUR_SECONDS,
+    OFFSETS,
     PAST_SECONDS,
     QUANTUM,
-    RANGE,
     SWITCHING_REPLICA_SECONDS,
-    WORK_OF_ONE_SECONDS,
 )
 from rebalancer.state.outlook.scenarios import Ahead, Paths, Replays, paths
 from rebalancer.state.outlook.shift import Shift, shift
@@ -114,19 +113,19 @@ def outlooks(
 def _ahead(past: Past, ladder: Ladder, learned: Sequence[Learned], told: Base, terms: Terms) -> Ahead:
     beta = np.array([one.beta for one in learned])
     now = np.nan_to_num(level(told, beta)[0], nan=1.0)
-    each = past.work_of_one(WORK_OF_ONE_SECONDS)
-    return Ahead(past, ladder, learned, now, each, terms.steps, terms.step_seconds)
+    return Ahead(past, ladder, learned, now, past.each, terms.steps, terms.step_seconds)
 
 
 def _curves(ahead: Ahead, lanes: Paths, standing: Standing, service: Service, terms: Terms) -> Curves:
     current = standing.current
-    least = np.maximum(service.floor, current - RANGE)
-    most = np.maximum(least, np.minimum(service.most, current + RANGE))
-    counts = np.minimum(least + np.arange(int((most - least).max()) + 1)[:, np.newaxis], most)
-    able = capacities(standing, counts, terms.steps, terms.step_seconds, terms.cold_seconds)
+    least = np.maximum(service.floor, current + OFFSETS[0])
+    most = np.maximum(least, np.minimum(service.most, current + OFFSETS[-1]))
+    tried = np.clip(current + np.array(OFFSETS)[:, np.newaxis], least, most)
+    able = capacities(standing, tried, terms.steps, terms.step_seconds, terms.cold_seconds)
     each = costs(lanes, able, standing.backlog, service.serving, terms.step_seconds, terms.latency)
-    here = np.clip(current, least, most) - least
-    late, error = _mean_and_error(each, lanes, here)
+    here = np.argmin(np.abs(tried - current), axis=0)
+    counts = np.minimum(least + np.arange(int((most - least).max()) + 1)[:, np.newaxis], most)
+    late, error = (_between(tried, of, counts) for of in _mean_and_error(each, lanes, here))
     if terms.latency:
         weight = service.priority / np.maximum(ahead.level, ahead.each / 2)
     else:
@@ -136,6 +135,16 @@ def _curves(ahead: Ahead, lanes: Paths, standing: Standing, service: Service, te
     value = (late + moved + caution) * weight - FULL_USE * counts
     inside = counts == least + np.arange(len(counts))[:, np.newaxis]
     return Curves(counts, np.where(inside, np.round(value, QUANTUM), np.inf), late * weight, error * weight)
+
+
+def _between(tried: I64, of: F64, counts: I64) -> F64:
+    """On the line between the two counts tried around each of `counts`; all (counts, models)."""
+    above = np.minimum((tried[:, np.newaxis] < counts).sum(axis=0), len(tried) - 1)
+    below = np.maximum(above - 1, 0)
+    models = np.arange(tried.shape[1])
+    low, high = tried[below, models], tried[above, models]
+    share = np.divide(counts - low, high - low, out=np.ones(counts.shape), where=high > low)
+    return of[below, models] * (1.0 - share) + of[above, models] * share
 
 
 def _mean_and_error(each: F64, lanes: Paths, here: I64) -> tuple[F64, F64]:

@@ -10,6 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from rebalancer.state.outlook.rule import WORK_OF_ONE_SECONDS
+
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -71,14 +73,15 @@ def at(sums: F64, points: Rungs) -> F64:
 class Past:
     """Models in columns. `edges`: (cells + 1,) seconds, ascending; the last is where the past ends.
 
-    `work` (replica-seconds), `requests`: (cells + 1, models) running sums, any offset. `seen`: the same for seconds
-    observed, None where every second was. `since`: (models,) first observed second.
+    `work`: (cells + 1, models) running sum of replica-seconds, any offset. `seen`: the same of seconds observed, None
+    where every second was. `since`: (models,) first observed second. `each`: (models,) replica-seconds per request of
+    the last 10 minutes, of all the past where nobody asked in them; 0: unknown.
     """
 
     edges: I64
     work: F64
-    requests: F64
     since: I64
+    each: F64
     seen: F64 | None = None
 
     @property
@@ -94,7 +97,7 @@ class Past:
     def of(self, columns: I64) -> "Past":
         """Some of the models."""
         seen = None if self.seen is None else self.seen[:, columns]
-        return Past(self.edges, self.work[:, columns], self.requests[:, columns], self.since[columns], seen)
+        return Past(self.edges, self.work[:, columns], self.since[columns], self.each[columns], seen)
 
     def ladder(self, seconds: int) -> "Ladder":
         """Running sums every 10 s, from `seconds` ago (or more) to the end."""
@@ -116,19 +119,6 @@ class Past:
             inside = np.minimum(np.maximum(times, self.edges[0]), self.edges[-1])
             return _over(work, np.diff(inside, axis=0)[0].astype(np.float64))
         return _over(work, np.diff(self._each(self.seen, times, columns), axis=0)[0])
-
-    def work_of_one(self, window_seconds: int) -> F64:
-        """Replica-seconds per request over the last seconds, over all the past where nobody asked in them; 0: unknown.
-
-        Shape (models,).
-        """
-        ends = np.array([self.until])
-        recent, ever = (
-            [self._at(of, ends)[0] - self._at(of, ends - span)[0] for of in (self.work, self.requests)]
-            for span in (window_seconds, self.until - int(self.edges[0]))
-        )
-        each = _over(*ever)
-        return np.nan_to_num(np.where(recent[1] > 0.0, _over(*recent), each))
 
     def steps(self, begin: int, count: int, step_seconds: int) -> tuple[F64, F64 | None]:
         """Work that arrived per step from `begin` on, and the seconds not observed (None: none); (count, models)."""
@@ -189,11 +179,11 @@ def per_second(work: F64, requests: F64, begin: int = 0) -> Past:
     """From arrays of shape (models, seconds) that leave nothing out, the first second being `begin`."""
     models, seconds = work.shape
     edges = np.arange(begin, begin + seconds + 1, dtype=np.int64)
-    sums = [np.concatenate([np.zeros((1, models)), np.cumsum(of.T, axis=0)]) for of in (work, requests)]
-    return Past(edges, *sums, since=np.full(models, begin, dtype=np.int64))
+    each = _each_request(edges, work.T, requests.T)
+    return Past(edges, _running(work.T), np.full(models, begin, dtype=np.int64), each)
 
 
-def from_cells(edges: I64, work: F64, requests: F64, coverage: F64) -> Past:
+def from_cells(edges: I64, work: F32 | F64, requests: F32 | F64, coverage: F32 | F64) -> Past:
     """From cells of shape (cells, models): sums of partial looks, and how much of the model was looked at.
 
     Work over coverage is what the whole model does; a cell without coverage was not observed. Requests that nobody
@@ -201,15 +191,26 @@ def from_cells(edges: I64, work: F64, requests: F64, coverage: F64) -> Past:
     """
     looked = coverage > 0.0
     width = np.diff(edges).astype(np.float64)[:, np.newaxis]
-    rate = np.divide(work, coverage, out=np.zeros_like(work), where=looked)
+    come = np.divide(work, coverage, out=np.zeros(work.shape), where=looked) * width
+    each = _each_request(edges, come, requests)
+    if looked.all():
+        return Past(edges, _running(come), np.full(work.shape[1], edges[0], dtype=np.int64), each)
     first = np.where(looked.any(axis=0), edges[np.argmax(looked, axis=0)], edges[-1])
+    return Past(edges, _running(come), first.astype(np.int64), each, _running(looked * width))
+
+
+def _each_request(edges: I64, work: F64, requests: F32 | F64) -> F64:
+    recent = int(np.searchsorted(edges, edges[-1] - WORK_OF_ONE_SECONDS))
     counted = np.where(np.isnan(requests), 0.0, requests)
-    sums = [_running(of) for of in (rate * width, counted, looked * width)]
-    return Past(edges, sums[0], sums[1], first.astype(np.int64), sums[2])
+    asked, ever = (counted[cells:].sum(axis=0, dtype=np.float64) for cells in (recent, 0))
+    last = _over(work[recent:].sum(axis=0), asked)
+    return np.nan_to_num(np.where(asked > 0.0, last, _over(work.sum(axis=0), ever)))
 
 
 def _running(of: F64) -> F64:
-    return np.concatenate([np.zeros((1, of.shape[1])), np.cumsum(of, axis=0)])
+    sums = np.zeros((len(of) + 1, of.shape[1]))
+    np.cumsum(of, axis=0, out=sums[1:])
+    return sums
 
 
 def _over(work: F64, seconds: F64) -> F64:

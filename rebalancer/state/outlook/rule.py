@@ -17,7 +17,7 @@ FINE_STEP_SECONDS, FINE_BELOW_SECONDS = 1, 1.0  # the step where the SLO is shor
 DWELL_SECONDS = 90  # beyond the start: 60 to 120 flat, 300 and more hurt
 
 # --- replays of the model's own forecast errors
-ANCHOR_SECONDS = 60  # between replays: 120 to 180 as good, 30 worse
+ANCHOR_SECONDS = 120  # between replays: 60 to 180 as good, 30 worse
 PAST_SECONDS = 3600  # replays reach back so far, and weigh exp(-age / PAST_SECONDS); 2 to 3 h are worse
 YOUNGEST_SECONDS = 60  # of past before a replay: its level needs a minute
 DISPERSION_SECONDS = 300
@@ -27,7 +27,7 @@ SCALE_LEAST, SCALE_MOST = 0.55, 1.8  # of a replay by dispersion
 # --- before there is a past
 PRIOR_PATHS = 6
 PRIOR_DISPERSION = 4.0
-PRIOR_UNTIL_ANCHORS, PRIOR_WEIGHT = 30, 2.5  # together 3 replays' worth up to 5 replays, then less with each
+PRIOR_UNTIL_ANCHORS, PRIOR_WEIGHT = 15, 2.5  # together 3 replays' worth up to 5 replays, then less with each
 
 # --- learning
 LEARN_EVERY_SECONDS = 300
@@ -55,7 +55,8 @@ SHIFT_LEAST = 0.02  # below it is not worth the arithmetic: a shift doubles it
 SHIFT_ANCHORS = 6
 
 # --- what a count of replicas is worth
-RANGE = 6  # replicas up and down from what there is
+# Replicas up and down from what there is: single ones near, where most moves are; between the others lines are drawn.
+OFFSETS = (-6, -3, -2, -1, 0, 1, 2, 3, 6)
 TERMINAL_CAP_SECONDS = 300.0  # of level: bounds what a backlog beyond the horizon may cost
 LEAST_DRAIN = 0.3  # replicas by which a backlog is taken to shrink at least
 SWITCHING_REPLICA_SECONDS = 2.0  # per moved pair, half for each: with 0, 1.5 to 4 times the moves for the same waits

@@ -7,12 +7,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rebalancer.planning.curves import Curve, share_out
 from rebalancer.sim.controller import Seen
 from rebalancer.state.outlook import Latency, Learned, Outlook, Past, Service, Serving, Standing, Terms, learn, outlooks
-from rebalancer.state.outlook.past import F64, I64
-from rebalancer.state.outlook.rule import LEARN_EVERY_SECONDS, WORK_OF_ONE_SECONDS, step_seconds
+from rebalancer.state.outlook.kept import Glance, stale
+from rebalancer.state.outlook.level import base, level
+from rebalancer.state.outlook.past import F64, I64, NOW
+from rebalancer.state.outlook.rule import HOUR_SECONDS, LEARN_EVERY_SECONDS, WORK_OF_ONE_SECONDS, step_seconds
+from rebalancer.state.outlook.shift import shift
+from rebalancer.state.rings import SPAN_SECONDS
 
 
 @dataclass(slots=True)
@@ -21,7 +26,10 @@ class Played:
 
     latency: Latency | None = None
     every_seconds: int = 10
+    keeps: bool = False  # curves stand until what they were made from changes
     last: tuple[Outlook | None, ...] = ()
+    made: int = 0  # curves
+    _then: Glance | None = None
     _due: list[list[int]] = field(default_factory=list)
     _last: int = 0
     _learned: tuple[Learned, ...] = ()
@@ -34,27 +42,52 @@ class Played:
             self._past = _whole(seen)
             self._due = [[] for _ in models]
             self._learned = (Learned(),) * len(models)
-        past = _until(self._past, seen.now)
+            self.last = (None,) * len(models)
+        past = _until(self._past, seen)
         self._follow(seen)
-        curves: list[Curve | None] = [None] * len(models)
-        found: list[Outlook | None] = [None] * len(models)
+        found = list(self.last)
         for (cold, step), columns in _batches(seen).items():
             terms = Terms(cold, step, self.latency)
-            part = past if len(columns) == len(models) else past.of(columns)
-            self._learn(seen.now, part, columns, terms)
-            learned = [self._learned[i] for i in columns]
-            told = outlooks(part, learned, self._standing(seen, columns), _service(seen, part, columns), terms)
-            for i, one in zip(columns.tolist(), told, strict=True):
-                found[i] = one
-                if one is not None:
-                    curves[i] = Curve(one.least, one.values, models[i].gpus)
+            self._learn(seen.now, past if len(columns) == len(models) else past.of(columns), columns, terms)
+        wanted = self._stale(seen, past)
+        for (cold, step), batch in _batches(seen).items():
+            columns = batch[wanted[batch]]
+            if len(columns):
+                part = past if len(columns) == len(models) else past.of(columns)
+                terms = Terms(cold, step, self.latency)
+                learned = [self._learned[i] for i in columns]
+                told = outlooks(part, learned, self._standing(seen, columns), _service(seen, part, columns), terms)
+                self.made += len(columns)
+                for i, one in zip(columns.tolist(), told, strict=True):
+                    found[i] = one
         self.last = tuple(found)
-        counts = share_out([curve for curve in curves if curve is not None], seen.scenario.gpus).counts
-        plan = list(counts)
+        curves = [
+            Curve(model.floor, (0.0,), model.gpus) if one is None else Curve(one.least, one.values, model.gpus)
+            for model, one in zip(models, self.last, strict=True)
+        ]
+        plan = list(share_out(curves, seen.scenario.gpus).counts)
         for due, ready, then in zip(self._due, seen.ready, plan, strict=True):
             del due[max(0, then - ready) :]
         self._last = seen.now
         return plan
+
+    def _stale(self, seen: Seen, past: Past) -> NDArray[np.bool_]:
+        """Models that want a new curve."""
+        count = past.models
+        if not self.keeps:
+            return np.ones(count, dtype=np.bool_)
+        ladder = past.ladder(HOUR_SECONDS)
+        beta = np.array([one.beta for one in self._learned])
+        now = level(base(ladder, NOW), beta)[0]
+        standing = self._standing(seen, np.arange(count))
+        p = shift(ladder, now, self._learned).p
+        glance = Glance(standing.ready, standing.starting, standing.backlog, now, p, np.full(count, seen.now))
+        if self._then is None:
+            self._then = glance
+            return np.ones(count, dtype=np.bool_)
+        wanted = stale(self._then, glance, np.arange(count), self.every_seconds)
+        self._then = Glance(*(np.where(wanted, new, old) for old, new in zip(self._then, glance, strict=True)))
+        return wanted
 
     def _learn(self, now: int, past: Past, columns: I64, terms: Terms) -> None:
         if now % LEARN_EVERY_SECONDS >= self.every_seconds:
@@ -96,18 +129,24 @@ def _batches(seen: Seen) -> dict[tuple[int, int], I64]:
 def _whole(seen: Seen) -> Past:
     """All of the run; what lies after now is cut off before anybody looks."""
     models, seconds = seen.work.shape
-    zero = np.zeros((1, models))
-    work, requests = (np.concatenate([zero, np.cumsum(of.T, axis=0)]) for of in (seen.work, seen.requests))
-    return Past(np.arange(seconds + 1, dtype=np.int64), work, requests, np.zeros(models, dtype=np.int64))
+    work = np.concatenate([np.zeros((1, models)), np.cumsum(seen.work.T, axis=0)])
+    return Past(np.arange(seconds + 1, dtype=np.int64), work, np.zeros(models, dtype=np.int64), np.zeros(models))
 
 
-def _until(past: Past, now: int) -> Past:
-    return Past(past.edges[: now + 1], past.work[: now + 1], past.requests[: now + 1], past.since)
+def _until(past: Past, seen: Seen) -> Past:
+    """As far back as rings remember."""
+    kept = slice(max(0, seen.now - SPAN_SECONDS), seen.now + 1)
+    since = np.full(past.models, kept.start, dtype=np.int64)
+    asked = seen.requests[:, max(0, seen.now - WORK_OF_ONE_SECONDS) : seen.now].sum(axis=1)
+    came = past.work[seen.now] - past.work[max(0, seen.now - WORK_OF_ONE_SECONDS)]
+    ever = past.work[seen.now] / np.maximum(seen.requests[:, : seen.now].sum(axis=1), 1e-9) if not asked.all() else 0.0
+    each = np.where(asked > 0.0, came / np.maximum(asked, 1e-9), ever)
+    return Past(past.edges[kept], past.work[kept], since, each)
 
 
 def _service(seen: Seen, past: Past, columns: I64) -> Service:
     models = [seen.scenario.models[i] for i in columns]
-    each = past.work_of_one(WORK_OF_ONE_SECONDS)
+    each = past.each
     base = np.array([model.queue_base for model in models])
     return Service(
         Serving(

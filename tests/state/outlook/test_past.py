@@ -87,8 +87,8 @@ def test_work_of_one_request_is_that_of_the_last_minutes_and_of_all_where_nobody
     requests[1, :100] = 1.0
     work = requests * np.array([[0.3], [0.7]])
     work[0, :1000] = 9.0  # long ago
-    assert per_second(work, requests).work_of_one(600) == pytest.approx([0.3, 0.7])
-    assert per_second(np.zeros((1, 50)), np.zeros((1, 50))).work_of_one(600) == pytest.approx([0.0])
+    assert per_second(work, requests).each == pytest.approx([0.3, 0.7])
+    assert per_second(np.zeros((1, 50)), np.zeros((1, 50))).each == pytest.approx([0.0])
 
 
 def test_some_models_of_a_past_are_a_past() -> None:

@@ -31,22 +31,22 @@ def test_a_replay_is_what_came_then_moved_to_the_level_of_now() -> None:
     found, _ = paths(ahead, calm(2))
     for model, one in enumerate(learned):
         lanes = lanes_of(found, model)
-        assert len(lanes) == 61
-        for k in (0, 17, 60):
-            s = 9000 - H - 60 * k
+        assert len(lanes) == 31
+        for k in (0, 17, 30):
+            s = 9000 - H - 120 * k
             ratio = plain.dispersion(work[model], 9000, 300) / plain.dispersion(work[model], s, 300)
             scale = min(max(ratio ** (one.gamma / 2), 0.55), 1.8)
             now, then = (plain.level(work[model], at, one.beta) for at in (9000, s))
             wanted = plain.replay(work[model], 9000, s, now, then, scale, STEPS, DT)
             assert found.work[:, lanes[k]] == pytest.approx(wanted, rel=1e-5, abs=1e-5)
-            assert found.weight[lanes[k]] / found.weight[lanes[0]] == pytest.approx(np.exp(-60 * k / 3600))
+            assert found.weight[lanes[k]] / found.weight[lanes[0]] == pytest.approx(np.exp(-120 * k / 3600))
         assert found.weight[lanes].sum() == pytest.approx(1.0)
 
 
-def test_replays_end_before_now_and_begin_a_minute_into_the_past() -> None:
+def test_replays_end_by_now_and_begin_a_minute_into_the_past() -> None:
     known = replays(ahead_of(past_of(bursty(1000)), STEPS))
     assert known.seconds[0] == 1000 - H
-    assert known.seconds[-1] == 1000 - H - 60 * 13 >= 60 > known.seconds[-1] - 60
+    assert known.seconds[-1] == 1000 - H - 120 * 6 >= 60 > known.seconds[-1] - 120
     assert not len(replays(ahead_of(past_of(bursty(60 + H - 1)), STEPS)).seconds)
 
 
@@ -56,11 +56,11 @@ def test_a_model_younger_than_its_neighbours_replays_only_what_it_has_seen() -> 
     seen[:3000, 1] = 0.0
     past = from_cells(np.arange(4001), work * seen, work * seen, seen)
     known = replays(ahead_of(past, STEPS))
-    assert known.usable.tolist() == [61, 1 + (1000 - H - 60) // 60]
+    assert known.usable.tolist() == [31, 1 + (1000 - H - 60) // 120]
 
 
-@pytest.mark.parametrize(("seconds", "replayed", "each"), [(205, 0, 0.5), (400, 4, 0.5), (1000, 14, 2.5 / 14), (2050, 31, 0.0)])
-def test_before_there_are_thirty_replays_six_paths_stand_in(seconds: int, replayed: int, each: float) -> None:
+@pytest.mark.parametrize(("seconds", "replayed", "each"), [(205, 0, 0.5), (400, 2, 0.5), (1000, 7, 2.5 / 7), (2050, 16, 0.0)])
+def test_in_the_first_half_hour_six_paths_stand_in(seconds: int, replayed: int, each: float) -> None:
     ahead = ahead_of(past_of(bursty(seconds)), STEPS)
     found, known = paths(ahead, calm())
     assert known.usable[0] == replayed
@@ -87,9 +87,9 @@ def test_whole_periods_back_are_played_by_how_far_the_period_is_trusted() -> Non
     work = bursty(9000)
     ahead = ahead_of(past_of(work), STEPS, DT, [Learned(period_seconds=1800, rho=0.6)])
     found, _ = paths(ahead, calm())
-    assert len(found.model) == 61 + 12
-    assert found.weight[61:].sum() == pytest.approx(0.6)
-    for lane, s in ((61, 9000 - 1820), (62, 9000 - 1800), (63, 9000 - 1780), (72, 9000 - 7180)):
+    assert len(found.model) == 31 + 12
+    assert found.weight[31:].sum() == pytest.approx(0.6)
+    for lane, s in ((31, 9000 - 1820), (32, 9000 - 1800), (33, 9000 - 1780), (42, 9000 - 7180)):
         now, then = (plain.level(work[0], at, (0, 0, 0)) for at in (9000, s))
         assert found.work[:, lane] == pytest.approx(plain.replay(work[0], 9000, s, now, then, 1.0, STEPS, DT), rel=1e-5, abs=1e-5)
 
@@ -106,10 +106,10 @@ def test_a_shift_plays_every_replay_again_at_the_level_it_went_to() -> None:
     ahead = ahead_of(past_of(work), STEPS)
     up = Shift(np.array([0.0, 0.25]), np.array([0.0, 11.0]), np.zeros(2), np.zeros(2))
     found, _ = paths(ahead, up)
-    assert (len(lanes_of(found, 0)), len(lanes_of(found, 1))) == (61, 122)
+    assert (len(lanes_of(found, 0)), len(lanes_of(found, 1))) == (31, 62)
     moved = np.flatnonzero((found.model == 1) & (found.level == 11.0))
     assert found.weight[moved].sum() == pytest.approx(0.25)
-    s = 9000 - H - 60 * 5
+    s = 9000 - H - 120 * 5
     then = plain.level(work[1], s, (0, 0, 0))
     wanted = plain.replay(work[1], 9000, s, 11.0, then, 1.0, STEPS, DT)
     assert found.work[:, moved[5]] == pytest.approx(wanted, rel=1e-5, abs=1e-5)

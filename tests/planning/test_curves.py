@@ -1,0 +1,126 @@
+"""Allocation by curves against the exact optimum."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rebalancer.planning.curves import Curve, hull_slopes, share_out
+
+
+def best_cost(curves: list[Curve], budget: int) -> float:
+    """The least total cost of counts that fit, by dynamic programming; inf where even the least do not."""
+    best = np.zeros(budget + 1)
+    for curve in curves:
+        then = np.full(budget + 1, np.inf)
+        for step, cost in enumerate(curve.values):
+            used = (curve.least + step) * curve.gpus
+            if used <= budget:
+                then[used:] = np.minimum(then[used:], best[: budget + 1 - used] + cost)
+        best = then
+    return float(best[budget])
+
+
+def cost_of(curves: list[Curve], counts: tuple[int, ...]) -> float:
+    return sum(curve.values[count - curve.least] for curve, count in zip(curves, counts, strict=True))
+
+
+def curve_of(chance: np.random.Generator, gpus: int = 1) -> Curve:
+    """Late work that falls with every replica, with the kink and the caution around what there is."""
+    least, here = int(chance.integers(0, 8)), int(chance.integers(3, 9))
+    count = np.arange(13)
+    late = chance.gamma(1.0, 200.0) * np.exp(-count / chance.uniform(0.5, 8.0))
+    caution = np.where(count < here, np.sqrt(here - np.minimum(count, here)) * chance.gamma(1.0, 5.0), 0.0)
+    noise = chance.gamma(0.3, 1.0, 13)
+    return Curve(least, tuple((late + caution + 2 * np.abs(count - here) + noise).round(6)), gpus)
+
+
+@pytest.mark.parametrize("sizes", [(1,), (1, 2, 4), (2, 8)])
+@pytest.mark.parametrize("models", [3, 10, 40])
+def test_it_is_within_half_a_percent_of_the_exact_optimum(models: int, sizes: tuple[int, ...]) -> None:
+    chance = np.random.default_rng(models)
+    gaps = []
+    for _ in range(30):
+        curves = [curve_of(chance, int(chance.choice(sizes))) for _ in range(models)]
+        least = sum(curve.least * curve.gpus for curve in curves)
+        budget = least + int(chance.integers(0, 8 * models * max(sizes) // 2))
+        found = share_out(curves, budget)
+        assert found.short == 0
+        assert sum(n * curve.gpus for n, curve in zip(found.counts, curves, strict=True)) <= budget
+        exact = best_cost(curves, budget)
+        gaps.append((cost_of(curves, found.counts) - exact) / abs(exact))
+    assert min(gaps) > -1e-9
+    assert np.mean(gaps) < 0.005
+    assert max(gaps) < 0.02
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 3), st.lists(st.integers(0, 40), min_size=1, max_size=5), st.integers(1, 3)),
+        min_size=1,
+        max_size=4,
+    ),
+    st.integers(0, 40),
+)
+def test_it_keeps_to_the_budget_and_the_curves_and_is_never_worse_than_the_least(
+    rows: list[tuple[int, list[int], int]], budget: int
+) -> None:
+    curves = [Curve(least, tuple(float(value) for value in values), gpus) for least, values, gpus in rows]
+    found = share_out(curves, budget)
+    least = tuple(curve.least for curve in curves)
+    used = sum(n * curve.gpus for n, curve in zip(found.counts, curves, strict=True))
+    if found.short:
+        assert found.counts == least
+        assert found.short == used - budget
+        return
+    assert used <= budget
+    assert all(curve.least <= n < curve.least + len(curve.values) for n, curve in zip(found.counts, curves, strict=True))
+    assert cost_of(curves, found.counts) <= cost_of(curves, least)
+
+
+def test_on_convex_curves_of_one_gpu_it_is_the_optimum() -> None:
+    chance = np.random.default_rng(1)
+    for _ in range(100):
+        steps = -np.sort(-chance.gamma(1.0, 9.0, (5, 6)), axis=1)
+        curves = [Curve(1, tuple(100.0 - np.concatenate([[0], np.cumsum(row)]).round(6))) for row in steps]
+        budget = int(chance.integers(5, 36))
+        assert cost_of(curves, share_out(curves, budget).counts) == pytest.approx(best_cost(curves, budget))
+
+
+def test_a_step_that_gains_only_with_the_next_one_is_taken_with_it() -> None:
+    flat_then_steep = Curve(1, (10.0, 10.0, 1.0))
+    gentle = Curve(1, (5.0, 3.0, 2.0))
+    assert share_out([flat_then_steep, gentle], 4).counts == (3, 1)
+    assert share_out([flat_then_steep, gentle], 3).counts == (1, 2)  # the second step does not fit: the first is worth nothing
+
+
+def test_nobody_gets_what_does_not_help() -> None:
+    assert share_out([Curve(2, (1.0, 1.0, 2.0)), Curve(0, (0.0, 4.0))], 9).counts == (2, 0)
+
+
+def test_a_free_gpu_goes_to_the_smallest_gain() -> None:
+    assert share_out([Curve(2, (0.000003, 0.000002)), Curve(0, (0.0, 4.0))], 9).counts == (3, 0)
+
+
+def test_equal_gains_go_to_the_first() -> None:
+    curves = [Curve(1, (4.0, 1.0)), Curve(1, (4.0, 1.0))]
+    assert share_out(curves, 3).counts == (2, 1)
+
+
+def test_gpus_that_the_largest_replica_leaves_go_to_smaller_ones() -> None:
+    assert share_out([Curve(0, (90.0, 10.0, 0.0), gpus=4), Curve(0, (9.0, 6.0, 4.0, 3.0))], 7).counts == (1, 3)
+
+
+def test_where_the_least_do_not_fit_it_says_by_how_many_gpus() -> None:
+    found = share_out([Curve(3, (1.0, 0.0), gpus=2), Curve(2, (1.0,))], 6)
+    assert (found.counts, found.short) == ((3, 2), 2)
+
+
+def test_no_models_share_nothing() -> None:
+    assert share_out([], 8).counts == ()
+
+
+def test_hull_slopes_are_those_of_the_lower_hull() -> None:
+    slopes = hull_slopes(np.array([[10.0, 10.0, 1.0, 0.0, np.inf], [5.0, 3.0, 2.0, 2.0, 4.0]]))
+    assert slopes[0].tolist() == [-4.5, -4.5, -1.0, np.inf]
+    assert slopes[1].tolist() == [-2.0, -1.0, 0.0, 2.0]
