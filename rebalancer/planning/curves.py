@@ -105,7 +105,7 @@ def _greedy(slopes: F64, gpus: I64, free: int) -> tuple[I64, int, float | None]:
 
 
 def _settled(values: F64, slopes: F64, gpus: I64, extra: I64, left: tuple[int, float]) -> I64:
-    """What hulls promise the real curves may not keep, and sizes leave a rest: the few at the price share again, exactly.
+    """Hulls promise what curves may not keep, and sizes leave a rest: the few at the price share again, exactly.
 
     `left`: GPUs free, and the price per GPU.
     """

@@ -74,7 +74,9 @@ def test_it_keeps_to_the_budget_and_the_curves_and_is_never_worse_than_the_least
         assert found.short == used - budget
         return
     assert used <= budget
-    assert all(curve.least <= n < curve.least + len(curve.values) for n, curve in zip(found.counts, curves, strict=True))
+    assert all(
+        curve.least <= n < curve.least + len(curve.values) for n, curve in zip(found.counts, curves, strict=True)
+    )
     assert cost_of(curves, found.counts) <= cost_of(curves, least)
 
 
@@ -91,7 +93,10 @@ def test_a_step_that_gains_only_with_the_next_one_is_taken_with_it() -> None:
     flat_then_steep = Curve(1, (10.0, 10.0, 1.0))
     gentle = Curve(1, (5.0, 3.0, 2.0))
     assert share_out([flat_then_steep, gentle], 4).counts == (3, 1)
-    assert share_out([flat_then_steep, gentle], 3).counts == (1, 2)  # the second step does not fit: the first is worth nothing
+    assert share_out([flat_then_steep, gentle], 3).counts == (
+        1,
+        2,
+    )  # the second step does not fit: the first is worth nothing
 
 
 def test_nobody_gets_what_does_not_help() -> None:

@@ -16,7 +16,9 @@ def normals(rows: int, columns: int) -> F64:
     return np.stack([z, -z], axis=1).reshape(2 * half, columns)[:rows]
 
 
-def _mixed(numbers: np.ndarray[tuple[int, ...], np.dtype[np.uint64]]) -> np.ndarray[tuple[int, ...], np.dtype[np.uint64]]:
+def _mixed(
+    numbers: np.ndarray[tuple[int, ...], np.dtype[np.uint64]],
+) -> np.ndarray[tuple[int, ...], np.dtype[np.uint64]]:
     """The finaliser of splitmix64, over a counter."""
     z = (numbers + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

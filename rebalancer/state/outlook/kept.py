@@ -32,4 +32,5 @@ def stale(then: Glance, now: Glance, turn: I64, every_seconds: int) -> NDArray[n
     shifts = np.maximum(then.shift, now.shift) >= SHIFT_LEAST
     plans = KEPT_SECONDS // every_seconds
     its_turn = (now.at // every_seconds + turn) % plans == 0
-    return moved | risen | piled | shifts | its_turn | (now.at - then.at >= KEPT_SECONDS)
+    wanted: NDArray[np.bool_] = moved | risen | piled | shifts | its_turn | (now.at - then.at >= KEPT_SECONDS)
+    return wanted

@@ -94,7 +94,7 @@ def _grid(ladder: Ladder, points: Rungs, cold_seconds: int, horizon_seconds: int
 
 
 def _correction(grid: Grid) -> tuple[F64, F64, F64]:
-    """beta (models, 3), and the mean relative error with the correction and without, NaN where there is too little.
+    """Correction (models, 3), and the relative errors with it and without, NaN where there is too little.
 
     A correction that was worse than none on the newest hour, learnt without that hour, is not used.
     """
@@ -109,12 +109,13 @@ def _correction(grid: Grid) -> tuple[F64, F64, F64]:
 
 
 def _relative_error(grid: Grid, beta: F64) -> F64:
-    """sum |forecast - came| / sum came over the newest hour's points; NaN where nothing came."""
+    """|forecast - came| over what came, summed over the newest hour's points; NaN where nothing came."""
     told = Base(grid.told.base[:HELD_OUT], grid.told.features[:, :HELD_OUT])
     came, known = grid.came[:HELD_OUT], grid.known[:HELD_OUT]
     apart = (np.abs(level(told, beta) - came) * known).sum(axis=0)
     total = (came * known).sum(axis=0)
-    return np.divide(apart, total, out=np.full(len(total), np.nan), where=total > 0.0)
+    error: F64 = np.divide(apart, total, out=np.full(len(total), np.nan), where=total > 0.0)
+    return error
 
 
 def _ridge(features: F64, change: F64, weights: F64) -> F64:
@@ -132,7 +133,8 @@ def _ridge(features: F64, change: F64, weights: F64) -> F64:
     for a in range(3):
         gram[a, a] += RIDGE * (gram[a, a] / each + 0.2 * trace / (3.0 * each))
     beta = _solve(gram, told)
-    return np.where((number >= RIDGE_POINTS)[:, np.newaxis], beta.T, 0.0)
+    trusted: F64 = np.where((number >= RIDGE_POINTS)[:, np.newaxis], beta.T, 0.0)
+    return trusted
 
 
 def _solve(gram: F64, told: F64) -> F64:
@@ -156,7 +158,7 @@ def _solve(gram: F64, told: F64) -> F64:
 
 
 def _persistence(ladder: Ladder, grid: Grid, horizon_seconds: int) -> F64:
-    """gamma: slope of the logarithm of the dispersion after the horizon on that before; (models,)."""
+    """Slope, called gamma, of the logarithm of the dispersion after the horizon on that before; (models,)."""
     counted = bins(ladder)
     before = dispersion(counted, grid.at, DISPERSION_SECONDS)
     after = dispersion(counted, grid.at.earlier(-horizon_seconds), DISPERSION_AHEAD_SECONDS)

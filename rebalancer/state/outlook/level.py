@@ -51,7 +51,7 @@ def _base(windows: F64) -> Base:
 
 
 def level(of: Base, beta: F64) -> F64:
-    """base x clip(1 + beta . features); `beta`: (models, 3); returns (points, models) replicas."""
+    """The base x clip(1 + beta . features); `beta`: (models, 3); returns (points, models) replicas."""
     told = of.features[0] * beta[:, 0] + of.features[1] * beta[:, 1] + of.features[2] * beta[:, 2]
     corrected: F64 = np.maximum(of.base * np.clip(1.0 + told, CORRECTION_LEAST, CORRECTION_MOST), LEAST_LEVEL)
     return corrected

@@ -18,9 +18,11 @@ from rebalancer.state.outlook.rule import (
     ERRORS_OF_DECREASE,
     FULL_USE,
     HOUR_SECONDS,
+    NEED_ROOTS,
     OFFSETS,
     PAST_SECONDS,
     QUANTUM,
+    SHIFT_LEAST,
     SWITCHING_REPLICA_SECONDS,
 )
 from rebalancer.state.outlook.scenarios import Ahead, Paths, Replays, paths
@@ -105,22 +107,25 @@ def outlooks(
     known = ~np.isnan(told.base[0])
     shifted = shift(ladder, ahead.level, learned)
     lanes, replays = paths(ahead, shifted)
-    curves = _curves(ahead, lanes, standing, service, terms)
-    spread = dispersion(bins(ladder), NOW, DISPERSION_SECONDS)[0]
+    curves = _curves(ahead, shifted, lanes, standing, service, terms)
+    spread = dispersion(ahead.bins, NOW, DISPERSION_SECONDS)[0]
     return _told(ahead, told, shifted, replays, curves, standing, spread, known)
 
 
 def _ahead(past: Past, ladder: Ladder, learned: Sequence[Learned], told: Base, terms: Terms) -> Ahead:
     beta = np.array([one.beta for one in learned])
     now = np.nan_to_num(level(told, beta)[0], nan=1.0)
-    return Ahead(past, ladder, learned, now, past.each, terms.steps, terms.step_seconds)
+    return Ahead(past, ladder, bins(ladder), learned, now, past.each, terms.steps, terms.step_seconds)
 
 
-def _curves(ahead: Ahead, lanes: Paths, standing: Standing, service: Service, terms: Terms) -> Curves:
+def _curves(  # noqa: PLR0913  # one thing each
+    ahead: Ahead, shifted: Shift, lanes: Paths, standing: Standing, service: Service, terms: Terms
+) -> Curves:
     current = standing.current
-    least = np.maximum(service.floor, current + OFFSETS[0])
-    most = np.maximum(least, np.minimum(service.most, current + OFFSETS[-1]))
-    tried = np.clip(current + np.array(OFFSETS)[:, np.newaxis], least, most)
+    tried = _tried(np.maximum(ahead.level, np.where(shifted.p >= SHIFT_LEAST, shifted.level, 0.0)), current)
+    least = np.maximum(service.floor, tried[0])
+    most = np.maximum(least, np.minimum(service.most, tried[-1]))
+    tried = np.clip(tried, least, most)
     able = capacities(standing, tried, terms.steps, terms.step_seconds, terms.cold_seconds)
     each = costs(lanes, able, standing.backlog, service.serving, terms.step_seconds, terms.latency)
     here = np.argmin(np.abs(tried - current), axis=0)
@@ -137,6 +142,19 @@ def _curves(ahead: Ahead, lanes: Paths, standing: Standing, service: Service, te
     return Curves(counts, np.where(inside, np.round(value, QUANTUM), np.inf), late * weight, error * weight)
 
 
+def _tried(level: F64, current: I64) -> I64:
+    """(counts, models): what is looked at, wide enough to reach what the level needs in one move.
+
+    Looked at no further than six up, a model that needs ten more would find that six gain nothing, and get none.
+    """
+    need = np.ceil(level + NEED_ROOTS * np.sqrt(level)).astype(np.int64)
+    up = np.maximum(OFFSETS[-1], need - current)
+    tried: I64 = current + np.array(OFFSETS, dtype=np.int64)[:, np.newaxis] * np.ones_like(current)
+    tried[-1] = current + up
+    tried[-2] = current + np.maximum(OFFSETS[-2], up // 2)
+    return tried
+
+
 def _between(tried: I64, of: F64, counts: I64) -> F64:
     """On the line between the two counts tried around each of `counts`; all (counts, models)."""
     above = np.minimum((tried[:, np.newaxis] < counts).sum(axis=0), len(tried) - 1)
@@ -144,7 +162,8 @@ def _between(tried: I64, of: F64, counts: I64) -> F64:
     models = np.arange(tried.shape[1])
     low, high = tried[below, models], tried[above, models]
     share = np.divide(counts - low, high - low, out=np.ones(counts.shape), where=high > low)
-    return of[below, models] * (1.0 - share) + of[above, models] * share
+    between: F64 = of[below, models] * (1.0 - share) + of[above, models] * share
+    return between
 
 
 def _mean_and_error(each: F64, lanes: Paths, here: I64) -> tuple[F64, F64]:

@@ -10,8 +10,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rebalancer.state.outlook.rule import WORK_OF_ONE_SECONDS
-
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -20,11 +18,11 @@ RUNG_SECONDS = 10  # all windows are multiples of it
 
 
 class Rungs(NamedTuple):
-    """Points in the past, newest first: `back` rungs before the end, and `count` - 1 more, each `apart` earlier."""
+    """Points in the past, newest first: `back` rungs before the end, and `number` - 1 more, each `apart` earlier."""
 
     back: int
     apart: int
-    count: int
+    number: int
 
     def earlier(self, seconds: int) -> "Rungs":
         """Each so many seconds (a multiple of 10) earlier; later if negative."""
@@ -32,8 +30,8 @@ class Rungs(NamedTuple):
 
     @property
     def seconds_ago(self) -> I64:
-        """(count,)."""
-        return RUNG_SECONDS * (self.back + self.apart * np.arange(self.count, dtype=np.int64))
+        """(number,)."""
+        return RUNG_SECONDS * (self.back + self.apart * np.arange(self.number, dtype=np.int64))
 
 
 NOW = Rungs(0, 1, 1)
@@ -63,7 +61,7 @@ class Ladder:
 def at(sums: F64, points: Rungs) -> F64:
     """The rows of a running sum at those points; (points, models)."""
     first = len(sums) - 1 - points.back
-    last = first - points.apart * (points.count - 1)
+    last = first - points.apart * (points.number - 1)
     if last < 0 or first >= len(sums):
         raise ValueError(f"{points} are not on a ladder of {len(sums)} rungs")
     return sums[last : first + 1 : points.apart][::-1]
@@ -75,7 +73,7 @@ class Past:
 
     `work`: (cells + 1, models) running sum of replica-seconds, any offset. `seen`: the same of seconds observed, None
     where every second was. `since`: (models,) first observed second. `each`: (models,) replica-seconds per request of
-    the last 10 minutes, of all the past where nobody asked in them; 0: unknown.
+    the last 10 minutes in which somebody asked; 0: unknown.
     """
 
     edges: I64
@@ -92,7 +90,7 @@ class Past:
     @property
     def models(self) -> int:
         """How many."""
-        return self.work.shape[1]
+        return int(self.work.shape[1])
 
     def of(self, columns: I64) -> "Past":
         """Some of the models."""
@@ -175,36 +173,35 @@ class Past:
         return cell, after / np.maximum(width, 1)
 
 
-def per_second(work: F64, requests: F64, begin: int = 0) -> Past:
-    """From arrays of shape (models, seconds) that leave nothing out, the first second being `begin`."""
+def per_second(work: F64, each: F64, begin: int = 0) -> Past:
+    """From work of shape (models, seconds) that leaves nothing out, the first second being `begin`."""
     models, seconds = work.shape
     edges = np.arange(begin, begin + seconds + 1, dtype=np.int64)
-    each = _each_request(edges, work.T, requests.T)
     return Past(edges, _running(work.T), np.full(models, begin, dtype=np.int64), each)
 
 
-def from_cells(edges: I64, work: F32 | F64, requests: F32 | F64, coverage: F32 | F64) -> Past:
+def from_cells(edges: I64, work: F32 | F64, coverage: F32 | F64, each: F64) -> Past:
     """From cells of shape (cells, models): sums of partial looks, and how much of the model was looked at.
 
-    Work over coverage is what the whole model does; a cell without coverage was not observed. Requests that nobody
-    counted are NaN.
+    Work over coverage is what the whole model does; a cell without coverage was not observed. `each`: as in `Past`.
     """
     looked = coverage > 0.0
     width = np.diff(edges).astype(np.float64)[:, np.newaxis]
-    come = np.divide(work, coverage, out=np.zeros(work.shape), where=looked) * width
-    each = _each_request(edges, come, requests)
     if looked.all():
-        return Past(edges, _running(come), np.full(work.shape[1], edges[0], dtype=np.int64), each)
+        return Past(edges, _running(work / coverage * width), np.full(work.shape[1], edges[0], dtype=np.int64), each)
+    come = np.divide(work, coverage, out=np.zeros(work.shape), where=looked) * width
     first = np.where(looked.any(axis=0), edges[np.argmax(looked, axis=0)], edges[-1])
     return Past(edges, _running(come), first.astype(np.int64), each, _running(looked * width))
 
 
-def _each_request(edges: I64, work: F64, requests: F32 | F64) -> F64:
-    recent = int(np.searchsorted(edges, edges[-1] - WORK_OF_ONE_SECONDS))
-    counted = np.where(np.isnan(requests), 0.0, requests)
-    asked, ever = (counted[cells:].sum(axis=0, dtype=np.float64) for cells in (recent, 0))
-    last = _over(work[recent:].sum(axis=0), asked)
-    return np.nan_to_num(np.where(asked > 0.0, last, _over(work.sum(axis=0), ever)))
+def work_of_one(work: F64, requests: F64, before: F64) -> F64:
+    """Replica-seconds per request from the sums of both over the last 10 minutes; `before` where nobody asked in them.
+
+    All (models,). One request more or less decides nothing, a start with none does: 0 stays unknown.
+    """
+    asked = requests > 0.0
+    each: F64 = np.where(asked, np.divide(work, requests, out=np.zeros(work.shape), where=asked), before)
+    return each
 
 
 def _running(of: F64) -> F64:
@@ -214,4 +211,5 @@ def _running(of: F64) -> F64:
 
 
 def _over(work: F64, seconds: F64) -> F64:
-    return np.divide(work, seconds, out=np.full(work.shape, np.nan), where=seconds > 0.0)
+    mean: F64 = np.divide(work, seconds, out=np.full(work.shape, np.nan), where=seconds > 0.0)
+    return mean

@@ -11,7 +11,7 @@ import numpy as np
 
 from rebalancer.state.outlook.chance import normals
 from rebalancer.state.outlook.learned import Learned
-from rebalancer.state.outlook.level import base, base_of, bins, dispersion, level
+from rebalancer.state.outlook.level import Bins, base, base_of, dispersion, level
 from rebalancer.state.outlook.past import F32, F64, I64, NOW, RUNG_SECONDS, Ladder, Past, Rungs
 from rebalancer.state.outlook.rule import (
     ANCHOR_SECONDS,
@@ -60,7 +60,7 @@ class Replays:
     @property
     def usable(self) -> I64:
         """(models,): how many."""
-        return np.count_nonzero(self.weight, axis=0)
+        return np.asarray(np.count_nonzero(self.weight, axis=0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +69,7 @@ class Ahead:
 
     past: Past
     ladder: Ladder
+    bins: Bins
     learned: Sequence[Learned]
     level: F64
     each: F64
@@ -101,8 +102,7 @@ def replays(ahead: Ahead) -> Replays:
         return Replays(np.zeros(0, dtype=np.int64), none, none, none)
     points = Rungs(horizon // RUNG_SECONDS, ANCHOR_SECONDS // RUNG_SECONDS, count)
     then = level(base(ahead.ladder, points), ahead.beta)
-    counted = bins(ahead.ladder)
-    spread_then, spread_now = (dispersion(counted, when, DISPERSION_SECONDS) for when in (points, NOW))
+    spread_then, spread_now = (dispersion(ahead.bins, when, DISPERSION_SECONDS) for when in (points, NOW))
     ratio = np.divide(spread_now, spread_then, out=np.ones(then.shape), where=spread_then > 0.0)
     scale = np.clip(np.power(ratio, 0.5 * ahead.gamma), SCALE_LEAST, SCALE_MOST)
     seconds, newest = past.until - points.seconds_ago, past.until - horizon
@@ -154,10 +154,8 @@ def _slid(cells: F64, steps: int, apart: int) -> F64:
     return windows[:, ::apart][:, ::-1]
 
 
-def _replayed(
-    ahead: Ahead, known: Replays, hist: tuple[F64, F64 | None], models: I64, level_now: F64
-) -> Paths:
-    """w = max(0, a w_then + (level - a level_then) dt), a = sqrt(level / level_then) x the dispersion's scale."""
+def _replayed(ahead: Ahead, known: Replays, hist: tuple[F64, F64 | None], models: I64, level_now: F64) -> Paths:
+    """Work max(0, a w_then + (level - a level_then) dt), a = sqrt(level / level_then) x the dispersion's scale."""
     came, missing = hist
     then, weight = known.level[:, models].T, known.weight[:, models].T
     factor = np.sqrt(level_now[:, np.newaxis] / then) * known.scale[:, models].T

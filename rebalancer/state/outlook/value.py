@@ -52,7 +52,7 @@ class Standing:
     @property
     def starting(self) -> I64:
         """(models,)."""
-        return np.count_nonzero(np.isfinite(self.due), axis=1)
+        return np.asarray(np.count_nonzero(np.isfinite(self.due), axis=1))
 
     @property
     def current(self) -> I64:
@@ -176,7 +176,7 @@ class _Sweep:
             if changed:
                 able, most = self._capacity(step)
                 served = able * np.float32(self._step)
-                each = np.float32(1) / np.maximum(able, np.float32(NO_REPLICA))
+                each = (1.0 / np.maximum(able, np.float32(NO_REPLICA))).astype(np.float32)
             np.multiply(left, each, out=wait)
             np.greater(left, most, out=away)
             if away.any():
@@ -203,4 +203,5 @@ class _Sweep:
         able = self._able[-1].take(self._model, axis=1).astype(np.float64)
         excess = left - (self._own.headroom_seconds + self._own.slo_wait_seconds) * able
         drain = np.maximum(able - self._level, LEAST_DRAIN)
-        return self._level * np.clip(excess / drain, 0.0, TERMINAL_CAP_SECONDS)
+        late: F64 = self._level * np.clip(excess / drain, 0.0, TERMINAL_CAP_SECONDS)
+        return late

@@ -3,7 +3,7 @@
 import numpy as np
 
 from rebalancer.state.outlook.learned import Learned
-from rebalancer.state.outlook.level import base, level
+from rebalancer.state.outlook.level import base, bins, level
 from rebalancer.state.outlook.outlook import Service, Terms
 from rebalancer.state.outlook.past import NOW, Past, per_second
 from rebalancer.state.outlook.scenarios import Ahead
@@ -16,12 +16,14 @@ def bursty(seconds: int, mean: float = 4.0, seed: int = 1, models: int = 1) -> n
     """(models, seconds): gamma work whose mean wanders, so that no two windows agree."""
     chance = np.random.default_rng(seed)
     t = np.arange(seconds)
-    waves = [mean * (1 + 0.4 * np.sin(2 * np.pi * t / (1700 + 300 * i)) + 0.3 * np.sin(t / 97 + i)) for i in range(models)]
+    waves = [
+        mean * (1 + 0.4 * np.sin(2 * np.pi * t / (1700 + 300 * i)) + 0.3 * np.sin(t / 97 + i)) for i in range(models)
+    ]
     return chance.gamma(1.5, np.stack(waves) / 1.5)
 
 
 def past_of(work: np.ndarray, each: float = 0.5) -> Past:
-    return per_second(work, work / each)
+    return per_second(work, np.full(len(work), each))
 
 
 def ahead_of(past: Past, steps: int, step_seconds: int = 2, learned: list[Learned] | None = None) -> Ahead:
@@ -29,7 +31,7 @@ def ahead_of(past: Past, steps: int, step_seconds: int = 2, learned: list[Learne
     ladder = past.ladder(7200 + steps * step_seconds)
     beta = np.array([one.beta for one in known])
     now = level(base(ladder, NOW), beta)[0]
-    return Ahead(past, ladder, known, now, past.each, steps, step_seconds)
+    return Ahead(past, ladder, bins(ladder), known, now, past.each, steps, step_seconds)
 
 
 def serving(models: int = 1, slo: float = 2.0, headroom: float = 0.5, patience: float = 30.0) -> Serving:

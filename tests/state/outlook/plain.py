@@ -1,29 +1,32 @@
 """The look-ahead's formulas as plain loops over one model's seconds: slow, and easy to read beside the text."""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
+Numbers = Sequence[float] | np.ndarray
 
-def mean(work, end: int, window: int) -> float:
+
+def mean(work: Numbers, end: int, window: int) -> float:
     begin = max(0, end - window)
     return float(sum(work[begin:end])) / (end - begin)
 
 
-def base(work, s: int) -> float:
+def base(work: Numbers, s: int) -> float:
     return max(0.001, 0.1 * mean(work, s, 60) + 0.5 * mean(work, s, 300) + 0.4 * mean(work, s, 1200))
 
 
-def features(work, s: int) -> list[float]:
+def features(work: Numbers, s: int) -> list[float]:
     return [mean(work, s, window) / base(work, s) - 1 for window in (60, 300, 3600)]
 
 
-def level(work, s: int, beta) -> float:
+def level(work: Numbers, s: int, beta: Numbers) -> float:
     told = sum(b * x for b, x in zip(beta, features(work, s), strict=True))
     return max(0.001, base(work, s) * min(max(1 + told, 0.5), 2.0))
 
 
-def dispersion(work, end: int, window: int) -> float:
+def dispersion(work: Numbers, end: int, window: int) -> float:
     rates = [mean(work, e, 10) for e in range(end, max(end - window, 0), -10) if e >= 10]
     if len(rates) < 6 or sum(rates) == 0:
         return 1.0
@@ -35,7 +38,7 @@ def grid(t: int, horizon: int) -> list[int]:
     return [t - horizon - 60 * k for k in range(min(10_800, t - horizon - 60) // 60)]
 
 
-def beta(work, t: int, cold: int, horizon: int):
+def beta(work: Numbers, t: int, cold: int, horizon: int) -> np.ndarray:
     rows, targets = [], []
     for s in grid(t, horizon):
         if s >= 300:
@@ -48,7 +51,7 @@ def beta(work, t: int, cold: int, horizon: int):
     return np.linalg.solve(gram + np.diag(each), x.T @ y)
 
 
-def gamma(work, t: int, horizon: int) -> float:
+def gamma(work: Numbers, t: int, horizon: int) -> float:
     points = [s for s in grid(t, horizon) if s >= 300]
     x = np.log([max(1e-3, dispersion(work, s, 300)) for s in points])
     y = np.log([max(1e-3, dispersion(work, s + horizon, 90)) for s in points])
@@ -57,11 +60,11 @@ def gamma(work, t: int, horizon: int) -> float:
     return min(max(slope, 0.0), 1.0)
 
 
-def correlation(x, y) -> float:
+def correlation(x: Numbers, y: Numbers) -> float:
     return float(np.corrcoef(x, y)[0, 1])
 
 
-def excess(work, s: int, window: int, beta) -> float:
+def excess(work: Numbers, s: int, window: int, beta: Numbers) -> float:
     now = level(work, s, beta)
     return (mean(work, s, window) - now) / math.sqrt(now)
 
@@ -77,13 +80,22 @@ def shift_probability(x: float, known: list[tuple[float, float]]) -> float:
     return min(max(above / below, 0.0), 0.95)
 
 
-def replay(work, t: int, s: int, now: float, then: float, scale: float, steps: int, dt: int) -> list[float]:
+def replay(work: Numbers, t: int, s: int, now: float, then: float, scale: float, steps: int, dt: int) -> list[float]:
     a = math.sqrt(now / then) * scale
     return [max(0.0, a * float(sum(work[s + i * dt : s + (i + 1) * dt])) + (now - a * then) * dt) for i in range(steps)]
 
 
 def cost(
-    arriving, able, backlog: float, level: float, dt: int, slo=2.0, headroom=0.5, patience=30.0, bound=math.inf, per=0.0
+    arriving: Numbers,
+    able: Numbers,
+    backlog: float,
+    level: float,
+    dt: int,
+    slo: float = 2.0,
+    headroom: float = 0.5,
+    patience: float = 30.0,
+    bound: float = math.inf,
+    per: float = 0.0,
 ) -> float:
     """Late replica-seconds of one path under one course of capacity, and what is left over beyond it."""
     late = 0.0
@@ -96,7 +108,18 @@ def cost(
     return late + level * min(max(excess, 0.0) / max(able[-1] - level, 0.3), 300.0)
 
 
-def lost_worth(arriving, able, backlog: float, level: float, dt: int, slo=0.72, own=0.16, patience=1e5, bound=math.inf, per=0.0) -> float:
+def lost_worth(
+    arriving: Numbers,
+    able: Numbers,
+    backlog: float,
+    level: float,
+    dt: int,
+    slo: float = 0.72,
+    own: float = 0.16,
+    patience: float = 1e5,
+    bound: float = math.inf,
+    per: float = 0.0,
+) -> float:
     """Level-seconds of worth lost, by the minute, without what is left over."""
     lost, slowest, length = 0.0, 0.0, 0
     for i, (arrives, n) in enumerate(zip(arriving, able, strict=True)):

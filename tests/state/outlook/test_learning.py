@@ -96,4 +96,6 @@ def test_what_was_learnt_survives_the_checkpoint_and_is_small() -> None:
 
 def test_the_same_past_teaches_the_same_bytes() -> None:
     work = bursty(9000, models=2)
-    assert codec.to_bytes(learn(past_of(work), COLD, HORIZON)) == codec.to_bytes(learn(past_of(work.copy()), COLD, HORIZON))
+    assert codec.to_bytes(learn(past_of(work), COLD, HORIZON)) == codec.to_bytes(
+        learn(past_of(work.copy()), COLD, HORIZON)
+    )

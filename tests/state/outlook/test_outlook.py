@@ -69,10 +69,13 @@ def test_what_it_says_about_the_level_is_that_of_the_text() -> None:
     assert found.replays == 31
 
 
-def test_more_replicas_are_never_later() -> None:
-    found = outlook(bursty(T), (5, [], 0.0))
-    assert all(more <= fewer + 1e-6 for fewer, more in zip(found.late, found.late[1:], strict=False))
-    assert found.late[0] > found.late[-1]
+def test_what_comes_with_more_than_the_level_needs_is_never_later() -> None:
+    # Below the level the curve may fall again: a model that nothing can save in time is not where a GPU helps most.
+    found = outlook(bursty(T), (6, [], 0.0))
+    late = found.late[int(np.ceil(found.level)) - found.least :]
+    assert len(late) >= 6
+    assert all(more <= fewer + 1e-6 for fewer, more in zip(late, late[1:], strict=False))
+    assert late[0] > 2 * late[-1]
 
 
 def test_priority_weighs_what_is_late() -> None:
@@ -91,7 +94,7 @@ def test_a_model_never_observed_has_none_and_does_not_disturb_others() -> None:
     work = bursty(3000).T
     seen = np.concatenate([np.ones_like(work), np.zeros_like(work)], axis=1)
     both = np.concatenate([work, np.zeros_like(work)], axis=1)
-    past = from_cells(np.arange(3001), both, both * 2, seen)
+    past = from_cells(np.arange(3001), both, seen, np.full(2, 0.5))
     found = outlooks(past, [Learned()] * 2, standing((5, [], 0.0), (5, [], 0.0)), service(2), TERMS)
     assert found[1] is None
     assert found[0] == outlooks(past_of(work.T), [Learned()], standing((5, [], 0.0)), service(), TERMS)[0]
@@ -150,4 +153,4 @@ def test_after_a_step_it_asks_for_more_than_the_slow_level_says() -> None:
     assert found.shift > 0.5
     assert found.shifted > 10.0
     best = found.least + min(range(len(found.values)), key=found.values.__getitem__)
-    assert best == 12
+    assert best >= 15  # six more would gain nothing: they would not catch up

@@ -3,23 +3,24 @@
 import numpy as np
 import pytest
 
-from rebalancer.state.outlook.past import NOW, Past, Rungs, at, from_cells, per_second
+from rebalancer.state.outlook.past import NOW, Past, Rungs, at, from_cells, per_second, work_of_one
+from rebalancer.state.rings import COVERAGE, WORK, Rings
 from tests.state.outlook.ahead import bursty
 
 
-def uneven(work: np.ndarray, requests: np.ndarray | None = None) -> Past:
+def uneven(work: np.ndarray) -> Past:
     """The same past as rings keep it: 10 s, then 2 s, then 1 s; a whole number of each."""
     seconds = work.shape[1]
     edges = np.concatenate([np.arange(0, seconds - 900, 10), np.arange(seconds - 900, seconds - 300, 2)])
     edges = np.concatenate([edges, np.arange(seconds - 300, seconds + 1)])
-    sums = [np.add.reduceat(of, edges[:-1], axis=1).T for of in (work, work if requests is None else requests)]
+    sums = np.add.reduceat(work, edges[:-1], axis=1).T
     width = np.diff(edges)[:, np.newaxis] * np.ones(work.shape[0])
-    return from_cells(edges.astype(np.int64), sums[0], sums[1], width)
+    return from_cells(edges.astype(np.int64), sums, width, np.ones(len(work)))
 
 
 def test_a_mean_is_that_of_the_seconds_in_its_window() -> None:
     work = bursty(4000, models=2)
-    ladder = per_second(work, work).ladder(4300)
+    ladder = per_second(work, np.ones(len(work))).ladder(4300)
     found = ladder.mean(Rungs(3, 6, 4), 300)
     for row, end in zip(found, (3970, 3910, 3850, 3790), strict=True):
         assert row == pytest.approx(work[:, end - 300 : end].mean(axis=1))
@@ -27,12 +28,12 @@ def test_a_mean_is_that_of_the_seconds_in_its_window() -> None:
 
 def test_a_window_longer_than_the_past_is_the_past() -> None:
     work = bursty(500)
-    assert per_second(work, work).ladder(4000).mean(NOW, 3600)[0] == pytest.approx(work.mean(axis=1))
+    assert per_second(work, np.ones(len(work))).ladder(4000).mean(NOW, 3600)[0] == pytest.approx(work.mean(axis=1))
 
 
 def test_before_the_past_nothing_is_known() -> None:
     work = bursty(500)
-    assert np.isnan(per_second(work, work).ladder(4000).mean(Rungs(60, 1, 1), 60)).all()
+    assert np.isnan(per_second(work, np.ones(len(work))).ladder(4000).mean(Rungs(60, 1, 1), 60)).all()
 
 
 def test_rungs_beyond_the_ladder_are_refused() -> None:
@@ -42,7 +43,7 @@ def test_rungs_beyond_the_ladder_are_refused() -> None:
 
 def test_coarser_cells_say_the_same_of_whole_cells() -> None:
     work = bursty(4000, models=3)
-    fine, coarse = per_second(work, work), uneven(work)
+    fine, coarse = per_second(work, np.ones(len(work))), uneven(work)
     for points, window in ((NOW, 60), (Rungs(6, 6, 10), 300), (Rungs(200, 12, 3), 1200)):
         assert coarse.ladder(4400).mean(points, window) == pytest.approx(fine.ladder(4400).mean(points, window))
     steps, missing = coarse.steps(3200, 300, 2)
@@ -51,14 +52,14 @@ def test_coarser_cells_say_the_same_of_whole_cells() -> None:
 
 
 def test_work_inside_a_coarse_cell_comes_evenly() -> None:
-    past = from_cells(np.array([0, 10]), np.array([[30.0 * 10]]), np.array([[5.0]]), np.array([[10.0]]))
+    past = from_cells(np.array([0, 10]), np.array([[30.0 * 10]]), np.array([[10.0]]), np.ones(1))
     assert past.steps(0, 5, 2)[0][:, 0] == pytest.approx([60.0] * 5)
     assert past.steps_of(np.array([0]), np.array([3]), 2, 1)[0][:, 0] == pytest.approx([30.0, 30.0])
 
 
 def test_looks_at_a_part_of_the_pods_count_for_the_whole() -> None:
     edges = np.arange(0, 21, 10)
-    half = from_cells(edges, np.array([[2.0], [2.0]]), np.ones((2, 1)), np.array([[0.5], [1.0]]))
+    half = from_cells(edges, np.array([[2.0], [2.0]]), np.array([[0.5], [1.0]]), np.ones(1))
     assert half.ladder(20).mean(NOW, 10)[0, 0] == pytest.approx(2.0)
     assert half.ladder(20).mean(NOW, 20)[0, 0] == pytest.approx(3.0)
 
@@ -67,7 +68,7 @@ def test_seconds_nobody_observed_count_for_no_mean_and_are_told() -> None:
     edges = np.arange(0, 41, 10)
     cells = np.array([[4.0], [0.0], [4.0], [4.0]])
     seen = np.array([[1.0], [0.0], [1.0], [1.0]])
-    past = from_cells(edges, cells, np.full((4, 1), np.nan), seen)
+    past = from_cells(edges, cells, seen, np.ones(1))
     assert past.ladder(40).mean(NOW, 40)[0, 0] == pytest.approx(4.0)
     steps, missing = past.steps(5, 3, 10)
     assert missing is not None
@@ -78,17 +79,29 @@ def test_seconds_nobody_observed_count_for_no_mean_and_are_told() -> None:
 def test_a_model_is_as_old_as_its_first_observed_second() -> None:
     edges = np.arange(0, 41, 10)
     seen = np.array([[0.0, 1.0], [0.0, 1.0], [1.0, 1.0], [1.0, 1.0]])
-    assert from_cells(edges, seen, seen, seen).ladder(40).age.tolist() == [20, 40]
+    assert from_cells(edges, seen, seen, np.ones(2)).ladder(40).age.tolist() == [20, 40]
 
 
-def test_work_of_one_request_is_that_of_the_last_minutes_and_of_all_where_nobody_asked() -> None:
-    requests = np.zeros((2, 2000))
-    requests[0, 1500:] = 2.0
-    requests[1, :100] = 1.0
-    work = requests * np.array([[0.3], [0.7]])
-    work[0, :1000] = 9.0  # long ago
-    assert per_second(work, requests).each == pytest.approx([0.3, 0.7])
-    assert per_second(np.zeros((1, 50)), np.zeros((1, 50))).each == pytest.approx([0.0])
+def test_work_of_one_request_is_that_of_the_last_minutes_and_as_before_where_nobody_asked() -> None:
+    found = work_of_one(np.array([30.0, 0.0, 0.0]), np.array([100.0, 0.0, 0.0]), np.array([0.5, 0.7, 0.0]))
+    assert found.tolist() == [0.3, 0.7, 0.0]
+
+
+def test_rings_give_the_past_that_they_were_fed() -> None:
+    rings = Rings(3)
+    work = bursty(6000, models=2)
+    columns, ends = np.repeat([0, 2], 6000), np.tile(np.arange(1, 6001), 2) + 1_800_000_000
+    ones = np.ones(12_000)
+    rings.add(columns, ends, ones.astype(np.int64), {WORK: work.ravel(), COVERAGE: ones})
+    edges, cells, coverage = rings.cells(np.array([0, 2]), 5900)
+    past = from_cells(edges, cells, coverage, np.ones(2))
+    assert past.until == 1_800_006_000
+    ladder = past.ladder(5000)
+    for back, window in ((0, 60), (30, 300), (60, 3600)):  # a 2-s cell may be cut in half
+        end = 6000 - 10 * back
+        found = ladder.mean(Rungs(back, 1, 1), window)[0]
+        assert found == pytest.approx(work[:, end - window : end].mean(axis=1), rel=5e-3)
+    assert not len(Rings(2).cells(np.array([1]), 60)[1])
 
 
 def test_some_models_of_a_past_are_a_past() -> None:

@@ -54,12 +54,14 @@ def test_a_model_younger_than_its_neighbours_replays_only_what_it_has_seen() -> 
     work = bursty(4000, models=2).T
     seen = np.ones_like(work)
     seen[:3000, 1] = 0.0
-    past = from_cells(np.arange(4001), work * seen, work * seen, seen)
+    past = from_cells(np.arange(4001), work * seen, seen, np.full(2, 0.5))
     known = replays(ahead_of(past, STEPS))
     assert known.usable.tolist() == [31, 1 + (1000 - H - 60) // 120]
 
 
-@pytest.mark.parametrize(("seconds", "replayed", "each"), [(205, 0, 0.5), (400, 2, 0.5), (1000, 7, 2.5 / 7), (2050, 16, 0.0)])
+@pytest.mark.parametrize(
+    ("seconds", "replayed", "each"), [(205, 0, 0.5), (400, 2, 0.5), (1000, 7, 2.5 / 7), (2050, 16, 0.0)]
+)
 def test_in_the_first_half_hour_six_paths_stand_in(seconds: int, replayed: int, each: float) -> None:
     ahead = ahead_of(past_of(bursty(seconds)), STEPS)
     found, known = paths(ahead, calm())
@@ -91,7 +93,9 @@ def test_whole_periods_back_are_played_by_how_far_the_period_is_trusted() -> Non
     assert found.weight[31:].sum() == pytest.approx(0.6)
     for lane, s in ((31, 9000 - 1820), (32, 9000 - 1800), (33, 9000 - 1780), (42, 9000 - 7180)):
         now, then = (plain.level(work[0], at, (0, 0, 0)) for at in (9000, s))
-        assert found.work[:, lane] == pytest.approx(plain.replay(work[0], 9000, s, now, then, 1.0, STEPS, DT), rel=1e-5, abs=1e-5)
+        assert found.work[:, lane] == pytest.approx(
+            plain.replay(work[0], 9000, s, now, then, 1.0, STEPS, DT), rel=1e-5, abs=1e-5
+        )
 
 
 def test_a_period_longer_than_the_past_adds_nothing() -> None:
@@ -121,7 +125,7 @@ def test_seconds_nobody_observed_are_replayed_as_the_level_says() -> None:
     work = bursty(6000).T
     seen = np.ones_like(work)
     seen[5000:5200] = 0.0
-    ahead = ahead_of(from_cells(np.arange(6001), work * seen, work * seen, seen), STEPS)
+    ahead = ahead_of(from_cells(np.arange(6001), work * seen, seen, np.full(1, 0.5)), STEPS)
     found, known = paths(ahead, calm())
     inside = int(np.flatnonzero((known.seconds >= 5000) & (known.seconds + 20 <= 5200))[0])
     assert found.work[:10, inside] == pytest.approx([ahead.level[0] * DT] * 10, rel=1e-5)

@@ -25,7 +25,9 @@ def lanes(work: np.ndarray, model: list[int], level: list[float]) -> Paths:
     count=st.integers(0, 14),
     cold=st.integers(1, 150),
 )
-def test_capacity_follows_from_who_starts_when_and_who_goes_first(ready: int, due: list[int], count: int, cold: int) -> None:
+def test_capacity_follows_from_who_starts_when_and_who_goes_first(
+    ready: int, due: list[int], count: int, cold: int
+) -> None:
     there = standing((ready, [float(d) for d in due], 0.0), (1, [3.0], 0.0))
     counts = np.array([[count, 2]])
     found = capacities(there, counts, STEPS, DT, cold)
