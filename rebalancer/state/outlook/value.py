@@ -141,7 +141,7 @@ class _Sweep:
     def _lateness(self, left: F32, cost: F32) -> F64:
         """Each step's arrivals cost work x min(1, wait / (headroom + 2 SLO))."""
         served = most = per_second = np.empty(0, dtype=np.float32)
-        share, arrives, away = np.empty_like(left), np.empty_like(left), np.empty(left.shape, dtype=np.bool_)
+        share, arrives, stays = (np.empty_like(left) for _ in range(3))
         one, none = np.ones_like(left), np.zeros_like(left)  # whole arrays: numpy is 4 times slower with a scalar
         for step, changes in enumerate(self._changes()):
             arrives[:] = self._work[step]
@@ -153,9 +153,8 @@ class _Sweep:
             np.minimum(share, one, out=share)
             share *= arrives
             cost += share
-            np.greater(left, most, out=away)
-            if away.any():
-                np.putmask(arrives, away, none)
+            np.less_equal(left, most, out=stays, casting="unsafe")  # 1 or 0: masks are 5 times slower
+            arrives *= stays
             left += arrives
             left -= served
             np.maximum(left, none, out=left)
@@ -168,7 +167,7 @@ class _Sweep:
         slo, own = np.float32(self._latency.slo_seconds), np.float32(self._latency.own_seconds)
         level, length = self._level.astype(np.float32), 0
         served = most = each = np.empty(0, dtype=np.float32)
-        wait, arrives, away = np.empty_like(left), np.empty_like(left), np.empty(left.shape, dtype=np.bool_)
+        wait, arrives, stays = (np.empty_like(left) for _ in range(3))
         slowest, none = np.zeros_like(left), np.zeros_like(left)
         changes = self._changes()
         for step, changed in enumerate(changes):
@@ -178,10 +177,10 @@ class _Sweep:
                 served = able * np.float32(self._step)
                 each = (1.0 / np.maximum(able, np.float32(NO_REPLICA))).astype(np.float32)
             np.multiply(left, each, out=wait)
-            np.greater(left, most, out=away)
-            if away.any():
-                np.putmask(arrives, away, none)
-                np.putmask(wait, away, np.float32(np.inf))
+            np.less_equal(left, most, out=stays, casting="unsafe")
+            arrives *= stays
+            with np.errstate(divide="ignore"):
+                wait /= stays  # for ever, where they do not stay
             quiet = self._work[step] <= 0.0
             if quiet.any():
                 wait[:, quiet] = 0.0
