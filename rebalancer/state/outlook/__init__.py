@@ -6,7 +6,7 @@ costs on each path) -> `outlook` (the curve of each model with what explains it)
 Pure numpy: no sum here depends on a library for linear algebra, everything that leaves is quantised to 1e-6.
 """
 
-from rebalancer.state.outlook.learned import Learned
+from rebalancer.state.outlook.learned import Learned, Steps, common
 from rebalancer.state.outlook.learning import learn
 from rebalancer.state.outlook.outlook import Outlook, Service, Terms, outlooks
 from rebalancer.state.outlook.past import Past, from_cells, per_second
@@ -20,7 +20,9 @@ __all__ = [
     "Service",
     "Serving",
     "Standing",
+    "Steps",
     "Terms",
+    "common",
     "from_cells",
     "learn",
     "outlooks",

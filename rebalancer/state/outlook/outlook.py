@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from msgspec import Struct
 
-from rebalancer.state.outlook.learned import Learned
+from rebalancer.state.outlook.learned import Learned, Steps
 from rebalancer.state.outlook.level import Base, base, bins, dispersion, level
 from rebalancer.state.outlook.past import F64, I64, NOW, RUNG_SECONDS, Ladder, Past
 from rebalancer.state.outlook.rule import (
@@ -22,7 +22,6 @@ from rebalancer.state.outlook.rule import (
     OFFSETS,
     PAST_SECONDS,
     QUANTUM,
-    SHIFT_LEAST,
     SWITCHING_REPLICA_SECONDS,
 )
 from rebalancer.state.outlook.scenarios import Ahead, Paths, Replays, paths
@@ -71,11 +70,15 @@ class Service(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """What a batch shares. `cold_seconds`: the measured start, release of somebody else's GPUs included."""
+    """What a batch shares. `cold_seconds`: the measured start, release of somebody else's GPUs included.
+
+    `stepping`: what all models together know about sudden steps.
+    """
 
     cold_seconds: int
     step_seconds: int
     latency: Latency | None = None
+    stepping: Steps = Steps()
 
     @property
     def horizon_seconds(self) -> int:
@@ -107,7 +110,7 @@ def outlooks(
     known = ~np.isnan(told.base[0])
     shifted = shift(ladder, ahead.level, learned)
     lanes, replays = paths(ahead, shifted)
-    curves = _curves(ahead, shifted, lanes, standing, service, terms)
+    curves = _curves(ahead, lanes, standing, service, terms)
     spread = dispersion(ahead.bins, NOW, DISPERSION_SECONDS)[0]
     return _told(ahead, told, shifted, replays, curves, standing, spread, known)
 
@@ -115,14 +118,12 @@ def outlooks(
 def _ahead(past: Past, ladder: Ladder, learned: Sequence[Learned], told: Base, terms: Terms) -> Ahead:
     beta = np.array([one.beta for one in learned])
     now = np.nan_to_num(level(told, beta)[0], nan=1.0)
-    return Ahead(past, ladder, bins(ladder), learned, now, past.each, terms.steps, terms.step_seconds)
+    return Ahead(past, ladder, bins(ladder), learned, now, past.each, terms.stepping, terms.steps, terms.step_seconds)
 
 
-def _curves(  # noqa: PLR0913  # one thing each
-    ahead: Ahead, shifted: Shift, lanes: Paths, standing: Standing, service: Service, terms: Terms
-) -> Curves:
+def _curves(ahead: Ahead, lanes: Paths, standing: Standing, service: Service, terms: Terms) -> Curves:
     current = standing.current
-    tried = _tried(np.maximum(ahead.level, np.where(shifted.p >= SHIFT_LEAST, shifted.level, 0.0)), current)
+    tried = _tried(np.maximum.reduceat(lanes.level, lanes.starts), current)
     least = np.maximum(service.floor, tried[0])
     most = np.maximum(least, np.minimum(service.most, tried[-1]))
     tried = np.clip(tried, least, most)
@@ -143,7 +144,7 @@ def _curves(  # noqa: PLR0913  # one thing each
 
 
 def _tried(level: F64, current: I64) -> I64:
-    """(counts, models): what is looked at, wide enough to reach what the level needs in one move.
+    """(counts, models): what is looked at, wide enough to reach what the highest level played needs in one move.
 
     Looked at no further than six up, a model that needs ten more would find that six gain nothing, and get none.
     """
@@ -168,7 +169,7 @@ def _between(tried: I64, of: F64, counts: I64) -> F64:
 
 def _mean_and_error(each: F64, lanes: Paths, here: I64) -> tuple[F64, F64]:
     """(counts, models): weighted mean over a model's lanes, and the standard error of its difference from `here`."""
-    starts = np.flatnonzero(np.diff(lanes.model, prepend=-1))
+    starts = lanes.starts
     mean = np.add.reduceat(each * lanes.weight, starts, axis=1)
     apart = each - each[here[lanes.model], np.arange(len(lanes.model))]
     middle = np.add.reduceat(apart * lanes.weight, starts, axis=1)

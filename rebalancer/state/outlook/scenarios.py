@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rebalancer.state.outlook.chance import normals
-from rebalancer.state.outlook.learned import Learned
+from rebalancer.state.outlook.learned import Learned, Steps
 from rebalancer.state.outlook.level import Bins, base, base_of, dispersion, level
 from rebalancer.state.outlook.past import F32, F64, I64, NOW, RUNG_SECONDS, Ladder, Past, Rungs
 from rebalancer.state.outlook.rule import (
@@ -27,6 +27,8 @@ from rebalancer.state.outlook.rule import (
     SCALE_MOST,
     SHIFT_ANCHORS,
     SHIFT_LEAST,
+    STEP_EVERY,
+    STEP_LEAST,
     YOUNGEST_SECONDS,
 )
 from rebalancer.state.outlook.shift import Shift
@@ -43,6 +45,11 @@ class Paths:
     model: I64
     weight: F64
     level: F64
+
+    @property
+    def starts(self) -> I64:
+        """(models,): the first lane of each."""
+        return np.flatnonzero(np.diff(self.model, prepend=-1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +80,7 @@ class Ahead:
     learned: Sequence[Learned]
     level: F64
     each: F64
+    stepping: Steps
     steps: int
     step_seconds: int
 
@@ -133,7 +141,26 @@ def paths(ahead: Ahead, shifted: Shift) -> tuple[Paths, Replays]:
         factor = np.divide(factor, share, out=np.zeros_like(factor), where=share > 0.0)
         lanes.append(Paths(again.work, again.model, again.weight * factor[again.model], again.level))
         total = _total(lanes, ahead.past.models)
+    if ahead.stepping.share >= STEP_LEAST:
+        lanes += _stepped(ahead, known, hist, total)
+        total = _total(lanes, ahead.past.models)
     return _joined(lanes, total), known
+
+
+def _stepped(ahead: Ahead, known: Replays, hist: tuple[F64, F64 | None], total: F64) -> list[Paths]:
+    """Some replays again, at the usual level times the step that models of this fleet take now and then."""
+    usual = np.array([one.usual for one in ahead.learned]) * ahead.stepping.factor
+    models = np.flatnonzero((usual > ahead.level) & (known.usable >= SHIFT_ANCHORS))
+    if not len(models):
+        return []
+    some = slice(0, None, STEP_EVERY)
+    few = Replays(known.seconds[some], known.level[some], known.scale[some], known.weight[some])
+    came, missing = hist
+    again = _replayed(ahead, few, (came[:, some], None if missing is None else missing[:, some]), models, usual[models])
+    share = few.weight.sum(axis=0)
+    odds = ahead.stepping.share / (1.0 - ahead.stepping.share) * total
+    factor = np.divide(odds, share, out=np.zeros_like(odds), where=share > 0.0)
+    return [Paths(again.work, again.model, again.weight * factor[again.model], again.level)]
 
 
 def _windows(ahead: Ahead, known: Replays) -> tuple[F64, F64 | None]:

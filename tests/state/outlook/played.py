@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from rebalancer.planning.curves import Curve, share_out
 from rebalancer.sim.controller import Seen
-from rebalancer.state.outlook import Latency, Learned, Outlook, Past, Service, Serving, Standing, Terms, learn, outlooks
+from rebalancer.state.outlook import Latency, Learned, Outlook, Past, Service, Serving, Standing, Steps, Terms, common, learn, outlooks
 from rebalancer.state.outlook.kept import Glance, stale
 from rebalancer.state.outlook.level import base, level
 from rebalancer.state.outlook.past import F64, I64, NOW
@@ -26,6 +26,7 @@ class Played:
 
     latency: Latency | None = None
     every_seconds: int = 10
+    steps: bool = True
     keeps: bool = False  # curves stand until what they were made from changes
     last: tuple[Outlook | None, ...] = ()
     made: int = 0  # curves
@@ -50,11 +51,12 @@ class Played:
             terms = Terms(cold, step, self.latency)
             self._learn(seen.now, past if len(columns) == len(models) else past.of(columns), columns, terms)
         wanted = self._stale(seen, past)
+        stepping = common(self._learned) if self.steps else Steps()
         for (cold, step), batch in _batches(seen).items():
             columns = batch[wanted[batch]]
             if len(columns):
                 part = past if len(columns) == len(models) else past.of(columns)
-                terms = Terms(cold, step, self.latency)
+                terms = Terms(cold, step, self.latency, stepping)
                 learned = [self._learned[i] for i in columns]
                 told = outlooks(part, learned, self._standing(seen, columns), _service(seen, part, columns), terms)
                 self.made += len(columns)

@@ -1,0 +1,51 @@
+"""A curve stands until what it was made from has changed, and is renewed in turn."""
+
+import numpy as np
+import pytest
+
+from rebalancer.state.outlook.kept import Glance, stale
+
+AT = 6_000
+
+
+def glance(**more: float) -> Glance:
+    values = {"ready": 5, "starting": 1, "backlog": 2.0, "level": 4.0, "shift": 0.0, "at": AT} | more
+    return Glance(*(np.array([value]) for value in values.values()))
+
+
+def wants(then: Glance, now: Glance, turn: int = 3) -> bool:
+    return bool(stale(then, now, np.array([turn]), 10)[0])
+
+
+@pytest.mark.parametrize(
+    ("change", "wanted"),
+    [
+        ({}, False),
+        ({"ready": 6}, True),
+        ({"starting": 0}, True),
+        ({"level": 4.19}, False),
+        ({"level": 4.21}, True),
+        ({"level": 3.79}, True),
+        ({"backlog": 6.9}, False),
+        ({"backlog": 7.1}, True),
+        ({"shift": 0.019}, False),
+        ({"shift": 0.02}, True),
+        ({"at": AT + 30}, True),  # its turn
+        ({"at": AT + 40}, False),
+        ({"at": AT + 70}, True),
+    ],
+)
+def test_it_stands_until_what_it_was_made_from_changes(change: dict[str, float], wanted: bool) -> None:
+    assert wants(glance(), glance(**change)) is wanted
+
+
+def test_the_end_of_a_shift_makes_a_new_one() -> None:
+    assert wants(glance(shift=0.4), glance())
+
+
+def test_turns_spread_over_a_minute_so_that_no_plan_renews_all() -> None:
+    turns = np.arange(600)
+    quiet = Glance(*(np.repeat(of, 600) for of in glance()))
+    for plan in range(6):
+        now = quiet._replace(at=np.full(600, AT + 10 * plan))
+        assert stale(quiet, now, turns, 10).sum() == 100
