@@ -26,12 +26,18 @@ def past_of(work: np.ndarray, each: float = 0.5) -> Past:
     return per_second(work, np.full(len(work), each))
 
 
-def ahead_of(past: Past, steps: int, step_seconds: int = 2, learned: list[Learned] | None = None) -> Ahead:
+def ahead_of(
+    past: Past,
+    steps: int,
+    step_seconds: int = 2,
+    learned: list[Learned] | None = None,
+    stepping: Steps = Steps(),  # noqa: B008  # frozen
+) -> Ahead:
     known = learned or [Learned()] * past.models
     ladder = past.ladder(7200 + steps * step_seconds)
     beta = np.array([one.beta for one in known])
     now = level(base(ladder, NOW), beta)[0]
-    return Ahead(past, ladder, bins(ladder), known, now, past.each, Steps(), steps, step_seconds)
+    return Ahead(past, ladder, bins(ladder), known, now, past.each, stepping, steps, step_seconds)
 
 
 def serving(models: int = 1, slo: float = 2.0, headroom: float = 0.5, patience: float = 30.0) -> Serving:

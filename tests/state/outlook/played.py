@@ -11,13 +11,38 @@ from numpy.typing import NDArray
 
 from rebalancer.planning.curves import Curve, share_out
 from rebalancer.sim.controller import Seen
-from rebalancer.state.outlook import Latency, Learned, Outlook, Past, Service, Serving, Standing, Steps, Terms, common, learn, outlooks
+from rebalancer.state.outlook import (
+    Latency,
+    Learned,
+    Outlook,
+    Past,
+    Service,
+    Serving,
+    Standing,
+    Steps,
+    Terms,
+    common,
+    learn,
+    outlooks,
+)
 from rebalancer.state.outlook.kept import Glance, stale
 from rebalancer.state.outlook.level import base, level
 from rebalancer.state.outlook.past import F64, I64, NOW
 from rebalancer.state.outlook.rule import HOUR_SECONDS, LEARN_EVERY_SECONDS, WORK_OF_ONE_SECONDS, step_seconds
 from rebalancer.state.outlook.shift import shift
 from rebalancer.state.rings import SPAN_SECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A model gives at most max(1, share of what it holds) replicas per window; `spared`: only below its need.
+
+    What it holds above need = ceil(l + 1.5 sqrt(l)), l the higher of level and last minute, may go at once.
+    """
+
+    share: float = 0.2
+    seconds: int = 300
+    spared: bool = True
 
 
 @dataclass(slots=True)
@@ -30,6 +55,8 @@ class Played:
     keeps: bool = False  # curves stand until what they were made from changes
     last: tuple[Outlook | None, ...] = ()
     made: int = 0  # curves
+    limit: Limit | None = None
+    _given: list[tuple[int, int, int]] = field(default_factory=list)  # when, model, replicas
     _then: Glance | None = None
     _due: list[list[int]] = field(default_factory=list)
     _last: int = 0
@@ -67,11 +94,29 @@ class Played:
             Curve(model.floor, (0.0,), model.gpus) if one is None else Curve(one.least, one.values, model.gpus)
             for model, one in zip(models, self.last, strict=True)
         ]
+        if self.limit:
+            curves = [self._held(curve, i, seen) for i, curve in enumerate(curves)]
         plan = list(share_out(curves, seen.scenario.gpus).counts)
+        for i, then in enumerate(plan):
+            self._given += [(seen.now, i, seen.asked[i] - then)] if then < seen.asked[i] else []
         for due, ready, then in zip(self._due, seen.ready, plan, strict=True):
             del due[max(0, then - ready) :]
         self._last = seen.now
         return plan
+
+    def _held(self, curve: Curve, i: int, seen: Seen) -> Curve:
+        """The curve above what a limit lets the model give."""
+        if self.limit is None:
+            return curve
+        has, one = seen.asked[i], self.last[i]
+        given = sum(n for at, model, n in self._given if model == i and at > seen.now - self.limit.seconds)
+        may = max(1, int(self.limit.share * has)) - given
+        least = has - max(0, may)
+        if self.limit.spared and one is not None:
+            load = max(one.level, seen.rate(i, 60) or 0.0)
+            least = min(least, int(np.ceil(load + 1.5 * np.sqrt(load))))
+        least = min(max(curve.least, least), curve.least + len(curve.values) - 1)
+        return Curve(least, curve.values[least - curve.least :], curve.gpus)
 
     def _stale(self, seen: Seen, past: Past) -> NDArray[np.bool_]:
         """Models that want a new curve."""

@@ -35,7 +35,7 @@ def wants(then: Glance, now: Glance, turn: int = 3) -> bool:
         ({"at": AT + 70}, True),
     ],
 )
-def test_it_stands_until_what_it_was_made_from_changes(change: dict[str, float], wanted: bool) -> None:
+def test_it_stands_until_what_it_was_made_from_changes(change: dict[str, float], *, wanted: bool) -> None:
     assert wants(glance(), glance(**change)) is wanted
 
 

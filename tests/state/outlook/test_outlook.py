@@ -1,5 +1,7 @@
 """The curve of one model: what it says, what it costs to change, and the traps."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -74,7 +76,7 @@ def test_what_comes_with_more_than_the_level_needs_is_never_later() -> None:
     found = outlook(bursty(T), (6, [], 0.0))
     late = found.late[int(np.ceil(found.level)) - found.least :]
     assert len(late) >= 6
-    assert all(more <= fewer + 1e-6 for fewer, more in zip(late, late[1:], strict=False))
+    assert all(more <= fewer + 1e-6 for fewer, more in itertools.pairwise(late))
     assert late[0] > 2 * late[-1]
 
 

@@ -44,7 +44,7 @@ def test_under_a_constant_load_nothing_moves() -> None:
 
 
 @pytest.mark.parametrize("keeps", [False, True])
-def test_after_a_step_gpus_are_there_within_two_starts(keeps: bool) -> None:
+def test_after_a_step_gpus_are_there_within_two_starts(*, keeps: bool) -> None:
     step = np.where(np.arange(SECONDS) < 2400, 3.0, 9.0)
     models = (model("up", noisy(step, 1), 7), model("flat", noisy(3.0, 2), 11))
     record = play(Scenario("step", "0", models, (18,), SECONDS), Played(keeps=keeps), "played")
