@@ -3,9 +3,11 @@
 In the order in which data flows: `past` (running sums) -> `level` (the slow level) -> `learning` (how level, dispersion
 and errors carried over; `period`, `shift`) -> `scenarios` (paths of work to the horizon) -> `value` (what each count
 costs on each path) -> `outlook` (the curve of each model with what explains it). `rule` holds the constants.
+`book` holds all models' outlooks and renews those that have changed (`kept`).
 Pure numpy: no sum here depends on a library for linear algebra, everything that leaves is quantised to 1e-6.
 """
 
+from rebalancer.state.outlook.book import Book, Group
 from rebalancer.state.outlook.learned import Learned, Steps, common
 from rebalancer.state.outlook.learning import learn
 from rebalancer.state.outlook.outlook import Outlook, Service, Terms, outlooks
@@ -13,6 +15,8 @@ from rebalancer.state.outlook.past import Past, from_cells, per_second
 from rebalancer.state.outlook.value import Latency, Serving, Standing
 
 __all__ = [
+    "Book",
+    "Group",
     "Latency",
     "Learned",
     "Outlook",

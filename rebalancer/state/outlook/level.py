@@ -18,6 +18,8 @@ from rebalancer.state.outlook.rule import (
     LEVEL_WINDOWS_SECONDS,
 )
 
+LEVEL_MEANS_SECONDS = (*LEVEL_WINDOWS_SECONDS, HOUR_SECONDS)
+
 
 class Base(NamedTuple):
     """`base`: (points, models) replicas, NaN where nothing is known; `features`: (3, points, models)."""
@@ -28,16 +30,17 @@ class Base(NamedTuple):
 
 def base(ladder: Ladder, points: Rungs) -> Base:
     """The weighted mean of the windows that are known, and how the last minute, 5 minutes and hour differ from it."""
-    return _base(np.stack([ladder.mean(points, window) for window in (*LEVEL_WINDOWS_SECONDS, HOUR_SECONDS)]))
+    return base_of_means(np.stack([ladder.mean(points, window) for window in LEVEL_MEANS_SECONDS]))
 
 
 def base_of(past: Past, columns: I64, ends: I64) -> Base:
     """The same for lanes of one model and one second each, as one point: (1, lanes)."""
-    windows = [past.mean_of(columns, ends, window) for window in (*LEVEL_WINDOWS_SECONDS, HOUR_SECONDS)]
-    return _base(np.stack(windows)[:, np.newaxis])
+    windows = [past.mean_of(columns, ends, window) for window in LEVEL_MEANS_SECONDS]
+    return base_of_means(np.stack(windows)[:, np.newaxis])
 
 
-def _base(windows: F64) -> Base:
+def base_of_means(windows: F64) -> Base:
+    """The same from means over `LEVEL_MEANS_SECONDS`, (4, points, models), NaN where unknown."""
     known = ~np.isnan(windows)
     filled = np.where(known, windows, 0.0)
     weights = np.array(LEVEL_WEIGHTS)[:, np.newaxis, np.newaxis] * known[:3]

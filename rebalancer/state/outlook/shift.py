@@ -70,7 +70,11 @@ def _of_window(x: F64, left: F64, known: F64) -> list[Excesses]:
 
 def shift(ladder: Ladder, levels: F64, learned: Sequence[Learned]) -> Shift:
     """Now, at the end of the past. `levels`: (models,)."""
-    rates = np.stack([ladder.mean(NOW, window)[0] for window in SHIFT_WINDOWS_SECONDS])
+    return shift_of_means(np.stack([ladder.mean(NOW, window)[0] for window in SHIFT_WINDOWS_SECONDS]), levels, learned)
+
+
+def shift_of_means(rates: F64, levels: F64, learned: Sequence[Learned]) -> Shift:
+    """The same from means over `SHIFT_WINDOWS_SECONDS`, (2, models), NaN where unknown."""
     rates = np.where(np.isnan(rates), levels, rates)
     x = (rates - levels) / np.sqrt(levels)
     usual = np.array([[window.typical for window in one.excesses] for one in learned]).reshape(-1, len(rates)).T

@@ -1,0 +1,155 @@
+"""The outlooks of all models, renewed where what they were made from has changed.
+
+At 1,000 models about a quarter are renewed in a plan, and one in thirty learns: each model on its own turn, so that no
+plan has to do all of them. Nothing here needs a checkpoint: after a start the rings teach everything again within one
+call.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from rebalancer.state.outlook.kept import Glance, stale
+from rebalancer.state.outlook.learned import Learned, Steps, common
+from rebalancer.state.outlook.learning import learn
+from rebalancer.state.outlook.level import LEVEL_MEANS_SECONDS, base_of_means, level
+from rebalancer.state.outlook.outlook import Outlook, Service, Terms, outlooks
+from rebalancer.state.outlook.past import F64, I64, Past, from_cells, work_of_one
+from rebalancer.state.outlook.rule import (
+    HOUR_SECONDS,
+    LEARN_EVERY_SECONDS,
+    LEARN_SECONDS,
+    PAST_SECONDS,
+    SHIFT_WINDOWS_SECONDS,
+    WORK_OF_ONE_SECONDS,
+)
+from rebalancer.state.outlook.shift import shift_of_means
+from rebalancer.state.outlook.value import Serving, Standing
+from rebalancer.state.rings import COVERAGE, REQUESTS, SPAN_SECONDS, WORK, Rings
+
+TOGETHER = 64  # models per batch: what they need fits in a core's cache
+MARGIN_SECONDS = 300  # of dispersion before the oldest replay
+
+
+class Group(NamedTuple):
+    """Models that share start and step. `columns`: theirs in the rings, ascending; the others are in that order."""
+
+    columns: I64
+    standing: Standing
+    service: Service
+    terms: Terms
+
+
+class Book:
+    """`learned`, `outlooks` by column; None of a model of which nothing was observed."""
+
+    def __init__(self, columns: int) -> None:
+        self.learned: list[Learned] = [Learned()] * columns
+        self.outlooks: list[Outlook | None] = [None] * columns
+        self.renewed = 0  # outlooks made by the last `look`
+        self._each: F64 = np.zeros(columns)
+        whole, real = np.zeros((3, columns), dtype=np.int64), np.zeros((3, columns))
+        self._then = Glance(whole[0], whole[1], real[0], real[1], real[2], whole[2])  # at 0: never
+
+    def forget(self, column: int) -> None:
+        """Another model has the column now."""
+        self.learned[column], self.outlooks[column] = Learned(), None
+        self._each[column], self._then.at[column] = 0.0, 0
+
+    @property
+    def stepping(self) -> Steps:
+        """What all models together know about sudden steps."""
+        return common(self.learned)
+
+    def look(self, rings: Rings, groups: Sequence[Group], every_seconds: int) -> None:
+        """Renew what has to be, once per joint plan. `every_seconds`: between plans."""
+        self.renewed = 0
+        if rings.head is None:
+            return
+        for group in groups:
+            self._learn(rings, group, every_seconds)
+        stepping = self.stepping
+        for group in groups:
+            now, then = self._glance(rings, group), self._then
+            mine = group.columns
+            before = Glance(
+                then.ready[mine],
+                then.starting[mine],
+                then.backlog[mine],
+                then.level[mine],
+                then.shift[mine],
+                then.at[mine],
+            )
+            wanted = np.flatnonzero(stale(before, now, mine, every_seconds))
+            for begin in range(0, len(wanted), TOGETHER):
+                self._renew(rings, group, wanted[begin : begin + TOGETHER], stepping)
+            for old, new in zip(then, now, strict=True):
+                old[mine[wanted]] = new[wanted]
+            self.renewed += len(wanted)
+
+    def _learn(self, rings: Rings, group: Group, every_seconds: int) -> None:
+        head = rings.head or 0
+        turns = max(1, LEARN_EVERY_SECONDS // every_seconds)
+        its_turn = (head // every_seconds + group.columns) % turns == 0
+        new = np.array([self.learned[column].at == 0 for column in group.columns.tolist()])
+        due = group.columns[its_turn | new]
+        span = LEARN_SECONDS + HOUR_SECONDS + group.terms.horizon_seconds + MARGIN_SECONDS
+        for begin in range(0, len(due), TOGETHER):
+            columns = due[begin : begin + TOGETHER]
+            past = remembered(rings, columns, span, self._each[columns])
+            told = learn(past, group.terms.cold_seconds, group.terms.horizon_seconds)
+            for column, one in zip(columns.tolist(), told, strict=True):
+                self.learned[column] = one
+
+    def _glance(self, rings: Rings, group: Group) -> Glance:
+        columns, standing = group.columns, group.standing
+        head = rings.head or 0
+        windows = (*SHIFT_WINDOWS_SECONDS, *LEVEL_MEANS_SECONDS)
+        means = rings.work(columns, np.full(len(columns), head), windows)
+        learned = [self.learned[column] for column in columns.tolist()]
+        beta = np.array([one.beta for one in learned])
+        levels = level(base_of_means(means[len(SHIFT_WINDOWS_SECONDS) :, np.newaxis]), beta)[0]
+        levels = np.where(np.isnan(levels), 0.0, levels)
+        shifts = shift_of_means(means[: len(SHIFT_WINDOWS_SECONDS)], np.maximum(levels, 1e-3), learned)
+        at = np.full(len(columns), head)
+        return Glance(standing.ready, standing.starting, standing.backlog, levels, shifts.p, at)
+
+    def _renew(self, rings: Rings, group: Group, places: I64, stepping: Steps) -> None:
+        columns, terms = group.columns[places], group.terms._replace(stepping=stepping)
+        self._each[columns] = _work_of_one(rings, columns, self._each[columns])
+        span = PAST_SECONDS + HOUR_SECONDS + terms.horizon_seconds + MARGIN_SECONDS
+        learned = [self.learned[column] for column in columns.tolist()]
+        past = remembered(rings, columns, max(span, _periods(learned)), self._each[columns])
+        standing, service = group.standing, group.service
+        some = Standing(standing.ready[places], standing.due[places], standing.backlog[places])
+        serving = Serving(*(of[places] for of in service.serving))
+        rules = Service(serving, service.floor[places], service.most[places], service.priority[places])
+        for column, one in zip(columns.tolist(), outlooks(past, learned, some, rules, terms), strict=True):
+            self.outlooks[column] = one
+
+
+def _work_of_one(rings: Rings, columns: I64, before: F64) -> F64:
+    """Replica-seconds per request of the last 10 minutes, over the cells in which requests were counted; (models,)."""
+    edges, work, requests, coverage = rings.cells(columns, WORK_OF_ONE_SECONDS, WORK, REQUESTS, COVERAGE)
+    counted = (coverage > 0.0) & ~np.isnan(requests)
+    rates = np.divide(work, coverage, out=np.zeros_like(work), where=counted)
+    came = (rates * np.diff(edges)[:, np.newaxis]).sum(axis=0)
+    return work_of_one(came, np.where(counted, requests, 0.0).sum(axis=0), before)
+
+
+def _periods(learned: Sequence[Learned]) -> int:
+    """Seconds of past that the longest period played needs."""
+    longest = max(one.period_seconds for one in learned)
+    return 5 * longest + HOUR_SECONDS if longest else 0
+
+
+def remembered(rings: Rings, columns: I64, seconds: int, each: F64) -> Past:
+    """What rings know of some models, from `seconds` ago (as far as they reach) to their head.
+
+    The end is a border of their cells of 2 s: steps of 2 s would else halve every one of them, and bursts with them.
+    """
+    edges, work, coverage = rings.cells(columns, min(seconds, SPAN_SECONDS), WORK, COVERAGE)
+    if len(edges) > 1 and edges[-1] % 2 == 0:
+        edges, work, coverage = edges[:-1], work[:-1], coverage[:-1]
+    return from_cells(edges, work, coverage, each)

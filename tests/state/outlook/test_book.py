@@ -1,0 +1,109 @@
+"""All models' outlooks over the rings: the same as made afresh, and few of them made."""
+
+import numpy as np
+import pytest
+
+from rebalancer.state.outlook import Book, Group, outlooks
+from rebalancer.state.outlook.book import remembered
+from rebalancer.state.outlook.value import Serving
+from rebalancer.state.rings import COVERAGE, REQUESTS, WORK, Rings
+from tests.state.outlook.ahead import TERMS, bursty, service, standing
+
+T0 = 1_800_000_001
+SECONDS, MODELS = 16_000, 12
+READY = 7
+
+
+@pytest.fixture(scope="module")
+def work() -> np.ndarray:
+    return np.random.default_rng(1).gamma(8.0, 0.5, (MODELS, SECONDS + 600)) * bursty(SECONDS + 600, 1.0, models=MODELS)
+
+
+def feed(rings: Rings, work: np.ndarray, begin: int, end: int) -> None:
+    models, seconds = work.shape[0], end - begin
+    columns, ends = np.repeat(np.arange(models), seconds), np.tile(np.arange(begin, end) + T0, models)
+    part = work[:, begin:end].ravel()
+    ones = np.ones(len(part))
+    rings.add(columns, ends, ones.astype(np.int64), {WORK: part, REQUESTS: part / 0.4, COVERAGE: ones})
+
+
+def group(ready: int = READY) -> Group:
+    return Group(np.arange(MODELS), standing(*[(ready, [], 0.0)] * MODELS), service(MODELS), TERMS)
+
+
+@pytest.fixture
+def rings(work: np.ndarray) -> Rings:
+    fed = Rings(MODELS)
+    for begin in range(0, SECONDS, 1000):
+        feed(fed, work, begin, begin + 1000)
+    return fed
+
+
+def test_before_the_first_sample_there_is_nothing_to_say() -> None:
+    book = Book(MODELS)
+    book.look(Rings(MODELS), [group()], 10)
+    assert book.outlooks == [None] * MODELS
+
+
+def test_the_first_look_learns_and_makes_all(rings: Rings) -> None:
+    book = Book(MODELS)
+    book.look(rings, [group()], 10)
+    assert book.renewed == MODELS
+    assert all(one.at for one in book.learned)
+    past = remembered(rings, np.arange(MODELS), 16_000, np.full(MODELS, 0.4))
+    terms = TERMS._replace(stepping=book.stepping)
+    afresh = outlooks(past, book.learned, group().standing, group().service, terms)
+    for one, other in zip(book.outlooks, afresh, strict=True):
+        assert one is not None
+        assert other is not None
+        assert one.values == pytest.approx(other.values, rel=1e-4, abs=1e-3)
+        assert one.work_of_one == pytest.approx(0.4, rel=1e-5)
+
+
+def test_later_looks_renew_what_changed_and_each_model_within_a_minute(rings: Rings, work: np.ndarray) -> None:
+    book, renewed, stood = Book(MODELS), [], [0] * MODELS
+    book.look(rings, [group()], 10)
+    for plan in range(12):
+        before = list(book.outlooks)
+        feed(rings, work, SECONDS + 10 * plan, SECONDS + 10 * plan + 10)
+        book.look(rings, [group()], 10)
+        renewed.append(book.renewed)
+        for model in range(MODELS):
+            stood[model] = stood[model] + 1 if book.outlooks[model] is before[model] else 0
+            assert stood[model] < 6
+    assert sum(renewed) < 0.7 * 12 * MODELS
+    book.look(rings, [group(READY + 1)], 10)
+    assert book.renewed == MODELS
+
+
+def test_a_model_that_is_forgotten_is_made_and_learnt_again(rings: Rings) -> None:
+    book = Book(MODELS)
+    book.look(rings, [group()], 10)
+    first = book.outlooks[3]
+    book.forget(3)
+    assert book.outlooks[3] is None
+    book.look(rings, [group()], 10)
+    assert book.outlooks[3] == first
+
+
+def test_models_in_groups_have_the_outlooks_that_they_have_together(rings: Rings) -> None:
+    whole, split = Book(MODELS), Book(MODELS)
+    whole.look(rings, [group()], 10)
+    parts = []
+    for columns in (np.arange(0, MODELS, 2), np.arange(1, MODELS, 2)):
+        count = len(columns)
+        serving = Serving(*(of[columns] for of in service(MODELS).serving))
+        rules = service(count)._replace(serving=serving)
+        parts.append(Group(columns, standing(*[(READY, [], 0.0)] * count), rules, TERMS))
+    split.look(rings, parts, 10)
+    assert split.learned == whole.learned
+    assert split.outlooks == whole.outlooks
+
+
+def test_the_end_of_the_past_is_a_border_of_two_second_cells(rings: Rings, work: np.ndarray) -> None:
+    for more in (0, 1):
+        feed(rings, work, SECONDS + more, SECONDS + more + 1)
+        past = remembered(rings, np.array([0]), 3600, np.ones(1))
+        assert past.until % 2 == 1
+        assert rings.head is not None
+        assert 0 <= rings.head - past.until <= 1
