@@ -201,19 +201,18 @@ class Rings:
             return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.float32)
         return np.concatenate(seconds), np.concatenate(sums)
 
-    def cells(self, columns: Ints, seconds: int, *channels: int) -> tuple[Ints, *tuple[Cells, ...]]:
+    def cells(self, columns: Ints, seconds: int, *channels: int) -> tuple[Ints, list[Cells]]:
         """The cells of the last `seconds`: their edges (cells + 1,), then those channels' sums, (cells, models) each.
 
         An edge is an instant: second s is what happened in (s - 1, s]. `columns` are distinct and ascending.
         """
         if self.head is None:
-            return np.zeros(1, dtype=np.int64), *(np.empty((0, len(columns)), dtype=np.float32) for _ in channels)
+            return np.zeros(1, dtype=np.int64), [np.empty((0, len(columns)), dtype=np.float32) for _ in channels]
         spans = [(level, level.since(self.head - seconds)) for level in reversed(self._levels)]
         edges = np.concatenate([*(indices * level.step - 1 for level, indices in spans), [self.head]])
-        blocks = (
+        return edges, [
             np.concatenate([level.block(channel, indices, columns) for level, indices in spans]) for channel in channels
-        )
-        return edges, *blocks
+        ]
 
     def clear(self, column: int) -> None:
         """Forget one model."""

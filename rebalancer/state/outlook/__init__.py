@@ -8,7 +8,7 @@ Pure numpy: no sum here depends on a library for linear algebra, everything that
 """
 
 from rebalancer.state.outlook.book import Book, Group
-from rebalancer.state.outlook.learned import Learned, Steps, common
+from rebalancer.state.outlook.learned import Learned
 from rebalancer.state.outlook.learning import learn
 from rebalancer.state.outlook.outlook import Outlook, Service, Terms, outlooks
 from rebalancer.state.outlook.past import Past, from_cells, per_second
@@ -24,9 +24,7 @@ __all__ = [
     "Service",
     "Serving",
     "Standing",
-    "Steps",
     "Terms",
-    "common",
     "from_cells",
     "learn",
     "outlooks",

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rebalancer.state.outlook.kept import Glance, stale
-from rebalancer.state.outlook.learned import Learned, Steps, common
+from rebalancer.state.outlook.learned import Learned
 from rebalancer.state.outlook.learning import learn
 from rebalancer.state.outlook.level import LEVEL_MEANS_SECONDS, base_of_means, level
 from rebalancer.state.outlook.outlook import Outlook, Service, Terms, outlooks
@@ -57,11 +57,6 @@ class Book:
         self.learned[column], self.outlooks[column] = Learned(), None
         self._each[column], self._then.at[column] = 0.0, 0
 
-    @property
-    def stepping(self) -> Steps:
-        """What all models together know about sudden steps."""
-        return common(self.learned)
-
     def look(self, rings: Rings, groups: Sequence[Group], every_seconds: int) -> None:
         """Renew what has to be, once per joint plan. `every_seconds`: between plans."""
         self.renewed = 0
@@ -69,7 +64,6 @@ class Book:
             return
         for group in groups:
             self._learn(rings, group, every_seconds)
-        stepping = self.stepping
         for group in groups:
             now, then = self._glance(rings, group), self._then
             mine = group.columns
@@ -83,7 +77,7 @@ class Book:
             )
             wanted = np.flatnonzero(stale(before, now, mine, every_seconds))
             for begin in range(0, len(wanted), TOGETHER):
-                self._renew(rings, group, wanted[begin : begin + TOGETHER], stepping)
+                self._renew(rings, group, wanted[begin : begin + TOGETHER])
             for old, new in zip(then, now, strict=True):
                 old[mine[wanted]] = new[wanted]
             self.renewed += len(wanted)
@@ -115,8 +109,8 @@ class Book:
         at = np.full(len(columns), head)
         return Glance(standing.ready, standing.starting, standing.backlog, levels, shifts.p, at)
 
-    def _renew(self, rings: Rings, group: Group, places: I64, stepping: Steps) -> None:
-        columns, terms = group.columns[places], group.terms._replace(stepping=stepping)
+    def _renew(self, rings: Rings, group: Group, places: I64) -> None:
+        columns, terms = group.columns[places], group.terms
         self._each[columns] = _work_of_one(rings, columns, self._each[columns])
         span = PAST_SECONDS + HOUR_SECONDS + terms.horizon_seconds + MARGIN_SECONDS
         learned = [self.learned[column] for column in columns.tolist()]
@@ -131,7 +125,7 @@ class Book:
 
 def _work_of_one(rings: Rings, columns: I64, before: F64) -> F64:
     """Replica-seconds per request of the last 10 minutes, over the cells in which requests were counted; (models,)."""
-    edges, work, requests, coverage = rings.cells(columns, WORK_OF_ONE_SECONDS, WORK, REQUESTS, COVERAGE)
+    edges, (work, requests, coverage) = rings.cells(columns, WORK_OF_ONE_SECONDS, WORK, REQUESTS, COVERAGE)
     counted = (coverage > 0.0) & ~np.isnan(requests)
     rates = np.divide(work, coverage, out=np.zeros_like(work), where=counted)
     came = (rates * np.diff(edges)[:, np.newaxis]).sum(axis=0)
@@ -149,7 +143,7 @@ def remembered(rings: Rings, columns: I64, seconds: int, each: F64) -> Past:
 
     The end is a border of their cells of 2 s: steps of 2 s would else halve every one of them, and bursts with them.
     """
-    edges, work, coverage = rings.cells(columns, min(seconds, SPAN_SECONDS), WORK, COVERAGE)
+    edges, (work, coverage) = rings.cells(columns, min(seconds, SPAN_SECONDS), WORK, COVERAGE)
     if len(edges) > 1 and edges[-1] % 2 == 0:
         edges, work, coverage = edges[:-1], work[:-1], coverage[:-1]
     return from_cells(edges, work, coverage, each)

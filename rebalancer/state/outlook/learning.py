@@ -24,7 +24,6 @@ from rebalancer.state.outlook.rule import (
     RIDGE,
     RIDGE_POINTS,
     SEEN_BEFORE_SECONDS,
-    STEP_TIMES,
     YOUNGEST_SECONDS,
 )
 from rebalancer.state.outlook.shift import excesses
@@ -62,7 +61,6 @@ def learn(past: Past, cold_seconds: int, horizon_seconds: int) -> tuple[Learned,
     off = np.where(grid.young > 0, (grid.came - levels) / np.sqrt(levels), 0.0)
     gamma = _persistence(ladder, grid, horizon_seconds)
     lag, rho = periods(off, grid.young.sum(axis=0).astype(np.int64), -(-horizon_seconds // GRID_SECONDS) + 1)
-    usual, steps, factor = _steps(grid, levels)
     known = excesses(ladder, grid.at, levels, off, grid.known)
     beta, gamma, rho = (np.round(of, QUANTUM) + 0.0 for of in (beta, gamma, rho))
     return tuple(
@@ -72,16 +70,11 @@ def learn(past: Past, cold_seconds: int, horizon_seconds: int) -> tuple[Learned,
             period_seconds=int(lags) * GRID_SECONDS,
             rho=float(share),
             excesses=pair,
-            usual=float(u),
-            steps=float(share_of_steps),
-            step=float(f),
             error=_known(e),
             plain_error=_known(p),
             at=past.until,
         )
-        for b, g, lags, share, pair, e, p, u, share_of_steps, f in zip(
-            beta, gamma, lag, rho, known, error, plain, usual, steps, factor, strict=True
-        )
+        for b, g, lags, share, pair, e, p in zip(beta, gamma, lag, rho, known, error, plain, strict=True)
     )
 
 
@@ -162,23 +155,6 @@ def _solve(gram: F64, told: F64) -> F64:
         swapped[:, a] = told
         np.divide(determinant(swapped), whole, out=beta[a], where=np.abs(whole) > 0.0)
     return beta
-
-
-def _steps(grid: Grid, levels: F64) -> tuple[F64, F64, F64]:
-    """(models,): the usual level, the share of starts after which it had stepped up, and the mean factor of those."""
-    count = grid.known.sum(axis=0)
-    known = grid.known > 0.0
-    stepped = known & (grid.came >= STEP_TIMES * levels) & (grid.came >= levels + 1.0)
-    number = stepped.sum(axis=0)
-    ratio = np.where(stepped, grid.came / levels, 0.0).sum(axis=0)
-    usual = np.zeros(len(count))
-    enough = np.flatnonzero(count >= LEAST_POINTS)
-    if len(enough):
-        usual[enough] = np.nanmedian(np.where(known, levels, np.nan)[:, enough], axis=0)
-    share = np.divide(number, count, out=np.zeros(len(count)), where=count > 0.0)
-    factor = np.divide(ratio, number, out=np.ones(len(count)), where=number > 0)
-    usual, share, factor = (np.round(of, QUANTUM) for of in (usual, share, factor))
-    return usual, share, factor
 
 
 def _persistence(ladder: Ladder, grid: Grid, horizon_seconds: int) -> F64:

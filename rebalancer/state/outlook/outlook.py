@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from msgspec import Struct
 
-from rebalancer.state.outlook.learned import Learned, Steps
+from rebalancer.state.outlook.learned import Learned
 from rebalancer.state.outlook.level import Base, base, bins, dispersion, level
 from rebalancer.state.outlook.past import F64, I64, NOW, RUNG_SECONDS, Ladder, Past
 from rebalancer.state.outlook.rule import (
@@ -72,13 +72,13 @@ class Service(NamedTuple):
 class Terms(NamedTuple):
     """What a batch shares. `cold_seconds`: the measured start, release of somebody else's GPUs included.
 
-    `stepping`: what all models together know about sudden steps.
+    `interval_seconds`: of the metrics; the ring's cells where they are longer.
     """
 
     cold_seconds: int
     step_seconds: int
     latency: Latency | None = None
-    stepping: Steps = Steps()
+    interval_seconds: int = 1
 
     @property
     def horizon_seconds(self) -> int:
@@ -118,7 +118,9 @@ def outlooks(
 def _ahead(past: Past, ladder: Ladder, learned: Sequence[Learned], told: Base, terms: Terms) -> Ahead:
     beta = np.array([one.beta for one in learned])
     now = np.nan_to_num(level(told, beta)[0], nan=1.0)
-    return Ahead(past, ladder, bins(ladder), learned, now, past.each, terms.stepping, terms.steps, terms.step_seconds)
+    return Ahead(
+        past, ladder, bins(ladder), learned, now, past.each, terms.steps, terms.step_seconds, terms.interval_seconds
+    )
 
 
 def _curves(ahead: Ahead, lanes: Paths, standing: Standing, service: Service, terms: Terms) -> Curves:

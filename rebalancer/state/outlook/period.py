@@ -13,27 +13,34 @@ def periods(off: F64, points: I64, shortest: int) -> tuple[I64, F64]:
 
     `off`: (points, models) forecast errors, newest first, 0 after each model's first `points`; lags from `shortest`.
     """
-    models = len(points)
-    columns = np.arange(models)
+    lags = np.arange(shortest, LONGEST_PERIOD_SECONDS // GRID_SECONDS + 1)
+    lags = lags[lags < len(off)]
+    none = np.zeros(len(points), dtype=np.int64)
+    if not len(lags):
+        return none, none.astype(np.float64)
+    pairs = points - lags[:, np.newaxis]
+    enough = pairs >= np.maximum(PERIOD_POINTS, lags)[:, np.newaxis]
+    r = np.where(enough, _correlation(off, points, lags, np.maximum(pairs, 1)), 0.0)
+    best = np.argmax(r, axis=0)
+    rho = np.clip((r[best, np.arange(len(points))] - LEAST_CORRELATION) / (1.0 - LEAST_CORRELATION), 0.0, RHO_MOST)
+    return np.where(rho > 0.0, lags[best], none), rho
+
+
+def _correlation(off: F64, points: I64, lags: I64, pairs: I64) -> F64:
+    """Pearson's r of each series with itself `lags` points later; (lags, models)."""
+    columns = np.arange(len(points))
     sums, squares = (_running(of) for of in (off, off * off))
-    best, lag = np.zeros(models), np.zeros(models, dtype=np.int64)
-    for shift in range(shortest, LONGEST_PERIOD_SECONDS // GRID_SECONDS + 1):
-        pairs = points - shift
-        enough = pairs >= max(PERIOD_POINTS, shift)
-        if not enough.any():
-            break
-        number = np.maximum(pairs, 1)
-        last = np.maximum(pairs, 0)
-        newer, newer_squares = sums[last, columns], squares[last, columns]
-        older, older_squares = (of[points, columns] - of[np.minimum(shift, points), columns] for of in (sums, squares))
-        both = (off[:-shift] * off[shift:]).sum(axis=0)
-        together = both - newer * older / number
-        spread = (newer_squares - newer * newer / number) * (older_squares - older * older / number)
-        r = np.divide(together, np.sqrt(np.maximum(spread, 0.0)), out=np.zeros(models), where=spread > 0.0)
-        better = enough & (r > best)
-        best, lag = np.where(better, r, best), np.where(better, shift, lag)
-    rho = np.clip((best - LEAST_CORRELATION) / (1.0 - LEAST_CORRELATION), 0.0, RHO_MOST)
-    return np.where(rho > 0.0, lag, 0), rho
+    last = np.minimum(pairs, len(off))
+    newer, newer_squares = sums[last, columns], squares[last, columns]
+    first = np.minimum(lags[:, np.newaxis], points)
+    older, older_squares = (of[points, columns] - of[first, columns] for of in (sums, squares))
+    later = np.concatenate([off, np.zeros_like(off)])
+    shifted = np.lib.stride_tricks.sliding_window_view(later, len(off), axis=0)[lags]  # (lags, models, points)
+    both = np.einsum("nk,lkn->lk", off, shifted, optimize=False)
+    spread = (newer_squares - newer * newer / pairs) * (older_squares - older * older / pairs)
+    together = both - newer * older / pairs
+    found: F64 = np.divide(together, np.sqrt(np.maximum(spread, 0.0)), out=np.zeros(pairs.shape), where=spread > 0.0)
+    return found
 
 
 def _running(of: F64) -> F64:

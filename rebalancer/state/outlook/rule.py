@@ -54,11 +54,6 @@ SHIFT_CLIP = 1.5  # what became of an excess, at most so many times itself
 SHIFT_LEAST = 0.02  # below it is not worth the arithmetic: a shift doubles it
 SHIFT_ANCHORS = 6
 
-# --- steps that any model may take
-STEP_TIMES = 2.0  # the level, within a start: beyond it bursts and drifts do not go
-STEP_LEAST = 0.002  # share of starts: rarer ones are not worth the arithmetic
-STEP_EVERY = 4  # replays: every fourth one is played at the stepped level
-
 # --- what a count of replicas is worth
 # Replicas up and down from what there is: single ones near, where most moves are; between the others lines are drawn.
 OFFSETS = (-6, -3, -2, -1, 0, 1, 2, 3, 6)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rebalancer.state.outlook.chance import normals
-from rebalancer.state.outlook.learned import Learned, Steps
+from rebalancer.state.outlook.learned import Learned
 from rebalancer.state.outlook.level import Bins, base, base_of, dispersion, level
 from rebalancer.state.outlook.past import F32, F64, I64, NOW, RUNG_SECONDS, Ladder, Past, Rungs
 from rebalancer.state.outlook.rule import (
@@ -27,11 +27,11 @@ from rebalancer.state.outlook.rule import (
     SCALE_MOST,
     SHIFT_ANCHORS,
     SHIFT_LEAST,
-    STEP_EVERY,
-    STEP_LEAST,
     YOUNGEST_SECONDS,
 )
 from rebalancer.state.outlook.shift import Shift
+
+_NOISE = normals(1, 4_096)[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,10 @@ class Replays:
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """From `past.until` over `steps` of `step_seconds`, at `level` (models,) now. `each`: work per request."""
+    """From `past.until` over `steps` of `step_seconds`, at `level` (models,) now. `each`: work per request.
+
+    `interval_seconds`: what one sample of the past stands for.
+    """
 
     past: Past
     ladder: Ladder
@@ -80,9 +83,9 @@ class Ahead:
     learned: Sequence[Learned]
     level: F64
     each: F64
-    stepping: Steps
     steps: int
     step_seconds: int
+    interval_seconds: int = 1
 
     @property
     def horizon_seconds(self) -> int:
@@ -141,26 +144,7 @@ def paths(ahead: Ahead, shifted: Shift) -> tuple[Paths, Replays]:
         factor = np.divide(factor, share, out=np.zeros_like(factor), where=share > 0.0)
         lanes.append(Paths(again.work, again.model, again.weight * factor[again.model], again.level))
         total = _total(lanes, ahead.past.models)
-    if ahead.stepping.share >= STEP_LEAST:
-        lanes += _stepped(ahead, known, hist, total)
-        total = _total(lanes, ahead.past.models)
     return _joined(lanes, total), known
-
-
-def _stepped(ahead: Ahead, known: Replays, hist: tuple[F64, F64 | None], total: F64) -> list[Paths]:
-    """Some replays again, at the usual level times the step that models of this fleet take now and then."""
-    usual = np.array([one.usual for one in ahead.learned]) * ahead.stepping.factor
-    models = np.flatnonzero((usual > ahead.level) & (known.usable >= SHIFT_ANCHORS))
-    if not len(models):
-        return []
-    some = slice(0, None, STEP_EVERY)
-    few = Replays(known.seconds[some], known.level[some], known.scale[some], known.weight[some])
-    came, missing = hist
-    again = _replayed(ahead, few, (came[:, some], None if missing is None else missing[:, some]), models, usual[models])
-    share = few.weight.sum(axis=0)
-    odds = ahead.stepping.share / (1.0 - ahead.stepping.share) * total
-    factor = np.divide(odds, share, out=np.zeros_like(odds), where=share > 0.0)
-    return [Paths(again.work, again.model, again.weight * factor[again.model], again.level)]
 
 
 def _windows(ahead: Ahead, known: Replays) -> tuple[F64, F64 | None]:
@@ -171,7 +155,24 @@ def _windows(ahead: Ahead, known: Replays) -> tuple[F64, F64 | None]:
     apart = ANCHOR_SECONDS // ahead.step_seconds
     cells = (count - 1) * apart + ahead.steps
     work, missing = ahead.past.steps(int(known.seconds[-1]), cells, ahead.step_seconds)
+    if ahead.interval_seconds > ahead.step_seconds:
+        work = roughened(work, int(known.seconds[-1]), ahead)
     return _slid(work, ahead.steps, apart), None if missing is None else _slid(missing, ahead.steps, apart)
+
+
+def roughened(work: F64, begin: int, ahead: Ahead) -> F64:
+    """What metrics of several seconds smooth away: requests come by chance within an interval, each with its work.
+
+    `work`: (steps, models) spread evenly over each interval, from `begin` on. The noise is fixed in time, and sums to 0
+    over an interval.
+    """
+    times = begin + ahead.step_seconds * np.arange(len(work), dtype=np.int64)
+    z = _NOISE[(times // ahead.step_seconds) % len(_NOISE)]
+    starts = np.flatnonzero(np.diff(times // ahead.interval_seconds, prepend=-1))
+    counts = np.diff(starts, append=len(z))
+    z = z - np.repeat(np.add.reduceat(z, starts) / counts, counts)
+    rough: F64 = np.maximum(0.0, work + np.sqrt(np.maximum(work, 0.0) * ahead.each) * z[:, np.newaxis])
+    return rough
 
 
 def _slid(cells: F64, steps: int, apart: int) -> F64:

@@ -50,11 +50,9 @@ def excesses(ladder: Ladder, at: Rungs, levels: F64, off: F64, known: F64) -> li
 
 def _of_window(x: F64, left: F64, known: F64) -> list[Excesses]:
     found = []
-    typical = np.zeros(x.shape[1])
-    enough = np.flatnonzero(known.sum(axis=0) >= LEAST_POINTS)
-    if len(enough):
-        sizes = np.where(known > 0.0, np.abs(x), np.nan)[:, enough]
-        typical[enough] = np.round(TO_DEVIATION * np.nanmedian(sizes, axis=0) + LEAST_TYPICAL, QUANTUM)
+    enough = known.sum(axis=0) >= LEAST_POINTS
+    usually = TO_DEVIATION * _median(np.where(known > 0.0, np.abs(x), np.inf)) + LEAST_TYPICAL
+    typical = np.round(np.where(enough, usually, 0.0), QUANTUM)
     up, down = (np.round(np.maximum(of.max(axis=0), 0.0), QUANTUM) for of in (x, -x))
     asked = (np.abs(x) >= SHIFT_LIKE * SHIFT_TYPICAL * typical) & (known > 0.0) & (typical > 0.0)
     for model, usual in enumerate(typical):
@@ -66,6 +64,16 @@ def _of_window(x: F64, left: F64, known: F64) -> list[Excesses]:
         told = tuple((float(excess), float(rest)) for excess, rest in pairs.tolist())
         found.append(Excesses(float(usual), float(up[model]), float(down[model]), told))
     return found
+
+
+def _median(of: F64) -> F64:
+    """Of each column, (models,); inf stands for what is not known. numpy's own for NaN takes 2 ms for 3 columns."""
+    ascending = np.sort(of, axis=0)
+    count = np.isfinite(of).sum(axis=0)
+    columns = np.arange(of.shape[1])
+    low, high = np.maximum(count - 1, 0) // 2, np.minimum(count // 2, len(of) - 1)
+    middle: F64 = 0.5 * (ascending[low, columns] + ascending[high, columns])
+    return middle
 
 
 def shift(ladder: Ladder, levels: F64, learned: Sequence[Learned]) -> Shift:

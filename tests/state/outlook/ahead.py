@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from rebalancer.state.outlook.learned import Learned, Steps
+from rebalancer.state.outlook.learned import Learned
 from rebalancer.state.outlook.level import base, bins, level
 from rebalancer.state.outlook.outlook import Service, Terms
 from rebalancer.state.outlook.past import NOW, Past, per_second
@@ -31,13 +31,12 @@ def ahead_of(
     steps: int,
     step_seconds: int = 2,
     learned: list[Learned] | None = None,
-    stepping: Steps = Steps(),  # noqa: B008  # frozen
 ) -> Ahead:
     known = learned or [Learned()] * past.models
     ladder = past.ladder(7200 + steps * step_seconds)
     beta = np.array([one.beta for one in known])
     now = level(base(ladder, NOW), beta)[0]
-    return Ahead(past, ladder, bins(ladder), known, now, past.each, stepping, steps, step_seconds)
+    return Ahead(past, ladder, bins(ladder), known, now, past.each, steps, step_seconds)
 
 
 def serving(models: int = 1, slo: float = 2.0, headroom: float = 0.5, patience: float = 30.0) -> Serving:

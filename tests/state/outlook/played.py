@@ -19,9 +19,7 @@ from rebalancer.state.outlook import (
     Service,
     Serving,
     Standing,
-    Steps,
     Terms,
-    common,
     learn,
     outlooks,
 )
@@ -51,7 +49,8 @@ class Played:
 
     latency: Latency | None = None
     every_seconds: int = 10
-    steps: bool = True
+    interval_seconds: int = 1  # of the metrics, which come an interval late
+    rough: bool = True  # replays get back what metrics smoothed away
     keeps: bool = False  # curves stand until what they were made from changes
     last: tuple[Outlook | None, ...] = ()
     made: int = 0  # curves
@@ -67,23 +66,22 @@ class Played:
         """The cheapest counts that fit the budget."""
         models = seen.scenario.models
         if self._past is None:
-            self._past = _whole(seen)
+            self._past = _whole(seen, self.interval_seconds)
             self._due = [[] for _ in models]
             self._learned = (Learned(),) * len(models)
             self.last = (None,) * len(models)
-        past = _until(self._past, seen)
+        past = _until(self._past, seen, self.interval_seconds)
         self._follow(seen)
         found = list(self.last)
         for (cold, step), columns in _batches(seen).items():
-            terms = Terms(cold, step, self.latency)
+            terms = Terms(cold, step, self.latency, self.interval_seconds if self.rough else 1)
             self._learn(seen.now, past if len(columns) == len(models) else past.of(columns), columns, terms)
         wanted = self._stale(seen, past)
-        stepping = common(self._learned) if self.steps else Steps()
         for (cold, step), batch in _batches(seen).items():
             columns = batch[wanted[batch]]
             if len(columns):
                 part = past if len(columns) == len(models) else past.of(columns)
-                terms = Terms(cold, step, self.latency, stepping)
+                terms = Terms(cold, step, self.latency, self.interval_seconds if self.rough else 1)
                 learned = [self._learned[i] for i in columns]
                 told = outlooks(part, learned, self._standing(seen, columns), _service(seen, part, columns), terms)
                 self.made += len(columns)
@@ -173,21 +171,28 @@ def _batches(seen: Seen) -> dict[tuple[int, int], I64]:
     return {key: np.array(columns) for key, columns in groups.items()}
 
 
-def _whole(seen: Seen) -> Past:
-    """All of the run; what lies after now is cut off before anybody looks."""
+def _whole(seen: Seen, interval_seconds: int) -> Past:
+    """All of the run, spread evenly over each interval; what lies after now is cut off before anybody looks."""
     models, seconds = seen.work.shape
-    work = np.concatenate([np.zeros((1, models)), np.cumsum(seen.work.T, axis=0)])
-    return Past(np.arange(seconds + 1, dtype=np.int64), work, np.zeros(models, dtype=np.int64), np.zeros(models))
+    sums = np.concatenate([np.zeros((1, models)), np.cumsum(seen.work.T, axis=0)])
+    ends = np.unique(np.append(np.arange(0, seconds + 1, interval_seconds), seconds))
+    at = np.arange(seconds + 1, dtype=np.int64)
+    work = np.stack([np.interp(at, ends, of[ends]) for of in sums.T], axis=1)
+    return Past(at, work, np.zeros(models, dtype=np.int64), np.zeros(models))
 
 
-def _until(past: Past, seen: Seen) -> Past:
-    """As far back as rings remember."""
-    kept = slice(max(0, seen.now - SPAN_SECONDS), seen.now + 1)
+def _until(past: Past, seen: Seen, interval_seconds: int) -> Past:
+    """As far back as rings remember, up to the last sample that has come."""
+    late = 0 if interval_seconds == 1 else interval_seconds
+    now = max(1, seen.now // interval_seconds * interval_seconds - late)
+    kept = slice(max(0, now - SPAN_SECONDS), now + 1)
     since = np.full(past.models, kept.start, dtype=np.int64)
-    asked = seen.requests[:, max(0, seen.now - WORK_OF_ONE_SECONDS) : seen.now].sum(axis=1)
-    came = past.work[seen.now] - past.work[max(0, seen.now - WORK_OF_ONE_SECONDS)]
-    ever = past.work[seen.now] / np.maximum(seen.requests[:, : seen.now].sum(axis=1), 1e-9) if not asked.all() else 0.0
-    each = np.where(asked > 0.0, came / np.maximum(asked, 1e-9), ever)
+    begin = max(0, now - WORK_OF_ONE_SECONDS)
+    asked = seen.requests[:, begin:now].sum(axis=1)
+    ever = np.zeros(past.models)
+    if not asked.all():
+        ever = past.work[now] / np.maximum(seen.requests[:, :now].sum(axis=1), 1e-9)
+    each = np.where(asked > 0.0, (past.work[now] - past.work[begin]) / np.maximum(asked, 1e-9), ever)
     return Past(past.edges[kept], past.work[kept], since, each)
 
 

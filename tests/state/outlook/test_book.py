@@ -51,8 +51,7 @@ def test_the_first_look_learns_and_makes_all(rings: Rings) -> None:
     assert book.renewed == MODELS
     assert all(one.at for one in book.learned)
     past = remembered(rings, np.arange(MODELS), 16_000, np.full(MODELS, 0.4))
-    terms = TERMS._replace(stepping=book.stepping)
-    afresh = outlooks(past, book.learned, group().standing, group().service, terms)
+    afresh = outlooks(past, book.learned, group().standing, group().service, TERMS)
     for one, other in zip(book.outlooks, afresh, strict=True):
         assert one is not None
         assert other is not None

@@ -93,7 +93,7 @@ def test_rings_give_the_past_that_they_were_fed() -> None:
     columns, ends = np.repeat([0, 2], 6000), np.tile(np.arange(1, 6001), 2) + 1_800_000_000
     ones = np.ones(12_000)
     rings.add(columns, ends, ones.astype(np.int64), {WORK: work.ravel(), COVERAGE: ones})
-    edges, cells, coverage = rings.cells(np.array([0, 2]), 5900, WORK, COVERAGE)
+    edges, (cells, coverage) = rings.cells(np.array([0, 2]), 5900, WORK, COVERAGE)
     past = from_cells(edges, cells, coverage, np.ones(2))
     assert past.until == 1_800_006_000
     ladder = past.ladder(5000)
@@ -101,7 +101,7 @@ def test_rings_give_the_past_that_they_were_fed() -> None:
         end = 6000 - 10 * back
         found = ladder.mean(Rungs(back, 1, 1), window)[0]
         assert found == pytest.approx(work[:, end - window : end].mean(axis=1), rel=5e-3)
-    assert not len(Rings(2).cells(np.array([1]), 60, WORK)[1])
+    assert not len(Rings(2).cells(np.array([1]), 60, WORK)[1][0])
 
 
 def test_some_models_of_a_past_are_a_past() -> None:

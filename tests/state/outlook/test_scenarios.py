@@ -1,5 +1,7 @@
 """What may arrive: replays of the model's own errors, and what stands in before there are any."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -142,3 +144,16 @@ def test_lanes_of_one_model_do_not_depend_on_its_neighbours() -> None:
         lanes = lanes_of(together, model)
         assert (together.work[:, lanes] == alone.work).all()
         assert together.weight[lanes] == pytest.approx(alone.weight)
+
+
+def test_metrics_of_several_seconds_get_back_the_chance_that_they_smooth_away() -> None:
+    past = past_of(np.full((1, 9000), 6.0))
+    smooth = ahead_of(past, STEPS)
+    rough = replace(smooth, interval_seconds=10)
+    even, _ = paths(smooth, calm())
+    found, known = paths(rough, calm())
+    assert found.work.std() == pytest.approx(np.sqrt(6.0 * DT * 0.5 * 0.8), rel=0.05)  # 5 steps lose one to their mean
+    first = int(-known.seconds[3] % 10) // DT
+    sums = found.work[first : first + 70, 3].reshape(-1, 5).sum(axis=1)
+    assert sums == pytest.approx(even.work[first : first + 70, 3].reshape(-1, 5).sum(axis=1), rel=1e-4)
+    assert (found.work == paths(rough, calm())[0].work).all()
