@@ -1,8 +1,8 @@
 """The look-ahead: what every count of replicas of a model is worth, judged by replays of its own past.
 
 In the order in which data flows: `past` (running sums) -> `level` (the slow level) -> `learning` (how level, dispersion
-and errors carried over; `period`, `shift`) -> `scenarios` (paths of work to the horizon) -> `value` (what each count
-costs on each path) -> `outlook` (the curve of each model with what explains it). `rule` holds the constants.
+and errors carried over; `period`, `shift`) -> `replays`, `scenarios` (paths of work to the horizon) -> `value` (what
+each count costs on each path) -> `outlook` (the curve of each model with what explains it). `rule` holds the constants;
 `book` holds all models' outlooks and renews those that have changed (`kept`).
 Pure numpy: no sum here depends on a library for linear algebra, everything that leaves is quantised to 1e-6.
 """

@@ -12,6 +12,7 @@ from msgspec import Struct
 from rebalancer.state.outlook.learned import Learned
 from rebalancer.state.outlook.level import Base, base, bins, dispersion, level
 from rebalancer.state.outlook.past import F64, I64, NOW, RUNG_SECONDS, Ladder, Past
+from rebalancer.state.outlook.replays import Ahead, Replays
 from rebalancer.state.outlook.rule import (
     DISPERSION_SECONDS,
     DWELL_SECONDS,
@@ -24,7 +25,7 @@ from rebalancer.state.outlook.rule import (
     QUANTUM,
     SWITCHING_REPLICA_SECONDS,
 )
-from rebalancer.state.outlook.scenarios import Ahead, Paths, Replays, paths
+from rebalancer.state.outlook.scenarios import Paths, paths
 from rebalancer.state.outlook.shift import Shift, shift
 from rebalancer.state.outlook.value import Latency, Serving, Standing, capacities, costs
 

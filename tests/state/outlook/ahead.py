@@ -6,7 +6,7 @@ from rebalancer.state.outlook.learned import Learned
 from rebalancer.state.outlook.level import base, bins, level
 from rebalancer.state.outlook.outlook import Service, Terms
 from rebalancer.state.outlook.past import NOW, Past, per_second
-from rebalancer.state.outlook.scenarios import Ahead
+from rebalancer.state.outlook.replays import Ahead
 from rebalancer.state.outlook.value import Serving, Standing
 
 EVER = np.inf
