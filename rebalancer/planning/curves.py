@@ -5,6 +5,7 @@ replicas that is the optimum; where hulls or sizes leave a rest, the few models 
 """
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -54,9 +55,9 @@ def share_out(curves: Sequence[Curve], budget: int) -> Share:
 
 def _padded(curves: Sequence[Curve]) -> F64:
     """(models, widest): inf beyond a model's range."""
-    values = np.full((len(curves), max(len(curve.values) for curve in curves)), np.inf)
-    for row, curve in zip(values, curves, strict=True):
-        row[: len(curve.values)] = curve.values
+    widths = np.array([len(curve.values) for curve in curves])
+    values = np.full((len(curves), int(widths.max())), np.inf)
+    values[np.arange(values.shape[1]) < widths[:, np.newaxis]] = list(chain.from_iterable(c.values for c in curves))
     return values
 
 

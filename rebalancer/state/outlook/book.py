@@ -15,21 +15,25 @@ from rebalancer.state.outlook.learned import Learned
 from rebalancer.state.outlook.learning import learn
 from rebalancer.state.outlook.level import LEVEL_MEANS_SECONDS, base_of_means, level
 from rebalancer.state.outlook.outlook import Outlook, Service, Terms, outlooks
-from rebalancer.state.outlook.past import F64, I64, Past, from_cells, work_of_one
+from rebalancer.state.outlook.past import F64, I64, NOW, Past, from_cells, work_of_one
 from rebalancer.state.outlook.rule import (
     HOUR_SECONDS,
     LEARN_EVERY_SECONDS,
     LEARN_SECONDS,
+    LEAST_LEVEL,
     PAST_SECONDS,
     SHIFT_WINDOWS_SECONDS,
     WORK_OF_ONE_SECONDS,
 )
-from rebalancer.state.outlook.shift import shift_of_means
+from rebalancer.state.outlook.shift import shift_of_means, usual_of
 from rebalancer.state.outlook.value import Serving, Standing
 from rebalancer.state.rings import COVERAGE, REQUESTS, SPAN_SECONDS, WORK, Rings
 
 TOGETHER = 64  # models per batch: what they need fits in a core's cache
 MARGIN_SECONDS = 300  # of dispersion before the oldest replay
+QUICK_MEANS_SECONDS = (30, 60, 300)  # within the rings' first level
+SLOW_MEANS_SECONDS = LEVEL_MEANS_SECONDS[2:]
+QUICK_OF_LEVEL = slice(1, 3)  # those of the quick means that the level has
 
 
 class Group(NamedTuple):
@@ -49,6 +53,8 @@ class Book:
         self.outlooks: list[Outlook | None] = [None] * columns
         self.renewed = 0  # outlooks made by the last `look`
         self._each: F64 = np.zeros(columns)
+        self._beta, self._usual = np.zeros((columns, 3)), np.zeros((len(SHIFT_WINDOWS_SECONDS), columns))
+        self._slow: F64 = np.full((len(SLOW_MEANS_SECONDS), columns), np.nan)  # as of each model's last outlook
         whole, real = np.zeros((3, columns), dtype=np.int64), np.zeros((3, columns))
         self._then = Glance(whole[0], whole[1], real[0], real[1], real[2], whole[2])  # at 0: never
 
@@ -95,18 +101,19 @@ class Book:
             told = learn(past, group.terms.cold_seconds, group.terms.horizon_seconds)
             for column, one in zip(columns.tolist(), told, strict=True):
                 self.learned[column] = one
+            self._beta[columns] = [one.beta for one in told]
+            self._usual[:, columns] = usual_of(told)
 
     def _glance(self, rings: Rings, group: Group) -> Glance:
+        """What a curve would be made from now: the last five minutes afresh, the slow means at most a minute old."""
         columns, standing = group.columns, group.standing
-        head = rings.head or 0
-        windows = (*SHIFT_WINDOWS_SECONDS, *LEVEL_MEANS_SECONDS)
-        means = rings.work(columns, np.full(len(columns), head), windows)
+        at = np.full(len(columns), rings.head or 0)
+        quick = rings.work(columns, at, QUICK_MEANS_SECONDS)
+        means = np.concatenate([quick[QUICK_OF_LEVEL], self._slow[:, columns]])
+        levels = np.nan_to_num(level(base_of_means(means[:, np.newaxis]), self._beta[columns])[0])
         learned = [self.learned[column] for column in columns.tolist()]
-        beta = np.array([one.beta for one in learned])
-        levels = level(base_of_means(means[len(SHIFT_WINDOWS_SECONDS) :, np.newaxis]), beta)[0]
-        levels = np.where(np.isnan(levels), 0.0, levels)
-        shifts = shift_of_means(means[: len(SHIFT_WINDOWS_SECONDS)], np.maximum(levels, 1e-3), learned)
-        at = np.full(len(columns), head)
+        rates = quick[: len(SHIFT_WINDOWS_SECONDS)]
+        shifts = shift_of_means(rates, np.maximum(levels, LEAST_LEVEL), learned, self._usual[:, columns])
         return Glance(standing.ready, standing.starting, standing.backlog, levels, shifts.p, at)
 
     def _renew(self, rings: Rings, group: Group, places: I64) -> None:
@@ -115,6 +122,8 @@ class Book:
         span = PAST_SECONDS + HOUR_SECONDS + terms.horizon_seconds + MARGIN_SECONDS
         learned = [self.learned[column] for column in columns.tolist()]
         past = remembered(rings, columns, max(span, _periods(learned)), self._each[columns])
+        slow = past.ladder(max(SLOW_MEANS_SECONDS))
+        self._slow[:, columns] = [slow.mean(NOW, window)[0] for window in SLOW_MEANS_SECONDS]
         standing, service = group.standing, group.service
         some = Standing(standing.ready[places], standing.due[places], standing.backlog[places])
         serving = Serving(*(of[places] for of in service.serving))

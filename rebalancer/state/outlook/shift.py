@@ -78,14 +78,20 @@ def _median(of: F64) -> F64:
 
 def shift(ladder: Ladder, levels: F64, learned: Sequence[Learned]) -> Shift:
     """Now, at the end of the past. `levels`: (models,)."""
-    return shift_of_means(np.stack([ladder.mean(NOW, window)[0] for window in SHIFT_WINDOWS_SECONDS]), levels, learned)
+    rates = np.stack([ladder.mean(NOW, window)[0] for window in SHIFT_WINDOWS_SECONDS])
+    return shift_of_means(rates, levels, learned, usual_of(learned))
 
 
-def shift_of_means(rates: F64, levels: F64, learned: Sequence[Learned]) -> Shift:
-    """The same from means over `SHIFT_WINDOWS_SECONDS`, (2, models), NaN where unknown."""
+def usual_of(learned: Sequence[Learned]) -> F64:
+    """The usual excess over each of `SHIFT_WINDOWS_SECONDS`, (2, models)."""
+    of = [window.typical for one in learned for window in one.excesses]
+    return np.array(of).reshape(-1, len(SHIFT_WINDOWS_SECONDS)).T
+
+
+def shift_of_means(rates: F64, levels: F64, learned: Sequence[Learned], usual: F64) -> Shift:
+    """The same from means over `SHIFT_WINDOWS_SECONDS`, (2, models), NaN where unknown. `usual`: of `usual_of`."""
     rates = np.where(np.isnan(rates), levels, rates)
     x = (rates - levels) / np.sqrt(levels)
-    usual = np.array([[window.typical for window in one.excesses] for one in learned]).reshape(-1, len(rates)).T
     times = np.divide(np.abs(x), usual, out=np.zeros_like(x), where=usual > 0.0)
     chosen = np.argmax(times, axis=0)
     columns = np.arange(len(levels))
