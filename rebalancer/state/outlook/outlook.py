@@ -24,6 +24,7 @@ from rebalancer.state.outlook.rule import (
     PAST_SECONDS,
     QUANTUM,
     SWITCHING_REPLICA_SECONDS,
+    UNKNOWN_WORK_OF_ONE,
 )
 from rebalancer.state.outlook.scenarios import Paths, paths
 from rebalancer.state.outlook.shift import Shift, shift
@@ -37,8 +38,8 @@ class Outlook(Struct, frozen=True):
     `current`. `level`: replicas it is taken to need on average; `base`: before the learnt correction. `dispersion`:
     variance over mean of 10-s rates, replicas. `shift`: probability that the level is `shifted` now; `excess` in usual
     ones. `replays`: earlier errors played; `rho` of the weight is on whole periods of `period_seconds`. `work_of_one`:
-    replica-seconds per request. `error`, `plain_error`: of the forecast over the last hour, with and without what was
-    learnt; None: not known yet. All quantised to 1e-6; `at` the second it was made.
+    replica-seconds per request, 1 where nobody counts requests. `error`, `plain_error`: of the forecast over the last
+    hour, with and without what was learnt; None: not known yet. All quantised to 1e-6; `at` the second it was made.
     """
 
     at: int
@@ -119,8 +120,9 @@ def outlooks(
 def _ahead(past: Past, ladder: Ladder, learned: Sequence[Learned], told: Base, terms: Terms) -> Ahead:
     beta = np.array([one.beta for one in learned])
     now = np.nan_to_num(level(told, beta)[0], nan=1.0)
+    each = np.where(past.each > 0.0, past.each, UNKNOWN_WORK_OF_ONE)
     return Ahead(
-        past, ladder, bins(ladder), learned, now, past.each, terms.steps, terms.step_seconds, terms.interval_seconds
+        past, ladder, bins(ladder), learned, now, each, terms.steps, terms.step_seconds, terms.interval_seconds
     )
 
 
@@ -138,7 +140,7 @@ def _curves(ahead: Ahead, lanes: Paths, standing: Standing, service: Service, te
     if terms.latency:
         weight = service.priority / np.maximum(ahead.level, ahead.each / 2)
     else:
-        weight = np.divide(service.priority, ahead.each, out=np.zeros(len(here)), where=ahead.each > 0.0)
+        weight = service.priority / ahead.each
     moved = 0.5 * SWITCHING_REPLICA_SECONDS * np.abs(counts - current)
     caution = np.where(counts < current, ERRORS_OF_DECREASE * error, 0.0)
     value = (late + moved + caution) * weight - FULL_USE * counts

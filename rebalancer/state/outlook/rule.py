@@ -63,6 +63,7 @@ LEAST_DRAIN = 0.3  # replicas by which a backlog is taken to shrink at least
 SWITCHING_REPLICA_SECONDS = 2.0  # per moved pair, half for each: with 0, 1.5 to 4 times the moves for the same waits
 ERRORS_OF_DECREASE = 2.0  # standard errors that a decrease must gain; on increases it would leave GPUs idle
 WORK_OF_ONE_SECONDS = 600  # work per request is that of so long
+UNKNOWN_WORK_OF_ONE = 1.0  # where no producer counts requests: late work counts as it is, not as nothing
 FULL_USE = 1e-6  # requests that a replica earns by itself: GPUs of a fixed budget are never left idle
 
 # --- when a value stands

@@ -102,6 +102,14 @@ def test_a_model_never_observed_has_none_and_does_not_disturb_others() -> None:
     assert found[0] == outlooks(past_of(work.T), [Learned()], standing((5, [], 0.0)), service(), TERMS)[0]
 
 
+def test_late_work_counts_where_nobody_counts_requests() -> None:
+    work = bursty(T)
+    uncounted = outlooks(past_of(work, each=0.0), [Learned()], standing((5, [], 0.0)), service(), TERMS)[0]
+    assert uncounted is not None
+    assert uncounted.late[0] > 2 * uncounted.late[-1] > 0.0
+    assert uncounted.work_of_one == 1.0
+
+
 def test_models_of_a_batch_have_the_curves_that_they_have_alone() -> None:
     work = bursty(T, models=4, seed=9)
     there = [(5, [], 0.0), (3, [30.0, 50.0], 2.0), (9, [], 0.0), (6, [10.0], 30.0)]
