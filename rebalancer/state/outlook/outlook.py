@@ -151,11 +151,13 @@ def _curves(ahead: Ahead, lanes: Paths, standing: Standing, service: Service, te
 def _tried(level: F64, current: I64) -> I64:
     """(counts, models): what is looked at, wide enough to reach what the highest level played needs in one move.
 
-    Looked at no further than six up, a model that needs ten more would find that six gain nothing, and get none.
+    Looked at no further than six up, a model that needs ten more would find that six gain nothing, and get none; so it
+    would if a neighbour with ten to spare were looked at no further than six down.
     """
     need = np.ceil(level + NEED_ROOTS * np.sqrt(level)).astype(np.int64)
     up = np.maximum(OFFSETS[-1], need - current)
     tried: I64 = current + np.array(OFFSETS, dtype=np.int64)[:, np.newaxis] * np.ones_like(current)
+    tried[0] = current - np.maximum(-OFFSETS[0], current - need)
     tried[-1] = current + up
     tried[-2] = current + np.maximum(OFFSETS[-2], up // 2)
     return tried

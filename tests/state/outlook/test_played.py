@@ -52,6 +52,15 @@ def test_after_a_step_gpus_are_there_within_two_starts(*, keeps: bool) -> None:
     assert record.late[:, 2400 + 240 :].sum() < 0.01 * models[0].requests[2640:].sum()
 
 
+def test_an_abrupt_step_is_met_although_the_neighbour_holds_most_gpus() -> None:
+    # Unless what the neighbour can spare is looked at in one piece, no single move gains anything, and none is made.
+    step = np.where(np.arange(SECONDS) < 2700, 3.2, 12.8)
+    models = (model("up", noisy(step, 0), 6), model("flat", noisy(3.2, 1), 18))
+    record = play(Scenario("abrupt", "0", models, (24,), SECONDS), Played(keeps=True), "played")
+    assert record.ready[0, 2700 + 120] >= 14
+    assert record.ready[1, 2700:].min() >= 4
+
+
 def test_keeping_curves_spares_most_of_the_work() -> None:
     models = tuple(model(str(i), noisy(4.0, i), 6) for i in range(3))
     played = Played(keeps=True)
