@@ -208,7 +208,10 @@ class Rings:
         """
         if self.head is None:
             return np.zeros(1, dtype=np.int64), [np.empty((0, len(columns)), dtype=np.float32) for _ in channels]
-        spans = [(level, level.since(self.head - seconds)) for level in reversed(self._levels)]
+        spans = [
+            (level, np.arange(level.since(self.head - seconds), level.newest + 1, dtype=np.int64))
+            for level in reversed(self._levels)
+        ]
         edges = np.concatenate([*(indices * level.step - 1 for level, indices in spans), [self.head]])
         return edges, [
             np.concatenate([level.block(channel, indices, columns) for level, indices in spans]) for channel in channels

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rebalancer.sim.fast import play
+from rebalancer.sim.fluid.fast import play
 from rebalancer.sim.scenario import Model, Scenario
 from rebalancer.sim.score import score
 from rebalancer.sim.suite.scenarios import s2
