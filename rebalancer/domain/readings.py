@@ -3,6 +3,7 @@
 from msgspec import Struct
 
 from rebalancer.domain.instant import Instant
+from rebalancer.domain.outlook import Outlook
 
 FRESH_INTERVALS = 3  # a reading older than three of its producer's intervals is stale ...
 LEAST_FRESH_SECONDS = 10.0  # ... but never one younger than this: 1-s producers are late by more than 3 s
@@ -44,7 +45,8 @@ class ModelLoad(Struct, frozen=True):
     signals: in-flight requests (concurrency), waiting requests (queue), KV-cache use 0-1 (kvCache), p95 seconds
     (latency), GPU utilisation 0-1 (utilisation). Counts are sums over Ready pods, ratios are means, latency the worst.
     `pod_requests`: requests in flight per pod UID, where samples come per pod. `intervals_live`: metric intervals
-    seen since the process started (guard `start`).
+    seen since the process started (guard `start`). `outlook`: what each count of replicas is worth; None before
+    anything was observed.
     """
 
     model: str
@@ -53,3 +55,4 @@ class ModelLoad(Struct, frozen=True):
     interval_seconds: float = 0.0
     intervals_live: int = 0
     pod_requests: dict[str, float] = {}
+    outlook: Outlook | None = None

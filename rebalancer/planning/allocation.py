@@ -98,7 +98,7 @@ def _shrink(ledger: Ledger, found: Allocation) -> None:
     for pool, capacity in sorted(ledger.capacity.items()):
         if capacity >= 0:
             continue
-        for keeps in (_keeps_demand, _keeps_entitled, _keeps_floor):
+        for keeps in (_keeps_aim, _keeps_entitled, _keeps_floor):
             for placed in (False, True):
                 for holder in reversed(ledger.scene.holders_by_priority()):
                     for part in holder.parts:
@@ -115,8 +115,8 @@ def _shrink_part(part: Part, keep: int, ledger: Ledger, found: Allocation, *, pl
             return
 
 
-def _keeps_demand(holder: Holder) -> int:
-    return max(holder.floor, holder.demand.replicas)
+def _keeps_aim(holder: Holder) -> int:
+    return max(holder.floor, holder.aim)
 
 
 def _keeps_entitled(holder: Holder) -> int:
@@ -139,7 +139,7 @@ def _let_go(ledger: Ledger, found: Allocation) -> None:
             state = ledger.scene.pools.get(part.pool)
             _release_down(part, most, Purpose.OVERRIDE if capped else Purpose.SURPLUS, ledger, found)
             if state is not None and state.grows and part.owner is None:
-                _release_down(part, _keeps_demand(holder), Purpose.SURPLUS, ledger, found)
+                _release_down(part, _keeps_aim(holder), Purpose.SURPLUS, ledger, found)
 
 
 def _release_down(part: Part, keep: int, purpose: Purpose, ledger: Ledger, found: Allocation) -> None:
@@ -169,7 +169,7 @@ def _aim(holder: Holder, tier: str) -> int:
         return holder.floor
     if tier == ENTITLED:
         return min(holder.demand.replicas, holder.model.entitlement)
-    return holder.demand.replicas
+    return holder.aim
 
 
 def _place(holder: Holder, tier: str, ledger: Ledger) -> Unit | None:

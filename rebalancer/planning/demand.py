@@ -4,18 +4,22 @@ Rising: the highest vote wins. Borrowing (beyond the entitlement) waits until th
 period, unless the model is in surge: one noisy sample must not move somebody else's GPU. Falling: only after the
 votes have been lower for the whole cooldown of the class, and then to the highest vote of that time.
 
-The look-ahead of the slow level, replayed errors and start time takes this module's place for models with offered
-work; what it returns stays the same.
+A model with an outlook needs what its level needs (`foreseen`); the votes of others decide for them (`assess`).
 """
 
+import math
 from dataclasses import dataclass
 
 from msgspec.structs import replace
 
+from rebalancer.domain.arithmetic import figure
 from rebalancer.domain.memory import ModelMemory
+from rebalancer.domain.outlook import Outlook
 from rebalancer.domain.policy import ClassRules, Model, Policy, SurgeRules
 from rebalancer.domain.readings import Work
 from rebalancer.planning.votes import Ballot, replicas_for
+
+NEED_ROOTS = 1.5  # a level needs itself and so many of its roots: bursts shorter than a start
 
 
 def rules_of(policy: Policy, model: Model) -> ClassRules:
@@ -50,6 +54,20 @@ def assess(model: Model, ballot: Ballot, work: Work, has: int, kept: ModelMemory
     if need >= in_force:
         return _rise(model, need, in_force, kept, policy, now)
     return _fall(need, in_force, ballot, kept, rules_of(policy, model).cooldown_seconds, now, surge)
+
+
+def foreseen(model: Model, outlook: Outlook, work: Work, kept: ModelMemory, policy: Policy, now: float) -> tuple[Demand, ModelMemory]:  # noqa: E501, PLR0913  # fmt: skip
+    """Demand of a model with an outlook: its level, and as much of a shift as is likely, with room for bursts.
+
+    The level is slow, so there is nothing to wait for on the way down: what may go, and when, guards decide.
+    """
+    kept = _surge(kept, work, policy.surge, now)
+    level = outlook.level + outlook.shift * (outlook.shifted - outlook.level)
+    need = replicas_for(level + NEED_ROOTS * math.sqrt(level))
+    need = max(model.min_replicas, min(need, model.max_replicas))
+    words = f"{figure(level)} replicas of work need {need}"
+    kept = replace(kept, lower_since=None, higher_since=None, demand=need)
+    return Demand(need, unknown=False, surge=kept.surge_since is not None, why=words), kept
 
 
 def _rise(model: Model, need: int, in_force: int, kept: ModelMemory, policy: Policy, now: float) -> tuple[Demand, ModelMemory]:  # noqa: E501, PLR0913  # fmt: skip

@@ -37,9 +37,10 @@ def _reserve(donor: Holder, recipient: Holder, tier: str) -> int:
     if tier == FLOOR:
         return donor.floor
     own = max(donor.model.entitlement, ruling.raised_floor)
-    if tier == ENTITLED or donor.model.priority < recipient.model.priority:
+    weighed = donor.share is not None and recipient.share is not None  # priorities are in the shares
+    if tier == ENTITLED or (donor.model.priority < recipient.model.priority and not weighed):
         return max(donor.floor, min(donor.demand.replicas, own))
-    return max(donor.floor, donor.demand.replicas)
+    return max(donor.floor, donor.aim)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ def _donors(recipient: Holder, part: Part, tier: str, ledger: Ledger) -> list[_D
                 refusal = judge(Release(ledger.scene, ledger.tally, own, purpose, first))
                 if refusal is not None and grows and refusal.guard != "start":
                     continue
-                needed = left <= donor.demand.replicas
+                needed = left <= donor.aim
                 rank = (refusal is not None, needed, own.unseen == 0, donor.model.priority, -spare, donor.model.id)
                 donors.append(_Donor(donor, own, here, rank))
     return sorted(donors, key=lambda each: each.rank)

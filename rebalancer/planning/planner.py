@@ -21,6 +21,7 @@ from rebalancer.planning import (
     recall,
     rulings,
     scene,
+    shares,
 )
 from rebalancer.planning.allocation import allocate
 from rebalancer.planning.ledger import Ledger
@@ -43,7 +44,9 @@ def survey(snapshot: Snapshot, policy: Policy, memory: Memory) -> Survey:
     ruled, told = rulings.resolve(snapshot, policy)
     world = scene.build(snapshot, policy, memory, ruled)
     foreign.stand_down(world)
-    return Survey(world, told, _assess(world))
+    remembered = _assess(world)
+    shares.share(world)
+    return Survey(world, told, remembered)
 
 
 def plan(snapshot: Snapshot, policy: Policy, memory: Memory) -> Decision:
@@ -90,9 +93,13 @@ def _assess(world: scene.Scene) -> dict[str, ModelMemory]:
         rules = demand.rules_of(world.policy, holder.model)
         blind = world.policy.guards.blind
         holder.ballot = poll(holder.model, holder.load, holder.ready, rules, blind, world.now)
-        found, kept = demand.assess(
-            holder.model, holder.ballot, holder.load.work, holder.has, holder.memory, world.policy, world.now
-        )
+        outlook, work = holder.load.outlook, holder.load.work
+        if outlook is None or holder.ballot.blind:
+            found, kept = demand.assess(
+                holder.model, holder.ballot, work, holder.has, holder.memory, world.policy, world.now
+            )
+        else:
+            found, kept = demand.foreseen(holder.model, outlook, work, holder.memory, world.policy, world.now)
         wanted = holder.ruling.wanted(holder.model, found.replicas)
         decides = holder.ruling.decides
         if decides is not None and wanted != found.replicas:

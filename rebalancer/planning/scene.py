@@ -98,7 +98,7 @@ class Holder:
 
     held: undoomed replicas asked for. has: as before any notice, so with the doomed ones that nobody replaces yet.
     ready: all that serve, doomed ones included (votes count them). steady and loading: Ready and not yet Ready, doomed
-    ones not counted: what need is met with.
+    ones not counted: what need is met with. `share`: of the GPUs there are, by what each count of replicas is worth.
     """
 
     model: Model
@@ -115,6 +115,17 @@ class Holder:
     doomed: int
     ballot: Ballot = field(default_factory=lambda: Ballot((), (), 0))
     demand: Demand = field(default_factory=lambda: Demand(0, unknown=True, surge=False, why=""))
+    share: int | None = None
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of one replica."""
+        return self.model.gpus_per_replica
+
+    @property
+    def aim(self) -> int:
+        """Replicas it is to have before guards: its share; its demand where there is nothing to share by."""
+        return self.demand.replicas if self.share is None else self.share
 
     @property
     def assured(self) -> int:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
+from rebalancer.domain.arithmetic import doomed_nodes
 from rebalancer.domain.cluster import SOURCES, Node, NodeClaim, Override, Pod, WorkloadRef, WriteStop
 from rebalancer.domain.events import (
     CapacityNotice,
@@ -27,6 +28,7 @@ from rebalancer.state.holdings import Holdings
 from rebalancer.state.loads import Loads
 from rebalancer.state.notices import Notices
 from rebalancer.state.objects import Change, Objects
+from rebalancer.state.outlooks import Outlooks
 from rebalancer.state.pools import Pools
 from rebalancer.state.sources import Sources
 from rebalancer.state.views import pod_phase
@@ -52,6 +54,7 @@ class ClusterState:
         self._pools = Pools(policy, self._objects, self._holdings.model_of)
         self._notices = Notices(self._objects, self._pools.nodes_of)
         self._loads = Loads(policy, started_at)
+        self._outlooks = Outlooks(policy, self._loads.columns)
         self._early: list[MetricSample] | None = []  # samples that came before the pods they speak of
         self._policy = policy
         self._notices_touched = False
@@ -68,6 +71,7 @@ class ClusterState:
         self._holdings.set_policy(policy)
         self._pools.set_policy(policy)
         self._loads.set_policy(policy)
+        self._outlooks.set_policy(policy, self._loads.columns)
         self._loads.set_pods({pod.uid: (model, _ready_at(pod)) for pod, model in self._model_pods()})
         self._wake_for_notices(now)
         self.wakes.add(wakes.POLICY)
@@ -190,24 +194,29 @@ class ClusterState:
             self._cycle = cycle
             self._handed = tuple(self._noted)
             self._noted.clear()
-        return self._look(now, self._handed)
+        return self._look(now, self._handed, ahead=True)
 
     def peek(self, now: float) -> Snapshot:
         """The world now; outcomes that no cycle has had yet stay for the next one."""
-        return self._look(now, tuple(self._noted))
+        return self._look(now, tuple(self._noted), ahead=False)
 
-    def _look(self, now: float, outcomes: tuple[Outcome, ...]) -> Snapshot:
+    def _look(self, now: float, outcomes: tuple[Outcome, ...], *, ahead: bool) -> Snapshot:
         last = self._last
+        notices = _kept(last.notices, self._notices_now(last.notices, now))
+        models = self._holdings.views(now)
+        loads = self._loads.loads(now)
+        if ahead:
+            self._outlooks.look(loads, models, doomed_nodes(notices), self._loads.rings, now)
         self._last = Snapshot(
             cycle=self._cycle,
             at=now,
             sync=_kept(last.sync, self.sync(now)),
             write_stop=min(self._objects.all(WriteStop), key=lambda stop: (stop.created_at, stop.name), default=None),
             overrides=_kept(last.overrides, tuple(sorted(self._objects.all(Override), key=_by_name))),
-            notices=_kept(last.notices, self._notices_now(last.notices, now)),
+            notices=notices,
             pools=self._pools.views(),
-            models=self._holdings.views(now),
-            loads=self._loads.loads(now),
+            models=models,
+            loads=self._outlooks.onto(loads),
             outcomes=outcomes,
         )
         return self._last

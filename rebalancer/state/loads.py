@@ -74,6 +74,17 @@ class Loads:
             self._by_name.update(dict.fromkeys((model.id, *model.aliases), track))
         self._dirty, self._all = set(self.tracks.values()), None
 
+    @property
+    def columns(self) -> dict[str, int]:
+        """Each model's place in the rings."""
+        return {name: track.column for name, track in self.tracks.items()}
+
+    @property
+    def rings(self) -> Rings:
+        """With all that came in by now."""
+        self._flush()
+        return self._rings
+
     # --- what comes in
 
     def set_pods(self, pods: Mapping[str, tuple[str, float | None]]) -> None:

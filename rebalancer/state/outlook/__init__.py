@@ -7,10 +7,11 @@ each count costs on each path) -> `outlook` (the curve of each model with what e
 Pure numpy: no sum here depends on a library for linear algebra, everything that leaves is quantised to 1e-6.
 """
 
+from rebalancer.domain.outlook import Outlook
 from rebalancer.state.outlook.book import Book, Group
 from rebalancer.state.outlook.learned import Learned
 from rebalancer.state.outlook.learning import learn
-from rebalancer.state.outlook.outlook import Outlook, Service, Terms, outlooks
+from rebalancer.state.outlook.outlook import Service, Terms, outlooks
 from rebalancer.state.outlook.past import Past, from_cells, per_second
 from rebalancer.state.outlook.value import Latency, Serving, Standing
 

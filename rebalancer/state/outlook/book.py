@@ -10,11 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rebalancer.domain.outlook import Outlook
 from rebalancer.state.outlook.kept import Glance, stale
 from rebalancer.state.outlook.learned import Learned
 from rebalancer.state.outlook.learning import learn
 from rebalancer.state.outlook.level import LEVEL_MEANS_SECONDS, base_of_means, level
-from rebalancer.state.outlook.outlook import Outlook, Service, Terms, outlooks
+from rebalancer.state.outlook.outlook import Service, Terms, outlooks
 from rebalancer.state.outlook.past import F64, I64, NOW, Past, from_cells, work_of_one
 from rebalancer.state.outlook.rule import (
     HOUR_SECONDS,
@@ -57,6 +58,24 @@ class Book:
         self._slow: F64 = np.full((len(SLOW_MEANS_SECONDS), columns), np.nan)  # as of each model's last outlook
         whole, real = np.zeros((3, columns), dtype=np.int64), np.zeros((3, columns))
         self._then = Glance(whole[0], whole[1], real[0], real[1], real[2], whole[2])  # at 0: never
+
+    def widen(self, columns: int) -> None:
+        """Room for more models; those that are there keep what they have."""
+        more = columns - len(self.learned)
+        if more <= 0:
+            return
+        self.learned += [Learned()] * more
+        self.outlooks += [None] * more
+        self._each = np.concatenate([self._each, np.zeros(more)])
+        self._beta = np.concatenate([self._beta, np.zeros((more, self._beta.shape[1]))])
+        self._usual = np.concatenate([self._usual, np.zeros((len(self._usual), more))], axis=1)
+        self._slow = np.concatenate([self._slow, np.full((len(self._slow), more), np.nan)], axis=1)
+        self._then = Glance(*(np.concatenate([of, np.zeros(more, of.dtype)]) for of in self._then))
+
+    def work_of_one(self, columns: Sequence[int]) -> F64:
+        """Replica-seconds per request of these models, as of their last outlooks; 0 where nobody counted requests."""
+        each: F64 = self._each[np.array(columns, dtype=np.int64)]
+        return each
 
     def forget(self, column: int) -> None:
         """Another model has the column now."""

@@ -30,7 +30,8 @@ def stale(then: Glance, now: Glance, turn: I64, every_seconds: int) -> NDArray[n
     risen = np.abs(now.level - then.level) >= KEPT_LEVEL * np.sqrt(now.level)
     piled = np.abs(now.backlog - then.backlog) >= np.maximum(now.ready, 1)
     shifts = np.maximum(then.shift, now.shift) >= SHIFT_LEAST
-    plans = KEPT_SECONDS // every_seconds
-    its_turn = (now.at // every_seconds + turn) % plans == 0
+    plans = max(1, KEPT_SECONDS // every_seconds)
+    plan = now.at // every_seconds
+    its_turn = ((plan + turn) % plans == 0) & (then.at // every_seconds != plan)
     wanted: NDArray[np.bool_] = moved | risen | piled | shifts | its_turn | (now.at - then.at >= KEPT_SECONDS)
     return wanted

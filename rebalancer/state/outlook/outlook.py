@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from msgspec import Struct
 
+from rebalancer.domain.outlook import Outlook
 from rebalancer.state.outlook.learned import Learned
 from rebalancer.state.outlook.level import Base, base, bins, dispersion, level
 from rebalancer.state.outlook.past import F64, I64, NOW, RUNG_SECONDS, Ladder, Past
@@ -29,37 +29,6 @@ from rebalancer.state.outlook.rule import (
 from rebalancer.state.outlook.scenarios import Paths, paths
 from rebalancer.state.outlook.shift import Shift, shift
 from rebalancer.state.outlook.value import Latency, Serving, Standing, capacities, costs
-
-
-class Outlook(Struct, frozen=True):
-    """`values`: cost of least, least + 1, ... replicas, in requests late by then (times priority; lower is better).
-
-    `late`: the same without switching, caution and full use. `errors`: standard errors of `late` against that of
-    `current`. `level`: replicas it is taken to need on average; `base`: before the learnt correction. `dispersion`:
-    variance over mean of 10-s rates, replicas. `shift`: probability that the level is `shifted` now; `excess` in usual
-    ones. `replays`: earlier errors played; `rho` of the weight is on whole periods of `period_seconds`. `work_of_one`:
-    replica-seconds per request, 1 where nobody counts requests. `error`, `plain_error`: of the forecast over the last
-    hour, with and without what was learnt; None: not known yet. All quantised to 1e-6; `at` the second it was made.
-    """
-
-    at: int
-    current: int
-    least: int
-    values: tuple[float, ...]
-    late: tuple[float, ...]
-    errors: tuple[float, ...]
-    level: float
-    base: float
-    dispersion: float
-    shift: float
-    shifted: float
-    excess: float
-    replays: int
-    period_seconds: int
-    rho: float
-    work_of_one: float
-    error: float | None
-    plain_error: float | None
 
 
 class Service(NamedTuple):
@@ -223,6 +192,7 @@ def _told(  # noqa: PLR0913  # one thing each
         found.append(
             Outlook(
                 at=ahead.past.until,
+                horizon_seconds=ahead.steps * ahead.step_seconds,
                 current=current[model],
                 least=least[model],
                 values=tuple(values[model][:width]),

@@ -1,0 +1,36 @@
+"""What every count of replicas of a model is worth, judged by replays of its own past, and why."""
+
+from msgspec import Struct
+
+
+class Outlook(Struct, frozen=True):
+    """`values`: cost of least, least + 1, ... replicas, in requests late by then (times priority; lower is better).
+
+    `late`: the same without switching, caution and full use. `errors`: standard errors of `late` against that of
+    `current`. `level`: replicas it is taken to need on average; `base`: before the learnt correction. `dispersion`:
+    variance over mean of 10-s rates, replicas. `shift`: probability that the level is `shifted` now; `excess` in usual
+    ones. `replays`: earlier errors played; `rho` of the weight is on whole periods of `period_seconds`. `work_of_one`:
+    replica-seconds per request, 1 where nobody counts requests. `error`, `plain_error`: of the forecast over the last
+    hour, with and without what was learnt; None: not known yet. All quantised to 1e-6; `at` the second it was made,
+    `horizon_seconds` from there to where the paths end.
+    """
+
+    at: int
+    horizon_seconds: int
+    current: int
+    least: int
+    values: tuple[float, ...]
+    late: tuple[float, ...]
+    errors: tuple[float, ...]
+    level: float
+    base: float
+    dispersion: float
+    shift: float
+    shifted: float
+    excess: float
+    replays: int
+    period_seconds: int
+    rho: float
+    work_of_one: float
+    error: float | None
+    plain_error: float | None
