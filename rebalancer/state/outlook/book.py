@@ -100,7 +100,7 @@ class Book:
                 then.shift[mine],
                 then.at[mine],
             )
-            wanted = np.flatnonzero(stale(before, now, mine, every_seconds))
+            wanted = np.flatnonzero(stale(before, now, mine // TOGETHER, every_seconds))
             for begin in range(0, len(wanted), TOGETHER):
                 self._renew(rings, group, wanted[begin : begin + TOGETHER])
             for old, new in zip(then, now, strict=True):
@@ -110,7 +110,7 @@ class Book:
     def _learn(self, rings: Rings, group: Group, every_seconds: int) -> None:
         head = rings.head or 0
         turns = max(1, LEARN_EVERY_SECONDS // every_seconds)
-        its_turn = (head // every_seconds + group.columns) % turns == 0
+        its_turn = (head // every_seconds + group.columns // TOGETHER) % turns == 0
         new = np.array([self.learned[column].at == 0 for column in group.columns.tolist()])
         due = group.columns[its_turn | new]
         span = LEARN_SECONDS + HOUR_SECONDS + group.terms.horizon_seconds + MARGIN_SECONDS

@@ -23,8 +23,9 @@ class Glance(NamedTuple):
 def stale(then: Glance, now: Glance, turn: I64, every_seconds: int) -> NDArray[np.bool_]:
     """Which models want a new curve, (models,).
 
-    `turn`: any fixed number of each model; beside what has changed, each model's curve is renewed once a minute, a few
-    models in every plan of `every_seconds`, so that no plan has to renew all of them.
+    `turn`: a fixed number of each model, the same for those that are best renewed together; beside what has changed,
+    each model's curve is renewed once a minute, some models in every plan of `every_seconds`, so that no plan has to
+    renew all of them.
     """
     moved = (then.ready != now.ready) | (then.starting != now.starting)
     risen = np.abs(now.level - then.level) >= KEPT_LEVEL * np.sqrt(now.level)

@@ -45,7 +45,12 @@ def test_the_end_of_a_shift_makes_a_new_one() -> None:
 
 def test_turns_spread_over_a_minute_so_that_no_plan_renews_all() -> None:
     turns = np.arange(600)
-    quiet = Glance(*(np.repeat(of, 600) for of in glance()))
+    quiet = Glance(*(np.repeat(of, 600) for of in glance(at=AT - 1)))
     for plan in range(6):
         now = quiet._replace(at=np.full(600, AT + 10 * plan))
         assert stale(quiet, now, turns, 10).sum() == 100
+
+
+def test_what_was_renewed_in_its_turn_stands_when_an_event_looks_again_in_the_same_plan() -> None:
+    assert wants(glance(at=AT - 1), glance(at=AT + 30))
+    assert not wants(glance(at=AT + 30), glance(at=AT + 34))
