@@ -4,14 +4,13 @@ from collections import Counter
 
 from msgspec.structs import replace
 
-from rebalancer.domain.arithmetic import figure
 from rebalancer.domain.memory import Loan, ModelMemory
-from rebalancer.domain.plan import ModelDecision, PoolDecision, Refusal, Step, Unmet
+from rebalancer.domain.plan import ModelDecision, PoolDecision, Refusal, Unmet
 from rebalancer.planning.allocation import Allocation
 from rebalancer.planning.guards import stopped_by
 from rebalancer.planning.moves import Moves
 from rebalancer.planning.scene import Holder, PoolState, Scene
-from rebalancer.planning.votes import Ballot
+from rebalancer.planning.steps import steps_of
 
 
 def merged(refusals: list[Refusal]) -> tuple[Refusal, ...]:
@@ -78,7 +77,7 @@ def explain_models(  # noqa: PLR0913  # every stage's result is shown
                 lent=lent[name],
                 borrowed=borrowed[name],
                 why=_headline(holder, short, own, lent[name], wanted[name]),
-                steps=_steps(holder, wanted[name], after[name], moves, own),
+                steps=steps_of(holder, wanted[name], after[name], moves, own),
             )
         )
     return tuple(decisions)
@@ -102,51 +101,6 @@ def _headline(holder: Holder, short: int, refusals: list[Refusal], lent: int, al
     if allocation < holder.held:
         return f"releases {holder.held - allocation}"
     return holder.demand.why
-
-
-def _steps(holder: Holder, allocation: int, after: int, moves: Moves, refusals: list[Refusal]) -> tuple[Step, ...]:
-    steps = [_readings(holder.ballot), _demand(holder)]
-    if holder.doomed:
-        steps.append(
-            Step("doomed", f"{holder.doomed} doomed", {"doomed": holder.doomed, "unreplaced": holder.has - holder.held})
-        )
-    steps.append(Step("allocation", f"{holder.held} -> {allocation}", {"held": holder.held, "allocation": allocation}))
-    name = holder.model.id
-    if name in moves.waiting:
-        steps.append(
-            Step("shift", "waits for " + "; ".join(moves.waiting[name]), {"waiting": len(moves.waiting[name])})
-        )
-    steps += [Step("guard", str(refusal), dict(refusal.numbers)) for refusal in refusals]
-    steps.append(Step("plan", f"granted {after}", {"granted": after}))
-    return tuple(steps)
-
-
-def _readings(ballot: Ballot) -> Step:
-    said = [
-        f"{vote.signal} {figure(vote.value)} votes {vote.replicas} ({vote.age_seconds:.0f} s)" for vote in ballot.votes
-    ]
-    said += [f"{signal} abstains ({why})" for signal, why in ballot.abstained]
-    numbers: dict[str, float | int | str | None] = {vote.signal: vote.replicas for vote in ballot.votes}
-    numbers.update((signal, None) for signal, _ in ballot.abstained)
-    return Step("readings", "; ".join(said) or "no signal configured", numbers)
-
-
-def _demand(holder: Holder) -> Step:
-    work = holder.load.work
-    demand = holder.demand
-    return Step(
-        "demand",
-        demand.why + (", in surge" if demand.surge else ""),
-        {
-            "demand": None if demand.unknown else demand.replicas,
-            "floor": holder.floor,
-            "entitlement": holder.model.entitlement,
-            "workShort": work.short,
-            "workLong": work.long,
-            "workSlow": work.slow,
-            "presentNeed": holder.need_now,
-        },
-    )
 
 
 def explain_pools(scene: Scene, loans: tuple[Loan, ...]) -> tuple[PoolDecision, ...]:

@@ -1,0 +1,101 @@
+"""The steps of one model's explanation, stage by stage, each with its numbers."""
+
+from rebalancer.domain.arithmetic import figure
+from rebalancer.domain.outlook import Outlook
+from rebalancer.domain.plan import Refusal, Step
+from rebalancer.planning.moves import Moves
+from rebalancer.planning.scene import Holder
+from rebalancer.planning.votes import Ballot
+
+NEAR = 2  # counts about the share whose cost is told
+
+
+def steps_of(holder: Holder, allocation: int, after: int, moves: Moves, refusals: list[Refusal]) -> tuple[Step, ...]:
+    """From readings to the plan; a stage that had nothing to do with the model is left out."""
+    steps = [_readings(holder.ballot), _demand(holder)]
+    if holder.share is not None and holder.load.outlook is not None:
+        steps += [_outlook(holder.load.outlook), _share(holder.load.outlook, holder.share)]
+    if holder.doomed:
+        steps.append(
+            Step("doomed", f"{holder.doomed} doomed", {"doomed": holder.doomed, "unreplaced": holder.has - holder.held})
+        )
+    steps.append(Step("allocation", f"{holder.held} -> {allocation}", {"held": holder.held, "allocation": allocation}))
+    name = holder.model.id
+    if name in moves.waiting:
+        steps.append(
+            Step("shift", "waits for " + "; ".join(moves.waiting[name]), {"waiting": len(moves.waiting[name])})
+        )
+    steps += [Step("guard", str(refusal), dict(refusal.numbers)) for refusal in refusals]
+    steps.append(Step("plan", f"granted {after}", {"granted": after}))
+    return tuple(steps)
+
+
+def _readings(ballot: Ballot) -> Step:
+    said = [
+        f"{vote.signal} {figure(vote.value)} votes {vote.replicas} ({vote.age_seconds:.0f} s)" for vote in ballot.votes
+    ]
+    said += [f"{signal} abstains ({why})" for signal, why in ballot.abstained]
+    numbers: dict[str, float | int | str | None] = {vote.signal: vote.replicas for vote in ballot.votes}
+    numbers.update((signal, None) for signal, _ in ballot.abstained)
+    return Step("readings", "; ".join(said) or "no signal configured", numbers)
+
+
+def _demand(holder: Holder) -> Step:
+    work = holder.load.work
+    demand = holder.demand
+    return Step(
+        "demand",
+        demand.why + (", in surge" if demand.surge else ""),
+        {
+            "demand": None if demand.unknown else demand.replicas,
+            "floor": holder.floor,
+            "entitlement": holder.model.entitlement,
+            "workShort": work.short,
+            "workLong": work.long,
+            "workSlow": work.slow,
+            "presentNeed": holder.need_now,
+        },
+    )
+
+
+def _outlook(outlook: Outlook) -> Step:
+    """What the look-ahead knows: the level, a shift of it, how far it looks back and on, and its own error."""
+    said = f"level {figure(outlook.level)}, {outlook.replays} replays of {outlook.horizon_seconds} s"
+    if outlook.shift:
+        said += f"; {outlook.shift:.0%} a shift to {figure(outlook.shifted)}"
+    if outlook.rho:
+        said += f"; {outlook.rho:.0%} a period of {outlook.period_seconds} s"
+    if outlook.error is not None and outlook.plain_error is not None:
+        said += f"; error {figure(outlook.error)} (a plain slow mean: {figure(outlook.plain_error)})"
+    return Step(
+        "outlook",
+        said,
+        {
+            "level": outlook.level,
+            "slowMean": outlook.base,
+            "dispersion": outlook.dispersion,
+            "shift": outlook.shift,
+            "shifted": outlook.shifted,
+            "timesUsual": outlook.excess,
+            "replays": outlook.replays,
+            "horizonSeconds": outlook.horizon_seconds,
+            "periodSeconds": outlook.period_seconds,
+            "periodShare": outlook.rho,
+            "workOfOne": outlook.work_of_one,
+            "error": outlook.error,
+            "plainError": outlook.plain_error,
+        },
+    )
+
+
+def _share(outlook: Outlook, share: int) -> Step:
+    """What the counts about the share would cost, in late requests to the horizon (times priority)."""
+    costs = {
+        count: outlook.late[count - outlook.least]
+        for count in range(share - NEAR, share + NEAR + 1)
+        if 0 <= count - outlook.least < len(outlook.late)
+    }
+    said = ", ".join(f"{count}: {figure(late)}" for count, late in costs.items())
+    numbers: dict[str, float | int | str | None] = {"share": share, "current": outlook.current}
+    numbers.update((f"lateAt{count}", late) for count, late in costs.items())
+    return Step("share", f"{share} of the GPUs there are; late to the horizon with {said}", numbers)
