@@ -22,7 +22,7 @@ class Curve(NamedTuple):
     """`values`: cost of `least`, least + 1, ... replicas of `gpus` each; lower is better."""
 
     least: int
-    values: Sequence[float]
+    values: tuple[float, ...]
     gpus: int = 1
 
 
@@ -33,7 +33,8 @@ class Share(NamedTuple):
     short: int = 0
 
 
-def share_out(curves: Sequence[Curve], budget: int) -> Share:
+@lru_cache(maxsize=16)  # between two plans most curves stand: then so does how they share
+def share_out(curves: tuple[Curve, ...], budget: int) -> Share:
     """Counts within the curves whose total cost is least and whose GPUs fit the budget; ties by order of models.
 
     Where the least of all do not fit, the least: who then goes short is not for curves to say.

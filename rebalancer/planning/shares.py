@@ -45,7 +45,7 @@ def _share_of(scene: Scene, pools: frozenset[str]) -> None:
             free -= holder.held * holder.gpus
         else:
             sharing.append((holder, _curve(holder, outlook)))
-    counts = share_out([curve for _, curve in sharing], free).counts
+    counts = share_out(tuple(curve for _, curve in sharing), free).counts
     growing = [scene.pools[pool] for pool in pools if scene.pools[pool].grows]
     if growing:
         counts = _at_a_price(sharing, counts, free, growing)
@@ -62,11 +62,11 @@ def _at_a_price(
     """
     fixed = free - sum(state.budget or 0 for state in growing)
     growth = sum(state.growth for state in growing)
-    priced = [_priced(holder, curve) for holder, curve in sharing]
+    priced = tuple(_priced(holder, curve) for holder, curve in sharing)
     wanted = share_out(priced, free + growth).counts
     if sum(count * holder.gpus for (holder, _), count in zip(sharing, wanted, strict=True)) > fixed:
         return wanted
-    return share_out([curve for _, curve in sharing], fixed).counts if fixed < free else counts
+    return share_out(tuple(curve for _, curve in sharing), fixed).counts if fixed < free else counts
 
 
 def _priced(holder: Holder, curve: Curve) -> Curve:
@@ -75,7 +75,7 @@ def _priced(holder: Holder, curve: Curve) -> Curve:
         return curve
     worth = holder.model.priority / 100 / (outlook.work_of_one or 1.0)  # of a replica-second, as in the curve
     each = WORTH_SHARE * outlook.horizon_seconds * worth
-    return curve._replace(values=[value + each * number for number, value in enumerate(curve.values)])
+    return curve._replace(values=tuple(value + each * number for number, value in enumerate(curve.values)))
 
 
 def _on(scene: Scene, pools: frozenset[str]) -> Iterable[Holder]:

@@ -44,7 +44,7 @@ def test_it_is_within_half_a_percent_of_the_exact_optimum(models: int, sizes: tu
         curves = [curve_of(chance, int(chance.choice(sizes))) for _ in range(models)]
         least = sum(curve.least * curve.gpus for curve in curves)
         budget = least + int(chance.integers(0, 8 * models * max(sizes) // 2))
-        found = share_out(curves, budget)
+        found = share_out(tuple(curves), budget)
         assert found.short == 0
         assert sum(n * curve.gpus for n, curve in zip(found.counts, curves, strict=True)) <= budget
         exact = best_cost(curves, budget)
@@ -66,7 +66,7 @@ def test_it_keeps_to_the_budget_and_the_curves_and_is_never_worse_than_the_least
     rows: list[tuple[int, list[int], int]], budget: int
 ) -> None:
     curves = [Curve(least, tuple(float(value) for value in values), gpus) for least, values, gpus in rows]
-    found = share_out(curves, budget)
+    found = share_out(tuple(curves), budget)
     least = tuple(curve.least for curve in curves)
     used = sum(n * curve.gpus for n, curve in zip(found.counts, curves, strict=True))
     if found.short:
@@ -86,43 +86,43 @@ def test_on_convex_curves_of_one_gpu_it_is_the_optimum() -> None:
         steps = -np.sort(-chance.gamma(1.0, 9.0, (5, 6)), axis=1)
         curves = [Curve(1, tuple(100.0 - np.concatenate([[0], np.cumsum(row)]).round(6))) for row in steps]
         budget = int(chance.integers(5, 36))
-        assert cost_of(curves, share_out(curves, budget).counts) == pytest.approx(best_cost(curves, budget))
+        assert cost_of(curves, share_out(tuple(curves), budget).counts) == pytest.approx(best_cost(curves, budget))
 
 
 def test_a_step_that_gains_only_with_the_next_one_is_taken_with_it() -> None:
     flat_then_steep = Curve(1, (10.0, 10.0, 1.0))
     gentle = Curve(1, (5.0, 3.0, 2.0))
-    assert share_out([flat_then_steep, gentle], 4).counts == (3, 1)
-    assert share_out([flat_then_steep, gentle], 3).counts == (
+    assert share_out((flat_then_steep, gentle), 4).counts == (3, 1)
+    assert share_out((flat_then_steep, gentle), 3).counts == (
         1,
         2,
     )  # the second step does not fit: the first is worth nothing
 
 
 def test_nobody_gets_what_does_not_help() -> None:
-    assert share_out([Curve(2, (1.0, 1.0, 2.0)), Curve(0, (0.0, 4.0))], 9).counts == (2, 0)
+    assert share_out((Curve(2, (1.0, 1.0, 2.0)), Curve(0, (0.0, 4.0))), 9).counts == (2, 0)
 
 
 def test_a_free_gpu_goes_to_the_smallest_gain() -> None:
-    assert share_out([Curve(2, (0.000003, 0.000002)), Curve(0, (0.0, 4.0))], 9).counts == (3, 0)
+    assert share_out((Curve(2, (0.000003, 0.000002)), Curve(0, (0.0, 4.0))), 9).counts == (3, 0)
 
 
 def test_equal_gains_go_to_the_first() -> None:
     curves = [Curve(1, (4.0, 1.0)), Curve(1, (4.0, 1.0))]
-    assert share_out(curves, 3).counts == (2, 1)
+    assert share_out(tuple(curves), 3).counts == (2, 1)
 
 
 def test_gpus_that_the_largest_replica_leaves_go_to_smaller_ones() -> None:
-    assert share_out([Curve(0, (90.0, 10.0, 0.0), gpus=4), Curve(0, (9.0, 6.0, 4.0, 3.0))], 7).counts == (1, 3)
+    assert share_out((Curve(0, (90.0, 10.0, 0.0), gpus=4), Curve(0, (9.0, 6.0, 4.0, 3.0))), 7).counts == (1, 3)
 
 
 def test_where_the_least_do_not_fit_it_says_by_how_many_gpus() -> None:
-    found = share_out([Curve(3, (1.0, 0.0), gpus=2), Curve(2, (1.0,))], 6)
+    found = share_out((Curve(3, (1.0, 0.0), gpus=2), Curve(2, (1.0,))), 6)
     assert (found.counts, found.short) == ((3, 2), 2)
 
 
 def test_no_models_share_nothing() -> None:
-    assert share_out([], 8).counts == ()
+    assert share_out((), 8).counts == ()
 
 
 def test_hull_slopes_are_those_of_the_lower_hull() -> None:

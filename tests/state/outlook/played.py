@@ -94,7 +94,7 @@ class Played:
         ]
         if self.limit:
             curves = [self._held(curve, i, seen) for i, curve in enumerate(curves)]
-        plan = list(share_out(curves, seen.scenario.gpus).counts)
+        plan = list(share_out(tuple(curves), seen.scenario.gpus).counts)
         for i, then in enumerate(plan):
             self._given += [(seen.now, i, seen.asked[i] - then)] if then < seen.asked[i] else []
         for due, ready, then in zip(self._due, seen.ready, plan, strict=True):

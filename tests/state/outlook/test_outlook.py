@@ -140,7 +140,7 @@ def test_standard_errors_make_decreases_dearer_and_leave_increases_alone() -> No
 def test_free_gpus_go_to_whom_they_help() -> None:
     work = bursty(T, mean=6.0)
     short, easy = outlook(work, (6, [], 0.0)), outlook(bursty(T, mean=0.5, seed=2), (4, [], 0.0))
-    counts = share_out([Curve(short.least, short.values), Curve(easy.least, easy.values)], 16).counts
+    counts = share_out((Curve(short.least, short.values), Curve(easy.least, easy.values)), 16).counts
     assert counts[0] >= 10
     assert sum(counts) <= 16
 
@@ -150,7 +150,7 @@ def test_a_hopeless_backlog_still_draws_replicas() -> None:
     work = np.random.default_rng(3).gamma(40.0, 13.0 / 40, (1, T))
     hopeless = outlook(work, (14, [], 420.0))
     easy = outlook(bursty(T, mean=1.0), (6, [], 0.0))
-    counts = share_out([Curve(hopeless.least, hopeless.values), Curve(easy.least, easy.values)], 20).counts
+    counts = share_out((Curve(hopeless.least, hopeless.values), Curve(easy.least, easy.values)), 20).counts
     assert counts[0] > 14
 
 
