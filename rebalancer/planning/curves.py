@@ -6,6 +6,7 @@ replicas that is the optimum; where hulls or sizes leave a rest, the few models 
 
 from collections.abc import Sequence
 from itertools import chain
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
