@@ -5,8 +5,8 @@ replicas that is the optimum; where hulls or sizes leave a rest, the few models 
 """
 
 from collections.abc import Sequence
-from itertools import chain
 from functools import lru_cache
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
