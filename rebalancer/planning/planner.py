@@ -100,11 +100,10 @@ def _assess(world: scene.Scene) -> dict[str, ModelMemory]:
             )
         else:
             found, kept = demand.foreseen(holder.model, outlook, work, holder.memory, world.policy, world.now)
-        wanted = holder.ruling.wanted(holder.model, found.replicas)
-        decides = holder.ruling.decides
-        if decides is not None and wanted != found.replicas:
-            words = f"{decides.kind} {decides.value} by override {decides.name}; {found.why}"
-            found = demand.Demand(wanted, unknown=False, surge=found.surge, why=words)
+        said = holder.ruling.said(holder.model, found.replicas)
+        if said:
+            wanted = holder.ruling.wanted(holder.model, found.replicas)
+            found = demand.Demand(wanted, unknown=False, surge=found.surge, why=f"{said}; {found.why}")
         holder.demand = found
         void = {entry for part in holder.parts for entry in part.void}
         remembered[name] = replace(kept, replaced=tuple(sorted(set(kept.replaced) - void))) if void else kept

@@ -1,7 +1,8 @@
 """Overrides in force, resolved: what people decided about each model and node, and which of them count.
 
 Precedence: pause, freeze, pin, cap, floor, drain, exclude; the newest wins within a kind for one subject, the loser
-is told Superseded. (A drain reaches planning as a notice.)
+is told Superseded. (A drain reaches planning as a notice.) Below all of them stand the schedules of the policy: a
+person's cap takes the place of a scheduled one, a pin that of both bounds.
 """
 
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from rebalancer.domain.instant import clock
 from rebalancer.domain.plan import OverrideState
 from rebalancer.domain.policy import Model, Policy
 from rebalancer.domain.snapshot import Snapshot
+from rebalancer.planning.schedules import Scheduled, resolve_schedules
 
 IN_FORCE = "InForce"
 CLOCKS_APART_SECONDS = 5.0  # who writes expiresAt and the API server, which keeps whole seconds, differ so much
@@ -19,7 +21,7 @@ PRECEDENCE = ("pause", "freeze", "pin", "cap", "floor", "drain", "exclude")
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """What overrides say about one model; None = nothing."""
+    """What overrides say about one model, and below them its schedules; None = nothing."""
 
     paused: Override | None = None
     frozen: Override | None = None
@@ -28,14 +30,19 @@ class Ruling:
     floor: Override | None = None
     excluded_nodes: frozenset[str] = frozenset()
     excluded_pools: frozenset[str] = frozenset()
+    scheduled: Scheduled | None = None
 
     def floor_of(self, model: Model) -> int:
-        """The floor this model's actions must keep: the policy's, unless an override lowers it by name."""
+        """The floor this model's actions must keep.
+
+        The policy's, raised by a schedule as far as no person pins or caps it lower, unless an override lowers it by
+        name.
+        """
         lowered = [one.value for one in (self.pin, self.cap) if one and one.allow_below_floor and one.value is not None]
-        return min([model.min_replicas, *lowered])
+        return min([max(model.min_replicas, self._scheduled_floor), *lowered])
 
     def wanted(self, model: Model, demand: int) -> int:
-        """Demand as the overrides leave it, within [floor, maxReplicas]."""
+        """Demand as the overrides and below them the schedules leave it, within [floor, maxReplicas]."""
         floor = self.floor_of(model)
         if self.pin is not None and self.pin.value is not None:
             return max(floor, min(self.pin.value, model.max_replicas))
@@ -43,7 +50,29 @@ class Ruling:
             demand = max(demand, self.floor.value)
         if self.cap is not None and self.cap.value is not None:
             demand = min(demand, self.cap.value)
+        elif self.scheduled is not None:
+            demand = min(demand, max(self.scheduled.standing.cap, self.raised_floor))
         return max(floor, min(demand, model.max_replicas))
+
+    def said(self, model: Model, demand: int) -> str:
+        """What sets the model's number in place of `demand`, in words; "" when nothing does."""
+        wanted, scheduled = self.wanted(model, demand), self.scheduled
+        if wanted == demand:
+            return ""
+        if scheduled is not None and self.pin is None:
+            if wanted > demand and wanted == self._scheduled_floor > self.raised_floor:
+                capped = wanted < scheduled.standing.floor and self.cap is not None
+                return scheduled.floor_words + (f", {_words(self.cap)}" if capped else "")
+            if wanted < demand and self.cap is None and scheduled.standing.cap >= self.raised_floor:
+                return scheduled.cap_words
+        return _words(self.decides)
+
+    @property
+    def _scheduled_floor(self) -> int:
+        if self.scheduled is None or self.pin is not None:
+            return 0
+        floor = self.scheduled.standing.floor
+        return floor if self.cap is None else min(floor, self.cap.value or 0)
 
     @property
     def raised_floor(self) -> int:
@@ -73,6 +102,10 @@ class Ruling:
 NO_RULING = Ruling()
 
 
+def _words(one: Override | None) -> str:
+    return f"{one.kind} {one.value} by override {one.name}" if one is not None else ""
+
+
 @dataclass(slots=True)
 class _Draft:
     by_kind: dict[str, Override] = field(default_factory=dict)
@@ -93,6 +126,9 @@ def resolve(snapshot: Snapshot, policy: Policy) -> tuple[dict[str, Ruling], tupl
             states.append(_told(one, *ended))
         else:
             states.append(_told(one, *_enter(one, models, drafts)))
+    scheduled = resolve_schedules(snapshot, policy)
+    for name in scheduled:
+        drafts.setdefault(name, _Draft())
     rulings = {
         name: Ruling(
             paused=draft.by_kind.get("pause"),
@@ -102,6 +138,7 @@ def resolve(snapshot: Snapshot, policy: Policy) -> tuple[dict[str, Ruling], tupl
             floor=draft.by_kind.get("floor"),
             excluded_nodes=frozenset(draft.nodes),
             excluded_pools=frozenset(draft.pools),
+            scheduled=scheduled.get(name),
         )
         for name, draft in drafts.items()
     }

@@ -12,7 +12,7 @@ NEAR = 2  # counts about the share whose cost is told
 
 def steps_of(holder: Holder, allocation: int, after: int, moves: Moves, refusals: list[Refusal]) -> tuple[Step, ...]:
     """From readings to the plan; a stage that had nothing to do with the model is left out."""
-    steps = [_readings(holder.ballot), _demand(holder)]
+    steps = [_readings(holder.ballot), _demand(holder), *_schedule(holder)]
     if holder.share is not None and holder.load.outlook is not None:
         steps += [_outlook(holder.load.outlook), _share(holder.load.outlook, holder.share)]
     if holder.doomed:
@@ -56,6 +56,21 @@ def _demand(holder: Holder) -> Step:
             "presentNeed": holder.need_now,
         },
     )
+
+
+def _schedule(holder: Holder) -> tuple[Step, ...]:
+    """What the model's schedules say now and next, and which override stands above them."""
+    scheduled, ruling = holder.ruling.scheduled, holder.ruling
+    if scheduled is None or not scheduled.told:
+        return ()
+    over = ruling.paused or ruling.frozen or ruling.pin or ruling.cap
+    above = f"; {over.kind} by override {over.name} stands above it" if over is not None else ""
+    numbers: dict[str, float | int | str | None] = {
+        "floor": scheduled.standing.floor,
+        "cap": scheduled.standing.cap,
+        "nextAt": None if scheduled.turn is None else scheduled.turn.at,
+    }
+    return (Step("schedule", scheduled.told + above, numbers),)
 
 
 def _outlook(outlook: Outlook) -> Step:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from msgspec.structs import replace
 
 from rebalancer.domain.policy import Policy
-from rebalancer.settings import quantities, references
+from rebalancer.settings import quantities, references, schedules
 from rebalancer.settings.document import Document, read_document
 from rebalancer.settings.draft import Finding, Part
 from rebalancer.settings.problem import Problem, show
@@ -30,6 +30,10 @@ CHECKS: tuple[Check, ...] = (
     quantities.watermarks,
     quantities.surge_windows,
     quantities.voting_signals,
+    schedules.unique_schedule_names,
+    schedules.bounds_of_schedules,
+    schedules.windows_that_happen,
+    schedules.scheduled_floors_fit,
 )
 
 

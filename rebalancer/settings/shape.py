@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from rebalancer.domain.policy import Policy
+from rebalancer.domain.zones import zone_names
 from rebalancer.settings.allowed import keys_at, part_at, words
 from rebalancer.settings.document import Document, Path
 from rebalancer.settings.problem import Problem, show
@@ -14,6 +15,7 @@ from rebalancer.settings.problem import Problem, show
 OUT_OF_RANGE = ("greater_than", "less_than", "too_short", "too_long", "string_too_short", "string_too_long")
 WHAT = {
     "bool_type": "is not true or false",
+    "date": "is no date of the calendar",
     "dict_type": "is not a mapping",
     "finite_number": "is not a finite number",
     "float_type": "is not a number",
@@ -22,6 +24,7 @@ WHAT = {
     "model_type": "is not a mapping",
     "string_pattern_mismatch": "is not spelled as allowed",
     "string_type": "is not text",
+    "time_zone": "is no time zone of the IANA database",
     "tuple_type": "is not a list",
 }
 
@@ -93,6 +96,9 @@ def _spelling(path: Path, error: Any) -> str:  # noqa: ANN401  same
     given = error["input"]
     if error["type"] == "string_type" and isinstance(given, bool | int | float):
         return f'put it in quotes: "{show(given)}"'
+    if error["type"] == "time_zone":
+        close = get_close_matches(given, zone_names(), n=1)
+        return f"did you mean {close[0]}?" if close else "name it as in Europe/Berlin or UTC"
     if error["type"] == "literal_error" and isinstance(given, str):
         close = get_close_matches(given.lower(), part_at(path).get("enum", ()), n=1)
         return f"did you mean {close[0]}?" if close else ""

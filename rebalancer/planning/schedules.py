@@ -1,0 +1,83 @@
+"""Schedules of the policy as a source of rulings: what they say now, and in words what they do and what comes next."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from rebalancer.domain.policy import Model, Policy
+from rebalancer.domain.schedules import Standing, Turn, Window, next_turn, standing_at
+from rebalancer.domain.snapshot import Snapshot
+from rebalancer.domain.zones import local
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduled:
+    """What the schedules of `model` say at `at` (UTC epoch seconds), and what next; turn None: nothing for 8 days."""
+
+    model: Model
+    at: float
+    standing: Standing
+    turn: Turn | None
+
+    @property
+    def floor_words(self) -> str:
+        """`floor 6 by schedule rush until 10:00 Europe/Berlin (09:00 UTC)`; "" when the policy's own floor counts."""
+        window = self.standing.floor_by
+        return "" if window is None else f"floor {window.schedule.min_replicas} {self._by(window)}"
+
+    @property
+    def cap_words(self) -> str:
+        """`cap 12 by schedule rush until 10:00 Europe/Berlin (09:00 UTC)`, and whether a floor outweighs it."""
+        window = self.standing.cap_by
+        most = None if window is None else window.schedule.max_replicas
+        if window is None or most is None:
+            return ""
+        beaten = f", outweighed by the floor {self.standing.floor}" if most < self.standing.floor else ""
+        return f"cap {most} {self._by(window)}{beaten}"
+
+    @property
+    def told(self) -> str:
+        """All of it, the next change in the zone of the model's first schedule; "" when nothing is near."""
+        words = [self.floor_words, self.cap_words]
+        if self.turn is not None:
+            when = clock_in(self.turn.at, self.model.schedules[0].time_zone, self.at)
+            words.append(f"next {when}: {self._bounds(self.turn.standing)}")
+        return "; ".join(word for word in words if word)
+
+    def _by(self, window: Window) -> str:
+        zone, name = window.schedule.time_zone, window.schedule.name
+        span = f"until {clock_in(window.ends, zone, self.at)}"
+        if self.at < window.begins:
+            span = f"from {clock_in(window.begins, zone, self.at)}, asked for one start earlier"
+        return f"by schedule {name} {span}" + (f" ({window.schedule.reason})" if window.schedule.reason else "")
+
+    def _bounds(self, standing: Standing) -> str:
+        """`floor 2, no cap`: a cap is one that a schedule sets."""
+        cap = f"cap {standing.cap}" if standing.cap < self.model.max_replicas else "no cap"
+        return f"floor {standing.floor}, {cap}"
+
+
+def resolve_schedules(snapshot: Snapshot, policy: Policy) -> dict[str, Scheduled]:
+    """Per id of the models that have schedules.
+
+    A floor is asked for one start (measured where known) and one planning period before its window: the plan that asks
+    may come that much later.
+    """
+    measured = {view.id: view.load_seconds for view in snapshot.models}
+    found = {}
+    for model in policy.models:
+        if model.schedules:
+            start = measured.get(model.id)
+            lead = (model.load_seconds if start is None else start) + policy.plan_every_seconds
+            now = standing_at(model, snapshot.at, lead)
+            found[model.id] = Scheduled(model, snapshot.at, now, next_turn(model, snapshot.at, lead))
+    return found
+
+
+def clock_in(instant: float, zone: str, at: float) -> str:
+    """An instant as clocks in `zone` show it, and in UTC; with the date where that is not the one of `at`."""
+    there, here = (_clock(local(instant, name), local(at, name)) for name in (zone, "UTC"))
+    return f"{there} {zone}" if zone == "UTC" else f"{there} {zone} ({here} UTC)"
+
+
+def _clock(then: datetime, now: datetime) -> str:
+    return f"{then:%H:%M}" if then.date() == now.date() else f"{then:%a %Y-%m-%d %H:%M}"
