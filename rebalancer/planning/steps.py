@@ -64,7 +64,8 @@ def _schedule(holder: Holder) -> tuple[Step, ...]:
     if scheduled is None or not scheduled.told:
         return ()
     over = ruling.paused or ruling.frozen or ruling.pin or ruling.cap
-    above = f"; {over.kind} by override {over.name} stands above it" if over is not None else ""
+    value = "" if over is None or over.value is None else f" {over.value}"
+    above = f"; {over.kind}{value} by override {over.name} stands above it" if over is not None else ""
     numbers: dict[str, float | int | str | None] = {
         "floor": scheduled.standing.floor,
         "cap": scheduled.standing.cap,

@@ -38,6 +38,8 @@ def bounds_of_schedules(policy: Part) -> Iterator[Finding]:
     """A schedule has a floor or a cap, in order, and within what the model may have."""
     for model in policy.parts("models"):
         floor, most = model.whole("minReplicas"), model.whole("maxReplicas")
+        if floor is not None and most is not None and floor > most:
+            continue  # said of the model
         for schedule in model.parts("schedules"):
             low, high = schedule.whole("minReplicas"), schedule.whole("maxReplicas")
             if not schedule.given("minReplicas") and not schedule.given("maxReplicas"):

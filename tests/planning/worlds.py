@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from rebalancer.domain.cluster import Originals, Override, Taint, Toleration
-from rebalancer.domain.policy import Model, Policy, Pool
+from rebalancer.domain.policy import Model, Policy, Pool, Schedule
 from rebalancer.domain.readings import Work
 from rebalancer.domain.snapshot import NodeView
 from tests.builders import NOW, Replicas, a_model, a_node, a_policy, a_pool, a_snapshot, an_autoscaler, an_override
@@ -62,6 +62,21 @@ def _models(draw: st.DrawFn, name: str, there: tuple[Pool, ...], left: dict[str,
         workload_class=draw(st.sampled_from(["realtime", "interactive", "batch"])),
         signals=both if draw(st.booleans()) else {"concurrency": {"per_replica": PER_REPLICA}},
         actuation=draw(st.sampled_from(["bounds", "bounds", "scale"])),
+        schedules=draw(st.lists(_schedules(), max_size=2).map(tuple)) if draw(_rarely()) else (),
+    )
+
+
+def _schedules() -> st.SearchStrategy[Schedule]:
+    """Windows that begin, end or last around NOW, 08:00 in UTC."""
+    bounds = st.tuples(st.one_of(st.none(), st.integers(1, 8)), st.one_of(st.none(), st.integers(0, 8)))
+    return st.builds(
+        lambda begin, until, low_high: Schedule.model_validate(
+            {"name": "s", "from": begin, "until": until, "timeZone": "UTC"}
+            | {"minReplicas": low_high[0], "maxReplicas": low_high[1]}
+        ),
+        st.sampled_from(["07:00", "08:00", "08:01", "08:02"]),
+        st.sampled_from(["08:01", "08:03", "12:00"]),
+        bounds,
     )
 
 

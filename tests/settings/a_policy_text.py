@@ -30,6 +30,9 @@ models:
     entitlement: 4
     slo: {latencySeconds: 2}
     signals: {latency: true, kvCache: {high: 0.8, low: 0.4}}
+    schedules:
+      - {name: rush, days: [mon, fri], from: "07:30", until: "10:00", timeZone: Europe/Berlin,
+         minReplicas: 3, maxReplicas: 6, firstDate: 2027-11-26, lastDate: 2027-11-29}
   - id: sdxl
     namespace: media
     targets:

@@ -55,7 +55,16 @@ SINGLE_FIELDS = [
     ("v1alpha1", "v9", "apiVersion", '"rebalancer.io/v9"', "apiVersion is none of", "rebalancer.io/v1alpha1", ""),
     ("aliases: [qwen]", "aliases: qwen", "models.qwen-32b.aliases", '"qwen"', "not a list", "a list", ""),
     ("slo: {latencySeconds: 2}", "slo: 2", "models.qwen-32b.slo", "2", "not a mapping", "a mapping", ""),
-]
+    ("Europe/Berlin", "Europe/Berln", "models.qwen-32b.schedules.rush.timeZone", '"Europe/Berln"',
+     "is no time zone of the IANA database", "text", "did you mean Europe/Berlin?"),
+    ("Europe/Berlin", "CEST+", "models.qwen-32b.schedules.rush.timeZone", '"CEST+"', "no time zone", "", ""),
+    ('"07:30"', '"7:30"', "models.qwen-32b.schedules.rush.from", '"7:30"', "not spelled", "HH:MM, 00:00 to", ""),
+    ('"10:00"', '"24:00"', "models.qwen-32b.schedules.rush.until", '"24:00"', "not spelled", "HH:MM, 00:00 to", ""),
+    ("[mon, fri]", "[mon, friday]", "models.qwen-32b.schedules.rush.days[1]", '"friday"', "none of", "mon", "fri?"),
+    ("[mon, fri]", "[]", "models.qwen-32b.schedules.rush.days", "a list of 0", "range", "a list of at least 1", ""),
+    ("2027-11-26", "2027-02-30", "models.qwen-32b.schedules.rush.firstDate", '"2027-02-30"', "no date of", "YYYY", ""),
+    ("2027-11-26", "26.11.2027", "models.qwen-32b.schedules.rush.firstDate", '"26.11.2027"', "spelled", "YYYY", ""),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("old", "new", "path", "value", "what", "allowed", "fix"), SINGLE_FIELDS)
@@ -114,6 +123,20 @@ FIELDS_TOGETHER = [
     ("    slo: {latencySeconds: 2}\n", "", "models.qwen-32b.signals.latency", "latency has no slo"),
     ("{queue: {high: 10}}", "{}", "models.sdxl.signals", "no signal votes for this model"),
     ("{queue: {high: 10}}", "{utilisation: false}", "models.sdxl.signals", "no signal votes for this model"),
+    # schedules
+    ("- {name: rush,", "- {name: rush, from: 01:00, until: 02:00, timeZone: UTC, minReplicas: 2}\n      - {name: rush,",
+     "models.qwen-32b.schedules.rush.name", "schedule rush is used twice in the model"),
+    ("minReplicas: 3, maxReplicas: 6,", "", "models.qwen-32b.schedules.rush", "the schedule changes nothing"),
+    ("minReplicas: 3, maxReplicas: 6,", "minReplicas: 7, maxReplicas: 6,",
+     "models.qwen-32b.schedules.rush.minReplicas", "minReplicas 7 > maxReplicas 6"),
+    ("minReplicas: 3, maxReplicas: 6,", "minReplicas: 9,",
+     "models.qwen-32b.schedules.rush.minReplicas", "minReplicas 9 > the model's maxReplicas 8"),
+    ("minReplicas: 3, maxReplicas: 6,", "maxReplicas: 0,",
+     "models.qwen-32b.schedules.rush.maxReplicas", "maxReplicas 0 < the model's minReplicas 1"),
+    ("lastDate: 2027-11-29", "lastDate: 2027-11-25", "models.qwen-32b.schedules.rush.lastDate",
+     "lastDate 2027-11-25 is before firstDate 2027-11-26: the window never happens"),
+    ("[mon, fri]", "[tue]", "models.qwen-32b.schedules.rush",
+     "the window never happens: it begins on no day from 2027-11-26 to 2027-11-29"),
 ]  # fmt: skip
 
 
