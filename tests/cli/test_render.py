@@ -9,6 +9,7 @@ from rebalancer.api.text.words import span
 from rebalancer.cli.render import render_explain, render_plan, render_problems, render_status
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.plan import OverrideState, Plan, Refusal
+from rebalancer.domain.policy import Schedule
 from rebalancer.domain.snapshot import Sync
 from rebalancer.planning import plan as make_plan
 from rebalancer.settings.problems import Problem
@@ -32,6 +33,22 @@ def test_status_is_as_drawn() -> None:
         sdxl              2     2     2    0    4     0 demand is 2
         NOTICE spot-2 in 1m33s  OVERRIDES 1
     """)
+
+
+def test_what_schedules_say_is_in_the_wide_status_and_in_the_explanation() -> None:
+    rush = Schedule.model_validate(
+        {"name": "rush", "from": "08:00", "until": "10:00", "timeZone": "Europe/Berlin", "minReplicas": 6}
+    )
+    policy = a_policy(a_model("a"), a_model("b", schedules=(rush,)))
+    snapshot = a_snapshot(policy, {"b": 6})
+    plan = make_plan(snapshot, policy, Memory()).plan
+    words = (
+        "floor 6 by schedule rush until 10:00 Europe/Berlin (09:00 UTC); next 10:00 Europe/Berlin (09:00 UTC): floor 1"
+    )
+    status = replace(STATUS, plan=plan)
+    assert f"SCHEDULE b: {words}, no cap" in render_status(status, wide=True).splitlines()
+    assert "SCHEDULE" not in render_status(status)
+    assert f"schedule {words}, no cap" in render_explain(plan, snapshot, "b").splitlines()
 
 
 def test_plan_is_as_drawn() -> None:

@@ -23,6 +23,7 @@ def render_status(status: Status, *, wide: bool = False) -> str:
         lines += columns([_pool(pool) for pool in status.plan.pools], "<<")
         row, header, align = (_wide_model, WIDE_HEADER, "<>>>>>>>>>><") if wide else (_model, HEADER, "<>>>>>><")
         lines += columns([header, *(row(model) for model in _trouble_first(status.plan))], align)
+        lines += _schedules(status.plan) if wide else []
     lines.append(_foot(status))
     return "\n".join(printable(line) for line in lines if line)
 
@@ -100,6 +101,16 @@ def _wide_model(model: ModelDecision) -> tuple[str, ...]:
     name, demand, *counts, why = _model(model)
     loans = (str(model.lent), str(model.borrowed), "yes" if model.surge else "no")
     return (name, demand, str(model.granted), *counts, *loans, why)
+
+
+def _schedules(plan: Plan) -> list[str]:
+    """What schedules say now and next, a line per model that has some."""
+    return [
+        f"SCHEDULE {model.model}: {step.said}"
+        for model in plan.models
+        for step in model.steps
+        if step.stage == "schedule"
+    ]
 
 
 def _foot(status: Status) -> str:
