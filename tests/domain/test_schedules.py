@@ -3,6 +3,7 @@
 from datetime import UTC, date, datetime, timedelta
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,8 +12,8 @@ from rebalancer.domain.policy import WEEK, Model, Schedule
 from rebalancer.domain.schedules import AHEAD_DAYS, Standing, next_turn, standing_at, window_on
 from tests.builders import a_model
 
-Floats = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
-Whole = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
+Floats = npt.NDArray[np.float64]
+Whole = npt.NDArray[np.int64]
 
 MINUTE, HOUR, DAY = 60, 3600, 86_400
 ZONES = ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kolkata", "UTC"]
@@ -160,8 +161,8 @@ class TestLead:
 
 
 def named(standing: Standing) -> tuple[str | None, str | None]:
-    floor, cap = standing.floor_by, standing.cap_by
-    return floor and floor.schedule.name, cap and cap.schedule.name
+    floor, cap = (by.schedule.name if by is not None else None for by in (standing.floor_by, standing.cap_by))
+    return floor, cap
 
 
 # --- whatever the schedules
@@ -230,9 +231,9 @@ def test_bounds_depend_on_the_instant_alone(model: Model, day: str, lead: float)
 
 def by_hand(model: Model, at: float, lead: float) -> tuple[Floats, Whole, Whole]:
     """Minute by minute over 8 days: the instants, floors and caps, each window laid over all of them."""
-    minutes = at + np.arange(AHEAD_DAYS * DAY // MINUTE + 1) * float(MINUTE)
-    floors = np.full(len(minutes), model.min_replicas)
-    caps = np.full(len(minutes), model.max_replicas)
+    minutes: Floats = at + np.arange(AHEAD_DAYS * DAY // MINUTE + 1, dtype=np.float64) * MINUTE
+    floors: Whole = np.full(len(minutes), model.min_replicas, dtype=np.int64)
+    caps: Whole = np.full(len(minutes), model.max_replicas, dtype=np.int64)
     for schedule in model.schedules:
         for n in range(int(at // DAY) - 4, int(at // DAY) + AHEAD_DAYS + 6):
             window = window_on(schedule, date(1970, 1, 1) + timedelta(days=n))

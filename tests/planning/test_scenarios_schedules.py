@@ -127,7 +127,7 @@ class TestCap:
         first = story.plan()
         assert moves(first) == {"b": (7, 6)}  # a fifth of 7 in 5 min
         assert change_of(first, "b").counts == "step"
-        assert refusal_of(first, "step", "b")
+        assert refusal_of(first, "step", "b").replicas_from == 6
         story.turns(200)
         assert story.replicas("b") == 2
 
@@ -136,7 +136,7 @@ class TestCap:
         story.load("b")
         plan = story.plan()
         assert not moves(plan)
-        assert refusal_of(plan, "blind", "b")
+        assert refusal_of(plan, "blind", "b").replicas_from == 7
 
     def test_a_floor_above_it_wins_and_that_is_told(self) -> None:
         story = a_story(a_schedule("08:00", "10:00", 5), a_schedule("08:00", "12:00", None, 3, name="cap"), wanted=7.0)
