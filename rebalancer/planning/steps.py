@@ -61,7 +61,8 @@ def _demand(holder: Holder) -> Step:
 def _schedule(holder: Holder) -> tuple[Step, ...]:
     """What the model's schedules say now and next, and which override stands above them."""
     scheduled, ruling = holder.ruling.scheduled, holder.ruling
-    if scheduled is None or not scheduled.told:
+    said = "" if scheduled is None else scheduled.told
+    if scheduled is None or not said:
         return ()
     over = ruling.paused or ruling.frozen or ruling.pin or ruling.cap
     value = "" if over is None or over.value is None else f" {over.value}"
@@ -71,7 +72,7 @@ def _schedule(holder: Holder) -> tuple[Step, ...]:
         "cap": scheduled.standing.cap,
         "nextAt": None if scheduled.turn is None else scheduled.turn.at,
     }
-    return (Step("schedule", scheduled.told + above, numbers),)
+    return (Step("schedule", said + above, numbers),)
 
 
 def _outlook(outlook: Outlook) -> Step:
