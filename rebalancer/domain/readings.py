@@ -31,12 +31,25 @@ class Work(Struct, frozen=True):
 
     None = fewer than half of the window's seconds were observed. `short` and `long` are the policy's surge windows,
     `slow` weighs 60/300/1200 s by .1/.5/.4 over those that are known (allocation.md's level without its regression).
+    `source`: how it was found, from the best to the worst: arrivals, concurrency, utilisation; "" while nothing told.
+    `resolution_seconds`: how finely arrivals are told apart. `why_not_better`: what the source above it lacks.
     """
 
     short: float | None = None
     last_60s: float | None = None
     long: float | None = None
     slow: float | None = None
+    source: str = ""
+    resolution_seconds: float = 0.0
+    why_not_better: str = ""
+
+
+class Carries(Struct, frozen=True):
+    """Requests running on one replica within its SLO: the policy's figure, and what `readings` loaded looks taught."""
+
+    prior: float
+    learnt: float
+    readings: int
 
 
 class ModelLoad(Struct, frozen=True):
@@ -45,8 +58,8 @@ class ModelLoad(Struct, frozen=True):
     signals: in-flight requests (concurrency), waiting requests (queue), KV-cache use 0-1 (kvCache), p95 seconds
     (latency), GPU utilisation 0-1 (utilisation). Counts are sums over Ready pods, ratios are means, latency the worst.
     `pod_requests`: requests in flight per pod UID, where samples come per pod. `intervals_live`: metric intervals
-    seen since the process started (guard `start`). `outlook`: what each count of replicas is worth; None before
-    anything was observed.
+    seen since the process started (guard `start`). `carries`: None where the policy gives no figure to begin with.
+    `outlook`: what each count of replicas is worth; None before anything was observed.
     """
 
     model: str
@@ -56,3 +69,4 @@ class ModelLoad(Struct, frozen=True):
     intervals_live: int = 0
     pod_requests: dict[str, float] = {}
     outlook: Outlook | None = None
+    carries: Carries | None = None

@@ -1,4 +1,4 @@
-"""What Prometheus is asked about vLLM's pods, and metric samples from its answer. Pure.
+"""What Prometheus is asked about the pods of vLLM and their GPUs, and metric samples from its answer. Pure.
 
 Pod by pod, because only the owner of a pod says whose it is: `model_name` is a hint that two models may share. A pod
 that Prometheus did not scrape is thereby absent, where a sum over the model would only have become smaller.
@@ -17,15 +17,34 @@ SOURCE = "prometheus"
 DNS1123 = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", re.ASCII)
 AT = "at"
 
-# Gauges by the names of `events.Gauges` on the wire; PODS stands for the label matcher. Several engines of one pod are
-# summed; vLLM calls its cache's use a percentage and means a ratio, and has renamed the metric once.
+
+def _of_gpus(by: str, metric: str, instances: str = "", of: str = "{}") -> str:
+    """`by` pod, a metric of dcgm-exporter. `instances`: a matcher of MIG's label. `of`: what is asked of each series.
+
+    Scraped without honorLabels, `pod` and `namespace` are the exporter's own and the workload's are `exported_*`.
+    """
+    own, exported = (of.format(metric + labels.replace("}", instances + "}")) for labels in ("{PODS}", "{EXPORTED}"))
+    for name in ("namespace", "pod"):
+        exported = f'label_replace({exported}, "{name}", "$1", "exported_{name}", "(.*)")'
+    return f"{by} by (namespace, pod) ({own} or {exported})"
+
+
+# Gauges by the names of `events.Gauges` on the wire; PODS and EXPORTED stand for label matchers. Several engines of one
+# pod are summed; vLLM calls its cache's use a percentage and means a ratio, and has renamed the metric once. A GPU that
+# is cut into instances (MIG) has no DCGM_FI_DEV_GPU_UTIL of its own to tell; each instance has its engine's activity.
 READINGS = {
-    AT: "min by (namespace, pod) (timestamp(vllm:num_requests_running{PODS}))",
+    AT: "min by (namespace, pod) (timestamp(vllm:num_requests_running{PODS})) or "
+    + _of_gpus("min", "DCGM_FI_DEV_FB_USED", of="timestamp({})"),
     "running": "sum by (namespace, pod) (vllm:num_requests_running{PODS})",
     "waiting": "sum by (namespace, pod) (vllm:num_requests_waiting{PODS})",
     "kvCacheUse": "max by (namespace, pod) (vllm:kv_cache_usage_perc{PODS} or vllm:gpu_cache_usage_perc{PODS})",
     "ttftP95Seconds": "histogram_quantile(0.95, sum by (namespace, pod, le) "
     "(rate(vllm:time_to_first_token_seconds_bucket{PODS}[1m])))",
+    "gpuUtilisation": _of_gpus("avg", "DCGM_FI_DEV_GPU_UTIL", ',GPU_I_ID=""')
+    + " / 100 or "
+    + _of_gpus("avg", "DCGM_FI_PROF_GR_ENGINE_ACTIVE"),
+    "fbUsedMib": _of_gpus("sum", "DCGM_FI_DEV_FB_USED"),
+    "fbFreeMib": _of_gpus("sum", "DCGM_FI_DEV_FB_FREE"),
 }
 
 
@@ -62,9 +81,10 @@ def question(namespaces: Iterable[str]) -> str:
     for name in names:
         if not DNS1123.fullmatch(name):
             raise ValueError(f"{name!r} is not a DNS-1123 name")
-    pods = '{{namespace=~"{}",pod!=""}}'.format("|".join(name.replace(".", "[.]") for name in names))
+    among = "|".join(name.replace(".", "[.]") for name in names)
+    pods, exported = f'namespace=~"{among}",pod!=""', f'exported_namespace=~"{among}",exported_pod!=""'
     branches = (
-        f'label_replace({expr.replace("{PODS}", pods)}, "reading", "{reading}", "", "")'
+        f'label_replace({expr.replace("PODS", pods).replace("EXPORTED", exported)}, "reading", "{reading}", "", "")'
         for reading, expr in READINGS.items()
     )
     return " or ".join(branches)
@@ -106,8 +126,8 @@ def _sample(pod: tuple[str, str, float], values: dict[str, float], interval_seco
     return MetricSample(SOURCE, f"{uid}/{at}", at, model, interval_seconds, gauges, uid)
 
 
-def batches(namespaces: Iterable[str], size: int = 50) -> Iterator[list[str]]:
-    """Namespaces of one question each: 50 of the longest names make a URL of 20 KB."""
+def batches(namespaces: Iterable[str], size: int = 20) -> Iterator[list[str]]:
+    """Namespaces of one question each: 20 of the longest names make a URL of 25 KB."""
     names = sorted(namespaces)
     for start in range(0, len(names), size):
         yield names[start : start + size]

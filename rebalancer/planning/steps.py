@@ -3,6 +3,7 @@
 from rebalancer.domain.arithmetic import figure
 from rebalancer.domain.outlook import Outlook
 from rebalancer.domain.plan import Refusal, Step
+from rebalancer.domain.readings import ModelLoad
 from rebalancer.planning.moves import Moves
 from rebalancer.planning.scene import Holder
 from rebalancer.planning.votes import Ballot
@@ -12,7 +13,7 @@ NEAR = 2  # counts about the share whose cost is told
 
 def steps_of(holder: Holder, allocation: int, after: int, moves: Moves, refusals: list[Refusal]) -> tuple[Step, ...]:
     """From readings to the plan; a stage that had nothing to do with the model is left out."""
-    steps = [_readings(holder.ballot), _demand(holder), *_schedule(holder)]
+    steps = [_readings(holder.ballot), _work(holder.load), _demand(holder), *_schedule(holder)]
     if holder.share is not None and holder.load.outlook is not None:
         steps += [_outlook(holder.load.outlook), _share(holder.load.outlook, holder.share)]
     if holder.doomed:
@@ -38,6 +39,26 @@ def _readings(ballot: Ballot) -> Step:
     numbers: dict[str, float | int | str | None] = {vote.signal: vote.replicas for vote in ballot.votes}
     numbers.update((signal, None) for signal, _ in ballot.abstained)
     return Step("readings", "; ".join(said) or "no signal configured", numbers)
+
+
+def _work(load: ModelLoad) -> Step:
+    """By which path offered work is known, why by no better one, and what a replica is taken to carry."""
+    work, carries = load.work, load.carries
+    said = "unknown: no sample tells what is asked of the model"
+    if work.source:
+        known = "unknown" if work.last_60s is None else figure(work.last_60s)
+        why = f" ({work.why_not_better})" if work.why_not_better else ""
+        said = f"{known} replicas kept busy, by {work.source} every {figure(work.resolution_seconds)} s{why}"
+    numbers: dict[str, float | int | str | None] = {
+        "source": work.source or None,
+        "resolutionSeconds": work.resolution_seconds,
+        "work": work.last_60s,
+    }
+    if carries is not None:
+        said += f"; a replica carries {figure(carries.learnt)} requests"
+        said += f" (policy {figure(carries.prior)}, {carries.readings} readings under load)"
+        numbers |= {"carries": carries.learnt, "carriesPolicy": carries.prior, "readings": carries.readings}
+    return Step("work", said, numbers)
 
 
 def _demand(holder: Holder) -> Step:

@@ -12,6 +12,7 @@ from msgspec import Struct, field
 
 from rebalancer.domain import codec
 from rebalancer.domain.memory import Memory
+from rebalancer.state.offered import OfferedKept
 from rebalancer.state.rings import SPAN_SECONDS, checked
 
 MEMORY_KEY = b"memory"
@@ -27,6 +28,7 @@ class ModelPast(Struct, frozen=True):
     """One model's rings and what was measured beside them.
 
     `seen`: next offset per partition of its own samples; `newest_at`: event time of the newest of them.
+    `offered`: how its work is known, what a request costs and what a replica carries, as learnt.
     """
 
     rings: bytes
@@ -35,6 +37,7 @@ class ModelPast(Struct, frozen=True):
     seen: dict[int, int] = {}
     offsets: dict[str, int] = {}
     load_seconds: tuple[float, ...] = ()
+    offered: OfferedKept = OfferedKept()
 
     def to_bytes(self) -> bytes:
         """A JSON head with its length before it, then the rings as they are."""

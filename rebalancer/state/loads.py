@@ -16,6 +16,7 @@ from rebalancer.domain.readings import ModelLoad, Work
 from rebalancer.state.batch import RingBatch
 from rebalancer.state.checkpoint import ModelPast, Offsets, spelled
 from rebalancer.state.latest import Latest
+from rebalancer.state.offered import ARRIVALS, Offered
 from rebalancer.state.rings import Floats, Rings
 from rebalancer.state.series import Arrivals
 from rebalancer.state.signals import Signals, signals_of
@@ -70,7 +71,11 @@ class Loads:
             track = self.tracks[model.id]
             rules = getattr(policy.classes, model.workload_class)
             concurrency = model.signals.concurrency
-            track.configure(concurrency.per_replica if concurrency else None, rules.high_utilisation)
+            track.offered.configure(
+                per_replica=concurrency.per_replica if concurrency else None,
+                high_utilisation=rules.high_utilisation,
+                slo_seconds=model.slo.latency_seconds if model.slo else None,
+            )
             self._by_name.update(dict.fromkeys((model.id, *model.aliases), track))
         self._dirty, self._all = set(self.tracks.values()), None
 
@@ -136,18 +141,21 @@ class Loads:
         if track.intervals_live < LIVE_INTERVALS and sample.at >= self._started_at:
             track.seen_live(sample)
         if not track.redelivered(sample) and (subject.ready_at is not None or subject is track.whole):
-            self._record(track, subject, sample, arrivals)
+            self._record(track, subject, sample, arrivals, late=series is not None and sample.at < series.at)
 
-    def _record(self, track: Track, subject: Subject, sample: MetricSample, arrivals: list[Arrivals]) -> None:
+    def _record(self, track: Track, subject: Subject, sample: MetricSample, arrivals: list[Arrivals], *, late: bool) -> None:  # noqa: E501  # fmt: skip
         batch, at, interval = self._batch, sample.at, sample.interval_seconds
-        for since, until, requests in arrivals:
+        for since, until, requests, _, _, _ in arrivals:
             batch.arrived(track.column, since, until, requests)
         if at > track.newest_at:
             track.newest_at, track.interval_seconds = at, interval
-        work = track.work(subject, sample.gauges)
-        if work is not None:
+        if late and track.offered.path.source == ARRIVALS:
+            return  # the one after it spoke for all that came since the one before it
+        offered = track.work(subject, sample, None if late or not arrivals else arrivals[0])
+        if offered is not None:
+            work, seconds = offered
             share = track.share(subject, at - SETTLING_INTERVALS * interval)
-            batch.worked(track.column, at, interval, work, share)
+            batch.worked(track.column, at, seconds, work, share)
             if work > track.alarm_above * share:
                 self._alarmed.add(track)
 
@@ -208,6 +216,7 @@ class Loads:
             interval_seconds=track.interval_seconds,
             intervals_live=track.intervals_live,
             pod_requests=told.pod_requests,
+            carries=track.offered.carries,
         )
         if load != self._loads.get(track.id):
             self._loads[track.id] = load
@@ -227,7 +236,7 @@ class Loads:
         for track, low, high in zip(tracks, short.tolist(), long.tolist(), strict=True):
             track.expect(low, high, surge)
         figures = np.array((short, means[60.0], long, _slow_level(means))).round(6) + 0.0
-        return [Work(*[None if isnan(value) else value for value in row]) for row in figures.T.tolist()]
+        return [_work(row, track.offered) for row, track in zip(figures.T.tolist(), tracks, strict=True)]
 
     def _means(self, tracks: Sequence[Track], now: float, windows: Sequence[float]) -> Floats:
         """Windows x tracks, NaN where unknown."""
@@ -250,6 +259,7 @@ class Loads:
             seen=dict(sorted(track.seen_offsets.items())),
             offsets=spelled(offsets),
             load_seconds=load_seconds,
+            offered=track.offered.kept,
         )
 
     def restore(self, model: str, past: ModelPast) -> None:
@@ -258,7 +268,17 @@ class Loads:
         self._rings.restore(track.column, past.rings)
         track.newest_at, track.interval_seconds = past.newest_at, past.interval_seconds
         track.seen_offsets = dict(past.seen)
+        track.offered.restore(past.offered)
         self._dirty.add(track)
+
+
+def _work(row: Sequence[float], offered: Offered) -> Work:
+    """NaN is unknown; a source of nothing is none."""
+    short, last_60s, long, slow = (None if isnan(value) else value for value in row)
+    if short is None and last_60s is None and long is None and slow is None:
+        return Work()
+    path = offered.path
+    return Work(short, last_60s, long, slow, path.source, offered.resolution_seconds, path.why_not_better)
 
 
 def _in_order(tracks: Iterable[Track]) -> list[Track]:

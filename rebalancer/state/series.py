@@ -1,18 +1,27 @@
-"""One producer's samples of one pod, or of a model as a whole: the newest, and what its counters say."""
+"""One producer's samples of one pod, or of a model as a whole: the newest, and what its counters say.
 
-from array import array
+Of each instant six numbers are kept: when, requests finished or in flight (NaN: not counted), counting since when,
+requests waiting, requests finished, and tokens (in generated ones' worth; NaN: not counted).
+"""
+
 from math import nan
+from struct import Struct
 
 from rebalancer.domain.events import MetricSample
 from rebalancer.state.latest import Latest
+from rebalancer.state.pace import PROMPT_SHARE
 
 REMEMBERED = 4  # samples kept to put a late one between its neighbours; a producer's own order is rarely off by more
 MAX_GAP_SECONDS = 300.0  # counters further apart than this say nothing about when the requests came
 
-Arrivals = tuple[float, float, float]  # from, to (epoch seconds), requests; negative takes back an earlier figure
-_Mark = tuple[float, float, float]  # at, requests finished or in flight (NaN: no counters), counting since
+# From, to (epoch seconds), requests that came; requests that joined the queue (or left it), that finished, tokens.
+# Negative takes back an earlier figure.
+Arrivals = tuple[float, float, float, float, float, float]
+_Mark = tuple[float, float, float, float, float, float]
 
 _NONE: list[Arrivals] = []
+_PACKED = Struct("<6d")  # marks are kept as bytes: as objects, those of 10,000 pods would not fit in a cache
+_OLDER = (REMEMBERED - 1) * _PACKED.size
 
 
 class Series:
@@ -25,7 +34,7 @@ class Series:
 
     def __init__(self, first: MetricSample, latest: Latest) -> None:
         self.place = latest.open()
-        self._marks = array("d", _mark(first))
+        self._marks = _PACKED.pack(*_mark(first))
         self._becomes(first, latest)
 
     def _becomes(self, sample: MetricSample, latest: Latest) -> None:
@@ -46,11 +55,8 @@ class Series:
         if at > self.at:
             self._becomes(sample, latest)
             marks, mark = self._marks, _mark(sample)
-            since, earlier, start = marks[-3:]
-            marks.extend(mark)
-            if len(marks) > 3 * REMEMBERED:
-                del marks[:3]
-            return _between((since, earlier, start), mark, 1.0)
+            self._marks = marks[-_OLDER:] + _PACKED.pack(*mark)
+            return _between(_PACKED.unpack_from(marks, len(marks) - _PACKED.size), mark, 1.0)
         if at < self.at:
             return self._late(sample)
         position = sample.position
@@ -59,8 +65,7 @@ class Series:
         return None
 
     def _late(self, sample: MetricSample) -> list[Arrivals] | None:
-        numbers, mark = self._marks, _mark(sample)
-        marks = list(zip(numbers[::3], numbers[1::3], numbers[2::3], strict=True))
+        mark, marks = _mark(sample), list(_PACKED.iter_unpack(self._marks))
         place = sum(known[0] < mark[0] for known in marks)
         before, after = marks[place - 1] if place else None, marks[place]  # the newest is younger
         if after[0] == mark[0]:
@@ -68,7 +73,7 @@ class Series:
         if before is None and len(marks) == REMEMBERED:
             return _NONE  # older than all we remember: its neighbours are unknown
         marks.insert(place, mark)
-        self._marks = array("d", [number for known in marks[-REMEMBERED:] for number in known])
+        self._marks = b"".join(_PACKED.pack(*known) for known in marks[-REMEMBERED:])
         if before is None:
             return _between(mark, after, 1.0)
         return [*_between(before, after, -1.0), *_between(before, mark, 1.0), *_between(mark, after, 1.0)]
@@ -77,14 +82,19 @@ class Series:
 def _mark(sample: MetricSample) -> _Mark:
     counters, running = sample.counters, sample.gauges.running
     if counters is None or counters.requests_finished is None or running is None:
-        return sample.at, nan, nan
-    return sample.at, counters.requests_finished + running + (sample.gauges.waiting or 0.0), counters.start_time
+        return sample.at, nan, nan, nan, nan, nan
+    waiting, finished = sample.gauges.waiting or 0.0, counters.requests_finished
+    prompt, generated = counters.prompt_tokens, counters.generated_tokens
+    tokens = nan if prompt is None and generated is None else PROMPT_SHARE * (prompt or 0.0) + (generated or 0.0)
+    return sample.at, finished + running + waiting, counters.start_time, waiting, finished, tokens
 
 
 def _between(before: _Mark, after: _Mark, sign: float) -> list[Arrivals]:
     """Nothing where a sample had no counters, or a restarted producer began to count from zero: NaN equals nothing."""
-    since, earlier, start = before
-    until, later, same_start = after
+    since, inside, start, waiting, finished, tokens = before
+    until, later_inside, same_start, later_waiting, later_finished, later_tokens = after
     if start != same_start or until - since > MAX_GAP_SECONDS:
         return _NONE
-    return [(since, until, sign * max(0.0, later - earlier))]
+    came = later_inside - inside
+    came = sign * came if came > 0.0 else 0.0
+    return [(since, until, came, later_waiting - waiting, later_finished - finished, later_tokens - tokens)]

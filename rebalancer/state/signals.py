@@ -85,8 +85,9 @@ class _Readings(NamedTuple):
 def signals_of(tracks: Sequence[Track], latest: Latest, now: float, blind: BlindRule) -> list[Signals]:
     """The signals of each track at `now`."""
     pods = [track.heard for track in tracks]
-    looks = _looks(pods, latest, now, blind)
-    whole_looks = _looks([track.heard_whole for track in tracks], latest, now, blind)
+    answers = [not track.offered.tells_tokens for track in tracks]
+    looks = _looks(pods, answers, latest, now, blind)
+    whole_looks = _looks([track.heard_whole for track in tracks], answers, latest, now, blind)
     best = _readings(whole_looks, np.ones(len(tracks)), blind)
     if len(looks.values):
         ready = np.array([track.ready_pods for track in tracks], dtype=np.float64)
@@ -102,8 +103,11 @@ def signals_of(tracks: Sequence[Track], latest: Latest, now: float, blind: Blind
     ]
 
 
-def _looks(heard: Sequence[Heard], latest: Latest, now: float, blind: BlindRule) -> _Looks:
-    """Of all subjects that were heard, model by model."""
+def _looks(heard: Sequence[Heard], answers: Sequence[bool], latest: Latest, now: float, blind: BlindRule) -> _Looks:
+    """Of all subjects that were heard, model by model. `answers`: whose SLO is about whole answers.
+
+    Where tokens are told it is about the first of them: an answer that takes 20 s says nothing about who waits.
+    """
     places = [place for one in heard for place in one.places]
     counts = [len(one.names) for one in heard]
     if not places:
@@ -112,7 +116,8 @@ def _looks(heard: Sequence[Heard], latest: Latest, now: float, blind: BlindRule)
     rows = latest.rows(places)
     waiting, ttft = rows[:, WAITING], rows[:, TTFT]
     rows[:, RUNNING] += np.where(np.isnan(waiting), 0.0, waiting)
-    np.copyto(ttft, rows[:, LATENCY], where=np.isnan(ttft))
+    whole_answers = np.repeat(answers, [len(one.places) for one in heard])
+    np.copyto(ttft, rows[:, LATENCY], where=np.isnan(ttft) & whole_answers)
     at, values = rows[:, AT], rows[:, RUNNING:]
     until = at + np.minimum(blind.stale_seconds, np.maximum(LEAST_FRESH_SECONDS, FRESH_INTERVALS * rows[:, INTERVAL]))
     live, known = until >= now, ~np.isnan(values)

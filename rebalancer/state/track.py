@@ -5,12 +5,13 @@ A pod counts while it is Ready, and only if it is the model's by its owner: a UI
 
 from bisect import bisect_right, insort
 from collections.abc import Iterable
-from math import ceil, inf, isfinite, isnan
+from math import ceil, inf, isnan
 from typing import NamedTuple
 
-from rebalancer.domain.events import Gauges, MetricSample
+from rebalancer.domain.events import MetricSample
 from rebalancer.domain.policy import SurgeRules
 from rebalancer.state.latest import Latest
+from rebalancer.state.offered import Offered
 from rebalancer.state.series import Arrivals, Series
 
 SOURCES_PER_SUBJECT = 8  # producers of one pod or model; more is a mistake or an attack, and would cost memory
@@ -62,12 +63,13 @@ class Track:
 
     `column`: its place in the rings. `newest_at`: the newest sample in the rings. `seen_offsets`: next offset per
     partition. `due_at`: when its load changes though nothing comes in. `alarm_above`: no surge without a sample that
-    speaks for as much work as this.
+    speaks for as much work as this. `offered`: how samples become work.
     """
 
     def __init__(self, model: str, column: int) -> None:
         self.id = model
         self.column = column
+        self.offered = Offered()
         self.whole = Subject()
         self.pods: dict[str, Subject] = {}
         self.sampled = False
@@ -83,11 +85,6 @@ class Track:
         self._heard_whole = NOBODY
         self._ready_since: list[float] = []
         self._live: set[int] = set()
-
-    def configure(self, per_replica: float | None, high_utilisation: float) -> None:
-        """What the policy says about turning gauges into work: requests a replica carries, or its full use."""
-        self.per_replica = per_replica
-        self.high_utilisation = high_utilisation
 
     # --- pods
 
@@ -161,18 +158,12 @@ class Track:
             return 1.0 / len(ready)
         return 1.0 / expected if ready_at <= settled else 0.0
 
-    def work(self, subject: Subject, gauges: Gauges) -> float | None:
-        """Replicas that this much load keeps busy; None when the sample cannot tell."""
-        if self.per_replica is not None:
-            if gauges.running is None:
-                return None
-            busy = (gauges.running + (gauges.waiting or 0.0)) / self.per_replica
-        else:
-            if gauges.gpu_utilisation is None or not self.high_utilisation:
-                return None
-            pods = len(self._ready_since) if subject is self.whole else 1
-            busy = pods * gauges.gpu_utilisation / self.high_utilisation
-        return busy if isfinite(busy) else None
+    def work(self, subject: Subject, sample: MetricSample, came: Arrivals | None) -> tuple[float, float] | None:
+        """Replicas kept busy by what arrived, and over how many seconds; None when the sample cannot tell."""
+        ready = len(self._ready_since)
+        if subject is self.whole:
+            return self.offered.work(sample, came, ready, 1.0)
+        return self.offered.work(sample, came, 1, 1.0 / ready if ready else 1.0)
 
     def seen_live(self, sample: MetricSample) -> None:
         """Count the metric interval of a sample taken since the process started."""

@@ -62,10 +62,19 @@ def test_keys_are_camel_case_unknown_is_null_and_keys_of_data_stay() -> None:
             "kv_cache": {"type": "reading", "value": 0.5, "at": "2027-01-16T03:12:07Z", "coverage": 1.0},
             "x_y": {"type": "none", "why": "absent"},
         },
-        "work": {"short": None, "last60s": None, "long": None, "slow": None},
+        "work": {
+            "short": None,
+            "last60s": None,
+            "long": None,
+            "slow": None,
+            "source": "",
+            "resolutionSeconds": 0.0,
+            "whyNotBetter": "",
+        },
         "intervalSeconds": 0.0,
         "intervalsLive": 0,
         "podRequests": {"p_1": 2.0},
+        "carries": None,
     }
     assert from_wire(to_wire(load), ModelLoad) == load
 

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rebalancer.domain.events import Event, MetricSample
+from rebalancer.domain.events import Event, Gauges, MetricSample
 from rebalancer.ingest.prometheus import LinkLocalError, PrometheusReadings, Server, refuse_link_local
-from rebalancer.ingest.promql import question, read_answer
+from rebalancer.ingest.promql import AT, READINGS, question, read_answer
 from rebalancer.loop.clock import RealClock
 from tests.testbed.process import free_port
 
@@ -53,7 +53,22 @@ class TestQuestion:
     def test_it_asks_for_the_pods_of_these_namespaces_once(self) -> None:
         asked = question(["b", "a.x"])
         assert 'vllm:num_requests_running{namespace=~"a[.]x|b",pod!=""}' in asked
-        assert asked.count("label_replace(") == 5
+        assert asked.count('"reading", "') == len(READINGS)
+
+    def test_each_reading_has_the_name_of_a_gauge(self) -> None:
+        assert set(READINGS) - {AT} <= set(Gauges.__struct_encode_fields__)
+
+    def test_instances_of_mig_are_told_by_their_engines_and_whole_gpus_by_their_utilisation(self) -> None:
+        """DCGM_FI_DEV_GPU_UTIL is of the whole GPU: an exporter that writes it for an instance says 0 or its sum."""
+        whole, instances = READINGS["gpuUtilisation"].split(" / 100 or ")
+        assert whole.count('DCGM_FI_DEV_GPU_UTIL{PODS,GPU_I_ID=""}') == 1
+        assert whole.count('DCGM_FI_DEV_GPU_UTIL{EXPORTED,GPU_I_ID=""}') == 1
+        assert "DCGM_FI_PROF_GR_ENGINE_ACTIVE{PODS}" in instances
+
+    def test_a_workload_is_found_under_its_own_labels_or_under_exported_ones(self) -> None:
+        asked = question(["a"])
+        assert 'DCGM_FI_DEV_FB_USED{namespace=~"a",pod!=""}' in asked
+        assert 'DCGM_FI_DEV_FB_USED{exported_namespace=~"a",exported_pod!=""}' in asked
 
     @pytest.mark.parametrize(
         "name", ['x"} or vector(1) #', "a|b", "a\nb", "", "-a", "A", "ä", "a" + "\x00", "a\\", ".*", "a b"]

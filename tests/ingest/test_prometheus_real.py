@@ -24,6 +24,16 @@ vllm:time_to_first_token_seconds_bucket{le="0.5",model_name="meta-llama/Llama-3-
 vllm:time_to_first_token_seconds_bucket{le="+Inf",model_name="meta-llama/Llama-3-70B"} 0
 """
 OLD_VLLM = VLLM.replace("kv_cache_usage_perc", "gpu_cache_usage_perc").replace("} 7", "} NaN")
+GPUS = """\
+DCGM_FI_DEV_GPU_UTIL{gpu="0"} 50
+DCGM_FI_DEV_GPU_UTIL{gpu="1"} 70
+DCGM_FI_DEV_FB_USED{gpu="0"} 60000
+DCGM_FI_DEV_FB_FREE{gpu="0"} 20000
+"""
+MIG = """\
+DCGM_FI_DEV_GPU_UTIL{gpu="0",GPU_I_ID="3",GPU_I_PROFILE="3g.20gb"} 0
+DCGM_FI_PROF_GR_ENGINE_ACTIVE{gpu="0",GPU_I_ID="3",GPU_I_PROFILE="3g.20gb"} 0.4
+"""
 EXPOSITION = {"Content-Type": "text/plain; version=0.0.4"}
 PODS = {"llama-0": "uid-0", "llama-1": "uid-1"}
 
@@ -40,7 +50,7 @@ def pod_named(namespace: str, name: str) -> tuple[str, str, float] | None:
 @pytest.fixture
 def scraped(tmp_path: Path) -> Iterator[Prometheus]:
     """Two pods of ours, one stranger in our namespace, one pod of ours by name in another namespace."""
-    servers = [Answers(says(text.encode(), headers=EXPOSITION)) for text in (VLLM, OLD_VLLM, VLLM, VLLM)]
+    servers = [Answers(says(text.encode(), headers=EXPOSITION)) for text in (VLLM + GPUS, OLD_VLLM + MIG, VLLM, VLLM)]
     with ExitStack() as ends:
         for server in servers:
             ends.callback(server.server_close)
@@ -69,5 +79,7 @@ async def test_each_pod_of_ours_becomes_a_sample(scraped: Prometheus) -> None:
     assert (one.model, one.source) == ("llama-70b", "prometheus")
     assert (one.gauges.running, one.gauges.waiting, one.gauges.kv_cache_use) == (12, 3, 0.61)
     assert one.gauges.ttft_p95_seconds is None  # nobody asked anything: NaN, and not zero
+    assert (one.gauges.gpu_utilisation, one.gauges.fb_used_mib, one.gauges.fb_free_mib) == (0.6, 60_000, 20_000)
+    assert (other.gauges.gpu_utilisation, other.gauges.fb_used_mib) == (0.4, None)
     assert (other.gauges.running, other.gauges.kv_cache_use) == (None, 0.61)
     assert 0.0 <= clock.now() - one.at < 10.0

@@ -2,6 +2,7 @@
 
 import pytest
 
+from rebalancer.domain.events import Counters
 from rebalancer.domain.readings import NoReading, Reading, Work
 from tests.builders import NOW
 from tests.state.loads import ABSENT, NEVER_SEEN, load_of, minutes_of, signal_of, two_pods
@@ -23,7 +24,7 @@ def test_counts_are_sums_ratios_are_means_and_latency_is_the_worst() -> None:
         two_pods(),
         a_sample(pod="b-1", at=NOW - 2, running=3, gauges=one),
         a_sample(pod="b-2", at=NOW - 1, running=5, gauges=two),
-        a_sample(pod="b-1", at=NOW - 1, running=3, gauges=one | {"latency_p95_seconds": 0.3}),
+        a_sample(pod="b-1", at=NOW - 1, running=3, gauges=one | {"ttft_p95_seconds": 0.3}),
     )
     assert load_of(state).signals == {
         "concurrency": Reading(9.0, NOW - 1, 1.0),
@@ -38,6 +39,37 @@ def test_counts_are_sums_ratios_are_means_and_latency_is_the_worst() -> None:
 def test_time_to_first_token_stands_for_latency_where_it_is_known() -> None:
     state = feed(two_pods(), a_sample(pod="b-1", gauges={"latency_p95_seconds": 9.0, "ttft_p95_seconds": 0.4}))
     assert signal_of(state, "latency") == Reading(0.4, NOW, 0.5)
+
+
+@pytest.mark.parametrize("tells", [{"kv_cache_use": 0.0}, {"ttft_p95_seconds": 0.4}])
+def test_how_long_answers_take_is_not_held_against_a_time_to_first_token(tells: dict[str, float]) -> None:
+    """An idle LLM writes its last answer for 20 s: nobody waits, and nobody's SLO of 2 s is broken."""
+    state = feed(
+        two_pods(),
+        a_sample(pod="b-1", at=NOW - 5, running=1, gauges=tells),
+        a_sample(pod="b-1", running=1, gauges={"latency_p95_seconds": 20.0, "latency_p99_seconds": 21.0}),
+    )
+    assert signal_of(state, "latency") == ABSENT
+
+
+def test_an_engine_that_counts_tokens_is_an_llms_too() -> None:
+    counted = Counters(NOW - 7200, requests_finished=1.0, generated_tokens=9.0)
+    state = feed(two_pods(), a_sample(pod="b-1", running=1, gauges={"latency_p95_seconds": 20.0}, counters=counted))
+    assert signal_of(state, "latency") == ABSENT
+
+
+@pytest.mark.parametrize(
+    ("measured", "seen"),
+    [
+        ({"latency_p95_seconds": 0.3, "latency_p99_seconds": 0.9}, 0.3),
+        ({"latency_p99_seconds": 0.9}, 0.9),
+    ],
+)
+def test_without_tokens_the_whole_answer_counts_by_its_p95_else_its_p99(
+    measured: dict[str, float], seen: float
+) -> None:
+    state = feed(two_pods(), a_sample(pod="b-1", running=1, gauges=measured))
+    assert signal_of(state, "latency") == Reading(seen, NOW, 0.5)
 
 
 def test_nothing_heard_is_never_seen_and_a_gauge_left_out_is_absent() -> None:

@@ -1,0 +1,172 @@
+"""What one sample says of the work offered to its model, by the best path that its producer allows.
+
+`arrivals`: requests that came, times the work of one (`state.pace`): where the engine counts requests and tokens.
+`concurrency`: Little's law, requests running and waiting over what one replica carries: too much while a queue stands,
+but who gives up waiting, and is counted by nobody, stays seen.
+`utilisation`: the share of full use (the class's high watermark) of the replicas there are. The low watermark is the
+vote's: held between the two, work would follow the replicas upwards and never come down.
+"""
+
+from math import inf, isfinite
+from typing import NamedTuple
+
+from rebalancer.domain.events import Counters, Gauges, MetricSample
+from rebalancer.domain.readings import Carries
+from rebalancer.state.capacity import Capacity, CapacityKept
+from rebalancer.state.pace import Pace, PaceKept
+from rebalancer.state.series import Arrivals
+
+ARRIVALS, CONCURRENCY, UTILISATION = "arrivals", "concurrency", "utilisation"
+# A worse path waits until nobody has spoken for a better one for so long. Two producers often tell of the same pods
+# (Prometheus beside Kafka, DCGM beside the engine), and a mean of both would be half as wrong as the worse.
+COUNTED_SECONDS = 90.0
+
+
+class Path(NamedTuple):
+    """Where offered work comes from, and what a better source lacks."""
+
+    source: str
+    why_not_better: str
+
+
+BY_TOKENS = Path(ARRIVALS, "")
+BY_REQUESTS = Path(CONCURRENCY, "nobody counts tokens")
+NOT_YET = Path(CONCURRENCY, "nothing is known to be finished yet")
+UNCOUNTED = Path(CONCURRENCY, "nobody counts the requests that are finished")
+NO_RUNNING = Path(UTILISATION, "nobody tells the requests running")
+NO_FIGURE = Path(UTILISATION, "the policy has no signals.concurrency.perReplica")
+
+
+class OfferedKept(NamedTuple):
+    """An `Offered` for the checkpoint."""
+
+    path: Path = Path("", "")
+    resolution_seconds: float = 0.0
+    tells_tokens: bool = False
+    pace: PaceKept = PaceKept()
+    capacity: CapacityKept | None = None
+
+
+Spread = tuple[float, float]  # replicas kept busy by what arrived, and over how many seconds up to the sample
+
+
+class Offered:
+    """One model's paths to its offered work, and what they learnt.
+
+    `path`: of the newest sample that told of work; `resolution_seconds`: of the finest of them lately.
+    `tells_tokens`: an LLM's engine, whose SLO is the time to the first token.
+    """
+
+    def __init__(self) -> None:
+        self.pace = Pace()
+        self.capacity: Capacity | None = None
+        self.path = Path("", "")
+        self.resolution_seconds = 0.0
+        self.tells_tokens = False
+        self._counted_at = self._finished_at = self._resolved_at = -inf
+
+    def configure(self, per_replica: float | None, high_utilisation: float, slo_seconds: float | None) -> None:
+        """What the policy says: requests a replica carries (None: not said), its full use, the SLO (None: no SLO)."""
+        self._high_utilisation = high_utilisation
+        self._slo_seconds = slo_seconds
+        known = None if self.capacity is None else self.capacity.kept
+        self.capacity = None if per_replica is None else Capacity(per_replica, known)
+
+    def work(self, sample: MetricSample, came: Arrivals | None, pods: int, part: float) -> Spread | None:
+        """None when the sample cannot tell. `came`: since its producer's sample before, None if that is unknown.
+
+        `pods`: how many the sample speaks for; `part`: what share of the model they are.
+        """
+        gauges, seconds, capacity = sample.gauges, sample.interval_seconds, self.capacity
+        if not self.tells_tokens:
+            self.tells_tokens = _of_tokens(gauges, sample.counters)
+        running = gauges.running
+        if running is None or capacity is None:
+            return self._of_utilisation(sample, pods)
+        waiting = gauges.waiting or 0.0
+        if not isfinite(running + waiting):
+            return None
+        self._counted_at = sample.at
+        if seconds <= self.resolution_seconds or sample.at - self._resolved_at >= COUNTED_SECONDS:
+            self.resolution_seconds, self._resolved_at = seconds, sample.at
+        if self._slo_seconds is not None and pods and running:
+            self._learn_capacity(gauges, running / pods, part * seconds)
+        busy = running / capacity.learnt
+        if came is not None:
+            self._finished_at = sample.at
+            spread = self._of_counters(came, busy, pods, seconds)
+            if spread is not None:
+                return spread
+        elif not self._may_speak_uncounted(sample):
+            return None
+        return busy + waiting / capacity.learnt, seconds
+
+    def _may_speak_uncounted(self, sample: MetricSample) -> bool:
+        """Also the first sample of who counts has nothing to count from; it changes no path."""
+        counters = sample.counters
+        if counters is not None and counters.requests_finished is not None:
+            self.path = self.path if self.path.source else NOT_YET
+            return True
+        if sample.at - self._finished_at < COUNTED_SECONDS:
+            return False
+        self.path = UNCOUNTED
+        return True
+
+    def _of_counters(self, came: Arrivals, busy: float, pods: int, interval: float) -> Spread | None:
+        since, until, requests, _, finished, tokens = came
+        seconds, pace = until - since, self.pace
+        if tokens == tokens:  # noqa: PLR0124  # NaN where nobody counts them; a call would cost more than the rest
+            if finished >= 0.0 <= tokens:
+                pace.wrote(until, seconds, busy, busy / pods if pods else 0.0, finished, tokens)
+            each, self.path = pace.by_tokens, BY_TOKENS
+        else:
+            self.path = BY_REQUESTS
+            return None
+        if not each:
+            self.path = NOT_YET
+            return None
+        seconds = max(seconds, 0.5 * interval)  # two records of nearly one instant are no burst
+        return requests * each / seconds, seconds
+
+    def _of_utilisation(self, sample: MetricSample, pods: int) -> Spread | None:
+        use = sample.gauges.gpu_utilisation
+        if use is None or not self._high_utilisation or sample.at - self._counted_at < COUNTED_SECONDS:
+            return None
+        work = pods * use / self._high_utilisation
+        if not isfinite(work):
+            return None
+        self.path = NO_FIGURE if self.capacity is None else NO_RUNNING
+        self.resolution_seconds, self._resolved_at = sample.interval_seconds, sample.at
+        return work, sample.interval_seconds
+
+    def _learn_capacity(self, gauges: Gauges, running: float, seconds: float) -> None:
+        latency = gauges.ttft_p95_seconds
+        if latency is None and not self.tells_tokens:
+            latency = gauges.latency_p99_seconds if gauges.latency_p95_seconds is None else gauges.latency_p95_seconds
+        if latency is not None and self.capacity is not None and self._slo_seconds is not None:
+            self.capacity.saw(running, seconds, latency <= self._slo_seconds)
+
+    @property
+    def carries(self) -> Carries | None:
+        """What one replica carries; None where the policy does not say what to begin with."""
+        capacity = self.capacity
+        return None if capacity is None else Carries(capacity.prior, round(capacity.learnt, 6), capacity.readings)
+
+    @property
+    def kept(self) -> OfferedKept:
+        """For the checkpoint."""
+        capacity = None if self.capacity is None else self.capacity.kept
+        return OfferedKept(self.path, self.resolution_seconds, self.tells_tokens, self.pace.kept, capacity)
+
+    def restore(self, kept: OfferedKept) -> None:
+        """Go on with what `kept` said; a capacity counts while the policy's figure is what it was."""
+        self.path, self.resolution_seconds, self.tells_tokens = kept.path, kept.resolution_seconds, kept.tells_tokens
+        self.pace = Pace(kept.pace)
+        if self.capacity is not None:
+            self.capacity = Capacity(self.capacity.prior, kept.capacity)
+
+
+def _of_tokens(gauges: Gauges, counters: Counters | None) -> bool:
+    if gauges.ttft_p95_seconds is not None or gauges.kv_cache_use is not None:
+        return True
+    return counters is not None and (counters.prompt_tokens is not None or counters.generated_tokens is not None)

@@ -1,0 +1,85 @@
+"""What one request of a model costs: the replica-seconds of work that its arrival brings.
+
+By tokens where the engine counts them: tokens per request of the last minutes, times the replica-seconds of a token
+while replicas were full. A batch that is a quarter full writes each token in about 0.6 of the time, so that half-idle
+hours make a request look half as dear as it is in a surge: full ones weigh more. Simulated, with lengths that drift by
+half: 6 % off the truth where requests alone leave 16-22 %.
+"""
+
+from math import exp
+from typing import NamedTuple
+
+PROMPT_SHARE = 1 / 8  # of a generated token's work that a prompt's has: 1/3 (8B) to 1/8 (70B) with full batches
+BLOCK_SECONDS = 10.0  # sums are folded once in so long: an exponential for each sample would cost as much as the rest
+LENGTHS_SECONDS = 300.0  # after which the lengths of requests are forgotten: they drift over hours
+COST_SECONDS = 21_600.0  # of full replicas, after which the cost of a token is forgotten: it changes with the engine
+LEAST_REQUESTS = 1e-3  # finished and not yet forgotten: below, what was known last stands
+
+
+class PaceKept(NamedTuple):
+    """A `Pace` for the checkpoint: its sums (over, under), and what they said last."""
+
+    lengths: tuple[float, float] = (0.0, 0.0)
+    cost: tuple[float, float] = (0.0, 0.0)
+    by_tokens: float = 0.0
+    folded_at: float = 0.0
+
+
+class Pace:
+    """One model's, in the order of event time but for what producers differ by.
+
+    `by_tokens`: replica-seconds per request, 0 = unknown. Of what came since the last fold: requests,
+    their tokens, replica-seconds and tokens weighted by how full replicas were.
+    """
+
+    __slots__ = (
+        "_busy_full",
+        "_cost",
+        "_finished",
+        "_folded_at",
+        "_lengths",
+        "_tokens",
+        "_tokens_full",
+        "by_tokens",
+    )
+
+    def __init__(self, kept: PaceKept | None = None) -> None:
+        kept = kept or PaceKept()
+        self._lengths, self._cost = kept.lengths, kept.cost
+        self.by_tokens = kept.by_tokens
+        self._folded_at = kept.folded_at
+        self._begin()
+
+    def _begin(self) -> None:
+        self._finished = self._tokens = self._busy_full = self._tokens_full = 0.0
+
+    def wrote(self, until: float, seconds: float, busy: float, full: float, finished: float, tokens: float) -> None:  # noqa: PLR0913  # fmt: skip  # a value type would be made for each sample
+        """`busy` replicas (`full`: that share of those who spoke) did so many requests and tokens by `until`."""
+        weight = full * full if full < 1.0 else 1.0
+        weight *= weight
+        self._tokens += tokens
+        self._finished += finished
+        self._busy_full += weight * busy * seconds
+        self._tokens_full += weight * tokens
+        if until - self._folded_at >= BLOCK_SECONDS:
+            self._fold(until, weight)
+
+    def _fold(self, until: float, full: float) -> None:
+        passed, self._folded_at = until - self._folded_at, until
+        forgets = exp(-passed / LENGTHS_SECONDS)
+        wears = exp(-min(passed, BLOCK_SECONDS) * full / COST_SECONDS)
+        self._lengths = tokens, requests = _faded(self._lengths, forgets, self._tokens, self._finished)
+        self._cost = busy, of_tokens = _faded(self._cost, wears, self._busy_full, self._tokens_full)
+        if requests >= LEAST_REQUESTS and of_tokens > 0.0:
+            self.by_tokens = tokens / requests * busy / of_tokens
+        self._begin()
+
+    @property
+    def kept(self) -> PaceKept:
+        """For the checkpoint. What came in the last seconds is not in it."""
+        return PaceKept(self._lengths, self._cost, self.by_tokens, self._folded_at)
+
+
+def _faded(sums: tuple[float, float], kept: float, over: float, under: float) -> tuple[float, float]:
+    """`kept`: the share of the past that still counts."""
+    return kept * sums[0] + over, kept * sums[1] + under

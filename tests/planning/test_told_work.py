@@ -1,0 +1,41 @@
+"""The explanation says how offered work is known, why no better, and what a replica is taken to carry."""
+
+from msgspec.structs import replace
+
+from rebalancer.domain.memory import Memory
+from rebalancer.domain.plan import Step
+from rebalancer.domain.readings import Carries, Work
+from rebalancer.planning import plan
+from tests.builders import a_load, a_policy, a_snapshot
+
+
+def told(work: Work, carries: Carries | None = None) -> Step:
+    """The step `work` of model b."""
+    policy = a_policy()
+    load = a_load("b", {"concurrency": 4.0}, work, carries=carries)
+    snapshot = a_snapshot(policy, {"a": 1, "b": 2})
+    snapshot = replace(snapshot, loads=tuple(load if each.model == "b" else each for each in snapshot.loads))
+    (model,) = (each for each in plan(snapshot, policy, Memory()).plan.models if each.model == "b")
+    (step,) = (each for each in model.steps if each.stage == "work")
+    return step
+
+
+def test_the_path_is_told_with_its_resolution_and_what_a_better_one_lacks() -> None:
+    work = Work(2.0, 2.5, 2.0, 2.0, "concurrency", 5.0, "nobody counts tokens")
+    assert told(work).said == "2.5 replicas kept busy, by concurrency every 5 s (nobody counts tokens)"
+
+
+def test_the_best_path_lacks_nothing() -> None:
+    step = told(Work(2.0, 2.5, 2.0, 2.0, "arrivals", 1.0))
+    assert step.said == "2.5 replicas kept busy, by arrivals every 1 s"
+    assert step.numbers == {"source": "arrivals", "resolutionSeconds": 1.0, "work": 2.5}
+
+
+def test_nothing_told_is_unknown() -> None:
+    assert told(Work()).said == "unknown: no sample tells what is asked of the model"
+
+
+def test_what_a_replica_carries_is_told_beside_the_policys_figure() -> None:
+    step = told(Work(2.0, 2.5, 2.0, 2.0, "arrivals", 1.0), Carries(prior=4.0, learnt=5.5, readings=3600))
+    assert step.said.endswith("; a replica carries 5.5 requests (policy 4, 3600 readings under load)")
+    assert step.numbers["carries"] == 5.5

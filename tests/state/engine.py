@@ -1,0 +1,56 @@
+"""A small engine to know the truth of: requests of so many tokens run in slots, the others wait in line."""
+
+from collections import deque
+from collections.abc import Iterator
+
+import numpy as np
+
+from rebalancer.domain.events import Counters, MetricSample
+from tests.builders import NOW
+from tests.state.objects import a_sample
+
+TOKENS_PER_SECOND = 20.0  # of each request that runs
+
+
+class Engine:
+    """Second by second. `work`: replica-seconds that arrived so far; a full replica runs `slots` requests."""
+
+    def __init__(self, replicas: int, slots: int = 4) -> None:
+        self.replicas, self.slots = replicas, slots
+        self.waiting: deque[float] = deque()
+        self.running: list[float] = []
+        self.finished = self.tokens = self.work = 0.0
+
+    def second(self, arriving: list[float]) -> None:
+        """`arriving`: tokens of each request."""
+        self.work += sum(arriving) / TOKENS_PER_SECOND / self.slots
+        self.waiting.extend(arriving)
+        while self.waiting and len(self.running) < self.replicas * self.slots:
+            self.running.append(self.waiting.popleft())
+        self.tokens += sum(min(left, TOKENS_PER_SECOND) for left in self.running)
+        left = [tokens - TOKENS_PER_SECOND for tokens in self.running]
+        self.finished += sum(tokens <= 0.0 for tokens in left)
+        self.running = [tokens for tokens in left if tokens > 0.0]
+
+
+def traffic(seconds: int, per_second: float, tokens: float, seed: int = 0) -> list[list[float]]:
+    """Poisson arrivals of `tokens` give or take half."""
+    random = np.random.default_rng(seed)
+    return [
+        [float(tokens * random.uniform(0.5, 1.5)) for _ in range(random.poisson(per_second))] for _ in range(seconds)
+    ]
+
+
+def told(engine: Engine, arriving: list[list[float]], every: int = 5, *, tokens: bool = True, counted: bool = True, since: float = NOW) -> Iterator[MetricSample]:  # noqa: E501  # fmt: skip
+    """What the model as a whole tells every so many seconds while this arrives."""
+    for second, requests in enumerate(arriving, 1):
+        engine.second(requests)
+        if second % every == 0:
+            counters = Counters(NOW - 7200.0, engine.finished, generated_tokens=engine.tokens if tokens else None)
+            yield a_sample(
+                at=since + second,
+                running=float(len(engine.running)),
+                gauges={"waiting": float(len(engine.waiting))},
+                interval_seconds=float(every),
+                counters=counters if counted else None,
+            )
