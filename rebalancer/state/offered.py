@@ -1,8 +1,9 @@
 """What one sample says of the work offered to its model, by the best path that its producer allows.
 
 `arrivals`: requests that came, times the work of one (`state.pace`): where the engine counts requests and tokens.
-`concurrency`: Little's law, requests running and waiting over what one replica carries: too much while a queue stands,
-but who gives up waiting, and is counted by nobody, stays seen.
+`concurrency`: Little's law. Requests running keep their replicas busy; what joined the queue is work that came and is
+not done, what left it is done by now. Where nobody counts what is finished, the work of those who wait is unknown, and
+they count as if they were running: too much while a queue stands, but never too little.
 `utilisation`: the share of full use (the class's high watermark) of the replicas there are. The low watermark is the
 vote's: held between the two, work would follow the replicas upwards and never come down.
 """
@@ -97,6 +98,7 @@ class Offered:
             spread = self._of_counters(came, busy, pods, seconds)
             if spread is not None:
                 return spread
+            self.path = NOT_YET
         elif not self._may_speak_uncounted(sample):
             return None
         return busy + waiting / capacity.learnt, seconds
@@ -113,20 +115,22 @@ class Offered:
         return True
 
     def _of_counters(self, came: Arrivals, busy: float, pods: int, interval: float) -> Spread | None:
-        since, until, requests, _, finished, tokens = came
+        since, until, requests, queued, finished, tokens = came
         seconds, pace = until - since, self.pace
         if tokens == tokens:  # noqa: PLR0124  # NaN where nobody counts them; a call would cost more than the rest
             if finished >= 0.0 <= tokens:
                 pace.wrote(until, seconds, busy, busy / pods if pods else 0.0, finished, tokens)
             each, self.path = pace.by_tokens, BY_TOKENS
         else:
-            self.path = BY_REQUESTS
-            return None
+            if finished >= 0.0:
+                pace.finished(until, busy * seconds, finished)
+            each, self.path = pace.by_requests, BY_REQUESTS
         if not each:
-            self.path = NOT_YET
             return None
         seconds = max(seconds, 0.5 * interval)  # two records of nearly one instant are no burst
-        return requests * each / seconds, seconds
+        if self.path is BY_TOKENS:
+            return requests * each / seconds, seconds
+        return max(0.0, queued * each / seconds + busy), interval
 
     def _of_utilisation(self, sample: MetricSample, pods: int) -> Spread | None:
         use = sample.gauges.gpu_utilisation

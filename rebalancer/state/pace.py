@@ -3,7 +3,8 @@
 By tokens where the engine counts them: tokens per request of the last minutes, times the replica-seconds of a token
 while replicas were full. A batch that is a quarter full writes each token in about 0.6 of the time, so that half-idle
 hours make a request look half as dear as it is in a surge: full ones weigh more. Simulated, with lengths that drift by
-half: 6 % off the truth where requests alone leave 16-22 %.
+half: 6 % off the truth where requests alone leave 16-22 %. Where nobody counts tokens: busy replica-seconds over
+requests finished.
 """
 
 from math import exp
@@ -21,37 +22,44 @@ class PaceKept(NamedTuple):
 
     lengths: tuple[float, float] = (0.0, 0.0)
     cost: tuple[float, float] = (0.0, 0.0)
+    plain: tuple[float, float] = (0.0, 0.0)
     by_tokens: float = 0.0
+    by_requests: float = 0.0
     folded_at: float = 0.0
 
 
 class Pace:
     """One model's, in the order of event time but for what producers differ by.
 
-    `by_tokens`: replica-seconds per request, 0 = unknown. Of what came since the last fold: requests,
+    `by_tokens`, `by_requests`: replica-seconds per request, 0 = unknown. Of what came since the last fold: requests,
     their tokens, replica-seconds and tokens weighted by how full replicas were.
     """
 
     __slots__ = (
         "_busy_full",
+        "_busy_plain",
         "_cost",
         "_finished",
+        "_finished_plain",
         "_folded_at",
         "_lengths",
+        "_plain",
         "_tokens",
         "_tokens_full",
+        "by_requests",
         "by_tokens",
     )
 
     def __init__(self, kept: PaceKept | None = None) -> None:
         kept = kept or PaceKept()
-        self._lengths, self._cost = kept.lengths, kept.cost
-        self.by_tokens = kept.by_tokens
+        self._lengths, self._cost, self._plain = kept.lengths, kept.cost, kept.plain
+        self.by_tokens, self.by_requests = kept.by_tokens, kept.by_requests
         self._folded_at = kept.folded_at
         self._begin()
 
     def _begin(self) -> None:
         self._finished = self._tokens = self._busy_full = self._tokens_full = 0.0
+        self._busy_plain = self._finished_plain = 0.0
 
     def wrote(self, until: float, seconds: float, busy: float, full: float, finished: float, tokens: float) -> None:  # noqa: PLR0913  # fmt: skip  # a value type would be made for each sample
         """`busy` replicas (`full`: that share of those who spoke) did so many requests and tokens by `until`."""
@@ -64,20 +72,30 @@ class Pace:
         if until - self._folded_at >= BLOCK_SECONDS:
             self._fold(until, weight)
 
+    def finished(self, until: float, busy_seconds: float, requests: float) -> None:
+        """`requests` were done in `busy_seconds` of replicas, by `until`; nobody counted tokens."""
+        self._busy_plain += busy_seconds
+        self._finished_plain += requests
+        if until - self._folded_at >= BLOCK_SECONDS:
+            self._fold(until, 0.0)
+
     def _fold(self, until: float, full: float) -> None:
         passed, self._folded_at = until - self._folded_at, until
         forgets = exp(-passed / LENGTHS_SECONDS)
         wears = exp(-min(passed, BLOCK_SECONDS) * full / COST_SECONDS)
         self._lengths = tokens, requests = _faded(self._lengths, forgets, self._tokens, self._finished)
         self._cost = busy, of_tokens = _faded(self._cost, wears, self._busy_full, self._tokens_full)
+        self._plain = busy_plain, plain = _faded(self._plain, forgets, self._busy_plain, self._finished_plain)
         if requests >= LEAST_REQUESTS and of_tokens > 0.0:
             self.by_tokens = tokens / requests * busy / of_tokens
+        if plain >= LEAST_REQUESTS:
+            self.by_requests = busy_plain / plain
         self._begin()
 
     @property
     def kept(self) -> PaceKept:
         """For the checkpoint. What came in the last seconds is not in it."""
-        return PaceKept(self._lengths, self._cost, self.by_tokens, self._folded_at)
+        return PaceKept(self._lengths, self._cost, self._plain, self.by_tokens, self.by_requests, self._folded_at)
 
 
 def _faded(sums: tuple[float, float], kept: float, over: float, under: float) -> tuple[float, float]:

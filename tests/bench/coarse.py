@@ -22,7 +22,7 @@ F64 = NDArray[np.float64]
 
 SECONDS, LEARNING, SLOTS = 5400, 900, 8
 INTERVALS, WINDOWS = (1, 5, 15), (15, 60, 300)
-PATHS = {"arrivals": (True, True), "concurrency": (True, False)}
+PATHS = {"arrivals": (True, True), "concurrency, requests counted": (True, False), "concurrency": (False, False)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ def last_minute(state: ClusterState, now: float) -> Work:
     return load_of(state, now=now).work
 
 
-@pytest.mark.parametrize("tokens", [True])
+@pytest.mark.parametrize("tokens", [True, False])
 def test_a_queue_is_work_that_came_once_and_not_anew_every_second(*, tokens: bool) -> None:
     """Two replicas of four slots, offered three replicas' worth: 12 s of work a second in, 8 out."""
     engine, state = Engine(replicas=2), two_pods()
