@@ -13,6 +13,34 @@ class Loss(Struct, frozen=True):
     counts: str
 
 
+class Level(Struct, frozen=True):
+    """Offered work of `work` replicas, a mean over the minute that ended at `at`."""
+
+    at: Instant
+    work: float
+
+
+class Jump(Struct, frozen=True):
+    """Samples of work far beyond what is usual: `since` the first (None: none now), `least` replicas in the lowest.
+
+    `confirmed`: replicas in the last jump that turned out to be one, at `confirmed_at`.
+    """
+
+    since: Instant | None = None
+    least: float = 0.0
+    confirmed: float = 0.0
+    confirmed_at: Instant | None = None
+
+
+class Outage(Struct, frozen=True):
+    """Demand fell at once, at `since`, in `fell` of the `of` models that had any: nothing is taken before `until`."""
+
+    since: Instant
+    until: Instant
+    fell: int
+    of: int
+
+
 class ModelMemory(Struct, frozen=True, omit_defaults=True):
     """One model's past.
 
@@ -20,7 +48,8 @@ class ModelMemory(Struct, frozen=True, omit_defaults=True):
     `replaced`: doomed pods beside which a replacement was asked. `surge_since`: in surge from then on (None: not);
     `calm_since`: below the leave ratio since. `lower_since`: its votes have asked for fewer than it has since then,
     `lower_peak` the most they asked for meanwhile.
-    `unmet_since`: short since.
+    `unmet_since`: short since. `levels`: what was offered lately, oldest first (guard `sudden`). `jump`: one that the
+    guard `plausible` looks at.
     """
 
     demand: int | None = None
@@ -33,6 +62,8 @@ class ModelMemory(Struct, frozen=True, omit_defaults=True):
     unmet_since: Instant | None = None
     losses: tuple[Loss, ...] = ()
     replaced: tuple[str, ...] = ()
+    levels: tuple[Level, ...] = ()
+    jump: Jump | None = None
 
 
 class Loan(Struct, frozen=True):
@@ -92,7 +123,7 @@ class Decided(Struct, frozen=True):
 
 
 class Memory(Struct, frozen=True, omit_defaults=True):
-    """All of it. Tuples are in order of their instants, `overrides` by UID."""
+    """All of it. Tuples are in order of their instants, `overrides` by UID. `outage`: the last one (guard `sudden`)."""
 
     models: dict[str, ModelMemory] = {}
     loans: tuple[Loan, ...] = ()
@@ -100,3 +131,4 @@ class Memory(Struct, frozen=True, omit_defaults=True):
     node_grants: tuple[NodeGrant, ...] = ()
     grant_failures: tuple[GrantFailure, ...] = ()
     overrides: tuple[Decided, ...] = ()
+    outage: Outage | None = None

@@ -11,7 +11,8 @@ class Outlook(Struct, frozen=True):
     variance over mean of 10-s rates, replicas. `shift`: probability that the level is `shifted` now; `excess` in usual
     ones. `replays`: earlier errors played; `rho` of the weight is on whole periods of `period_seconds`. `work_of_one`:
     replica-seconds per request, 1 where nobody counts requests. `error`, `plain_error`: of the forecast over the last
-    hour, with and without what was learnt; None: not known yet. All quantised to 1e-6; `at` the second it was made,
+    hour, with and without what was learnt; None: not known yet. `usual`: median of the last hour's minutes that were
+    observed. All quantised to 1e-6; `at` the second it was made,
     `horizon_seconds` from there to where the paths end.
     """
 
@@ -34,3 +35,4 @@ class Outlook(Struct, frozen=True):
     work_of_one: float
     error: float | None
     plain_error: float | None
+    usual: float | None = None

@@ -267,6 +267,48 @@ class StartRule(_Part):
     metric_intervals: int = Field(default=2, ge=1, le=100)
 
 
+class AgreeRule(_Part):
+    """How many signals must be able to speak before a decrease."""
+
+    votes: int = Field(
+        default=2, ge=1, le=5, description="Usable votes; all of them where fewer signals are configured."
+    )
+
+
+class PlausibleRule(_Part):
+    """When a jump of offered work waits for a second opinion before anything is raised for it."""
+
+    times: Annotated[FiniteFloat, Field(gt=1, le=10_000)] = Field(
+        default=20.0, description="A jump: more than so many times max(the last hour's median, one replica's work)."
+    )
+    samples: int = Field(
+        default=3, ge=2, le=100, description="So many samples in a row confirm it; another signal does so at once."
+    )
+
+
+class SuddenRule(_Part):
+    """When less demand is an outage in front of the models, and not calm."""
+
+    drop: Annotated[FiniteFloat, Field(gt=0, lt=1)] = Field(
+        default=0.5, description="A model's work fell suddenly when it lost at least this share of itself ..."
+    )
+    window_seconds: Seconds = Field(default=120.0, description="... within this time.")
+    models: Annotated[FiniteFloat, Field(ge=0, lt=1)] = Field(
+        default=0.5, description="An outage: more than this share of the models that have any work fell so."
+    )
+    least_work: Annotated[FiniteFloat, Field(gt=0, le=1000)] = Field(
+        default=0.5, description="Replicas of work that count as any: a minute of a few requests halves by chance."
+    )
+    hold_seconds: Seconds = Field(default=900.0, description="Nothing is taken for this long.")
+
+
+class ForeignRule(_Part):
+    """When we stand down on an object that somebody else writes too."""
+
+    changes: int = Field(default=2, ge=1, le=2, description="Changes by somebody else to what we write there ...")
+    window_seconds: Seconds = Field(default=600.0, description="... within this time.")
+
+
 class Guards(_Part):
     """Limits on what moves; each turns moves into refusals with numbers."""
 
@@ -274,7 +316,11 @@ class Guards(_Part):
     fleet: RateLimit = RateLimit(share=0.1, window_seconds=300.0)
     shift: RateLimit = RateLimit(share=0.5, window_seconds=300.0)
     blind: BlindRule = BlindRule()
+    agree: AgreeRule = AgreeRule()
+    plausible: PlausibleRule = PlausibleRule()
+    sudden: SuddenRule = SuddenRule()
     start: StartRule = StartRule()
+    foreign: ForeignRule = ForeignRule()
 
 
 class NodeRules(_Part):

@@ -10,8 +10,8 @@ below its floor, and on an unchanged world a second allocation moves nothing.
 from dataclasses import dataclass, field
 
 from rebalancer.planning.donors import ENTITLED, FLOOR, WANTED, displace
-from rebalancer.planning.guards import Purpose
 from rebalancer.planning.ledger import Ledger, Unit, Victim
+from rebalancer.planning.release import Purpose
 from rebalancer.planning.scene import Holder, Part, PoolState, Scene
 
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from rebalancer.domain.plan import Refusal
-from rebalancer.planning.guards import Purpose, Release, Tally, judge
+from rebalancer.planning.guards import judge
+from rebalancer.planning.release import Purpose, Release, Tally
 from rebalancer.planning.scene import Holder, Part, Scene
 
 Key = tuple[str, str]

@@ -6,9 +6,9 @@ from rebalancer.domain.cluster import Override
 from rebalancer.domain.memory import NodeGrant
 from rebalancer.domain.plan import Change
 from rebalancer.planning.bounds import After, kept_minimum, lower, wanted_minimums
-from rebalancer.planning.guards import Purpose
 from rebalancer.planning.moves import Coming, Going, Moves
 from rebalancer.planning.nodes import NodePlan
+from rebalancer.planning.release import Purpose
 from rebalancer.planning.scene import UNSEEN, Holder, Part, Scene
 
 Key = tuple[str, str]

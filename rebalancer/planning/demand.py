@@ -70,6 +70,15 @@ def foreseen(model: Model, outlook: Outlook, work: Work, kept: ModelMemory, poli
     return Demand(need, unknown=False, surge=kept.surge_since is not None, why=words), kept
 
 
+def doubted(model: Model, work: Work, has: int, kept: ModelMemory, policy: Policy, now: float) -> tuple[Demand, ModelMemory]:  # noqa: E501, PLR0913  # fmt: skip
+    """Demand of a model whose offered work is not plausible: what it had of it before, and no less than it has."""
+    kept = _surge(kept, work, policy.surge, now)
+    held = max(has, model.min_replicas, 0 if kept.demand is None else kept.demand)
+    why = "its offered work is not plausible"
+    kept = replace(kept, lower_since=None, higher_since=None, demand=held)
+    return Demand(held, unknown=False, surge=kept.surge_since is not None, why=why), kept
+
+
 def _rise(model: Model, need: int, in_force: int, kept: ModelMemory, policy: Policy, now: float) -> tuple[Demand, ModelMemory]:  # noqa: E501, PLR0913  # fmt: skip
     surge = kept.surge_since is not None
     if need == in_force:

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 
 from rebalancer.domain.snapshot import PodView
-from rebalancer.planning.guards import Purpose, Release, judge
+from rebalancer.planning.guards import judge
 from rebalancer.planning.ledger import Ledger, Unit, Victim
+from rebalancer.planning.release import Purpose, Release
 from rebalancer.planning.scene import Holder, Part, Scene
 
 FLOOR, ENTITLED, WANTED = "floor", "entitlement", "demand"  # the tiers, in their order

@@ -1,44 +1,45 @@
-"""Guard `foreign`: after two foreign changes in ten minutes to the numbers we write, we stand down on that target.
+"""Guard `foreign`: after some foreign changes to the numbers we write, we stand down on that target.
 
 Two controllers that each set their own number never end: 120 raises against 122 resets in 30 minutes have been seen
-elsewhere. Nothing passes it, drains and overrides included; it is over when the changes are ten minutes old.
+elsewhere. Nothing passes it, drains and overrides included; it is over when the changes are old enough.
 """
 
 from collections.abc import Iterator
 
 from rebalancer.domain.plan import Refusal
+from rebalancer.domain.policy import ForeignRule
 from rebalancer.domain.snapshot import ForeignChange, TargetView
 from rebalancer.planning.scene import Holder, Part, Scene
 
-CHANGES = 2
-WINDOW_SECONDS = 600.0
 STANDS_DOWN = "foreign"
 
 
-def fight(target: TargetView, now: float) -> tuple[ForeignChange, ...]:
+def fight(target: TargetView, rule: ForeignRule, now: float) -> tuple[ForeignChange, ...]:
     """The foreign changes over which we stand down, oldest first; empty when we do not."""
-    recent = tuple(one for one in target.foreign if now - one.at < WINDOW_SECONDS)
-    return recent if len(recent) >= CHANGES else ()
+    recent = tuple(one for one in target.foreign if now - one.at < rule.window_seconds)
+    return recent if len(recent) >= rule.changes else ()
 
 
 def stand_down(scene: Scene) -> None:
     """Mark the targets that others write: neither donor nor recipient, and their bounds stay."""
+    rule = scene.policy.guards.foreign
     for holder in scene.holders.values():
         for part in holder.parts:
-            if fight(part.target, scene.now):
+            if fight(part.target, rule, scene.now):
                 part.stuck = part.stuck or STANDS_DOWN
 
 
 def refusals(scene: Scene) -> Iterator[Refusal]:
     """One per target on which we stand down: who writes it, and until when we leave it alone."""
+    rule = scene.policy.guards.foreign
     for holder in scene.holders.values():
         for part in holder.parts:
-            changes = fight(part.target, scene.now)
+            changes = fight(part.target, rule, scene.now)
             if changes:
-                yield _refusal(holder, part, changes)
+                yield _refusal(holder, part, changes, rule)
 
 
-def _refusal(holder: Holder, part: Part, changes: tuple[ForeignChange, ...]) -> Refusal:
+def _refusal(holder: Holder, part: Part, changes: tuple[ForeignChange, ...], rule: ForeignRule) -> Refusal:
     owner, target = part.owner, part.target
     what = f"{target.kind} {target.name}" if owner is None else f"{owner.kind} {owner.name}"
     managers = ", ".join(sorted({one.manager for one in changes}))
@@ -48,7 +49,7 @@ def _refusal(holder: Holder, part: Part, changes: tuple[ForeignChange, ...]) -> 
         subject=holder.model.id,
         replicas_from=holder.held,
         replicas_to=wanted,
-        why=f"{managers} changed {what} {len(changes)} times within {WINDOW_SECONDS:.0f} s",
-        numbers={"manager": managers, "changes": len(changes), "window_seconds": WINDOW_SECONDS},
-        until=changes[0].at + WINDOW_SECONDS,
+        why=f"{managers} changed {what} {len(changes)} times within {rule.window_seconds:.0f} s",
+        numbers={"manager": managers, "changes": len(changes), "window_seconds": rule.window_seconds},
+        until=changes[-rule.changes].at + rule.window_seconds,
     )

@@ -1,167 +1,16 @@
 """Guards: each turns a move into a refusal with its numbers, or lets it pass.
 
 Limits are max(1, floor(share x base)) replicas per sliding window and bind only below the donor's present need
-(`Holder.need_now`). What passes which guard, and why, is in `Purpose`.
+(`Holder.need_now`). What passes which guard is in `planning.release`.
 """
 
 import math
-from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from enum import Enum
 
-from rebalancer.domain.memory import Loss
 from rebalancer.domain.plan import Refusal
 from rebalancer.domain.policy import RateLimit
-from rebalancer.domain.snapshot import PodView
-from rebalancer.planning.scene import Holder, Part, PoolState, Scene
-
-
-class Purpose(Enum):
-    """Why a replica would go, and so which guards it must ask."""
-
-    DRAIN = "drain"  # its node is under notice: passes start, blind, step, fleet
-    OVERRIDE = "override"  # a person decided it for this very model: passes start, blind, step, fleet, shift
-    RECLAIM = "reclaim"  # borrowed GPUs go home: passes blind, step, fleet, shift
-    SHIFT = "shift"  # somebody is granted in the same plan: counts in shift, not in step and fleet
-    BUDGET = "budget"  # the pool shrank
-    SURPLUS = "surplus"  # nobody needs it and it costs money
-    MINIMUM = "minimum"  # an autoscaler may go down to one less: a decrease, whether it does or not
-
-
-PASSES = {
-    Purpose.DRAIN: frozenset({"start", "blind", "step", "fleet", "shift"}),
-    Purpose.OVERRIDE: frozenset({"start", "blind", "step", "fleet", "shift"}),
-    Purpose.RECLAIM: frozenset({"blind", "step", "fleet", "shift"}),
-    Purpose.SHIFT: frozenset({"step", "fleet"}),
-    Purpose.BUDGET: frozenset({"shift"}),
-    Purpose.SURPLUS: frozenset({"shift"}),
-    Purpose.MINIMUM: frozenset({"shift"}),
-}
-
-
-@dataclass(slots=True)
-class Tally:
-    """What this plan has taken so far, on top of what the windows in memory hold."""
-
-    fleet_lost: int
-    fleet_base: int
-    taken: Counter[str] = field(default_factory=Counter)
-    parts: Counter[tuple[str, str]] = field(default_factory=Counter)
-    ready: Counter[str] = field(default_factory=Counter)
-    drained: Counter[str] = field(default_factory=Counter)
-    lowered: Counter[str] = field(default_factory=Counter)
-    step: Counter[str] = field(default_factory=Counter)
-    shift: Counter[str] = field(default_factory=Counter)
-
-    @classmethod
-    def of(cls, scene: Scene) -> "Tally":
-        """Nothing taken yet; the fleet's window and base (replicas above floors) are summed once per plan."""
-        rule = scene.policy.guards.fleet
-        holders = scene.holders.values()
-        past = sum(_lost(holder.memory.losses, rule, scene.now, "step") for holder in holders)
-        return cls(past, past + sum(max(0, holder.has - holder.model.min_replicas) for holder in holders))
-
-    def copy(self) -> "Tally":
-        """For trying several replicas of which all go or none."""
-        counters = (self.taken, self.ready, self.drained, self.lowered, self.step, self.shift)
-        taken, *others = (Counter(each) for each in counters)
-        return Tally(self.fleet_lost, self.fleet_base, taken, Counter(self.parts), *others)
-
-    def book(self, release: "Release") -> None:
-        """That replica goes."""
-        name, counts = release.holder.model.id, release.counts  # what counts is asked before the replica is gone
-        if release.purpose is Purpose.DRAIN:
-            self.drained[name] += 1
-        elif release.purpose is Purpose.MINIMUM:
-            self.lowered[name] += 1
-        else:
-            self.taken[name] += 1
-            self.parts[release.part.key] += 1
-            self.ready[name] += release.takes_ready
-        if counts == "step":
-            self.step[name] += 1
-            self.fleet_lost += 1
-        elif counts == "shift":
-            self.shift[name] += 1
-
-
-@dataclass(frozen=True, slots=True)
-class Release:
-    """One more replica of `part` would go, for `purpose`; `pod`: which (None: it is no pod yet, or open)."""
-
-    scene: Scene
-    tally: Tally
-    part: Part
-    purpose: Purpose
-    pod: PodView | None = None
-
-    @property
-    def holder(self) -> Holder:
-        """The model that loses it."""
-        return self.scene.holders[self.part.model]
-
-    @property
-    def after(self) -> int:
-        """Replicas left when it is gone: undoomed ones, or with the doomed where a doomed one goes.
-
-        Where only a minimum is lowered: what the model's autoscalers still have to keep, of what is Ready.
-        """
-        name = self.holder.model.id
-        if self.purpose is Purpose.DRAIN:
-            return self.holder.has - self.tally.taken[name] - self.tally.drained[name] - 1
-        if self.purpose is Purpose.MINIMUM:
-            return self.holder.assured - self.tally.lowered[name] - self.tally.taken[name] - 1
-        return self.holder.held - self.tally.taken[name] - 1
-
-    @property
-    def takes_ready(self) -> bool:
-        """Whether a replica goes that serves, and would have gone on serving."""
-        return self.pod is not None and self.pod.phase == "ready" and self.purpose is not Purpose.DRAIN
-
-    @property
-    def ready_after(self) -> int:
-        """Ready, undoomed replicas left when it is gone."""
-        return self.holder.steady - self.tally.ready[self.holder.model.id] - self.takes_ready
-
-    @property
-    def assured_after(self) -> int | None:
-        """What the model's autoscalers still have to keep when it is gone; None where that does not change."""
-        taken, own = self.tally.parts, self.part
-        if self.purpose in {Purpose.DRAIN, Purpose.MINIMUM} or own.held - taken[own.key] > own.assured:
-            return None
-        left = sum(min(part.assured, part.held - taken[part.key]) for part in self.holder.parts)
-        return left - self.tally.lowered[own.model] - 1
-
-    @property
-    def below_need(self) -> bool:
-        """Whether the replica is part of what the donor presently needs; unknown work counts as need.
-
-        One that has no node yet meets no need: taking it back is no loss.
-        """
-        if self.pod is not None and self.pod.node is None:
-            return False
-        need = self.holder.need_now
-        return need is None or self.after < need
-
-    @property
-    def counts(self) -> str:
-        """The window it uses up: shift, step (with fleet), or exempt."""
-        if not self.below_need or self.purpose in {Purpose.DRAIN, Purpose.OVERRIDE, Purpose.RECLAIM}:
-            return "exempt"
-        return "shift" if self.purpose is Purpose.SHIFT else "step"
-
-    def refuse(self, guard: str, why: str, until: float | None = None, **numbers: float | str | None) -> Refusal:
-        """A refusal of this replica."""
-        return Refusal(
-            guard=guard,
-            subject=self.holder.model.id,
-            replicas_from=self.after + 1,
-            replicas_to=self.after,
-            why=why,
-            numbers=dict(numbers),
-            until=until,
-        )
+from rebalancer.planning.release import PASSES, Release, lost
+from rebalancer.planning.scene import Holder, PoolState, Scene
 
 
 def floor(release: Release) -> Refusal | None:
@@ -214,13 +63,43 @@ def blind(release: Release) -> Refusal | None:
     return release.refuse("blind", f"no usable vote: {why}", usable=0, configured=ballot.configured)
 
 
+def agree(release: Release) -> Refusal | None:
+    """No decrease on the word of one signal where several are configured: one broken exporter says idle, too."""
+    ballot = release.holder.ballot
+    needed = min(release.scene.policy.guards.agree.votes, ballot.configured)
+    usable = len(ballot.votes)
+    if usable >= needed:
+        return None
+    silent = "; ".join(f"{signal} {why}" for signal, why in ballot.abstained)
+    why = f"{usable} of {needed} usable votes: {silent}"
+    return release.refuse("agree", why, usable=usable, needed=needed, configured=ballot.configured)
+
+
+def sudden(release: Release) -> Refusal | None:
+    """No decrease for a while after demand fell at once in most models: an outage, not calm."""
+    outage = release.scene.memory.outage
+    if outage is None or release.scene.now >= outage.until:
+        return None
+    rule = release.scene.policy.guards.sudden
+    return release.refuse(
+        "sudden",
+        f"{outage.fell} of {outage.of} models with work lost {rule.drop:.0%} of it or more "
+        f"within {rule.window_seconds:.0f} s",
+        outage.until,
+        fell=outage.fell,
+        of=outage.of,
+        drop=rule.drop,
+        window_seconds=rule.window_seconds,
+    )
+
+
 def step(release: Release) -> Refusal | None:
     """A model loses at most `share` of its replicas per window."""
     rule = release.scene.policy.guards.step
     holder = release.holder
-    past = _lost(holder.memory.losses, rule, release.scene.now, "step")
-    lost = past + release.tally.step[holder.model.id]
-    return _limited(release, "step", rule, lost, past + holder.has, [holder])
+    past = lost(holder.memory.losses, rule, release.scene.now, "step")
+    gone = past + release.tally.step[holder.model.id]
+    return _limited(release, "step", rule, gone, past + holder.has, [holder])
 
 
 def fleet(release: Release) -> Refusal | None:
@@ -234,14 +113,10 @@ def shift(release: Release) -> Refusal | None:
     """A donor gives at most `share` of what it holds above its floor per window to others."""
     rule = release.scene.policy.guards.shift
     holder = release.holder
-    past = _lost(holder.memory.losses, rule, release.scene.now, "shift")
-    lost = past + release.tally.shift[holder.model.id]
+    past = lost(holder.memory.losses, rule, release.scene.now, "shift")
+    gone = past + release.tally.shift[holder.model.id]
     base = past + max(0, holder.has - holder.floor)
-    return _limited(release, "shift", rule, lost, base, [holder])
-
-
-def _lost(losses: tuple[Loss, ...], rule: RateLimit, now: float, counts: str) -> int:
-    return sum(loss.replicas for loss in losses if loss.counts == counts and now - loss.at < rule.window_seconds)
+    return _limited(release, "shift", rule, gone, base, [holder])
 
 
 def _limited(  # noqa: PLR0913  # the numbers that the refusal prints
@@ -277,6 +152,8 @@ GUARDS: dict[str, Callable[[Release], Refusal | None]] = {
     "empty": empty,
     "start": start,
     "blind": blind,
+    "agree": agree,
+    "sudden": sudden,
     "step": step,
     "fleet": fleet,
     "shift": shift,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from rebalancer.domain.cluster import Taint, Toleration
 from rebalancer.domain.snapshot import NodeView, PodView, TargetView
-from rebalancer.planning.guards import Purpose, Release, Tally
+from rebalancer.planning.release import Purpose, Release, Tally
 from rebalancer.planning.scene import Holder, Part, Room, Scene
 
 

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from rebalancer.domain.plan import Refusal
 from rebalancer.domain.snapshot import NoticeView, PodView
 from rebalancer.planning.allocation import Allocation
-from rebalancer.planning.guards import Purpose, Release, Tally, budget, judge
+from rebalancer.planning.guards import budget, judge
 from rebalancer.planning.ledger import Unit, Victim
 from rebalancer.planning.nodes import NodePlan
+from rebalancer.planning.release import Purpose, Release, Tally
 from rebalancer.planning.scene import Holder, Part, Scene
 
 Key = tuple[str, str]

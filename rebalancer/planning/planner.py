@@ -1,5 +1,6 @@
 """`plan`: the stages in their order. Reads like the table of contents of this room."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -18,13 +19,16 @@ from rebalancer.planning import (
     loans,
     moves,
     nodes,
+    plausible,
     recall,
     rulings,
     scene,
     shares,
+    sudden,
 )
 from rebalancer.planning.allocation import allocate
 from rebalancer.planning.ledger import Ledger
+from rebalancer.planning.release import Tally
 from rebalancer.planning.votes import poll
 
 
@@ -41,6 +45,7 @@ def survey(snapshot: Snapshot, policy: Policy, memory: Memory) -> Survey:
     """What there is to decide from."""
     memory = recall.recall(memory, snapshot.outcomes, policy, snapshot.at)
     memory = nodes.refresh(memory, snapshot, policy)
+    memory = sudden.watch(memory, snapshot, policy)
     ruled, told = rulings.resolve(snapshot, policy)
     world = scene.build(snapshot, policy, memory, ruled)
     foreign.stand_down(world)
@@ -57,12 +62,12 @@ def plan(snapshot: Snapshot, policy: Policy, memory: Memory) -> Decision:
     """
     seen = survey(snapshot, policy, memory)
     world, memory = seen.scene, seen.scene.memory
-    found = allocate(world, Ledger.of(world, guards.Tally.of(world)))
+    found = allocate(world, Ledger.of(world, Tally.of(world)))
     node_plan = nodes.plan_nodes(world, found)
     judged = moves.judge_moves(world, found, node_plan)
     nodes.hold(world, node_plan, judged.releasing)
     written = changes.changes_of(world, judged, node_plan)
-    refusals = [*judged.refusals, *node_plan.refusals, *foreign.refusals(world)]
+    refusals = [*judged.refusals, *node_plan.refusals, *foreign.refusals(world), *_doubts(world)]
     stop = guards.stopped(world)
     if stop is not None:
         refusals += _stopped(world, written, node_plan, stop)
@@ -86,6 +91,12 @@ def plan(snapshot: Snapshot, policy: Policy, memory: Memory) -> Decision:
     )
 
 
+def _doubts(world: scene.Scene) -> Iterator[Refusal]:
+    """Raises that the guard `plausible` declined."""
+    doubts = (holder.doubt for holder in world.holders.values())
+    return (doubt for doubt in doubts if doubt is not None and doubt.replicas_to > doubt.replicas_from)
+
+
 def _assess(world: scene.Scene) -> dict[str, ModelMemory]:
     """Stages 1-3 for every model: ballot and demand onto its holder; returns the memories."""
     remembered: dict[str, ModelMemory] = {}
@@ -93,13 +104,7 @@ def _assess(world: scene.Scene) -> dict[str, ModelMemory]:
         rules = demand.rules_of(world.policy, holder.model)
         blind = world.policy.guards.blind
         holder.ballot = poll(holder.model, holder.load, holder.ready, rules, blind, world.now)
-        outlook, work = holder.load.outlook, holder.load.work
-        if outlook is None or holder.ballot.blind:
-            found, kept = demand.assess(
-                holder.model, holder.ballot, work, holder.has, holder.memory, world.policy, world.now
-            )
-        else:
-            found, kept = demand.foreseen(holder.model, outlook, work, holder.memory, world.policy, world.now)
+        found, kept = _demand(world, holder)
         said = holder.ruling.said(holder.model, found.replicas)
         if said:
             wanted = holder.ruling.wanted(holder.model, found.replicas)
@@ -108,6 +113,19 @@ def _assess(world: scene.Scene) -> dict[str, ModelMemory]:
         void = {entry for part in holder.parts for entry in part.void}
         remembered[name] = replace(kept, replaced=tuple(sorted(set(kept.replaced) - void))) if void else kept
     return remembered
+
+
+def _demand(world: scene.Scene, holder: scene.Holder) -> tuple[demand.Demand, ModelMemory]:
+    """By the outlook where there is one that is plausible; by votes else, as far as they are."""
+    model, load, policy = holder.model, holder.load, world.policy
+    seen = plausible.opinion(holder, policy.guards.plausible, world.now)
+    holder.doubt = seen.refusal if holder.ruling.settled is None else None
+    kept = holder.memory if holder.memory.jump == seen.jump else replace(holder.memory, jump=seen.jump)
+    if seen.keeps:
+        return demand.doubted(model, load.work, holder.has, kept, policy, world.now)
+    if load.outlook is None or holder.ballot.blind or seen.refusal is not None:
+        return demand.assess(model, holder.ballot, load.work, holder.has, kept, policy, world.now)
+    return demand.foreseen(model, load.outlook, load.work, kept, policy, world.now)
 
 
 def _stopped(world: scene.Scene, written: changes.Changes, node_plan: nodes.NodePlan, why: str) -> list[Refusal]:

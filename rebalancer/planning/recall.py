@@ -39,6 +39,7 @@ def recall(memory: Memory, outcomes: tuple[Outcome, ...], policy: Policy, now: f
         node_grants=tuple(grants),
         grant_failures=tuple(failures),
         overrides=memory.overrides,
+        outage=memory.outage,
     )
 
 

@@ -94,6 +94,11 @@ class Ruling:
         return self.cap is not None and self.floor is not None and (self.cap.value or 0) < (self.floor.value or 0)
 
     @property
+    def settled(self) -> Override | None:
+        """The override under which nothing else moves the model's number up, if any."""
+        return self.paused or self.frozen or self.pin
+
+    @property
     def decides(self) -> Override | None:
         """The override that sets this model's number, if any."""
         return self.pin or self.cap or self.floor

@@ -10,6 +10,7 @@ from functools import partial
 
 from rebalancer.domain.arithmetic import converging, doomed_nodes, node_receives, pool_budget, promised_replicas
 from rebalancer.domain.memory import Memory, ModelMemory
+from rebalancer.domain.plan import Refusal
 from rebalancer.domain.policy import Model, Policy, Pool
 from rebalancer.domain.readings import ModelLoad
 from rebalancer.domain.snapshot import AutoscalerView, NodeView, PodView, PoolView, Snapshot, TargetView
@@ -99,6 +100,7 @@ class Holder:
     held: undoomed replicas asked for. has: as before any notice, so with the doomed ones that nobody replaces yet.
     ready: all that serve, doomed ones included (votes count them). steady and loading: Ready and not yet Ready, doomed
     ones not counted: what need is met with. `share`: of the GPUs there are, by what each count of replicas is worth.
+    `doubt`: what the guard `plausible` declined of its demand.
     """
 
     model: Model
@@ -116,6 +118,7 @@ class Holder:
     ballot: Ballot = field(default_factory=lambda: Ballot((), (), 0))
     demand: Demand = field(default_factory=lambda: Demand(0, unknown=True, surge=False, why=""))
     share: int | None = None
+    doubt: Refusal | None = None
 
     @property
     def gpus(self) -> int:

@@ -1,7 +1,8 @@
 """Stage 5a: each model's share of the GPUs there are, by what each count of replicas is worth to whom.
 
-Pools that models can both run on are shared as one. A model nobody knows anything about, or whose number a person
-decides, keeps what it holds, and the others share the rest. Floors and wanted entitlements come before any gain.
+Pools that models can both run on are shared as one. A model nobody knows anything about, whose work is not plausible,
+or whose number a person decides, keeps what it holds, and the others share the rest. Floors and wanted entitlements
+come before any gain.
 """
 
 from collections.abc import Iterable
@@ -41,7 +42,7 @@ def _share_of(scene: Scene, pools: frozenset[str]) -> None:
     for holder in _on(scene, pools):
         outlook = holder.load.outlook
         person = holder.ruling.frozen or holder.ruling.paused
-        if outlook is None or holder.ballot.blind or person is not None:
+        if outlook is None or holder.ballot.blind or holder.doubt is not None or person is not None:
             free -= holder.held * holder.gpus
         else:
             sharing.append((holder, _curve(holder, outlook)))

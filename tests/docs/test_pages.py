@@ -15,8 +15,8 @@ from rebalancer.cli.entry import app
 from rebalancer.domain.policy import Classes, Guards, NodeRules, OverrideRules, SurgeRules
 from rebalancer.obs.metrics.alerts import rules_text
 from rebalancer.obs.metrics.catalogue import METRICS
-from rebalancer.planning import foreign
-from rebalancer.planning.guards import GUARDS, PASSES, Purpose
+from rebalancer.planning.guards import GUARDS
+from rebalancer.planning.release import PASSES, Purpose
 from rebalancer.settings.service import PREFIX, ServiceSettings
 from tests.docs.blocks import DOCS, blocks, written_pages
 from tests.house.repository import ROOT
@@ -91,9 +91,15 @@ def test_the_guards_on_the_page_have_the_limits_of_the_defaults() -> None:
     assert f"{guards.start.metric_intervals} metric intervals" in DECIDES
     assert f"older than {guards.blind.stale_seconds:.0f} s" in DECIDES
     assert f"fewer\nthan {guards.blind.min_coverage * 100:.0f} %" in DECIDES
-    assert f"| `foreign` | after two changes by somebody else within {foreign.WINDOW_SECONDS:.0f} s" in DECIDES
-    assert foreign.CHANGES == 2
-    assert set(GUARDS) <= set(re.findall(r"^\| `(\w+)` \|", DECIDES, re.MULTILINE))
+    assert f"| `foreign` | after two changes by somebody else within {guards.foreign.window_seconds:.0f} s" in DECIDES
+    assert guards.foreign.changes == 2
+    assert f"fewer than {guards.agree.votes} usable votes" in DECIDES
+    fell, most = f"{guards.sudden.drop * 100:.0f} % or more", f"more than {guards.sudden.models * 100:.0f} %"
+    assert f"{fell} within {guards.sudden.window_seconds:.0f} s in {most}" in DECIDES
+    assert f"no decrease for {guards.sudden.hold_seconds:.0f} s" in DECIDES
+    assert f"over {guards.plausible.times:.0f} times" in DECIDES
+    assert f"before {guards.plausible.samples} samples" in DECIDES
+    assert {*GUARDS, "plausible"} <= set(re.findall(r"^\| `(\w+)` \|", DECIDES, re.MULTILINE))
 
 
 def test_what_passes_which_guard_is_on_the_page() -> None:

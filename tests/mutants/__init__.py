@@ -1,1 +1,1 @@
-"""Each guard broken on purpose, and the tests named after it seen to fail: `python -m tests.mutants` tells which."""
+"""Each guard broken on purpose, and the tests named after it seen to fail: `make mutants` prints which did."""

@@ -17,7 +17,7 @@ from tests.planning.story import Story
 
 CONSTRAINTS = {
     "budget", "fit", "waiting", "pause", "freeze", "rollout", "missing", "foreign", "autoscaler-paused", "stop",
-    "start", "floor", "empty", "blind", "step", "fleet", "shift",
+    "start", "floor", "empty", "blind", "agree", "sudden", "step", "fleet", "shift",
 }  # fmt: skip
 
 

@@ -115,8 +115,9 @@ def _overrides(plan: Plan, snapshot: Snapshot, model: str) -> Iterator[str]:
 def _ways(refusals: list[Refusal]) -> Iterator[str]:
     """What a person may decide instead of waiting."""
     for each in refusals:
-        if each.guard in YIELDING and each.replicas_to < each.replicas_from:
-            yield f"rebalancer override add cap {each.subject} {each.replicas_to} --for 30m --reason ..."
+        if each.guard in YIELDING and each.replicas_to != each.replicas_from:
+            kind = "cap" if each.replicas_to < each.replicas_from else "floor"
+            yield f"rebalancer override add {kind} {each.subject} {each.replicas_to} --for 30m --reason ..."
 
 
 def _rows(label: str, texts: Iterator[str]) -> Iterator[str]:

@@ -33,6 +33,18 @@ _GUARDS = {
         "No usable vote speaks for the model.",
         "Look at its metric producers; `explain` says why each signal abstains.",
     ),
+    "agree": (
+        "Fewer signals can speak for the model than a decrease needs.",
+        "Look at the metric producers of those that abstain; the refusal names them.",
+    ),
+    "sudden": (
+        "Work fell at once in most models: rather an outage in front of them than calm.",
+        "Look at what brings them their requests; wait until the instant that the refusal names.",
+    ),
+    "plausible": (
+        "Offered work jumped far beyond what is usual, and nothing else says so.",
+        "Wait for more samples; look at the model's metric producers; an override floor or pin raises it at once.",
+    ),
     "step": (
         "The model lost its share of replicas in the window already.",
         "Wait until the instant that the refusal names.",
@@ -51,7 +63,7 @@ _GUARDS = {
         "Smaller replicas, or larger nodes.",
     ),
     "foreign": (
-        "Somebody else changed what is written here twice within 10 minutes.",
+        "Somebody else changed what is written here twice within 10 minutes (`guards.foreign`).",
         "Take the field out of what they apply; the refusal names them.",
     ),
     "stop": ("A WriteStop exists: nothing is written.", "`rebalancer writes resume`, when it is safe."),
@@ -125,7 +137,7 @@ _REJECTIONS = {
 
 def reasons_page() -> str:
     """The page. Raises KeyError when the code knows a word that this page does not explain."""
-    names = (*GUARDS, "budget", "fit", "foreign", "stop")
+    names = (*GUARDS, "plausible", "budget", "fit", "foreign", "stop")
     guards = table(("guard", "what it saw", "what to do"), ((code(name), *_GUARDS[name]) for name in names))
     parts = (
         ("Unmet", "What a model that lacks replicas waits for; a guard's name when a guard holds it.", _CONSTRAINTS),

@@ -18,6 +18,7 @@ from rebalancer.state.outlook.rule import (
     LEVEL_WINDOWS_SECONDS,
 )
 
+MINUTE_SECONDS = 60
 LEVEL_MEANS_SECONDS = (*LEVEL_WINDOWS_SECONDS, HOUR_SECONDS)
 
 
@@ -58,6 +59,16 @@ def level(of: Base, beta: F64) -> F64:
     told = of.features[0] * beta[:, 0] + of.features[1] * beta[:, 1] + of.features[2] * beta[:, 2]
     corrected: F64 = np.maximum(of.base * np.clip(1.0 + told, CORRECTION_LEAST, CORRECTION_MOST), LEAST_LEVEL)
     return corrected
+
+
+def usual(ladder: Ladder) -> F64:
+    """Median of the means of the last hour's minutes, of those observed; (models,), NaN where none was."""
+    ends = Rungs(0, MINUTE_SECONDS // RUNG_SECONDS, HOUR_SECONDS // MINUTE_SECONDS)
+    minutes = np.sort(ladder.mean(ends, MINUTE_SECONDS), axis=0)
+    known = (~np.isnan(minutes)).sum(axis=0)
+    models = np.arange(minutes.shape[1])
+    median: F64 = (minutes[np.maximum(known - 1, 0) // 2, models] + minutes[known // 2, models]) / 2.0
+    return median
 
 
 class Bins(NamedTuple):

@@ -10,7 +10,7 @@ import numpy as np
 
 from rebalancer.domain.outlook import Outlook
 from rebalancer.state.outlook.learned import Learned
-from rebalancer.state.outlook.level import Base, base, bins, dispersion, level
+from rebalancer.state.outlook.level import Base, base, bins, dispersion, level, usual
 from rebalancer.state.outlook.past import F64, I64, NOW, RUNG_SECONDS, Ladder, Past
 from rebalancer.state.outlook.replays import Ahead, Replays
 from rebalancer.state.outlook.rule import (
@@ -83,7 +83,7 @@ def outlooks(
     lanes, replays = paths(ahead, shifted)
     curves = _curves(ahead, lanes, standing, service, terms)
     spread = dispersion(ahead.bins, NOW, DISPERSION_SECONDS)[0]
-    return _told(ahead, told, shifted, replays, curves, standing, spread, known)
+    return _told(ahead, told, shifted, replays, curves, standing, spread, usual(ladder), known)
 
 
 def _ahead(past: Past, ladder: Ladder, learned: Sequence[Learned], told: Base, terms: Terms) -> Ahead:
@@ -163,6 +163,7 @@ def _told(  # noqa: PLR0913  # one thing each
     curves: Curves,
     standing: Standing,
     spread: F64,
+    median: F64,
     known: np.ndarray[tuple[int, ...], np.dtype[np.bool_]],
 ) -> tuple[Outlook | None, ...]:
     widths = np.isfinite(curves.value).sum(axis=0).tolist()
@@ -179,12 +180,13 @@ def _told(  # noqa: PLR0913  # one thing each
                 shifted.level,
                 shifted.times_usual,
                 ahead.each,
+                median,
             )
         ),
         strict=True,
     )
     found: list[Outlook | None] = []
-    for model, (now, plain, wide, p, moved, excess, each) in enumerate(of_model):
+    for model, (now, plain, wide, p, moved, excess, each, middle) in enumerate(of_model):
         if not known[model]:
             found.append(None)
             continue
@@ -210,6 +212,7 @@ def _told(  # noqa: PLR0913  # one thing each
                 work_of_one=each,
                 error=one.error,
                 plain_error=one.plain_error,
+                usual=middle,
             )
         )
     return tuple(found)

@@ -1,0 +1,122 @@
+"""Guard `plausible`: a jump of offered work far beyond what is usual waits for a second opinion.
+
+It declines raises, so it judges demand and no release: one garbled or forged sample must not buy everybody's GPUs.
+While it doubts, the model keeps its aim. Another signal that asks for more confirms the jump at once, some samples in a
+row do otherwise; then it is the measure of further jumps for an hour, until the median knows it.
+
+One sample stays in the means for 20 minutes. Once samples are plausible again and only means are not, votes decide.
+"""
+
+import math
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from rebalancer.domain.arithmetic import figure
+from rebalancer.domain.memory import Jump
+from rebalancer.domain.plan import Refusal
+from rebalancer.domain.policy import PlausibleRule
+from rebalancer.planning.scene import Holder
+from rebalancer.planning.votes import Vote, replicas_for
+
+ONE_REPLICA = 1.0  # replica-seconds per second
+CONFIRMED_SECONDS = 3600.0  # half of it later the median of the last hour knows a jump that lasted
+
+
+@dataclass(frozen=True, slots=True)
+class Opinion:
+    """`refusal`: what is declined (None: nothing is doubted). `jump`: to remember. `keeps`: votes are in doubt too."""
+
+    refusal: Refusal | None = None
+    jump: Jump | None = None
+    keeps: bool = False
+
+
+BELIEVED, NONE = Opinion(), Jump()
+
+
+def opinion(holder: Holder, rule: PlausibleRule, now: float) -> Opinion:
+    """What to think of the work that `holder` is offered. A model whose usual work is unknown is believed."""
+    outlook = holder.load.outlook
+    if outlook is None or outlook.usual is None or holder.ballot.blind:
+        return BELIEVED
+    known = holder.memory.jump
+    before = _confirmed(known, now) if known is not None else NONE
+    limit = rule.times * max(outlook.usual, ONE_REPLICA, before.confirmed)
+    loudest = _loudest(holder)
+    said = float(loudest.replicas) if loudest is not None else 0.0
+    work = max(said, *_means(holder))
+    if work <= limit:
+        return BELIEVED if before is NONE else Opinion(jump=before)
+    if loudest is None or said <= limit:
+        return Opinion(_refusal(holder, rule, (work, limit), 0, None), _kept(before))
+    at = now - loudest.age_seconds
+    jump = _observed(before, holder.memory.jump, at, said)
+    samples = _samples(jump, at, holder)
+    if samples >= rule.samples or _seconded(holder, loudest):
+        return Opinion(jump=Jump(confirmed=jump.least, confirmed_at=now))
+    until = (jump.since or at) + (rule.samples - 1) * holder.load.interval_seconds
+    return Opinion(_refusal(holder, rule, (work, limit), samples, until), jump, keeps=True)
+
+
+def _confirmed(jump: Jump | None, now: float) -> Jump:
+    """What was confirmed within the last hour."""
+    if jump is None or jump.confirmed_at is None or now - jump.confirmed_at >= CONFIRMED_SECONDS:
+        return NONE
+    return Jump(confirmed=jump.confirmed, confirmed_at=jump.confirmed_at)
+
+
+def _kept(confirmed: Jump) -> Jump | None:
+    return confirmed if confirmed.confirmed_at is not None else None
+
+
+def _observed(confirmed: Jump, jump: Jump | None, at: float, said: float) -> Jump:
+    """One more sample that says so."""
+    if jump is None or jump.since is None:
+        return replace(confirmed, since=at, least=said)
+    return replace(confirmed, since=jump.since, least=min(jump.least, said))
+
+
+def _samples(jump: Jump, at: float, holder: Holder) -> int:
+    """How many samples in a row said so: every look since the first one found the newest to say so."""
+    interval, since = holder.load.interval_seconds, at if jump.since is None else jump.since
+    return 1 + (math.floor((at - since) / interval + 1e-6) if interval > 0 else 0)
+
+
+def _loudest(holder: Holder) -> Vote | None:
+    """The vote for most, of those that ask for more than are Ready."""
+    more = [vote for vote in holder.ballot.votes if vote.replicas > holder.ready]
+    return max(more, key=lambda vote: vote.replicas, default=None)
+
+
+def _seconded(holder: Holder, loudest: Vote) -> bool:
+    """Whether another signal asks for more than are Ready."""
+    return any(vote.replicas > holder.ready for vote in holder.ballot.votes if vote.signal != loudest.signal)
+
+
+def _means(holder: Holder) -> list[float]:
+    """Every mean of offered work that somebody would act on."""
+    work, outlook = holder.load.work, holder.load.outlook
+    known = [mean for mean in (work.short, work.last_60s, work.slow) if mean is not None]
+    if outlook is not None:
+        known += [outlook.level, outlook.shifted if outlook.shift > 0.0 else 0.0]
+    return known or [0.0]
+
+
+def _refusal(
+    holder: Holder, rule: PlausibleRule, told: tuple[float, float], samples: int, until: float | None
+) -> Refusal:
+    work, limit = told
+    outlook = holder.load.outlook
+    usual = outlook.usual if outlook is not None else None
+    beside = f"{rule.times:g} times the usual {figure(usual or 0.0)} or one"
+    waits = f"{samples} of {rule.samples} samples, no other signal" if samples else "only means remember it"
+    return Refusal(
+        guard="plausible",
+        subject=holder.model.id,
+        replicas_from=holder.held,
+        replicas_to=max(holder.held, min(replicas_for(work), holder.model.max_replicas)),
+        why=f"{figure(work)} replicas of work are beyond {figure(limit)} ({beside}); {waits}",
+        numbers={"work": work, "limit": limit, "usual": usual, "samples": samples, "wanted": rule.samples},
+        until=until,
+    )

@@ -1,0 +1,24 @@
+"""`explain` of what a doubting guard declined: its numbers, from when on, and what a person may decide instead."""
+
+from rebalancer.api.text.explain import render_explain
+from tests.planning.doubts import a_fleet, a_jumping_model, offered, says
+
+
+def test_a_jump_that_is_not_believed_yet_is_told_with_its_numbers_and_the_way_round() -> None:
+    story = a_jumping_model()
+    says(story, requests=100.0)
+    said = render_explain(story.plan(), story.snapshot, "b")
+    assert "b 2 -> 25 by plausible: 25 replicas of work are beyond 20 (20 times the usual 1 or one)" in said
+    assert "1 of 3 samples, no other signal, next 08:00:09" in said
+    assert "rebalancer override add floor b 25 --for 30m --reason ..." in said
+
+
+def test_an_outage_is_told_with_its_end() -> None:
+    story = a_fleet()
+    story.turn(30.0)
+    for name in ("m0", "m1", "m2"):
+        offered(story, name, 1.0)
+    story.turn(40.0)
+    said = render_explain(story.plan(), story.snapshot, "m0")
+    assert "by sudden: 3 of 4 models with work lost 50% of it or more within 120 s, next 08:15:30" in said
+    assert "rebalancer override add cap m0" in said
