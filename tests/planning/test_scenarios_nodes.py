@@ -3,9 +3,11 @@
 import pytest
 from msgspec.structs import replace
 
+from rebalancer.domain.cluster import Taint
 from rebalancer.domain.policy import Model
 from tests.builders import (
     a_model,
+    a_node,
     a_node_claim,
     a_node_pool,
     a_policy,
@@ -78,6 +80,16 @@ class TestGrant:
         plan = story.plan()
         assert moves(plan) == {"b": (6, 10)}
         assert node_pool_changes(plan)["limit"].limit_to == 16
+
+    def test_gpus_that_are_free_where_it_may_not_land_are_none(self) -> None:
+        # A whole node is free, for others: a node comes for b's 3 replicas, and nothing is asked for twice.
+        story = a_story(3)
+        taint = Taint(key="dedicated", value="others", effect="NoSchedule")
+        story.pool("spot", nodes=(a_node("spot-1", 8, taints=(taint,), node_pool="spot"),))
+        assert change_of(story.turn(), "b").grant is not None
+        story.karpenter()
+        assert all(moves(plan) == {} for plan in story.turns(100))
+        assert [pod.phase for pod in story.of("b").pods] == ["ready"] * 3
 
     def test_a_shift_comes_before_a_node(self) -> None:
         # a has a lower priority and presently needs nothing of what it has: its replicas go, no node is asked for.
