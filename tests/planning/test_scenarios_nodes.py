@@ -262,7 +262,7 @@ class TestEnd:
         assert plan.empty
         refusal = refusal_of(plan, "budget", "b")
         assert "no nodepool of spot brings nodes now" in refusal.why
-        assert refusal.until is not None
+        assert refusal.until == plan.at - 10.0 + 900.0
         story.wait(refusal.until - story.snapshot.at)
         assert change_of(story.plan(), "b").grant is not None
 
