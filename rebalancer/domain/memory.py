@@ -107,11 +107,15 @@ class NodeGrant(Struct, frozen=True):
 
 
 class GrantFailure(Struct, frozen=True):
-    """A node grant that brought nothing: `node_pool` is not asked again before `until`."""
+    """A node grant that brought nothing: `node_pool` rests so long, and is not asked again before `until`.
+
+    It is remembered for some time after that: the next rest is longer unless a node has come meanwhile.
+    """
 
     node_pool: str
     until: Instant
     why: str
+    rest_seconds: float = 0.0
 
 
 class Decided(Struct, frozen=True):

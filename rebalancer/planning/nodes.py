@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from rebalancer.domain.arithmetic import converging
-from rebalancer.domain.memory import Memory, NodeGrant, Shift
+from rebalancer.domain.memory import GrantFailure, Memory, NodeGrant, Shift
 from rebalancer.domain.plan import NodePoolChange, Refusal
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import NodePoolView, Snapshot, TargetView
@@ -39,12 +39,24 @@ class NodePlan:
 
 
 def refresh(memory: Memory, snapshot: Snapshot, policy: Policy) -> Memory:
-    """Grants less what has found a node; shifts still under way. Run before the budget is summed."""
+    """Grants less what has found a node, failures since which none has come, shifts still under way.
+
+    Run before the budget is summed.
+    """
     gpus = {model.id: model.gpus_per_pod for model in policy.models}
     targets = {(view.id, target.pool): target for view in snapshot.models for target in view.targets}
     grants = _open_grants(memory.node_grants, targets, gpus, snapshot.at) if memory.node_grants else ()
     shifts = tuple(shift for shift in memory.shifts if not _over(shift, targets, snapshot.at))
-    return replace(memory, node_grants=grants, shifts=shifts)
+    failures = _failures(memory.grant_failures, snapshot) if memory.grant_failures else ()
+    return replace(memory, node_grants=grants, grant_failures=failures, shifts=shifts)
+
+
+def _failures(failures: tuple[GrantFailure, ...], snapshot: Snapshot) -> tuple[GrantFailure, ...]:
+    """A NodePool that has brought a node since it failed has capacity again."""
+    came_at: dict[str | None, float] = {}
+    for node in (node for view in snapshot.pools for node in view.nodes if node.ready):
+        came_at[node.node_pool] = max(came_at.get(node.node_pool, 0.0), node.ready_changed_at or 0.0)
+    return tuple(one for one in failures if came_at.get(one.node_pool, 0.0) <= one.until - one.rest_seconds)
 
 
 def _open_grants(
@@ -174,9 +186,13 @@ def _replaced_by_karpenter(scene: Scene, holder: Holder) -> int:
 
 def _willing(scene: Scene, state: PoolState) -> NodePoolView | None:
     """The first NodePool of the pool that exists and has not just failed."""
-    failing = {failure.node_pool for failure in scene.memory.grant_failures if failure.until > scene.now}
+    failing = {failure.node_pool for failure in _resting(scene)}
     views = {view.name: view for view in state.view.node_pools}
     return next((views[name] for name in state.pool.node_pools if name in views and name not in failing), None)
+
+
+def _resting(scene: Scene) -> list[GrantFailure]:
+    return [failure for failure in scene.memory.grant_failures if failure.until > scene.now]
 
 
 def _whole_nodes(gpus: int, per_node: int) -> int:
@@ -205,8 +221,7 @@ def _no_growth(  # noqa: PLR0913  # the numbers that the refusal prints
             f"a replica needs {part.gpus} GPUs on one node, nodes of {pool.name} have {pool.gpus_per_node}",
         )
     elif node_pool is None:
-        names = {view.name for view in state.view.node_pools}
-        failures = [failure for failure in scene.memory.grant_failures if failure.node_pool in names]
+        failures = [failure for failure in _resting(scene) if failure.node_pool in pool.node_pools]
         until = min(failure.until for failure in failures)
         why = f"no nodepool of {pool.name} brings nodes now ({failures[-1].why})"
     else:

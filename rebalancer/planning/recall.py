@@ -12,6 +12,7 @@ from rebalancer.domain.policy import Policy
 
 RAISES = frozenset({"grant", "replace"})
 MOVES = frozenset({"release", "grant", "replace", "withdraw", "settle", "bounds"})
+FIRST_REST_SECONDS = 60.0  # of a NodePool whose NodeClaim failed; a cloud's shortage of one type lasts minutes
 
 
 def recall(memory: Memory, outcomes: tuple[Outcome, ...], policy: Policy, now: float) -> Memory:
@@ -19,7 +20,8 @@ def recall(memory: Memory, outcomes: tuple[Outcome, ...], policy: Policy, now: f
     models = dict(memory.models)
     shifts = {shift.id: shift for shift in memory.shifts}
     grants = list(memory.node_grants)
-    failures = [failure for failure in memory.grant_failures if failure.until > now]
+    remembered = policy.nodes.node_timeout_seconds
+    failures = [failure for failure in memory.grant_failures if failure.until + remembered > now]
     for outcome in outcomes:
         if not outcome.happened:
             continue
@@ -29,7 +31,8 @@ def recall(memory: Memory, outcomes: tuple[Outcome, ...], policy: Policy, now: f
         if intent.kind in RAISES and intent.grant is not None and intent.node_pool is not None:
             grants.append(_node_grant(intent, policy, outcome.at))
         if intent.kind == "withdraw" and intent.grant is not None:
-            grants, failures = _withdrawn(grants, failures, intent, policy, outcome.at)
+            failures = _failed(grants, failures, intent, policy, outcome.at)
+            grants = _withdrawn(grants, intent, policy, outcome.at)
         _note_shift(shifts, intent, outcome.at)
     known = {model.id for model in policy.models}
     return Memory(
@@ -70,10 +73,29 @@ def _node_grant(intent: Intent, policy: Policy, at: float) -> NodeGrant:
     )
 
 
-def _withdrawn(
+def _failed(
     grants: list[NodeGrant], failures: list[GrantFailure], intent: Intent, policy: Policy, at: float
-) -> tuple[list[NodeGrant], list[GrantFailure]]:
-    """What was withdrawn of a grant ends; its NodePool is left alone for one more time-out."""
+) -> list[GrantFailure]:
+    """A NodePool that brought nothing is left alone.
+
+    After a time-out for as long again; after a failed NodeClaim for a minute, then for twice as long each time, at most
+    a time-out. What fails while it rests is the same failure.
+    """
+    name = intent.node_pool or ""
+    before = next((failure for failure in failures if failure.node_pool == name), None)
+    longest = policy.nodes.node_timeout_seconds
+    rest = FIRST_REST_SECONDS
+    if any(grant.id == intent.grant and at >= grant.until for grant in grants):
+        rest = longest
+    elif before is not None:
+        rest = max(rest, before.rest_seconds * (1 if at < before.until else 2))
+    rest = min(rest, longest)
+    failure = GrantFailure(node_pool=name, until=at + rest, why=intent.reason, rest_seconds=rest)
+    return [*(each for each in failures if each is not before), failure]
+
+
+def _withdrawn(grants: list[NodeGrant], intent: Intent, policy: Policy, at: float) -> list[NodeGrant]:
+    """What was withdrawn of a grant ends; the rest of it goes on for one more time-out."""
     until = at + policy.nodes.node_timeout_seconds
     left = []
     for grant in grants:
@@ -83,7 +105,7 @@ def _withdrawn(
             grant = replace(grant, replicas=replicas, until=until)  # noqa: PLW2901  # what is left of it
         if replicas > 0:
             left.append(grant)
-    return left, [*failures, GrantFailure(node_pool=intent.node_pool or "", until=until, why=intent.reason)]
+    return left
 
 
 def _note_shift(shifts: dict[str, Shift], intent: Intent, at: float) -> None:

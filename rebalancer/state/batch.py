@@ -52,6 +52,6 @@ def _rows(numbers: "array[float]", width: int) -> Floats:
 
 def _seconds(since: Floats, until: Floats) -> tuple[Ints, Ints]:
     """Last second and number of the seconds in (since, until]: whole ones, so that intervals tile; at least one."""
-    ends = np.floor(until).astype(np.int64)
-    lengths = ends - np.floor(since).astype(np.int64)
+    ends = until.astype(np.int64)  # an instant after 1970: cut off is rounded down
+    lengths = ends - since.astype(np.int64)
     return ends, np.minimum(np.maximum(lengths, 1), MAX_INTERVAL_SECONDS)

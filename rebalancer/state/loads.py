@@ -243,8 +243,7 @@ class Loads:
         self._flush()
         columns = np.array([track.column for track in tracks], dtype=np.int64)
         ends = [max(int(track.newest_at), int(now - SILENT_INTERVALS * track.interval_seconds)) for track in tracks]
-        means: Floats = self._rings.work(columns, np.array(ends, dtype=np.int64), windows)
-        return means
+        return self._rings.work(columns, ends, windows)
 
     # --- the checkpoint
 

@@ -26,7 +26,7 @@ MAX_INTERVAL_SECONDS = 300  # a sample that claims to stand for longer stands fo
 
 _NOTHING = np.array(UNOBSERVED, dtype=np.float32)[:, np.newaxis]
 _ZERO = np.float32(0)
-_CHANNELS = np.arange(len(UNOBSERVED))
+_CHANNELS = np.arange(len(UNOBSERVED))[:, np.newaxis]
 _FORMAT = struct.Struct("<4sqI")  # magic, head second, crc32 of the rest
 _MAGIC = b"RNG1"
 
@@ -62,22 +62,28 @@ class _Level:
 
     def take_out(self, cells: int) -> Cells:
         """What is in the oldest `cells` cells, which are empty then."""
-        oldest = self.newest - self.cells + 1
-        rows = np.arange(oldest, oldest + cells, dtype=np.int64) % self.cells
-        sums = self.sums[rows]
+        rows = self._rows(self.newest - self.cells + 1, cells)
+        sums = np.array(self.sums[rows])
         self.sums[rows] = _NOTHING
         return sums
 
     def take_over(self, first: int, step: int, finer: Cells) -> None:
         """Add finer cells, of `step` seconds; `first`: the index of the oldest of them."""
         ratio = self.step // step
-        indices = np.arange(first // ratio, (first + len(finer) - 1) // ratio + 1, dtype=np.int64)
-        starts, rows = np.maximum(indices * ratio - first, 0), indices % self.cells
-        unknown = np.isnan(finer)
+        starts = np.arange(-(first % ratio), len(finer), ratio)
+        starts[0] = 0
+        rows, unknown = self._rows(first // ratio, len(starts)), np.isnan(finer)
         seen = ~np.logical_and.reduceat(unknown, starts)
         more = np.add.reduceat(np.where(unknown, _ZERO, finer), starts)
         mine = self.sums[rows]
         self.sums[rows] = np.where(seen, np.where(np.isnan(mine), _ZERO, mine) + more, mine)
+
+    def _rows(self, first: int, count: int) -> slice | Ints:
+        """Where the `count` cells from index `first` on are: side by side, but for where the ring closes."""
+        begin = first % self.cells
+        if begin + count <= self.cells:
+            return slice(begin, begin + count)
+        return np.arange(begin, begin + count, dtype=np.int64) % self.cells
 
     def all(self) -> Ints:
         """Indices of all cells, oldest first."""
@@ -89,9 +95,15 @@ class _Level:
 
     def looks(self, first: int, columns: Ints) -> Cells:
         """Cells x channels x models from cell `first` on; for the requests, how many seconds were observed."""
-        rows = np.arange(first, self.newest + 1, dtype=np.int64) % self.cells
-        every = len(columns) == self.sums.shape[2]
-        looks: Cells = self.sums.take(rows, axis=0) if every else self.sums[np.ix_(rows, _CHANNELS, columns)]
+        begin, end = first % self.cells, self.newest % self.cells + 1
+        looks: Cells
+        if len(columns) < self.sums.shape[2]:
+            rows = np.arange(first, self.newest + 1, dtype=np.int64) % self.cells
+            looks = self.sums[rows[:, np.newaxis, np.newaxis], _CHANNELS, columns]
+        elif begin < end:
+            looks = self.sums[begin:end].copy()
+        else:
+            looks = np.concatenate((self.sums[begin:], self.sums[:end]))
         np.multiply(looks[:, COVERAGE] > 0, np.float32(self.step), out=looks[:, OBSERVED])
         return looks
 
@@ -148,12 +160,12 @@ class Rings:
         """
         if not len(columns):
             return 0
-        self.advance(int(ends.max()))
-        counted = np.cumsum(lengths)
-        seconds = np.repeat(ends + counted - lengths, lengths) - np.arange(counted[-1], dtype=np.int64)
-        where = np.repeat(columns, lengths)
-        each = {channel: np.repeat(numbers.astype(np.float32), lengths) for channel, numbers in values.items()}
-        if seconds.min() >= self._levels[0].oldest_second:  # nearly always
+        self.advance(int(np.maximum.reduce(ends)))
+        counted, begins = lengths.cumsum(), ends - lengths
+        seconds = (counted + begins).repeat(lengths) - np.arange(counted[-1], dtype=np.int64)
+        where = columns.repeat(lengths)
+        each = {channel: numbers.astype(np.float32).repeat(lengths) for channel, numbers in values.items()}
+        if np.minimum.reduce(begins) + 1 >= self._levels[0].oldest_second:  # nearly always
             self._levels[0].deposit(seconds, where, each)
             return 0
         below = np.inf
@@ -163,30 +175,31 @@ class Rings:
             level.deposit(seconds[mine], where[mine], {channel: numbers[mine] for channel, numbers in each.items()})
         return int((ends < below).sum())
 
-    def work(self, columns: Ints, ends: Ints, windows: Sequence[float]) -> Floats:
+    def work(self, columns: Ints, ends: Sequence[int], windows: Sequence[float]) -> Floats:
         """Mean offered work over each window (end - window, end], windows x columns.
 
         NaN where fewer than half of the window's seconds were observed. `columns` are distinct and ascending.
         """
         sums = np.zeros((len(windows), len(UNOBSERVED), len(columns)))
-        starts = ends - np.array(windows)[:, np.newaxis]
-        earliest = int(starts.min())
-        together = starts[:, 0].tolist() if (starts == starts[:, :1]).all() else None  # nearly always: sampled alike
+        lengths = np.array(windows)[:, np.newaxis]
+        oldest_end, together = min(ends), min(ends) == max(ends)  # nearly always: sampled alike
         for level in self._levels:
-            first = level.since(earliest)
+            first = level.since(int(oldest_end - max(windows)))
             if first > level.newest:
                 continue
             looks = level.looks(first, columns)
-            if together is not None:
-                sums += _sums_from(looks, [int(start // level.step) + 1 - first for start in together])
+            if together:
+                _add_from(sums, looks, [int((oldest_end - window) // level.step) + 1 - first for window in windows])
                 continue
             begins = np.arange(first, level.newest + 1, dtype=np.int64) * level.step
-            for n, start in enumerate(starts):
+            for n, starts in enumerate(np.array(ends) - lengths):
                 for m in range(len(UNOBSERVED)):
-                    sums[n, m] += _sum_after(looks[:, m], begins, start)
+                    sums[n, m] += _sum_after(looks[:, m], begins, starts)
         work, observed, coverage = sums[:, WORK], sums[:, OBSERVED], sums[:, COVERAGE]
-        known = (observed * 2 >= np.array(windows)[:, np.newaxis]) & (coverage > 0)
-        return np.divide(work, coverage, out=np.full_like(work, np.nan), where=known)
+        known = (observed * 2 >= lengths) & (coverage > 0)
+        means = np.empty(work.shape)
+        means.fill(np.nan)
+        return np.divide(work, coverage, out=means, where=known)
 
     def series(self, column: int, channel: int) -> tuple[Ints, Cells]:
         """One model's observed cells, oldest first: first second of each, and the sum it holds."""
@@ -272,20 +285,18 @@ def _levels_at(head: int, columns: int) -> tuple[_Level, ...]:
     return tuple(levels)
 
 
-def _sums_from(looks: Cells, firsts: Sequence[int]) -> Cells:
-    """Windows x channels x columns: the sums from cell `firsts` on, in as few numpy calls as there are windows.
+def _add_from(sums: Floats, looks: Cells, firsts: Sequence[int]) -> None:
+    """Add to each window (x channels x columns) the sums from its cell of `firsts` on, in a numpy call each.
 
     Each column's cells are added in the same order as one channel alone would have them.
     """
-    cells, channels, columns = looks.shape
-    sums = np.zeros((len(firsts), channels, columns), dtype=np.float32)
-    side_by_side = looks.reshape(cells, -1)
+    cells, _, columns = looks.shape
+    side_by_side, rows = looks.reshape(cells, -1), sums.reshape(len(firsts), -1)
     if columns == 1:
         side_by_side = side_by_side.T.copy().T  # one after the other in memory, as one channel alone is
     for n, first in enumerate(firsts):
         if first < cells:
-            sums[n] = np.add.reduce(side_by_side[max(first, 0) :]).reshape(channels, columns)
-    return sums
+            rows[n] += np.add.reduce(side_by_side[max(first, 0) :])
 
 
 def _sum_after(block: Cells, begins: Ints, starts: Floats) -> Cells:

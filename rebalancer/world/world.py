@@ -308,13 +308,17 @@ class World:
         """One step of requests in all models, and at the end of an interval their samples."""
         self._steps += 1
         until = self._started_at + self._steps * self._step_seconds
+        since = until - self._step_seconds
         scrape = self._steps % self._steps_per_sample == 0
+        samples: list[MetricSample] = []
         for name, service in self.models.items():
             pods = self.ready_pods(name)
-            service.flow(until - self._step_seconds, until, pods)
+            service.flow(since, until, pods)
             if scrape:
                 interval = self._steps_per_sample * self._step_seconds
-                self._send(self._meters[name].read(service.looks(pods), until, interval))
+                samples += self._meters[name].read(service.looks(pods), until, interval)
+        if scrape:
+            self._send(samples)
         self._agenda.at(self._started_at + (self._steps + 1) * self._step_seconds, self._flow)
 
     def _send(self, samples: list[MetricSample]) -> None:

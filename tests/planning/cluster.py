@@ -176,24 +176,38 @@ def become_ready(snapshot: Snapshot) -> Snapshot:
 
 
 def launch(snapshot: Snapshot, pool: str, gpus: int) -> Snapshot:
-    """Karpenter adds nodes of `gpus` GPUs for the pool's pending pods, as far as its NodePools' limits allow."""
-    view = next(each for each in snapshot.pools if each.name == pool)
-    _, free = free_gpus(snapshot)
-    spare = sum(free.get(node.name, 0) for node in view.nodes)
-    wanted = _pending_gpus(snapshot, pool) - spare
-    for node_pool in view.node_pools:
-        while wanted > 0 and (node_pool.gpu_limit is None or node_pool.gpus_used + gpus <= node_pool.gpu_limit):
-            snapshot, node_pool = _launched(snapshot, pool, node_pool, gpus)  # noqa: PLW2901  its use has grown
-            wanted -= gpus
+    """Karpenter adds nodes of `gpus` GPUs for pods that fit on no node of the pool, as far as its limits allow.
+
+    GPUs that are free where a pod may not land keep no node from coming for it.
+    """
+    nodes, free = free_gpus(snapshot)
+    here = next(view for view in snapshot.pools if view.name == pool)
+    rooms = {node.name: free[node.name] for node in here.nodes if node.name in free}
+    for target in _waiting(snapshot, pool):
+        fits = [name for name, room in rooms.items() if room >= target.gpus_per_pod and lands(target, nodes[name])]
+        if not fits and target.gpus_per_pod <= gpus:
+            snapshot, come = _launched(snapshot, pool, gpus)
+            nodes |= {node.name: node for node in come}
+            rooms |= {node.name: node.gpus for node in come}
+            fits = [node.name for node in come]
+        if fits:
+            rooms[fits[0]] -= target.gpus_per_pod
     return snapshot
 
 
-def _pending_gpus(snapshot: Snapshot, pool: str) -> int:
+def _waiting(snapshot: Snapshot, pool: str) -> list[TargetView]:
+    """The target of every pod that waits for a node of the pool."""
     targets = [target for model in snapshot.models for target in model.targets if target.pool == pool]
-    return sum(target.gpus_per_pod for target in targets for pod in target.pods if pod.phase == "pending")
+    return [target for target in targets for pod in target.pods if pod.phase == "pending" and pod.node is None]
 
 
-def _launched(snapshot: Snapshot, pool: str, node_pool: NodePoolView, gpus: int) -> tuple[Snapshot, NodePoolView]:
+def _launched(snapshot: Snapshot, pool: str, gpus: int) -> tuple[Snapshot, tuple[NodeView, ...]]:
+    """One node of the first NodePool whose limit allows it; none if none does."""
+    view = next(each for each in snapshot.pools if each.name == pool)
+    allowed = (each for each in view.node_pools if each.gpu_limit is None or each.gpus_used + gpus <= each.gpu_limit)
+    node_pool = next(allowed, None)
+    if node_pool is None:
+        return snapshot, ()
     node = NodeView(
         name=f"{node_pool.name}-new-{next(_NUMBERS):09d}",
         gpus=gpus,
@@ -205,7 +219,7 @@ def _launched(snapshot: Snapshot, pool: str, node_pool: NodePoolView, gpus: int)
     )
     used = replace(node_pool, gpus_used=node_pool.gpus_used + gpus)
     snapshot = _on_pool(snapshot, pool, lambda view: replace(view, nodes=(*view.nodes, node)))
-    return _on_node_pool(snapshot, node_pool.name, lambda _: used), used
+    return _on_node_pool(snapshot, node_pool.name, lambda _: used), (node,)
 
 
 def evict(snapshot: Snapshot, node: str) -> Snapshot:

@@ -25,7 +25,7 @@ def add(rings: Rings, *rows: Row) -> int:
 
 
 def mean(rings: Rings, window: float, end: int, column: int = 0) -> float:
-    return float(rings.work(ints(column), ints(end), (window,))[0, 0])
+    return float(rings.work(ints(column), (end,), (window,))[0, 0])
 
 
 def steady(rings: Rings, work: float, start: int, end: int, column: int = 0) -> None:
@@ -101,7 +101,7 @@ def test_columns_do_not_mix() -> None:
 def test_each_column_has_its_own_window_end() -> None:
     rings = Rings(2)
     add(rings, (0, T0, 10, 1.0, 1.0), (1, T0 + 10, 10, 2.0, 1.0), (1, T0, 10, 8.0, 1.0))
-    found = rings.work(ints(0, 1), ints(T0, T0 + 10), (10.0, 20.0))
+    found = rings.work(ints(0, 1), (T0, T0 + 10), (10.0, 20.0))
     assert found[0].tolist() == [1.0, 2.0]
     assert found[1].tolist() == [1.0, 5.0]
 

@@ -1,6 +1,6 @@
 """The fluid service model in the full world: the fast path's kernel, second by second, and what metrics show of it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -69,8 +69,7 @@ class FluidService:
         ready = len(self._serving)
         self.served_by[begin:end] = ready
         self._serve(begin, end, ready)
-        for requests in (self.busy[begin:end] / self._work_of_one[begin:end]).tolist():
-            self._finish(requests)
+        self._finish((self.busy[begin:end] / self._work_of_one[begin:end]).tolist())
 
     def _serve(self, begin: int, end: int, ready: int) -> None:
         model = self._model
@@ -93,11 +92,13 @@ class FluidService:
             self.left,
         )
 
-    def _finish(self, requests: float) -> None:
-        self._finished[None] += requests
-        if self._per_pod:
-            for pod in self._serving:
-                self._finished[pod.uid] = self._finished.get(pod.uid, 0.0) + requests / len(self._serving)
+    def _finish(self, requests: Iterable[float]) -> None:
+        """Count the requests of each second."""
+        finished, serving = self._finished, self._serving if self._per_pod else ()
+        for some in requests:
+            finished[None] += some
+            for pod in serving:
+                finished[pod.uid] = finished.get(pod.uid, 0.0) + some / len(serving)
 
     def looks(self, pods: Sequence[Pod]) -> list[Look]:
         """The model as a whole, or every Ready pod with its equal part."""
@@ -109,7 +110,7 @@ class FluidService:
         busy = float(np.add.reduce(self.busy[begin:end])) / (end - begin)
         able = float(np.add.reduce(self.served_by[begin:end])) / (end - begin)
         shares = max(1, len(pods)) if self._per_pod else 1
-        worst = float(self.wait[begin:end].max())
+        worst = float(np.maximum.reduce(self.wait[begin:end]))
         use = min(1.0, busy / able) if able else None
         gauges = Gauges(
             running=busy * self._slots / shares,

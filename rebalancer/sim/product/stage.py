@@ -39,7 +39,7 @@ Serve = Callable[[Model, float, int], Recorded]
 
 
 class Stage:
-    """The world of one run, at the beginning of second 0; `note` keeps each second, `record` is what came of it.
+    """The world of one run, at the beginning of second 0; `note` keeps each second to the last, `record` is what came.
 
     `asked`: shape (models, seconds), the replicas that its Deployments were asked for together; `asked_in`: shape
     (pools, models, seconds), each for itself. `deployments`: one a model, on the primary pool; `elastic`: on the other.
@@ -81,7 +81,7 @@ class Stage:
         self._gpus = np.zeros(scenario.seconds, np.int32)
         self._primary_gpu_seconds = self._elastic_gpu_seconds = 0
         self._held_now = 0, 0
-        self._noted_at = -1
+        self._noted_at, self._noted = -1, 0
         self._floor_breaches = 0
 
     @property
@@ -110,17 +110,23 @@ class Stage:
 
     def note(self, second: int) -> None:
         """Keep what is true while that second passes."""
-        if self._noted_at == self.world.changed:  # nearly always
-            self._gpus[second] = self._gpus[second - 1]
-            self._ready[:, second] = self._ready[:, second - 1]
-            self.asked_in[:, :, second] = self.asked_in[:, :, second - 1]
-        else:
+        if self._noted_at != self.world.changed:  # in one of ten
             self._noted_at = self.world.changed
+            self._repeat_until(second)
             self._note_anew(second)
+        elif second == self.scenario.seconds - 1:
+            self._repeat_until(second + 1)
         self._primary_gpu_seconds += self._held_now[PRIMARY]
         self._elastic_gpu_seconds += self._held_now[ELASTIC]
 
+    def _repeat_until(self, second: int) -> None:
+        """What was noted last was true until then: three calls of numpy a second cost more than the second's world."""
+        last = self._noted
+        for rows in (self._gpus, self._ready, self.asked_in):
+            rows[..., last + 1 : second] = rows[..., last : last + 1]
+
     def _note_anew(self, second: int) -> None:
+        self._noted = second
         self._gpus[second] = held = self.world.gpus_held
         elastic = 0 if self.machines is None else self.machines.gpus_held
         self._held_now = held - elastic, elastic

@@ -1,10 +1,10 @@
-"""The best setting of a peer among many: coarse steps over every signal, then fine ones about all that is near.
+"""The best setting of a peer among many: coarse steps over every signal, then fine ones about each one's best.
 
 A setting is given up as soon as it has lost more than the best so far loses in all, which is where most of the time
 goes otherwise: with HPA at 32 GPUs the wrong signal loses five times as much as the right one.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -12,8 +12,8 @@ from rebalancer.sim.suite.peers import Peer
 
 COARSE = 4  # fine steps in a coarse one
 NEIGHBOURS = tuple(step for step in range(1 - COARSE, COARSE) if step)
-# How much worse than the best a coarse setting may be for fine ones about it to be tried: at S2's 32 GPUs and 60 s
-# HPA's best, work@0.775, lies beside one that loses 17 % more than the best coarse one, of another signal.
+# How much worse than the best coarse setting a signal's best may be for fine ones about it to be tried: at S2's 32 GPUs
+# and 60 s HPA's best, work@0.775, lies beside one that loses 17 % more than the best coarse one, of another signal.
 NEAR = 1.25
 
 
@@ -30,27 +30,49 @@ Judge = Callable[[str, float], Outcome | None]
 
 @dataclass(slots=True)
 class Search:
-    """`tried`: every setting, with None for those that were given up."""
+    """`judge` decides; `sketch`, where there is one, is a cheaper judge of the same kind for the coarse steps.
+
+    `tried`: every setting that was judged, with None for those that were given up.
+    """
 
     peer: Peer
     judge: Judge
+    sketch: Judge | None = None
     tried: dict[str, Outcome | None] = field(default_factory=dict)
+    sketched: dict[str, Outcome | None] = field(default_factory=dict)
 
     def best(self) -> str:
         """The best setting; `tried` says what it came to."""
         for signal in self.peer.signals:
             self._coarse(signal)
-        ordered = self._ordered()
-        for tuning in ordered:
-            if self._headline(tuning) <= NEAR * self._headline(ordered[0]):
-                self._fine(tuning)
-        return self._ordered()[0]
+        near = self._near()
+        if self.sketch is not None:
+            self._judge(near)
+        for tuning in near:
+            self._fine(tuning)
+        return _ordered(self.tried)[0]
+
+    def _near(self) -> list[str]:
+        """The best coarse setting of every signal that may still turn out the best, the best first."""
+        coarse = self._known()
+        ordered = _ordered(coarse)
+        least = _headline(coarse, ordered[0])
+        firsts = {_signal(tuning): tuning for tuning in reversed(ordered)}
+        return [each for each in ordered if firsts[_signal(each)] == each and _headline(coarse, each) <= NEAR * least]
+
+    def _known(self) -> dict[str, Outcome | None]:
+        return self.tried if self.sketch is None else self.sketched
+
+    def _judge(self, settings: list[str]) -> None:
+        for tuning in settings:
+            signal, _, target = tuning.partition("@")
+            self._try(signal, float(target), NEAR)
 
     def _coarse(self, signal: str) -> None:
         """The signal's targets in coarse steps, and beyond their ends as long as the best is there."""
         targets = list(self.peer.targets[::COARSE])
         for target in targets:
-            self._try(signal, target, NEAR)
+            self._try(signal, target, NEAR, coarse=True)
         if len(targets) == 1:
             return
         step = targets[1] - targets[0]
@@ -61,7 +83,7 @@ class Search:
                 if not least <= further <= most:
                     break
                 targets.insert(0 if end == 0 else len(targets), further)
-                self._try(signal, further, NEAR)
+                self._try(signal, further, NEAR, coarse=True)
 
     def _fine(self, tuning: str) -> None:
         """The neighbours of a setting up to the next coarse ones."""
@@ -75,23 +97,31 @@ class Search:
             if least <= near <= most:
                 self._try(signal, near, 1.0)
 
-    def _try(self, signal: str, target: float, slack: float) -> None:
+    def _try(self, signal: str, target: float, slack: float, *, coarse: bool = False) -> None:
         tuning = _setting(signal, target)
-        if tuning not in self.tried:
-            known = [outcome.headline for outcome in self.tried.values() if outcome]
-            self.tried[tuning] = self.judge(tuning, slack * min(known, default=float("inf")))
-
-    def _headline(self, tuning: str) -> float:
-        outcome = self.tried[tuning]
-        return float("inf") if outcome is None else outcome.headline
+        sketch = self.sketch if coarse else None
+        judge, results = (self.judge, self.tried) if sketch is None else (sketch, self.sketched)
+        if tuning not in results:
+            known = [outcome.headline for outcome in results.values() if outcome]
+            results[tuning] = judge(tuning, slack * min(known, default=float("inf")))
 
     def _best_of(self, signal: str) -> str | None:
-        return next((each for each in self._ordered() if each.partition("@")[0] == signal), None)
+        return next((each for each in _ordered(self._known()) if _signal(each) == signal), None)
 
-    def _ordered(self) -> list[str]:
-        """Settings that were not given up, the best first; of equal ones the one that was tried first."""
-        known = [(outcome, tuning) for tuning, outcome in self.tried.items() if outcome]
-        return [tuning for _, tuning in sorted(known, key=lambda each: each[0])]
+
+def _headline(results: Mapping[str, Outcome | None], tuning: str) -> float:
+    outcome = results[tuning]
+    return float("inf") if outcome is None else outcome.headline
+
+
+def _ordered(results: Mapping[str, Outcome | None]) -> list[str]:
+    """Settings that were not given up, the best first; of equal ones the one that was tried first."""
+    known = [(outcome, tuning) for tuning, outcome in results.items() if outcome]
+    return [tuning for _, tuning in sorted(known, key=lambda each: each[0])]
+
+
+def _signal(tuning: str) -> str:
+    return tuning.partition("@")[0]
 
 
 def _setting(signal: str, target: float) -> str:

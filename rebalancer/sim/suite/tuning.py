@@ -55,7 +55,7 @@ def write_tuned(found: Found, path: Path = TUNED_FILE) -> None:
 
 
 def tune(peer: Peer, scenarios: Sequence[Scenario]) -> Tuned:
-    """The setting that stands best in the mean over the scenarios (`standing`).
+    """The setting that stands best in the mean over the scenarios (`standing`); coarse steps see the last one alone.
 
     `violation`, `gpu_hours` and `lost_utility` are means too, `data` is of the last scenario.
     """
@@ -70,7 +70,11 @@ def tune(peer: Peer, scenarios: Sequence[Scenario]) -> Tuned:
         first, second = zip(*map(standing, played_rows), strict=True)
         return Outcome(sum(first) / len(first), sum(second) / len(second))
 
-    best = Search(peer, judge).best()
+    def sketch(tuning: str, limit: float) -> Outcome | None:
+        played_rows = play_all(peer, tuning, scenarios[-1:], limit)
+        return None if played_rows is None else Outcome(*standing(played_rows[0]))
+
+    best = Search(peer, judge, sketch if len(scenarios) > 1 else None).best()
     found = rows[best]
     return Tuned(
         best,

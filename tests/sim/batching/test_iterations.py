@@ -84,6 +84,14 @@ def test_prompt_tokens_pay_for_those_before_them() -> None:
     assert first == pytest.approx(0.200 + 1e-6 * 200**2 / 2)
 
 
+def test_a_batch_that_nobody_measured_costs_what_the_lines_say() -> None:
+    # Between two batches on their line, beyond the last on the last line, before the first what the first costs.
+    engine = Engine(1000.0, (2, 4, 8), (0.010, 0.012, 0.020), kv_tokens=10_000, most_running=12)
+    seconds = engine.decode_seconds()
+    assert len(seconds) == 13
+    assert seconds[[1, 2, 3, 8, 12]] == pytest.approx([0.010, 0.010, 0.011, 0.020, 0.028])
+
+
 @pytest.mark.parametrize("engine", [{"batches": (2, 1), "seconds_at": (1.0, 2.0)}, {"tokens_per_iteration": 64}])
 def test_an_engine_that_makes_no_sense_is_refused(engine: dict[str, object]) -> None:
     known: dict[str, object] = {"prefill_per_second": 1.0, "batches": (1,), "seconds_at": (1.0,), "kv_tokens": 1}

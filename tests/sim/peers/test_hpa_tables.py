@@ -97,6 +97,7 @@ def test_an_average_value_of_pods_gives_the_projects_replicas(
         pytest.param(5, 5, 8_600, 14_334, 3, id="ScaleDownCMExternal"),
         pytest.param(3, 3, 20_666, 20_000, 3, id="ToleranceCMObject"),
         pytest.param(3, 3, 8_600, 8_888, 3, id="ToleranceCMExternal"),
+        pytest.param(0, 0, 10_500, 10_000, 2, id="from nothing, which no case of the project's begins at"),
     ],
 )
 def test_a_value_gives_the_projects_replicas(

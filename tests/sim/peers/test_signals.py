@@ -133,6 +133,10 @@ def test_the_peak_is_the_most_that_a_scrape_of_the_window_saw() -> None:
     told = engine.peak(seen, 0, 60)
     assert told is not None
     assert list(told) == pytest.approx([1.0, (12.0 - 1.0) * 2 / 2])
+    seen.left[0, 119], seen.busy[0, 112:] = 0.0, 0.0  # at the last scrape it is over
+    told = engine.peak(seen, 0, 60)
+    assert told is not None
+    assert list(told) == pytest.approx([1.0, (10.5 - 1.0) * 2 / 2])
 
 
 def test_the_most_of_several_metrics_counts_and_an_unknown_one_forbids_less() -> None:

@@ -17,7 +17,7 @@ from rebalancer.sim.scenario import Scenario
 from tests.sim.product.scenarios import a_surge
 
 SECONDS = 600
-# Where chance decides who goes: of 84 random scripts 72 were equal in every second, the others at most 8 % apart in
+# Where chance decides who goes: of 84 random scripts 75 were equal in every second, the others at most 8 % apart in
 # GPU-hours and 4 % of all requests apart in late ones.
 GPU_BOUND, LATE_BOUND = 0.10, 0.05
 Script = list[tuple[int, tuple[int, int, int]]]  # second: replicas asked for

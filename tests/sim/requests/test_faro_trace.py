@@ -11,8 +11,8 @@ from rebalancer.sim.traces.folder import VARIABLE, MissingTrace
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    days, minutes = [2, 1, 1], [0, 1, 0]
-    counts = {job: [100 * number, 10 * number + 1, 10 * number] for number, job in enumerate(JOBS)}
+    days, minutes = [2, 1, 1, 1], [0, 1, 2, 0]
+    counts = {job: [100 * n, 10 * n + 1, 10 * n + 2, 10 * n] for n, job in enumerate(JOBS)}
     pq.write_table(pa.table({"day": days, "minute": minutes, **counts}), tmp_path / "faro_10jobs_1min.parquet")
     return tmp_path
 
@@ -20,8 +20,8 @@ def folder(tmp_path: Path) -> Path:
 def test_a_day_comes_as_ten_jobs_in_the_order_of_their_minutes(folder: Path) -> None:
     day = faro(folder, 1)
     assert day.jobs == JOBS
-    assert day.counts.shape == (10, 2)
-    assert day.counts[3].tolist() == [30, 31]
+    assert day.counts.shape == (10, 3)
+    assert day.counts[3].tolist() == [30, 31, 32]
 
 
 def test_a_day_that_is_not_there_is_named(folder: Path) -> None:

@@ -69,3 +69,25 @@ def test_what_has_one_target_is_tuned_over_its_signals_alone() -> None:
         return Outcome({"sum@99": 2.0, "fair-sum@99": 1.0}[tuning], 0.0)
 
     assert Search(a_peer("sum", "fair-sum", targets=(99.0,)), judge).best() == "fair-sum@99"
+
+
+def test_coarse_steps_are_sketched_and_only_what_is_near_is_judged() -> None:
+    judged: list[str] = []
+    sketched: list[str] = []
+
+    def cost(tuning: str) -> float:
+        return abs(float(tuning.partition("@")[2]) - 0.625)
+
+    def judge(tuning: str, _limit: float) -> Outcome:
+        judged.append(tuning)
+        return Outcome(1.0 + cost(tuning), 0.0)
+
+    def sketch(tuning: str, _limit: float) -> Outcome:
+        sketched.append(tuning)
+        return Outcome(1.1 + cost(tuning), 0.0)
+
+    search = Search(a_peer("work"), judge, sketch)
+    assert search.best() == "work@0.625"
+    assert search.tried["work@0.625"] == Outcome(1.0, 0.0)
+    assert len(judged) <= 7
+    assert not set(sketched) & set(judged) - {"work@0.6", "work@0.7"}
