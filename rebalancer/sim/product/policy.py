@@ -6,7 +6,6 @@ from rebalancer.sim.product.machines import NODE_POOL
 
 POOL, ELASTIC_POOL = "gpus", "elastic"
 NAMESPACE = "serving"
-FULL_SHARE = 0.8  # of the requests that a full replica has in hand: what it carries within its SLO
 
 
 def default_policy(scenario: played.Scenario, actuation: str = "scale") -> Policy:
@@ -14,7 +13,7 @@ def default_policy(scenario: played.Scenario, actuation: str = "scale") -> Polic
 
     Where the scenario has an elastic pool, so has the policy, with a second target for each model: spot machines whose
     number nobody here decides, or a NodePool on demand. Production's defaults for everything else: class interactive,
-    votes by concurrency and latency.
+    votes by concurrency and latency. A replica carries a full batch within its SLO: who waits, waits to get into it.
     """
     return Policy.model_validate(
         {
@@ -66,7 +65,7 @@ def _model(model: played.Model, scenario: played.Scenario, actuation: str) -> Mo
             "priority": round(100 * model.priority),
             "slo": Slo(latency_seconds=model.slo_wait_seconds),
             "load_seconds": float(model.start_seconds),
-            "signals": Signals(concurrency=ConcurrencySignal(per_replica=FULL_SHARE * model.slots), latency=True),
+            "signals": Signals(concurrency=ConcurrencySignal(per_replica=model.slots), latency=True),
             "actuation": actuation,
         }
     )

@@ -126,8 +126,9 @@ class Book:
     def _glance(self, rings: Rings, group: Group) -> Glance:
         """What a curve would be made from now: the last five minutes afresh, the slow means at most a minute old."""
         columns, standing = group.columns, group.standing
-        at = np.full(len(columns), rings.head or 0)
-        quick = rings.work(columns, at, QUICK_MEANS_SECONDS)
+        head = rings.head or 0
+        at = np.full(len(columns), head)
+        quick = rings.work(columns, [head] * len(columns), QUICK_MEANS_SECONDS)
         means = np.concatenate([quick[QUICK_OF_LEVEL], self._slow[:, columns]])
         levels = np.nan_to_num(level(base_of_means(means[:, np.newaxis]), self._beta[columns])[0])
         learned = [self.learned[column] for column in columns.tolist()]
