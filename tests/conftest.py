@@ -26,6 +26,9 @@ settings.register_profile(
 settings.register_profile(  # by hand: pytest --hypothesis-profile=thorough --timeout=0 tests/planning
     "thorough", max_examples=2000, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
 )
+settings.register_profile(  # once, over night: --hypothesis-profile=million tests/planning/test_properties_machine.py
+    "million", max_examples=25_000, deadline=None, print_blob=True, suppress_health_check=list(HealthCheck)
+)
 IN_CI = bool(os.environ.get("CI"))
 settings.load_profile("ci" if IN_CI else "everyday")
 

@@ -2,6 +2,8 @@
 
 from msgspec import Struct
 
+from rebalancer.domain.instant import Instant
+
 
 class Outlook(Struct, frozen=True):
     """`values`: cost of least, least + 1, ... replicas, in requests late by then (times priority; lower is better).
@@ -16,7 +18,7 @@ class Outlook(Struct, frozen=True):
     `horizon_seconds` from there to where the paths end.
     """
 
-    at: int
+    at: Instant
     horizon_seconds: int
     current: int
     least: int

@@ -1,8 +1,9 @@
 """The decision: `plan(snapshot, policy, memory) -> Decision(plan, memory)`. Pure: same input, same bytes out.
 
 Stages, in the order of the modules that hold them: `recall` (what became of our writes) -> `rulings` (overrides) ->
-`scene` (who holds what) -> `votes` -> `demand` (surge, cooldown) -> `allocation` -> `nodes` -> `guards` and `moves`
-(what is left) -> `changes` (releases before grants) -> `loans`, `explain`.
+`scene` (who holds what) -> `votes` -> `demand` (surge, cooldown) -> `shares` (by `curves`, within `places`) ->
+`allocation` (`donors`, `idle`) -> `nodes` -> `guards` and `moves` (what is left) -> `changes` (releases before
+grants) -> `loans`, `explain`.
 """
 
 from rebalancer.planning.planner import plan

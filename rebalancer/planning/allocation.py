@@ -4,12 +4,14 @@ Everybody starts with what it holds. What a model lacks is sought in tiers - flo
 rest by priority - each unit first in free GPUs, then in GPUs about to be free, then at a donor's expense. What a donor
 must not be asked for depends on the tier (`_reserve`): to a floor everything above floors gives way, to an entitlement
 everything borrowed, beyond that only surplus and lower priority. So nobody is robbed by an equal, nobody starves
-below its floor, and on an unchanged world a second allocation moves nothing.
+below its floor, and on an unchanged world a second allocation moves nothing. What is free even then is lent
+(`idle.fill`).
 """
 
 from dataclasses import dataclass, field
 
 from rebalancer.planning.donors import ENTITLED, FLOOR, WANTED, displace
+from rebalancer.planning.idle import fill
 from rebalancer.planning.ledger import Ledger, Unit, Victim
 from rebalancer.planning.release import Purpose
 from rebalancer.planning.scene import Holder, Part, PoolState, Scene
@@ -40,8 +42,10 @@ def allocate(scene: Scene, ledger: Ledger) -> Allocation:
     _shrink(ledger, found)
     groups = _by_priority(scene)
     for tier in (FLOOR, ENTITLED, WANTED):
+        _keep_for_the_confined(tier, ledger)
         for group in groups:
             _serve_in_turn(group, tier, ledger, found)
+    found.units += fill(ledger)
     _let_go(ledger, found)
     return found
 
@@ -71,9 +75,22 @@ def _serve_in_turn(group: list[Holder], tier: str, ledger: Ledger, found: Alloca
                 continue
             found.units.append(unit)
             ledger.gained[holder.model.id] += 1
+            if len(holder.parts) == 1:
+                ledger.confined[unit.part.pool] -= unit.part.gpus
             if missing > 1:
                 left.append((holder, missing - 1))
         wanting = left
+
+
+def _keep_for_the_confined(tier: str, ledger: Ledger) -> None:
+    """Count the GPUs of each pool that models lack which run nowhere else: others look elsewhere first."""
+    ledger.confined.clear()
+    if all(len(holder.parts) == 1 for holder in ledger.scene.holders.values()):
+        return
+    for holder in ledger.scene.holders.values():
+        if len(holder.parts) == 1 and holder.ruling.paused is None:
+            (part,) = holder.parts
+            ledger.confined[part.pool] += max(0, _missing(holder, tier, ledger)) * part.gpus
 
 
 def _missing(holder: Holder, tier: str, ledger: Ledger) -> int:
@@ -174,7 +191,7 @@ def _aim(holder: Holder, tier: str) -> int:
 
 def _place(holder: Holder, tier: str, ledger: Ledger) -> Unit | None:
     """One more replica: free GPUs in any of its pools, then GPUs about to be free, then somebody else's."""
-    parts = [part for part in _in_tier_order(holder, tier, ledger.scene) if _open(part, holder, ledger)]
+    parts = [part for part in _in_tier_order(holder, tier, ledger) if ledger.open_to(part, holder)]
     excluded = holder.ruling.excluded_nodes
     for now, source in ((True, "free"), (False, "soon")):
         for part in parts:
@@ -191,25 +208,18 @@ def _place(holder: Holder, tier: str, ledger: Ledger) -> Unit | None:
     return None
 
 
-def _in_tier_order(holder: Holder, tier: str, scene: Scene) -> list[Part]:
-    """Entitled replicas look on primary pools first, others in the policy's order."""
+def _in_tier_order(holder: Holder, tier: str, ledger: Ledger) -> list[Part]:
+    """Entitled replicas look on primary pools first, others in the policy's order, but last where others must."""
     if tier == WANTED:
-        return list(holder.parts)
-    return sorted(
-        holder.parts, key=lambda part: part.pool not in scene.pools or scene.pools[part.pool].pool.kind != "primary"
-    )
-
-
-def _open(part: Part, holder: Holder, ledger: Ledger) -> bool:
-    """Whether the part may receive: healthy target, known budget, not excluded, nothing taken from it just now."""
-    state = ledger.scene.pools.get(part.pool)
-    return (
-        part.stuck is None
-        and state is not None
-        and state.budget is not None
-        and part.pool not in holder.ruling.excluded_pools
-        and part.key not in ledger.taken
-    )
+        return sorted(
+            holder.parts,
+            key=lambda part: (
+                len(holder.parts) > 1
+                and part.gpus <= ledger.capacity.get(part.pool, 0) < part.gpus + ledger.confined[part.pool]
+            ),
+        )
+    pools = ledger.scene.pools
+    return sorted(holder.parts, key=lambda part: part.pool not in pools or pools[part.pool].pool.kind != "primary")
 
 
 def _why_short(holder: Holder, ledger: Ledger) -> tuple[str, str]:

@@ -10,6 +10,7 @@ from rebalancer.planning.allocation import Allocation
 from rebalancer.planning.guards import stopped_by
 from rebalancer.planning.moves import Moves
 from rebalancer.planning.scene import Holder, PoolState, Scene
+from rebalancer.planning.shares import needed
 from rebalancer.planning.steps import steps_of
 
 
@@ -66,7 +67,7 @@ def explain_models(  # noqa: PLR0913  # every stage's result is shown
         decisions.append(
             ModelDecision(
                 model=name,
-                demand=None if holder.demand.unknown else holder.demand.replicas,
+                demand=None if holder.demand.unknown else needed(holder),
                 allocation=wanted[name],
                 granted=after[name],
                 ready=holder.steady,
@@ -85,7 +86,7 @@ def explain_models(  # noqa: PLR0913  # every stage's result is shown
 
 def unmet_replicas(holder: Holder) -> int:
     """max(0, demand - ready - loading), doomed ones not counted."""
-    return max(0, holder.demand.replicas - holder.steady - holder.loading)
+    return max(0, needed(holder) - holder.steady - holder.loading)
 
 
 def _headline(holder: Holder, short: int, refusals: list[Refusal], lent: int, allocation: int) -> str:
@@ -142,6 +143,7 @@ def unmet(scene: Scene, found: Allocation, moves: Moves, stop: str | None, model
     """Needs that stay open with their binding constraint, and memory of since when. `stop`: nothing is written."""
     rows = []
     kept = dict(models)
+    wanted = allocated(scene, found)
     for name in sorted(scene.holders):
         holder = scene.holders[name]
         short = unmet_replicas(holder)
@@ -150,15 +152,15 @@ def unmet(scene: Scene, found: Allocation, moves: Moves, stop: str | None, model
         if since != memory.unmet_since:
             kept[name] = replace(memory, unmet_since=since)
         if since is not None:
-            constraint, why = _binding(holder, found, moves)
-            if stop is not None and holder.demand.replicas > holder.held:
+            constraint, why = _binding(holder, found, moves, wanted[name])
+            if stop is not None and needed(holder) > holder.held:
                 constraint, why = stopped_by(scene), stop
             rows.append(Unmet(model=name, replicas=short, constraint=constraint, why=why, since=since))
     return tuple(rows), kept
 
 
-def _binding(holder: Holder, found: Allocation, moves: Moves) -> tuple[str, str]:
-    """What a model's need waits for: a person, a guard, GPUs that are not there, or only time."""
+def _binding(holder: Holder, found: Allocation, moves: Moves, wanted: int) -> tuple[str, str]:
+    """What a model's need waits for: a person, a guard, GPUs that are not there or worth more elsewhere, or time."""
     name, ruling = holder.model.id, holder.ruling
     person = ruling.paused or ruling.frozen
     if person is not None:
@@ -168,6 +170,9 @@ def _binding(holder: Holder, found: Allocation, moves: Moves) -> tuple[str, str]
         return refusal.guard, str(refusal)
     if name in found.short and not any(key[0] == name and one.grant for key, one in moves.coming.items()):
         return found.short[name][1], found.short[name][2]
+    if holder.share is not None and wanted < needed(holder):
+        pools = ", ".join(part.pool for part in holder.parts)
+        return "budget", f"its share of {pools} is {holder.share}: the other GPUs there are worth more elsewhere"
     if moves.waiting.get(name):
         return "waiting", "; ".join(sorted(set(moves.waiting[name])))
     return "waiting", "granted; pods are on their way"

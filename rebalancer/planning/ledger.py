@@ -35,7 +35,10 @@ class Unit:
 
 @dataclass(slots=True)
 class Ledger:
-    """Working copy of what is free, while units are placed. Rooms are copies: the scene stays as it is."""
+    """Working copy of what is free, while units are placed. Rooms are copies: the scene stays as it is.
+
+    `confined`: GPUs by pool that models still lack at this tier which run on no other.
+    """
 
     scene: Scene
     tally: Tally
@@ -45,6 +48,7 @@ class Ledger:
     gone: Counter[str] = field(default_factory=Counter)
     gained: Counter[str] = field(default_factory=Counter)
     unseated: Counter[str] = field(default_factory=Counter)
+    confined: Counter[str] = field(default_factory=Counter)
     askable: dict[tuple[str, str, int], list[Holder]] = field(default_factory=dict)
     _eligible: dict[object, tuple[str, ...]] = field(default_factory=dict)
     homes: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)
@@ -85,7 +89,7 @@ class Ledger:
     def eligible(self, part: Part) -> tuple[str, ...]:
         """Nodes of the part's pool that its pods may land on: selector and taints; cached per kind of pod."""
         target = part.target
-        key = (part.pool, tuple(sorted(target.node_selector.items())), target.tolerations)
+        key = _landing(part)
         names = self._eligible.get(key)
         if names is None:
             rooms = self.rooms.get(part.pool, {})
@@ -103,6 +107,21 @@ class Ledger:
             if free >= part.gpus and name not in excluded and (best is None or (free, name) < best):
                 best = (free, name)
         return best[1] if best else None
+
+    def kind(self, part: Part, excluded: frozenset[str]) -> object:
+        """What decides where the part's pods fit: where one of a kind fits nowhere, none of it does."""
+        return (_landing(part), part.gpus, excluded)
+
+    def open_to(self, part: Part, holder: Holder) -> bool:
+        """Whether the part may receive: healthy target, known budget, not excluded, nothing taken from it just now."""
+        state = self.scene.pools.get(part.pool)
+        return (
+            part.stuck is None
+            and state is not None
+            and state.budget is not None
+            and part.pool not in holder.ruling.excluded_pools
+            and part.key not in self.taken
+        )
 
     def seat(self, part: Part, node: str) -> None:
         """Put one replica of `part` on `node`."""
@@ -148,6 +167,10 @@ class Ledger:
             if victim.pod.node is None:
                 room.now += part.gpus
         self.tally.book(Release(self.scene, self.tally, part, victim.purpose, victim.pod))
+
+
+def _landing(part: Part) -> object:
+    return (part.pool, tuple(sorted(part.target.node_selector.items())), part.target.tolerations)
 
 
 def may_land(target: TargetView, node: NodeView) -> bool:

@@ -5,91 +5,192 @@ or whose number a person decides, keeps what it holds, and the others share the 
 come before any gain.
 """
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 from rebalancer.domain.outlook import Outlook
-from rebalancer.planning.curves import Curve, share_out
-from rebalancer.planning.scene import Holder, PoolState, Scene
+from rebalancer.planning.curves import Curve
+from rebalancer.planning.places import Claim, Space, share_places, smallest
+from rebalancer.planning.scene import Holder, Part, PoolState, Scene
 
 WORTH_SHARE = 0.02  # of the work a replica could do to the horizon: what it must keep from being late to be paid for
 
 
 def share(scene: Scene) -> None:
     """Set every holder's `share`: replicas it is to have before guards; None where its demand decides instead."""
-    for pools in _connected(scene):
-        _share_of(scene, pools)
+    for pools, holders in _connected(scene):
+        if all(scene.pools[pool].budget is not None for pool in pools):  # else nobody is moved by what might be there
+            _share_of(scene, pools, holders)
 
 
-def _connected(scene: Scene) -> list[frozenset[str]]:
-    """Pools that some model joins, by name of the first."""
-    found: list[set[str]] = []
+def _connected(scene: Scene) -> list[tuple[frozenset[str], list[Holder]]]:
+    """Pools that some model joins, by name of the first, with their models."""
+    alike: dict[frozenset[str], list[Holder]] = {}
     for holder in scene.holders.values():
-        mine = {part.pool for part in holder.parts if part.pool in scene.pools}
-        touching = [pools for pools in found if pools & mine]
-        found = [pools for pools in found if not pools & mine]
+        alike.setdefault(frozenset(part.pool for part in holder.parts if part.pool in scene.pools), []).append(holder)
+    found: list[tuple[frozenset[str], list[Holder]]] = []
+    for mine, holders in alike.items():
         if mine:
-            found.append(mine.union(*touching))
-    return sorted((frozenset(pools) for pools in found), key=min)
+            touching = [each for each in found if each[0] & mine]
+            found = [each for each in found if not each[0] & mine]
+            joined = [one for _, others in touching for one in others]
+            found.append((mine.union(*(pools for pools, _ in touching)), [*joined, *holders]))
+    return sorted(found, key=lambda each: min(each[0]))
 
 
-def _share_of(scene: Scene, pools: frozenset[str]) -> None:
-    budgets = [scene.pools[pool].budget for pool in sorted(pools)]
-    known = [budget for budget in budgets if budget is not None]
-    if len(known) < len(budgets):
-        return  # nodes that are not seen: nobody is moved by what they might hold
-    free = sum(known)
-    sharing: list[tuple[Holder, Curve]] = []
-    for holder in _on(scene, pools):
-        outlook = holder.load.outlook
+def _share_of(scene: Scene, pools: frozenset[str], holders: Sequence[Holder]) -> None:
+    sharing: list[tuple[Holder, int]] = []
+    kept: Counter[str] = Counter()
+    claims: list[Claim] = []
+    for holder in sorted(holders, key=lambda each: each.model.id):
+        free = _free(holder, scene)
         person = holder.ruling.frozen or holder.ruling.paused
-        if outlook is None or holder.ballot.blind or holder.doubt is not None or person is not None:
-            free -= holder.held * holder.gpus
-        else:
-            sharing.append((holder, _curve(holder, outlook)))
-    counts = share_out(tuple(curve for _, curve in sharing), free).counts
-    growing = [scene.pools[pool] for pool in pools if scene.pools[pool].grows]
-    if growing:
-        counts = _at_a_price(sharing, counts, free, growing)
-    for (holder, _), count in zip(sharing, counts, strict=True):
-        holder.share = count
+        if (
+            holder.load.outlook is None
+            or holder.ballot.blind
+            or holder.doubt is not None
+            or person is not None
+            or not free
+        ):
+            kept.update(_kept(holder, [] if person else free))
+            continue
+        names = {part.pool for part in free}
+        fixed = [part for part in holder.parts if part.pool not in names]
+        kept.update({part.pool: part.held * part.gpus for part in fixed})
+        held = sum(part.held for part in fixed)
+        claims.append(_claim(holder, holder.load.outlook, free, held))
+        sharing.append((holder, held))
+    spaces = _spaces(scene, pools, [holder for holder, _ in sharing], kept)
+    counts = _counts(scene, [holder for holder, _ in sharing], claims, spaces)
+    for (holder, held), count in zip(sharing, counts, strict=True):
+        holder.share = held + count
 
 
-def _at_a_price(
-    sharing: list[tuple[Holder, Curve]], counts: tuple[int, ...], free: int, growing: list[PoolState]
-) -> tuple[int, ...]:
-    """Where nodes can come and go GPU-hours cost money: as many replicas as are worth it, the fixed GPUs in any case.
+def _free(holder: Holder, scene: Scene) -> list[Part]:
+    """Parts whose number may change: of a healthy target, in a pool that is seen and that nobody excluded."""
+    return [
+        part
+        for part in holder.parts
+        if part.stuck is None and part.pool in scene.pools and part.pool not in holder.ruling.excluded_pools
+    ]
 
-    `counts`: what fits the GPUs there are. What nobody would pay for beyond the pools that do not grow is let go.
+
+def _kept(holder: Holder, free: Sequence[Part]) -> dict[str, int]:
+    """GPUs by pool that a model without a curve keeps from the others: what it holds.
+
+    Where votes say what it needs: what it holds of that, and what is its own though it does not hold it yet. The rest
+    is for whoever can use it.
     """
-    fixed = free - sum(state.budget or 0 for state in growing)
-    growth = sum(state.growth for state in growing)
-    priced = tuple(_priced(holder, curve) for holder, curve in sharing)
-    wanted = share_out(priced, free + growth).counts
-    if sum(count * holder.gpus for (holder, _), count in zip(sharing, wanted, strict=True)) > fixed:
-        return wanted
-    return share_out(tuple(curve for _, curve in sharing), fixed).counts if fixed < free else counts
+    counts = {part.pool: part.held for part in holder.parts}
+    if free and not holder.demand.unknown:
+        counts[free[0].pool] += max(0, _own(holder) - holder.held)
+        surplus = holder.held - max(_own(holder), holder.demand.replicas)
+        for part in reversed(free):
+            goes = max(0, min(surplus, part.held))
+            counts[part.pool] -= goes
+            surplus -= goes
+    return {pool: count * holder.gpus for pool, count in counts.items()}
 
 
-def _priced(holder: Holder, curve: Curve) -> Curve:
+def _own(holder: Holder) -> int:
+    """What comes before any gain: floor, wanted entitlement, what a person wants it to have at least."""
+    most = holder.ruling.wanted(holder.model, holder.model.max_replicas)
+    if holder.ruling.pin is not None:
+        return most
+    wanted = min(holder.demand.replicas, holder.model.entitlement)
+    return min(most, max(holder.floor, wanted, holder.ruling.raised_floor))
+
+
+def _claim(holder: Holder, outlook: Outlook, free: Sequence[Part], fixed: int) -> Claim:
+    """What the model may have in its free parts: from what is its own, as far as a person or the policy caps it."""
+    most = holder.ruling.wanted(holder.model, holder.model.max_replicas)
+    least = min(most, max(outlook.least, _own(holder)))
+    values = outlook.values[least - outlook.least : most - outlook.least + 1] if least >= outlook.least else ()
+    here = max(0, least - fixed)
+    values = values[max(0, fixed - least) :]
+    return Claim(Curve(here, values or (0.0,), holder.gpus), frozenset(part.pool for part in free), free[0].gpus)
+
+
+def _spaces(
+    scene: Scene, pools: frozenset[str], sharing: Sequence[Holder], kept: Mapping[str, int]
+) -> dict[str, Space]:
+    """What the models share of each pool."""
+    found = {}
+    for pool in sorted(pools):
+        state = scene.pools[pool]
+        parts = [part for holder in sharing for part in holder.parts if part.pool == pool]
+        receives = all(node.name in state.rooms for node in state.view.nodes)
+        whole = receives and all(part.gpus == 1 for part in parts)
+        gpus = (state.budget or 0) - kept[pool]
+        found[pool] = Space(gpus, () if whole else _nodes(scene, state, parts))
+    return found
+
+
+def _nodes(scene: Scene, state: PoolState, parts: Sequence[Part]) -> tuple[int, ...]:
+    """GPUs by node that are free or held by these parts; on a node that receives nothing only the latter."""
+    held: Counter[str] = Counter()
+    for part in parts:
+        for pod in part.kept:
+            if pod.node is not None:
+                held[pod.node] += part.gpus
+    rooms = {name: max(0, room.soon) for name, room in state.rooms.items()}
+    there = [rooms.get(node.name, 0) + held[node.name] for node in state.view.nodes]
+    coming = sum(grant.gpus for grant in scene.memory.node_grants if grant.pool == state.pool.name)
+    return (*there, *_new_nodes(state, coming))
+
+
+def _new_nodes(state: PoolState, gpus: int) -> tuple[int, ...]:
+    each = state.pool.gpus_per_node
+    return (each,) * (gpus // each) + ((gpus % each,) if gpus % each else ())
+
+
+def _counts(
+    scene: Scene, sharing: Sequence[Holder], claims: Sequence[Claim], spaces: Mapping[str, Space]
+) -> tuple[int, ...]:
+    """Where nodes can come and go GPU-hours cost money: as many as are worth it, the fixed GPUs in any case."""
+    growing = {name: scene.pools[name] for name in spaces if scene.pools[name].grows}
+    if not growing:
+        return share_places(claims, spaces)
+    grown = {name: _grown(space, growing[name]) if name in growing else space for name, space in spaces.items()}
+    priced = [
+        _priced(holder, claim) if claim.pools & growing.keys() else claim
+        for holder, claim in zip(sharing, claims, strict=True)
+    ]
+    worth = share_places(priced, grown)
+    dearest = sorted(growing, key=lambda name: (-growing[name].pool.price_per_gpu_hour, name))
+    return share_places(claims, smallest(priced, worth, grown, dearest))
+
+
+def _grown(space: Space, state: PoolState) -> Space:
+    nodes = (*space.nodes, *_new_nodes(state, state.growth)) if space.nodes else ()
+    return Space(space.gpus + state.growth, nodes)
+
+
+def _priced(holder: Holder, claim: Claim) -> Claim:
     outlook = holder.load.outlook
     if outlook is None:
-        return curve
+        return claim
     worth = holder.model.priority / 100 / (outlook.work_of_one or 1.0)  # of a replica-second, as in the curve
     each = WORTH_SHARE * outlook.horizon_seconds * worth
-    return curve._replace(values=tuple(value + each * number for number, value in enumerate(curve.values)))
+    values = tuple(value + each * number for number, value in enumerate(claim.curve.values))
+    return claim._replace(curve=claim.curve._replace(values=values))
 
 
-def _on(scene: Scene, pools: frozenset[str]) -> Iterable[Holder]:
-    return (holder for holder in scene.holders.values() if any(part.pool in pools for part in holder.parts))
-
-
-def _curve(holder: Holder, outlook: Outlook) -> Curve:
-    """What the model may have: from its floor and wanted entitlement, as far as a person or the policy caps it."""
+def next_gain(holder: Holder, count: int) -> float:
+    """What one GPU more is worth to a model with `count` replicas, in requests: the best mean over the steps ahead."""
+    outlook = holder.load.outlook
+    if outlook is None or holder.share is None or count < outlook.least:
+        return 0.0
     most = holder.ruling.wanted(holder.model, holder.model.max_replicas)
-    pin = holder.ruling.pin is not None
-    own = most if pin else min(most, max(holder.floor, min(holder.demand.replicas, holder.model.entitlement)))
-    values = outlook.values[: max(1, most - outlook.least + 1)]
-    if own <= outlook.least:
-        return Curve(outlook.least, values, holder.gpus)
-    skipped = own - outlook.least
-    return Curve(own, values[skipped:] or (0.0,), holder.gpus)
+    here, *ahead = outlook.values[count - outlook.least : most - outlook.least + 1] or (0.0,)
+    return max(((here - value) / step for step, value in enumerate(ahead, 1)), default=0.0) / holder.gpus
+
+
+def needed(holder: Holder) -> int:
+    """Replicas the model needs: its demand, less those that would gain nothing though they were there."""
+    outlook = holder.load.outlook
+    if outlook is None or holder.share is None:
+        return holder.demand.replicas
+    values = outlook.values
+    best = outlook.least + min(range(len(values)), key=lambda count: (values[count], -count))
+    return min(holder.demand.replicas, max(holder.share, best))

@@ -6,6 +6,7 @@ from rebalancer.domain.plan import Refusal, Step
 from rebalancer.domain.readings import ModelLoad
 from rebalancer.planning.moves import Moves
 from rebalancer.planning.scene import Holder
+from rebalancer.planning.shares import needed
 from rebalancer.planning.votes import Ballot
 
 NEAR = 2  # counts about the share whose cost is told
@@ -63,12 +64,13 @@ def _work(load: ModelLoad) -> Step:
 
 def _demand(holder: Holder) -> Step:
     work = holder.load.work
-    demand = holder.demand
+    demand, need = holder.demand, needed(holder)
+    said = demand.why if need == demand.replicas else f"{demand.why}; more than {need} gain nothing"
     return Step(
         "demand",
-        demand.why + (", in surge" if demand.surge else ""),
+        said + (", in surge" if demand.surge else ""),
         {
-            "demand": None if demand.unknown else demand.replicas,
+            "demand": None if demand.unknown else need,
             "floor": holder.floor,
             "entitlement": holder.model.entitlement,
             "workShort": work.short,

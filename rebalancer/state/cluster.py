@@ -216,7 +216,7 @@ class ClusterState:
             notices=notices,
             pools=self._pools.views(),
             models=models,
-            loads=self._outlooks.onto(loads),
+            loads=_kept(last.loads, self._outlooks.onto(loads)),
             outcomes=outcomes,
         )
         return self._last

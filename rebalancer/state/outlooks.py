@@ -86,7 +86,7 @@ class Outlooks:
     def _with(self, load: ModelLoad) -> ModelLoad:
         outlook = self._book.outlooks[self._rules[load.model].column]
         before = self._onto.get(load.model)
-        if before is None or before[0] is not load or before[1] is not outlook:
+        if before is None or before[0] is not load or (before[1] is not outlook and before[1] != outlook):
             self._onto[load.model] = before = (load, outlook, replace(load, outlook=outlook))
         return before[2]
 

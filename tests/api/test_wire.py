@@ -75,6 +75,7 @@ def test_keys_are_camel_case_unknown_is_null_and_keys_of_data_stay() -> None:
         "intervalsLive": 0,
         "podRequests": {"p_1": 2.0},
         "carries": None,
+        "outlook": None,
     }
     assert from_wire(to_wire(load), ModelLoad) == load
 

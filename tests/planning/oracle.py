@@ -205,6 +205,8 @@ def judge_plan(snapshot: Snapshot, policy: Policy, plan: Plan) -> None:
             short = max(0, decision.demand - decision.ready - decision.loading)
             assert (row.replicas if row else 0) == short, f"{decision.model} lacks {short}, unmet says {row}"
         assert row is None or (row.constraint in CONSTRAINTS and row.why), f"{row} does not say what binds"
+        comes = max(decision.allocation, decision.granted) > decision.ready + decision.loading
+        assert row is None or row.constraint != "waiting" or comes, f"{row} waits for nothing: {decision}"
     for change in plan.changes:
         _judge_giver(change, known)
         if unseen(loads.get(change.model), policy, snapshot.at):

@@ -10,6 +10,7 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from rebalancer.domain.memory import Memory, NodeGrant
+from rebalancer.domain.outlook import Outlook
 from rebalancer.domain.plan import Change, ModelDecision, NodePoolChange, Plan, Refusal, Unmet
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.readings import ModelLoad, Signal, Work
@@ -17,6 +18,7 @@ from rebalancer.domain.snapshot import NodeView, NoticeView, PoolView, Snapshot,
 from rebalancer.planning import plan as decide
 from tests import builders
 from tests.planning import cluster
+from tests.planning.outlooks import Shape, an_outlook
 
 
 class Printer(Protocol):
@@ -27,17 +29,23 @@ class Printer(Protocol):
 
 @dataclass(repr=False)
 class Story:
-    """One world. `plans`: everything decided so far, oldest first; `levels`: work offered, where a test says it so."""
+    """One world. `plans`: everything decided so far, oldest first; `levels`: work offered, where a test says it so.
+
+    `shapes`: of the curves of the models that have an outlook.
+    """
 
     policy: Policy
     snapshot: Snapshot
     memory: Memory = field(default_factory=Memory)
     plans: list[Plan] = field(default_factory=list)
     levels: dict[str, float] = field(default_factory=dict)
+    shapes: dict[str, Shape] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         """The world in a few lines, for a failing test."""
-        lines = [f"cycle {self.snapshot.cycle} at {self.snapshot.at - builders.NOW:g} s, levels {self.levels}"]
+        lines = [
+            f"cycle {self.snapshot.cycle} at {self.snapshot.at - builders.NOW:g} s, levels {self.levels}, {self.shapes}"
+        ]
         specs = {pool.name: pool for pool in self.policy.pools}
         for view in self.snapshot.pools:
             nodes = ", ".join(f"{node.name} {node.gpus}{'t' if node.taints else ''}" for node in view.nodes)
@@ -125,6 +133,16 @@ class Story:
             for name, one in fresh.signals.items()
         }
         self._loads(lambda load: replace(fresh, signals=signals) if load.model == model else load)
+
+    def foresee(self, model: str, late: Mapping[int, float], level: float = 1.0, caution: float = 0.0) -> None:
+        """From now on the look-ahead says what every count of replicas of `model` costs in late requests."""
+        spec = next(each for each in self.policy.models if each.id == model)
+        held = self.replicas(model)
+        self.look_ahead(model, an_outlook(late, held, spec, caution, level=level, base=level, shifted=level))
+
+    def look_ahead(self, model: str, outlook: Outlook) -> None:
+        """From now on this is the outlook of `model`."""
+        self._loads(lambda load: replace(load, outlook=outlook) if load.model == model else load)
 
     def _loads(self, change: Callable[[ModelLoad], ModelLoad]) -> None:
         self.snapshot = replace(self.snapshot, loads=tuple(change(load) for load in self.snapshot.loads))

@@ -2,6 +2,7 @@
 
 import hashlib
 import itertools
+import math
 import random
 import subprocess
 import sys
@@ -14,10 +15,13 @@ from msgspec.structs import replace
 from rebalancer.domain.codec import to_bytes
 from rebalancer.domain.memory import Memory
 from rebalancer.planning import plan as decide
+from rebalancer.planning.curves import Curve
 from tests.planning import oracle
 from tests.planning.busy import a_busy_story
-from tests.planning.story import Story
-from tests.planning.worlds import feel, free_places, overrides, stories
+from tests.planning.outlooks import look
+from tests.planning.story import Story, decision_of
+from tests.planning.test_curves import best_cost, cost_of
+from tests.planning.worlds import feel, fewer, free_places, levels, offer, overrides, shared_pools, stories
 
 TURN_SECONDS = 10.0
 
@@ -47,6 +51,20 @@ def test_no_plan_takes_a_model_under_its_floor_or_promises_beyond_a_budget(story
     live(story, 4)
 
 
+@given(shared_pools(), st.data())
+def test_a_second_plan_on_a_world_that_carries_out_the_first_is_empty(story: Story, data: st.DataObject) -> None:
+    # Where replicas need several GPUs or special nodes, one that makes room may find its new place in the second plan.
+    for _ in range(4):
+        offer(story, data.draw(st.sampled_from([model.id for model in story.policy.models])), data.draw(levels()))
+        oracle.carry_out(story, story.plan())
+        again = story.plan()  # all is written, no pod has moved
+        assert not again.changes, f"after the first plan: {[str(change) for change in again.changes]}"
+        story.settle()
+        story.karpenter()
+        story.wait(TURN_SECONDS)
+        feel(story)
+
+
 @given(stories())
 def test_the_same_input_gives_the_same_bytes_and_is_left_as_it_was(story: Story) -> None:
     before = to_bytes(story.snapshot)
@@ -57,15 +75,17 @@ def test_the_same_input_gives_the_same_bytes_and_is_left_as_it_was(story: Story)
     assert story.memory == Memory()
 
 
+@fewer(12)
 @given(stories())
 def test_under_constant_load_the_world_comes_to_rest(story: Story) -> None:
-    # Windows are 5 min, cooldowns at most 5 min: half an hour lets the largest surplus here go step by step.
-    live(story, 60, seconds=30.0)
-    history = live(story, 20, seconds=30.0)
-    assert history[0] == history[-1], "still moving after half an hour of the same load"
+    # Windows and the longest cooldown are 5 min: 12 replicas beyond a model's most go within an hour, one by one.
+    live(story, 60, seconds=65.0)
+    history = live(story, 12, seconds=65.0)
+    assert history[0] == history[-1], "still moving after an hour of the same load"
     assert story.plan().empty
 
 
+@fewer(12)
 @given(stories())
 def test_under_constant_load_nothing_goes_back_and_forth(story: Story) -> None:
     # One way out and back is a replica that makes room on its node for a larger one and lands on another; a scheduler
@@ -79,6 +99,7 @@ def test_under_constant_load_nothing_goes_back_and_forth(story: Story) -> None:
         assert turns <= 4, f"{key} went {course}"
 
 
+@fewer(20)
 @given(stories())
 def test_nobody_starves_below_its_floor_while_a_place_is_free(story: Story) -> None:
     live(story, 30)
@@ -93,6 +114,25 @@ def test_nobody_starves_below_its_floor_while_a_place_is_free(story: Story) -> N
             assert not room, f"{model.id} is below its floor beside free GPUs on {node}: {plan.unmet}"
 
 
+@fewer(20)
+@given(shared_pools())
+def test_at_rest_the_gpus_of_a_pool_are_where_they_are_worth_most(story: Story) -> None:
+    # One-GPU replicas on one pool, limits out of the way: nobody's next replica saves more than somebody's last loses.
+    live(story, 12)
+    story.plan()
+    held = {model.id: story.replicas(model.id) for model in story.policy.models}
+    curves, counts = [], []
+    for model in story.policy.models:
+        outlook = next(load.outlook for load in story.snapshot.loads if load.model == model.id)
+        assert outlook is not None
+        own = max(model.min_replicas, min(model.entitlement, decision_of(story.plans[-1], model.id).demand or 0))
+        curves.append(Curve(max(own, outlook.least), outlook.values[max(0, own - outlook.least) :] or (0.0,)))
+        counts.append(held[model.id])
+    exact = best_cost(curves, story.policy.pools[0].gpu_limit)
+    if math.isfinite(exact):
+        assert cost_of(curves, tuple(counts)) <= exact + 1e-5, f"{held}: {curves}"
+
+
 @given(stories(), st.data())
 def test_more_priority_never_yields_less(story: Story, data: st.DataObject) -> None:
     model = data.draw(st.sampled_from(story.policy.models))
@@ -101,13 +141,15 @@ def test_more_priority_never_yields_less(story: Story, data: st.DataObject) -> N
     more = story.policy.model_copy(update={"models": models})
     memory = decide(story.snapshot, story.policy, Memory()).memory  # so that borrowing need not wait
     later = replace(story.snapshot, at=story.snapshot.at + TURN_SECONDS)
-    allocated = [
-        next(one for one in decide(later, policy, memory).plan.models if one.model == model.id).allocation
-        for policy in (story.policy, more)
-    ]
+    allocated = []
+    for policy in (story.policy, more):
+        seen = look(later, policy, story.levels, story.shapes)
+        decisions = decide(seen, policy, memory).plan.models
+        allocated.append(next(one for one in decisions if one.model == model.id).allocation)
     assert allocated[0] <= allocated[1]
 
 
+@fewer(25)
 @given(stories(), st.data())
 def test_after_any_prefix_of_a_plan_the_next_one_keeps_floors_and_budgets(story: Story, data: st.DataObject) -> None:
     for _ in range(3):
@@ -122,6 +164,7 @@ def test_after_any_prefix_of_a_plan_the_next_one_keeps_floors_and_budgets(story:
     live(story, 3)
 
 
+@fewer(20)
 @given(stories(), st.data())
 def test_no_combination_of_overrides_takes_a_model_under_its_floor_unless_it_says_so_by_name(
     story: Story, data: st.DataObject

@@ -6,6 +6,7 @@ could not do. A plan may be cut off after any of its writes, as by a crash.
 
 from collections.abc import Callable
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -15,7 +16,7 @@ from rebalancer.domain.snapshot import NodeView
 from tests.builders import a_write_stop
 from tests.planning import oracle
 from tests.planning.story import Story
-from tests.planning.worlds import a_new_node, feel, levels, offer, overrides, stories
+from tests.planning.worlds import a_new_node, feel, levels, offer, overrides, patience, stories
 
 
 class LivingWorld(RuleBasedStateMachine):
@@ -199,5 +200,5 @@ class LivingWorld(RuleBasedStateMachine):
         return data.draw(st.sampled_from(nodes)) if nodes else None
 
 
-TestLivingWorld = LivingWorld.TestCase
+TestLivingWorld = pytest.mark.timeout(patience(240))(LivingWorld.TestCase)  # 2,000 steps
 TestLivingWorld.settings = settings(stateful_step_count=40)

@@ -1,5 +1,6 @@
 """Random worlds: policies that the settings would accept, and clusters that could stand behind them."""
 
+from hypothesis import settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -9,11 +10,26 @@ from rebalancer.domain.readings import Work
 from rebalancer.domain.snapshot import NodeView
 from tests.builders import NOW, Replicas, a_model, a_node, a_policy, a_pool, a_snapshot, an_autoscaler, an_override
 from tests.planning import cluster
+from tests.planning.outlooks import SHAPES, Shape, look
 from tests.planning.story import Story
 
 TAINT = Taint(key="dedicated", value="gpu", effect="NoSchedule")
 TOLERATION = Toleration(key="dedicated", operator="Exists")
+EVERYDAY = 50  # examples
 PER_REPLICA = 4.0  # requests in flight that one replica carries, as the builders say
+
+
+def fewer(of_fifty: int) -> settings:
+    """So many examples where the profile has fifty, and in proportion: for tests whose worlds live long.
+
+    A turn of such a world costs 5 ms on a core of its own, 30 ms on one that is shared; a test has 60 s.
+    """
+    return settings(max_examples=max(1, settings().max_examples * of_fifty // EVERYDAY))
+
+
+def patience(seconds: int) -> int:
+    """Seconds that a machine may take everyday; by hand, at length, as many as it takes (0)."""
+    return 0 if settings().max_examples > EVERYDAY else seconds
 
 
 @st.composite
@@ -82,7 +98,7 @@ def _schedules() -> st.SearchStrategy[Schedule]:
 
 @st.composite
 def stories(draw: st.DrawFn) -> Story:
-    """A policy with a cluster: replicas where they fit, loads, some autoscalers, some taints."""
+    """A policy with a cluster: replicas where they fit, loads, outlooks of all, some or none, autoscalers, taints."""
     chosen = draw(policies())
     held: dict[str, Replicas] = {
         model.id: {target.pool: draw(st.integers(0, 4)) for target in model.targets} for model in chosen.models
@@ -93,9 +109,31 @@ def stories(draw: st.DrawFn) -> Story:
         for target in model.targets:
             _owned(draw, story, model, target.pool)
         offer(story, model.id, draw(levels()))
+    ahead = draw(st.sampled_from(["all", "some", "none"]))
+    for model in chosen.models:
+        if ahead == "all" or (ahead == "some" and draw(st.booleans())):
+            story.shapes[model.id] = draw(shapes())
+    feel(story)
     for view in story.snapshot.pools:
         tainted = tuple(replace(node, taints=(TAINT,)) if draw(_rarely()) else node for node in view.nodes)
         story.pool(view.name, nodes=tainted)
+    return story
+
+
+@st.composite
+def shared_pools(draw: st.DrawFn) -> Story:
+    """Two to four models of one-GPU replicas that all look ahead, on one fixed pool; all surplus may go at once."""
+    gpus = draw(st.integers(4, 16))
+    names = [f"m{n}" for n in range(draw(st.integers(2, 4)))]
+    models = [a_model(name, draw(st.integers(0, 1)), priority=draw(st.sampled_from([50, 100, 300]))) for name in names]
+    held: dict[str, Replicas] = {name: draw(st.integers(0, gpus // len(names))) for name in names}
+    policy = a_policy(*models, pools=(a_pool(gpus=gpus),))
+    story = Story(policy, a_snapshot(policy, held))
+    for name in names:
+        story.shapes[name] = draw(shapes())
+        offer(story, name, draw(levels()))
+        story.load(name, {"concurrency": story.levels[name] * PER_REPLICA}, 0.0)  # nothing that a limit would protect
+    feel(story)
     return story
 
 
@@ -115,6 +153,11 @@ def _rarely() -> st.SearchStrategy[bool]:
     return st.sampled_from([False, False, False, False, True])
 
 
+def shapes() -> st.SearchStrategy[Shape]:
+    """How lateness falls with replicas: in convex curves and others, cautious or not."""
+    return st.builds(Shape, st.sampled_from(sorted(SHAPES)), st.sampled_from([0.0, 0.0, 5.0]))
+
+
 def levels() -> st.SearchStrategy[float]:
     """Replicas' worth of work a model is offered."""
     return st.sampled_from([0.0, 0.3, 1.0, 2.0, 3.5, 6.0, 10.0, 20.0])
@@ -130,7 +173,7 @@ def offer(story: Story, model: str, level: float, *, before: float | None = None
 
 
 def feel(story: Story) -> None:
-    """Utilisation follows from the work and the replicas that share it."""
+    """Utilisation follows from the work and the replicas that share it, outlooks from the work and what there is."""
     for model in story.policy.models:
         load = next(each for each in story.snapshot.loads if each.model == model.id)
         level = story.levels.get(model.id)
@@ -140,6 +183,7 @@ def feel(story: Story) -> None:
         ready = sum(1 for target in view.targets for pod in target.pods if pod.phase == "ready")
         use = min(1.0, level * 0.6 / ready) if ready else 0.0
         story.load(model.id, {"concurrency": level * PER_REPLICA, "utilisation": use}, load.work)
+    story.snapshot = look(story.snapshot, story.policy, story.levels, story.shapes)
 
 
 @st.composite

@@ -193,7 +193,7 @@ def _told(  # noqa: PLR0913  # one thing each
         one, width = ahead.learned[model], widths[model]
         found.append(
             Outlook(
-                at=ahead.past.until,
+                at=float(ahead.past.until),
                 horizon_seconds=ahead.steps * ahead.step_seconds,
                 current=current[model],
                 least=least[model],

@@ -59,6 +59,7 @@ SHIFT_ANCHORS = 6
 OFFSETS = (-6, -3, -2, -1, 0, 1, 2, 3, 6)
 NEED_ROOTS = 1.5  # a level needs itself and so many of its roots: the last two offsets go as far as that
 TERMINAL_CAP_SECONDS = 300.0  # of level: bounds what a backlog beyond the horizon may cost
+LOST = 0.1  # late requests: what it costs beyond being late not to be served at all, so that no count is worth nothing
 LEAST_DRAIN = 0.3  # replicas by which a backlog is taken to shrink at least
 SWITCHING_REPLICA_SECONDS = 2.0  # per moved pair, half for each: with 0, 1.5 to 4 times the moves for the same waits
 ERRORS_OF_DECREASE = 2.0  # standard errors that a decrease must gain; on increases it would leave GPUs idle

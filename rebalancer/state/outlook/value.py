@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rebalancer.state.outlook.past import F32, F64, I64
-from rebalancer.state.outlook.rule import LEAST_DRAIN, TERMINAL_CAP_SECONDS
+from rebalancer.state.outlook.rule import LEAST_DRAIN, LOST, TERMINAL_CAP_SECONDS
 from rebalancer.state.outlook.scenarios import Paths
 
 LANES_TIMES_COUNTS = 24_000  # numbers per sweep: six arrays of them stay in a core's cache of 1 MB
@@ -139,7 +139,7 @@ class _Sweep:
         return able, np.minimum(bound, queue.astype(np.float32))
 
     def _lateness(self, left: F32, cost: F32) -> F64:
-        """Each step's arrivals cost work x min(1, wait / (headroom + 2 SLO))."""
+        """Each step's arrivals cost work x min(1, wait / (headroom + 2 SLO)), and a little more when they leave."""
         served = most = per_second = np.empty(0, dtype=np.float32)
         share, arrives, stays = (np.empty_like(left) for _ in range(3))
         one, none = np.ones_like(left), np.zeros_like(left)  # whole arrays: numpy is 4 times slower with a scalar
@@ -154,7 +154,9 @@ class _Sweep:
             share *= arrives
             cost += share
             np.less_equal(left, most, out=stays, casting="unsafe")  # 1 or 0: masks are 5 times slower
-            arrives *= stays
+            if not stays.all():
+                cost += np.float32(LOST) * (arrives - arrives * stays)
+                arrives *= stays
             left += arrives
             left -= served
             np.maximum(left, none, out=left)
@@ -197,10 +199,13 @@ class _Sweep:
     def _after(self, left: F32) -> F64:
         """Beyond the horizon, level x the seconds that what is late by then takes to wear away.
 
-        Without it a backlog that no count can clear within the horizon would be worth nothing to anybody.
+        Without it a backlog that no count can clear within the horizon would be worth nothing to anybody. Clients leave
+        after some seconds of wait, so what fewer replicas leave behind is the smaller queue: it counts as if nobody had
+        left, else the most overloaded model would look best with the fewest.
         """
         able = self._able[-1].take(self._model, axis=1).astype(np.float64)
         excess = left - (self._own.headroom_seconds + self._own.slo_wait_seconds) * able
+        excess *= np.maximum(1.0, self._level / np.maximum(able, NO_REPLICA))
         drain = np.maximum(able - self._level, LEAST_DRAIN)
         late: F64 = self._level * np.clip(excess / drain, 0.0, TERMINAL_CAP_SECONDS)
         return late

@@ -96,6 +96,7 @@ def cost(
     patience: float = 30.0,
     bound: float = math.inf,
     per: float = 0.0,
+    lost: float = 0.1,
 ) -> float:
     """Late replica-seconds of one path under one course of capacity, and what is left over beyond it."""
     late = 0.0
@@ -103,8 +104,9 @@ def cost(
         wait = backlog / max(n, 1e-3)
         late += arrives * min(1.0, wait / (headroom + 2 * slo))
         stays = wait <= patience + headroom and backlog <= bound + per * n
+        late += 0.0 if stays else lost * arrives
         backlog = max(0.0, backlog + (arrives if stays else 0.0) - n * dt)
-    excess = backlog - (headroom + slo) * able[-1]
+    excess = (backlog - (headroom + slo) * able[-1]) * max(1.0, level / max(able[-1], 1e-3))
     return late + level * min(max(excess, 0.0) / max(able[-1] - level, 0.3), 300.0)
 
 

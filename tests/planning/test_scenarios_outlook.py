@@ -1,0 +1,123 @@
+"""What a model that looks ahead needs: its slow level with room for bursts, and as much of a shift as is likely.
+
+Need = ceil(l + 1.5 sqrt(l)), l = level + probability of a shift x (shifted level - level).
+"""
+
+import pytest
+
+from rebalancer.domain.readings import NoReading, Reading
+from tests.builders import NOW, a_model, a_policy, a_pool, a_snapshot
+from tests.planning.outlooks import an_outlook
+from tests.planning.story import Story, decision_of, moves, unmet_of
+
+USEFUL = {count: 50.0 * (16 - count) for count in range(1, 17)}  # every replica saves 50 late requests
+
+
+def a_story(held: int = 4, in_flight: float = 4.0, floor: int = 1, most: int = 100, gpus: int = 16) -> Story:
+    """Model b with `held` replicas on GPUs of its own, `in_flight` requests now, 4 per replica."""
+    policy = a_policy(a_model("b", floor, entitlement=floor, max_replicas=most), pools=(a_pool(gpus=gpus),))
+    return Story(policy, a_snapshot(policy, {"b": held}, {"b": {"concurrency": in_flight}}))
+
+
+def demand(story: Story) -> int | None:
+    return decision_of(story.plan(), "b").demand
+
+
+class TestLevel:
+    @pytest.mark.parametrize(
+        ("level", "need"),
+        [
+            (0.3, 2),  # 0.3 + 1.5 x 0.55 = 1.1
+            (1.0, 3),  # 1.0 + 1.5 x 1.00 = 2.5
+            (4.0, 7),  # 4.0 + 1.5 x 2.00 = 7.0
+            (9.0, 14),  # 9.0 + 1.5 x 3.00 = 13.5
+        ],
+    )
+    def test_need_is_the_level_with_room_for_bursts_shorter_than_a_start(self, level: float, need: int) -> None:
+        story = a_story()
+        story.foresee("b", USEFUL, level=level)
+        assert demand(story) == need
+
+    def test_position_beats_reaction_a_burst_of_this_moment_changes_nothing(self) -> None:
+        # 40 requests in flight would be 10 replicas by votes. The level is still 1.0: need 3.
+        story = a_story(in_flight=40.0)
+        story.foresee("b", USEFUL, level=1.0)
+        assert demand(story) == 3
+
+    def test_floor_and_most_bound_it(self) -> None:
+        story = a_story(floor=5)
+        story.foresee("b", dict.fromkeys(range(5, 17), 0.0), level=0.3)
+        assert demand(story) == 5
+        story = a_story(most=6)
+        story.foresee("b", {count: 50.0 * (6 - count) for count in range(1, 7)}, level=9.0)
+        assert demand(story) == 6
+
+
+class TestShift:
+    """The level is 1.0 (need 3); the last half minute says 9.0 (need 14)."""
+
+    @pytest.mark.parametrize(
+        ("shift", "need"),
+        [
+            (0.0, 3),  # l = 1
+            (0.25, 6),  # l = 1 + 0.25 x 8 = 3: 3 + 1.5 x 1.73 = 5.6
+            (0.95, 13),  # l = 1 + 0.95 x 8 = 8.6: 8.6 + 1.5 x 2.93 = 12.999
+        ],
+    )
+    def test_a_shift_counts_as_far_as_it_is_likely_to_last(self, shift: float, need: int) -> None:
+        story = a_story()
+        story.look_ahead("b", an_outlook(USEFUL, 4, level=1.0, base=1.0, shift=shift, shifted=9.0))
+        assert demand(story) == need
+
+    def test_downwards_too_that_is_how_gpus_come_home(self) -> None:
+        # From 9.0 (need 14) to 1.0, likely with 75 %: l = 9 - 0.75 x 8 = 3: need 6.
+        story = a_story(held=14)
+        story.look_ahead("b", an_outlook(USEFUL, 14, level=9.0, base=9.0, shift=0.75, shifted=1.0))
+        assert demand(story) == 6
+
+
+class TestWhoseWordCounts:
+    def test_with_an_outlook_there_is_no_waiting_on_the_way_down(self) -> None:
+        # Votes would hold 4 for the cooldown; the level is slow by itself. That nothing goes is another matter: no one
+        # else wants the GPUs.
+        story = a_story(in_flight=0.0)
+        story.foresee("b", {1: 0.0, 2: 0.0, 3: 0.0, 4: 0.0}, level=0.3)
+        plan = story.plan()
+        assert decision_of(plan, "b").demand == 2
+        assert moves(plan) == {}
+
+    def test_without_one_votes_decide(self) -> None:
+        assert demand(a_story(held=6, in_flight=22.0)) == 6  # 22 / 4 = 5.5
+
+    @pytest.mark.parametrize(
+        "reading",
+        [NoReading("never-seen"), Reading(4.0, NOW - 300.0, 1.0), Reading(4.0, NOW - 1.0, 0.5)],
+        ids=["never seen", "5 min old", "seen on half of the pods"],
+    )
+    def test_an_outlook_does_not_speak_for_a_model_that_nobody_sees(self, reading: Reading | NoReading) -> None:
+        story = a_story()
+        story.load("b", {"concurrency": reading})
+        story.foresee("b", {1: 0.0, 2: 0.0, 3: 0.0, 4: 0.0}, level=0.3)
+        plan = story.plan()
+        assert decision_of(plan, "b").demand is None
+        assert moves(plan) == {}
+
+
+class TestWhatIsTold:
+    def test_the_forecast_its_error_and_what_a_plain_mean_would_have_erred(self) -> None:
+        story = a_story()
+        story.look_ahead("b", an_outlook(USEFUL, 4, level=2.0, base=1.8, shift=0.3, shifted=5.0))
+        steps = {step.stage: step for step in decision_of(story.plan(), "b").steps}
+        assert steps["outlook"].said == (
+            "level 2, 30 replays of 150 s; 30% a shift to 5; error 0.2 (a plain slow mean: 0.3)"
+        )
+        assert steps["outlook"].numbers["slowMean"] == 1.8
+
+    def test_the_share_and_what_its_neighbours_would_cost(self) -> None:
+        # 16 GPUs of its own, each saves 50: all of them.
+        story = a_story(held=16)
+        story.foresee("b", USEFUL, level=4.0)
+        plan = story.plan()
+        share = next(step for step in decision_of(plan, "b").steps if step.stage == "share")
+        assert share.said == "16 of the GPUs there are; late to the horizon with 14: 100, 15: 50, 16: 0"
+        assert unmet_of(plan, "b") is None
