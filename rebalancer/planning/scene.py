@@ -38,7 +38,7 @@ class Part:
     asked: what the target converges to = held + doomed + settle. doomed: pods under notice that nobody deletes yet;
     `replaced` of them have a replacement asked beside them (here or in another pool), `settle` such pods are gone and
     their number comes back (`settled`: which; `void`: those whose number is back already by somebody else's hand, or
-    stays because the floor wants it).
+    stays: the floor wants it, or the notice was taken back, and fewer replicas are a decrease like any other).
     held: undoomed replicas asked. kept: pods that stay (best first), going: pods that a release already written will
     take, unseen: how many of kept are asked for but are no pods yet. stuck: why the target is neither donor nor
     recipient now (None: it is both).
@@ -272,7 +272,9 @@ def _part(  # noqa: PLR0913  # what a target's pods are told apart by
     entries = [entry for entry in kept.replaced if entry.startswith(f"{target.pool}/")]
     replaced = [pod for pod in alive if pod.node in doomed and f"{target.pool}/{pod.uid}" in entries]
     beside = {f"{target.pool}/{pod.uid}" for pod in replaced}
-    gone = [entry for entry in entries if entry not in beside]
+    living = {f"{target.pool}/{pod.uid}" for pod in alive} if entries else beside
+    gone = [entry for entry in entries if entry not in living]
+    spared = [entry for entry in entries if entry in living - beside]  # nothing takes them away any more
     settle = min(len(gone), above_floor, max(0, wanted - len(replaced) - least_of(target)))
     base = max(0, wanted - len(replaced) - settle)
     others = [pod for pod in alive if f"{target.pool}/{pod.uid}" not in beside] if beside else alive
@@ -290,7 +292,7 @@ def _part(  # noqa: PLR0913  # what a target's pods are told apart by
         replaced=len(replaced),
         settle=settle,
         settled=tuple(gone[:settle]),
-        void=tuple(gone[settle:]),
+        void=(*gone[settle:], *spared),
         held=held,
         kept=(*undoomed, *_unseen(held - len(undoomed))),
         going=tuple(others[base:]),

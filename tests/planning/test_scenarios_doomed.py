@@ -109,6 +109,24 @@ class TestReplacement:
         story.settle()
         story.snapshot = replace(story.snapshot, notices=())
         assert decision_of(story.plan(), "b").doomed == 0
+        assert story.replicas("b") == 8
+        assert story.memory.models["b"].replaced == ()
+
+    def test_a_notice_taken_back_before_the_replacement_is_ready_leaves_the_ready_replica(self) -> None:
+        # One Ready replica, floor 1, one that loads in another pool: nothing takes the Ready one away any more.
+        b = a_model("b", 1, pools=("a100", "spot"), entitlement=1, max_replicas=1)
+        policy = a_policy(b, pools=(a_pool(gpus=4), an_elastic_pool(gpus=4, node_pools=())))
+        load = {"b": {"concurrency": 4.0}}
+        story = Story(policy, a_snapshot(policy, {"b": 1}, load, {"b": 1.0}, nodes={"a100": 1, "spot": 1}))
+        karpenter(story)
+        plan = story.plan()
+        assert (change_of(plan, "b").kind, change_of(plan, "b").target.pool) == ("replace", "spot")
+        story.write(plan)
+        story.snapshot = replace(story.snapshot, notices=())
+        for plan in (story.plan(), story.plan()):
+            assert [change for change in plan.changes if change.target.pool == "a100"] == []
+            story.write(plan)
+        assert story.replicas("b", "a100") == 1
 
     def test_a_blind_model_is_replaced_too_once(self) -> None:
         story = a_story()

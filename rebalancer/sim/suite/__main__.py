@@ -3,9 +3,8 @@
 import argparse
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 
 from rich.console import Console
@@ -17,7 +16,7 @@ from rebalancer.sim.suite.cases import Case, budgets, cases, quick_cases
 from rebalancer.sim.suite.gates import bound_kept
 from rebalancer.sim.suite.peers import BY_NAME, PEERS, Peer
 from rebalancer.sim.suite.row import BOUND, OURS, Played
-from rebalancer.sim.suite.run import Field, Planned, Task, plan_tasks, run_task
+from rebalancer.sim.suite.run import Field, Planned, Task, plan_tasks, run_all, run_task
 from rebalancer.sim.suite.table import finished, table, write_rows
 from rebalancer.sim.suite.tuning import TUNED_FILE, read_tuned, tune_all, write_tuned
 from rebalancer.sim.suite.worlds import WORLDS
@@ -94,7 +93,7 @@ def _play(chosen: argparse.Namespace, folder: Path, console: Console) -> None:
         return
     play = partial(run_task, folder=folder, kept=chosen.out.with_suffix(".d"))
     results: dict[Task, Played] = {}
-    for task, result in _each(play, planned.tasks, chosen.processes):
+    for task, result in run_all(play, planned.tasks, chosen.processes):
         results[task] = result
         row = result.row
         who = f"{row.controller} {row.actuation or row.tuning or ''}".strip()
@@ -118,21 +117,6 @@ def _plan(chosen: argparse.Namespace, folder: Path) -> Planned:
     worlds = tuple(world for world in WORLDS if world in wanted.split(","))
     field = Field(_peers(chosen), actuations, BOUND in _names(chosen), worlds)
     return plan_tasks(_cases(chosen), field, read_tuned(), folder, without_missing=chosen.quick)
-
-
-def _each(play: "partial[Played]", tasks: Sequence[Task], processes: int) -> Iterable[tuple[Task, Played]]:
-    """As they end. The longest are begun first, so that no core waits for a last long one."""
-    longest_first = sorted(tasks, key=lambda task: -task.cpu_seconds)
-    one = partial(_with_task, play)
-    if processes == 1:
-        yield from map(one, longest_first)
-        return
-    with get_context("spawn").Pool(processes) as pool:
-        yield from pool.imap_unordered(one, longest_first)
-
-
-def _with_task(play: "partial[Played]", task: Task) -> tuple[Task, Played]:
-    return task, play(task)
 
 
 def _estimate(planned: Planned, processes: int, console: Console) -> None:

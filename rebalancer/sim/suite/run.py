@@ -1,8 +1,10 @@
 """Plays the suite's tasks, each once: what was played with the same code and data is read, not played again."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
+from multiprocessing import get_context
 from pathlib import Path
 
 import msgspec
@@ -166,6 +168,24 @@ def run_task(task: Task, folder: Path, kept: Path) -> Played:
     partial.write_bytes(msgspec.json.encode(result))
     partial.replace(path)
     return result
+
+
+def run_all(play: Callable[[Task], Played], tasks: Sequence[Task], processes: int) -> Iterator[tuple[Task, Played]]:
+    """Each task with its result as they end; `play` is `run_task` with the rest of its arguments.
+
+    The longest are begun first, so that no core waits for a last long one.
+    """
+    longest_first = sorted(tasks, key=lambda task: -task.cpu_seconds)
+    one = partial(_with_task, play)
+    if processes == 1:
+        yield from map(one, longest_first)
+        return
+    with get_context("spawn").Pool(processes) as pool:
+        yield from pool.imap_unordered(one, longest_first)
+
+
+def _with_task(play: Callable[[Task], Played], task: Task) -> tuple[Task, Played]:
+    return task, play(task)
 
 
 def _play(task: Task, arena: Arena) -> Played:

@@ -2,6 +2,8 @@
 
 import importlib.util
 import itertools
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
@@ -299,3 +301,15 @@ def test_worlds_are_compared_each_for_itself() -> None:
 
     assert closed == {"fluid": pytest.approx(2 / 3), "batching": pytest.approx(3 / 4)}
     assert [each.split()[0] for each in against(results)] == ["-1.50", "-1.00"]
+
+
+def test_two_processes_play_what_one_does(tmp_path: Path) -> None:
+    # As people call it: what a process of its own is handed it must find again, which no module run as a script allows.
+    rows = []
+    for processes in "12":
+        out = tmp_path / processes / "decisions.json"
+        command = [sys.executable, "-m", "rebalancer.sim.suite", "--quick", "--scenarios=S7", "--controllers=static"]
+        command += ["--processes", processes, "--out", str(out)]
+        subprocess.run(command, check=True, timeout=50, stdout=subprocess.DEVNULL)  # noqa: S603  # our own interpreter
+        rows.append(out.read_bytes())
+    assert rows[0] == rows[1]
