@@ -20,7 +20,6 @@ from rebalancer.sim.controller import Controller
 from rebalancer.sim.demand import Demand, Stream
 from rebalancer.sim.fluid.fast import play
 from rebalancer.sim.product import PlanTimes, default_policy, play_product
-from rebalancer.sim.product.policy import FULL_SHARE
 from rebalancer.sim.product.run import Actuation
 from rebalancer.sim.product.stage import Recorded, Serve
 from rebalancer.sim.record import Record
@@ -111,7 +110,7 @@ class Heads:
 
 def _as_heads_measure(policy: Policy, slo_seconds: float) -> Policy:
     """The same policy for other metrics: a replica serves one request at a time, and a latency includes its service."""
-    in_hand = ConcurrencySignal(per_replica=FULL_SHARE)
+    in_hand = ConcurrencySignal(per_replica=1.0)
     slo = Slo(latency_seconds=slo_seconds)
     models = (
         model.model_copy(update={"slo": slo, "signals": model.signals.model_copy(update={"concurrency": in_hand})})
