@@ -3,7 +3,8 @@
 `arrivals`: requests that came, times the work of one (`state.pace`): where the engine counts requests and tokens.
 `concurrency`: Little's law. Requests running keep their replicas busy; what joined the queue is work that came and is
 not done, what left it is done by now. Where nobody counts what is finished, the work of those who wait is unknown, and
-they count as if they were running: too much while a queue stands, but never too little.
+they count as if they were running, at most as much as runs: doubling finds a surge's size in a few starts, and a queue
+of minutes would look like 29 times the work there is.
 `utilisation`: the share of full use (the class's high watermark) of the replicas there are. The low watermark is the
 vote's: held between the two, work would follow the replicas upwards and never come down.
 """
@@ -101,7 +102,7 @@ class Offered:
             self.path = NOT_YET
         elif not self._may_speak_uncounted(sample):
             return None
-        return busy + waiting / capacity.learnt, seconds
+        return busy + min(busy, waiting / capacity.learnt), seconds
 
     def _may_speak_uncounted(self, sample: MetricSample) -> bool:
         """Also the first sample of who counts has nothing to count from; it changes no path."""
