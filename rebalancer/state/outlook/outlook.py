@@ -19,12 +19,14 @@ from rebalancer.state.outlook.rule import (
     ERRORS_OF_DECREASE,
     FULL_USE,
     HOUR_SECONDS,
+    LEAST_LEVEL,
     NEED_ROOTS,
     OFFSETS,
     PAST_SECONDS,
     QUANTUM,
     SWITCHING_REPLICA_SECONDS,
     UNKNOWN_WORK_OF_ONE,
+    UNSEEN_SHARE,
 )
 from rebalancer.state.outlook.scenarios import Paths, paths
 from rebalancer.state.outlook.shift import Shift, shift
@@ -112,9 +114,19 @@ def _curves(ahead: Ahead, lanes: Paths, standing: Standing, service: Service, te
         weight = service.priority / ahead.each
     moved = 0.5 * SWITCHING_REPLICA_SECONDS * np.abs(counts - current)
     caution = np.where(counts < current, ERRORS_OF_DECREASE * error, 0.0)
-    value = (late + moved + caution) * weight - FULL_USE * counts
+    value = (late + moved + caution + _unseen(ahead.level, counts, terms)) * weight - FULL_USE * counts
     inside = counts == least + np.arange(len(counts))[:, np.newaxis]
     return Curves(counts, np.where(inside, np.round(value, QUANTUM), np.inf), late * weight, error * weight)
+
+
+def _unseen(level: F64, counts: I64, terms: Terms) -> F64:
+    """Late replica-seconds (with a latency: seconds x level of lost worth) of surges that no replay holds.
+
+    A surge to more than x times the level is taken to be as likely as 1 / x.
+    """
+    per_second = level * level / np.maximum(np.maximum(counts, level), LEAST_LEVEL)
+    late: F64 = UNSEEN_SHARE * terms.horizon_seconds * per_second
+    return late
 
 
 def _tried(level: F64, current: I64) -> I64:

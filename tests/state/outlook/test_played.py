@@ -43,6 +43,13 @@ def test_under_a_constant_load_nothing_moves() -> None:
     assert record.starts + record.stops <= 4
 
 
+def test_slack_that_no_replay_prices_is_split_and_not_kept_by_whoever_has_it() -> None:
+    models = (model("last", noisy(3.2, 1), 20), model("next", noisy(3.2, 2), 4))
+    record = play(Scenario("slack", "0", models, (24,), SECONDS), Played(), "played")
+    assert record.ready[:, -1].min() >= 9
+    assert record.starts + record.stops <= 40
+
+
 @pytest.mark.parametrize("keeps", [False, True])
 def test_after_a_step_gpus_are_there_within_two_starts(*, keeps: bool) -> None:
     step = np.where(np.arange(SECONDS) < 2400, 3.0, 9.0)
