@@ -136,7 +136,7 @@ def test_standard_errors_make_decreases_dearer_and_leave_increases_alone() -> No
         count = found.least + row
         unseen = 0.1 * 150 * found.level**2 / max(count, found.level)
         caution = value - late - (abs(count - 5) + unseen) / 0.5 + 1e-6 * count
-        assert caution == pytest.approx(2 * found.errors[row] if count < 5 else 0.0, abs=1e-5)
+        assert caution == pytest.approx(2 * found.errors[row] if count < 5 else 0.0, abs=1e-3)
 
 
 def test_free_gpus_go_to_whom_they_help() -> None:
