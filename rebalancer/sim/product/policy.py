@@ -61,7 +61,7 @@ def _model(model: played.Model, scenario: played.Scenario, actuation: str) -> Mo
             "gpus_per_replica": model.gpus,
             "min_replicas": model.floor,
             "max_replicas": max(1, min(model.most, scenario.gpus // model.gpus)),
-            "entitlement": max(model.floor, model.first),
+            "entitlement": model.floor,
             "priority": round(100 * model.priority),
             "slo": Slo(latency_seconds=model.slo_wait_seconds),
             "load_seconds": float(model.start_seconds),
