@@ -141,7 +141,7 @@ class Book:
         self._each[columns] = _work_of_one(rings, columns, self._each[columns])
         span = PAST_SECONDS + HOUR_SECONDS + terms.horizon_seconds + MARGIN_SECONDS
         learned = [self.learned[column] for column in columns.tolist()]
-        past = remembered(rings, columns, max(span, _periods(learned)), self._each[columns])
+        past = remembered(rings, columns, max(span, _reach(learned, rings.head or 0)), self._each[columns])
         slow = past.ladder(max(SLOW_MEANS_SECONDS))
         self._slow[:, columns] = [slow.mean(NOW, window)[0] for window in SLOW_MEANS_SECONDS]
         standing, service = group.standing, group.service
@@ -161,10 +161,11 @@ def _work_of_one(rings: Rings, columns: I64, before: F64) -> F64:
     return work_of_one(came, np.where(counted, requests, 0.0).sum(axis=0), before)
 
 
-def _periods(learned: Sequence[Learned]) -> int:
-    """Seconds of past that the longest period played needs."""
+def _reach(learned: Sequence[Learned], head: int) -> int:
+    """Seconds of past that the longest period played and the oldest of the worst need, with an hour for its level."""
     longest = max(one.period_seconds for one in learned)
-    return 5 * longest + HOUR_SECONDS if longest else 0
+    oldest = min((min(one.rare) for one in learned if one.rare), default=head)
+    return max(5 * longest, head - oldest) + HOUR_SECONDS
 
 
 def remembered(rings: Rings, columns: I64, seconds: int, each: F64) -> Past:

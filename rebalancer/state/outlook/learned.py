@@ -23,7 +23,8 @@ class Learned(Struct, frozen=True, omit_defaults=True):
 
     `rho`: share of replays taken from whole periods of `period_seconds` back. `excesses`: of each shift window.
     `error`, `plain_error`: mean |forecast - came| / came over the last hour, with the correction (learnt before that
-    hour) and without; None before there is an hour to measure. `at`: second of learning, 0: never.
+    hour) and without; None before there is an hour to measure. `rare`: seconds, before those that are replayed anyway,
+    after which the most came that was not expected. `at`: second of learning, 0: never.
     """
 
     beta: Three = (0.0, 0.0, 0.0)
@@ -33,4 +34,5 @@ class Learned(Struct, frozen=True, omit_defaults=True):
     excesses: tuple[Excesses, Excesses] = (Excesses(), Excesses())
     error: float | None = None
     plain_error: float | None = None
+    rare: tuple[int, ...] = ()
     at: int = 0

@@ -10,7 +10,7 @@ import numpy as np
 
 from rebalancer.state.outlook.learned import Learned
 from rebalancer.state.outlook.level import Base, base, bins, dispersion, level
-from rebalancer.state.outlook.past import F64, RUNG_SECONDS, Ladder, Past, Rungs
+from rebalancer.state.outlook.past import F64, I64, RUNG_SECONDS, Ladder, Past, Rungs
 from rebalancer.state.outlook.period import periods
 from rebalancer.state.outlook.rule import (
     DISPERSION_AHEAD_SECONDS,
@@ -20,7 +20,9 @@ from rebalancer.state.outlook.rule import (
     LEARN_SECONDS,
     LEAST_LEVEL,
     LEAST_POINTS,
+    PAST_SECONDS,
     QUANTUM,
+    RARE,
     RIDGE,
     RIDGE_POINTS,
     SEEN_BEFORE_SECONDS,
@@ -62,6 +64,7 @@ def learn(past: Past, cold_seconds: int, horizon_seconds: int) -> tuple[Learned,
     gamma = _persistence(ladder, grid, horizon_seconds)
     lag, rho = periods(off, grid.young.sum(axis=0).astype(np.int64), -(-horizon_seconds // GRID_SECONDS) + 1)
     known = excesses(ladder, grid.at, levels, off, grid.known)
+    rare = _rare(past.until - grid.at.seconds_ago, np.where(grid.known > 0, off, 0.0), past.until - horizon_seconds)
     beta, gamma, rho = (np.round(of, QUANTUM) + 0.0 for of in (beta, gamma, rho))
     return tuple(
         Learned(
@@ -72,10 +75,25 @@ def learn(past: Past, cold_seconds: int, horizon_seconds: int) -> tuple[Learned,
             excesses=pair,
             error=_known(e),
             plain_error=_known(p),
+            rare=worst,
             at=past.until,
         )
-        for b, g, lags, share, pair, e, p in zip(beta, gamma, lag, rho, known, error, plain, strict=True)
+        for b, g, lags, share, pair, e, p, worst in zip(beta, gamma, lag, rho, known, error, plain, rare, strict=True)
     )
+
+
+def _rare(seconds: I64, off: F64, newest: int) -> list[tuple[int, ...]]:
+    """Per model the `RARE` points with the most above their forecast, of those too old to be replayed anyway.
+
+    `seconds`: (points,); `off`: (points, models), above 0 where more came than was told.
+    """
+    old = off[seconds <= newest - PAST_SECONDS]
+    ages = seconds[seconds <= newest - PAST_SECONDS]
+    order = np.argsort(-old, axis=0, kind="stable")[:RARE]
+    return [
+        tuple(int(ages[point]) for point in points.tolist() if old[point, model] > 0.0)
+        for model, points in enumerate(order.T)
+    ]
 
 
 def _known(value: float) -> float | None:

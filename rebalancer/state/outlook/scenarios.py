@@ -14,6 +14,7 @@ from rebalancer.state.outlook.level import base_of, level
 from rebalancer.state.outlook.past import F32, F64, I64
 from rebalancer.state.outlook.replays import Ahead, Replays, replays, windows
 from rebalancer.state.outlook.rule import (
+    PAST_SECONDS,
     PERIOD_SLACK_SECONDS,
     PERIODS_BACK,
     PRIOR_DISPERSION,
@@ -58,6 +59,10 @@ def paths(ahead: Ahead, shifted: Shift) -> tuple[Paths, Replays]:
     periodic = np.flatnonzero([one.rho > 0.0 for one in ahead.learned])
     if len(periodic):
         lanes.append(_periodic(ahead, periodic, total))
+        total = _total(lanes, ahead.past.models)
+    rare = np.flatnonzero([bool(one.rare) for one in ahead.learned])
+    if len(rare):
+        lanes.append(_rare(ahead, rare))
         total = _total(lanes, ahead.past.models)
     moved = np.flatnonzero((shifted.p >= SHIFT_LEAST) & (known.usable >= SHIFT_ANCHORS))
     if len(moved):
@@ -109,27 +114,44 @@ def _prior(ahead: Ahead, models: I64, usable: I64) -> Paths:
 
 def _periodic(ahead: Ahead, models: I64, total: F64) -> Paths:
     """What came one to four periods ago, give or take 20 s: together rho / (1 - rho) of the others."""
-    past, now = ahead.past, ahead.past.until
     slack = np.array([-PERIOD_SLACK_SECONDS, 0, PERIOD_SLACK_SECONDS])
-    columns, begins = [], []
+    begins = []
     for model in models.tolist():
         back = ahead.learned[model].period_seconds * np.arange(1, PERIODS_BACK + 1)
-        seconds = (now - back[:, np.newaxis] + slack).ravel()
-        there = (seconds >= past.since[model] + YOUNGEST_SECONDS) & (seconds + ahead.horizon_seconds <= now)
-        begins.append(seconds[there])
-        columns.append(np.full(int(there.sum()), model))
-    column, begin = np.concatenate(columns), np.concatenate(begins)
+        begins.append((ahead.past.until - back[:, np.newaxis] + slack).ravel())
     rho = np.array([one.rho for one in ahead.learned])
+    column, _, work = _after(ahead, models, begins)
+    number = np.maximum(np.bincount(column, minlength=ahead.past.models), 1)
+    weight = (rho / (1.0 - rho) * total / number)[column]
+    return Paths(work, column, weight, ahead.level[column])
+
+
+def _rare(ahead: Ahead, models: I64) -> Paths:
+    """What came after the worst forecasts beyond the replays, which weigh as replays of that age would.
+
+    Without them GPUs that nobody needs stay with the model whose surge is still replayed.
+    """
+    begins = [np.array(ahead.learned[model].rare, dtype=np.int64) for model in models.tolist()]
+    column, begin, work = _after(ahead, models, begins)
+    weight = np.exp(-(ahead.past.until - ahead.horizon_seconds - begin) / PAST_SECONDS)
+    return Paths(work, column, weight, ahead.level[column])
+
+
+def _after(ahead: Ahead, models: I64, begins: Sequence[I64]) -> tuple[I64, I64, F32]:
+    """Model, beginning and work (steps, lanes) of replays from given seconds, of those that are known and over."""
+    past, horizon = ahead.past, ahead.horizon_seconds
+    column, begin = np.repeat(models, [len(seconds) for seconds in begins]), np.concatenate(begins)
+    there = (begin >= past.since[column] + YOUNGEST_SECONDS) & (begin + horizon <= past.until)
+    column, begin = column[there], begin[there]
     then = level(base_of(past, column, begin), ahead.beta[column])[0]
+    known = ~np.isnan(then)
+    column, begin, then = column[known], begin[known], then[known]
     factor = np.sqrt(ahead.level[column] / then)
     work, missing = past.steps_of(column, begin, ahead.steps, ahead.step_seconds)
     if missing is not None:
         work = work + missing * then
     moved = np.maximum(0.0, factor * work + (ahead.level[column] - factor * then) * ahead.step_seconds)
-    number = np.maximum(np.bincount(column, minlength=past.models), 1)
-    weight = (rho / (1.0 - rho) * total / number)[column]
-    lanes = Paths(moved.astype(np.float32), column, weight, ahead.level[column])
-    return _kept(lanes, np.flatnonzero(~np.isnan(then)))
+    return column, begin, moved.astype(np.float32)
 
 
 def _kept(of: Paths, lanes: I64) -> Paths:

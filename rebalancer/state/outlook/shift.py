@@ -12,9 +12,13 @@ import numpy as np
 from rebalancer.state.outlook.learned import Excesses, Learned
 from rebalancer.state.outlook.past import F64, NOW, Ladder, Rungs
 from rebalancer.state.outlook.rule import (
+    GROWS_ON,
+    LEAST_LEVEL,
     LEAST_POINTS,
     QUANTUM,
     SHIFT_CLIP,
+    SHIFT_LEAST,
+    SHIFT_LEAST_TIMES,
     SHIFT_LIKE,
     SHIFT_MOST,
     SHIFT_PRIOR_ENDS,
@@ -22,6 +26,8 @@ from rebalancer.state.outlook.rule import (
     SHIFT_TYPICAL,
     SHIFT_UNHEARD,
     SHIFT_WINDOWS_SECONDS,
+    SINCE_ERRORS,
+    SINCE_SECONDS,
 )
 
 TO_DEVIATION = 1.4826  # of a median of absolute values, where they are normal
@@ -29,7 +35,10 @@ LEAST_TYPICAL = 0.001
 
 
 class Shift(NamedTuple):
-    """(models,): the probability that the level is now `level`; the excess in sqrt(level) and in usual ones."""
+    """(models,): the probability that the level is now `level`; the excess in sqrt(level) and in usual ones.
+
+    `level` is the mean over the window in which the excess is the most unusual, or the level since (`shift`).
+    """
 
     p: F64
     level: F64
@@ -79,7 +88,35 @@ def _median(of: F64) -> F64:
 def shift(ladder: Ladder, levels: F64, learned: Sequence[Learned]) -> Shift:
     """Now, at the end of the past. `levels`: (models,)."""
     rates = np.stack([ladder.mean(NOW, window)[0] for window in SHIFT_WINDOWS_SECONDS])
-    return shift_of_means(rates, levels, learned, usual_of(learned))
+    usual = usual_of(learned)
+    found = shift_of_means(rates, levels, learned, usual)
+    moved = np.flatnonzero(found.p >= SHIFT_LEAST)
+    if not len(moved):
+        return found
+    means = np.stack([ladder.mean(NOW, window)[0, moved] for window in SINCE_SECONDS])
+    since = found.level.copy()
+    since[moved] = level_since(np.where(np.isnan(means), since[moved], means), levels[moved], usual[-1, moved])
+    return found._replace(level=since)
+
+
+def level_since(means: F64, levels: F64, usual: F64) -> F64:
+    """The mean over the longest of `SINCE_SECONDS` that agrees with all shorter ones; a rise under way goes on.
+
+    A longer window has less noise, one that reaches back before the shift disagrees (Lepski's rule). `means`:
+    (windows, models), `levels` before; `usual`: excess over the longest of `SHIFT_WINDOWS_SECONDS`, in sqrt(level).
+    """
+    lengths = np.array(SINCE_SECONDS)[:, np.newaxis]
+    error = usual * np.sqrt(SHIFT_WINDOWS_SECONDS[-1] / lengths) * np.sqrt(np.maximum(means, LEAST_LEVEL))
+    low = np.maximum.accumulate(means - SINCE_ERRORS * error)[:-1]
+    high = np.minimum.accumulate(means + SINCE_ERRORS * error)[:-1]
+    agrees = np.logical_and.accumulate((means[1:] >= low) & (means[1:] <= high))
+    since = means[agrees.sum(axis=0), np.arange(means.shape[1])]
+    last, two, three, minute = (means[SINCE_SECONDS.index(seconds)] for seconds in (10, 20, 30, 60))
+    # What each of the last two 10 s added: a step came in one of them, only a rise in both.
+    grown = np.minimum(2.0 * (last - two), 3.0 * (two - three) - (last - two))
+    young = (last > levels) & (minute - levels < (last - levels) / 2.0)
+    found: F64 = np.where(young & (grown > 0.0), np.maximum(since, last + GROWS_ON * grown), since)
+    return np.maximum(found, LEAST_LEVEL)
 
 
 def usual_of(learned: Sequence[Learned]) -> F64:
@@ -97,8 +134,9 @@ def shift_of_means(rates: F64, levels: F64, learned: Sequence[Learned], usual: F
     columns = np.arange(len(levels))
     excess, most = x[chosen, columns], times[chosen, columns]
     p = np.zeros(len(levels))
-    for model in np.flatnonzero(most >= SHIFT_TYPICAL).tolist():
+    for model in np.flatnonzero(most > SHIFT_LEAST_TIMES).tolist():
         p[model] = probability(float(excess[model]), learned[model].excesses[int(chosen[model])])
+    p *= np.clip((most - SHIFT_LEAST_TIMES) / (SHIFT_TYPICAL - SHIFT_LEAST_TIMES), 0.0, 1.0)
     return Shift(np.round(p, QUANTUM), rates[chosen, columns], excess, most)
 
 

@@ -76,7 +76,7 @@ def shift_probability(x: float, known: list[tuple[float, float]]) -> float:
     r = max(0.0, 1 - 3 * largest / abs(x))
     like = [(one, left) for one, left in same if abs(one) >= 0.7 * abs(x)]
     above = 5 * r * x**2 + sum(one * left for one, left in like)
-    below = (5 * r + 2 * (1 - r)) * x**2 + sum(one**2 for one, _ in like)
+    below = (5 * r + (1 - r)) * x**2 + sum(one**2 for one, _ in like)
     return min(max(above / below, 0.0), 0.95)
 
 

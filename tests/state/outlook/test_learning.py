@@ -99,3 +99,14 @@ def test_the_same_past_teaches_the_same_bytes() -> None:
     assert codec.to_bytes(learn(past_of(work), COLD, HORIZON)) == codec.to_bytes(
         learn(past_of(work.copy()), COLD, HORIZON)
     )
+
+
+def test_the_worst_forecasts_are_kept_of_what_is_no_longer_replayed() -> None:
+    work = np.random.default_rng(3).gamma(8.0, 0.5, (2, 14_000))
+    work[0, 5000:5400] *= 4
+    work[0, 13_000:13_400] *= 4  # replayed anyway
+    surge, calm = (one.rare for one in learn(past_of(work), COLD, HORIZON))
+    assert len(surge) == len(calm) == 4
+    assert all(5000 - HORIZON <= at <= 5400 for at in surge)
+    assert max(*surge, *calm) <= 14_000 - HORIZON - 3600
+    assert learn(past_of(work[:, :4000]), COLD, HORIZON)[0].rare == ()

@@ -101,6 +101,18 @@ def test_whole_periods_back_are_played_by_how_far_the_period_is_trusted() -> Non
         )
 
 
+def test_the_worst_of_what_is_no_longer_replayed_is_played_as_a_replay_of_its_age() -> None:
+    work = bursty(12_000)
+    worst = (3000, 6000, 20)  # the last is younger than a level
+    found, _ = paths(ahead_of(past_of(work), STEPS, DT, [Learned(rare=worst)]), calm())
+    assert len(found.model) == 31 + 2
+    for lane, s in ((31, 3000), (32, 6000)):
+        now, then = (plain.level(work[0], at, (0, 0, 0)) for at in (12_000, s))
+        wanted = plain.replay(work[0], 12_000, s, now, then, 1.0, STEPS, DT)
+        assert found.work[:, lane] == pytest.approx(wanted, rel=1e-5, abs=1e-5)
+        assert found.weight[lane] / found.weight[0] == pytest.approx(np.exp(-(12_000 - H - s) / 3600))
+
+
 def test_a_period_longer_than_the_past_adds_nothing() -> None:
     ahead = ahead_of(past_of(bursty(4000)), STEPS, DT, [Learned(period_seconds=3600, rho=0.6)])
     found, _ = paths(ahead, calm())

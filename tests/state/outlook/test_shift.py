@@ -5,11 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rebalancer.state.outlook.learned import Excesses
+from rebalancer.state.outlook.learned import Excesses, Learned
 from rebalancer.state.outlook.learning import learn
 from rebalancer.state.outlook.level import base, level
 from rebalancer.state.outlook.past import NOW
-from rebalancer.state.outlook.shift import probability, shift
+from rebalancer.state.outlook.rule import SINCE_SECONDS
+from rebalancer.state.outlook.shift import level_since, probability, shift, shift_of_means
 from tests.state.outlook import plain
 from tests.state.outlook.ahead import bursty, past_of
 
@@ -107,3 +108,37 @@ def test_before_anything_was_learnt_there_is_no_shift() -> None:
     ladder = past_of(work).ladder(4000)
     nothing = learn(past_of(bursty(600)), COLD, HORIZON)
     assert shift(ladder, np.array([4.0]), nothing).p[0] == 0.0
+
+
+def since(rate: np.ndarray, level: float, usual: float = 0.3) -> float:
+    """The level since a shift of one model whose rates, per second, are these."""
+    means = np.array([[rate[-window:].mean()] for window in SINCE_SECONDS])
+    return float(level_since(means, np.array([level]), np.array([usual]))[0])
+
+
+def test_the_level_since_a_step_is_the_mean_over_all_of_it() -> None:
+    chance = np.random.default_rng(1)
+    for age in (30, 60, 120):
+        rate = np.where(np.arange(600) < 600 - age, 4.0, 16.0) + chance.normal(0.0, 1.0, 600)
+        assert since(rate, 4.0) == pytest.approx(rate[-age:].mean())
+
+
+def test_a_rise_under_way_is_taken_to_go_on_and_a_step_is_not() -> None:
+    rise = np.concatenate([np.full(570, 4.0), np.linspace(4.0, 10.0, 30)])
+    assert 12.0 <= since(rise, 4.0) <= 16.0
+    for age in (10, 20, 30):
+        step = np.where(np.arange(600) < 600 - age, 4.0, 12.0)
+        assert since(step, 4.0) <= 12.0
+
+
+def test_at_the_border_of_the_unusual_a_shift_fades_instead_of_ending() -> None:
+    usual = 0.3
+    lasted = Excesses(usual, 3.0, 3.0, ((3.0, 3.0), (2.5, 2.5)))
+    learned, twice = (Learned(excesses=(lasted, lasted)),), np.full((2, 1), usual)
+    found = [
+        float(shift_of_means(np.full((2, 1), 4.0 + times * usual * 2.0), np.array([4.0]), learned, twice).p[0])
+        for times in np.linspace(3.9, 6.5, 27)
+    ]
+    assert found[0] == 0.0
+    assert found[-1] > 0.6
+    assert np.diff(found).max() < 0.1
