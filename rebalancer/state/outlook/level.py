@@ -81,8 +81,7 @@ class Bins(NamedTuple):
 
 def bins(ladder: Ladder) -> Bins:
     """A bin counts where at least half of it was observed."""
-    seen = np.diff(ladder.seen, axis=0)
-    work = np.diff(ladder.work, axis=0)
+    seen, work = (of[1:] - of[:-1] for of in (ladder.seen, ladder.work))
     known = np.broadcast_to(seen * 2 >= RUNG_SECONDS, work.shape)
     rates = np.divide(work, seen, out=np.zeros(work.shape), where=known)
     return Bins(*(_running(of) for of in (known.astype(np.float64), rates, rates * rates)))

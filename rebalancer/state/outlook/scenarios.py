@@ -42,7 +42,7 @@ class Paths:
     @property
     def starts(self) -> I64:
         """(models,): the first lane of each."""
-        return np.flatnonzero(np.diff(self.model, prepend=-1))
+        return np.concatenate([[0], 1 + np.flatnonzero(self.model[1:] != self.model[:-1])])
 
 
 def paths(ahead: Ahead, shifted: Shift) -> tuple[Paths, Replays]:

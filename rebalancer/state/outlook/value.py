@@ -141,7 +141,8 @@ class _Sweep:
     def _lateness(self, left: F32, cost: F32) -> F64:
         """Each step's arrivals cost work x min(1, wait / (headroom + 2 SLO)), and a little more when they leave."""
         served = most = per_second = np.empty(0, dtype=np.float32)
-        share, arrives, stays = (np.empty_like(left) for _ in range(3))
+        share, arrives, stay = (np.empty_like(left) for _ in range(3))
+        patient = np.empty(left.shape, dtype=np.bool_)
         one, none = np.ones_like(left), np.zeros_like(left)  # whole arrays: numpy is 4 times slower with a scalar
         for step, changes in enumerate(self._changes()):
             arrives[:] = self._work[step]
@@ -153,11 +154,16 @@ class _Sweep:
             np.minimum(share, one, out=share)
             share *= arrives
             cost += share
-            np.less_equal(left, most, out=stays, casting="unsafe")  # 1 or 0: masks are 5 times slower
-            if not stays.all():
-                cost += np.float32(LOST) * (arrives - arrives * stays)
-                arrives *= stays
-            left += arrives
+            np.less_equal(left, most, out=patient)
+            if np.count_nonzero(patient) < patient.size:
+                np.copyto(stay, patient)  # 1 or 0: masks are 5 times slower
+                stay *= arrives
+                left += stay
+                arrives -= stay
+                arrives *= np.float32(LOST)
+                cost += arrives
+            else:
+                left += arrives
             left -= served
             np.maximum(left, none, out=left)
         return cost.astype(np.float64)
