@@ -26,7 +26,7 @@ class Rungs(NamedTuple):
 
     def earlier(self, seconds: int) -> "Rungs":
         """Each so many seconds (a multiple of 10) earlier; later if negative."""
-        return self._replace(back=self.back + seconds // RUNG_SECONDS)
+        return Rungs(self.back + seconds // RUNG_SECONDS, self.apart, self.number)
 
     @property
     def seconds_ago(self) -> I64:
@@ -106,12 +106,12 @@ class Past:
             seen = self._evenly(self.seen, begin, rungs, RUNG_SECONDS)
         else:
             times = begin + RUNG_SECONDS * np.arange(rungs, dtype=np.int64)
-            seen = np.clip(times, self.edges[0], None).astype(np.float64)[:, np.newaxis]
+            seen = np.maximum(times, self.edges[0]).astype(np.float64)[:, np.newaxis]
         return Ladder(self._evenly(self.work, begin, rungs, RUNG_SECONDS), seen, age)
 
     def mean_of(self, columns: I64, ends: I64, window_seconds: int) -> F64:
         """Mean over the window before each end for lanes of one model and one end each; (lanes,), NaN: unobserved."""
-        times = np.stack([ends - window_seconds, ends])
+        times = np.array([ends - window_seconds, ends])
         work = _steps(self._each(self.work, times, columns))[0]
         if self.seen is None:
             inside = np.minimum(np.maximum(times, self.edges[0]), self.edges[-1])

@@ -71,7 +71,7 @@ def capacities(standing: Standing, counts: I64, steps: int, step_seconds: int, c
     left = counts - ready  # starting ones that are kept
     for number in range(standing.due.shape[1]):
         due = standing.due[:, number]
-        for model in np.flatnonzero(np.isfinite(due)).tolist():
+        for model in np.isfinite(due).nonzero()[0].tolist():
             begin = max(0, -int(-due[model] // step_seconds))
             able[begin:, :, model] += left[:, model] > number
     able[-(-cold_seconds // step_seconds) :] += np.maximum(0, counts - current)
@@ -213,5 +213,5 @@ class _Sweep:
         excess = left - (self._own.headroom_seconds + self._own.slo_wait_seconds) * able
         excess *= np.maximum(1.0, self._level / np.maximum(able, NO_REPLICA))
         drain = np.maximum(able - self._level, LEAST_DRAIN)
-        late: F64 = self._level * np.clip(excess / drain, 0.0, TERMINAL_CAP_SECONDS)
+        late: F64 = self._level * np.minimum(np.maximum(excess / drain, 0.0), TERMINAL_CAP_SECONDS)
         return late
