@@ -71,9 +71,9 @@ class Book:
         self._slow = np.concatenate([self._slow, np.full((len(self._slow), more), np.nan)], axis=1)
         self._then = Glance(*(np.concatenate([of, np.zeros(more, of.dtype)]) for of in self._then))
 
-    def work_of_one(self, columns: Sequence[int]) -> F64:
+    def work_of_one(self, columns: I64) -> F64:
         """Replica-seconds per request of these models, as of their last outlooks; 0 where nobody counted requests."""
-        each: F64 = self._each[np.array(columns, dtype=np.int64)]
+        each: F64 = self._each[columns]
         return each
 
     def forget(self, column: int) -> None:
