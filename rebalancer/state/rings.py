@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 LEVELS = ((1, 300), (2, 2_250), (10, 1_836))  # seconds per cell, cells
 WORK, REQUESTS, COVERAGE = range(3)  # replicas kept busy; requests arriving per second; share of the model seen
-OBSERVED = REQUESTS  # of a look at the work: 1 where a cell was observed
+OBSERVED = REQUESTS  # of a look at the work: seconds observed
 UNOBSERVED = (0.0, np.nan, 0.0)  # work counts where there is coverage; requests come from counters, on their own
 SPAN_SECONDS = sum(step * cells for step, cells in LEVELS)
 BYTES_PER_MODEL = sum(cells for _, cells in LEVELS) * 3 * 4
@@ -98,7 +98,7 @@ class _Level:
         return max(self.newest - self.cells, second // self.step) + 1
 
     def looks(self, first: int, columns: Ints) -> Cells:
-        """Cells x channels x models from cell `first` on; for the requests, whether each cell was observed."""
+        """Cells x channels x models from cell `first` on; for the requests, how many seconds were observed."""
         begin, end = first % self.cells, self.newest % self.cells + 1
         looks: Cells
         if len(columns) < self.sums.shape[2]:
@@ -109,6 +109,8 @@ class _Level:
         else:
             looks = np.concatenate((self.sums[begin:], self.sums[:end]))
         looks[:, OBSERVED] = (looks > 0)[:, COVERAGE]  # all compared at once: 3 times faster where models are few
+        if self.step > 1:
+            looks[:, OBSERVED] *= np.float32(self.step)
         return looks
 
     def pieces(self, first: int) -> tuple[Cells, ...]:
@@ -187,16 +189,14 @@ class Rings:
             first = level.since(int(oldest_end - max(windows)))
             if first > level.newest:
                 continue
-            looks, here = level.looks(first, columns), np.zeros(sums.shape)
+            looks = level.looks(first, columns)
             if together:
-                _add_from(here, looks, [int((oldest_end - window) // level.step) + 1 - first for window in windows])
-            else:
-                begins = np.arange(first, level.newest + 1, dtype=np.int64) * level.step
-                for n, starts in enumerate(np.array(ends) - lengths):
-                    for m in range(len(UNOBSERVED)):
-                        here[n, m] = _sum_after(looks[:, m], begins, starts)
-            here[:, OBSERVED] *= level.step
-            sums += here
+                _add_from(sums, looks, [int((oldest_end - window) // level.step) + 1 - first for window in windows])
+                continue
+            begins = np.arange(first, level.newest + 1, dtype=np.int64) * level.step
+            for n, starts in enumerate(np.array(ends) - lengths):
+                for m in range(len(UNOBSERVED)):
+                    sums[n, m] += _sum_after(looks[:, m], begins, starts)
         work, observed, coverage = sums[:, WORK], sums[:, OBSERVED], sums[:, COVERAGE]
         known = (observed * 2 >= lengths) & (coverage > 0)
         means = np.empty(work.shape)

@@ -123,7 +123,7 @@ def _looks(heard: Sequence[Heard], answers: Sequence[bool], latest: Latest, now:
     fresh = known & live[:, np.newaxis]
     subjects = _Groups([length for one in heard for length in one.lengths], len(places))
     some_fresh = subjects.reduced(np.logical_or, fresh)
-    used = fresh | (known & ~subjects.spread(some_fresh))
+    used = known if subjects.alone else fresh | (known & ~subjects.spread(some_fresh))
     return _Looks(
         values=subjects.highest(values, used),
         at=subjects.lowest(at[:, np.newaxis], used),

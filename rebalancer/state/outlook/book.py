@@ -91,7 +91,14 @@ class Book:
         for group in groups:
             now, then = self._glance(rings, group), self._then
             mine = group.columns
-            before = Glance(*(of[mine] for of in then))
+            before = Glance(
+                then.ready[mine],
+                then.starting[mine],
+                then.backlog[mine],
+                then.level[mine],
+                then.shift[mine],
+                then.at[mine],
+            )
             wanted = stale(before, now, mine // TOGETHER, every_seconds).nonzero()[0]
             for begin in range(0, len(wanted), TOGETHER):
                 self._renew(rings, group, wanted[begin : begin + TOGETHER])

@@ -78,7 +78,7 @@ class Curves(NamedTuple):
     error: F64
 
 
-def outlooks(
+def outlooks(  # noqa: PLR0913  # one thing each
     past: Past,
     learned: Sequence[Learned],
     standing: Standing,

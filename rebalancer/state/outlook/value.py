@@ -128,7 +128,8 @@ class _Sweep:
 
     def _changes(self) -> list[bool]:
         """Whether some capacity differs from that of the step before."""
-        return [True, *(np.diff(self._able, axis=0) != 0).any(axis=(1, 2)).tolist()]
+        rows = self._able.reshape(len(self._able), -1)
+        return [True, *(rows[1:] != rows[:-1]).any(axis=1).tolist()]
 
     def _capacity(self, step: int) -> tuple[F32, F32]:
         """By count and lane: capacity, and the backlog above which arrivals leave or are turned away."""
