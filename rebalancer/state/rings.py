@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 LEVELS = ((1, 300), (2, 2_250), (10, 1_836))  # seconds per cell, cells
 WORK, REQUESTS, COVERAGE = range(3)  # replicas kept busy; requests arriving per second; share of the model seen
-OBSERVED = REQUESTS  # of a look at the work: seconds observed
+OBSERVED = REQUESTS  # of a look at the work: 1 where a cell was observed
 UNOBSERVED = (0.0, np.nan, 0.0)  # work counts where there is coverage; requests come from counters, on their own
 SPAN_SECONDS = sum(step * cells for step, cells in LEVELS)
 BYTES_PER_MODEL = sum(cells for _, cells in LEVELS) * 3 * 4
@@ -98,7 +98,7 @@ class _Level:
         return max(self.newest - self.cells, second // self.step) + 1
 
     def looks(self, first: int, columns: Ints) -> Cells:
-        """Cells x channels x models from cell `first` on; for the requests, how many seconds were observed."""
+        """Cells x channels x models from cell `first` on; for the requests, whether each cell was observed."""
         begin, end = first % self.cells, self.newest % self.cells + 1
         looks: Cells
         if len(columns) < self.sums.shape[2]:
@@ -108,9 +108,7 @@ class _Level:
             looks = self.sums[begin:end].copy()
         else:
             looks = np.concatenate((self.sums[begin:], self.sums[:end]))
-        looks[:, OBSERVED] = (looks > 0)[:, COVERAGE]  # all compared at once: 3 times faster where models are few
-        if self.step > 1:
-            looks[:, OBSERVED] *= np.float32(self.step)
+        looks[:, OBSERVED] = looks[:, COVERAGE] > 0
         return looks
 
     def pieces(self, first: int) -> tuple[Cells, ...]:
@@ -191,12 +189,13 @@ class Rings:
                 continue
             looks = level.looks(first, columns)
             if together:
-                _add_from(sums, looks, [int((oldest_end - window) // level.step) + 1 - first for window in windows])
+                firsts = [int((oldest_end - window) // level.step) + 1 - first for window in windows]
+                _add_from(sums, looks, firsts, level.step)
                 continue
             begins = np.arange(first, level.newest + 1, dtype=np.int64) * level.step
             for n, starts in enumerate(np.array(ends) - lengths):
                 for m in range(len(UNOBSERVED)):
-                    sums[n, m] += _sum_after(looks[:, m], begins, starts)
+                    sums[n, m] += _sum_after(looks[:, m], begins, starts) * (level.step if m == OBSERVED else 1)
         work, observed, coverage = sums[:, WORK], sums[:, OBSERVED], sums[:, COVERAGE]
         known = (observed * 2 >= lengths) & (coverage > 0)
         means = np.empty(work.shape)
@@ -287,8 +286,10 @@ def _levels_at(head: int, columns: int) -> tuple[_Level, ...]:
     return tuple(levels)
 
 
-def _add_from(sums: Floats, looks: Cells, firsts: Sequence[int]) -> None:
+def _add_from(sums: Floats, looks: Cells, firsts: Sequence[int], step: int) -> None:
     """Add to each window (x channels x columns) the sums from its cell of `firsts` on, in a numpy call each.
+
+    `step`: seconds of a cell; of those observed there were so many.
 
     Each column's cells are added in the same order as one channel alone would have them. Windows that begin before the
     first cell have all of them: their sum is made once.
@@ -299,6 +300,9 @@ def _add_from(sums: Floats, looks: Cells, firsts: Sequence[int]) -> None:
         side_by_side = side_by_side.T.copy().T  # one after the other in memory, as one channel alone is
     begins = [max(first, 0) for first in firsts]
     totals = {begin: np.add.reduce(side_by_side[begin:]) for begin in begins if begin < cells}
+    if step > 1:
+        for total in totals.values():
+            total[OBSERVED * columns : (OBSERVED + 1) * columns] *= step
     for n, begin in enumerate(begins):
         if begin in totals:
             rows[n] += totals[begin]
