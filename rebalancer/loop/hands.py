@@ -42,6 +42,7 @@ class GateHands:
     ) -> None:
         self.policy = policy
         self.memory = memory
+        self.explained = True
         self.next_cycle = first_cycle
         self.last_plan: Plan | None = None
         self._state = state

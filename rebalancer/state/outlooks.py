@@ -55,6 +55,7 @@ class Outlooks:
         self._rules: dict[str, _Rules] = {}
         self._held: dict[str, _Held] = {}
         self._onto: dict[str, tuple[ModelLoad, Outlook | None, ModelLoad]] = {}
+        self._services: dict[tuple[int, ...], tuple[I64, Service]] = {}  # by columns, while the policy is the same
         self.set_policy(policy, columns)
 
     def set_policy(self, policy: Policy, columns: Mapping[str, int]) -> None:
@@ -63,6 +64,7 @@ class Outlooks:
         before = {rules.column: name for name, rules in self._rules.items()}
         self._book.widen(max(columns.values(), default=-1) + 1)
         self._rules = {}
+        self._services = {}
         for model in policy.models:
             column = columns[model.id]
             if before.get(column, model.id) != model.id:
@@ -102,10 +104,14 @@ class Outlooks:
                 cold = cold_seconds(start_seconds(rules.model, view))
                 members.setdefault((cold, rules.step_seconds), []).append((rules, held, load))
         groups = []
+        services, self._services = self._services, {}  # only those of groups that there are
         for (cold, step), some in sorted(members.items()):
             some.sort(key=lambda member: member[0].column)
-            each = self._book.work_of_one([rules.column for rules, _, _ in some])
-            groups.append(_group(some, Terms(cold, step), each.tolist(), now))
+            key = tuple(rules.column for rules, _, _ in some)
+            found = services.get(key) or (np.array(key, dtype=np.int64), _service([rules for rules, _, _ in some]))
+            columns, service = self._services[key] = found
+            standing = _standing(some, cold, self._book.work_of_one(columns).tolist(), now)
+            groups.append(Group(columns, standing, service, Terms(cold, step)))
         return groups
 
     def _holding(self, view: ModelView, doomed: frozenset[str], rules: _Rules) -> _Held:
@@ -141,32 +147,31 @@ def _holding(view: ModelView, doomed: frozenset[str], start: float) -> _Held:
     return _Held(view, doomed, ready, tuple(sorted(due_at)), unplaced)
 
 
-def _group(
-    members: Sequence[tuple[_Rules, _Held, ModelLoad]], terms: Terms, each: Sequence[float], now: float
-) -> Group:
-    most = max(len(held.due_at) + held.unplaced for _, held, _ in members)
-    due = np.full((len(members), most), np.inf)
+def _service(group: Sequence[_Rules]) -> Service:
+    models = [rules.model for rules in group]
+    wait = np.array([rules.wait_seconds for rules in group])
+    many = np.ones(len(group))
+    return Service(
+        Serving(wait, HEADROOM_SHARE * wait, PATIENCE_SECONDS * many, np.inf * many, 0.0 * many),
+        _whole(model.min_replicas for model in models),
+        _whole(model.max_replicas for model in models),
+        np.array([model.priority / 100 for model in models]),
+    )
+
+
+def _standing(
+    members: Sequence[tuple[_Rules, _Held, ModelLoad]], cold_seconds: int, each: Sequence[float], now: float
+) -> Standing:
+    due = np.full((len(members), max(len(held.due_at) + held.unplaced for _, held, _ in members)), np.inf)
     for row, (_, held, _) in zip(due, members, strict=True):
         loading = len(held.due_at)
-        row[:loading] = [max(1.0, at - now) for at in held.due_at]
-        row[loading : loading + held.unplaced] = max([terms.cold_seconds, *row[:loading].tolist()])
-    models = [rules.model for rules, _, _ in members]
-    wait = np.array([rules.wait_seconds for rules, _, _ in members])
-    many = np.ones(len(members))
-    return Group(
-        np.array([rules.column for rules, _, _ in members], dtype=np.int64),
-        Standing(
-            _whole(held.ready for _, held, _ in members),
-            due,
-            np.array([_waiting(load) * one for (_, _, load), one in zip(members, each, strict=True)]),
-        ),
-        Service(
-            Serving(wait, HEADROOM_SHARE * wait, PATIENCE_SECONDS * many, np.inf * many, 0.0 * many),
-            _whole(model.min_replicas for model in models),
-            _whole(model.max_replicas for model in models),
-            np.array([model.priority / 100 for model in models]),
-        ),
-        terms,
+        if loading or held.unplaced:
+            row[:loading] = [max(1.0, at - now) for at in held.due_at]
+            row[loading : loading + held.unplaced] = max([cold_seconds, *row[:loading].tolist()])
+    return Standing(
+        _whole(held.ready for _, held, _ in members),
+        due,
+        np.array([_waiting(load) * one for (_, _, load), one in zip(members, each, strict=True)]),
     )
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 LEVELS = ((1, 300), (2, 2_250), (10, 1_836))  # seconds per cell, cells
 WORK, REQUESTS, COVERAGE = range(3)  # replicas kept busy; requests arriving per second; share of the model seen
-OBSERVED = REQUESTS  # of a look at the work: seconds observed
+OBSERVED = REQUESTS  # of a look at the work: 1 where a cell was observed
 UNOBSERVED = (0.0, np.nan, 0.0)  # work counts where there is coverage; requests come from counters, on their own
 SPAN_SECONDS = sum(step * cells for step, cells in LEVELS)
 BYTES_PER_MODEL = sum(cells for _, cells in LEVELS) * 3 * 4
@@ -73,6 +73,10 @@ class _Level:
         starts = np.arange(-(first % ratio), len(finer), ratio)
         starts[0] = 0
         rows, unknown = self._rows(first // ratio, len(starts)), np.isnan(finer)
+        if not unknown.any():  # nearly always
+            mine = self.sums[rows]
+            self.sums[rows] = np.where(np.isnan(mine), _ZERO, mine) + np.add.reduceat(finer, starts)
+            return
         seen = ~np.logical_and.reduceat(unknown, starts)
         more = np.add.reduceat(np.where(unknown, _ZERO, finer), starts)
         mine = self.sums[rows]
@@ -94,7 +98,7 @@ class _Level:
         return max(self.newest - self.cells, second // self.step) + 1
 
     def looks(self, first: int, columns: Ints) -> Cells:
-        """Cells x channels x models from cell `first` on; for the requests, how many seconds were observed."""
+        """Cells x channels x models from cell `first` on; for the requests, whether each cell was observed."""
         begin, end = first % self.cells, self.newest % self.cells + 1
         looks: Cells
         if len(columns) < self.sums.shape[2]:
@@ -104,19 +108,15 @@ class _Level:
             looks = self.sums[begin:end].copy()
         else:
             looks = np.concatenate((self.sums[begin:], self.sums[:end]))
-        np.multiply(looks[:, COVERAGE] > 0, np.float32(self.step), out=looks[:, OBSERVED])
+        looks[:, OBSERVED] = looks[:, COVERAGE] > 0
         return looks
 
-    def block(self, channel: int, indices: Ints, columns: Ints) -> Cells:
-        """Cells x models, of consecutive `indices`: at most two pieces of the ring, 4 times faster than row by row."""
-        if not len(indices):
-            return np.empty((0, len(columns)), dtype=np.float32)
-        sums = self.sums[:, channel]
-        begin = int(indices[0]) % self.cells
-        pieces = [sums[begin : begin + len(indices)], sums[: max(0, begin + len(indices) - self.cells)]]
-        if len(columns) < sums.shape[1]:
-            pieces = [piece[:, columns] for piece in pieces]
-        return np.concatenate(pieces)
+    def pieces(self, first: int) -> tuple[Cells, ...]:
+        """The cells from index `first` on: views of at most two pieces of the ring, 4 times faster than row by row."""
+        begin, end = first % self.cells, self.newest % self.cells + 1
+        if first > self.newest:
+            return (self.sums[:0],)
+        return (self.sums[begin:end],) if begin < end else (self.sums[begin:], self.sums[:end])
 
 
 class Rings:
@@ -189,12 +189,13 @@ class Rings:
                 continue
             looks = level.looks(first, columns)
             if together:
-                _add_from(sums, looks, [int((oldest_end - window) // level.step) + 1 - first for window in windows])
+                firsts = [int((oldest_end - window) // level.step) + 1 - first for window in windows]
+                _add_from(sums, looks, firsts, level.step)
                 continue
             begins = np.arange(first, level.newest + 1, dtype=np.int64) * level.step
             for n, starts in enumerate(np.array(ends) - lengths):
                 for m in range(len(UNOBSERVED)):
-                    sums[n, m] += _sum_after(looks[:, m], begins, starts)
+                    sums[n, m] += _sum_after(looks[:, m], begins, starts) * (level.step if m == OBSERVED else 1)
         work, observed, coverage = sums[:, WORK], sums[:, OBSERVED], sums[:, COVERAGE]
         known = (observed * 2 >= lengths) & (coverage > 0)
         means = np.empty(work.shape)
@@ -221,14 +222,14 @@ class Rings:
         """
         if self.head is None:
             return np.zeros(1, dtype=np.int64), [np.empty((0, len(columns)), dtype=np.float32) for _ in channels]
-        spans = [
-            (level, np.arange(level.since(self.head - seconds), level.newest + 1, dtype=np.int64))
-            for level in reversed(self._levels)
-        ]
-        edges = np.concatenate([*(indices * level.step - 1 for level, indices in spans), [self.head]])
-        return edges, [
-            np.concatenate([level.block(channel, indices, columns) for level, indices in spans]) for channel in channels
-        ]
+        spans = [(level, level.since(self.head - seconds)) for level in reversed(self._levels)]
+        begins = [np.arange(first, level.newest + 1, dtype=np.int64) * level.step - 1 for level, first in spans]
+        pieces = [piece for level, first in spans for piece in level.pieces(first)]
+        if len(columns) == self.columns:
+            found = [np.concatenate([piece[:, channel] for piece in pieces]) for channel in channels]
+        else:
+            found = [np.concatenate([piece[:, channel][:, columns] for piece in pieces]) for channel in channels]
+        return np.concatenate([*begins, [self.head]]), found
 
     def clear(self, column: int) -> None:
         """Forget one model."""
@@ -285,18 +286,26 @@ def _levels_at(head: int, columns: int) -> tuple[_Level, ...]:
     return tuple(levels)
 
 
-def _add_from(sums: Floats, looks: Cells, firsts: Sequence[int]) -> None:
+def _add_from(sums: Floats, looks: Cells, firsts: Sequence[int], step: int) -> None:
     """Add to each window (x channels x columns) the sums from its cell of `firsts` on, in a numpy call each.
 
-    Each column's cells are added in the same order as one channel alone would have them.
+    `step`: seconds of a cell; of those observed there were so many.
+
+    Each column's cells are added in the same order as one channel alone would have them. Windows that begin before the
+    first cell have all of them: their sum is made once.
     """
     cells, _, columns = looks.shape
     side_by_side, rows = looks.reshape(cells, -1), sums.reshape(len(firsts), -1)
     if columns == 1:
         side_by_side = side_by_side.T.copy().T  # one after the other in memory, as one channel alone is
-    for n, first in enumerate(firsts):
-        if first < cells:
-            rows[n] += np.add.reduce(side_by_side[max(first, 0) :])
+    begins = [max(first, 0) for first in firsts]
+    totals = {begin: np.add.reduce(side_by_side[begin:]) for begin in begins if begin < cells}
+    if step > 1:
+        for total in totals.values():
+            total[OBSERVED * columns : (OBSERVED + 1) * columns] *= step
+    for n, begin in enumerate(begins):
+        if begin in totals:
+            rows[n] += totals[begin]
 
 
 def _sum_after(block: Cells, begins: Ints, starts: Floats) -> Cells:

@@ -40,18 +40,18 @@ class _Groups:
     """Neighbouring rows that belong together, by how many they are (none is empty); mostly each row is alone."""
 
     def __init__(self, lengths: Sequence[int], rows: int) -> None:
-        self._alone = len(lengths) == rows
-        if not self._alone:
+        self.alone = len(lengths) == rows
+        if not self.alone:
             self._lengths = np.array(lengths, dtype=np.intp)
             self._starts = np.cumsum(self._lengths) - self._lengths
 
     def reduced(self, by: np.ufunc, rows: NDArray[T]) -> NDArray[T]:
         """One row per group."""
-        return rows if self._alone else by.reduceat(rows, self._starts, axis=0)
+        return rows if self.alone else by.reduceat(rows, self._starts, axis=0)
 
     def spread(self, groups: Flags) -> Flags:
         """Each group's row for each of its rows."""
-        return groups if self._alone else np.repeat(groups, self._lengths, axis=0)
+        return groups if self.alone else np.repeat(groups, self._lengths, axis=0)
 
     def highest(self, values: Floats, used: Flags) -> Floats:
         """Of the used ones, NaN where there is none."""
@@ -94,8 +94,7 @@ def signals_of(tracks: Sequence[Track], latest: Latest, now: float, blind: Blind
         of_pods = _readings(looks, ready, blind)
         best = _better(of_pods, best) if len(whole_looks.values) else of_pods
     requests = _pod_requests(pods, looks)
-    figures = (numbers.round(6) + 0.0 for numbers in (best.values, best.coverage))
-    values, coverages = (numbers.tolist() for numbers in figures)
+    values, coverages = (np.array((best.values, best.coverage)).round(6) + 0.0).tolist()
     at, fresh_until = best.at.tolist(), best.fresh_until.tolist()
     return [
         Signals(_told(track, values[n], at[n], coverages[n]), requests[n], fresh_until[n])
@@ -124,7 +123,7 @@ def _looks(heard: Sequence[Heard], answers: Sequence[bool], latest: Latest, now:
     fresh = known & live[:, np.newaxis]
     subjects = _Groups([length for one in heard for length in one.lengths], len(places))
     some_fresh = subjects.reduced(np.logical_or, fresh)
-    used = fresh | (known & ~subjects.spread(some_fresh))
+    used = known if subjects.alone else fresh | (known & ~subjects.spread(some_fresh))
     return _Looks(
         values=subjects.highest(values, used),
         at=subjects.lowest(at[:, np.newaxis], used),
@@ -138,14 +137,8 @@ def _readings(looks: _Looks, expected: Floats, blind: BlindRule) -> _Readings:
     """Looks of the same model together; `expected` subjects per model."""
     models = _Groups([count for count in looks.counts if count], len(looks.values))
     covering = models.reduced(np.add, looks.fresh.astype(np.float64))
-    stale = ~np.isnan(looks.values) & ~models.spread(covering > 0)
-    used = looks.fresh | stale
-    values = models.reduced(np.add, np.where(used, looks.values, 0.0))
-    seen = models.reduced(np.add, used.astype(np.float64))
-    values[seen == 0] = np.nan
-    values[:, MEANS] /= np.maximum(seen[:, MEANS], 1.0)
-    values[:, WORST] = models.highest(looks.values[:, WORST], used[:, WORST])
-    at, fresh_until = models.lowest(looks.at, used), models.reduced(np.minimum, looks.fresh_until)
+    joined = (looks.values, looks.at, looks.fresh_until) if models.alone else _joined(looks, models, covering)
+    values, at, fresh_until = joined
     if all(looks.counts):
         coverage = covering / expected[:, np.newaxis]
         return _Readings(values, at, coverage, coverage >= blind.min_coverage, fresh_until)
@@ -153,6 +146,18 @@ def _readings(looks: _Looks, expected: Floats, blind: BlindRule) -> _Readings:
     coverage = covering / expected[present, np.newaxis]
     found = _Readings(values, at, coverage, coverage >= blind.min_coverage, fresh_until)
     return _among(found, present, len(expected))
+
+
+def _joined(looks: _Looks, models: _Groups, covering: Floats) -> tuple[Floats, Floats, Floats]:
+    """Values, instants and how long they are fresh, from those of several subjects each."""
+    stale = ~np.isnan(looks.values) & ~models.spread(covering > 0)
+    used = looks.fresh | stale
+    values = models.reduced(np.add, np.where(used, looks.values, 0.0))
+    seen = models.reduced(np.add, used.astype(np.float64))
+    values[seen == 0] = np.nan
+    values[:, MEANS] /= np.maximum(seen[:, MEANS], 1.0)
+    values[:, WORST] = models.highest(looks.values[:, WORST], used[:, WORST])
+    return values, models.lowest(looks.at, used), models.reduced(np.minimum, looks.fresh_until)
 
 
 def _among(found: _Readings, present: Sequence[int], models: int) -> _Readings:

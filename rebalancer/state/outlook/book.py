@@ -22,7 +22,6 @@ from rebalancer.state.outlook.rule import (
     LEARN_EVERY_SECONDS,
     LEARN_SECONDS,
     LEAST_LEVEL,
-    PAST_SECONDS,
     SHIFT_WINDOWS_SECONDS,
     WORK_OF_ONE_SECONDS,
 )
@@ -72,9 +71,9 @@ class Book:
         self._slow = np.concatenate([self._slow, np.full((len(self._slow), more), np.nan)], axis=1)
         self._then = Glance(*(np.concatenate([of, np.zeros(more, of.dtype)]) for of in self._then))
 
-    def work_of_one(self, columns: Sequence[int]) -> F64:
+    def work_of_one(self, columns: I64) -> F64:
         """Replica-seconds per request of these models, as of their last outlooks; 0 where nobody counted requests."""
-        each: F64 = self._each[np.array(columns, dtype=np.int64)]
+        each: F64 = self._each[columns]
         return each
 
     def forget(self, column: int) -> None:
@@ -100,7 +99,7 @@ class Book:
                 then.shift[mine],
                 then.at[mine],
             )
-            wanted = np.flatnonzero(stale(before, now, mine // TOGETHER, every_seconds))
+            wanted = stale(before, now, mine // TOGETHER, every_seconds).nonzero()[0]
             for begin in range(0, len(wanted), TOGETHER):
                 self._renew(rings, group, wanted[begin : begin + TOGETHER])
             for old, new in zip(then, now, strict=True):
@@ -130,7 +129,8 @@ class Book:
         at = np.full(len(columns), head)
         quick = rings.work(columns, [head] * len(columns), QUICK_MEANS_SECONDS)
         means = np.concatenate([quick[QUICK_OF_LEVEL], self._slow[:, columns]])
-        levels = np.nan_to_num(level(base_of_means(means[:, np.newaxis]), self._beta[columns])[0])
+        levels = level(base_of_means(means[:, np.newaxis]), self._beta[columns])[0]
+        levels = np.where(np.isnan(levels), 0.0, levels)
         learned = [self.learned[column] for column in columns.tolist()]
         rates = quick[: len(SHIFT_WINDOWS_SECONDS)]
         shifts = shift_of_means(rates, np.maximum(levels, LEAST_LEVEL), learned, self._usual[:, columns])
@@ -139,16 +139,17 @@ class Book:
     def _renew(self, rings: Rings, group: Group, places: I64) -> None:
         columns, terms = group.columns[places], group.terms
         self._each[columns] = _work_of_one(rings, columns, self._each[columns])
-        span = PAST_SECONDS + HOUR_SECONDS + terms.horizon_seconds + MARGIN_SECONDS
+        span = terms.past_seconds + MARGIN_SECONDS
         learned = [self.learned[column] for column in columns.tolist()]
         past = remembered(rings, columns, max(span, _reach(learned, rings.head or 0)), self._each[columns])
-        slow = past.ladder(max(SLOW_MEANS_SECONDS))
-        self._slow[:, columns] = [slow.mean(NOW, window)[0] for window in SLOW_MEANS_SECONDS]
+        ladder = past.ladder(terms.past_seconds)
+        self._slow[:, columns] = [ladder.mean(NOW, window)[0] for window in SLOW_MEANS_SECONDS]
         standing, service = group.standing, group.service
         some = Standing(standing.ready[places], standing.due[places], standing.backlog[places])
         serving = Serving(*(of[places] for of in service.serving))
         rules = Service(serving, service.floor[places], service.most[places], service.priority[places])
-        for column, one in zip(columns.tolist(), outlooks(past, learned, some, rules, terms), strict=True):
+        renewed = outlooks(past, learned, some, rules, terms, ladder)
+        for column, one in zip(columns.tolist(), renewed, strict=True):
             self.outlooks[column] = one
 
 

@@ -20,6 +20,8 @@ from rebalancer.state.outlook.rule import (
 
 MINUTE_SECONDS = 60
 LEVEL_MEANS_SECONDS = (*LEVEL_WINDOWS_SECONDS, HOUR_SECONDS)
+FEATURES = [0, 1, 3]  # of these means: the last minute, 5 minutes and hour
+_WEIGHTS = np.array(LEVEL_WEIGHTS)[:, np.newaxis, np.newaxis]
 
 
 class Base(NamedTuple):
@@ -31,33 +33,33 @@ class Base(NamedTuple):
 
 def base(ladder: Ladder, points: Rungs) -> Base:
     """The weighted mean of the windows that are known, and how the last minute, 5 minutes and hour differ from it."""
-    return base_of_means(np.stack([ladder.mean(points, window) for window in LEVEL_MEANS_SECONDS]))
+    return base_of_means(np.array([ladder.mean(points, window) for window in LEVEL_MEANS_SECONDS]))
 
 
 def base_of(past: Past, columns: I64, ends: I64) -> Base:
     """The same for lanes of one model and one second each, as one point: (1, lanes)."""
     windows = [past.mean_of(columns, ends, window) for window in LEVEL_MEANS_SECONDS]
-    return base_of_means(np.stack(windows)[:, np.newaxis])
+    return base_of_means(np.array(windows)[:, np.newaxis])
 
 
 def base_of_means(windows: F64) -> Base:
     """The same from means over `LEVEL_MEANS_SECONDS`, (4, points, models), NaN where unknown."""
     known = ~np.isnan(windows)
     filled = np.where(known, windows, 0.0)
-    weights = np.array(LEVEL_WEIGHTS)[:, np.newaxis, np.newaxis] * known[:3]
+    weights = _WEIGHTS * known[:3]
     total = weights[0] + weights[1] + weights[2]
     weighted = filled[:3] * weights
     of = np.full(total.shape, np.nan)
     np.divide(weighted[0] + weighted[1] + weighted[2], total, out=of, where=total > 0.0)
     of = np.maximum(of, LEAST_LEVEL)
-    apart = np.where(known[[0, 1, 3]], filled[[0, 1, 3]] / of - 1.0, 0.0)
-    return Base(of, apart)
+    return Base(of, np.where(known, filled / of - 1.0, 0.0)[FEATURES])
 
 
 def level(of: Base, beta: F64) -> F64:
     """The base x clip(1 + beta . features); `beta`: (models, 3); returns (points, models) replicas."""
     told = of.features[0] * beta[:, 0] + of.features[1] * beta[:, 1] + of.features[2] * beta[:, 2]
-    corrected: F64 = np.maximum(of.base * np.clip(1.0 + told, CORRECTION_LEAST, CORRECTION_MOST), LEAST_LEVEL)
+    factor = np.minimum(np.maximum(1.0 + told, CORRECTION_LEAST), CORRECTION_MOST)
+    corrected: F64 = np.maximum(of.base * factor, LEAST_LEVEL)
     return corrected
 
 
@@ -81,8 +83,7 @@ class Bins(NamedTuple):
 
 def bins(ladder: Ladder) -> Bins:
     """A bin counts where at least half of it was observed."""
-    seen = np.diff(ladder.seen, axis=0)
-    work = np.diff(ladder.work, axis=0)
+    seen, work = (of[1:] - of[:-1] for of in (ladder.seen, ladder.work))
     known = np.broadcast_to(seen * 2 >= RUNG_SECONDS, work.shape)
     rates = np.divide(work, seen, out=np.zeros(work.shape), where=known)
     return Bins(*(_running(of) for of in (known.astype(np.float64), rates, rates * rates)))

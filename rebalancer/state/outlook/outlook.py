@@ -54,6 +54,11 @@ class Terms(NamedTuple):
     interval_seconds: int = 1
 
     @property
+    def past_seconds(self) -> int:
+        """What the levels of the oldest replays reach back to."""
+        return PAST_SECONDS + HOUR_SECONDS + self.horizon_seconds
+
+    @property
     def horizon_seconds(self) -> int:
         """A start and the time it must earn its move back in, in whole rungs."""
         return -(-(self.cold_seconds + DWELL_SECONDS) // RUNG_SECONDS) * RUNG_SECONDS
@@ -73,11 +78,19 @@ class Curves(NamedTuple):
     error: F64
 
 
-def outlooks(
-    past: Past, learned: Sequence[Learned], standing: Standing, service: Service, terms: Terms
+def outlooks(  # noqa: PLR0913  # one thing each
+    past: Past,
+    learned: Sequence[Learned],
+    standing: Standing,
+    service: Service,
+    terms: Terms,
+    ladder: Ladder | None = None,
 ) -> tuple[Outlook | None, ...]:
-    """One of each model, in order; None of a model of which nothing was ever observed."""
-    ladder = past.ladder(PAST_SECONDS + HOUR_SECONDS + terms.horizon_seconds)
+    """One of each model, in order; None of a model of which nothing was ever observed.
+
+    `ladder`: the past's over the terms' `past_seconds`, where somebody has it already.
+    """
+    ladder = ladder or past.ladder(terms.past_seconds)
     told = base(ladder, NOW)
     ahead = _ahead(past, ladder, learned, told, terms)
     known = ~np.isnan(told.base[0])
@@ -102,10 +115,10 @@ def _curves(ahead: Ahead, lanes: Paths, standing: Standing, service: Service, te
     tried = _tried(np.maximum.reduceat(lanes.level, lanes.starts), current)
     least = np.maximum(service.floor, tried[0])
     most = np.maximum(least, np.minimum(service.most, tried[-1]))
-    tried = np.clip(tried, least, most)
+    tried = np.minimum(np.maximum(tried, least), most)
     able = capacities(standing, tried, terms.steps, terms.step_seconds, terms.cold_seconds)
     each = costs(lanes, able, standing.backlog, service.serving, terms.step_seconds, terms.latency)
-    here = np.argmin(np.abs(tried - current), axis=0)
+    here = np.abs(tried - current).argmin(axis=0)
     counts = np.minimum(least + np.arange(int((most - least).max()) + 1)[:, np.newaxis], most)
     late, error = (_between(tried, of, counts) for of in _mean_and_error(each, lanes, here))
     if terms.latency:
@@ -116,7 +129,7 @@ def _curves(ahead: Ahead, lanes: Paths, standing: Standing, service: Service, te
     caution = np.where(counts < current, ERRORS_OF_DECREASE * error, 0.0)
     value = (late + moved + caution + _unseen(ahead.level, counts, terms)) * weight - FULL_USE * counts
     inside = counts == least + np.arange(len(counts))[:, np.newaxis]
-    return Curves(counts, np.where(inside, np.round(value, QUANTUM), np.inf), late * weight, error * weight)
+    return Curves(counts, np.where(inside, value.round(QUANTUM), np.inf), late * weight, error * weight)
 
 
 def _unseen(level: F64, counts: I64, terms: Terms) -> F64:
@@ -180,25 +193,12 @@ def _told(  # noqa: PLR0913  # one thing each
 ) -> tuple[Outlook | None, ...]:
     widths = np.isfinite(curves.value).sum(axis=0).tolist()
     least, current, usable = curves.counts[0].tolist(), standing.current.tolist(), replays.usable.tolist()
-    values, late, errors = (_rows(of) for of in (curves.value, curves.late, curves.error))
-    of_model = zip(
-        *(
-            (np.round(of, QUANTUM) + 0.0).tolist()
-            for of in (
-                ahead.level,
-                told.base[0],
-                spread,
-                shifted.p,
-                shifted.level,
-                shifted.times_usual,
-                ahead.each,
-                median,
-            )
-        ),
-        strict=True,
-    )
+    values, late, errors = _rounded(curves.value.T, curves.late.T, curves.error.T).tolist()
+    figures = _rounded(
+        ahead.level, told.base[0], spread, shifted.p, shifted.level, shifted.times_usual, ahead.each, median
+    ).tolist()
     found: list[Outlook | None] = []
-    for model, (now, plain, wide, p, moved, excess, each, middle) in enumerate(of_model):
+    for model, (now, plain, wide, p, moved, excess, each, middle) in enumerate(zip(*figures, strict=True)):
         if not known[model]:
             found.append(None)
             continue
@@ -230,6 +230,7 @@ def _told(  # noqa: PLR0913  # one thing each
     return tuple(found)
 
 
-def _rows(of: F64) -> list[list[float]]:
-    rounded: list[list[float]] = (np.round(of.T, QUANTUM) + 0.0).tolist()
+def _rounded(*of: F64) -> F64:
+    """Arrays that are alike, as they leave."""
+    rounded: F64 = np.array(of).round(QUANTUM) + 0.0
     return rounded

@@ -84,7 +84,7 @@ def replays(ahead: Ahead) -> Replays:
     then = level(base(ahead.ladder, points), ahead.beta)
     spread_then, spread_now = (dispersion(ahead.bins, when, DISPERSION_SECONDS) for when in (points, NOW))
     ratio = np.divide(spread_now, spread_then, out=np.ones(then.shape), where=spread_then > 0.0)
-    scale = np.clip(np.power(ratio, 0.5 * ahead.gamma), SCALE_LEAST, SCALE_MOST)
+    scale = np.minimum(np.maximum(np.power(ratio, 0.5 * ahead.gamma), SCALE_LEAST), SCALE_MOST)
     seconds, newest = past.until - points.seconds_ago, past.until - horizon
     age = np.exp(-(newest - seconds) / PAST_SECONDS)[:, np.newaxis]
     usable = (seconds[:, np.newaxis] >= past.since + YOUNGEST_SECONDS) & ~np.isnan(then)

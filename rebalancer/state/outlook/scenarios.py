@@ -43,7 +43,7 @@ class Paths:
     @property
     def starts(self) -> I64:
         """(models,): the first lane of each."""
-        return np.flatnonzero(np.diff(self.model, prepend=-1))
+        return np.concatenate([[0], 1 + (self.model[1:] != self.model[:-1]).nonzero()[0]])
 
 
 def paths(ahead: Ahead, shifted: Shift) -> tuple[Paths, Replays]:
@@ -52,7 +52,7 @@ def paths(ahead: Ahead, shifted: Shift) -> tuple[Paths, Replays]:
     hist = windows(ahead, known)
     everybody = np.arange(ahead.past.models)
     lanes = [_replayed(ahead, known, hist, everybody, ahead.level)]
-    young = np.flatnonzero(known.usable < PRIOR_UNTIL_ANCHORS)
+    young = (known.usable < PRIOR_UNTIL_ANCHORS).nonzero()[0]
     if len(young):
         lanes.append(_prior(ahead, young, known.usable[young]))
     total = _total(lanes, ahead.past.models)
@@ -64,7 +64,7 @@ def paths(ahead: Ahead, shifted: Shift) -> tuple[Paths, Replays]:
     if len(rare):
         lanes.append(_rare(ahead, rare))
         total = _total(lanes, ahead.past.models)
-    moved = np.flatnonzero((shifted.p >= SHIFT_LEAST) & (known.usable >= SHIFT_ANCHORS))
+    moved = ((shifted.p >= SHIFT_LEAST) & (known.usable >= SHIFT_ANCHORS)).nonzero()[0]
     if len(moved):
         again = _replayed(ahead, known, hist, moved, shifted.level[moved])
         factor = shifted.p / (1.0 - shifted.p) * total

@@ -87,7 +87,7 @@ def _median(of: F64) -> F64:
 
 def shift(ladder: Ladder, levels: F64, learned: Sequence[Learned]) -> Shift:
     """Now, at the end of the past. `levels`: (models,)."""
-    rates = np.stack([ladder.mean(NOW, window)[0] for window in SHIFT_WINDOWS_SECONDS])
+    rates = np.array([ladder.mean(NOW, window)[0] for window in SHIFT_WINDOWS_SECONDS])
     usual = usual_of(learned)
     found = shift_of_means(rates, levels, learned, usual)
     moved = np.flatnonzero(found.p >= SHIFT_LEAST)
@@ -129,15 +129,15 @@ def shift_of_means(rates: F64, levels: F64, learned: Sequence[Learned], usual: F
     """The same from means over `SHIFT_WINDOWS_SECONDS`, (2, models), NaN where unknown. `usual`: of `usual_of`."""
     rates = np.where(np.isnan(rates), levels, rates)
     x = (rates - levels) / np.sqrt(levels)
-    times = np.divide(np.abs(x), usual, out=np.zeros_like(x), where=usual > 0.0)
-    chosen = np.argmax(times, axis=0)
+    times = np.divide(np.abs(x), usual, out=np.zeros(x.shape), where=usual > 0.0)
+    chosen = times.argmax(axis=0)
     columns = np.arange(len(levels))
     excess, most = x[chosen, columns], times[chosen, columns]
     p = np.zeros(len(levels))
-    for model in np.flatnonzero(most > SHIFT_LEAST_TIMES).tolist():
+    for model in (most > SHIFT_LEAST_TIMES).nonzero()[0].tolist():
         p[model] = probability(float(excess[model]), learned[model].excesses[int(chosen[model])])
     p *= np.clip((most - SHIFT_LEAST_TIMES) / (SHIFT_TYPICAL - SHIFT_LEAST_TIMES), 0.0, 1.0)
-    return Shift(np.round(p, QUANTUM), rates[chosen, columns], excess, most)
+    return Shift(p.round(QUANTUM), rates[chosen, columns], excess, most)
 
 
 def probability(excess: float, known: Excesses) -> float:

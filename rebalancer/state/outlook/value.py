@@ -71,7 +71,7 @@ def capacities(standing: Standing, counts: I64, steps: int, step_seconds: int, c
     left = counts - ready  # starting ones that are kept
     for number in range(standing.due.shape[1]):
         due = standing.due[:, number]
-        for model in np.flatnonzero(np.isfinite(due)).tolist():
+        for model in np.isfinite(due).nonzero()[0].tolist():
             begin = max(0, -int(-due[model] // step_seconds))
             able[begin:, :, model] += left[:, model] > number
     able[-(-cold_seconds // step_seconds) :] += np.maximum(0, counts - current)
@@ -128,7 +128,8 @@ class _Sweep:
 
     def _changes(self) -> list[bool]:
         """Whether some capacity differs from that of the step before."""
-        return [True, *(np.diff(self._able, axis=0) != 0).any(axis=(1, 2)).tolist()]
+        rows = self._able.reshape(len(self._able), -1)
+        return [True, *(rows[1:] != rows[:-1]).any(axis=1).tolist()]
 
     def _capacity(self, step: int) -> tuple[F32, F32]:
         """By count and lane: capacity, and the backlog above which arrivals leave or are turned away."""
@@ -141,7 +142,8 @@ class _Sweep:
     def _lateness(self, left: F32, cost: F32) -> F64:
         """Each step's arrivals cost work x min(1, wait / (headroom + 2 SLO)), and a little more when they leave."""
         served = most = per_second = np.empty(0, dtype=np.float32)
-        share, arrives, stays = (np.empty_like(left) for _ in range(3))
+        share, arrives, stay = (np.empty_like(left) for _ in range(3))
+        patient = np.empty(left.shape, dtype=np.bool_)
         one, none = np.ones_like(left), np.zeros_like(left)  # whole arrays: numpy is 4 times slower with a scalar
         for step, changes in enumerate(self._changes()):
             arrives[:] = self._work[step]
@@ -153,11 +155,16 @@ class _Sweep:
             np.minimum(share, one, out=share)
             share *= arrives
             cost += share
-            np.less_equal(left, most, out=stays, casting="unsafe")  # 1 or 0: masks are 5 times slower
-            if not stays.all():
-                cost += np.float32(LOST) * (arrives - arrives * stays)
-                arrives *= stays
-            left += arrives
+            np.less_equal(left, most, out=patient)
+            if np.count_nonzero(patient) < patient.size:
+                np.copyto(stay, patient)  # 1 or 0: masks are 5 times slower
+                stay *= arrives
+                left += stay
+                arrives -= stay
+                arrives *= np.float32(LOST)
+                cost += arrives
+            else:
+                left += arrives
             left -= served
             np.maximum(left, none, out=left)
         return cost.astype(np.float64)
@@ -207,5 +214,5 @@ class _Sweep:
         excess = left - (self._own.headroom_seconds + self._own.slo_wait_seconds) * able
         excess *= np.maximum(1.0, self._level / np.maximum(able, NO_REPLICA))
         drain = np.maximum(able - self._level, LEAST_DRAIN)
-        late: F64 = self._level * np.clip(excess / drain, 0.0, TERMINAL_CAP_SECONDS)
+        late: F64 = self._level * np.minimum(np.maximum(excess / drain, 0.0), TERMINAL_CAP_SECONDS)
         return late

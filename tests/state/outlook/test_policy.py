@@ -1,0 +1,32 @@
+"""An outlook follows the policy in force, also where it is made from what was gathered under the one before."""
+
+from rebalancer.domain.policy import Policy
+from rebalancer.state import ClusterState
+from tests.builders import NOW, a_model, a_policy
+from tests.state.loads import load_of, minutes_of, two_pods
+from tests.state.objects import a_sample, feed
+
+MINUTE = 60.0  # an outlook stands no longer
+
+
+def least_looked_at(state: ClusterState, minute: int) -> int:
+    """Of model b, in cycle `minute`, after that many minutes more of work."""
+    for second in range(5, 65, 5):
+        at = NOW + MINUTE * (minute - 1) + second
+        feed(state, *(a_sample(pod=pod, at=at, running=4.0) for pod in ("b-1", "b-2")), now=at)
+    outlook = load_of(state.snapshot(NOW + MINUTE * minute, minute)).outlook
+    assert outlook is not None
+    return outlook.least
+
+
+def of_floor(floor: int) -> Policy:
+    return a_policy(a_model("b", floor, entitlement=4))
+
+
+def test_a_model_whose_floor_is_another_is_looked_at_from_there_on() -> None:
+    state = feed(two_pods(of_floor(1)), *minutes_of(running=4.0, minutes=20))
+    assert least_looked_at(state, 1) == 1
+    state.set_policy(of_floor(2), NOW + MINUTE)
+    assert least_looked_at(state, 2) == 2
+    state.set_policy(of_floor(1), NOW + 2 * MINUTE)
+    assert least_looked_at(state, 3) == 1
