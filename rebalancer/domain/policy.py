@@ -351,6 +351,11 @@ class Policy(_Part):
     plan_every_seconds: Annotated[FiniteFloat, Field(ge=0.1, le=600)] = Field(
         default=10.0, description="Seconds between joint plans; events wake it at once besides."
     )
+    cost_weight: Ratio = Field(
+        default=0.02,
+        description="Where nodes can come and go: what a GPU there must keep from being late, as a share of the requests"
+        " that a GPU of these models does. 0: whatever gains at all is bought; more: a smaller bill, later answers.",
+    )
     classes: Classes = Classes()
     surge: SurgeRules = SurgeRules()
     guards: Guards = Guards()

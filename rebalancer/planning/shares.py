@@ -13,8 +13,6 @@ from rebalancer.planning.curves import Curve
 from rebalancer.planning.places import Claim, Space, share_places, smallest
 from rebalancer.planning.scene import Holder, Part, PoolState, Scene
 
-WORTH_SHARE = 0.02  # of the work a replica could do to the horizon: what it must keep from being late to be paid for
-
 
 def share(scene: Scene) -> None:
     """Set every holder's `share`: replicas it is to have before guards; None where its demand decides instead."""
@@ -152,8 +150,9 @@ def _counts(
     if not growing:
         return share_places(claims, spaces)
     grown = {name: _grown(space, growing[name]) if name in growing else space for name, space in spaces.items()}
+    each = _price(scene.policy.cost_weight, sharing)
     priced = [
-        _priced(holder, claim) if claim.pools & growing.keys() else claim
+        _priced(holder, claim, each) if claim.pools & growing.keys() else claim
         for holder, claim in zip(sharing, claims, strict=True)
     ]
     worth = share_places(priced, grown)
@@ -166,13 +165,24 @@ def _grown(space: Space, state: PoolState) -> Space:
     return Space(space.gpus + state.growth, nodes)
 
 
-def _priced(holder: Holder, claim: Claim) -> Claim:
+def _price(cost_weight: float, sharing: Sequence[Holder]) -> float:
+    """What a GPU-second costs where nodes can go, in requests: `cost_weight` of what one does for these models.
+
+    One price for all of them: a request that is kept is worth its priority, whoever it belongs to.
+    """
+    looks = [(holder.gpus, holder.load.outlook) for holder in sharing if holder.load.outlook is not None]
+    requests = sum(look.level / (look.work_of_one or 1.0) for _, look in looks)
+    gpus = sum(look.level * each for each, look in looks)
+    return cost_weight * requests / gpus if gpus > 0.0 else 0.0
+
+
+def _priced(holder: Holder, claim: Claim, each: float) -> Claim:
+    """The claim with what its GPUs cost until the horizon; `each`: price of a GPU-second."""
     outlook = holder.load.outlook
     if outlook is None:
         return claim
-    worth = holder.model.priority / 100 / (outlook.work_of_one or 1.0)  # of a replica-second, as in the curve
-    each = WORTH_SHARE * outlook.horizon_seconds * worth
-    values = tuple(value + each * number for number, value in enumerate(claim.curve.values))
+    cost = each * outlook.horizon_seconds * holder.gpus
+    values = tuple(value + cost * number for number, value in enumerate(claim.curve.values))
     return claim._replace(curve=claim.curve._replace(values=values))
 
 
