@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from rebalancer.domain.outlook import Outlook
+from rebalancer.planning.caps import Caps
 from rebalancer.planning.curves import Curve
 from rebalancer.planning.places import Claim, Space, share_places, smallest
 from rebalancer.planning.scene import Holder, Part, PoolState, Scene
@@ -37,6 +38,7 @@ def _connected(scene: Scene) -> list[tuple[frozenset[str], list[Holder]]]:
 
 
 def _share_of(scene: Scene, pools: frozenset[str], holders: Sequence[Holder]) -> None:
+    caps = Caps(scene)
     sharing: list[tuple[Holder, int]] = []
     kept: Counter[str] = Counter()
     claims: list[Claim] = []
@@ -56,7 +58,8 @@ def _share_of(scene: Scene, pools: frozenset[str], holders: Sequence[Holder]) ->
         fixed = [part for part in holder.parts if part.pool not in names]
         kept.update({part.pool: part.held * part.gpus for part in fixed})
         held = sum(part.held for part in fixed)
-        claims.append(_claim(holder, holder.load.outlook, free, held))
+        most = caps.most(free, holder.ruling.wanted(holder.model, holder.model.max_replicas) - held) + held
+        claims.append(_claim(holder, holder.load.outlook, free, held, most))
         sharing.append((holder, held))
     spaces = _spaces(scene, pools, [holder for holder, _ in sharing], kept)
     counts = _counts(scene, [holder for holder, _ in sharing], claims, spaces)
@@ -99,9 +102,8 @@ def _own(holder: Holder) -> int:
     return min(most, max(holder.floor, wanted, holder.ruling.raised_floor))
 
 
-def _claim(holder: Holder, outlook: Outlook, free: Sequence[Part], fixed: int) -> Claim:
+def _claim(holder: Holder, outlook: Outlook, free: Sequence[Part], fixed: int, most: int) -> Claim:
     """What the model may have in its free parts: from what is its own, as far as a person or the policy caps it."""
-    most = holder.ruling.wanted(holder.model, holder.model.max_replicas)
     least = min(most, max(outlook.least, _own(holder)))
     values = outlook.values[least - outlook.least : most - outlook.least + 1] if least >= outlook.least else ()
     here = max(0, least - fixed)

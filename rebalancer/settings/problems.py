@@ -19,6 +19,7 @@ CHECKS: tuple[Check, ...] = (
     references.unique_pool_names,
     references.unique_model_names,
     references.known_pools,
+    references.known_teams,
     references.one_target_per_pool,
     references.one_model_per_workload,
     references.one_pool_per_node_pool,
