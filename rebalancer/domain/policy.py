@@ -249,6 +249,25 @@ class Classes(_Part):
     batch: ClassRules = ClassRules(high_utilisation=0.85, low_utilisation=0.40, cooldown_seconds=300.0)
 
 
+class DeferralRule(_Part):
+    """How models of class batch yield to the others, and are deferred by that instead of starved."""
+
+    weight: Annotated[FiniteFloat, Field(gt=0, le=1)] = Field(
+        default=0.1, description="What their requests count while they yield: this share of their priority."
+    )
+    window_seconds: Seconds = Field(
+        default=3600.0, description="A batch model that lacks replicas has a turn in each window of so long ..."
+    )
+    turn_seconds: Seconds = Field(
+        default=900.0, description="... for the last part of it, in which its requests count their whole priority ..."
+    )
+    share: Ratio = Field(
+        default=0.25,
+        description="... and so much of what it needs, at least one replica, comes before what anybody gains. Floors"
+        " and wanted entitlements of others come first.",
+    )
+
+
 class SurgeRules(_Part):
     """When a rise is a surge: demand has risen faster than its slow level explains."""
 
@@ -372,6 +391,7 @@ class Policy(_Part):
         " requests that a GPU of these models does. 0: whatever gains is bought; more: a smaller bill, later answers.",
     )
     classes: Classes = Classes()
+    deferral: DeferralRule = DeferralRule()
     surge: SurgeRules = SurgeRules()
     guards: Guards = Guards()
     nodes: NodeRules = NodeRules()

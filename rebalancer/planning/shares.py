@@ -94,11 +94,11 @@ def _kept(holder: Holder, free: Sequence[Part]) -> dict[str, int]:
 
 
 def _own(holder: Holder) -> int:
-    """What comes before any gain: floor, wanted entitlement, what a person wants it to have at least."""
+    """What comes before any gain: floor, wanted entitlement, what a person wants at least; a batch model's turn."""
     most = holder.ruling.wanted(holder.model, holder.model.max_replicas)
     if holder.ruling.pin is not None:
         return most
-    wanted = min(holder.demand.replicas, holder.model.entitlement)
+    wanted = min(holder.demand.replicas, max(holder.model.entitlement, holder.deferral.due))
     return min(most, max(holder.floor, wanted, holder.ruling.raised_floor))
 
 
@@ -107,7 +107,7 @@ def _claim(holder: Holder, outlook: Outlook, free: Sequence[Part], fixed: int, m
     least = min(most, max(outlook.least, _own(holder)))
     values = outlook.values[least - outlook.least : most - outlook.least + 1] if least >= outlook.least else ()
     here = max(0, least - fixed)
-    values = values[max(0, fixed - least) :]
+    values = tuple(value * holder.deferral.weight for value in values[max(0, fixed - least) :])
     return Claim(Curve(here, values or (0.0,), holder.gpus), frozenset(part.pool for part in free), free[0].gpus)
 
 
@@ -195,7 +195,8 @@ def next_gain(holder: Holder, count: int) -> float:
         return 0.0
     most = holder.ruling.wanted(holder.model, holder.model.max_replicas)
     here, *ahead = outlook.values[count - outlook.least : most - outlook.least + 1] or (0.0,)
-    return max(((here - value) / step for step, value in enumerate(ahead, 1)), default=0.0) / holder.gpus
+    gain = max(((here - value) / step for step, value in enumerate(ahead, 1)), default=0.0)
+    return gain * holder.deferral.weight / holder.gpus
 
 
 def needed(holder: Holder) -> int:

@@ -1,6 +1,7 @@
 """The steps of one model's explanation, stage by stage, each with its numbers."""
 
 from rebalancer.domain.arithmetic import figure
+from rebalancer.domain.instant import clock
 from rebalancer.domain.outlook import Outlook
 from rebalancer.domain.plan import Refusal, Step
 from rebalancer.domain.readings import ModelLoad
@@ -14,7 +15,7 @@ NEAR = 2  # counts about the share whose cost is told
 
 def steps_of(holder: Holder, allocation: int, after: int, moves: Moves, refusals: list[Refusal]) -> tuple[Step, ...]:
     """From readings to the plan; a stage that had nothing to do with the model is left out."""
-    steps = [_readings(holder.ballot), _work(holder.load), _demand(holder), *_schedule(holder)]
+    steps = [_readings(holder.ballot), _work(holder.load), _demand(holder), *_schedule(holder), *_deferral(holder)]
     if holder.share is not None and holder.load.outlook is not None:
         steps += [_outlook(holder.load.outlook), _share(holder.load.outlook, holder.share)]
     if holder.doomed:
@@ -96,6 +97,25 @@ def _schedule(holder: Holder) -> tuple[Step, ...]:
         "nextAt": None if scheduled.turn is None else scheduled.turn.at,
     }
     return (Step("schedule", said + above, numbers),)
+
+
+def _deferral(holder: Holder) -> tuple[Step, ...]:
+    """How far a batch model stands back, and when its turn is."""
+    found = holder.deferral
+    if found.weight >= 1.0 and found.since is None:
+        return ()
+    said = f"yields: a request counts {figure(found.weight)} of its priority"
+    if found.due and found.until is not None:
+        said = f"its turn until {clock(found.until)}: {found.due} come before what anybody gains"
+    elif found.since is not None and found.turn_at is not None:
+        said += f"; deferred since {clock(found.since)}, its turn is at {clock(found.turn_at)}"
+    numbers: dict[str, float | int | str | None] = {
+        "weight": found.weight,
+        "deferredSince": found.since,
+        "turnAt": found.turn_at,
+        "due": found.due,
+    }
+    return (Step("deferral", said, numbers),)
 
 
 def _outlook(outlook: Outlook) -> Step:

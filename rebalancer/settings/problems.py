@@ -30,6 +30,7 @@ CHECKS: tuple[Check, ...] = (
     quantities.whole_pods,
     quantities.watermarks,
     quantities.surge_windows,
+    quantities.turn_in_window,
     quantities.voting_signals,
     schedules.unique_schedule_names,
     schedules.bounds_of_schedules,

@@ -15,6 +15,7 @@ pools:
     gpuLimit: 8
     nodePools: [spot-1]
 surge: {shortWindowSeconds: 15, longWindowSeconds: 300, enterRatio: 1.5, leaveRatio: 1.2}
+deferral: {windowSeconds: 3600, turnSeconds: 900}
 classes:
   realtime: {highUtilisation: 0.7, lowUtilisation: 0.3, cooldownSeconds: 60}
 teams:

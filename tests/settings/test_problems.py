@@ -122,6 +122,7 @@ FIELDS_TOGETHER = [
      "shortWindowSeconds 15 is not below"),
     ("surge: {shortWindowSeconds: 15, longWindowSeconds: 300", "surge: {shortWindowSeconds: 400",
      "surge.shortWindowSeconds", "shortWindowSeconds 400 is not below longWindowSeconds 300"),
+    ("turnSeconds: 900", "turnSeconds: 3600", "deferral.turnSeconds", "turnSeconds 3600 is not below"),
     ("leaveRatio: 1.2", "leaveRatio: 1.6", "surge.leaveRatio", "leaveRatio 1.6 > enterRatio 1.5"),
     ("    slo: {latencySeconds: 2}\n", "", "models.qwen-32b.signals.latency", "latency has no slo"),
     ("{queue: {high: 10}}", "{}", "models.sdxl.signals", "no signal votes for this model"),
