@@ -11,18 +11,16 @@ STEEP = {count: 50.0 * (16 - count) for count in range(17)}  # every replica sav
 
 
 def a_story(
-    held: dict[str, int] | dict[str, dict[str, int]], *models: Model, nodes: int = 1, **policy: object
+    held: dict[str, int] | dict[str, dict[str, int]], *models: Model, nodes: int = 1, most: int = 32, **policy: object
 ) -> Story:
-    """A fixed a100 of 4 GPUs, and spot with `nodes` nodes of 8 that may grow to 32; everybody gains from all."""
-    pools = (a_pool(gpus=4), an_elastic_pool(gpus=32, gpus_per_node=8))
+    """A fixed a100 of 4 GPUs, and spot with `nodes` nodes of 8 that may grow to `most`; everybody gains from all."""
+    pools = (a_pool(gpus=4), an_elastic_pool(gpus=most, gpus_per_node=8))
     found = a_policy(*models, pools=pools, **policy)
-    story = Story(
-        found, a_snapshot(found, held, {model.id: {"concurrency": 64.0} for model in models}, nodes={"spot": nodes})
-    )
+    readings = {model.id: {"concurrency": 64.0} for model in models}
+    story = Story(found, a_snapshot(found, held, readings, nodes={"spot": nodes}))
     for model in models:
-        story.look_ahead(
-            model.id, an_outlook(STEEP, story.replicas(model.id), model, level=10.0, base=10.0, shifted=10.0)
-        )
+        outlook = an_outlook(STEEP, story.replicas(model.id), model, level=10.0, base=10.0, shifted=10.0)
+        story.look_ahead(model.id, outlook)
     return story
 
 
@@ -49,16 +47,14 @@ class TestOfAModel:
         assert (story.replicas("b", "a100"), story.replicas("b", "spot")) == (4, 2)
 
     def test_what_one_may_not_have_another_gets(self) -> None:
-        # 8 GPUs on spot: a may have 2 of them, the rest are b's.
-        story = a_story({"a": 0, "b": 0}, on_spot("a", elastic_replicas=2), on_spot("b", max_replicas=6))
+        # 8 GPUs on spot, no more to come: a may have 2 of them, so that its share is no more than 2; the rest are b's.
+        story = a_story({"a": 0, "b": 0}, on_spot("a", elastic_replicas=2, priority=200), on_spot("b"), most=8)
         assert moves(story.plan()) == {"a": (0, 2), "b": (0, 6)}
 
     def test_no_node_is_bought_beyond_it(self) -> None:
-        # Without nodes: 3 of the 10 that b needs may come, by a node grant.
-        story = a_story({"b": 0}, on_spot("b", elastic_replicas=3), nodes=0)
-        story.turn()
-        assert story.replicas("b") <= 3
-        assert sum(grant.replicas for grant in story.grants()) <= 3
+        # a100 is full, spot has no node yet: 3 of all that b gains from may come, by a node grant.
+        story = a_story({"b": {"a100": 4, "spot": 0}}, everywhere("b", elastic_replicas=3), nodes=0)
+        assert moves(story.plan()) == {"b": (0, 3)}
 
     def test_what_it_needs_beyond_it_is_unmet_and_says_so(self) -> None:
         story = a_story({"b": {"a100": 4, "spot": 2}}, everywhere("b", elastic_replicas=2))
@@ -73,6 +69,9 @@ class TestOfAModel:
         story.load("b", {"concurrency": 64.0}, work=10.0)
         assert moves(story.plan()) == {"b": (6, 5)}
 
+    def test_and_no_further_than_to_the_cap(self) -> None:
+        assert moves(a_story({"b": 6}, on_spot("b", elastic_replicas=4)).plan()) == {"b": (6, 4)}
+
 
 class TestOfATeam:
     @pytest.mark.parametrize(("gpus", "together"), [(5, 5), (8, 8)])
@@ -80,6 +79,13 @@ class TestOfATeam:
         models = [on_spot(name, team="chat") for name in ("a", "b")]
         plan = a_story({"a": 0, "b": 0}, *models, teams=(Team(name="chat", elastic_gpus=gpus),)).plan()
         assert sum(after for _, after in moves(plan).values()) == together
+
+    def test_no_nodes_are_bought_beyond_what_its_models_share(self) -> None:
+        # a100 is full and spot has no node yet: a asks for 5 replicas there, b for none.
+        models = [everywhere(name, team="chat") for name in ("a", "b")]
+        held = {name: {"a100": 2, "spot": 0} for name in ("a", "b")}
+        story = a_story(held, *models, nodes=0, teams=(Team(name="chat", elastic_gpus=5),))
+        assert sum(after for _, after in moves(story.plan()).values()) == 5
 
     def test_it_counts_gpus_and_whole_replicas(self) -> None:
         # 5 GPUs are two replicas of 2.
