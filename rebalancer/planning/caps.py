@@ -4,33 +4,30 @@ A cap stops raises; what is above one because the policy was lowered goes as sur
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
 
-from rebalancer.domain.policy import Policy
 from rebalancer.planning.scene import Part, Scene
 
 NO_CAP = 1_000_000_000
 
 
 class Caps:
-    """What models and teams hold on elastic pools while units are placed, and what they may."""
+    """What models and teams hold on elastic pools while units are placed, and what they may. Without caps it is empty."""
 
     def __init__(self, scene: Scene) -> None:
         policy = scene.policy
-        self._elastic = frozenset(pool.name for pool in policy.pools if pool.kind == "elastic")
-        self._team = {model.id: model.team for model in policy.models if model.team}
         self._replicas = {
             model.id: model.elastic_replicas for model in policy.models if model.elastic_replicas is not None
         }
         self._gpus = {team.name: team.elastic_gpus for team in policy.teams}
+        self._team = {model.id: model.team for model in policy.models} if self._gpus else {}
+        some = bool(self._replicas or self._gpus)
+        self._elastic = frozenset(pool.name for pool in policy.pools if some and pool.kind == "elastic")
         self._held: Counter[str] = Counter()
         self._team_gpus: Counter[str] = Counter()
-        for holder in scene.holders.values() if self._any(policy) else ():
+        for holder in scene.holders.values() if self._elastic else ():
             for part in holder.parts:
                 self._add(part, part.held)
-
-    def _any(self, policy: Policy) -> bool:
-        return bool(self._elastic and (self._replicas or policy.teams))
 
     def _add(self, part: Part, replicas: int) -> None:
         if part.pool in self._elastic:
@@ -54,9 +51,8 @@ class Caps:
         of_team = NO_CAP if gpus is None else (gpus - self._team_gpus[self._team[part.model]]) // part.gpus
         return min(of_model, of_team)
 
-    def most(self, parts: Iterable[Part], most: int) -> int:
+    def most(self, parts: Sequence[Part], most: int) -> int:
         """`most` as far as the model's caps leave it: all there is to say where it runs on elastic pools alone."""
-        parts = tuple(parts)
         if not parts or any(part.pool not in self._elastic for part in parts):
             return most
         held = sum(part.held for part in parts)
