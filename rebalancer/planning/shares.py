@@ -107,7 +107,9 @@ def _claim(holder: Holder, outlook: Outlook, free: Sequence[Part], fixed: int, m
     least = min(most, max(outlook.least, _own(holder)))
     values = outlook.values[least - outlook.least : most - outlook.least + 1] if least >= outlook.least else ()
     here = max(0, least - fixed)
-    values = tuple(value * holder.deferral.weight for value in values[max(0, fixed - least) :])
+    values = values[max(0, fixed - least) :]
+    if holder.deferral.weight < 1.0:
+        values = tuple(value * holder.deferral.weight for value in values)
     return Claim(Curve(here, values or (0.0,), holder.gpus), frozenset(part.pool for part in free), free[0].gpus)
 
 
