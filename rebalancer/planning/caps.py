@@ -12,7 +12,7 @@ NO_CAP = 1_000_000_000
 
 
 class Caps:
-    """What models and teams hold on elastic pools while units are placed, and what they may. Without caps it is empty."""
+    """What models and teams hold on elastic pools while units are placed, and what they may; nothing without caps."""
 
     def __init__(self, scene: Scene) -> None:
         policy = scene.policy
