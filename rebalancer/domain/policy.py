@@ -386,7 +386,7 @@ class Policy(_Part):
         default=10.0, description="Seconds between joint plans; events wake it at once besides."
     )
     cost_weight: Ratio = Field(
-        default=0.02,
+        default=0.05,
         description="Where nodes can come and go: what a GPU there must keep from being late, as a share of the"
         " requests that a GPU of these models does. 0: whatever gains is bought; more: a smaller bill, later answers.",
     )
