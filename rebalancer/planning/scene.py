@@ -102,6 +102,7 @@ class Holder:
     ready: all that serve, doomed ones included (votes count them). steady and loading: Ready and not yet Ready, doomed
     ones not counted: what need is met with. `share`: of the GPUs there are, by what each count of replicas is worth.
     `doubt`: what the guard `plausible` declined of its demand. `deferral`: how far it stands back as batch work.
+    `cost`: of a replica until the horizon where nodes can go, in requests; 0: where it runs GPUs are there anyway.
     """
 
     model: Model
@@ -121,6 +122,7 @@ class Holder:
     share: int | None = None
     doubt: Refusal | None = None
     deferral: Deferral = NO_DEFERRAL
+    cost: float = 0.0
 
     @property
     def gpus(self) -> int:

@@ -181,12 +181,12 @@ def _price(cost_weight: float, sharing: Sequence[Holder]) -> float:
 
 
 def _priced(holder: Holder, claim: Claim, each: float) -> Claim:
-    """The claim with what its GPUs cost until the horizon; `each`: price of a GPU-second."""
+    """The claim with what its GPUs cost until the horizon, which is the holder's `cost`; `each`: of a GPU-second."""
     outlook = holder.load.outlook
     if outlook is None:
         return claim
-    cost = each * outlook.horizon_seconds * holder.gpus
-    values = tuple(value + cost * number for number, value in enumerate(claim.curve.values))
+    holder.cost = each * outlook.horizon_seconds * holder.gpus
+    values = tuple(value + holder.cost * number for number, value in enumerate(claim.curve.values))
     return claim._replace(curve=claim.curve._replace(values=values))
 
 

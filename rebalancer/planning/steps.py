@@ -17,7 +17,7 @@ def steps_of(holder: Holder, allocation: int, after: int, moves: Moves, refusals
     """From readings to the plan; a stage that had nothing to do with the model is left out."""
     steps = [_readings(holder.ballot), _work(holder.load), _demand(holder), *_schedule(holder), *_deferral(holder)]
     if holder.share is not None and holder.load.outlook is not None:
-        steps += [_outlook(holder.load.outlook), _share(holder.load.outlook, holder.share)]
+        steps += [_outlook(holder.load.outlook), _share(holder.load.outlook, holder.share, holder.cost)]
     if holder.doomed:
         steps.append(
             Step("doomed", f"{holder.doomed} doomed", {"doomed": holder.doomed, "unreplaced": holder.has - holder.held})
@@ -148,8 +148,11 @@ def _outlook(outlook: Outlook) -> Step:
     )
 
 
-def _share(outlook: Outlook, share: int) -> Step:
-    """What the counts about the share would cost, in late requests to the horizon (times priority)."""
+def _share(outlook: Outlook, share: int, cost: float) -> Step:
+    """What the counts about the share would cost, in late requests to the horizon (times priority).
+
+    `cost`: what a replica must keep from being late there where a node would have to bring it.
+    """
     costs = {
         count: outlook.late[count - outlook.least]
         for count in range(share - NEAR, share + NEAR + 1)
@@ -158,4 +161,7 @@ def _share(outlook: Outlook, share: int) -> Step:
     said = ", ".join(f"{count}: {figure(late)}" for count, late in costs.items())
     numbers: dict[str, float | int | str | None] = {"share": share, "current": outlook.current}
     numbers.update((f"lateAt{count}", late) for count, late in costs.items())
-    return Step("share", f"{share} of the GPUs there are; late to the horizon with {said}", numbers)
+    bought = f"; one on a node that comes or could go must save {figure(cost)}" if cost else ""
+    if cost:
+        numbers["costOfOne"] = cost
+    return Step("share", f"{share} of the GPUs there are; late to the horizon with {said}{bought}", numbers)

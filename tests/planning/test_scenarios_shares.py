@@ -207,6 +207,18 @@ class TestWhereNodesCanGo:
         story = a_story(policy, {"b": 1}, {"b": steep(1, 4, 5.0)})
         assert shares(story.plan()) == {"b": replicas}
 
+    def test_what_one_must_save_is_told(self) -> None:
+        policy = a_policy(a_model("b", pools=("spot",)), pools=(an_elastic_pool(gpus=8),), cost_weight=0.02)
+        plan = a_story(policy, {"b": 1}, {"b": steep(1, 4, 5.0)}).plan()
+        (found,) = [step for step in decision_of(plan, "b").steps if step.stage == "share"]
+        assert found.numbers["costOfOne"] == 3.0
+        assert found.said.endswith("; one on a node that comes or could go must save 3")
+
+    def test_of_gpus_that_are_there_anyway_none_is(self) -> None:
+        plan = a_story(a_policy(a_model("b")), {"b": 1}, {"b": steep(1, 4, 5.0)}).plan()
+        (found,) = [step for step in decision_of(plan, "b").steps if step.stage == "share"]
+        assert "costOfOne" not in found.numbers
+
     @pytest.mark.parametrize(("priority", "replicas"), [(100, 1), (200, 4)])
     def test_a_request_of_higher_priority_is_worth_more_money(self, priority: int, replicas: int) -> None:
         # Every replica saves 3 requests; a GPU costs 3 and 1 (at 200: 2) to bring. 3 < 4, but 6 > 5.
