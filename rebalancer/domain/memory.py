@@ -49,7 +49,7 @@ class ModelMemory(Struct, frozen=True, omit_defaults=True):
     `calm_since`: below the leave ratio since. `lower_since`: its votes have asked for fewer than it has since then,
     `lower_peak` the most they asked for meanwhile.
     `unmet_since`: short since. `levels`: what was offered lately, oldest first (guard `sudden`). `jump`: one that the
-    guard `plausible` looks at.
+    guard `plausible` looks at. `deferred_since`: a batch model that has fewer replicas than it needs since then.
     """
 
     demand: int | None = None
@@ -64,6 +64,7 @@ class ModelMemory(Struct, frozen=True, omit_defaults=True):
     replaced: tuple[str, ...] = ()
     levels: tuple[Level, ...] = ()
     jump: Jump | None = None
+    deferred_since: Instant | None = None
 
 
 class Loan(Struct, frozen=True):

@@ -189,6 +189,9 @@ class Model(_Part):
     )
     min_replicas: int = Field(ge=0, le=100_000, description="The floor: no action of ours takes the model below it.")
     max_replicas: int = Field(ge=1, le=100_000, description="Never more replicas than this.")
+    elastic_replicas: int | None = Field(
+        default=None, ge=0, le=100_000, description="Most replicas on elastic pools; none said: as many as fit."
+    )
     entitlement: int = Field(
         ge=0, le=100_000, description="Replicas that are the model's own on its primary pool; at least minReplicas."
     )
@@ -196,7 +199,9 @@ class Model(_Part):
     workload_class: WorkloadClass = Field(
         default="interactive", alias="class", description="Sets watermarks and cooldown."
     )
-    team: str = Field(default="", max_length=63, description="Who owns it; shown, never used to decide.")
+    team: str = Field(
+        default="", max_length=63, description="Who owns it; what `teams` says of it holds for all its models."
+    )
     slo: Slo | None = None
     load_seconds: Annotated[FiniteFloat, Field(ge=0, le=86_400)] = Field(
         default=60.0, description="Prior for the time from pod creation to Ready, until measured."
@@ -219,6 +224,15 @@ class Model(_Part):
         return self.gpus_per_replica // self.pods_per_replica
 
 
+class Team(_Part):
+    """What all models of one team share."""
+
+    name: Annotated[str, Field(min_length=1, max_length=63)] = Field(description="As the models' `team` says it.")
+    elastic_gpus: int = Field(
+        ge=0, le=1_000_000, description="Most GPUs of elastic pools that its models hold together."
+    )
+
+
 class ClassRules(_Part):
     """Watermarks and patience of one workload class."""
 
@@ -233,6 +247,25 @@ class Classes(_Part):
     realtime: ClassRules = ClassRules(high_utilisation=0.70, low_utilisation=0.30, cooldown_seconds=60.0)
     interactive: ClassRules = ClassRules(high_utilisation=0.60, low_utilisation=0.25, cooldown_seconds=30.0)
     batch: ClassRules = ClassRules(high_utilisation=0.85, low_utilisation=0.40, cooldown_seconds=300.0)
+
+
+class DeferralRule(_Part):
+    """How models of class batch yield to the others, and are deferred by that instead of starved."""
+
+    weight: Annotated[FiniteFloat, Field(gt=0, le=1)] = Field(
+        default=0.1, description="What their requests count while they yield: this share of their priority."
+    )
+    window_seconds: Seconds = Field(
+        default=3600.0, description="A batch model that lacks replicas has a turn in each window of so long ..."
+    )
+    turn_seconds: Seconds = Field(
+        default=900.0, description="... for the last part of it, in which its requests count their whole priority ..."
+    )
+    share: Ratio = Field(
+        default=0.25,
+        description="... and so much of what it needs, at least one replica, comes before what anybody gains. Floors"
+        " and wanted entitlements of others come first.",
+    )
 
 
 class SurgeRules(_Part):
@@ -348,10 +381,17 @@ class Policy(_Part):
     kind: Literal["Policy"]
     pools: tuple[Pool, ...] = Field(min_length=1)
     models: tuple[Model, ...] = Field(min_length=1)
+    teams: tuple[Team, ...] = Field(default=(), description="Limits that the models of one team share.")
     plan_every_seconds: Annotated[FiniteFloat, Field(ge=0.1, le=600)] = Field(
         default=10.0, description="Seconds between joint plans; events wake it at once besides."
     )
+    cost_weight: Ratio = Field(
+        default=0.05,
+        description="Where nodes can come and go: what a GPU there must keep from being late, as a share of the"
+        " requests that a GPU of these models does. 0: whatever gains is bought; more: a smaller bill, later answers.",
+    )
     classes: Classes = Classes()
+    deferral: DeferralRule = DeferralRule()
     surge: SurgeRules = SurgeRules()
     guards: Guards = Guards()
     nodes: NodeRules = NodeRules()

@@ -155,6 +155,8 @@ def _let_go(ledger: Ledger, found: Allocation) -> None:
         for part in reversed(holder.parts):
             state = ledger.scene.pools.get(part.pool)
             _release_down(part, most, Purpose.OVERRIDE if capped else Purpose.SURPLUS, ledger, found)
+            while ledger.caps.room(part) < 0 and _release_one(part, holder.floor, Purpose.SURPLUS, ledger, found):
+                pass
             if state is not None and state.grows and part.owner is None:
                 _release_down(part, _keeps_aim(holder), Purpose.SURPLUS, ledger, found)
 
@@ -227,11 +229,14 @@ def _why_short(holder: Holder, ledger: Ledger) -> tuple[str, str]:
     stuck = [f"{part.pool}: {part.stuck}" for part in holder.parts if part.stuck is not None]
     if stuck and len(stuck) == len(holder.parts):
         return stuck[0].split(": ")[1], "; ".join(stuck)
+    capped = [part for part in holder.parts if part.stuck is None and ledger.caps.room(part) <= 0]
     free: list[str] = []
     for part in holder.parts:
         state = ledger.scene.pools.get(part.pool)
         if state is not None:
             free.append(_free_words(part, state, ledger))
+    if capped and all(part in capped or ledger.capacity.get(part.pool, 0) < part.gpus for part in holder.parts):
+        return "cap", "; ".join([*(ledger.caps.words(part) for part in capped), *free])
     fits = any(ledger.capacity.get(part.pool, 0) >= part.gpus for part in holder.parts)
     return ("fit" if fits else "budget"), "; ".join(free)
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from rebalancer.domain.cluster import Taint, Toleration
 from rebalancer.domain.snapshot import NodeView, PodView, TargetView
+from rebalancer.planning.caps import Caps
 from rebalancer.planning.release import Purpose, Release, Tally
 from rebalancer.planning.scene import Holder, Part, Room, Scene
 
@@ -44,6 +45,7 @@ class Ledger:
     tally: Tally
     rooms: dict[str, dict[str, Room]]
     capacity: dict[str, int]
+    caps: Caps
     taken: dict[tuple[str, str], list[PodView]] = field(default_factory=dict)
     gone: Counter[str] = field(default_factory=Counter)
     gained: Counter[str] = field(default_factory=Counter)
@@ -66,7 +68,7 @@ class Ledger:
                 part.held * part.gpus for holder in scene.holders.values() for part in holder.parts if part.pool == name
             )
             capacity[name] = (state.budget if state.budget is not None else held) - held
-        ledger = cls(scene, tally, rooms, capacity)
+        ledger = cls(scene, tally, rooms, capacity, Caps(scene))
         for holder in scene.holders.values():
             for part in holder.parts:
                 ledger._seat_unplaced(part)
@@ -113,7 +115,7 @@ class Ledger:
         return (_landing(part), part.gpus, excluded)
 
     def open_to(self, part: Part, holder: Holder) -> bool:
-        """Whether the part may receive: healthy target, known budget, not excluded, nothing taken from it just now."""
+        """Whether the part may receive: healthy, budget known, not excluded, not capped, nothing taken from it yet."""
         state = self.scene.pools.get(part.pool)
         return (
             part.stuck is None
@@ -121,6 +123,7 @@ class Ledger:
             and state.budget is not None
             and part.pool not in holder.ruling.excluded_pools
             and part.key not in self.taken
+            and self.caps.room(part) > 0
         )
 
     def seat(self, part: Part, node: str) -> None:
@@ -129,6 +132,7 @@ class Ledger:
         room.now -= part.gpus
         room.soon -= part.gpus
         self.capacity[part.pool] -= part.gpus
+        self.caps.take(part)
 
     def left(self, part: Part) -> int:
         """Replicas of the part that nobody has taken in this plan."""
@@ -156,6 +160,7 @@ class Ledger:
         part = victim.part
         self.taken.setdefault(part.key, []).append(victim.pod)
         self.gone[part.model] += 1
+        self.caps.give(part)
         if part.pool in self.capacity:
             self.capacity[part.pool] += part.gpus
         node = self.home(part, victim.pod)

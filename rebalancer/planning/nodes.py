@@ -16,6 +16,7 @@ from rebalancer.domain.plan import NodePoolChange, Refusal
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import NodePoolView, Snapshot, TargetView
 from rebalancer.planning.allocation import Allocation
+from rebalancer.planning.caps import Caps
 from rebalancer.planning.ledger import Unit
 from rebalancer.planning.scene import Holder, Part, PoolState, Scene
 
@@ -27,9 +28,11 @@ SHOWS_SECONDS = 10.0  # a write whose reply was lost is seen by then, or was non
 class NodePlan:
     """changes to NodePools in order, units of node grants with their grant ids, grants to withdraw, refusals.
 
-    nodes: how many nodes are asked for per NodePool. ended: ids of grants that nothing is left of.
+    caps: with all units of the allocation. nodes: how many nodes are asked for per NodePool. ended: ids of grants that
+    nothing is left of.
     """
 
+    caps: Caps
     changes: list[NodePoolChange] = field(default_factory=list)
     nodes: Counter[str] = field(default_factory=Counter)
     units: list[tuple[Unit, str, str]] = field(default_factory=list)
@@ -106,7 +109,9 @@ def _over(shift: Shift, targets: dict[tuple[str, str], TargetView], now: float) 
 
 def plan_nodes(scene: Scene, found: Allocation) -> NodePlan:
     """Withdraw what brought nothing, grant what is short, let limits return."""
-    plan = NodePlan()
+    plan = NodePlan(Caps(scene))
+    for unit in found.units:
+        plan.caps.take(unit.part)
     _withdraw(scene, plan)
     giving = found.giving
     for holder in scene.holders_by_priority():
@@ -150,13 +155,13 @@ def _grant(scene: Scene, holder: Holder, parts: list[Part], short: int, plan: No
     wanted = short - _replaced_by_karpenter(scene, holder)
     for part in parts:
         state = scene.pools.get(part.pool)
-        if wanted <= 0 or state is None or not _may_grow(holder, part, state):
+        if min(wanted, plan.caps.room(part)) <= 0 or state is None or not _may_grow(holder, part, state):
             continue
         if any(grant.model == holder.model.id and grant.pool == part.pool for grant in scene.memory.node_grants):
             return  # one grant at a time; the next is asked when it has ended
         node_pool = _willing(scene, state)
         per_node = state.pool.gpus_per_node // part.gpus
-        replicas = min(wanted, _growth(scene, state, plan) // state.pool.gpus_per_node * per_node)
+        replicas = min(wanted, plan.caps.room(part), _growth(scene, state, plan) // state.pool.gpus_per_node * per_node)
         if node_pool is None or replicas <= 0:
             plan.refusals.append(_no_growth(scene, holder, part, state, node_pool, wanted))
             continue
@@ -164,6 +169,8 @@ def _grant(scene: Scene, holder: Holder, parts: list[Part], short: int, plan: No
         plan.nodes[node_pool.name] += -(-replicas // per_node)
         _raise_limit(scene, state, node_pool, f"{holder.model.id} is {replicas} short", grant_id, plan)
         plan.units += [(Unit(part, "demand", "node"), grant_id, node_pool.name)] * replicas
+        for _ in range(replicas):
+            plan.caps.take(part)
         wanted -= replicas
 
 

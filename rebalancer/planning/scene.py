@@ -14,6 +14,7 @@ from rebalancer.domain.plan import Refusal
 from rebalancer.domain.policy import Model, Policy, Pool
 from rebalancer.domain.readings import ModelLoad
 from rebalancer.domain.snapshot import AutoscalerView, NodeView, PodView, PoolView, Snapshot, TargetView
+from rebalancer.planning.deferral import NO_DEFERRAL, Deferral
 from rebalancer.planning.demand import Demand
 from rebalancer.planning.rulings import NO_RULING, Ruling
 from rebalancer.planning.votes import Ballot
@@ -100,7 +101,8 @@ class Holder:
     held: undoomed replicas asked for. has: as before any notice, so with the doomed ones that nobody replaces yet.
     ready: all that serve, doomed ones included (votes count them). steady and loading: Ready and not yet Ready, doomed
     ones not counted: what need is met with. `share`: of the GPUs there are, by what each count of replicas is worth.
-    `doubt`: what the guard `plausible` declined of its demand.
+    `doubt`: what the guard `plausible` declined of its demand. `deferral`: how far it stands back as batch work.
+    `cost`: of a replica until the horizon where nodes can go, in requests; 0: where it runs GPUs are there anyway.
     """
 
     model: Model
@@ -119,6 +121,8 @@ class Holder:
     demand: Demand = field(default_factory=lambda: Demand(0, unknown=True, surge=False, why=""))
     share: int | None = None
     doubt: Refusal | None = None
+    deferral: Deferral = NO_DEFERRAL
+    cost: float = 0.0
 
     @property
     def gpus(self) -> int:

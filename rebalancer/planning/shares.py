@@ -9,11 +9,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from rebalancer.domain.outlook import Outlook
+from rebalancer.planning.caps import Caps
 from rebalancer.planning.curves import Curve
 from rebalancer.planning.places import Claim, Space, share_places, smallest
 from rebalancer.planning.scene import Holder, Part, PoolState, Scene
-
-WORTH_SHARE = 0.02  # of the work a replica could do to the horizon: what it must keep from being late to be paid for
 
 
 def share(scene: Scene) -> None:
@@ -39,6 +38,7 @@ def _connected(scene: Scene) -> list[tuple[frozenset[str], list[Holder]]]:
 
 
 def _share_of(scene: Scene, pools: frozenset[str], holders: Sequence[Holder]) -> None:
+    caps = Caps(scene)
     sharing: list[tuple[Holder, int]] = []
     kept: Counter[str] = Counter()
     claims: list[Claim] = []
@@ -58,7 +58,8 @@ def _share_of(scene: Scene, pools: frozenset[str], holders: Sequence[Holder]) ->
         fixed = [part for part in holder.parts if part.pool not in names]
         kept.update({part.pool: part.held * part.gpus for part in fixed})
         held = sum(part.held for part in fixed)
-        claims.append(_claim(holder, holder.load.outlook, free, held))
+        most = caps.most(free, holder.ruling.wanted(holder.model, holder.model.max_replicas) - held) + held
+        claims.append(_claim(holder, holder.load.outlook, free, held, most))
         sharing.append((holder, held))
     spaces = _spaces(scene, pools, [holder for holder, _ in sharing], kept)
     counts = _counts(scene, [holder for holder, _ in sharing], claims, spaces)
@@ -93,21 +94,22 @@ def _kept(holder: Holder, free: Sequence[Part]) -> dict[str, int]:
 
 
 def _own(holder: Holder) -> int:
-    """What comes before any gain: floor, wanted entitlement, what a person wants it to have at least."""
+    """What comes before any gain: floor, wanted entitlement, what a person wants at least; a batch model's turn."""
     most = holder.ruling.wanted(holder.model, holder.model.max_replicas)
     if holder.ruling.pin is not None:
         return most
-    wanted = min(holder.demand.replicas, holder.model.entitlement)
+    wanted = min(holder.demand.replicas, max(holder.model.entitlement, holder.deferral.due))
     return min(most, max(holder.floor, wanted, holder.ruling.raised_floor))
 
 
-def _claim(holder: Holder, outlook: Outlook, free: Sequence[Part], fixed: int) -> Claim:
+def _claim(holder: Holder, outlook: Outlook, free: Sequence[Part], fixed: int, most: int) -> Claim:
     """What the model may have in its free parts: from what is its own, as far as a person or the policy caps it."""
-    most = holder.ruling.wanted(holder.model, holder.model.max_replicas)
     least = min(most, max(outlook.least, _own(holder)))
     values = outlook.values[least - outlook.least : most - outlook.least + 1] if least >= outlook.least else ()
     here = max(0, least - fixed)
     values = values[max(0, fixed - least) :]
+    if holder.deferral.weight < 1.0:
+        values = tuple(value * holder.deferral.weight for value in values)
     return Claim(Curve(here, values or (0.0,), holder.gpus), frozenset(part.pool for part in free), free[0].gpus)
 
 
@@ -152,8 +154,9 @@ def _counts(
     if not growing:
         return share_places(claims, spaces)
     grown = {name: _grown(space, growing[name]) if name in growing else space for name, space in spaces.items()}
+    each = _price(scene.policy.cost_weight, sharing)
     priced = [
-        _priced(holder, claim) if claim.pools & growing.keys() else claim
+        _priced(holder, claim, each) if claim.pools & growing.keys() else claim
         for holder, claim in zip(sharing, claims, strict=True)
     ]
     worth = share_places(priced, grown)
@@ -166,13 +169,24 @@ def _grown(space: Space, state: PoolState) -> Space:
     return Space(space.gpus + state.growth, nodes)
 
 
-def _priced(holder: Holder, claim: Claim) -> Claim:
+def _price(cost_weight: float, sharing: Sequence[Holder]) -> float:
+    """What a GPU-second costs where nodes can go, in requests: `cost_weight` of what one does for these models.
+
+    One price for all of them: a request that is kept is worth its priority, whoever it belongs to.
+    """
+    looks = [(holder.gpus, holder.load.outlook) for holder in sharing if holder.load.outlook is not None]
+    requests = sum(look.level / (look.work_of_one or 1.0) for _, look in looks)
+    gpus = sum(look.level * each for each, look in looks)
+    return cost_weight * requests / gpus if gpus > 0.0 else 0.0
+
+
+def _priced(holder: Holder, claim: Claim, each: float) -> Claim:
+    """The claim with what its GPUs cost until the horizon, which is the holder's `cost`; `each`: of a GPU-second."""
     outlook = holder.load.outlook
     if outlook is None:
         return claim
-    worth = holder.model.priority / 100 / (outlook.work_of_one or 1.0)  # of a replica-second, as in the curve
-    each = WORTH_SHARE * outlook.horizon_seconds * worth
-    values = tuple(value + each * number for number, value in enumerate(claim.curve.values))
+    holder.cost = each * outlook.horizon_seconds * holder.gpus
+    values = tuple(value + holder.cost * number for number, value in enumerate(claim.curve.values))
     return claim._replace(curve=claim.curve._replace(values=values))
 
 
@@ -183,7 +197,8 @@ def next_gain(holder: Holder, count: int) -> float:
         return 0.0
     most = holder.ruling.wanted(holder.model, holder.model.max_replicas)
     here, *ahead = outlook.values[count - outlook.least : most - outlook.least + 1] or (0.0,)
-    return max(((here - value) / step for step, value in enumerate(ahead, 1)), default=0.0) / holder.gpus
+    gain = max(((here - value) / step for step, value in enumerate(ahead, 1)), default=0.0)
+    return gain * holder.deferral.weight / holder.gpus
 
 
 def needed(holder: Holder) -> int:

@@ -1,6 +1,7 @@
 """The steps of one model's explanation, stage by stage, each with its numbers."""
 
 from rebalancer.domain.arithmetic import figure
+from rebalancer.domain.instant import clock
 from rebalancer.domain.outlook import Outlook
 from rebalancer.domain.plan import Refusal, Step
 from rebalancer.domain.readings import ModelLoad
@@ -14,9 +15,9 @@ NEAR = 2  # counts about the share whose cost is told
 
 def steps_of(holder: Holder, allocation: int, after: int, moves: Moves, refusals: list[Refusal]) -> tuple[Step, ...]:
     """From readings to the plan; a stage that had nothing to do with the model is left out."""
-    steps = [_readings(holder.ballot), _work(holder.load), _demand(holder), *_schedule(holder)]
+    steps = [_readings(holder.ballot), _work(holder.load), _demand(holder), *_schedule(holder), *_deferral(holder)]
     if holder.share is not None and holder.load.outlook is not None:
-        steps += [_outlook(holder.load.outlook), _share(holder.load.outlook, holder.share)]
+        steps += [_outlook(holder.load.outlook), _share(holder.load.outlook, holder.share, holder.cost)]
     if holder.doomed:
         steps.append(
             Step("doomed", f"{holder.doomed} doomed", {"doomed": holder.doomed, "unreplaced": holder.has - holder.held})
@@ -98,6 +99,25 @@ def _schedule(holder: Holder) -> tuple[Step, ...]:
     return (Step("schedule", said + above, numbers),)
 
 
+def _deferral(holder: Holder) -> tuple[Step, ...]:
+    """How far a batch model stands back, and when its turn is."""
+    found = holder.deferral
+    if found.weight >= 1.0 and found.since is None:
+        return ()
+    said = f"yields: a request counts {figure(found.weight)} of its priority"
+    if found.due and found.until is not None:
+        said = f"its turn until {clock(found.until)}: {found.due} come before what anybody gains"
+    elif found.since is not None and found.turn_at is not None:
+        said += f"; deferred since {clock(found.since)}, its turn is at {clock(found.turn_at)}"
+    numbers: dict[str, float | int | str | None] = {
+        "weight": found.weight,
+        "deferredSince": found.since,
+        "turnAt": found.turn_at,
+        "due": found.due,
+    }
+    return (Step("deferral", said, numbers),)
+
+
 def _outlook(outlook: Outlook) -> Step:
     """What the look-ahead knows: the level, a shift of it, how far it looks back and on, and its own error."""
     said = f"level {figure(outlook.level)}, {outlook.replays} replays of {outlook.horizon_seconds} s"
@@ -128,8 +148,11 @@ def _outlook(outlook: Outlook) -> Step:
     )
 
 
-def _share(outlook: Outlook, share: int) -> Step:
-    """What the counts about the share would cost, in late requests to the horizon (times priority)."""
+def _share(outlook: Outlook, share: int, cost: float) -> Step:
+    """What the counts about the share would cost, in late requests to the horizon (times priority).
+
+    `cost`: what a replica must keep from being late there where a node would have to bring it.
+    """
     costs = {
         count: outlook.late[count - outlook.least]
         for count in range(share - NEAR, share + NEAR + 1)
@@ -138,4 +161,7 @@ def _share(outlook: Outlook, share: int) -> Step:
     said = ", ".join(f"{count}: {figure(late)}" for count, late in costs.items())
     numbers: dict[str, float | int | str | None] = {"share": share, "current": outlook.current}
     numbers.update((f"lateAt{count}", late) for count, late in costs.items())
-    return Step("share", f"{share} of the GPUs there are; late to the horizon with {said}", numbers)
+    bought = f"; one on a node that comes or could go must save {figure(cost)}" if cost else ""
+    if cost:
+        numbers["costOfOne"] = cost
+    return Step("share", f"{share} of the GPUs there are; late to the horizon with {said}{bought}", numbers)

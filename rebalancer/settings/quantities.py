@@ -85,6 +85,11 @@ def surge_windows(policy: Part) -> Iterator[Finding]:
         yield Finding(path, f"leaveRatio {leave:g} > enterRatio {enter:g}", f"leaveRatio 1 to {enter:g}")
 
 
+def turn_in_window(policy: Part) -> Iterator[Finding]:
+    """A turn is part of its window."""
+    yield from _below(policy.part("deferral"), "turnSeconds", "windowSeconds")
+
+
 def voting_signals(policy: Part) -> Iterator[Finding]:
     """Something votes for every model, and latency votes against a promise."""
     for model in policy.parts("models"):

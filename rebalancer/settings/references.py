@@ -33,6 +33,19 @@ def known_pools(policy: Part) -> Iterator[Finding]:
                 yield Finding(target.at("pool"), f"no pool is named {name}", " or ".join(pools), fix)
 
 
+def known_teams(policy: Part) -> Iterator[Finding]:
+    """A team is named once, and some model is of it."""
+    named = tuple(dict.fromkeys(name for model in policy.parts("models") if (name := model.text("team"))))
+    teams = policy.parts("teams")
+    yield from _unique("team name", ((team.at("name"), team.text("name")) for team in teams))
+    for team in teams:
+        name = team.text("name")
+        if name is not None and name not in named:
+            close = get_close_matches(name, named, n=1)
+            fix = f"did you mean {close[0]}?" if close else "name it as `team` of a model, or leave it out"
+            yield Finding(team.at("name"), f"no model is of team {name}", " or ".join(named), fix)
+
+
 def one_target_per_pool(policy: Part) -> Iterator[Finding]:
     """A model has at most one target in a pool: the pool says where a replica lands."""
     for model in policy.parts("models"):

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from rebalancer.domain.plan import Plan
 from rebalancer.domain.policy import Model, Policy, Pool
 from tests.builders import a_model, a_policy, a_pool, a_snapshot, an_elastic_pool, an_override
+from tests.planning.outlooks import an_outlook
 from tests.planning.story import Story, decision_of, moves, unmet_of
 
 Late = dict[int, float]
@@ -32,8 +33,12 @@ def steep(least: int, most: int, each: float = 50.0) -> Late:
 
 
 def a_story(policy: Policy, held: dict[str, int] | dict[str, dict[str, int]], curves: dict[str, Late]) -> Story:
-    """Models that hold `held` Ready replicas, serve four requests in flight, and expect `curves`."""
-    story = Story(policy, a_snapshot(policy, held, {name: {"concurrency": 4.0} for name in held}))
+    """Models that hold `held` Ready replicas, serve four requests in flight, and expect `curves`.
+
+    An elastic pool has one node.
+    """
+    nodes = {pool.name: 1 for pool in policy.pools if pool.kind == "elastic"}
+    story = Story(policy, a_snapshot(policy, held, {name: {"concurrency": 4.0} for name in held}, nodes=nodes))
     for name, costs in curves.items():
         story.foresee(name, costs)
     return story
@@ -175,8 +180,8 @@ class TestNoGpuIdlesWhileSomebodyGains:
 class TestWhereNodesCanGo:
     """b runs on the elastic pool spot alone, whose nodes are paid by the hour.
 
-    A GPU is worth paying for where it keeps 2 % of what it could do until the horizon from being late: 2 % of 150 s x 1
-    request a second = 3 requests.
+    A GPU is worth paying for where it keeps `costWeight` of what a GPU does until the horizon from being late: of 2 %
+    that is 2 % of 150 s x 1 request a second = 3 requests.
     """
 
     @pytest.mark.parametrize(
@@ -189,11 +194,49 @@ class TestWhereNodesCanGo:
         ],
     )
     def test_gpu_hours_have_a_price(self, held: int, each: float, replicas: int) -> None:
-        policy = a_policy(a_model("b", pools=("spot",)), pools=(an_elastic_pool(gpus=8),))
+        policy = a_policy(a_model("b", pools=("spot",)), pools=(an_elastic_pool(gpus=8),), cost_weight=0.02)
         snapshot = a_snapshot(policy, {"b": held}, {"b": {"concurrency": 4.0}}, {"b": 0.1}, nodes={"spot": 1})
         story = Story(policy, snapshot)
         story.foresee("b", steep(1, 4, each))
         assert shares(story.plan()) == {"b": replicas}
+
+    @pytest.mark.parametrize(("cost_weight", "replicas"), [(0.0, 4), (0.02, 4), (0.05, 1)])
+    def test_the_policy_says_what_they_cost(self, cost_weight: float, replicas: int) -> None:
+        # Every replica saves 5 and costs 1 to bring; a GPU costs 0, 3 or 7.5.
+        policy = a_policy(a_model("b", pools=("spot",)), pools=(an_elastic_pool(gpus=8),), cost_weight=cost_weight)
+        story = a_story(policy, {"b": 1}, {"b": steep(1, 4, 5.0)})
+        assert shares(story.plan()) == {"b": replicas}
+
+    def test_what_one_must_save_is_told(self) -> None:
+        policy = a_policy(a_model("b", pools=("spot",)), pools=(an_elastic_pool(gpus=8),), cost_weight=0.02)
+        plan = a_story(policy, {"b": 1}, {"b": steep(1, 4, 5.0)}).plan()
+        (found,) = [step for step in decision_of(plan, "b").steps if step.stage == "share"]
+        assert found.numbers["costOfOne"] == 3.0
+        assert found.said.endswith("; one on a node that comes or could go must save 3")
+
+    def test_of_gpus_that_are_there_anyway_none_is(self) -> None:
+        plan = a_story(a_policy(a_model("b")), {"b": 1}, {"b": steep(1, 4, 5.0)}).plan()
+        (found,) = [step for step in decision_of(plan, "b").steps if step.stage == "share"]
+        assert "costOfOne" not in found.numbers
+
+    @pytest.mark.parametrize(("priority", "replicas"), [(100, 1), (200, 4)])
+    def test_a_request_of_higher_priority_is_worth_more_money(self, priority: int, replicas: int) -> None:
+        # Every replica saves 3 requests; a GPU costs 3 and 1 (at 200: 2) to bring. 3 < 4, but 6 > 5.
+        b = a_model("b", pools=("spot",), priority=priority)
+        policy = a_policy(b, pools=(an_elastic_pool(gpus=8),), cost_weight=0.02)
+        story = a_story(policy, {"b": 1}, {"b": steep(1, 4, 3.0)})
+        assert shares(story.plan()) == {"b": replicas}
+
+    @pytest.mark.parametrize(("saved", "replicas"), [(5.9, 1), (6.1, 2)])
+    def test_a_gpu_costs_what_gpus_do_here_whichever_model_uses_it(self, saved: float, replicas: int) -> None:
+        # One replica of each is busy; a's requests take it 0.5 s, b's 2 s. Their 1 + 2 GPUs do 2.5 requests a second:
+        # 2 % of 150 s x 2.5 / 3 = 2.5 for each GPU, 5 for a replica of b, and 1 to bring it.
+        a, b = a_model("a", pools=("spot",)), a_model("b", pools=("spot",), gpus_per_replica=2)
+        policy = a_policy(a, b, pools=(an_elastic_pool(gpus=8),), cost_weight=0.02)
+        story = a_story(policy, {"a": 1, "b": 1}, {})
+        story.look_ahead("a", an_outlook(flat(1, 2), 1, a, work_of_one=0.5))
+        story.look_ahead("b", an_outlook(late(1, saved, 0), 1, b, work_of_one=2.0))
+        assert shares(story.plan())["b"] == replicas
 
     def test_fixed_gpus_are_used_first_and_none_is_bought_for_a_small_gain(self) -> None:
         # a100 has 4 GPUs, spot could have 8. b saves 2 with every replica: worth bringing (1), not worth paying (3).

@@ -15,11 +15,15 @@ pools:
     gpuLimit: 8
     nodePools: [spot-1]
 surge: {shortWindowSeconds: 15, longWindowSeconds: 300, enterRatio: 1.5, leaveRatio: 1.2}
+deferral: {windowSeconds: 3600, turnSeconds: 900}
 classes:
   realtime: {highUtilisation: 0.7, lowUtilisation: 0.3, cooldownSeconds: 60}
+teams:
+  - {name: chat, elasticGpus: 4}
 models:
   - id: qwen-32b
     namespace: serving
+    team: chat
     aliases: [qwen]
     targets:
       - {pool: a100, name: qwen}

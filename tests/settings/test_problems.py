@@ -85,6 +85,9 @@ def test_a_wrong_field_is_named_with_line_path_value_and_allowed_range(
 FIELDS_TOGETHER = [
     # names
     ("name: spot\n", "name: a100\n", "pools.a100.name", "pool name a100 is used twice"),
+    ("elasticGpus: 4}", "elasticGpus: 4}\n  - {name: chat, elasticGpus: 2}", "teams.chat.name",
+     "team name chat is used twice"),
+    ("name: chat, elasticGpus", "name: chot, elasticGpus", "teams.chot.name", "no model is of team chot"),
     ("id: sdxl", "id: qwen-32b", "models.qwen-32b.id", "model name qwen-32b is used twice"),
     ("[qwen]", "[sdxl]", "models.qwen-32b.aliases[0]", "model name sdxl is used twice"),
     ("{pool: a100, name: qwen}", "{pool: a10, name: qwen}", "models.qwen-32b.targets.qwen.pool",
@@ -119,6 +122,7 @@ FIELDS_TOGETHER = [
      "shortWindowSeconds 15 is not below"),
     ("surge: {shortWindowSeconds: 15, longWindowSeconds: 300", "surge: {shortWindowSeconds: 400",
      "surge.shortWindowSeconds", "shortWindowSeconds 400 is not below longWindowSeconds 300"),
+    ("turnSeconds: 900", "turnSeconds: 3600", "deferral.turnSeconds", "turnSeconds 3600 is not below"),
     ("leaveRatio: 1.2", "leaveRatio: 1.6", "surge.leaveRatio", "leaveRatio 1.6 > enterRatio 1.5"),
     ("    slo: {latencySeconds: 2}\n", "", "models.qwen-32b.signals.latency", "latency has no slo"),
     ("{queue: {high: 10}}", "{}", "models.sdxl.signals", "no signal votes for this model"),

@@ -46,7 +46,7 @@ def test_its_values_are_the_mean_over_the_paths_with_switching_caution_and_surge
         mean = sum(of.weight * apart)
         error = np.sqrt(sum(of.weight * (apart - mean) ** 2) * sum(of.weight**2))
         caution = 2 * error if count < 6 else 0.0
-        unseen = 0.1 * 150 * now[0] ** 2 / max(count, now[0])
+        unseen = 0.03 * 150 * now[0] ** 2 / max(count, now[0])
         wanted = (late + abs(count - 6) + caution + unseen) * weight - 1e-6 * count
         assert found.values[count - 2] == pytest.approx(wanted, abs=2e-6)
         assert found.late[count - 2] == pytest.approx(late * weight, abs=2e-6)
@@ -134,7 +134,7 @@ def test_standard_errors_make_decreases_dearer_and_leave_increases_alone() -> No
     found = outlook(bursty(T), (5, [], 0.0))
     for row, (value, late) in enumerate(zip(found.values, found.late, strict=True)):
         count = found.least + row
-        unseen = 0.1 * 150 * found.level**2 / max(count, found.level)
+        unseen = 0.03 * 150 * found.level**2 / max(count, found.level)
         caution = value - late - (abs(count - 5) + unseen) / 0.5 + 1e-6 * count
         assert caution == pytest.approx(2 * found.errors[row] if count < 5 else 0.0, abs=1e-3)
 

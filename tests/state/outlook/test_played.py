@@ -46,7 +46,7 @@ def test_under_a_constant_load_nothing_moves() -> None:
 def test_slack_that_no_replay_prices_is_split_and_not_kept_by_whoever_has_it() -> None:
     models = (model("last", noisy(3.2, 1), 20), model("next", noisy(3.2, 2), 4))
     record = play(Scenario("slack", "0", models, (24,), SECONDS), Played(), "played")
-    assert record.ready[:, -1].min() >= 9
+    assert record.ready[:, -1].min() >= 7  # 6 where nothing but replays counts
     assert record.starts + record.stops <= 40
 
 
