@@ -66,6 +66,15 @@ def next_turn(model: Model, at: float, lead_seconds: float) -> Turn | None:
     return next((turn for turn in later if turn.at <= at + AHEAD_DAYS * DAY_SECONDS), None)
 
 
+def stands_until(model: Model, at: float, lead_seconds: float) -> float:
+    """An instant after `at` (UTC epoch seconds); until then `standing_at` and `next_turn` say what they say at `at`."""
+    course = _course_of(model, at, lead_seconds)
+    later = [turn.at for turn in course[bisect_right(course, at, key=_instant) :]]
+    seen = [then - AHEAD_DAYS * DAY_SECONDS for then in later]  # when it comes into sight
+    midnight = (at // DAY_SECONDS + 1) * DAY_SECONDS
+    return min([midnight, *later[:1], *(then for then in seen if then > at)])
+
+
 def window_on(schedule: Schedule, day: date) -> Window | None:
     """The window that begins on the local `day`; None: there is none, or clocks skip all of it."""
     if WEEK[day.weekday()] not in schedule.days:
