@@ -14,7 +14,7 @@ from rebalancer.domain.plan import Refusal
 from rebalancer.domain.policy import Model, Policy, Pool
 from rebalancer.domain.readings import ModelLoad
 from rebalancer.domain.snapshot import AutoscalerView, NodeView, PodView, PoolView, Snapshot, TargetView
-from rebalancer.planning.demand import Demand
+from rebalancer.planning.demand import Demand, need_of
 from rebalancer.planning.rulings import NO_RULING, Ruling
 from rebalancer.planning.votes import Ballot
 
@@ -145,8 +145,7 @@ class Holder:
         known = [level for level in (self.load.work.slow, self.load.work.last_60s) if level is not None]
         if not known:
             return None
-        level = max(0.0, *known)
-        return math.ceil(level + 1.5 * math.sqrt(level) - 1e-6)
+        return need_of(max(0.0, *known))
 
 
 @dataclass(slots=True)
