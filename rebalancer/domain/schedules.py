@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from datetime import date, time, timedelta
 from functools import lru_cache
 
-from rebalancer.domain.policy import WEEK, Model, Schedule
+from rebalancer.domain.policy import Model
+from rebalancer.domain.timetable import WEEK, Schedule
 from rebalancer.domain.zones import first_instant
 
 DAY_SECONDS = 86_400

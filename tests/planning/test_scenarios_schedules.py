@@ -9,7 +9,8 @@ from msgspec.structs import replace
 from rebalancer.domain.cluster import Override
 from rebalancer.domain.codec import to_bytes
 from rebalancer.domain.plan import Plan
-from rebalancer.domain.policy import Policy, Schedule
+from rebalancer.domain.policy import Policy
+from rebalancer.domain.timetable import Schedule
 from rebalancer.planning import plan as decide
 from tests.builders import a_model, a_policy, a_pool, a_snapshot, an_override
 from tests.planning.story import Story, change_of, decision_of, moves, refusal_of, unmet_of
