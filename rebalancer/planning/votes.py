@@ -100,8 +100,8 @@ def _cast(signal: str, load: ModelLoad, who: _Electorate, blind: BlindRule, now:
     if why is None and isinstance(reading, Reading):
         replicas, fewer = _count(signal, reading.value, who)
         return Vote(signal, replicas, reading.value, max(0.0, now - reading.at), fewer)
-    idle = _idle_seconds(load, blind, now) if signal == "latency" and why not in NOT_FINITE else None
-    return why or "absent" if idle is None else Vote(signal, who.floor, None, idle, fewer=True)
+    idle_at = _idle_at(load, blind, now) if signal == "latency" and why not in NOT_FINITE else None
+    return why or "absent" if idle_at is None else Vote(signal, who.floor, None, max(0.0, now - idle_at), fewer=True)
 
 
 def _abstains(reading: Reading | NoReading, load: ModelLoad, blind: BlindRule, now: float) -> str | None:
@@ -119,8 +119,8 @@ def _abstains(reading: Reading | NoReading, load: ModelLoad, blind: BlindRule, n
     return None
 
 
-def _idle_seconds(load: ModelLoad, blind: BlindRule, now: float) -> float | None:
-    """Seconds since the model was seen to have no request at all, running or waiting; None when it was not.
+def _idle_at(load: ModelLoad, blind: BlindRule, now: float) -> float | None:
+    """When the model was seen to have no request at all, running or waiting; None when it was not.
 
     Nobody measures how long answers take that nobody asks for: without this an idle model would never agree to fewer.
     """
@@ -128,7 +128,7 @@ def _idle_seconds(load: ModelLoad, blind: BlindRule, now: float) -> float | None
     known = [one for one in seen if isinstance(one, Reading) and _abstains(one, load, blind, now) is None]
     if len(known) < len(IN_FLIGHT) or any(one.value for one in known):
         return None
-    return max(0.0, now - min(one.at for one in known))
+    return min(one.at for one in known)
 
 
 def _count(signal: str, value: float, who: _Electorate) -> tuple[int, bool]:

@@ -82,7 +82,7 @@ class TestWhatIsItsOwn:
     def lending(self, held: int, in_flight: float, last: float = 0.5) -> Story:
         policy = a_policy(a_model("a", 1), a_model("b", 1, entitlement=5), pools=(a_pool(gpus=8),))
         readings = {"a": {"concurrency": 20.0}, "b": {"concurrency": in_flight}}
-        work = {"a": 5.0, "b": Work(short=last, last_60s=last, long=0.5, slow=0.5)}
+        work: dict[str, float | Work] = {"a": 5.0, "b": Work(short=last, last_60s=last, long=0.5, slow=0.5)}
         story = Story(policy, a_snapshot(policy, {"a": 8 - held, "b": held}, readings, work))
         story.foresee("a", {count: 90.0 * (8 - count) for count in range(1, 9)}, level=5.0)
         story.foresee("b", {count: 9.0 * (8 - count) for count in range(1, 9)}, level=0.5)
