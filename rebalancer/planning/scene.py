@@ -139,7 +139,7 @@ class Holder:
     def need_now(self) -> int | None:
         """ceil(l + 1.5 sqrt(l)), l = max(slow level, last minute's offered work); None when the work is unknown.
 
-        What a donor holds above this is surplus and may go at once (allocation.md 5: the limits cost 13-21 points of
+        What a donor holds above this is surplus and may go at once (measured: the limits cost 13-21 points of
         violation in a surge without that exemption, 0.1 with it).
         """
         known = [level for level in (self.load.work.slow, self.load.work.last_60s) if level is not None]
