@@ -52,3 +52,8 @@ def test_another_policy_with_a_model_of_the_same_name_is_another() -> None:
     at = utc("2027-01-15T07:00:05")
     assert said(a_scheduled_model(a_schedule()), at, 50.0).standing.floor == 6
     assert said(a_scheduled_model(a_schedule(minReplicas=4)), at, 50.0).standing.floor == 4
+
+
+def test_asked_for_an_earlier_instant_as_in_a_replay_they_say_what_held_then() -> None:
+    model = a_scheduled_model(a_schedule())
+    assert [said(model, utc(f"2027-01-15T{at}"), 50.0).standing.floor for at in ("07:00:05", "05:00:05")] == [6, 2]
