@@ -77,7 +77,14 @@ def check(change: Change, snapshot: Snapshot, ground: Ground, ledger: Ledger) ->
 
 
 def floor(change: Change, snapshot: Snapshot, ground: Ground) -> int:
-    """The model's floor now: the policy's, unless an override that says so by name decided this change."""
+    """The model's floor now: the policy's, unless an override that says so by name decided this change.
+
+    A plan that kept a higher one, as a schedule's, is held to it: its word may raise the floor, never lower it.
+    """
+    return max(_own_floor(change, snapshot, ground), change.floor)
+
+
+def _own_floor(change: Change, snapshot: Snapshot, ground: Ground) -> int:
     own = ground.models[change.model].min_replicas
     if not (change.passes or "").startswith("override"):
         return own

@@ -60,6 +60,8 @@ def _load(snapshot: Snapshot, model: str) -> ModelLoad:
 def _signal(signal: str, load: ModelLoad, ballot: Ballot, now: float) -> SignalRow:
     vote = next((each for each in ballot.votes if each.signal == signal), None)
     why = dict(ballot.abstained).get(signal, "")
+    if vote is not None and vote.value is None:
+        return SignalRow(signal, "idle", vote.replicas, vote.age_seconds)
     reading = load.signals.get(signal, NoReading(why="never-seen"))
     if isinstance(reading, NoReading):
         return SignalRow(signal, None, None, None, why or reading.why)

@@ -45,11 +45,12 @@ class Checkpoints:
         return -(-len(self._hands.policy.models) // int(periods))
 
     async def memory(self) -> None:
-        """What planning must not forget, with the offsets of the events it has seen."""
+        """What planning must not forget and who changed our numbers, with the offsets of the events it has seen."""
         self._state.offsets = self._intake.safe_offsets()
         cycle = self._hands.next_cycle - 1
         now = self._clock.now()
-        key, value = checkpoint.memory_entry(self._hands.memory, cycle, now, self._state.offsets)
+        foreign = self._state.foreign_past()
+        key, value = checkpoint.memory_entry(self._hands.memory, cycle, now, self._state.offsets, foreign)
         if not await self._outbox.send("state", key, value):
             self._failed("memory")
 

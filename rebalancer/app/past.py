@@ -14,6 +14,7 @@ from rebalancer.ingest.past import Past, read_past
 from rebalancer.obs import journal
 from rebalancer.obs.broker import Broker
 from rebalancer.state import checkpoint
+from rebalancer.state.foreign import ForeignPast
 
 SLACK_SECONDS = 60.0  # brokers stamp records with their own clocks
 
@@ -26,6 +27,7 @@ class Start:
     first_cycle: int
     offsets: dict[tuple[str, int], int]
     rings: dict[str, bytes]
+    foreign: tuple[ForeignPast, ...]
     outcomes: tuple[Outcome, ...]
     problems: tuple[str, ...]
 
@@ -44,6 +46,7 @@ async def read_start(broker: Broker, policy: Policy, now: float) -> Start:
         first_cycle=max(restored.cycle, last_cycle) + 1,
         offsets=restored.offsets,
         rings=restored.rings,
+        foreign=restored.foreign,
         outcomes=outcomes,
         problems=restored.problems,
     )

@@ -137,6 +137,7 @@ class Service:
         state = ClusterState(policy, self.clock.now())
         for model, rings in past.rings.items():
             state.restore_rings(model, rings)
+        state.restore_foreign(past.foreign)
         state.restore_offsets(past.offsets)
         for outcome in past.outcomes:
             state.note(outcome, self.clock.now())

@@ -28,7 +28,7 @@ class Change(Struct, frozen=True):
     should go, first to last. `shift`: id of the transaction this belongs to; `passes`: guards it need not ask
     (with why); `counts`: the guard whose window it uses up (`step`, `shift`, `exempt`), `counted`: by how many of its
     replicas. `replaces`: doomed pod UIDs beside which a `replace` asks for as many more; `grant`, `node_pool`: the node
-    grant this raise belongs to.
+    grant this raise belongs to. `floor`: the model's in this plan, the policy's as schedules and overrides leave it.
     """
 
     id: str
@@ -51,6 +51,7 @@ class Change(Struct, frozen=True):
     replaces: tuple[str, ...] = ()
     grant: str | None = None
     node_pool: str | None = None
+    floor: int = 0
 
     def __str__(self) -> str:
         return f"{self.model} {self.replicas_from} -> {self.replicas_to}  {self.reason}"

@@ -30,7 +30,7 @@ class Work(Struct, frozen=True):
     """Offered work: replicas kept busy (replica-seconds arriving per second), means over windows ending now.
 
     None = fewer than half of the window's seconds were observed. `short` and `long` are the policy's surge windows,
-    `slow` weighs 60/300/1200 s by .1/.5/.4 over those that are known (allocation.md's level without its regression).
+    `slow` weighs 60/300/1200 s by .1/.5/.4 over those that are known (the look-ahead's level before what it learns).
     `source`: how it was found, from the best to the worst: arrivals, concurrency, utilisation; "" while nothing told.
     `resolution_seconds`: how finely arrivals are told apart. `why_not_better`: what the source above it lacks.
     """

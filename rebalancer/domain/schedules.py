@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from datetime import date, time, timedelta
 from functools import lru_cache
 
-from rebalancer.domain.policy import WEEK, Model, Schedule
+from rebalancer.domain.policy import Model
+from rebalancer.domain.timetable import WEEK, Schedule
 from rebalancer.domain.zones import first_instant
 
 DAY_SECONDS = 86_400
@@ -64,6 +65,15 @@ def next_turn(model: Model, at: float, lead_seconds: float) -> Turn | None:
     now = course[place - 1].standing
     later = (turn for turn in course[place:] if (turn.standing.floor, turn.standing.cap) != (now.floor, now.cap))
     return next((turn for turn in later if turn.at <= at + AHEAD_DAYS * DAY_SECONDS), None)
+
+
+def stands_until(model: Model, at: float, lead_seconds: float) -> float:
+    """An instant after `at` (UTC epoch seconds); until then `standing_at` and `next_turn` say what they say at `at`."""
+    course = _course_of(model, at, lead_seconds)
+    later = [turn.at for turn in course[bisect_right(course, at, key=_instant) :]]
+    seen = [then - AHEAD_DAYS * DAY_SECONDS for then in later]  # when it comes into sight
+    midnight = (at // DAY_SECONDS + 1) * DAY_SECONDS
+    return min([midnight, *later[:1], *(then for then in seen if then > at)])
 
 
 def window_on(schedule: Schedule, day: date) -> Window | None:

@@ -97,6 +97,7 @@ def _decrease(  # noqa: PLR0913  # what goes, down to where, and why
         counted=sum(going.counted.values()) - going.counted["exempt"],
         recipients=tuple(going.recipients),
         replaces=(*part.settled, *(f"{part.pool}/{pod.uid}" for pod in going.ended)),
+        floor=holder.floor,
     )
 
 
@@ -151,6 +152,7 @@ def _withdrawal(scene: Scene, part: Part, then: After, minimum: int, withdrawn: 
         replaces=part.settled,
         grant=withdrawn.grant.id,
         node_pool=withdrawn.grant.node_pool,
+        floor=scene.holders[part.model].floor,
     )
 
 
@@ -171,6 +173,7 @@ def _increase(scene: Scene, holder: Holder, part: Part, coming: Coming, minimum:
         replaces=tuple(f"{pool}/{pod.uid}" for pool, pod in coming.beside),
         grant=coming.grant,
         node_pool=coming.node_pool,
+        floor=holder.floor,
     )
 
 
@@ -222,5 +225,6 @@ def _bounds(scene: Scene, part: Part, wanted: int, moves: Moves) -> list[Change]
             + ("" if ours else f", taking {owner.kind} {owner.name} over"),
             counts=lowered.counts,
             counted=lowered.counted,
+            floor=scene.holders[part.model].floor,
         )
     ]

@@ -22,6 +22,11 @@ from rebalancer.planning.votes import Ballot, replicas_for
 NEED_ROOTS = 1.5  # a level needs itself and so many of its roots: bursts shorter than a start
 
 
+def need_of(level: float) -> int:
+    """Replicas that a level of offered work (replicas kept busy) needs."""
+    return replicas_for(level + NEED_ROOTS * math.sqrt(level))
+
+
 def rules_of(policy: Policy, model: Model) -> ClassRules:
     """Watermarks and cooldown of the model's class."""
     rules: ClassRules = getattr(policy.classes, model.workload_class)
@@ -56,18 +61,29 @@ def assess(model: Model, ballot: Ballot, work: Work, has: int, kept: ModelMemory
     return _fall(need, in_force, ballot, kept, rules_of(policy, model).cooldown_seconds, now, surge)
 
 
-def foreseen(model: Model, outlook: Outlook, work: Work, kept: ModelMemory, policy: Policy, now: float) -> tuple[Demand, ModelMemory]:  # noqa: E501, PLR0913  # fmt: skip
+def foreseen(model: Model, outlook: Outlook, ballot: Ballot, work: Work, has: int, kept: ModelMemory, policy: Policy, now: float) -> tuple[Demand, ModelMemory]:  # noqa: E501, PLR0913  # fmt: skip
     """Demand of a model with an outlook: its level, and as much of a shift as is likely, with room for bursts.
 
-    The level is slow, so there is nothing to wait for on the way down: what may go, and when, guards decide.
+    The level is slow, so there is nothing to wait for on the way down: what may go, and when, guards decide. An owner
+    who comes back does not wait for it: what votes ask for is wanted at once, as far as it is its own.
     """
     kept = _surge(kept, work, policy.surge, now)
     level = outlook.level + outlook.shift * (outlook.shifted - outlook.level)
-    need = replicas_for(level + NEED_ROOTS * math.sqrt(level))
-    need = max(model.min_replicas, min(need, model.max_replicas))
-    words = f"{figure(level)} replicas of work need {need}"
+    need, own = need_of(level), _own(model, ballot, work, has)
+    words = f"{figure(level)} replicas of work need {min(need, model.max_replicas)}"
+    if own > need:
+        words += f", and {own} of its own are wanted"
+    need = max(model.min_replicas, min(max(need, own), model.max_replicas))
     kept = replace(kept, lower_since=None, higher_since=None, demand=need)
     return Demand(need, unknown=False, surge=kept.surge_since is not None, why=words), kept
+
+
+def _own(model: Model, ballot: Ballot, work: Work, has: int) -> int:
+    """Replicas of its own that a model wants back, and of those it has, what it does not lend again at the next lull.
+
+    The latter is what its last minute needs with room for bursts: so that nothing goes to and fro with each of them.
+    """
+    return min(model.entitlement, max(ballot.need or 0, min(has, need_of(work.last_60s or 0.0))))
 
 
 def doubted(model: Model, work: Work, has: int, kept: ModelMemory, policy: Policy, now: float) -> tuple[Demand, ModelMemory]:  # noqa: E501, PLR0913  # fmt: skip

@@ -18,6 +18,7 @@ from rebalancer.domain.snapshot import NodePoolView, Snapshot, TargetView
 from rebalancer.planning.allocation import Allocation
 from rebalancer.planning.caps import Caps
 from rebalancer.planning.ledger import Unit
+from rebalancer.planning.node_pools import holds, raised_limit, restored_limits, whole_nodes
 from rebalancer.planning.scene import Holder, Part, PoolState, Scene
 
 SHIFT_LASTS_SECONDS = 900.0  # a shift whose recipient never became Ready stops holding consolidation after this
@@ -119,7 +120,8 @@ def plan_nodes(scene: Scene, found: Allocation) -> NodePlan:
         if short is not None and holder.demand.replicas > 0:
             parts = [part for part in holder.parts if part.key not in giving]
             _grant(scene, holder, parts, short[0], plan)
-    _restore(scene, plan)
+    needed = {grant.node_pool for grant in scene.memory.node_grants if grant.id not in plan.ended}
+    plan.changes += restored_limits(scene, needed | {name for _, _, name in plan.units})
     return plan
 
 
@@ -167,7 +169,7 @@ def _grant(scene: Scene, holder: Holder, parts: list[Part], short: int, plan: No
             continue
         grant_id = f"g{scene.snapshot.cycle}-{holder.model.id}"
         plan.nodes[node_pool.name] += -(-replicas // per_node)
-        _raise_limit(scene, state, node_pool, f"{holder.model.id} is {replicas} short", grant_id, plan)
+        _raise(scene, state, node_pool, f"{holder.model.id} is {replicas} short", grant_id, plan)
         plan.units += [(Unit(part, "demand", "node"), grant_id, node_pool.name)] * replicas
         for _ in range(replicas):
             plan.caps.take(part)
@@ -202,15 +204,11 @@ def _resting(scene: Scene) -> list[GrantFailure]:
     return [failure for failure in scene.memory.grant_failures if failure.until > scene.now]
 
 
-def _whole_nodes(gpus: int, per_node: int) -> int:
-    return -(-gpus // per_node) * per_node
-
-
 def _growth(scene: Scene, state: PoolState, plan: NodePlan) -> int:
     """GPUs that may still be added when all nodes asked for have come."""
     per_node = state.pool.gpus_per_node
     open_grants = [grant for grant in scene.memory.node_grants if grant.pool == state.pool.name]
-    coming = sum(_whole_nodes(grant.gpus, per_node) for grant in open_grants)
+    coming = sum(whole_nodes(grant.gpus, per_node) for grant in open_grants)
     asked = sum(plan.nodes[view.name] for view in state.view.node_pools) * per_node
     return max(0, state.growth - coming - asked)
 
@@ -244,88 +242,20 @@ def _no_growth(  # noqa: PLR0913  # the numbers that the refusal prints
     )
 
 
-def _raise_limit(  # noqa: PLR0913  # the change's own fields
+def _raise(  # noqa: PLR0913  # the change's own fields
     scene: Scene, state: PoolState, view: NodePoolView, short: str, grant_id: str, plan: NodePlan
 ) -> None:
-    """The limit that lets all nodes asked for come, if it is not there already (or there is none)."""
-    per_node = state.pool.gpus_per_node
-    nodes = {node.name: node.gpus for node in state.view.nodes if node.node_pool == view.name}
-    claimed = sum(claim.gpus for claim in view.claims if claim.failed is None and claim.node not in nodes)
-    granted = sum(_whole_nodes(one.gpus, per_node) for one in scene.memory.node_grants if one.node_pool == view.name)
-    wanted = sum(nodes.values()) + max(claimed, granted) + plan.nodes[view.name] * per_node
-    wanted = max(view.gpus_used, min(wanted, state.pool.gpu_limit))
-    if view.gpu_limit is None or view.gpu_limit >= wanted:
+    """One change of the limit per NodePool, for all that this plan grants there."""
+    change = raised_limit(scene, state, view, plan.nodes[view.name], f"{short} and no shift can meet it")
+    if change is None:
         return
-    change = NodePoolChange(
-        id=f"{scene.snapshot.cycle}-{view.name}-limit",
-        kind="limit",
-        name=view.name,
-        uid=view.uid,
-        pool=state.pool.name,
-        resource=state.pool.resource,
-        reason=f"{short} and no shift can meet it",
-        limit_from=view.gpu_limit,
-        limit_to=wanted,
-        grant=grant_id,
-    )
+    change = replace(change, grant=grant_id)
     earlier = [each for each in plan.changes if each.id == change.id]
     if earlier:
         change = replace(change, grant=earlier[0].grant, reason=f"{short}; {earlier[0].reason}")
     plan.changes = [*(each for each in plan.changes if each.id != change.id), change]
 
 
-def _restore(scene: Scene, plan: NodePlan) -> None:
-    """A limit that no grant needs any more returns to its saved value, never under use."""
-    needed = {grant.node_pool for grant in scene.memory.node_grants if grant.id not in plan.ended}
-    needed |= {name for _, _, name in plan.units}
-    for state in scene.pools.values():
-        for view in state.view.node_pools:
-            saved = _saved_limit(view, state.pool.resource)
-            if view.name in needed or saved is None or view.gpu_limit is None or view.gpu_limit <= saved:
-                continue
-            back = max(saved, view.gpus_used, 0)
-            if back < view.gpu_limit:
-                plan.changes.append(
-                    NodePoolChange(
-                        id=f"{scene.snapshot.cycle}-{view.name}-restore",
-                        kind="restore-limit",
-                        name=view.name,
-                        uid=view.uid,
-                        pool=state.pool.name,
-                        resource=state.pool.resource,
-                        reason=f"no node grant needs it; saved value {saved}, in use {view.gpus_used}",
-                        limit_from=view.gpu_limit,
-                        limit_to=back,
-                    )
-                )
-
-
-def _saved_limit(view: NodePoolView, resource: str) -> int | None:
-    if view.saved is None or view.saved.limits is None:
-        return None
-    raw = view.saved.limits.get(resource)
-    return int(raw) if raw is not None and raw.isdigit() else None
-
-
 def hold(scene: Scene, plan: NodePlan, releasing: Iterable[str]) -> None:
-    """From release to the last granted replica, Karpenter must not consolidate nodes whose GPUs are between owners.
-
-    `releasing`: pools where this plan releases for somebody.
-    """
-    moving = {*releasing, *(shift.pool for shift in scene.memory.shifts)}
-    for state in scene.pools.values():
-        for view in state.view.node_pools:
-            wanted = state.pool.name in moving
-            if wanted == view.held:
-                continue
-            plan.changes.append(
-                NodePoolChange(
-                    id=f"{scene.snapshot.cycle}-{view.name}-{'hold' if wanted else 'end-hold'}",
-                    kind="hold" if wanted else "end-hold",
-                    name=view.name,
-                    uid=view.uid,
-                    pool=state.pool.name,
-                    resource=state.pool.resource,
-                    reason="a shift is under way" if wanted else "no shift is under way",
-                )
-            )
+    """Add to the plan what holds, or no longer, where GPUs are between owners."""
+    plan.changes += holds(scene, releasing)

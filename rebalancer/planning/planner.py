@@ -127,7 +127,7 @@ def _demand(world: scene.Scene, holder: scene.Holder) -> tuple[demand.Demand, Mo
         return demand.doubted(model, load.work, holder.has, kept, policy, world.now)
     if load.outlook is None or holder.ballot.blind or seen.refusal is not None:
         return demand.assess(model, holder.ballot, load.work, holder.has, kept, policy, world.now)
-    return demand.foreseen(model, load.outlook, load.work, kept, policy, world.now)
+    return demand.foreseen(model, load.outlook, holder.ballot, load.work, holder.has, kept, policy, world.now)
 
 
 def _defer(world: scene.Scene, holder: scene.Holder, kept: ModelMemory) -> ModelMemory:

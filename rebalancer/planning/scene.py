@@ -15,7 +15,7 @@ from rebalancer.domain.policy import Model, Policy, Pool
 from rebalancer.domain.readings import ModelLoad
 from rebalancer.domain.snapshot import AutoscalerView, NodeView, PodView, PoolView, Snapshot, TargetView
 from rebalancer.planning.deferral import NO_DEFERRAL, Deferral
-from rebalancer.planning.demand import Demand
+from rebalancer.planning.demand import Demand, need_of
 from rebalancer.planning.rulings import NO_RULING, Ruling
 from rebalancer.planning.votes import Ballot
 
@@ -143,14 +143,13 @@ class Holder:
     def need_now(self) -> int | None:
         """ceil(l + 1.5 sqrt(l)), l = max(slow level, last minute's offered work); None when the work is unknown.
 
-        What a donor holds above this is surplus and may go at once (allocation.md 5: the limits cost 13-21 points of
+        What a donor holds above this is surplus and may go at once (measured: the limits cost 13-21 points of
         violation in a surge without that exemption, 0.1 with it).
         """
         known = [level for level in (self.load.work.slow, self.load.work.last_60s) if level is not None]
         if not known:
             return None
-        level = max(0.0, *known)
-        return math.ceil(level + 1.5 * math.sqrt(level) - 1e-6)
+        return need_of(max(0.0, *known))
 
 
 @dataclass(slots=True)

@@ -2,29 +2,38 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 
 from rebalancer.domain.policy import Model, Policy
-from rebalancer.domain.schedules import Standing, Turn, Window, next_turn, standing_at
+from rebalancer.domain.schedules import Standing, Turn, Window, next_turn, standing_at, stands_until
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.domain.zones import local
 
+MINUTE_SECONDS = 60  # dates change at a full minute in every zone, and with them the words
+KEPT_AT_MOST = 4096
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True)
 class Scheduled:
-    """What the schedules of `model` say at `at` (UTC epoch seconds), and what next; turn None: nothing for 8 days."""
+    """What the schedules of `model` say at `at` (UTC epoch seconds), and what next; turn None: nothing for 8 days.
+
+    It says the same, word for word, until `until`. A floor is asked for `lead_seconds` before its window.
+    """
 
     model: Model
+    lead_seconds: float
     at: float
+    until: float
     standing: Standing
     turn: Turn | None
 
-    @property
+    @cached_property
     def floor_words(self) -> str:
         """`floor 6 by schedule rush until 10:00 Europe/Berlin (09:00 UTC)`; "" when the policy's own floor counts."""
         window = self.standing.floor_by
         return "" if window is None else f"floor {window.schedule.min_replicas} {self._by(window)}"
 
-    @property
+    @cached_property
     def cap_words(self) -> str:
         """`cap 12 by schedule rush until 10:00 Europe/Berlin (09:00 UTC)`, and whether a floor outweighs it."""
         window = self.standing.cap_by
@@ -34,7 +43,7 @@ class Scheduled:
         beaten = f", outweighed by the floor {self.standing.floor}" if most < self.standing.floor else ""
         return f"cap {most} {self._by(window)}{beaten}"
 
-    @property
+    @cached_property
     def told(self) -> str:
         """All of it, the next change in the zone of the model's first schedule; "" when nothing is near."""
         words = [self.floor_words, self.cap_words]
@@ -68,9 +77,30 @@ def resolve_schedules(snapshot: Snapshot, policy: Policy) -> dict[str, Scheduled
         if model.schedules:
             start = measured.get(model.id)
             lead = (model.load_seconds if start is None else start) + policy.plan_every_seconds
-            now = standing_at(model, snapshot.at, lead)
-            found[model.id] = Scheduled(model, snapshot.at, now, next_turn(model, snapshot.at, lead))
+            found[model.id] = _kept(model, snapshot.at, lead)
     return found
+
+
+def scheduled_at(model: Model, at: float, lead_seconds: float) -> Scheduled:
+    """What the schedules of `model` say at `at`."""
+    until = min(stands_until(model, at, lead_seconds), (at // MINUTE_SECONDS + 1) * MINUTE_SECONDS)
+    standing, turn = standing_at(model, at, lead_seconds), next_turn(model, at, lead_seconds)
+    return Scheduled(model, lead_seconds, at, until, standing, turn)
+
+
+# Zones and words of 100 models cost 9 ms, and a plan every 10 s finds them as they were. By the identity of the model,
+# which the value itself keeps alive: to hash its schedules costs as much as to look them up.
+_KEPT: dict[int, Scheduled] = {}
+
+
+def _kept(model: Model, at: float, lead_seconds: float) -> Scheduled:
+    """`scheduled_at`, made anew only when it says something else."""
+    known = _KEPT.get(id(model))
+    if known is None or known.lead_seconds != lead_seconds or not known.at <= at < known.until:
+        if len(_KEPT) >= KEPT_AT_MOST:
+            _KEPT.clear()
+        known = _KEPT[id(model)] = scheduled_at(model, at, lead_seconds)
+    return known
 
 
 def clock_in(instant: float, zone: str, at: float) -> str:

@@ -35,7 +35,9 @@ def steps_of(holder: Holder, allocation: int, after: int, moves: Moves, refusals
 
 def _readings(ballot: Ballot) -> Step:
     said = [
-        f"{vote.signal} {figure(vote.value)} votes {vote.replicas} ({vote.age_seconds:.0f} s)" for vote in ballot.votes
+        f"{vote.signal} {'idle' if vote.value is None else figure(vote.value)} votes {vote.replicas} "
+        f"({vote.age_seconds:.0f} s)"
+        for vote in ballot.votes
     ]
     said += [f"{signal} abstains ({why})" for signal, why in ballot.abstained]
     numbers: dict[str, float | int | str | None] = {vote.signal: vote.replicas for vote in ballot.votes}

@@ -10,6 +10,8 @@ QUEUE_LOW = 0.0  # an empty queue is the only queue that asks for fewer replicas
 LATENCY_LOW = 0.5  # below half of the SLO latency agrees to fewer replicas
 LATENCY_MOST = 2.0  # latency explodes near saturation: it never asks for more than twice the replicas at once
 NEVER_SEEN = NoReading(why="never-seen")
+NOT_FINITE = frozenset({"not-finite", "not finite"})  # why some readings have no vote: somebody measured that
+IN_FLIGHT = ("concurrency", "queue")  # who runs and waits: an idle model is seen to have nobody in either
 ROUNDING = 1e-6  # planning's grid: 3.0000004 replicas of work are 3
 
 
@@ -20,11 +22,11 @@ def replicas_for(amount: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Vote:
-    """`replicas` that a signal asks for; `fewer`: it consents to less than there is."""
+    """`replicas` that a signal asks for; `fewer`: it consents to less than there is. `value` None: by being idle."""
 
     signal: str
     replicas: int
-    value: float
+    value: float | None
     age_seconds: float
     fewer: bool
 
@@ -62,6 +64,7 @@ class _Electorate:
     ready: int
     floor: int
     rules: ClassRules
+    carries: float | None
 
     def watermark(self, use: float, high: float, low: float) -> tuple[int, bool]:
         """Use >= high: more; use <= low: fewer, not under the floor; between: hold."""
@@ -74,21 +77,31 @@ class _Electorate:
 
 def poll(model: Model, load: ModelLoad, ready: int, rules: ClassRules, blind: BlindRule, now: float) -> Ballot:  # noqa: PLR0913  # fmt: skip  # each is one thing a vote depends on
     """The ballot of one model at `now`. Votes know no past: how long they must stand is `demand`'s business."""
-    who = _Electorate(model=model, ready=ready, floor=model.min_replicas, rules=rules)
+    carries = None if load.carries is None else load.carries.learnt
+    who = _Electorate(model=model, ready=ready, floor=model.min_replicas, rules=rules, carries=carries)
     votes: list[Vote] = []
     abstained: list[tuple[str, str]] = []
     configured = model.signals.configured
     for signal in configured:
-        reading = load.signals.get(signal, NEVER_SEEN)
-        why = _abstains(reading, load, blind, now)
-        if why is None and ready == 0 and signal != "concurrency":
-            why = "no ready replica"
-        if why is not None or isinstance(reading, NoReading):
-            abstained.append((signal, why or "absent"))
-            continue
-        replicas, fewer = _count(signal, reading.value, who)
-        votes.append(Vote(signal, replicas, reading.value, max(0.0, now - reading.at), fewer))
+        cast = _cast(signal, load, who, blind, now)
+        if isinstance(cast, Vote):
+            votes.append(cast)
+        else:
+            abstained.append((signal, cast))
     return Ballot(tuple(votes), tuple(abstained), len(configured))
+
+
+def _cast(signal: str, load: ModelLoad, who: _Electorate, blind: BlindRule, now: float) -> Vote | str:
+    """The vote of one signal, or why it has none."""
+    reading = load.signals.get(signal, NEVER_SEEN)
+    why = _abstains(reading, load, blind, now)
+    if who.ready == 0 and signal != "concurrency":
+        return why or "no ready replica"
+    if why is None and isinstance(reading, Reading):
+        replicas, fewer = _count(signal, reading.value, who)
+        return Vote(signal, replicas, reading.value, max(0.0, now - reading.at), fewer)
+    idle_at = _idle_at(load, blind, now) if signal == "latency" and why not in NOT_FINITE else None
+    return why or "absent" if idle_at is None else Vote(signal, who.floor, None, max(0.0, now - idle_at), fewer=True)
 
 
 def _abstains(reading: Reading | NoReading, load: ModelLoad, blind: BlindRule, now: float) -> str | None:
@@ -106,11 +119,23 @@ def _abstains(reading: Reading | NoReading, load: ModelLoad, blind: BlindRule, n
     return None
 
 
+def _idle_at(load: ModelLoad, blind: BlindRule, now: float) -> float | None:
+    """When the model was seen to have no request at all, running or waiting; None when it was not.
+
+    Nobody measures how long answers take that nobody asks for: without this an idle model would never agree to fewer.
+    """
+    seen = [load.signals.get(signal, NEVER_SEEN) for signal in IN_FLIGHT]
+    known = [one for one in seen if isinstance(one, Reading) and _abstains(one, load, blind, now) is None]
+    if len(known) < len(IN_FLIGHT) or any(one.value for one in known):
+        return None
+    return min(one.at for one in known)
+
+
 def _count(signal: str, value: float, who: _Electorate) -> tuple[int, bool]:
     """(replicas asked for, consents to fewer than there are)."""
     signals = who.model.signals
     if signal == "concurrency" and signals.concurrency is not None:
-        replicas = replicas_for(value / signals.concurrency.per_replica)
+        replicas = replicas_for(value / (who.carries or signals.concurrency.per_replica))
         return replicas, True
     if signal == "queue" and signals.queue is not None:
         return who.watermark(value / who.ready, signals.queue.high, QUEUE_LOW)

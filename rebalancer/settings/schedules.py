@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from pydantic import ValidationError
 
-from rebalancer.domain.policy import Schedule
 from rebalancer.domain.schedules import Window, window_on
+from rebalancer.domain.timetable import Schedule
 from rebalancer.domain.zones import local
 from rebalancer.settings.document import Path
 from rebalancer.settings.draft import Finding, Part, pools_by_name

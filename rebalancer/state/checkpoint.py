@@ -12,6 +12,7 @@ from msgspec import Struct, field
 
 from rebalancer.domain import codec
 from rebalancer.domain.memory import Memory
+from rebalancer.state.foreign import ForeignPast
 from rebalancer.state.offered import OfferedKept
 from rebalancer.state.rings import SPAN_SECONDS, checked
 
@@ -64,6 +65,7 @@ class Restored(Struct, frozen=True):
     at: float | None = None
     offsets: dict[tuple[str, int], int] = {}
     rings: dict[str, bytes] = {}
+    foreign: tuple[ForeignPast, ...] = ()
     problems: tuple[str, ...] = ()
 
 
@@ -72,11 +74,14 @@ class _MemoryEntry(Struct, frozen=True):
     cycle: int
     at: float
     offsets: dict[str, int] = field(default_factory=dict)
+    foreign: tuple[ForeignPast, ...] = ()
 
 
-def memory_entry(memory: Memory, cycle: int, at: float, offsets: Offsets) -> Entry:
-    """Key and value of the memory after cycle `cycle`."""
-    return MEMORY_KEY, codec.to_bytes(_MemoryEntry(memory=memory, cycle=cycle, at=at, offsets=spelled(offsets)))
+def memory_entry(
+    memory: Memory, cycle: int, at: float, offsets: Offsets, foreign: tuple[ForeignPast, ...] = ()
+) -> Entry:
+    """Key and value of the memory after cycle `cycle`, and of the `foreign` changes that state knows."""
+    return MEMORY_KEY, codec.to_bytes(_MemoryEntry(memory, cycle, at, spelled(offsets), foreign))
 
 
 def rings_entry(model: str, past: bytes) -> Entry:
@@ -108,6 +113,7 @@ def read(entries: Iterable[tuple[bytes | None, bytes | None]], models: Collectio
         at=memory.at if memory else None,
         offsets=_smallest(included),
         rings={model: value for model, (value, _) in rings.items()},
+        foreign=memory.foreign if memory else (),
         problems=tuple(problems),
     )
 

@@ -24,6 +24,7 @@ from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import NoticeView, Snapshot, Sync
 from rebalancer.state import wakes
 from rebalancer.state.checkpoint import ModelPast
+from rebalancer.state.foreign import ForeignPast
 from rebalancer.state.holdings import Holdings
 from rebalancer.state.loads import Loads
 from rebalancer.state.notices import Notices
@@ -264,6 +265,14 @@ class ClusterState:
         past = ModelPast.from_bytes(data)
         self._loads.restore(model, past)
         self._holdings.restore_load_seconds(model, past.load_seconds)
+
+    def foreign_past(self) -> tuple[ForeignPast, ...]:
+        """The last changes by others to the numbers that we write, by target."""
+        return self._holdings.foreign_past()
+
+    def restore_foreign(self, past: Iterable[ForeignPast]) -> None:
+        """Put back what `foreign_past` gave: who fought us before a restart is not fought with after it."""
+        self._holdings.restore_foreign(past)
 
     def restore_offsets(self, offsets: Mapping[tuple[str, int], int]) -> None:
         """Where the intake begins to read."""

@@ -4,12 +4,22 @@ The field managers that the API server notes say whose a change was (`ingest.obj
 """
 
 from collections import Counter
+from collections.abc import Collection, Iterable
+
+from msgspec import Struct
 
 from rebalancer.domain.cluster import Hpa, ScaledObject, Workload, WorkloadRef
 from rebalancer.domain.snapshot import ForeignChange
 from rebalancer.state.objects import Change, Objects
 
 REMEMBERED = 2  # what the guard `foreign` asks for
+
+
+class ForeignPast(Struct, frozen=True):
+    """The last foreign changes of one target, oldest first, for the checkpoint."""
+
+    target: WorkloadRef
+    changes: tuple[ForeignChange, ...]
 
 
 class ForeignChanges:
@@ -33,6 +43,15 @@ class ForeignChanges:
     def of(self, ref: WorkloadRef) -> tuple[ForeignChange, ...]:
         """The last ones of a target, oldest first."""
         return self._last.get(ref, ())
+
+    def past(self, targets: Collection[WorkloadRef]) -> tuple[ForeignPast, ...]:
+        """Those of `targets`, for the checkpoint."""
+        return tuple(ForeignPast(ref, self._last[ref]) for ref in sorted(self._last.keys() & set(targets)))
+
+    def restore(self, past: Iterable[ForeignPast]) -> None:
+        """Put back what `past` gave, before what was seen since."""
+        for one in past:
+            self._last[one.target] = (*one.changes, *self.of(one.target))[-REMEMBERED:]
 
     def _owned(self, ref: WorkloadRef) -> bool:
         """Whether an autoscaler chooses the replicas: then neither we nor anybody else writes them."""

@@ -11,7 +11,7 @@ from rebalancer.domain.cluster import Hpa, Pod, ScaledObject, Workload, Workload
 from rebalancer.domain.codec import quantise
 from rebalancer.domain.policy import Model, Policy, Pool, TargetSpec
 from rebalancer.domain.snapshot import AutoscalerView, ModelView, PodView, TargetView
-from rebalancer.state.foreign import ForeignChanges
+from rebalancer.state.foreign import ForeignChanges, ForeignPast
 from rebalancer.state.objects import Change, Objects
 from rebalancer.state.views import autoscaler_view, missing_target, pod_view, shows, target_view
 
@@ -156,6 +156,15 @@ class Holdings:
             if ref in self._targets:
                 counts[self._targets[ref].model.id] += count
         return counts
+
+    def foreign_past(self) -> tuple[ForeignPast, ...]:
+        """The last foreign changes of the policy's targets."""
+        return self.foreign.past(self._targets)
+
+    def restore_foreign(self, past: Iterable[ForeignPast]) -> None:
+        """Put them back, as after a restart."""
+        self.foreign.restore(past)
+        self._dirty.update(self._models)
 
     def _autoscaler(self, ref: WorkloadRef) -> AutoscalerView | None:
         return autoscaler_view(self._objects.scaled_objects_of.get(ref), self._objects.hpas_of.get(ref))

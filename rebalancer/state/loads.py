@@ -5,10 +5,7 @@ somebody looks or 4,096 of them wait.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from math import inf, isnan
-
-import numpy as np
+from collections.abc import Iterable, Mapping
 
 from rebalancer.domain.events import MAX_AHEAD_SECONDS, MetricSample
 from rebalancer.domain.policy import Policy
@@ -16,16 +13,14 @@ from rebalancer.domain.readings import ModelLoad, Work
 from rebalancer.state.batch import RingBatch
 from rebalancer.state.checkpoint import ModelPast, Offsets, spelled
 from rebalancer.state.latest import Latest
-from rebalancer.state.offered import ARRIVALS, Offered
-from rebalancer.state.rings import Floats, Rings
+from rebalancer.state.offered import ARRIVALS
+from rebalancer.state.rings import Rings
 from rebalancer.state.series import Arrivals
 from rebalancer.state.signals import Signals, signals_of
 from rebalancer.state.track import LIVE_INTERVALS, SETTLING_INTERVALS, Subject, Track
+from rebalancer.state.windows import Windows, means, moves_on_at
 
 UNKNOWN_NAMES = 50  # unknown model names kept by name; the rest is only counted
-SLOW_LEVEL = ((60.0, 0.1), (300.0, 0.5), (1200.0, 0.4))  # windows (seconds) and weights
-_SLOW_WEIGHTS = np.array([[weight] for _, weight in SLOW_LEVEL])
-SILENT_INTERVALS = 2  # windows end at the newest sample; once that is older than this, they slide on into the unknown
 CHECK_EVERY_SECONDS = 0.05  # how often one model is looked at for a surge, at most
 
 
@@ -53,8 +48,7 @@ class Loads:
         """Tracks for the policy's models; those that stay keep their past."""
         self._flush()
         self._policy = policy
-        surge = policy.surge
-        self._windows = tuple(sorted({surge.short_window_seconds, surge.long_window_seconds, *dict(SLOW_LEVEL)}))
+        self._windows = Windows(policy.surge)
         wanted = {model.id for model in policy.models}
         for gone in sorted(self.tracks.keys() - wanted):
             track = self.tracks.pop(gone)
@@ -184,14 +178,15 @@ class Loads:
             return False
         self._alarmed.difference_update(due)
         surge = self._policy.surge
-        (shorts,) = self._means(due, now, (surge.short_window_seconds,))
+        self._flush()
+        (shorts,) = means(self._rings, due, now, (surge.short_window_seconds,))
         for track in due:
             track.checked_at = now
         high = [track for track, mean in zip(due, shorts.tolist(), strict=True) if mean > track.alarm_above]
         if not high:
             return False
-        means = self._means(high, now, (surge.short_window_seconds, surge.long_window_seconds)).tolist()
-        rises = [track.rises(short, long, surge) for track, short, long in zip(high, *means, strict=True)]
+        both = means(self._rings, high, now, (surge.short_window_seconds, surge.long_window_seconds)).tolist()
+        rises = [track.rises(short, long, surge) for track, short, long in zip(high, *both, strict=True)]
         return any(rises)
 
     def loads(self, now: float) -> tuple[ModelLoad, ...]:
@@ -199,7 +194,8 @@ class Loads:
         due = _in_order(track for track in self.tracks.values() if track in self._dirty or now >= track.due_at)
         self._dirty.clear()
         if due:
-            works = self._works(due, now)
+            self._flush()
+            works = self._windows.works(self._rings, due, now)
             signals = signals_of(due, self._latest, now, self._policy.guards.blind)
             for track, work, told in zip(due, works, signals, strict=True):
                 self._rebuild(track, work, told, now)
@@ -208,7 +204,7 @@ class Loads:
         return self._all
 
     def _rebuild(self, track: Track, work: Work, told: Signals, now: float) -> None:
-        track.due_at = min(told.fresh_until, self._work_due(track, work, now))
+        track.due_at = min(told.fresh_until, moves_on_at(track, work, now))
         load = ModelLoad(
             model=track.id,
             signals=told.by_name,
@@ -221,29 +217,6 @@ class Loads:
         if load != self._loads.get(track.id):
             self._loads[track.id] = load
             self._all = None
-
-    def _work_due(self, track: Track, work: Work, now: float) -> float:
-        """When the windows move on although nothing comes in."""
-        if work == Work():
-            return inf
-        silent_at = track.newest_at + SILENT_INTERVALS * track.interval_seconds
-        return silent_at if now < silent_at else float(int(now) + 1)
-
-    def _works(self, tracks: Sequence[Track], now: float) -> list[Work]:
-        windows, surge = self._windows, self._policy.surge
-        means = dict(zip(windows, self._means(tracks, now, windows), strict=True))
-        short, long = means[surge.short_window_seconds], means[surge.long_window_seconds]
-        for track, low, high in zip(tracks, short.tolist(), long.tolist(), strict=True):
-            track.expect(low, high, surge)
-        figures = np.array((short, means[60.0], long, _slow_level(means))).round(6) + 0.0
-        return [_work(row, track.offered) for row, track in zip(figures.T.tolist(), tracks, strict=True)]
-
-    def _means(self, tracks: Sequence[Track], now: float, windows: Sequence[float]) -> Floats:
-        """Windows x tracks, NaN where unknown."""
-        self._flush()
-        columns = np.array([track.column for track in tracks], dtype=np.int64)
-        ends = [max(int(track.newest_at), int(now - SILENT_INTERVALS * track.interval_seconds)) for track in tracks]
-        return self._rings.work(columns, ends, windows)
 
     # --- the checkpoint
 
@@ -271,25 +244,5 @@ class Loads:
         self._dirty.add(track)
 
 
-def _work(row: Sequence[float], offered: Offered) -> Work:
-    """NaN is unknown; a source of nothing is none."""
-    short, last_60s, long, slow = (None if isnan(value) else value for value in row)
-    if short is None and last_60s is None and long is None and slow is None:
-        return Work()
-    path = offered.path
-    return Work(short, last_60s, long, slow, path.source, offered.resolution_seconds, path.why_not_better)
-
-
 def _in_order(tracks: Iterable[Track]) -> list[Track]:
     return sorted(tracks, key=lambda track: track.column)
-
-
-def _slow_level(means: dict[float, Floats]) -> Floats:
-    """The weighted mean of the slow windows over those that are known."""
-    values = np.array([means[window] for window, _ in SLOW_LEVEL])
-    known = ~np.isnan(values)
-    weights = _SLOW_WEIGHTS * known
-    total = np.add.reduce(weights)
-    slow = np.full(len(total), np.nan)
-    np.divide(np.add.reduce(np.where(known, values, 0.0) * weights), total, out=slow, where=total > 0)
-    return slow

@@ -53,6 +53,20 @@ async def test_a_release_to_the_floor_is_written(rig: Rig) -> None:
     assert outcome.status == "written"
 
 
+@pytest.mark.parametrize(("to", "status"), [(4, "written"), (3, "refused")])
+async def test_a_floor_that_a_schedule_raised_holds_for_the_write_too(rig: Rig, to: int, status: str) -> None:
+    (outcome,) = await rig.apply(change(rig.target("b"), to, floor=4))
+
+    assert outcome.status == status
+
+
+async def test_a_plan_that_says_less_than_the_policys_floor_is_not_believed(rig: Rig) -> None:
+    (outcome,) = await rig.apply(change(rig.target("b"), 1, floor=0))
+
+    assert refused(outcome, "floor")
+    assert "its floor is 2" in outcome.detail
+
+
 async def test_doomed_replicas_do_not_hold_up_the_floor(rig: Rig) -> None:
     target = rig.target("b")
     node = target.pods[0].node or ""

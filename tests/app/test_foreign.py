@@ -49,3 +49,6 @@ async def test_after_two_changes_by_somebody_else_it_stands_down_and_says_who(
         await until(lambda: service.plan is not None and service.plan.cycle >= cycle + 5, "five more plans")
     ours = [entry.path for entry in sandbox.kubernetes.audit[since:] if entry.user == USER and entry.body]
     assert not [path for path in ours if "deployments/chat" in path]
+    async with started(write_mode="act") as reborn:
+        await until(lambda: refusals(reborn), "a restart has not forgotten it")
+        assert refusals(reborn)[0].until == refusal.until

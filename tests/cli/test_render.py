@@ -9,8 +9,8 @@ from rebalancer.api.text.words import span
 from rebalancer.cli.render import render_explain, render_plan, render_problems, render_status
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.plan import OverrideState, Plan, Refusal
-from rebalancer.domain.policy import Schedule
 from rebalancer.domain.snapshot import Sync
+from rebalancer.domain.timetable import Schedule
 from rebalancer.planning import plan as make_plan
 from rebalancer.settings.problems import Problem
 from tests.builders import a_model, a_model_view, a_notice, a_policy, a_snapshot, a_target, a_write_stop, an_override

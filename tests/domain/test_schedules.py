@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rebalancer.domain.policy import WEEK, Model, Schedule
+from rebalancer.domain.policy import Model
 from rebalancer.domain.schedules import AHEAD_DAYS, Standing, next_turn, standing_at, window_on
+from rebalancer.domain.timetable import WEEK, Schedule
 from tests.builders import a_model
 
 Floats = npt.NDArray[np.float64]

@@ -5,7 +5,7 @@ Need = ceil(l + 1.5 sqrt(l)), l = level + probability of a shift x (shifted leve
 
 import pytest
 
-from rebalancer.domain.readings import NoReading, Reading
+from rebalancer.domain.readings import NoReading, Reading, Work
 from tests.builders import NOW, a_model, a_policy, a_pool, a_snapshot
 from tests.planning.outlooks import an_outlook
 from tests.planning.story import Story, decision_of, moves, unmet_of
@@ -74,6 +74,42 @@ class TestShift:
         story = a_story(held=14)
         story.look_ahead("b", an_outlook(USEFUL, 14, level=9.0, base=9.0, shift=0.75, shifted=1.0))
         assert demand(story) == 6
+
+
+class TestWhatIsItsOwn:
+    """Of 8 GPUs, owner b has 5; a, which has the more certain work, holds what b lent it."""
+
+    def lending(self, held: int, in_flight: float, last: float = 0.5) -> Story:
+        policy = a_policy(a_model("a", 1), a_model("b", 1, entitlement=5), pools=(a_pool(gpus=8),))
+        readings = {"a": {"concurrency": 20.0}, "b": {"concurrency": in_flight}}
+        work: dict[str, float | Work] = {"a": 5.0, "b": Work(short=last, last_60s=last, long=0.5, slow=0.5)}
+        story = Story(policy, a_snapshot(policy, {"a": 8 - held, "b": held}, readings, work))
+        story.foresee("a", {count: 90.0 * (8 - count) for count in range(1, 9)}, level=5.0)
+        story.foresee("b", {count: 9.0 * (8 - count) for count in range(1, 9)}, level=0.5)
+        return story
+
+    def test_an_owner_who_comes_back_does_not_wait_for_the_level_to_rise(self) -> None:
+        # The level still says 0.5 (need 2); 17 requests at 4 per replica are 5 replicas, all of them its own.
+        story = self.lending(held=1, in_flight=17.0)
+        plan = story.turn()
+        assert decision_of(plan, "b").demand == 5
+        assert moves(plan)["a"] == (7, 3)
+        story.turn()
+        assert story.replicas("b") == 5
+
+    def test_beyond_what_is_its_own_the_level_decides(self) -> None:
+        assert demand(self.lending(held=1, in_flight=40.0)) == 5
+
+    def test_what_the_last_minute_needs_is_not_lent_again_at_the_next_lull(self) -> None:
+        # 0 requests now; the last minute's 1.5 need 4 with room for bursts, so the fifth goes and no more.
+        story = self.lending(held=5, in_flight=0.0, last=1.5)
+        assert moves(story.plan())["b"] == (5, 4)
+        assert story.turns(6)[-1].empty
+        assert story.replicas("b") == 4
+
+    def test_but_it_is_not_taken_back_either(self) -> None:
+        # The same minute, and it holds 2: what it lent stays where it is.
+        assert moves(self.lending(held=2, in_flight=0.0, last=1.5).plan()) == {}
 
 
 class TestWhoseWordCounts:

@@ -9,7 +9,8 @@ from msgspec.structs import replace
 from rebalancer.domain.cluster import Override
 from rebalancer.domain.codec import to_bytes
 from rebalancer.domain.plan import Plan
-from rebalancer.domain.policy import Policy, Schedule
+from rebalancer.domain.policy import Policy
+from rebalancer.domain.timetable import Schedule
 from rebalancer.planning import plan as decide
 from tests.builders import a_model, a_policy, a_pool, a_snapshot, an_override
 from tests.planning.story import Story, change_of, decision_of, moves, refusal_of, unmet_of
@@ -77,6 +78,11 @@ class TestFloor:
         story.load("a", {"concurrency": 24.0}, 6.0)
         story.turns(60)
         assert (story.replicas("a"), story.replicas("b")) == (3, 5)
+
+    def test_every_change_says_the_floor_in_force_so_that_the_write_keeps_it_too(self) -> None:
+        rush = a_story(a_schedule("08:00", "10:00", 3), held=6, wanted=6.0, other=1)
+        assert change_of(overridden(rush, an_override("cap", "b", 4)), "b").floor == 3
+        assert change_of(overridden(rush, an_override("pin", "b", 2)), "b").floor == 1
 
     def test_it_is_met_before_what_others_own_down_to_their_floors(self) -> None:
         story = a_story(a_schedule("08:00", "12:00", 5), other=6)

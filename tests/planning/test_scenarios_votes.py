@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from rebalancer.domain.readings import NoReading, Reading, Work
+from rebalancer.domain.readings import Carries, NoReading, Reading, Work
 from rebalancer.domain.snapshot import PodView
 from tests.builders import NOW, a_model, a_policy, a_pool, a_snapshot
 from tests.planning.story import Story, decision_of, moves, refusal_of
@@ -33,6 +33,15 @@ class TestConcurrency:
     def test_exactly_full_replicas_need_no_further_one(self) -> None:
         # 24 / 4 = 6, not 7; 24.0000001 is 24 on planning's grid.
         assert demand(a_story({"concurrency": 24.0000001}, {"concurrency": {"per_replica": 4.0}})) == 6
+
+    @pytest.mark.parametrize(("learnt", "replicas"), [(5.5, 4), (2.75, 8)])
+    def test_what_a_replica_was_seen_to_carry_takes_the_place_of_the_policys_figure(
+        self, learnt: float, replicas: int
+    ) -> None:
+        # 22 requests: ceil(22 / 5.5) = 4 and ceil(22 / 2.75) = 8 in place of ceil(22 / 4) = 6.
+        story = a_story({}, {"concurrency": {"per_replica": 4.0}})
+        story.load("b", {"concurrency": 22.0}, carries=Carries(prior=4.0, learnt=learnt, readings=3600))
+        assert demand(story) == replicas
 
     def test_a_model_without_ready_replicas_can_still_ask_for_some(self) -> None:
         story = a_story({"concurrency": 9.0}, {"concurrency": {"per_replica": 4.0}}, ready=0, floor=0)

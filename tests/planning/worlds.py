@@ -5,9 +5,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from rebalancer.domain.cluster import Originals, Override, Taint, Toleration
-from rebalancer.domain.policy import Model, Policy, Pool, Schedule
+from rebalancer.domain.policy import Model, Policy, Pool
 from rebalancer.domain.readings import Work
 from rebalancer.domain.snapshot import NodeView
+from rebalancer.domain.timetable import Schedule
 from tests.builders import NOW, Replicas, a_model, a_node, a_policy, a_pool, a_snapshot, an_autoscaler, an_override
 from tests.planning import cluster
 from tests.planning.outlooks import SHAPES, Shape, look

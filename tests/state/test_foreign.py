@@ -3,9 +3,10 @@
 from msgspec.structs import replace
 
 from rebalancer.domain.cluster import ClusterObject, Originals
+from rebalancer.domain.memory import Memory
 from rebalancer.domain.snapshot import ForeignChange
-from rebalancer.state import ClusterState
-from tests.builders import NOW
+from rebalancer.state import ClusterState, checkpoint
+from tests.builders import NOW, a_model, a_policy
 from tests.state.objects import a_cluster_node, a_scaled_object, a_state, a_workload, an_hpa, changed, feed
 
 OURS = Originals(1, 10)
@@ -63,6 +64,25 @@ def test_replicas_count_where_no_autoscaler_owns_them() -> None:
     alone = a_state(None, a_cluster_node(), a_workload(replicas=2))
     assert seen(by_hand, by_hand, state=alone) == (ForeignChange(NOW + 10.0, "kubectl"),)
     assert seen(by_hand, state=with_scaled_object(scaled(1, 4))) == ()
+
+
+def test_a_restart_forgets_no_foreign_change_and_adds_what_comes_then() -> None:
+    before = with_scaled_object(scaled(1, 4))
+    fought = seen(scaled(1, 9, "", "argocd"), scaled(1, 7, "", "argocd"), state=before)
+    entry = checkpoint.memory_entry(Memory(), 41, NOW, {}, before.foreign_past())
+    after = with_scaled_object(scaled(1, 4))
+    after.restore_foreign(checkpoint.read([entry], ["b"], NOW + 30.0).foreign)
+    assert seen(state=after) == fought
+    assert after.foreign_past() == before.foreign_past()
+    assert seen(scaled(2, 4, "kubectl-edit", ""), state=after) == (fought[1], ForeignChange(NOW + 10.0, "kubectl-edit"))
+
+
+def test_what_is_no_target_any_more_leaves_the_checkpoint() -> None:
+    state = with_scaled_object(scaled(1, 4))
+    seen(scaled(1, 9, "", "argocd"), state=state)
+    assert len(state.foreign_past()) == 1
+    state.set_policy(a_policy(a_model("a")), NOW)
+    assert state.foreign_past() == ()
 
 
 def test_only_the_last_two_are_kept_and_all_are_counted() -> None:

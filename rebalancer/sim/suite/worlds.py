@@ -102,10 +102,13 @@ class Heads:
     def ours(self, actuation: Actuation, seed: int, times: PlanTimes | None = None) -> Run:
         """In the full world, with a head for each job."""
         made = _Made(head_services(self._requests))
-        policy = _as_heads_measure(default_policy(self.scenario, actuation), self._requests.slo_seconds)
-        record = play_product(self.scenario, policy, actuation, seed, serve=made, times=times)
+        record = play_product(self.scenario, self.policy(actuation), actuation, seed, serve=made, times=times)
         heads = [each.minutes for each in made.services if isinstance(each, HeadService)]
         return Run(replace(record, lost_in_flight=0.0), Minutes.of(heads, self._requests.slo_seconds))
+
+    def policy(self, actuation: Actuation) -> Policy:
+        """The suite's one policy, in what heads measure."""
+        return _as_heads_measure(default_policy(self.scenario, actuation), self._requests.slo_seconds)
 
 
 def _as_heads_measure(policy: Policy, slo_seconds: float) -> Policy:

@@ -164,6 +164,19 @@ def test_engines_show_what_runs_waits_and_is_in_the_cache() -> None:
     assert 0.05 < world.seen.kv_use[0, 59] < 0.3  # 64 x (800 + some of 160) of 400,000 tokens
 
 
+def test_the_wait_that_engines_show_is_not_the_own_prompts_time() -> None:
+    """One request every 20 s, whose prompt takes 0.8 s: nobody waits, as in the fluid form."""
+    requests = (np.arange(200) % 20 == 0).astype(float)
+    one = Demand("alone", (Stream("m", requests, 8000.0 * requests, 20.0 * requests),))
+    world = BatchingWorld(scenario(one, 1), one, [SERVED])
+    world.advance(200)
+    assert world.seen.wait.max() < 0.1
+    pairs = Demand("pairs", (Stream("m", 2 * requests, 16_000.0 * requests, 40.0 * requests),))
+    world = BatchingWorld(scenario(pairs, 1), pairs, [SERVED])
+    world.advance(200)
+    assert world.seen.wait.max() > 0.2  # the second is held up by the first
+
+
 def test_streams_must_be_those_of_the_models() -> None:
     one = demand(1.0)
     with pytest.raises(ValueError, match="are not those of models"):

@@ -7,11 +7,11 @@ from rebalancer.sim.scenario import Model, Scenario
 GPUS = 12
 
 
-def a_model(name: str, level: float, surge: float, seconds: int, seed: int) -> Model:
-    """Poisson requests of 0.25 replica-seconds: `level` replicas busy, and `surge` in the second third."""
+def a_model(name: str, level: float, surge: float, seconds: int, seed: int, part: int = 3) -> Model:
+    """Poisson requests of 0.25 replica-seconds: `level` replicas busy, and `surge` in the second of `part` parts."""
     rng = np.random.default_rng(seed)
     mean = np.full(seconds, level)
-    mean[seconds // 3 : 2 * seconds // 3] = surge
+    mean[seconds // part : 2 * seconds // part] = surge
     requests = rng.poisson(mean * 4.0).astype(np.float64)
     return Model(name, work=requests / 4.0, requests=requests, first=4, floor=2, start_seconds=40)
 

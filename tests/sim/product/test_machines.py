@@ -16,7 +16,7 @@ from rebalancer.sim.product.stage import STARTED_AT, Stage
 from rebalancer.sim.record import Record
 from rebalancer.sim.scenario import ELASTIC, PRIMARY, Change, Launches, Scenario
 from rebalancer.world import karpenter as full
-from tests.sim.product.scenarios import a_surge
+from tests.sim.product.scenarios import a_model, a_surge
 
 SECONDS = 1800
 SURGE = a_surge(SECONDS)
@@ -139,16 +139,20 @@ def test_no_more_is_asked_for_on_spot_than_there_is(on_spot: tuple[Stage, Record
 
 
 def test_the_service_asks_for_nodes_in_a_surge_and_gives_them_back() -> None:
+    # Two of nine replicas are busy, and eight of them from minute 10 to 20.
+    levels = {"a": (1.0, 7.0), "b": (0.5, 0.5), "c": (0.5, 0.5)}
+    models = tuple(
+        replace(a_model(name, *level, 3600, seed, part=6), first=3) for seed, (name, level) in enumerate(levels.items())
+    )
     launches = Launches(1, 4, (150,), empty_seconds=120)
-    models = tuple(replace(model, first=3) for model in BROUGHT.models)
-    scenario = replace(BROUGHT, models=models, nodes=(9,), launches=launches)
+    scenario = replace(BROUGHT, models=models, seconds=3600, nodes=(9,), launches=launches)
     stage = Stage(scenario, default_policy(scenario))
     record = play_on(stage, default_policy(scenario))
     asked = stage.asked_in[ELASTIC].sum(axis=0)
-    assert asked[: SECONDS // 3].max() == 0
-    assert asked[SECONDS // 3 + 100 : 2 * SECONDS // 3].min() == 4  # as many as Karpenter may bring
+    assert asked[:600].max() == 0
+    assert asked[800:1200].min() == 4  # as many as Karpenter may bring
     assert record.gpus.max() == 13
-    assert asked[-1] == len(stage.world.node_claims) == 2  # the guard step lets one go in five minutes
+    assert asked[-1] == len(stage.world.node_claims) <= 2  # the level that must be served falls slowly
 
 
 def test_karpenter_takes_its_time_on_the_fast_path_as_in_the_full_world() -> None:

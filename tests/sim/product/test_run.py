@@ -31,9 +31,16 @@ def held(record: Record, model: int, begin: int, end: int) -> float:
     return float(record.ready[model, begin:end].mean())
 
 
+def test_before_anybody_surges_the_gpus_are_shared_by_level(played: Record) -> None:
+    # 2, 1 and 1.5 replicas are busy, 12 GPUs are there and nobody's.
+    a, b, c = (held(played, model, 300, 600) for model in range(3))
+    assert a + b + c == pytest.approx(12, abs=0.1)
+    assert 6 > a > c > b >= 2
+
+
 def test_idle_gpus_go_to_the_model_that_surges(played: Record) -> None:
-    assert held(played, 0, 0, 500) == pytest.approx(4, abs=0.5)
-    assert held(played, 0, 900, 1200) > 6
+    assert held(played, 0, 900, 1200) > held(played, 0, 300, 600) + 2
+    assert held(played, 0, 900, 1200) > 7  # of which it keeps busy 7
 
 
 def test_budget_and_floors_hold_in_every_second(played: Record) -> None:

@@ -103,6 +103,17 @@ def test_on_the_fast_path_a_minute_is_worth_its_longest_wait() -> None:
     assert (minutes.late[0] > 0).tolist() == [bool(record.late[0, 60 * n : 60 * n + 60].any()) for n in range(3)]
 
 
+def test_who_is_held_up_by_nobody_takes_as_long_as_the_fluid_form_says() -> None:
+    case = scenario(1, minutes=2000)  # a request a minute: its latency is the minute's p99
+    minutes = play_requests(case, Timetable({}), "t").minutes
+    alone = np.nanquantile(minutes.p99_seconds, 0.99)
+    assert alone == pytest.approx(OWN_SECONDS, rel=0.1)
+    (model,) = case.scenario.models
+    assert model.slo_wait_seconds == pytest.approx(0.72 - alone, rel=0.1)  # so much it may wait besides
+    fluid = fluid_minutes(play(case.scenario, Timetable({}), "t"))
+    assert np.nanmax(fluid.p99_seconds) == pytest.approx(alone, rel=0.1)
+
+
 def test_on_the_fast_path_a_minute_that_turned_away_a_hundredth_is_worth_nothing() -> None:
     record = play(scenario(1600).scenario, Timetable({}), "t")
     assert fluid_minutes(record).utility[0, 1:].tolist() == [0.0] * 4

@@ -10,7 +10,7 @@ Numbers = Sequence[float] | np.ndarray
 
 def mean(work: Numbers, end: int, window: int) -> float:
     begin = max(0, end - window)
-    return float(sum(work[begin:end])) / (end - begin)
+    return sum(map(float, work[begin:end])) / (end - begin)
 
 
 def base(work: Numbers, s: int) -> float:
@@ -22,7 +22,7 @@ def features(work: Numbers, s: int) -> list[float]:
 
 
 def level(work: Numbers, s: int, beta: Numbers) -> float:
-    told = sum(b * x for b, x in zip(beta, features(work, s), strict=True))
+    told = sum(float(b) * x for b, x in zip(beta, features(work, s), strict=True))
     return max(0.001, base(work, s) * min(max(1 + told, 0.5), 2.0))
 
 
@@ -56,7 +56,7 @@ def gamma(work: Numbers, t: int, horizon: int) -> float:
     x = np.log([max(1e-3, dispersion(work, s, 300)) for s in points])
     y = np.log([max(1e-3, dispersion(work, s + horizon, 90)) for s in points])
     spread = ((x - x.mean()) ** 2).sum()
-    slope = ((x - x.mean()) * (y - y.mean())).sum() / (spread * (1 + 200 / len(points)))
+    slope = float(((x - x.mean()) * (y - y.mean())).sum() / (spread * (1 + 200 / len(points))))
     return min(max(slope, 0.0), 1.0)
 
 
@@ -137,7 +137,7 @@ def lost_worth(
     return lost
 
 
-def capacity(ready: int, due: list[float], m: int, cold: int, steps: int, dt: int) -> list[int]:
+def capacity(ready: int, due: Sequence[float], m: int, cold: int, steps: int, dt: int) -> list[int]:
     current = ready + len(due)
     kept = sorted(due)[: max(0, m - ready)]
     return [

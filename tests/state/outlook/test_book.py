@@ -16,7 +16,9 @@ READY = 7
 
 @pytest.fixture(scope="module")
 def work() -> np.ndarray:
-    return np.random.default_rng(1).gamma(8.0, 0.5, (MODELS, SECONDS + 600)) * bursty(SECONDS + 600, 1.0, models=MODELS)
+    noise = np.random.default_rng(1).gamma(8.0, 0.5, (MODELS, SECONDS + 600))
+    noisy: np.ndarray = noise * bursty(SECONDS + 600, 1.0, models=MODELS)
+    return noisy
 
 
 def feed(rings: Rings, work: np.ndarray, begin: int, end: int) -> None:

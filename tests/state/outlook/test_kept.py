@@ -1,5 +1,7 @@
 """A curve stands until what it was made from has changed, and is renewed in turn."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -8,9 +10,11 @@ from rebalancer.state.outlook.kept import Glance, stale
 AT = 6_000
 
 
-def glance(**more: float) -> Glance:
-    values = {"ready": 5, "starting": 1, "backlog": 2.0, "level": 4.0, "shift": 0.0, "at": AT} | more
-    return Glance(*(np.array([value]) for value in values.values()))
+def glance(
+    ready: int = 5, starting: int = 1, backlog: float = 2.0, level: float = 4.0, shift: float = 0.0, at: int = AT
+) -> Glance:
+    counts = np.array([ready]), np.array([starting])
+    return Glance(*counts, np.array([backlog]), np.array([level]), np.array([shift]), np.array([at]))
 
 
 def wants(then: Glance, now: Glance, turn: int = 3) -> bool:
@@ -35,7 +39,7 @@ def wants(then: Glance, now: Glance, turn: int = 3) -> bool:
         ({"at": AT + 70}, True),
     ],
 )
-def test_it_stands_until_what_it_was_made_from_changes(change: dict[str, float], *, wanted: bool) -> None:
+def test_it_stands_until_what_it_was_made_from_changes(change: dict[str, Any], *, wanted: bool) -> None:
     assert wants(glance(), glance(**change)) is wanted
 
 
@@ -45,7 +49,7 @@ def test_the_end_of_a_shift_makes_a_new_one() -> None:
 
 def test_turns_spread_over_a_minute_so_that_no_plan_renews_all() -> None:
     turns = np.arange(600)
-    quiet = Glance(*(np.repeat(of, 600) for of in glance(at=AT - 1)))
+    quiet = Glance._make(np.repeat(of, 600) for of in glance(at=AT - 1))
     for plan in range(6):
         now = quiet._replace(at=np.full(600, AT + 10 * plan))
         assert stale(quiet, now, turns, 10).sum() == 100

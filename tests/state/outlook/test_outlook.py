@@ -10,6 +10,7 @@ from rebalancer.planning.curves import Curve, share_out
 from rebalancer.state.outlook import Outlook, from_cells, learn, outlooks
 from rebalancer.state.outlook.learned import Learned
 from rebalancer.state.outlook.level import base, level
+from rebalancer.state.outlook.outlook import Service
 from rebalancer.state.outlook.past import NOW
 from rebalancer.state.outlook.scenarios import paths
 from rebalancer.state.outlook.shift import shift
@@ -20,8 +21,8 @@ from tests.state.outlook.ahead import TERMS, ahead_of, bursty, past_of, service,
 T = 9000
 
 
-def outlook(work: np.ndarray, there: tuple[int, list[float], float], **more: float) -> Outlook:
-    found = outlooks(past_of(work), [Learned()], standing(there), service(**more), TERMS)[0]
+def outlook(work: np.ndarray, there: tuple[int, list[float], float], of: Service | None = None) -> Outlook:
+    found = outlooks(past_of(work), [Learned()], standing(there), of or service(), TERMS)[0]
     assert found is not None
     return found
 
@@ -82,14 +83,14 @@ def test_what_comes_with_more_than_the_level_needs_is_never_later() -> None:
 
 
 def test_priority_weighs_what_is_late() -> None:
-    once, thrice = (outlook(bursty(T), (5, [], 0.0), priority=p) for p in (1.0, 3.0))
+    once, thrice = (outlook(bursty(T), (5, [], 0.0), service(priority=p)) for p in (1.0, 3.0))
     assert thrice.late == pytest.approx([3 * value for value in once.late], abs=1e-5)
 
 
 def test_its_range_keeps_to_floor_and_most() -> None:
-    assert outlook(bursty(T), (5, [], 0.0), floor=3, most=7).least == 3
-    assert len(outlook(bursty(T), (5, [], 0.0), floor=3, most=7).values) == 5
-    below = outlook(bursty(T), (2, [], 0.0), floor=12)
+    within = outlook(bursty(T), (5, [], 0.0), service(floor=3, most=7))
+    assert (within.least, len(within.values)) == (3, 5)
+    below = outlook(bursty(T), (2, [], 0.0), service(floor=12))
     assert (below.least, len(below.values)) == (12, 1)
 
 

@@ -1,0 +1,16 @@
+"""What policies are made of: frozen parts with camelCase keys, in which an unknown key is an error, and quantities."""
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
+from pydantic.alias_generators import to_camel
+
+Dns1123 = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", max_length=253)]
+Ratio = Annotated[FiniteFloat, Field(ge=0, le=1)]
+Seconds = Annotated[FiniteFloat, Field(gt=0, le=7 * 86_400)]
+
+
+class Part(BaseModel):
+    """A mapping of the file."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True, extra="forbid", strict=True)
