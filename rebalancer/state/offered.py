@@ -120,7 +120,7 @@ class Offered:
         seconds, pace = until - since, self.pace
         if tokens == tokens:  # noqa: PLR0124  # NaN where nobody counts them; a call would cost more than the rest
             if finished >= 0.0 <= tokens:
-                pace.wrote(until, seconds, busy, busy / pods if pods else 0.0, finished, tokens)
+                pace.wrote(until, seconds, busy, pods, finished, tokens)
             each, self.path = pace.by_tokens, BY_TOKENS
         else:
             if finished >= 0.0:
