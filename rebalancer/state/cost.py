@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 BLOCK_SECONDS = 60.0  # of one point of the line: running requests are told of an instant, tokens of an interval
 BLOCK_SAMPLES = 12  # in a block: of fewer a single replica's running requests make a line of their own noise
-COST_SECONDS = 21_600.0  # of full replicas, after which the cost of a token is forgotten: it changes with the engine
+COST_SECONDS = 10_800.0  # of full replicas, after which the cost of a token is forgotten: it changes with the engine
 # Where the line begins, as a share of its end: what is taken before loads have differed. Seen: 0.14 to 0.25.
 USUAL_BEGINNING = 0.3
 USUAL_SPREAD = 0.1  # variance of the share in use, times blocks, that speaks as loudly: loads differ by 0.1 in 10 min
@@ -21,16 +21,17 @@ USUAL_SPREAD = 0.1  # variance of the share in use, times blocks, that speaks as
 class CostKept(NamedTuple):
     """A `Cost` for the checkpoint: sums over blocks.
 
-    `busy`: replica-seconds by slots in use; `used`, `used_squared`: of the share in use, by tokens; `busy_used`: of the
-    share, by busy seconds.
+    `busy`: replica-seconds by slots in use; `used`, `rate`, `rate_used`: the share in use, the tokens per second of a
+    replica and their product, by tokens; `rate_busy`: that rate by busy seconds.
     """
 
     blocks: float = 0.0
     tokens: float = 0.0
     busy: float = 0.0
     used: float = 0.0
-    used_squared: float = 0.0
-    busy_used: float = 0.0
+    rate: float = 0.0
+    rate_used: float = 0.0
+    rate_busy: float = 0.0
 
 
 class Cost:
@@ -64,31 +65,26 @@ class Cost:
     def _with_block(self, *, forgets: bool = False) -> CostKept:
         if not self._able or self._tokens <= 0.0:
             return self.kept
-        used = min(1.0, self._busy / self._able)
+        used, rate = min(1.0, self._busy / self._able), self._tokens / self._able
         stays = exp(-used * max(BLOCK_SECONDS, BLOCK_SAMPLES * self._seconds) / COST_SECONDS) if forgets else 1.0
-        blocks, tokens, busy, by_used, squared, busy_used = self.kept
-        return CostKept(
-            stays * blocks + 1.0,
-            stays * tokens + self._tokens,
-            stays * busy + self._busy,
-            stays * by_used + self._tokens * used,
-            stays * squared + self._tokens * used * used,
-            stays * busy_used + self._busy * used,
-        )
+        tokens, busy = self._tokens, self._busy
+        seen = (1.0, tokens, busy, tokens * used, tokens * rate, tokens * rate * used, rate * busy)
+        return CostKept(*(stays * old + new for old, new in zip(self.kept, seen, strict=True)))
 
     @property
     def of_token(self) -> float:
         """Replica-seconds of a token where all slots are in use; 0: unknown.
 
-        Least squares of a block's busy seconds per token on its share in use, weighted by tokens, and held to lines
-        that neither fall nor begin below 0.
+        A line through blocks' busy seconds per token over their share in use, weighted by tokens, and held to lines
+        that neither fall nor begin below 0. Both are told by the same few looks at what runs, whose noise would be a
+        line through 0: its slope is taken by what was written meanwhile, which is counted (instrumental variable).
         """
-        blocks, tokens, busy, by_used, squared, busy_used = self._with_block()
+        blocks, tokens, busy, by_used, by_rate, rate_used, rate_busy = self._with_block()
         if tokens <= 0.0 or busy <= 0.0:
             return 0.0
-        seen, used = busy / tokens, by_used / tokens
-        spread = max(0.0, squared / tokens - used * used)
+        seen, used, rate = busy / tokens, by_used / tokens, by_rate / tokens
         usual = (1.0 - USUAL_BEGINNING) * seen / (USUAL_BEGINNING + (1.0 - USUAL_BEGINNING) * used)
-        doubt = USUAL_SPREAD / blocks
-        slope = (busy_used / tokens - used * seen + doubt * usual) / (spread + doubt)
+        doubt = USUAL_SPREAD / blocks * rate / used
+        rise, run = rate_busy / tokens - rate * seen, max(0.0, rate_used / tokens - rate * used)
+        slope = (rise + doubt * usual) / (run + doubt)
         return seen + min(max(0.0, slope), seen / used) * (1.0 - used)

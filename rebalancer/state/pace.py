@@ -29,8 +29,8 @@ class PaceKept(NamedTuple):
 class Pace:
     """One model's, in the order of event time but for what producers differ by.
 
-    `by_tokens`, `by_requests`: replica-seconds per request, 0 = unknown. Of what came since the last fold: requests
-    and their tokens, and what replicas did for them.
+    `by_tokens`, `by_requests`: replica-seconds per request, 0 = unknown; `of_token`: per token of a full replica. Of
+    what came since the last fold: requests and their tokens, and what replicas did for them.
     """
 
     __slots__ = (
@@ -47,12 +47,14 @@ class Pace:
         "_tokens",
         "by_requests",
         "by_tokens",
+        "of_token",
     )
 
     def __init__(self, kept: PaceKept | None = None) -> None:
         kept = kept or PaceKept()
         self._lengths, self._cost, self._plain = kept.lengths, Cost(kept.cost), kept.plain
         self.by_tokens, self.by_requests = kept.by_tokens, kept.by_requests
+        self.of_token = self._cost.of_token
         self._folded_at = kept.folded_at
         self._begin()
 
@@ -84,9 +86,9 @@ class Pace:
         self._plain = busy_plain, plain = _faded(self._plain, forgets, self._busy_plain, self._finished_plain)
         if self._able:
             self._cost.saw(until, self._seconds, self._busy, self._able, self._tokens)
-        each = self._cost.of_token
-        if requests >= LEAST_REQUESTS and each:
-            self.by_tokens = tokens / requests * each
+            self.of_token = self._cost.of_token
+        if requests >= LEAST_REQUESTS and self.of_token:
+            self.by_tokens = tokens / requests * self.of_token
         if plain >= LEAST_REQUESTS:
             self.by_requests = busy_plain / plain
         self._begin()
