@@ -78,7 +78,7 @@ def test_replicas_that_are_not_full_are_busier_than_their_slots() -> None:
 
 
 def test_a_burst_of_short_answers_is_no_burst_of_work() -> None:
-    engine, state, at = Engine(replicas=2, slots=16, alone=0.3), slots_of(16.0), NOW
+    engine, state, at = Engine(replicas=2, slots=16, alone=0.5), slots_of(16.0), NOW
     for number in range(12):
         requests, tokens = ((2.0, 150.0), (10.0, 30.0))[number % 2]
         after(engine, 150, requests, tokens, state, at)
@@ -88,7 +88,7 @@ def test_a_burst_of_short_answers_is_no_burst_of_work() -> None:
 
 def test_requests_that_come_one_at_a_time_are_counted_once() -> None:
     """What ends takes back the half that its beginning promised, also in an interval in which little was written."""
-    engine, state = Engine(replicas=2, slots=16, alone=0.3), slots_of(16.0)
+    engine, state = Engine(replicas=2, slots=16, alone=0.5), slots_of(16.0)
     after(engine, 2400, 0.1, 400.0, state, NOW)
     before = engine.work
     after(engine, 1200, 0.1, 400.0, state, NOW + 2400)
