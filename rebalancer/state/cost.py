@@ -13,10 +13,7 @@ from typing import NamedTuple
 BLOCK_SECONDS = 60.0  # of one point of the line: running requests are told of an instant, tokens of an interval
 BLOCK_SAMPLES = 12  # in a block: of fewer a single replica's running requests make a line of their own noise
 COST_SECONDS = 10_800.0  # of full replicas, after which the cost of a token is forgotten: it changes with the engine
-# Where the line begins, as a share of its end: what is taken before loads have differed. Models of 70B: 0.14 to 0.25;
-# Llama-2-7B on an A100 takes 0.72 of a full batch's time for one request, before prompts.
-USUAL_BEGINNING = 0.5
-USUAL_SPREAD = 0.03  # variance of the share in use, times blocks, that speaks as loudly: 0.05 squared in 12 min
+UNSURE_SPREAD = 0.03  # variance of the share in use, times blocks, that halves the slope: 0.05 squared in 12 min
 
 
 class CostKept(NamedTuple):
@@ -79,13 +76,12 @@ class Cost:
         A line through blocks' busy seconds per token over their share in use, weighted by tokens, and held to lines
         that neither fall nor begin below 0. Both are told by the same few looks at what runs, whose noise would be a
         line through 0: its slope is taken by what was written meanwhile, which is counted (instrumental variable).
+        Before loads have differed what was seen stands.
         """
         blocks, tokens, busy, by_used, by_rate, rate_used, rate_busy = self._with_block()
         if tokens <= 0.0 or busy <= 0.0:
             return 0.0
         seen, used, rate = busy / tokens, by_used / tokens, by_rate / tokens
-        usual = (1.0 - USUAL_BEGINNING) * seen / (USUAL_BEGINNING + (1.0 - USUAL_BEGINNING) * used)
-        doubt = USUAL_SPREAD / blocks * rate / used
         rise, run = rate_busy / tokens - rate * seen, max(0.0, rate_used / tokens - rate * used)
-        slope = (rise + doubt * usual) / (run + doubt)
+        slope = rise / (run + UNSURE_SPREAD / blocks * rate / used)
         return seen + min(max(0.0, slope), seen / used) * (1.0 - used)

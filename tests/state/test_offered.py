@@ -88,7 +88,7 @@ def test_a_burst_of_short_answers_is_no_burst_of_work() -> None:
 
 def test_requests_that_come_one_at_a_time_are_counted_once() -> None:
     """What ends takes back the half that its beginning promised, also in an interval in which little was written."""
-    engine, state = Engine(replicas=2, slots=16, alone=0.5), slots_of(16.0)
+    engine, state = Engine(replicas=2, slots=16), slots_of(16.0)
     after(engine, 2400, 0.1, 400.0, state, NOW)
     before = engine.work
     after(engine, 1200, 0.1, 400.0, state, NOW + 2400)
