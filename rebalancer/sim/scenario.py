@@ -16,7 +16,8 @@ class Model:
     `release_seconds` after it was asked to go.
 
     For metrics that count requests: a full replica has `slots` in hand, the batch of the measured profiles; a recorded
-    request stands for `scale` of them, where a trace was thinned or its work multiplied.
+    request stands for `scale` of them, where a trace was thinned or its work multiplied. `recorded_slots`: the same
+    batch in recorded requests, which are what a score counts.
     """
 
     name: str
@@ -37,9 +38,14 @@ class Model:
     slots: float = 64.0
     scale: float = 1.0
 
+    @property
+    def recorded_slots(self) -> float:
+        """Recorded requests that a full replica has in hand."""
+        return self.slots / self.scale
+
     def in_hand(self, busy_share: float) -> float:
         """Recorded requests in service on one replica that is busy for that share of its time."""
-        return busy_share * self.slots / self.scale
+        return busy_share * self.recorded_slots
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,27 +1,25 @@
 """What one request of a model costs: the replica-seconds of work that its arrival brings.
 
 By tokens where the engine counts them: tokens per request of the last minutes, times the replica-seconds of a token
-while replicas were full. A batch that is a quarter full writes each token in about 0.6 of the time, so that half-idle
-hours make a request look half as dear as it is in a surge: full ones weigh more. Simulated, with lengths that drift by
-half: 6 % off the truth where requests alone leave 16-22 %. Where nobody counts tokens: busy replica-seconds over
-requests finished.
+where replicas are full (`state.cost`). Where nobody counts tokens: busy replica-seconds over requests finished.
 """
 
 from math import exp
 from typing import NamedTuple
 
+from rebalancer.state.cost import Cost, CostKept
+
 PROMPT_SHARE = 1 / 8  # of a generated token's work that a prompt's has: 1/3 (8B) to 1/8 (70B) with full batches
 BLOCK_SECONDS = 10.0  # sums are folded once in so long: an exponential for each sample would cost as much as the rest
 LENGTHS_SECONDS = 300.0  # after which the lengths of requests are forgotten: they drift over hours
-COST_SECONDS = 21_600.0  # of full replicas, after which the cost of a token is forgotten: it changes with the engine
 LEAST_REQUESTS = 1e-3  # finished and not yet forgotten: below, what was known last stands
 
 
 class PaceKept(NamedTuple):
-    """A `Pace` for the checkpoint: its sums (over, under), and what they said last."""
+    """A `Pace` for the checkpoint: its sums (over, under), what a token costs, and what they said last."""
 
     lengths: tuple[float, float] = (0.0, 0.0)
-    cost: tuple[float, float] = (0.0, 0.0)
+    cost: CostKept = CostKept()
     plain: tuple[float, float] = (0.0, 0.0)
     by_tokens: float = 0.0
     by_requests: float = 0.0
@@ -31,12 +29,13 @@ class PaceKept(NamedTuple):
 class Pace:
     """One model's, in the order of event time but for what producers differ by.
 
-    `by_tokens`, `by_requests`: replica-seconds per request, 0 = unknown. Of what came since the last fold: requests,
-    their tokens, replica-seconds and tokens weighted by how full replicas were.
+    `by_tokens`, `by_requests`: replica-seconds per request, 0 = unknown; `of_token`: per token of a full replica. Of
+    what came since the last fold: requests and their tokens, and what replicas did for them.
     """
 
     __slots__ = (
-        "_busy_full",
+        "_able",
+        "_busy",
         "_busy_plain",
         "_cost",
         "_finished",
@@ -44,50 +43,52 @@ class Pace:
         "_folded_at",
         "_lengths",
         "_plain",
+        "_seconds",
         "_tokens",
-        "_tokens_full",
         "by_requests",
         "by_tokens",
+        "of_token",
     )
 
     def __init__(self, kept: PaceKept | None = None) -> None:
         kept = kept or PaceKept()
-        self._lengths, self._cost, self._plain = kept.lengths, kept.cost, kept.plain
+        self._lengths, self._cost, self._plain = kept.lengths, Cost(kept.cost), kept.plain
         self.by_tokens, self.by_requests = kept.by_tokens, kept.by_requests
+        self.of_token = self._cost.of_token
         self._folded_at = kept.folded_at
         self._begin()
 
     def _begin(self) -> None:
-        self._finished = self._tokens = self._busy_full = self._tokens_full = 0.0
+        self._finished = self._tokens = self._busy = self._able = self._seconds = 0.0
         self._busy_plain = self._finished_plain = 0.0
 
-    def wrote(self, until: float, seconds: float, busy: float, full: float, finished: float, tokens: float) -> None:  # noqa: PLR0913  # fmt: skip  # a value type would be made for each sample
-        """`busy` replicas (`full`: that share of those who spoke) did so many requests and tokens by `until`."""
-        weight = full * full if full < 1.0 else 1.0
-        weight *= weight
+    def wrote(self, until: float, seconds: float, busy: float, pods: int, finished: float, tokens: float) -> None:  # noqa: PLR0913  # fmt: skip  # a value type would be made for each sample
+        """`busy` replicas of the `pods` that spoke did so many requests and tokens in `seconds` up to `until`."""
         self._tokens += tokens
         self._finished += finished
-        self._busy_full += weight * busy * seconds
-        self._tokens_full += weight * tokens
+        self._busy += busy * seconds
+        self._able += pods * seconds
+        self._seconds = seconds
         if until - self._folded_at >= BLOCK_SECONDS:
-            self._fold(until, weight)
+            self._fold(until)
 
     def finished(self, until: float, busy_seconds: float, requests: float) -> None:
         """`requests` were done in `busy_seconds` of replicas, by `until`; nobody counted tokens."""
         self._busy_plain += busy_seconds
         self._finished_plain += requests
         if until - self._folded_at >= BLOCK_SECONDS:
-            self._fold(until, 0.0)
+            self._fold(until)
 
-    def _fold(self, until: float, full: float) -> None:
+    def _fold(self, until: float) -> None:
         passed, self._folded_at = until - self._folded_at, until
         forgets = exp(-passed / LENGTHS_SECONDS)
-        wears = exp(-min(passed, BLOCK_SECONDS) * full / COST_SECONDS)
         self._lengths = tokens, requests = _faded(self._lengths, forgets, self._tokens, self._finished)
-        self._cost = busy, of_tokens = _faded(self._cost, wears, self._busy_full, self._tokens_full)
         self._plain = busy_plain, plain = _faded(self._plain, forgets, self._busy_plain, self._finished_plain)
-        if requests >= LEAST_REQUESTS and of_tokens > 0.0:
-            self.by_tokens = tokens / requests * busy / of_tokens
+        if self._able:
+            self._cost.saw(until, self._seconds, self._busy, self._able, self._tokens)
+            self.of_token = self._cost.of_token
+        if requests >= LEAST_REQUESTS and self.of_token:
+            self.by_tokens = tokens / requests * self.of_token
         if plain >= LEAST_REQUESTS:
             self.by_requests = busy_plain / plain
         self._begin()
@@ -95,7 +96,7 @@ class Pace:
     @property
     def kept(self) -> PaceKept:
         """For the checkpoint. What came in the last seconds is not in it."""
-        return PaceKept(self._lengths, self._cost, self._plain, self.by_tokens, self.by_requests, self._folded_at)
+        return PaceKept(self._lengths, self._cost.kept, self._plain, self.by_tokens, self.by_requests, self._folded_at)
 
 
 def _faded(sums: tuple[float, float], kept: float, over: float, under: float) -> tuple[float, float]:

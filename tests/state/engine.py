@@ -9,14 +9,17 @@ from rebalancer.domain.events import Counters, MetricSample
 from tests.builders import NOW
 from tests.state.objects import a_sample
 
-TOKENS_PER_SECOND = 20.0  # of each request that runs
+TOKENS_PER_SECOND = 20.0  # of each request that runs where all slots are in use
 
 
 class Engine:
-    """Second by second. `work`: replica-seconds that arrived so far; a full replica runs `slots` requests."""
+    """Second by second. `work`: replica-seconds that arrived so far; a full replica runs `slots` requests.
 
-    def __init__(self, replicas: int, slots: int = 4) -> None:
-        self.replicas, self.slots = replicas, slots
+    `alone`: the time per token of a request that has a replica to itself, as a share of that in a full batch.
+    """
+
+    def __init__(self, replicas: int, slots: int = 4, alone: float = 1.0) -> None:
+        self.replicas, self.slots, self.alone = replicas, slots, alone
         self.waiting: deque[float] = deque()
         self.running: list[float] = []
         self.finished = self.tokens = self.work = 0.0
@@ -27,8 +30,10 @@ class Engine:
         self.waiting.extend(arriving)
         while self.waiting and len(self.running) < self.replicas * self.slots:
             self.running.append(self.waiting.popleft())
-        self.tokens += sum(min(left, TOKENS_PER_SECOND) for left in self.running)
-        left = [tokens - TOKENS_PER_SECOND for tokens in self.running]
+        used = len(self.running) / (self.replicas * self.slots)
+        speed = TOKENS_PER_SECOND / (self.alone + (1.0 - self.alone) * used)
+        self.tokens += sum(min(left, speed) for left in self.running)
+        left = [tokens - speed for tokens in self.running]
         self.finished += sum(tokens <= 0.0 for tokens in left)
         self.running = [tokens for tokens in left if tokens > 0.0]
 

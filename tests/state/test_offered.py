@@ -23,6 +23,10 @@ def after(engine: Engine, seconds: int, per_second: float, each: float, state: C
     return (engine.work - before) / MINUTE
 
 
+def slots_of(per_replica: float) -> ClusterState:
+    return two_pods(a_policy(a_model("b", signals={"concurrency": {"per_replica": per_replica}})))
+
+
 def last_minute(state: ClusterState, now: float) -> Work:
     return load_of(state, now=now).work
 
@@ -59,6 +63,37 @@ def test_nothing_asked_is_no_work_whatever_runs_on() -> None:
     assert engine.running
     assert after(engine, 60, 0.0, 1.0, state, NOW + 300) == 0.0
     assert last_minute(state, NOW + 360).last_60s == 0.0
+
+
+def test_replicas_that_are_not_full_are_busier_than_their_slots() -> None:
+    """Of 32 slots 3 to 13 are in use, and write so quickly that more of the work they could do is done."""
+    engine, state, at = Engine(replicas=2, slots=16, alone=0.2), slots_of(16.0), NOW
+    for number in range(12):
+        after(engine, 600, 0.6 + 0.45 * (number % 3), 400.0, state, at)
+        at += 600
+    before = engine.work
+    after(engine, 600, 1.05, 400.0, state, at)
+    assert len(engine.running) < 0.5 * 32
+    assert load_of(state, now=at + 600).work.long == pytest.approx((engine.work - before) / 600, rel=0.1)
+
+
+def test_a_burst_of_short_answers_is_no_burst_of_work() -> None:
+    engine, state, at = Engine(replicas=2, slots=16, alone=0.5), slots_of(16.0), NOW
+    for number in range(12):
+        requests, tokens = ((2.0, 150.0), (10.0, 30.0))[number % 2]
+        after(engine, 150, requests, tokens, state, at)
+        at += 150
+    assert last_minute(state, at).last_60s == pytest.approx(300.0 / 20.0 / 16.0, rel=0.25)
+
+
+def test_requests_that_come_one_at_a_time_are_counted_once() -> None:
+    """What ends takes back the half that its beginning promised, also in an interval in which little was written."""
+    engine, state = Engine(replicas=2, slots=16), slots_of(16.0)
+    after(engine, 2400, 0.1, 400.0, state, NOW)
+    before = engine.work
+    after(engine, 1200, 0.1, 400.0, state, NOW + 2400)
+    truth = (engine.work - before) / 1200
+    assert last_minute(state, NOW + 3600).slow == pytest.approx(truth, rel=0.25)
 
 
 CONCURRENCY = {"concurrency": {"per_replica": 4.0}}

@@ -18,9 +18,11 @@ class FluidService:
 
     Seconds that pass with the same replicas are played together: before the replicas change, when somebody looks, and
     after the last one (each at once where somebody else keeps the rows). A call of the kernel costs more than a second.
-    Metrics count the engine's requests, of which a recorded one stands for `model.scale`: `slots` (the model's, where
-    not given) run on a busy replica; who waits is the backlog over the recent work of one request; utilisation and
-    running are means since the last scrape, latency is the worst wait since then.
+    Metrics count recorded requests, as the score does: of engines whose requests are `model.scale` times as many and as
+    small, those of a model with 7.5 would look four times as urgent beside one with 1.9, and late they count alike.
+    `slots` (the model's `recorded_slots`, where not given) run on a busy replica; who waits is the backlog over the
+    recent work of one request; utilisation and running are means since the last scrape, latency is the worst wait since
+    then.
     `wait`, `late`, `lost`, `left`: shape (seconds,), as `sim.record.Record` has them; `busy`, `served_by`: so too, as
     `sim.controller.Seen` has them.
     """
@@ -29,12 +31,12 @@ class FluidService:
         self.wait, self.late, self.lost, self.left, self.busy, self.served_by = (np.zeros(seconds) for _ in range(6))
         self._model = model
         self._started_at = started_at
-        self._slots = model.slots if slots is None else slots
+        self._slots = model.recorded_slots if slots is None else slots
         self._per_pod = per_pod
         self._now = self._played = self._looked = 0
         self._watched = False
         self._backlog = 0.0
-        self._work_of_one = _work_of_one(model.work[:seconds], model.scale * model.requests[:seconds])
+        self._work_of_one = _work_of_one(model.work[:seconds], model.requests[:seconds])
         self._pods: Sequence[Pod] | None = None
         self._serving: Sequence[Pod] = ()
         self._finished: dict[str | None, float] = {None: 0.0}

@@ -65,7 +65,7 @@ def _model(model: played.Model, scenario: played.Scenario, actuation: str) -> Mo
             "priority": round(100 * model.priority),
             "slo": Slo(latency_seconds=model.slo_wait_seconds),
             "load_seconds": float(model.start_seconds),
-            "signals": Signals(concurrency=ConcurrencySignal(per_replica=model.slots), latency=True),
+            "signals": Signals(concurrency=ConcurrencySignal(per_replica=model.recorded_slots), latency=True),
             "actuation": actuation,
         }
     )

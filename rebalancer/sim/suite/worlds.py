@@ -4,7 +4,7 @@ Peers are tuned in the fluid world. What they are worth request by request is an
 foresight's and ours of the same world.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, Protocol
@@ -113,13 +113,19 @@ class Heads:
 
 def _as_heads_measure(policy: Policy, slo_seconds: float) -> Policy:
     """The same policy for other metrics: a replica serves one request at a time, and a latency includes its service."""
-    in_hand = ConcurrencySignal(per_replica=1.0)
     slo = Slo(latency_seconds=slo_seconds)
-    models = (
-        model.model_copy(update={"slo": slo, "signals": model.signals.model_copy(update={"concurrency": in_hand})})
+    models = tuple(model.model_copy(update={"slo": slo}) for model in policy.models)
+    return _in_hand(policy.model_copy(update={"models": models}), dict.fromkeys((model.id for model in models), 1.0))
+
+
+def _in_hand(policy: Policy, requests: Mapping[str, float]) -> Policy:
+    """The same policy where a replica of each model carries so many `requests`, as its metrics count them."""
+    signals = {
+        model.id: model.signals.model_copy(update={"concurrency": ConcurrencySignal(per_replica=requests[model.id])})
         for model in policy.models
-    )
-    return policy.model_copy(update={"models": tuple(models)})
+    }
+    models = tuple(model.model_copy(update={"signals": signals[model.id]}) for model in policy.models)
+    return policy.model_copy(update={"models": models})
 
 
 class Batches:
@@ -146,7 +152,8 @@ class Batches:
         """In the full world, with continuous batching behind each model."""
         how = dict(zip((model.name for model in self.scenario.models), self._served, strict=True))
         made = _Made(batching_services(self._demand, how))
-        policy = default_policy(self.scenario, actuation)
+        batches = {model.name: model.slots for model in self.scenario.models}
+        policy = _in_hand(default_policy(self.scenario, actuation), batches)
         record = play_product(self.scenario, policy, actuation, seed, serve=made, times=times)
         lines = [each for each in made.services if isinstance(each, BatchingService)]
         lost = sum(line.lost_in_flight for line in lines)

@@ -1,12 +1,14 @@
 """The fluid service plays seconds together where nothing changes, and nobody can tell."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
 from rebalancer.domain.cluster import WorkloadRef
-from rebalancer.sim.product import FluidService
+from rebalancer.sim.product import FluidService, default_policy
+from rebalancer.sim.scenario import Model, Scenario
 from rebalancer.world import Deployment, Look, Pod
 from tests.sim.product.scenarios import a_model
 
@@ -16,6 +18,10 @@ OWNER = Deployment(WorkloadRef("serving", "Deployment", "a"), "uid", "a", 4, 1, 
 PODS = [Pod(f"a-{n}", f"uid-{n}", OWNER, created_at=0.0, ready_at=-1.0) for n in range(6)]
 # Who is Ready from a second on.
 READY = {0: PODS[:4], 203: PODS[:5], 207: PODS[1:5], 411: [], 430: PODS[:3], SECONDS: []}
+
+
+def a_scenario(model: Model) -> Scenario:
+    return Scenario("one", "0", (model,), (8,), SECONDS)
 
 
 def played(service: FluidService, scrape_seconds: int) -> list[Look]:
@@ -63,3 +69,11 @@ def test_a_replica_that_becomes_ready_within_a_second_serves_from_the_next_one_o
     for second in range(4):
         service.flow(float(second), second + 1.0, [PODS[0]] if second == 0 else pods)
     assert service.served_by.tolist() == [1.0, 1.0, 2.0, 2.0]
+
+
+def test_metrics_count_the_requests_that_the_score_counts() -> None:
+    """An engine that serves 7.5 requests for each recorded one looks no more urgent than one that serves it whole."""
+    split = replace(MODEL, scale=7.5, slots=MODEL.slots * 7.5)
+    recorded, engines = (played(FluidService(model, 0.0, SECONDS), 5) for model in (MODEL, split))
+    assert engines == recorded
+    assert default_policy(a_scenario(split)).models[0].signals == default_policy(a_scenario(MODEL)).models[0].signals
