@@ -15,8 +15,6 @@ class Hands(Protocol):
 
     policy: Policy
     memory: Memory
-    explained: bool
-    """Whether somebody reads why a plan is what it is: saying so takes a sixth of a plan."""
 
     def look(self, now: float) -> Snapshot:
         """The world at `now`, with what became of our writes since the last cycle."""
@@ -35,7 +33,7 @@ async def cycle(now: float, hands: Hands) -> Decision:
     """Look, decide, remember, carry out."""
     snapshot = hands.look(now)
     before = hands.memory
-    decision = plan(snapshot, hands.policy, before, explained=hands.explained)
+    decision = plan(snapshot, hands.policy, before)
     hands.note(snapshot, before, decision)
     await hands.carry_out(decision)
     return decision

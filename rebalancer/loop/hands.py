@@ -42,7 +42,6 @@ class GateHands:
     ) -> None:
         self.policy = policy
         self.memory = memory
-        self.explained = True
         self.next_cycle = first_cycle
         self.last_plan: Plan | None = None
         self._state = state

@@ -55,8 +55,8 @@ def survey(snapshot: Snapshot, policy: Policy, memory: Memory) -> Survey:
     return Survey(world, told, remembered)
 
 
-def plan(snapshot: Snapshot, policy: Policy, memory: Memory, *, explained: bool = True) -> Decision:
-    """What to do now, and what to remember; why, in `models` and `pools`, only where it is to be `explained`.
+def plan(snapshot: Snapshot, policy: Policy, memory: Memory) -> Decision:
+    """What to do now, and what to remember.
 
     Pure: no clock (the instant is `snapshot.at`), no I/O, no randomness; ties go by id. A plan on an unchanged world
     that carried out the last one is empty.
@@ -84,8 +84,8 @@ def plan(snapshot: Snapshot, policy: Policy, memory: Memory, *, explained: bool 
             node_pools=tuple(node_plan.changes),
             refusals=refused,
             unmet=unmet,
-            models=explain.explain_models(world, found, judged, booked, written.granted, refused) if explained else (),
-            pools=explain.explain_pools(world, booked) if explained else (),
+            models=explain.explain_models(world, found, judged, booked, written.granted, refused),
+            pools=explain.explain_pools(world, booked),
             overrides=told,
         ),
         memory=replace(memory, models=remembered, loans=booked, overrides=decided),

@@ -36,7 +36,6 @@ class CountingHands:
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
         self.memory = Memory()
-        self.explained = True
         self.looks: list[float] = []
         self.fails = 0
         self.write_seconds = 0.0

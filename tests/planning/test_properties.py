@@ -51,14 +51,6 @@ def test_no_plan_takes_a_model_under_its_floor_or_promises_beyond_a_budget(story
     live(story, 4)
 
 
-@given(stories())
-def test_a_plan_that_nobody_reads_does_the_same_and_does_not_say_why(story: Story) -> None:
-    told = decide(story.snapshot, story.policy, story.memory)
-    untold = decide(story.snapshot, story.policy, story.memory, explained=False)
-    assert told.plan.models
-    assert untold == replace(told, plan=replace(told.plan, models=(), pools=()))
-
-
 @given(shared_pools(), st.data())
 def test_a_second_plan_on_a_world_that_carries_out_the_first_is_empty(story: Story, data: st.DataObject) -> None:
     # Where replicas need several GPUs or special nodes, one that makes room may find its new place in the second plan.

@@ -22,7 +22,6 @@ class VirtualHands:
     def __init__(self, world: World, policy: Policy) -> None:
         self.policy = policy
         self.memory = Memory()
-        self.explained = True
         self.outcomes: list[Outcome] = []
         self.state = ClusterState(policy, world.now)
         self._world = world

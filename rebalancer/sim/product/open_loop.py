@@ -21,7 +21,6 @@ class FedHands:
     def __init__(self, policy: Policy, found: Replay) -> None:
         self.policy = policy
         self.memory = Memory()
-        self.explained = True
         self._found = found
         self._turn: Turn | None = None
 

@@ -14,7 +14,7 @@ from rebalancer.sim.product.clock import WorldClock, still
 from rebalancer.sim.product.ears import Ears
 from rebalancer.sim.product.fluid import FluidService
 from rebalancer.sim.product.inside import Autoscalers
-from rebalancer.sim.product.notes import Unwritten, notes
+from rebalancer.sim.product.notes import notes
 from rebalancer.sim.product.stage import STARTED_AT, Serve, Stage
 from rebalancer.sim.product.timing import PlanTimes, TimedHands
 from rebalancer.sim.record import Record
@@ -111,7 +111,6 @@ class Product:
             on_written=asked_of(state),
         )
         self.hands = GateHands(policy, Memory(), state, recorder, gate, clock, self._wanted, first_cycle=1)
-        self.hands.explained = times is not None or not isinstance(recorder, Unwritten)
         self._turning: Hands = self.hands if times is None else TimedHands(self.hands, times)
         self._turn_again = False
         self._due_at = world.now

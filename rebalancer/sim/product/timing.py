@@ -31,7 +31,6 @@ class TimedHands:
 
     def __init__(self, hands: Hands, times: PlanTimes) -> None:
         self._hands = hands
-        self.explained = hands.explained
         self._times = times
         self._looked_at = 0.0
 

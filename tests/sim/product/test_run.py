@@ -9,7 +9,7 @@ from rebalancer.domain.memory import Memory
 from rebalancer.domain.plan import Change, Decision, Plan
 from rebalancer.domain.policy import Policy
 from rebalancer.sim.fluid.fast import FastWorld
-from rebalancer.sim.product import PlanTimes, default_policy, play_product
+from rebalancer.sim.product import default_policy, play_product
 from rebalancer.sim.product.clock import still
 from rebalancer.sim.product.notes import Unwritten
 from rebalancer.sim.product.run import Product, play_on
@@ -87,13 +87,6 @@ def test_the_fast_path_that_plays_the_recorded_asks_agrees_with_the_full_world()
     assert again.violation == pytest.approx(ours.violation, rel=0.02, abs=1e-4)
     assert again.gpu_hours == pytest.approx(ours.gpu_hours, rel=0.002)
     assert again.starts_and_stops == pytest.approx(ours.starts_and_stops, rel=0.02)
-
-
-def test_a_run_that_writes_no_journal_says_why_only_to_who_times_it() -> None:
-    policy = default_policy(SCENARIO)
-    stage = Stage(SCENARIO, policy)
-    assert not Product(stage, policy, Unwritten()).hands.explained
-    assert Product(stage, policy, Unwritten(), PlanTimes(float)).hands.explained
 
 
 def test_what_the_gate_would_refuse_in_a_cluster_it_refuses_here() -> None:
