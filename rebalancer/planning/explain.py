@@ -111,18 +111,13 @@ def explain_pools(scene: Scene, loans: tuple[Loan, ...]) -> tuple[PoolDecision, 
 
 def _pool(scene: Scene, state: PoolState, loans: tuple[Loan, ...]) -> PoolDecision:
     ready = loading = doomed = 0
-    nodes = {node.name for node in state.view.nodes}
-    for holder in scene.holders.values():
-        for part in holder.parts:
-            for pod in part.target.pods:
-                if pod.node not in nodes:
-                    continue
-                if pod.node in scene.doomed:
-                    doomed += part.gpus
-                elif pod.phase == "ready":
-                    ready += part.gpus
-                else:
-                    loading += part.gpus
+    for node in state.view.nodes:
+        taken = state.taken.get(node.name)
+        if taken is not None and node.name in scene.doomed:
+            doomed += taken.gpus
+        elif taken is not None:
+            ready += taken.ready
+            loading += taken.gpus - taken.ready
     total = sum(node.gpus for node in state.view.nodes)
     foreign = sum(node.foreign_gpus for node in state.view.nodes)
     lent = min(ready, sum(loan.gpus for loan in loans if loan.pool == state.pool.name))

@@ -4,9 +4,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from rebalancer.domain.cluster import Taint, Toleration
-from rebalancer.domain.snapshot import NodeView, PodView, TargetView
+from rebalancer.domain.snapshot import NodeView, PodView
+from rebalancer.planning.fits import Fits
 from rebalancer.planning.release import Purpose, Release, Tally
-from rebalancer.planning.scene import Holder, Part, Room, Scene
+from rebalancer.planning.scene import Holder, Landing, Part, Room, Scene
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,9 @@ class Ledger:
     unseated: Counter[str] = field(default_factory=Counter)
     confined: Counter[str] = field(default_factory=Counter)
     askable: dict[tuple[str, str, int], list[Holder]] = field(default_factory=dict)
-    _eligible: dict[object, tuple[str, ...]] = field(default_factory=dict)
+    _eligible: dict[Landing, tuple[str, ...]] = field(default_factory=dict)
+    _fits: dict[tuple[Landing, bool], Fits] = field(default_factory=dict)
+    _fits_of: dict[str, list[tuple[bool, Fits]]] = field(default_factory=dict)
     homes: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)
 
     @classmethod
@@ -60,57 +63,61 @@ class Ledger:
             name: {node: Room(room.node, room.now, room.soon) for node, room in state.rooms.items()}
             for name, state in scene.pools.items()
         }
-        capacity = {}
-        for name, state in scene.pools.items():
-            held = sum(
-                part.held * part.gpus for holder in scene.holders.values() for part in holder.parts if part.pool == name
-            )
-            capacity[name] = (state.budget if state.budget is not None else held) - held
-        ledger = cls(scene, tally, rooms, capacity)
+        held = dict.fromkeys(scene.pools, 0)
+        unplaced = []
         for holder in scene.holders.values():
             for part in holder.parts:
-                ledger._seat_unplaced(part)
+                if part.pool in held:
+                    held[part.pool] += part.held * part.gpus
+                if part.unplaced:
+                    unplaced.append(part)
+        capacity = {
+            name: 0 if state.budget is None else state.budget - held[name] for name, state in scene.pools.items()
+        }
+        ledger = cls(scene, tally, rooms, capacity)
+        for part in unplaced:
+            ledger._seat_unplaced(part)
         return ledger
 
     def _seat_unplaced(self, part: Part) -> None:
         """Pods without a node and raises not yet seen take room now, best fit."""
-        for pod in part.kept:
-            if pod.node is not None:
-                continue
+        for pod in part.unplaced:
             node = self.fit(part, frozenset(), now=True) or self.fit(part, frozenset(), now=False)
             if node is None:
                 self.unseated[part.model] += 1
                 continue
-            room = self.rooms[part.pool][node]
-            room.now -= part.gpus
-            room.soon -= part.gpus
+            self._use(part.pool, node, part.gpus, part.gpus)
             self.homes.setdefault(part.key, {})[pod.uid] = node
 
     def eligible(self, part: Part) -> tuple[str, ...]:
-        """Nodes of the part's pool that its pods may land on: selector and taints; cached per kind of pod."""
-        target = part.target
-        key = _landing(part)
-        names = self._eligible.get(key)
+        """Nodes of the part's pool that its pods may land on: selector and taints; found once per kind of pod."""
+        names = self._eligible.get(part.landing)
         if names is None:
-            rooms = self.rooms.get(part.pool, {})
-            names = tuple(name for name, room in sorted(rooms.items()) if may_land(target, room.node))
-            self._eligible[key] = names
+            nodes = tuple(room.node for room in self.rooms.get(part.pool, {}).values())
+            names = self._eligible[part.landing] = self.scene.kept.of(part.landing, _eligible, part.landing, nodes)
         return names
 
     def fit(self, part: Part, excluded: frozenset[str], *, now: bool) -> str | None:
         """Best-fitting eligible node with room for one replica's pod, None if there is none."""
-        rooms = self.rooms.get(part.pool, {})
-        best: tuple[int, str] | None = None
-        for name in self.eligible(part):
-            room = rooms[name]
-            free = min(room.now, room.soon) if now else room.soon
-            if free >= part.gpus and name not in excluded and (best is None or (free, name) < best):
-                best = (free, name)
-        return best[1] if best else None
+        fits = self._fits.get((part.landing, now))
+        if fits is None:
+            rooms = self.rooms.get(part.pool, {})
+            fits = Fits({name: _free(rooms[name], now=now) for name in self.eligible(part)})
+            self._fits[part.landing, now] = fits
+            self._fits_of.setdefault(part.pool, []).append((now, fits))
+        return fits.best(part.gpus, excluded)
+
+    def _use(self, pool: str, node: str, now: int, soon: int) -> None:
+        """So many GPUs of the node are used from now on, and once what goes has gone."""
+        room = self.rooms[pool][node]
+        room.now -= now
+        room.soon -= soon
+        for at_once, fits in self._fits_of.get(pool, ()):
+            fits.set(node, _free(room, now=at_once))
 
     def kind(self, part: Part, excluded: frozenset[str]) -> object:
         """What decides where the part's pods fit: where one of a kind fits nowhere, none of it does."""
-        return (_landing(part), part.gpus, excluded)
+        return (part.landing, part.gpus, excluded)
 
     def open_to(self, part: Part, holder: Holder) -> bool:
         """Whether the part may receive: healthy target, known budget, not excluded, nothing taken from it just now."""
@@ -125,9 +132,7 @@ class Ledger:
 
     def seat(self, part: Part, node: str) -> None:
         """Put one replica of `part` on `node`."""
-        room = self.rooms[part.pool][node]
-        room.now -= part.gpus
-        room.soon -= part.gpus
+        self._use(part.pool, node, part.gpus, part.gpus)
         self.capacity[part.pool] -= part.gpus
 
     def left(self, part: Part) -> int:
@@ -162,22 +167,23 @@ class Ledger:
         if node is None:
             self.unseated[part.model] -= 1
         if node is not None and node in self.rooms.get(part.pool, {}):
-            room = self.rooms[part.pool][node]
-            room.soon += part.gpus
-            if victim.pod.node is None:
-                room.now += part.gpus
+            self._use(part.pool, node, -part.gpus if victim.pod.node is None else 0, -part.gpus)
         self.tally.book(Release(self.scene, self.tally, part, victim.purpose, victim.pod))
 
 
-def _landing(part: Part) -> object:
-    return (part.pool, tuple(sorted(part.target.node_selector.items())), part.target.tolerations)
+def _free(room: Room, *, now: bool) -> int:
+    return min(room.now, room.soon) if now else room.soon
 
 
-def may_land(target: TargetView, node: NodeView) -> bool:
-    """Whether the target's pods may be scheduled on the node (selector and tolerations)."""
-    if any(node.labels.get(key) != value for key, value in target.node_selector.items()):
+def _eligible(landing: Landing, nodes: tuple[NodeView, ...]) -> tuple[str, ...]:
+    return tuple(sorted(node.name for node in nodes if may_land(landing, node)))
+
+
+def may_land(landing: Landing, node: NodeView) -> bool:
+    """Whether such pods may be scheduled on the node (selector and tolerations)."""
+    if any(node.labels.get(key) != value for key, value in landing.selector):
         return False
-    return all(_tolerated(taint, target.tolerations) for taint in node.taints)
+    return all(_tolerated(taint, landing.tolerations) for taint in node.taints)
 
 
 def _tolerated(taint: Taint, tolerations: tuple[Toleration, ...]) -> bool:

@@ -24,9 +24,11 @@ from rebalancer.planning import (
     rulings,
     scene,
     shares,
+    sight,
     sudden,
 )
 from rebalancer.planning.allocation import allocate
+from rebalancer.planning.kept import Kept
 from rebalancer.planning.ledger import Ledger
 from rebalancer.planning.release import Tally
 from rebalancer.planning.votes import poll
@@ -41,26 +43,28 @@ class Survey:
     remembered: dict[str, ModelMemory]
 
 
-def survey(snapshot: Snapshot, policy: Policy, memory: Memory) -> Survey:
-    """What there is to decide from."""
+def survey(snapshot: Snapshot, policy: Policy, memory: Memory, kept: Kept | None = None) -> Survey:
+    """What there is to decide from. `kept`: as for `plan`."""
+    kept = kept or Kept()
+    kept.follow(policy)
     memory = recall.recall(memory, snapshot.outcomes, policy, snapshot.at)
     memory = nodes.refresh(memory, snapshot, policy)
     memory = sudden.watch(memory, snapshot, policy)
     ruled, told = rulings.resolve(snapshot, policy)
-    world = scene.build(snapshot, policy, memory, ruled)
+    world = sight.build(snapshot, policy, memory, ruled, kept)
     foreign.stand_down(world)
     remembered = _assess(world)
     shares.share(world)
     return Survey(world, told, remembered)
 
 
-def plan(snapshot: Snapshot, policy: Policy, memory: Memory) -> Decision:
-    """What to do now, and what to remember.
+def plan(snapshot: Snapshot, policy: Policy, memory: Memory, kept: Kept | None = None) -> Decision:
+    """What to do now, and what to remember. `kept`: the planner's own, for a plan that is made sooner, not otherwise.
 
     Pure: no clock (the instant is `snapshot.at`), no I/O, no randomness; ties go by id. A plan on an unchanged world
     that carried out the last one is empty.
     """
-    seen = survey(snapshot, policy, memory)
+    seen = survey(snapshot, policy, memory, kept)
     world, memory = seen.scene, seen.scene.memory
     found = allocate(world, Ledger.of(world, Tally.of(world)))
     node_plan = nodes.plan_nodes(world, found)
