@@ -5,6 +5,7 @@ that need two fields at once live in `problems.py`, so that one run reports ever
 """
 
 from datetime import date
+from functools import cached_property
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat
@@ -130,7 +131,7 @@ class Signals(_Part):
         default=False, description="GPU utilisation votes by the watermarks of the model's class."
     )
 
-    @property
+    @cached_property
     def configured(self) -> tuple[str, ...]:
         """Names of the voting signals, in voting order."""
         pairs = (

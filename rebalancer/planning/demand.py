@@ -8,8 +8,8 @@ A model with an outlook needs what its level needs (`foreseen`); the votes of ot
 """
 
 import math
-from dataclasses import dataclass
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from rebalancer.domain.arithmetic import figure
@@ -28,8 +28,7 @@ def rules_of(policy: Policy, model: Model) -> ClassRules:
     return rules
 
 
-@dataclass(frozen=True, slots=True)
-class Demand:
+class Demand(Struct, frozen=True):
     """Replicas a model needs. `unknown`: no usable vote, so what it has is what it keeps."""
 
     replicas: int
@@ -66,8 +65,14 @@ def foreseen(model: Model, outlook: Outlook, work: Work, kept: ModelMemory, poli
     need = replicas_for(level + NEED_ROOTS * math.sqrt(level))
     need = max(model.min_replicas, min(need, model.max_replicas))
     words = f"{figure(level)} replicas of work need {need}"
-    kept = replace(kept, lower_since=None, higher_since=None, demand=need)
-    return Demand(need, unknown=False, surge=kept.surge_since is not None, why=words), kept
+    return Demand(need, unknown=False, surge=kept.surge_since is not None, why=words), _settled(kept, need)
+
+
+def _settled(kept: ModelMemory, demand: int) -> ModelMemory:
+    """`demand` is in force, and no vote waits to be patient enough."""
+    if kept.demand == demand and kept.higher_since is None and kept.lower_since is None:
+        return kept
+    return replace(kept, lower_since=None, higher_since=None, demand=demand)
 
 
 def doubted(model: Model, work: Work, has: int, kept: ModelMemory, policy: Policy, now: float) -> tuple[Demand, ModelMemory]:  # noqa: E501, PLR0913  # fmt: skip
@@ -75,16 +80,13 @@ def doubted(model: Model, work: Work, has: int, kept: ModelMemory, policy: Polic
     kept = _surge(kept, work, policy.surge, now)
     held = max(has, model.min_replicas, 0 if kept.demand is None else kept.demand)
     why = "its offered work is not plausible"
-    kept = replace(kept, lower_since=None, higher_since=None, demand=held)
-    return Demand(held, unknown=False, surge=kept.surge_since is not None, why=why), kept
+    return Demand(held, unknown=False, surge=kept.surge_since is not None, why=why), _settled(kept, held)
 
 
 def _rise(model: Model, need: int, in_force: int, kept: ModelMemory, policy: Policy, now: float) -> tuple[Demand, ModelMemory]:  # noqa: E501, PLR0913  # fmt: skip
     surge = kept.surge_since is not None
     if need == in_force:
-        return Demand(need, unknown=False, surge=surge, why=f"demand is {need}"), replace(
-            kept, lower_since=None, higher_since=None, demand=need
-        )
+        return Demand(need, unknown=False, surge=surge, why=f"demand is {need}"), _settled(kept, need)
     since = now if kept.higher_since is None else kept.higher_since
     own = min(need, max(in_force, model.entitlement))
     if need > own and not surge and now - since < policy.plan_every_seconds:
@@ -92,9 +94,7 @@ def _rise(model: Model, need: int, in_force: int, kept: ModelMemory, policy: Pol
         return Demand(own, unknown=False, surge=surge, why=why), replace(
             kept, lower_since=None, higher_since=since, demand=own
         )
-    return Demand(need, unknown=False, surge=surge, why=f"demand is {need}"), replace(
-        kept, lower_since=None, higher_since=None, demand=need
-    )
+    return Demand(need, unknown=False, surge=surge, why=f"demand is {need}"), _settled(kept, need)
 
 
 def _fall(need: int, in_force: int, ballot: Ballot, kept: ModelMemory, cooldown: float, now: float, surge: bool) -> tuple[Demand, ModelMemory]:  # noqa: E501, PLR0913, FBT001  # fmt: skip
@@ -121,11 +121,11 @@ def _surge(kept: ModelMemory, work: Work, rules: SurgeRules, now: float) -> Mode
     """Enter when the short window is enterRatio x the long one and at least one replica more; leave when calm."""
     if work.short is None or work.long is None:
         return kept
+    if kept.surge_since is None and work.short < rules.enter_ratio * work.long:
+        return kept
     if kept.surge_since is None:
         more = replicas_for(work.short) > replicas_for(work.long)
-        if more and work.short >= rules.enter_ratio * work.long:
-            return replace(kept, surge_since=now, calm_since=None)
-        return kept
+        return replace(kept, surge_since=now, calm_since=None) if more else kept
     if work.short >= rules.leave_ratio * work.long:
         return replace(kept, calm_since=None) if kept.calm_since is not None else kept
     since = now if kept.calm_since is None else kept.calm_since

@@ -104,9 +104,9 @@ def _doubts(world: scene.Scene) -> Iterator[Refusal]:
 def _assess(world: scene.Scene) -> dict[str, ModelMemory]:
     """Stages 1-3 for every model: ballot and demand onto its holder; returns the memories."""
     remembered: dict[str, ModelMemory] = {}
+    blind = world.policy.guards.blind
     for name, holder in world.holders.items():
         rules = demand.rules_of(world.policy, holder.model)
-        blind = world.policy.guards.blind
         holder.ballot = poll(holder.model, holder.load, holder.ready, rules, blind, world.now)
         found, kept = _demand(world, holder)
         said = holder.ruling.said(holder.model, found.replicas)
@@ -114,9 +114,13 @@ def _assess(world: scene.Scene) -> dict[str, ModelMemory]:
             wanted = holder.ruling.wanted(holder.model, found.replicas)
             found = demand.Demand(wanted, unknown=False, surge=found.surge, why=f"{said}; {found.why}")
         holder.demand = found
-        void = {entry for part in holder.parts for entry in part.void}
-        remembered[name] = replace(kept, replaced=tuple(sorted(set(kept.replaced) - void))) if void else kept
+        remembered[name] = _without_void(kept, holder) if kept.replaced else kept
     return remembered
+
+
+def _without_void(kept: ModelMemory, holder: scene.Holder) -> ModelMemory:
+    void = {entry for part in holder.parts for entry in part.void}
+    return replace(kept, replaced=tuple(sorted(set(kept.replaced) - void))) if void else kept
 
 
 def _demand(world: scene.Scene, holder: scene.Holder) -> tuple[demand.Demand, ModelMemory]:

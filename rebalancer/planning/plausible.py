@@ -8,8 +8,8 @@ One sample stays in the means for 20 minutes. Once samples are plausible again a
 """
 
 import math
-from dataclasses import dataclass
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from rebalancer.domain.arithmetic import figure
@@ -23,8 +23,7 @@ ONE_REPLICA = 1.0  # replica-seconds per second
 CONFIRMED_SECONDS = 3600.0  # half of it later the median of the last hour knows a jump that lasted
 
 
-@dataclass(frozen=True, slots=True)
-class Opinion:
+class Opinion(Struct, frozen=True):
     """`refusal`: what is declined (None: nothing is doubted). `jump`: to remember. `keeps`: votes are in doubt too."""
 
     refusal: Refusal | None = None

@@ -38,6 +38,8 @@ class Ruling:
         The policy's, raised by a schedule as far as no person pins or caps it lower, unless an override lowers it by
         name.
         """
+        if self.pin is None and self.cap is None and self.scheduled is None:
+            return model.min_replicas
         lowered = [one.value for one in (self.pin, self.cap) if one and one.allow_below_floor and one.value is not None]
         return min([max(model.min_replicas, self._scheduled_floor), *lowered])
 

@@ -19,6 +19,8 @@ from rebalancer.planning.kept import Kept
 from rebalancer.planning.rulings import Ruling
 from rebalancer.planning.votes import Ballot
 
+NO_BALLOT = Ballot((), (), 0)
+NO_DEMAND = Demand(0, unknown=True, surge=False, why="")
 UNSEEN = "unseen/"  # no pod UID begins so
 
 
@@ -118,8 +120,8 @@ class Holder:
     steady: int
     loading: int
     doomed: int
-    ballot: Ballot = field(default_factory=lambda: Ballot((), (), 0))
-    demand: Demand = field(default_factory=lambda: Demand(0, unknown=True, surge=False, why=""))
+    ballot: Ballot = NO_BALLOT
+    demand: Demand = NO_DEMAND
     share: int | None = None
     doubt: Refusal | None = None
 

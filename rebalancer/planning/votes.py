@@ -1,7 +1,8 @@
 """Stages 1 and 2a: readings become votes. A signal that is stale, absent or seen on too few pods has no vote."""
 
 import math
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from rebalancer.domain.policy import BlindRule, ClassRules, Model
 from rebalancer.domain.readings import FRESH_INTERVALS, LEAST_FRESH_SECONDS, ModelLoad, NoReading, Reading
@@ -18,8 +19,7 @@ def replicas_for(amount: float) -> int:
     return max(0, math.ceil(amount - ROUNDING))
 
 
-@dataclass(frozen=True, slots=True)
-class Vote:
+class Vote(Struct, frozen=True):
     """`replicas` that a signal asks for; `fewer`: it consents to less than there is."""
 
     signal: str
@@ -29,8 +29,7 @@ class Vote:
     fewer: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Ballot:
+class Ballot(Struct, frozen=True):
     """All votes on one model. `abstained`: (signal, why) of those without a vote."""
 
     votes: tuple[Vote, ...]
@@ -54,8 +53,7 @@ class Ballot:
         return agree == len(self.votes) and agree >= min(2, self.configured)
 
 
-@dataclass(frozen=True, slots=True)
-class _Electorate:
+class _Electorate(Struct, frozen=True):
     """What votes are counted against."""
 
     model: Model

@@ -15,7 +15,7 @@ from rebalancer.domain.outlook import Outlook
 from rebalancer.domain.plan import Plan
 from rebalancer.domain.policy import Model, Policy
 from rebalancer.domain.snapshot import ModelView, Snapshot
-from rebalancer.planning import plan
+from rebalancer.planning import Kept, plan
 from rebalancer.state.outlook.learning import learn
 from rebalancer.state.outlook.outlook import Service, Terms, outlooks
 from rebalancer.state.outlook.past import F64, Past, per_second
@@ -142,7 +142,7 @@ class World:
 
     def __init__(self, policy: Policy, snapshot: Snapshot, works: Works) -> None:
         self._policy, self._works = policy, works
-        self._memory = Memory()
+        self._memory, self._kept = Memory(), Kept()
         self._later = dict.fromkeys((model.id for model in policy.models), 0)
         self._snapshot = snapshot
         self._decided: Plan | None = None
@@ -150,7 +150,7 @@ class World:
 
     def turn(self) -> Plan:
         """One plan."""
-        decision = plan(self._snapshot, self._policy, self._memory)
+        decision = plan(self._snapshot, self._policy, self._memory, self._kept)
         self._memory, self._decided = decision.memory, decision.plan
         return decision.plan
 

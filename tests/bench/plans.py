@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
-from rebalancer.planning import plan
+from rebalancer.planning import Kept, plan
 from tests.bench.scale import Scale, moved_on
 from tests.bench.timing import Times, measure, where_it_goes
 
@@ -35,8 +35,8 @@ class _Turning:
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
-        self._memory = Memory()
+        self._memory, self._kept = Memory(), Kept()
 
     def turn(self, snapshot: Snapshot) -> None:
         """One plan."""
-        self._memory = plan(snapshot, self._policy, self._memory).memory
+        self._memory = plan(snapshot, self._policy, self._memory, self._kept).memory
