@@ -8,6 +8,7 @@ below its floor, and on an unchanged world a second allocation moves nothing. Wh
 (`idle.fill`).
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from rebalancer.planning.donors import ENTITLED, FLOOR, WANTED, displace
@@ -61,8 +62,7 @@ def _by_priority(scene: Scene) -> list[list[Holder]]:
 
 def _serve_in_turn(group: list[Holder], tier: str, ledger: Ledger, found: Allocation) -> None:
     """One replica each, round after round, until each has its aim or finds no place."""
-    wanting = [(holder, _missing(holder, tier, ledger)) for holder in group]
-    wanting = [(holder, missing) for holder, missing in wanting if missing > 0]
+    wanting = _lacking(group, tier, ledger)
     while wanting:
         left = []
         for holder, missing in wanting:
@@ -85,18 +85,26 @@ def _serve_in_turn(group: list[Holder], tier: str, ledger: Ledger, found: Alloca
 def _keep_for_the_confined(tier: str, ledger: Ledger) -> None:
     """Count the GPUs of each pool that models lack which run nowhere else: others look elsewhere first."""
     ledger.confined.clear()
-    if all(len(holder.parts) == 1 for holder in ledger.scene.holders.values()):
+    holders = ledger.scene.holders.values()
+    if all([len(holder.parts) == 1 for holder in holders]):
         return
-    for holder in ledger.scene.holders.values():
+    for holder, missing in _lacking(holders, tier, ledger):
         if len(holder.parts) == 1 and holder.ruling.paused is None:
             (part,) = holder.parts
-            ledger.confined[part.pool] += max(0, _missing(holder, tier, ledger)) * part.gpus
+            ledger.confined[part.pool] += missing * part.gpus
 
 
-def _missing(holder: Holder, tier: str, ledger: Ledger) -> int:
-    held = ledger.left_of(holder)
-    missing = _aim(holder, tier) - held + _unseated(holder, tier, ledger)
-    return min(missing, max(_aim(holder, tier), holder.model.max_replicas) - held) - ledger.gained[holder.model.id]
+def _lacking(holders: Iterable[Holder], tier: str, ledger: Ledger) -> list[tuple[Holder, int]]:
+    """Those that have less than their aim, with how many replicas they lack."""
+    found = []
+    for holder in holders:
+        aim, held, unseated = _aim(holder, tier), ledger.left_of(holder), _unseated(holder, tier, ledger)
+        if held < aim + unseated:
+            missing = min(aim - held + unseated, max(aim, holder.model.max_replicas) - held)
+            missing -= ledger.gained[holder.model.id]
+            if missing > 0:
+                found.append((holder, missing))
+    return found
 
 
 def _unseated(holder: Holder, tier: str, ledger: Ledger) -> int:
@@ -104,7 +112,7 @@ def _unseated(holder: Holder, tier: str, ledger: Ledger) -> int:
 
     Beyond the entitlement they are patient: somebody else's GPU is not taken for a pod that a node may come for.
     """
-    return 0 if tier == WANTED else ledger.unseated[holder.model.id]
+    return 0 if tier == WANTED else ledger.unseated.get(holder.model.id, 0)
 
 
 def _shrink(ledger: Ledger, found: Allocation) -> None:
@@ -146,16 +154,15 @@ def _keeps_floor(holder: Holder) -> int:
 
 def _let_go(ledger: Ledger, found: Allocation) -> None:
     """What a person or the policy caps goes; and surplus that costs money, where no autoscaler decides about it."""
+    growing = {name for name, state in ledger.scene.pools.items() if state.grows}
     for holder in ledger.scene.holders.values():
         ruling = holder.ruling
-        if ledger.gained[holder.model.id] or ruling.frozen is not None:
+        if ledger.gained.get(holder.model.id) or ruling.frozen is not None:
             continue
         capped = ruling.pin is not None or ruling.cap is not None
-        most = ruling.wanted(holder.model, holder.model.max_replicas)
         for part in reversed(holder.parts):
-            state = ledger.scene.pools.get(part.pool)
-            _release_down(part, most, Purpose.OVERRIDE if capped else Purpose.SURPLUS, ledger, found)
-            if state is not None and state.grows and part.owner is None:
+            _release_down(part, holder.most, Purpose.OVERRIDE if capped else Purpose.SURPLUS, ledger, found)
+            if part.pool in growing and part.owner is None:
                 _release_down(part, _keeps_aim(holder), Purpose.SURPLUS, ledger, found)
 
 
@@ -167,7 +174,7 @@ def _release_down(part: Part, keep: int, purpose: Purpose, ledger: Ledger, found
 def _release_one(part: Part, keep: int, purpose: Purpose, ledger: Ledger, found: Allocation) -> bool:
     """Let one replica of the part go if its model keeps `keep`; whether one went."""
     holder = ledger.scene.holders[part.model]
-    if part.stuck is not None or ledger.left(part) <= part.least:
+    if ledger.left_of(holder) <= keep or part.stuck is not None or ledger.left(part) <= part.least:
         return False
     victim = Victim(part, ledger.candidates(part)[0], purpose)
     placed = ledger.home(part, victim.pod) is not None
@@ -239,7 +246,6 @@ def _why_short(holder: Holder, ledger: Ledger) -> tuple[str, str]:
 def _free_words(part: Part, state: PoolState, ledger: Ledger) -> str:
     if state.budget is None:
         return f"{part.pool}: budget unknown"
-    spare = [f"{room.soon} on {name}" for name, room in ledger.rooms[part.pool].items() if room.soon > 0][:4]
-    words = ", ".join(spare) if spare else "none free"
+    words = ", ".join(f"{gpus} on {name}" for name, gpus in ledger.spare(part.pool, 4)) or "none free"
     left = f"{ledger.capacity[part.pool]} of {state.budget} in the budget"
     return f"{part.gpus} GPUs on one node of {part.pool}; {words}; {left}"

@@ -10,6 +10,7 @@ from rebalancer.domain.policy import Model
 from rebalancer.domain.snapshot import ModelView, PodView, TargetView
 from rebalancer.planning.scene import UNSEEN, OnNode, Part, least_of
 
+NOTHING = OnNode(0, 0, 0, 0)
 _PHASE_ORDER = {"ready": 0, "loading": 1, "pending": 2}
 
 
@@ -149,9 +150,14 @@ def _nodes(parts: tuple[Part, ...]) -> dict[str, OnNode]:
     found: dict[str, OnNode] = {}
     for part in parts:
         gpus, going = part.gpus, {pod.uid for pod in part.going}
+        kept = {pod.uid for pod in part.kept}
         for pod in part.target.pods:
             if pod.node is not None:
-                all_, staying, ready = found.get(pod.node, (0, 0, 0))
-                stays = pod.phase != "terminating" and pod.uid not in going
-                found[pod.node] = OnNode(all_ + gpus, staying + gpus * stays, ready + gpus * (pod.phase == "ready"))
+                of_all, staying, ready, stay = found.get(pod.node, NOTHING)
+                found[pod.node] = OnNode(
+                    of_all + gpus,
+                    staying + gpus * (pod.phase != "terminating" and pod.uid not in going),
+                    ready + gpus * (pod.phase == "ready"),
+                    stay + gpus * (pod.uid in kept),
+                )
     return found

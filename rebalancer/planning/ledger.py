@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import islice
 
 from rebalancer.domain.cluster import Taint, Toleration
 from rebalancer.domain.snapshot import NodeView, PodView
@@ -54,6 +55,7 @@ class Ledger:
     _eligible: dict[Landing, tuple[str, ...]] = field(default_factory=dict)
     _fits: dict[tuple[Landing, bool], Fits] = field(default_factory=dict)
     _fits_of: dict[str, list[tuple[bool, Fits]]] = field(default_factory=dict)
+    _spare: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
     homes: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)
 
     @classmethod
@@ -112,8 +114,17 @@ class Ledger:
         room = self.rooms[pool][node]
         room.now -= now
         room.soon -= soon
+        self._spare.pop(pool, None)
         for at_once, fits in self._fits_of.get(pool, ()):
             fits.set(node, _free(room, now=at_once))
+
+    def spare(self, pool: str, most: int) -> list[tuple[str, int]]:
+        """The first `most` nodes with GPUs that are free, or about to be, and how many."""
+        found = self._spare.get(pool)
+        if found is None:
+            free = ((name, room.soon) for name, room in self.rooms[pool].items() if room.soon > 0)
+            found = self._spare[pool] = list(islice(free, most))
+        return found
 
     def kind(self, part: Part, excluded: frozenset[str]) -> object:
         """What decides where the part's pods fit: where one of a kind fits nowhere, none of it does."""
@@ -141,16 +152,16 @@ class Ledger:
 
     def left_of(self, holder: Holder) -> int:
         """Replicas of the model that nobody has taken in this plan."""
-        return holder.held - self.gone[holder.model.id]
+        return holder.held - self.gone.get(holder.model.id, 0)
 
     def placed_of(self, holder: Holder) -> int:
         """Those of them that are on a node, or will fit on one."""
-        return self.left_of(holder) - self.unseated[holder.model.id]
+        return self.left_of(holder) - self.unseated.get(holder.model.id, 0)
 
     def candidates(self, part: Part) -> list[PodView]:
         """Pods of the part that could still go, first victim first."""
         gone = {pod.uid for pod in self.taken.get(part.key, ())}
-        return [pod for pod in reversed(part.kept) if pod.uid not in gone]
+        return [pod for pod in reversed(part.kept) if pod.uid not in gone] if gone else list(reversed(part.kept))
 
     def home(self, part: Part, pod: PodView) -> str | None:
         """The node whose room the pod holds (a pending pod: where it was seated)."""

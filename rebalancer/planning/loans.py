@@ -1,7 +1,7 @@
 """Who lends to whom: a replica beyond entitlement holds borrowed GPUs, booked to an owner, ended last in, first out."""
 
 import heapq
-from collections import Counter, defaultdict
+from collections import Counter
 
 from rebalancer.domain.memory import Loan
 from rebalancer.planning.scene import Holder, Scene
@@ -9,30 +9,36 @@ from rebalancer.planning.scene import Holder, Scene
 
 def book(scene: Scene) -> tuple[Loan, ...]:
     """Loans that match what is held now: new ones to the owner with most unused entitlement (ties by id)."""
-    before: dict[str, list[Loan]] = defaultdict(list)
-    for loan in scene.memory.loans:
-        before[loan.borrower].append(loan)
+    wanted = {
+        (name, pool): count for name, holder in scene.holders.items() for pool, count in _borrowed(holder).items()
+    }
     loans: list[Loan] = []
-    unbooked: list[tuple[Holder, str, int]] = []
-    for name, holder in scene.holders.items():
-        for pool, count in _borrowed(holder).items():
-            kept = sorted((loan for loan in before[name] if loan.pool == pool), key=lambda loan: loan.at)[:count]
-            loans += kept
-            if count > len(kept):
-                unbooked.append((holder, pool, count - len(kept)))
+    left = dict(wanted)
+    for loan in scene.memory.loans:  # the oldest first: they end last
+        key = (loan.borrower, loan.pool)
+        count = left.get(key, 0)
+        if count:
+            left[key] = count - 1
+            loans.append(loan)
+    unbooked = sorted((key, count) for key, count in left.items() if count)
+    if not unbooked and len(loans) == len(scene.memory.loans):
+        return scene.memory.loans
     lent = Counter(loan.owner for loan in loans)
-    lenders = {name: _Lenders(scene, name, lent) for name in sorted({pool for _, pool, _ in unbooked})}
-    for holder, pool, count in sorted(unbooked, key=lambda each: (each[0].model.id, each[1])):
+    lenders = {pool: _Lenders(scene, pool, lent) for pool in sorted({pool for (_, pool), _ in unbooked})}
+    for (name, pool), count in unbooked:
+        gpus = scene.holders[name].model.gpus_per_replica
         for _ in range(count):
-            owner = lenders[pool].next(holder.model.id)
+            owner = lenders[pool].next(name)
             lent[owner] += 1
-            loans.append(Loan(holder.model.id, owner, pool, holder.model.gpus_per_replica, scene.now))
+            loans.append(Loan(name, owner, pool, gpus, scene.now))
     return tuple(sorted(loans, key=lambda loan: (loan.at, loan.borrower, loan.pool, loan.owner or "")))
 
 
 def _borrowed(holder: Holder) -> dict[str, int]:
     """Replicas beyond entitlement per pool: the last of its pools hold them first."""
     beyond = holder.held - holder.model.entitlement
+    if beyond <= 0:
+        return {}
     found: dict[str, int] = {}
     for part in reversed(holder.parts):
         here = min(beyond, part.held)

@@ -19,6 +19,15 @@ from rebalancer.planning.kept import Kept
 from rebalancer.planning.rulings import Ruling
 from rebalancer.planning.votes import Ballot
 
+class OnNode(NamedTuple):
+    """GPUs of some pods on one node: all of them, of those not on their way out, of Ready ones, of those that stay."""
+
+    gpus: int
+    staying: int
+    ready: int
+    kept: int
+
+
 NO_BALLOT = Ballot((), (), 0)
 NO_DEMAND = Demand(0, unknown=True, surge=False, why="")
 UNSEEN = "unseen/"  # no pod UID begins so
@@ -63,11 +72,13 @@ class Part:
     key: tuple[str, str] = field(init=False)  # (model id, pool name)
     landing: Landing = field(init=False)
     unplaced: tuple[PodView, ...] = field(init=False)  # those kept that have no node
+    quiet: bool = field(init=False)  # by itself it asks for nothing to be written
 
     def __post_init__(self) -> None:
         self.key = (self.model, self.pool)
         selector = tuple(sorted(self.target.node_selector.items()))
         self.landing = Landing(self.pool, selector, self.target.tolerations)
+        self.quiet = self.settle == 0 and self.target.autoscaler is None
         self.unplaced = tuple(pod for pod in self.kept if pod.node is None)
 
     @property
@@ -104,7 +115,8 @@ class Holder:
 
     held: undoomed replicas asked for. has: as before any notice, so with the doomed ones that nobody replaces yet.
     ready: all that serve, doomed ones included (votes count them). steady and loading: Ready and not yet Ready, doomed
-    ones not counted: what need is met with. `share`: of the GPUs there are, by what each count of replicas is worth.
+    ones not counted: what need is met with. `most`: replicas that policy, schedules and people let it have. `nodes`:
+    what its pods hold of them. `share`: of the GPUs there are, by what each count of replicas is worth.
     `doubt`: what the guard `plausible` declined of its demand.
     """
 
@@ -122,6 +134,8 @@ class Holder:
     doomed: int
     ballot: Ballot = NO_BALLOT
     demand: Demand = NO_DEMAND
+    most: int = 0
+    nodes: Mapping[str, OnNode] = field(default_factory=dict)
     share: int | None = None
     doubt: Refusal | None = None
 
@@ -152,14 +166,6 @@ class Holder:
             return None
         level = max(0.0, *known)
         return math.ceil(level + 1.5 * math.sqrt(level) - 1e-6)
-
-
-class OnNode(NamedTuple):
-    """GPUs of some pods on one node: all of them, of those that stay, of those that are Ready."""
-
-    gpus: int
-    staying: int
-    ready: int
 
 
 @dataclass(slots=True)

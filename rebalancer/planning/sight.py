@@ -8,13 +8,10 @@ from rebalancer.domain.memory import Memory, ModelMemory
 from rebalancer.domain.policy import Policy, Pool
 from rebalancer.domain.readings import ModelLoad
 from rebalancer.domain.snapshot import NodeView, PoolView, Snapshot
-from rebalancer.planning.holdings import Holding, holding
+from rebalancer.planning.holdings import NOTHING, Holding, holding
 from rebalancer.planning.kept import Kept
 from rebalancer.planning.rulings import NO_RULING, Ruling
 from rebalancer.planning.scene import Holder, OnNode, Part, PoolState, Room, Scene
-
-NOTHING = OnNode(0, 0, 0)
-
 
 class Occupancy:
     """GPUs of every node that our pods hold. Of a model that holds something else now the difference is booked."""
@@ -39,7 +36,10 @@ class Occupancy:
             gpus = there.gpus + sign * more.gpus
             if gpus:
                 self.nodes[node] = OnNode(
-                    gpus, there.staying + sign * more.staying, there.ready + sign * more.ready
+                    gpus,
+                    there.staying + sign * more.staying,
+                    there.ready + sign * more.ready,
+                    there.kept + sign * more.kept,
                 )
 
 
@@ -104,6 +104,8 @@ def _holders(
             steady=one.steady,
             loading=one.loading,
             doomed=one.doomed,
+            most=ruling.wanted(model, model.max_replicas),
+            nodes=one.nodes,
         )
     return found
 
