@@ -126,6 +126,8 @@ def _note_shift(shifts: dict[str, Shift], intent: Intent, at: float) -> None:
 
 def _pruned(kept: ModelMemory, policy: Policy, now: float) -> ModelMemory:
     """Losses older than every window are forgotten."""
+    if not kept.losses:
+        return kept
     guards = policy.guards
     longest = max(guards.step.window_seconds, guards.fleet.window_seconds, guards.shift.window_seconds)
     losses = tuple(loss for loss in kept.losses if now - loss.at < longest)

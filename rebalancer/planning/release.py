@@ -59,7 +59,7 @@ class Tally:
         rule = scene.policy.guards.fleet
         holders = scene.holders.values()
         past = sum(lost(holder.memory.losses, rule, scene.now, "step") for holder in holders)
-        return cls(past, past + sum(max(0, holder.has - holder.model.min_replicas) for holder in holders))
+        return cls(past, past + sum([max(0, holder.has - holder.model.min_replicas) for holder in holders]))
 
     def copy(self) -> "Tally":
         """For trying several replicas of which all go or none."""
@@ -165,4 +165,6 @@ class Release:
 
 def lost(losses: tuple[Loss, ...], rule: RateLimit, now: float, counts: str) -> int:
     """Replicas of a model that used up the window `counts` of `rule`, ending now."""
+    if not losses:
+        return 0
     return sum(loss.replicas for loss in losses if loss.counts == counts and now - loss.at < rule.window_seconds)

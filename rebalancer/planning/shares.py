@@ -192,5 +192,5 @@ def needed(holder: Holder) -> int:
     if outlook is None or holder.share is None:
         return holder.demand.replicas
     values = outlook.values
-    best = outlook.least + min(range(len(values)), key=lambda count: (values[count], -count))
+    best = outlook.least + len(values) - 1 - values[::-1].index(min(values))
     return min(holder.demand.replicas, max(holder.share, best))

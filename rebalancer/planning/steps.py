@@ -1,50 +1,72 @@
 """The steps of one model's explanation, stage by stage, each with its numbers."""
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 from rebalancer.domain.arithmetic import figure
 from rebalancer.domain.outlook import Outlook
 from rebalancer.domain.plan import Refusal, Step
-from rebalancer.domain.readings import ModelLoad
-from rebalancer.planning.moves import Moves
+from rebalancer.domain.readings import Carries, Work
+from rebalancer.planning.demand import Demand
+from rebalancer.planning.kept import Kept
 from rebalancer.planning.scene import Holder
-from rebalancer.planning.shares import needed
 from rebalancer.planning.votes import Ballot
 
 NEAR = 2  # counts about the share whose cost is told
 
 
-def steps_of(holder: Holder, allocation: int, after: int, moves: Moves, refusals: list[Refusal]) -> tuple[Step, ...]:
+class Told(NamedTuple):
+    """What came out: replicas needed, allocated, there after the plan; and what the model's grants wait for."""
+
+    need: int
+    allocation: int
+    after: int
+    waiting: Sequence[str]
+
+
+def steps_of(holder: Holder, told: Told, refusals: list[Refusal], kept: Kept) -> tuple[Step, ...]:
     """From readings to the plan; a stage that had nothing to do with the model is left out."""
-    steps = [_readings(holder.ballot), _work(holder.load), _demand(holder), *_schedule(holder)]
-    if holder.share is not None and holder.load.outlook is not None:
-        steps += [_outlook(holder.load.outlook), _share(holder.load.outlook, holder.share)]
+    name, load, outlook = holder.model.id, holder.load, holder.load.outlook
+    demand = (holder.demand, told.need, holder.floor, holder.model.entitlement, load.work, holder.need_now)
+    steps = [_readings(holder.ballot), kept.of(name, _work, load.work, load.carries), kept.of(name, _demand, *demand)]
+    if holder.ruling.scheduled is not None:
+        steps += _schedule(holder)
+    if holder.share is not None and outlook is not None:
+        steps += [kept.of(name, _outlook, outlook), kept.of(name, _share, outlook, holder.share)]
     if holder.doomed:
         steps.append(
             Step("doomed", f"{holder.doomed} doomed", {"doomed": holder.doomed, "unreplaced": holder.has - holder.held})
         )
-    steps.append(Step("allocation", f"{holder.held} -> {allocation}", {"held": holder.held, "allocation": allocation}))
-    name = holder.model.id
-    if name in moves.waiting:
-        steps.append(
-            Step("shift", "waits for " + "; ".join(moves.waiting[name]), {"waiting": len(moves.waiting[name])})
-        )
+    steps.append(kept.of(name, _allocation, holder.held, told.allocation))
+    if told.waiting:
+        steps.append(Step("shift", "waits for " + "; ".join(told.waiting), {"waiting": len(told.waiting)}))
     steps += [Step("guard", str(refusal), dict(refusal.numbers)) for refusal in refusals]
-    steps.append(Step("plan", f"granted {after}", {"granted": after}))
+    steps.append(kept.of(name, _plan, told.after))
     return tuple(steps)
 
 
+def _allocation(held: int, allocation: int) -> Step:
+    return Step("allocation", f"{held} -> {allocation}", {"held": held, "allocation": allocation})
+
+
+def _plan(after: int) -> Step:
+    return Step("plan", f"granted {after}", {"granted": after})
+
+
 def _readings(ballot: Ballot) -> Step:
-    said = [
-        f"{vote.signal} {figure(vote.value)} votes {vote.replicas} ({vote.age_seconds:.0f} s)" for vote in ballot.votes
-    ]
-    said += [f"{signal} abstains ({why})" for signal, why in ballot.abstained]
-    numbers: dict[str, float | int | str | None] = {vote.signal: vote.replicas for vote in ballot.votes}
-    numbers.update((signal, None) for signal, _ in ballot.abstained)
+    said: list[str] = []
+    numbers: dict[str, float | int | str | None] = {}
+    for vote in ballot.votes:
+        said.append(f"{vote.signal} {figure(vote.value)} votes {vote.replicas} ({vote.age_seconds:.0f} s)")
+        numbers[vote.signal] = vote.replicas
+    for signal, why in ballot.abstained:
+        said.append(f"{signal} abstains ({why})")
+        numbers[signal] = None
     return Step("readings", "; ".join(said) or "no signal configured", numbers)
 
 
-def _work(load: ModelLoad) -> Step:
+def _work(work: Work, carries: Carries | None) -> Step:
     """By which path offered work is known, why by no better one, and what a replica is taken to carry."""
-    work, carries = load.work, load.carries
     said = "unknown: no sample tells what is asked of the model"
     if work.source:
         known = "unknown" if work.last_60s is None else figure(work.last_60s)
@@ -62,21 +84,21 @@ def _work(load: ModelLoad) -> Step:
     return Step("work", said, numbers)
 
 
-def _demand(holder: Holder) -> Step:
-    work = holder.load.work
-    demand, need = holder.demand, needed(holder)
+def _demand(  # noqa: PLR0913  # one thing each
+    demand: Demand, need: int, floor: int, entitlement: int, work: Work, need_now: int | None
+) -> Step:
     said = demand.why if need == demand.replicas else f"{demand.why}; more than {need} gain nothing"
     return Step(
         "demand",
         said + (", in surge" if demand.surge else ""),
         {
             "demand": None if demand.unknown else need,
-            "floor": holder.floor,
-            "entitlement": holder.model.entitlement,
+            "floor": floor,
+            "entitlement": entitlement,
             "workShort": work.short,
             "workLong": work.long,
             "workSlow": work.slow,
-            "presentNeed": holder.need_now,
+            "presentNeed": need_now,
         },
     )
 
