@@ -6,10 +6,12 @@ come before any gain.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from rebalancer.domain.outlook import Outlook
 from rebalancer.planning.curves import Curve
+from rebalancer.planning.kept import Kept
 from rebalancer.planning.places import Claim, Space, share_places, smallest
 from rebalancer.planning.scene import Holder, Part, PoolState, Scene
 
@@ -25,48 +27,52 @@ def share(scene: Scene) -> None:
 
 def _connected(scene: Scene) -> list[tuple[frozenset[str], list[Holder]]]:
     """Pools that some model joins, by name of the first, with their models."""
-    alike: dict[frozenset[str], list[Holder]] = {}
+    alike: dict[tuple[str, ...], list[Holder]] = {}
     for holder in scene.holders.values():
-        alike.setdefault(frozenset(part.pool for part in holder.parts if part.pool in scene.pools), []).append(holder)
+        alike.setdefault(tuple([part.pool for part in holder.parts if part.pool in scene.pools]), []).append(holder)
     found: list[tuple[frozenset[str], list[Holder]]] = []
     for mine, holders in alike.items():
         if mine:
-            touching = [each for each in found if each[0] & mine]
-            found = [each for each in found if not each[0] & mine]
+            touching = [each for each in found if not each[0].isdisjoint(mine)]
+            found = [each for each in found if each[0].isdisjoint(mine)]
             joined = [one for _, others in touching for one in others]
-            found.append((mine.union(*(pools for pools, _ in touching)), [*joined, *holders]))
+            found.append((frozenset(mine).union(*(pools for pools, _ in touching)), [*joined, *holders]))
     return sorted(found, key=lambda each: min(each[0]))
 
 
 def _share_of(scene: Scene, pools: frozenset[str], holders: Sequence[Holder]) -> None:
-    sharing: list[tuple[Holder, int]] = []
+    sharing: list[_Sharer] = []
+    others: list[Holder] = []
     kept: Counter[str] = Counter()
-    claims: list[Claim] = []
     for holder in sorted(holders, key=lambda each: each.model.id):
         free = _free(holder, scene)
         person = holder.ruling.frozen or holder.ruling.paused
-        if (
-            holder.load.outlook is None
-            or holder.ballot.blind
-            or holder.doubt is not None
-            or person is not None
-            or not free
-        ):
+        outlook = holder.load.outlook
+        if outlook is None or holder.ballot.blind or holder.doubt is not None or person is not None or not free:
             kept.update(_kept(holder, [] if person else free))
+            others.append(holder)
             continue
-        names = {part.pool for part in free}
-        fixed = [part for part in holder.parts if part.pool not in names]
-        kept.update({part.pool: part.held * part.gpus for part in fixed})
-        held = sum(part.held for part in fixed)
-        claims.append(_claim(holder, holder.load.outlook, free, held))
-        sharing.append((holder, held))
-    spaces = _spaces(scene, pools, [holder for holder, _ in sharing], kept)
-    counts = _counts(scene, [holder for holder, _ in sharing], claims, spaces)
-    for (holder, held), count in zip(sharing, counts, strict=True):
+        held = 0
+        if len(free) < len(holder.parts):
+            names = {part.pool for part in free}
+            fixed = [part for part in holder.parts if part.pool not in names]
+            kept.update({part.pool: part.held * part.gpus for part in fixed})
+            held = sum(part.held for part in fixed)
+        sharing.append(_Sharer(holder, _claim_of(holder, outlook, free, held, scene.kept), held))
+    spaces = _spaces(scene, pools, sharing, others, kept)
+    for (holder, _, held), count in zip(sharing, _counts(scene, min(pools), sharing, spaces), strict=True):
         holder.share = held + count
 
 
-def _free(holder: Holder, scene: Scene) -> list[Part]:
+class _Sharer(NamedTuple):
+    """A model that shares, what it may have in its free parts, and the replicas it `held` in the others."""
+
+    holder: Holder
+    claim: Claim
+    held: int
+
+
+def _free(holder: Holder, scene: Scene) -> Sequence[Part]:
     """Parts whose number may change: of a healthy target, in a pool that is seen and that nobody excluded."""
     return [
         part
@@ -94,49 +100,54 @@ def _kept(holder: Holder, free: Sequence[Part]) -> dict[str, int]:
 
 def _own(holder: Holder) -> int:
     """What comes before any gain: floor, wanted entitlement, what a person wants it to have at least."""
-    most = holder.ruling.wanted(holder.model, holder.model.max_replicas)
     if holder.ruling.pin is not None:
-        return most
+        return holder.most
     wanted = min(holder.demand.replicas, holder.model.entitlement)
-    return min(most, max(holder.floor, wanted, holder.ruling.raised_floor))
+    return min(holder.most, max(holder.floor, wanted, holder.ruling.raised_floor))
 
 
-def _claim(holder: Holder, outlook: Outlook, free: Sequence[Part], fixed: int) -> Claim:
+def _claim_of(holder: Holder, outlook: Outlook, free: Sequence[Part], fixed: int, kept: Kept) -> Claim:
     """What the model may have in its free parts: from what is its own, as far as a person or the policy caps it."""
-    most = holder.ruling.wanted(holder.model, holder.model.max_replicas)
-    least = min(most, max(outlook.least, _own(holder)))
+    least = min(holder.most, max(outlook.least, _own(holder)))
+    pools = tuple([part.pool for part in free])
+    return kept.of(holder.model.id, _claim, outlook, (least, holder.most, fixed), holder.gpus, pools, free[0].gpus)
+
+
+def _claim(outlook: Outlook, counts: tuple[int, int, int], gpus: int, pools: tuple[str, ...], pod_gpus: int) -> Claim:
+    """`counts`: the least and the most replicas, and how many of them are in other parts."""
+    least, most, fixed = counts
     values = outlook.values[least - outlook.least : most - outlook.least + 1] if least >= outlook.least else ()
-    here = max(0, least - fixed)
     values = values[max(0, fixed - least) :]
-    return Claim(Curve(here, values or (0.0,), holder.gpus), frozenset(part.pool for part in free), free[0].gpus)
+    return Claim(Curve(max(0, least - fixed), values or (0.0,), gpus), frozenset(pools), pod_gpus)
 
 
 def _spaces(
-    scene: Scene, pools: frozenset[str], sharing: Sequence[Holder], kept: Mapping[str, int]
+    scene: Scene, pools: frozenset[str], sharing: Sequence[_Sharer], others: Sequence[Holder], kept: Mapping[str, int]
 ) -> dict[str, Space]:
     """What the models share of each pool."""
+    large = {part.pool for each in sharing for part in each.holder.parts if part.gpus > 1}
     found = {}
     for pool in sorted(pools):
         state = scene.pools[pool]
-        parts = [part for holder in sharing for part in holder.parts if part.pool == pool]
-        receives = all(node.name in state.rooms for node in state.view.nodes)
-        whole = receives and all(part.gpus == 1 for part in parts)
         gpus = (state.budget or 0) - kept[pool]
-        found[pool] = Space(gpus, () if whole else _nodes(scene, state, parts))
+        if pool not in large and len(state.rooms) == len(state.view.nodes):  # on nodes that take any pod
+            found[pool] = Space(gpus)
+        else:
+            found[pool] = Space.of(gpus, _nodes(scene, state, others))
     return found
 
 
-def _nodes(scene: Scene, state: PoolState, parts: Sequence[Part]) -> tuple[int, ...]:
-    """GPUs by node that are free or held by these parts; on a node that receives nothing only the latter."""
-    held: Counter[str] = Counter()
-    for part in parts:
-        for pod in part.kept:
-            if pod.node is not None:
-                held[pod.node] += part.gpus
-    rooms = {name: max(0, room.soon) for name, room in state.rooms.items()}
-    there = [rooms.get(node.name, 0) + held[node.name] for node in state.view.nodes]
-    coming = sum(grant.gpus for grant in scene.memory.node_grants if grant.pool == state.pool.name)
-    return (*there, *_new_nodes(state, coming))
+def _nodes(scene: Scene, state: PoolState, others: Sequence[Holder]) -> Iterator[int]:
+    """GPUs by node that are free or held by who shares; on a node that receives nothing only the latter."""
+    theirs: Counter[str] = Counter()
+    for holder in others:
+        for node, one in holder.nodes.items():
+            theirs[node] += one.kept
+    for node in state.view.nodes:
+        taken, room = state.taken.get(node.name), state.rooms.get(node.name)
+        held = taken.kept - theirs[node.name] if taken is not None else 0
+        yield held + (max(0, room.soon) if room is not None else 0)
+    yield from _new_nodes(state, sum(grant.gpus for grant in scene.memory.node_grants if grant.pool == state.pool.name))
 
 
 def _new_nodes(state: PoolState, gpus: int) -> tuple[int, ...]:
@@ -145,25 +156,23 @@ def _new_nodes(state: PoolState, gpus: int) -> tuple[int, ...]:
 
 
 def _counts(
-    scene: Scene, sharing: Sequence[Holder], claims: Sequence[Claim], spaces: Mapping[str, Space]
+    scene: Scene, name: str, sharing: Sequence[_Sharer], spaces: dict[str, Space]
 ) -> tuple[int, ...]:
     """Where nodes can come and go GPU-hours cost money: as many as are worth it, the fixed GPUs in any case."""
+    claims = tuple([each.claim for each in sharing])
     growing = {name: scene.pools[name] for name in spaces if scene.pools[name].grows}
-    if not growing:
-        return share_places(claims, spaces)
-    grown = {name: _grown(space, growing[name]) if name in growing else space for name, space in spaces.items()}
-    priced = [
-        _priced(holder, claim) if claim.pools & growing.keys() else claim
-        for holder, claim in zip(sharing, claims, strict=True)
-    ]
-    worth = share_places(priced, grown)
-    dearest = sorted(growing, key=lambda name: (-growing[name].pool.price_per_gpu_hour, name))
-    return share_places(claims, smallest(priced, worth, grown, dearest))
+    if growing:
+        grown = {name: _grown(space, growing[name]) if name in growing else space for name, space in spaces.items()}
+        priced = [
+            _priced(each.holder, each.claim) if each.claim.pools & growing.keys() else each.claim for each in sharing
+        ]
+        dearest = sorted(growing, key=lambda name: (-growing[name].pool.price_per_gpu_hour, name))
+        spaces = smallest(priced, share_places(priced, grown), grown, dearest)
+    return scene.kept.of(name, share_places, claims, spaces)
 
 
 def _grown(space: Space, state: PoolState) -> Space:
-    nodes = (*space.nodes, *_new_nodes(state, state.growth)) if space.nodes else ()
-    return Space(space.gpus + state.growth, nodes)
+    return space.plus(state.growth, _new_nodes(state, state.growth))
 
 
 def _priced(holder: Holder, claim: Claim) -> Claim:
@@ -176,14 +185,17 @@ def _priced(holder: Holder, claim: Claim) -> Claim:
     return claim._replace(curve=claim.curve._replace(values=values))
 
 
-def next_gain(holder: Holder, count: int) -> float:
+def next_gain(holder: Holder, count: int, kept: Kept) -> float:
     """What one GPU more is worth to a model with `count` replicas, in requests: the best mean over the steps ahead."""
     outlook = holder.load.outlook
     if outlook is None or holder.share is None or count < outlook.least:
         return 0.0
-    most = holder.ruling.wanted(holder.model, holder.model.max_replicas)
+    return kept.of(holder.model.id, _best_mean, outlook, count, holder.most) / holder.gpus
+
+
+def _best_mean(outlook: Outlook, count: int, most: int) -> float:
     here, *ahead = outlook.values[count - outlook.least : most - outlook.least + 1] or (0.0,)
-    return max(((here - value) / step for step, value in enumerate(ahead, 1)), default=0.0) / holder.gpus
+    return max([(here - value) / step for step, value in enumerate(ahead, 1)], default=0.0)
 
 
 def needed(holder: Holder) -> int:
