@@ -97,13 +97,15 @@ def _keep_for_the_confined(tier: str, ledger: Ledger) -> None:
 def _lacking(holders: Iterable[Holder], tier: str, ledger: Ledger) -> list[tuple[Holder, int]]:
     """Those that have less than their aim, with how many replicas they lack."""
     found = []
+    gone, unseated = ledger.gone, {} if tier == WANTED else ledger.unseated
     for holder in holders:
-        aim, held, unseated = _aim(holder, tier), ledger.left_of(holder), _unseated(holder, tier, ledger)
-        if held < aim + unseated:
-            missing = min(aim - held + unseated, max(aim, holder.model.max_replicas) - held)
-            missing -= ledger.gained[holder.model.id]
-            if missing > 0:
-                found.append((holder, missing))
+        aim, name = _aim(holder, tier), holder.model.id
+        if aim <= holder.held and name not in gone and name not in unseated:
+            continue
+        held, more = ledger.left_of(holder), unseated.get(name, 0)
+        missing = min(aim - held + more, max(aim, holder.model.max_replicas) - held) - ledger.gained[name]
+        if missing > 0:
+            found.append((holder, missing))
     return found
 
 
@@ -189,11 +191,9 @@ def _aim(holder: Holder, tier: str) -> int:
     """Replicas the tier entitles the model to."""
     if holder.ruling.frozen is not None:
         return holder.has if tier == WANTED else min(holder.has, holder.floor)
-    if tier == FLOOR:
-        return holder.floor
-    if tier == ENTITLED:
-        return min(holder.demand.replicas, holder.model.entitlement)
-    return holder.aim
+    if tier == WANTED:
+        return holder.aim
+    return holder.floor if tier == FLOOR else min(holder.demand.replicas, holder.model.entitlement)
 
 
 def _place(holder: Holder, tier: str, ledger: Ledger) -> Unit | None:

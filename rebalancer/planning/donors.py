@@ -95,8 +95,8 @@ def _askable(recipient: Holder, pool: str, tier: str, ledger: Ledger) -> list[Ho
         found = ledger.askable[key] = [
             donor
             for donor in ledger.scene.holders.values()
-            if ledger.placed_of(donor) > _reserve(donor, recipient, tier)
-            and any(own.pool == pool for own in donor.parts)
+            if any([own.pool == pool for own in donor.parts])
+            and ledger.placed_of(donor) > _reserve(donor, recipient, tier)
         ]
     return found
 

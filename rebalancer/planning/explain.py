@@ -10,7 +10,6 @@ from rebalancer.planning.allocation import Allocation
 from rebalancer.planning.guards import stopped_by
 from rebalancer.planning.moves import Moves
 from rebalancer.planning.scene import Holder, PoolState, Scene
-from rebalancer.planning.shares import needed
 from rebalancer.planning.steps import Told, steps_of
 
 
@@ -63,11 +62,11 @@ def explain_models(  # noqa: PLR0913  # every stage's result is shown
     for name in sorted(scene.holders):
         holder = scene.holders[name]
         own, lends = by_subject.get(name, []), lent.get(name, 0)
-        told = Told(needed(holder), wanted[name], after[name], moves.waiting.get(name, ()))
+        told = Told(wanted[name], after[name], moves.waiting.get(name, ()))
         decisions.append(
             ModelDecision(
                 model=name,
-                demand=None if holder.demand.unknown else told.need,
+                demand=None if holder.demand.unknown else holder.needed,
                 allocation=told.allocation,
                 granted=told.after,
                 ready=holder.steady,
@@ -77,20 +76,21 @@ def explain_models(  # noqa: PLR0913  # every stage's result is shown
                 surge=holder.demand.surge,
                 lent=lends,
                 borrowed=borrowed.get(name, 0),
-                why=_headline(holder, _short(holder, told.need), own, lends, told.allocation),
-                steps=steps_of(holder, told, own, scene.kept),
+                why=_headline(holder, own, lends, told.allocation),
+                steps=steps_of(holder, told, own, scene),
             )
         )
     return tuple(decisions)
 
 
-def _short(holder: Holder, need: int) -> int:
+def _short(holder: Holder) -> int:
     """max(0, need - ready - loading), doomed ones not counted."""
-    return max(0, need - holder.steady - holder.loading)
+    return max(0, holder.needed - holder.steady - holder.loading)
 
 
-def _headline(holder: Holder, short: int, refusals: list[Refusal], lent: int, allocation: int) -> str:
+def _headline(holder: Holder, refusals: list[Refusal], lent: int, allocation: int) -> str:
     """The one thing to know about the model."""
+    short = _short(holder)
     if short:
         return f"short {short}"
     if refusals:
@@ -142,16 +142,15 @@ def unmet(scene: Scene, found: Allocation, moves: Moves, stop: str | None, model
     node_grants = {model for (model, _), one in moves.coming.items() if one.grant}
     for name in sorted(scene.holders):
         holder = scene.holders[name]
-        need = needed(holder)
-        short = _short(holder, need)
+        short = _short(holder)
         memory = kept.get(name) or ModelMemory()
         since = (memory.unmet_since if memory.unmet_since is not None else scene.now) if short else None
         if since != memory.unmet_since:
             kept[name] = replace(memory, unmet_since=since)
         if since is not None:
             brought = name in node_grants
-            constraint, why = _binding(holder, found, moves, declined=wanted[name] < need, by_node_grant=brought)
-            if stop is not None and need > holder.held:
+            constraint, why = _binding(holder, found, moves, declined=wanted[name] < holder.needed, by_node_grant=brought)
+            if stop is not None and holder.needed > holder.held:
                 constraint, why = stopped_by(scene), stop
             rows.append(Unmet(model=name, replicas=short, constraint=constraint, why=why, since=since))
     return tuple(rows), kept

@@ -25,13 +25,20 @@ def book(scene: Scene) -> tuple[Loan, ...]:
         return scene.memory.loans
     lent = Counter(loan.owner for loan in loans)
     lenders = {pool: _Lenders(scene, pool, lent) for pool in sorted({pool for (_, pool), _ in unbooked})}
+    new = []
     for (name, pool), count in unbooked:
         gpus = scene.holders[name].model.gpus_per_replica
         for _ in range(count):
             owner = lenders[pool].next(name)
             lent[owner] += 1
-            loans.append(Loan(name, owner, pool, gpus, scene.now))
-    return tuple(sorted(loans, key=lambda loan: (loan.at, loan.borrower, loan.pool, loan.owner or "")))
+            new.append(Loan(name, owner, pool, gpus, scene.now))
+    if loans and loans[-1].at >= scene.now:
+        return tuple(sorted([*loans, *new], key=_order))
+    return (*loans, *sorted(new, key=_order))
+
+
+def _order(loan: Loan) -> tuple[float, str, str, str]:
+    return (loan.at, loan.borrower, loan.pool, loan.owner or "")
 
 
 def _borrowed(holder: Holder) -> dict[str, int]:
@@ -63,7 +70,7 @@ class _Lenders:
         self._heap = [
             (self._over(name), name)
             for name, holder in scene.holders.items()
-            if owned and any(part.pool == pool for part in holder.parts)
+            if owned and any([part.pool == pool for part in holder.parts])
         ]
         heapq.heapify(self._heap)
 

@@ -49,7 +49,7 @@ def opinion(holder: Holder, rule: PlausibleRule, now: float) -> Opinion:
         return BELIEVED if before is NONE else Opinion(jump=before)
     if loudest is None or said <= limit:
         return Opinion(_refusal(holder, rule, (work, limit), 0, None), _kept(before))
-    at = now - loudest.age_seconds
+    at = now - loudest.age(now)
     jump = _observed(before, holder.memory.jump, at, said)
     samples = _samples(jump, at, holder)
     if samples >= rule.samples or _seconded(holder, loudest):

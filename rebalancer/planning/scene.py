@@ -117,7 +117,7 @@ class Holder:
     ready: all that serve, doomed ones included (votes count them). steady and loading: Ready and not yet Ready, doomed
     ones not counted: what need is met with. `most`: replicas that policy, schedules and people let it have. `nodes`:
     what its pods hold of them. `share`: of the GPUs there are, by what each count of replicas is worth.
-    `doubt`: what the guard `plausible` declined of its demand.
+    `needed`: its demand, less those that would gain nothing though they were there. `doubt`: what the guard `plausible` declined of its demand.
     """
 
     model: Model
@@ -137,6 +137,7 @@ class Holder:
     most: int = 0
     nodes: Mapping[str, OnNode] = field(default_factory=dict)
     share: int | None = None
+    needed: int = 0
     doubt: Refusal | None = None
 
     @property

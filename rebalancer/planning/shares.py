@@ -19,10 +19,15 @@ WORTH_SHARE = 0.02  # of the work a replica could do to the horizon: what it mus
 
 
 def share(scene: Scene) -> None:
-    """Set every holder's `share`: replicas it is to have before guards; None where its demand decides instead."""
+    """Set every holder's `share`: replicas it is to have before guards; None where its demand decides instead.
+
+    And `needed`, which follows from it.
+    """
     for pools, holders in _connected(scene):
         if all(scene.pools[pool].budget is not None for pool in pools):  # else nobody is moved by what might be there
             _share_of(scene, pools, holders)
+    for holder in scene.holders.values():
+        holder.needed = _needed(holder)
 
 
 def _connected(scene: Scene) -> list[tuple[frozenset[str], list[Holder]]]:
@@ -198,8 +203,7 @@ def _best_mean(outlook: Outlook, count: int, most: int) -> float:
     return max([(here - value) / step for step, value in enumerate(ahead, 1)], default=0.0)
 
 
-def needed(holder: Holder) -> int:
-    """Replicas the model needs: its demand, less those that would gain nothing though they were there."""
+def _needed(holder: Holder) -> int:
     outlook = holder.load.outlook
     if outlook is None or holder.share is None:
         return holder.demand.replicas

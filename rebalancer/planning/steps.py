@@ -8,56 +8,61 @@ from rebalancer.domain.outlook import Outlook
 from rebalancer.domain.plan import Refusal, Step
 from rebalancer.domain.readings import Carries, Work
 from rebalancer.planning.demand import Demand
-from rebalancer.planning.kept import Kept
-from rebalancer.planning.scene import Holder
+from rebalancer.planning.scene import Holder, Scene
 from rebalancer.planning.votes import Ballot
 
 NEAR = 2  # counts about the share whose cost is told
 
 
 class Told(NamedTuple):
-    """What came out: replicas needed, allocated, there after the plan; and what the model's grants wait for."""
+    """What came out: replicas allocated, there after the plan; and what the model's grants wait for."""
 
-    need: int
     allocation: int
     after: int
     waiting: Sequence[str]
 
 
-def steps_of(holder: Holder, told: Told, refusals: list[Refusal], kept: Kept) -> tuple[Step, ...]:
+def steps_of(holder: Holder, told: Told, refusals: list[Refusal], scene: Scene) -> tuple[Step, ...]:
     """From readings to the plan; a stage that had nothing to do with the model is left out."""
-    name, load, outlook = holder.model.id, holder.load, holder.load.outlook
-    demand = (holder.demand, told.need, holder.floor, holder.model.entitlement, load.work, holder.need_now)
-    steps = [_readings(holder.ballot), kept.of(name, _work, load.work, load.carries), kept.of(name, _demand, *demand)]
-    if holder.ruling.scheduled is not None:
-        steps += _schedule(holder)
-    if holder.share is not None and outlook is not None:
-        steps += [kept.of(name, _outlook, outlook), kept.of(name, _share, outlook, holder.share)]
-    if holder.doomed:
-        steps.append(
-            Step("doomed", f"{holder.doomed} doomed", {"doomed": holder.doomed, "unreplaced": holder.has - holder.held})
-        )
-    steps.append(kept.of(name, _allocation, holder.held, told.allocation))
-    if told.waiting:
-        steps.append(Step("shift", "waits for " + "; ".join(told.waiting), {"waiting": len(told.waiting)}))
-    steps += [Step("guard", str(refusal), dict(refusal.numbers)) for refusal in refusals]
-    steps.append(kept.of(name, _plan, told.after))
+    load, outlook = holder.load, None if holder.share is None else holder.load.outlook
+    kept, name, demand = scene.kept, holder.model.id, holder.demand
+    asked = (demand, holder.needed, holder.floor, holder.model.entitlement, holder.need_now)
+    readings = _readings(holder.ballot, scene.now)
+    before = kept.of(name, _before, load.work, load.carries, asked)
+    shared = () if outlook is None else kept.of(name, _shared, outlook, holder.share or 0)
+    after = kept.of(name, _after, holder.held, holder.has, holder.doomed, told.allocation, told.after)
+    if holder.ruling.scheduled is None and not told.waiting and not refusals:
+        return (readings, *before, *shared, *after)
+    *placed, granted = after
+    waiting = Step("shift", "waits for " + "; ".join(told.waiting), {"waiting": len(told.waiting)})
+    guards = [Step("guard", str(refusal), dict(refusal.numbers)) for refusal in refusals]
+    shift = [waiting] if told.waiting else []
+    return (readings, *before, *_schedule(holder), *shared, *placed, *shift, *guards, granted)
+
+
+def _before(work: Work, carries: Carries | None, asked: tuple[Demand, int, int, int, int | None]) -> tuple[Step, ...]:
+    return (_work(work, carries), _demand(work, *asked))
+
+
+def _shared(outlook: Outlook, share: int) -> tuple[Step, ...]:
+    return (_outlook(outlook), _share(outlook, share))
+
+
+def _after(held: int, has: int, doomed: int, allocation: int, granted: int) -> tuple[Step, ...]:
+    steps = [
+        Step("allocation", f"{held} -> {allocation}", {"held": held, "allocation": allocation}),
+        Step("plan", f"granted {granted}", {"granted": granted}),
+    ]
+    if doomed:
+        steps.insert(0, Step("doomed", f"{doomed} doomed", {"doomed": doomed, "unreplaced": has - held}))
     return tuple(steps)
 
 
-def _allocation(held: int, allocation: int) -> Step:
-    return Step("allocation", f"{held} -> {allocation}", {"held": held, "allocation": allocation})
-
-
-def _plan(after: int) -> Step:
-    return Step("plan", f"granted {after}", {"granted": after})
-
-
-def _readings(ballot: Ballot) -> Step:
+def _readings(ballot: Ballot, now: float) -> Step:
     said: list[str] = []
     numbers: dict[str, float | int | str | None] = {}
     for vote in ballot.votes:
-        said.append(f"{vote.signal} {figure(vote.value)} votes {vote.replicas} ({vote.age_seconds:.0f} s)")
+        said.append(f"{vote.signal} {figure(vote.value)} votes {vote.replicas} ({vote.age(now):.0f} s)")
         numbers[vote.signal] = vote.replicas
     for signal, why in ballot.abstained:
         said.append(f"{signal} abstains ({why})")
@@ -85,7 +90,7 @@ def _work(work: Work, carries: Carries | None) -> Step:
 
 
 def _demand(  # noqa: PLR0913  # one thing each
-    demand: Demand, need: int, floor: int, entitlement: int, work: Work, need_now: int | None
+    work: Work, demand: Demand, need: int, floor: int, entitlement: int, need_now: int | None
 ) -> Step:
     said = demand.why if need == demand.replicas else f"{demand.why}; more than {need} gain nothing"
     return Step(

@@ -25,8 +25,12 @@ class Vote(Struct, frozen=True):
     signal: str
     replicas: int
     value: float
-    age_seconds: float
+    at: float
     fewer: bool
+
+    def age(self, now: float) -> float:
+        """Seconds since it was seen."""
+        return max(0.0, now - self.at)
 
 
 class Ballot(Struct, frozen=True):
@@ -85,7 +89,7 @@ def poll(model: Model, load: ModelLoad, ready: int, rules: ClassRules, blind: Bl
             abstained.append((signal, why or "absent"))
             continue
         replicas, fewer = _count(signal, reading.value, who)
-        votes.append(Vote(signal, replicas, reading.value, max(0.0, now - reading.at), fewer))
+        votes.append(Vote(signal, replicas, reading.value, reading.at, fewer))
     return Ballot(tuple(votes), tuple(abstained), len(configured))
 
 
