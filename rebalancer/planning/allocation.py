@@ -40,6 +40,7 @@ class Allocation:
 def allocate(scene: Scene, ledger: Ledger) -> Allocation:
     """Shrink to the budget, place what models lack tier by tier, let go what nobody needs."""
     found = Allocation()
+    ledger.content = {name for name, holder in scene.holders.items() if _content(holder)}
     _shrink(ledger, found)
     groups = _by_priority(scene)
     for tier in (FLOOR, ENTITLED, WANTED):
@@ -99,14 +100,21 @@ def _lacking(holders: Iterable[Holder], tier: str, ledger: Ledger) -> list[tuple
     found = []
     gone, unseated = ledger.gone, {} if tier == WANTED else ledger.unseated
     for holder in holders:
-        aim, name = _aim(holder, tier), holder.model.id
-        if aim <= holder.held and name not in gone and name not in unseated:
+        name = holder.model.id
+        if name in ledger.content and name not in gone and name not in unseated:
             continue
-        held, more = ledger.left_of(holder), unseated.get(name, 0)
+        aim, held, more = _aim(holder, tier), ledger.left_of(holder), unseated.get(name, 0)
         missing = min(aim - held + more, max(aim, holder.model.max_replicas) - held) - ledger.gained[name]
         if missing > 0:
             found.append((holder, missing))
     return found
+
+
+def _content(holder: Holder) -> bool:
+    """Whether it has what every tier entitles it to, as long as nothing is taken from it."""
+    return holder.ruling.frozen is None and holder.held >= max(
+        holder.floor, holder.aim, min(holder.demand.replicas, holder.model.entitlement)
+    )
 
 
 def _unseated(holder: Holder, tier: str, ledger: Ledger) -> int:

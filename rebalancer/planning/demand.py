@@ -75,6 +75,13 @@ def _settled(kept: ModelMemory, demand: int) -> ModelMemory:
     return replace(kept, lower_since=None, higher_since=None, demand=demand)
 
 
+def calm(work: Work, kept: ModelMemory, rules: SurgeRules) -> bool:
+    """Whether no surge lasts or begins, so that the instant has no say in what is foreseen."""
+    if kept.surge_since is not None:
+        return False
+    return work.short is None or work.long is None or work.short < rules.enter_ratio * work.long
+
+
 def doubted(model: Model, work: Work, has: int, kept: ModelMemory, policy: Policy, now: float) -> tuple[Demand, ModelMemory]:  # noqa: E501, PLR0913  # fmt: skip
     """Demand of a model whose offered work is not plausible: what it had of it before, and no less than it has."""
     kept = _surge(kept, work, policy.surge, now)
@@ -119,9 +126,7 @@ def _fall(need: int, in_force: int, ballot: Ballot, kept: ModelMemory, cooldown:
 
 def _surge(kept: ModelMemory, work: Work, rules: SurgeRules, now: float) -> ModelMemory:
     """Enter when the short window is enterRatio x the long one and at least one replica more; leave when calm."""
-    if work.short is None or work.long is None:
-        return kept
-    if kept.surge_since is None and work.short < rules.enter_ratio * work.long:
+    if work.short is None or work.long is None or calm(work, kept, rules):
         return kept
     if kept.surge_since is None:
         more = replicas_for(work.short) > replicas_for(work.long)

@@ -106,10 +106,13 @@ def _headline(holder: Holder, refusals: list[Refusal], lent: int, allocation: in
 
 def explain_pools(scene: Scene, loans: tuple[Loan, ...]) -> tuple[PoolDecision, ...]:
     """The arithmetic of each pool: owned + lent + loading + doomed + foreign + free, and what is promised of what."""
-    return tuple(_pool(scene, scene.pools[name], loans) for name in sorted(scene.pools))
+    lent: Counter[str] = Counter()
+    for loan in loans:
+        lent[loan.pool] += loan.gpus
+    return tuple(_pool(scene, scene.pools[name], lent[name]) for name in sorted(scene.pools))
 
 
-def _pool(scene: Scene, state: PoolState, loans: tuple[Loan, ...]) -> PoolDecision:
+def _pool(scene: Scene, state: PoolState, lent: int) -> PoolDecision:
     ready = loading = doomed = 0
     for node in state.view.nodes:
         taken = state.taken.get(node.name)
@@ -120,7 +123,7 @@ def _pool(scene: Scene, state: PoolState, loans: tuple[Loan, ...]) -> PoolDecisi
             loading += taken.gpus - taken.ready
     total = sum(node.gpus for node in state.view.nodes)
     foreign = sum(node.foreign_gpus for node in state.view.nodes)
-    lent = min(ready, sum(loan.gpus for loan in loans if loan.pool == state.pool.name))
+    lent = min(ready, lent)
     return PoolDecision(
         pool=state.pool.name,
         budget=state.budget,

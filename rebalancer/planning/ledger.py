@@ -39,7 +39,8 @@ class Unit:
 class Ledger:
     """Working copy of what is free, while units are placed. Rooms are copies: the scene stays as it is.
 
-    `confined`: GPUs by pool that models still lack at this tier which run on no other.
+    `confined`: GPUs by pool that models still lack at this tier which run on no other. `content`: models that lack
+    nothing at any tier while nothing is taken from them.
     """
 
     scene: Scene
@@ -51,6 +52,7 @@ class Ledger:
     gained: Counter[str] = field(default_factory=Counter)
     unseated: Counter[str] = field(default_factory=Counter)
     confined: Counter[str] = field(default_factory=Counter)
+    content: set[str] = field(default_factory=set)
     askable: dict[tuple[str, str, int], list[Holder]] = field(default_factory=dict)
     _eligible: dict[Landing, tuple[str, ...]] = field(default_factory=dict)
     _fits: dict[tuple[Landing, bool], Fits] = field(default_factory=dict)

@@ -1,5 +1,6 @@
 """`plan`: the stages in their order. Reads like the table of contents of this room."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -7,7 +8,9 @@ from msgspec.structs import replace
 
 from rebalancer.domain.memory import Memory, ModelMemory
 from rebalancer.domain.plan import Decision, OverrideState, Plan, Refusal
-from rebalancer.domain.policy import Policy
+from rebalancer.domain.outlook import Outlook
+from rebalancer.domain.policy import Model, Policy
+from rebalancer.domain.readings import Work
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.planning import (
     answers,
@@ -26,12 +29,12 @@ from rebalancer.planning import (
     shares,
     sight,
     sudden,
+    votes,
 )
 from rebalancer.planning.allocation import allocate
 from rebalancer.planning.kept import Kept
 from rebalancer.planning.ledger import Ledger
 from rebalancer.planning.release import Tally
-from rebalancer.planning.votes import poll
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +107,8 @@ def _doubts(world: scene.Scene) -> Iterator[Refusal]:
 def _assess(world: scene.Scene) -> dict[str, ModelMemory]:
     """Stages 1-3 for every model: ballot and demand onto its holder; returns the memories."""
     remembered: dict[str, ModelMemory] = {}
-    blind = world.policy.guards.blind
     for name, holder in world.holders.items():
-        rules = demand.rules_of(world.policy, holder.model)
-        holder.ballot = poll(holder.model, holder.load, holder.ready, rules, blind, world.now)
+        holder.ballot = _ballot(world, holder)
         found, kept = _demand(world, holder)
         said = holder.ruling.said(holder.model, found.replicas)
         if said:
@@ -118,6 +119,14 @@ def _assess(world: scene.Scene) -> dict[str, ModelMemory]:
     return remembered
 
 
+def _ballot(world: scene.Scene, holder: scene.Holder) -> votes.Ballot:
+    model, load, blind = holder.model, holder.load, world.policy.guards.blind
+    rules = demand.rules_of(world.policy, model)
+    if world.now < world.kept.of(model.id, votes.fresh_until, load, blind):
+        return world.kept.of(model.id, votes.poll_fresh, model, load, holder.ready, rules, blind)
+    return votes.poll(model, load, holder.ready, rules, blind, world.now)
+
+
 def _without_void(kept: ModelMemory, holder: scene.Holder) -> ModelMemory:
     void = {entry for part in holder.parts for entry in part.void}
     return replace(kept, replaced=tuple(sorted(set(kept.replaced) - void))) if void else kept
@@ -126,6 +135,11 @@ def _without_void(kept: ModelMemory, holder: scene.Holder) -> ModelMemory:
 def _demand(world: scene.Scene, holder: scene.Holder) -> tuple[demand.Demand, ModelMemory]:
     """By the outlook where there is one that is plausible; by votes else, as far as they are."""
     model, load, policy = holder.model, holder.load, world.policy
+    if load.outlook is not None and holder.memory.jump is None and demand.calm(load.work, holder.memory, policy.surge):
+        made_from = (model, load.outlook, load.work, holder.ballot, holder.memory, policy)
+        found = world.kept.of(model.id, _foreseen_calmly, *made_from)
+        if found is not None:
+            return found
     seen = plausible.opinion(holder, policy.guards.plausible, world.now)
     holder.doubt = seen.refusal if holder.ruling.settled is None else None
     kept = holder.memory if holder.memory.jump == seen.jump else replace(holder.memory, jump=seen.jump)
@@ -134,6 +148,20 @@ def _demand(world: scene.Scene, holder: scene.Holder) -> tuple[demand.Demand, Mo
     if load.outlook is None or holder.ballot.blind or seen.refusal is not None:
         return demand.assess(model, holder.ballot, load.work, holder.has, kept, policy, world.now)
     return demand.foreseen(model, load.outlook, load.work, kept, policy, world.now)
+
+
+def _foreseen_calmly(  # noqa: PLR0913  # what it is made from
+    model: Model,
+    outlook: Outlook,
+    work: Work,
+    ballot: votes.Ballot,
+    kept: ModelMemory,
+    policy: Policy,
+) -> tuple[demand.Demand, ModelMemory] | None:
+    """By the outlook, where nothing depends on the instant: no surge, no doubt, no memory of one."""
+    if ballot.blind or not plausible.believed(outlook, ballot, work, policy.guards.plausible):
+        return None
+    return demand.foreseen(model, outlook, work, kept, policy, now=math.nan)
 
 
 def _stopped(world: scene.Scene, written: changes.Changes, node_plan: nodes.NodePlan, why: str) -> list[Refusal]:

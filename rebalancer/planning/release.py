@@ -58,7 +58,7 @@ class Tally:
         """Nothing taken yet; the fleet's window and base (replicas above floors) are summed once per plan."""
         rule = scene.policy.guards.fleet
         holders = scene.holders.values()
-        past = sum(lost(holder.memory.losses, rule, scene.now, "step") for holder in holders)
+        past = sum([lost(each.memory.losses, rule, scene.now, "step") for each in holders if each.memory.losses])
         return cls(past, past + sum([max(0, holder.has - holder.model.min_replicas) for holder in holders]))
 
     def copy(self) -> "Tally":
@@ -165,6 +165,4 @@ class Release:
 
 def lost(losses: tuple[Loss, ...], rule: RateLimit, now: float, counts: str) -> int:
     """Replicas of a model that used up the window `counts` of `rule`, ending now."""
-    if not losses:
-        return 0
     return sum(loss.replicas for loss in losses if loss.counts == counts and now - loss.at < rule.window_seconds)

@@ -45,6 +45,8 @@ class Ruling:
 
     def wanted(self, model: Model, demand: int) -> int:
         """Demand as the overrides and below them the schedules leave it, within [floor, maxReplicas]."""
+        if self is NO_RULING:
+            return max(model.min_replicas, min(demand, model.max_replicas))
         floor = self.floor_of(model)
         if self.pin is not None and self.pin.value is not None:
             return max(floor, min(self.pin.value, model.max_replicas))
@@ -58,6 +60,8 @@ class Ruling:
 
     def said(self, model: Model, demand: int) -> str:
         """What sets the model's number in place of `demand`, in words; "" when nothing does."""
+        if self is NO_RULING:
+            return ""
         wanted, scheduled = self.wanted(model, demand), self.scheduled
         if wanted == demand:
             return ""

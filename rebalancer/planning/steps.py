@@ -9,7 +9,7 @@ from rebalancer.domain.plan import Refusal, Step
 from rebalancer.domain.readings import Carries, Work
 from rebalancer.planning.demand import Demand
 from rebalancer.planning.scene import Holder, Scene
-from rebalancer.planning.votes import Ballot
+from rebalancer.planning.votes import Ballot, Vote
 
 NEAR = 2  # counts about the share whose cost is told
 
@@ -27,7 +27,7 @@ def steps_of(holder: Holder, told: Told, refusals: list[Refusal], scene: Scene) 
     load, outlook = holder.load, None if holder.share is None else holder.load.outlook
     kept, name, demand = scene.kept, holder.model.id, holder.demand
     asked = (demand, holder.needed, holder.floor, holder.model.entitlement, holder.need_now)
-    readings = _readings(holder.ballot, scene.now)
+    readings = _readings(kept.of(name, _said, holder.ballot), scene.now)
     before = kept.of(name, _before, load.work, load.carries, asked)
     shared = () if outlook is None else kept.of(name, _shared, outlook, holder.share or 0)
     after = kept.of(name, _after, holder.held, holder.has, holder.doomed, told.allocation, told.after)
@@ -58,16 +58,27 @@ def _after(held: int, has: int, doomed: int, allocation: int, granted: int) -> t
     return tuple(steps)
 
 
-def _readings(ballot: Ballot, now: float) -> Step:
-    said: list[str] = []
-    numbers: dict[str, float | int | str | None] = {}
-    for vote in ballot.votes:
-        said.append(f"{vote.signal} {figure(vote.value)} votes {vote.replicas} ({vote.age(now):.0f} s)")
-        numbers[vote.signal] = vote.replicas
-    for signal, why in ballot.abstained:
-        said.append(f"{signal} abstains ({why})")
-        numbers[signal] = None
-    return Step("readings", "; ".join(said) or "no signal configured", numbers)
+class _Said(NamedTuple):
+    """A ballot in words that lack the votes' ages, and in numbers."""
+
+    votes: tuple[tuple[str, Vote], ...]
+    abstained: tuple[str, ...]
+    numbers: dict[str, float | int | str | None]
+
+
+def _readings(said: _Said, now: float) -> Step:
+    words = [f"{vote} ({seen.age(now):.0f} s)" for vote, seen in said.votes]
+    return Step("readings", "; ".join([*words, *said.abstained]) or "no signal configured", said.numbers)
+
+
+def _said(ballot: Ballot) -> _Said:
+    numbers: dict[str, float | int | str | None] = {vote.signal: vote.replicas for vote in ballot.votes}
+    numbers.update((signal, None) for signal, _ in ballot.abstained)
+    return _Said(
+        tuple((f"{vote.signal} {figure(vote.value)} votes {vote.replicas}", vote) for vote in ballot.votes),
+        tuple(f"{signal} abstains ({why})" for signal, why in ballot.abstained),
+        numbers,
+    )
 
 
 def _work(work: Work, carries: Carries | None) -> Step:

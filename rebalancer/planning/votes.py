@@ -93,15 +93,29 @@ def poll(model: Model, load: ModelLoad, ready: int, rules: ClassRules, blind: Bl
     return Ballot(tuple(votes), tuple(abstained), len(configured))
 
 
+def fresh_until(load: ModelLoad, blind: BlindRule) -> float:
+    """An instant, a second early, before which no reading is stale; -inf where there are none."""
+    seen = [reading.at for reading in load.signals.values() if isinstance(reading, Reading)]
+    return min(seen) + _oldest(load, blind) - 1.0 if seen else -math.inf
+
+
+def poll_fresh(model: Model, load: ModelLoad, ready: int, rules: ClassRules, blind: BlindRule) -> Ballot:
+    """The ballot of one model until `fresh_until`: the same all the time."""
+    return poll(model, load, ready, rules, blind, -math.inf)
+
+
+def _oldest(load: ModelLoad, blind: BlindRule) -> float:
+    return min(blind.stale_seconds, max(LEAST_FRESH_SECONDS, FRESH_INTERVALS * load.interval_seconds))
+
+
 def _abstains(reading: Reading | NoReading, load: ModelLoad, blind: BlindRule, now: float) -> str | None:
     """Why a reading has no vote, None when it has one."""
     if isinstance(reading, NoReading):
         return reading.why
     if not math.isfinite(reading.value):
         return "not finite"
-    oldest = min(blind.stale_seconds, max(LEAST_FRESH_SECONDS, FRESH_INTERVALS * load.interval_seconds))
     age = now - reading.at
-    if age > oldest:
+    if age > _oldest(load, blind):
         return f"{age:.0f} s old"
     if reading.coverage < blind.min_coverage:
         return f"seen on {reading.coverage:.0%} of the pods"
