@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from rebalancer.domain.plan import Refusal
 from rebalancer.domain.snapshot import PodView
 from rebalancer.planning.guards import judge
 from rebalancer.planning.ledger import Ledger, Unit, Victim
@@ -73,14 +74,27 @@ def _donors(recipient: Holder, part: Part, tier: str, ledger: Ledger) -> list[_D
             here = min(spare, ledger.left(own) - own.least)
             if own.pool == part.pool and own.stuck is None and here > 0:
                 purpose = _purpose(donor, recipient, tier, ledger)
-                first = ledger.candidates(own)[0]
-                refusal = judge(Release(ledger.scene, ledger.tally, own, purpose, first))
+                refusal = _judged(own, purpose, ledger)
                 if refusal is not None and grows and refusal.guard != "start":
                     continue
                 needed = left <= donor.aim
                 rank = (refusal is not None, needed, own.unseen == 0, donor.model.priority, -spare, donor.model.id)
                 donors.append(_Donor(donor, own, here, rank))
     return sorted(donors, key=lambda each: each.rank)
+
+
+def _judged(part: Part, purpose: Purpose, ledger: Ledger) -> Refusal | None:
+    """Whether the next replica of the part may go; asked again once the model has given one.
+
+    What it gives for somebody else passes the guards that count what others give.
+    """
+    known = ledger.judged.get(part.model)
+    if known is None:
+        known = ledger.judged[part.model] = {}
+    key = (part.pool, purpose)
+    if key not in known:
+        known[key] = judge(Release(ledger.scene, ledger.tally, part, purpose, ledger.candidates(part)[0]))
+    return known[key]
 
 
 def _askable(recipient: Holder, pool: str, tier: str, ledger: Ledger) -> list[Holder]:
@@ -94,9 +108,8 @@ def _askable(recipient: Holder, pool: str, tier: str, ledger: Ledger) -> list[Ho
     if found is None:
         found = ledger.askable[key] = [
             donor
-            for donor in ledger.scene.holders.values()
-            if any([own.pool == pool for own in donor.parts])
-            and ledger.placed_of(donor) > _reserve(donor, recipient, tier)
+            for donor in ledger.scene.of_pool.get(pool, ())
+            if ledger.placed_of(donor) > _reserve(donor, recipient, tier)
         ]
     return found
 

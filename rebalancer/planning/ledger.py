@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from rebalancer.domain.cluster import Taint, Toleration
+from rebalancer.domain.plan import Refusal
 from rebalancer.domain.snapshot import NodeView, PodView
 from rebalancer.planning.fits import Fits
 from rebalancer.planning.release import Purpose, Release, Tally
@@ -52,6 +53,7 @@ class Ledger:
     gained: Counter[str] = field(default_factory=Counter)
     unseated: Counter[str] = field(default_factory=Counter)
     confined: Counter[str] = field(default_factory=Counter)
+    judged: dict[str, dict[tuple[str, Purpose], Refusal | None]] = field(default_factory=dict)
     content: set[str] = field(default_factory=set)
     askable: dict[tuple[str, str, int], list[Holder]] = field(default_factory=dict)
     _eligible: dict[Landing, tuple[str, ...]] = field(default_factory=dict)
@@ -174,6 +176,7 @@ class Ledger:
         part = victim.part
         self.taken.setdefault(part.key, []).append(victim.pod)
         self.gone[part.model] += 1
+        self.judged.pop(part.model, None)
         if part.pool in self.capacity:
             self.capacity[part.pool] += part.gpus
         node = self.home(part, victim.pod)

@@ -69,8 +69,7 @@ class _Lenders:
         owned = state is not None and state.pool.kind == "primary"
         self._heap = [
             (self._over(name), name)
-            for name, holder in scene.holders.items()
-            if owned and any([part.pool == pool for part in holder.parts])
+            for name in ([holder.model.id for holder in scene.of_pool.get(pool, ())] if owned else ())
         ]
         heapq.heapify(self._heap)
 
@@ -88,7 +87,7 @@ class _Lenders:
     def _over(self, name: str) -> int:
         """Replicas held and lent beyond the entitlement; below zero: that many are unused."""
         holder = self._holders[name]
-        return holder.held + self._lent[name] - holder.model.entitlement
+        return holder.held + self._lent.get(name, 0) - holder.model.entitlement
 
     def _least(self) -> tuple[int, str] | None:
         while self._heap and self._heap[0][0] != self._over(self._heap[0][1]):

@@ -217,6 +217,13 @@ class Scene:
     pools: dict[str, PoolState]
     holders: dict[str, Holder]
     kept: Kept = field(default_factory=Kept)
+    of_pool: dict[str, list[Holder]] = field(init=False)  # with a part there, in the policy's order
+
+    def __post_init__(self) -> None:
+        self.of_pool = {}
+        for holder in self.holders.values():
+            for part in holder.parts:
+                self.of_pool.setdefault(part.pool, []).append(holder)
 
     def holders_by_priority(self) -> list[Holder]:
         """Highest priority first, ties by id."""

@@ -1,6 +1,6 @@
 """The steps of one model's explanation, stage by stage, each with its numbers."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from rebalancer.domain.arithmetic import figure
@@ -25,37 +25,38 @@ class Told(NamedTuple):
 def steps_of(holder: Holder, told: Told, refusals: list[Refusal], scene: Scene) -> tuple[Step, ...]:
     """From readings to the plan; a stage that had nothing to do with the model is left out."""
     load, outlook = holder.load, None if holder.share is None else holder.load.outlook
-    kept, name, demand = scene.kept, holder.model.id, holder.demand
-    asked = (demand, holder.needed, holder.floor, holder.model.entitlement, holder.need_now)
+    kept, name = scene.kept, holder.model.id
+    asked = (holder.demand, holder.needed, holder.floor, holder.model.entitlement, holder.need_now)
+    came = (holder.held, holder.has, holder.doomed, told.allocation, told.after)
     readings = _readings(kept.of(name, _said, holder.ballot), scene.now)
-    before = kept.of(name, _before, load.work, load.carries, asked)
-    shared = () if outlook is None else kept.of(name, _shared, outlook, holder.share or 0)
-    after = kept.of(name, _after, holder.held, holder.has, holder.doomed, told.allocation, told.after)
+    stages = kept.of(name, _stages, load.work, load.carries, asked, outlook, holder.share or 0, came)
     if holder.ruling.scheduled is None and not told.waiting and not refusals:
-        return (readings, *before, *shared, *after)
-    *placed, granted = after
+        return (readings, *stages)
     waiting = Step("shift", "waits for " + "; ".join(told.waiting), {"waiting": len(told.waiting)})
     guards = [Step("guard", str(refusal), dict(refusal.numbers)) for refusal in refusals]
     shift = [waiting] if told.waiting else []
-    return (readings, *before, *_schedule(holder), *shared, *placed, *shift, *guards, granted)
+    work, demand, *placed, granted = stages
+    return (readings, work, demand, *_schedule(holder), *placed, *shift, *guards, granted)
 
 
-def _before(work: Work, carries: Carries | None, asked: tuple[Demand, int, int, int, int | None]) -> tuple[Step, ...]:
-    return (_work(work, carries), _demand(work, *asked))
+def _stages(  # noqa: PLR0913  # what they are made from
+    work: Work,
+    carries: Carries | None,
+    asked: tuple[Demand, int, int, int, int | None],
+    outlook: Outlook | None,
+    share: int,
+    came: tuple[int, int, int, int, int],
+) -> tuple[Step, ...]:
+    """Those that know neither the instant nor other models: what is asked of it, what it is worth, what it gets."""
+    shared = () if outlook is None else (_outlook(outlook), _share(outlook, share))
+    return (_work(work, carries), _demand(work, *asked), *shared, *_placed(*came))
 
 
-def _shared(outlook: Outlook, share: int) -> tuple[Step, ...]:
-    return (_outlook(outlook), _share(outlook, share))
-
-
-def _after(held: int, has: int, doomed: int, allocation: int, granted: int) -> tuple[Step, ...]:
-    steps = [
-        Step("allocation", f"{held} -> {allocation}", {"held": held, "allocation": allocation}),
-        Step("plan", f"granted {granted}", {"granted": granted}),
-    ]
+def _placed(held: int, has: int, doomed: int, allocation: int, granted: int) -> Iterator[Step]:
     if doomed:
-        steps.insert(0, Step("doomed", f"{doomed} doomed", {"doomed": doomed, "unreplaced": has - held}))
-    return tuple(steps)
+        yield Step("doomed", f"{doomed} doomed", {"doomed": doomed, "unreplaced": has - held})
+    yield Step("allocation", f"{held} -> {allocation}", {"held": held, "allocation": allocation})
+    yield Step("plan", f"granted {granted}", {"granted": granted})
 
 
 class _Said(NamedTuple):
