@@ -8,7 +8,6 @@ below its floor, and on an unchanged world a second allocation moves nothing. Wh
 (`idle.fill`).
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from rebalancer.planning.donors import ENTITLED, FLOOR, WANTED, displace
@@ -40,30 +39,25 @@ class Allocation:
 def allocate(scene: Scene, ledger: Ledger) -> Allocation:
     """Shrink to the budget, place what models lack tier by tier, let go what nobody needs."""
     found = Allocation()
-    ledger.content = {name for name, holder in scene.holders.items() if _content(holder)}
+    ledger.lacking = {name for name, holder in scene.holders.items() if not _content(holder)}
     _shrink(ledger, found)
-    groups = _by_priority(scene)
+    priorities = sorted({model.priority for model in scene.policy.models}, reverse=True)
     for tier in (FLOOR, ENTITLED, WANTED):
         _keep_for_the_confined(tier, ledger)
-        for group in groups:
-            _serve_in_turn(group, tier, ledger, found)
+        for priority in priorities:
+            _serve_in_turn(priority, tier, ledger, found)
     found.units += fill(ledger)
     _let_go(ledger, found)
     return found
 
 
-def _by_priority(scene: Scene) -> list[list[Holder]]:
-    """Models that may be given something, highest priority first; equals take turns, in order of their ids."""
-    groups: dict[int, list[Holder]] = {}
-    for holder in scene.holders_by_priority():
-        if holder.ruling.paused is None:
-            groups.setdefault(holder.model.priority, []).append(holder)
-    return list(groups.values())
-
-
-def _serve_in_turn(group: list[Holder], tier: str, ledger: Ledger, found: Allocation) -> None:
-    """One replica each, round after round, until each has its aim or finds no place."""
-    wanting = _lacking(group, tier, ledger)
+def _serve_in_turn(priority: int, tier: str, ledger: Ledger, found: Allocation) -> None:
+    """Equals take turns in order of their ids: one replica each, until each has its aim or finds no place."""
+    wanting = [
+        (holder, missing)
+        for holder, missing in _lacking(tier, ledger)
+        if holder.model.priority == priority and holder.ruling.paused is None
+    ]
     while wanting:
         left = []
         for holder, missing in wanting:
@@ -86,25 +80,23 @@ def _serve_in_turn(group: list[Holder], tier: str, ledger: Ledger, found: Alloca
 def _keep_for_the_confined(tier: str, ledger: Ledger) -> None:
     """Count the GPUs of each pool that models lack which run nowhere else: others look elsewhere first."""
     ledger.confined.clear()
-    holders = ledger.scene.holders.values()
-    if all([len(holder.parts) == 1 for holder in holders]):
+    if all([len(holder.parts) == 1 for holder in ledger.scene.holders.values()]):
         return
-    for holder, missing in _lacking(holders, tier, ledger):
+    for holder, missing in _lacking(tier, ledger):
         if len(holder.parts) == 1 and holder.ruling.paused is None:
             (part,) = holder.parts
             ledger.confined[part.pool] += missing * part.gpus
 
 
-def _lacking(holders: Iterable[Holder], tier: str, ledger: Ledger) -> list[tuple[Holder, int]]:
-    """Those that have less than their aim, with how many replicas they lack."""
+def _lacking(tier: str, ledger: Ledger) -> list[tuple[Holder, int]]:
+    """Those that have less than their aim, by id, with how many replicas they lack."""
     found = []
-    gone, unseated = ledger.gone, {} if tier == WANTED else ledger.unseated
-    for holder in holders:
-        name = holder.model.id
-        if name in ledger.content and name not in gone and name not in unseated:
-            continue
-        aim, held, more = _aim(holder, tier), ledger.left_of(holder), unseated.get(name, 0)
-        missing = min(aim - held + more, max(aim, holder.model.max_replicas) - held) - ledger.gained[name]
+    unseated = {} if tier == WANTED else ledger.unseated
+    for name in sorted({*ledger.lacking, *ledger.gone, *unseated}):
+        holder = ledger.scene.holders[name]
+        aim, held = _aim(holder, tier), ledger.left_of(holder)
+        missing = min(aim - held + unseated.get(name, 0), max(aim, holder.model.max_replicas) - held)
+        missing -= ledger.gained.get(name, 0)
         if missing > 0:
             found.append((holder, missing))
     return found

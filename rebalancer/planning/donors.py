@@ -1,6 +1,6 @@
 """Room at somebody's expense: which donors may be asked at a tier, in which order, and which of their replicas go."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from rebalancer.domain.plan import Refusal
 from rebalancer.domain.snapshot import PodView
@@ -45,8 +45,7 @@ def _reserve(donor: Holder, recipient: Holder, tier: str) -> int:
     return max(donor.floor, donor.aim)
 
 
-@dataclass(frozen=True, slots=True)
-class _Donor:
+class _Donor(NamedTuple):
     """A donor's part with what it could give, and how little we like to ask it."""
 
     holder: Holder
@@ -64,7 +63,7 @@ def _donors(recipient: Holder, part: Part, tier: str, ledger: Ledger) -> list[_D
     donors = []
     grows = any(_may_grow(each, ledger.scene) for each in recipient.parts)
     for donor in _askable(recipient, part.pool, tier, ledger):
-        if donor is recipient or ledger.gained[donor.model.id]:
+        if donor is recipient or ledger.gained.get(donor.model.id):
             continue
         left = ledger.placed_of(donor)
         spare = left - _reserve(donor, recipient, tier)

@@ -40,8 +40,8 @@ class Unit:
 class Ledger:
     """Working copy of what is free, while units are placed. Rooms are copies: the scene stays as it is.
 
-    `confined`: GPUs by pool that models still lack at this tier which run on no other. `content`: models that lack
-    nothing at any tier while nothing is taken from them.
+    `confined`: GPUs by pool that models still lack at this tier which run on no other. `lacking`: models that are
+    to have more at some tier though nothing is taken from them.
     """
 
     scene: Scene
@@ -54,7 +54,7 @@ class Ledger:
     unseated: Counter[str] = field(default_factory=Counter)
     confined: Counter[str] = field(default_factory=Counter)
     judged: dict[str, dict[tuple[str, Purpose], Refusal | None]] = field(default_factory=dict)
-    content: set[str] = field(default_factory=set)
+    lacking: set[str] = field(default_factory=set)
     askable: dict[tuple[str, str, int], list[Holder]] = field(default_factory=dict)
     _eligible: dict[Landing, tuple[str, ...]] = field(default_factory=dict)
     _fits: dict[tuple[Landing, bool], Fits] = field(default_factory=dict)

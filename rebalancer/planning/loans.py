@@ -12,6 +12,8 @@ def book(scene: Scene) -> tuple[Loan, ...]:
     wanted = {
         (name, pool): count for name, holder in scene.holders.items() for pool, count in _borrowed(holder).items()
     }
+    if wanted == scene.kept.of("", _counted, scene.memory.loans):
+        return scene.memory.loans
     loans: list[Loan] = []
     left = dict(wanted)
     for loan in scene.memory.loans:  # the oldest first: they end last
@@ -21,8 +23,6 @@ def book(scene: Scene) -> tuple[Loan, ...]:
             left[key] = count - 1
             loans.append(loan)
     unbooked = sorted((key, count) for key, count in left.items() if count)
-    if not unbooked and len(loans) == len(scene.memory.loans):
-        return scene.memory.loans
     lent = Counter(loan.owner for loan in loans)
     lenders = {pool: _Lenders(scene, pool, lent) for pool in sorted({pool for (_, pool), _ in unbooked})}
     new = []
@@ -35,6 +35,10 @@ def book(scene: Scene) -> tuple[Loan, ...]:
     if loans and loans[-1].at >= scene.now:
         return tuple(sorted([*loans, *new], key=_order))
     return (*loans, *sorted(new, key=_order))
+
+
+def _counted(loans: tuple[Loan, ...]) -> dict[tuple[str, str], int]:
+    return dict(Counter([(loan.borrower, loan.pool) for loan in loans]))
 
 
 def _order(loan: Loan) -> tuple[float, str, str, str]:

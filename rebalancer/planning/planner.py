@@ -3,14 +3,14 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from rebalancer.domain.memory import Memory, ModelMemory
 from rebalancer.domain.plan import Decision, OverrideState, Plan, Refusal
-from rebalancer.domain.outlook import Outlook
 from rebalancer.domain.policy import Model, Policy
-from rebalancer.domain.readings import Work
+from rebalancer.domain.readings import ModelLoad
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.planning import (
     answers,
@@ -108,8 +108,13 @@ def _assess(world: scene.Scene) -> dict[str, ModelMemory]:
     """Stages 1-3 for every model: ballot and demand onto its holder; returns the memories."""
     remembered: dict[str, ModelMemory] = {}
     for name, holder in world.holders.items():
-        holder.ballot = _ballot(world, holder)
-        found, kept = _demand(world, holder)
+        calm = world.kept.of(name, _calmly, holder.model, holder.load, holder.ready, holder.memory, world.policy)
+        if calm is not None and world.now < calm.until:
+            holder.ballot, found, kept = calm.ballot, calm.demand, calm.memory
+        else:
+            rules, blind = demand.rules_of(world.policy, holder.model), world.policy.guards.blind
+            holder.ballot = votes.poll(holder.model, holder.load, holder.ready, rules, blind, world.now)
+            found, kept = _demand(world, holder)
         said = holder.ruling.said(holder.model, found.replicas)
         if said:
             wanted = holder.ruling.wanted(holder.model, found.replicas)
@@ -119,12 +124,25 @@ def _assess(world: scene.Scene) -> dict[str, ModelMemory]:
     return remembered
 
 
-def _ballot(world: scene.Scene, holder: scene.Holder) -> votes.Ballot:
-    model, load, blind = holder.model, holder.load, world.policy.guards.blind
-    rules = demand.rules_of(world.policy, model)
-    if world.now < world.kept.of(model.id, votes.fresh_until, load, blind):
-        return world.kept.of(model.id, votes.poll_fresh, model, load, holder.ready, rules, blind)
-    return votes.poll(model, load, holder.ready, rules, blind, world.now)
+class _Calm(NamedTuple):
+    """What is the same at every instant before `until`."""
+
+    ballot: votes.Ballot
+    demand: demand.Demand
+    memory: ModelMemory
+    until: float
+
+
+def _calmly(model: Model, load: ModelLoad, ready: int, kept: ModelMemory, policy: Policy) -> _Calm | None:
+    """By the outlook, where the instant has no say but for staleness: no surge, no doubt, no memory of one."""
+    if load.outlook is None or kept.jump is not None or not demand.calm(load.work, kept, policy.surge):
+        return None
+    blind = policy.guards.blind
+    ballot = votes.poll(model, load, ready, demand.rules_of(policy, model), blind, -math.inf)
+    if ballot.blind or not plausible.believed(load.outlook, ballot, load.work, policy.guards.plausible):
+        return None
+    found, kept = demand.foreseen(model, load.outlook, load.work, kept, policy, now=math.nan)
+    return _Calm(ballot, found, kept, votes.fresh_until(load, blind))
 
 
 def _without_void(kept: ModelMemory, holder: scene.Holder) -> ModelMemory:
@@ -135,11 +153,6 @@ def _without_void(kept: ModelMemory, holder: scene.Holder) -> ModelMemory:
 def _demand(world: scene.Scene, holder: scene.Holder) -> tuple[demand.Demand, ModelMemory]:
     """By the outlook where there is one that is plausible; by votes else, as far as they are."""
     model, load, policy = holder.model, holder.load, world.policy
-    if load.outlook is not None and holder.memory.jump is None and demand.calm(load.work, holder.memory, policy.surge):
-        made_from = (model, load.outlook, load.work, holder.ballot, holder.memory, policy)
-        found = world.kept.of(model.id, _foreseen_calmly, *made_from)
-        if found is not None:
-            return found
     seen = plausible.opinion(holder, policy.guards.plausible, world.now)
     holder.doubt = seen.refusal if holder.ruling.settled is None else None
     kept = holder.memory if holder.memory.jump == seen.jump else replace(holder.memory, jump=seen.jump)
@@ -148,20 +161,6 @@ def _demand(world: scene.Scene, holder: scene.Holder) -> tuple[demand.Demand, Mo
     if load.outlook is None or holder.ballot.blind or seen.refusal is not None:
         return demand.assess(model, holder.ballot, load.work, holder.has, kept, policy, world.now)
     return demand.foreseen(model, load.outlook, load.work, kept, policy, world.now)
-
-
-def _foreseen_calmly(  # noqa: PLR0913  # what it is made from
-    model: Model,
-    outlook: Outlook,
-    work: Work,
-    ballot: votes.Ballot,
-    kept: ModelMemory,
-    policy: Policy,
-) -> tuple[demand.Demand, ModelMemory] | None:
-    """By the outlook, where nothing depends on the instant: no surge, no doubt, no memory of one."""
-    if ballot.blind or not plausible.believed(outlook, ballot, work, policy.guards.plausible):
-        return None
-    return demand.foreseen(model, outlook, work, kept, policy, now=math.nan)
 
 
 def _stopped(world: scene.Scene, written: changes.Changes, node_plan: nodes.NodePlan, why: str) -> list[Refusal]:

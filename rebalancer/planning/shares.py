@@ -27,7 +27,7 @@ def share(scene: Scene) -> None:
         if all(scene.pools[pool].budget is not None for pool in pools):  # else nobody is moved by what might be there
             _share_of(scene, pools, holders)
     for holder in scene.holders.values():
-        holder.needed = _needed(holder)
+        holder.needed = _needed(holder, scene.kept)
 
 
 def _connected(scene: Scene) -> list[tuple[frozenset[str], list[Holder]]]:
@@ -203,10 +203,14 @@ def _best_mean(outlook: Outlook, count: int, most: int) -> float:
     return max([(here - value) / step for step, value in enumerate(ahead, 1)], default=0.0)
 
 
-def _needed(holder: Holder) -> int:
+def _needed(holder: Holder, kept: Kept) -> int:
     outlook = holder.load.outlook
-    if outlook is None or holder.share is None:
+    if outlook is None or holder.share is None or holder.share >= holder.demand.replicas:
         return holder.demand.replicas
+    return min(holder.demand.replicas, max(holder.share, kept.of(holder.model.id, _best, outlook)))
+
+
+def _best(outlook: Outlook) -> int:
+    """The most replicas of those that cost least."""
     values = outlook.values
-    best = outlook.least + len(values) - 1 - values[::-1].index(min(values))
-    return min(holder.demand.replicas, max(holder.share, best))
+    return outlook.least + len(values) - 1 - values[::-1].index(min(values))

@@ -99,11 +99,6 @@ def fresh_until(load: ModelLoad, blind: BlindRule) -> float:
     return min(seen) + _oldest(load, blind) - 1.0 if seen else -math.inf
 
 
-def poll_fresh(model: Model, load: ModelLoad, ready: int, rules: ClassRules, blind: BlindRule) -> Ballot:
-    """The ballot of one model until `fresh_until`: the same all the time."""
-    return poll(model, load, ready, rules, blind, -math.inf)
-
-
 def _oldest(load: ModelLoad, blind: BlindRule) -> float:
     return min(blind.stale_seconds, max(LEAST_FRESH_SECONDS, FRESH_INTERVALS * load.interval_seconds))
 
