@@ -80,7 +80,7 @@ def _serve_in_turn(priority: int, tier: str, ledger: Ledger, found: Allocation) 
 def _keep_for_the_confined(tier: str, ledger: Ledger) -> None:
     """Count the GPUs of each pool that models lack which run nowhere else: others look elsewhere first."""
     ledger.confined.clear()
-    if all([len(holder.parts) == 1 for holder in ledger.scene.holders.values()]):
+    if all(len(holder.parts) == 1 for holder in ledger.scene.holders.values()):
         return
     for holder, missing in _lacking(tier, ledger):
         if len(holder.parts) == 1 and holder.ruling.paused is None:

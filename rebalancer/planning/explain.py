@@ -152,7 +152,9 @@ def unmet(scene: Scene, found: Allocation, moves: Moves, stop: str | None, model
             kept[name] = replace(memory, unmet_since=since)
         if since is not None:
             brought = name in node_grants
-            constraint, why = _binding(holder, found, moves, declined=wanted[name] < holder.needed, by_node_grant=brought)
+            constraint, why = _binding(
+                holder, found, moves, declined=wanted[name] < holder.needed, by_node_grant=brought
+            )
             if stop is not None and holder.needed > holder.held:
                 constraint, why = stopped_by(scene), stop
             rows.append(Unmet(model=name, replicas=short, constraint=constraint, why=why, since=since))

@@ -1,4 +1,4 @@
-"""Best fit on the nodes of a pool without looking at each of them for every pod: they stand by the GPUs free on them."""
+"""Best fit on the nodes of a pool without looking at each of them for every pod: they are found by free GPUs."""
 
 import heapq
 from collections.abc import Collection, Mapping

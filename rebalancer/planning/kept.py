@@ -1,15 +1,15 @@
-"""What one plan leaves to the next so that it is made sooner: results that stand while they are made from equal values.
+"""What one plan leaves to the next, so that it is made sooner: results stand while they are made from equal values.
 
-Nothing here changes a decision. Who plans without it gets the same bytes; at 1,000 models they take three times as long.
+Nothing here changes a decision. Who plans without it gets the same bytes; at 1,000 models that takes twice as long.
 """
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, TypeVar, TypeVarTuple, cast
 
 from rebalancer.domain.policy import Policy
 
-P = ParamSpec("P")
+From = TypeVarTuple("From")
 Made = TypeVar("Made")
 
 
@@ -28,7 +28,7 @@ class Kept:
             self._made.clear()
             self._sums.clear()
 
-    def of(self, name: Hashable, make: Callable[P, Made], *made_from: P.args, **no: P.kwargs) -> Made:  # noqa: ARG002  # typing wants them
+    def of(self, name: Hashable, make: Callable[[*From], Made], *made_from: *From) -> Made:
         """`make(*made_from)`, or what it made for `name` last time when that was from equal values.
 
         `make` is a plain function of nothing else, and neither its arguments nor its result are changed by anybody.

@@ -65,7 +65,7 @@ def believed(outlook: Outlook, ballot: Ballot, work: Work, rule: PlausibleRule) 
     if outlook.usual is None or ballot.blind:
         return True
     limit = rule.times * max(outlook.usual, ONE_REPLICA)
-    return all([vote.replicas <= limit for vote in ballot.votes]) and max(_means(work, outlook)) <= limit
+    return all(vote.replicas <= limit for vote in ballot.votes) and max(_means(work, outlook)) <= limit
 
 
 def _confirmed(jump: Jump | None, now: float) -> Jump:

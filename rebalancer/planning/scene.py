@@ -1,6 +1,7 @@
 """The snapshot seen through the policy: who holds what, which nodes have room, what is doomed.
 
-Facts only; `planning.sight` gathers them. `Part` is one model's holding in one pool, `Holder` a model, `PoolState` a pool.
+Facts only; `planning.sight` gathers them. `Part` is one model's holding in one pool, `Holder` a model, `PoolState` a
+pool.
 """
 
 import math
@@ -18,6 +19,7 @@ from rebalancer.planning.demand import Demand
 from rebalancer.planning.kept import Kept
 from rebalancer.planning.rulings import Ruling
 from rebalancer.planning.votes import Ballot
+
 
 class OnNode(NamedTuple):
     """GPUs of some pods on one node: all of them, of those not on their way out, of Ready ones, of those that stay."""
@@ -116,8 +118,9 @@ class Holder:
     held: undoomed replicas asked for. has: as before any notice, so with the doomed ones that nobody replaces yet.
     ready: all that serve, doomed ones included (votes count them). steady and loading: Ready and not yet Ready, doomed
     ones not counted: what need is met with. `most`: replicas that policy, schedules and people let it have. `nodes`:
-    what its pods hold of them. `share`: of the GPUs there are, by what each count of replicas is worth.
-    `needed`: its demand, less those that would gain nothing though they were there. `doubt`: what the guard `plausible` declined of its demand.
+    what its pods hold of them. `share`: of the GPUs there are, by what each count of replicas is worth. `needed`: its
+    demand, less those that would gain nothing though they were there. `doubt`: what the guard `plausible` declined of
+    its demand.
     """
 
     model: Model

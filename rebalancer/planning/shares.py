@@ -148,9 +148,9 @@ def _nodes(scene: Scene, state: PoolState, others: Sequence[Holder]) -> Iterator
     for holder in others:
         for node, one in holder.nodes.items():
             theirs[node] += one.kept
-    for node in state.view.nodes:
-        taken, room = state.taken.get(node.name), state.rooms.get(node.name)
-        held = taken.kept - theirs[node.name] if taken is not None else 0
+    for view in state.view.nodes:
+        taken, room = state.taken.get(view.name), state.rooms.get(view.name)
+        held = taken.kept - theirs[view.name] if taken is not None else 0
         yield held + (max(0, room.soon) if room is not None else 0)
     yield from _new_nodes(state, sum(grant.gpus for grant in scene.memory.node_grants if grant.pool == state.pool.name))
 
@@ -160,9 +160,7 @@ def _new_nodes(state: PoolState, gpus: int) -> tuple[int, ...]:
     return (each,) * (gpus // each) + ((gpus % each,) if gpus % each else ())
 
 
-def _counts(
-    scene: Scene, name: str, sharing: Sequence[_Sharer], spaces: dict[str, Space]
-) -> tuple[int, ...]:
+def _counts(scene: Scene, name: str, sharing: Sequence[_Sharer], spaces: dict[str, Space]) -> tuple[int, ...]:
     """Where nodes can come and go GPU-hours cost money: as many as are worth it, the fixed GPUs in any case."""
     claims = tuple([each.claim for each in sharing])
     growing = {name: scene.pools[name] for name in spaces if scene.pools[name].grows}

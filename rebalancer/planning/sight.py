@@ -13,6 +13,7 @@ from rebalancer.planning.kept import Kept
 from rebalancer.planning.rulings import NO_RULING, Ruling
 from rebalancer.planning.scene import Holder, OnNode, Part, PoolState, Room, Scene
 
+
 class Occupancy:
     """GPUs of every node that our pods hold. Of a model that holds something else now the difference is booked."""
 

@@ -46,7 +46,9 @@ class Fleet:
         gpus = dict.fromkeys((f"p{number}" for number in range(self.pools)), 0)
         for model in models:
             gpus[model.targets[0].pool] += replicas_of(model) * model.gpus_per_replica
-        pools = (a_pool(name, -(-int(held * (1 + SPARE)) // GPUS_PER_NODE) * GPUS_PER_NODE) for name, held in gpus.items())
+        pools = (
+            a_pool(name, -(-int(held * (1 + SPARE)) // GPUS_PER_NODE) * GPUS_PER_NODE) for name, held in gpus.items()
+        )
         return a_policy(*models, pools=tuple(pools))
 
     def _model(self, number: int) -> Model:
@@ -109,11 +111,11 @@ class Works:
 
     def _batch(self, numbers: list[int], held: list[int], later: int) -> list[Outlook]:
         past = self._of(numbers[0] // TOGETHER, later).of(np.array(numbers) % TOGETHER)
-        many = np.ones(len(numbers), dtype=np.int64)
+        ones, many = np.ones(len(numbers), dtype=np.int64), np.ones(len(numbers))
         standing = Standing(np.array(held), np.full((len(held), 0), np.inf), 0.0 * many)
         serving = Serving(2.0 * many, 0.5 * many, 30.0 * many, np.inf * many, 0.0 * many)
         learned = learn(past, TERMS.cold_seconds, TERMS.horizon_seconds)
-        found = outlooks(past, learned, standing, Service(serving, many, 100 * many, 1.0 * many), TERMS)
+        found = outlooks(past, learned, standing, Service(serving, ones, 100 * ones, many), TERMS)
         return [outlook for outlook in found if outlook is not None]
 
     def _of(self, batch: int, later: int) -> Past:
@@ -188,7 +190,10 @@ class World:
             outlook = found.get(load.model)
             if outlook is not None:
                 level = outlook.level
-                signals = load.signals | {"concurrency": a_reading(PER_REPLICA * level, at), "queue": a_reading(0.0, at)}
+                signals = load.signals | {
+                    "concurrency": a_reading(PER_REPLICA * level, at),
+                    "queue": a_reading(0.0, at),
+                }
                 load = replace(load, outlook=outlook, signals=signals, work=some_work(level))  # noqa: PLW2901  # renewed
             loads.append(load)
         self._snapshot = replace(self._snapshot, loads=tuple(loads))

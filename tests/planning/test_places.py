@@ -23,7 +23,10 @@ def seats(claims: Sequence[Claim], counts: Sequence[int], spaces: Mapping[str, S
         reverse=True,
     )
     gpus = {name: space.gpus for name, space in spaces.items()}
-    nodes = {name: [node for node, many in space.nodes for _ in range(many)] or [space.gpus] for name, space in spaces.items()}
+    nodes = {
+        name: [node for node, many in space.nodes for _ in range(many)] or [space.gpus]
+        for name, space in spaces.items()
+    }
     return _seat(pods, gpus, nodes)
 
 
