@@ -140,32 +140,35 @@ def _bursts(level: float, seed: int) -> F64:
 
 
 class World:
-    """Plans of a fleet, one after another. `turn` is what a bench times; the rest happens between."""
+    """Plans of a fleet, one after another. `turn` is what a bench times; the rest happens between.
+
+    `policy`, `snapshot`, `memory`: what the next plan is made from.
+    """
 
     def __init__(self, policy: Policy, snapshot: Snapshot, works: Works) -> None:
-        self._policy, self._works = policy, works
-        self._memory, self._kept = Memory(), Kept()
+        self.policy, self._works = policy, works
+        self.memory, self._kept = Memory(), Kept()
         self._later = dict.fromkeys((model.id for model in policy.models), 0)
-        self._snapshot = snapshot
+        self.snapshot = snapshot
         self._decided: Plan | None = None
         self._renew(list(self._later))
 
     def turn(self) -> Plan:
         """One plan."""
-        decision = plan(self._snapshot, self._policy, self._memory, self._kept)
-        self._memory, self._decided = decision.memory, decision.plan
+        decision = plan(self.snapshot, self.policy, self.memory, self._kept)
+        self.memory, self._decided = decision.memory, decision.plan
         return decision.plan
 
     def go_on(self, share: float, turn: int) -> None:
         """A second later: what was decided has happened, and a `share` of the models has another outlook."""
         if self._decided is not None and self._decided.changes:
-            before = {view.id: view for view in self._snapshot.models}
-            then = happened(self._snapshot, self._decided)
+            before = {view.id: view for view in self.snapshot.models}
+            then = happened(self.snapshot, self._decided)
             models = tuple(_serving(before[view.id], view) for view in then.models)
-            self._snapshot = replace(then, models=models)
+            self.snapshot = replace(then, models=models)
         else:
-            self._snapshot = replace(self._snapshot, cycle=self._snapshot.cycle + 1, outcomes=())
-        self._snapshot = replace(self._snapshot, at=self._snapshot.at + 1.0)
+            self.snapshot = replace(self.snapshot, cycle=self.snapshot.cycle + 1, outcomes=())
+        self.snapshot = replace(self.snapshot, at=self.snapshot.at + 1.0)
         some = _some(list(self._later), share, turn)
         for name in some:
             self._later[name] = (self._later[name] + 1) % LATERS
@@ -178,15 +181,15 @@ class World:
             self.go_on(0.0, 0)
 
     def _renew(self, names: list[str]) -> None:
-        held = {view.id: sum(target.replicas for target in view.targets) for view in self._snapshot.models}
+        held = {view.id: sum(target.replicas for target in view.targets) for view in self.snapshot.models}
         found: dict[str, Outlook] = {}
         for later in range(LATERS):
             mine = {name: held[name] for name in names if self._later[name] == later}
             if mine:
                 found |= self._works.outlooks(mine, later)
-        at = self._snapshot.at
+        at = self.snapshot.at
         loads = []
-        for load in self._snapshot.loads:
+        for load in self.snapshot.loads:
             outlook = found.get(load.model)
             if outlook is not None:
                 level = outlook.level
@@ -196,7 +199,7 @@ class World:
                 }
                 load = replace(load, outlook=outlook, signals=signals, work=some_work(level))  # noqa: PLW2901  # renewed
             loads.append(load)
-        self._snapshot = replace(self._snapshot, loads=tuple(loads))
+        self.snapshot = replace(self.snapshot, loads=tuple(loads))
 
 
 def _serving(before: ModelView, after: ModelView) -> ModelView:
