@@ -159,6 +159,8 @@ def _let_go(ledger: Ledger, found: Allocation) -> None:
     growing = {name for name, state in ledger.scene.pools.items() if state.grows}
     for holder in ledger.scene.holders.values():
         ruling = holder.ruling
+        if not growing and ledger.left_of(holder) <= holder.most:
+            continue
         if ledger.gained.get(holder.model.id) or ruling.frozen is not None:
             continue
         capped = ruling.pin is not None or ruling.cap is not None

@@ -83,16 +83,10 @@ def explain_models(  # noqa: PLR0913  # every stage's result is shown
     return tuple(decisions)
 
 
-def _short(holder: Holder) -> int:
-    """max(0, need - ready - loading), doomed ones not counted."""
-    return max(0, holder.needed - holder.steady - holder.loading)
-
-
 def _headline(holder: Holder, refusals: list[Refusal], lent: int, allocation: int) -> str:
     """The one thing to know about the model."""
-    short = _short(holder)
-    if short:
-        return f"short {short}"
+    if holder.short:
+        return f"short {holder.short}"
     if refusals:
         return f"{refusals[0].guard} holds {abs(refusals[0].replicas_from - refusals[0].replicas_to)}"
     if holder.demand.unknown:
@@ -145,9 +139,8 @@ def unmet(scene: Scene, found: Allocation, moves: Moves, stop: str | None, model
     node_grants = {model for (model, _), one in moves.coming.items() if one.grant}
     for name in sorted(scene.holders):
         holder = scene.holders[name]
-        short = _short(holder)
         memory = kept.get(name) or ModelMemory()
-        since = (memory.unmet_since if memory.unmet_since is not None else scene.now) if short else None
+        since = (memory.unmet_since if memory.unmet_since is not None else scene.now) if holder.short else None
         if since != memory.unmet_since:
             kept[name] = replace(memory, unmet_since=since)
         if since is not None:
@@ -157,7 +150,7 @@ def unmet(scene: Scene, found: Allocation, moves: Moves, stop: str | None, model
             )
             if stop is not None and holder.needed > holder.held:
                 constraint, why = stopped_by(scene), stop
-            rows.append(Unmet(model=name, replicas=short, constraint=constraint, why=why, since=since))
+            rows.append(Unmet(model=name, replicas=holder.short, constraint=constraint, why=why, since=since))
     return tuple(rows), kept
 
 

@@ -28,7 +28,7 @@ def stand_down(scene: Scene) -> None:
 
 
 def _written_by_others(scene: Scene) -> list[Holder]:
-    return [holder for holder in scene.holders.values() if any(part.target.foreign for part in holder.parts)]
+    return [holder for holder in scene.holders.values() if holder.contested]
 
 
 def _stood_down(part: Part, scene: Scene) -> Part:

@@ -27,6 +27,8 @@ class Holding(NamedTuple):
     steady: int
     loading: int
     doomed: int
+    quiet: bool
+    contested: bool
     promised: tuple[tuple[str, int], ...]
     nodes: dict[str, OnNode]
 
@@ -52,6 +54,8 @@ def holding(  # noqa: PLR0913  # what it is made from
         steady=sum(steady),
         loading=sum(len(part.kept) - part.unseen for part in parts) - sum(steady),
         doomed=sum(len(part.doomed) for part in parts),
+        quiet=all(part.settle == 0 and part.target.autoscaler is None for part in parts),
+        contested=any(part.target.foreign for part in parts),
         promised=tuple(
             (part.pool, promised_replicas(part.target, doomed) * part.gpus) for part in parts if not part.target.missing
         ),

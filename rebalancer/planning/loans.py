@@ -2,6 +2,7 @@
 
 import heapq
 from collections import Counter
+from collections.abc import Iterator
 
 from rebalancer.domain.memory import Loan
 from rebalancer.planning.scene import Holder, Scene
@@ -9,9 +10,11 @@ from rebalancer.planning.scene import Holder, Scene
 
 def book(scene: Scene) -> tuple[Loan, ...]:
     """Loans that match what is held now: new ones to the owner with most unused entitlement (ties by id)."""
-    wanted = {
-        (name, pool): count for name, holder in scene.holders.items() for pool, count in _borrowed(holder).items()
-    }
+    wanted: dict[tuple[str, str], int] = {}
+    for holder in scene.holders.values():
+        beyond = holder.held - holder.model.entitlement
+        if beyond > 0:
+            wanted.update(_borrowed(holder, beyond))
     if wanted == scene.kept.of("", _counted, scene.memory.loans):
         return scene.memory.loans
     loans: list[Loan] = []
@@ -45,18 +48,13 @@ def _order(loan: Loan) -> tuple[float, str, str, str]:
     return (loan.at, loan.borrower, loan.pool, loan.owner or "")
 
 
-def _borrowed(holder: Holder) -> dict[str, int]:
-    """Replicas beyond entitlement per pool: the last of its pools hold them first."""
-    beyond = holder.held - holder.model.entitlement
-    if beyond <= 0:
-        return {}
-    found: dict[str, int] = {}
+def _borrowed(holder: Holder, beyond: int) -> Iterator[tuple[tuple[str, str], int]]:
+    """Replicas `beyond` entitlement by part: the last of its pools hold them first."""
     for part in reversed(holder.parts):
         here = min(beyond, part.held)
         if here > 0:
-            found[part.pool] = here
+            yield part.key, here
             beyond -= here
-    return found
 
 
 class _Lenders:

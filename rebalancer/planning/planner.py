@@ -69,9 +69,10 @@ def plan(snapshot: Snapshot, policy: Policy, memory: Memory, kept: Kept | None =
     """
     seen = survey(snapshot, policy, memory, kept)
     world, memory = seen.scene, seen.scene.memory
-    found = allocate(world, Ledger.of(world, Tally.of(world)))
+    tally = Tally.of(world)
+    found = allocate(world, Ledger.of(world, tally.copy()))
     node_plan = nodes.plan_nodes(world, found)
-    judged = moves.judge_moves(world, found, node_plan)
+    judged = moves.judge_moves(world, found, node_plan, tally)
     nodes.hold(world, node_plan, judged.releasing)
     written = changes.changes_of(world, judged, node_plan)
     refusals = [*judged.refusals, *node_plan.refusals, *foreign.refusals(world), *_doubts(world)]

@@ -36,7 +36,7 @@ def recall(memory: Memory, outcomes: tuple[Outcome, ...], policy: Policy, now: f
         _note_shift(shifts, intent, outcome.at)
     known = {model.id for model in policy.models}
     return Memory(
-        models={name: _pruned(kept, policy, now) for name, kept in sorted(models.items()) if name in known},
+        models={name: _pruned(kept, policy, now) if kept.losses else kept for name, kept in sorted(models.items()) if name in known},
         loans=tuple([loan for loan in memory.loans if loan.borrower in known]),
         shifts=tuple(sorted(shifts.values(), key=lambda shift: (shift.opened_at, shift.id))),
         node_grants=tuple(grants),
@@ -126,8 +126,6 @@ def _note_shift(shifts: dict[str, Shift], intent: Intent, at: float) -> None:
 
 def _pruned(kept: ModelMemory, policy: Policy, now: float) -> ModelMemory:
     """Losses older than every window are forgotten."""
-    if not kept.losses:
-        return kept
     guards = policy.guards
     longest = max(guards.step.window_seconds, guards.fleet.window_seconds, guards.shift.window_seconds)
     losses = tuple(loss for loss in kept.losses if now - loss.at < longest)

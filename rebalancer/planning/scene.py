@@ -74,13 +74,11 @@ class Part:
     key: tuple[str, str] = field(init=False)  # (model id, pool name)
     landing: Landing = field(init=False)
     unplaced: tuple[PodView, ...] = field(init=False)  # those kept that have no node
-    quiet: bool = field(init=False)  # by itself it asks for nothing to be written
 
     def __post_init__(self) -> None:
         self.key = (self.model, self.pool)
         selector = tuple(sorted(self.target.node_selector.items()))
         self.landing = Landing(self.pool, selector, self.target.tolerations)
-        self.quiet = self.settle == 0 and self.target.autoscaler is None
         self.unplaced = tuple(pod for pod in self.kept if pod.node is None)
 
     @property
@@ -117,9 +115,11 @@ class Holder:
 
     held: undoomed replicas asked for. has: as before any notice, so with the doomed ones that nobody replaces yet.
     ready: all that serve, doomed ones included (votes count them). steady and loading: Ready and not yet Ready, doomed
-    ones not counted: what need is met with. `most`: replicas that policy, schedules and people let it have. `nodes`:
+    ones not counted: what need is met with. `quiet`: unless replicas move nothing is to be written; `contested`: others
+    wrote its numbers lately. `most`: replicas that policy, schedules and people let it have. `nodes`:
     what its pods hold of them. `share`: of the GPUs there are, by what each count of replicas is worth. `needed`: its
-    demand, less those that would gain nothing though they were there. `doubt`: what the guard `plausible` declined of
+    demand, less those that would gain nothing though they were there; `short`: those of them that neither are nor come.
+    `doubt`: what the guard `plausible` declined of
     its demand.
     """
 
@@ -135,12 +135,15 @@ class Holder:
     steady: int
     loading: int
     doomed: int
+    quiet: bool
+    contested: bool
     ballot: Ballot = NO_BALLOT
     demand: Demand = NO_DEMAND
     most: int = 0
     nodes: Mapping[str, OnNode] = field(default_factory=dict)
     share: int | None = None
     needed: int = 0
+    short: int = 0
     doubt: Refusal | None = None
 
     @property

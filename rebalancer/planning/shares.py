@@ -21,13 +21,14 @@ WORTH_SHARE = 0.02  # of the work a replica could do to the horizon: what it mus
 def share(scene: Scene) -> None:
     """Set every holder's `share`: replicas it is to have before guards; None where its demand decides instead.
 
-    And `needed`, which follows from it.
+    And `needed` and `short`, which follow from it.
     """
     for pools, holders in _connected(scene):
         if all(scene.pools[pool].budget is not None for pool in pools):  # else nobody is moved by what might be there
             _share_of(scene, pools, holders)
     for holder in scene.holders.values():
         holder.needed = _needed(holder, scene.kept)
+        holder.short = max(0, holder.needed - holder.steady - holder.loading)
 
 
 def _connected(scene: Scene) -> list[tuple[frozenset[str], list[Holder]]]:

@@ -105,6 +105,8 @@ def _holders(
             steady=one.steady,
             loading=one.loading,
             doomed=one.doomed,
+            quiet=one.quiet,
+            contested=one.contested,
             most=ruling.wanted(model, model.max_replicas),
             nodes=one.nodes,
         )

@@ -9,7 +9,7 @@ from rebalancer.domain.plan import Refusal, Step
 from rebalancer.domain.readings import Carries, Work
 from rebalancer.planning.demand import Demand
 from rebalancer.planning.scene import Holder, Scene
-from rebalancer.planning.votes import Ballot, Vote
+from rebalancer.planning.votes import Ballot
 
 NEAR = 2  # counts about the share whose cost is told
 
@@ -60,15 +60,15 @@ def _placed(held: int, has: int, doomed: int, allocation: int, granted: int) -> 
 
 
 class _Said(NamedTuple):
-    """A ballot in words that lack the votes' ages, and in numbers."""
+    """A ballot in words that lack the votes' ages, with the instants they were seen at, and in numbers."""
 
-    votes: tuple[tuple[str, Vote], ...]
+    votes: tuple[tuple[str, float], ...]
     abstained: tuple[str, ...]
     numbers: dict[str, float | int | str | None]
 
 
 def _readings(said: _Said, now: float) -> Step:
-    words = [f"{vote} ({seen.age(now):.0f} s)" for vote, seen in said.votes]
+    words = [f"{vote} ({max(0.0, now - at):.0f} s)" for vote, at in said.votes]
     return Step("readings", "; ".join([*words, *said.abstained]) or "no signal configured", said.numbers)
 
 
@@ -76,7 +76,7 @@ def _said(ballot: Ballot) -> _Said:
     numbers: dict[str, float | int | str | None] = {vote.signal: vote.replicas for vote in ballot.votes}
     numbers.update((signal, None) for signal, _ in ballot.abstained)
     return _Said(
-        tuple((f"{vote.signal} {figure(vote.value)} votes {vote.replicas}", vote) for vote in ballot.votes),
+        tuple((f"{vote.signal} {figure(vote.value)} votes {vote.replicas}", vote.at) for vote in ballot.votes),
         tuple(f"{signal} abstains ({why})" for signal, why in ballot.abstained),
         numbers,
     )
