@@ -2,9 +2,10 @@
 
 import gc
 from collections.abc import Iterator
+from functools import partial
 
-from rebalancer.domain.memory import Memory
 from rebalancer.app.process import quiet_collector
+from rebalancer.domain.memory import Memory
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.planning import Kept, plan
@@ -56,5 +57,5 @@ def fleet_times(fleet: Fleet, runs: int) -> dict[str, Times]:
     gc.collect()
     quiet_collector()
     for name, share in FLEET_CHANGES.items():
-        found[name] = measure(lambda _: world.turn(), runs, between=lambda turn, part=share: world.go_on(part, turn))
+        found[name] = measure(lambda _: world.turn(), runs, between=partial(world.go_on, share))
     return found
