@@ -51,8 +51,9 @@ FLEET_CHANGES = {"still": 0.0, "5 % changed": 0.05}  # shares of the outlooks th
 
 def fleet_times(fleet: Fleet, runs: int) -> dict[str, Times]:
     """Times of a plan in which nothing changed, in which some outlooks did, and of the `first`, by those names."""
-    found = {"first": measure(lambda _: fleet.world().turn(), 1, warm_up=0)}
     world = fleet.world()
+    found = {"first": measure(lambda _: world.turn(), 1, warm_up=0)}
+    world.go_on(0.0, 0)
     world.settle()
     gc.collect()
     quiet_collector()
