@@ -79,7 +79,9 @@ def calm(work: Work, kept: ModelMemory, rules: SurgeRules) -> bool:
     """Whether no surge lasts or begins, so that the instant has no say in what is foreseen."""
     if kept.surge_since is not None:
         return False
-    return work.short is None or work.long is None or work.short < rules.enter_ratio * work.long
+    if work.short is None or work.long is None or work.short < rules.enter_ratio * work.long:
+        return True
+    return replicas_for(work.short) <= replicas_for(work.long)
 
 
 def doubted(model: Model, work: Work, has: int, kept: ModelMemory, policy: Policy, now: float) -> tuple[Demand, ModelMemory]:  # noqa: E501, PLR0913  # fmt: skip
@@ -129,8 +131,7 @@ def _surge(kept: ModelMemory, work: Work, rules: SurgeRules, now: float) -> Mode
     if work.short is None or work.long is None or calm(work, kept, rules):
         return kept
     if kept.surge_since is None:
-        more = replicas_for(work.short) > replicas_for(work.long)
-        return replace(kept, surge_since=now, calm_since=None) if more else kept
+        return replace(kept, surge_since=now, calm_since=None)
     if work.short >= rules.leave_ratio * work.long:
         return replace(kept, calm_since=None) if kept.calm_since is not None else kept
     since = now if kept.calm_since is None else kept.calm_since

@@ -2,12 +2,14 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from rebalancer.domain.codec import to_bytes
 from rebalancer.planning import Kept, plan
 from rebalancer.planning.fits import Fits
 from tests.bench.fleet import Fleet
-from tests.builders import a_policy
+from tests.builders import a_model, a_policy, a_snapshot
+from tests.planning.story import Story, decision_of
 
 
 class Counted:
@@ -56,6 +58,17 @@ def test_a_sum_goes_on_until_the_policy_is_another() -> None:
     assert kept.sums(Bag) == {"a": 1}
     kept.follow(a_policy())
     assert kept.sums(Bag) == {}
+
+
+def test_what_stands_does_not_outlive_the_readings_it_was_made_from() -> None:
+    # Nothing comes in any more: the same load for ever. 4 requests in flight were seen a second before.
+    story = Story(a_policy(a_model("b")), a_snapshot(a_policy(a_model("b")), {"b": 2}, {"b": {"concurrency": 4.0}}))
+    story.foresee("b", {1: 3.0, 2: 0.0}, level=0.5)
+    demands = []
+    for _ in range(4):
+        demands.append(decision_of(story.plan(), "b").demand)
+        story.snapshot = replace(story.snapshot, at=story.snapshot.at + 5.0)
+    assert demands == [2, 2, 2, None]  # 1, 6, 11 and 16 s old; at 15 s it is stale
 
 
 def test_a_fleet_in_motion_is_planned_the_same_with_and_without() -> None:
