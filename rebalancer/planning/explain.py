@@ -43,6 +43,10 @@ def allocated(scene: Scene, found: Allocation) -> dict[str, int]:
     return counts
 
 
+def _by_model(loans: tuple[Loan, ...]) -> tuple[Counter[str | None], Counter[str]]:
+    return Counter([loan.owner for loan in loans]), Counter([loan.borrower for loan in loans])
+
+
 def explain_models(  # noqa: PLR0913  # every stage's result is shown
     scene: Scene,
     found: Allocation,
@@ -53,8 +57,7 @@ def explain_models(  # noqa: PLR0913  # every stage's result is shown
 ) -> tuple[ModelDecision, ...]:
     """One decision per model, sorted by id, each stage a step with its numbers."""
     wanted = allocated(scene, found)
-    lent = Counter([loan.owner for loan in loans])
-    borrowed = Counter([loan.borrower for loan in loans])
+    lent, borrowed = scene.kept.of("", _by_model, loans)
     by_subject: dict[str, list[Refusal]] = {}
     for refusal in refusals:
         by_subject.setdefault(refusal.subject, []).append(refusal)

@@ -15,18 +15,13 @@ def book(scene: Scene) -> tuple[Loan, ...]:
         beyond = holder.held - holder.model.entitlement
         if beyond > 0:
             wanted.update(_borrowed(holder, beyond))
-    if wanted == scene.kept.of("", _counted, scene.memory.loans):
+    booked = scene.kept.of("", _counted, scene.memory.loans)
+    if wanted == booked:
         return scene.memory.loans
-    loans: list[Loan] = []
-    left = dict(wanted)
-    for loan in scene.memory.loans:  # the oldest first: they end last
-        key = (loan.borrower, loan.pool)
-        count = left.get(key, 0)
-        if count:
-            left[key] = count - 1
-            loans.append(loan)
-    unbooked = sorted((key, count) for key, count in left.items() if count)
-    lent = Counter(loan.owner for loan in loans)
+    loans = _first(scene.memory.loans, {key: wanted.get(key, 0) for key in booked if wanted.get(key, 0) < booked[key]})
+    more = {key: count - booked.get(key, 0) for key, count in wanted.items()}
+    unbooked = sorted((key, count) for key, count in more.items() if count > 0)
+    lent = Counter([loan.owner for loan in loans])
     lenders = {pool: _Lenders(scene, pool, lent) for pool in sorted({pool for (_, pool), _ in unbooked})}
     new = []
     for (name, pool), count in unbooked:
@@ -38,6 +33,18 @@ def book(scene: Scene) -> tuple[Loan, ...]:
     if loans and loans[-1].at >= scene.now:
         return tuple(sorted([*loans, *new], key=_order))
     return (*loans, *sorted(new, key=_order))
+
+
+def _first(loans: tuple[Loan, ...], most: dict[tuple[str, str], int]) -> list[Loan]:
+    """Without those that are the last of their borrower on a pool beyond `most`: last in, first out."""
+    left, kept = dict(most), []
+    for loan in loans:
+        key = (loan.borrower, loan.pool)
+        if key in left:
+            left[key] -= 1
+        if left.get(key, 0) >= 0:
+            kept.append(loan)
+    return kept
 
 
 def _counted(loans: tuple[Loan, ...]) -> dict[tuple[str, str], int]:
