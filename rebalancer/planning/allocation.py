@@ -159,9 +159,8 @@ def _let_go(ledger: Ledger, found: Allocation) -> None:
     growing = {name for name, state in ledger.scene.pools.items() if state.grows}
     for holder in ledger.scene.holders.values():
         ruling = holder.ruling
-        if not growing and ledger.left_of(holder) <= holder.most:
-            continue
-        if ledger.gained.get(holder.model.id) or ruling.frozen is not None:
+        content = not growing and ledger.left_of(holder) <= holder.most
+        if content or ledger.gained.get(holder.model.id) or ruling.frozen is not None:
             continue
         capped = ruling.pin is not None or ruling.cap is not None
         for part in reversed(holder.parts):
@@ -236,11 +235,8 @@ def _why_short(holder: Holder, ledger: Ledger) -> tuple[str, str]:
     stuck = [f"{part.pool}: {part.stuck}" for part in holder.parts if part.stuck is not None]
     if stuck and len(stuck) == len(holder.parts):
         return stuck[0].split(": ")[1], "; ".join(stuck)
-    free: list[str] = []
-    for part in holder.parts:
-        state = ledger.scene.pools.get(part.pool)
-        if state is not None:
-            free.append(_free_words(part, state, ledger))
+    pools = ledger.scene.pools
+    free = [_free_words(part, pools[part.pool], ledger) for part in holder.parts if part.pool in pools]
     fits = any(ledger.capacity.get(part.pool, 0) >= part.gpus for part in holder.parts)
     return ("fit" if fits else "budget"), "; ".join(free)
 

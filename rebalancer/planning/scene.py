@@ -1,7 +1,6 @@
 """The snapshot seen through the policy: who holds what, which nodes have room, what is doomed.
 
-Facts only; `planning.sight` gathers them. `Part` is one model's holding in one pool, `Holder` a model, `PoolState` a
-pool.
+Facts only, gathered by `planning.sight`. `Part`: one model's holding in one pool; `Holder`: a model.
 """
 
 import math
