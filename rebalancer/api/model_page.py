@@ -61,7 +61,7 @@ def _signal(signal: str, load: ModelLoad, ballot: Ballot, now: float) -> SignalR
     vote = next((each for each in ballot.votes if each.signal == signal), None)
     why = dict(ballot.abstained).get(signal, "")
     if vote is not None and vote.value is None:
-        return SignalRow(signal, "idle", vote.replicas, vote.age_seconds)
+        return SignalRow(signal, "idle", vote.replicas, vote.age(now))
     reading = load.signals.get(signal, NoReading(why="never-seen"))
     if isinstance(reading, NoReading):
         return SignalRow(signal, None, None, None, why or reading.why)

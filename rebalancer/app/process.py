@@ -14,10 +14,15 @@ from rebalancer.settings.service import ServiceSettings
 YOUNG_OBJECTS = 50_000  # a snapshot of 1,000 models makes about as many; the default of 700 collects 70 times in it
 
 
-def _quiet() -> None:
-    """Few and short pauses of the collector; no client's own complaints, which ours say in one line."""
+def quiet_collector() -> None:
+    """Few and short pauses of the collector: what is there now is not looked at again."""
     gc.freeze()
     gc.set_threshold(YOUNG_OBJECTS, 20, 100)
+
+
+def _quiet() -> None:
+    """No long pauses; no client's own complaints, which ours say in one line."""
+    quiet_collector()
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
 
 

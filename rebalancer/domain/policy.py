@@ -4,6 +4,7 @@ Keys are camelCase in YAML. Every field says its unit, its range and why it exis
 that need two fields at once live in `problems.py`, so that one run reports everything that is wrong.
 """
 
+from functools import cached_property
 from typing import Annotated, Literal
 
 from pydantic import Field, FiniteFloat
@@ -99,7 +100,7 @@ class Signals(_Part):
         default=False, description="GPU utilisation votes by the watermarks of the model's class."
     )
 
-    @property
+    @cached_property
     def configured(self) -> tuple[str, ...]:
         """Names of the voting signals, in voting order."""
         pairs = (

@@ -7,7 +7,7 @@ from rebalancer.domain.outcome import Outcome
 from rebalancer.domain.plan import Decision
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
-from rebalancer.planning import plan
+from rebalancer.planning import Kept, plan
 
 
 class Hands(Protocol):
@@ -15,6 +15,7 @@ class Hands(Protocol):
 
     policy: Policy
     memory: Memory
+    kept: Kept
 
     def look(self, now: float) -> Snapshot:
         """The world at `now`, with what became of our writes since the last cycle."""
@@ -33,7 +34,7 @@ async def cycle(now: float, hands: Hands) -> Decision:
     """Look, decide, remember, carry out."""
     snapshot = hands.look(now)
     before = hands.memory
-    decision = plan(snapshot, hands.policy, before)
+    decision = plan(snapshot, hands.policy, before, hands.kept)
     hands.note(snapshot, before, decision)
     await hands.carry_out(decision)
     return decision

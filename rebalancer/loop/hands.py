@@ -15,6 +15,7 @@ from rebalancer.domain.plan import Change, Decision, Plan
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.obs.clock import Clock
+from rebalancer.planning import Kept
 from rebalancer.state import ClusterState
 
 
@@ -42,6 +43,7 @@ class GateHands:
     ) -> None:
         self.policy = policy
         self.memory = memory
+        self.kept = Kept()
         self.next_cycle = first_cycle
         self.last_plan: Plan | None = None
         self._state = state

@@ -39,30 +39,25 @@ class Allocation:
 def allocate(scene: Scene, ledger: Ledger) -> Allocation:
     """Shrink to the budget, place what models lack tier by tier, let go what nobody needs."""
     found = Allocation()
+    ledger.lacking = {name for name, holder in scene.holders.items() if not _content(holder)}
     _shrink(ledger, found)
-    groups = _by_priority(scene)
+    priorities = sorted({model.priority for model in scene.policy.models}, reverse=True)
     for tier in (FLOOR, ENTITLED, WANTED):
         _keep_for_the_confined(tier, ledger)
-        for group in groups:
-            _serve_in_turn(group, tier, ledger, found)
+        for priority in priorities:
+            _serve_in_turn(priority, tier, ledger, found)
     found.units += fill(ledger)
     _let_go(ledger, found)
     return found
 
 
-def _by_priority(scene: Scene) -> list[list[Holder]]:
-    """Models that may be given something, highest priority first; equals take turns, in order of their ids."""
-    groups: dict[int, list[Holder]] = {}
-    for holder in scene.holders_by_priority():
-        if holder.ruling.paused is None:
-            groups.setdefault(holder.model.priority, []).append(holder)
-    return list(groups.values())
-
-
-def _serve_in_turn(group: list[Holder], tier: str, ledger: Ledger, found: Allocation) -> None:
-    """One replica each, round after round, until each has its aim or finds no place."""
-    wanting = [(holder, _missing(holder, tier, ledger)) for holder in group]
-    wanting = [(holder, missing) for holder, missing in wanting if missing > 0]
+def _serve_in_turn(priority: int, tier: str, ledger: Ledger, found: Allocation) -> None:
+    """Equals take turns in order of their ids: one replica each, until each has its aim or finds no place."""
+    wanting = [
+        (holder, missing)
+        for holder, missing in _lacking(tier, ledger)
+        if holder.model.priority == priority and holder.ruling.paused is None
+    ]
     while wanting:
         left = []
         for holder, missing in wanting:
@@ -87,16 +82,31 @@ def _keep_for_the_confined(tier: str, ledger: Ledger) -> None:
     ledger.confined.clear()
     if all(len(holder.parts) == 1 for holder in ledger.scene.holders.values()):
         return
-    for holder in ledger.scene.holders.values():
+    for holder, missing in _lacking(tier, ledger):
         if len(holder.parts) == 1 and holder.ruling.paused is None:
             (part,) = holder.parts
-            ledger.confined[part.pool] += max(0, _missing(holder, tier, ledger)) * part.gpus
+            ledger.confined[part.pool] += missing * part.gpus
 
 
-def _missing(holder: Holder, tier: str, ledger: Ledger) -> int:
-    held = ledger.left_of(holder)
-    missing = _aim(holder, tier) - held + _unseated(holder, tier, ledger)
-    return min(missing, max(_aim(holder, tier), holder.model.max_replicas) - held) - ledger.gained[holder.model.id]
+def _lacking(tier: str, ledger: Ledger) -> list[tuple[Holder, int]]:
+    """Those that have less than their aim, by id, with how many replicas they lack."""
+    found = []
+    unseated = {} if tier == WANTED else ledger.unseated
+    for name in sorted({*ledger.lacking, *ledger.gone, *unseated}):
+        holder = ledger.scene.holders[name]
+        aim, held = _aim(holder, tier), ledger.left_of(holder)
+        missing = min(aim - held + unseated.get(name, 0), max(aim, holder.model.max_replicas) - held)
+        missing -= ledger.gained.get(name, 0)
+        if missing > 0:
+            found.append((holder, missing))
+    return found
+
+
+def _content(holder: Holder) -> bool:
+    """Whether it has what every tier entitles it to, as long as nothing is taken from it."""
+    return holder.ruling.frozen is None and holder.held >= max(
+        holder.floor, holder.aim, min(holder.demand.replicas, holder.model.entitlement)
+    )
 
 
 def _unseated(holder: Holder, tier: str, ledger: Ledger) -> int:
@@ -104,7 +114,7 @@ def _unseated(holder: Holder, tier: str, ledger: Ledger) -> int:
 
     Beyond the entitlement they are patient: somebody else's GPU is not taken for a pod that a node may come for.
     """
-    return 0 if tier == WANTED else ledger.unseated[holder.model.id]
+    return 0 if tier == WANTED else ledger.unseated.get(holder.model.id, 0)
 
 
 def _shrink(ledger: Ledger, found: Allocation) -> None:
@@ -146,18 +156,18 @@ def _keeps_floor(holder: Holder) -> int:
 
 def _let_go(ledger: Ledger, found: Allocation) -> None:
     """What a person or the policy caps goes; and surplus that costs money, where no autoscaler decides about it."""
+    growing = {name for name, state in ledger.scene.pools.items() if state.grows}
     for holder in ledger.scene.holders.values():
         ruling = holder.ruling
-        if ledger.gained[holder.model.id] or ruling.frozen is not None:
+        content = not growing and ledger.left_of(holder) <= holder.most and ledger.caps.kept(holder.parts)
+        if content or ledger.gained.get(holder.model.id) or ruling.frozen is not None:
             continue
         capped = ruling.pin is not None or ruling.cap is not None
-        most = ruling.wanted(holder.model, holder.model.max_replicas)
         for part in reversed(holder.parts):
-            state = ledger.scene.pools.get(part.pool)
-            _release_down(part, most, Purpose.OVERRIDE if capped else Purpose.SURPLUS, ledger, found)
+            _release_down(part, holder.most, Purpose.OVERRIDE if capped else Purpose.SURPLUS, ledger, found)
             while ledger.caps.room(part) < 0 and _release_one(part, holder.floor, Purpose.SURPLUS, ledger, found):
                 pass
-            if state is not None and state.grows and part.owner is None:
+            if part.pool in growing and part.owner is None:
                 _release_down(part, _keeps_aim(holder), Purpose.SURPLUS, ledger, found)
 
 
@@ -169,7 +179,7 @@ def _release_down(part: Part, keep: int, purpose: Purpose, ledger: Ledger, found
 def _release_one(part: Part, keep: int, purpose: Purpose, ledger: Ledger, found: Allocation) -> bool:
     """Let one replica of the part go if its model keeps `keep`; whether one went."""
     holder = ledger.scene.holders[part.model]
-    if part.stuck is not None or ledger.left(part) <= part.least:
+    if ledger.left_of(holder) <= keep or part.stuck is not None or ledger.left(part) <= part.least:
         return False
     victim = Victim(part, ledger.candidates(part)[0], purpose)
     placed = ledger.home(part, victim.pod) is not None
@@ -184,11 +194,9 @@ def _aim(holder: Holder, tier: str) -> int:
     """Replicas the tier entitles the model to."""
     if holder.ruling.frozen is not None:
         return holder.has if tier == WANTED else min(holder.has, holder.floor)
-    if tier == FLOOR:
-        return holder.floor
-    if tier == ENTITLED:
-        return min(holder.demand.replicas, holder.model.entitlement)
-    return holder.aim
+    if tier == WANTED:
+        return holder.aim
+    return holder.floor if tier == FLOOR else min(holder.demand.replicas, holder.model.entitlement)
 
 
 def _place(holder: Holder, tier: str, ledger: Ledger) -> Unit | None:
@@ -229,12 +237,9 @@ def _why_short(holder: Holder, ledger: Ledger) -> tuple[str, str]:
     stuck = [f"{part.pool}: {part.stuck}" for part in holder.parts if part.stuck is not None]
     if stuck and len(stuck) == len(holder.parts):
         return stuck[0].split(": ")[1], "; ".join(stuck)
+    pools = ledger.scene.pools
     capped = [part for part in holder.parts if part.stuck is None and ledger.caps.room(part) <= 0]
-    free: list[str] = []
-    for part in holder.parts:
-        state = ledger.scene.pools.get(part.pool)
-        if state is not None:
-            free.append(_free_words(part, state, ledger))
+    free = [_free_words(part, pools[part.pool], ledger) for part in holder.parts if part.pool in pools]
     if capped and all(part in capped or ledger.capacity.get(part.pool, 0) < part.gpus for part in holder.parts):
         return "cap", "; ".join([*(ledger.caps.words(part) for part in capped), *free])
     fits = any(ledger.capacity.get(part.pool, 0) >= part.gpus for part in holder.parts)
@@ -244,7 +249,6 @@ def _why_short(holder: Holder, ledger: Ledger) -> tuple[str, str]:
 def _free_words(part: Part, state: PoolState, ledger: Ledger) -> str:
     if state.budget is None:
         return f"{part.pool}: budget unknown"
-    spare = [f"{room.soon} on {name}" for name, room in ledger.rooms[part.pool].items() if room.soon > 0][:4]
-    words = ", ".join(spare) if spare else "none free"
+    words = ", ".join(f"{gpus} on {name}" for name, gpus in ledger.spare(part.pool, 4)) or "none free"
     left = f"{ledger.capacity[part.pool]} of {state.budget} in the budget"
     return f"{part.gpus} GPUs on one node of {part.pool}; {words}; {left}"

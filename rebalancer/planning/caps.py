@@ -51,6 +51,10 @@ class Caps:
         of_team = NO_CAP if gpus is None else (gpus - self._team_gpus[self._team[part.model]]) // part.gpus
         return min(of_model, of_team)
 
+    def kept(self, parts: Sequence[Part]) -> bool:
+        """Whether none of the parts is above a cap."""
+        return not self._elastic or all(self.room(part) >= 0 for part in parts)
+
     def most(self, parts: Sequence[Part], most: int) -> int:
         """`most` as far as the model's caps leave it: all there is to say where it runs on elastic pools alone."""
         if not parts or any(part.pool not in self._elastic for part in parts):

@@ -39,7 +39,11 @@ def changes_of(scene: Scene, moves: Moves, nodes: NodePlan) -> Changes:
     """One change per target that is to be written. Refusals of lower minimums are added to `moves`."""
     found = Changes([], [], {})
     withdrawn = {part.key: _Withdrawal(grant, count, why) for grant, part, count, why in nodes.withdrawn if count > 0}
+    touched = {model for model, _ in (*moves.going, *moves.coming, *withdrawn)}
     for holder in scene.holders.values():
+        if holder.quiet and holder.model.id not in touched:
+            found.granted[holder.model.id] = holder.held
+            continue
         after = {part.key: _after(part, moves, withdrawn.get(part.key)) for part in holder.parts}
         found.granted[holder.model.id] = sum(each.undoomed for each in after.values())
         minimums = wanted_minimums(scene, holder, after)

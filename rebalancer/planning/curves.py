@@ -5,7 +5,6 @@ replicas that is the optimum; where hulls or sizes leave a rest, the few models 
 """
 
 from collections.abc import Sequence
-from functools import lru_cache
 from itertools import chain
 from typing import NamedTuple
 
@@ -34,24 +33,48 @@ class Share(NamedTuple):
     short: int = 0
 
 
-@lru_cache(maxsize=16)  # between two plans most curves stand: then so does how they share
-def share_out(curves: tuple[Curve, ...], budget: int) -> Share:
+class Table(NamedTuple):
+    """Curves as arrays, in order of models: (models, widest) and (models,).
+
+    `steps`: every step of a hull that gains, as (model, gain per GPU, the best first); ties by model, then step.
+    """
+
+    values: F64
+    slopes: F64
+    least: I64
+    gpus: I64
+    steps: tuple[I64, F64]
+
+
+def share_out(curves: Sequence[Curve], budget: int) -> Share:
     """Counts within the curves whose total cost is least and whose GPUs fit the budget; ties by order of models.
 
     Where the least of all do not fit, the least: who then goes short is not for curves to say.
     """
-    if not curves:
-        return Share(())
+    return share_rows(table_of(curves), np.arange(len(curves)), budget) if curves else Share(())
+
+
+def table_of(curves: Sequence[Curve]) -> Table:
+    """At least one curve."""
     values = _padded(curves)
+    slopes = hull_slopes(values)
     gpus = np.array([curve.gpus for curve in curves], dtype=np.int64)
+    models, steps = np.nonzero(slopes < -LEAST_GAIN)
+    per_gpu = slopes[models, steps] / gpus[models]
+    order = np.lexsort((steps, models, per_gpu))
     least = np.array([curve.least for curve in curves], dtype=np.int64)
+    return Table(values, slopes, least, gpus, (models[order], per_gpu[order]))
+
+
+def share_rows(table: Table, rows: I64, budget: int) -> Share:
+    """`share_out` among some of the models, whose counts come in the order of `rows` (ascending)."""
+    least, gpus = table.least[rows], table.gpus[rows]
     free = budget - int((least * gpus).sum())
     if free < 0:
         return Share(tuple(least.tolist()), -free)
-    slopes = hull_slopes(values)
-    extra, free, price = _greedy(slopes, gpus, free)
+    extra, free, price = _greedy(table, rows, free)
     if price is not None:
-        extra = _settled(values, slopes, gpus, extra, (free, price))
+        extra = _settled(table.values[rows], table.slopes[rows], gpus, extra, (free, price))
     return Share(tuple((least + extra).tolist()))
 
 
@@ -80,31 +103,35 @@ def hull_slopes(values: F64) -> F64:
     return np.where(inside[:, 1:], slopes, np.inf)
 
 
-def _greedy(slopes: F64, gpus: I64, free: int) -> tuple[I64, int, float | None]:
+def _greedy(table: Table, rows: I64, free: int) -> tuple[I64, int, float | None]:
     """Steps by gain per GPU while they fit.
 
     Returns the replicas of each model beyond its least, the GPUs left, and the price: the slope per GPU of the first
     step that did not fit (None: all that gain did).
     """
-    models, steps = np.nonzero(slopes < -LEAST_GAIN)
-    extra = np.zeros(len(gpus), dtype=np.int64)
-    per_gpu = slopes[models, steps] / gpus[models]
-    order = np.lexsort((steps, models, per_gpu))
-    models = models[order]
+    gpus, (models, per_gpu) = table.gpus, table.steps
+    if len(rows) < len(gpus):
+        asking = np.zeros(len(gpus), dtype=np.bool_)
+        asking[rows] = True
+        asked = asking[models]
+        models, per_gpu = models[asked], per_gpu[asked]
     used = np.cumsum(gpus[models])
     fits = int(np.searchsorted(used, free, side="right"))
-    extra += np.bincount(models[:fits], minlength=len(gpus))
+    extra = np.bincount(models[:fits], minlength=len(gpus))
     free -= int(used[fits - 1]) if fits else 0
     if fits == len(models):
-        return extra, free, None
+        return extra[rows], free, None
     closed: set[int] = set()
-    for model in models[fits:].tolist() if free >= int(gpus.min()) else ():
+    smallest = int(gpus[rows].min())
+    for model in models[fits:].tolist() if free >= smallest else ():
         if gpus[model] > free:
             closed.add(model)  # its steps come in order: without this one, no later one
         if model not in closed:
             extra[model] += 1
             free -= int(gpus[model])
-    return extra, free, float(per_gpu[order[fits]])
+        if free < smallest:
+            break
+    return extra[rows], free, float(per_gpu[fits])
 
 
 def _settled(values: F64, slopes: F64, gpus: I64, extra: I64, left: tuple[int, float]) -> I64:
@@ -126,10 +153,9 @@ def _settled(values: F64, slopes: F64, gpus: I64, extra: I64, left: tuple[int, f
 
 def _at_the_price(slopes: F64, gpus: I64, extra: I64, price: float) -> I64:
     """The models whose last or next step costs nearest to the price, in order."""
-    per_gpu = np.where(np.isfinite(slopes), slopes / gpus[:, np.newaxis], np.inf)
-    edged = np.pad(per_gpu, ((0, 0), (1, 1)), constant_values=np.inf)
     rows = np.arange(len(gpus))
-    last, following = edged[rows, extra], edged[rows, extra + 1]
+    edged = np.pad(slopes, ((0, 0), (1, 1)), constant_values=np.inf)
+    last, following = edged[rows, extra] / gpus, edged[rows, extra + 1] / gpus
     near = np.minimum(np.abs(last - price), np.abs(following - price))
     return np.sort(np.argsort(near, kind="stable")[:SETTLED])
 

@@ -8,8 +8,8 @@ A model with an outlook needs what its level needs (`foreseen`); the votes of ot
 """
 
 import math
-from dataclasses import dataclass
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from rebalancer.domain.arithmetic import figure
@@ -33,8 +33,7 @@ def rules_of(policy: Policy, model: Model) -> ClassRules:
     return rules
 
 
-@dataclass(frozen=True, slots=True)
-class Demand:
+class Demand(Struct, frozen=True):
     """Replicas a model needs. `unknown`: no usable vote, so what it has is what it keeps."""
 
     replicas: int
@@ -74,8 +73,23 @@ def foreseen(model: Model, outlook: Outlook, ballot: Ballot, work: Work, has: in
     if own > need:
         words += f", and {own} of its own are wanted"
     need = max(model.min_replicas, min(max(need, own), model.max_replicas))
-    kept = replace(kept, lower_since=None, higher_since=None, demand=need)
-    return Demand(need, unknown=False, surge=kept.surge_since is not None, why=words), kept
+    return Demand(need, unknown=False, surge=kept.surge_since is not None, why=words), _settled(kept, need)
+
+
+def _settled(kept: ModelMemory, demand: int) -> ModelMemory:
+    """`demand` is in force, and no vote waits to be patient enough."""
+    if kept.demand == demand and kept.higher_since is None and kept.lower_since is None:
+        return kept
+    return replace(kept, lower_since=None, higher_since=None, demand=demand)
+
+
+def calm(work: Work, kept: ModelMemory, rules: SurgeRules) -> bool:
+    """Whether no surge lasts or begins, so that the instant has no say in what is foreseen."""
+    if kept.surge_since is not None:
+        return False
+    if work.short is None or work.long is None or work.short < rules.enter_ratio * work.long:
+        return True
+    return replicas_for(work.short) <= replicas_for(work.long)
 
 
 def _own(model: Model, ballot: Ballot, work: Work, has: int) -> int:
@@ -91,16 +105,13 @@ def doubted(model: Model, work: Work, has: int, kept: ModelMemory, policy: Polic
     kept = _surge(kept, work, policy.surge, now)
     held = max(has, model.min_replicas, 0 if kept.demand is None else kept.demand)
     why = "its offered work is not plausible"
-    kept = replace(kept, lower_since=None, higher_since=None, demand=held)
-    return Demand(held, unknown=False, surge=kept.surge_since is not None, why=why), kept
+    return Demand(held, unknown=False, surge=kept.surge_since is not None, why=why), _settled(kept, held)
 
 
 def _rise(model: Model, need: int, in_force: int, kept: ModelMemory, policy: Policy, now: float) -> tuple[Demand, ModelMemory]:  # noqa: E501, PLR0913  # fmt: skip
     surge = kept.surge_since is not None
     if need == in_force:
-        return Demand(need, unknown=False, surge=surge, why=f"demand is {need}"), replace(
-            kept, lower_since=None, higher_since=None, demand=need
-        )
+        return Demand(need, unknown=False, surge=surge, why=f"demand is {need}"), _settled(kept, need)
     since = now if kept.higher_since is None else kept.higher_since
     own = min(need, max(in_force, model.entitlement))
     if need > own and not surge and now - since < policy.plan_every_seconds:
@@ -108,9 +119,7 @@ def _rise(model: Model, need: int, in_force: int, kept: ModelMemory, policy: Pol
         return Demand(own, unknown=False, surge=surge, why=why), replace(
             kept, lower_since=None, higher_since=since, demand=own
         )
-    return Demand(need, unknown=False, surge=surge, why=f"demand is {need}"), replace(
-        kept, lower_since=None, higher_since=None, demand=need
-    )
+    return Demand(need, unknown=False, surge=surge, why=f"demand is {need}"), _settled(kept, need)
 
 
 def _fall(need: int, in_force: int, ballot: Ballot, kept: ModelMemory, cooldown: float, now: float, surge: bool) -> tuple[Demand, ModelMemory]:  # noqa: E501, PLR0913, FBT001  # fmt: skip
@@ -135,13 +144,10 @@ def _fall(need: int, in_force: int, ballot: Ballot, kept: ModelMemory, cooldown:
 
 def _surge(kept: ModelMemory, work: Work, rules: SurgeRules, now: float) -> ModelMemory:
     """Enter when the short window is enterRatio x the long one and at least one replica more; leave when calm."""
-    if work.short is None or work.long is None:
+    if work.short is None or work.long is None or calm(work, kept, rules):
         return kept
     if kept.surge_since is None:
-        more = replicas_for(work.short) > replicas_for(work.long)
-        if more and work.short >= rules.enter_ratio * work.long:
-            return replace(kept, surge_since=now, calm_since=None)
-        return kept
+        return replace(kept, surge_since=now, calm_since=None)
     if work.short >= rules.leave_ratio * work.long:
         return replace(kept, calm_since=None) if kept.calm_since is not None else kept
     since = now if kept.calm_since is None else kept.calm_since

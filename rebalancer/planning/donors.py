@@ -1,7 +1,8 @@
 """Room at somebody's expense: which donors may be asked at a tier, in which order, and which of their replicas go."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
+from rebalancer.domain.plan import Refusal
 from rebalancer.domain.snapshot import PodView
 from rebalancer.planning.guards import judge
 from rebalancer.planning.ledger import Ledger, Unit, Victim
@@ -44,8 +45,7 @@ def _reserve(donor: Holder, recipient: Holder, tier: str) -> int:
     return max(donor.floor, donor.aim)
 
 
-@dataclass(frozen=True, slots=True)
-class _Donor:
+class _Donor(NamedTuple):
     """A donor's part with what it could give, and how little we like to ask it."""
 
     holder: Holder
@@ -63,7 +63,7 @@ def _donors(recipient: Holder, part: Part, tier: str, ledger: Ledger) -> list[_D
     donors = []
     grows = any(_may_grow(each, ledger.scene) for each in recipient.parts)
     for donor in _askable(recipient, part.pool, tier, ledger):
-        if donor is recipient or ledger.gained[donor.model.id]:
+        if donor is recipient or ledger.gained.get(donor.model.id):
             continue
         left = ledger.placed_of(donor)
         spare = left - _reserve(donor, recipient, tier)
@@ -73,14 +73,27 @@ def _donors(recipient: Holder, part: Part, tier: str, ledger: Ledger) -> list[_D
             here = min(spare, ledger.left(own) - own.least)
             if own.pool == part.pool and own.stuck is None and here > 0:
                 purpose = _purpose(donor, recipient, tier, ledger)
-                first = ledger.candidates(own)[0]
-                refusal = judge(Release(ledger.scene, ledger.tally, own, purpose, first))
+                refusal = _judged(own, purpose, ledger)
                 if refusal is not None and grows and refusal.guard != "start":
                     continue
                 needed = left <= donor.aim
                 rank = (refusal is not None, needed, own.unseen == 0, donor.model.priority, -spare, donor.model.id)
                 donors.append(_Donor(donor, own, here, rank))
     return sorted(donors, key=lambda each: each.rank)
+
+
+def _judged(part: Part, purpose: Purpose, ledger: Ledger) -> Refusal | None:
+    """Whether the next replica of the part may go; asked again once the model has given one.
+
+    What it gives for somebody else passes the guards that count what others give.
+    """
+    known = ledger.judged.get(part.model)
+    if known is None:
+        known = ledger.judged[part.model] = {}
+    key = (part.pool, purpose)
+    if key not in known:
+        known[key] = judge(Release(ledger.scene, ledger.tally, part, purpose, ledger.candidates(part)[0]))
+    return known[key]
 
 
 def _askable(recipient: Holder, pool: str, tier: str, ledger: Ledger) -> list[Holder]:
@@ -94,9 +107,8 @@ def _askable(recipient: Holder, pool: str, tier: str, ledger: Ledger) -> list[Ho
     if found is None:
         found = ledger.askable[key] = [
             donor
-            for donor in ledger.scene.holders.values()
+            for donor in ledger.scene.of_pool.get(pool, ())
             if ledger.placed_of(donor) > _reserve(donor, recipient, tier)
-            and any(own.pool == pool for own in donor.parts)
         ]
     return found
 

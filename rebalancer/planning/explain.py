@@ -10,8 +10,7 @@ from rebalancer.planning.allocation import Allocation
 from rebalancer.planning.guards import stopped_by
 from rebalancer.planning.moves import Moves
 from rebalancer.planning.scene import Holder, PoolState, Scene
-from rebalancer.planning.shares import needed
-from rebalancer.planning.steps import steps_of
+from rebalancer.planning.steps import Told, steps_of
 
 
 def merged(refusals: list[Refusal]) -> tuple[Refusal, ...]:
@@ -34,14 +33,18 @@ def _together(one: Refusal, more: Refusal) -> Refusal:
 
 def allocated(scene: Scene, found: Allocation) -> dict[str, int]:
     """Undoomed replicas per model as allocation wants it, before guards."""
-    counts = Counter({name: holder.held for name, holder in scene.holders.items()})
+    counts = {name: holder.held for name, holder in scene.holders.items()}
     for unit in found.units:
         counts[unit.part.model] += 1
         for victim in unit.victims:
             counts[victim.part.model] -= 1
     for victim in found.releases:
         counts[victim.part.model] -= 1
-    return dict(counts)
+    return counts
+
+
+def _by_model(loans: tuple[Loan, ...]) -> tuple[Counter[str | None], Counter[str]]:
+    return Counter([loan.owner for loan in loans]), Counter([loan.borrower for loan in loans])
 
 
 def explain_models(  # noqa: PLR0913  # every stage's result is shown
@@ -54,45 +57,39 @@ def explain_models(  # noqa: PLR0913  # every stage's result is shown
 ) -> tuple[ModelDecision, ...]:
     """One decision per model, sorted by id, each stage a step with its numbers."""
     wanted = allocated(scene, found)
-    lent = Counter(loan.owner for loan in loans)
-    borrowed = Counter(loan.borrower for loan in loans)
+    lent, borrowed = scene.kept.of("", _by_model, loans)
     by_subject: dict[str, list[Refusal]] = {}
     for refusal in refusals:
         by_subject.setdefault(refusal.subject, []).append(refusal)
     decisions = []
     for name in sorted(scene.holders):
         holder = scene.holders[name]
-        short = unmet_replicas(holder)
-        own = by_subject.get(name, [])
+        own, lends = by_subject.get(name, []), lent.get(name, 0)
+        told = Told(wanted[name], after[name], moves.waiting.get(name, ()))
         decisions.append(
             ModelDecision(
                 model=name,
-                demand=None if holder.demand.unknown else needed(holder),
-                allocation=wanted[name],
-                granted=after[name],
+                demand=None if holder.demand.unknown else holder.needed,
+                allocation=told.allocation,
+                granted=told.after,
                 ready=holder.steady,
                 loading=holder.loading,
                 doomed=holder.doomed,
                 floor=holder.model.min_replicas,
                 surge=holder.demand.surge,
-                lent=lent[name],
-                borrowed=borrowed[name],
-                why=_headline(holder, short, own, lent[name], wanted[name]),
-                steps=steps_of(holder, wanted[name], after[name], moves, own),
+                lent=lends,
+                borrowed=borrowed.get(name, 0),
+                why=_headline(holder, own, lends, told.allocation),
+                steps=steps_of(holder, told, own, scene),
             )
         )
     return tuple(decisions)
 
 
-def unmet_replicas(holder: Holder) -> int:
-    """max(0, demand - ready - loading), doomed ones not counted."""
-    return max(0, needed(holder) - holder.steady - holder.loading)
-
-
-def _headline(holder: Holder, short: int, refusals: list[Refusal], lent: int, allocation: int) -> str:
+def _headline(holder: Holder, refusals: list[Refusal], lent: int, allocation: int) -> str:
     """The one thing to know about the model."""
-    if short:
-        return f"short {short}"
+    if holder.short:
+        return f"short {holder.short}"
     if refusals:
         return f"{refusals[0].guard} holds {abs(refusals[0].replicas_from - refusals[0].replicas_to)}"
     if holder.demand.unknown:
@@ -106,26 +103,24 @@ def _headline(holder: Holder, short: int, refusals: list[Refusal], lent: int, al
 
 def explain_pools(scene: Scene, loans: tuple[Loan, ...]) -> tuple[PoolDecision, ...]:
     """The arithmetic of each pool: owned + lent + loading + doomed + foreign + free, and what is promised of what."""
-    return tuple(_pool(scene, scene.pools[name], loans) for name in sorted(scene.pools))
+    lent: Counter[str] = Counter()
+    for loan in loans:
+        lent[loan.pool] += loan.gpus
+    return tuple(_pool(scene, scene.pools[name], lent[name]) for name in sorted(scene.pools))
 
 
-def _pool(scene: Scene, state: PoolState, loans: tuple[Loan, ...]) -> PoolDecision:
+def _pool(scene: Scene, state: PoolState, lent: int) -> PoolDecision:
     ready = loading = doomed = 0
-    nodes = {node.name for node in state.view.nodes}
-    for holder in scene.holders.values():
-        for part in holder.parts:
-            for pod in part.target.pods:
-                if pod.node not in nodes:
-                    continue
-                if pod.node in scene.doomed:
-                    doomed += part.gpus
-                elif pod.phase == "ready":
-                    ready += part.gpus
-                else:
-                    loading += part.gpus
+    for node in state.view.nodes:
+        taken = state.taken.get(node.name)
+        if taken is not None and node.name in scene.doomed:
+            doomed += taken.gpus
+        elif taken is not None:
+            ready += taken.ready
+            loading += taken.gpus - taken.ready
     total = sum(node.gpus for node in state.view.nodes)
     foreign = sum(node.foreign_gpus for node in state.view.nodes)
-    lent = min(ready, sum(loan.gpus for loan in loans if loan.pool == state.pool.name))
+    lent = min(ready, lent)
     return PoolDecision(
         pool=state.pool.name,
         budget=state.budget,
@@ -144,22 +139,27 @@ def unmet(scene: Scene, found: Allocation, moves: Moves, stop: str | None, model
     rows = []
     kept = dict(models)
     wanted = allocated(scene, found)
+    node_grants = {model for (model, _), one in moves.coming.items() if one.grant}
     for name in sorted(scene.holders):
         holder = scene.holders[name]
-        short = unmet_replicas(holder)
-        memory = kept.get(name, ModelMemory())
-        since = (memory.unmet_since if memory.unmet_since is not None else scene.now) if short else None
+        memory = kept.get(name) or ModelMemory()
+        since = (memory.unmet_since if memory.unmet_since is not None else scene.now) if holder.short else None
         if since != memory.unmet_since:
             kept[name] = replace(memory, unmet_since=since)
         if since is not None:
-            constraint, why = _binding(holder, found, moves, wanted[name])
-            if stop is not None and needed(holder) > holder.held:
+            brought = name in node_grants
+            constraint, why = _binding(
+                holder, found, moves, declined=wanted[name] < holder.needed, by_node_grant=brought
+            )
+            if stop is not None and holder.needed > holder.held:
                 constraint, why = stopped_by(scene), stop
-            rows.append(Unmet(model=name, replicas=short, constraint=constraint, why=why, since=since))
+            rows.append(Unmet(model=name, replicas=holder.short, constraint=constraint, why=why, since=since))
     return tuple(rows), kept
 
 
-def _binding(holder: Holder, found: Allocation, moves: Moves, wanted: int) -> tuple[str, str]:
+def _binding(
+    holder: Holder, found: Allocation, moves: Moves, *, declined: bool, by_node_grant: bool
+) -> tuple[str, str]:
     """What a model's need waits for: a person, a guard, GPUs that are not there or worth more elsewhere, or time."""
     name, ruling = holder.model.id, holder.ruling
     person = ruling.paused or ruling.frozen
@@ -168,9 +168,9 @@ def _binding(holder: Holder, found: Allocation, moves: Moves, wanted: int) -> tu
     if moves.blocked.get(name):
         refusal = moves.blocked[name][0]
         return refusal.guard, str(refusal)
-    if name in found.short and not any(key[0] == name and one.grant for key, one in moves.coming.items()):
+    if name in found.short and not by_node_grant:
         return found.short[name][1], found.short[name][2]
-    if holder.share is not None and wanted < needed(holder):
+    if holder.share is not None and declined:
         pools = ", ".join(part.pool for part in holder.parts)
         return "budget", f"its share of {pools} is {holder.share}: the other GPUs there are worth more elsewhere"
     if moves.waiting.get(name):

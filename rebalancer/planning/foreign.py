@@ -4,6 +4,7 @@ Two controllers that each set their own number never end: 120 raises against 122
 elsewhere. Nothing passes it, drains and overrides included; it is over when the changes are old enough.
 """
 
+import dataclasses
 from collections.abc import Iterator
 
 from rebalancer.domain.plan import Refusal
@@ -22,17 +23,23 @@ def fight(target: TargetView, rule: ForeignRule, now: float) -> tuple[ForeignCha
 
 def stand_down(scene: Scene) -> None:
     """Mark the targets that others write: neither donor nor recipient, and their bounds stay."""
-    rule = scene.policy.guards.foreign
-    for holder in scene.holders.values():
-        for part in holder.parts:
-            if fight(part.target, rule, scene.now):
-                part.stuck = part.stuck or STANDS_DOWN
+    for holder in _written_by_others(scene):
+        holder.parts = tuple(_stood_down(part, scene) for part in holder.parts)
+
+
+def _written_by_others(scene: Scene) -> list[Holder]:
+    return [holder for holder in scene.holders.values() if holder.contested]
+
+
+def _stood_down(part: Part, scene: Scene) -> Part:
+    fights = fight(part.target, scene.policy.guards.foreign, scene.now)
+    return dataclasses.replace(part, stuck=part.stuck or STANDS_DOWN) if fights else part
 
 
 def refusals(scene: Scene) -> Iterator[Refusal]:
     """One per target on which we stand down: who writes it, and until when we leave it alone."""
     rule = scene.policy.guards.foreign
-    for holder in scene.holders.values():
+    for holder in _written_by_others(scene):
         for part in holder.parts:
             changes = fight(part.target, rule, scene.now)
             if changes:

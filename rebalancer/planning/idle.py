@@ -47,7 +47,7 @@ def _enter(queue: list[tuple[float, str]], name: str, holder: Holder, ledger: Le
     """A model that shares, gives nothing in this plan, and has all of its share that can be placed."""
     if holder.share is None or ledger.gone[name] or not any(_idle(part.pool, ledger) for part in holder.parts):
         return
-    gain = next_gain(holder, holder.held + ledger.gained[name])
+    gain = next_gain(holder, holder.held + ledger.gained[name], ledger.scene.kept)
     if gain > LEAST_GAIN:
         queue.append((-gain, name))
 

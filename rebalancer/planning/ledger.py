@@ -2,12 +2,15 @@
 
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import islice
 
 from rebalancer.domain.cluster import Taint, Toleration
-from rebalancer.domain.snapshot import NodeView, PodView, TargetView
+from rebalancer.domain.plan import Refusal
+from rebalancer.domain.snapshot import NodeView, PodView
 from rebalancer.planning.caps import Caps
+from rebalancer.planning.fits import Fits
 from rebalancer.planning.release import Purpose, Release, Tally
-from rebalancer.planning.scene import Holder, Part, Room, Scene
+from rebalancer.planning.scene import Holder, Landing, Part, Room, Scene
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +41,8 @@ class Unit:
 class Ledger:
     """Working copy of what is free, while units are placed. Rooms are copies: the scene stays as it is.
 
-    `confined`: GPUs by pool that models still lack at this tier which run on no other.
+    `confined`: GPUs by pool that models still lack at this tier which run on no other. `lacking`: models that are
+    to have more at some tier though nothing is taken from them.
     """
 
     scene: Scene
@@ -51,8 +55,13 @@ class Ledger:
     gained: Counter[str] = field(default_factory=Counter)
     unseated: Counter[str] = field(default_factory=Counter)
     confined: Counter[str] = field(default_factory=Counter)
+    judged: dict[str, dict[tuple[str, Purpose], Refusal | None]] = field(default_factory=dict)
+    lacking: set[str] = field(default_factory=set)
     askable: dict[tuple[str, str, int], list[Holder]] = field(default_factory=dict)
-    _eligible: dict[object, tuple[str, ...]] = field(default_factory=dict)
+    _eligible: dict[Landing, tuple[str, ...]] = field(default_factory=dict)
+    _fits: dict[tuple[Landing, bool], Fits] = field(default_factory=dict)
+    _fits_of: dict[str, list[tuple[bool, Fits]]] = field(default_factory=dict)
+    _spare: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
     homes: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)
 
     @classmethod
@@ -62,57 +71,70 @@ class Ledger:
             name: {node: Room(room.node, room.now, room.soon) for node, room in state.rooms.items()}
             for name, state in scene.pools.items()
         }
-        capacity = {}
-        for name, state in scene.pools.items():
-            held = sum(
-                part.held * part.gpus for holder in scene.holders.values() for part in holder.parts if part.pool == name
-            )
-            capacity[name] = (state.budget if state.budget is not None else held) - held
-        ledger = cls(scene, tally, rooms, capacity, Caps(scene))
+        held = dict.fromkeys(scene.pools, 0)
+        unplaced = []
         for holder in scene.holders.values():
             for part in holder.parts:
-                ledger._seat_unplaced(part)
+                if part.pool in held:
+                    held[part.pool] += part.held * part.gpus
+                if part.unplaced:
+                    unplaced.append(part)
+        capacity = {
+            name: 0 if state.budget is None else state.budget - held[name] for name, state in scene.pools.items()
+        }
+        ledger = cls(scene, tally, rooms, capacity, Caps(scene))
+        for part in unplaced:
+            ledger._seat_unplaced(part)
         return ledger
 
     def _seat_unplaced(self, part: Part) -> None:
         """Pods without a node and raises not yet seen take room now, best fit."""
-        for pod in part.kept:
-            if pod.node is not None:
-                continue
+        for pod in part.unplaced:
             node = self.fit(part, frozenset(), now=True) or self.fit(part, frozenset(), now=False)
             if node is None:
                 self.unseated[part.model] += 1
                 continue
-            room = self.rooms[part.pool][node]
-            room.now -= part.gpus
-            room.soon -= part.gpus
+            self._use(part.pool, node, part.gpus, part.gpus)
             self.homes.setdefault(part.key, {})[pod.uid] = node
 
     def eligible(self, part: Part) -> tuple[str, ...]:
-        """Nodes of the part's pool that its pods may land on: selector and taints; cached per kind of pod."""
-        target = part.target
-        key = _landing(part)
-        names = self._eligible.get(key)
+        """Nodes of the part's pool that its pods may land on: selector and taints; found once per kind of pod."""
+        names = self._eligible.get(part.landing)
         if names is None:
-            rooms = self.rooms.get(part.pool, {})
-            names = tuple(name for name, room in sorted(rooms.items()) if may_land(target, room.node))
-            self._eligible[key] = names
+            nodes = tuple(room.node for room in self.rooms.get(part.pool, {}).values())
+            names = self._eligible[part.landing] = self.scene.kept.of(part.landing, _eligible, part.landing, nodes)
         return names
 
     def fit(self, part: Part, excluded: frozenset[str], *, now: bool) -> str | None:
         """Best-fitting eligible node with room for one replica's pod, None if there is none."""
-        rooms = self.rooms.get(part.pool, {})
-        best: tuple[int, str] | None = None
-        for name in self.eligible(part):
-            room = rooms[name]
-            free = min(room.now, room.soon) if now else room.soon
-            if free >= part.gpus and name not in excluded and (best is None or (free, name) < best):
-                best = (free, name)
-        return best[1] if best else None
+        fits = self._fits.get((part.landing, now))
+        if fits is None:
+            rooms = self.rooms.get(part.pool, {})
+            fits = Fits({name: _free(rooms[name], now=now) for name in self.eligible(part)})
+            self._fits[part.landing, now] = fits
+            self._fits_of.setdefault(part.pool, []).append((now, fits))
+        return fits.best(part.gpus, excluded)
+
+    def _use(self, pool: str, node: str, now: int, soon: int) -> None:
+        """So many GPUs of the node are used from now on, and once what goes has gone."""
+        room = self.rooms[pool][node]
+        room.now -= now
+        room.soon -= soon
+        self._spare.pop(pool, None)
+        for at_once, fits in self._fits_of.get(pool, ()):
+            fits.set(node, _free(room, now=at_once))
+
+    def spare(self, pool: str, most: int) -> list[tuple[str, int]]:
+        """The first `most` nodes with GPUs that are free, or about to be, and how many."""
+        found = self._spare.get(pool)
+        if found is None:
+            free = ((name, room.soon) for name, room in self.rooms[pool].items() if room.soon > 0)
+            found = self._spare[pool] = list(islice(free, most))
+        return found
 
     def kind(self, part: Part, excluded: frozenset[str]) -> object:
         """What decides where the part's pods fit: where one of a kind fits nowhere, none of it does."""
-        return (_landing(part), part.gpus, excluded)
+        return (part.landing, part.gpus, excluded)
 
     def open_to(self, part: Part, holder: Holder) -> bool:
         """Whether the part may receive: healthy, budget known, not excluded, not capped, nothing taken from it yet."""
@@ -128,9 +150,7 @@ class Ledger:
 
     def seat(self, part: Part, node: str) -> None:
         """Put one replica of `part` on `node`."""
-        room = self.rooms[part.pool][node]
-        room.now -= part.gpus
-        room.soon -= part.gpus
+        self._use(part.pool, node, part.gpus, part.gpus)
         self.capacity[part.pool] -= part.gpus
         self.caps.take(part)
 
@@ -140,16 +160,16 @@ class Ledger:
 
     def left_of(self, holder: Holder) -> int:
         """Replicas of the model that nobody has taken in this plan."""
-        return holder.held - self.gone[holder.model.id]
+        return holder.held - self.gone.get(holder.model.id, 0)
 
     def placed_of(self, holder: Holder) -> int:
         """Those of them that are on a node, or will fit on one."""
-        return self.left_of(holder) - self.unseated[holder.model.id]
+        return self.left_of(holder) - self.unseated.get(holder.model.id, 0)
 
     def candidates(self, part: Part) -> list[PodView]:
         """Pods of the part that could still go, first victim first."""
         gone = {pod.uid for pod in self.taken.get(part.key, ())}
-        return [pod for pod in reversed(part.kept) if pod.uid not in gone]
+        return [pod for pod in reversed(part.kept) if pod.uid not in gone] if gone else list(reversed(part.kept))
 
     def home(self, part: Part, pod: PodView) -> str | None:
         """The node whose room the pod holds (a pending pod: where it was seated)."""
@@ -161,28 +181,30 @@ class Ledger:
         self.taken.setdefault(part.key, []).append(victim.pod)
         self.gone[part.model] += 1
         self.caps.give(part)
+        self.judged.pop(part.model, None)
         if part.pool in self.capacity:
             self.capacity[part.pool] += part.gpus
         node = self.home(part, victim.pod)
         if node is None:
             self.unseated[part.model] -= 1
         if node is not None and node in self.rooms.get(part.pool, {}):
-            room = self.rooms[part.pool][node]
-            room.soon += part.gpus
-            if victim.pod.node is None:
-                room.now += part.gpus
+            self._use(part.pool, node, -part.gpus if victim.pod.node is None else 0, -part.gpus)
         self.tally.book(Release(self.scene, self.tally, part, victim.purpose, victim.pod))
 
 
-def _landing(part: Part) -> object:
-    return (part.pool, tuple(sorted(part.target.node_selector.items())), part.target.tolerations)
+def _free(room: Room, *, now: bool) -> int:
+    return min(room.now, room.soon) if now else room.soon
 
 
-def may_land(target: TargetView, node: NodeView) -> bool:
-    """Whether the target's pods may be scheduled on the node (selector and tolerations)."""
-    if any(node.labels.get(key) != value for key, value in target.node_selector.items()):
+def _eligible(landing: Landing, nodes: tuple[NodeView, ...]) -> tuple[str, ...]:
+    return tuple(sorted(node.name for node in nodes if may_land(landing, node)))
+
+
+def may_land(landing: Landing, node: NodeView) -> bool:
+    """Whether such pods may be scheduled on the node (selector and tolerations)."""
+    if any(node.labels.get(key) != value for key, value in landing.selector):
         return False
-    return all(_tolerated(taint, target.tolerations) for taint in node.taints)
+    return all(_tolerated(taint, landing.tolerations) for taint in node.taints)
 
 
 def _tolerated(taint: Taint, tolerations: tuple[Toleration, ...]) -> bool:

@@ -1,7 +1,8 @@
 """Who lends to whom: a replica beyond entitlement holds borrowed GPUs, booked to an owner, ended last in, first out."""
 
 import heapq
-from collections import Counter, defaultdict
+from collections import Counter
+from collections.abc import Iterator
 
 from rebalancer.domain.memory import Loan
 from rebalancer.planning.scene import Holder, Scene
@@ -9,37 +10,58 @@ from rebalancer.planning.scene import Holder, Scene
 
 def book(scene: Scene) -> tuple[Loan, ...]:
     """Loans that match what is held now: new ones to the owner with most unused entitlement (ties by id)."""
-    before: dict[str, list[Loan]] = defaultdict(list)
-    for loan in scene.memory.loans:
-        before[loan.borrower].append(loan)
-    loans: list[Loan] = []
-    unbooked: list[tuple[Holder, str, int]] = []
-    for name, holder in scene.holders.items():
-        for pool, count in _borrowed(holder).items():
-            kept = sorted((loan for loan in before[name] if loan.pool == pool), key=lambda loan: loan.at)[:count]
-            loans += kept
-            if count > len(kept):
-                unbooked.append((holder, pool, count - len(kept)))
-    lent = Counter(loan.owner for loan in loans)
-    lenders = {name: _Lenders(scene, name, lent) for name in sorted({pool for _, pool, _ in unbooked})}
-    for holder, pool, count in sorted(unbooked, key=lambda each: (each[0].model.id, each[1])):
+    wanted: dict[tuple[str, str], int] = {}
+    for holder in scene.holders.values():
+        beyond = holder.held - holder.model.entitlement
+        if beyond > 0:
+            wanted.update(_borrowed(holder, beyond))
+    booked = scene.kept.of("", _counted, scene.memory.loans)
+    if wanted == booked:
+        return scene.memory.loans
+    loans = _first(scene.memory.loans, {key: wanted.get(key, 0) for key in booked if wanted.get(key, 0) < booked[key]})
+    more = {key: count - booked.get(key, 0) for key, count in wanted.items()}
+    unbooked = sorted((key, count) for key, count in more.items() if count > 0)
+    lent = Counter([loan.owner for loan in loans])
+    lenders = {pool: _Lenders(scene, pool, lent) for pool in sorted({pool for (_, pool), _ in unbooked})}
+    new = []
+    for (name, pool), count in unbooked:
+        gpus = scene.holders[name].model.gpus_per_replica
         for _ in range(count):
-            owner = lenders[pool].next(holder.model.id)
+            owner = lenders[pool].next(name)
             lent[owner] += 1
-            loans.append(Loan(holder.model.id, owner, pool, holder.model.gpus_per_replica, scene.now))
-    return tuple(sorted(loans, key=lambda loan: (loan.at, loan.borrower, loan.pool, loan.owner or "")))
+            new.append(Loan(name, owner, pool, gpus, scene.now))
+    if loans and loans[-1].at >= scene.now:
+        return tuple(sorted([*loans, *new], key=_order))
+    return (*loans, *sorted(new, key=_order))
 
 
-def _borrowed(holder: Holder) -> dict[str, int]:
-    """Replicas beyond entitlement per pool: the last of its pools hold them first."""
-    beyond = holder.held - holder.model.entitlement
-    found: dict[str, int] = {}
+def _first(loans: tuple[Loan, ...], most: dict[tuple[str, str], int]) -> list[Loan]:
+    """Without those that are the last of their borrower on a pool beyond `most`: last in, first out."""
+    left, kept = dict(most), []
+    for loan in loans:
+        key = (loan.borrower, loan.pool)
+        if key in left:
+            left[key] -= 1
+        if left.get(key, 0) >= 0:
+            kept.append(loan)
+    return kept
+
+
+def _counted(loans: tuple[Loan, ...]) -> dict[tuple[str, str], int]:
+    return dict(Counter([(loan.borrower, loan.pool) for loan in loans]))
+
+
+def _order(loan: Loan) -> tuple[float, str, str, str]:
+    return (loan.at, loan.borrower, loan.pool, loan.owner or "")
+
+
+def _borrowed(holder: Holder, beyond: int) -> Iterator[tuple[tuple[str, str], int]]:
+    """Replicas `beyond` entitlement by part: the last of its pools hold them first."""
     for part in reversed(holder.parts):
         here = min(beyond, part.held)
         if here > 0:
-            found[part.pool] = here
+            yield part.key, here
             beyond -= here
-    return found
 
 
 class _Lenders:
@@ -56,8 +78,7 @@ class _Lenders:
         owned = state is not None and state.pool.kind == "primary"
         self._heap = [
             (self._over(name), name)
-            for name, holder in scene.holders.items()
-            if owned and any(part.pool == pool for part in holder.parts)
+            for name in ([holder.model.id for holder in scene.of_pool.get(pool, ())] if owned else ())
         ]
         heapq.heapify(self._heap)
 
@@ -75,7 +96,7 @@ class _Lenders:
     def _over(self, name: str) -> int:
         """Replicas held and lent beyond the entitlement; below zero: that many are unused."""
         holder = self._holders[name]
-        return holder.held + self._lent[name] - holder.model.entitlement
+        return holder.held + self._lent.get(name, 0) - holder.model.entitlement
 
     def _least(self) -> tuple[int, str] | None:
         while self._heap and self._heap[0][0] != self._over(self._heap[0][1]):

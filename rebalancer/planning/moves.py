@@ -87,9 +87,9 @@ class Moves:
         self.waiting.setdefault(model, []).append(why)
 
 
-def judge_moves(scene: Scene, found: Allocation, nodes: NodePlan) -> Moves:
-    """Pass every move by the guards, in the order of the claims they serve."""
-    moves = Moves(Tally.of(scene), {name: state.promised for name, state in scene.pools.items()})
+def judge_moves(scene: Scene, found: Allocation, nodes: NodePlan, tally: Tally) -> Moves:
+    """Pass every move by the guards, in the order of the claims they serve. `tally`: nothing taken yet."""
+    moves = Moves(tally, {name: state.promised for name, state in scene.pools.items()})
     withdrawing = {part.key for _, part, count, _ in nodes.withdrawn if count > 0}
     for victim in found.releases:
         _release(scene, moves, victim, None)

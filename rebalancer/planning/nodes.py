@@ -47,6 +47,8 @@ def refresh(memory: Memory, snapshot: Snapshot, policy: Policy) -> Memory:
 
     Run before the budget is summed.
     """
+    if not (memory.node_grants or memory.shifts or memory.grant_failures):
+        return memory
     gpus = {model.id: model.gpus_per_pod for model in policy.models}
     targets = {(view.id, target.pool): target for view in snapshot.models for target in view.targets}
     grants = _open_grants(memory.node_grants, targets, gpus, snapshot.at) if memory.node_grants else ()

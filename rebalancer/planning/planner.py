@@ -1,13 +1,16 @@
 """`plan`: the stages in their order. Reads like the table of contents of this room."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from rebalancer.domain.memory import Memory, ModelMemory
 from rebalancer.domain.plan import Decision, OverrideState, Plan, Refusal
-from rebalancer.domain.policy import Policy
+from rebalancer.domain.policy import Model, Policy
+from rebalancer.domain.readings import ModelLoad
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.planning import (
     answers,
@@ -25,12 +28,14 @@ from rebalancer.planning import (
     rulings,
     scene,
     shares,
+    sight,
     sudden,
+    votes,
 )
 from rebalancer.planning.allocation import allocate
+from rebalancer.planning.kept import Kept
 from rebalancer.planning.ledger import Ledger
 from rebalancer.planning.release import Tally
-from rebalancer.planning.votes import poll
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,30 +47,33 @@ class Survey:
     remembered: dict[str, ModelMemory]
 
 
-def survey(snapshot: Snapshot, policy: Policy, memory: Memory) -> Survey:
-    """What there is to decide from."""
+def survey(snapshot: Snapshot, policy: Policy, memory: Memory, kept: Kept | None = None) -> Survey:
+    """What there is to decide from. `kept`: as for `plan`."""
+    kept = kept or Kept()
+    kept.follow(policy)
     memory = recall.recall(memory, snapshot.outcomes, policy, snapshot.at)
     memory = nodes.refresh(memory, snapshot, policy)
     memory = sudden.watch(memory, snapshot, policy)
     ruled, told = rulings.resolve(snapshot, policy)
-    world = scene.build(snapshot, policy, memory, ruled)
+    world = sight.build(snapshot, policy, memory, ruled, kept)
     foreign.stand_down(world)
     remembered = _assess(world)
     shares.share(world)
     return Survey(world, told, remembered)
 
 
-def plan(snapshot: Snapshot, policy: Policy, memory: Memory) -> Decision:
-    """What to do now, and what to remember.
+def plan(snapshot: Snapshot, policy: Policy, memory: Memory, kept: Kept | None = None) -> Decision:
+    """What to do now, and what to remember. `kept`: the planner's own, for a plan that is made sooner, not otherwise.
 
     Pure: no clock (the instant is `snapshot.at`), no I/O, no randomness; ties go by id. A plan on an unchanged world
     that carried out the last one is empty.
     """
-    seen = survey(snapshot, policy, memory)
+    seen = survey(snapshot, policy, memory, kept)
     world, memory = seen.scene, seen.scene.memory
-    found = allocate(world, Ledger.of(world, Tally.of(world)))
+    tally = Tally.of(world)
+    found = allocate(world, Ledger.of(world, tally.copy()))
     node_plan = nodes.plan_nodes(world, found)
-    judged = moves.judge_moves(world, found, node_plan)
+    judged = moves.judge_moves(world, found, node_plan, tally)
     nodes.hold(world, node_plan, judged.releasing)
     written = changes.changes_of(world, judged, node_plan)
     refusals = [*judged.refusals, *node_plan.refusals, *foreign.refusals(world), *_doubts(world)]
@@ -102,19 +110,52 @@ def _assess(world: scene.Scene) -> dict[str, ModelMemory]:
     """Stages 1-3 for every model: ballot and demand onto its holder; returns the memories."""
     remembered: dict[str, ModelMemory] = {}
     for name, holder in world.holders.items():
-        rules = demand.rules_of(world.policy, holder.model)
-        blind = world.policy.guards.blind
-        holder.ballot = poll(holder.model, holder.load, holder.ready, rules, blind, world.now)
-        found, kept = _demand(world, holder)
+        pods = (holder.ready, holder.has)
+        calm = world.kept.of(name, _calmly, holder.model, holder.load, pods, holder.memory, world.policy)
+        if calm is not None and world.now < calm.until:
+            holder.ballot, found, kept = calm.ballot, calm.demand, calm.memory
+        else:
+            rules, blind = demand.rules_of(world.policy, holder.model), world.policy.guards.blind
+            holder.ballot = votes.poll(holder.model, holder.load, holder.ready, rules, blind, world.now)
+            found, kept = _demand(world, holder)
         said = holder.ruling.said(holder.model, found.replicas)
         if said:
             wanted = holder.ruling.wanted(holder.model, found.replicas)
             found = demand.Demand(wanted, unknown=False, surge=found.surge, why=f"{said}; {found.why}")
         holder.demand = found
         kept = _defer(world, holder, kept)
-        void = {entry for part in holder.parts for entry in part.void}
-        remembered[name] = replace(kept, replaced=tuple(sorted(set(kept.replaced) - void))) if void else kept
+        remembered[name] = _without_void(kept, holder) if kept.replaced else kept
     return remembered
+
+
+class _Calm(NamedTuple):
+    """What is the same at every instant before `until`."""
+
+    ballot: votes.Ballot
+    demand: demand.Demand
+    memory: ModelMemory
+    until: float
+
+
+def _calmly(model: Model, load: ModelLoad, pods: tuple[int, int], kept: ModelMemory, policy: Policy) -> _Calm | None:
+    """By the outlook, where the instant has no say but for staleness: no surge, no doubt, no memory of one.
+
+    `pods`: ready ones, and those it has.
+    """
+    ready, has = pods
+    if load.outlook is None or kept.jump is not None or not demand.calm(load.work, kept, policy.surge):
+        return None
+    blind = policy.guards.blind
+    ballot = votes.poll(model, load, ready, demand.rules_of(policy, model), blind, -math.inf)
+    if ballot.blind or not plausible.believed(load.outlook, ballot, load.work, policy.guards.plausible):
+        return None
+    found, kept = demand.foreseen(model, load.outlook, ballot, load.work, has, kept, policy, now=math.nan)
+    return _Calm(ballot, found, kept, votes.fresh_until(load, blind))
+
+
+def _without_void(kept: ModelMemory, holder: scene.Holder) -> ModelMemory:
+    void = {entry for part in holder.parts for entry in part.void}
+    return replace(kept, replaced=tuple(sorted(set(kept.replaced) - void))) if void else kept
 
 
 def _demand(world: scene.Scene, holder: scene.Holder) -> tuple[demand.Demand, ModelMemory]:

@@ -8,23 +8,24 @@ One sample stays in the means for 20 minutes. Once samples are plausible again a
 """
 
 import math
-from dataclasses import dataclass
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from rebalancer.domain.arithmetic import figure
 from rebalancer.domain.memory import Jump
+from rebalancer.domain.outlook import Outlook
 from rebalancer.domain.plan import Refusal
 from rebalancer.domain.policy import PlausibleRule
+from rebalancer.domain.readings import Work
 from rebalancer.planning.scene import Holder
-from rebalancer.planning.votes import Vote, replicas_for
+from rebalancer.planning.votes import Ballot, Vote, replicas_for
 
 ONE_REPLICA = 1.0  # replica-seconds per second
 CONFIRMED_SECONDS = 3600.0  # half of it later the median of the last hour knows a jump that lasted
 
 
-@dataclass(frozen=True, slots=True)
-class Opinion:
+class Opinion(Struct, frozen=True):
     """`refusal`: what is declined (None: nothing is doubted). `jump`: to remember. `keeps`: votes are in doubt too."""
 
     refusal: Refusal | None = None
@@ -45,18 +46,26 @@ def opinion(holder: Holder, rule: PlausibleRule, now: float) -> Opinion:
     limit = rule.times * max(outlook.usual, ONE_REPLICA, before.confirmed)
     loudest = _loudest(holder)
     said = float(loudest.replicas) if loudest is not None else 0.0
-    work = max(said, *_means(holder))
+    work = max(said, *_means(holder.load.work, outlook))
     if work <= limit:
         return BELIEVED if before is NONE else Opinion(jump=before)
     if loudest is None or said <= limit:
         return Opinion(_refusal(holder, rule, (work, limit), 0, None), _kept(before))
-    at = now - loudest.age_seconds
+    at = now - loudest.age(now)
     jump = _observed(before, holder.memory.jump, at, said)
     samples = _samples(jump, at, holder)
     if samples >= rule.samples or _seconded(holder, loudest):
         return Opinion(jump=Jump(confirmed=jump.least, confirmed_at=now))
     until = (jump.since or at) + (rule.samples - 1) * holder.load.interval_seconds
     return Opinion(_refusal(holder, rule, (work, limit), samples, until), jump, keeps=True)
+
+
+def believed(outlook: Outlook, ballot: Ballot, work: Work, rule: PlausibleRule) -> bool:
+    """Whether there is nothing to doubt, whatever the instant, in a model that remembers no jump."""
+    if outlook.usual is None or ballot.blind:
+        return True
+    limit = rule.times * max(outlook.usual, ONE_REPLICA)
+    return all(vote.replicas <= limit for vote in ballot.votes) and max(_means(work, outlook)) <= limit
 
 
 def _confirmed(jump: Jump | None, now: float) -> Jump:
@@ -94,13 +103,10 @@ def _seconded(holder: Holder, loudest: Vote) -> bool:
     return any(vote.replicas > holder.ready for vote in holder.ballot.votes if vote.signal != loudest.signal)
 
 
-def _means(holder: Holder) -> list[float]:
+def _means(work: Work, outlook: Outlook) -> list[float]:
     """Every mean of offered work that somebody would act on."""
-    work, outlook = holder.load.work, holder.load.outlook
     known = [mean for mean in (work.short, work.last_60s, work.slow) if mean is not None]
-    if outlook is not None:
-        known += [outlook.level, outlook.shifted if outlook.shift > 0.0 else 0.0]
-    return known or [0.0]
+    return [*known, outlook.level, outlook.shifted if outlook.shift > 0.0 else 0.0]
 
 
 def _refusal(

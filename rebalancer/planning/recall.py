@@ -36,8 +36,12 @@ def recall(memory: Memory, outcomes: tuple[Outcome, ...], policy: Policy, now: f
         _note_shift(shifts, intent, outcome.at)
     known = {model.id for model in policy.models}
     return Memory(
-        models={name: _pruned(kept, policy, now) for name, kept in sorted(models.items()) if name in known},
-        loans=tuple(loan for loan in memory.loans if loan.borrower in known),
+        models={
+            name: _pruned(kept, policy, now) if kept.losses else kept
+            for name, kept in sorted(models.items())
+            if name in known
+        },
+        loans=tuple([loan for loan in memory.loans if loan.borrower in known]),
         shifts=tuple(sorted(shifts.values(), key=lambda shift: (shift.opened_at, shift.id))),
         node_grants=tuple(grants),
         grant_failures=tuple(failures),

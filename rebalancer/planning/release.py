@@ -58,8 +58,8 @@ class Tally:
         """Nothing taken yet; the fleet's window and base (replicas above floors) are summed once per plan."""
         rule = scene.policy.guards.fleet
         holders = scene.holders.values()
-        past = sum(lost(holder.memory.losses, rule, scene.now, "step") for holder in holders)
-        return cls(past, past + sum(max(0, holder.has - holder.model.min_replicas) for holder in holders))
+        past = sum([lost(each.memory.losses, rule, scene.now, "step") for each in holders if each.memory.losses])
+        return cls(past, past + sum([max(0, holder.has - holder.model.min_replicas) for holder in holders]))
 
     def copy(self) -> "Tally":
         """For trying several replicas of which all go or none."""

@@ -38,11 +38,15 @@ class Ruling:
         The policy's, raised by a schedule as far as no person pins or caps it lower, unless an override lowers it by
         name.
         """
+        if self.pin is None and self.cap is None and self.scheduled is None:
+            return model.min_replicas
         lowered = [one.value for one in (self.pin, self.cap) if one and one.allow_below_floor and one.value is not None]
         return min([max(model.min_replicas, self._scheduled_floor), *lowered])
 
     def wanted(self, model: Model, demand: int) -> int:
         """Demand as the overrides and below them the schedules leave it, within [floor, maxReplicas]."""
+        if self is NO_RULING:
+            return max(model.min_replicas, min(demand, model.max_replicas))
         floor = self.floor_of(model)
         if self.pin is not None and self.pin.value is not None:
             return max(floor, min(self.pin.value, model.max_replicas))
@@ -56,6 +60,8 @@ class Ruling:
 
     def said(self, model: Model, demand: int) -> str:
         """What sets the model's number in place of `demand`, in words; "" when nothing does."""
+        if self is NO_RULING:
+            return ""
         wanted, scheduled = self.wanted(model, demand), self.scheduled
         if wanted == demand:
             return ""

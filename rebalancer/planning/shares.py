@@ -6,68 +6,80 @@ come before any gain.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from rebalancer.domain.outlook import Outlook
 from rebalancer.planning.caps import Caps
 from rebalancer.planning.curves import Curve
+from rebalancer.planning.kept import Kept
 from rebalancer.planning.places import Claim, Space, share_places, smallest
 from rebalancer.planning.scene import Holder, Part, PoolState, Scene
 
 
 def share(scene: Scene) -> None:
-    """Set every holder's `share`: replicas it is to have before guards; None where its demand decides instead."""
+    """Set every holder's `share`: replicas it is to have before guards; None where its demand decides instead.
+
+    And `needed` and `short`, which follow from it.
+    """
     for pools, holders in _connected(scene):
         if all(scene.pools[pool].budget is not None for pool in pools):  # else nobody is moved by what might be there
             _share_of(scene, pools, holders)
+    for holder in scene.holders.values():
+        holder.needed = _needed(holder, scene.kept)
+        holder.short = max(0, holder.needed - holder.steady - holder.loading)
 
 
 def _connected(scene: Scene) -> list[tuple[frozenset[str], list[Holder]]]:
     """Pools that some model joins, by name of the first, with their models."""
-    alike: dict[frozenset[str], list[Holder]] = {}
+    alike: dict[tuple[str, ...], list[Holder]] = {}
     for holder in scene.holders.values():
-        alike.setdefault(frozenset(part.pool for part in holder.parts if part.pool in scene.pools), []).append(holder)
+        alike.setdefault(tuple([part.pool for part in holder.parts if part.pool in scene.pools]), []).append(holder)
     found: list[tuple[frozenset[str], list[Holder]]] = []
     for mine, holders in alike.items():
         if mine:
-            touching = [each for each in found if each[0] & mine]
-            found = [each for each in found if not each[0] & mine]
+            touching = [each for each in found if not each[0].isdisjoint(mine)]
+            found = [each for each in found if each[0].isdisjoint(mine)]
             joined = [one for _, others in touching for one in others]
-            found.append((mine.union(*(pools for pools, _ in touching)), [*joined, *holders]))
+            found.append((frozenset(mine).union(*(pools for pools, _ in touching)), [*joined, *holders]))
     return sorted(found, key=lambda each: min(each[0]))
 
 
 def _share_of(scene: Scene, pools: frozenset[str], holders: Sequence[Holder]) -> None:
     caps = Caps(scene)
-    sharing: list[tuple[Holder, int]] = []
+    sharing: list[_Sharer] = []
+    others: list[Holder] = []
     kept: Counter[str] = Counter()
-    claims: list[Claim] = []
     for holder in sorted(holders, key=lambda each: each.model.id):
         free = _free(holder, scene)
         person = holder.ruling.frozen or holder.ruling.paused
-        if (
-            holder.load.outlook is None
-            or holder.ballot.blind
-            or holder.doubt is not None
-            or person is not None
-            or not free
-        ):
+        outlook = holder.load.outlook
+        if outlook is None or holder.ballot.blind or holder.doubt is not None or person is not None or not free:
             kept.update(_kept(holder, [] if person else free))
+            others.append(holder)
             continue
-        names = {part.pool for part in free}
-        fixed = [part for part in holder.parts if part.pool not in names]
-        kept.update({part.pool: part.held * part.gpus for part in fixed})
-        held = sum(part.held for part in fixed)
-        most = caps.most(free, holder.ruling.wanted(holder.model, holder.model.max_replicas) - held) + held
-        claims.append(_claim(holder, holder.load.outlook, free, held, most))
-        sharing.append((holder, held))
-    spaces = _spaces(scene, pools, [holder for holder, _ in sharing], kept)
-    counts = _counts(scene, [holder for holder, _ in sharing], claims, spaces)
-    for (holder, held), count in zip(sharing, counts, strict=True):
+        held = 0
+        if len(free) < len(holder.parts):
+            names = {part.pool for part in free}
+            fixed = [part for part in holder.parts if part.pool not in names]
+            kept.update({part.pool: part.held * part.gpus for part in fixed})
+            held = sum(part.held for part in fixed)
+        most = caps.most(free, holder.most - held) + held
+        sharing.append(_Sharer(holder, _claim_of(holder, outlook, free, (held, most), scene.kept), held))
+    spaces = _spaces(scene, pools, sharing, others, kept)
+    for (holder, _, held), count in zip(sharing, _counts(scene, min(pools), sharing, spaces), strict=True):
         holder.share = held + count
 
 
-def _free(holder: Holder, scene: Scene) -> list[Part]:
+class _Sharer(NamedTuple):
+    """A model that shares, what it may have in its free parts, and the replicas it `held` in the others."""
+
+    holder: Holder
+    claim: Claim
+    held: int
+
+
+def _free(holder: Holder, scene: Scene) -> Sequence[Part]:
     """Parts whose number may change: of a healthy target, in a pool that is seen and that nobody excluded."""
     return [
         part
@@ -95,50 +107,63 @@ def _kept(holder: Holder, free: Sequence[Part]) -> dict[str, int]:
 
 def _own(holder: Holder) -> int:
     """What comes before any gain: floor, wanted entitlement, what a person wants at least; a batch model's turn."""
-    most = holder.ruling.wanted(holder.model, holder.model.max_replicas)
     if holder.ruling.pin is not None:
-        return most
+        return holder.most
     wanted = min(holder.demand.replicas, max(holder.model.entitlement, holder.deferral.due))
-    return min(most, max(holder.floor, wanted, holder.ruling.raised_floor))
+    return min(holder.most, max(holder.floor, wanted, holder.ruling.raised_floor))
 
 
-def _claim(holder: Holder, outlook: Outlook, free: Sequence[Part], fixed: int, most: int) -> Claim:
-    """What the model may have in its free parts: from what is its own, as far as a person or the policy caps it."""
+def _claim_of(holder: Holder, outlook: Outlook, free: Sequence[Part], counts: tuple[int, int], kept: Kept) -> Claim:
+    """What the model may have in its free parts: from what is its own, as far as a person or the policy caps it.
+
+    `counts`: replicas in other parts, and the most in all of them.
+    """
+    fixed, most = counts
     least = min(most, max(outlook.least, _own(holder)))
+    pools = tuple([part.pool for part in free])
+    weight = holder.deferral.weight
+    return kept.of(holder.model.id, _claim, outlook, (least, most, fixed), weight, holder.gpus, pools, free[0].gpus)
+
+
+def _claim(  # noqa: PLR0913  # what it is made from
+    outlook: Outlook, counts: tuple[int, int, int], weight: float, gpus: int, pools: tuple[str, ...], pod_gpus: int
+) -> Claim:
+    """`counts`: the least and the most replicas, and how many of them are in other parts."""
+    least, most, fixed = counts
     values = outlook.values[least - outlook.least : most - outlook.least + 1] if least >= outlook.least else ()
-    here = max(0, least - fixed)
     values = values[max(0, fixed - least) :]
-    if holder.deferral.weight < 1.0:
-        values = tuple(value * holder.deferral.weight for value in values)
-    return Claim(Curve(here, values or (0.0,), holder.gpus), frozenset(part.pool for part in free), free[0].gpus)
+    if weight < 1.0:
+        values = tuple(value * weight for value in values)
+    return Claim(Curve(max(0, least - fixed), values or (0.0,), gpus), frozenset(pools), pod_gpus)
 
 
 def _spaces(
-    scene: Scene, pools: frozenset[str], sharing: Sequence[Holder], kept: Mapping[str, int]
+    scene: Scene, pools: frozenset[str], sharing: Sequence[_Sharer], others: Sequence[Holder], kept: Mapping[str, int]
 ) -> dict[str, Space]:
     """What the models share of each pool."""
+    large = {part.pool for each in sharing for part in each.holder.parts if part.gpus > 1}
     found = {}
     for pool in sorted(pools):
         state = scene.pools[pool]
-        parts = [part for holder in sharing for part in holder.parts if part.pool == pool]
-        receives = all(node.name in state.rooms for node in state.view.nodes)
-        whole = receives and all(part.gpus == 1 for part in parts)
         gpus = (state.budget or 0) - kept[pool]
-        found[pool] = Space(gpus, () if whole else _nodes(scene, state, parts))
+        if pool not in large and len(state.rooms) == len(state.view.nodes):  # on nodes that take any pod
+            found[pool] = Space(gpus)
+        else:
+            found[pool] = Space.of(gpus, _nodes(scene, state, others))
     return found
 
 
-def _nodes(scene: Scene, state: PoolState, parts: Sequence[Part]) -> tuple[int, ...]:
-    """GPUs by node that are free or held by these parts; on a node that receives nothing only the latter."""
-    held: Counter[str] = Counter()
-    for part in parts:
-        for pod in part.kept:
-            if pod.node is not None:
-                held[pod.node] += part.gpus
-    rooms = {name: max(0, room.soon) for name, room in state.rooms.items()}
-    there = [rooms.get(node.name, 0) + held[node.name] for node in state.view.nodes]
-    coming = sum(grant.gpus for grant in scene.memory.node_grants if grant.pool == state.pool.name)
-    return (*there, *_new_nodes(state, coming))
+def _nodes(scene: Scene, state: PoolState, others: Sequence[Holder]) -> Iterator[int]:
+    """GPUs by node that are free or held by who shares; on a node that receives nothing only the latter."""
+    theirs: Counter[str] = Counter()
+    for holder in others:
+        for node, one in holder.nodes.items():
+            theirs[node] += one.kept
+    for view in state.view.nodes:
+        taken, room = state.taken.get(view.name), state.rooms.get(view.name)
+        held = taken.kept - theirs[view.name] if taken is not None else 0
+        yield held + (max(0, room.soon) if room is not None else 0)
+    yield from _new_nodes(state, sum(grant.gpus for grant in scene.memory.node_grants if grant.pool == state.pool.name))
 
 
 def _new_nodes(state: PoolState, gpus: int) -> tuple[int, ...]:
@@ -146,35 +171,33 @@ def _new_nodes(state: PoolState, gpus: int) -> tuple[int, ...]:
     return (each,) * (gpus // each) + ((gpus % each,) if gpus % each else ())
 
 
-def _counts(
-    scene: Scene, sharing: Sequence[Holder], claims: Sequence[Claim], spaces: Mapping[str, Space]
-) -> tuple[int, ...]:
+def _counts(scene: Scene, name: str, sharing: Sequence[_Sharer], spaces: dict[str, Space]) -> tuple[int, ...]:
     """Where nodes can come and go GPU-hours cost money: as many as are worth it, the fixed GPUs in any case."""
+    claims = tuple([each.claim for each in sharing])
     growing = {name: scene.pools[name] for name in spaces if scene.pools[name].grows}
-    if not growing:
-        return share_places(claims, spaces)
-    grown = {name: _grown(space, growing[name]) if name in growing else space for name, space in spaces.items()}
-    each = _price(scene.policy.cost_weight, sharing)
-    priced = [
-        _priced(holder, claim, each) if claim.pools & growing.keys() else claim
-        for holder, claim in zip(sharing, claims, strict=True)
-    ]
-    worth = share_places(priced, grown)
-    dearest = sorted(growing, key=lambda name: (-growing[name].pool.price_per_gpu_hour, name))
-    return share_places(claims, smallest(priced, worth, grown, dearest))
+    if growing:
+        grown = {name: _grown(space, growing[name]) if name in growing else space for name, space in spaces.items()}
+        price = _price(scene.policy.cost_weight, sharing)
+        priced = [
+            _priced(each.holder, each.claim, price) if each.claim.pools & growing.keys() else each.claim
+            for each in sharing
+        ]
+        dearest = sorted(growing, key=lambda name: (-growing[name].pool.price_per_gpu_hour, name))
+        spaces = smallest(priced, share_places(priced, grown), grown, dearest)
+    return scene.kept.of(name, share_places, claims, spaces)
 
 
 def _grown(space: Space, state: PoolState) -> Space:
-    nodes = (*space.nodes, *_new_nodes(state, state.growth)) if space.nodes else ()
-    return Space(space.gpus + state.growth, nodes)
+    return space.plus(state.growth, _new_nodes(state, state.growth))
 
 
-def _price(cost_weight: float, sharing: Sequence[Holder]) -> float:
+def _price(cost_weight: float, sharing: Sequence[_Sharer]) -> float:
     """What a GPU-second costs where nodes can go, in requests: `cost_weight` of what one does for these models.
 
     One price for all of them: a request that is kept is worth its priority, whoever it belongs to.
     """
-    looks = [(holder.gpus, holder.load.outlook) for holder in sharing if holder.load.outlook is not None]
+    holders = [each.holder for each in sharing]
+    looks = [(holder.gpus, holder.load.outlook) for holder in holders if holder.load.outlook is not None]
     requests = sum(look.level / (look.work_of_one or 1.0) for _, look in looks)
     gpus = sum(look.level * each for each, look in looks)
     return cost_weight * requests / gpus if gpus > 0.0 else 0.0
@@ -190,22 +213,28 @@ def _priced(holder: Holder, claim: Claim, each: float) -> Claim:
     return claim._replace(curve=claim.curve._replace(values=values))
 
 
-def next_gain(holder: Holder, count: int) -> float:
+def next_gain(holder: Holder, count: int, kept: Kept) -> float:
     """What one GPU more is worth to a model with `count` replicas, in requests: the best mean over the steps ahead."""
     outlook = holder.load.outlook
     if outlook is None or holder.share is None or count < outlook.least:
         return 0.0
-    most = holder.ruling.wanted(holder.model, holder.model.max_replicas)
-    here, *ahead = outlook.values[count - outlook.least : most - outlook.least + 1] or (0.0,)
-    gain = max(((here - value) / step for step, value in enumerate(ahead, 1)), default=0.0)
+    gain = kept.of(holder.model.id, _best_mean, outlook, count, holder.most)
     return gain * holder.deferral.weight / holder.gpus
 
 
-def needed(holder: Holder) -> int:
-    """Replicas the model needs: its demand, less those that would gain nothing though they were there."""
+def _best_mean(outlook: Outlook, count: int, most: int) -> float:
+    here, *ahead = outlook.values[count - outlook.least : most - outlook.least + 1] or (0.0,)
+    return max([(here - value) / step for step, value in enumerate(ahead, 1)], default=0.0)
+
+
+def _needed(holder: Holder, kept: Kept) -> int:
     outlook = holder.load.outlook
-    if outlook is None or holder.share is None:
+    if outlook is None or holder.share is None or holder.share >= holder.demand.replicas:
         return holder.demand.replicas
+    return min(holder.demand.replicas, max(holder.share, kept.of(holder.model.id, _best, outlook)))
+
+
+def _best(outlook: Outlook) -> int:
+    """The most replicas of those that cost least."""
     values = outlook.values
-    best = outlook.least + min(range(len(values)), key=lambda count: (values[count], -count))
-    return min(holder.demand.replicas, max(holder.share, best))
+    return outlook.least + len(values) - 1 - values[::-1].index(min(values))

@@ -1,53 +1,95 @@
 """The steps of one model's explanation, stage by stage, each with its numbers."""
 
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
 from rebalancer.domain.arithmetic import figure
 from rebalancer.domain.instant import clock
 from rebalancer.domain.outlook import Outlook
 from rebalancer.domain.plan import Refusal, Step
-from rebalancer.domain.readings import ModelLoad
-from rebalancer.planning.moves import Moves
-from rebalancer.planning.scene import Holder
-from rebalancer.planning.shares import needed
-from rebalancer.planning.votes import Ballot
+from rebalancer.domain.readings import Carries, Work
+from rebalancer.planning.demand import Demand
+from rebalancer.planning.scene import Holder, Scene
+from rebalancer.planning.votes import Ballot, Vote
 
 NEAR = 2  # counts about the share whose cost is told
 
 
-def steps_of(holder: Holder, allocation: int, after: int, moves: Moves, refusals: list[Refusal]) -> tuple[Step, ...]:
+class Told(NamedTuple):
+    """What came out: replicas allocated, there after the plan; and what the model's grants wait for."""
+
+    allocation: int
+    after: int
+    waiting: Sequence[str]
+
+
+def steps_of(holder: Holder, told: Told, refusals: list[Refusal], scene: Scene) -> tuple[Step, ...]:
     """From readings to the plan; a stage that had nothing to do with the model is left out."""
-    steps = [_readings(holder.ballot), _work(holder.load), _demand(holder), *_schedule(holder), *_deferral(holder)]
-    if holder.share is not None and holder.load.outlook is not None:
-        steps += [_outlook(holder.load.outlook), _share(holder.load.outlook, holder.share, holder.cost)]
-    if holder.doomed:
-        steps.append(
-            Step("doomed", f"{holder.doomed} doomed", {"doomed": holder.doomed, "unreplaced": holder.has - holder.held})
-        )
-    steps.append(Step("allocation", f"{holder.held} -> {allocation}", {"held": holder.held, "allocation": allocation}))
-    name = holder.model.id
-    if name in moves.waiting:
-        steps.append(
-            Step("shift", "waits for " + "; ".join(moves.waiting[name]), {"waiting": len(moves.waiting[name])})
-        )
-    steps += [Step("guard", str(refusal), dict(refusal.numbers)) for refusal in refusals]
-    steps.append(Step("plan", f"granted {after}", {"granted": after}))
-    return tuple(steps)
+    load, outlook = holder.load, None if holder.share is None else holder.load.outlook
+    kept, name = scene.kept, holder.model.id
+    asked = (holder.demand, holder.needed, holder.floor, holder.model.entitlement, holder.need_now)
+    came = (holder.held, holder.has, holder.doomed, told.allocation, told.after)
+    readings = _readings(kept.of(name, _said, holder.ballot), scene.now)
+    stages = kept.of(name, _stages, load.work, load.carries, asked, outlook, (holder.share or 0, holder.cost), came)
+    apart = (*_schedule(holder), *_deferral(holder))
+    if not apart and not told.waiting and not refusals:
+        return (readings, *stages)
+    waiting = Step("shift", "waits for " + "; ".join(told.waiting), {"waiting": len(told.waiting)})
+    guards = [Step("guard", str(refusal), dict(refusal.numbers)) for refusal in refusals]
+    shift = [waiting] if told.waiting else []
+    work, demand, *placed, granted = stages
+    return (readings, work, demand, *apart, *placed, *shift, *guards, granted)
 
 
-def _readings(ballot: Ballot) -> Step:
-    said = [
-        f"{vote.signal} {'idle' if vote.value is None else figure(vote.value)} votes {vote.replicas} "
-        f"({vote.age_seconds:.0f} s)"
-        for vote in ballot.votes
-    ]
-    said += [f"{signal} abstains ({why})" for signal, why in ballot.abstained]
+def _stages(  # noqa: PLR0913  # what they are made from
+    work: Work,
+    carries: Carries | None,
+    asked: tuple[Demand, int, int, int, int | None],
+    outlook: Outlook | None,
+    share: tuple[int, float],
+    came: tuple[int, int, int, int, int],
+) -> tuple[Step, ...]:
+    """Those that know neither the instant nor other models: what is asked of it, what it is worth, what it gets."""
+    shared = () if outlook is None else (_outlook(outlook), _share(outlook, *share))
+    return (_work(work, carries), _demand(work, *asked), *shared, *_placed(*came))
+
+
+def _placed(held: int, has: int, doomed: int, allocation: int, granted: int) -> Iterator[Step]:
+    if doomed:
+        yield Step("doomed", f"{doomed} doomed", {"doomed": doomed, "unreplaced": has - held})
+    yield Step("allocation", f"{held} -> {allocation}", {"held": held, "allocation": allocation})
+    yield Step("plan", f"granted {granted}", {"granted": granted})
+
+
+class _Said(NamedTuple):
+    """A ballot in words that lack the votes' ages, with the instants they were seen at, and in numbers."""
+
+    votes: tuple[tuple[str, float], ...]
+    abstained: tuple[str, ...]
+    numbers: dict[str, float | int | str | None]
+
+
+def _readings(said: _Said, now: float) -> Step:
+    words = [f"{vote} ({max(0.0, now - at):.0f} s)" for vote, at in said.votes]
+    return Step("readings", "; ".join([*words, *said.abstained]) or "no signal configured", said.numbers)
+
+
+def _said(ballot: Ballot) -> _Said:
     numbers: dict[str, float | int | str | None] = {vote.signal: vote.replicas for vote in ballot.votes}
     numbers.update((signal, None) for signal, _ in ballot.abstained)
-    return Step("readings", "; ".join(said) or "no signal configured", numbers)
+    return _Said(
+        tuple((f"{vote.signal} {_value(vote)} votes {vote.replicas}", vote.at) for vote in ballot.votes),
+        tuple(f"{signal} abstains ({why})" for signal, why in ballot.abstained),
+        numbers,
+    )
 
 
-def _work(load: ModelLoad) -> Step:
+def _value(vote: Vote) -> str:
+    return "idle" if vote.value is None else figure(vote.value)
+
+
+def _work(work: Work, carries: Carries | None) -> Step:
     """By which path offered work is known, why by no better one, and what a replica is taken to carry."""
-    work, carries = load.work, load.carries
     said = "unknown: no sample tells what is asked of the model"
     if work.source:
         known = "unknown" if work.last_60s is None else figure(work.last_60s)
@@ -65,21 +107,21 @@ def _work(load: ModelLoad) -> Step:
     return Step("work", said, numbers)
 
 
-def _demand(holder: Holder) -> Step:
-    work = holder.load.work
-    demand, need = holder.demand, needed(holder)
+def _demand(  # noqa: PLR0913  # one thing each
+    work: Work, demand: Demand, need: int, floor: int, entitlement: int, need_now: int | None
+) -> Step:
     said = demand.why if need == demand.replicas else f"{demand.why}; more than {need} gain nothing"
     return Step(
         "demand",
         said + (", in surge" if demand.surge else ""),
         {
             "demand": None if demand.unknown else need,
-            "floor": holder.floor,
-            "entitlement": holder.model.entitlement,
+            "floor": floor,
+            "entitlement": entitlement,
             "workShort": work.short,
             "workLong": work.long,
             "workSlow": work.slow,
-            "presentNeed": holder.need_now,
+            "presentNeed": need_now,
         },
     )
 

@@ -22,7 +22,8 @@ def watch(memory: Memory, snapshot: Snapshot, policy: Policy) -> Memory:
         kept, work = memory.models.get(load.model), load.work.last_60s
         if kept is None or work is None:
             continue
-        most = max([level.work for level in kept.levels if now - level.at <= rule.window_seconds], default=0.0)
+        levels = [level.work for level in kept.levels if now - level.at <= rule.window_seconds]
+        most = max(levels) if levels else 0.0
         if most >= rule.least_work:
             of += 1
             fell += work <= (1.0 - rule.drop) * most

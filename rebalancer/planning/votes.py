@@ -1,7 +1,8 @@
 """Stages 1 and 2a: readings become votes. A signal that is stale, absent or seen on too few pods has no vote."""
 
 import math
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from rebalancer.domain.policy import BlindRule, ClassRules, Model
 from rebalancer.domain.readings import FRESH_INTERVALS, LEAST_FRESH_SECONDS, ModelLoad, NoReading, Reading
@@ -20,19 +21,21 @@ def replicas_for(amount: float) -> int:
     return max(0, math.ceil(amount - ROUNDING))
 
 
-@dataclass(frozen=True, slots=True)
-class Vote:
+class Vote(Struct, frozen=True):
     """`replicas` that a signal asks for; `fewer`: it consents to less than there is. `value` None: by being idle."""
 
     signal: str
     replicas: int
     value: float | None
-    age_seconds: float
+    at: float
     fewer: bool
 
+    def age(self, now: float) -> float:
+        """Seconds since it was seen."""
+        return max(0.0, now - self.at)
 
-@dataclass(frozen=True, slots=True)
-class Ballot:
+
+class Ballot(Struct, frozen=True):
     """All votes on one model. `abstained`: (signal, why) of those without a vote."""
 
     votes: tuple[Vote, ...]
@@ -56,8 +59,7 @@ class Ballot:
         return agree == len(self.votes) and agree >= min(2, self.configured)
 
 
-@dataclass(frozen=True, slots=True)
-class _Electorate:
+class _Electorate(Struct, frozen=True):
     """What votes are counted against."""
 
     model: Model
@@ -99,9 +101,19 @@ def _cast(signal: str, load: ModelLoad, who: _Electorate, blind: BlindRule, now:
         return why or "no ready replica"
     if why is None and isinstance(reading, Reading):
         replicas, fewer = _count(signal, reading.value, who)
-        return Vote(signal, replicas, reading.value, max(0.0, now - reading.at), fewer)
+        return Vote(signal, replicas, reading.value, reading.at, fewer)
     idle_at = _idle_at(load, blind, now) if signal == "latency" and why not in NOT_FINITE else None
-    return why or "absent" if idle_at is None else Vote(signal, who.floor, None, max(0.0, now - idle_at), fewer=True)
+    return why or "absent" if idle_at is None else Vote(signal, who.floor, None, idle_at, fewer=True)
+
+
+def fresh_until(load: ModelLoad, blind: BlindRule) -> float:
+    """An instant, a second early, before which no reading is stale; -inf where there are none."""
+    seen = [reading.at for reading in load.signals.values() if isinstance(reading, Reading)]
+    return min(seen) + _oldest(load, blind) - 1.0 if seen else -math.inf
+
+
+def _oldest(load: ModelLoad, blind: BlindRule) -> float:
+    return min(blind.stale_seconds, max(LEAST_FRESH_SECONDS, FRESH_INTERVALS * load.interval_seconds))
 
 
 def _abstains(reading: Reading | NoReading, load: ModelLoad, blind: BlindRule, now: float) -> str | None:
@@ -110,9 +122,8 @@ def _abstains(reading: Reading | NoReading, load: ModelLoad, blind: BlindRule, n
         return reading.why
     if not math.isfinite(reading.value):
         return "not finite"
-    oldest = min(blind.stale_seconds, max(LEAST_FRESH_SECONDS, FRESH_INTERVALS * load.interval_seconds))
     age = now - reading.at
-    if age > oldest:
+    if age > _oldest(load, blind):
         return f"{age:.0f} s old"
     if reading.coverage < blind.min_coverage:
         return f"seen on {reading.coverage:.0%} of the pods"

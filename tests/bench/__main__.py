@@ -13,11 +13,12 @@ from pathlib import Path
 import uvloop
 
 from tests.bench import report
+from tests.bench.fleet import Fleet
 from tests.bench.ingest import ingest
 from tests.bench.latency import ANSWER_SECONDS, Latency, latency
 from tests.bench.lists import list_times
 from tests.bench.memory import memory
-from tests.bench.plans import plan_times
+from tests.bench.plans import fleet_times, plan_times
 from tests.bench.report import Measure
 from tests.bench.scale import LARGE, SMALL, Scale
 from tests.bench.timing import noise
@@ -37,6 +38,7 @@ class Effort:
     warm_up_seconds: float
     small_plans: int
     large_plans: int
+    fleet: int
     lists: int
     memory: Scale
 
@@ -49,6 +51,7 @@ FULL = Effort(
     warm_up_seconds=20.0,
     small_plans=300,
     large_plans=120,
+    fleet=1000,
     lists=9,
     memory=LARGE,
 )
@@ -60,6 +63,7 @@ QUICK = Effort(
     warm_up_seconds=10.0,
     small_plans=20,
     large_plans=3,
+    fleet=100,
     lists=1,
     memory=SMALL,
 )
@@ -74,6 +78,10 @@ async def measure(effort: Effort) -> list[Measure]:
     _now("plans")
     measures.append(_plan("plan_100x1000_p99_ms", SMALL, effort.small_plans, 5.0))
     measures.append(_plan("plan_1000x10000_p99_ms", LARGE, effort.large_plans, 50.0))
+    _now("plans of fleets with outlooks")
+    measures.append(_fleet("fleet_100x1000_p99_ms", Fleet(100, 2), effort.small_plans, 5.0))
+    measures.append(_fleet("fleet_1000x10000_p99_ms", Fleet(effort.fleet, 5), effort.large_plans, 50.0))
+    measures.append(_fleet("alike_1000x10000_p99_ms", Fleet(effort.fleet, 5, alike=True), effort.large_plans, 50.0))
     _now("lists and memory")
     measures.append(_lists(effort))
     held = await memory(effort.memory)
@@ -128,6 +136,18 @@ def _plan(key: str, scale: Scale, runs: int, aim: float) -> Measure:
     notes = [f"ms: p50 {times.p50_ms():.1f}; {cpu}", f"most time of their own: {', '.join(profile)}"]
     what = f"plan of {scale.models:,} models on {scale.gpus:,} GPUs, p99"
     return Measure(key, what, times.p99_ms(), "ms", aim, notes=notes)
+
+
+def _fleet(key: str, fleet: Fleet, runs: int, aim: float) -> Measure:
+    found = fleet_times(fleet, runs)
+    notes = [
+        f"{name}: ms p50 {times.p50_ms():.1f}, p99 {times.p99_ms():.1f};"
+        f" of the processor {times.cpu_p50_ms():.1f} / {times.cpu_p99_ms():.1f}"
+        for name, times in found.items()
+    ]
+    alike = "equal outlooks" if fleet.alike else "outlooks"
+    what = f"plan of {fleet.models:,} models with {alike}, 5 % of them new, p99"
+    return Measure(key, what, found["5 % changed"].p99_ms(), "ms", aim, notes=notes)
 
 
 def _lists(effort: Effort) -> Measure:

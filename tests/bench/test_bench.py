@@ -16,6 +16,9 @@ KEYS = {
     "event_to_call_p99_ms",
     "plan_100x1000_p99_ms",
     "plan_1000x10000_p99_ms",
+    "fleet_100x1000_p99_ms",
+    "fleet_1000x10000_p99_ms",
+    "alike_1000x10000_p99_ms",
     "cold_start_seconds",
     "resident_mib",
 }

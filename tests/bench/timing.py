@@ -38,10 +38,13 @@ def percentile(values: tuple[float, ...] | list[float], share: float) -> float:
     return ordered[min(len(ordered) - 1, max(0, -int(-share * len(ordered) // 1) - 1))]
 
 
-def measure(run: Callable[[int], object], runs: int, warm_up: int = 2) -> Times:
-    """Times of `run(turn)`."""
+def measure(
+    run: Callable[[int], object], runs: int, warm_up: int = 2, between: Callable[[int], object] = lambda _: None
+) -> Times:
+    """Times of `run(turn)`. `between`: what happens before each of them and is not timed."""
     wall, cpu = [], []
     for turn in range(warm_up + runs):
+        between(turn)
         began, busy = time.perf_counter(), time.process_time()
         run(turn)
         if turn >= warm_up:

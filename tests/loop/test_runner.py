@@ -12,6 +12,7 @@ from rebalancer.domain.plan import Decision
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.loop.runner import Runner
+from rebalancer.planning import Kept
 from tests.builders import NOW, a_policy, a_snapshot
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
@@ -36,6 +37,7 @@ class CountingHands:
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
         self.memory = Memory()
+        self.kept = Kept()
         self.looks: list[float] = []
         self.fails = 0
         self.write_seconds = 0.0

@@ -16,6 +16,7 @@ from rebalancer.domain.memory import Memory
 from rebalancer.domain.outcome import Outcome
 from rebalancer.domain.plan import Change, Plan
 from rebalancer.domain.policy import Policy
+from rebalancer.planning import Kept
 from rebalancer.planning import plan as decide
 from rebalancer.state import ClusterState
 from tests.builders import NOW
@@ -37,6 +38,7 @@ class Sampled:
     now: float = NOW
     offered: dict[str, float | None] = field(default_factory=dict)
     memory: Memory = field(default_factory=Memory)
+    kept: Kept = field(default_factory=Kept)
     plans: list[Plan] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -87,7 +89,7 @@ class Sampled:
         """Decide, twice the same; judge; write; Deployments follow at once."""
         self.state.apply(changed(a_cluster_node(gpus=self.gpus), self.now), self.now)  # somebody is still watching
         snapshot = self.state.snapshot(self.now, len(self.plans) + 1)
-        decision = decide(snapshot, self.policy, self.memory)
+        decision = decide(snapshot, self.policy, self.memory, self.kept)
         assert to_bytes(decision) == to_bytes(decide(snapshot, self.policy, self.memory))
         story = Story(self.policy, snapshot, decision.memory)
         oracle.judge_plan(snapshot, self.policy, decision.plan)

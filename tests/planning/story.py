@@ -9,12 +9,14 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
+from rebalancer.domain.codec import to_bytes
 from rebalancer.domain.memory import Memory, NodeGrant
 from rebalancer.domain.outlook import Outlook
 from rebalancer.domain.plan import Change, ModelDecision, NodePoolChange, Plan, Refusal, Unmet
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.readings import ModelLoad, Signal, Work
 from rebalancer.domain.snapshot import NodeView, NoticeView, PoolView, Snapshot, TargetView
+from rebalancer.planning import Kept
 from rebalancer.planning import plan as decide
 from tests import builders
 from tests.planning import cluster
@@ -40,6 +42,7 @@ class Story:
     plans: list[Plan] = field(default_factory=list)
     levels: dict[str, float] = field(default_factory=dict)
     shapes: dict[str, Shape] = field(default_factory=dict)
+    kept: Kept = field(default_factory=Kept)
 
     def __repr__(self) -> str:
         """The world in a few lines, for a failing test."""
@@ -73,7 +76,8 @@ class Story:
 
     def plan(self) -> Plan:
         """Decide once; memory is kept, last cycle's outcomes are consumed, nothing is written."""
-        decision = decide(self.snapshot, self.policy, self.memory)
+        decision = decide(self.snapshot, self.policy, self.memory, self.kept)
+        assert to_bytes(decision) == to_bytes(decide(self.snapshot, self.policy, self.memory)), "kept changes nothing"
         self.memory = decision.memory
         self.snapshot = replace(self.snapshot, outcomes=(), cycle=self.snapshot.cycle + 1)
         self.plans.append(decision.plan)

@@ -23,7 +23,10 @@ def seats(claims: Sequence[Claim], counts: Sequence[int], spaces: Mapping[str, S
         reverse=True,
     )
     gpus = {name: space.gpus for name, space in spaces.items()}
-    nodes = {name: list(space.nodes) or [space.gpus] for name, space in spaces.items()}
+    nodes = {
+        name: [node for node, many in space.nodes for _ in range(many)] or [space.gpus]
+        for name, space in spaces.items()
+    }
     return _seat(pods, gpus, nodes)
 
 
@@ -124,7 +127,7 @@ def some_sizes(chance: np.random.Generator, pools: Sequence[frozenset[str]]) -> 
         size = int(chance.choice([1, 1, 2, 4]))
         claims.append(Claim(Curve(0, convex(chance, 3), size), pools[int(chance.integers(0, len(pools)))], size))
     nodes = {name: tuple(int(n) for n in chance.integers(1, 9, int(chance.integers(1, 3)))) for name in "xy"}
-    return claims, {name: Space(sum(nodes[name]), nodes[name]) for name in nodes}
+    return claims, {name: Space.of(sum(nodes[name]), nodes[name]) for name in nodes}
 
 
 @given(st.data())
@@ -138,7 +141,7 @@ def test_it_keeps_to_what_sets_of_models_can_have_whatever_the_sizes_and_curves(
         for size in data.draw(st.lists(st.sampled_from([1, 2, 3, 4]), min_size=1, max_size=4))
     ]
     nodes = {name: tuple(data.draw(st.lists(st.integers(0, 8), min_size=1, max_size=2))) for name in "xyz"}
-    spaces = {name: Space(data.draw(st.integers(0, sum(own))), own) for name, own in nodes.items()}
+    spaces = {name: Space.of(data.draw(st.integers(0, sum(own))), own) for name, own in nodes.items()}
     counts = share_places(claims, spaces)
     for pools in POOLS:
         for size in (1, 2, 3, 4):
@@ -169,14 +172,14 @@ def test_two_nodes_with_half_of_the_room_each_hold_no_large_replica() -> None:
     # 6 + 6 GPUs free. a takes 4 each: one per node, 8 of 12, though 12 / 4 = 3. b has the other 2 + 2.
     a = Claim(Curve(0, (30.0, 20.0, 10.0, 0.0), gpus=4), frozenset({"x"}), 4)
     b = Claim(Curve(0, (6.0, 5.0, 4.0, 3.0, 2.0, 1.0, 0.0)), frozenset({"x"}))
-    assert share_places([a, b], {"x": Space(12, (6, 6))}) == (2, 4)
+    assert share_places([a, b], {"x": Space.of(12, (6, 6))}) == (2, 4)
 
 
 def test_sizes_that_do_not_divide_one_another_still_get_their_nodes() -> None:
     # A node of 3 holds one replica of 3; that 2 of its GPUs would be all for replicas of 2 says nothing about it.
     a = Claim(Curve(0, (9.0, 0.0), gpus=3), frozenset({"x"}), 3)
     b = Claim(Curve(0, (1.0, 0.0), gpus=2), frozenset({"x"}), 2)
-    assert share_places([a, b], {"x": Space(3, (3,))}) == (1, 0)
+    assert share_places([a, b], {"x": Space.of(3, (3,))}) == (1, 0)
 
 
 def test_those_whose_least_does_not_fit_leave_the_others_theirs() -> None:

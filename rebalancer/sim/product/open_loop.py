@@ -12,6 +12,7 @@ from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.loop.cycle import cycle
 from rebalancer.loop.replay import Replay, Turn, compare, turns
+from rebalancer.planning import Kept
 from rebalancer.sim.product.clock import still
 
 
@@ -21,6 +22,7 @@ class FedHands:
     def __init__(self, policy: Policy, found: Replay) -> None:
         self.policy = policy
         self.memory = Memory()
+        self.kept = Kept()
         self._found = found
         self._turn: Turn | None = None
 

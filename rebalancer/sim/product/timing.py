@@ -9,6 +9,7 @@ from rebalancer.domain.plan import Decision
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.loop.cycle import Hands
+from rebalancer.planning import Kept
 
 
 class PlanTimes:
@@ -51,6 +52,15 @@ class TimedHands:
     @memory.setter
     def memory(self, memory: Memory) -> None:
         self._hands.memory = memory
+
+    @property
+    def kept(self) -> Kept:
+        """What stands from the plan before."""
+        return self._hands.kept
+
+    @kept.setter
+    def kept(self, kept: Kept) -> None:
+        self._hands.kept = kept
 
     def look(self, now: float) -> Snapshot:
         """The same, and from then on the plan is under way."""

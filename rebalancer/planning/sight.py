@@ -1,0 +1,136 @@
+"""One cycle's facts, gathered: what stands from the cycle before is not looked at again."""
+
+from collections import Counter
+from collections.abc import Mapping
+
+from rebalancer.domain.arithmetic import doomed_nodes, node_receives, pool_budget
+from rebalancer.domain.memory import Memory, ModelMemory
+from rebalancer.domain.policy import Policy, Pool
+from rebalancer.domain.readings import ModelLoad
+from rebalancer.domain.snapshot import NodeView, PoolView, Snapshot
+from rebalancer.planning.holdings import NOTHING, Holding, holding
+from rebalancer.planning.kept import Kept
+from rebalancer.planning.rulings import NO_RULING, Ruling
+from rebalancer.planning.scene import Holder, OnNode, Part, PoolState, Room, Scene
+
+
+class Occupancy:
+    """GPUs of every node that our pods hold. Of a model that holds something else now the difference is booked."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, OnNode] = {}
+        self._booked: dict[str, Holding] = {}
+
+    def book(self, holdings: Mapping[str, Holding]) -> None:
+        """Each model's holding; who is not named keeps what was booked."""
+        for name, now in holdings.items():
+            then = self._booked.get(name)
+            if then is not now:
+                if then is not None:
+                    self._add(then, -1)
+                self._add(now, 1)
+                self._booked[name] = now
+
+    def _add(self, one: Holding, sign: int) -> None:
+        for node, more in one.nodes.items():
+            there = self.nodes.pop(node, NOTHING)
+            gpus = there.gpus + sign * more.gpus
+            if gpus:
+                self.nodes[node] = OnNode(
+                    gpus,
+                    there.staying + sign * more.staying,
+                    there.ready + sign * more.ready,
+                    there.kept + sign * more.kept,
+                )
+
+
+def build(snapshot: Snapshot, policy: Policy, memory: Memory, rulings: Mapping[str, Ruling], kept: Kept) -> Scene:
+    """The scene of one cycle. Nothing of the snapshot is changed."""
+    doomed = doomed_nodes(snapshot.notices)
+    holdings = _holdings(snapshot, policy, memory, rulings, kept)
+    occupancy = kept.sums(Occupancy)
+    occupancy.book(holdings)
+    promised: Counter[str] = Counter()
+    for one in holdings.values():
+        for pool, gpus in one.promised:
+            promised[pool] += gpus
+    pools = {pool.name: pool for pool in policy.pools}
+    states = {}
+    for view in snapshot.pools:
+        budget = _budget(pools[view.name], view, snapshot, policy, memory, holdings)
+        rooms = _rooms(view, occupancy.nodes, doomed)
+        states[view.name] = PoolState(pools[view.name], view, budget, promised[view.name], rooms, occupancy.nodes)
+    holders = _holders(snapshot, policy, memory, rulings, holdings)
+    return Scene(snapshot, policy, memory, snapshot.at, doomed, states, holders, kept)
+
+
+def _holdings(
+    snapshot: Snapshot, policy: Policy, memory: Memory, rulings: Mapping[str, Ruling], kept: Kept
+) -> dict[str, Holding]:
+    doomed = doomed_nodes(snapshot.notices)
+    views = {view.id: view for view in snapshot.models}
+    found: dict[str, Holding] = {}
+    for model in policy.models:
+        name = model.id
+        remembered, ruling = memory.models.get(name), rulings.get(name)
+        replaced = remembered.replaced if remembered is not None else ()
+        floor = model.min_replicas if ruling is None else ruling.floor_of(model)
+        paused = ruling is not None and ruling.paused is not None
+        found[name] = kept.of(name, holding, model, views.get(name), replaced, floor, paused, doomed)
+    return found
+
+
+def _holders(
+    snapshot: Snapshot,
+    policy: Policy,
+    memory: Memory,
+    rulings: Mapping[str, Ruling],
+    holdings: Mapping[str, Holding],
+) -> dict[str, Holder]:
+    loads = {load.model: load for load in snapshot.loads}
+    found: dict[str, Holder] = {}
+    for model in policy.models:
+        name = model.id
+        ruling, one = rulings.get(name, NO_RULING), holdings[name]
+        found[name] = Holder(
+            model=model,
+            load=loads.get(name) or ModelLoad(model=name),
+            memory=memory.models.get(name) or ModelMemory(),
+            ruling=ruling,
+            parts=one.parts,
+            floor=ruling.floor_of(model),
+            held=one.held,
+            has=one.has,
+            ready=one.ready,
+            steady=one.steady,
+            loading=one.loading,
+            doomed=one.doomed,
+            quiet=one.quiet,
+            contested=one.contested,
+            most=ruling.wanted(model, model.max_replicas),
+            nodes=one.nodes,
+        )
+    return found
+
+
+def _budget(  # noqa: PLR0913  # the terms of the budget
+    pool: Pool, view: PoolView, snapshot: Snapshot, policy: Policy, memory: Memory, holdings: Mapping[str, Holding]
+) -> int | None:
+    """Unknown where no node is seen while pods run there: an empty set of nodes is never the truth then."""
+    if not view.nodes and any(_runs(part, view.name) for one in holdings.values() for part in one.parts):
+        return None
+    doomed = doomed_nodes(snapshot.notices)
+    return pool_budget(pool, view, memory.node_grants, doomed, policy.nodes, snapshot.at)
+
+
+def _runs(part: Part, pool: str) -> bool:
+    return part.pool == pool and not part.target.missing and any(pod.node is not None for pod in part.target.pods)
+
+
+def _rooms(view: PoolView, taken: Mapping[str, OnNode], doomed: frozenset[str]) -> dict[str, Room]:
+    return {node.name: _room(node, taken.get(node.name, NOTHING)) for node in view.nodes if node_receives(node, doomed)}
+
+
+def _room(node: NodeView, taken: OnNode) -> Room:
+    free = node.gpus - node.foreign_gpus
+    return Room(node, free - taken.gpus, free - taken.staying)
