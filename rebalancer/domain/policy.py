@@ -9,14 +9,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field, FiniteFloat
 
-from rebalancer.domain.part import Dns1123, Ratio, Seconds
-from rebalancer.domain.part import Part as _Part
+from rebalancer.domain.part import Dns1123, Part, Ratio, Seconds
 from rebalancer.domain.timetable import Schedule
 
 WorkloadClass = Literal["realtime", "interactive", "batch"]
 
 
-class Pool(_Part):
+class Pool(Part):
     """GPUs of one shape, found by node labels."""
 
     name: Dns1123 = Field(description="Cluster-unique name of the pool.")
@@ -50,7 +49,7 @@ class Pool(_Part):
     )
 
 
-class TargetSpec(_Part):
+class TargetSpec(Part):
     """Where a model's replicas run in one pool."""
 
     pool: Dns1123 = Field(description="Name of a pool; one target per pool, in order of preference.")
@@ -58,7 +57,7 @@ class TargetSpec(_Part):
     name: Dns1123 = Field(description="Name of the scale target in the model's namespace.")
 
 
-class Slo(_Part):
+class Slo(Part):
     """What the model's users were promised."""
 
     latency_seconds: Seconds = Field(
@@ -66,7 +65,7 @@ class Slo(_Part):
     )
 
 
-class ConcurrencySignal(_Part):
+class ConcurrencySignal(Part):
     """Running + waiting requests over what one replica carries."""
 
     per_replica: Annotated[FiniteFloat, Field(gt=0, le=100_000)] = Field(
@@ -74,7 +73,7 @@ class ConcurrencySignal(_Part):
     )
 
 
-class QueueSignal(_Part):
+class QueueSignal(Part):
     """Waiting requests per ready replica."""
 
     high: Annotated[FiniteFloat, Field(gt=0, le=100_000)] = Field(
@@ -82,14 +81,14 @@ class QueueSignal(_Part):
     )
 
 
-class WatermarkSignal(_Part):
+class WatermarkSignal(Part):
     """A ratio held between two watermarks."""
 
     high: Ratio = Field(description="At or above: ceil(ready x use / high).")
     low: Ratio = Field(description="At or below: fewer replicas are voted for.")
 
 
-class Signals(_Part):
+class Signals(Part):
     """Which signals vote for this model; one that is not configured has no vote."""
 
     concurrency: ConcurrencySignal | None = None
@@ -113,7 +112,7 @@ class Signals(_Part):
         return tuple(name for name, on in pairs if on)
 
 
-class Model(_Part):
+class Model(Part):
     """One served model."""
 
     id: Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=63)] = Field(
@@ -165,7 +164,7 @@ class Model(_Part):
         return self.gpus_per_replica // self.pods_per_replica
 
 
-class Team(_Part):
+class Team(Part):
     """What all models of one team share."""
 
     name: Annotated[str, Field(min_length=1, max_length=63)] = Field(description="As the models' `team` says it.")
@@ -174,7 +173,7 @@ class Team(_Part):
     )
 
 
-class ClassRules(_Part):
+class ClassRules(Part):
     """Watermarks and patience of one workload class."""
 
     high_utilisation: Ratio
@@ -182,7 +181,7 @@ class ClassRules(_Part):
     cooldown_seconds: Seconds = Field(description="A model's demand falls only after being lower for this long.")
 
 
-class Classes(_Part):
+class Classes(Part):
     """The three classes."""
 
     realtime: ClassRules = ClassRules(high_utilisation=0.70, low_utilisation=0.30, cooldown_seconds=60.0)
@@ -190,7 +189,7 @@ class Classes(_Part):
     batch: ClassRules = ClassRules(high_utilisation=0.85, low_utilisation=0.40, cooldown_seconds=300.0)
 
 
-class DeferralRule(_Part):
+class DeferralRule(Part):
     """How models of class batch yield to the others, and are deferred by that instead of starved."""
 
     weight: Annotated[FiniteFloat, Field(gt=0, le=1)] = Field(
@@ -209,7 +208,7 @@ class DeferralRule(_Part):
     )
 
 
-class SurgeRules(_Part):
+class SurgeRules(Part):
     """When a rise is a surge: demand has risen faster than its slow level explains."""
 
     short_window_seconds: Seconds = 15.0
@@ -219,14 +218,14 @@ class SurgeRules(_Part):
     leave_after_seconds: Seconds = 60.0
 
 
-class RateLimit(_Part):
+class RateLimit(Part):
     """At most max(1, floor(share x base)) replicas per sliding window."""
 
     share: Ratio
     window_seconds: Seconds
 
 
-class BlindRule(_Part):
+class BlindRule(Part):
     """When a model counts as unseen."""
 
     stale_seconds: Seconds = Field(
@@ -235,13 +234,13 @@ class BlindRule(_Part):
     min_coverage: Ratio = Field(default=0.8, description="Share of the Ready pods a signal must cover to vote.")
 
 
-class StartRule(_Part):
+class StartRule(Part):
     """What must be seen before a decrease after a start."""
 
     metric_intervals: int = Field(default=2, ge=1, le=100)
 
 
-class AgreeRule(_Part):
+class AgreeRule(Part):
     """How many signals must be able to speak before a decrease."""
 
     votes: int = Field(
@@ -249,7 +248,7 @@ class AgreeRule(_Part):
     )
 
 
-class PlausibleRule(_Part):
+class PlausibleRule(Part):
     """When a jump of offered work waits for a second opinion before anything is raised for it."""
 
     times: Annotated[FiniteFloat, Field(gt=1, le=10_000)] = Field(
@@ -260,7 +259,7 @@ class PlausibleRule(_Part):
     )
 
 
-class SuddenRule(_Part):
+class SuddenRule(Part):
     """When less demand is an outage in front of the models, and not calm."""
 
     drop: Annotated[FiniteFloat, Field(gt=0, lt=1)] = Field(
@@ -276,19 +275,19 @@ class SuddenRule(_Part):
     hold_seconds: Seconds = Field(default=900.0, description="Nothing is taken for this long.")
 
 
-class ForeignRule(_Part):
+class ForeignRule(Part):
     """When we stand down on an object that somebody else writes too."""
 
     changes: int = Field(default=2, ge=1, le=2, description="Changes by somebody else to what we write there ...")
     window_seconds: Seconds = Field(default=600.0, description="... within this time.")
 
 
-class Guards(_Part):
+class Guards(Part):
     """Limits on what moves; each turns moves into refusals with numbers."""
 
     step: RateLimit = RateLimit(share=0.2, window_seconds=300.0)
     fleet: RateLimit = RateLimit(share=0.1, window_seconds=300.0)
-    shift: RateLimit = RateLimit(share=0.5, window_seconds=300.0)
+    shift: RateLimit = RateLimit(share=0.5, window_seconds=60.0)
     blind: BlindRule = BlindRule()
     agree: AgreeRule = AgreeRule()
     plausible: PlausibleRule = PlausibleRule()
@@ -297,7 +296,7 @@ class Guards(_Part):
     foreign: ForeignRule = ForeignRule()
 
 
-class NodeRules(_Part):
+class NodeRules(Part):
     """Node grants and lost nodes."""
 
     node_timeout_seconds: Seconds = Field(default=900.0, description="A node grant that brought no node by then ends.")
@@ -306,7 +305,7 @@ class NodeRules(_Part):
     )
 
 
-class OverrideRules(_Part):
+class OverrideRules(Part):
     """Bounds on what people may ask for."""
 
     max_seconds: Seconds = Field(default=86_400.0, description="Longest expiry an override may have.")
@@ -315,7 +314,7 @@ class OverrideRules(_Part):
     )
 
 
-class Policy(_Part):
+class Policy(Part):
     """A whole policy file."""
 
     api_version: Literal["rebalancer.io/v1alpha1"]

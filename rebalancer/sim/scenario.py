@@ -12,7 +12,7 @@ class Model:
     `work`: (seconds,) replica-seconds of work that arrive in each second; `requests`: (seconds,) how many carry it.
     A second's arrivals wait max(0, backlog / ready - `headroom_seconds`) s: late above `slo_wait_seconds`, gone above
     `patience_seconds`, turned away where the backlog holds more than `queue_base` + `queue_per_replica` x ready
-    requests (the fluid form of allocation.md). A replica serves `start_seconds` after it was placed; its GPUs are free
+    requests. A replica serves `start_seconds` after it was placed; its GPUs are free
     `release_seconds` after it was asked to go.
 
     For metrics that count requests: a full replica has `slots` in hand, the batch of the measured profiles; a recorded

@@ -4,7 +4,8 @@ from array import array
 
 import numpy as np
 
-from rebalancer.state.rings import COVERAGE, MAX_INTERVAL_SECONDS, REQUESTS, WORK, Floats, Ints, Rings
+from rebalancer.state.ring_level import COVERAGE, REQUESTS, WORK, Ints
+from rebalancer.state.rings import MAX_INTERVAL_SECONDS, Floats, Rings
 
 FULL = 5 * 4_096  # numbers
 

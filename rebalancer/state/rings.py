@@ -16,107 +16,17 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from rebalancer.state.ring_level import COVERAGE, OBSERVED, REQUESTS, UNOBSERVED, WORK, Cells, Ints, Level
+
 LEVELS = ((1, 300), (2, 2_250), (10, 1_836))  # seconds per cell, cells
-WORK, REQUESTS, COVERAGE = range(3)  # replicas kept busy; requests arriving per second; share of the model seen
-OBSERVED = REQUESTS  # of a look at the work: 1 where a cell was observed
-UNOBSERVED = (0.0, np.nan, 0.0)  # work counts where there is coverage; requests come from counters, on their own
 SPAN_SECONDS = sum(step * cells for step, cells in LEVELS)
 BYTES_PER_MODEL = sum(cells for _, cells in LEVELS) * 3 * 4
 MAX_INTERVAL_SECONDS = 300  # a sample that claims to stand for longer stands for this long
 
-_NOTHING = np.array(UNOBSERVED, dtype=np.float32)[:, np.newaxis]
-_ZERO = np.float32(0)
-_CHANNELS = np.arange(len(UNOBSERVED))[:, np.newaxis]
 _FORMAT = struct.Struct("<4sqI")  # magic, head second, crc32 of the rest
 _MAGIC = b"RNG1"
 
 Floats = NDArray[np.float64]
-Cells = NDArray[np.float32]
-Ints = NDArray[np.int64]
-
-
-class _Level:
-    """Cells of `step` seconds; cell index = second // step, the newest `cells` indices are kept.
-
-    `sums`: cells x channels x columns, so that one look at a cell takes everything that is in it.
-    """
-
-    def __init__(self, step: int, cells: int, columns: int, newest: int) -> None:
-        self.step, self.cells, self.newest = step, cells, newest
-        self.sums: Cells = np.empty((cells, len(UNOBSERVED), columns), dtype=np.float32)
-        self.sums[:] = _NOTHING
-
-    @property
-    def oldest_second(self) -> int:
-        return (self.newest - self.cells + 1) * self.step
-
-    def deposit(self, seconds: Ints, columns: Ints, values: Mapping[int, Cells]) -> None:
-        """Add values, by channel, to their cells; several may meet in one."""
-        _, channels, width = self.sums.shape
-        flat, first = self.sums.reshape(-1), (seconds // self.step) % self.cells * (channels * width) + columns
-        for channel, numbers in values.items():
-            places = first + channel * width
-            if channel == REQUESTS:
-                flat[places[np.isnan(flat[places])]] = 0.0
-            np.add.at(flat, places, numbers)
-
-    def take_out(self, cells: int) -> Cells:
-        """What is in the oldest `cells` cells, which are empty then."""
-        rows = self._rows(self.newest - self.cells + 1, cells)
-        sums = np.array(self.sums[rows])
-        self.sums[rows] = _NOTHING
-        return sums
-
-    def take_over(self, first: int, step: int, finer: Cells) -> None:
-        """Add finer cells, of `step` seconds; `first`: the index of the oldest of them."""
-        ratio = self.step // step
-        starts = np.arange(-(first % ratio), len(finer), ratio)
-        starts[0] = 0
-        rows, unknown = self._rows(first // ratio, len(starts)), np.isnan(finer)
-        if not unknown.any():  # nearly always
-            mine = self.sums[rows]
-            self.sums[rows] = np.where(np.isnan(mine), _ZERO, mine) + np.add.reduceat(finer, starts)
-            return
-        seen = ~np.logical_and.reduceat(unknown, starts)
-        more = np.add.reduceat(np.where(unknown, _ZERO, finer), starts)
-        mine = self.sums[rows]
-        self.sums[rows] = np.where(seen, np.where(np.isnan(mine), _ZERO, mine) + more, mine)
-
-    def _rows(self, first: int, count: int) -> slice | Ints:
-        """Where the `count` cells from index `first` on are: side by side, but for where the ring closes."""
-        begin = first % self.cells
-        if begin + count <= self.cells:
-            return slice(begin, begin + count)
-        return np.arange(begin, begin + count, dtype=np.int64) % self.cells
-
-    def all(self) -> Ints:
-        """Indices of all cells, oldest first."""
-        return np.arange(self.newest - self.cells + 1, self.newest + 1, dtype=np.int64)
-
-    def since(self, second: int) -> int:
-        """Index of the oldest cell that begins after `second`."""
-        return max(self.newest - self.cells, second // self.step) + 1
-
-    def looks(self, first: int, columns: Ints) -> Cells:
-        """Cells x channels x models from cell `first` on; for the requests, whether each cell was observed."""
-        begin, end = first % self.cells, self.newest % self.cells + 1
-        looks: Cells
-        if len(columns) < self.sums.shape[2]:
-            rows = np.arange(first, self.newest + 1, dtype=np.int64) % self.cells
-            looks = self.sums[rows[:, np.newaxis, np.newaxis], _CHANNELS, columns]
-        elif begin < end:
-            looks = self.sums[begin:end].copy()
-        else:
-            looks = np.concatenate((self.sums[begin:], self.sums[:end]))
-        looks[:, OBSERVED] = looks[:, COVERAGE] > 0
-        return looks
-
-    def pieces(self, first: int) -> tuple[Cells, ...]:
-        """The cells from index `first` on: views of at most two pieces of the ring, 4 times faster than row by row."""
-        begin, end = first % self.cells, self.newest % self.cells + 1
-        if first > self.newest:
-            return (self.sums[:0],)
-        return (self.sums[begin:end],) if begin < end else (self.sums[begin:], self.sums[:end])
 
 
 class Rings:
@@ -125,7 +35,7 @@ class Rings:
     def __init__(self, columns: int) -> None:
         self.columns = columns
         self.head: int | None = None
-        self._levels: tuple[_Level, ...] = ()
+        self._levels: tuple[Level, ...] = ()
 
     def advance(self, second: int) -> None:
         """Make room up to `second`; older content moves down to coarser cells, the oldest is forgotten."""
@@ -240,7 +150,7 @@ class Rings:
         """The same rings with room for more models."""
         wider = Rings(columns)
         wider.head = self.head
-        wider._levels = tuple(_Level(level.step, level.cells, columns, level.newest) for level in self._levels)
+        wider._levels = tuple(Level(level.step, level.cells, columns, level.newest) for level in self._levels)
         for old, new in zip(self._levels, wider._levels, strict=True):
             new.sums[:, :, : self.columns] = old.sums
         return wider
@@ -276,12 +186,12 @@ class Rings:
             self.add(ones * column, seconds[seen], ones, values)
 
 
-def _levels_at(head: int, columns: int) -> tuple[_Level, ...]:
+def _levels_at(head: int, columns: int) -> tuple[Level, ...]:
     """Empty levels whose newest second is `head`, each beginning where the finer one ends."""
-    levels: list[_Level] = []
+    levels: list[Level] = []
     newest_second = head
     for step, cells in LEVELS:
-        levels.append(_Level(step, cells, columns, newest_second // step))
+        levels.append(Level(step, cells, columns, newest_second // step))
         newest_second = levels[-1].oldest_second - 1
     return tuple(levels)
 

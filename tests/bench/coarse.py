@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from rebalancer.state import ClusterState
 from rebalancer.state.checkpoint import ModelPast
-from rebalancer.state.rings import COVERAGE, WORK, Rings
+from rebalancer.state.ring_level import COVERAGE, WORK
+from rebalancer.state.rings import Rings
 from tests.builders import a_model, a_policy
 from tests.state.engine import Engine, told
 from tests.state.loads import two_pods

@@ -12,7 +12,8 @@ from aiokafka.structs import RecordMetadata
 
 from rebalancer.obs.broker import Broker
 from rebalancer.state.checkpoint import RINGS_PREFIX, ModelPast
-from rebalancer.state.rings import COVERAGE, LEVELS, WORK, Rings
+from rebalancer.state.ring_level import COVERAGE, WORK
+from rebalancer.state.rings import LEVELS, Rings
 
 _TOLERANCE = 1e-3  # of float32 sums of some tenths
 _COARSEST_SECONDS = LEVELS[-1][0]

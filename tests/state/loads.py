@@ -8,7 +8,8 @@ from rebalancer.domain.readings import ModelLoad, NoReading, Signal
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.state import ClusterState
 from rebalancer.state.checkpoint import ModelPast
-from rebalancer.state.rings import REQUESTS, WORK, Rings
+from rebalancer.state.ring_level import REQUESTS, WORK
+from rebalancer.state.rings import Rings
 from tests.builders import NOW
 from tests.state.objects import (
     a_cluster_node,

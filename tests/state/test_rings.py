@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rebalancer.state.rings import BYTES_PER_MODEL, COVERAGE, LEVELS, REQUESTS, SPAN_SECONDS, WORK, Rings
+from rebalancer.state.ring_level import COVERAGE, REQUESTS, WORK
+from rebalancer.state.rings import BYTES_PER_MODEL, LEVELS, SPAN_SECONDS, Rings
 
 T0 = 1_800_000_000
 FINE, MIDDLE, COARSE = (step * cells for step, cells in LEVELS)

@@ -1,7 +1,7 @@
 """The look-ahead rule given the true future: what planning could reach if it knew what arrives.
 
 A frozen reference, versioned: gap closure is measured against it, so it takes nothing from planning and does not
-change when planning does. From allocation.md 3; what that page leaves open was settled by its own S2 cells:
+change when planning does. What was left open was settled by the cells of S2:
 
 - the future is the single scenario, at a step of 2 s (1 s where the SLO is shorter than 1 s), over start + 90 s;
 - the level of the terminal term is the past one (60, 300 and 1,200 s at .1, .5, .4), without learnt corrections: the

@@ -1,6 +1,6 @@
 """The look-ahead rule's arithmetic for a known future, compiled: what a count of replicas costs, and who gets what.
 
-From allocation.md 3 ("Value", "Allocate") with the true future as the single scenario: no spread, hence no standard
+Values and allocation with the true future as the single scenario: no spread, hence no standard
 error. Frozen with FORESIGHT_VERSION: a change here is a new version.
 """
 

@@ -1,6 +1,6 @@
 """Sudden surges on otherwise quiet models: generated, one after another, on one model at a time.
 
-The shape is that of allocation.md: an hour each; half-way in, one model's demand goes to `times` its own within a
+An hour each: half-way in, one model's demand goes to `times` its own within a
 minute, stays, and falls back as quickly; the next hour it is another model's turn.
 """
 

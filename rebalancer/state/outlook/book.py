@@ -27,7 +27,8 @@ from rebalancer.state.outlook.rule import (
 )
 from rebalancer.state.outlook.shift import shift_of_means, usual_of
 from rebalancer.state.outlook.value import Serving, Standing
-from rebalancer.state.rings import COVERAGE, REQUESTS, SPAN_SECONDS, WORK, Rings
+from rebalancer.state.ring_level import COVERAGE, REQUESTS, WORK
+from rebalancer.state.rings import SPAN_SECONDS, Rings
 
 TOGETHER = 64  # models per batch: what they need fits in a core's cache
 MARGIN_SECONDS = 300  # of dispersion before the oldest replay

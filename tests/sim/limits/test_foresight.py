@@ -18,7 +18,7 @@ from rebalancer.sim.traces.folder import VARIABLE
 
 START = 60
 
-# allocation.md 1, "rule with perfect foresight": day, GPUs, start in seconds, request-weighted violation in percent.
+# The rule with perfect foresight, of a prototype: day, GPUs, start in seconds, request-weighted violation in percent.
 CELLS = (
     (0, 32, 60, 1.16),
     (0, 32, 180, 1.47),

@@ -1,4 +1,4 @@
-"""Gate E for the peers: the fluid path against the cells of S2 that the prototype of benchmarks.md 6.1 printed.
+"""Gate E for the peers: the fluid path against the cells of S2 that a prototype printed.
 
 A cell is the best request-weighted violation of the targets 0.6, 0.7, 0.8 and 0.9. What the prototype did besides what
 the peers and the world do by default, and what is undone here: it decided at the end of seconds 0, 15, 30, ...; a

@@ -6,7 +6,8 @@ import pytest
 from rebalancer.state.outlook import Book, Group, outlooks
 from rebalancer.state.outlook.book import remembered
 from rebalancer.state.outlook.value import Serving
-from rebalancer.state.rings import COVERAGE, REQUESTS, WORK, Rings
+from rebalancer.state.ring_level import COVERAGE, REQUESTS, WORK
+from rebalancer.state.rings import Rings
 from tests.state.outlook.ahead import TERMS, bursty, service, standing
 
 T0 = 1_800_000_001

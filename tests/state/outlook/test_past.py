@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from rebalancer.state.outlook.past import NOW, Past, Rungs, at, from_cells, per_second, work_of_one
-from rebalancer.state.rings import COVERAGE, WORK, Rings
+from rebalancer.state.ring_level import COVERAGE, WORK
+from rebalancer.state.rings import Rings
 from tests.state.outlook.ahead import bursty
 
 
