@@ -149,7 +149,7 @@ def test_what_is_no_text_or_too_long_is_a_problem(path: Path, content: bytes) ->
 
 
 def fleet(models: range) -> str:
-    head = GOOD[: GOOD.index("  - id: qwen-32b")]
+    head = GOOD[: GOOD.index("teams:")] + "models:\n"
     return head + "".join(
         f"  - {{id: m{n}, namespace: s, targets: [{{pool: spot, name: m{n}}}], gpusPerReplica: 1, minReplicas: 0,"
         " maxReplicas: 4, entitlement: 0, signals: {utilisation: true}}\n"
