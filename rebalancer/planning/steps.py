@@ -170,7 +170,10 @@ def _outlook(outlook: Outlook) -> Step:
     if outlook.rho:
         said += f"; {outlook.rho:.0%} a period of {outlook.period_seconds} s"
     if outlook.error is not None and outlook.plain_error is not None:
-        said += f"; error {figure(outlook.error)} (a plain slow mean: {figure(outlook.plain_error)})"
+        error, plain = figure(outlook.error), figure(outlook.plain_error)
+        said += f"; error {error} (a plain slow mean: {plain})"
+        if outlook.error > outlook.plain_error:
+            said += ", so the plain mean is used"
     return Step(
         "outlook",
         said,

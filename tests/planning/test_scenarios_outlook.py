@@ -149,6 +149,12 @@ class TestWhatIsTold:
         )
         assert steps["outlook"].numbers["slowMean"] == 1.8
 
+    def test_a_correction_that_errs_more_than_a_plain_mean_is_told_to_be_left_out(self) -> None:
+        story = a_story()
+        story.look_ahead("b", an_outlook(USEFUL, 4, level=2.0, error=0.4, plain_error=0.3))
+        said = next(step.said for step in decision_of(story.plan(), "b").steps if step.stage == "outlook")
+        assert said.endswith("error 0.4 (a plain slow mean: 0.3), so the plain mean is used")
+
     def test_the_share_and_what_its_neighbours_would_cost(self) -> None:
         # 16 GPUs of its own, each saves 50: all of them.
         story = a_story(held=16)
