@@ -9,7 +9,9 @@ NEVER_MET = {"foreign"}  # nobody else writes in the simulator
 
 def test_every_guard_with_a_rule_is_priced_and_only_its_own_rule_goes() -> None:
     assert set(WITHOUT) | NEVER_MET == set(Guards.model_fields)
-    policy = Policy.model_construct(guards=Guards())
+    policy = Policy.model_construct(
+        api_version="rebalancer.io/v1alpha1", kind="Policy", pools=(), models=(), guards=Guards()
+    )
     for guard in WITHOUT:
         off = Run(cases()[0], guard).policy(policy).guards
         assert [name for name in Guards.model_fields if getattr(off, name) != getattr(policy.guards, name)] == [guard]
