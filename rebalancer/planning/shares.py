@@ -204,12 +204,16 @@ def _price(cost_weight: float, sharing: Sequence[_Sharer]) -> float:
 
 
 def _priced(holder: Holder, claim: Claim, each: float) -> Claim:
-    """The claim with what its GPUs cost until the horizon, which is the holder's `cost`; `each`: of a GPU-second."""
+    """The claim with what its GPUs cost until the horizon, which is the holder's `cost`; `each`: of a GPU-second.
+
+    A batch model yields to others, not to the price: that counts as little as its requests do.
+    """
     outlook = holder.load.outlook
     if outlook is None:
         return claim
     holder.cost = each * outlook.horizon_seconds * holder.gpus
-    values = tuple(value + holder.cost * number for number, value in enumerate(claim.curve.values))
+    cost = holder.cost * holder.deferral.weight
+    values = tuple(value + cost * number for number, value in enumerate(claim.curve.values))
     return claim._replace(curve=claim.curve._replace(values=values))
 
 
@@ -231,10 +235,10 @@ def _needed(holder: Holder, kept: Kept) -> int:
     outlook = holder.load.outlook
     if outlook is None or holder.share is None or holder.share >= holder.demand.replicas:
         return holder.demand.replicas
-    return min(holder.demand.replicas, max(holder.share, kept.of(holder.model.id, _best, outlook)))
+    return min(holder.demand.replicas, max(holder.share, kept.of(holder.model.id, _best, outlook, holder.cost)))
 
 
-def _best(outlook: Outlook) -> int:
-    """The most replicas of those that cost least."""
-    values = outlook.values
+def _best(outlook: Outlook, cost: float) -> int:
+    """The most replicas of those that cost least; `cost`: of each, where nodes would have to bring it."""
+    values = [value + cost * number for number, value in enumerate(outlook.values)]
     return outlook.least + len(values) - 1 - values[::-1].index(min(values))

@@ -27,7 +27,7 @@ def steps_of(holder: Holder, told: Told, refusals: list[Refusal], scene: Scene) 
     """From readings to the plan; a stage that had nothing to do with the model is left out."""
     load, outlook = holder.load, None if holder.share is None else holder.load.outlook
     kept, name = scene.kept, holder.model.id
-    asked = (holder.demand, holder.needed, holder.floor, holder.model.entitlement, holder.need_now)
+    asked = (holder.demand, holder.needed, holder.floor, holder.model.entitlement, holder.need_now, holder.cost)
     came = (holder.held, holder.has, holder.doomed, told.allocation, told.after)
     readings = _readings(kept.of(name, _said, holder.ballot), scene.now)
     stages = kept.of(name, _stages, load.work, load.carries, asked, outlook, (holder.share or 0, holder.cost), came)
@@ -44,7 +44,7 @@ def steps_of(holder: Holder, told: Told, refusals: list[Refusal], scene: Scene) 
 def _stages(  # noqa: PLR0913  # what they are made from
     work: Work,
     carries: Carries | None,
-    asked: tuple[Demand, int, int, int, int | None],
+    asked: tuple[Demand, int, int, int, int | None, float],
     outlook: Outlook | None,
     share: tuple[int, float],
     came: tuple[int, int, int, int, int],
@@ -108,9 +108,10 @@ def _work(work: Work, carries: Carries | None) -> Step:
 
 
 def _demand(  # noqa: PLR0913  # one thing each
-    work: Work, demand: Demand, need: int, floor: int, entitlement: int, need_now: int | None
+    work: Work, demand: Demand, need: int, floor: int, entitlement: int, need_now: int | None, cost: float
 ) -> Step:
-    said = demand.why if need == demand.replicas else f"{demand.why}; more than {need} gain nothing"
+    gain = "less than they cost" if cost else "nothing"
+    said = demand.why if need == demand.replicas else f"{demand.why}; more than {need} gain {gain}"
     return Step(
         "demand",
         said + (", in surge" if demand.surge else ""),

@@ -23,7 +23,7 @@ REQUESTS = {
     "code": Requests(1, prompt_tokens=2400, generated_tokens=100),  # 3.3 s
     "image": Requests(1, prompt_tokens=200, generated_tokens=150),  # 4.5 s
 }
-IDLE_RATES = {"chat": 12.0, "code": 1.6, "image": 5.5}  # requests per second: 37, 5 and 25 in flight
+IDLE_RATES = {"chat": 12.0, "code": 1.6, "image": 8.0}  # requests per second: 37, 5 and 36 in flight
 # Deployment -> replicas at the start, seconds to load, seconds to stop.
 DEPLOYMENTS = {"chat": (3, 20.0, 4.0), "code": (5, 20.0, 4.0), "image": (2, 15.0, 4.0)}
 LAUNCH_SECONDS = 25.0

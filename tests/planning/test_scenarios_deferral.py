@@ -92,7 +92,7 @@ class TestTurn:
         story = a_story({"a": 8, "b": 0})
         story.plan()
         story.wait(HOUR - QUARTER)
-        story.turns(12, 60.0)  # guards let a give half of what it has above its floor in 5 minutes
+        story.turns(12, 60.0)  # guards let a give half of what it has above its floor in a minute
         assert story.replicas("b") >= 2
         foresee(story, "a", 50.0)
         foresee(story, "b", 20.0)
@@ -114,7 +114,7 @@ class TestTurn:
         assert story.memory.models["b"].deferred_since is None
 
     def test_guards_hold(self) -> None:
-        # a holds 8 and needs them: half of what it has above its floor of 1, so 3, in 5 minutes, though b is due 7.
+        # a holds 8 and needs them: half of what it has above its floor of 1, so 3, in a minute, though b is due 7.
         story = a_story({"a": 8, "b": 0})
         story.load("a", {"concurrency": 32.0}, work=8.0)
         foresee(story, "a", 50.0)

@@ -214,6 +214,22 @@ class TestWhereNodesCanGo:
         assert found.numbers["costOfOne"] == 3.0
         assert found.said.endswith("; one on a node that comes or could go must save 3")
 
+    def test_batch_work_yields_to_others_and_not_to_the_price(self) -> None:
+        # Alone on its nodes a batch model buys what any other would: every replica saves 5, costs 3 and 1 to bring.
+        b = a_model("b", pools=("spot",), workload_class="batch")
+        policy = a_policy(b, pools=(an_elastic_pool(gpus=8),), cost_weight=0.02)
+        assert shares(a_story(policy, {"b": 1}, {"b": steep(1, 4, 5.0)}).plan()) == {"b": 4}
+
+    def test_what_is_not_worth_its_price_is_not_needed(self) -> None:
+        # A level of 1.0 needs 3 by the rule of thumb; a second replica saves 3.9 and costs 4.
+        policy = a_policy(a_model("b", pools=("spot",)), pools=(an_elastic_pool(gpus=8),), cost_weight=0.02)
+        plan = a_story(policy, {"b": 1}, {"b": steep(1, 4, 3.9)}).plan()
+        decision = decision_of(plan, "b")
+        assert unmet_of(plan, "b") is None
+        assert decision.demand == 1
+        said = next(step.said for step in decision.steps if step.stage == "demand")
+        assert said.endswith("; more than 1 gain less than they cost")
+
     def test_of_gpus_that_are_there_anyway_none_is(self) -> None:
         plan = a_story(a_policy(a_model("b")), {"b": 1}, {"b": steep(1, 4, 5.0)}).plan()
         (found,) = [step for step in decision_of(plan, "b").steps if step.stage == "share"]

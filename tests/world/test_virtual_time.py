@@ -24,7 +24,7 @@ def demo() -> DemoCluster:
 
 @pytest.fixture
 async def hands(demo: DemoCluster) -> VirtualHands:
-    """The service has seen that code idles, and has lent one of its five to chat, where it is worth more."""
+    """The service has looked at the idle cluster for a minute."""
     hands = VirtualHands(demo.world, demo.policy)
     await hands.live(WARM_SECONDS)
     return hands
@@ -34,7 +34,7 @@ async def test_in_a_surge_idle_gpus_are_lent_and_come_home_when_their_owner_need
     demo: DemoCluster, hands: VirtualHands
 ) -> None:
     world = demo.world
-    assert ready(world) == {"chat": 4, "code": 4, "image": 2}
+    assert ready(world) == {"chat": 3, "code": 5, "image": 2}
     demo.dials["chat"].turn(SURGE_RATE, world.now)
     await hands.live(60)
     lent = ready(world)
