@@ -325,6 +325,11 @@ class Policy(Part):
     plan_every_seconds: Annotated[FiniteFloat, Field(ge=0.1, le=600)] = Field(
         default=10.0, description="Seconds between joint plans; events wake it at once besides."
     )
+    look_ahead: bool = Field(
+        default=True,
+        description="Plan by what each count of replicas would keep from being late, judged by the model's own past;"
+        " false: by the votes of its signals alone.",
+    )
     cost_weight: Ratio = Field(
         default=0.05,
         description="Where nodes can come and go: what a GPU there must keep from being late, as a share of the"

@@ -61,6 +61,7 @@ class Outlooks:
     def set_policy(self, policy: Policy, columns: Mapping[str, int]) -> None:
         """Take over models; `columns`: theirs in the rings. One that has another's column now begins anew."""
         self._every_seconds = max(1, round(policy.plan_every_seconds))
+        self._wanted = policy.look_ahead
         before = {rules.column: name for name, rules in self._rules.items()}
         self._book.widen(max(columns.values(), default=-1) + 1)
         self._rules = {}
@@ -77,7 +78,9 @@ class Outlooks:
     def look(
         self, loads: Sequence[ModelLoad], views: Sequence[ModelView], doomed: Collection[str], rings: Rings, now: float
     ) -> None:
-        """Renew the outlooks that no longer stand."""
+        """Renew the outlooks that no longer stand; where the policy wants none there are none."""
+        if not self._wanted:
+            return
         groups = self._groups(loads, {view.id: view for view in views}, frozenset(doomed), now)
         self._book.look(rings, groups, self._every_seconds)
 
@@ -86,7 +89,7 @@ class Outlooks:
         return tuple(self._with(load) for load in loads)
 
     def _with(self, load: ModelLoad) -> ModelLoad:
-        outlook = self._book.outlooks[self._rules[load.model].column]
+        outlook = self._book.outlooks[self._rules[load.model].column] if self._wanted else None
         before = self._onto.get(load.model)
         if before is None or before[0] is not load or (before[1] is not outlook and before[1] != outlook):
             self._onto[load.model] = before = (load, outlook, replace(load, outlook=outlook))

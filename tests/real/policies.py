@@ -1,4 +1,7 @@
-"""Policies for tests, as people would write them: short windows and cooldowns, no guard switched off."""
+"""Policies for tests, as people would write them: short windows and cooldowns, no guard switched off.
+
+Votes decide, so that a test says in requests what it wants; with the look-ahead a past of minutes would have a say.
+"""
 
 from collections.abc import Iterable
 from copy import deepcopy
@@ -25,6 +28,7 @@ def policy(pools: Iterable[Json], models: Iterable[Json], **more: object) -> Jso
         "apiVersion": "rebalancer.io/v1alpha1",
         "kind": "Policy",
         "planEverySeconds": 1,
+        "lookAhead": False,
         "pools": list(pools),
         "models": list(models),
         "classes": dict.fromkeys(("realtime", "interactive", "batch"), watermarks),

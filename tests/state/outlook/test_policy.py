@@ -30,3 +30,13 @@ def test_a_model_whose_floor_is_another_is_looked_at_from_there_on() -> None:
     assert least_looked_at(state, 2) == 2
     state.set_policy(of_floor(1), NOW + 2 * MINUTE)
     assert least_looked_at(state, 3) == 1
+
+
+def test_a_policy_may_want_none() -> None:
+    model = a_model("b", 1, entitlement=4)
+    state = feed(two_pods(a_policy(model)), *minutes_of(running=4.0, minutes=20))
+    assert load_of(state.snapshot(NOW, 1)).outlook is not None
+    state.set_policy(a_policy(model, look_ahead=False), NOW)
+    assert load_of(state.snapshot(NOW + 1.0, 2)).outlook is None
+    state.set_policy(a_policy(model), NOW)
+    assert load_of(state.snapshot(NOW + 2.0, 3)).outlook is not None
