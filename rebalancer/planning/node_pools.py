@@ -22,17 +22,7 @@ def raised_limit(scene: Scene, state: PoolState, view: NodePoolView, nodes: int,
     wanted = max(view.gpus_used, min(wanted, state.pool.gpu_limit))
     if view.gpu_limit is None or view.gpu_limit >= wanted:
         return None
-    return NodePoolChange(
-        id=f"{scene.snapshot.cycle}-{view.name}-limit",
-        kind="limit",
-        name=view.name,
-        uid=view.uid,
-        pool=state.pool.name,
-        resource=state.pool.resource,
-        reason=reason,
-        limit_from=view.gpu_limit,
-        limit_to=wanted,
-    )
+    return _change(scene, state, view, "limit", wanted, reason)
 
 
 def restored_limits(scene: Scene, needed: Collection[str]) -> Iterator[NodePoolChange]:
@@ -44,17 +34,24 @@ def restored_limits(scene: Scene, needed: Collection[str]) -> Iterator[NodePoolC
                 continue
             back = max(saved, view.gpus_used, 0)
             if back < view.gpu_limit:
-                yield NodePoolChange(
-                    id=f"{scene.snapshot.cycle}-{view.name}-restore",
-                    kind="restore-limit",
-                    name=view.name,
-                    uid=view.uid,
-                    pool=state.pool.name,
-                    resource=state.pool.resource,
-                    reason=f"no node grant needs it; saved value {saved}, in use {view.gpus_used}",
-                    limit_from=view.gpu_limit,
-                    limit_to=back,
-                )
+                reason = f"no node grant needs it; saved value {saved}, in use {view.gpus_used}"
+                yield _change(scene, state, view, "restore-limit", back, reason)
+
+
+def _change(  # noqa: PLR0913  # one thing each
+    scene: Scene, state: PoolState, view: NodePoolView, kind: str, limit: int, reason: str
+) -> NodePoolChange:
+    return NodePoolChange(
+        id=f"{scene.snapshot.cycle}-{view.name}-{kind.removesuffix('-limit')}",
+        kind=kind,
+        name=view.name,
+        uid=view.uid,
+        pool=state.pool.name,
+        resource=state.pool.resource,
+        reason=reason,
+        limit_from=view.gpu_limit,
+        limit_to=limit,
+    )
 
 
 def _saved_limit(view: NodePoolView, resource: str) -> int | None:
