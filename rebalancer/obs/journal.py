@@ -9,6 +9,7 @@ keyframe about 1.5 KB a model; files rotate at an eighth of the budget and the o
 import hashlib
 from collections.abc import Iterable, Iterator
 from importlib import resources
+from importlib.resources.abc import Traversable
 from typing import TypeVar
 
 import msgspec
@@ -106,12 +107,25 @@ EMPTY = Snapshot(cycle=0, at=0.0)
 def code_digest() -> str:
     """Hash of the source that decides (domain, planning): a replay under other code says so."""
     found = hashlib.sha256()
-    for room in ("domain", "planning"):
-        folder = resources.files("rebalancer") / room
-        for entry in sorted(folder.iterdir(), key=lambda each: each.name):
-            if entry.name.endswith(".py"):
-                found.update(entry.name.encode() + b"\0" + entry.read_bytes())
+    for name, source in code_sources():
+        found.update(name.encode() + b"\0" + source)
     return found.hexdigest()[:16]
+
+
+def code_sources() -> Iterator[tuple[str, bytes]]:
+    """Every module that decides, as its path below the package and its text; ordered by path."""
+    package = resources.files("rebalancer")
+    for room in ("domain", "planning"):
+        yield from _below(room, package / room)
+
+
+def _below(path: str, folder: Traversable) -> Iterator[tuple[str, bytes]]:
+    for entry in sorted(folder.iterdir(), key=lambda each: each.name):
+        inner = f"{path}/{entry.name}"
+        if entry.is_dir():
+            yield from _below(inner, entry)
+        elif entry.name.endswith(".py"):
+            yield inner, entry.read_bytes()
 
 
 def policy_line(policy: Policy, at: float, code: str) -> PolicyLine:

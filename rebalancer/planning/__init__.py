@@ -1,12 +1,17 @@
 """The decision: `plan(snapshot, policy, memory) -> Decision(plan, memory)`. Pure: same input, same bytes out.
 
-Stages, in the order of the modules that hold them: `recall` (what became of our writes) -> `rulings` (overrides) ->
-`sight` (who holds what, into a `scene`) -> `votes` -> `demand` (surge, cooldown) -> `shares` (by `curves`, within
-`places`) -> `allocation` (`donors`, `idle`) -> `nodes` -> `guards` and `moves` (what is left) -> `changes` (releases
-before grants) -> `loans`, `explain`. What the next plan would make again from equal values is in `kept`.
+Rooms, in the order in which a decision passes them; each knows only those before it. `planner` lists the stages,
+`recall` folds in what became of our writes, `passing` previews a person's decision.
+
+    asked     votes, demand (surge, cooldown), overrides, schedules, deferral
+    seen      who holds what, into a scene; what the next plan would make again from equal values is kept
+    guarded   what may go, and the refusals
+    shared    each model's share by worth, then GPUs for every unit: donors, idle, loans
+    given     moves past the guards (releases before grants), node grants, changes to write
+    told      steps of every explanation, what is unmet, answers to overrides
 """
 
-from rebalancer.planning.kept import Kept
 from rebalancer.planning.planner import plan
+from rebalancer.planning.seen.kept import Kept
 
 __all__ = ["Kept", "plan"]

@@ -4,9 +4,9 @@ from rebalancer.domain.memory import Memory
 from rebalancer.domain.plan import Change
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
-from rebalancer.planning.guards import GUARDS
+from rebalancer.planning.guarded.guards import GUARDS
+from rebalancer.planning.guarded.release import PASSES, Purpose, Release, Tally
 from rebalancer.planning.planner import survey
-from rebalancer.planning.release import PASSES, Purpose, Release, Tally
 
 
 def passed_guards(snapshot: Snapshot, policy: Policy, memory: Memory, change: Change) -> tuple[str, ...]:

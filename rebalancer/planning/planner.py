@@ -12,30 +12,17 @@ from rebalancer.domain.plan import Decision, OverrideState, Plan, Refusal
 from rebalancer.domain.policy import Model, Policy
 from rebalancer.domain.readings import ModelLoad
 from rebalancer.domain.snapshot import Snapshot
-from rebalancer.planning import (
-    answers,
-    changes,
-    deferral,
-    demand,
-    explain,
-    foreign,
-    guards,
-    loans,
-    moves,
-    nodes,
-    plausible,
-    recall,
-    rulings,
-    scene,
-    shares,
-    sight,
-    sudden,
-    votes,
-)
-from rebalancer.planning.allocation import allocate
-from rebalancer.planning.kept import Kept
-from rebalancer.planning.ledger import Ledger
-from rebalancer.planning.release import Tally
+from rebalancer.planning import recall
+from rebalancer.planning.asked import deferral, demand, rulings, sudden, votes
+from rebalancer.planning.given import changes, moves, nodes
+from rebalancer.planning.guarded import foreign, guards
+from rebalancer.planning.guarded.release import Tally
+from rebalancer.planning.seen import plausible, scene, sight
+from rebalancer.planning.seen.kept import Kept
+from rebalancer.planning.shared import loans, shares
+from rebalancer.planning.shared.allocation import allocate
+from rebalancer.planning.shared.ledger import Ledger
+from rebalancer.planning.told import answers, explain
 
 
 @dataclass(frozen=True, slots=True)

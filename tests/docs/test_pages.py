@@ -15,8 +15,8 @@ from rebalancer.cli.entry import app
 from rebalancer.domain.policy import Classes, Guards, NodeRules, OverrideRules, SurgeRules
 from rebalancer.obs.metrics.alerts import rules_text
 from rebalancer.obs.metrics.catalogue import METRICS
-from rebalancer.planning.guards import GUARDS
-from rebalancer.planning.release import PASSES, Purpose
+from rebalancer.planning.guarded.guards import GUARDS
+from rebalancer.planning.guarded.release import PASSES, Purpose
 from rebalancer.settings.service import PREFIX, ServiceSettings
 from tests.docs.blocks import DOCS, blocks, written_pages
 from tests.house.repository import ROOT

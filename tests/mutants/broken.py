@@ -8,9 +8,11 @@ import pytest
 
 from rebalancer.domain import policy as rules
 from rebalancer.domain.plan import Refusal
-from rebalancer.planning import foreign, guards, moves, plausible
-from rebalancer.planning.release import PASSES, Purpose, Release
-from rebalancer.planning.scene import Holder
+from rebalancer.planning.given import moves
+from rebalancer.planning.guarded import foreign, guards
+from rebalancer.planning.guarded.release import PASSES, Purpose, Release
+from rebalancer.planning.seen import plausible
+from rebalancer.planning.seen.scene import Holder
 
 Patch = pytest.MonkeyPatch
 

@@ -3,7 +3,7 @@
 import pytest
 
 from rebalancer.domain.policy import Guards
-from rebalancer.planning.guards import GUARDS
+from rebalancer.planning.guarded.guards import GUARDS
 from tests.mutants.broken import MUTANTS, Mutant
 from tests.mutants.killed import fails, named_after, verdict
 

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from rebalancer.domain.memory import Loss, ModelMemory
-from rebalancer.planning.guards import judge
+from rebalancer.planning.guarded.guards import judge
+from rebalancer.planning.guarded.release import Purpose, Release, Tally
 from rebalancer.planning.planner import survey
-from rebalancer.planning.release import Purpose, Release, Tally
 from tests.builders import a_model, a_policy, a_pool, a_snapshot
 from tests.planning.story import Story
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rebalancer.planning.curves import Curve, hull_slopes, share_out
+from rebalancer.planning.shared.curves import Curve, hull_slopes, share_out
 from tests.bench.fleet import Fleet
 
 

@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from rebalancer.domain.memory import Outage
 from rebalancer.domain.snapshot import Sync
-from rebalancer.planning.release import Purpose
+from rebalancer.planning.guarded.release import Purpose
 from tests.builders import NOW
 from tests.planning.judged import a_needed_model, declined, lost, verdicts
 

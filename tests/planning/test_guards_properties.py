@@ -7,9 +7,9 @@ from msgspec.structs import replace
 
 from rebalancer.domain.memory import Loss, Memory, ModelMemory, Outage
 from rebalancer.domain.readings import ModelLoad, Work
-from rebalancer.planning.guards import judge
+from rebalancer.planning.guarded.guards import judge
+from rebalancer.planning.guarded.release import Purpose, Release, Tally
 from rebalancer.planning.planner import survey
-from rebalancer.planning.release import Purpose, Release, Tally
 from tests.planning import oracle
 from tests.planning.doubts import a_jumping_model, an_outlook, says
 from tests.planning.story import Story, moves

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from rebalancer.domain.codec import to_bytes
 from rebalancer.planning import Kept, plan
-from rebalancer.planning.fits import Fits
+from rebalancer.planning.shared.fits import Fits
 from tests.bench.fleet import Fleet
 from tests.builders import a_model, a_policy, a_snapshot
 from tests.planning.story import Story, decision_of

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+import rebalancer
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.outcome import WRITTEN, Intent, Outcome
 from rebalancer.domain.snapshot import Snapshot
@@ -247,3 +248,12 @@ def test_every_kind_of_line_survives_being_written(recorded: Sequence[bytes]) ->
     assert [journal.decode(journal.encode(line)) for line in lines] == lines
     for raw in recorded[:20]:
         assert journal.encode(journal.decode(raw)) == raw
+
+
+def test_the_digest_of_the_source_covers_every_module_that_decides_however_deep() -> None:
+    package = Path(rebalancer.__file__).parent
+    deciding = {
+        str(path.relative_to(package)) for room in ("domain", "planning") for path in (package / room).rglob("*.py")
+    }
+    assert {name for name, _ in journal.code_sources()} == deciding
+    assert "planning/guarded/guards.py" in deciding

@@ -8,9 +8,9 @@ from rebalancer.domain.instant import clock
 from rebalancer.domain.outlook import Outlook
 from rebalancer.domain.plan import Refusal, Step
 from rebalancer.domain.readings import Carries, Work
-from rebalancer.planning.demand import Demand
-from rebalancer.planning.scene import Holder, Scene
-from rebalancer.planning.votes import Ballot, Vote
+from rebalancer.planning.asked.demand import Demand
+from rebalancer.planning.asked.votes import Ballot, Vote
+from rebalancer.planning.seen.scene import Holder, Scene
 
 NEAR = 2  # counts about the share whose cost is told
 

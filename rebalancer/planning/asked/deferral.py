@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 
 from rebalancer.domain.policy import DeferralRule, Model
-from rebalancer.planning.demand import Demand
+from rebalancer.planning.asked.demand import Demand
 
 BATCH = "batch"
 

@@ -13,11 +13,11 @@ from rebalancer.domain.plan import Refusal
 from rebalancer.domain.policy import Model, Policy, Pool
 from rebalancer.domain.readings import ModelLoad
 from rebalancer.domain.snapshot import AutoscalerView, NodeView, PodView, PoolView, Snapshot, TargetView
-from rebalancer.planning.deferral import NO_DEFERRAL, Deferral
-from rebalancer.planning.demand import Demand, need_of
-from rebalancer.planning.kept import Kept
-from rebalancer.planning.rulings import Ruling
-from rebalancer.planning.votes import Ballot
+from rebalancer.planning.asked.deferral import NO_DEFERRAL, Deferral
+from rebalancer.planning.asked.demand import Demand, need_of
+from rebalancer.planning.asked.rulings import Ruling
+from rebalancer.planning.asked.votes import Ballot
+from rebalancer.planning.seen.kept import Kept
 
 
 class OnNode(NamedTuple):

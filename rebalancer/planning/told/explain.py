@@ -6,11 +6,11 @@ from msgspec.structs import replace
 
 from rebalancer.domain.memory import Loan, ModelMemory
 from rebalancer.domain.plan import ModelDecision, PoolDecision, Refusal, Unmet
-from rebalancer.planning.allocation import Allocation
-from rebalancer.planning.guards import stopped_by
-from rebalancer.planning.moves import Moves
-from rebalancer.planning.scene import Holder, PoolState, Scene
-from rebalancer.planning.steps import Told, steps_of
+from rebalancer.planning.given.moves import Moves
+from rebalancer.planning.guarded.guards import stopped_by
+from rebalancer.planning.seen.scene import Holder, PoolState, Scene
+from rebalancer.planning.shared.allocation import Allocation
+from rebalancer.planning.told.steps import Told, steps_of
 
 
 def merged(refusals: list[Refusal]) -> tuple[Refusal, ...]:

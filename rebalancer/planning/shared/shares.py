@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from rebalancer.domain.outlook import Outlook
-from rebalancer.planning.caps import Caps
-from rebalancer.planning.curves import Curve
-from rebalancer.planning.kept import Kept
-from rebalancer.planning.places import Claim, Space, share_places, smallest
-from rebalancer.planning.scene import Holder, Part, PoolState, Scene
+from rebalancer.planning.seen.kept import Kept
+from rebalancer.planning.seen.scene import Holder, Part, PoolState, Scene
+from rebalancer.planning.shared.caps import Caps
+from rebalancer.planning.shared.curves import Curve
+from rebalancer.planning.shared.places import Claim, Space, share_places, smallest
 
 
 def share(scene: Scene) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from rebalancer.domain.plan import Refusal
 from rebalancer.domain.policy import ForeignRule
 from rebalancer.domain.snapshot import ForeignChange, TargetView
-from rebalancer.planning.scene import Holder, Part, Scene
+from rebalancer.planning.seen.scene import Holder, Part, Scene
 
 STANDS_DOWN = "foreign"
 

@@ -7,10 +7,10 @@ from itertools import islice
 from rebalancer.domain.cluster import Taint, Toleration
 from rebalancer.domain.plan import Refusal
 from rebalancer.domain.snapshot import NodeView, PodView
-from rebalancer.planning.caps import Caps
-from rebalancer.planning.fits import Fits
-from rebalancer.planning.release import Purpose, Release, Tally
-from rebalancer.planning.scene import Holder, Landing, Part, Room, Scene
+from rebalancer.planning.guarded.release import Purpose, Release, Tally
+from rebalancer.planning.seen.scene import Holder, Landing, Part, Room, Scene
+from rebalancer.planning.shared.caps import Caps
+from rebalancer.planning.shared.fits import Fits
 
 
 @dataclass(frozen=True, slots=True)

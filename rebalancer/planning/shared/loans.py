@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from rebalancer.domain.memory import Loan
-from rebalancer.planning.scene import Holder, Scene
+from rebalancer.planning.seen.scene import Holder, Scene
 
 
 def book(scene: Scene) -> tuple[Loan, ...]:

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from rebalancer.domain.cluster import Override
 from rebalancer.domain.memory import NodeGrant
 from rebalancer.domain.plan import Change
-from rebalancer.planning.bounds import After, kept_minimum, lower, wanted_minimums
-from rebalancer.planning.moves import Coming, Going, Moves
-from rebalancer.planning.nodes import NodePlan
-from rebalancer.planning.release import Purpose
-from rebalancer.planning.scene import UNSEEN, Holder, Part, Scene
+from rebalancer.planning.given.bounds import After, kept_minimum, lower, wanted_minimums
+from rebalancer.planning.given.moves import Coming, Going, Moves
+from rebalancer.planning.given.nodes import NodePlan
+from rebalancer.planning.guarded.release import Purpose
+from rebalancer.planning.seen.scene import UNSEEN, Holder, Part, Scene
 
 Key = tuple[str, str]
 

@@ -12,7 +12,7 @@ from rebalancer.domain.instant import clock
 from rebalancer.domain.plan import OverrideState
 from rebalancer.domain.policy import Model, Policy
 from rebalancer.domain.snapshot import Snapshot
-from rebalancer.planning.schedules import Scheduled, resolve_schedules
+from rebalancer.planning.asked.schedules import Scheduled, resolve_schedules
 
 IN_FORCE = "InForce"
 CLOCKS_APART_SECONDS = 5.0  # who writes expiresAt and the API server, which keeps whole seconds, differ so much

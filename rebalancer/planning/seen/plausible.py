@@ -18,8 +18,8 @@ from rebalancer.domain.outlook import Outlook
 from rebalancer.domain.plan import Refusal
 from rebalancer.domain.policy import PlausibleRule
 from rebalancer.domain.readings import Work
-from rebalancer.planning.scene import Holder
-from rebalancer.planning.votes import Ballot, Vote, replicas_for
+from rebalancer.planning.asked.votes import Ballot, Vote, replicas_for
+from rebalancer.planning.seen.scene import Holder
 
 ONE_REPLICA = 1.0  # replica-seconds per second
 CONFIRMED_SECONDS = 3600.0  # half of it later the median of the last hour knows a jump that lasted

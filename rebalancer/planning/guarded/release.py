@@ -11,7 +11,7 @@ from rebalancer.domain.memory import Loss
 from rebalancer.domain.plan import Refusal
 from rebalancer.domain.policy import RateLimit
 from rebalancer.domain.snapshot import PodView
-from rebalancer.planning.scene import Holder, Part, Scene
+from rebalancer.planning.seen.scene import Holder, Part, Scene
 
 
 class Purpose(Enum):

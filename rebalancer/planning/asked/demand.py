@@ -17,7 +17,7 @@ from rebalancer.domain.memory import ModelMemory
 from rebalancer.domain.outlook import Outlook
 from rebalancer.domain.policy import ClassRules, Model, Policy, SurgeRules
 from rebalancer.domain.readings import Work
-from rebalancer.planning.votes import Ballot, replicas_for
+from rebalancer.planning.asked.votes import Ballot, replicas_for
 
 NEED_ROOTS = 1.5  # a level needs itself and so many of its roots: bursts shorter than a start
 

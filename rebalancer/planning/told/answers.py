@@ -6,8 +6,8 @@ from rebalancer.domain.cluster import Override
 from rebalancer.domain.instant import clock
 from rebalancer.domain.memory import Decided
 from rebalancer.domain.plan import OverrideState, Unmet
-from rebalancer.planning.rulings import IN_FORCE
-from rebalancer.planning.scene import Holder, Scene
+from rebalancer.planning.asked.rulings import IN_FORCE
+from rebalancer.planning.seen.scene import Holder, Scene
 
 
 def tell(

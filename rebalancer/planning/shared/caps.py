@@ -6,7 +6,7 @@ A cap stops raises; what is above one because the policy was lowered goes as sur
 from collections import Counter
 from collections.abc import Sequence
 
-from rebalancer.planning.scene import Part, Scene
+from rebalancer.planning.seen.scene import Part, Scene
 
 NO_CAP = 1_000_000_000
 

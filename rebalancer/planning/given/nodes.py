@@ -15,11 +15,11 @@ from rebalancer.domain.memory import GrantFailure, Memory, NodeGrant, Shift
 from rebalancer.domain.plan import NodePoolChange, Refusal
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import NodePoolView, Snapshot, TargetView
-from rebalancer.planning.allocation import Allocation
-from rebalancer.planning.caps import Caps
-from rebalancer.planning.ledger import Unit
-from rebalancer.planning.node_pools import holds, raised_limit, restored_limits, whole_nodes
-from rebalancer.planning.scene import Holder, Part, PoolState, Scene
+from rebalancer.planning.given.node_pools import holds, raised_limit, restored_limits, whole_nodes
+from rebalancer.planning.seen.scene import Holder, Part, PoolState, Scene
+from rebalancer.planning.shared.allocation import Allocation
+from rebalancer.planning.shared.caps import Caps
+from rebalancer.planning.shared.ledger import Unit
 
 SHIFT_LASTS_SECONDS = 900.0  # a shift whose recipient never became Ready stops holding consolidation after this
 SHOWS_SECONDS = 10.0  # a write whose reply was lost is seen by then, or was none

@@ -10,11 +10,11 @@ below its floor, and on an unchanged world a second allocation moves nothing. Wh
 
 from dataclasses import dataclass, field
 
-from rebalancer.planning.donors import ENTITLED, FLOOR, WANTED, displace
-from rebalancer.planning.idle import fill
-from rebalancer.planning.ledger import Ledger, Unit, Victim
-from rebalancer.planning.release import Purpose
-from rebalancer.planning.scene import Holder, Part, PoolState, Scene
+from rebalancer.planning.guarded.release import Purpose
+from rebalancer.planning.seen.scene import Holder, Part, PoolState, Scene
+from rebalancer.planning.shared.donors import ENTITLED, FLOOR, WANTED, displace
+from rebalancer.planning.shared.idle import fill
+from rebalancer.planning.shared.ledger import Ledger, Unit, Victim
 
 
 @dataclass(slots=True)

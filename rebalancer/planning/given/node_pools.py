@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 from rebalancer.domain.plan import NodePoolChange
 from rebalancer.domain.snapshot import NodePoolView
-from rebalancer.planning.scene import PoolState, Scene
+from rebalancer.planning.seen.scene import PoolState, Scene
 
 
 def whole_nodes(gpus: int, per_node: int) -> int:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from rebalancer.domain.arithmetic import converging, promised_replicas
 from rebalancer.domain.policy import Model
 from rebalancer.domain.snapshot import ModelView, PodView, TargetView
-from rebalancer.planning.scene import UNSEEN, OnNode, Part, least_of
+from rebalancer.planning.seen.scene import UNSEEN, OnNode, Part, least_of
 
 NOTHING = OnNode(0, 0, 0, 0)
 _PHASE_ORDER = {"ready": 0, "loading": 1, "pending": 2}

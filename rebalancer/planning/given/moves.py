@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 
 from rebalancer.domain.plan import Refusal
 from rebalancer.domain.snapshot import NoticeView, PodView
-from rebalancer.planning.allocation import Allocation
-from rebalancer.planning.guards import budget, judge
-from rebalancer.planning.ledger import Unit, Victim
-from rebalancer.planning.nodes import NodePlan
-from rebalancer.planning.release import Purpose, Release, Tally
-from rebalancer.planning.scene import Holder, Part, Scene
+from rebalancer.planning.given.nodes import NodePlan
+from rebalancer.planning.guarded.guards import budget, judge
+from rebalancer.planning.guarded.release import Purpose, Release, Tally
+from rebalancer.planning.seen.scene import Holder, Part, Scene
+from rebalancer.planning.shared.allocation import Allocation
+from rebalancer.planning.shared.ledger import Unit, Victim
 
 Key = tuple[str, str]
 

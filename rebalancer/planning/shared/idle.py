@@ -6,10 +6,10 @@ share every model gives.
 
 import heapq
 
-from rebalancer.planning.curves import LEAST_GAIN
-from rebalancer.planning.ledger import Ledger, Unit
-from rebalancer.planning.scene import Holder, Part
-from rebalancer.planning.shares import next_gain
+from rebalancer.planning.seen.scene import Holder, Part
+from rebalancer.planning.shared.curves import LEAST_GAIN
+from rebalancer.planning.shared.ledger import Ledger, Unit
+from rebalancer.planning.shared.shares import next_gain
 
 IDLE = "idle"  # the last tier
 

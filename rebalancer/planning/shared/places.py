@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rebalancer.planning.curves import I64, Curve, Table, share_rows, table_of
+from rebalancer.planning.shared.curves import I64, Curve, Table, share_rows, table_of
 
 
 class Claim(NamedTuple):

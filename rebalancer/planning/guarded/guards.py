@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable
 
 from rebalancer.domain.plan import Refusal
 from rebalancer.domain.policy import RateLimit
-from rebalancer.planning.release import PASSES, Release, lost
-from rebalancer.planning.scene import Holder, PoolState, Scene
+from rebalancer.planning.guarded.release import PASSES, Release, lost
+from rebalancer.planning.seen.scene import Holder, PoolState, Scene
 
 
 def floor(release: Release) -> Refusal | None:

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from rebalancer.domain.plan import Refusal
-from rebalancer.planning.guards import judge
-from rebalancer.planning.release import Purpose, Release, Tally
-from rebalancer.planning.scene import Holder, Part, Scene
+from rebalancer.planning.guarded.guards import judge
+from rebalancer.planning.guarded.release import Purpose, Release, Tally
+from rebalancer.planning.seen.scene import Holder, Part, Scene
 
 Key = tuple[str, str]
 

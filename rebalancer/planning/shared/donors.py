@@ -4,10 +4,10 @@ from typing import NamedTuple
 
 from rebalancer.domain.plan import Refusal
 from rebalancer.domain.snapshot import PodView
-from rebalancer.planning.guards import judge
-from rebalancer.planning.ledger import Ledger, Unit, Victim
-from rebalancer.planning.release import Purpose, Release
-from rebalancer.planning.scene import Holder, Part, Scene
+from rebalancer.planning.guarded.guards import judge
+from rebalancer.planning.guarded.release import Purpose, Release
+from rebalancer.planning.seen.scene import Holder, Part, Scene
+from rebalancer.planning.shared.ledger import Ledger, Unit, Victim
 
 FLOOR, ENTITLED, WANTED = "floor", "entitlement", "demand"  # the tiers, in their order
 

@@ -8,10 +8,10 @@ from rebalancer.domain.memory import Memory, ModelMemory
 from rebalancer.domain.policy import Policy, Pool
 from rebalancer.domain.readings import ModelLoad
 from rebalancer.domain.snapshot import NodeView, PoolView, Snapshot
-from rebalancer.planning.holdings import NOTHING, Holding, holding
-from rebalancer.planning.kept import Kept
-from rebalancer.planning.rulings import NO_RULING, Ruling
-from rebalancer.planning.scene import Holder, OnNode, Part, PoolState, Room, Scene
+from rebalancer.planning.asked.rulings import NO_RULING, Ruling
+from rebalancer.planning.seen.holdings import NOTHING, Holding, holding
+from rebalancer.planning.seen.kept import Kept
+from rebalancer.planning.seen.scene import Holder, OnNode, Part, PoolState, Room, Scene
 
 
 class Occupancy:

@@ -1,0 +1,1 @@
+"""What is done about it: moves past the guards, node grants, and the numbers to write."""

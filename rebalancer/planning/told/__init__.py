@@ -1,0 +1,1 @@
+"""Why: each step of a decision in numbers, what is unmet, and what overrides are told."""
