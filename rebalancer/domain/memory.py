@@ -48,8 +48,9 @@ class ModelMemory(Struct, frozen=True, omit_defaults=True):
     `replaced`: doomed pods beside which a replacement was asked. `surge_since`: in surge from then on (None: not);
     `calm_since`: below the leave ratio since. `lower_since`: its votes have asked for fewer than it has since then,
     `lower_peak` the most they asked for meanwhile.
-    `unmet_since`: short since. `levels`: what was offered lately, oldest first (guard `sudden`). `jump`: one that the
-    guard `plausible` looks at. `deferred_since`: a batch model that has fewer replicas than it needs since then.
+    `unmet_since`: short since. `levels`: what was offered lately, and `falls`: when that fell suddenly by itself, both
+    oldest first (guard `sudden`). `jump`: one that the guard `plausible` looks at. `deferred_since`: a batch model that
+    has fewer replicas than it needs since then.
     """
 
     demand: int | None = None
@@ -63,6 +64,7 @@ class ModelMemory(Struct, frozen=True, omit_defaults=True):
     losses: tuple[Loss, ...] = ()
     replaced: tuple[str, ...] = ()
     levels: tuple[Level, ...] = ()
+    falls: tuple[Instant, ...] = ()
     jump: Jump | None = None
     deferred_since: Instant | None = None
 

@@ -267,7 +267,13 @@ class SuddenRule(Part):
     )
     window_seconds: Seconds = Field(default=120.0, description="... within this time.")
     models: Annotated[FiniteFloat, Field(ge=0, lt=1)] = Field(
-        default=0.5, description="An outage: more than this share of the models that have any work fell so."
+        default=0.5, description="An outage: more than this share of the models that have any work fell so ..."
+    )
+    least_models: Annotated[int, Field(ge=1, le=1000)] = Field(
+        default=2, description="... and at least so many: what is in front of one model looks like its own calm."
+    )
+    usual_seconds: Seconds = Field(
+        default=3600.0, description="A model that fell so by itself within this time says nothing about the others."
     )
     least_work: Annotated[FiniteFloat, Field(gt=0, le=1000)] = Field(
         default=0.5, description="Replicas of work that count as any: a minute of a few requests halves by chance."

@@ -96,6 +96,9 @@ def test_the_guards_on_the_page_have_the_limits_of_the_defaults() -> None:
     assert f"fewer than {guards.agree.votes} usable votes" in DECIDES
     fell, most = f"{guards.sudden.drop * 100:.0f} % or more", f"more than {guards.sudden.models * 100:.0f} %"
     assert f"{fell} within {guards.sudden.window_seconds:.0f} s in {most}" in DECIDES
+    assert f"that have any, and in {guards.sudden.least_models} or more" in DECIDES
+    assert "within the last hour" in DECIDES
+    assert guards.sudden.usual_seconds == 3600.0
     assert f"no decrease for {guards.sudden.hold_seconds:.0f} s" in DECIDES
     assert f"over {guards.plausible.times:.0f} times" in DECIDES
     assert f"before {guards.plausible.samples} samples" in DECIDES

@@ -62,6 +62,8 @@ def _limits() -> Iterator[Mutant]:
             ("plausible", rules.PlausibleRule, "samples"),
             ("sudden", rules.SuddenRule, "window_seconds"),
             ("sudden", rules.SuddenRule, "hold_seconds"),
+            ("sudden", rules.SuddenRule, "least_models"),
+            ("sudden", rules.SuddenRule, "usual_seconds"),
             ("foreign", rules.ForeignRule, "changes"),
             ("foreign", rules.ForeignRule, "window_seconds"),
             ("blind", rules.BlindRule, "stale_seconds"),

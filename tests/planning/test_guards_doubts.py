@@ -131,6 +131,48 @@ class TestSudden:
         assert outage is not None
         assert (outage.fell, outage.of) == (2, 2)
 
+    def test_one_model_alone_is_no_outage(self) -> None:
+        # What is in front of it cannot be told from its own calm.
+        story = a_fleet()
+        self.falls(story, "m1", "m2", "m3", to=0.0)
+        story.turn(200.0)
+        self.falls(story, "m0")
+        story.turn()
+        assert outage_of(story) is None
+
+    def test_a_model_that_fell_so_by_itself_within_the_hour_says_nothing(self) -> None:
+        for seconds, outage in ((3600.0, None), (3601.0, (3, 4))):
+            story = a_fleet()
+            story.turn(30.0)
+            self.falls(story, "m0", "m1")
+            alone = story.snapshot.at
+            story.turn(200.0)
+            self.falls(story, "m0", "m1", to=4.0)
+            story.turn(200.0)
+            assert outage_of(story) is None
+            story.turn(alone + seconds - 60.0 - story.snapshot.at)
+            self.falls(story, "m0", "m1", "m2", "m3", to=4.0)
+            story.turn(60.0)
+            self.falls(story, "m0", "m1", "m2")
+            story.turn()
+            found = outage_of(story)
+            assert (found and (found.fell, found.of)) == outage
+
+    def test_a_fall_in_an_outage_is_no_precedent(self) -> None:
+        # The first of them is seen to fall a little before the others.
+        story = a_fleet()
+        for _ in range(2):
+            self.falls(story, "m0", "m1", "m2", "m3", to=4.0)
+            story.turns(20, 60.0)
+            assert outage_of(story) is None
+            self.falls(story, "m0")
+            story.turn(20.0)
+            self.falls(story, "m0", "m1", "m2")
+            story.turn()
+            outage = outage_of(story)
+            assert outage is not None
+            assert (outage.fell, outage.of) == (3, 4)
+
     def test_unknown_work_is_no_fall(self) -> None:
         story = a_fleet()
         story.turn(30.0)
@@ -161,7 +203,7 @@ class TestSudden:
     def test_a_reclaim_a_person_and_a_drain_pass_it(self) -> None:
         def an_outage(entitlement: int = 1) -> Story:
             models = (a_model("a", 1, priority=1), a_model("b", 1, priority=1000, entitlement=entitlement))
-            policy = a_policy(*models, pools=(a_pool(gpus=8),))
+            policy = a_policy(*models, pools=(a_pool(gpus=8),), guards={"sudden": {"least_models": 1}})
             story = Story(policy, a_snapshot(policy, {"a": 7, "b": 1}, {"a": {"concurrency": 28.0}}, {"a": 7.0}))
             story.turn()
             offered(story, "a", 0.0)
