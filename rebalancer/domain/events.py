@@ -45,10 +45,14 @@ class Gauges(Struct, frozen=True, omit_defaults=True, rename="camel", forbid_unk
 
 
 class Counters(Struct, frozen=True, omit_defaults=True, rename="camel", forbid_unknown_fields=True):
-    """Cumulative since `start_time` (epoch seconds; a new start time means the producer restarted)."""
+    """Cumulative since `start_time` (epoch seconds; a new start time means the producer restarted).
+
+    `requests_left`: whose clients gave up or that were turned away, none of those finished; None counts as none.
+    """
 
     start_time: Instant
     requests_finished: Amount | None = None
+    requests_left: Amount | None = None
     prompt_tokens: Amount | None = None
     generated_tokens: Amount | None = None
 

@@ -28,6 +28,7 @@ class _Counters(Struct, frozen=True, gc=False, rename="camel", forbid_unknown_fi
 
     start_time: str
     requests_finished: Amount | None = None
+    requests_left: Amount | None = None
     prompt_tokens: Amount | None = None
     generated_tokens: Amount | None = None
 
@@ -95,7 +96,7 @@ def _counters(wire: _Counters) -> Counters:
         start_time = epoch(wire.start_time)
     except ValueError as error:
         explain(error, b"", Reason.INVALID_DATA, root="$.data.counters.startTime")
-    return Counters(start_time, wire.requests_finished, wire.prompt_tokens, wire.generated_tokens)
+    return Counters(start_time, wire.requests_finished, wire.requests_left, wire.prompt_tokens, wire.generated_tokens)
 
 
 def _not_a(wanted: str, envelope: Envelope | None) -> RejectedError:

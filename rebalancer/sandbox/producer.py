@@ -96,6 +96,7 @@ def _data(sample: MetricSample) -> dict[str, object]:
 def _counters(counters: Counters) -> dict[str, object]:
     told = {
         "requestsFinished": counters.requests_finished,
+        "requestsLeft": counters.requests_left,
         "promptTokens": counters.prompt_tokens,
         "generatedTokens": counters.generated_tokens,
     }

@@ -139,7 +139,7 @@ class Loads:
 
     def _record(self, track: Track, subject: Subject, sample: MetricSample, arrivals: list[Arrivals], *, late: bool) -> None:  # noqa: E501  # fmt: skip
         batch, at, interval = self._batch, sample.at, sample.interval_seconds
-        for since, until, requests, _, _, _ in arrivals:
+        for since, until, requests, *_ in arrivals:
             batch.arrived(track.column, since, until, requests)
         if at > track.newest_at:
             track.newest_at, track.interval_seconds = at, interval

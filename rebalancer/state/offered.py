@@ -4,9 +4,10 @@
 queue brought the work of one request (`state.pace`), who runs has half of it ahead. Requests that came, times the work
 of one, would be 1.0 (30 s) to 0.6 (5 min) of a standard deviation off where lengths vary: this is 0.3 to 0.1.
 `concurrency`: Little's law. Requests running keep their replicas busy; what joined the queue is work that came and is
-not done, what left it is done by now. Where nobody counts what is finished, the work of those who wait is unknown, and
-they count as if they were running, at most as much as runs: doubling finds a surge's size in a few starts, and a queue
-of minutes would look like 29 times the work there is.
+not done, what left it is done by now, unless its client gave up: that work came, too, and without it the demand on an
+overloaded model would look like what it can do. Where nobody counts what is finished, the work of those who wait is
+unknown, and they count as if they were running, at most as much as runs: doubling finds a surge's size in a few starts,
+and a queue of minutes would look like 29 times the work there is.
 `utilisation`: the share of full use (the class's high watermark) of the replicas there are. The low watermark is the
 vote's: held between the two, work would follow the replicas upwards and never come down.
 """
@@ -119,8 +120,8 @@ class Offered:
         return True
 
     def _of_counters(self, came: Arrivals, busy: float, pods: int, interval: float) -> Spread | None:
-        since, until, requests, queued, finished, tokens = came
-        seconds, pace = until - since, self.pace
+        since, until, requests, queued, finished, gone, tokens = came
+        seconds, pace, joined = until - since, self.pace, queued + gone
         if tokens == tokens:  # noqa: PLR0124  # NaN where nobody counts them; a call would cost more than the rest
             if finished >= 0.0 <= tokens:
                 pace.wrote(until, seconds, busy, pods, finished, tokens)
@@ -133,9 +134,9 @@ class Offered:
             return None
         seconds = max(seconds, 0.5 * interval)  # two records of nearly one instant are no burst
         if self.path is BY_REQUESTS:
-            return max(0.0, queued * each / seconds + busy), interval
+            return max(0.0, joined * each / seconds + busy), interval
         # Joined the queue: all of a request's work; began to run: half of it.
-        work = max(0.0, tokens) * pace.of_token + 0.5 * (requests - finished + queued) * each + self._owed
+        work = max(0.0, tokens) * pace.of_token + 0.5 * (requests - finished + joined) * each + self._owed
         self._owed = min(0.0, max(work, -each))
         return max(0.0, work) / seconds, seconds
 

@@ -1,7 +1,8 @@
 """One producer's samples of one pod, or of a model as a whole: the newest, and what its counters say.
 
-Of each instant six numbers are kept: when, requests finished or in flight (NaN: not counted), counting since when,
-requests waiting, requests finished, and tokens (in generated ones' worth; NaN: not counted).
+Of each instant seven numbers are kept: when, requests finished, gone or in flight (NaN: not counted), counting since
+when, requests waiting, requests finished, requests gone unserved, and tokens (in generated ones' worth; NaN: not
+counted).
 """
 
 from math import nan
@@ -14,13 +15,13 @@ from rebalancer.state.pace import PROMPT_SHARE
 REMEMBERED = 4  # samples kept to put a late one between its neighbours; a producer's own order is rarely off by more
 MAX_GAP_SECONDS = 300.0  # counters further apart than this say nothing about when the requests came
 
-# From, to (epoch seconds), requests that came; requests that joined the queue (or left it), that finished, tokens.
-# Negative takes back an earlier figure.
-Arrivals = tuple[float, float, float, float, float, float]
-_Mark = tuple[float, float, float, float, float, float]
+# From, to (epoch seconds), requests that came; requests that joined the queue (or left it), that finished, that went
+# unserved, tokens. Negative takes back an earlier figure.
+Arrivals = tuple[float, float, float, float, float, float, float]
+_Mark = tuple[float, float, float, float, float, float, float]
 
 _NONE: list[Arrivals] = []
-_PACKED = Struct("<6d")  # marks are kept as bytes: as objects, those of 10,000 pods would not fit in a cache
+_PACKED = Struct("<7d")  # marks are kept as bytes: as objects, those of 10,000 pods would not fit in a cache
 _OLDER = (REMEMBERED - 1) * _PACKED.size
 
 
@@ -49,7 +50,7 @@ class Series:
     def take(self, sample: MetricSample, latest: Latest) -> list[Arrivals] | None:
         """What arrived, by the counters of a new instant; None for an instant seen before.
 
-        Arrivals = finished + change of (running + waiting), never below 0.
+        Arrivals = finished + gone unserved + change of (running + waiting), never below 0.
         """
         at = sample.at
         if at > self.at:
@@ -82,19 +83,20 @@ class Series:
 def _mark(sample: MetricSample) -> _Mark:
     counters, running = sample.counters, sample.gauges.running
     if counters is None or counters.requests_finished is None or running is None:
-        return sample.at, nan, nan, nan, nan, nan
-    waiting, finished = sample.gauges.waiting or 0.0, counters.requests_finished
+        return sample.at, nan, nan, nan, nan, nan, nan
+    waiting, finished, gone = sample.gauges.waiting or 0.0, counters.requests_finished, counters.requests_left or 0.0
     prompt, generated = counters.prompt_tokens, counters.generated_tokens
     tokens = nan if prompt is None and generated is None else PROMPT_SHARE * (prompt or 0.0) + (generated or 0.0)
-    return sample.at, finished + running + waiting, counters.start_time, waiting, finished, tokens
+    return sample.at, finished + gone + running + waiting, counters.start_time, waiting, finished, gone, tokens
 
 
 def _between(before: _Mark, after: _Mark, sign: float) -> list[Arrivals]:
     """Nothing where a sample had no counters, or a restarted producer began to count from zero: NaN equals nothing."""
-    since, inside, start, waiting, finished, tokens = before
-    until, later_inside, same_start, later_waiting, later_finished, later_tokens = after
+    since, inside, start, waiting, finished, gone, tokens = before
+    until, later_inside, same_start, later_waiting, later_finished, later_gone, later_tokens = after
     if start != same_start or until - since > MAX_GAP_SECONDS:
         return _NONE
     came = later_inside - inside
     came = sign * came if came > 0.0 else 0.0
-    return [(since, until, came, later_waiting - waiting, later_finished - finished, later_tokens - tokens)]
+    queued, done, left = later_waiting - waiting, later_finished - finished, later_gone - gone
+    return [(since, until, came, queued, done, left, later_tokens - tokens)]

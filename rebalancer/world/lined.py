@@ -58,4 +58,4 @@ def _gauges(line: Line, shares: int) -> Gauges:
 
 
 def _counters(served: Requests, since: float) -> Counters:
-    return Counters(since, served.count, served.prompt_tokens, served.generated_tokens)
+    return Counters(since, served.count, None, served.prompt_tokens, served.generated_tokens)

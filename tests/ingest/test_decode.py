@@ -24,7 +24,7 @@ WHOLE = MetricSample(
     interval_seconds=5.0,
     gauges=Gauges(12.0, 3.0, 0.61, 0.8, 70_000.0, 10_000.0, 0.4, 3.2, 5.5),
     pod="5f0c6a3e-7a5f-4b0e-9d61-7f6b0f5b8a10",
-    counters=Counters(NOW - 3600, 123.0, 4567.0, 8901.0),
+    counters=Counters(NOW - 3600, 123.0, 4.0, 4567.0, 8901.0),
     position=HERE,
 )
 

@@ -31,6 +31,7 @@ SAMPLE: dict[str, Any] = {
     "counters": {
         "startTime": "2027-01-15T07:00:00Z",
         "requestsFinished": 123,
+        "requestsLeft": 4,
         "promptTokens": 4567,
         "generatedTokens": 8901,
     },

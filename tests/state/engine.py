@@ -16,18 +16,22 @@ class Engine:
     """Second by second. `work`: replica-seconds that arrived so far; a full replica runs `slots` requests.
 
     `alone`: the time per token of a request that has a replica to itself, as a share of that in a full batch.
+    `most_waiting`: who would be one more is turned away (None: nobody).
     """
 
-    def __init__(self, replicas: int, slots: int = 4, alone: float = 1.0) -> None:
-        self.replicas, self.slots, self.alone = replicas, slots, alone
+    def __init__(self, replicas: int, slots: int = 4, alone: float = 1.0, most_waiting: int | None = None) -> None:
+        self.replicas, self.slots, self.alone, self.most_waiting = replicas, slots, alone, most_waiting
         self.waiting: deque[float] = deque()
         self.running: list[float] = []
-        self.finished = self.tokens = self.work = 0.0
+        self.finished = self.left = self.tokens = self.work = 0.0
 
     def second(self, arriving: list[float]) -> None:
         """`arriving`: tokens of each request."""
         self.work += sum(arriving) / TOKENS_PER_SECOND / self.slots
         self.waiting.extend(arriving)
+        while self.most_waiting is not None and len(self.waiting) > self.most_waiting:
+            self.waiting.pop()
+            self.left += 1.0
         while self.waiting and len(self.running) < self.replicas * self.slots:
             self.running.append(self.waiting.popleft())
         used = len(self.running) / (self.replicas * self.slots)
@@ -46,12 +50,13 @@ def traffic(seconds: int, per_second: float, tokens: float, seed: int = 0) -> li
     ]
 
 
-def told(engine: Engine, arriving: list[list[float]], every: int = 5, *, tokens: bool = True, counted: bool = True, since: float = NOW) -> Iterator[MetricSample]:  # noqa: E501  # fmt: skip
+def told(engine: Engine, arriving: list[list[float]], every: int = 5, *, tokens: bool = True, counted: bool = True, left: bool = True, since: float = NOW) -> Iterator[MetricSample]:  # noqa: E501  # fmt: skip
     """What the model as a whole tells every so many seconds while this arrives."""
     for second, requests in enumerate(arriving, 1):
         engine.second(requests)
         if second % every == 0:
-            counters = Counters(NOW - 7200.0, engine.finished, generated_tokens=engine.tokens if tokens else None)
+            gone = engine.left if left else None
+            counters = Counters(NOW - 7200.0, engine.finished, gone, generated_tokens=engine.tokens if tokens else None)
             yield a_sample(
                 at=since + second,
                 running=float(len(engine.running)),

@@ -42,6 +42,19 @@ def test_a_queue_is_work_that_came_once_and_not_anew_every_second(*, tokens: boo
     assert work.last_60s == pytest.approx(truth, rel=0.15)
 
 
+@pytest.mark.parametrize("tokens", [True, False])
+def test_who_left_unserved_is_work_that_came_and_unheard_of_it_is_what_the_model_can_do(*, tokens: bool) -> None:
+    """Two replicas, offered four replicas' worth; the queue is full and half of the requests are turned away."""
+    for left in (True, False):
+        engine, state = Engine(replicas=2, most_waiting=20), two_pods()
+        after(engine, 600, 0.7, 100.0, state, NOW, tokens=tokens, left=left)
+        truth = after(engine, 180, 3.2, 100.0, state, NOW + 600, tokens=tokens, left=left)
+        assert truth == pytest.approx(4.0, rel=0.1)
+        assert engine.left > 100
+        work = last_minute(state, NOW + 780).last_60s or 0.0
+        assert work == pytest.approx(truth, rel=0.15) if left else work < 2.2
+
+
 def test_where_nobody_counts_a_queue_makes_work_look_larger_never_smaller_and_at_most_twice_what_runs() -> None:
     # Queues of minutes would look like 29 times the work there is: all counts of replicas then seem equally hopeless.
     engine, state = Engine(replicas=2), two_pods()

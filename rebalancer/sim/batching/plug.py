@@ -145,7 +145,9 @@ class BatchingService:
             latency_p99_seconds=quantile(whole, 0.99),
         )
         done = self._past + sum((self._did(place) for place in self._places.values()), np.zeros(3))
-        return [Look(None, gauges, Counters(self._started_at, *map(float, done)))]
+        finished, read, written = map(float, done)
+        left = float(state.seconds["lost"].sum())
+        return [Look(None, gauges, Counters(self._started_at, finished, left, read, written))]
 
     def _recent(self, which: int, count: int) -> F64:
         """Seconds of those who had their first token, or their last, since the last look; at most the last 1,024."""

@@ -35,7 +35,7 @@ class FluidService:
         self._per_pod = per_pod
         self._now = self._played = self._looked = 0
         self._watched = False
-        self._backlog = 0.0
+        self._backlog = self._gone = 0.0
         self._work_of_one = _work_of_one(model.work[:seconds], model.requests[:seconds])
         self._pods: Sequence[Pod] | None = None
         self._serving: Sequence[Pod] = ()
@@ -122,7 +122,8 @@ class FluidService:
             ttft_p95_seconds=worst if worst < np.inf else None,
         )
         if not self._per_pod:
-            return [Look(None, gauges, Counters(self._started_at, self._finished[None]))]
+            self._gone += float(np.add.reduce(self.lost[begin:end]))
+            return [Look(None, gauges, Counters(self._started_at, self._finished[None], self._gone))]
         return [Look(pod.uid, gauges, Counters(pod.ready_at or 0.0, self._finished.get(pod.uid, 0.0))) for pod in pods]
 
 

@@ -36,6 +36,7 @@ class HeadService:
         self._now = self._lived = self._looked = 0
         self._watched = False
         self._unsettled = 0  # the first request that has no answer yet
+        self._turned_away = self._settled_away = 0.0  # requests: so far, and of those before it
 
     def _warm(self) -> None:
         """Kernels are compiled or read from their cache now, not within the event loop."""
@@ -97,15 +98,18 @@ class HeadService:
             latency_p95_seconds=float(np.quantile(seconds, 0.95)) if len(seconds) else None,
             latency_p99_seconds=float(np.quantile(seconds, 0.99)) if len(seconds) else None,
         )
-        finished = float(np.add.reduce(self._answered[:end]))
-        return [Look(None, gauges, Counters(self._started_at, finished))]
+        answered = float(np.add.reduce(self._answered[:end]))
+        return [Look(None, gauges, Counters(self._started_at, answered - self._turned_away, self._turned_away))]
 
     def _answered_in(self, begin: int, end: int) -> F64:
         """Seconds that those requests lasted which were answered in [begin, end)."""
         some = slice(self._unsettled, self._head.came)
         latency = self._head.told.latency[some]
         done_at = self._arrivals.at[some] + latency
-        self._unsettled += int(np.argmax(np.isnan(latency))) if np.isnan(latency).any() else len(latency)
+        self._turned_away = self._settled_away + float(np.isinf(latency).sum())
+        settled = int(np.argmax(np.isnan(latency))) if np.isnan(latency).any() else len(latency)
+        self._settled_away += float(np.isinf(latency[:settled]).sum())
+        self._unsettled += settled
         answered: F64 = latency[(done_at >= begin) & (done_at < end)]
         return answered
 

@@ -152,7 +152,7 @@ def test_the_service_asks_for_nodes_in_a_surge_and_gives_them_back() -> None:
     assert asked[:600].max() == 0
     assert asked[800:1200].min() == 4  # as many as Karpenter may bring
     assert record.gpus.max() == 13
-    assert asked[-1] == len(stage.world.node_claims) <= 2  # the level that must be served falls slowly
+    assert asked[-1] == len(stage.world.node_claims) <= 3  # the surge is among the replays for an hour
 
 
 def test_karpenter_takes_its_time_on_the_fast_path_as_in_the_full_world() -> None:
