@@ -79,3 +79,11 @@ def test_metrics_show_the_queue_the_cache_and_the_first_tokens() -> None:
     asked = demand.streams[1].requests[:300].sum()
     assert counters.requests_finished == pytest.approx(asked, abs=60)
     assert counters.generated_tokens == pytest.approx(160 * asked, rel=0.05)
+    assert counters.requests_left == 0
+    gone = last["a"].counters
+    assert gone is not None
+    assert gone.requests_left is not None
+    assert gone.requests_left > 100
+    came = demand.streams[0].requests[:300].sum()
+    inside = 3 * 64 + busy.waiting
+    assert (gone.requests_finished or 0.0) + gone.requests_left + inside == pytest.approx(came, rel=0.03)

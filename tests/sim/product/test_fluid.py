@@ -62,6 +62,22 @@ def test_the_rows_are_whole_when_the_last_second_has_passed() -> None:
     assert service.busy[-60:].sum() > 0
 
 
+def test_who_is_turned_away_is_counted_too() -> None:
+    model = replace(MODEL, patience_seconds=20.0)
+    service = FluidService(model, 0.0, SECONDS)
+    looks = [look for second in range(SECONDS) for look in overloaded(service, second)]
+    counters = looks[-1].counters
+    assert counters is not None
+    assert counters.requests_left == pytest.approx(service.lost.sum())
+    assert service.lost.sum() > 100
+
+
+def overloaded(service: FluidService, second: int) -> list[Look]:
+    """One second with two replicas, of which the model needs seven."""
+    service.flow(float(second), second + 1.0, PODS[:2])
+    return service.looks(PODS[:2])
+
+
 def test_a_replica_that_becomes_ready_within_a_second_serves_from_the_next_one_on() -> None:
     service = FluidService(MODEL, 0.0, 4)
     late = Pod("late", "uid-late", OWNER, created_at=0.0, ready_at=1.5)
