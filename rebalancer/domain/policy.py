@@ -293,7 +293,7 @@ class Guards(Part):
 
     step: RateLimit = RateLimit(share=0.2, window_seconds=300.0)
     fleet: RateLimit = RateLimit(share=0.1, window_seconds=300.0)
-    shift: RateLimit = RateLimit(share=0.5, window_seconds=60.0)
+    shift: RateLimit = RateLimit(share=0.5, window_seconds=10.0)
     blind: BlindRule = BlindRule()
     agree: AgreeRule = AgreeRule()
     plausible: PlausibleRule = PlausibleRule()

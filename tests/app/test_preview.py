@@ -30,7 +30,7 @@ def a_scene(*overrides: Override, qwen: int = 3, wants: int = 7) -> Known:
     snapshot = a_snapshot(
         policy, {"llama-70b": 6, "qwen-32b": qwen}, readings, {"llama-70b": 7.0, "qwen-32b": 2.0}, {"a100": 3}
     )
-    lost = ModelMemory(losses=(Loss(NOW - 47.0, 1, "shift"), Loss(NOW - 147.0, 1, "step")))
+    lost = ModelMemory(losses=(Loss(NOW - 7.0, 1, "shift"), Loss(NOW - 147.0, 1, "step")))
     known = Known(snapshot, policy, Memory(models={"llama-70b": ModelMemory(demand=wants), "qwen-32b": lost}))
     return replace_overrides(known, *overrides)
 
@@ -63,7 +63,7 @@ def test_a_pin_up_shows_where_it_lands_and_who_declines_to_give_for_it() -> None
     assert free.said == ("now  llama-70b 6 -> 7 on a100-3, ready ~08:07; unmet 2 replicas",)
     full = preview(a_scene(qwen=3, wants=5), "pin", "llama-70b", 9)
     assert full.said == (
-        "!    qwen-32b 3 -> 2  refused by shift: 1 of at most 1 lost in 60 s, present need 5; unmet 3 replicas",
+        "!    qwen-32b 3 -> 2  refused by shift: 1 of at most 1 lost in 10 s, present need 5; unmet 3 replicas",
     )
 
 

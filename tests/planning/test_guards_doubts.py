@@ -135,7 +135,7 @@ class TestSudden:
         # What is in front of it cannot be told from its own calm.
         story = a_fleet()
         self.falls(story, "m1", "m2", "m3", to=0.0)
-        story.turn(200.0)
+        story.turn(100.0)
         self.falls(story, "m0")
         story.turn()
         assert outage_of(story) is None

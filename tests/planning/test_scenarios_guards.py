@@ -242,18 +242,18 @@ class TestFleet:
 
 
 class TestShift:
-    def test_a_donor_gives_at_most_half_of_what_it_holds_above_its_floor_in_a_minute(self) -> None:
+    def test_a_donor_gives_at_most_half_of_what_it_holds_above_its_floor_in_ten_seconds(self) -> None:
         # 7 held, floor 1, all needed: half of 6 is 3.
         story = a_donor_and_a_needy(need=7.0)
-        plan = story.turn()
+        plan = story.turn(2.0)
         assert moves(plan) == {"a": (7, 4)}
         assert change_of(plan, "a").counts == "shift"
         refusal = refusal_of(plan, "shift", "a")
-        assert refusal.why == "3 of at most 3 lost in 60 s, present need 11"
+        assert refusal.why == "3 of at most 3 lost in 10 s, present need 11"
         unmet = unmet_of(plan, "b")
         assert unmet is not None
         assert unmet.constraint == "shift"
-        assert all("a" not in moves(later) for later in story.turns(5))
+        assert all("a" not in moves(later) for later in story.turns(4, 2.0))
         assert moves(story.turn())["a"] == (4, 3)  # 3 lost long ago; half of 3 above the floor, at least 1
 
     def test_surplus_is_not_limited(self) -> None:
@@ -266,7 +266,7 @@ class TestShift:
         assert [loss.counts for loss in story.memory.models["a"].losses] == ["shift"]
 
     def test_all_victims_of_one_replica_go_or_none(self) -> None:
-        # b needs 4 GPUs on one node; a may give 3 in a minute: half a shift would free GPUs for nobody.
+        # b needs 4 GPUs on one node; a may give 3 at a time: half a shift would free GPUs for nobody.
         models = (a_model("a", 1, priority=1), a_model("b", 0, gpus_per_replica=4, entitlement=0, priority=1000))
         policy = a_policy(*models, pools=(a_pool(gpus=7),))
         readings = {"a": {"concurrency": 28.0}, "b": {"concurrency": 4.0}}

@@ -107,7 +107,7 @@ def cost(
         late += 0.0 if stays else lost * arrives
         backlog = max(0.0, backlog + (arrives if stays else 0.0) - n * dt)
     excess = (backlog - (headroom + slo) * able[-1]) * max(1.0, level / max(able[-1], 1e-3))
-    return late + level * min(max(excess, 0.0) / max(able[-1] - level, 0.3), 300.0)
+    return late + level * min(max(excess, 0.0) / max(able[-1] - level, 0.6), 300.0)
 
 
 def lost_worth(
