@@ -101,7 +101,7 @@ class Outlooks:
     def _groups(
         self, loads: Sequence[ModelLoad], views: Mapping[str, ModelView], doomed: frozenset[str], now: float
     ) -> list[Group]:
-        """Models that share the length of a start, the step and how coarse their metrics are, each with how it stands."""
+        """Models that share a start, the step and how coarse their metrics are, each with how it stands."""
         members: dict[tuple[int, int, int], list[tuple[_Rules, _Held, ModelLoad]]] = {}
         for load in loads:
             rules, view = self._rules[load.model], views.get(load.model)
