@@ -40,3 +40,22 @@ def test_a_policy_may_want_none() -> None:
     assert load_of(state.snapshot(NOW + 1.0, 2)).outlook is None
     state.set_policy(a_policy(model), NOW)
     assert load_of(state.snapshot(NOW + 2.0, 3)).outlook is not None
+
+
+def test_what_metrics_of_fifteen_seconds_smooth_away_is_put_back() -> None:
+    """The same steady load, told finely and coarsely: within 15 s requests may have come all at once."""
+    late = []
+    for seconds in (5.0, 15.0):
+        state = two_pods(of_floor(1))
+        at = NOW - 1800.0
+        while (at := at + seconds) <= NOW:
+            feed(
+                state,
+                *(a_sample(pod=pod, at=at, running=3.6, interval_seconds=seconds) for pod in ("b-1", "b-2")),
+                now=at,
+            )
+        outlook = load_of(state.snapshot(NOW, 1)).outlook
+        assert outlook is not None
+        late.append(outlook.late[outlook.current - outlook.least])
+    fine, coarse = late
+    assert coarse > fine + 0.1
