@@ -84,9 +84,10 @@ def test_metrics_show_who_is_served_who_waits_and_for_how_long() -> None:
     assert idle.counters.requests_left == 0
     counters = busy.counters
     assert counters is not None
+    assert counters.requests_finished is not None
     assert counters.requests_left is not None
     assert counters.requests_finished == pytest.approx(300 * 3 / 0.154, rel=0.05)
-    inside = busy.gauges.running + busy.gauges.waiting
+    inside = (busy.gauges.running or 0.0) + busy.gauges.waiting
     assert counters.requests_finished + counters.requests_left + inside == pytest.approx(2400 * 5, rel=0.03)
 
 
