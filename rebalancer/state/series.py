@@ -1,11 +1,10 @@
 """One producer's samples of one pod, or of a model as a whole: the newest, and what its counters say.
 
-Of each instant seven numbers are kept: when, requests finished, gone or in flight (NaN: not counted), counting since
-when, requests waiting, requests finished, requests gone unserved, and tokens (in generated ones' worth; NaN: not
-counted).
+Of each instant seven numbers are kept: when, requests finished or in flight (NaN: not counted), counting since when,
+requests waiting, requests finished, requests gone unserved, tokens (in generated ones' worth; both NaN: not counted).
 """
 
-from math import nan
+from math import isnan, nan
 from struct import Struct
 
 from rebalancer.domain.events import MetricSample
@@ -84,19 +83,23 @@ def _mark(sample: MetricSample) -> _Mark:
     counters, running = sample.counters, sample.gauges.running
     if counters is None or counters.requests_finished is None or running is None:
         return sample.at, nan, nan, nan, nan, nan, nan
-    waiting, finished, gone = sample.gauges.waiting or 0.0, counters.requests_finished, counters.requests_left or 0.0
+    waiting, finished, gone = sample.gauges.waiting or 0.0, counters.requests_finished, counters.requests_left
     prompt, generated = counters.prompt_tokens, counters.generated_tokens
     tokens = nan if prompt is None and generated is None else PROMPT_SHARE * (prompt or 0.0) + (generated or 0.0)
-    return sample.at, finished + gone + running + waiting, counters.start_time, waiting, finished, gone, tokens
+    inside = finished + running + waiting
+    return sample.at, inside, counters.start_time, waiting, finished, nan if gone is None else gone, tokens
 
 
 def _between(before: _Mark, after: _Mark, sign: float) -> list[Arrivals]:
-    """Nothing where a sample had no counters, or a restarted producer began to count from zero: NaN equals nothing."""
+    """Nothing where a sample had no counters, or a restarted producer began to count from zero: NaN equals nothing.
+
+    Nobody left where one of the two does not tell who did: all who ever left, told for the first time, came long ago.
+    """
     since, inside, start, waiting, finished, gone, tokens = before
     until, later_inside, same_start, later_waiting, later_finished, later_gone, later_tokens = after
     if start != same_start or until - since > MAX_GAP_SECONDS:
         return _NONE
-    came = later_inside - inside
+    left = 0.0 if isnan(later_gone - gone) else later_gone - gone
+    came = later_inside - inside + left
     came = sign * came if came > 0.0 else 0.0
-    queued, done, left = later_waiting - waiting, later_finished - finished, later_gone - gone
-    return [(since, until, came, queued, done, left, later_tokens - tokens)]
+    return [(since, until, came, later_waiting - waiting, later_finished - finished, left, later_tokens - tokens)]

@@ -55,6 +55,15 @@ def test_who_left_unserved_is_work_that_came_and_unheard_of_it_is_what_the_model
         assert work == pytest.approx(truth, rel=0.15) if left else work < 2.2
 
 
+def test_a_producer_that_begins_to_tell_who_left_tells_of_long_ago() -> None:
+    engine, state = Engine(replicas=2, most_waiting=20), two_pods()
+    after(engine, 600, 3.2, 100.0, state, NOW, left=False)
+    assert engine.left > 500
+    truth = after(engine, 60, 3.2, 100.0, state, NOW + 600)
+    work = last_minute(state, NOW + 660)
+    assert work.last_60s == pytest.approx(truth, rel=0.2)
+
+
 def test_where_nobody_counts_a_queue_makes_work_look_larger_never_smaller_and_at_most_twice_what_runs() -> None:
     # Queues of minutes would look like 29 times the work there is: all counts of replicas then seem equally hopeless.
     engine, state = Engine(replicas=2), two_pods()
