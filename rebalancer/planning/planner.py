@@ -68,7 +68,7 @@ def plan(snapshot: Snapshot, policy: Policy, memory: Memory, kept: Kept | None =
     if stop is not None:
         refusals += _stopped(world, written, node_plan, stop)
     booked = loans.book(world)
-    unmet, remembered = explain.unmet(world, found, judged, stop, seen.remembered)
+    unmet, remembered = explain.unmet(world, found, judged, written.granted, stop, seen.remembered)
     told, decided = answers.tell(world, seen.told, written.granted, unmet)
     refused = explain.merged(refusals)
     return Decision(

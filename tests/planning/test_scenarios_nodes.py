@@ -74,6 +74,15 @@ class TestGrant:
         assert (plan.pools[0].budget, plan.pools[0].promised) == (8, 3)
         assert moves(plan) == {}
 
+    def test_what_no_node_may_come_for_says_so_beside_what_comes(self) -> None:
+        # 12 wanted, the pool may have 8 GPUs: a node comes for 8, and the other 4 do not wait for pods on their way.
+        unmet = unmet_of(a_story(12, limit=8).plan(), "b")
+        assert unmet is not None
+        assert unmet.constraint == "budget"
+        assert unmet.why.startswith(
+            "granted 8, on a node that comes; beyond that 1 GPUs on one node of spot; none free"
+        )
+
     def test_free_gpus_are_used_before_nodes_are_asked_for(self) -> None:
         # 10 wanted: 6 of the node's 8 GPUs are held, 2 free, 2 need a node.
         story = a_story(10, held=6)

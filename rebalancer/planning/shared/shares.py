@@ -212,7 +212,7 @@ def _priced(holder: Holder, claim: Claim, each: float) -> Claim:
     if outlook is None:
         return claim
     holder.cost = each * outlook.horizon_seconds * holder.gpus
-    cost = holder.cost * holder.deferral.weight
+    cost = holder.cost * outlook.weight * holder.deferral.weight
     values = tuple(value + cost * number for number, value in enumerate(claim.curve.values))
     return claim._replace(curve=claim.curve._replace(values=values))
 
@@ -240,5 +240,5 @@ def _needed(holder: Holder, kept: Kept) -> int:
 
 def _best(outlook: Outlook, cost: float) -> int:
     """The most replicas of those that cost least; `cost`: of each, where nodes would have to bring it."""
-    values = [value + cost * number for number, value in enumerate(outlook.values)]
+    values = [value + cost * outlook.weight * number for number, value in enumerate(outlook.values)]
     return outlook.least + len(values) - 1 - values[::-1].index(min(values))

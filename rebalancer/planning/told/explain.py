@@ -134,7 +134,14 @@ def _pool(scene: Scene, state: PoolState, lent: int) -> PoolDecision:
     )
 
 
-def unmet(scene: Scene, found: Allocation, moves: Moves, stop: str | None, models: dict[str, ModelMemory]) -> tuple[tuple[Unmet, ...], dict[str, ModelMemory]]:  # noqa: E501  # fmt: skip
+def unmet(  # noqa: PLR0913  # every stage's result says what binds
+    scene: Scene,
+    found: Allocation,
+    moves: Moves,
+    granted: dict[str, int],
+    stop: str | None,
+    models: dict[str, ModelMemory],
+) -> tuple[tuple[Unmet, ...], dict[str, ModelMemory]]:
     """Needs that stay open with their binding constraint, and memory of since when. `stop`: nothing is written."""
     rows = []
     kept = dict(models)
@@ -147,20 +154,19 @@ def unmet(scene: Scene, found: Allocation, moves: Moves, stop: str | None, model
         if since != memory.unmet_since:
             kept[name] = replace(memory, unmet_since=since)
         if since is not None:
-            brought = name in node_grants
-            constraint, why = _binding(
-                holder, found, moves, declined=wanted[name] < holder.needed, by_node_grant=brought
-            )
+            brought = granted[name] if name in node_grants else 0
+            constraint, why = _binding(holder, found, moves, declined=wanted[name] < holder.needed, brought=brought)
             if stop is not None and holder.needed > holder.held:
                 constraint, why = stopped_by(scene), stop
             rows.append(Unmet(model=name, replicas=holder.short, constraint=constraint, why=why, since=since))
     return tuple(rows), kept
 
 
-def _binding(
-    holder: Holder, found: Allocation, moves: Moves, *, declined: bool, by_node_grant: bool
-) -> tuple[str, str]:
-    """What a model's need waits for: a person, a guard, GPUs that are not there or worth more elsewhere, or time."""
+def _binding(holder: Holder, found: Allocation, moves: Moves, *, declined: bool, brought: int) -> tuple[str, str]:
+    """What a model's need waits for: a person, a guard, GPUs that are not there or worth more elsewhere, or time.
+
+    `brought`: replicas that it is granted, where a node comes for some of them.
+    """
     name, ruling = holder.model.id, holder.ruling
     person = ruling.paused or ruling.frozen
     if person is not None:
@@ -168,8 +174,9 @@ def _binding(
     if moves.blocked.get(name):
         refusal = moves.blocked[name][0]
         return refusal.guard, str(refusal)
-    if name in found.short and not by_node_grant:
-        return found.short[name][1], found.short[name][2]
+    if name in found.short and brought < holder.needed:
+        _, constraint, why = found.short[name]
+        return constraint, f"granted {brought}, on a node that comes; beyond that {why}" if brought else why
     if holder.share is not None and declined:
         pools = ", ".join(part.pool for part in holder.parts)
         return "budget", f"its share of {pools} is {holder.share}: the other GPUs there are worth more elsewhere"

@@ -190,6 +190,7 @@ def _outlook(outlook: Outlook) -> Step:
             "periodSeconds": outlook.period_seconds,
             "periodShare": outlook.rho,
             "workOfOne": outlook.work_of_one,
+            "weight": outlook.weight,
             "error": outlook.error,
             "plainError": outlook.plain_error,
         },

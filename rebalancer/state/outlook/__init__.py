@@ -13,12 +13,11 @@ from rebalancer.state.outlook.learned import Learned
 from rebalancer.state.outlook.learning import learn
 from rebalancer.state.outlook.outlook import Service, Terms, outlooks
 from rebalancer.state.outlook.past import Past, from_cells, per_second
-from rebalancer.state.outlook.value import Latency, Serving, Standing
+from rebalancer.state.outlook.value import Serving, Standing
 
 __all__ = [
     "Book",
     "Group",
-    "Latency",
     "Learned",
     "Outlook",
     "Past",

@@ -14,6 +14,7 @@ from rebalancer.state.outlook.level import Base, base, bins, dispersion, level, 
 from rebalancer.state.outlook.past import F64, I64, NOW, RUNG_SECONDS, Ladder, Past
 from rebalancer.state.outlook.replays import Ahead, Replays
 from rebalancer.state.outlook.rule import (
+    COMMON_SECONDS,
     DISPERSION_SECONDS,
     DWELL_SECONDS,
     ERRORS_OF_DECREASE,
@@ -24,13 +25,14 @@ from rebalancer.state.outlook.rule import (
     OFFSETS,
     PAST_SECONDS,
     QUANTUM,
+    SMALL_FIRST,
     SWITCHING_REPLICA_SECONDS,
     UNKNOWN_WORK_OF_ONE,
     UNSEEN_SHARE,
 )
 from rebalancer.state.outlook.scenarios import Paths, paths
 from rebalancer.state.outlook.shift import Shift, shift
-from rebalancer.state.outlook.value import Latency, Serving, Standing, capacities, costs
+from rebalancer.state.outlook.value import Serving, Standing, capacities, costs
 
 
 class Service(NamedTuple):
@@ -50,7 +52,6 @@ class Terms(NamedTuple):
 
     cold_seconds: int
     step_seconds: int
-    latency: Latency | None = None
     interval_seconds: int = 1
 
     @property
@@ -96,9 +97,11 @@ def outlooks(  # noqa: PLR0913  # one thing each
     known = ~np.isnan(told.base[0])
     shifted = shift(ladder, ahead.level, learned)
     lanes, replays = paths(ahead, shifted)
-    curves = _curves(ahead, lanes, standing, service, terms)
+    median = usual(ladder)
+    weight = np.fmax(median, 1.0) ** -SMALL_FIRST * (COMMON_SECONDS / terms.horizon_seconds)
+    curves = _curves(ahead, lanes, standing, service, terms, weight)
     spread = dispersion(ahead.bins, NOW, DISPERSION_SECONDS)[0]
-    return _told(ahead, told, shifted, replays, curves, standing, spread, usual(ladder), known)
+    return _told(ahead, told, shifted, replays, curves, standing, (spread, median, weight), known)
 
 
 def _ahead(past: Past, ladder: Ladder, learned: Sequence[Learned], told: Base, terms: Terms) -> Ahead:
@@ -110,30 +113,31 @@ def _ahead(past: Past, ladder: Ladder, learned: Sequence[Learned], told: Base, t
     )
 
 
-def _curves(ahead: Ahead, lanes: Paths, standing: Standing, service: Service, terms: Terms) -> Curves:
+def _curves(  # noqa: PLR0913  # one thing each
+    ahead: Ahead, lanes: Paths, standing: Standing, service: Service, terms: Terms, weight: F64
+) -> Curves:
+    """`weight`: what a late request counts among other models, (models,)."""
     current = standing.current
     tried = _tried(np.maximum.reduceat(lanes.level, lanes.starts), current)
     least = np.maximum(service.floor, tried[0])
     most = np.maximum(least, np.minimum(service.most, tried[-1]))
     tried = np.minimum(np.maximum(tried, least), most)
     able = capacities(standing, tried, terms.steps, terms.step_seconds, terms.cold_seconds)
-    each = costs(lanes, able, standing.backlog, service.serving, terms.step_seconds, terms.latency)
+    each = costs(lanes, able, standing.backlog, service.serving, terms.step_seconds)
     here = np.abs(tried - current).argmin(axis=0)
     counts = np.minimum(least + np.arange(int((most - least).max()) + 1)[:, np.newaxis], most)
     late, error = (_between(tried, of, counts) for of in _mean_and_error(each, lanes, here))
-    if terms.latency:
-        weight = service.priority / np.maximum(ahead.level, ahead.each / 2)
-    else:
-        weight = service.priority / ahead.each
+    request = service.priority / ahead.each
     moved = 0.5 * SWITCHING_REPLICA_SECONDS * np.abs(counts - current)
     caution = np.where(counts < current, ERRORS_OF_DECREASE * error, 0.0)
-    value = (late + moved + caution + _unseen(ahead.level, counts, terms)) * weight - FULL_USE * counts
+    cost = late + moved + caution + _unseen(ahead.level, counts, terms)
+    value = cost * request * weight - FULL_USE * counts
     inside = counts == least + np.arange(len(counts))[:, np.newaxis]
-    return Curves(counts, np.where(inside, value.round(QUANTUM), np.inf), late * weight, error * weight)
+    return Curves(counts, np.where(inside, value.round(QUANTUM), np.inf), late * request, error * request)
 
 
 def _unseen(level: F64, counts: I64, terms: Terms) -> F64:
-    """Late replica-seconds (with a latency: seconds x level of lost worth) of surges that no replay holds.
+    """Late replica-seconds of surges that no replay holds.
 
     A surge to more than x times the level is taken to be as likely as 1 / x.
     """
@@ -187,18 +191,18 @@ def _told(  # noqa: PLR0913  # one thing each
     replays: Replays,
     curves: Curves,
     standing: Standing,
-    spread: F64,
-    median: F64,
+    more: tuple[F64, F64, F64],
     known: np.ndarray[tuple[int, ...], np.dtype[np.bool_]],
 ) -> tuple[Outlook | None, ...]:
+    """`more`: dispersion, usual work and weight, (models,) each."""
     widths = np.isfinite(curves.value).sum(axis=0).tolist()
     least, current, usable = curves.counts[0].tolist(), standing.current.tolist(), replays.usable.tolist()
     values, late, errors = _rounded(curves.value.T, curves.late.T, curves.error.T).tolist()
     figures = _rounded(
-        ahead.level, told.base[0], spread, shifted.p, shifted.level, shifted.times_usual, ahead.each, median
+        ahead.level, told.base[0], shifted.p, shifted.level, shifted.times_usual, ahead.each, *more
     ).tolist()
     found: list[Outlook | None] = []
-    for model, (now, plain, wide, p, moved, excess, each, middle) in enumerate(zip(*figures, strict=True)):
+    for model, (now, plain, p, moved, excess, each, wide, middle, weight) in enumerate(zip(*figures, strict=True)):
         if not known[model]:
             found.append(None)
             continue
@@ -225,6 +229,7 @@ def _told(  # noqa: PLR0913  # one thing each
                 error=one.error,
                 plain_error=one.plain_error,
                 usual=middle,
+                weight=weight,
             )
         )
     return tuple(found)

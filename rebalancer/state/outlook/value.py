@@ -10,12 +10,12 @@ from typing import NamedTuple
 import numpy as np
 
 from rebalancer.state.outlook.past import F32, F64, I64
-from rebalancer.state.outlook.rule import LEAST_DRAIN, LOST, TERMINAL_CAP_SECONDS
+from rebalancer.state.outlook.rule import LEAST_DRAIN, LOST, TERMINAL_CAP_SECONDS, WHOLE_MINUTE
 from rebalancer.state.outlook.scenarios import Paths
 
 LANES_TIMES_COUNTS = 24_000  # numbers per sweep: six arrays of them stay in a core's cache of 1 MB
 NO_REPLICA = 1e-3  # of capacity, to divide by
-BLOCK_SECONDS = 60  # of the utility objective
+MINUTE_SECONDS = 60  # what objectives are judged by
 
 
 class Serving(NamedTuple):
@@ -29,13 +29,6 @@ class Serving(NamedTuple):
     patience_seconds: F64
     queue_base: F64
     queue_per_replica: F64
-
-
-class Latency(NamedTuple):
-    """The objective of a policy that pays by the minute: worth min(1, slo / slowest latency), wait + own."""
-
-    slo_seconds: float
-    own_seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,15 +71,8 @@ def capacities(standing: Standing, counts: I64, steps: int, step_seconds: int, c
     return able
 
 
-def costs(  # noqa: PLR0913  # one thing each
-    paths: Paths,
-    able: F32,
-    backlog: F64,
-    serving: Serving,
-    step_seconds: int,
-    latency: Latency | None = None,
-) -> F64:
-    """Late replica-seconds (with `latency`: seconds x level of lost worth) by count and lane; (counts, lanes).
+def costs(paths: Paths, able: F32, backlog: F64, serving: Serving, step_seconds: int) -> F64:
+    """Late replica-seconds by count and lane, and `WHOLE_MINUTE` of each minute by its slowest; (counts, lanes).
 
     `able`: (steps, counts, models); `backlog`: (models,).
     """
@@ -96,7 +82,7 @@ def costs(  # noqa: PLR0913  # one thing each
     wide = max(1, LANES_TIMES_COUNTS // counts)
     for begin in range(0, lanes, wide):
         part = slice(begin, min(lanes, begin + wide))
-        sweep = _Sweep(paths, part, able, serving, step_seconds, latency)
+        sweep = _Sweep(paths, part, able, serving, step_seconds)
         found[:, part] = sweep.run(backlog)
     return found
 
@@ -104,9 +90,7 @@ def costs(  # noqa: PLR0913  # one thing each
 class _Sweep:
     """Some lanes from now to the horizon."""
 
-    def __init__(  # noqa: PLR0913  # one thing each
-        self, paths: Paths, part: slice, able: F32, serving: Serving, step_seconds: int, latency: Latency | None
-    ) -> None:
+    def __init__(self, paths: Paths, part: slice, able: F32, serving: Serving, step_seconds: int) -> None:
         self._work = paths.work[:, part]
         self._level = paths.level[part]
         model = paths.model[part]
@@ -114,7 +98,7 @@ class _Sweep:
         self._model = model - self._first
         self._able = able[:, :, self._first : int(model[-1]) + 1]
         self._own = Serving(*(of[model] for of in serving))
-        self._step, self._latency = step_seconds, latency
+        self._step = step_seconds
         self._late_after = self._own.headroom_seconds + 2.0 * self._own.slo_wait_seconds
 
     def run(self, backlog: F64) -> F64:
@@ -123,8 +107,7 @@ class _Sweep:
         left = np.empty(shape, dtype=np.float32)
         left[:] = backlog[self._first + self._model]
         cost = np.zeros(shape, dtype=np.float32)
-        found = self._worth(left, cost) if self._latency else self._lateness(left, cost)
-        return found + self._after(left)
+        return self._lateness(left, cost) + self._after(left)
 
     def _changes(self) -> list[bool]:
         """Whether some capacity differs from that of the step before."""
@@ -140,9 +123,14 @@ class _Sweep:
         return able, np.minimum(bound, queue.astype(np.float32))
 
     def _lateness(self, left: F32, cost: F32) -> F64:
-        """Each step's arrivals cost work x min(1, wait / (headroom + 2 SLO)), and a little more when they leave."""
+        """Each step's arrivals cost work x min(1, wait / (headroom + 2 SLO)), and a little more when they leave.
+
+        Each minute costs as much of `WHOLE_MINUTE` as its slowest arrivals did, at the lane's level.
+        """
         served = most = per_second = np.empty(0, dtype=np.float32)
         share, arrives, stay = (np.empty_like(left) for _ in range(3))
+        slowest, length, last = np.zeros_like(left), 0, len(self._able) - 1
+        minute = (WHOLE_MINUTE * self._level).astype(np.float32)
         patient = np.empty(left.shape, dtype=np.bool_)
         one, none = np.ones_like(left), np.zeros_like(left)  # whole arrays: numpy is 4 times slower with a scalar
         for step, changes in enumerate(self._changes()):
@@ -153,6 +141,11 @@ class _Sweep:
                 per_second = (1.0 / (np.maximum(able, np.float32(NO_REPLICA)) * self._late_after)).astype(np.float32)
             np.multiply(left, per_second, out=share)
             np.minimum(share, one, out=share)
+            np.maximum(slowest, share, out=slowest)
+            length += self._step
+            if length >= MINUTE_SECONDS or step == last:
+                cost += np.float32(length) * minute * slowest
+                slowest[:], length = 0, 0
             share *= arrives
             cost += share
             np.less_equal(left, most, out=patient)
@@ -167,40 +160,6 @@ class _Sweep:
                 left += arrives
             left -= served
             np.maximum(left, none, out=left)
-        return cost.astype(np.float64)
-
-    def _worth(self, left: F32, cost: F32) -> F64:
-        """Each minute costs level x seconds x (1 - min(1, slo / slowest latency))."""
-        if self._latency is None:
-            raise ValueError("worth by the minute needs the policy's latency objective")
-        slo, own = np.float32(self._latency.slo_seconds), np.float32(self._latency.own_seconds)
-        level, length = self._level.astype(np.float32), 0
-        served = most = each = np.empty(0, dtype=np.float32)
-        wait, arrives, stays = (np.empty_like(left) for _ in range(3))
-        slowest, none = np.zeros_like(left), np.zeros_like(left)
-        changes = self._changes()
-        for step, changed in enumerate(changes):
-            arrives[:] = self._work[step]
-            if changed:
-                able, most = self._capacity(step)
-                served = able * np.float32(self._step)
-                each = (1.0 / np.maximum(able, np.float32(NO_REPLICA))).astype(np.float32)
-            np.multiply(left, each, out=wait)
-            np.less_equal(left, most, out=stays, casting="unsafe")
-            arrives *= stays
-            with np.errstate(divide="ignore"):
-                wait /= stays  # for ever, where they do not stay
-            quiet = self._work[step] <= 0.0
-            if quiet.any():
-                wait[:, quiet] = 0.0
-            np.maximum(slowest, wait, out=slowest)
-            left += arrives
-            left -= served
-            np.maximum(left, none, out=left)
-            length += self._step
-            if length >= BLOCK_SECONDS or step == len(changes) - 1:
-                cost += np.float32(length) * level * np.maximum(none, np.float32(1) - slo / (slowest + own))
-                slowest[:], length = 0, 0
         return cost.astype(np.float64)
 
     def _after(self, left: F32) -> F64:

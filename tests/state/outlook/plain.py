@@ -97,44 +97,23 @@ def cost(
     bound: float = math.inf,
     per: float = 0.0,
     lost: float = 0.1,
+    minute: float = 0.6,
 ) -> float:
     """Late replica-seconds of one path under one course of capacity, and what is left over beyond it."""
-    late = 0.0
-    for arrives, n in zip(arriving, able, strict=True):
+    late, slowest, length = 0.0, 0.0, 0
+    for step, (arrives, n) in enumerate(zip(arriving, able, strict=True)):
         wait = backlog / max(n, 1e-3)
-        late += arrives * min(1.0, wait / (headroom + 2 * slo))
+        share = min(1.0, wait / (headroom + 2 * slo))
+        late += arrives * share
+        slowest, length = max(slowest, share), length + dt
+        if length >= 60 or step == len(arriving) - 1:
+            late += minute * level * length * slowest
+            slowest, length = 0.0, 0
         stays = wait <= patience + headroom and backlog <= bound + per * n
         late += 0.0 if stays else lost * arrives
         backlog = max(0.0, backlog + (arrives if stays else 0.0) - n * dt)
     excess = (backlog - (headroom + slo) * able[-1]) * max(1.0, level / max(able[-1], 1e-3))
     return late + level * min(max(excess, 0.0) / max(able[-1] - level, 0.6), 300.0)
-
-
-def lost_worth(
-    arriving: Numbers,
-    able: Numbers,
-    backlog: float,
-    level: float,
-    dt: int,
-    slo: float = 0.72,
-    own: float = 0.16,
-    patience: float = 1e5,
-    bound: float = math.inf,
-    per: float = 0.0,
-) -> float:
-    """Level-seconds of worth lost, by the minute, without what is left over."""
-    lost, slowest, length = 0.0, 0.0, 0
-    for i, (arrives, n) in enumerate(zip(arriving, able, strict=True)):
-        wait = backlog / max(n, 1e-3)
-        stays = wait <= patience and backlog <= bound + per * n
-        if arrives > 0:
-            slowest = max(slowest, wait if stays else math.inf)
-        backlog = max(0.0, backlog + (arrives if stays else 0.0) - n * dt)
-        length += dt
-        if length >= 60 or i == len(arriving) - 1:
-            lost += length * level * max(0.0, 1 - slo / (slowest + own))
-            slowest, length = 0.0, 0
-    return lost
 
 
 def capacity(ready: int, due: Sequence[float], m: int, cold: int, steps: int, dt: int) -> list[int]:

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from rebalancer.planning.shared.curves import Curve, share_out
 from rebalancer.sim.controller import Seen
 from rebalancer.state.outlook import (
-    Latency,
     Learned,
     Outlook,
     Past,
@@ -47,7 +46,6 @@ class Limit:
 class Played:
     """One run's controller; a new one for each run."""
 
-    latency: Latency | None = None
     every_seconds: int = 10
     interval_seconds: int = 1  # of the metrics, which come an interval late
     rough: bool = True  # replays get back what metrics smoothed away
@@ -74,14 +72,14 @@ class Played:
         self._follow(seen)
         found = list(self.last)
         for (cold, step), columns in _batches(seen).items():
-            terms = Terms(cold, step, self.latency, self.interval_seconds if self.rough else 1)
+            terms = Terms(cold, step, self.interval_seconds if self.rough else 1)
             self._learn(seen.now, past if len(columns) == len(models) else past.of(columns), columns, terms)
         wanted = self._stale(seen, past)
         for (cold, step), batch in _batches(seen).items():
             columns = batch[wanted[batch]]
             if len(columns):
                 part = past if len(columns) == len(models) else past.of(columns)
-                terms = Terms(cold, step, self.latency, self.interval_seconds if self.rough else 1)
+                terms = Terms(cold, step, self.interval_seconds if self.rough else 1)
                 learned = [self._learned[i] for i in columns]
                 told = outlooks(part, learned, self._standing(seen, columns), _service(seen, part, columns), terms)
                 self.made += len(columns)

@@ -7,9 +7,9 @@ import pytest
 
 from rebalancer.domain import codec
 from rebalancer.planning.shared.curves import Curve, share_out
-from rebalancer.state.outlook import Outlook, from_cells, learn, outlooks
+from rebalancer.state.outlook import Outlook, Terms, from_cells, learn, outlooks
 from rebalancer.state.outlook.learned import Learned
-from rebalancer.state.outlook.level import base, level
+from rebalancer.state.outlook.level import base, level, usual
 from rebalancer.state.outlook.outlook import Service
 from rebalancer.state.outlook.past import NOW
 from rebalancer.state.outlook.scenarios import paths
@@ -40,7 +40,10 @@ def test_its_values_are_the_mean_over_the_paths_with_switching_caution_and_surge
     tried = (2, 3, 4, 5, 6, 7, 8, 9, 12)
     each = costs(of, capacities(there, np.array(tried)[:, np.newaxis], 75, 2, 60), there.backlog, serving(1), 2)
     assert (found.least, len(found.values), found.current) == (2, 11, 6)
-    weight = 2.0 / 0.5
+    weight = usual(ladder)[0] ** -0.1
+    assert found.weight == pytest.approx(weight, abs=1e-6)
+    assert found.weight < 0.9
+    request = 2.0 / 0.5
     for row, count in enumerate(tried):
         late = sum(w * x for w, x in zip(of.weight, each[row], strict=True))
         apart = each[row] - each[4]
@@ -48,10 +51,23 @@ def test_its_values_are_the_mean_over_the_paths_with_switching_caution_and_surge
         error = np.sqrt(sum(of.weight * (apart - mean) ** 2) * sum(of.weight**2))
         caution = 2 * error if count < 6 else 0.0
         unseen = 0.03 * 150 * now[0] ** 2 / max(count, now[0])
-        wanted = (late + abs(count - 6) + caution + unseen) * weight - 1e-6 * count
+        wanted = (late + abs(count - 6) + caution + unseen) * request * weight - 1e-6 * count
         assert found.values[count - 2] == pytest.approx(wanted, abs=2e-6)
-        assert found.late[count - 2] == pytest.approx(late * weight, abs=2e-6)
-        assert found.errors[count - 2] == pytest.approx(error * weight, abs=2e-6)
+        assert found.late[count - 2] == pytest.approx(late * request, abs=2e-6)
+        assert found.errors[count - 2] == pytest.approx(error * request, abs=2e-6)
+
+
+def test_models_that_start_in_different_times_are_compared_over_the_same_time() -> None:
+    work = bursty(T)
+    slow = Terms(180, 2)
+    found = [
+        outlooks(past_of(work), [Learned()], standing((5, [], 0.0)), service(), terms)[0] for terms in (TERMS, slow)
+    ]
+    fast, far = found
+    assert fast is not None
+    assert far is not None
+    assert (fast.horizon_seconds, far.horizon_seconds) == (150, 270)
+    assert far.weight == pytest.approx(fast.weight * 150 / 270, abs=1e-6)
 
 
 def test_between_the_counts_tried_lines_are_drawn() -> None:
@@ -136,8 +152,8 @@ def test_standard_errors_make_decreases_dearer_and_leave_increases_alone() -> No
     for row, (value, late) in enumerate(zip(found.values, found.late, strict=True)):
         count = found.least + row
         unseen = 0.03 * 150 * found.level**2 / max(count, found.level)
-        caution = value - late - (abs(count - 5) + unseen) / 0.5 + 1e-6 * count
-        assert caution == pytest.approx(2 * found.errors[row] if count < 5 else 0.0, abs=1e-3)
+        caution = (value + 1e-6 * count) / found.weight - late - (abs(count - 5) + unseen) / 0.5
+        assert caution == pytest.approx(2 * found.errors[row] if count < 5 else 0.0, abs=2e-2)
 
 
 def test_free_gpus_go_to_whom_they_help() -> None:

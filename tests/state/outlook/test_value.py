@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rebalancer.state.outlook import value
+from rebalancer.state.outlook.rule import WHOLE_MINUTE
 from rebalancer.state.outlook.scenarios import Paths
-from rebalancer.state.outlook.value import Latency, Serving, Standing, capacities, costs
+from rebalancer.state.outlook.value import Serving, Standing, capacities, costs
 from tests.state.outlook import plain
 from tests.state.outlook.ahead import serving, standing
 
@@ -68,20 +69,18 @@ def test_clients_that_lost_patience_and_those_turned_away_come_to_nobody() -> No
             assert found[row, lane] == pytest.approx(wanted, rel=2e-3, abs=1e-2)
 
 
-def test_worth_by_the_minute_is_lost_by_the_slowest_second() -> None:
-    of = some_paths(3, 1, 6, level=3.0)
-    of.work[10:40, 2] = 0.0
-    there = standing((3, [20.0], 0.0))
-    able = capacities(there, np.array([[2], [4], [7]]), STEPS, DT, COLD)
-    how = Serving(*(np.array([x]) for x in (0.56, 0.0, 1e5, 8.0, 0.6)))
-    found = costs(of, able, there.backlog, how, DT, Latency(0.72, 0.16))
-    for row in range(3):
-        for lane in range(6):
-            path, course = of.work[:, lane].tolist(), able[:, row, 0].tolist()
-            wanted = plain.lost_worth(path, course, 0.0, 3.0, DT, bound=8.0, per=0.6)
-            backlog = plain.cost(path, course, 0.0, 3.0, DT, 0.56, 0.0, 1e5, 8.0, 0.6)
-            late = plain.cost(path, course, 0.0, 0.0, DT, 0.56, 0.0, 1e5, 8.0, 0.6)  # without a level: no terminal term
-            assert found[row, lane] == pytest.approx(wanted + backlog - late, rel=1e-3, abs=1e-2)
+def test_of_two_minutes_with_as_much_late_work_the_one_that_has_all_of_it_costs_less() -> None:
+    burst = 30.0
+    apart, together = np.zeros((STEPS, 1)), np.zeros((STEPS, 1))
+    apart[[5, 35]] = together[[5, 20]] = burst  # of two replicas: each burst wears away before the next one comes
+    apart[[6, 36]] = together[[6, 21]] = 1.0  # late, every time
+    there = standing((2, [], 0.0))
+    able = capacities(there, np.array([[2]]), STEPS, DT, COLD)
+    cost = {
+        name: costs(lanes(of, [0], [2.0]), able, there.backlog, serving(1), DT)[0, 0]
+        for name, of in {"apart": apart, "together": together}.items()
+    }
+    assert cost["together"] == pytest.approx(cost["apart"] - WHOLE_MINUTE * 2.0 * 60)
 
 
 def test_a_sweep_in_pieces_is_the_same_as_in_one(monkeypatch: pytest.MonkeyPatch) -> None:
