@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from tests.builders import a_model, a_policy, a_pool, a_snapshot, an_elastic_pool
+from tests.builders import a_model, a_policy, a_pool, a_snapshot, an_autoscaler, an_elastic_pool
 from tests.planning.story import (
     Story,
     change_of,
@@ -312,6 +312,19 @@ class TestPersonsDrain:
         plan = story.plan()
         assert moves(plan) == {"b": (4, 2)}
         assert ("floor", "b") in refused(plan)
+
+    def test_the_last_one_stays_until_no_autoscaler_may_take_the_others(self) -> None:
+        # Its floor is 2: one on the drained node, two asked for on spot by an autoscaler that may go down to 0.
+        pools = (a_pool(gpus=2), an_elastic_pool())
+        policy = a_policy(a_model("b", 2, pools=("a100", "spot"), max_replicas=2), pools=pools)
+        story = Story(policy, a_snapshot(policy, {"b": 1}, {"b": {"concurrency": 0.0}}))
+        story.target("b", "spot", replicas=2, autoscaler=an_autoscaler(name="b-spot", minimum=0, maximum=2))
+        story.notice("a100-1", 0.0, kind="drain")
+        plan = story.plan()
+        assert [(change.target.pool, change.kind, change.minimum) for change in plan.changes] == [("spot", "bounds", 2)]
+        assert refusal_of(plan, "floor", "b").why == "floor is 2, minimums would add up to 0"
+        story.write(plan)
+        assert moves(story.plan()) == {"b": (1, 0)}
 
     def test_a_spot_notice_elsewhere_ends_the_replaced_before_the_node_does(self) -> None:
         story = a_story()

@@ -127,7 +127,10 @@ class Release:
     def assured_after(self) -> int | None:
         """What the model's autoscalers still have to keep when it is gone; None where that does not change."""
         taken, own = self.tally.parts, self.part
-        if self.purpose in {Purpose.DRAIN, Purpose.MINIMUM} or own.held - taken[own.key] > own.assured:
+        if self.purpose is Purpose.DRAIN:  # its own part's minimum is written with it, doomed ones count until then
+            others = sum(part.sure for part in self.holder.parts if part is not own)
+            return others + own.asked - self.tally.taken[own.model] - self.tally.drained[own.model] - 1
+        if self.purpose is Purpose.MINIMUM or own.held - taken[own.key] > own.assured:
             return None
         left = sum(min(part.assured, part.held - taken[part.key]) for part in self.holder.parts)
         return left - self.tally.lowered[own.model] - 1

@@ -107,6 +107,11 @@ class Part:
             return self.held
         return min(self.held, max(0, self.owner.minimum - len(self.doomed) - self.settle))
 
+    @property
+    def sure(self) -> int:
+        """Replicas asked for, doomed ones included, below which no autoscaler may go by itself."""
+        return self.asked if self.owner is None else min(self.asked, self.owner.minimum)
+
 
 @dataclass(slots=True)
 class Holder:
