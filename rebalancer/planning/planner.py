@@ -97,8 +97,7 @@ def _assess(world: scene.Scene) -> dict[str, ModelMemory]:
     """Stages 1-3 for every model: ballot and demand onto its holder; returns the memories."""
     remembered: dict[str, ModelMemory] = {}
     for name, holder in world.holders.items():
-        pods = (holder.ready, holder.has)
-        calm = world.kept.of(name, _calmly, holder.model, holder.load, pods, holder.memory, world.policy)
+        calm = world.kept.of(name, _calmly, holder.model, holder.load, holder.ready, holder.memory, world.policy)
         if calm is not None and world.now < calm.until:
             holder.ballot, found, kept = calm.ballot, calm.demand, calm.memory
         else:
@@ -124,19 +123,15 @@ class _Calm(NamedTuple):
     until: float
 
 
-def _calmly(model: Model, load: ModelLoad, pods: tuple[int, int], kept: ModelMemory, policy: Policy) -> _Calm | None:
-    """By the outlook, where the instant has no say but for staleness: no surge, no doubt, no memory of one.
-
-    `pods`: ready ones, and those it has.
-    """
-    ready, has = pods
+def _calmly(model: Model, load: ModelLoad, ready: int, kept: ModelMemory, policy: Policy) -> _Calm | None:
+    """By the outlook, where the instant has no say but for staleness: no surge, no doubt, no memory of one."""
     if load.outlook is None or kept.jump is not None or not demand.calm(load.work, kept, policy.surge):
         return None
     blind = policy.guards.blind
     ballot = votes.poll(model, load, ready, demand.rules_of(policy, model), blind, -math.inf)
     if ballot.blind or not plausible.believed(load.outlook, ballot, load.work, policy.guards.plausible):
         return None
-    found, kept = demand.foreseen(model, load.outlook, ballot, load.work, has, kept, policy, now=math.nan)
+    found, kept = demand.foreseen(model, load.outlook, load.work, kept, policy, now=math.nan)
     return _Calm(ballot, found, kept, votes.fresh_until(load, blind))
 
 
@@ -155,7 +150,7 @@ def _demand(world: scene.Scene, holder: scene.Holder) -> tuple[demand.Demand, Mo
         return demand.doubted(model, load.work, holder.has, kept, policy, world.now)
     if load.outlook is None or holder.ballot.blind or seen.refusal is not None:
         return demand.assess(model, holder.ballot, load.work, holder.has, kept, policy, world.now)
-    return demand.foreseen(model, load.outlook, holder.ballot, load.work, holder.has, kept, policy, world.now)
+    return demand.foreseen(model, load.outlook, load.work, kept, policy, world.now)
 
 
 def _defer(world: scene.Scene, holder: scene.Holder, kept: ModelMemory) -> ModelMemory:

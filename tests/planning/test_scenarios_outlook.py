@@ -16,7 +16,7 @@ USEFUL = {count: 50.0 * (16 - count) for count in range(1, 17)}  # every replica
 def a_story(held: int = 4, in_flight: float = 4.0, floor: int = 1, most: int = 100, gpus: int = 16) -> Story:
     """Model b with `held` replicas on GPUs of its own, `in_flight` requests now, 4 per replica."""
     policy = a_policy(a_model("b", floor, entitlement=floor, max_replicas=most), pools=(a_pool(gpus=gpus),))
-    return Story(policy, a_snapshot(policy, {"b": held}, {"b": {"concurrency": in_flight}}))
+    return Story(policy, a_snapshot(policy, {"b": held}, {"b": {"concurrency": 0.0}}))
 
 
 def demand(story: Story) -> int | None:
@@ -79,9 +79,9 @@ class TestShift:
 class TestWhatIsItsOwn:
     """Of 8 GPUs, owner b has 5; a, which has the more certain work, holds what b lent it."""
 
-    def lending(self, held: int, in_flight: float, last: float = 0.5) -> Story:
+    def lending(self, held: int, last: float) -> Story:
         policy = a_policy(a_model("a", 1), a_model("b", 1, entitlement=5), pools=(a_pool(gpus=8),))
-        readings = {"a": {"concurrency": 20.0}, "b": {"concurrency": in_flight}}
+        readings = {"a": {"concurrency": 20.0}, "b": {"concurrency": 0.0}}
         work: dict[str, float | Work] = {"a": 5.0, "b": Work(short=last, last_60s=last, long=0.5, slow=0.5)}
         story = Story(policy, a_snapshot(policy, {"a": 8 - held, "b": held}, readings, work))
         story.foresee("a", {count: 90.0 * (8 - count) for count in range(1, 9)}, level=5.0)
@@ -89,8 +89,8 @@ class TestWhatIsItsOwn:
         return story
 
     def test_an_owner_who_comes_back_does_not_wait_for_the_level_to_rise(self) -> None:
-        # The level still says 0.5 (need 2); 17 requests at 4 per replica are 5 replicas, all of them its own.
-        story = self.lending(held=1, in_flight=17.0)
+        # The level still says 0.5; the last minute kept 4.4 busy, so 5 replicas are owed, all of them its own.
+        story = self.lending(held=1, last=4.4)
         plan = story.turn()
         assert decision_of(plan, "b").demand == 5
         assert moves(plan)["a"] == (7, 3)
@@ -98,18 +98,14 @@ class TestWhatIsItsOwn:
         assert story.replicas("b") == 5
 
     def test_beyond_what_is_its_own_the_level_decides(self) -> None:
-        assert demand(self.lending(held=1, in_flight=40.0)) == 5
+        assert demand(self.lending(held=1, last=9.0)) == 5
 
-    def test_what_the_last_minute_needs_is_not_lent_again_at_the_next_lull(self) -> None:
-        # 0 requests now; the last minute's 1.5 need 4 with room for bursts, so the fifth goes and no more.
-        story = self.lending(held=5, in_flight=0.0, last=1.5)
-        assert moves(story.plan())["b"] == (5, 4)
+    def test_what_the_last_minute_kept_busy_is_not_lent_at_the_next_lull(self) -> None:
+        # The last minute's 1.5 keep 2 busy: the other three go, and no more.
+        story = self.lending(held=5, last=1.5)
+        assert moves(story.plan())["b"] == (5, 2)
         assert story.turns(6)[-1].empty
-        assert story.replicas("b") == 4
-
-    def test_but_it_is_not_taken_back_either(self) -> None:
-        # The same minute, and it holds 2: what it lent stays where it is.
-        assert moves(self.lending(held=2, in_flight=0.0, last=1.5).plan()) == {}
+        assert story.replicas("b") == 2
 
 
 class TestWhoseWordCounts:

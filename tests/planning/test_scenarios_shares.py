@@ -60,24 +60,31 @@ class TestWhatComesBeforeAnyGain:
         assert shares(a_story(policy, {"a": 5, "b": 2}, {"a": steep(1, 8), "b": flat(3, 8)}).plan()) == {"a": 5, "b": 3}
 
     def test_wanted_entitlements(self) -> None:
-        # b owns 4 and its level of 2.0 needs ceil(2.0 + 1.5 x 1.41 = 4.1) = 5: all 4 are wanted, a has the other 4.
+        # b owns 4 and its level of 3.2 keeps 4 busy: all of them are wanted, a has the other 4.
         policy = a_pair(a_model("a"), a_model("b", 1, entitlement=4))
         story = a_story(policy, {"a": 4, "b": 3}, {"a": steep(1, 8)})
-        story.foresee("b", flat(1, 8), level=2.0)
+        story.foresee("b", flat(1, 8), level=3.2)
         assert shares(story.plan()) == {"a": 4, "b": 4}
 
+    def test_but_room_for_bursts_goes_to_whoever_gains_most_from_it(self) -> None:
+        # b owns 4; its level of 2.0 keeps 2 busy. Of the ceil(2.0 + 1.5 x 1.41 = 4.1) = 5 with room it gains nothing.
+        policy = a_pair(a_model("a"), a_model("b", 1, entitlement=4))
+        story = a_story(policy, {"a": 4, "b": 4}, {"a": steep(1, 8)})
+        story.foresee("b", flat(1, 8), level=2.0)
+        assert shares(story.plan()) == {"a": 6, "b": 2}
+
     def test_an_entitlement_that_is_not_wanted_is_lent(self) -> None:
-        # b owns 4, but its level of 0.3 needs ceil(0.3 + 1.5 x 0.55 = 1.1) = 2: a may have 8 - 2 = 6.
+        # b owns 4, but its level of 0.3 keeps 1 busy: a may have 8 - 1 = 7.
         policy = a_pair(a_model("a"), a_model("b", 1, entitlement=4))
         story = a_story(policy, {"a": 4, "b": 4}, {"a": steep(1, 8)})
         story.foresee("b", flat(1, 8), level=0.3)
-        assert shares(story.plan()) == {"a": 6, "b": 2}
+        assert shares(story.plan()) == {"a": 7, "b": 1}
 
     def test_what_was_lent_comes_home_when_its_owner_wants_it(self) -> None:
-        # b's level is 2.0 now, it wants its 4 and has 2; a holds 6, of which it owns 1: 2 go home, by no limit held up.
+        # b's level is 3.2 now, it wants its 4 and has 2; a holds 6, of which it owns 1: 2 go home, by no limit held up.
         policy = a_pair(a_model("a"), a_model("b", 1, entitlement=4))
         story = a_story(policy, {"a": 6, "b": 2}, {"a": steep(1, 8)})
-        story.foresee("b", flat(1, 8), level=2.0)
+        story.foresee("b", flat(1, 8), level=3.2)
         plan = story.plan()
         assert moves(plan) == {"a": (6, 4)}
         assert plan.changes[0].passes == "reclaim"

@@ -34,12 +34,21 @@ def rules_of(policy: Policy, model: Model) -> ClassRules:
 
 
 class Demand(Struct, frozen=True):
-    """Replicas a model needs. `unknown`: no usable vote, so what it has is what it keeps."""
+    """Replicas a model needs. `unknown`: no usable vote, so what it has is what it keeps.
+
+    `busy`: those of them that its work keeps busy, where the others are room for bursts; None: all of them.
+    """
 
     replicas: int
     unknown: bool
     surge: bool
     why: str
+    busy: int | None = None
+
+    @property
+    def owed(self) -> int:
+        """What of it an owner may claim before anybody gains."""
+        return self.replicas if self.busy is None else min(self.replicas, self.busy)
 
 
 def assess(model: Model, ballot: Ballot, work: Work, has: int, kept: ModelMemory, policy: Policy, now: float) -> tuple[Demand, ModelMemory]:  # noqa: E501, PLR0913  # fmt: skip  # each is one input of the stage
@@ -60,20 +69,23 @@ def assess(model: Model, ballot: Ballot, work: Work, has: int, kept: ModelMemory
     return _fall(need, in_force, ballot, kept, rules_of(policy, model).cooldown_seconds, now, surge)
 
 
-def foreseen(model: Model, outlook: Outlook, ballot: Ballot, work: Work, has: int, kept: ModelMemory, policy: Policy, now: float) -> tuple[Demand, ModelMemory]:  # noqa: E501, PLR0913  # fmt: skip
+def foreseen(model: Model, outlook: Outlook, work: Work, kept: ModelMemory, policy: Policy, now: float) -> tuple[Demand, ModelMemory]:  # noqa: E501, PLR0913  # fmt: skip
     """Demand of a model with an outlook: its level, and as much of a shift as is likely, with room for bursts.
 
     The level is slow, so there is nothing to wait for on the way down: what may go, and when, guards decide. An owner
-    who comes back does not wait for it: what votes ask for is wanted at once, as far as it is its own.
+    who comes back does not wait for it: what its last minute kept busy is owed at once, as far as it is its own. The
+    room for bursts is not: whoever gains more from it has it. Were it owed, three models that own a third of 24 GPUs
+    each, one of which surges, would be 25 % late instead of 4 %; were what votes ask for, 6 % with six times the moves.
     """
     kept = _surge(kept, work, policy.surge, now)
     level = outlook.level + outlook.shift * (outlook.shifted - outlook.level)
-    need, own = need_of(level), _own(model, ballot, work, has)
+    busy = math.ceil(max(level, work.last_60s or 0.0))
+    need, own = need_of(level), min(busy, model.entitlement)
     words = f"{figure(level)} replicas of work need {min(need, model.max_replicas)}"
     if own > need:
-        words += f", and {own} of its own are wanted"
+        words += f", and {own} of its own are busy"
     need = max(model.min_replicas, min(max(need, own), model.max_replicas))
-    return Demand(need, unknown=False, surge=kept.surge_since is not None, why=words), _settled(kept, need)
+    return Demand(need, unknown=False, surge=kept.surge_since is not None, why=words, busy=busy), _settled(kept, need)
 
 
 def _settled(kept: ModelMemory, demand: int) -> ModelMemory:
@@ -90,14 +102,6 @@ def calm(work: Work, kept: ModelMemory, rules: SurgeRules) -> bool:
     if work.short is None or work.long is None or work.short < rules.enter_ratio * work.long:
         return True
     return replicas_for(work.short) <= replicas_for(work.long)
-
-
-def _own(model: Model, ballot: Ballot, work: Work, has: int) -> int:
-    """Replicas of its own that a model wants back, and of those it has, what it does not lend again at the next lull.
-
-    The latter is what its last minute needs with room for bursts: so that nothing goes to and fro with each of them.
-    """
-    return min(model.entitlement, max(ballot.need or 0, min(has, need_of(work.last_60s or 0.0))))
 
 
 def doubted(model: Model, work: Work, has: int, kept: ModelMemory, policy: Policy, now: float) -> tuple[Demand, ModelMemory]:  # noqa: E501, PLR0913  # fmt: skip

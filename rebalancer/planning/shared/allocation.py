@@ -105,7 +105,7 @@ def _lacking(tier: str, ledger: Ledger) -> list[tuple[Holder, int]]:
 def _content(holder: Holder) -> bool:
     """Whether it has what every tier entitles it to, as long as nothing is taken from it."""
     return holder.ruling.frozen is None and holder.held >= max(
-        holder.floor, holder.aim, min(holder.demand.replicas, holder.model.entitlement)
+        holder.floor, holder.aim, min(holder.demand.owed, holder.model.entitlement)
     )
 
 
@@ -147,7 +147,7 @@ def _keeps_aim(holder: Holder) -> int:
 
 
 def _keeps_entitled(holder: Holder) -> int:
-    return max(holder.floor, min(holder.demand.replicas, holder.model.entitlement))
+    return max(holder.floor, min(holder.demand.owed, holder.model.entitlement))
 
 
 def _keeps_floor(holder: Holder) -> int:
@@ -196,7 +196,7 @@ def _aim(holder: Holder, tier: str) -> int:
         return holder.has if tier == WANTED else min(holder.has, holder.floor)
     if tier == WANTED:
         return holder.aim
-    return holder.floor if tier == FLOOR else min(holder.demand.replicas, holder.model.entitlement)
+    return holder.floor if tier == FLOOR else min(holder.demand.owed, holder.model.entitlement)
 
 
 def _place(holder: Holder, tier: str, ledger: Ledger) -> Unit | None:

@@ -109,7 +109,7 @@ def _own(holder: Holder) -> int:
     """What comes before any gain: floor, wanted entitlement, what a person wants at least; a batch model's turn."""
     if holder.ruling.pin is not None:
         return holder.most
-    wanted = min(holder.demand.replicas, max(holder.model.entitlement, holder.deferral.due))
+    wanted = min(holder.demand.owed, max(holder.model.entitlement, holder.deferral.due))
     return min(holder.most, max(holder.floor, wanted, holder.ruling.raised_floor))
 
 
