@@ -326,6 +326,15 @@ class TestPersonsDrain:
         story.write(plan)
         assert moves(story.plan()) == {"b": (1, 0)}
 
+    def test_what_goes_for_two_reasons_passes_by_both_of_their_names(self) -> None:
+        # b has borrowed 12, 8 of them on the drained node; a wants its own 6 back, for which 2 more go beside the 8.
+        policy = a_policy(a_model("a", 0, entitlement=6), a_model("b", 0, entitlement=0), pools=(a_pool(gpus=16),))
+        readings = {"a": {"concurrency": 24.0}, "b": {"concurrency": 48.0}}
+        story = Story(policy, a_snapshot(policy, {"b": 12}, readings))
+        story.notice("a100-1", 0.0, kind="drain")
+        change = change_of(story.plan(), "b")
+        assert (change.replicas_to, change.passes) == (2, "reclaim, drain")
+
     def test_a_spot_notice_elsewhere_ends_the_replaced_before_the_node_does(self) -> None:
         story = a_story()
         story.notice("a100-1", 120.0)

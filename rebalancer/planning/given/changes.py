@@ -106,15 +106,16 @@ def _decrease(  # noqa: PLR0913  # what goes, down to where, and why
 
 
 def _passes(going: Going, holder: Holder) -> str | None:
-    """Named only when every replica that goes passes for the same reason."""
+    """Named only when every replica that goes passes; first what the gate hurries least for: a reclaim."""
+    words = {
+        Purpose.RECLAIM: "reclaim",
+        Purpose.DRAIN: "drain",
+        Purpose.OVERRIDE: _override_words(holder.ruling.decides),
+    }
     purposes = {*going.purposes, *((Purpose.DRAIN,) if going.ended else ())}
-    if purposes == {Purpose.DRAIN}:
-        return "drain"
-    if purposes == {Purpose.OVERRIDE}:
-        return _override_words(holder.ruling.decides)
-    if purposes == {Purpose.RECLAIM}:
-        return "reclaim"
-    return None
+    if not purposes <= words.keys():
+        return None
+    return ", ".join(said for purpose, said in words.items() if purpose in purposes) or None
 
 
 def _override_words(one: Override | None) -> str:
