@@ -69,6 +69,14 @@ def test_where_the_service_loses_for_certain_is_said_first() -> None:
     assert other.startswith("| S2 day 1, 48 GPUs, 60 s to start | 3.10 |")
 
 
+def test_where_a_peer_is_told_the_future_the_others_are_compared_without_it_too() -> None:
+    lines = lines_of([*case(32, 0.02), row("faro", 0.015, gpus=32, tuning="sum@99")])
+    all_of_them, others = (line for line in lines if line.startswith("Against the best tuned peer of each of 1 cases"))
+    assert "worse in 1, better in 0" in all_of_them
+    assert "worse in 0, better in 1" in others
+    assert not any("are not told the future" in line for line in lines_of(ROWS))
+
+
 def test_a_difference_within_the_noise_is_no_loss() -> None:
     rows = case(40, 0.031)
     ours, others = kept(rows[2:3], noise=50.0), kept([*rows[:2], *rows[3:]])
