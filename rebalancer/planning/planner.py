@@ -124,15 +124,15 @@ class _Calm(NamedTuple):
 
 
 def _calmly(model: Model, load: ModelLoad, ready: int, kept: ModelMemory, policy: Policy) -> _Calm | None:
-    """By the outlook, where the instant has no say but for staleness: no surge, no doubt, no memory of one."""
+    """By the outlook, where the instant has no say but for staleness: no surge, no doubt, no owner who waits."""
     if load.outlook is None or kept.jump is not None or not demand.calm(load.work, kept, policy.surge):
         return None
     blind = policy.guards.blind
     ballot = votes.poll(model, load, ready, demand.rules_of(policy, model), blind, -math.inf)
     if ballot.blind or not plausible.believed(load.outlook, ballot, load.work, policy.guards.plausible):
         return None
-    found, kept = demand.foreseen(model, load.outlook, load.work, kept, policy, now=math.nan)
-    return _Calm(ballot, found, kept, votes.fresh_until(load, blind))
+    found, kept = demand.foreseen(model, load.outlook, ballot, load.work, kept, policy, now=math.nan)
+    return None if kept.higher_since is not None else _Calm(ballot, found, kept, votes.fresh_until(load, blind))
 
 
 def _without_void(kept: ModelMemory, holder: scene.Holder) -> ModelMemory:
@@ -150,7 +150,7 @@ def _demand(world: scene.Scene, holder: scene.Holder) -> tuple[demand.Demand, Mo
         return demand.doubted(model, load.work, holder.has, kept, policy, world.now)
     if load.outlook is None or holder.ballot.blind or seen.refusal is not None:
         return demand.assess(model, holder.ballot, load.work, holder.has, kept, policy, world.now)
-    return demand.foreseen(model, load.outlook, load.work, kept, policy, world.now)
+    return demand.foreseen(model, load.outlook, holder.ballot, load.work, kept, policy, world.now)
 
 
 def _defer(world: scene.Scene, holder: scene.Holder, kept: ModelMemory) -> ModelMemory:

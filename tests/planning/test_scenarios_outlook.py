@@ -16,7 +16,7 @@ USEFUL = {count: 50.0 * (16 - count) for count in range(1, 17)}  # every replica
 def a_story(held: int = 4, in_flight: float = 4.0, floor: int = 1, most: int = 100, gpus: int = 16) -> Story:
     """Model b with `held` replicas on GPUs of its own, `in_flight` requests now, 4 per replica."""
     policy = a_policy(a_model("b", floor, entitlement=floor, max_replicas=most), pools=(a_pool(gpus=gpus),))
-    return Story(policy, a_snapshot(policy, {"b": held}, {"b": {"concurrency": 0.0}}))
+    return Story(policy, a_snapshot(policy, {"b": held}, {"b": {"concurrency": in_flight}}))
 
 
 def demand(story: Story) -> int | None:
@@ -79,9 +79,9 @@ class TestShift:
 class TestWhatIsItsOwn:
     """Of 8 GPUs, owner b has 5; a, which has the more certain work, holds what b lent it."""
 
-    def lending(self, held: int, last: float) -> Story:
+    def lending(self, held: int, last: float, in_flight: float = 0.0) -> Story:
         policy = a_policy(a_model("a", 1), a_model("b", 1, entitlement=5), pools=(a_pool(gpus=8),))
-        readings = {"a": {"concurrency": 20.0}, "b": {"concurrency": 0.0}}
+        readings = {"a": {"concurrency": 20.0}, "b": {"concurrency": in_flight}}
         work: dict[str, float | Work] = {"a": 5.0, "b": Work(short=last, last_60s=last, long=0.5, slow=0.5)}
         story = Story(policy, a_snapshot(policy, {"a": 8 - held, "b": held}, readings, work))
         story.foresee("a", {count: 90.0 * (8 - count) for count in range(1, 9)}, level=5.0)
@@ -96,6 +96,19 @@ class TestWhatIsItsOwn:
         assert moves(plan)["a"] == (7, 3)
         story.turn()
         assert story.replicas("b") == 5
+
+    def test_nor_for_the_minute_where_its_votes_stand(self) -> None:
+        # 17 requests at 4 per replica are 5 replicas. Bursts end within 20 s: then all of its own come home at once.
+        story = self.lending(held=1, last=0.5, in_flight=17.0)
+        assert all(story.turn().empty for _ in range(2))
+        assert moves(story.plan())["a"] == (7, 3)
+
+    def test_bursts_bring_nothing_home(self) -> None:
+        story = self.lending(held=1, last=0.5)
+        for second in range(0, 120, 10):
+            story.load("b", {"concurrency": 17.0 if second % 30 < 20 else 1.0}, 0.5)
+            story.foresee("b", {count: 9.0 * (8 - count) for count in range(1, 9)}, level=0.5)
+            assert story.turn().empty
 
     def test_beyond_what_is_its_own_the_level_decides(self) -> None:
         assert demand(self.lending(held=1, last=9.0)) == 5
