@@ -33,9 +33,10 @@ SPAN = re.compile(r"\b(\d+m\d+s|\d+h\d+m|\d+ s)\b")  # countdowns and ages, whic
 
 
 async def shown(page: Page) -> None:
-    """Wait until the page has what its address names."""
+    """Wait until the page has what its address names, and has faded in: half-way its text is pale."""
     await expect(page.locator("main h1")).to_be_attached()
     await expect(page.get_by_text("LIVE", exact=False).first).to_be_visible()
+    await page.evaluate("Promise.allSettled(document.getAnimations().map((each) => each.finished))")
 
 
 async def test_the_overview_reads_in_the_order_in_which_it_is_needed(scene: SceneServer, opened: Opened) -> None:
