@@ -37,7 +37,8 @@ def rules_of(policy: Policy, model: Model) -> ClassRules:
 class Demand(Struct, frozen=True):
     """Replicas a model needs. `unknown`: no usable vote, so what it has is what it keeps.
 
-    `busy`: those of them that its work keeps busy, where the others are room for bursts; None: all of them.
+    `busy`: those of them that its work keeps busy or its votes have stood for, where the others are room for bursts;
+    None: all of them.
     """
 
     replicas: int
