@@ -63,6 +63,11 @@ class Slo(Part):
     latency_seconds: Seconds = Field(
         description="p95 latency (time to first token for LLMs) the model must stay under."
     )
+    budgeting_method: Literal["occurrences", "timeslices"] = Field(
+        default="occurrences",
+        description="What is kept or missed, in OpenSLO's words: each request (occurrences) or each minute, whatever "
+        "its requests (timeslices).",
+    )
 
 
 class ConcurrencySignal(Part):

@@ -163,8 +163,9 @@ def _service(group: Sequence[_Rules]) -> Service:
     models = [rules.model for rules in group]
     wait = np.array([rules.wait_seconds for rules in group])
     many = np.ones(len(group))
+    by_minute = np.array([model.slo is not None and model.slo.budgeting_method == "timeslices" for model in models])
     return Service(
-        Serving(wait, HEADROOM_SHARE * wait, PATIENCE_SECONDS * many, np.inf * many, 0.0 * many),
+        Serving(wait, HEADROOM_SHARE * wait, PATIENCE_SECONDS * many, np.inf * many, 0.0 * many, by_minute),
         _whole(model.min_replicas for model in models),
         _whole(model.max_replicas for model in models),
         np.array([model.priority / 100 for model in models]),

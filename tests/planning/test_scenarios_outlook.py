@@ -170,5 +170,5 @@ class TestWhatIsTold:
         story.foresee("b", USEFUL, level=4.0)
         plan = story.plan()
         share = next(step for step in decision_of(plan, "b").steps if step.stage == "share")
-        assert share.said == "16 of the GPUs there are; late to the horizon with 14: 100, 15: 50, 16: 0"
+        assert share.said == "16 of the GPUs there are; late requests to the horizon with 14: 100, 15: 50, 16: 0"
         assert unmet_of(plan, "b") is None

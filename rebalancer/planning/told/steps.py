@@ -198,7 +198,7 @@ def _outlook(outlook: Outlook) -> Step:
 
 
 def _share(outlook: Outlook, share: int, cost: float) -> Step:
-    """What the counts about the share would cost, in late requests to the horizon (times priority).
+    """What the counts about the share would cost, in late requests or seconds to the horizon (times priority).
 
     `cost`: what a replica must keep from being late there where a node would have to bring it.
     """
@@ -210,7 +210,8 @@ def _share(outlook: Outlook, share: int, cost: float) -> Step:
     said = ", ".join(f"{count}: {figure(late)}" for count, late in costs.items())
     numbers: dict[str, float | int | str | None] = {"share": share, "current": outlook.current}
     numbers.update((f"lateAt{count}", late) for count, late in costs.items())
+    what = "seconds" if outlook.by_minute else "requests"
     bought = f"; one on a node that comes or could go must save {figure(cost)}" if cost else ""
     if cost:
         numbers["costOfOne"] = cost
-    return Step("share", f"{share} of the GPUs there are; late to the horizon with {said}{bought}", numbers)
+    return Step("share", f"{share} of the GPUs there are; late {what} to the horizon with {said}{bought}", numbers)

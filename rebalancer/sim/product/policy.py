@@ -63,7 +63,10 @@ def _model(model: played.Model, scenario: played.Scenario, actuation: str) -> Mo
             "max_replicas": max(1, min(model.most, scenario.gpus // model.gpus)),
             "entitlement": model.floor,
             "priority": round(100 * model.priority),
-            "slo": Slo(latency_seconds=model.slo_wait_seconds),
+            "slo": Slo(
+                latency_seconds=model.slo_wait_seconds,
+                budgeting_method="timeslices" if model.by_minute else "occurrences",
+            ),
             "load_seconds": float(model.start_seconds),
             "signals": Signals(concurrency=ConcurrencySignal(per_replica=model.recorded_slots), latency=True),
             "actuation": actuation,

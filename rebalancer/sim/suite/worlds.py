@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from rebalancer.domain.policy import ConcurrencySignal, Policy, Slo
+from rebalancer.domain.policy import ConcurrencySignal, Policy
 from rebalancer.sim.batching.engines import Served, shaped
 from rebalancer.sim.batching.plug import BatchingService
 from rebalancer.sim.batching.plug import serving as batching_services
@@ -113,8 +113,10 @@ class Heads:
 
 def _as_heads_measure(policy: Policy, slo_seconds: float) -> Policy:
     """The same policy for other metrics: a replica serves one request at a time, and a latency includes its service."""
-    slo = Slo(latency_seconds=slo_seconds)
-    models = tuple(model.model_copy(update={"slo": slo}) for model in policy.models)
+    models = tuple(
+        model.model_copy(update={"slo": model.slo and model.slo.model_copy(update={"latency_seconds": slo_seconds})})
+        for model in policy.models
+    )
     return _in_hand(policy.model_copy(update={"models": models}), dict.fromkeys((model.id for model in models), 1.0))
 
 

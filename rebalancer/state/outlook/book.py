@@ -26,7 +26,7 @@ from rebalancer.state.outlook.rule import (
     WORK_OF_ONE_SECONDS,
 )
 from rebalancer.state.outlook.shift import shift_of_means, usual_of
-from rebalancer.state.outlook.value import Serving, Standing
+from rebalancer.state.outlook.value import Standing
 from rebalancer.state.ring_level import COVERAGE, REQUESTS, WORK
 from rebalancer.state.rings import SPAN_SECONDS, Rings
 
@@ -147,8 +147,8 @@ class Book:
         self._slow[:, columns] = [ladder.mean(NOW, window)[0] for window in SLOW_MEANS_SECONDS]
         standing, service = group.standing, group.service
         some = Standing(standing.ready[places], standing.due[places], standing.backlog[places])
-        serving = Serving(*(of[places] for of in service.serving))
-        rules = Service(serving, service.floor[places], service.most[places], service.priority[places])
+        serving, priority = service.serving.of(places), service.priority[places]
+        rules = Service(serving, service.floor[places], service.most[places], priority)
         renewed = outlooks(past, learned, some, rules, terms, ladder)
         for column, one in zip(columns.tolist(), renewed, strict=True):
             self.outlooks[column] = one

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rebalancer.domain.outlook import Outlook
 from rebalancer.state.outlook.learned import Learned
@@ -21,11 +22,11 @@ from rebalancer.state.outlook.rule import (
     FULL_USE,
     HOUR_SECONDS,
     LEAST_LEVEL,
+    LEAST_SECOND,
     NEED_ROOTS,
     OFFSETS,
     PAST_SECONDS,
     QUANTUM,
-    SMALL_FIRST,
     SWITCHING_REPLICA_SECONDS,
     UNKNOWN_WORK_OF_ONE,
     UNSEEN_SHARE,
@@ -69,14 +70,25 @@ class Terms(NamedTuple):
         """To the horizon."""
         return self.horizon_seconds // self.step_seconds
 
+    @property
+    def weight(self) -> float:
+        """What something late to the horizon counts among models that look less or further."""
+        return COMMON_SECONDS / self.horizon_seconds
+
 
 class Curves(NamedTuple):
-    """(counts, models) each: `value` is inf beyond a model's range; `counts` begin at its least."""
+    """(counts, models) each: `value` is inf beyond a model's range; `counts` begin at its least.
+
+    `current`, `one` (late replica-seconds that count one): (models,). `weight`: of the terms.
+    """
 
     counts: I64
     value: F64
     late: F64
     error: F64
+    current: I64
+    one: F64
+    weight: float
 
 
 def outlooks(  # noqa: PLR0913  # one thing each
@@ -97,11 +109,19 @@ def outlooks(  # noqa: PLR0913  # one thing each
     known = ~np.isnan(told.base[0])
     shifted = shift(ladder, ahead.level, learned)
     lanes, replays = paths(ahead, shifted)
-    median = usual(ladder)
-    weight = np.fmax(median, 1.0) ** -SMALL_FIRST * (COMMON_SECONDS / terms.horizon_seconds)
-    curves = _curves(ahead, lanes, standing, service, terms, weight)
     spread = dispersion(ahead.bins, NOW, DISPERSION_SECONDS)[0]
-    return _told(ahead, told, shifted, replays, curves, standing, (spread, median, weight), known)
+    middle = usual(ladder)
+    curves = _curves(ahead, lanes, standing, service, terms, _one(ahead, service, middle))
+    return _told(ahead, told, shifted, replays, curves, service, (spread, middle), known)
+
+
+def _one(ahead: Ahead, service: Service, middle: F64) -> F64:
+    """Late replica-seconds that count one, (models,): a request's, or a second's where objectives are by the minute.
+
+    A minute counts the same however much traffic it has, so GPUs that keep as much of it in time keep more minutes of
+    models that need few.
+    """
+    return np.where(service.serving.by_minute, np.fmax(middle, LEAST_SECOND), ahead.each)
 
 
 def _ahead(past: Past, ladder: Ladder, learned: Sequence[Learned], told: Base, terms: Terms) -> Ahead:
@@ -114,9 +134,9 @@ def _ahead(past: Past, ladder: Ladder, learned: Sequence[Learned], told: Base, t
 
 
 def _curves(  # noqa: PLR0913  # one thing each
-    ahead: Ahead, lanes: Paths, standing: Standing, service: Service, terms: Terms, weight: F64
+    ahead: Ahead, lanes: Paths, standing: Standing, service: Service, terms: Terms, one: F64
 ) -> Curves:
-    """`weight`: what a late request counts among other models, (models,)."""
+    """`one`: late replica-seconds that count one, (models,)."""
     current = standing.current
     tried = _tried(np.maximum.reduceat(lanes.level, lanes.starts), current)
     least = np.maximum(service.floor, tried[0])
@@ -127,13 +147,14 @@ def _curves(  # noqa: PLR0913  # one thing each
     here = np.abs(tried - current).argmin(axis=0)
     counts = np.minimum(least + np.arange(int((most - least).max()) + 1)[:, np.newaxis], most)
     late, error = (_between(tried, of, counts) for of in _mean_and_error(each, lanes, here))
-    request = service.priority / ahead.each
     moved = 0.5 * SWITCHING_REPLICA_SECONDS * np.abs(counts - current)
     caution = np.where(counts < current, ERRORS_OF_DECREASE * error, 0.0)
     cost = late + moved + caution + _unseen(ahead.level, counts, terms)
-    value = cost * request * weight - FULL_USE * counts
+    worth = service.priority / one
+    value = cost * worth * terms.weight - FULL_USE * counts
     inside = counts == least + np.arange(len(counts))[:, np.newaxis]
-    return Curves(counts, np.where(inside, value.round(QUANTUM), np.inf), late * request, error * request)
+    value = np.where(inside, value.round(QUANTUM), np.inf)
+    return Curves(counts, value, late * worth, error * worth, current, one, terms.weight)
 
 
 def _unseen(level: F64, counts: I64, terms: Terms) -> F64:
@@ -190,23 +211,24 @@ def _told(  # noqa: PLR0913  # one thing each
     shifted: Shift,
     replays: Replays,
     curves: Curves,
-    standing: Standing,
-    more: tuple[F64, F64, F64],
-    known: np.ndarray[tuple[int, ...], np.dtype[np.bool_]],
+    service: Service,
+    more: tuple[F64, F64],
+    known: NDArray[np.bool_],
 ) -> tuple[Outlook | None, ...]:
-    """`more`: dispersion, usual work and weight, (models,) each."""
+    """`more`: dispersion and usual work, (models,) each."""
     widths = np.isfinite(curves.value).sum(axis=0).tolist()
-    least, current, usable = curves.counts[0].tolist(), standing.current.tolist(), replays.usable.tolist()
+    least, current, usable = curves.counts[0].tolist(), curves.current.tolist(), replays.usable.tolist()
+    by_minute, weight = service.serving.by_minute.tolist(), round(curves.weight, QUANTUM)
     values, late, errors = _rounded(curves.value.T, curves.late.T, curves.error.T).tolist()
     figures = _rounded(
-        ahead.level, told.base[0], shifted.p, shifted.level, shifted.times_usual, ahead.each, *more
+        ahead.level, told.base[0], shifted.p, shifted.level, shifted.times_usual, curves.one, *more
     ).tolist()
     found: list[Outlook | None] = []
-    for model, (now, plain, p, moved, excess, each, wide, middle, weight) in enumerate(zip(*figures, strict=True)):
+    for model, (now, plain, p, moved, excess, one, wide, middle) in enumerate(zip(*figures, strict=True)):
         if not known[model]:
             found.append(None)
             continue
-        one, width = ahead.learned[model], widths[model]
+        learned, width = ahead.learned[model], widths[model]
         found.append(
             Outlook(
                 at=float(ahead.past.until),
@@ -223,13 +245,14 @@ def _told(  # noqa: PLR0913  # one thing each
                 shifted=moved,
                 excess=excess,
                 replays=usable[model],
-                period_seconds=one.period_seconds,
-                rho=one.rho,
-                work_of_one=each,
-                error=one.error,
-                plain_error=one.plain_error,
+                period_seconds=learned.period_seconds,
+                rho=learned.rho,
+                work_of_one=one,
+                error=learned.error,
+                plain_error=learned.plain_error,
                 usual=middle,
                 weight=weight,
+                by_minute=by_minute[model],
             )
         )
     return tuple(found)

@@ -70,19 +70,12 @@ OFFSETS = (-6, -3, -2, -1, 0, 1, 2, 3, 6)
 NEED_ROOTS = 1.5  # a level needs itself and so many of its roots: the last two offsets go as far as that
 TERMINAL_CAP_SECONDS = 300.0  # of level: bounds what a backlog beyond the horizon may cost
 LOST = 0.1  # late requests: what it costs beyond being late not to be served at all, so that no count is worth nothing
-# Of a minute's work: what it costs beyond its late requests that somebody in it waits, as its slowest do. Objectives
-# are judged by the minute, and two models that are late now and then help nobody more than one that is. With 0 ten jobs
-# at 20 GPUs lose 4.79 of utility instead of 4.64, at 24 GPUs 3.01 instead of 2.87, with a quarter more moves; with 1
-# 4.71 and 2.81, but two models with four times the load at 16 GPUs 17.2 % late instead of 16.9 (with 0 16.6) %.
-WHOLE_MINUTE = 0.6
 # Costs of models that look further, as those that start slowly do, are compared as if all looked so far: a GPU is held
 # for as long by either. Five models that start in 60 or 180 s: 3.3 % late without it, 2.3 % with it.
 COMMON_SECONDS = 150
-# A request of a model counts for less the more replicas the model usually needs, with this power: GPUs that keep as
-# many requests in time whoever gets them keep more models in time where these are small. With 0 ten jobs at 20 GPUs
-# lose 4.64 of utility instead of 4.53, at 24 GPUs 2.87 instead of 2.69, of as many requests late; with 0.5 4.32 and
-# 2.50, but three language models at 32 GPUs 2.1 instead of 2.0 % late, eighteen models 11.1 instead of 9.9 %.
-SMALL_FIRST = 0.1
+# Replicas that a second counts for at least where objectives are by the minute: a model that nearly nobody asks is
+# not worth any number of others' seconds. Ten jobs with 1 and with 0.25 as good as with this.
+LEAST_SECOND = 0.5
 # Replicas by which a backlog is taken to shrink at least: demand beyond capacity ends some day. With 0.3 nearly every
 # backlog of a model that is short counted as the most, so that the last GPU of another looked as good as the first: two
 # models with four times the load at 16 GPUs 18.7 % late instead of 16.6 %, with starts of 180 s 28.6 instead of 24.7 %;

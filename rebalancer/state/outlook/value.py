@@ -8,20 +8,22 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rebalancer.state.outlook.past import F32, F64, I64
-from rebalancer.state.outlook.rule import LEAST_DRAIN, LOST, TERMINAL_CAP_SECONDS, WHOLE_MINUTE
+from rebalancer.state.outlook.rule import LEAST_DRAIN, LOST, TERMINAL_CAP_SECONDS
 from rebalancer.state.outlook.scenarios import Paths
 
 LANES_TIMES_COUNTS = 24_000  # numbers per sweep: six arrays of them stay in a core's cache of 1 MB
 NO_REPLICA = 1e-3  # of capacity, to divide by
-MINUTE_SECONDS = 60  # what objectives are judged by
+MINUTE_SECONDS = 60  # of an objective by the minute
 
 
 class Serving(NamedTuple):
     """How each model serves, (models,): seconds of wait that are late, that come for free, after which clients leave.
 
     Arrivals are turned away where the backlog exceeds `queue_base` + `queue_per_replica` x ready (replica-seconds).
+    `by_minute`: whether the objective is kept or missed by the minute, not by each request.
     """
 
     slo_wait_seconds: F64
@@ -29,6 +31,12 @@ class Serving(NamedTuple):
     patience_seconds: F64
     queue_base: F64
     queue_per_replica: F64
+    by_minute: NDArray[np.bool_]
+
+    def of(self, models: I64) -> "Serving":
+        """How some of them do."""
+        waits = self.slo_wait_seconds[models], self.headroom_seconds[models], self.patience_seconds[models]
+        return Serving(*waits, self.queue_base[models], self.queue_per_replica[models], self.by_minute[models])
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +80,7 @@ def capacities(standing: Standing, counts: I64, steps: int, step_seconds: int, c
 
 
 def costs(paths: Paths, able: F32, backlog: F64, serving: Serving, step_seconds: int) -> F64:
-    """Late replica-seconds by count and lane, and `WHOLE_MINUTE` of each minute by its slowest; (counts, lanes).
+    """Late replica-seconds by count and lane, and by the minute where objectives are; (counts, lanes).
 
     `able`: (steps, counts, models); `backlog`: (models,).
     """
@@ -97,7 +105,7 @@ class _Sweep:
         self._first = int(model[0])
         self._model = model - self._first
         self._able = able[:, :, self._first : int(model[-1]) + 1]
-        self._own = Serving(*(of[model] for of in serving))
+        self._own = serving.of(model)
         self._step = step_seconds
         self._late_after = self._own.headroom_seconds + 2.0 * self._own.slo_wait_seconds
 
@@ -125,12 +133,14 @@ class _Sweep:
     def _lateness(self, left: F32, cost: F32) -> F64:
         """Each step's arrivals cost work x min(1, wait / (headroom + 2 SLO)), and a little more when they leave.
 
-        Each minute costs as much of `WHOLE_MINUTE` as its slowest arrivals did, at the lane's level.
+        Where the objective is by the minute, all that a minute brings costs once more what its slowest arrivals do:
+        two minutes in which a few wait are worse than one in which many do, and a late request is no better for it.
         """
         served = most = per_second = np.empty(0, dtype=np.float32)
         share, arrives, stay = (np.empty_like(left) for _ in range(3))
         slowest, length, last = np.zeros_like(left), 0, len(self._able) - 1
-        minute = (WHOLE_MINUTE * self._level).astype(np.float32)
+        a_second = (self._level * self._own.by_minute).astype(np.float32)
+        by_minute = bool(self._own.by_minute.any())
         patient = np.empty(left.shape, dtype=np.bool_)
         one, none = np.ones_like(left), np.zeros_like(left)  # whole arrays: numpy is 4 times slower with a scalar
         for step, changes in enumerate(self._changes()):
@@ -141,11 +151,12 @@ class _Sweep:
                 per_second = (1.0 / (np.maximum(able, np.float32(NO_REPLICA)) * self._late_after)).astype(np.float32)
             np.multiply(left, per_second, out=share)
             np.minimum(share, one, out=share)
-            np.maximum(slowest, share, out=slowest)
             length += self._step
-            if length >= MINUTE_SECONDS or step == last:
-                cost += np.float32(length) * minute * slowest
-                slowest[:], length = 0, 0
+            if by_minute:
+                np.maximum(slowest, share, out=slowest)
+                if length >= MINUTE_SECONDS or step == last:
+                    cost += np.float32(length) * a_second * slowest
+                    slowest[:], length = 0, 0
             share *= arrives
             cost += share
             np.less_equal(left, most, out=patient)

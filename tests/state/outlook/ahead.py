@@ -39,9 +39,11 @@ def ahead_of(
     return Ahead(past, ladder, bins(ladder), known, now, past.each, steps, step_seconds)
 
 
-def serving(models: int = 1, slo: float = 2.0, headroom: float = 0.5, patience: float = 30.0) -> Serving:
+def serving(
+    models: int = 1, slo: float = 2.0, headroom: float = 0.5, patience: float = 30.0, *, by_minute: bool = False
+) -> Serving:
     ones = np.ones(models)
-    return Serving(ones * slo, ones * headroom, ones * patience, ones * EVER, ones * 0.0)
+    return Serving(ones * slo, ones * headroom, ones * patience, ones * EVER, ones * 0.0, np.full(models, by_minute))
 
 
 def standing(*models: tuple[int, list[float], float]) -> Standing:

@@ -97,7 +97,7 @@ def cost(
     bound: float = math.inf,
     per: float = 0.0,
     lost: float = 0.1,
-    minute: float = 0.6,
+    minute: float = 0.0,
 ) -> float:
     """Late replica-seconds of one path under one course of capacity, and what is left over beyond it."""
     late, slowest, length = 0.0, 0.0, 0

@@ -205,6 +205,7 @@ def _service(seen: Seen, past: Past, columns: I64) -> Service:
             np.array([model.patience_seconds for model in models]),
             np.where(np.isfinite(base), np.where(np.isfinite(base), base, 0.0) * each, np.inf),
             np.array([model.queue_per_replica for model in models]) * each,
+            np.array([model.by_minute for model in models]),
         ),
         np.array([model.floor for model in models]),
         np.array([model.most for model in models]),

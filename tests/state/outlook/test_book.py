@@ -5,7 +5,6 @@ import pytest
 
 from rebalancer.state.outlook import Book, Group, outlooks
 from rebalancer.state.outlook.book import remembered
-from rebalancer.state.outlook.value import Serving
 from rebalancer.state.ring_level import COVERAGE, REQUESTS, WORK
 from rebalancer.state.rings import Rings
 from tests.state.outlook.ahead import TERMS, bursty, service, standing
@@ -94,8 +93,7 @@ def test_models_in_groups_have_the_outlooks_that_they_have_together(rings: Rings
     parts = []
     for columns in (np.arange(0, MODELS, 2), np.arange(1, MODELS, 2)):
         count = len(columns)
-        serving = Serving(*(of[columns] for of in service(MODELS).serving))
-        rules = service(count)._replace(serving=serving)
+        rules = service(count)._replace(serving=service(MODELS).serving.of(columns))
         parts.append(Group(columns, standing(*[(READY, [], 0.0)] * count), rules, TERMS))
     split.look(rings, parts, 10)
     assert split.learned == whole.learned

@@ -40,9 +40,7 @@ def test_its_values_are_the_mean_over_the_paths_with_switching_caution_and_surge
     tried = (2, 3, 4, 5, 6, 7, 8, 9, 12)
     each = costs(of, capacities(there, np.array(tried)[:, np.newaxis], 75, 2, 60), there.backlog, serving(1), 2)
     assert (found.least, len(found.values), found.current) == (2, 11, 6)
-    weight = usual(ladder)[0] ** -0.1
-    assert found.weight == pytest.approx(weight, abs=1e-6)
-    assert found.weight < 0.9
+    assert (found.weight, found.by_minute) == (1.0, False)
     request = 2.0 / 0.5
     for row, count in enumerate(tried):
         late = sum(w * x for w, x in zip(of.weight, each[row], strict=True))
@@ -51,10 +49,31 @@ def test_its_values_are_the_mean_over_the_paths_with_switching_caution_and_surge
         error = np.sqrt(sum(of.weight * (apart - mean) ** 2) * sum(of.weight**2))
         caution = 2 * error if count < 6 else 0.0
         unseen = 0.03 * 150 * now[0] ** 2 / max(count, now[0])
-        wanted = (late + abs(count - 6) + caution + unseen) * request * weight - 1e-6 * count
+        wanted = (late + abs(count - 6) + caution + unseen) * request - 1e-6 * count
         assert found.values[count - 2] == pytest.approx(wanted, abs=2e-6)
         assert found.late[count - 2] == pytest.approx(late * request, abs=2e-6)
         assert found.errors[count - 2] == pytest.approx(error * request, abs=2e-6)
+
+
+def test_by_the_minute_a_late_second_counts_the_same_however_much_traffic_it_has() -> None:
+    # Twice the work on twice the replicas waits as long: as many late seconds, of twice the requests.
+    work = bursty(T)
+    minutes = service(priority=2.0)._replace(serving=serving(1, by_minute=True))
+    late = {}
+    for times in (1, 2):
+        for of in (service(priority=2.0), minutes):
+            found = outlook(times * work, (9 * times, [], 0.0), of)
+            late[times, found.by_minute] = found.late[9 * times - found.least]
+            usually = usual(past_of(times * work).ladder(9000))[0]
+            assert found.work_of_one == pytest.approx(usually if found.by_minute else 0.5, abs=1e-6)
+    assert late[1, True] > 1.0
+    assert late[2, True] == pytest.approx(late[1, True], rel=1e-3)
+    assert late[2, False] == pytest.approx(2.0 * late[1, False], rel=1e-3)
+
+
+def test_by_the_minute_a_second_of_a_model_that_nobody_asks_does_not_count_for_all_others() -> None:
+    minutes = service()._replace(serving=serving(1, by_minute=True))
+    assert outlook(bursty(T) / 100.0, (1, [], 0.0), minutes).work_of_one == 0.5
 
 
 def test_models_that_start_in_different_times_are_compared_over_the_same_time() -> None:

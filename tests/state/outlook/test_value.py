@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rebalancer.state.outlook import value
-from rebalancer.state.outlook.rule import WHOLE_MINUTE
 from rebalancer.state.outlook.scenarios import Paths
 from rebalancer.state.outlook.value import Serving, Standing, capacities, costs
 from tests.state.outlook import plain
@@ -59,7 +58,8 @@ def test_clients_that_lost_patience_and_those_turned_away_come_to_nobody() -> No
     there = standing((2, [], 20.0), (3, [], 0.0))
     able = capacities(there, np.array([[1, 2], [2, 3]]), STEPS, DT, COLD)
     ones = np.ones(2)
-    how = Serving(ones * 2.0, ones * 0.5, np.array([8.0, 1e6]), np.array([np.inf, 10.0]), np.array([0.0, 0.8]))
+    queue = np.array([np.inf, 10.0]), np.array([0.0, 0.8])
+    how = Serving(ones * 2.0, ones * 0.5, np.array([8.0, 1e6]), *queue, ones < 0.0)
     found = costs(of, able, there.backlog, how, DT)
     for row in range(2):
         for lane, model in enumerate(of.model.tolist()):
@@ -69,7 +69,7 @@ def test_clients_that_lost_patience_and_those_turned_away_come_to_nobody() -> No
             assert found[row, lane] == pytest.approx(wanted, rel=2e-3, abs=1e-2)
 
 
-def test_of_two_minutes_with_as_much_late_work_the_one_that_has_all_of_it_costs_less() -> None:
+def test_by_the_minute_two_with_as_much_late_work_cost_less_when_one_has_all_of_it() -> None:
     burst = 30.0
     apart, together = np.zeros((STEPS, 1)), np.zeros((STEPS, 1))
     apart[[5, 35]] = together[[5, 20]] = burst  # of two replicas: each burst wears away before the next one comes
@@ -77,10 +77,25 @@ def test_of_two_minutes_with_as_much_late_work_the_one_that_has_all_of_it_costs_
     there = standing((2, [], 0.0))
     able = capacities(there, np.array([[2]]), STEPS, DT, COLD)
     cost = {
-        name: costs(lanes(of, [0], [2.0]), able, there.backlog, serving(1), DT)[0, 0]
+        (name, by_minute): costs(lanes(of, [0], [2.0]), able, there.backlog, serving(1, by_minute=by_minute), DT)[0, 0]
         for name, of in {"apart": apart, "together": together}.items()
+        for by_minute in (False, True)
     }
-    assert cost["together"] == pytest.approx(cost["apart"] - WHOLE_MINUTE * 2.0 * 60)
+    assert cost["together", False] == pytest.approx(cost["apart", False])
+    assert cost["together", True] == pytest.approx(cost["apart", True] - 2.0 * 60)
+
+
+def test_a_model_by_the_minute_beside_one_by_the_request_each_pays_its_own() -> None:
+    of = some_paths(3, 2, 4)
+    there = standing((6, [10.0], 3.0), (5, [], 40.0))
+    able = capacities(there, np.array([[4, 5], [7, 8]]), STEPS, DT, COLD)
+    how = serving(2)._replace(by_minute=np.array([False, True]))
+    found = costs(of, able, there.backlog, how, DT)
+    for row in range(2):
+        for lane, model in enumerate(of.model.tolist()):
+            path, course = of.work[:, lane].tolist(), able[:, row, model].tolist()
+            wanted = plain.cost(path, course, there.backlog[model], 6.0, DT, minute=float(model))
+            assert found[row, lane] == pytest.approx(wanted, rel=2e-4, abs=1e-3)
 
 
 def test_a_sweep_in_pieces_is_the_same_as_in_one(monkeypatch: pytest.MonkeyPatch) -> None:
