@@ -17,7 +17,7 @@ class Model:
 
     For metrics that count requests: a full replica has `slots` in hand, the batch of the measured profiles; a recorded
     request stands for `scale` of them, where a trace was thinned or its work multiplied. `recorded_slots`: the same
-    batch in recorded requests, which are what a score counts. `by_minute`: users were promised minutes, not requests.
+    batch in recorded requests, which are what a score counts.
     """
 
     name: str
@@ -37,7 +37,6 @@ class Model:
     queue_per_replica: float = 0.0
     slots: float = 64.0
     scale: float = 1.0
-    by_minute: bool = False
 
     @property
     def recorded_slots(self) -> float:

@@ -90,7 +90,7 @@ def foreseen(model: Model, outlook: Outlook, ballot: Ballot, work: Work, kept: M
     need, own = need_of(level), min(busy, model.entitlement)
     words = f"{figure(level)} replicas of work need {min(need, model.max_replicas)}"
     if own > need:
-        words += f", and {own} of its own are busy"
+        words += f", and {own} of its own are busy or asked for"
     need = max(model.min_replicas, min(max(need, own), model.max_replicas))
     found = Demand(need, unknown=False, surge=kept.surge_since is not None, why=words, busy=busy)
     kept = _settled(kept, need)

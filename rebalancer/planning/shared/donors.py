@@ -41,7 +41,7 @@ def _reserve(donor: Holder, recipient: Holder, tier: str) -> int:
     own = max(donor.model.entitlement, ruling.raised_floor)
     weighed = recipient.share is not None  # priorities are in the shares, of which models that vote are no part
     if tier == ENTITLED or (donor.model.priority < recipient.model.priority and not weighed):
-        return max(donor.floor, min(donor.demand.replicas, own))
+        return max(donor.floor, min(donor.demand.owed, own))
     return max(donor.floor, donor.aim)
 
 

@@ -2,16 +2,16 @@
 
 from rebalancer.domain.policy import Policy
 from rebalancer.sim.contest.recorded import Unfit
+from rebalancer.sim.product.policy import BY_MINUTE
 from rebalancer.sim.scenario import Scenario
 from rebalancer.sim.suite.cases import Case, cases
-from rebalancer.sim.suite.peers import BY_UTILITY
 
 GENERATED = "generated"  # the day of a case that needs no folder of traces
 
 
 def named_cases() -> dict[str, Case]:
     """By name. Without Faro's: they are about lost utility, which a share of late requests does not show."""
-    return {f"{case.budget}/{case.day}": case for case in cases() if case.scenario not in BY_UTILITY}
+    return {f"{case.budget}/{case.day}": case for case in cases() if case.scenario not in BY_MINUTE}
 
 
 def ruling(scenario: Scenario, policy: Policy) -> Policy:

@@ -38,7 +38,6 @@ def faro_model(job: str, requests: F64, first: int = 1) -> Model:
         patience_seconds=NEVER_SECONDS,
         queue_base=QUEUE_LIMIT,
         queue_per_replica=ONGOING_LIMIT,
-        by_minute=True,
         slots=1.0,  # one at a time: the others that are with a replica wait there
     )
 

@@ -34,6 +34,7 @@ from rebalancer.sim.peers.signals import GpuUtil, KvUse, Queue, Summed, Utilisat
 from rebalancer.sim.peers.spothedge import HedgeSettings, SpotHedge
 from rebalancer.sim.peers.static import Static
 from rebalancer.sim.peers.wva import Thresholds, Wva
+from rebalancer.sim.product.policy import BY_MINUTE
 
 TARGETS = tuple(round(0.025 * step, 3) for step in range(20, 41))  # 0.5 to 1: of a full replica, GPU_UTIL or KV use
 SHARE = (0.2, 1.0)  # what a gauge that cannot exceed 1 may be asked to be
@@ -41,7 +42,6 @@ RATE = (0.2, 1.2)  # work that arrives may exceed what replicas can do
 IN_HAND = (0.2, 2.0)  # so may requests in service and in the queue; Ray's default is 2 for a replica that serves one
 DIGEST_LETTERS = 12
 WORLD = (fast, fleet, karpenter, serving)  # who is placed first, who goes, what waits
-BY_UTILITY = frozenset({"S1a", "S1b"})  # scenarios whose first number is Faro's lost utility
 QUEUE_PER_REPLICA = 5.0  # waiting requests: what llm-d's WVA calls saturated
 
 
@@ -97,7 +97,7 @@ def _baseline(make: Callable[[], Policy]) -> Callable[[float], Controller]:
 
 def _foresight(seen: Seen) -> Controller:
     """It minimises what the scenario is about: utility in Faro's, late requests elsewhere."""
-    return Foresight(Utility() if seen.scenario.name in BY_UTILITY else None)
+    return Foresight(Utility() if seen.scenario.name in BY_MINUTE else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,8 +212,8 @@ PEERS: tuple[Peer, ...] = (
         (Settings().percentile,),
         default=Settings().percentile,
     ),
-    Peer("aiad", {"latency": _baseline(Aiad)}, _FARO, (), scenarios=BY_UTILITY),  # its paper's own baselines
-    Peer("oneshot", {"latency": _baseline(Oneshot)}, _FARO, (), scenarios=BY_UTILITY),
+    Peer("aiad", {"latency": _baseline(Aiad)}, _FARO, (), scenarios=BY_MINUTE),  # its paper's own baselines
+    Peer("oneshot", {"latency": _baseline(Oneshot)}, _FARO, (), scenarios=BY_MINUTE),
     Peer(
         "spothedge",
         {"work": lambda target: SpotHedge(HedgeSettings(target))},

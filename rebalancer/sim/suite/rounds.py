@@ -6,9 +6,9 @@ CPU seconds were measured on one core of a loaded machine; they order tasks, and
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from rebalancer.sim.product.policy import BY_MINUTE
 from rebalancer.sim.product.run import Actuation
 from rebalancer.sim.suite.cases import Case
-from rebalancer.sim.suite.peers import BY_UTILITY
 from rebalancer.sim.suite.row import BOUND, OURS
 from rebalancer.sim.suite.worlds import World
 
@@ -31,7 +31,7 @@ class Round(NamedTuple):
 
 def rounds(case: Case) -> tuple[Round, ...]:
     """Those of a case; the fluid world first. By bounds the product acts on the reported day with the first seed."""
-    if case.scenario in BY_UTILITY:
+    if case.scenario in BY_MINUTE:
         return _of_faro(case)
     first = BOTH if _reported(case) else SCALE
     fluid = [Round("fluid", seed, SCALE if index else first) for index, seed in enumerate(case.seeds)]

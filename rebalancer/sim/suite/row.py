@@ -6,12 +6,13 @@ import numpy as np
 from msgspec import Struct
 
 from rebalancer.sim.demand import F64
+from rebalancer.sim.product.policy import BY_MINUTE
 from rebalancer.sim.record import Record
 from rebalancer.sim.requests.arrivals import MINUTE_SECONDS
 from rebalancer.sim.requests.fluid import fluid_minutes
 from rebalancer.sim.requests.minutes import Minutes
 from rebalancer.sim.score import BLOCK_SECONDS, score, violations_by_block
-from rebalancer.sim.suite.peers import BY_UTILITY, LIMITS
+from rebalancer.sim.suite.peers import LIMITS
 
 OURS = "ours"
 COST_AT = {"S5": 0.01}  # scenarios about cost, at a violation of at most so much
@@ -84,7 +85,7 @@ def standing(row: Row) -> tuple[float, float]:
 def played(row: Row, record: Record, minutes: Minutes | None = None) -> Played:
     """The row with the record's numbers in it. `minutes`: Faro's score; None for what the fluid form says of it."""
     told = score(record)
-    if minutes is None and row.scenario in BY_UTILITY:
+    if minutes is None and row.scenario in BY_MINUTE:
         minutes = fluid_minutes(record)
     filled = {
         "violation": told.violation,

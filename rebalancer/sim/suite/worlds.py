@@ -20,6 +20,7 @@ from rebalancer.sim.controller import Controller
 from rebalancer.sim.demand import Demand, Stream
 from rebalancer.sim.fluid.fast import play
 from rebalancer.sim.product import PlanTimes, default_policy, play_product
+from rebalancer.sim.product.policy import BY_MINUTE
 from rebalancer.sim.product.run import Actuation
 from rebalancer.sim.product.stage import Recorded, Serve
 from rebalancer.sim.record import Record
@@ -30,7 +31,6 @@ from rebalancer.sim.requests.scenarios import s1a, s1b
 from rebalancer.sim.requests.world import RequestScenario, play_requests
 from rebalancer.sim.scenario import Model, Scenario
 from rebalancer.sim.suite.cases import Case
-from rebalancer.sim.suite.peers import BY_UTILITY
 from rebalancer.sim.suite.scenarios import LLM_3_RATES
 from rebalancer.sim.traces.azure_llm import azure_llm
 from rebalancer.sim.traces.servegen import LLM_3, servegen
@@ -183,7 +183,7 @@ def open_arena(case: Case, world: World, folder: Path, seed: int = 0) -> Arena:
     """A case in a world that has it (`worlds_of`). Raises MissingTrace, and ValueError for any other."""
     if world == "fluid":
         return Fluid(case.build(folder, seed))
-    if world == "requests" and case.scenario in BY_UTILITY:
+    if world == "requests" and case.scenario in BY_MINUTE:
         build = s1a if case.scenario == "S1a" else s1b
         return Heads(build(folder, int(case.day), case.gpus, seed))
     if world == "batching" and case.scenario == "S2":

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from rebalancer.planning.shared.curves import Curve, share_out
 from rebalancer.sim.controller import Seen
+from rebalancer.sim.product.policy import BY_MINUTE
 from rebalancer.state.outlook import (
     Learned,
     Outlook,
@@ -205,7 +206,7 @@ def _service(seen: Seen, past: Past, columns: I64) -> Service:
             np.array([model.patience_seconds for model in models]),
             np.where(np.isfinite(base), np.where(np.isfinite(base), base, 0.0) * each, np.inf),
             np.array([model.queue_per_replica for model in models]) * each,
-            np.array([model.by_minute for model in models]),
+            np.full(len(models), seen.scenario.name in BY_MINUTE),
         ),
         np.array([model.floor for model in models]),
         np.array([model.most for model in models]),
