@@ -109,6 +109,9 @@ def test_the_numbers_of_a_fixed_split_are_those_of_the_trace(files: Path, capsys
     assert (chat["requests"], code["requests"]) == (4800, 1200)
     assert chat["violation"] > 0.9
     assert code["violation"] == 0.0
+    assert chat["late_minutes"] >= 0.95  # it falls behind in the first of its 20
+    assert code["late_minutes"] == 0.0
+    assert run_["late_minutes"] == pytest.approx(chat["late_minutes"] / 2)
     assert (run_["gpu_hours"], run_["lent_gpu_hours"], run_["starts_and_stops"], run_["cost_usd"]) == (
         pytest.approx(8 / 3),
         0.0,

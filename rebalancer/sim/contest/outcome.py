@@ -5,9 +5,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from msgspec import Struct
+from numpy.typing import NDArray
 
 from rebalancer.sim.record import Record
 from rebalancer.sim.score import score
+
+MINUTE_SECONDS = 60
+QUANTILE = 0.95  # of a policy's `slo.latencySeconds`
 
 
 class ModelOutcome(Struct, frozen=True):
@@ -16,6 +20,7 @@ class ModelOutcome(Struct, frozen=True):
     model: str
     requests: float
     violation: float | None  # share of the requests that waited longer than the SLO; None without requests
+    late_minutes: float | None  # share of the minutes with requests whose p95 waited longer than the SLO
     lost: float  # requests that nobody served
     gpu_hours: float
     lent_gpu_hours: float
@@ -27,6 +32,7 @@ class Outcome(Struct, frozen=True):
     name: str
     requests: float
     violation: float | None
+    late_minutes: float | None  # of all models' minutes with requests
     worst_model: str | None
     worst_model_violation: float | None
     gpu_hours: float
@@ -49,13 +55,18 @@ class Run:
 def outcome(record: Record, name: str, entitlements: Sequence[int]) -> Outcome:
     """The numbers of a run; `entitlements`: replicas that each model owns, in the scenario's order."""
     scenario, total = record.scenario, score(record)
-    models = tuple(_model(record, index, owned) for index, owned in enumerate(entitlements))
+    minutes = [_minutes(record, index) for index in range(len(entitlements))]
+    models = tuple(
+        _model(record, index, owned, late)
+        for index, (owned, late) in enumerate(zip(entitlements, minutes, strict=True))
+    )
     asked = [each for each in models if each.violation is not None]
     worst = max(asked, key=lambda each: each.violation or 0.0, default=None)
     return Outcome(
         name=name,
         requests=sum(each.requests for each in models),
         violation=total.violation if asked else None,
+        late_minutes=_share(np.concatenate(minutes)) if minutes else None,
         worst_model=worst.model if worst else None,
         worst_model_violation=worst.violation if worst else None,
         gpu_hours=total.gpu_hours,
@@ -67,7 +78,20 @@ def outcome(record: Record, name: str, entitlements: Sequence[int]) -> Outcome:
     )
 
 
-def _model(record: Record, index: int, owned: int) -> ModelOutcome:
+def _minutes(record: Record, index: int) -> NDArray[np.bool_]:
+    """Of every minute that has requests, whether its p95 waited longer than the SLO."""
+    seconds = record.scenario.seconds
+    begins = np.arange(0, seconds, MINUTE_SECONDS)
+    requests = np.add.reduceat(record.scenario.models[index].requests[:seconds], begins)
+    late = np.add.reduceat(record.late[index, :seconds], begins)
+    return (late > (1.0 - QUANTILE) * requests)[requests > 0.0]
+
+
+def _share(of: NDArray[np.bool_]) -> float | None:
+    return float(of.mean()) if len(of) else None
+
+
+def _model(record: Record, index: int, owned: int, late_minutes: NDArray[np.bool_]) -> ModelOutcome:
     model, ready = record.scenario.models[index], record.ready[index]
     requests = float(model.requests[: record.scenario.seconds].sum())
     gpu_hours = model.gpus / 3600
@@ -75,6 +99,7 @@ def _model(record: Record, index: int, owned: int) -> ModelOutcome:
         model=model.name,
         requests=requests,
         violation=float(record.late[index].sum()) / requests if requests else None,
+        late_minutes=_share(late_minutes),
         lost=float(record.lost[index].sum()),
         gpu_hours=float(ready.sum()) * gpu_hours,
         lent_gpu_hours=float(np.maximum(ready - owned, 0).sum()) * gpu_hours,

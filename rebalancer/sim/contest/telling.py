@@ -47,6 +47,9 @@ def rows(outcomes: Sequence[Outcome], *, wide: bool = False) -> list[list[str]]:
     table = [["", *(each.name for each in outcomes), *(["change"] if len(outcomes) == 2 else [])]]  # noqa: PLR2004  two have a difference
     table.append(_row("violation", [each.violation for each in outcomes], _percent, _points))
     table += _parts(outcomes, lambda each: each.violation, _percent, _points)
+    table.append(_row("late minutes", [each.late_minutes for each in outcomes], _percent, _points))
+    if wide:
+        table += _parts(outcomes, lambda each: each.late_minutes, _percent, _points)
     table.append(["worst model", *(each.worst_model or UNKNOWN for each in outcomes)])
     table.append(_row(f"{PART}its violation", [each.worst_model_violation for each in outcomes], _percent, _points))
     table.append(_row("GPU-hours", [each.gpu_hours for each in outcomes], _hours, _more_hours))
