@@ -1,15 +1,26 @@
-"""`python -m tests.bench.coarse`: what metrics every 1, 5 and 15 s cost in the error of offered work, by each path.
+"""`python -m tests.bench.coarse [CASE ...]`: what metrics every 1, 5 and 15 s cost.
+
+Without a case in the error of offered work, by each path; with some (SCENARIO/GPUS/START/DAY, as `S2/32/60/0`; traces
+are read from REBALANCER_TRACES) in late requests when the service decides by them.
 
 One model of eight slots a replica for an hour and a half, with bursts of three times its traffic and lengths that
 drift, on replicas enough and on too few. The error is that of means over 15, 60 and 300 s against the work that truly
 arrived, over its mean, after 15 minutes to learn in.
 """
 
+import os
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rebalancer.sim.product import default_policy, play_product
+from rebalancer.sim.product.run import Metrics
+from rebalancer.sim.score import score
+from rebalancer.sim.suite.cases import cases
+from rebalancer.sim.traces.folder import traces_folder
 from rebalancer.state import ClusterState
 from rebalancer.state.checkpoint import ModelPast
 from rebalancer.state.ring_level import COVERAGE, WORK
@@ -80,8 +91,25 @@ def _against(found: F64, truth: F64) -> Error:
     return Error(tuple(errors), float(found[LEARNING - SECONDS :].sum() / truth[LEARNING:].sum()))
 
 
-def main() -> None:
+def late(name: str, every: int) -> float:
+    """Share of the late requests of a case of the suite, decided by samples that come so often and a second late."""
+    case = next(case for case in cases() if f"{case.budget}/{case.day}" == name)
+    scenario = case.build(traces_folder(None, os.environ))
+    metrics = Metrics(scrape_seconds=float(every))
+    return score(play_product(scenario, default_policy(scenario), metrics=metrics)).violation
+
+
+def main(arguments: Sequence[str]) -> None:
     """The table."""
+    for name in arguments:
+        found = [f"{every} s {late(name, every):7.3%}" for every in INTERVALS]
+        print(f"{name:<30} late with metrics every {', '.join(found)}", flush=True)
+    if not arguments:
+        errors()
+
+
+def errors() -> None:
+    """By path, replicas and interval."""
     print(f"{'path':<30} {'replicas':>8} {'every':>6} " + " ".join(f"{window:>5} s" for window in WINDOWS) + "   bias")
     for path in PATHS:
         for replicas in (6, 3):
@@ -92,4 +120,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])
