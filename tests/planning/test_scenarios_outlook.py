@@ -172,3 +172,9 @@ class TestWhatIsTold:
         share = next(step for step in decision_of(plan, "b").steps if step.stage == "share")
         assert share.said == "16 of the GPUs there are; late requests to the horizon with 14: 100, 15: 50, 16: 0"
         assert unmet_of(plan, "b") is None
+
+    def test_where_minutes_were_promised_late_seconds_are_told(self) -> None:
+        story = a_story(held=16)
+        story.look_ahead("b", an_outlook(USEFUL, 16, level=4.0, by_minute=True))
+        share = next(step for step in decision_of(story.plan(), "b").steps if step.stage == "share")
+        assert share.said == "16 of the GPUs there are; late seconds to the horizon with 14: 100, 15: 50, 16: 0"
