@@ -77,10 +77,12 @@ def test_keeping_curves_spares_most_of_the_work() -> None:
 
 # Request-weighted violation in percent: as measured with a prototype of the same rule, and the best tuned peer.
 CELLS = ((0, 40, 60, 0.266, 0.52), (1, 40, 180, 0.301, 0.66))
+EVERY_SECONDS = (9, 10, 11)  # a plan a second sooner or later is another draw of the same rule
+NOISE = 0.036  # points: two standard deviations of such draws and other harmless changes on day 1
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)  # a day of 8,640 plans
+@pytest.mark.timeout(900)  # three days of some 8,640 plans
 @pytest.mark.parametrize(("day", "gpus", "start", "found", "peer"), CELLS)
 def test_a_day_of_language_models_is_as_good_as_it_was(
     day: int, gpus: int, start: int, found: float, peer: float, capsys: pytest.CaptureFixture[str]
@@ -88,8 +90,13 @@ def test_a_day_of_language_models_is_as_good_as_it_was(
     folder = os.environ.get(VARIABLE)
     if not folder:
         pytest.skip(f"{VARIABLE} is not set: the S2 days are not shipped")
-    ours = 100 * score(play(s2(Path(folder), day, gpus, start), Played(keeps=True), "played")).violation
+    scenario = s2(Path(folder), day, gpus, start)
+    drawn = [
+        100 * score(play(scenario, Played(keeps=True, every_seconds=every), "played")).violation
+        for every in EVERY_SECONDS
+    ]
+    ours = sum(drawn) / len(drawn)
     with capsys.disabled():
         print(f"\nS2 day {day}, {gpus} GPUs, start {start} s: {ours:.3f} %, prototype {found} %, peer {peer} %")  # noqa: T201  # a gate shows the numbers
-    assert ours <= found + 0.03
+    assert ours <= found + NOISE
     assert ours < 0.6 * peer
