@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 from rebalancer.sim.demand import F64
 
+BY_MINUTE = frozenset({"S1a", "S1b"})  # users were promised a p99 by the minute, as Faro's lost utility measures it
+
 
 @dataclass(frozen=True, slots=True)
 class Model:

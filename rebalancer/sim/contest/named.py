@@ -2,8 +2,7 @@
 
 from rebalancer.domain.policy import Policy
 from rebalancer.sim.contest.recorded import Unfit
-from rebalancer.sim.product.policy import BY_MINUTE
-from rebalancer.sim.scenario import Scenario
+from rebalancer.sim.scenario import BY_MINUTE, Scenario
 from rebalancer.sim.suite.cases import Case, cases
 
 GENERATED = "generated"  # the day of a case that needs no folder of traces

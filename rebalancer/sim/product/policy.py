@@ -6,7 +6,6 @@ from rebalancer.sim.product.machines import NODE_POOL
 
 POOL, ELASTIC_POOL = "gpus", "elastic"
 NAMESPACE = "serving"
-BY_MINUTE = frozenset({"S1a", "S1b"})  # users were promised a p99 by the minute, as Faro's lost utility measures it
 
 
 def default_policy(scenario: played.Scenario, actuation: str = "scale") -> Policy:
@@ -66,7 +65,7 @@ def _model(model: played.Model, scenario: played.Scenario, actuation: str) -> Mo
             "priority": round(100 * model.priority),
             "slo": Slo(
                 latency_seconds=model.slo_wait_seconds,
-                budgeting_method="timeslices" if scenario.name in BY_MINUTE else "occurrences",
+                budgeting_method="timeslices" if scenario.name in played.BY_MINUTE else "occurrences",
             ),
             "load_seconds": float(model.start_seconds),
             "signals": Signals(concurrency=ConcurrencySignal(per_replica=model.recorded_slots), latency=True),

@@ -34,7 +34,7 @@ from rebalancer.sim.peers.signals import GpuUtil, KvUse, Queue, Summed, Utilisat
 from rebalancer.sim.peers.spothedge import HedgeSettings, SpotHedge
 from rebalancer.sim.peers.static import Static
 from rebalancer.sim.peers.wva import Thresholds, Wva
-from rebalancer.sim.product.policy import BY_MINUTE
+from rebalancer.sim.scenario import BY_MINUTE
 
 TARGETS = tuple(round(0.025 * step, 3) for step in range(20, 41))  # 0.5 to 1: of a full replica, GPU_UTIL or KV use
 SHARE = (0.2, 1.0)  # what a gauge that cannot exceed 1 may be asked to be

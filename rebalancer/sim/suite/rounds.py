@@ -6,8 +6,8 @@ CPU seconds were measured on one core of a loaded machine; they order tasks, and
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from rebalancer.sim.product.policy import BY_MINUTE
 from rebalancer.sim.product.run import Actuation
+from rebalancer.sim.scenario import BY_MINUTE
 from rebalancer.sim.suite.cases import Case
 from rebalancer.sim.suite.row import BOUND, OURS
 from rebalancer.sim.suite.worlds import World

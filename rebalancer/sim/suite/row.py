@@ -6,11 +6,11 @@ import numpy as np
 from msgspec import Struct
 
 from rebalancer.sim.demand import F64
-from rebalancer.sim.product.policy import BY_MINUTE
 from rebalancer.sim.record import Record
 from rebalancer.sim.requests.arrivals import MINUTE_SECONDS
 from rebalancer.sim.requests.fluid import fluid_minutes
 from rebalancer.sim.requests.minutes import Minutes
+from rebalancer.sim.scenario import BY_MINUTE
 from rebalancer.sim.score import BLOCK_SECONDS, score, violations_by_block
 from rebalancer.sim.suite.peers import LIMITS
 

@@ -20,7 +20,6 @@ from rebalancer.sim.controller import Controller
 from rebalancer.sim.demand import Demand, Stream
 from rebalancer.sim.fluid.fast import play
 from rebalancer.sim.product import PlanTimes, default_policy, play_product
-from rebalancer.sim.product.policy import BY_MINUTE
 from rebalancer.sim.product.run import Actuation
 from rebalancer.sim.product.stage import Recorded, Serve
 from rebalancer.sim.record import Record
@@ -29,7 +28,7 @@ from rebalancer.sim.requests.plug import HeadService
 from rebalancer.sim.requests.plug import serving as head_services
 from rebalancer.sim.requests.scenarios import s1a, s1b
 from rebalancer.sim.requests.world import RequestScenario, play_requests
-from rebalancer.sim.scenario import Model, Scenario
+from rebalancer.sim.scenario import BY_MINUTE, Model, Scenario
 from rebalancer.sim.suite.cases import Case
 from rebalancer.sim.suite.scenarios import LLM_3_RATES
 from rebalancer.sim.traces.azure_llm import azure_llm

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from rebalancer.planning.shared.curves import Curve, share_out
 from rebalancer.sim.controller import Seen
-from rebalancer.sim.product.policy import BY_MINUTE
+from rebalancer.sim.scenario import BY_MINUTE
 from rebalancer.state.outlook import (
     Learned,
     Outlook,
