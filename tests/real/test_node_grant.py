@@ -108,8 +108,12 @@ async def test_a_grant_that_brings_no_node_is_withdrawn_and_the_limit_returns_to
     assert timeout <= withdrawn - granted <= timeout + 5
     assert [limit for _, limit in _limits(writes)][:2] == [2, 0]
     assert len(await kube.ready_pods(namespace, "app=chat")) == 2
-    unmet = (await service.explain("chat"))["unmet"]
-    assert [each["replicas"] for each in unmet] == [2]
+
+    async def told() -> bool:  # in the plan after the one that withdraws
+        unmet = (await service.explain("chat"))["unmet"]
+        return [each["replicas"] for each in unmet] == [2]
+
+    await kube.wait_for(told, "the two that it lacks to be told", 10)
 
 
 async def test_while_gpus_change_hands_karpenter_may_not_consolidate_their_nodes(
