@@ -107,7 +107,7 @@ class Gate:
         now = self._clock.now()
         try:
             await self._overrides.tell(plan.overrides, self._facts(now).overrides, now)
-        except Exception:
+        except Exception:  # a status that cannot be told stops no write
             log.exception("the overrides' status could not be told")
 
     async def _write(self, plan: Plan, ground: Ground) -> list[Outcome]:
@@ -191,7 +191,7 @@ class Gate:
     def _tell_written(self, change: Change, replicas: int, at: float) -> None:
         try:
             self._on_written(change, replicas, at)
-        except Exception:
+        except Exception:  # whoever listens must not make a write that happened look failed
             log.exception("a write could not be told", change=change.id)  # it happened all the same
 
     def _driver(self, change: Change, ground: Ground) -> Driver[Change]:
@@ -232,7 +232,7 @@ class Gate:
         acknowledged = False
         try:
             acknowledged = await self._recorder.intent(intent, must_be_acknowledged=must_be_acknowledged)
-        except Exception:
+        except Exception:  # whatever the recorder raises, it is not recorded: what must be is not written
             log.exception("an intent could not be recorded", intent=intent.id)
         if must_be_acknowledged and not acknowledged:
             self._unheard = True
@@ -247,7 +247,7 @@ class Gate:
     async def _record(self, outcome: Outcome) -> None:
         try:
             await self._recorder.outcome(outcome)
-        except Exception:
+        except Exception:  # the write happened: its outcome is seen in the cluster again
             log.exception("an outcome could not be recorded", intent=outcome.intent.id)
 
 

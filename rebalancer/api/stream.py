@@ -56,7 +56,7 @@ class Channel:
                 frame = await self._pages.frame(self._asked, move)
                 for box in self.boxes:
                     box.put(frame)
-            except Exception:
+            except Exception:  # one bad frame must not end the stream for all who watch
                 log.exception("an overview could not be made; the next move tries again")
             with suppress(TimeoutError):
                 async with asyncio.timeout(FRAME_SECONDS):

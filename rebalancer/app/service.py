@@ -329,7 +329,7 @@ class Service:
         try:
             async with asyncio.timeout(STOP_SECONDS):
                 await self._checkpoints.full()
-        except Exception:
+        except Exception:  # stopping goes on: without a checkpoint the next start reads more
             log.exception("the last checkpoint could not be written")
 
     async def stop(self) -> None:

@@ -104,7 +104,7 @@ class Reader:
     def _apply(self, events: list[Event], batch: Batch, now: float) -> None:
         try:
             self._sink(events)
-        except Exception:
+        except Exception:  # one bad event must not lose its neighbours
             log.exception("events were not applied together, now one by one", events=len(events))
             self._apply_singly(events, batch, now)
 

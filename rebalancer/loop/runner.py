@@ -72,7 +72,7 @@ class Runner:
         failed = False
         try:
             await cycle(self._clock.now(), self._hands)
-        except Exception:
+        except Exception:  # the loop outlives every cycle
             failed = True
             log.exception("a cycle failed; the next one looks again")
         self.last_turn_at = self._clock.now()

@@ -8,9 +8,9 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from rebalancer.sim.record import Record
+from rebalancer.sim.requests.arrivals import MINUTE_SECONDS
 from rebalancer.sim.score import score
 
-MINUTE_SECONDS = 60
 QUANTILE = 0.95  # of a policy's `slo.latencySeconds`
 
 

@@ -133,8 +133,8 @@ class _Sweep:
     def _lateness(self, left: F32, cost: F32) -> F64:
         """Each step's arrivals cost work x min(1, wait / (headroom + 2 SLO)), and a little more when they leave.
 
-        Where the objective is by the minute, all that a minute brings costs once more what its slowest arrivals do:
-        two minutes in which a few wait are worse than one in which many do, and a late request is no better for it.
+        Where the objective is by the minute, all that a minute brings costs once more what its slowest arrivals do: two
+        minutes in which a few wait are worse than one in which as many do.
         """
         served = most = per_second = np.empty(0, dtype=np.float32)
         share, arrives, stay = (np.empty_like(left) for _ in range(3))
