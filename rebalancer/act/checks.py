@@ -7,7 +7,15 @@ from msgspec.structs import replace
 
 from rebalancer.act.driver import Refused
 from rebalancer.act.ledger import Ledger, asking, converging
-from rebalancer.domain.arithmetic import asked, doomed_nodes, doomed_pods, pool_budget, promised_gpus, promised_replicas
+from rebalancer.domain.arithmetic import (
+    asked,
+    assured,
+    doomed_nodes,
+    doomed_pods,
+    pool_budget,
+    promised_gpus,
+    promised_replicas,
+)
 from rebalancer.domain.cluster import Override
 from rebalancer.domain.memory import NodeGrant
 from rebalancer.domain.plan import Change, NodePoolChange
@@ -111,7 +119,7 @@ def check_floor(change: Change, view: ModelView, least: int, doomed: Collection[
     stay += sum(max(0, ledger.least(each).replicas - len(doomed_pods(each, doomed))) for each in others)
     if before.replicas - after.replicas > go and stay < least:
         raise Refused("floor", f"{change.model} would be asked for {stay} replicas that stay, its floor is {least}")
-    lowest = after.minimum + sum(ledger.least(each).minimum for each in others)
+    lowest = min(after.minimum, assured(own)) + sum(ledger.least(each).minimum for each in others)
     if before.minimum - after.minimum > go and lowest < least:
         raise Refused("floor", f"{change.model} could be scaled down to {lowest} replicas, its floor is {least}")
 

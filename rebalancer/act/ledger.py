@@ -11,7 +11,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from rebalancer.act.driver import Refused
-from rebalancer.domain.arithmetic import asked
+from rebalancer.domain.arithmetic import asked, assured
 from rebalancer.domain.plan import Change
 from rebalancer.domain.snapshot import TargetView
 from rebalancer.kube.errors import KubeError
@@ -43,12 +43,12 @@ class Ledger:
         self._entries: dict[Key, Entry] = {}
 
     def least(self, target: TargetView) -> Ask:
-        """The least this target may be asked for by now."""
-        shown = converging(target)
+        """The least this target may be asked for by now, and the least that its autoscaler may leave it."""
+        replicas, minimum = converging(target).replicas, assured(target)
         entry = self._entries.get(_key(target))
         if entry is None:
-            return shown
-        return Ask(min(shown.replicas, entry.least.replicas), min(shown.minimum, entry.least.minimum))
+            return Ask(replicas, minimum)
+        return Ask(min(replicas, entry.least.replicas), min(minimum, entry.least.minimum))
 
     def with_most(self, target: TargetView) -> TargetView:
         """The target as asked for the most it may be by now."""

@@ -32,6 +32,18 @@ def asked(target: TargetView) -> int:
     return max(converging(target), min(autoscaler.effective_maximum, target.replicas))
 
 
+def assured(target: TargetView) -> int:
+    """Replicas below which nobody but us takes the target.
+
+    Where an autoscaler chooses: its minimum, as far as it has come. A raise of ours is there once KEDA has passed it to
+    the HPA and the HPA, which acts every 15 s, has asked for as many.
+    """
+    autoscaler = target.autoscaler
+    if autoscaler is None or autoscaler.paused:
+        return converging(target)
+    return min(autoscaler.minimum, autoscaler.effective_minimum, target.replicas, converging(target))
+
+
 def doomed_nodes(notices: Iterable[NoticeView]) -> frozenset[str]:
     """Nodes under notice: what runs there does not count from the notice on."""
     return frozenset(notice.node for notice in notices)

@@ -206,6 +206,23 @@ async def test_a_lower_bound_below_the_floor_is_refused(rig: Rig) -> None:
     assert rig.bounds("b") == (3, 5)
 
 
+@pytest.mark.parametrize(
+    ("replicas", "shown", "status"),
+    [(1, 3, "refused"), (3, 1, "refused"), (3, 3, "written")],
+    ids=["the HPA has not acted on it", "KEDA has not passed it on", "it is there"],
+)
+async def test_a_raised_minimum_counts_for_the_floor_as_far_as_the_autoscaler_has_come(
+    rig: Rig, replicas: int, shown: int, status: str
+) -> None:
+    two_pools(rig, a100=1, spot=3)
+    raised = an_autoscaler(3, 3, effective_minimum=shown, originals=Originals(1, 9))
+    rig.show("b-spot", autoscaler=raised, replicas=replicas)
+
+    (outcome,) = await rig.apply(of_b(rig, "b", 0))
+
+    assert outcome.status == status
+
+
 async def test_an_override_that_says_so_by_name_passes_the_floor(rig: Rig) -> None:
     rig.facts = replace(rig.facts, overrides=(an_override("pin", "b", 1, allow_below_floor=True),))
 

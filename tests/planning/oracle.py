@@ -65,9 +65,11 @@ def goes_to(target: TargetView) -> int:
 
 
 def _at_least(target: TargetView) -> int:
-    """The minimum of whoever's autoscaler chooses, else the number in the spec."""
+    """The minimum of whoever's autoscaler chooses, as far as the spec has come to it, else the number in the spec."""
     owner = target.autoscaler
-    return min(goes_to(target), owner.minimum) if owner is not None and not owner.paused else target.replicas
+    if owner is None or owner.paused:
+        return target.replicas
+    return min(goes_to(target), target.replicas, owner.minimum, owner.effective_minimum)
 
 
 def _serving(view: ModelView, doomed: set[str]) -> int:

@@ -251,6 +251,23 @@ class TestSeveralTargets:
         assert change_of(plan, "b", "a100").replicas_to == 2
         assert refusal_of(plan, "floor", "b").why == "floor is 4, minimums would add up to 3"
 
+    def test_a_raised_minimum_counts_once_the_hpa_has_followed_it(self) -> None:
+        # Its floor is 2. Spot has no node left, so the one asked for there is to go; on a100 the minimum has just been
+        # raised from 1 to 3, and the HPA, which looks every 15 s, still asks for 1: 1 + 0 is below the floor.
+        b = a_model("b", 2, pools=("a100", "spot"), entitlement=2)
+        policy = a_policy(b, pools=(a_pool(gpus=8), an_elastic_pool(gpus=8, gpus_per_node=8)))
+        held: dict[str, Replicas] = {"b": {"a100": 1, "spot": 1}}
+        story = Story(policy, a_snapshot(policy, held, {"b": {"concurrency": 8.0}}, {"b": 2.0}))
+        story.target("b", "a100", autoscaler=ours(3, 3, effective_minimum=1, effective_maximum=1))
+        nowhere = tuple(replace(pod, node=None, phase="pending") for pod in story.of("b", "spot").pods)
+        story.target("b", "spot", pods=nowhere)
+        story.pool("spot", nodes=())
+        plan = story.plan()
+        assert refusal_of(plan, "floor", "b").why == "floor is 2, minimums would add up to 1"
+        assert moves(plan) == {}
+        story.kubernetes()
+        assert change_of(story.plan(), "b", "spot").replicas_to == 0
+
     def test_an_hpa_left_to_itself_never_takes_the_model_below_its_floor(self) -> None:
         # Whatever the plans do, the HPAs go to their minimums at once: 4 stay at every moment.
         story = self.a_story({"a100": 3, "spot": 6}, 1, ours(3, 3), ours(6, 6))

@@ -324,6 +324,8 @@ class TestPersonsDrain:
         assert [(change.target.pool, change.kind, change.minimum) for change in plan.changes] == [("spot", "bounds", 2)]
         assert refusal_of(plan, "floor", "b").why == "floor is 2, minimums would add up to 0"
         story.write(plan)
+        assert refusal_of(story.plan(), "floor", "b").why == "floor is 2, minimums would add up to 0"  # not there yet
+        story.kubernetes()
         assert moves(story.plan()) == {"b": (1, 0)}
 
     def test_what_goes_for_two_reasons_passes_by_both_of_their_names(self) -> None:

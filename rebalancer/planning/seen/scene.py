@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from rebalancer.domain.arithmetic import assured
 from rebalancer.domain.cluster import Toleration
 from rebalancer.domain.memory import Memory, ModelMemory
 from rebalancer.domain.plan import Refusal
@@ -73,12 +74,14 @@ class Part:
     key: tuple[str, str] = field(init=False)  # (model id, pool name)
     landing: Landing = field(init=False)
     unplaced: tuple[PodView, ...] = field(init=False)  # those kept that have no node
+    sure: int = field(init=False)  # of asked, doomed ones included: below it no autoscaler may go by itself
 
     def __post_init__(self) -> None:
         self.key = (self.model, self.pool)
         selector = tuple(sorted(self.target.node_selector.items()))
         self.landing = Landing(self.pool, selector, self.target.tolerations)
         self.unplaced = tuple(pod for pod in self.kept if pod.node is None)
+        self.sure = 0 if self.target.missing else assured(self.target)
 
     @property
     def unreplaced(self) -> int:
@@ -102,15 +105,8 @@ class Part:
 
     @property
     def assured(self) -> int:
-        """Undoomed replicas that nobody but us can take: an autoscaler may go down to its minimum by itself."""
-        if self.owner is None:
-            return self.held
-        return min(self.held, max(0, self.owner.minimum - len(self.doomed) - self.settle))
-
-    @property
-    def sure(self) -> int:
-        """Replicas asked for, doomed ones included, below which no autoscaler may go by itself."""
-        return self.asked if self.owner is None else min(self.asked, self.owner.minimum)
+        """Undoomed replicas that nobody but us can take."""
+        return min(self.held, max(0, self.sure - len(self.doomed) - self.settle))
 
 
 @dataclass(slots=True)
