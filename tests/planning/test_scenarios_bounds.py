@@ -258,7 +258,7 @@ class TestSeveralTargets:
         policy = a_policy(b, pools=(a_pool(gpus=8), an_elastic_pool(gpus=8, gpus_per_node=8)))
         held: dict[str, Replicas] = {"b": {"a100": 1, "spot": 1}}
         story = Story(policy, a_snapshot(policy, held, {"b": {"concurrency": 8.0}}, {"b": 2.0}))
-        story.target("b", "a100", autoscaler=ours(3, 3, effective_minimum=1, effective_maximum=1))
+        story.target("b", "a100", autoscaler=ours(3, 3))
         nowhere = tuple(replace(pod, node=None, phase="pending") for pod in story.of("b", "spot").pods)
         story.target("b", "spot", pods=nowhere)
         story.pool("spot", nodes=())
