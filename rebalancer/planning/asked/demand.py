@@ -28,6 +28,12 @@ def need_of(level: float) -> int:
     return replicas_for(level + NEED_ROOTS * math.sqrt(level))
 
 
+def need_now(work: Work) -> int | None:
+    """ceil(l + 1.5 sqrt(l)), l = max(slow level, last minute's offered work); None when the work is unknown."""
+    known = [level for level in (work.slow, work.last_60s) if level is not None]
+    return need_of(max(0.0, *known)) if known else None
+
+
 def rules_of(policy: Policy, model: Model) -> ClassRules:
     """Watermarks and cooldown of the model's class."""
     rules: ClassRules = getattr(policy.classes, model.workload_class)

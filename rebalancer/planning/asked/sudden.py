@@ -38,7 +38,7 @@ def _fell(kept: ModelMemory | None, load: ModelLoad, rule: SuddenRule, now: floa
     work = load.work.last_60s
     if kept is None or work is None:
         return None
-    most = max((level.work for level in kept.levels if now - level.at <= rule.window_seconds), default=0.0)
+    most = max([level.work for level in kept.levels if now - level.at <= rule.window_seconds], default=0.0)
     return work <= (1.0 - rule.drop) * most if most >= rule.least_work else None
 
 

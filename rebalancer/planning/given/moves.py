@@ -191,7 +191,8 @@ def _drain(scene: Scene, moves: Moves, holder: Holder, alone: dict[Key, list[Pod
     notices = {notice.node: notice for notice in scene.snapshot.notices}
     replacements = holder.steady - (holder.held - sum(part.replaced for part in holder.parts))
     expected = len(moves.waiting.get(holder.model.id, ()))
-    above = sum(part.asked - part.settle for part in holder.parts) - moves.tally.taken[holder.model.id] - holder.floor
+    name = holder.model.id
+    above = sum(part.sure - part.settle for part in holder.parts) - moves.tally.taken[name] - holder.floor
     for part in holder.parts:
         if part.stuck is not None or part.key in moves.coming:
             continue

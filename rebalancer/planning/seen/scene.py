@@ -15,7 +15,7 @@ from rebalancer.domain.policy import Model, Policy, Pool
 from rebalancer.domain.readings import ModelLoad
 from rebalancer.domain.snapshot import AutoscalerView, NodeView, PodView, PoolView, Snapshot, TargetView
 from rebalancer.planning.asked.deferral import NO_DEFERRAL, Deferral
-from rebalancer.planning.asked.demand import Demand, need_of
+from rebalancer.planning.asked.demand import Demand, need_now
 from rebalancer.planning.asked.rulings import Ruling
 from rebalancer.planning.asked.votes import Ballot
 from rebalancer.planning.seen.kept import Kept
@@ -165,15 +165,11 @@ class Holder:
 
     @property
     def need_now(self) -> int | None:
-        """ceil(l + 1.5 sqrt(l)), l = max(slow level, last minute's offered work); None when the work is unknown.
+        """What a donor holds above this is surplus and may go at once.
 
-        What a donor holds above this is surplus and may go at once (measured: the limits cost 13-21 points of
-        violation in a surge without that exemption, 0.1 with it).
+        Measured: the limits cost 13-21 points of violation in a surge without that exemption, 0.1 with it.
         """
-        known = [level for level in (self.load.work.slow, self.load.work.last_60s) if level is not None]
-        if not known:
-            return None
-        return need_of(max(0.0, *known))
+        return need_now(self.load.work)
 
 
 @dataclass(slots=True)

@@ -92,14 +92,15 @@ class _Need(NamedTuple):
         return sum([spaces[pool].holds(self.size) for pool in self.pools])
 
 
-def share_places(claims: Sequence[Claim], spaces: Spaces) -> tuple[int, ...]:
+def share_places(claims: Sequence[Claim], spaces: Spaces, table: Table | None = None) -> tuple[int, ...]:
     """Replicas by claim, in order, whose total cost is least among what pools and nodes hold.
 
     Where the least of some do not fit, they get their least all the same: who then goes short is not said here.
+    `table`: of the claims' curves, where there is one already.
     """
     if not claims:
         return ()
-    table = table_of([claim.curve for claim in claims])
+    table = table or table_of([claim.curve for claim in claims])
     counts = np.zeros(len(claims), dtype=np.int64)
     _share(table, np.arange(len(claims)), [_Kind(claim.pools, claim.pod_gpus) for claim in claims], spaces, counts)
     return tuple(counts.tolist())
@@ -111,9 +112,13 @@ def _share(table: Table, rows: I64, kinds: Sequence[_Kind], spaces: Spaces, coun
     kinds = [fits[kind] for kind in kinds]
     present = set(kinds)
     everybody = _Need(frozenset().union(*(kind.pools for kind in present)), _sizes(present)[0])
-    counts[rows] = share_rows(table, rows, everybody.holds(spaces)).counts
-    worst = _most_beyond(_used(kinds, (counts[rows] * table.gpus[rows]).tolist()), spaces)
-    if worst is None or all(worst.has(kind) for kind in present):
+    worst = None
+    for exactly in (False, True):  # where greedy is beyond what some can have, nothing is settled yet
+        counts[rows] = share_rows(table, rows, everybody.holds(spaces), exactly=exactly).counts
+        worst = _most_beyond(_used(kinds, (counts[rows] * table.gpus[rows]).tolist()), spaces)
+        if worst is not None and not all(worst.has(kind) for kind in present):
+            break
+    else:
         return
     inside = [worst.has(kind) for kind in kinds]
     left = {name: space.beside(worst.size) if name in worst.pools else space for name, space in spaces.items()}

@@ -13,7 +13,7 @@ from rebalancer.domain.outlook import Outlook
 from rebalancer.planning.seen.kept import Kept
 from rebalancer.planning.seen.scene import Holder, Part, PoolState, Scene
 from rebalancer.planning.shared.caps import Caps
-from rebalancer.planning.shared.curves import Curve
+from rebalancer.planning.shared.curves import Curve, Table, table_of
 from rebalancer.planning.shared.places import Claim, Space, share_places, smallest
 
 
@@ -184,7 +184,15 @@ def _counts(scene: Scene, name: str, sharing: Sequence[_Sharer], spaces: dict[st
         ]
         dearest = sorted(growing, key=lambda name: (-growing[name].pool.price_per_gpu_hour, name))
         spaces = smallest(priced, share_places(priced, grown), grown, dearest)
-    return scene.kept.of(name, share_places, claims, spaces)
+    if not claims:
+        return ()
+    tables = scene.kept.sums(_Tables)
+    tables[name] = table_of([claim.curve for claim in claims], tables.get(name))
+    return scene.kept.of(name, share_places, claims, spaces, tables[name])
+
+
+class _Tables(dict[str, Table]):
+    """The curves of the plan before as arrays, by name of the first of the pools that are shared as one."""
 
 
 def _grown(space: Space, state: PoolState) -> Space:

@@ -8,7 +8,7 @@ from rebalancer.domain.instant import clock
 from rebalancer.domain.outlook import Outlook
 from rebalancer.domain.plan import Refusal, Step
 from rebalancer.domain.readings import Carries, Work
-from rebalancer.planning.asked.demand import Demand
+from rebalancer.planning.asked.demand import Demand, need_now
 from rebalancer.planning.asked.votes import Ballot, Vote
 from rebalancer.planning.seen.scene import Holder, Scene
 
@@ -27,7 +27,7 @@ def steps_of(holder: Holder, told: Told, refusals: list[Refusal], scene: Scene) 
     """From readings to the plan; a stage that had nothing to do with the model is left out."""
     load, outlook = holder.load, None if holder.share is None else holder.load.outlook
     kept, name = scene.kept, holder.model.id
-    asked = (holder.demand, holder.needed, holder.floor, holder.model.entitlement, holder.need_now, holder.cost)
+    asked = (holder.demand, holder.needed, holder.floor, holder.model.entitlement, holder.cost)
     came = (holder.held, holder.has, holder.doomed, told.allocation, told.after)
     readings = _readings(kept.of(name, _said, holder.ballot), scene.now)
     stages = kept.of(name, _stages, load.work, load.carries, asked, outlook, (holder.share or 0, holder.cost), came)
@@ -44,7 +44,7 @@ def steps_of(holder: Holder, told: Told, refusals: list[Refusal], scene: Scene) 
 def _stages(  # noqa: PLR0913  # what they are made from
     work: Work,
     carries: Carries | None,
-    asked: tuple[Demand, int, int, int, int | None, float],
+    asked: tuple[Demand, int, int, int, float],
     outlook: Outlook | None,
     share: tuple[int, float],
     came: tuple[int, int, int, int, int],
@@ -108,7 +108,7 @@ def _work(work: Work, carries: Carries | None) -> Step:
 
 
 def _demand(  # noqa: PLR0913  # one thing each
-    work: Work, demand: Demand, need: int, floor: int, entitlement: int, need_now: int | None, cost: float
+    work: Work, demand: Demand, need: int, floor: int, entitlement: int, cost: float
 ) -> Step:
     gain = "less than they cost" if cost else "nothing"
     said = demand.why if need == demand.replicas else f"{demand.why}; more than {need} gain {gain}"
@@ -122,7 +122,7 @@ def _demand(  # noqa: PLR0913  # one thing each
             "workShort": work.short,
             "workLong": work.long,
             "workSlow": work.slow,
-            "presentNeed": need_now,
+            "presentNeed": need_now(work),
         },
     )
 
