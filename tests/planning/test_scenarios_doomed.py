@@ -2,7 +2,8 @@
 
 from msgspec.structs import replace
 
-from tests.builders import a_model, a_policy, a_pool, a_snapshot, an_autoscaler, an_elastic_pool
+from rebalancer.domain.cluster import Originals
+from tests.builders import Replicas, a_model, a_policy, a_pool, a_snapshot, an_autoscaler, an_elastic_pool
 from tests.planning.story import (
     Story,
     change_of,
@@ -327,6 +328,19 @@ class TestPersonsDrain:
         assert refusal_of(story.plan(), "floor", "b").why == "floor is 2, minimums would add up to 0"  # not there yet
         story.kubernetes()
         assert moves(story.plan()) == {"b": (1, 0)}
+
+    def test_replaced_ones_stay_until_the_autoscaler_of_their_replacements_has_followed(self) -> None:
+        # Both of b's, its floor, end now. Their places on h100 are asked for, but its HPA still asks for 0 there.
+        b = a_model("b", 2, pools=("a100", "h100"), entitlement=2, max_replicas=2)
+        policy = a_policy(b, pools=(a_pool(gpus=2), a_pool("h100", gpus=2)))
+        held: dict[str, Replicas] = {"b": {"a100": 2}}
+        story = Story(policy, a_snapshot(policy, held, {"b": {"concurrency": 8.0}}, {"b": 2.0}, nodes={"h100": 1}))
+        story.target("b", "h100", autoscaler=an_autoscaler(1, 1, name="b-h100", originals=Originals(1, 10)))
+        story.notice("a100-1", 0.0)
+        story.write(story.plan())
+        assert moves(story.plan()) == {}
+        story.kubernetes()
+        assert moves(story.plan()) == {"b": (2, 0)}
 
     def test_what_goes_for_two_reasons_passes_by_both_of_their_names(self) -> None:
         # b has borrowed 12, 8 of them on the drained node; a wants its own 6 back, for which 2 more go beside the 8.
