@@ -128,6 +128,7 @@ class Works:
         return known
 
 
+METRICS_SECONDS = 10.0
 LATERS = 3  # looks at the same work, before it begins anew
 
 
@@ -160,7 +161,10 @@ class World:
         return decision.plan
 
     def go_on(self, share: float, turn: int) -> None:
-        """A second later: what was decided has happened, and a `share` of the models has another outlook."""
+        """Somewhat later: what was decided has happened, and a `share` of the models has another outlook.
+
+        As much later as makes every model's metrics come anew every 10 s: a fleet whose metrics are stale holds still.
+        """
         if self._decided is not None and self._decided.changes:
             before = {view.id: view for view in self.snapshot.models}
             then = happened(self.snapshot, self._decided)
@@ -168,7 +172,7 @@ class World:
             self.snapshot = replace(then, models=models)
         else:
             self.snapshot = replace(self.snapshot, cycle=self.snapshot.cycle + 1, outcomes=())
-        self.snapshot = replace(self.snapshot, at=self.snapshot.at + 1.0)
+        self.snapshot = replace(self.snapshot, at=self.snapshot.at + max(0.01, METRICS_SECONDS * share))
         some = _some(list(self._later), share, turn)
         for name in some:
             self._later[name] = (self._later[name] + 1) % LATERS

@@ -1,4 +1,4 @@
-"""Joint plans over a world that moves on by a second each time: of models that vote, and of a fleet with outlooks."""
+"""Joint plans over a world that moves on between them: of models that vote, and of a fleet with outlooks."""
 
 import gc
 from collections.abc import Iterator

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rebalancer.planning.shared.curves import Curve, hull_slopes, share_out
+from rebalancer.planning.shared.curves import Curve, hull_slopes, share_out, table_of
 from tests.bench.fleet import Fleet
 
 
@@ -154,3 +154,22 @@ def test_hull_slopes_are_those_of_the_lower_hull() -> None:
     slopes = hull_slopes(np.array([[10.0, 10.0, 1.0, 0.0, np.inf], [5.0, 3.0, 2.0, 2.0, 4.0]]))
     assert slopes[0].tolist() == [-4.5, -4.5, -1.0, np.inf]
     assert slopes[1].tolist() == [-2.0, -1.0, 0.0, 2.0]
+
+
+@given(st.integers(0, 10_000))
+def test_a_table_made_from_the_one_before_is_the_same_one(seed: int) -> None:
+    chance = np.random.default_rng(seed)
+    curves = [curve_of(chance, int(chance.choice((1, 2)))) for _ in range(8)]
+    before = table_of(curves)
+    assert table_of(list(curves), before) is before
+    shorter = curves[3]._replace(values=curves[3].values[: chance.integers(1, 13)])
+    longer = curves[5]._replace(values=(*curves[5].values, 0.0))
+    for other in ([*curves[:3], shorter, *curves[4:]], [*curves[:5], longer, *curves[6:]], curves[:7]):
+        found, anew = table_of(other, before), table_of(other)
+        width = anew.values.shape[1]
+        assert np.array_equal(found.values[:, :width], anew.values)
+        assert np.array_equal(found.slopes[:, : width - 1], anew.slopes)
+        assert np.isinf(found.values[:, width:]).all()
+        assert all(np.array_equal(one, two) for one, two in zip(found.steps, anew.steps, strict=True))
+        assert np.array_equal(found.least, anew.least)
+        assert found.curves == tuple(other)
