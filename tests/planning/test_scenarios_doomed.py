@@ -1,5 +1,6 @@
 """Capacity under notice: replaced before it goes, asked for once, and taken off the count when it has gone."""
 
+import pytest
 from msgspec.structs import replace
 
 from rebalancer.domain.cluster import Originals
@@ -329,7 +330,8 @@ class TestPersonsDrain:
         story.kubernetes()
         assert moves(story.plan()) == {"b": (1, 0)}
 
-    def test_replaced_ones_stay_until_the_autoscaler_of_their_replacements_has_followed(self) -> None:
+    @pytest.mark.parametrize("gone", [False, True], ids=["they serve", "their node is gone"])
+    def test_replaced_ones_count_until_the_autoscaler_of_their_replacements_has_followed(self, gone: bool) -> None:  # noqa: FBT001  # a case
         # Both of b's, its floor, end now. Their places on h100 are asked for, but its HPA still asks for 0 there.
         b = a_model("b", 2, pools=("a100", "h100"), entitlement=2, max_replicas=2)
         policy = a_policy(b, pools=(a_pool(gpus=2), a_pool("h100", gpus=2)))
@@ -338,6 +340,8 @@ class TestPersonsDrain:
         story.target("b", "h100", autoscaler=an_autoscaler(1, 1, name="b-h100", originals=Originals(1, 10)))
         story.notice("a100-1", 0.0)
         story.write(story.plan())
+        if gone:
+            story.lose("a100-1")
         assert moves(story.plan()) == {}
         story.kubernetes()
         assert moves(story.plan()) == {"b": (2, 0)}

@@ -5,7 +5,7 @@ from collections.abc import Collection
 from functools import partial
 from typing import NamedTuple
 
-from rebalancer.domain.arithmetic import converging, promised_replicas
+from rebalancer.domain.arithmetic import assured, converging, promised_replicas
 from rebalancer.domain.policy import Model
 from rebalancer.domain.snapshot import ModelView, PodView, TargetView
 from rebalancer.planning.seen.scene import UNSEEN, OnNode, Part, least_of
@@ -71,18 +71,27 @@ class _Told(NamedTuple):
 
 
 def _parts(model: Model, targets: list[TargetView], told: _Told) -> tuple[Part, ...]:
-    """What each target holds. Numbers come back only as far as the model is asked for more than its floor."""
-    above = sum(converging(target) for target in targets if not target.missing) - told.floor
+    """What each target holds. Numbers come back only as far as the model is asked for more than its floor.
+
+    And not before its autoscalers assure more than that: those of the replacements may yet have to follow.
+    """
+    there = [target for target in targets if not target.missing]
+    above = sum(converging(target) for target in there) - told.floor
+    assured_above = sum(assured(target) for target in there) - told.floor
     parts = []
     for target in targets:
-        part = _part(model, target, told, max(0, above))
+        part = _part(model, target, told, (max(0, above), max(0, assured_above)))
         above -= part.settle
+        assured_above -= part.settle
         parts.append(part)
     return tuple(parts)
 
 
-def _part(model: Model, target: TargetView, told: _Told, above_floor: int) -> Part:
-    """What `target` holds, with replacements told from the replicas they stand beside."""
+def _part(model: Model, target: TargetView, told: _Told, above_floor: tuple[int, int]) -> Part:
+    """What `target` holds, with replacements told from the replicas they stand beside.
+
+    `above_floor`: by how many the model is asked for more than its floor, and is assured of more.
+    """
     doomed = told.doomed
     wanted = 0 if target.missing else converging(target)
     alive = [pod for pod in target.pods if pod.phase != "terminating"]
@@ -93,7 +102,8 @@ def _part(model: Model, target: TargetView, told: _Told, above_floor: int) -> Pa
     living = {f"{target.pool}/{pod.uid}" for pod in alive} if entries else beside
     gone = [entry for entry in entries if entry not in living]
     spared = [entry for entry in entries if entry in living - beside]  # nothing takes them away any more
-    settle = min(len(gone), above_floor, max(0, wanted - len(replaced) - least_of(target)))
+    comes_back = min(len(gone), above_floor[0], max(0, wanted - len(replaced) - least_of(target)))
+    settle = min(comes_back, above_floor[1])
     base = max(0, wanted - len(replaced) - settle)
     others = [pod for pod in alive if f"{target.pool}/{pod.uid}" not in beside] if beside else alive
     staying = others[:base]
@@ -110,7 +120,7 @@ def _part(model: Model, target: TargetView, told: _Told, above_floor: int) -> Pa
         replaced=len(replaced),
         settle=settle,
         settled=tuple(gone[:settle]),
-        void=(*gone[settle:], *spared),
+        void=(*gone[comes_back:], *spared),
         held=held,
         kept=(*undoomed, *_unseen(held - len(undoomed))),
         going=tuple(others[base:]),
