@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from rebalancer.domain.cluster import Originals
-from tests.builders import Replicas, a_model, a_policy, a_pool, a_snapshot, an_autoscaler, an_elastic_pool
+from tests.builders import Replicas, a_model, a_node, a_policy, a_pool, a_snapshot, an_autoscaler, an_elastic_pool
 from tests.planning.story import (
     Story,
     change_of,
@@ -345,6 +345,24 @@ class TestPersonsDrain:
         assert moves(story.plan()) == {}
         story.kubernetes()
         assert moves(story.plan()) == {"b": (2, 0)}
+
+    def test_where_new_ones_serve_before_the_replacements_do_the_number_of_the_gone_stays(self) -> None:
+        # b's only one is evicted; a ReplicaSet makes a new one, which is Ready. The replacement on h100 has no room.
+        b = a_model("b", 1, pools=("a100", "h100"), entitlement=1, max_replicas=1)
+        policy = a_policy(b, pools=(a_pool(gpus=2), a_pool("h100", gpus=1)))
+        held: dict[str, Replicas] = {"b": {"a100": 1}}
+        nodes = {"a100": 1, "h100": 1}
+        story = Story(policy, a_snapshot(policy, held, {"b": {"concurrency": 4.0}}, {"b": 1.0}, nodes=nodes))
+        story.notice("a100-1", 120.0)
+        story.write(story.plan())
+        assert story.replicas("b", "h100") == 1
+        story.pool("h100", nodes=tuple(replace(node, schedulable=False) for node in story.view("h100").nodes))
+        story.evict("a100-1")
+        story.add("a100", a_node("a100-2", 1, labels={"pool": "a100"}))
+        story.settle()
+        assert [(pod.phase, pod.node) for pod in story.of("b", "a100").pods] == [("ready", "a100-2")]
+        change = change_of(story.plan(), "b")
+        assert (change.target.pool, change.kind, change.replicas_to) == ("h100", "release", 0)
 
     def test_what_goes_for_two_reasons_passes_by_both_of_their_names(self) -> None:
         # b has borrowed 12, 8 of them on the drained node; a wants its own 6 back, for which 2 more go beside the 8.

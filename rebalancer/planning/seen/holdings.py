@@ -70,42 +70,78 @@ class _Told(NamedTuple):
     doomed: frozenset[str]
 
 
-def _parts(model: Model, targets: list[TargetView], told: _Told) -> tuple[Part, ...]:
-    """What each target holds. Numbers come back only as far as the model is asked for more than its floor.
+class _Above(NamedTuple):
+    """By how many replicas a model is above its floor, each at least 0: asked for, assured of, serving."""
 
-    And not before its autoscalers assure more than that: those of the replacements may yet have to follow.
+    asked: int
+    assured: int
+    serving: int
+
+    @classmethod
+    def of(cls, targets: list[TargetView], told: _Told) -> "_Above":
+        there = [target for target in targets if not target.missing]
+        pods = [pod for target in targets for pod in target.pods]
+        serve = sum(1 for pod in pods if pod.phase == "ready" and pod.node not in told.doomed)
+        sums = sum(converging(each) for each in there), sum(assured(each) for each in there), serve
+        return cls(*(max(0, each - told.floor) for each in sums))
+
+    def less(self, part: Part) -> "_Above":
+        """Once the part's numbers came back, in the worst case those of serving replicas."""
+        return _Above(*(max(0, each - part.settle) for each in self))
+
+
+class _Replaced(NamedTuple):
+    """Doomed pods of a target with replacements asked beside them: those there, gone, and under no notice any more.
+
+    The latter two as memory has them, `POOL/UID`.
     """
-    there = [target for target in targets if not target.missing]
-    above = sum(converging(target) for target in there) - told.floor
-    assured_above = sum(assured(target) for target in there) - told.floor
-    parts = []
+
+    there: tuple[PodView, ...] = ()
+    gone: tuple[str, ...] = ()
+    spared: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, target: TargetView, alive: list[PodView], told: _Told) -> "_Replaced":
+        living = {f"{target.pool}/{pod.uid}": pod for pod in alive}
+        entries = [entry for entry in told.replaced if entry.startswith(f"{target.pool}/")]
+        known = [entry for entry in entries if entry in living]
+        return cls(
+            tuple(pod for entry, pod in living.items() if entry in known and pod.node in told.doomed),
+            tuple(entry for entry in entries if entry not in living),
+            tuple(entry for entry in known if living[entry].node not in told.doomed),
+        )
+
+
+NONE_REPLACED = _Replaced()
+
+
+def _parts(model: Model, targets: list[TargetView], told: _Told) -> tuple[Part, ...]:
+    """What each target holds. Numbers come back only as far as the model is above its floor."""
+    above, parts = _Above.of(targets, told), []
     for target in targets:
-        part = _part(model, target, told, (max(0, above), max(0, assured_above)))
-        above -= part.settle
-        assured_above -= part.settle
+        part = _part(model, target, told, above)
+        above = above.less(part)
         parts.append(part)
     return tuple(parts)
 
 
-def _part(model: Model, target: TargetView, told: _Told, above_floor: tuple[int, int]) -> Part:
+def _part(model: Model, target: TargetView, told: _Told, above: _Above) -> Part:
     """What `target` holds, with replacements told from the replicas they stand beside.
 
-    `above_floor`: by how many the model is asked for more than its floor, and is assured of more.
+    Of replaced ones that are gone the number comes back once the autoscalers of their replacements have followed; where
+    a ReplicaSet had made new ones by then, and those serve, it stays for the floor.
     """
     doomed = told.doomed
     wanted = 0 if target.missing else converging(target)
     alive = [pod for pod in target.pods if pod.phase != "terminating"]
     alive.sort(key=partial(keep_order, doomed=doomed))
-    entries = [entry for entry in told.replaced if entry.startswith(f"{target.pool}/")]
-    replaced = [pod for pod in alive if pod.node in doomed and f"{target.pool}/{pod.uid}" in entries]
-    beside = {f"{target.pool}/{pod.uid}" for pod in replaced}
-    living = {f"{target.pool}/{pod.uid}" for pod in alive} if entries else beside
-    gone = [entry for entry in entries if entry not in living]
-    spared = [entry for entry in entries if entry in living - beside]  # nothing takes them away any more
-    comes_back = min(len(gone), above_floor[0], max(0, wanted - len(replaced) - least_of(target)))
-    settle = min(comes_back, above_floor[1])
-    base = max(0, wanted - len(replaced) - settle)
-    others = [pod for pod in alive if f"{target.pool}/{pod.uid}" not in beside] if beside else alive
+    replaced = _Replaced.of(target, alive, told) if told.replaced else NONE_REPLACED
+    others = [pod for pod in alive if pod not in replaced.there] if replaced.there else alive
+    number = max(0, wanted - len(replaced.there))
+    not_serving = number - sum(1 for pod in others[:number] if pod.phase == "ready")
+    most = min(above.asked, max(0, number - least_of(target)), not_serving + above.serving)
+    settle = min(len(replaced.gone), most, above.assured)
+    base = number - settle
     staying = others[:base]
     alone = [pod for pod in staying if pod.node in doomed] if doomed else []
     undoomed = [pod for pod in staying if pod.node not in doomed] if doomed else staying
@@ -116,11 +152,11 @@ def _part(model: Model, target: TargetView, told: _Told, above_floor: tuple[int,
         gpus=model.gpus_per_pod,
         target=target,
         asked=wanted,
-        doomed=(*replaced, *alone),
-        replaced=len(replaced),
+        doomed=(*replaced.there, *alone),
+        replaced=len(replaced.there),
         settle=settle,
-        settled=tuple(gone[:settle]),
-        void=(*gone[comes_back:], *spared),
+        settled=replaced.gone[:settle],
+        void=(*replaced.gone[most:], *replaced.spared),
         held=held,
         kept=(*undoomed, *_unseen(held - len(undoomed))),
         going=tuple(others[base:]),
