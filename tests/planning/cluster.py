@@ -53,8 +53,12 @@ def write(snapshot: Snapshot, change: Change | NodePoolChange, cycle: int) -> Sn
 
 
 def _target_written(target: TargetView, change: Change) -> TargetView:
-    """Victims carry a deletion cost; the bounds are the autoscaler's where one owns the target, else the replicas."""
-    costs = {uid: -1000 + n for n, uid in enumerate(change.victims)}
+    """Victims carry a deletion cost; the bounds are the autoscaler's where one owns the target, else the replicas.
+
+    A cost below those that an earlier release left on pods which stay.
+    """
+    least = min((pod.deletion_cost or 0 for pod in target.pods if pod.uid not in change.victims), default=0)
+    costs = {uid: min(-1000, least - len(change.victims)) + n for n, uid in enumerate(change.victims)}
     pods = tuple(replace(pod, deletion_cost=costs.get(pod.uid, pod.deletion_cost)) for pod in target.pods)
     owner = target.autoscaler
     if owner is None or owner.paused:
