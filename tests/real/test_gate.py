@@ -20,7 +20,7 @@ from rebalancer.kube.client import KubeClient
 from rebalancer.loop.clock import RealClock
 from tests.builders import a_model, a_policy, a_snapshot, an_autoscaler, an_override
 from tests.testbed.kube import Kube
-from tests.testbed.objects import deployment, gpu_node
+from tests.testbed.objects import deployment, gpu_node, hpa
 from tests.testbed.stack import Stack
 
 COST = "controller.kubernetes.io/pod-deletion-cost"
@@ -152,17 +152,7 @@ async def test_events_are_taken(scene: Scene, kube: Kube) -> None:
 
 
 async def test_an_hpa_gets_bounds_and_gets_its_own_back(scene: Scene, kube: Kube) -> None:
-    hpa = {
-        "apiVersion": "autoscaling/v2",
-        "kind": "HorizontalPodAutoscaler",
-        "metadata": {"name": "b", "namespace": scene.namespace},
-        "spec": {
-            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "b"},
-            "minReplicas": 2,
-            "maxReplicas": 7,
-        },
-    }
-    before = await kube.create(hpa)
+    before = await kube.create(hpa("b", scene.namespace, 2, 7))
     owner = an_autoscaler(2, 7, kind="HorizontalPodAutoscaler", uid=before["metadata"]["uid"])
     model = scene.facts.models[0]
     owned = replace(scene.target, autoscaler=owner)

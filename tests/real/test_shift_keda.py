@@ -18,7 +18,7 @@ from tests.real.traffic import Traffic
 from tests.testbed.audit import AuditLog, Write
 from tests.testbed.keda import Keda
 from tests.testbed.kube import Json, Kube
-from tests.testbed.objects import deployment, gpu_node, metrics_api_trigger, scaled_object
+from tests.testbed.objects import deployment, gpu_node, hpa, metrics_api_trigger, scaled_object
 
 GPUS = 8
 FLOOR = 2  # of code
@@ -196,26 +196,10 @@ async def test_at_the_hpa_s_default_pace_nothing_is_granted_before_its_release_i
     _held_on_to_the_budget(writes, everybody, "scaledobjects", {name: f"keda-hpa-{name}" for name in ("chat", "code")})
 
 
-def _hpa(name: str, namespace: str, minimum: int, maximum: int) -> Json:
-    """An HPA of the Deployment `name`. Nobody serves its metric: only its bounds move the replicas."""
-    resource = {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}
-    return {
-        "apiVersion": "autoscaling/v2",
-        "kind": "HorizontalPodAutoscaler",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {
-            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name},
-            "minReplicas": minimum,
-            "maxReplicas": maximum,
-            "metrics": [{"type": "Resource", "resource": resource}],
-        },
-    }
-
-
 async def test_a_bare_hpa_is_moved_by_its_bounds_too(
     service: Service, traffic: Traffic, kube: Kube, audit: AuditLog, namespace: str, ours: dict[str, str]
 ) -> None:
-    await _world(kube, namespace, ours, _hpa("chat", namespace, 1, 9), _hpa("code", namespace, 2, 9))
+    await _world(kube, namespace, ours, hpa("chat", namespace, 1, 9), hpa("code", namespace, 2, 9))
     await _start(service, traffic, namespace, pool("gpus", ours, GPUS))
     traffic.says("code", running=35)
     traffic.says("chat", running=38)

@@ -104,6 +104,22 @@ def scaled_object(
     }
 
 
+def hpa(name: str, namespace: str, minimum: int, maximum: int) -> Json:
+    """An HPA of the Deployment of the same name. Nobody serves its metric: only its bounds move the replicas."""
+    resource = {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}
+    return {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name},
+            "minReplicas": minimum,
+            "maxReplicas": maximum,
+            "metrics": [{"type": "Resource", "resource": resource}],
+        },
+    }
+
+
 def metrics_api_trigger(url: str, value_location: str, target: str) -> Json:
     """A trigger that asks an HTTP server (a test's own) for a number."""
     metadata = {"url": url, "valueLocation": value_location, "targetValue": target}

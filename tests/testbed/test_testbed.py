@@ -24,6 +24,7 @@ from tests.testbed.kube import ApiError, Json, Kube
 from tests.testbed.objects import (
     deployment,
     gpu_node,
+    hpa,
     metrics_api_trigger,
     node_class,
     node_pool,
@@ -157,13 +158,15 @@ async def test_bounds_of_a_scaled_object_reach_the_deployment_through_the_hpa(
 
 
 async def test_the_hpa_keeps_its_default_pace_when_asked_to(
-    keda: Keda, kube: Kube, namespace: str, ours: dict[str, str], metric: TestServer, hpa_at_15_seconds: None
+    kube: Kube, namespace: str, ours: dict[str, str], hpa_at_15_seconds: None
 ) -> None:
-    await _scaled(kube, namespace, metric, ours)
+    """A bare one: KEDA, told of a new minimum, may ask for it by itself at once."""
+    await kube.create(gpu_node(f"{namespace}-a", gpus=4, labels=ours))
+    await kube.apply(deployment("chat", namespace, 1, node_labels=ours), hpa("chat", namespace, 1, 4))
     moments = []
     for count in (2, 3):
-        bounds = {"spec": {"minReplicaCount": count, "maxReplicaCount": count}}
-        await kube.patch("ScaledObject", "chat", bounds, namespace)
+        bounds = {"spec": {"minReplicas": count, "maxReplicas": count}}
+        await kube.patch("HorizontalPodAutoscaler", "chat", bounds, namespace)
         await _replicas(kube, namespace, count, 45)
         moments.append(time.monotonic())
     assert moments[1] - moments[0] >= 10, "the next look comes 15 s after the one before"
@@ -175,8 +178,8 @@ async def test_the_hpa_reads_keda_s_external_metric(
     await _scaled(kube, namespace, metric, ours)
 
     async def active() -> bool:
-        hpa = await kube.get("HorizontalPodAutoscaler", "keda-hpa-chat", namespace)
-        conditions = hpa.get("status", {}).get("conditions") or []
+        made = await kube.get("HorizontalPodAutoscaler", "keda-hpa-chat", namespace)
+        conditions = made.get("status", {}).get("conditions") or []
         return any(entry["type"] == "ScalingActive" and entry["status"] == "True" for entry in conditions)
 
     await kube.wait_for(active, "the HPA scales by KEDA's metric", 45)
