@@ -21,6 +21,8 @@ def plan_times(scale: Scale, runs: int) -> tuple[Times, list[str]]:
     policy = scale.policy()
     snapshots = _moving(scale.snapshot(policy), runs + 3)
     turning = _Turning(policy)
+    gc.collect()
+    quiet_collector()  # as the service does
     times = measure(lambda _: turning.turn(next(snapshots)), runs)
     last = next(snapshots)
     return times, where_it_goes(lambda: turning.turn(last))
