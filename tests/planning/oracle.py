@@ -11,7 +11,7 @@ from rebalancer.domain.memory import NodeGrant
 from rebalancer.domain.plan import Change, NodePoolChange, Plan
 from rebalancer.domain.policy import Model, Policy
 from rebalancer.domain.readings import ModelLoad, Reading
-from rebalancer.domain.snapshot import ModelView, Snapshot, TargetView
+from rebalancer.domain.snapshot import ModelView, PodView, Snapshot, TargetView
 from tests.planning import cluster
 from tests.planning.story import Story
 
@@ -164,6 +164,7 @@ def judge_write(
         grants.append(grant)
     now = sums(after, policy, grants)
     _judge_floor(was, now, change, floors(before, policy)[change.model])
+    _judge_victims(before, after, change)
     moves = change.kind in {"release", "grant", "replace"}
     assert not moves or was.budget.get(change.target.pool) is not None, f"{change} moves where no node is seen"
     for pool, promised in now.promised.items():
@@ -181,6 +182,28 @@ def _judge_floor(was: Sums, now: Sums, change: Change, floor: int) -> None:
         ("sure of", was.surely[name], now.surely[name]),
     ):
         assert new >= old or new >= floor, f"{change} leaves {name} {words} {new} replicas, its floor is {floor}"
+
+
+def _judge_victims(before: Snapshot, after: Snapshot, change: Change) -> None:
+    """Whoever a ReplicaSet ends is who the plan meant; else GPUs come free on other nodes than it counts on.
+
+    Where the number of replaced ones that are gone comes back too, whoever was made in their stead goes as well.
+    """
+    was, now = (
+        {pod.uid for pod in _target(cluster.reconcile(each), change).pods if _ends(pod)} for each in (before, after)
+    )
+    settled = {entry.partition("/")[2] for entry in change.replaces} - {*change.victims}
+    others = now - was - {*change.victims}
+    assert change.kind != "release" or len(others) <= len(settled), f"{change}: {others} go, not {change.victims}"
+
+
+def _target(snapshot: Snapshot, change: Change) -> TargetView:
+    view = next(each for each in snapshot.models if each.id == change.model)
+    return next(each for each in view.targets if each.pool == change.target.pool)
+
+
+def _ends(pod: PodView) -> bool:
+    return pod.phase == "terminating"
 
 
 def carry_out(story: Story, plan: Plan, most: int | None = None) -> int:

@@ -12,6 +12,7 @@ from rebalancer.domain.snapshot import NoticeView, PodView
 from rebalancer.planning.given.nodes import NodePlan
 from rebalancer.planning.guarded.guards import budget, judge
 from rebalancer.planning.guarded.release import Purpose, Release, Tally
+from rebalancer.planning.seen.holdings import out_class
 from rebalancer.planning.seen.scene import Holder, Part, Scene
 from rebalancer.planning.shared.allocation import Allocation
 from rebalancer.planning.shared.ledger import Unit, Victim
@@ -203,7 +204,10 @@ def _drain(scene: Scene, moves: Moves, holder: Holder, alone: dict[Key, list[Pod
         if state is None or state.budget is None:
             beside = 0  # its nodes are not seen: the guard empty speaks for the others
         spare = max(0, counted - part.least - (len(going.pods) if going else 0))
+        first = _first_out(part, going)
         for pod in _replaced_pods(part, holder)[:beside]:
+            if out_class(pod) < first:
+                continue
             notice = notices[pod.node or ""]
             if _leaves(notice, part, scene.now) and not notice.karpenter and (replacements > 0 or not _open(notice)):
                 replacements -= 1
@@ -213,19 +217,29 @@ def _drain(scene: Scene, moves: Moves, holder: Holder, alone: dict[Key, list[Pod
             notice = notices[pod.node or ""]
             if _open(notice) and expected > 0:
                 expected -= 1
-            elif _leaves(notice, part, scene.now):
+            elif out_class(pod) >= first and _leaves(notice, part, scene.now):
                 _release(scene, moves, Victim(part, pod, Purpose.DRAIN), None)
+
+
+def _first_out(part: Part, going: Going | None) -> int:
+    """The class that a ReplicaSet would end first of what stays: while a replacement loads it would end that one."""
+    gone = {pod.uid for pod in going.pods} if going else set()
+    return max((out_class(pod) for pod in part.kept if pod.uid not in gone), default=0)
 
 
 def _replaced_pods(part: Part, holder: Holder) -> list[PodView]:
     replaced = set(holder.memory.replaced)
-    return sorted((pod for pod in part.doomed if f"{part.pool}/{pod.uid}" in replaced), key=lambda pod: pod.uid)
+    return sorted((pod for pod in part.doomed if f"{part.pool}/{pod.uid}" in replaced), key=_goes_first)
 
 
 def unreplaced_pods(part: Part, holder: Holder) -> list[PodView]:
     """Doomed pods without a replacement asked beside them, in a stable order."""
     replaced = set(holder.memory.replaced)
-    return sorted((pod for pod in part.doomed if f"{part.pool}/{pod.uid}" not in replaced), key=lambda pod: pod.uid)
+    return sorted((pod for pod in part.doomed if f"{part.pool}/{pod.uid}" not in replaced), key=_goes_first)
+
+
+def _goes_first(pod: PodView) -> tuple[int, str]:
+    return -out_class(pod), pod.uid
 
 
 def _leaves(notice: NoticeView, part: Part, now: float) -> bool:

@@ -171,7 +171,12 @@ def keep_order(pod: PodView, doomed: Collection[str] = ()) -> tuple[int, int, bo
     It deletes unassigned, then not ready, then lower deletion cost, then younger pods first; of equals in that the
     doomed are what we would rather lose.
     """
-    return (_PHASE_ORDER.get(pod.phase, 3), -(pod.deletion_cost or 0), pod.node in doomed, pod.created_at, pod.uid)
+    return (out_class(pod), -(pod.deletion_cost or 0), pod.node in doomed, pod.created_at, pod.uid)
+
+
+def out_class(pod: PodView) -> int:
+    """A ReplicaSet ends all pods of a higher class before any of a lower one, whatever their deletion costs."""
+    return _PHASE_ORDER.get(pod.phase, 3)
 
 
 def _unseen(count: int) -> tuple[PodView, ...]:

@@ -1,11 +1,15 @@
 """Room at somebody's expense: which donors may be asked at a tier, in which order, and which of their replicas go."""
 
+from collections import Counter
+from collections.abc import Iterator
+from itertools import groupby
 from typing import NamedTuple
 
 from rebalancer.domain.plan import Refusal
 from rebalancer.domain.snapshot import PodView
 from rebalancer.planning.guarded.guards import judge
 from rebalancer.planning.guarded.release import Purpose, Release
+from rebalancer.planning.seen.holdings import out_class
 from rebalancer.planning.seen.scene import Holder, Part, Scene
 from rebalancer.planning.shared.ledger import Ledger, Unit, Victim
 
@@ -133,13 +137,20 @@ def _may_grow(part: Part, scene: Scene) -> bool:
 Picks = list[tuple[_Donor, PodView]]
 
 
+class _Step(NamedTuple):
+    """Replicas of a donor that go together: the last makes room on the node, a ReplicaSet ends the others before it."""
+
+    donor: _Donor
+    pods: tuple[PodView, ...]
+
+
 def _one_victim(part: Part, donors: list[_Donor], nodes: set[str], ledger: Ledger) -> tuple[str, Picks] | None:
     """A single replica whose node then has the room."""
     rooms = ledger.rooms[part.pool]
     for donor in donors:
         if ledger.capacity[part.pool] + donor.part.gpus < part.gpus:
             continue
-        for pod in ledger.candidates(donor.part):
+        for pod in ledger.first_out(donor.part):
             node = ledger.home(donor.part, pod)
             if node in nodes and rooms[node].soon + donor.part.gpus >= part.gpus:
                 return node, [(donor, pod)]
@@ -147,18 +158,15 @@ def _one_victim(part: Part, donors: list[_Donor], nodes: set[str], ledger: Ledge
 
 
 def _several_victims(part: Part, donors: list[_Donor], nodes: set[str], ledger: Ledger) -> tuple[str, Picks] | None:
-    """Fewest replicas on one node that make room together; ties by how little we like to ask them, then by name."""
-    on_node: dict[str, Picks] = {}
+    """Fewest replicas that make room together on one node; ties by how little we like to ask them, then by name."""
+    on_node: dict[str, list[_Step]] = {}
     for donor in donors:
-        spare = donor.spare
-        for pod in ledger.candidates(donor.part)[: donor.spare * 4]:
-            node = ledger.home(donor.part, pod)
-            if node in nodes and spare > 0:
-                on_node.setdefault(node, []).append((donor, pod))
+        for node, steps in _steps(donor, nodes, ledger).items():
+            on_node.setdefault(node, []).extend(steps)
     best: tuple[int, int, str] | None = None
     picks: Picks = []
-    for node, found in sorted(on_node.items()):
-        chosen = _enough(part, found, ledger.rooms[part.pool][node].soon, ledger.capacity[part.pool])
+    for node, steps in sorted(on_node.items()):
+        chosen = _enough(part, steps, ledger.rooms[part.pool][node].soon, ledger)
         if chosen is not None:
             key = (len(chosen), donors.index(chosen[0][0]), node)
             if best is None or key < best:
@@ -166,17 +174,49 @@ def _several_victims(part: Part, donors: list[_Donor], nodes: set[str], ledger: 
     return (best[2], picks) if best else None
 
 
-def _enough(part: Part, found: Picks, room: int, capacity: int) -> Picks | None:
-    """The first of `found` that together free enough GPUs for one replica, respecting each donor's spare."""
+def _steps(donor: _Donor, nodes: set[str], ledger: Ledger) -> dict[str, list[_Step]]:
+    """By node: the donor's replicas there, each with all that a ReplicaSet would end before it.
+
+    Of one class the deletion cost chooses. A replica that is loading on another node goes before one that serves.
+    """
+    found: dict[str, list[_Step]] = {}
+    before: list[PodView] = []
+    for _, alike in groupby(ledger.candidates(donor.part)[: donor.spare * 4], out_class):
+        pods = list(alike)
+        for pod in pods:
+            node = ledger.home(donor.part, pod)
+            if node in nodes:
+                steps = found.setdefault(node, [])
+                first = () if not before else _missing(before, steps)
+                steps.append(_Step(donor, (*first, pod)))
+        before += pods
+    return found
+
+
+def _missing(before: list[PodView], steps: list[_Step]) -> Iterator[PodView]:
+    """Those of `before` that go in none of the steps."""
+    going = {pod.uid for step in steps for pod in step.pods}
+    return (pod for pod in before if pod.uid not in going)
+
+
+def _enough(part: Part, steps: list[_Step], room: int, ledger: Ledger) -> Picks | None:
+    """The first of `steps` that together free enough GPUs for one replica, respecting what each donor can spare.
+
+    Replicas that fit on no node are nothing that it would miss.
+    """
     chosen: Picks = []
-    used: dict[tuple[str, str], int] = {}
-    freed = 0
-    for donor, pod in found:
-        if used.get(donor.part.key, 0) >= donor.spare:
-            continue
-        used[donor.part.key] = used.get(donor.part.key, 0) + 1
-        chosen.append((donor, pod))
-        freed += donor.part.gpus
-        if room + freed >= part.gpus and capacity + freed >= part.gpus:
+    used: Counter[tuple[str, str]] = Counter()
+    missed: Counter[tuple[str, str]] = Counter()
+    freed, capacity = 0, ledger.capacity[part.pool]
+    for donor, pods in steps:
+        own, key = donor.part, donor.part.key
+        used[key] += len(pods)
+        missed[key] += sum([ledger.home(own, pod) is not None for pod in pods])
+        if missed[key] > donor.spare or used[key] > ledger.left(own) - own.least:
+            continue  # and so are all later steps of this donor
+        chosen += [(donor, pod) for pod in pods]
+        freed += own.gpus
+        capacity += own.gpus * len(pods)
+        if room + freed >= part.gpus and capacity >= part.gpus:
             return chosen
     return None

@@ -2,12 +2,13 @@
 
 from collections import Counter
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, takewhile
 
 from rebalancer.domain.cluster import Taint, Toleration
 from rebalancer.domain.plan import Refusal
 from rebalancer.domain.snapshot import NodeView, PodView
 from rebalancer.planning.guarded.release import Purpose, Release, Tally
+from rebalancer.planning.seen.holdings import out_class
 from rebalancer.planning.seen.scene import Holder, Landing, Part, Room, Scene
 from rebalancer.planning.shared.caps import Caps
 from rebalancer.planning.shared.fits import Fits
@@ -170,6 +171,11 @@ class Ledger:
         """Pods of the part that could still go, first victim first."""
         gone = {pod.uid for pod in self.taken.get(part.key, ())}
         return [pod for pod in reversed(part.kept) if pod.uid not in gone] if gone else list(reversed(part.kept))
+
+    def first_out(self, part: Part) -> list[PodView]:
+        """Those of them that can be the very next to go: a deletion cost chooses among pods of one class."""
+        pods = self.candidates(part)
+        return list(takewhile(lambda pod: out_class(pod) == out_class(pods[0]), pods))
 
     def home(self, part: Part, pod: PodView) -> str | None:
         """The node whose room the pod holds (a pending pod: where it was seated)."""
