@@ -21,6 +21,7 @@ from rebalancer.state.outlook.rule import (
     ERRORS_OF_DECREASE,
     FULL_USE,
     HOUR_SECONDS,
+    LATE_OF_DECREASE,
     LEAST_LEVEL,
     LEAST_SECOND,
     NEED_ROOTS,
@@ -148,7 +149,9 @@ def _curves(  # noqa: PLR0913  # one thing each
     counts = np.minimum(least + np.arange(int((most - least).max()) + 1)[:, np.newaxis], most)
     late, error = (_between(tried, of, counts) for of in _mean_and_error(each, lanes, here))
     moved = 0.5 * SWITCHING_REPLICA_SECONDS * np.abs(counts - current)
-    caution = np.where(counts < current, ERRORS_OF_DECREASE * error, 0.0)
+    each_late = late[np.clip(current - least, 0, len(late) - 1), np.arange(len(current))] / np.maximum(current, 1)
+    doubt = ERRORS_OF_DECREASE * error + LATE_OF_DECREASE * each_late * (current - counts)
+    caution = np.where(counts < current, doubt, 0.0)
     cost = late + moved + caution + _unseen(ahead.level, counts, terms)
     worth = service.priority / one
     value = cost * worth * terms.weight - FULL_USE * counts
