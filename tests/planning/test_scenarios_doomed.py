@@ -271,6 +271,20 @@ class TestPartOfThem:
         story.turns(3)
         assert story.replicas("b") == 2
 
+    def test_the_rest_stays_while_the_replacements_load(self) -> None:
+        # Of fewer replicas Kubernetes would end the two that load on a100-2, not the doomed.
+        story = a_story(gpus=10)
+        karpenter(story)
+        story.write(story.plan())
+        for _ in range(2):
+            story.kubernetes()
+            assert story.plan().empty
+        story.evict("a100-1")
+        story.lose("a100-1")
+        story.turns(3)
+        assert {(pod.node, pod.phase) for pod in story.of("b").pods} == {("a100-2", "ready")}
+        assert story.replicas("b") == 2
+
 
 class TestPersonsDrain:
     """Nobody else drains a100-1, and it has no deadline."""
@@ -293,7 +307,8 @@ class TestPersonsDrain:
         assert {pod.node for pod in story.of("b").pods} == {"a100-2"}
         assert story.memory.models["b"].losses == ()
 
-    def test_only_as_many_as_are_ready(self) -> None:
+    def test_none_goes_while_a_replacement_loads(self) -> None:
+        # Three of four replacements are Ready: of fewer replicas Kubernetes would end the one that loads first.
         story = a_story()
         story.notice("a100-1", 0.0, kind="drain")
         story.write(story.plan())
@@ -301,7 +316,22 @@ class TestPersonsDrain:
         fresh = [pod for pod in story.of("b").pods if pod.phase == "loading"]
         pods = [replace(pod, phase="ready") if pod in fresh[:3] else pod for pod in story.of("b").pods]
         story.target("b", pods=tuple(pods))
-        assert moves(story.plan()) == {"b": (8, 5)}
+        assert story.plan().empty
+        story.settle()
+        assert moves(story.plan()) == {"b": (8, 4)}
+
+    def test_only_as_many_as_are_ready_on_another_pool(self) -> None:
+        # Their replacements are another Deployment's: one of the four loads, so one of the doomed serves on.
+        b = a_model("b", 2, pools=("a100", "spot"), entitlement=4)
+        policy = a_policy(b, pools=(a_pool(gpus=8), an_elastic_pool(gpus=8, node_pools=())))
+        story = Story(policy, a_snapshot(policy, {"b": 4}, {"b": {"concurrency": 16.0}}, {"b": 4.0}, nodes={"spot": 1}))
+        story.plan()
+        story.notice("a100-1", 0.0, kind="drain")
+        story.write(story.plan())
+        story.settle()
+        first, *others = story.of("b", "spot").pods
+        story.target("b", "spot", pods=(replace(first, phase="loading"), *others))
+        assert moves(story.plan()) == {"b": (4, 1)}
 
     def test_they_wait_for_a_shift_that_makes_their_room(self) -> None:
         story = TestNoFreeGpus().a_story()

@@ -1,7 +1,9 @@
 """Where a replica can land: whole replicas on one node, selectors and taints, pools in order of preference."""
 
+from msgspec.structs import replace
+
 from rebalancer.domain.cluster import Taint, Toleration
-from rebalancer.domain.snapshot import NodeView
+from rebalancer.domain.snapshot import NodeView, PodView
 from tests.builders import NOW, a_model, a_node, a_pod, a_policy, a_pool, a_snapshot, an_elastic_pool, an_override
 from tests.planning.story import Story, change_of, moves, unmet_of
 
@@ -50,6 +52,47 @@ class TestOneNode:
         assert moves(plan) == {"a": (12, 10)}
         victims = {pod.node for pod in story.of("a").pods if pod.uid in change_of(plan, "a").victims}
         assert len(victims) == 1
+        story.write(plan)
+        story.settle()
+        assert moves(story.plan())["big"] == (0, 1)
+
+    def a_donor(self, *pods: PodView) -> Story:
+        """`a` serves nobody and may give all; big needs 4 GPUs on one node of 8, a100-1 and a100-2 have 2 free each."""
+        models = (a_model("a", 0, entitlement=0), a_model("big", 0, gpus_per_replica=4, entitlement=1))
+        policy = a_policy(*models, pools=(a_pool(gpus=20),))
+        readings = {"a": {"concurrency": 0.0}, "big": {"concurrency": 4.0}}
+        story = Story(policy, a_snapshot(policy, {"a": len(pods)}, readings))
+        story.target("a", pods=pods)
+        return story
+
+    def test_of_several_that_go_those_that_load_are_first(self) -> None:
+        # Two from either node would do, but Kubernetes ends the loading one on a100-2 before any that serves.
+        ready = [a_pod(f"a-{n:02}", f"a100-{1 + n % 2}") for n in range(11)]
+        filler = [a_pod(f"a-f{n}", "a100-3") for n in range(4)]
+        story = self.a_donor(*ready, a_pod("a-loading", "a100-2", phase="loading"), *filler)
+        plan = story.plan()
+        assert moves(plan) == {"a": (16, 14)}
+        victims = {pod.name: pod.node for pod in story.of("a").pods if pod.uid in change_of(plan, "a").victims}
+        assert "a-loading" in victims
+        assert set(victims.values()) == {"a100-2"}
+        story.write(plan)
+        story.settle()
+        assert moves(story.plan())["big"] == (0, 1)
+
+    def test_those_that_load_elsewhere_go_with_them(self) -> None:
+        # Room for big can be had on a100-1 and a100-2 only, from replicas that serve: three that load go before them.
+        ready = [a_pod(f"a-{n:02}", f"a100-{1 + n % 2}") for n in range(12)]
+        loading = [a_pod(f"a-l{n}", "a100-3", phase="loading") for n in range(3)]
+        story = self.a_donor(*ready, *loading)
+        story.pool(
+            "a100",
+            nodes=tuple(replace(one, gpus=3) if one.name == "a100-3" else one for one in story.view("a100").nodes),
+        )
+        plan = story.plan()
+        assert moves(plan) == {"a": (15, 10)}
+        victims = [pod for pod in story.of("a").pods if pod.uid in change_of(plan, "a").victims]
+        assert {pod.uid for pod in victims} >= {pod.uid for pod in loading}
+        assert len({pod.node for pod in victims if pod.phase == "ready"}) == 1
         story.write(plan)
         story.settle()
         assert moves(story.plan())["big"] == (0, 1)
