@@ -13,7 +13,10 @@ from rebalancer.domain.readings import ModelLoad
 
 
 class PodView(Struct, frozen=True):
-    """One non-terminal pod of a target. `phase`: pending (no node), loading, ready, terminating; `since` that phase."""
+    """One non-terminal pod of a target. `phase`: pending (no node), loading, ready, terminating; `since` that phase.
+
+    `begun`: its containers run; before, its image may still be on the way.
+    """
 
     uid: str
     name: str
@@ -22,6 +25,7 @@ class PodView(Struct, frozen=True):
     since: Instant
     created_at: Instant
     deletion_cost: int | None = None
+    begun: bool = True
 
 
 class AutoscalerView(Struct, frozen=True):

@@ -39,6 +39,7 @@ def pod_view(pod: Pod) -> PodView:
         since=since,
         created_at=pod.created_at,
         deletion_cost=pod.deletion_cost,
+        begun=pod.phase != "Pending",
     )
 
 

@@ -112,9 +112,9 @@ def _replicate(target: TargetView, now: float) -> TargetView:
     return replace(target, pods=tuple(sorted(pods, key=lambda pod: pod.uid)))
 
 
-def _kept_first(pod: PodView) -> tuple[bool, bool, int, float, str]:
-    """Kubernetes deletes unassigned pods first, then unready ones, then those of a lower cost, then the youngest."""
-    return (pod.node is None, pod.phase != "ready", -(pod.deletion_cost or 0), pod.created_at, pod.uid)
+def _kept_first(pod: PodView) -> tuple[bool, bool, bool, int, float, str]:
+    """Kubernetes deletes unassigned pods first, then those that do not run yet, then unready ones, then by cost."""
+    return (pod.node is None, not pod.begun, pod.phase != "ready", -(pod.deletion_cost or 0), pod.created_at, pod.uid)
 
 
 def _schedule(snapshot: Snapshot) -> Snapshot:
@@ -154,7 +154,7 @@ def _bound(pod: PodView, target: TargetView, nodes: dict[str, NodeView], free: d
     if not fits:
         return pod
     free[fits[0]] -= target.gpus_per_pod
-    return replace(pod, node=fits[0], phase="loading", since=now)
+    return replace(pod, node=fits[0], phase="loading", since=now, begun=False)
 
 
 def lands(target: TargetView, node: NodeView) -> bool:
@@ -172,7 +172,8 @@ def vanish(snapshot: Snapshot) -> Snapshot:
 def become_ready(snapshot: Snapshot) -> Snapshot:
     """Loading pods are Ready."""
     return on_pods(
-        snapshot, lambda pod: replace(pod, phase="ready", since=snapshot.at) if pod.phase == "loading" else pod
+        snapshot,
+        lambda pod: replace(pod, phase="ready", since=snapshot.at, begun=True) if pod.phase == "loading" else pod,
     )
 
 

@@ -185,25 +185,26 @@ def _judge_floor(was: Sums, now: Sums, change: Change, floor: int) -> None:
 
 
 def _judge_victims(before: Snapshot, after: Snapshot, change: Change) -> None:
-    """Whoever a ReplicaSet ends is who the plan meant; else GPUs come free on other nodes than it counts on.
+    """Of those on a node a ReplicaSet ends whom the plan meant; else GPUs come free elsewhere than it counts on.
 
     Where the number of replaced ones that are gone comes back too, whoever was made in their stead goes as well.
     """
-    was, now = (
-        {pod.uid for pod in _target(cluster.reconcile(each), change).pods if _ends(pod)} for each in (before, after)
-    )
+    was, now = ({pod.uid for pod in _ended(each, change)} for each in (before, after))
     settled = {entry.partition("/")[2] for entry in change.replaces} - {*change.victims}
     others = now - was - {*change.victims}
     assert change.kind != "release" or len(others) <= len(settled), f"{change}: {others} go, not {change.victims}"
 
 
+def _ended(snapshot: Snapshot, change: Change) -> list[PodView]:
+    """Pods on a node that the target's ReplicaSet ends, or has ended."""
+    held = {pod.uid for pod in _target(snapshot, change).pods if pod.node is not None}
+    pods = _target(cluster.reconcile(snapshot), change).pods
+    return [pod for pod in pods if pod.phase == "terminating" and pod.uid in held]
+
+
 def _target(snapshot: Snapshot, change: Change) -> TargetView:
     view = next(each for each in snapshot.models if each.id == change.model)
     return next(each for each in view.targets if each.pool == change.target.pool)
-
-
-def _ends(pod: PodView) -> bool:
-    return pod.phase == "terminating"
 
 
 def carry_out(story: Story, plan: Plan, most: int | None = None) -> int:

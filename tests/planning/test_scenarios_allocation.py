@@ -285,14 +285,15 @@ class TestShift:
         assert story.memory.shifts == ()
 
     def test_victims_go_as_kubernetes_deletes(self) -> None:
-        # Unready first, then the youngest; nothing is marked when all are equal but their age.
+        # First whose image is still on the way, then who is not Ready, then the youngest.
         story = self.a_pair()
         pods = [replace(pod, created_at=NOW - 100.0 * (n + 1)) for n, pod in enumerate(story.of("a").pods)]
-        pods[5] = replace(pods[5], phase="loading")
+        pods[4] = replace(pods[4], phase="loading")
+        pods[5] = replace(pods[5], phase="loading", begun=False)
         story.target("a", pods=tuple(pods))
         change = change_of(story.plan(), "a")
-        assert change.victims == tuple(pods[n].uid for n in (5, 0, 1))
-        assert change.victim_names == tuple(pods[n].name for n in (5, 0, 1))
+        assert change.victims == tuple(pods[n].uid for n in (5, 4, 0))
+        assert change.victim_names == tuple(pods[n].name for n in (5, 4, 0))
 
     def test_a_replica_that_is_no_pod_yet_goes_before_one_that_serves(self) -> None:
         # c was just asked for one more that nobody has seen; a serves. Both have one beyond their demand.

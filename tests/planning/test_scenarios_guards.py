@@ -6,9 +6,10 @@ The mutants of `tests/mutants` break each guard in turn; the tests marked by its
 import pytest
 from msgspec.structs import replace
 
-from rebalancer.domain.memory import Loss, Memory, ModelMemory
+from rebalancer.domain.memory import Loss, Memory, ModelMemory, Outage
 from rebalancer.domain.readings import Work
 from tests.builders import (
+    NOW,
     Replicas,
     a_model,
     a_node,
@@ -275,6 +276,21 @@ class TestShift:
         plan = story.plan()
         assert moves(plan) == {}
         assert ("shift", "a") in refused(plan)
+
+    def test_none_goes_before_one_that_loads_and_is_kept(self) -> None:
+        # The budget shrank by the GPU that a's last replica loads on; after an outage nothing goes for that. What goes
+        # home to b in the same plan would be that replica, not the one whose GPU b is promised.
+        policy = a_policy(a_model("a", 0, entitlement=0), a_model("b", 0, entitlement=2), pools=(a_pool(gpus=8),))
+        readings = {"a": {"concurrency": 32.0}, "b": {"concurrency": 8.0}}
+        story = Story(policy, a_snapshot(policy, {"a": 8}, readings, {"a": 8.0, "b": 2.0}))
+        story.target("a", pods=(*story.of("a").pods[:-1], replace(story.of("a").pods[-1], phase="loading")))
+        story.pool("a100", nodes=tuple(replace(one, foreign_gpus=1) for one in story.view("a100").nodes))
+        story.memory = Memory(outage=Outage(NOW - 10.0, NOW + 890.0, 2, 2))
+        plan = story.plan()
+        assert moves(plan) == {}
+        assert ("sudden", "a") in refused(plan)
+        story.settle()
+        assert moves(story.plan()) == {"a": (8, 6)}
 
 
 @pytest.mark.parametrize("blind", ["a", "b"])

@@ -74,6 +74,12 @@ def test_a_pod_is_in_one_phase(fields: dict[str, object], phase: str, since: flo
     assert target_of(state).pods == (PodView("uid-b-1", "b-1", pod.node, phase, since, NOW - 600, -5),)
 
 
+@pytest.mark.parametrize(("phase", "begun"), [("Pending", False), ("Running", True)])
+def test_a_pod_has_begun_once_its_containers_run(phase: str, begun: bool) -> None:  # noqa: FBT001  a value of the table
+    state = a_state(None, a_workload(), a_ready_pod("b-1", phase=phase, ready=False, ready_at=None))
+    assert [(pod.phase, pod.begun) for pod in target_of(state).pods] == [("loading", begun)]
+
+
 def test_finished_pods_are_none_and_the_others_are_in_order_of_their_uids() -> None:
     pods = [a_ready_pod("b-2"), a_ready_pod("b-1"), a_ready_pod("b-3", phase="Failed"), a_ready_pod("x", workload=None)]
     assert [pod.name for pod in target_of(a_state(None, a_workload(), *pods)).pods] == ["b-1", "b-2"]

@@ -60,7 +60,8 @@ class Moves:
     """What passed the guards per part, what did not, and what waits for GPUs (model -> why).
 
     tally: what the guards' windows hold after it. promised: GPUs per pool after it. spared: replicas per model that
-    allocation had taken and a guard keeps: what it then sought for the model elsewhere is not needed.
+    allocation had taken and a guard keeps: what it then sought for the model elsewhere is not needed. stay: the class
+    of those kept that a ReplicaSet would end before others of their part.
     """
 
     tally: Tally
@@ -71,6 +72,7 @@ class Moves:
     blocked: dict[str, list[Refusal]] = field(default_factory=dict)
     refusals: list[Refusal] = field(default_factory=list)
     spared: Counter[str] = field(default_factory=Counter)
+    stay: dict[Key, int] = field(default_factory=dict)
 
     @property
     def releasing(self) -> set[str]:
@@ -82,6 +84,13 @@ class Moves:
         self.refusals.append(refusal)
         if recipient is not None:
             self.blocked.setdefault(recipient, []).append(refusal)
+
+    def keep(self, *victims: Victim) -> None:
+        """They do not go."""
+        for victim in victims:
+            self.spared[victim.part.model] += 1
+            if victim.pod.node is not None:  # one without goes instead of others at no loss
+                self.stay[victim.part.key] = max(out_class(victim.pod), self.stay.get(victim.part.key, 0))
 
     def wait(self, model: str, why: str) -> None:
         """One replica of `model` waits."""
@@ -97,7 +106,7 @@ def judge_moves(scene: Scene, found: Allocation, nodes: NodePlan, tally: Tally) 
     for unit in found.units:
         if moves.spared[unit.part.model] > 0:
             moves.spared[unit.part.model] -= 1
-            moves.spared.update(victim.part.model for victim in unit.victims)
+            moves.keep(*unit.victims)
         elif unit.victims:
             _shift(scene, moves, unit)
         elif unit.part.settle > 0 or unit.part.key in withdrawing:
@@ -138,7 +147,7 @@ def _release(scene: Scene, moves: Moves, victim: Victim, recipient: str | None) 
     refusal = judge(release)
     if refusal is not None:
         moves.refuse(refusal, recipient)
-        moves.spared[victim.part.model] += 1
+        moves.keep(victim)
         return
     _enter(moves, release, victim, recipient, scene)
     moves.tally.book(release)
@@ -164,9 +173,13 @@ def _shift(scene: Scene, moves: Moves, unit: Unit) -> None:
         refusal = judge(release)
         if refusal is not None:
             moves.refuse(refusal, recipient)
-            moves.spared.update(each.part.model for each in unit.victims)
-            return
-        trial.book(release)
+        elif out_class(victim.pod) < moves.stay.get(victim.part.key, 0):
+            moves.wait(recipient, f"replicas of {victim.part.model} that load")
+        else:
+            trial.book(release)
+            continue
+        moves.keep(*unit.victims)
+        return
     for victim in unit.victims:
         _release(scene, moves, victim, recipient)
     donors = ", ".join(sorted({victim.part.model for victim in unit.victims}))

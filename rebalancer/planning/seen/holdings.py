@@ -11,7 +11,7 @@ from rebalancer.domain.snapshot import ModelView, PodView, TargetView
 from rebalancer.planning.seen.scene import UNSEEN, OnNode, Part, least_of
 
 NOTHING = OnNode(0, 0, 0, 0)
-_PHASE_ORDER = {"ready": 0, "loading": 1, "pending": 2}
+_OUT_CLASSES = {"ready": 0, "loading": 1, "pending": 3}
 
 
 class Holding(NamedTuple):
@@ -168,15 +168,20 @@ def _part(model: Model, target: TargetView, told: _Told, above: _Above) -> Part:
 def keep_order(pod: PodView, doomed: Collection[str] = ()) -> tuple[int, int, bool, float, str]:
     """Sort key, best first: the reverse of the order in which a ReplicaSet deletes.
 
-    It deletes unassigned, then not ready, then lower deletion cost, then younger pods first; of equals in that the
-    doomed are what we would rather lose.
+    It deletes unassigned pods first, then those whose containers do not run, then not ready ones, then those of a lower
+    deletion cost, then younger ones; of equals in that the doomed are what we would rather lose.
     """
     return (out_class(pod), -(pod.deletion_cost or 0), pod.node in doomed, pod.created_at, pod.uid)
 
 
 def out_class(pod: PodView) -> int:
-    """A ReplicaSet ends all pods of a higher class before any of a lower one, whatever their deletion costs."""
-    return _PHASE_ORDER.get(pod.phase, 3)
+    """A ReplicaSet ends all pods of a higher class before any of a lower one, whatever their deletion costs.
+
+    Of those that load it ends pods first whose image is still on the way.
+    """
+    if pod.phase == "loading" and not pod.begun:
+        return 2
+    return _OUT_CLASSES.get(pod.phase, 4)
 
 
 def _unseen(count: int) -> tuple[PodView, ...]:
