@@ -73,8 +73,9 @@ async def measure(effort: Effort) -> list[Measure]:
     """Everything, one after the other: nothing else of ours may run beside what is measured."""
     _now("events from Kafka to state")
     measures = await _ingest(effort)
-    _now(f"event to scale call: up to {2 * effort.events} events")
-    measures += _answers(await latency(effort.live, effort.events, effort.warm_up_seconds))
+    for kind in ("notice", "surge"):
+        _now(f"{kind} to scale call: up to {effort.events}")
+        measures += _answers(await latency(kind, effort.live, effort.events, effort.warm_up_seconds))
     _now("plans")
     measures.append(_plan("plan_100x1000_p99_ms", SMALL, effort.small_plans, 5.0))
     measures.append(_plan("plan_1000x10000_p99_ms", LARGE, effort.large_plans, 50.0))
@@ -111,23 +112,17 @@ async def _ingest(effort: Effort) -> list[Measure]:
 
 
 def _answers(found: Latency) -> list[Measure]:
-    notes = [_steps(found, kind) for kind in found.answers]
-    notes.append(
-        f"{found.events} events beside {found.flood:,.0f} samples/s; the service kept {found.cores:.2f} cores busy"
-        f" and held {found.resident:.0f} MiB"
-    )
-    missed = sum(found.missed.values())
-    if missed:
-        notes.append(f"{missed} events had no answer within {ANSWER_SECONDS:.0f} s and count as that")
+    steps = ", ".join(f"{step} {cost:.0f}" for step, cost in found.split_ms().items())
+    beside = f"{found.events} events beside {found.flood:,.0f} samples/s"
+    service = f"the service kept {found.cores:.2f} cores busy and held {found.resident:.0f} MiB"
+    notes = [f"median ms: {steps}", f"{beside}; {service}"]
+    if found.missed:
+        notes.append(f"{found.missed} had no answer within {ANSWER_SECONDS:.0f} s and count as that")
+    key, what = f"{found.kind}_to_call", f"{found.kind} to scale call"
     return [
-        Measure("event_to_call_p50_ms", "event to scale call, p50", found.milliseconds(0.5), "ms", 5.0, notes=notes),
-        Measure("event_to_call_p99_ms", "event to scale call, p99", found.milliseconds(0.99), "ms", 50.0),
+        Measure(f"{key}_p50_ms", f"{what}, p50", found.milliseconds(0.5), "ms", 5.0, notes=notes),
+        Measure(f"{key}_p99_ms", f"{what}, p99", found.milliseconds(0.99), "ms", 50.0),
     ]
-
-
-def _steps(found: Latency, kind: str) -> str:
-    steps = ", ".join(f"{step} {cost:.0f}" for step, cost in found.split_ms(kind).items())
-    return f"{kind}: p50 {found.milliseconds(0.5, kind):.0f}, p99 {found.milliseconds(0.99, kind):.0f}; median {steps}"
 
 
 def _plan(key: str, scale: Scale, runs: int, aim: float) -> Measure:

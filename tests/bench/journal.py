@@ -55,7 +55,7 @@ class _Line(Struct):
 _decode = msgspec.json.Decoder(_Line).decode
 
 
-def answers(folder: Path, told: Mapping[str, Sequence[Told]]) -> dict[str, tuple[Answer, ...]]:
+def answers(folder: Path, told: Sequence[Told]) -> tuple[Answer, ...]:
     """The told events that were answered, with the steps that the journal in `folder` knows."""
     cycles: dict[int, float] = {}
     intents: dict[str, list[_Intent]] = {}
@@ -64,12 +64,7 @@ def answers(folder: Path, told: Mapping[str, Sequence[Told]]) -> dict[str, tuple
             cycles[line.delta.cycle] = line.delta.at
         elif line.line == "intent" and line.intent is not None:
             intents.setdefault(line.intent.subject, []).append(line.intent)
-    return {
-        kind: tuple(
-            _answer(model, sent, called, cycles, intents) for model, sent, called in events if called is not None
-        )
-        for kind, events in told.items()
-    }
+    return tuple(_answer(model, sent, called, cycles, intents) for model, sent, called in told if called is not None)
 
 
 def _answer(

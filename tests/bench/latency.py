@@ -2,6 +2,9 @@
 
 The real `rebalancer run` in act mode reads 10 samples a second of each model; embedded broker, embedded Kubernetes API
 and flood are processes of their own. Every event has its own model, so that it finds nothing done for it already.
+
+Notices come to models with a look-ahead that have all they may have. Surges come to models that vote: with a look-ahead
+those share out all free GPUs beforehand (of 15 replicas wanted each has 14), and a surge alone moves none.
 """
 
 import asyncio
@@ -38,13 +41,14 @@ STRIDE = 4  # models from one event's to the next of its kind; so a node, with 8
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Answers by kind of event, and how many had none; `flood`: samples per second beside them.
+    """Answers to events of one kind, and how many had none; `flood`: samples per second beside them.
 
     `resident`: MiB of the service; `cores`: how many it kept busy.
     """
 
-    answers: dict[str, tuple[journal.Answer, ...]]
-    missed: dict[str, int]
+    kind: str
+    answers: tuple[journal.Answer, ...]
+    missed: int
     flood: float
     resident: float
     cores: float
@@ -52,53 +56,51 @@ class Latency:
     @property
     def events(self) -> int:
         """How many were sent."""
-        return sum(map(len, self.answers.values())) + sum(self.missed.values())
+        return len(self.answers) + self.missed
 
-    def milliseconds(self, share: float, kind: str | None = None) -> float:
-        """Of the events of one kind, or of all; one without an answer counts for as long as it was waited for."""
-        kinds = self.answers if kind is None else [kind]
-        seconds = [each.seconds for one in kinds for each in self.answers[one]]
-        seconds += [ANSWER_SECONDS] * sum(self.missed[one] for one in kinds)
+    def milliseconds(self, share: float) -> float:
+        """One without an answer counts for as long as it was waited for."""
+        seconds = [each.seconds for each in self.answers] + [ANSWER_SECONDS] * self.missed
         return percentile(seconds, share) * 1e3
 
-    def split_ms(self, kind: str) -> dict[str, float]:
-        """Median milliseconds per step, of the events of one kind."""
-        every = self.answers[kind]
+    def split_ms(self) -> dict[str, float]:
+        """Median milliseconds per step."""
         steps = {
-            "to Kafka and into a cycle": [each.looked - each.sent for each in every],
-            "look, plan, journal": [each.intended - each.looked for each in every],
-            "gate with reads and write": [each.called - each.intended for each in every],
+            "to Kafka and into a cycle": [each.looked - each.sent for each in self.answers],
+            "look, plan, journal": [each.intended - each.looked for each in self.answers],
+            "gate with reads and write": [each.called - each.intended for each in self.answers],
         }
         return {name: percentile(seconds, 0.5) * 1e3 for name, seconds in steps.items() if seconds}
 
 
-async def latency(scale: Scale, events: int, warm_up_seconds: float) -> Latency:
-    """`events` notices and as many surges, one after the other; fewer where they take too long."""
+async def latency(kind: str, scale: Scale, events: int, warm_up_seconds: float) -> Latency:
+    """`events` of the kind `notice` or `surge`, one after the other; fewer where they take too long."""
     folder = Path(tempfile.mkdtemp(prefix="rebalancer-bench-"))
     reaper = Reaper(scrap=folder)  # ends the service and removes the folder also when this process is killed
     try:
-        return await _in(folder, reaper, scale, events, warm_up_seconds)
+        return await _in(folder, reaper, kind, scale, events, warm_up_seconds)
     finally:
         await asyncio.to_thread(reaper.close)
 
 
-async def _in(folder: Path, reaper: Reaper, scale: Scale, events: int, warm_up_seconds: float) -> Latency:
+async def _in(folder: Path, reaper: Reaper, kind: str, scale: Scale, events: int, warm_up_seconds: float) -> Latency:
+    (folder / "policy.yaml").write_text(_policy(scale, kind))
     kubeconfig = folder / "kubeconfig"
     async with child("broker") as broker, child("kubernetes", scale.models, _spare(scale), kubeconfig) as api:
         bootstrap = await broker.line()
         await api.line()
         await asyncio.to_thread(speak_past, bootstrap, scale.models, PAST_SECONDS, PAST_INTERVAL_SECONDS)
-        service = _service(folder, reaper, bootstrap, scale)
+        service = _service(folder, reaper, bootstrap)
         async with service as pid, child("flood", bootstrap, scale.models) as flood:
             await asyncio.sleep(warm_up_seconds)
             began, busy = time.monotonic(), busy_seconds(pid)
-            told = await _Events(bootstrap, flood, _Calls(api)).run(events)
+            told = await _Events(bootstrap, flood, _Calls(api)).run(kind, events)
             cores = (busy_seconds(pid) - busy) / (time.monotonic() - began)
             resident = resident_mib(pid)
             flood.finish()
             spoken = float(await flood.line())
-    missed = {kind: sum(each.called is None for each in sent) for kind, sent in told.items()}
-    return Latency(journal.answers(folder / "journal", told), missed, spoken, resident, cores)
+    missed = sum(each.called is None for each in told)
+    return Latency(kind, journal.answers(folder / "journal", told), missed, spoken, resident, cores)
 
 
 def _spare(scale: Scale) -> int:
@@ -106,18 +108,17 @@ def _spare(scale: Scale) -> int:
     return scale.spare // GPUS_PER_NODE
 
 
-def _policy(scale: Scale) -> str:
-    """With so few replicas at most that every event finds room."""
+def _policy(scale: Scale, kind: str) -> str:
+    """By which every event finds free GPUs, and room below `maxReplicas`: doomed replicas do not count there."""
     policy = scale.policy().model_dump(mode="json", by_alias=True, exclude_unset=True)
     for model in policy["models"]:
-        model["maxReplicas"] = MOST_REPLICAS
-    return json.dumps(policy)
+        model["maxReplicas"] = REPLICAS if kind == "notice" else MOST_REPLICAS
+    return json.dumps(policy | {"lookAhead": kind == "notice"})
 
 
 @asynccontextmanager
-async def _service(folder: Path, reaper: Reaper, bootstrap: str, scale: Scale) -> AsyncIterator[int]:
+async def _service(folder: Path, reaper: Reaper, bootstrap: str) -> AsyncIterator[int]:
     """The process id of a ready service."""
-    (folder / "policy.yaml").write_text(_policy(scale))
     probe = free_port()
     settings = {
         "KAFKA_BOOTSTRAP": bootstrap,
@@ -175,18 +176,15 @@ class _Events:
         self._voice = Voice(bootstrap, linger_ms=0)
         self._rng = random.Random(20)
 
-    async def run(self, events: int) -> dict[str, list[journal.Told]]:
-        """Notices and surges in turns."""
-        told: dict[str, list[journal.Told]] = {"notice": [], "surge": []}
+    async def run(self, kind: str, events: int) -> list[journal.Told]:
+        """So many of that kind."""
+        told: list[journal.Told] = []
         began = time.monotonic()
         async with Producer(Broker(self._bootstrap)) as producer:
-            for number in range(events):
-                if time.monotonic() - began > LONGEST_SECONDS:
-                    break
+            while len(told) < events and time.monotonic() - began <= LONGEST_SECONDS:
                 await self._pause()
-                told["notice"].append(await self._notice(producer, number))
-                await self._pause()
-                told["surge"].append(await self._surge(number))
+                number = len(told)
+                told.append(await (self._notice(producer, number) if kind == "notice" else self._surge(number)))
         return told
 
     async def _pause(self) -> None:
