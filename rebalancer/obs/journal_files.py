@@ -66,7 +66,8 @@ class JournalFiles:
     async def close(self) -> None:
         """Write what is queued and end."""
         self._orders.put(None)
-        await asyncio.to_thread(self._thread.join, 5.0)
+        if self._thread.ident is not None:  # else it was never begun: a start ended before
+            await asyncio.to_thread(self._thread.join, 5.0)
 
     def _run(self) -> None:
         handle: BinaryIO | None = None
