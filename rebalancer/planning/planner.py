@@ -14,7 +14,7 @@ from rebalancer.domain.readings import ModelLoad
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.planning import recall
 from rebalancer.planning.asked import deferral, demand, rulings, sudden, votes
-from rebalancer.planning.given import changes, moves, nodes
+from rebalancer.planning.given import changes, drains, moves, nodes
 from rebalancer.planning.guarded import foreign, guards
 from rebalancer.planning.guarded.release import Tally
 from rebalancer.planning.seen import plausible, scene, sight
@@ -61,6 +61,7 @@ def plan(snapshot: Snapshot, policy: Policy, memory: Memory, kept: Kept | None =
     found = allocate(world, Ledger.of(world, tally.copy()))
     node_plan = nodes.plan_nodes(world, found)
     judged = moves.judge_moves(world, found, node_plan, tally)
+    drains.drain(world, judged)
     nodes.hold(world, node_plan, judged.releasing)
     written = changes.changes_of(world, judged, node_plan)
     refusals = [*judged.refusals, *node_plan.refusals, *foreign.refusals(world), *_doubts(world)]

@@ -1,10 +1,8 @@
 """Capacity under notice: replaced before it goes, asked for once, and taken off the count when it has gone."""
 
-import pytest
 from msgspec.structs import replace
 
-from rebalancer.domain.cluster import Originals
-from tests.builders import Replicas, a_model, a_node, a_policy, a_pool, a_snapshot, an_autoscaler, an_elastic_pool
+from tests.builders import a_model, a_policy, a_pool, a_snapshot, an_elastic_pool
 from tests.planning.story import (
     Story,
     change_of,
@@ -12,7 +10,6 @@ from tests.planning.story import (
     moves,
     node_pool_changes,
     refusal_of,
-    refused,
     unmet_of,
 )
 
@@ -168,20 +165,22 @@ class TestReplacement:
         assert (story.replicas("b", "a100"), story.replicas("b", "spot")) == (4, 4)
 
 
-class TestNoFreeGpus:
-    """8 + 8 GPUs; a idles on all of a100-2."""
+def a_full_story() -> Story:
+    """8 + 8 GPUs: b keeps 4 replicas busy on a100-1, a idles on all of a100-2."""
+    policy = a_policy(a_model("a", 0), a_model("b", 2, entitlement=4), pools=(a_pool(gpus=16),))
+    readings = {"a": {"concurrency": 0.0}, "b": {"concurrency": 16.0}}
+    story = Story(policy, a_snapshot(policy, {"b": 4, "a": 8}, readings, {"b": 4.0}))
+    for model, node in (("a", "a100-2"), ("b", "a100-1")):
+        story.target(model, pods=tuple(replace(pod, node=node) for pod in story.of(model).pods))
+    story.plan()
+    return story
 
-    def a_story(self) -> Story:
-        policy = a_policy(a_model("a", 0), a_model("b", 2, entitlement=4), pools=(a_pool(gpus=16),))
-        readings = {"a": {"concurrency": 0.0}, "b": {"concurrency": 16.0}}
-        story = Story(policy, a_snapshot(policy, {"b": 4, "a": 8}, readings, {"b": 4.0}))
-        for model, node in (("a", "a100-2"), ("b", "a100-1")):
-            story.target(model, pods=tuple(replace(pod, node=node) for pod in story.of(model).pods))
-        story.plan()
-        return story
+
+class TestNoFreeGpus:
+    """Room is somebody else's."""
 
     def test_a_shift_makes_the_room(self) -> None:
-        story = self.a_story()
+        story = a_full_story()
         karpenter(story)
         plan = story.plan()
         assert moves(plan)["a"] == (8, 4)
@@ -189,7 +188,7 @@ class TestNoFreeGpus:
 
     def test_on_a_karpenter_node_replicas_without_a_replacement_are_released_down_to_the_floor(self) -> None:
         # So that no pending pod of theirs launches a node; the floor of 2 stays asked for.
-        story = self.a_story()
+        story = a_full_story()
         karpenter(story)
         plan = story.plan()
         change = change_of(plan, "b")
@@ -198,7 +197,7 @@ class TestNoFreeGpus:
         assert refusal_of(plan, "floor", "b").replicas_to == 0
 
     def test_released_pods_that_still_run_are_not_released_or_replaced_again(self) -> None:
-        story = self.a_story()
+        story = a_full_story()
         karpenter(story)
         story.write(story.plan())
         for _ in range(2):
@@ -206,7 +205,7 @@ class TestNoFreeGpus:
             story.kubernetes()
 
     def test_and_come_back_where_the_shift_made_room(self) -> None:
-        story = self.a_story()
+        story = a_full_story()
         karpenter(story)
         story.turn(1.0)
         story.evict("a100-1")
@@ -218,7 +217,7 @@ class TestNoFreeGpus:
 
     def test_elsewhere_they_serve_until_the_deadline_less_their_grace(self) -> None:
         # Nobody gives: a is in a rollout. Deadline in 120 s, grace 30 s: they go at 90 s.
-        story = self.a_story()
+        story = a_full_story()
         story.target("a", rolling=True)
         story.notice("a100-1", 120.0)
         assert moves(story.turn(89.0)) == {}
@@ -284,133 +283,3 @@ class TestPartOfThem:
         story.turns(3)
         assert {(pod.node, pod.phase) for pod in story.of("b").pods} == {("a100-2", "ready")}
         assert story.replicas("b") == 2
-
-
-class TestPersonsDrain:
-    """Nobody else drains a100-1, and it has no deadline."""
-
-    def test_replicas_serve_until_their_replacements_do(self) -> None:
-        story = a_story()
-        story.notice("a100-1", 0.0, kind="drain")
-        story.write(story.plan())
-        story.kubernetes()  # replacements load
-        assert story.plan().empty
-        story.settle()
-        plan = story.plan()
-        change = change_of(plan, "b")
-        assert (change.kind, change.replicas_from, change.replicas_to, change.passes) == ("release", 8, 4, "drain")
-        assert change.victims == tuple(f"uid-b-{n}" for n in range(4))
-        story.write(plan)
-        assert story.plan().empty
-        story.settle()
-        assert story.plan().empty
-        assert {pod.node for pod in story.of("b").pods} == {"a100-2"}
-        assert story.memory.models["b"].losses == ()
-
-    def test_none_goes_while_a_replacement_loads(self) -> None:
-        # Three of four replacements are Ready: of fewer replicas Kubernetes would end the one that loads first.
-        story = a_story()
-        story.notice("a100-1", 0.0, kind="drain")
-        story.write(story.plan())
-        story.kubernetes()
-        fresh = [pod for pod in story.of("b").pods if pod.phase == "loading"]
-        pods = [replace(pod, phase="ready") if pod in fresh[:3] else pod for pod in story.of("b").pods]
-        story.target("b", pods=tuple(pods))
-        assert story.plan().empty
-        story.settle()
-        assert moves(story.plan()) == {"b": (8, 4)}
-
-    def test_only_as_many_as_are_ready_on_another_pool(self) -> None:
-        # Their replacements are another Deployment's: one of the four loads, so one of the doomed serves on.
-        b = a_model("b", 2, pools=("a100", "spot"), entitlement=4)
-        policy = a_policy(b, pools=(a_pool(gpus=8), an_elastic_pool(gpus=8, node_pools=())))
-        story = Story(policy, a_snapshot(policy, {"b": 4}, {"b": {"concurrency": 16.0}}, {"b": 4.0}, nodes={"spot": 1}))
-        story.plan()
-        story.notice("a100-1", 0.0, kind="drain")
-        story.write(story.plan())
-        story.settle()
-        first, *others = story.of("b", "spot").pods
-        story.target("b", "spot", pods=(replace(first, phase="loading"), *others))
-        assert moves(story.plan()) == {"b": (4, 1)}
-
-    def test_they_wait_for_a_shift_that_makes_their_room(self) -> None:
-        story = TestNoFreeGpus().a_story()
-        story.notice("a100-1", 0.0, kind="drain")
-        assert moves(story.plan()) == {"a": (8, 4)}
-
-    def test_what_nobody_has_room_for_goes_down_to_the_floor(self) -> None:
-        story = a_story(gpus=8)
-        story.notice("a100-1", 0.0, kind="drain")
-        plan = story.plan()
-        assert moves(plan) == {"b": (4, 2)}
-        assert ("floor", "b") in refused(plan)
-
-    def test_the_last_one_stays_until_no_autoscaler_may_take_the_others(self) -> None:
-        # Its floor is 2: one on the drained node, two asked for on spot by an autoscaler that may go down to 0.
-        pools = (a_pool(gpus=2), an_elastic_pool())
-        policy = a_policy(a_model("b", 2, pools=("a100", "spot"), max_replicas=2), pools=pools)
-        story = Story(policy, a_snapshot(policy, {"b": 1}, {"b": {"concurrency": 0.0}}))
-        story.target("b", "spot", replicas=2, autoscaler=an_autoscaler(name="b-spot", minimum=0, maximum=2))
-        story.notice("a100-1", 0.0, kind="drain")
-        plan = story.plan()
-        assert [(change.target.pool, change.kind, change.minimum) for change in plan.changes] == [("spot", "bounds", 2)]
-        assert refusal_of(plan, "floor", "b").why == "floor is 2, minimums would add up to 0"
-        story.write(plan)
-        assert refusal_of(story.plan(), "floor", "b").why == "floor is 2, minimums would add up to 0"  # not there yet
-        story.kubernetes()
-        assert moves(story.plan()) == {"b": (1, 0)}
-
-    @pytest.mark.parametrize("gone", [False, True], ids=["they serve", "their node is gone"])
-    def test_replaced_ones_count_until_the_autoscaler_of_their_replacements_has_followed(self, gone: bool) -> None:  # noqa: FBT001  # a case
-        # Both of b's, its floor, end now. Their places on h100 are asked for, but its HPA still asks for 0 there.
-        b = a_model("b", 2, pools=("a100", "h100"), entitlement=2, max_replicas=2)
-        policy = a_policy(b, pools=(a_pool(gpus=2), a_pool("h100", gpus=2)))
-        held: dict[str, Replicas] = {"b": {"a100": 2}}
-        story = Story(policy, a_snapshot(policy, held, {"b": {"concurrency": 8.0}}, {"b": 2.0}, nodes={"h100": 1}))
-        story.target("b", "h100", autoscaler=an_autoscaler(1, 1, name="b-h100", originals=Originals(1, 10)))
-        story.notice("a100-1", 0.0)
-        story.write(story.plan())
-        if gone:
-            story.lose("a100-1")
-        assert moves(story.plan()) == {}
-        story.kubernetes()
-        assert moves(story.plan()) == {"b": (2, 0)}
-
-    def test_where_new_ones_serve_before_the_replacements_do_the_number_of_the_gone_stays(self) -> None:
-        # b's only one is evicted; a ReplicaSet makes a new one, which is Ready. The replacement on h100 has no room.
-        b = a_model("b", 1, pools=("a100", "h100"), entitlement=1, max_replicas=1)
-        policy = a_policy(b, pools=(a_pool(gpus=2), a_pool("h100", gpus=1)))
-        held: dict[str, Replicas] = {"b": {"a100": 1}}
-        nodes = {"a100": 1, "h100": 1}
-        story = Story(policy, a_snapshot(policy, held, {"b": {"concurrency": 4.0}}, {"b": 1.0}, nodes=nodes))
-        story.notice("a100-1", 120.0)
-        story.write(story.plan())
-        assert story.replicas("b", "h100") == 1
-        story.pool("h100", nodes=tuple(replace(node, schedulable=False) for node in story.view("h100").nodes))
-        story.evict("a100-1")
-        story.add("a100", a_node("a100-2", 1, labels={"pool": "a100"}))
-        story.settle()
-        assert [(pod.phase, pod.node) for pod in story.of("b", "a100").pods] == [("ready", "a100-2")]
-        change = change_of(story.plan(), "b")
-        assert (change.target.pool, change.kind, change.replicas_to) == ("h100", "release", 0)
-
-    def test_what_goes_for_two_reasons_passes_by_both_of_their_names(self) -> None:
-        # b has borrowed 12, 8 of them on the drained node; a wants its own 6 back, for which 2 more go beside the 8.
-        policy = a_policy(a_model("a", 0, entitlement=6), a_model("b", 0, entitlement=0), pools=(a_pool(gpus=16),))
-        readings = {"a": {"concurrency": 24.0}, "b": {"concurrency": 48.0}}
-        story = Story(policy, a_snapshot(policy, {"b": 12}, readings))
-        story.notice("a100-1", 0.0, kind="drain")
-        change = change_of(story.plan(), "b")
-        assert (change.replicas_to, change.passes) == (2, "reclaim, drain")
-
-    def test_a_spot_notice_elsewhere_ends_the_replaced_before_the_node_does(self) -> None:
-        story = a_story()
-        story.notice("a100-1", 120.0)
-        story.write(story.plan())
-        story.settle()
-        story.wait(89.0)
-        assert story.plan().empty
-        story.wait(1.0)
-        plan = story.plan()
-        assert moves(plan) == {"b": (8, 4)}
-        assert change_of(plan, "b").victims == tuple(f"uid-b-{n}" for n in range(4))

@@ -8,12 +8,12 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from rebalancer.domain.plan import Refusal
-from rebalancer.domain.snapshot import NoticeView, PodView
+from rebalancer.domain.snapshot import PodView
 from rebalancer.planning.given.nodes import NodePlan
 from rebalancer.planning.guarded.guards import budget, judge
 from rebalancer.planning.guarded.release import Purpose, Release, Tally
 from rebalancer.planning.seen.holdings import out_class
-from rebalancer.planning.seen.scene import Holder, Part, Scene
+from rebalancer.planning.seen.scene import Scene
 from rebalancer.planning.shared.allocation import Allocation
 from rebalancer.planning.shared.ledger import Unit, Victim
 
@@ -102,7 +102,7 @@ def judge_moves(scene: Scene, found: Allocation, nodes: NodePlan, tally: Tally) 
     moves = Moves(tally, {name: state.promised for name, state in scene.pools.items()})
     withdrawing = {part.key for _, part, count, _ in nodes.withdrawn if count > 0}
     for victim in found.releases:
-        _release(scene, moves, victim, None)
+        release(scene, moves, victim, None)
     for unit in found.units:
         if moves.spared[unit.part.model] > 0:
             moves.spared[unit.part.model] -= 1
@@ -120,9 +120,6 @@ def judge_moves(scene: Scene, found: Allocation, nodes: NodePlan, tally: Tally) 
         coming.replicas += 1
         coming.grant, coming.node_pool = grant, node_pool
         moves.promised[unit.part.pool] += unit.part.gpus
-    for holder in scene.holders.values():
-        if holder.doomed:
-            _drain(scene, moves, holder, _beside(moves, holder))
     return moves
 
 
@@ -142,22 +139,23 @@ def _raise(scene: Scene, moves: Moves, unit: Unit) -> None:
     coming.nodes.append(unit.node or "")
 
 
-def _release(scene: Scene, moves: Moves, victim: Victim, recipient: str | None) -> None:
-    release = Release(scene, moves.tally, victim.part, victim.purpose, victim.pod)
-    refusal = judge(release)
+def release(scene: Scene, moves: Moves, victim: Victim, recipient: str | None) -> None:
+    """It goes for `recipient` (None: for nobody), or a guard says why it does not."""
+    one = Release(scene, moves.tally, victim.part, victim.purpose, victim.pod)
+    refusal = judge(one)
     if refusal is not None:
         moves.refuse(refusal, recipient)
         moves.keep(victim)
         return
-    _enter(moves, release, victim, recipient, scene)
-    moves.tally.book(release)
+    _enter(moves, one, victim, recipient, scene)
+    moves.tally.book(one)
 
 
-def _enter(moves: Moves, release: Release, victim: Victim, recipient: str | None, scene: Scene) -> None:
+def _enter(moves: Moves, one: Release, victim: Victim, recipient: str | None, scene: Scene) -> None:
     going = moves.going.setdefault(victim.part.key, Going())
     going.pods.append(victim.pod)
     going.purposes.append(victim.purpose)
-    going.counted[release.counts] += 1
+    going.counted[one.counts] += 1
     if recipient is not None:
         going.shift = going.shift or f"s{scene.snapshot.cycle}-{recipient}-{victim.part.pool}"
         if recipient not in going.recipients:
@@ -169,99 +167,18 @@ def _shift(scene: Scene, moves: Moves, unit: Unit) -> None:
     recipient = unit.part.model
     trial = moves.tally.copy()
     for victim in unit.victims:
-        release = Release(scene, trial, victim.part, victim.purpose, victim.pod)
-        refusal = judge(release)
+        one = Release(scene, trial, victim.part, victim.purpose, victim.pod)
+        refusal = judge(one)
         if refusal is not None:
             moves.refuse(refusal, recipient)
         elif out_class(victim.pod) < moves.stay.get(victim.part.key, 0):
             moves.wait(recipient, f"replicas of {victim.part.model} that load")
         else:
-            trial.book(release)
+            trial.book(one)
             continue
         moves.keep(*unit.victims)
         return
     for victim in unit.victims:
-        _release(scene, moves, victim, recipient)
+        release(scene, moves, victim, recipient)
     donors = ", ".join(sorted({victim.part.model for victim in unit.victims}))
     moves.wait(recipient, f"GPUs of {donors} on {unit.node}")
-
-
-def _beside(moves: Moves, holder: Holder) -> dict[Key, list[PodView]]:
-    """Say which doomed pods the coming replicas replace, those of their own part first; returns the pods left alone."""
-    alone = {part.key: unreplaced_pods(part, holder) for part in holder.parts}
-    coming = [(part, moves.coming[part.key]) for part in holder.parts if part.key in moves.coming]
-    pairs = [(part, one, other) for part, one in coming for other in holder.parts]
-    for _, one, other in sorted(pairs, key=lambda pair: pair[0] is not pair[2]):
-        while alone[other.key] and len(one.beside) < one.replicas:
-            one.beside.append((other.pool, alone[other.key].pop(0)))
-    return alone
-
-
-def _drain(scene: Scene, moves: Moves, holder: Holder, alone: dict[Key, list[PodView]]) -> None:
-    """Doomed replicas go before their node does: replaced ones, and those that nothing is on its way for.
-
-    A part that grows in this plan goes on in the next: replacements are asked first.
-    """
-    notices = {notice.node: notice for notice in scene.snapshot.notices}
-    replacements = holder.steady - (holder.held - sum(part.replaced for part in holder.parts))
-    expected = len(moves.waiting.get(holder.model.id, ()))
-    name = holder.model.id
-    above = sum(part.sure - part.settle for part in holder.parts) - moves.tally.taken[name] - holder.floor
-    for part in holder.parts:
-        if part.stuck is not None or part.key in moves.coming:
-            continue
-        going = moves.going.get(part.key)
-        counted = part.held + part.unreplaced
-        beside = max(0, min(above, part.asked - part.settle - max(part.least, counted)))
-        state = scene.pools.get(part.pool)
-        if state is None or state.budget is None:
-            beside = 0  # its nodes are not seen: the guard empty speaks for the others
-        spare = max(0, counted - part.least - (len(going.pods) if going else 0))
-        first = _first_out(part, going)
-        for pod in _replaced_pods(part, holder)[:beside]:
-            if out_class(pod) < first:
-                continue
-            notice = notices[pod.node or ""]
-            if _leaves(notice, part, scene.now) and not notice.karpenter and (replacements > 0 or not _open(notice)):
-                replacements -= 1
-                above -= 1
-                moves.going.setdefault(part.key, Going()).ended.append(pod)
-        for pod in alone[part.key][:spare]:
-            notice = notices[pod.node or ""]
-            if _open(notice) and expected > 0:
-                expected -= 1
-            elif out_class(pod) >= first and _leaves(notice, part, scene.now):
-                _release(scene, moves, Victim(part, pod, Purpose.DRAIN), None)
-
-
-def _first_out(part: Part, going: Going | None) -> int:
-    """The class that a ReplicaSet would end first of what stays: while a replacement loads it would end that one."""
-    gone = {pod.uid for pod in going.pods} if going else set()
-    return max((out_class(pod) for pod in part.kept if pod.uid not in gone), default=0)
-
-
-def _replaced_pods(part: Part, holder: Holder) -> list[PodView]:
-    replaced = set(holder.memory.replaced)
-    return sorted((pod for pod in part.doomed if f"{part.pool}/{pod.uid}" in replaced), key=_goes_first)
-
-
-def unreplaced_pods(part: Part, holder: Holder) -> list[PodView]:
-    """Doomed pods without a replacement asked beside them, in a stable order."""
-    replaced = set(holder.memory.replaced)
-    return sorted((pod for pod in part.doomed if f"{part.pool}/{pod.uid}" not in replaced), key=_goes_first)
-
-
-def _goes_first(pod: PodView) -> tuple[int, str]:
-    return -out_class(pod), pod.uid
-
-
-def _leaves(notice: NoticeView, part: Part, now: float) -> bool:
-    """Whether a doomed pod is to be released now. Karpenter moves voluntary ones by itself."""
-    if notice.voluntary:
-        return False
-    return notice.karpenter or now >= notice.deadline - part.target.grace_seconds
-
-
-def _open(notice: NoticeView) -> bool:
-    """A person's drain has no deadline: its replicas serve until their replacements do."""
-    return notice.kind == "drain" and not notice.karpenter

@@ -1,0 +1,96 @@
+"""After the moves: doomed replicas are ended before their node goes, as far as Kubernetes would end just them."""
+
+from rebalancer.domain.snapshot import NoticeView, PodView
+from rebalancer.planning.given.moves import Going, Key, Moves, release
+from rebalancer.planning.guarded.release import Purpose
+from rebalancer.planning.seen.holdings import out_class
+from rebalancer.planning.seen.scene import Holder, Part, Scene
+from rebalancer.planning.shared.ledger import Victim
+
+
+def drain(scene: Scene, moves: Moves) -> None:
+    """Add to the moves which doomed pods the coming replicas replace, and which go now."""
+    for holder in scene.holders.values():
+        if holder.doomed:
+            _drain(scene, moves, holder, _beside(moves, holder))
+
+
+def _beside(moves: Moves, holder: Holder) -> dict[Key, list[PodView]]:
+    """Say which doomed pods the coming replicas replace, those of their own part first; returns the pods left alone."""
+    alone = {part.key: _unreplaced_pods(part, holder) for part in holder.parts}
+    coming = [(part, moves.coming[part.key]) for part in holder.parts if part.key in moves.coming]
+    pairs = [(part, one, other) for part, one in coming for other in holder.parts]
+    for _, one, other in sorted(pairs, key=lambda pair: pair[0] is not pair[2]):
+        while alone[other.key] and len(one.beside) < one.replicas:
+            one.beside.append((other.pool, alone[other.key].pop(0)))
+    return alone
+
+
+def _drain(scene: Scene, moves: Moves, holder: Holder, alone: dict[Key, list[PodView]]) -> None:
+    """Doomed replicas go before their node does: replaced ones, and those that nothing is on its way for.
+
+    A part that grows in this plan goes on in the next: replacements are asked first.
+    """
+    notices = {notice.node: notice for notice in scene.snapshot.notices}
+    replacements = holder.steady - (holder.held - sum(part.replaced for part in holder.parts))
+    expected = len(moves.waiting.get(holder.model.id, ()))
+    name = holder.model.id
+    above = sum(part.sure - part.settle for part in holder.parts) - moves.tally.taken[name] - holder.floor
+    for part in holder.parts:
+        if part.stuck is not None or part.key in moves.coming:
+            continue
+        going = moves.going.get(part.key)
+        counted = part.held + part.unreplaced
+        beside = max(0, min(above, part.asked - part.settle - max(part.least, counted)))
+        state = scene.pools.get(part.pool)
+        if state is None or state.budget is None:
+            beside = 0  # its nodes are not seen: the guard empty speaks for the others
+        spare = max(0, counted - part.least - (len(going.pods) if going else 0))
+        first = _first_out(part, going)
+        for pod in _replaced_pods(part, holder)[:beside]:
+            if out_class(pod) < first:
+                continue
+            notice = notices[pod.node or ""]
+            if _leaves(notice, part, scene.now) and not notice.karpenter and (replacements > 0 or not _open(notice)):
+                replacements -= 1
+                above -= 1
+                moves.going.setdefault(part.key, Going()).ended.append(pod)
+        for pod in alone[part.key][:spare]:
+            notice = notices[pod.node or ""]
+            if _open(notice) and expected > 0:
+                expected -= 1
+            elif out_class(pod) >= first and _leaves(notice, part, scene.now):
+                release(scene, moves, Victim(part, pod, Purpose.DRAIN), None)
+
+
+def _first_out(part: Part, going: Going | None) -> int:
+    """The class that a ReplicaSet would end first of what stays: while a replacement loads it would end that one."""
+    gone = {pod.uid for pod in going.pods} if going else set()
+    return max((out_class(pod) for pod in part.kept if pod.uid not in gone), default=0)
+
+
+def _replaced_pods(part: Part, holder: Holder) -> list[PodView]:
+    replaced = set(holder.memory.replaced)
+    return sorted((pod for pod in part.doomed if f"{part.pool}/{pod.uid}" in replaced), key=_goes_first)
+
+
+def _unreplaced_pods(part: Part, holder: Holder) -> list[PodView]:
+    """Doomed pods without a replacement asked beside them, in a stable order."""
+    replaced = set(holder.memory.replaced)
+    return sorted((pod for pod in part.doomed if f"{part.pool}/{pod.uid}" not in replaced), key=_goes_first)
+
+
+def _goes_first(pod: PodView) -> tuple[int, str]:
+    return -out_class(pod), pod.uid
+
+
+def _leaves(notice: NoticeView, part: Part, now: float) -> bool:
+    """Whether a doomed pod is to be released now. Karpenter moves voluntary ones by itself."""
+    if notice.voluntary:
+        return False
+    return notice.karpenter or now >= notice.deadline - part.target.grace_seconds
+
+
+def _open(notice: NoticeView) -> bool:
+    """A person's drain has no deadline: its replicas serve until their replacements do."""
+    return notice.kind == "drain" and not notice.karpenter
