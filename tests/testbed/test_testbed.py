@@ -15,6 +15,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
+from rebalancer.act.deletion_cost import ANNOTATION as DELETION_COST
 from tests.testbed.audit import AuditLog
 from tests.testbed.control_plane import ADMIN
 from tests.testbed.kafka import Kafka
@@ -95,6 +96,25 @@ async def test_a_deleted_pod_stays_as_long_as_it_is_told(kube: Kube, namespace: 
 
     await kube.wait_for(gone, "the pod gone")
     assert 2 <= time.monotonic() - started <= 10
+
+
+async def test_a_replica_set_ends_a_loading_pod_before_a_ready_one_that_is_marked(
+    kube: Kube, namespace: str, ours: dict[str, str]
+) -> None:
+    await kube.create(gpu_node(f"{namespace}-a", gpus=3, labels=ours))
+    await kube.apply(deployment("chat", namespace, 2, node_labels=ours, load_seconds=8))
+    first, second = (pod["metadata"]["name"] for pod in await kube.wait_ready(2, namespace))
+    await kube.patch("Pod", first, {"metadata": {"annotations": {DELETION_COST: "-1000"}}}, namespace)
+    await kube.patch("Deployment", "chat", {"spec": {"replicas": 3}}, namespace, "scale")
+
+    async def placed(count: int) -> set[str] | None:
+        pods = await kube.items("Pod", namespace)
+        names = {pod["metadata"]["name"] for pod in pods if pod["spec"].get("nodeName")}
+        return names if len(names) == len(pods) == count else None
+
+    await kube.wait_for(lambda: placed(3), "a third pod that loads")
+    await kube.patch("Deployment", "chat", {"spec": {"replicas": 2}}, namespace, "scale")
+    assert await kube.wait_for(lambda: placed(2), "one of them gone") == {first, second}
 
 
 async def test_a_silenced_node_becomes_not_ready(kube: Kube, namespace: str, ours: dict[str, str]) -> None:

@@ -1,6 +1,7 @@
 """The working copy of what is free while units are placed: rooms on nodes, capacity of pools, what was taken."""
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice, takewhile
 
@@ -172,10 +173,10 @@ class Ledger:
         gone = {pod.uid for pod in self.taken.get(part.key, ())}
         return [pod for pod in reversed(part.kept) if pod.uid not in gone] if gone else list(reversed(part.kept))
 
-    def first_out(self, part: Part) -> list[PodView]:
+    def first_out(self, part: Part) -> Iterator[PodView]:
         """Those of them that can be the very next to go: a deletion cost chooses among pods of one class."""
         pods = self.candidates(part)
-        return list(takewhile(lambda pod: out_class(pod) == out_class(pods[0]), pods))
+        return takewhile(lambda pod: out_class(pod) == out_class(pods[0]), pods)
 
     def home(self, part: Part, pod: PodView) -> str | None:
         """The node whose room the pod holds (a pending pod: where it was seated)."""
