@@ -46,11 +46,10 @@ def _drain(scene: Scene, moves: Moves, holder: Holder, alone: dict[Key, list[Pod
         if state is None or state.budget is None:
             beside = 0  # its nodes are not seen: the guard empty speaks for the others
         spare = max(0, counted - part.least - (len(going.pods) if going else 0))
-        first = _first_out(part, going)
         for pod in _replaced_pods(part, holder)[:beside]:
-            if out_class(pod) < first:
-                continue
             notice = notices[pod.node or ""]
+            if not _next_out(part, pod, moves):
+                continue
             if _leaves(notice, part, scene.now) and not notice.karpenter and (replacements > 0 or not _open(notice)):
                 replacements -= 1
                 above -= 1
@@ -59,14 +58,15 @@ def _drain(scene: Scene, moves: Moves, holder: Holder, alone: dict[Key, list[Pod
             notice = notices[pod.node or ""]
             if _open(notice) and expected > 0:
                 expected -= 1
-            elif out_class(pod) >= first and _leaves(notice, part, scene.now):
+            elif _next_out(part, pod, moves) and _leaves(notice, part, scene.now):
                 release(scene, moves, Victim(part, pod, Purpose.DRAIN), None)
 
 
-def _first_out(part: Part, going: Going | None) -> int:
-    """The class that a ReplicaSet would end first of what stays: while a replacement loads it would end that one."""
-    gone = {pod.uid for pod in going.pods} if going else set()
-    return max((out_class(pod) for pod in part.kept if pod.uid not in gone), default=0)
+def _next_out(part: Part, pod: PodView, moves: Moves) -> bool:
+    """Whether a ReplicaSet would end none before it: while a replacement loads it would end that one."""
+    going = moves.going.get(part.key, Going())
+    gone = {each.uid for each in (*going.pods, *going.ended)}
+    return all(out_class(each) <= out_class(pod) for each in (*part.kept, *part.doomed) if each.uid not in gone)
 
 
 def _replaced_pods(part: Part, holder: Holder) -> list[PodView]:
