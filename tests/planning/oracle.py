@@ -187,7 +187,8 @@ def _judge_floor(was: Sums, now: Sums, change: Change, floor: int) -> None:
 def _judge_victims(before: Snapshot, after: Snapshot, change: Change) -> None:
     """Of those on a node a ReplicaSet ends whom the plan meant; else GPUs come free elsewhere than it counts on.
 
-    Where the number of replaced ones that are gone comes back too, whoever was made in their stead goes as well.
+    A doomed one that goes instead is nobody's loss. Where the number of replaced ones that are gone comes back too,
+    whoever was made in their stead goes as well.
     """
     was, now = ({pod.uid for pod in _ended(each, change)} for each in (before, after))
     settled = {entry.partition("/")[2] for entry in change.replaces} - {*change.victims}
@@ -196,8 +197,9 @@ def _judge_victims(before: Snapshot, after: Snapshot, change: Change) -> None:
 
 
 def _ended(snapshot: Snapshot, change: Change) -> list[PodView]:
-    """Pods on a node that the target's ReplicaSet ends, or has ended."""
-    held = {pod.uid for pod in _target(snapshot, change).pods if pod.node is not None}
+    """Pods on nodes without notice that the target's ReplicaSet ends, or has ended."""
+    doomed = {None, *(notice.node for notice in snapshot.notices)}
+    held = {pod.uid for pod in _target(snapshot, change).pods if pod.node not in doomed}
     pods = _target(cluster.reconcile(snapshot), change).pods
     return [pod for pod in pods if pod.phase == "terminating" and pod.uid in held]
 
