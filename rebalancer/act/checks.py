@@ -79,7 +79,7 @@ def check(change: Change, snapshot: Snapshot, ground: Ground, ledger: Ledger) ->
     view = next((each for each in snapshot.models if each.id == change.model), None)
     if view is None or not any(_same(each, change.target) for each in view.targets):
         raise Refused("moved", f"{change.target.name} is no target of {change.model} any more")
-    doomed = doomed_nodes(snapshot.notices)
+    doomed = doomed_nodes(snapshot.notices, snapshot.pools, ground.policy.nodes, snapshot.at)
     check_floor(change, view, floor(change, snapshot, ground), doomed, ledger)
     check_budget(change, snapshot, ground, doomed, ledger)
 

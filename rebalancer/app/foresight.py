@@ -14,7 +14,7 @@ from rebalancer.domain.cluster import Override
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.outcome import WRITTEN, Outcome
 from rebalancer.domain.plan import Change, OverrideState, Plan, Refusal
-from rebalancer.domain.policy import Policy
+from rebalancer.domain.policy import NodeRules, Policy
 from rebalancer.domain.snapshot import ModelView, NoticeView, PodView, Snapshot, TargetView
 from rebalancer.planning import plan as decide
 from rebalancer.planning.passing import passed_guards
@@ -112,19 +112,20 @@ def _with_drain(snapshot: Snapshot, override: Override) -> tuple[NoticeView, ...
 
 
 def _course(known: Known, snapshot: Snapshot) -> Course:
+    rules = known.policy.nodes
     first = decide(snapshot, known.policy, known.memory)
     after = happened(snapshot, first.plan)
     second = decide(after, known.policy, first.memory)
     last = happened(after, second.plan)
     granted = dict.fromkeys((each.model for each in second.plan.models), 0)
-    for (model, _), replicas in _held(last).items():
+    for (model, _), replicas in _held(last, rules).items():
         granted[model] += replicas
     unmet = sum(max(0, (each.demand or 0) - granted[each.model]) for each in second.plan.models)
-    return Course(first.plan, second.plan, (_held(snapshot), _held(after), _held(last)), unmet)
+    return Course(first.plan, second.plan, (_held(snapshot, rules), _held(after, rules), _held(last, rules)), unmet)
 
 
-def _held(snapshot: Snapshot) -> dict[Key, int]:
-    doomed = doomed_nodes(snapshot.notices)
+def _held(snapshot: Snapshot, rules: NodeRules) -> dict[Key, int]:
+    doomed = doomed_nodes(snapshot.notices, snapshot.pools, rules, snapshot.at)
     return {
         (model.id, target.pool): max(0, converging(target) - len(doomed_pods(target, doomed)))
         for model in snapshot.models

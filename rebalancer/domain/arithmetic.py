@@ -44,9 +44,22 @@ def assured(target: TargetView) -> int:
     return min(autoscaler.minimum, autoscaler.effective_minimum, target.replicas, converging(target))
 
 
-def doomed_nodes(notices: Iterable[NoticeView]) -> frozenset[str]:
-    """Nodes under notice: what runs there does not count from the notice on."""
+def noticed_nodes(notices: Iterable[NoticeView]) -> frozenset[str]:
+    """Nodes under notice: nothing new is granted there from the notice on."""
     return frozenset(notice.node for notice in notices)
+
+
+def doomed_nodes(
+    notices: Iterable[NoticeView], pools: Iterable[PoolView], rules: NodeRules, at: float
+) -> frozenset[str]:
+    """Nodes whose pods do not count at `at`: their notice has come to its time, or they are out of the budget.
+
+    A notice counts from its `doomed_at` on. A node that has been NotReady for longer than the grace period is out of
+    the budget, so what hangs on it, terminating pods included, is out of what is promised as well.
+    """
+    noticed = (notice.node for notice in notices if notice.doomed_at is None or notice.doomed_at <= at)
+    dead = (node.name for view in pools for node in view.nodes if not node_counts(node, at, rules))
+    return frozenset((*noticed, *dead))
 
 
 def doomed_pods(target: TargetView, doomed: Collection[str]) -> tuple[PodView, ...]:
@@ -80,9 +93,9 @@ def node_counts(node: NodeView, at: float, rules: NodeRules) -> bool:
     return node.ready_changed_at is not None and at - node.ready_changed_at < rules.not_ready_grace_seconds
 
 
-def node_receives(node: NodeView, doomed: Collection[str]) -> bool:
+def node_receives(node: NodeView, noticed: Collection[str]) -> bool:
     """Whether new pods may land on the node at all (taints are the target's business)."""
-    return node.ready and node.schedulable and node.name not in doomed
+    return node.ready and node.schedulable and node.name not in noticed
 
 
 def pool_budget(  # noqa: PLR0913  # each argument is one term of the formula in the design

@@ -135,7 +135,11 @@ class PoolView(Struct, frozen=True):
 
 
 class NoticeView(Struct, frozen=True):
-    """Node `node` goes at `deadline`. `karpenter`: Karpenter drains it, within seconds."""
+    """Node `node` goes at `deadline`. `karpenter`: Karpenter drains it, within seconds.
+
+    `doomed_at`: from then on its pods count for nobody; None means from the notice on. Before it they serve and count
+    as any others, but nothing new is granted there.
+    """
 
     node: str
     kind: str
@@ -144,6 +148,7 @@ class NoticeView(Struct, frozen=True):
     voluntary: bool = False
     karpenter: bool = False
     source: str = ""
+    doomed_at: Instant | None = None
 
 
 class Sync(Struct, frozen=True):

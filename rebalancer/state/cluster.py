@@ -205,9 +205,11 @@ class ClusterState:
         last = self._last
         notices = _kept(last.notices, self._notices_now(last.notices, now))
         models = self._holdings.views(now)
+        pools = self._pools.views()
         loads = self._loads.loads(now)
         if ahead:
-            self._outlooks.look(loads, models, doomed_nodes(notices), self._loads.rings, now)
+            doomed = doomed_nodes(notices, pools, self._policy.nodes, now)
+            self._outlooks.look(loads, models, doomed, self._loads.rings, now)
         self._last = Snapshot(
             cycle=self._cycle,
             at=now,
@@ -215,7 +217,7 @@ class ClusterState:
             write_stop=min(self._objects.all(WriteStop), key=lambda stop: (stop.created_at, stop.name), default=None),
             overrides=_kept(last.overrides, tuple(sorted(self._objects.all(Override), key=_by_name))),
             notices=notices,
-            pools=self._pools.views(),
+            pools=pools,
             models=models,
             loads=_kept(last.loads, self._outlooks.onto(loads)),
             outcomes=outcomes,

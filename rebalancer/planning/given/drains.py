@@ -1,5 +1,7 @@
 """After the moves: doomed replicas are ended before their node goes, as far as Kubernetes would end just them."""
 
+from collections.abc import Iterator, Mapping
+
 from rebalancer.domain.snapshot import NoticeView, PodView
 from rebalancer.planning.given.moves import Going, Key, Moves, release
 from rebalancer.planning.guarded.release import Purpose
@@ -46,20 +48,23 @@ def _drain(scene: Scene, moves: Moves, holder: Holder, alone: dict[Key, list[Pod
         if state is None or state.budget is None:
             beside = 0  # its nodes are not seen: the guard empty speaks for the others
         spare = max(0, counted - part.least - (len(going.pods) if going else 0))
-        for pod in _replaced_pods(part, holder)[:beside]:
-            notice = notices[pod.node or ""]
+        for pod, notice in _noticed(_replaced_pods(part, holder)[:beside], notices):
             if not _next_out(part, pod, moves):
                 continue
             if _leaves(notice, part, scene.now) and not notice.karpenter and (replacements > 0 or not _open(notice)):
                 replacements -= 1
                 above -= 1
                 moves.going.setdefault(part.key, Going()).ended.append(pod)
-        for pod in alone[part.key][:spare]:
-            notice = notices[pod.node or ""]
+        for pod, notice in _noticed(alone[part.key][:spare], notices):
             if _open(notice) and expected > 0:
                 expected -= 1
             elif _next_out(part, pod, moves) and _leaves(notice, part, scene.now):
                 release(scene, moves, Victim(part, pod, Purpose.DRAIN), None)
+
+
+def _noticed(pods: list[PodView], notices: Mapping[str, NoticeView]) -> Iterator[tuple[PodView, NoticeView]]:
+    """Each pod with its node's notice. A node that is dead without one is left out: Kubernetes evicts its pods."""
+    return ((pod, notices[pod.node]) for pod in pods if pod.node and pod.node in notices)
 
 
 def _next_out(part: Part, pod: PodView, moves: Moves) -> bool:

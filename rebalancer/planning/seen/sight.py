@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 
-from rebalancer.domain.arithmetic import doomed_nodes, node_receives, pool_budget
+from rebalancer.domain.arithmetic import doomed_nodes, node_receives, noticed_nodes, pool_budget
 from rebalancer.domain.memory import Memory, ModelMemory
 from rebalancer.domain.policy import Policy, Pool
 from rebalancer.domain.readings import ModelLoad
@@ -46,8 +46,9 @@ class Occupancy:
 
 def build(snapshot: Snapshot, policy: Policy, memory: Memory, rulings: Mapping[str, Ruling], kept: Kept) -> Scene:
     """The scene of one cycle. Nothing of the snapshot is changed."""
-    doomed = doomed_nodes(snapshot.notices)
-    holdings = _holdings(snapshot, policy, memory, rulings, kept)
+    doomed = doomed_nodes(snapshot.notices, snapshot.pools, policy.nodes, snapshot.at)
+    noticed = noticed_nodes(snapshot.notices)
+    holdings = _holdings(snapshot, policy, memory, rulings, doomed, kept)
     occupancy = kept.sums(Occupancy)
     occupancy.book(holdings)
     promised: Counter[str] = Counter()
@@ -57,17 +58,21 @@ def build(snapshot: Snapshot, policy: Policy, memory: Memory, rulings: Mapping[s
     pools = {pool.name: pool for pool in policy.pools}
     states = {}
     for view in snapshot.pools:
-        budget = _budget(pools[view.name], view, snapshot, policy, memory, holdings)
-        rooms = _rooms(view, occupancy.nodes, doomed)
+        budget = _budget(pools[view.name], view, snapshot, policy, memory, holdings, doomed)
+        rooms = _rooms(view, occupancy.nodes, noticed)
         states[view.name] = PoolState(pools[view.name], view, budget, promised[view.name], rooms, occupancy.nodes)
     holders = _holders(snapshot, policy, memory, rulings, holdings)
     return Scene(snapshot, policy, memory, snapshot.at, doomed, states, holders, kept)
 
 
-def _holdings(
-    snapshot: Snapshot, policy: Policy, memory: Memory, rulings: Mapping[str, Ruling], kept: Kept
+def _holdings(  # noqa: PLR0913  # what holdings are made from
+    snapshot: Snapshot,
+    policy: Policy,
+    memory: Memory,
+    rulings: Mapping[str, Ruling],
+    doomed: frozenset[str],
+    kept: Kept,
 ) -> dict[str, Holding]:
-    doomed = doomed_nodes(snapshot.notices)
     views = {view.id: view for view in snapshot.models}
     found: dict[str, Holding] = {}
     for model in policy.models:
@@ -114,12 +119,17 @@ def _holders(
 
 
 def _budget(  # noqa: PLR0913  # the terms of the budget
-    pool: Pool, view: PoolView, snapshot: Snapshot, policy: Policy, memory: Memory, holdings: Mapping[str, Holding]
+    pool: Pool,
+    view: PoolView,
+    snapshot: Snapshot,
+    policy: Policy,
+    memory: Memory,
+    holdings: Mapping[str, Holding],
+    doomed: frozenset[str],
 ) -> int | None:
     """Unknown where no node is seen while pods run there: an empty set of nodes is never the truth then."""
     if not view.nodes and any(_runs(part, view.name) for one in holdings.values() for part in one.parts):
         return None
-    doomed = doomed_nodes(snapshot.notices)
     return pool_budget(pool, view, memory.node_grants, doomed, policy.nodes, snapshot.at)
 
 
@@ -127,8 +137,9 @@ def _runs(part: Part, pool: str) -> bool:
     return part.pool == pool and not part.target.missing and any(pod.node is not None for pod in part.target.pods)
 
 
-def _rooms(view: PoolView, taken: Mapping[str, OnNode], doomed: frozenset[str]) -> dict[str, Room]:
-    return {node.name: _room(node, taken.get(node.name, NOTHING)) for node in view.nodes if node_receives(node, doomed)}
+def _rooms(view: PoolView, taken: Mapping[str, OnNode], noticed: frozenset[str]) -> dict[str, Room]:
+    receiving = (node for node in view.nodes if node_receives(node, noticed))
+    return {node.name: _room(node, taken.get(node.name, NOTHING)) for node in receiving}
 
 
 def _room(node: NodeView, taken: OnNode) -> Room:
