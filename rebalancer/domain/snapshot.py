@@ -32,7 +32,7 @@ class AutoscalerView(Struct, frozen=True):
     """Who owns the target's replicas. `kind`: ScaledObject or HorizontalPodAutoscaler.
 
     `minimum`/`maximum` are the object's own bounds, `effective_*` what the HPA shows (a release is done when it shows
-    the new max). `originals` None = we have not written here yet.
+    the new max). `originals` None = we have not written here yet. `other`: another installation of the rebalancer has.
     """
 
     kind: str
@@ -45,6 +45,7 @@ class AutoscalerView(Struct, frozen=True):
     effective_maximum: int
     paused: bool = False
     originals: Originals | None = None
+    other: str = ""
 
 
 class ForeignChange(Struct, frozen=True):
@@ -113,7 +114,10 @@ class NodeClaimView(Struct, frozen=True):
 
 
 class NodePoolView(Struct, frozen=True):
-    """A Karpenter NodePool behind a pool. `gpu_limit` None = unlimited; `held`: our consolidation hold is in place."""
+    """A Karpenter NodePool behind a pool. `gpu_limit` None = unlimited; `held`: our consolidation hold is in place.
+
+    `other`: another installation of the rebalancer wrote to it, so we do not.
+    """
 
     name: str
     uid: str
@@ -124,6 +128,7 @@ class NodePoolView(Struct, frozen=True):
     held: bool = False
     saved: SavedNodePool | None = None
     claims: tuple[NodeClaimView, ...] = ()
+    other: str = ""
 
 
 class PoolView(Struct, frozen=True):

@@ -8,7 +8,7 @@ import pytest
 from rebalancer.domain.cluster import Originals
 from rebalancer.domain.snapshot import TargetView
 from rebalancer.sandbox.api.resources import HPAS, SCALEDOBJECTS
-from tests.act.rig import Rig, change, hpa, scaled_object
+from tests.act.rig import OURS, Rig, change, hpa, scaled_object
 from tests.builders import an_autoscaler
 
 ORIGINALS = "rebalancer.io/originals"
@@ -30,7 +30,7 @@ async def test_min_max_and_the_originals_go_in_one_patch(rig: Rig) -> None:
 
     assert outcome.status == "written"
     assert rig.bounds("b") == (3, 5)
-    assert originals(rig) == {"min": 2, "max": 9}
+    assert originals(rig) == {"min": 2, "max": 9, "by": OURS}
     (entry,) = rig.writes
     assert (entry.verb, sorted(entry.body["spec"])) == ("patch", ["maxReplicaCount", "minReplicaCount"])
     assert entry.body["metadata"]["resourceVersion"]
@@ -52,7 +52,7 @@ async def test_bounds_that_were_absent_are_saved_as_null(rig: Rig) -> None:
     (outcome,) = await rig.apply(change(owned(rig, 0, 100), 5, kind="bounds", minimum=3))
 
     assert outcome.status == "written"
-    assert originals(rig) == {"min": None, "max": None}
+    assert originals(rig) == {"min": None, "max": None, "by": OURS}
 
 
 async def test_originals_are_saved_once(rig: Rig) -> None:
@@ -66,7 +66,7 @@ async def test_originals_are_saved_once(rig: Rig) -> None:
 
     assert outcome.status == "written"
     assert rig.bounds("b") == (4, 4)
-    assert originals(rig) == {"min": 2, "max": 9}
+    assert originals(rig) == {"min": 2, "max": 9, "by": OURS}
 
 
 async def test_what_is_so_already_is_not_patched(rig: Rig) -> None:
@@ -252,7 +252,7 @@ async def test_an_hpa_of_its_own_gets_bounds_and_keeps_its_originals(rig: Rig) -
     stored = rig.object(HPAS, "b")
     assert outcome.status == "written"
     assert (stored["spec"]["minReplicas"], stored["spec"]["maxReplicas"]) == (3, 5)
-    assert msgspec.json.decode(stored["metadata"]["annotations"][ORIGINALS]) == {"min": None, "max": 9}
+    assert msgspec.json.decode(stored["metadata"]["annotations"][ORIGINALS]) == {"min": None, "max": 9, "by": OURS}
 
 
 async def test_an_hpas_minimum_is_at_least_one(rig: Rig) -> None:

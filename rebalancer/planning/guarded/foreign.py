@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from rebalancer.domain.plan import Refusal
 from rebalancer.domain.policy import ForeignRule
 from rebalancer.domain.snapshot import ForeignChange, TargetView
+from rebalancer.planning.seen.holdings import other_on
 from rebalancer.planning.seen.scene import Holder, Part, Scene
 
 STANDS_DOWN = "foreign"
@@ -42,20 +43,39 @@ def refusals(scene: Scene) -> Iterator[Refusal]:
     for holder in _written_by_others(scene):
         for part in holder.parts:
             changes = fight(part.target, rule, scene.now)
-            if changes:
+            if other := other_on(part.target):
+                yield _others(holder, part, other)
+            elif changes:
                 yield _refusal(holder, part, changes, rule)
+
+
+def _others(holder: Holder, part: Part, other: str) -> Refusal:
+    """Two installations whose policies name one target: only people can say which of them shall have it."""
+    owner = part.target.autoscaler
+    what = part.target.name if owner is None else f"{owner.kind} {owner.name}"
+    return Refusal(
+        guard="foreign",
+        subject=holder.model.id,
+        replicas_from=holder.held,
+        replicas_to=_wanted(holder),
+        why=f"{what} is held by installation {other}: take the model out of one of the two policies",
+        numbers={"manager": other},
+    )
+
+
+def _wanted(holder: Holder) -> int:
+    return holder.held if holder.demand.unknown else holder.demand.replicas
 
 
 def _refusal(holder: Holder, part: Part, changes: tuple[ForeignChange, ...], rule: ForeignRule) -> Refusal:
     owner, target = part.owner, part.target
     what = f"{target.kind} {target.name}" if owner is None else f"{owner.kind} {owner.name}"
     managers = ", ".join(sorted({one.manager for one in changes}))
-    wanted = holder.held if holder.demand.unknown else holder.demand.replicas
     return Refusal(
         guard="foreign",
         subject=holder.model.id,
         replicas_from=holder.held,
-        replicas_to=wanted,
+        replicas_to=_wanted(holder),
         why=f"{managers} changed {what} {len(changes)} times within {rule.window_seconds:.0f} s",
         numbers={"manager": managers, "changes": len(changes), "window_seconds": rule.window_seconds},
         until=changes[-rule.changes].at + rule.window_seconds,

@@ -55,7 +55,7 @@ def holding(  # noqa: PLR0913  # what it is made from
         loading=sum(len(part.kept) - part.unseen for part in parts) - sum(steady),
         doomed=sum(len(part.doomed) for part in parts),
         quiet=all(part.settle == 0 and part.target.autoscaler is None for part in parts),
-        contested=any(part.target.foreign for part in parts),
+        contested=any(part.target.foreign or other_on(part.target) for part in parts),
         promised=tuple(
             (part.pool, promised_replicas(part.target, doomed) * part.gpus) for part in parts if not part.target.missing
         ),
@@ -192,6 +192,11 @@ def _unseen(count: int) -> tuple[PodView, ...]:
     )
 
 
+def other_on(target: TargetView) -> str:
+    """The installation of the rebalancer that writes to the target's autoscaler, where it is another one."""
+    return "" if target.autoscaler is None else target.autoscaler.other
+
+
 def _stuck(model: Model, target: TargetView, *, paused: bool) -> str | None:
     if target.missing:
         return "missing"
@@ -203,7 +208,7 @@ def _stuck(model: Model, target: TargetView, *, paused: bool) -> str | None:
         return None
     if target.autoscaler.paused:
         return "autoscaler-paused"
-    return "foreign" if model.actuation == "scale" else None
+    return "foreign" if model.actuation == "scale" or target.autoscaler.other else None
 
 
 def _nodes(parts: tuple[Part, ...]) -> dict[str, OnNode]:
