@@ -5,7 +5,7 @@ from collections.abc import Callable
 from rebalancer.act.gate import Gate
 from rebalancer.app.history import History
 from rebalancer.domain.memory import Memory
-from rebalancer.domain.outcome import SHADOW, Outcome
+from rebalancer.domain.outcome import Outcome
 from rebalancer.domain.plan import Decision
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
@@ -14,8 +14,6 @@ from rebalancer.obs.clock import Clock
 from rebalancer.obs.metrics import Metrics
 from rebalancer.obs.recorder import Recorder
 from rebalancer.state import ClusterState
-
-Wish = tuple[str, str, tuple[int | None, ...]]
 
 
 class ServiceHands(GateHands):
@@ -36,7 +34,6 @@ class ServiceHands(GateHands):
     ) -> None:
         super().__init__(policy, memory, state, recorder, gate, clock, again, first_cycle)
         self._metrics = metrics
-        self._wishes: frozenset[Wish] = frozenset()
         self._history = history
 
     def note(self, snapshot: Snapshot, before: Memory, decision: Decision) -> None:
@@ -45,21 +42,8 @@ class ServiceHands(GateHands):
         self._history.cycle(snapshot, decision)
 
     async def carry_out(self, decision: Decision) -> tuple[Outcome, ...]:
-        """Through the gate; outcomes are counted and told.
-
-        In shadow every plan asks again for what was not written: such a wish counts when it appears.
-        """
+        """Through the gate; outcomes are counted and told."""
         outcomes = await super().carry_out(decision)
-        before, self._wishes = self._wishes, frozenset(_wish(each) for each in outcomes if each.status == SHADOW)
-        for outcome in outcomes:
-            if outcome.status != SHADOW or _wish(outcome) not in before:
-                self._metrics.outcome(outcome)
+        self._metrics.outcomes(outcomes)
         self._history.wrote(outcomes)
         return outcomes
-
-
-def _wish(outcome: Outcome) -> Wish:
-    """What makes two plans ask for the same: the object, and from where to where."""
-    intent = outcome.intent
-    moves = (intent.replicas_from, intent.replicas_to, intent.limit_from, intent.limit_to)
-    return intent.object, intent.kind, moves

@@ -8,7 +8,7 @@ import pytest
 from rebalancer.domain.cluster import Originals
 from rebalancer.domain.snapshot import TargetView
 from rebalancer.sandbox.api.resources import HPAS, SCALEDOBJECTS
-from tests.act.rig import OURS, Rig, change, hpa, scaled_object
+from tests.act.rig import OURS, Rig, change, hpa, refused, scaled_object
 from tests.builders import an_autoscaler
 
 ORIGINALS = "rebalancer.io/originals"
@@ -66,6 +66,25 @@ async def test_originals_are_saved_once(rig: Rig) -> None:
 
     assert outcome.status == "written"
     assert rig.bounds("b") == (4, 4)
+    assert originals(rig) == {"min": 2, "max": 9, "by": OURS}
+
+
+async def test_another_installations_object_is_refused_and_named(rig: Rig) -> None:
+    rig.store.put(scaled_object("b", 2, 9, annotations={ORIGINALS: '{"min":1,"max":20,"by":"search/rebalancer"}'}))
+
+    (outcome,) = await rig.apply(change(owned(rig), 5, kind="bounds", minimum=3))
+
+    assert refused(outcome, "installation")
+    assert "held by installation search/rebalancer" in outcome.detail
+    assert rig.writes == []
+
+
+async def test_what_an_older_version_saved_without_a_name_gets_ours_with_the_next_write(rig: Rig) -> None:
+    rig.store.put(scaled_object("b", 5, 5, annotations={ORIGINALS: '{"min":2,"max":9}'}))
+
+    (outcome,) = await rig.apply(change(owned(rig, 5, 5, originals=Originals(2, 9)), 4, minimum=4))
+
+    assert outcome.status == "written"
     assert originals(rig) == {"min": 2, "max": 9, "by": OURS}
 
 

@@ -9,7 +9,7 @@ from rebalancer.act.node_pool_parts import HOLD, Parts, patch
 from rebalancer.sandbox.api import Obj
 from rebalancer.sandbox.api.objects import merged
 from rebalancer.sandbox.api.resources import NODEPOOLS
-from tests.act.rig import GPU, OURS, Rig, node_pool, node_pool_change
+from tests.act.rig import GPU, OURS, Rig, node_pool, node_pool_change, refused
 from tests.builders import a_model, a_policy, a_pool, a_snapshot, an_elastic_pool
 
 ORIGINALS = "rebalancer.io/originals"
@@ -233,3 +233,24 @@ def test_any_sequence_ends_where_it_began(limits: Obj | None, budgets: list[Obj]
     if not obj["metadata"].get("annotations"):
         obj["metadata"].pop("annotations", None)
     assert msgspec.json.encode(obj, order="sorted") == before
+
+
+@pytest.mark.parametrize("kind", ["hold", "limit", "end-hold"])
+async def test_another_installations_node_pool_is_refused_and_named(rig: Rig, kind: str) -> None:
+    obj = node_pool(limits={GPU: "4"})
+    obj["metadata"]["annotations"] = {ORIGINALS: '{"limits":null,"budgets":null,"by":"search/rebalancer"}'}
+    rig.store.put(obj)
+
+    (outcome,) = await rig.apply(node_pool_change(kind, limit_from=4, limit_to=8))
+
+    assert refused(outcome, "installation")
+    assert rig.writes == []
+
+
+async def test_a_node_pool_that_the_policy_has_left_out_is_not_written(rig: Rig) -> None:
+    rig.store.put(node_pool())
+    rig.facts = rig.facts_under(a_policy(a_model("a")))
+
+    (outcome,) = await rig.apply(node_pool_change("hold"))
+
+    assert refused(outcome, "moved")

@@ -63,8 +63,8 @@ _GUARDS = {
         "Smaller replicas, or larger nodes.",
     ),
     "foreign": (
-        "Somebody else changed what is written here twice within 10 minutes (`guards.foreign`).",
-        "Take the field out of what they apply; the refusal names them.",
+        "Somebody else changed what is written here twice within 10 minutes (`guards.foreign`), or holds it.",
+        "Take the field out of what they apply, or the model out of one of the two policies; the refusal names them.",
     ),
     "stop": ("A WriteStop exists: nothing is written.", "`rebalancer writes resume`, when it is safe."),
 }
@@ -80,7 +80,7 @@ _CONSTRAINTS = {
     "freeze": "An override freezes it.",
     "rollout": "Its target is in the middle of a rollout.",
     "autoscaler-paused": "Its ScaledObject is paused by somebody else.",
-    "foreign": "Somebody else keeps writing its target; or an autoscaler owns it, and actuation is `scale`.",
+    "foreign": "Somebody else keeps writing its target or holds it; or an autoscaler owns it and actuation is `scale`.",
 }
 
 _GATE = {
@@ -95,6 +95,7 @@ _GATE = {
     "floor": "The write would leave the model under its floor.",
     "budget": "The write would promise more GPUs than the budget has.",
     "originals": "The annotation with the object's own values cannot be read.",
+    "installation": "Another installation of the rebalancer wrote to the object: its annotation names it.",
     "unrecorded": "Kafka did not acknowledge the intent of a decrease.",
     "unsynced": "What must be known before a write is not listed or not fresh.",
     "leadership": "Another replica leads.",
