@@ -2,7 +2,7 @@
 
 `{"min": .., "max": .., "by": ..}` on an autoscaler, `{"limits": .., "budgets": .., "by": ..}` on a NodePool; null = the
 key was absent. `by` names the installation that wrote: two of them in one cluster leave each other's objects alone.
-0.1.0 named none; what it wrote to is taken over by whoever's policy names it.
+Where none is named an older version wrote; that is taken over by whoever's policy names the target.
 """
 
 from typing import Any, Final

@@ -111,7 +111,7 @@ class Workload(Struct, frozen=True):
 class Originals(Struct, frozen=True):
     """An autoscaler's own bounds, saved on it once before our first write and restored on hand-back.
 
-    `by`: the installation that saved them, "" where 0.1.0 did, which named none.
+    `by`: the installation that saved them, "" where an older version did, which named none.
     """
 
     minimum: int | None

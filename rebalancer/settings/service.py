@@ -86,7 +86,7 @@ class ServiceSettings(BaseSettings):
     )
     hand_back_unnamed: bool = Field(
         default=False,
-        description="Give back also what 0.1.0 wrote to, which put no installation's name there, once the policy does "
+        description="Give back also what an older version wrote to, which put no installation's name there, once the policy does "
         "not name it; what the policy names is taken over either way.",
     )
     write_deletion_cost: bool = Field(

@@ -36,7 +36,7 @@ def command(
         ),
     ] = "",
     unnamed: Annotated[
-        bool, typer.Option("--unnamed", help="Also what carries no installation's name, as 0.1.0 left it.")
+        bool, typer.Option("--unnamed", help="Also what carries no installation's name, as an older version left it.")
     ] = False,
     stop: Annotated[
         str,
