@@ -165,7 +165,7 @@ class TestGpusPerPod:
     def a_story(self, **target: object) -> Story:
         policy = a_policy(a_model("a", 0), a_model("b", 1, entitlement=6), pools=(a_pool(gpus=16),))
         story = Story(policy, a_snapshot(policy, {"b": 4}, {"b": {"concurrency": 24.0}}))
-        story.target("b", **target)
+        story.target("b", None, **target)
         story.plan()
         return story
 
