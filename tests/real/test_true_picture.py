@@ -213,7 +213,7 @@ async def test_a_notice_survives_a_restart_before_its_deadline_and_the_node_that
 
     async def replaced() -> bool:
         pods = await kube.ready_pods(namespace)
-        return sum(pod["spec"]["nodeName"] != doomed for pod in pods) >= 2
+        return bool(sum(pod["spec"]["nodeName"] != doomed for pod in pods) >= 2)
 
     await kube.wait_for(replaced, "the replicas of the node are replaced", 30)
     assert await told(), "a notice ends when its pods are gone, not when its Node is"
