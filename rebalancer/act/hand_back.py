@@ -29,9 +29,9 @@ async def hand_back(
 ) -> tuple[str, ...]:
     """Restore all that `installation` wrote to in the cluster. Lines of what was done.
 
-    `unnamed`: also what carries no installation's name, as an older version left it. `namespaces`: only in these, and NodePools
-    (empty: everywhere). What fails is one line and stops nothing else: lines that begin with `failed` are what is left
-    to do, those that begin with `left` are not ours by name.
+    `unnamed`: also what carries no installation's name, as an older version left it. `namespaces`: only in these, and
+    NodePools (empty: everywhere). What fails is one line and stops nothing else: lines that begin with `failed` are
+    what is left to do, those that begin with `left` are not ours by name.
     """
 
     def here(restore: Restore) -> Restore:

@@ -86,8 +86,8 @@ class ServiceSettings(BaseSettings):
     )
     hand_back_unnamed: bool = Field(
         default=False,
-        description="Give back also what an older version wrote to, which put no installation's name there, once the policy does "
-        "not name it; what the policy names is taken over either way.",
+        description="Give back also what an older version wrote to, which put no installation's name there, once the "
+        "policy does not name it; what the policy names is taken over either way.",
     )
     write_deletion_cost: bool = Field(
         default=False, description="Write the deletion cost on pods before a release, so that the right ones go."
