@@ -113,6 +113,8 @@ async def _restore(kube: Port, resource: Resource, obj: Object, restore: Restore
         return f"{'left' if refused.check == 'installation' else 'failed'} {name}: {refused}"
     except KubeError as error:
         return f"failed {name}: {error}"
+    except Exception as error:  # noqa: BLE001  # it is told; an object that cannot be understood concerns itself alone
+        return f"failed {name}: it cannot be understood: {type(error).__name__}: {error}"
     if body is None:
         return ""
     return f"{'would restore' if dry_run else 'restored'} {name}: {told(body)}"

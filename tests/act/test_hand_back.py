@@ -22,6 +22,13 @@ def stored(rig: Rig, resource: Resource, name: str) -> bytes:
     return msgspec.json.encode([obj["spec"], obj["metadata"].get("annotations") or {}], order="sorted")
 
 
+def pool_with(by: str) -> Obj:
+    """NodePool spot, whose limit was 4."""
+    obj = node_pool(limits={GPU: "8"})
+    obj["metadata"]["annotations"] = {ORIGINALS: f'{{"limits":{{"{GPU}":"4"}},"budgets":null,"by":"{by}"}}'}
+    return obj
+
+
 async def test_what_the_gate_wrote_is_given_back_whole(rig: Rig) -> None:
     policy = a_policy(a_model("a"), a_model("b"), pools=(a_pool(), an_elastic_pool()))
     rig.stand(policy, a_snapshot(policy, replicas={"a": 3, "b": 5}))
@@ -71,8 +78,7 @@ async def test_a_dry_run_says_what_it_would_do_and_writes_nothing(rig: Rig) -> N
 async def test_what_another_installation_wrote_to_stays_and_is_named(rig: Rig) -> None:
     rig.store.put(scaled_object("a", 3, 5, **THEIRS))
     rig.store.put(scaled_object("b", 3, 5, **SAVED))
-    theirs = '{"limits":{"nvidia.com/gpu":"4"},"budgets":null,"by":"search/rebalancer"}'
-    rig.store.put({**node_pool(limits={GPU: "8"}), "metadata": {"name": "spot", "annotations": {ORIGINALS: theirs}}})
+    rig.store.put(pool_with("search/rebalancer"))
 
     lines = await hand_back(rig.kube, OURS, dry_run=False, unnamed=True)
 
@@ -134,6 +140,18 @@ async def test_what_fails_is_told_and_stops_nothing_else(rig: Rig) -> None:
         "restored scaledobject/serving/b",
         "failed scaledobject/serving/c",
     ]
+
+
+async def test_an_object_that_cannot_be_understood_concerns_itself_alone(rig: Rig) -> None:
+    broken = node_pool("old", limits={GPU: "8"})
+    broken["metadata"]["annotations"] = {ORIGINALS: '{"limits":5,"budgets":null,"by":"rebalancer/rebalancer"}'}
+    rig.store.put(broken)
+    rig.store.put(pool_with(OURS))
+
+    failed, restored = await hand_back(rig.kube, OURS, dry_run=False)
+
+    assert failed.startswith("failed nodepool/old: it cannot be understood: TypeError")
+    assert restored.startswith("restored nodepool/spot")
 
 
 async def test_only_deletion_costs_that_we_wrote_go(rig: Rig) -> None:
