@@ -90,7 +90,7 @@ _GATE = {
     "paused": "The autoscaler is paused: its bounds reach nobody.",
     "kind": "This kind of object cannot be written.",
     "bounds": "The minimum would be above the maximum.",
-    "too-soon": "The object was patched less than 10 s ago.",
+    "too-soon": "The object was patched less than 10 s ago, or 0.1 s where a shift has freed the GPUs.",
     "under-use": "A NodePool's limit would be under what is in use.",
     "floor": "The write would leave the model under its floor.",
     "budget": "The write would promise more GPUs than the budget has.",
