@@ -11,6 +11,8 @@ from rebalancer.domain.instant import Instant
 from rebalancer.domain.outcome import Outcome
 from rebalancer.domain.readings import ModelLoad
 
+REPAIRED_AFTER_SECONDS = 30.0  # so long our numbers must stand that others have put back, before a fight is over
+
 
 class PodView(Struct, frozen=True):
     """One non-terminal pod of a target. `phase`: pending (no node), loading, ready, terminating; `since` that phase.
@@ -58,7 +60,8 @@ class TargetView(Struct, frozen=True):
     """One model's scale target in one pool.
 
     `replicas` is spec.replicas as last seen, `asked` what we wrote and have not seen yet (None: nothing under way);
-    `missing`: the policy names it but the cluster has no such object. `foreign`: the last two foreign changes.
+    `missing`: the policy names it but the cluster has no such object. `foreign`: the last two foreign changes,
+    `repaired_at`: since when others have put our numbers back after them (None: they have not).
     """
 
     pool: str
@@ -78,6 +81,7 @@ class TargetView(Struct, frozen=True):
     grace_seconds: int = 30
     pods: tuple[PodView, ...] = ()
     foreign: tuple[ForeignChange, ...] = ()
+    repaired_at: Instant | None = None
 
 
 class ModelView(Struct, frozen=True):

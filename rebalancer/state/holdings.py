@@ -147,7 +147,8 @@ class Holdings:
         pods = (self._pod(pod) for pod in self._objects.pods_of.get(ref) if not pod.terminal)
         replicas = asked.replicas if asked is not None else None
         view = target_view(workload, self._targets[ref].pool, self._autoscaler(ref), pods, replicas)
-        return replace(view, foreign=foreign) if (foreign := self.foreign.of(ref)) else view
+        past = self.foreign.of(ref)
+        return view if past is None else replace(view, foreign=past.changes, repaired_at=past.repaired_at)
 
     def foreign_changes(self) -> dict[str, int]:
         """Foreign changes since the start, by model."""

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from rebalancer.domain.memory import Loan, ModelMemory
 from rebalancer.domain.plan import ModelDecision, PoolDecision, Refusal, Unmet
 from rebalancer.planning.given.moves import Moves
+from rebalancer.planning.guarded.foreign import STANDS_DOWN, keeps_borrowed, standing
 from rebalancer.planning.guarded.guards import stopped_by
 from rebalancer.planning.seen.scene import Holder, PoolState, Scene
 from rebalancer.planning.shared.allocation import Allocation
@@ -156,10 +157,20 @@ def unmet(  # noqa: PLR0913  # every stage's result says what binds
         if since is not None:
             brought = granted[name] if name in node_grants else 0
             constraint, why = _binding(holder, found, moves, declined=wanted[name] < holder.needed, brought=brought)
+            others = _written_by_others(holder, scene) if name in found.short else ""
+            if others:
+                constraint, why = STANDS_DOWN, others
             if stop is not None and holder.needed > holder.held:
                 constraint, why = stopped_by(scene), stop
             rows.append(Unmet(model=name, replicas=holder.short, constraint=constraint, why=why, since=since))
     return tuple(rows), kept
+
+
+def _written_by_others(holder: Holder, scene: Scene) -> str:
+    """What keeps a model short that found no place: a stand-down on it, or on who keeps GPUs that are its own."""
+    if all(part.stuck == STANDS_DOWN for part in holder.parts):
+        return standing(holder, scene)
+    return keeps_borrowed(holder, scene) if holder.held < min(holder.needed, holder.model.entitlement) else ""
 
 
 def _binding(holder: Holder, found: Allocation, moves: Moves, *, declined: bool, brought: int) -> tuple[str, str]:
