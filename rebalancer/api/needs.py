@@ -109,8 +109,9 @@ def _short(row: Unmet, waits: Waits) -> str:
 
 
 def _foreign(plan: Plan) -> Iterator[Need]:
-    """Somebody else writes what we write: they must agree on one."""
+    """Somebody else writes what we write: they must agree on one, and then a person may end the stand-down."""
     models = {decision.model for decision in plan.models}
     for refusal in plan.refusals:
         if refusal.guard == "foreign":
-            yield Need(WARNING, printable(str(refusal)), model=refusal.subject if refusal.subject in models else None)
+            said = f"{refusal}; `rebalancer stand-up {refusal.subject}` ends it"
+            yield Need(WARNING, printable(said), model=refusal.subject if refusal.subject in models else None)

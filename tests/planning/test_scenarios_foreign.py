@@ -136,8 +136,8 @@ class TestWhileItLasts:
         story.target("a", foreign=by(60.0, 5.0))
         story.override(an_override("pin", "a", 3))
         assert state_of(story.plan(), "pin-a").message == (
-            "changes nothing where we stand down; stand-down until 08:09:00: argocd-controller changed Deployment a "
-            "2 times within 600 s; `rebalancer stand-up a` ends it"
+            "waits: stand-down until 08:09:00: argocd-controller changed Deployment a 2 times within 600 s; "
+            "`rebalancer stand-up a` ends it"
         )
         story.target("a", foreign=())
         assert state_of(story.plan(), "pin-a").message.startswith("a 7, 3 granted, since")

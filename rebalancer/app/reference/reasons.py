@@ -64,7 +64,7 @@ _GUARDS = {
     ),
     "foreign": (
         "Somebody else changed what is written here twice within 10 minutes (`guards.foreign`).",
-        "Take the field out of what they apply; the refusal names them.",
+        "Take the field out of what they apply; the refusal names them. Then `rebalancer stand-up MODEL`.",
     ),
     "stop": ("A WriteStop exists: nothing is written.", "`rebalancer writes resume`, when it is safe."),
 }
@@ -80,7 +80,8 @@ _CONSTRAINTS = {
     "freeze": "An override freezes it.",
     "rollout": "Its target is in the middle of a rollout.",
     "autoscaler-paused": "Its ScaledObject is paused by somebody else.",
-    "foreign": "Somebody else keeps writing its target; or an autoscaler owns it, and actuation is `scale`.",
+    "foreign": "Somebody else keeps writing its target, or that of who keeps GPUs that are its own; "
+    "or an autoscaler owns it, and actuation is `scale`.",
 }
 
 _GATE = {

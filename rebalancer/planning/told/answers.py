@@ -69,9 +69,9 @@ def _did_to_model(scene: Scene, one: Override, course: str, since: str) -> str:
         return f"{one.subject} is left alone, {since}"
     if one.kind == STAND_UP:
         return stands_down or f"foreign changes of {one.subject} count only {since}"
-    if stands_down:
-        return f"changes nothing where we stand down; {stands_down}"
-    return f"{one.subject} {course}, {since}"
+    if stands_down and all(part.stuck is not None for part in holder.parts):
+        return f"waits: {stands_down}"
+    return "; ".join(filter(None, [f"{one.subject} {course}, {since}", stands_down]))
 
 
 def _course(before: int, now: int, soon: int | None = None) -> str:
