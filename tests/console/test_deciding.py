@@ -132,7 +132,7 @@ async def test_the_page_of_a_model_that_we_stand_down_from_offers_to_stand_up(
     await page.reload()
     await page.get_by_role("button", name="Stand up").click()
     await page.get_by_label("Reason").fill("argocd ignores it now")
-    await expect(page.get_by_label("Minutes")).to_have_count(0)
+    await expect(page.get_by_label("Minutes", exact=True)).to_have_count(0)
     command = "rebalancer stand-up llama-70b --reason 'argocd ignores it now'"
     await expect(page.locator("dialog .command")).to_contain_text(command)
     await page.get_by_role("button", name="Preview").click()
