@@ -72,15 +72,17 @@ class TestForeign:
         assert moves(story.plan()) == expected
 
 
-class TestTheEndOfAStandDown:
-    def fought(self, *ages_seconds: float) -> Story:
-        story = a_donor_and_a_needy()
-        story.target("a", foreign=by(*ages_seconds))
-        return story
+def fought(*ages_seconds: float) -> Story:
+    """B wants what a has, and somebody else changed a's numbers so long before NOW, which is 10 s ago."""
+    story = a_donor_and_a_needy()
+    story.target("a", foreign=by(*ages_seconds))
+    return story
 
+
+class TestRepair:
     def test_our_numbers_that_others_put_back_end_it_once_they_stood_for_30_s(self) -> None:
-        story = self.fought(60.0, 40.0)
-        story.target("a", repaired_at=NOW - 19.0)  # it is 10 s past NOW
+        story = fought(60.0, 40.0)
+        story.target("a", repaired_at=NOW - 19.0)
         plan = story.plan()
         assert moves(plan) == {}
         assert refusal_of(plan, "foreign", "a").until == NOW + 11.0
@@ -89,15 +91,17 @@ class TestTheEndOfAStandDown:
         assert moves(plan) != {}
         assert "foreign" not in {guard for guard, _ in refused(plan)}
 
+
+class TestStandup:
     def test_a_person_ends_it_and_what_was_changed_before_counts_no_more(self) -> None:
-        story = self.fought(60.0, 5.0)
+        story = fought(60.0, 5.0)
         story.override(an_override("standUp", "a"))
         plan = story.plan()
         assert moves(plan) != {}
         assert state_of(plan, "standUp-a").message == "foreign changes of a count only since 08:00:10"
 
     def test_one_more_change_is_no_fight_and_two_more_are_told(self) -> None:
-        story = self.fought(60.0, 5.0)
+        story = fought(60.0, 5.0)
         story.override(an_override("standUp", "a"))
         story.plan()
         story.wait(20.0)
@@ -109,7 +113,7 @@ class TestTheEndOfAStandDown:
         assert state_of(plan, "standUp-a").message.startswith("stand-down until 08:10:15: argocd-controller changed")
 
     def test_a_restart_remembers_since_when_the_persons_word_counts(self) -> None:
-        story = self.fought(60.0, 5.0)
+        story = fought(60.0, 5.0)
         story.override(an_override("standUp", "a"))
         story.plan()
         story.wait(30.0)
@@ -118,22 +122,21 @@ class TestTheEndOfAStandDown:
         assert moves(story.plan()) == {}  # memory, which the checkpoint keeps, says that both came after it
 
     def test_taken_back_or_over_it_ends_nothing_any_more(self) -> None:
-        story = self.fought(60.0, 5.0)
+        story = fought(60.0, 5.0)
         story.override(an_override("standUp", "a"))
         story.plan()
         story.override()
         assert moves(story.plan()) == {}
 
     def test_of_one_model_it_says_nothing_about_another(self) -> None:
-        story = self.fought(60.0, 5.0)
+        story = fought(60.0, 5.0)
         story.override(an_override("standUp", "b"))
         assert moves(story.plan()) == {}
 
 
-class TestWhileItLasts:
+class TestOverridesMeanwhile:
     def test_an_override_says_why_it_changes_nothing(self) -> None:
-        story = a_donor_and_a_needy()
-        story.target("a", foreign=by(60.0, 5.0))
+        story = fought(60.0, 5.0)
         story.override(an_override("pin", "a", 3))
         assert state_of(story.plan(), "pin-a").message == (
             "waits: stand-down until 08:09:00: argocd-controller changed Deployment a 2 times within 600 s; "
@@ -142,6 +145,8 @@ class TestWhileItLasts:
         story.target("a", foreign=())
         assert state_of(story.plan(), "pin-a").message.startswith("a 7, 3 granted, since")
 
+
+class TestBorrower:
     def test_an_owner_is_told_who_keeps_what_it_lent(self) -> None:
         policy = a_policy(a_model("a", 1, entitlement=2), a_model("b", 1, entitlement=6), pools=(a_pool(gpus=8),))
         readings = {"a": {"concurrency": 4.0}, "b": {"concurrency": 24.0}}
