@@ -7,6 +7,7 @@ from tests.planning.story import Story, moves, refusal_of, refused, unmet_of
 from tests.planning.test_scenarios_bounds import on_a_fixed_pool
 from tests.planning.test_scenarios_guards import a_donor_and_a_needy
 from tests.planning.test_scenarios_overrides import state_of
+from tests.planning.test_scenarios_shares import flat, steep
 
 
 def by(*ages_seconds: float, manager: str = "argocd-controller") -> tuple[ForeignChange, ...]:
@@ -147,17 +148,40 @@ class TestOverridesMeanwhile:
 
 
 class TestBorrower:
-    def test_an_owner_is_told_who_keeps_what_it_lent(self) -> None:
+    """Of 8 GPUs a owns 2 and holds 5, b owns 6 and holds 3; we stand down on a."""
+
+    WORDS = (
+        "a keeps 3 GPUs beyond its own: stand-down until 08:09:00: argocd-controller changed Deployment a 2 times "
+        "within 600 s; `rebalancer stand-up a` ends it"
+    )
+
+    def story(self, work: float = 0.0) -> Story:
         policy = a_policy(a_model("a", 1, entitlement=2), a_model("b", 1, entitlement=6), pools=(a_pool(gpus=8),))
         readings = {"a": {"concurrency": 4.0}, "b": {"concurrency": 24.0}}
-        story = Story(policy, a_snapshot(policy, {"a": 5, "b": 3}, readings))
+        story = Story(policy, a_snapshot(policy, {"a": 5, "b": 3}, readings, {"b": work}))
         story.target("a", foreign=by(60.0, 5.0))
+        return story
+
+    def test_an_owner_is_told_who_keeps_what_it_lent(self) -> None:
+        story = self.story()
         unmet = unmet_of(story.plan(), "b")
         assert unmet is not None
-        assert (unmet.replicas, unmet.constraint) == (3, "foreign")
-        assert unmet.why == (
-            "a keeps 3 GPUs beyond its own: stand-down until 08:09:00: argocd-controller changed Deployment a 2 times "
-            "within 600 s; `rebalancer stand-up a` ends it"
-        )
+        assert (unmet.replicas, unmet.constraint, unmet.why) == (3, "foreign", self.WORDS)
         story.target("a", foreign=())
         assert moves(story.plan()) == {"a": (5, 2)}
+
+    def test_so_it_is_where_shares_are_by_what_they_are_worth(self) -> None:
+        story = self.story(work=2.0)
+        story.foresee("a", flat(1, 8))
+        story.foresee("b", steep(1, 8), level=2.0)  # its votes are not owed yet: its share is what is left
+        unmet = unmet_of(story.plan(), "b")
+        assert unmet is not None
+        assert (unmet.constraint, unmet.why) == ("foreign", self.WORDS)
+
+    def test_who_keeps_only_its_own_keeps_nothing_from_anybody(self) -> None:
+        story = self.story()
+        story.policy = a_policy(a_model("a", 1, entitlement=5), a_model("b", 1, entitlement=3), pools=(a_pool(gpus=8),))
+        story.turn()
+        unmet = unmet_of(story.plan(), "b")
+        assert unmet is not None
+        assert unmet.constraint == "budget"

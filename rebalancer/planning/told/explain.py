@@ -13,6 +13,8 @@ from rebalancer.planning.seen.scene import Holder, PoolState, Scene
 from rebalancer.planning.shared.allocation import Allocation
 from rebalancer.planning.told.steps import Told, steps_of
 
+_FOR_WANT_OF_GPUS = frozenset({"budget", "fit", STANDS_DOWN})
+
 
 def merged(refusals: list[Refusal]) -> tuple[Refusal, ...]:
     """One refusal per guard and subject: replicas refused one by one are one move refused."""
@@ -157,7 +159,7 @@ def unmet(  # noqa: PLR0913  # every stage's result says what binds
         if since is not None:
             brought = granted[name] if name in node_grants else 0
             constraint, why = _binding(holder, found, moves, declined=wanted[name] < holder.needed, brought=brought)
-            others = _written_by_others(holder, scene) if name in found.short else ""
+            others = _written_by_others(holder, scene) if constraint in _FOR_WANT_OF_GPUS else ""
             if others:
                 constraint, why = STANDS_DOWN, others
             if stop is not None and holder.needed > holder.held:
@@ -167,7 +169,7 @@ def unmet(  # noqa: PLR0913  # every stage's result says what binds
 
 
 def _written_by_others(holder: Holder, scene: Scene) -> str:
-    """What keeps a model short that found no place: a stand-down on it, or on who keeps GPUs that are its own."""
+    """Why there are no GPUs for a model: we stand down on it, or on somebody who keeps GPUs that are its own."""
     if all(part.stuck == STANDS_DOWN for part in holder.parts):
         return standing(holder, scene)
     return keeps_borrowed(holder, scene) if holder.held < min(holder.needed, holder.model.entitlement) else ""
