@@ -42,7 +42,7 @@ def rules() -> Iterator[Mutant]:
     yield _instead(explain, "keeps_borrowed", "borrower", "is not told", lambda *_: "")
 
 
-def _instead(module: Any, name: str, rule: str, what: str, other: Any) -> Mutant:  # noqa: ANN401
+def _instead(module: Any, name: str, rule: str, what: str, other: Any) -> Mutant:  # noqa: ANN401  anything may be broken
     return Mutant(rule, what, lambda patch: patch.setattr(module, name, other))
 
 
@@ -53,7 +53,7 @@ def _property(of: type, name: str, rule: str, what: str, other: Callable[[Any], 
 def _owes_at_once(patch: Patch) -> None:
     true = arithmetic.pool_gpus
 
-    def moved(*args: Any) -> arithmetic.PoolGpus:  # noqa: ANN401
+    def moved(*args: Any) -> arithmetic.PoolGpus:  # noqa: ANN401  as the true one
         found = true(*args)
         return found._replace(most=found.budget)
 
