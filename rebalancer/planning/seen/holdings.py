@@ -11,7 +11,7 @@ from rebalancer.domain.snapshot import ModelView, PodView, TargetView
 from rebalancer.planning.seen.scene import UNSEEN, OnNode, Part, least_of
 
 NOTHING = OnNode(0, 0, 0, 0)
-_OUT_CLASSES = {"ready": 0, "loading": 1, "pending": 3}
+_OUT_CLASSES = {"ready": 0, "lost": 0, "loading": 1, "pending": 3}  # a lost pod is Ready for its ReplicaSet
 
 
 class Holding(NamedTuple):
@@ -169,9 +169,10 @@ def keep_order(pod: PodView, doomed: Collection[str] = ()) -> tuple[int, int, bo
     """Sort key, best first: the reverse of the order in which a ReplicaSet deletes.
 
     It deletes unassigned pods first, then those whose containers do not run, then not ready ones, then those of a lower
-    deletion cost, then younger ones; of equals in that the doomed are what we would rather lose.
+    deletion cost, then younger ones; of equals in that the lost and the doomed are what we would rather lose.
     """
-    return (out_class(pod), -(pod.deletion_cost or 0), pod.node in doomed, pod.created_at, pod.uid)
+    gone = pod.phase == "lost" or pod.node in doomed
+    return (out_class(pod), -(pod.deletion_cost or 0), gone, pod.created_at, pod.uid)
 
 
 def out_class(pod: PodView) -> int:
