@@ -21,14 +21,14 @@ def when(at: float, now: float) -> str:
 
 
 def counts_from(notice: NoticeView, now: float) -> str:
-    """`, counts from 07:57:30` where the pods of a node under notice still count, else nothing."""
+    """` (counts from 07:57:30)` where the pods of a node under notice still count, else nothing."""
     if notice.doomed_at is None or notice.counts(now):
         return ""
-    return f", counts from {when(notice.doomed_at, now)}"
+    return f" (counts from {when(notice.doomed_at, now)})"
 
 
 def goes(notice: NoticeView, now: float) -> str:
-    """`n1 goes 2027-01-29 08:00, counts from 2027-01-29 07:57`, or `n1 is gone`."""
+    """`n1 goes 2027-01-29 08:00 (counts from 2027-01-29 07:57)`, or `n1 is gone`."""
     if notice.kind == "gone":
         return f"{notice.node} is gone"
     return f"{notice.node} goes {when(notice.deadline, now)}{counts_from(notice, now)}"
