@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from rebalancer.domain import arithmetic
 from rebalancer.domain.snapshot import TargetView
 from rebalancer.planning.seen import holdings, scene, sight
+from rebalancer.state import absent, due, notices, views
 from tests.mutants.mutant import Mutant
 
 Patch = pytest.MonkeyPatch
@@ -30,9 +31,22 @@ def rules() -> Iterator[Mutant]:
     )
     yield _instead(arithmetic, "asleep", "asleep", "sees nobody asleep", lambda _: None)
     yield _property(scene.Part, "replaceable", "rollout", "replaces nothing", lambda _: 0)
+    yield from _nodes_that_go()
 
 
-def _instead(module: Any, name: str, rule: str, what: str, other: Callable[..., Any]) -> Mutant:  # noqa: ANN401
+def _nodes_that_go() -> Iterator[Mutant]:
+    true = views.pod_phase
+    yield _instead(views, "pod_phase", "gone", "believes the lost", lambda pod, **_: true(pod))
+    yield _instead(absent.Absent, "lost", "gone", "forgets the node", lambda *_: None)
+    yield _instead(sight, "doomed_nodes", "notice", "counts at once", lambda told, *_: arithmetic.noticed_nodes(told))
+    yield _instead(due, "doomed_at", "notice", "counts too late", lambda deadline, *_: deadline)
+    reasons = notices.VOLUNTARY_REASONS
+    yield _instead(notices, "VOLUNTARY_REASONS", "disruption", "is voluntary", {*reasons, None})
+    yield _instead(notices, "VOLUNTARY_REASONS", "disruption", "never is", reasons - {"Drifted"})
+    yield _instead(notices, "REASON_WITHIN_SECONDS", "disruption", "waits for no reason", 0.0)
+
+
+def _instead(module: Any, name: str, rule: str, what: str, other: Any) -> Mutant:  # noqa: ANN401
     return Mutant(rule, what, lambda patch: patch.setattr(module, name, other))
 
 
