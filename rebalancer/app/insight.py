@@ -19,8 +19,8 @@ from rebalancer.domain.snapshot import Snapshot, Sync
 from rebalancer.ingest.kafka import KafkaIntake
 from rebalancer.ingest.prometheus import PrometheusReadings
 from rebalancer.kube.client import KubeClient
+from rebalancer.loop.clock import SteppedClock
 from rebalancer.loop.runner import Runner
-from rebalancer.obs.clock import Clock
 from rebalancer.obs.metrics import Figure, Metrics
 from rebalancer.obs.metrics.figures import notice_figures, plan_figures
 from rebalancer.obs.outbox import Outbox
@@ -43,7 +43,7 @@ class Insight:
     def __init__(  # noqa: PLR0913  # the parts it looks into
         self,
         settings: ServiceSettings,
-        clock: Clock,
+        clock: SteppedClock,
         metrics: Metrics,
         policy_file: PolicyFile,
         outbox: Outbox,
@@ -65,7 +65,7 @@ class Insight:
         self._intake: KafkaIntake | None = None
         self._since: dict[str, float] = {}
         self._seen: Snapshot | None = None
-        self._started_at = clock.now()
+        self._started_monotonic = clock.monotonic()
 
     def connect(self, state: ClusterState, hands: ServiceHands, runner: Runner, intake: KafkaIntake) -> None:
         """The wheel turns: these are its parts."""
@@ -137,7 +137,7 @@ class Insight:
             found["kafka-out"] = self._outbox.trouble
         if self._recorder.trouble is not None:
             found["journal"] = self._recorder.trouble
-        if self._runner.last_turn_at is None:
+        if self._runner.last_turn_monotonic is None:
             found["plan"] = "nothing is decided yet"
         return found
 
@@ -145,8 +145,8 @@ class Insight:
         """Only a wheel that stands still is helped by a restart."""
         if self._runner is None or self._hands is None:
             return None
-        turned = self._runner.last_turn_at or self._started_at
-        still = self._clock.now() - turned
+        turned = self._runner.last_turn_monotonic
+        still = self._clock.monotonic() - (self._started_monotonic if turned is None else turned)
         if still > max(DEAD_SECONDS, 5 * self._hands.policy.plan_every_seconds):
             return f"no cycle ended for {still:.0f} s"
         return None
@@ -162,6 +162,7 @@ class Insight:
         yield Figure("rebalancer_journal_good", self._recorder.trouble is None)
         yield from sync_figures(self._state.sync(now) if self._state else Sync(missing=tuple(SOURCES)))
         yield from people_figures(known)
+        yield Figure("rebalancer_clock_step_seconds", round(self._clock.stepped_seconds, 3))
         yield from output_figures(self._outbox, self.kube)
         if self.prometheus is not None:
             yield from prometheus_figures(self.prometheus)

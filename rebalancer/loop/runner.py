@@ -29,7 +29,7 @@ class Runner:
         self._wanted = asyncio.Event()
         self._stopping = False
         self._stopped = asyncio.Event()
-        self.last_turn_at: float | None = None
+        self.last_turn_monotonic: float | None = None
 
     def wake(self) -> None:
         """Something happened that cannot wait for the next period."""
@@ -75,5 +75,5 @@ class Runner:
         except Exception:  # the loop outlives every cycle
             failed = True
             log.exception("a cycle failed; the next one looks again")
-        self.last_turn_at = self._clock.now()
+        self.last_turn_monotonic = self._clock.monotonic()
         self._turned(self._clock.monotonic() - began, not failed)

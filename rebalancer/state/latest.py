@@ -67,6 +67,11 @@ class Latest:
         told: float = running if isnan(waiting) else running + waiting
         return told
 
+    def stepped(self, seconds: float) -> None:
+        """The clock was set by so much: rows are as old as before. Order among samples goes by their own time."""
+        rows = np.frombuffer(self._rows).reshape(-1, WIDTH)
+        rows[:, AT] += seconds
+
     def rows(self, places: list[int]) -> NDArray[np.float64]:
         """A copy of the rows at `places`, shape (places, WIDTH)."""
         rows: NDArray[np.float64] = np.frombuffer(self._rows).reshape(-1, WIDTH)[places]

@@ -151,7 +151,7 @@ class Loads:
         elif not late:  # one that is late only says better when they came
             self._arrived_once(track, subject, arrivals)
         if at > track.newest_at:
-            track.newest_at, track.interval_seconds = at, interval
+            track.newest_at, track.interval_seconds, track.stepped_seconds = at, interval, 0.0
         if late and track.offered.path.source == ARRIVALS:
             return  # the one after it spoke for all that came since the one before it
         offered = track.work(subject, sample, None if late or not arrivals else arrivals[0], self._latest)
@@ -193,6 +193,14 @@ class Loads:
 
     def _flush(self) -> None:
         self.counters["too-old"] += self._batch.pour(self._rings)
+
+    def stepped(self, seconds: float) -> None:
+        """The clock was set by so many seconds: what was heard is as old as before."""
+        self._latest.stepped(seconds)
+        for track in self.tracks.values():
+            track.stepped_seconds += seconds
+            track.checked_at += seconds
+        self._dirty.update(self.tracks.values())
 
     # --- what goes out
 

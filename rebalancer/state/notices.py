@@ -124,6 +124,11 @@ class Notices:
         node = self._objects.one(Node, name)
         return node is not None and (now - told.heard_at < KEPT_SECONDS or any(told.standing(node, now)))
 
+    def stepped(self, seconds: float) -> None:
+        """The clock was set: notices were heard as long ago as before. Their deadlines are the cloud's, and stand."""
+        for told in (*self._waiting.values(), *chain.from_iterable(one.values() for one in self._told.values())):
+            told.heard_at += seconds
+
     # --- what goes out
 
     def views(self, now: float) -> tuple[NoticeView, ...]:

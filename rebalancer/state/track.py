@@ -47,7 +47,8 @@ def _heard(subjects: Iterable[tuple[str, Subject]]) -> Heard:
 class Track:
     """All that metrics told about one model.
 
-    `column`: its place in the rings. `newest_at`: the newest sample in the rings. `seen_offsets`: next offset per
+    `column`: its place in the rings. `newest_at`: the newest sample in the rings, `stepped_seconds`: by how much
+    the clock was set since it came. `seen_offsets`: next offset per
     partition. `due_at`: when its load changes though nothing comes in. `alarm_above`: no surge without a sample that
     speaks for as much work as this. `offered`: how samples become work. `worked_sides`,
     `arrived_sides`: once it was told of as a whole and pod by pod; `min_coverage`: what pods must cover to be heard
@@ -63,6 +64,7 @@ class Track:
         self.sampled = False
         self.interval_seconds = 0.0
         self.newest_at = 0.0
+        self.stepped_seconds = 0.0
         self.intervals_live = 0
         self.due_at = 0.0
         self.checked_at = -inf

@@ -80,6 +80,12 @@ METRICS: tuple[Metric, ...] = (
         ),
     ),
     Metric("rebalancer_leader", GAUGE, "1 while this replica is the one that acts.", "0 or 1"),
+    Metric(
+        "rebalancer_clock_step_seconds",
+        GAUGE,
+        "By how much this machine's clock was set since the service started, beyond the time that passed.",
+        "seconds",
+    ),
     Metric("rebalancer_synced", GAUGE, "1 when every source is listed and fresh.", "0 or 1"),
     Metric("rebalancer_source_good", GAUGE, "1 when the source is listed and fresh.", "0 or 1", (SOURCE,)),
     Metric("rebalancer_write_stopped", GAUGE, "1 while a WriteStop exists.", "0 or 1"),
