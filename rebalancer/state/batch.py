@@ -6,7 +6,7 @@ import numpy as np
 
 from rebalancer.state.ring_level import COVERAGE, REQUESTS, WORK, Ints
 from rebalancer.state.rings import MAX_INTERVAL_SECONDS, Floats, Rings
-from rebalancer.state.spoken import Looks, Spoken, joined
+from rebalancer.state.spoken import NOBODY, Looks, Spoken, joined
 
 FULL = 6 * 4_096  # numbers
 
@@ -36,9 +36,11 @@ class RingBatch:
         self._requests.extend((column, since, until, requests, place))
 
     def begins(self, place: int) -> None:
-        """A producer begins to speak."""
-        self._worked.forget(place)
-        self._arrived.forget(place)
+        """A producer begins to speak where another one may have spoken before."""
+        for numbers, width, spoken in ((self._work, 6, self._worked), (self._requests, 5, self._arrived)):
+            *_, places = _rows(numbers, width)
+            places[places == place] = NOBODY  # in the batch itself
+            spoken.forget(place)
 
     def said(self, place: int) -> tuple[Looks, Looks]:
         """What the producer at `place` said last: of the work, and of requests per second."""

@@ -10,7 +10,7 @@ from rebalancer.domain.events import MetricSample
 from rebalancer.state import ClusterState
 from tests.builders import NOW
 from tests.state.loads import load_of, requests_per_second, two_pods, work_per_second
-from tests.state.objects import a_ready_pod, a_sample, a_state, a_workload, feed
+from tests.state.objects import a_ready_pod, a_sample, a_state, a_workload, feed, listed
 
 PODS = ("b-1", "b-2")  # of model b, whose replica carries 4 requests
 
@@ -144,3 +144,13 @@ def test_the_rings_have_the_highest_of_each_second(
     state = a_state(None, a_workload(), a_ready_pod("b-1"))
     feed(state, *data.draw(st.permutations(samples)))
     assert work_per_second(state) == pytest.approx([highest[second] for second in sorted(highest)], abs=1e-3)
+
+
+def test_what_a_pod_was_told_of_that_has_gone_is_not_held_against_a_new_one() -> None:
+    """The new pod's producer has the place of the old one's in memory."""
+    state = feed(two_pods(), *by_pods("vllm", 40.0))
+    feed(state, listed("pods", a_ready_pod("b-3", ready_at=NOW - 60.0)))
+    feed(state, a_sample(pod="b-3", at=NOW - 4.0, running=0.0, interval_seconds=1.0))
+    before = sum(work_per_second(state))
+    feed(state, a_sample(pod="b-3", at=NOW - 1.0, running=60.0, source="prometheus", interval_seconds=1.0))
+    assert sum(work_per_second(state)) - before == pytest.approx(60.0 / 4)
