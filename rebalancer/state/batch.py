@@ -12,15 +12,15 @@ FULL = 6 * 4_096  # numbers
 
 
 class RingBatch:
-    """Work and arrivals on their way to the rings, and what producers said last of both.
+    """Work and arrivals on their way to the rings, and what producers said last of their work.
 
     `place`: the producer's in `Latest`, NOBODY for what is only added to what others said.
     """
 
     def __init__(self) -> None:
         self._work = array("d")  # column, at, interval, work, share, place of each sample
-        self._requests = array("d")  # column, since, until, requests, place of each segment
-        self._worked, self._arrived = Spoken(), Spoken()
+        self._requests = array("d")  # column, since, until, requests of each segment
+        self._spoken = Spoken()
 
     @property
     def full(self) -> bool:
@@ -31,25 +31,20 @@ class RingBatch:
         """`work` replicas were busy in the interval that ends at `at`, seen on `share` of the model."""
         self._work.extend((column, at, interval_seconds, work, share, place))
 
-    def arrived(self, column: int, since: float, until: float, requests: float, place: int) -> None:  # fmt: skip
+    def arrived(self, column: int, since: float, until: float, requests: float) -> None:
         """`requests` came in between two instants."""
-        self._requests.extend((column, since, until, requests, place))
+        self._requests.extend((column, since, until, requests))
 
     def begins(self, place: int) -> None:
         """A producer begins to speak where another one may have spoken before."""
-        for numbers, width, spoken in ((self._work, 6, self._worked), (self._requests, 5, self._arrived)):
-            *_, places = _rows(numbers, width)
-            places[places == place] = NOBODY  # in the batch itself
-            spoken.forget(place)
+        *_, places = _rows(self._work, 6)
+        places[places == place] = NOBODY  # in the batch itself
+        self._spoken.forget(place)
 
-    def said(self, place: int) -> tuple[Looks, Looks]:
-        """What the producer at `place` said last: of the work, and of requests per second."""
-        *_, work, work_places = _work_of(self._work)
-        *_, requests, request_places = _requests_of(self._requests)
-        return (
-            joined(self._worked.of(place), Looks(*(one[work_places == place] for one in work))),
-            joined(self._arrived.of(place), Looks(*(one[request_places == place] for one in requests))),
-        )
+    def said(self, place: int) -> Looks:
+        """What the producer at `place` said last of its work."""
+        _, looks, places = _work_of(self._work)
+        return joined(self._spoken.of(place), Looks(*(one[places == place] for one in looks)))
 
     def pour(self, rings: Rings) -> int:
         """Empty the batch into the rings; returns how much of it was too old for them."""
@@ -57,12 +52,12 @@ class RingBatch:
         if self._work:
             columns, looks, places = _work_of(self._work)
             late += rings.add(columns, looks.ends, looks.lengths, {WORK: looks.figures, COVERAGE: looks.shares})
-            self._worked.note(places, looks)
+            self._spoken.note(places, looks)
             self._work = array("d")  # numpy may still hold the old one
         if self._requests:
-            columns, looks, places = _requests_of(self._requests)
-            late += rings.add(columns, looks.ends, looks.lengths, {REQUESTS: looks.figures})
-            self._arrived.note(places, looks)
+            column, since, until, requests = _rows(self._requests, 4)
+            ends, lengths = _seconds(since, until)
+            late += rings.add(column.astype(np.int64), ends, lengths, {REQUESTS: requests / lengths})
             self._requests = array("d")
         return late
 
@@ -72,13 +67,6 @@ def _work_of(numbers: "array[float]") -> tuple[Ints, Looks, Ints]:
     column, at, interval, work, share, place = _rows(numbers, 6)
     ends, lengths = _seconds(at - interval, at)
     return column.astype(np.int64), Looks(ends, lengths, work, share), place.astype(np.int64)
-
-
-def _requests_of(numbers: "array[float]") -> tuple[Ints, Looks, Ints]:
-    column, since, until, requests, place = _rows(numbers, 5)
-    ends, lengths = _seconds(since, until)
-    each = requests / lengths
-    return column.astype(np.int64), Looks(ends, lengths, each, np.zeros_like(each)), place.astype(np.int64)
 
 
 def _rows(numbers: "array[float]", width: int) -> Floats:

@@ -12,7 +12,7 @@ from math import isnan, nan
 import numpy as np
 
 from rebalancer.state.rings import MAX_INTERVAL_SECONDS
-from rebalancer.state.spoken import Looks, second_by_second
+from rebalancer.state.spoken import NOTHING, Looks, second_by_second
 
 SPAN = MAX_INTERVAL_SECONDS + 20  # seconds that are remembered: of the longest interval, and of who is a little late
 LEAST = 1e-4  # replicas, or requests per second: less is the rounding of what is remembered
@@ -25,7 +25,7 @@ class Highest:
 
     __slots__ = ("_figures", "_newest", "_shares")
 
-    def __init__(self, said: Looks) -> None:
+    def __init__(self, said: Looks = NOTHING) -> None:
         seconds, figures, shares = second_by_second(said)
         self._newest = int(seconds.max()) if len(seconds) else 0
         known, seen = np.full(SPAN, nan, np.float32), np.zeros(SPAN, np.float32)

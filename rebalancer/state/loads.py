@@ -144,10 +144,10 @@ class Loads:
             self._record(track, subject, sample, arrivals, late=series is not None and sample.at < series.at)
 
     def _record(self, track: Track, subject: Subject, sample: MetricSample, arrivals: list[Arrivals], *, late: bool) -> None:  # noqa: E501  # fmt: skip
-        at, interval, place = sample.at, sample.interval_seconds, subject.series[sample.source].place
+        at, interval = sample.at, sample.interval_seconds
         if subject.arrived is None:
             for since, until, requests, *_ in arrivals:
-                self._batch.arrived(track.column, since, until, requests, place)
+                self._batch.arrived(track.column, since, until, requests)
         elif not late:  # one that is late only says better when they came
             self._arrived_once(track, subject, arrivals)
         if at > track.newest_at:
@@ -159,6 +159,7 @@ class Loads:
             work, seconds = offered
             share = track.share(subject, at - SETTLING_INTERVALS * interval)
             if subject.worked is None:
+                place = subject.series[sample.source].place
                 self._batch.worked(track.column, at, seconds, work, share, place)
             else:
                 for second, more, seen in track.worked_once(subject, seconds_of(at - seconds, at), work, share):
@@ -167,7 +168,10 @@ class Loads:
                 self._alarmed.add(track)
 
     def _begins(self, track: Track, subject: Subject, source: str) -> None:
-        """A producer begins to tell of `subject`: from the second one on what is told of the same seconds meets."""
+        """A producer begins to tell of `subject`: from the second one on what is told of the same seconds meets.
+
+        The first sample of a producer tells of no arrivals, so of those nothing was told before that it could repeat.
+        """
         self._batch.begins(subject.series[source].place)
         both = bool(track.whole.series) and any(pod.series for pod in track.pods.values())
         if len(subject.series) == 1 and not both:
@@ -175,8 +179,7 @@ class Loads:
         for one in (track.whole, *track.pods.values()) if both else (subject,):
             if one.worked is None and one.series:
                 first = next(iter(one.series.values()))
-                worked, arrived = self._batch.said(first.place)
-                one.worked, one.arrived = Highest(worked), Highest(arrived)
+                one.worked, one.arrived = Highest(self._batch.said(first.place)), Highest()
         if both and track.worked_sides is None:
             track.take_sides()
 
@@ -184,7 +187,7 @@ class Loads:
         for since, until, requests, *_ in arrivals:
             seconds = seconds_of(since, until)
             for second, more, _ in track.arrived_once(subject, seconds, requests / len(seconds)):
-                self._batch.arrived(track.column, second - 1.0, second, more, NOBODY)
+                self._batch.arrived(track.column, second - 1.0, second, more)
 
     def _unknown(self, name: str) -> None:
         self.counters["unknown-model"] += 1

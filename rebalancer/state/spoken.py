@@ -3,10 +3,9 @@
 Written in one piece when a batch goes to the rings, where it costs a hundredth of what one by one would.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rebalancer.state.ring_level import Ints
 from rebalancer.state.rings import Floats
@@ -25,45 +24,46 @@ class Looks(NamedTuple):
     shares: Floats
 
 
-LENGTHS = 1
-_KEPT_AS = (np.uint32, np.uint16, np.float32, np.float32)  # as `Looks`; ten pods of a model: 9 KB
+NOTHING = Looks(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0), np.empty(0))
+_LOOK = np.dtype([("ends", "u4"), ("lengths", "u4"), ("figures", "f4"), ("shares", "f4")])  # 1 KB for each producer
 
 
 class Spoken:
     """The last looks of every producer, by its place in `Latest`."""
 
     def __init__(self) -> None:
-        self._columns: list[NDArray[Any]] = [np.zeros((1, REMEMBERED), kind) for kind in _KEPT_AS]
+        self._looks = np.zeros((1, REMEMBERED), _LOOK)
 
     def note(self, places: Ints, looks: Looks) -> None:
         """Looks of these producers."""
         rows = places + 1  # the first row is nobody's
         self._reach(int(np.maximum.reduce(rows)))
-        slots = looks.ends // looks.lengths % REMEMBERED
-        for column, told in zip(self._columns, looks, strict=True):
-            column[rows, slots] = told
+        told = np.empty(len(rows), _LOOK)
+        for name, column in zip(Looks._fields, looks, strict=True):
+            told[name] = column
+        self._looks[rows, looks.ends // looks.lengths % REMEMBERED] = told
 
     def forget(self, place: int) -> None:
         """Another producer begins to speak at this place."""
-        self._columns[LENGTHS][place + 1 : place + 2] = 0
+        self._looks["lengths"][place + 1 : place + 2] = 0
 
     def of(self, place: int) -> Looks:
         """What the producer at `place` said."""
-        ends, lengths, figures, shares = (column[place + 1 : place + 2].ravel() for column in self._columns)
-        told = lengths > 0
+        row = self._looks[place + 1 : place + 2].ravel()
+        told = row[row["lengths"] > 0]
         return Looks(
-            ends[told].astype(np.int64),
-            lengths[told].astype(np.int64),
-            figures[told].astype(np.float64),
-            shares[told].astype(np.float64),
+            told["ends"].astype(np.int64),
+            told["lengths"].astype(np.int64),
+            told["figures"].astype(np.float64),
+            told["shares"].astype(np.float64),
         )
 
     def _reach(self, row: int) -> None:
         """Room up to `row`, and for a quarter more."""
-        rows = len(self._columns[LENGTHS])
+        rows = len(self._looks)
         if row >= rows:
             more = row + 1 - rows + rows // 4
-            self._columns = [np.concatenate([one, np.zeros((more, REMEMBERED), one.dtype)]) for one in self._columns]
+            self._looks = np.concatenate([self._looks, np.zeros((more, REMEMBERED), _LOOK)])
 
 
 def joined(one: Looks, other: Looks) -> Looks:
