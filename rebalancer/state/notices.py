@@ -121,9 +121,9 @@ class Notices:
         return self._objects.listed >= {"nodes", "pods"}
 
     def stepped(self, seconds: float) -> None:
-        """The clock was set: notices were heard as long ago as before. Their deadlines are the cloud's, and stand."""
-        for told in (*self._waiting.values(), *chain.from_iterable(one.values() for one in self._told.values())):
-            told.heard_at += seconds
+        """The clock was set: what was heard and seen is as old as before. Deadlines are the cloud's, and stand."""
+        self._told.stepped(seconds)
+        self._tainted = {node: since + seconds for node, since in self._tainted.items()}
 
     # --- what goes out
 

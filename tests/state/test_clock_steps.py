@@ -3,14 +3,26 @@
 import pytest
 
 from rebalancer.act.ledger import Ask, Entry, Ledger
+from rebalancer.domain.cluster import SOURCES
 from rebalancer.domain.events import SourceState
 from rebalancer.domain.readings import Reading
 from rebalancer.loop.clock import SteppedClock
 from rebalancer.state import ClusterState
+from rebalancer.state.absent import UNSEEN_SECONDS
 from rebalancer.state.sources import SILENT_AFTER_SECONDS
 from tests.builders import NOW, a_target
 from tests.state.loads import load_of, minutes_of, signal_of, two_pods
-from tests.state.objects import a_cluster_node, a_sample, a_state, a_told_notice, a_workload, feed, ref
+from tests.state.objects import (
+    a_cluster_node,
+    a_ready_pod,
+    a_sample,
+    a_state,
+    a_told_notice,
+    a_workload,
+    changed,
+    feed,
+    ref,
+)
 
 HALF_AN_HOUR = 1800.0
 STEPS = pytest.mark.parametrize("step", [-HALF_AN_HOUR, HALF_AN_HOUR])
@@ -51,6 +63,10 @@ class Watched:
 
 def stale_at(watched: Watched, now: float) -> tuple[str, ...]:
     return watched.state.sync(now).stale
+
+
+def every_source_says(watched: Watched, now: float) -> None:
+    feed(watched.state, *(SourceState(source, now) for source in SOURCES), now=now)
 
 
 @STEPS
@@ -112,6 +128,18 @@ def test_a_notice_is_not_forgotten_over_a_wrong_clock_and_counts_by_its_deadline
     (notice,) = watched.state.peek(right).notices
     assert notice == before
     assert right == NOW + 22.0
+
+
+def test_a_node_that_is_not_listed_yet_is_not_gone_because_the_clock_was_set_forward() -> None:
+    """A pod's watch may be ahead of its node's."""
+    watched = Watched(feed(a_state(None, a_cluster_node("n1"), a_workload()), changed(a_ready_pod("b-1", node="n2"))))
+    for seconds, step in ((1.0, 0.0), (1.0, HALF_AN_HOUR), (2.0, 0.0)):
+        now = watched.after(seconds, step)
+        every_source_says(watched, now)
+        assert watched.state.peek(now).notices == ()
+    now = watched.after(UNSEEN_SECONDS)
+    every_source_says(watched, now)
+    assert [notice.kind for notice in watched.state.peek(now).notices] == ["gone"]
 
 
 def test_a_write_that_no_watch_has_shown_counts_for_as_long_as_it_would_have() -> None:
