@@ -123,6 +123,7 @@ class Notices:
     def stepped(self, seconds: float) -> None:
         """The clock was set: what was heard and seen is as old as before. Deadlines are the cloud's, and stand."""
         self._told.stepped(seconds)
+        self._absent.stepped(seconds)
         self._tainted = {node: since + seconds for node, since in self._tainted.items()}
 
     # --- what goes out
