@@ -33,9 +33,10 @@ class _Target(Struct, frozen=True):
 class Holdings:
     """Model views, kept until one of their objects changes. `foreign` is told of changes before `moved` is."""
 
-    def __init__(self, policy: Policy, objects: Objects) -> None:
+    def __init__(self, policy: Policy, objects: Objects, installation: str = "") -> None:
         self.foreign = ForeignChanges(objects)
         self._objects = objects
+        self._installation = installation
         self._asked: dict[WorkloadRef, _Asked] = {}
         self._load_seconds: dict[str, deque[float]] = {}
         self._loading: set[str] = set()  # UIDs of pods seen before they became Ready
@@ -199,7 +200,8 @@ class Holdings:
         self._dirty.update(self._models)
 
     def _autoscaler(self, ref: WorkloadRef) -> AutoscalerView | None:
-        return autoscaler_view(self._objects.scaled_objects_of.get(ref), self._objects.hpas_of.get(ref))
+        scaled_objects, hpas = self._objects.scaled_objects_of.get(ref), self._objects.hpas_of.get(ref)
+        return autoscaler_view(scaled_objects, hpas, self._installation)
 
     def _pod(self, pod: Pod) -> PodView:
         known, lost = self._pods.get(pod.uid), self._objects.lacks(pod.node)
