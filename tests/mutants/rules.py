@@ -26,6 +26,7 @@ def rules() -> Iterator[Mutant]:
     yield Mutant(
         "allocatable", "takes 0 for known", lambda patch: patch.setattr(sight, "unknown_gpus", lambda *_: None)
     )
+    yield _property(scene.Part, "placed", "allocatable", "owes for who waits", lambda part: part.held)
     yield _instead(arithmetic, "node_counts", "dead", "counts the dead", lambda *_: True)
     yield Mutant("others", "counts their maximum", _counts_their_maximum)
     yield _property(scene.Part, "obliging", "others", "is obliged by them", lambda part: part.held)

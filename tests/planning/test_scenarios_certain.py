@@ -90,6 +90,18 @@ class TestAllocatable:
         story.wait(300.0)
         assert moves(story.plan()) == {"b": (16, 12)}
 
+    def test_who_waits_for_a_gpu_gives_way_itself_and_takes_nobody_with_it(self) -> None:
+        # c was scaled to 0 and back to 2 by hand on a node of 8 that offers 3 by now: its old GPUs are not to be had,
+        # and each replica of b that went for them would take another GPU out of the budget.
+        policy = a_policy(a_model("b", 1, entitlement=6), a_model("c", 1, entitlement=2), pools=(a_pool(gpus=8),))
+        load = {"b": {"concurrency": 24.0}, "c": {"concurrency": 8.0}}
+        story = Story(policy, a_snapshot(policy, {"b": 6, "c": 2}, load, {"b": 6.0, "c": 2.0}))
+        story.target("c", pods=PENDING[:2])
+        shows(story, 3)
+        plans = story.turns(60)
+        assert all("b" not in moves(plan) for plan in plans)
+        assert story.replicas("c") == 1
+
     def test_pods_in_a_pool_that_offers_no_gpu_at_all_make_its_budget_unknown(self) -> None:
         story = two_nodes()
         shows(story, 0, 0)

@@ -90,8 +90,11 @@ class Part:
         All that we asked for. Of a number that somebody else wrote, or that we leave alone, it is what holds GPUs: what
         others wish for may keep us from raising, it never obliges a release of ours.
         """
-        if self.stuck is None and not self.target.by_others:
-            return self.held
+        return self.held if self.stuck is None and not self.target.by_others else self.placed
+
+    @property
+    def placed(self) -> int:
+        """Undoomed replicas that hold GPUs of a node."""
         return len([pod for pod in self.kept if pod.node is not None])
 
     @property
