@@ -99,8 +99,16 @@ class TestAllocatable:
         story.target("c", pods=PENDING[:2])
         shows(story, 3)
         plans = story.turns(60)
-        assert all("b" not in moves(plan) for plan in plans)
+        assert all("b" not in moves(plan) and refused(plan) == set() for plan in plans)
         assert story.replicas("c") == 1
+
+    def test_no_room_is_made_on_a_node_that_offers_fewer_devices_than_pods_hold(self) -> None:
+        # For c's floor five of b's eight replicas would have to go, on the word of a figure that fell.
+        policy = a_policy(a_model("b", 0, entitlement=0), a_model("c", 1, entitlement=1), pools=(a_pool(gpus=8),))
+        load = {"b": {"concurrency": 0.0}, "c": {"concurrency": 4.0}}
+        story = Story(policy, a_snapshot(policy, {"b": 8, "c": 0}, load))
+        shows(story, 4)
+        assert all(moves(plan) == {} for plan in story.turns(60))
 
     def test_pods_in_a_pool_that_offers_no_gpu_at_all_make_its_budget_unknown(self) -> None:
         story = two_nodes()
@@ -171,6 +179,16 @@ class TestOthers:
         assert {model for plan in plans for model in moves(plan)} == set()
         story.load("x", {"concurrency": 40.0}, work=10.0)
         assert all("x" not in moves(plan) for plan in story.turns(3))
+
+    def test_nor_does_who_waits_beside_them_give_way_while_there_is_room(self) -> None:
+        # Theirs land nowhere; two of x that were asked for a moment ago do.
+        story = self.a_story(taken_over(3, 100, paused=True))
+        waiting = tuple(a_pod(f"w{n}", None, phase="pending") for n in range(20))
+        theirs = {"replicas": 23, "pods": (*story.of("theirs").pods, *waiting), "node_selector": {"no": "such-node"}}
+        story.target("theirs", None, **theirs)
+        mine = tuple(a_pod(f"x{n}", None, phase="pending") for n in range(2))
+        story.target("x", replicas=8, pods=(*story.of("x").pods, *mine))
+        assert "x" not in moves(story.plan())
 
 
 class TestGpus:
