@@ -17,9 +17,9 @@ from rebalancer.domain.memory import ModelMemory
 from rebalancer.domain.outlook import Outlook
 from rebalancer.domain.policy import ClassRules, Model, Policy, SurgeRules
 from rebalancer.domain.readings import Work
+from rebalancer.planning.asked.owed import crossed, level_of, owed
 from rebalancer.planning.asked.votes import Ballot, replicas_for
 
-OWED_AFTER_SECONDS = 20.0  # of votes for it: bursts are shorter, an owner's users who are back are not
 NEED_ROOTS = 1.5  # a level needs itself and so many of its roots: bursts shorter than a start
 
 
@@ -87,20 +87,18 @@ def foreseen(model: Model, outlook: Outlook, ballot: Ballot, work: Work, kept: M
     vote, 6 % with four times the moves.
     """
     kept = _surge(kept, work, policy.surge, now)
-    level = outlook.level + outlook.shift * (outlook.shifted - outlook.level)
-    busy, asked = math.ceil(max(level, work.last_60s or 0.0)), min(model.entitlement, ballot.need or 0)
-    since = None
-    if asked > busy:
-        since = now if kept.higher_since is None else kept.higher_since
-        busy = asked if now - since >= OWED_AFTER_SECONDS else busy
-    need, own = need_of(level), min(busy, model.entitlement)
+    surge, level, own = kept.surge_since is not None, level_of(outlook), model.entitlement
+    seen = crossed(outlook, work, kept.owed, surge=surge)
+    asked, cooldown = min(own, ballot.need or 0), rules_of(policy, model).cooldown_seconds
+    due = owed(kept.owed, seen.of(own), asked, cooldown, now)
+    need = need_of(level)
     words = f"{figure(level)} replicas of work need {min(need, model.max_replicas)}"
-    if own > need:
-        words += f", and {own} of its own are busy or asked for"
-    need = max(model.min_replicas, min(max(need, own), model.max_replicas))
-    found = Demand(need, unknown=False, surge=kept.surge_since is not None, why=words, busy=busy)
-    kept = _settled(kept, need)
-    return found, kept if since is None else replace(kept, higher_since=since)
+    if due.replicas > need:
+        words += f", and {due.replicas} of its own are busy or asked for"
+    need = max(model.min_replicas, min(max(need, due.replicas), model.max_replicas))
+    busy = due.replicas if due.replicas < own else max(own, seen.busy)
+    found = Demand(need, unknown=False, surge=surge, why=words, busy=busy)
+    return found, _settled(kept if kept.owed == due else replace(kept, owed=due), need)
 
 
 def _settled(kept: ModelMemory, demand: int) -> ModelMemory:
