@@ -36,14 +36,13 @@ class Owed(Struct, frozen=True):
     """How many of its own replicas a model may claim before anybody gains, and what would change that.
 
     `higher_since`: votes have asked for more of its own since then, `least` the fewest they asked for meanwhile.
-    `lower_since`: fewer would do since then, `most` the most that would have done meanwhile.
+    `lower_since`: one less would do since then.
     """
 
     replicas: int
     higher_since: Instant | None = None
     least: int = 0
     lower_since: Instant | None = None
-    most: int = 0
 
 
 class Outage(Struct, frozen=True):

@@ -49,13 +49,15 @@ def level_of(outlook: Outlook) -> float:
     return outlook.level + outlook.shift * (outlook.shifted - outlook.level)
 
 
-def owed(before: Owed | None, work: Crossed, asked: int, cooldown_seconds: float, now: float) -> Owed:
+def owed(before: Owed | None, work: Crossed, asked: int, patience_seconds: float, now: float) -> Owed:
     """What is owed at `now`. `before`: what was in the plan before; `asked`: its own replicas that votes ask for."""
     if before is None:
         return _higher(Owed(work.busy), asked, now)
     if work.surely > before.replicas:
         return _higher(Owed(work.surely, before.higher_since, before.least), asked, now)
-    return _lower(_higher(before, asked, now), max(work.enough, asked), cooldown_seconds, now)
+    if asked >= before.replicas:
+        return _higher(before, asked, now)
+    return _lower(before, work.enough, patience_seconds, now)
 
 
 def waits(owed: Owed | None) -> bool:
@@ -66,22 +68,19 @@ def waits(owed: Owed | None) -> bool:
 def _higher(owed: Owed, asked: int, now: float) -> Owed:
     """Votes that asked for more all the time are followed: to the fewest that they asked for."""
     if asked <= owed.replicas:
-        return owed if owed.higher_since is None else replace(owed, higher_since=None, least=0)
+        return Owed(owed.replicas) if waits(owed) else owed
     if owed.higher_since is None or owed.least <= owed.replicas:
-        return replace(owed, higher_since=now, least=asked)
+        return Owed(owed.replicas, now, asked)
     least = min(owed.least, asked)
     if now - owed.higher_since < OWED_AFTER_SECONDS:
-        return owed if least == owed.least else replace(owed, least=least)
+        return Owed(owed.replicas, owed.higher_since, least)
     return _higher(Owed(least), asked, now)
 
 
-def _lower(owed: Owed, enough: int, cooldown_seconds: float, now: float) -> Owed:
-    """Fewer would have done for the whole cooldown: the most that it took meanwhile."""
+def _lower(owed: Owed, enough: int, patience_seconds: float, now: float) -> Owed:
+    """What is more than one replica beyond `enough` is none of it; the last one only after patience."""
     if enough >= owed.replicas:
-        return owed if owed.lower_since is None else replace(owed, lower_since=None, most=0)
-    if owed.lower_since is None:
-        return replace(owed, lower_since=now, most=enough)
-    most = max(owed.most, enough)
-    if now - owed.lower_since < cooldown_seconds:
-        return owed if most == owed.most else replace(owed, most=most)
-    return _lower(Owed(most), enough, cooldown_seconds, now)
+        return Owed(owed.replicas) if waits(owed) else owed
+    if enough + 1 < owed.replicas or owed.lower_since is None:
+        return Owed(enough + 1, lower_since=now)
+    return owed if now - owed.lower_since < patience_seconds else Owed(enough)
