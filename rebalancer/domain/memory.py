@@ -32,16 +32,21 @@ class Jump(Struct, frozen=True):
     confirmed_at: Instant | None = None
 
 
+class Ask(Struct, frozen=True):
+    """Votes have asked for `replicas` or more since then."""
+
+    since: Instant
+    replicas: int
+
+
 class Owed(Struct, frozen=True):
     """How many of its own replicas a model may claim before anybody gains, and what would change that.
 
-    `higher_since`: votes have asked for more of its own since then, `least` the fewest they asked for meanwhile.
-    `lower_since`: one less would do since then.
+    `asks`: what votes ask for beyond them, ascending. `lower_since`: one less would do since then.
     """
 
     replicas: int
-    higher_since: Instant | None = None
-    least: int = 0
+    asks: tuple[Ask, ...] = ()
     lower_since: Instant | None = None
 
 

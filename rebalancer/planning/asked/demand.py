@@ -89,7 +89,7 @@ def foreseen(model: Model, outlook: Outlook, ballot: Ballot, work: Work, kept: M
     kept = _surge(kept, work, policy.surge, now)
     surge, level, own = kept.surge_since is not None, level_of(outlook), model.entitlement
     seen = crossed(outlook, work, kept.owed, surge=surge)
-    patience = model.load_seconds + rules_of(policy, model).cooldown_seconds
+    patience = rules_of(policy, model).cooldown_seconds
     due = owed(kept.owed, seen.of(own), min(own, ballot.need or 0), patience, now)
     need = need_of(level)
     words = f"{figure(level)} replicas of work need {min(need, model.max_replicas)}"

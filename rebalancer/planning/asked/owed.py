@@ -7,12 +7,9 @@ and a step of more than one replica are no hovering: they are owed at once.
 """
 
 import math
-
 from typing import NamedTuple
 
-from msgspec.structs import replace
-
-from rebalancer.domain.memory import Owed
+from rebalancer.domain.memory import Ask, Owed
 from rebalancer.domain.outlook import Outlook
 from rebalancer.domain.readings import Work
 
@@ -51,36 +48,29 @@ def level_of(outlook: Outlook) -> float:
 
 def owed(before: Owed | None, work: Crossed, asked: int, patience_seconds: float, now: float) -> Owed:
     """What is owed at `now`. `before`: what was in the plan before; `asked`: its own replicas that votes ask for."""
-    if before is None:
-        return _higher(Owed(work.busy), asked, now)
-    if work.surely > before.replicas:
-        return _higher(Owed(work.surely, before.higher_since, before.least), asked, now)
-    if asked >= before.replicas:
-        return _higher(before, asked, now)
+    before = before or Owed(work.busy)
+    replicas = max(before.replicas, work.surely)
+    asks = _stood(before.asks, asked, now)
+    stood = max([ask.replicas for ask in asks if now - ask.since >= OWED_AFTER_SECONDS], default=0)
+    if max(stood, asked) >= replicas or work.enough >= replicas:
+        replicas = max(replicas, stood)
+        return Owed(replicas, tuple([ask for ask in asks if ask.replicas > replicas]))
     return _lower(before, work.enough, patience_seconds, now)
 
 
 def waits(owed: Owed | None) -> bool:
     """Whether time alone would change it."""
-    return owed is not None and (owed.higher_since is not None or owed.lower_since is not None)
+    return owed is not None and (bool(owed.asks) or owed.lower_since is not None)
 
 
-def _higher(owed: Owed, asked: int, now: float) -> Owed:
-    """Votes that asked for more all the time are followed: to the fewest that they asked for."""
-    if asked <= owed.replicas:
-        return Owed(owed.replicas) if waits(owed) else owed
-    if owed.higher_since is None or owed.least <= owed.replicas:
-        return Owed(owed.replicas, now, asked)
-    least = min(owed.least, asked)
-    if now - owed.higher_since < OWED_AFTER_SECONDS:
-        return Owed(owed.replicas, owed.higher_since, least)
-    return _higher(Owed(least), asked, now)
+def _stood(asks: tuple[Ask, ...], asked: int, now: float) -> tuple[Ask, ...]:
+    """For each number of replicas since when votes have asked for no fewer; ascending in both."""
+    more = [ask.since for ask in asks if ask.replicas >= asked]
+    return (*(ask for ask in asks if ask.replicas < asked), Ask(more[0] if more else now, asked))
 
 
-def _lower(owed: Owed, enough: int, patience_seconds: float, now: float) -> Owed:
-    """What is more than one replica beyond `enough` is none of it; the last one only after patience."""
-    if enough >= owed.replicas:
-        return Owed(owed.replicas) if waits(owed) else owed
-    if enough + 1 < owed.replicas or owed.lower_since is None:
+def _lower(before: Owed, enough: int, patience_seconds: float, now: float) -> Owed:
+    """What is more than one replica beyond `enough` goes at once, the last one when it was too many for so long."""
+    if enough + 1 < before.replicas or before.lower_since is None:
         return Owed(enough + 1, lower_since=now)
-    return owed if now - owed.lower_since < patience_seconds else Owed(enough)
+    return before if now - before.lower_since < patience_seconds else Owed(enough)
