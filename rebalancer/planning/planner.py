@@ -14,8 +14,8 @@ from rebalancer.domain.readings import ModelLoad
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.planning import recall
 from rebalancer.planning.asked import deferral, demand, rulings, sudden, votes
-from rebalancer.planning.given import changes, drains, moves, nodes
 from rebalancer.planning.asked.owed import waits
+from rebalancer.planning.given import changes, drains, moves, nodes
 from rebalancer.planning.guarded import foreign, guards
 from rebalancer.planning.guarded.release import Tally
 from rebalancer.planning.seen import plausible, scene, sight
@@ -127,7 +127,9 @@ class _Calm(NamedTuple):
 
 def _calmly(model: Model, load: ModelLoad, ready: int, kept: ModelMemory, policy: Policy) -> _Calm | None:
     """By the outlook, where the instant has no say but for staleness: no surge, no doubt, no owner who waits."""
-    if load.outlook is None or kept.jump is not None or waits(kept.owed) or not demand.calm(load.work, kept, policy.surge):
+    if load.outlook is None or kept.jump is not None or waits(kept.owed):
+        return None
+    if not demand.calm(load.work, kept, policy.surge):
         return None
     blind = policy.guards.blind
     ballot = votes.poll(model, load, ready, demand.rules_of(policy, model), blind, -math.inf)

@@ -81,10 +81,9 @@ def foreseen(model: Model, outlook: Outlook, ballot: Ballot, work: Work, kept: M
     """Demand of a model with an outlook: its level, and as much of a shift as is likely, with room for bursts.
 
     The level is slow, so there is nothing to wait for on the way down: what may go, and when, guards decide. An owner
-    who comes back does not wait for it: of its own what the last minute kept busy is owed at once, and what votes have
-    asked for all of `OWED_AFTER_SECONDS`. The room for bursts is not: whoever gains more from it has it. Were it owed,
-    three models that own a third of 24 GPUs each, one of which surges, would be 25 % late instead of 3 %; were every
-    vote, 6 % with four times the moves.
+    who comes back does not wait for it: of its own it is owed what keeps busy or is asked for (`owed`). The room for
+    bursts is not: whoever gains more from it has it. Were it owed, three models that own a third of 24 GPUs each, one
+    of which surges, would be 25 % late instead of 3 %; were every vote, 6 % with four times the moves.
     """
     kept = _surge(kept, work, policy.surge, now)
     surge, level, own = kept.surge_since is not None, level_of(outlook), model.entitlement

@@ -1,9 +1,9 @@
 """What an owner is owed: how many of its own replicas a model may claim before anybody gains.
 
-Work that hovers at a replica's capacity would move GPUs to and fro with every crossing. So what is owed changes only
-when chance does not explain the crossing, or votes have stood for it: it rises with what the last minute kept busy
-beyond its error, or votes have asked for throughout `OWED_AFTER_SECONDS`, and falls after the class's cooldown. A surge
-and a step of more than one replica are no hovering: they are owed at once.
+Work that hovers at a replica's capacity would move GPUs to and fro with every crossing. So one replica more is owed
+when work has crossed beyond chance, or votes have asked for it throughout `OWED_AFTER_SECONDS`, and one less when it
+would have been enough for the whole cooldown of the class. More than one replica, up or down, and a surge are no
+hovering: they count at once.
 """
 
 import math
@@ -52,7 +52,7 @@ def owed(before: Owed | None, work: Crossed, asked: int, patience_seconds: float
     replicas = max(before.replicas, work.surely)
     asks = _stood(before.asks, asked, now)
     stood = max([ask.replicas for ask in asks if now - ask.since >= OWED_AFTER_SECONDS], default=0)
-    if max(stood, asked) >= replicas or work.enough >= replicas:
+    if max(asked, work.enough) >= replicas:
         replicas = max(replicas, stood)
         return Owed(replicas, tuple([ask for ask in asks if ask.replicas > replicas]))
     return _lower(before, work.enough, patience_seconds, now)

@@ -23,8 +23,7 @@ def book(scene: Scene) -> tuple[Loan, ...]:
         if beyond > 0:
             wanted.update(_borrowed(holder, beyond))
     booked = scene.kept.of("", _counted, scene.memory.loans)
-    beyond = _overbooked(scene, scene.memory.loans)
-    if wanted == booked and not beyond:
+    if wanted == booked and not _overbooked(scene, scene.memory.loans):
         return scene.memory.loans
     loans = _first(scene.memory.loans, {key: wanted.get(key, 0) for key in booked if wanted.get(key, 0) < booked[key]})
     loans = _without_owners(loans, _overbooked(scene, loans))

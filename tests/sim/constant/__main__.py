@@ -1,4 +1,4 @@
-"""`python -m tests.sim.constant [--worlds 10000] [--first 0]`: how many windows of constant load hold, and the worst."""
+"""`python -m tests.sim.constant [--worlds 10000] [--first 0]`: how many windows of constant load hold."""
 
 import argparse
 import os

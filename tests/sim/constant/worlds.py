@@ -85,7 +85,9 @@ def draw(seed: int) -> tuple[Scenario, Policy]:
     busy = chance.dirichlet(np.full(models, 3.0)) * chance.uniform(0.4, 1.0) * gpus
     near = np.maximum(1.0, busy.round()) + chance.normal(0.0, 0.08, models)
     busy = np.maximum(0.3, np.where(chance.random(models) < 0.6, near, busy))
-    served = tuple(_model(chance, f"m{number}", float(busy[number]), int(own[number]), start) for number in range(models))
+    served = tuple(
+        _model(chance, f"m{number}", float(busy[number]), int(own[number]), start) for number in range(models)
+    )
     scenario = Scenario("constant", str(seed), served, (gpus,), SECONDS)
     policy = default_policy(scenario)
     ruled = [
