@@ -5,7 +5,8 @@ from collections.abc import Iterator
 
 from rebalancer.api.look import Look
 from rebalancer.api.pages import Need
-from rebalancer.api.text.words import clock, counted, printable, some
+from rebalancer.api.text.pinned import said_pinned
+from rebalancer.api.text.words import clock, counted, goes, printable, some
 from rebalancer.api.tiles import pods_of
 from rebalancer.api.waits import Waits
 from rebalancer.domain.plan import ModelDecision, Plan, Unmet
@@ -42,6 +43,8 @@ def _service(look: Look) -> Iterator[Need]:
         yield Need(CRITICAL, f"not read yet: {some(status.sync.missing)}; nothing is taken from a model until they are")
     if status.sync.stale:
         yield Need(CRITICAL, f"silent: {some(status.sync.stale)}; nothing is taken from a model while they are")
+    for pinned in said_pinned(status):
+        yield Need(WARNING, f"{pinned.what}; {pinned.todo}")
     if status.policy_problems:
         more = len(status.policy_problems) - 1
         rest = f" (and {more} more)" if more else ""
@@ -59,14 +62,14 @@ def _notices(snapshot: Snapshot) -> Iterator[Need]:
     pools = {node.name: pool.name for pool in snapshot.pools for node in pool.nodes}
     for notice in snapshot.notices:
         lost = losses[notice.node]
-        if lost or not notice.voluntary:
-            yield _notice(notice, lost, pools.get(notice.node))
+        if lost or not (notice.voluntary or notice.kind == "gone"):
+            yield _notice(notice, lost, pools.get(notice.node), snapshot.at)
 
 
-def _notice(notice: NoticeView, lost: Counter[str], pool: str | None) -> Need:
+def _notice(notice: NoticeView, lost: Counter[str], pool: str | None, at: float) -> Need:
     who = some([f"{model} {count}" for model, count in sorted(lost.items())]) or "nothing of ours runs there"
-    severity = CRITICAL if lost and not notice.voluntary else WARNING
-    said = f"{notice.node} goes {clock(notice.deadline)}: {who}"
+    severity = CRITICAL if lost and not notice.voluntary and notice.counts(at) else WARNING
+    said = f"{goes(notice, at)}: {who}"
     return Need(severity, printable(said), until=notice.deadline, pool=pool, node=printable(notice.node))
 
 
@@ -109,8 +112,10 @@ def _short(row: Unmet, waits: Waits) -> str:
 
 
 def _foreign(plan: Plan) -> Iterator[Need]:
-    """Somebody else writes what we write: they must agree on one."""
+    """Somebody else writes what we write, or policy and cluster differ: they must agree on one."""
     models = {decision.model for decision in plan.models}
     for refusal in plan.refusals:
-        if refusal.guard == "foreign":
-            yield Need(WARNING, printable(str(refusal)), model=refusal.subject if refusal.subject in models else None)
+        if refusal.guard in {"foreign", "gpus"}:
+            end = f"; `rebalancer stand-up {refusal.subject}` ends it" if refusal.guard == "foreign" else ""
+            said, model = printable(f"{refusal}{end}"), refusal.subject if refusal.subject in models else None
+            yield Need(WARNING, said, model=model)

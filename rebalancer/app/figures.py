@@ -1,10 +1,12 @@
 """The figures of the running parts, read when Prometheus asks."""
 
 import platform
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 
 from rebalancer import __version__
 from rebalancer.domain.cluster import SOURCES
+from rebalancer.domain.pinned import STATES, Pinned
 from rebalancer.domain.snapshot import Snapshot, Sync
 from rebalancer.ingest.kafka import KafkaIntake
 from rebalancer.ingest.prometheus import PrometheusReadings
@@ -58,6 +60,11 @@ def output_figures(outbox: Outbox, kube: KubeClient | None) -> Iterator[Figure]:
     if kube is not None:
         kinds = BY_NAME["rebalancer_kubernetes_errors_total"].labels[0].words
         yield from _words("rebalancer_kubernetes_errors_total", kube.errors, kinds)
+
+
+def pinned_figures(pinned: Iterable[Pinned]) -> Iterator[Figure]:
+    """What carries values that a rebalancer wrote."""
+    yield from _words("rebalancer_pinned_objects", Counter(each.state for each in pinned), STATES)
 
 
 def prometheus_figures(source: PrometheusReadings) -> Iterator[Figure]:

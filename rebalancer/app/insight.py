@@ -3,17 +3,20 @@
 import socket
 from collections.abc import Iterator
 
+from rebalancer.act.restoring import Restoring
 from rebalancer.api.view import Status, Unready
 from rebalancer.app.figures import (
     build_figures,
     input_figures,
     output_figures,
     people_figures,
+    pinned_figures,
     prometheus_figures,
     sync_figures,
 )
 from rebalancer.app.hands import ServiceHands
 from rebalancer.domain.cluster import SOURCES
+from rebalancer.domain.pinned import HELD, Pinned
 from rebalancer.domain.plan import Plan
 from rebalancer.domain.snapshot import Snapshot, Sync
 from rebalancer.ingest.kafka import KafkaIntake
@@ -63,13 +66,17 @@ class Insight:
         self._hands: ServiceHands | None = None
         self._runner: Runner | None = None
         self._intake: KafkaIntake | None = None
+        self._restoring: Restoring | None = None
         self._since: dict[str, float] = {}
         self._seen: Snapshot | None = None
         self._started_at = clock.now()
 
-    def connect(self, state: ClusterState, hands: ServiceHands, runner: Runner, intake: KafkaIntake) -> None:
+    def connect(
+        self, state: ClusterState, hands: ServiceHands, runner: Runner, intake: KafkaIntake, restoring: Restoring
+    ) -> None:
         """The wheel turns: these are its parts."""
         self._state, self._hands, self._runner, self._intake = state, hands, runner, intake
+        self._restoring = restoring
 
     @property
     def plan(self) -> Plan | None:
@@ -107,7 +114,14 @@ class Insight:
             notices=known.notices,
             overrides=known.overrides,
             unready=(*self.unready(), *self._abstaining()),
+            installation=self._settings.installation,
+            pinned=self._pinned(),
         )
+
+    def _pinned(self) -> tuple[Pinned, ...]:
+        """What was written to and does not belong to the everyday work of a service that acts."""
+        found = self._restoring.pinned if self._restoring else ()
+        return tuple(each for each in found if each.state != HELD or self._settings.write_mode == "shadow")
 
     def unready(self) -> tuple[Unready, ...]:
         """What is not synced, connected or turning, since when."""
@@ -163,6 +177,8 @@ class Insight:
         yield from sync_figures(self._state.sync(now) if self._state else Sync(missing=tuple(SOURCES)))
         yield from people_figures(known)
         yield from output_figures(self._outbox, self.kube)
+        if self._restoring is not None:
+            yield from pinned_figures(self._restoring.pinned)
         if self.prometheus is not None:
             yield from prometheus_figures(self.prometheus)
         if self._state and self._intake and self._hands:

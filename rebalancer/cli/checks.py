@@ -6,11 +6,17 @@ from typing import Any
 
 from msgspec import Struct
 
+from rebalancer.api.text.pinned import said_pinned
 from rebalancer.api.text.words import some, span
 from rebalancer.api.view import Status
+from rebalancer.domain.arithmetic import unreachable
 from rebalancer.domain.snapshot import Snapshot
 
 OK, WARN, FAIL = "ok", "warn", "FAIL"
+_REFUSALS = {  # refusals that no waiting ends, and what does
+    "gpus": "gpusPerReplica in the policy must be what the template asks for",
+    "empty": "kubectl get nodes, and the pods of their device plugin; or the pool's resource in the policy",
+}
 _UNITS = {"s": 1, "m": 60, "h": 3600}
 _AVERAGE = re.compile(r"^\s*(avg|avg_over_time|quantile|histogram_quantile|max|min)\b")
 
@@ -35,10 +41,17 @@ def of_status(status: Status) -> Iterator[Finding]:
     why = f"stopped by {stopped.actor}: {stopped.reason}" if stopped else ""
     yield _if(stopped is None, WARN, "writes", why, "rebalancer writes resume")
     yield _if(status.write_mode == "act", WARN, "writes", "shadow: nothing is written", "writeMode: act, when trusted")
+    pinned = list(said_pinned(status))
+    yield from (Finding(WARN, "pinned", said.what, said.todo) for said in pinned)
+    if not pinned:
+        yield Finding(OK, "pinned", "")
     models = status.plan.models if status.plan else ()
     yield _if(bool(models), WARN, "models", "no model is decided about", "add models to the policy")
     blind = some([model.model for model in models if model.demand is None])
     yield _if(not blind, WARN, "models", f"no usable vote: {blind}", "rebalancer explain MODEL shows each signal")
+    for refusal in status.plan.refusals if status.plan else ():
+        if refusal.guard in _REFUSALS:
+            yield Finding(FAIL, f"model/{refusal.subject}", refusal.why, _REFUSALS[refusal.guard])
 
 
 def of_snapshot(snapshot: Snapshot) -> Iterator[Finding]:
@@ -49,6 +62,8 @@ def of_snapshot(snapshot: Snapshot) -> Iterator[Finding]:
     for model in snapshot.models:
         gone = some([f"{target.kind.lower()}/{target.name}" for target in model.targets if target.missing])
         yield _if(not gone, FAIL, f"model/{model.id}", f"not found: {gone}", "correct the target in the policy")
+        for sleeps in filter(None, map(unreachable, model.targets)):
+            yield Finding(WARN, f"model/{model.id}", sleeps, "nothing of ours wakes it; rebalancer explain MODEL")
 
 
 def of_node_pool(node_pool: dict[str, Any], load_seconds: float | None) -> Iterator[Finding]:

@@ -11,10 +11,13 @@ from rebalancer.domain.instant import Instant
 from rebalancer.domain.outcome import Outcome
 from rebalancer.domain.readings import ModelLoad
 
+REPAIRED_AFTER_SECONDS = 30.0  # so long our numbers must stand that others have put back, before a fight is over
+
 
 class PodView(Struct, frozen=True):
-    """One non-terminal pod of a target. `phase`: pending (no node), loading, ready, terminating; `since` that phase.
+    """One non-terminal pod of a target. `phase`: pending (no node), loading, ready, lost, terminating; `since` it.
 
+    lost: Ready by its last word, but its node is not listed: it serves nobody (`since` is when it became Ready).
     `begun`: its containers run; before, its image may still be on the way.
     """
 
@@ -32,7 +35,9 @@ class AutoscalerView(Struct, frozen=True):
     """Who owns the target's replicas. `kind`: ScaledObject or HorizontalPodAutoscaler.
 
     `minimum`/`maximum` are the object's own bounds, `effective_*` what the HPA shows (a release is done when it shows
-    the new max). `originals` None = we have not written here yet.
+    the new max). `originals` None = we have not written here yet. `idle`: a ScaledObject's idleReplicaCount, to which
+    KEDA takes the target while no trigger is active, whatever the bounds are. `other`: another installation of the
+    rebalancer wrote here, so we do not.
     """
 
     kind: str
@@ -45,6 +50,8 @@ class AutoscalerView(Struct, frozen=True):
     effective_maximum: int
     paused: bool = False
     originals: Originals | None = None
+    idle: int | None = None
+    other: str = ""
 
 
 class ForeignChange(Struct, frozen=True):
@@ -58,7 +65,11 @@ class TargetView(Struct, frozen=True):
     """One model's scale target in one pool.
 
     `replicas` is spec.replicas as last seen, `asked` what we wrote and have not seen yet (None: nothing under way);
-    `missing`: the policy names it but the cluster has no such object. `foreign`: the last two foreign changes.
+    `missing`: the policy names it but the cluster has no such object. `foreign`: the last two foreign changes,
+    `repaired_at`: since when others have put our numbers back after them (None: they have not).
+    `gpus_per_pod` is what its template requests, `running_gpus` the most that one of its pods requests (None: no pods).
+    `by_others`:
+    somebody else wrote the number in force (the maximum where an autoscaler that we took over owns it, else replicas).
     """
 
     pool: str
@@ -78,6 +89,9 @@ class TargetView(Struct, frozen=True):
     grace_seconds: int = 30
     pods: tuple[PodView, ...] = ()
     foreign: tuple[ForeignChange, ...] = ()
+    running_gpus: int | None = None
+    by_others: bool = False
+    repaired_at: Instant | None = None
 
 
 class ModelView(Struct, frozen=True):
@@ -89,7 +103,10 @@ class ModelView(Struct, frozen=True):
 
 
 class NodeView(Struct, frozen=True):
-    """One node of a pool. `gpus` allocatable, `foreign_gpus` held by pods that are no model's."""
+    """One node of a pool. `gpus` allocatable, `foreign_gpus` held by pods that are no model's.
+
+    `fell_at`: when `gpus` last became fewer while we watched; None when it has not, or has come back.
+    """
 
     name: str
     gpus: int
@@ -100,6 +117,7 @@ class NodeView(Struct, frozen=True):
     node_pool: str | None = None
     labels: dict[str, str] = {}
     taints: tuple[Taint, ...] = ()
+    fell_at: Instant | None = None
 
 
 class NodeClaimView(Struct, frozen=True):
@@ -113,7 +131,10 @@ class NodeClaimView(Struct, frozen=True):
 
 
 class NodePoolView(Struct, frozen=True):
-    """A Karpenter NodePool behind a pool. `gpu_limit` None = unlimited; `held`: our consolidation hold is in place."""
+    """A Karpenter NodePool behind a pool. `gpu_limit` None = unlimited; `held`: our consolidation hold is in place.
+
+    `other`: another installation of the rebalancer wrote to it, so we do not.
+    """
 
     name: str
     uid: str
@@ -124,6 +145,7 @@ class NodePoolView(Struct, frozen=True):
     held: bool = False
     saved: SavedNodePool | None = None
     claims: tuple[NodeClaimView, ...] = ()
+    other: str = ""
 
 
 class PoolView(Struct, frozen=True):
@@ -149,6 +171,10 @@ class NoticeView(Struct, frozen=True):
     karpenter: bool = False
     source: str = ""
     doomed_at: Instant | None = None
+
+    def counts(self, at: Instant) -> bool:
+        """Whether it has come to its time: the pods there count for nobody at `at`."""
+        return self.doomed_at is None or self.doomed_at <= at
 
 
 class Sync(Struct, frozen=True):

@@ -2,7 +2,18 @@
 
 from collections.abc import Iterable, Sequence
 
-from rebalancer.domain.cluster import DisruptionBudget, Hpa, Node, NodeClaim, NodePool, Pod, ScaledObject, Workload
+from rebalancer.domain.cluster import (
+    DisruptionBudget,
+    Hpa,
+    Node,
+    NodeClaim,
+    NodePool,
+    Originals,
+    Pod,
+    SavedNodePool,
+    ScaledObject,
+    Workload,
+)
 from rebalancer.domain.policy import Model, Pool, TargetSpec
 from rebalancer.domain.snapshot import AutoscalerView, NodeClaimView, NodePoolView, NodeView, PodView, TargetView
 
@@ -10,24 +21,30 @@ KEDA_DEFAULT_MAXIMUM = 100
 HELD_REASONS = frozenset({"Empty", "Underutilized"})
 
 
-def pod_phase(pod: Pod) -> str:
-    """Pending (no node), loading, ready or terminating."""
+def pod_phase(pod: Pod, *, lost: bool = False) -> str:
+    """Pending (no node), loading, ready, lost or terminating.
+
+    `lost`: its node is not listed. Until its kubelet or the garbage collector of pods speaks (PodGC takes 40-60 s),
+    such a pod stays Ready by its last word, and serves nobody.
+    """
     if pod.deleting_at is not None:
         return "terminating"
     if pod.node is None:
         return "pending"
-    return "ready" if pod.ready else "loading"
+    if not pod.ready:
+        return "loading"
+    return "lost" if lost else "ready"
 
 
-def pod_view(pod: Pod) -> PodView:
+def pod_view(pod: Pod, *, lost: bool = False) -> PodView:
     """One pod.
 
     `since`: Kubernetes dates creation, Ready and the end that a deletion sets (request + grace); it does not date
     that a pod got its node, so loading counts from creation.
     """
-    phase = pod_phase(pod)
+    phase = pod_phase(pod, lost=lost)
     since = pod.created_at
-    if phase == "ready":
+    if phase in {"ready", "lost"}:
         since = pod.ready_at or pod.created_at
     elif phase == "terminating" and pod.deleting_at is not None:
         since = max(pod.created_at, pod.deleting_at - pod.grace_seconds)
@@ -48,10 +65,17 @@ def missing_target(model: Model, spec: TargetSpec) -> TargetView:
     return TargetView(pool=spec.pool, namespace=model.namespace, kind=spec.kind, name=spec.name, missing=True)
 
 
-def target_view(
-    workload: Workload, pool: Pool, autoscaler: AutoscalerView | None, pods: Iterable[PodView], asked: int | None
+def target_view(  # noqa: PLR0913  # what it is made from
+    workload: Workload,
+    pool: Pool,
+    autoscaler: AutoscalerView | None,
+    pods: Iterable[PodView],
+    asked: int | None,
+    *,
+    running_gpus: int | None = None,
+    by_others: bool = False,
 ) -> TargetView:
-    """One scale target; `asked` is what we wrote and have not seen yet."""
+    """One scale target; `asked` is what we wrote and have not seen yet, the last two as in `TargetView`."""
     return TargetView(
         pool=pool.name,
         namespace=workload.ref.namespace,
@@ -68,17 +92,34 @@ def target_view(
         tolerations=workload.tolerations,
         grace_seconds=workload.grace_seconds,
         pods=tuple(sorted(pods, key=lambda pod: pod.uid)),
+        running_gpus=running_gpus,
+        by_others=by_others,
     )
 
 
-def autoscaler_view(scaled_objects: Iterable[ScaledObject], hpas: Iterable[Hpa]) -> AutoscalerView | None:
+def autoscaler_view(
+    scaled_objects: Iterable[ScaledObject], hpas: Iterable[Hpa], installation: str
+) -> AutoscalerView | None:
     """Who owns a target: its ScaledObject with the HPA that KEDA made for it, else an HPA."""
     scaled = min(scaled_objects, key=lambda found: found.name, default=None)
     by_name = sorted(hpas, key=lambda found: found.name)
     if scaled is not None:
         mine = next((hpa for hpa in by_name if _made_for(hpa, scaled)), None)
-        return _of_scaled_object(scaled, mine)
-    return _of_hpa(by_name[0]) if by_name else None
+        return _of_scaled_object(scaled, mine, installation)
+    return _of_hpa(by_name[0], installation) if by_name else None
+
+
+def by_others(workload: Workload, scaled_objects: Iterable[ScaledObject], hpas: Iterable[Hpa]) -> bool:
+    """Whether somebody else wrote the number in force.
+
+    That is the maximum of an autoscaler that we have taken over. Without an autoscaler it is the workload's replicas,
+    and so it is before we take one over: then its replicas are what counts in any case.
+    """
+    owner: ScaledObject | Hpa | None = min(scaled_objects, key=lambda found: found.name, default=None)
+    owner = owner or min(hpas, key=lambda found: found.name, default=None)
+    if owner is None or owner.originals is None:
+        return workload.writer != ""
+    return owner.writers[1] != ""
 
 
 def _made_for(hpa: Hpa, scaled: ScaledObject) -> bool:
@@ -87,7 +128,8 @@ def _made_for(hpa: Hpa, scaled: ScaledObject) -> bool:
     return hpa.owner_scaled_object == scaled.name
 
 
-def _of_scaled_object(scaled: ScaledObject, hpa: Hpa | None) -> AutoscalerView:
+def _of_scaled_object(scaled: ScaledObject, hpa: Hpa | None, installation: str) -> AutoscalerView:
+    other = _other(scaled.originals, installation)
     minimum = scaled.minimum or 0
     maximum = KEDA_DEFAULT_MAXIMUM if scaled.maximum is None else scaled.maximum
     return AutoscalerView(
@@ -100,11 +142,14 @@ def _of_scaled_object(scaled: ScaledObject, hpa: Hpa | None) -> AutoscalerView:
         effective_minimum=minimum if hpa is None else hpa.minimum,
         effective_maximum=maximum if hpa is None else hpa.maximum,
         paused=scaled.paused,
-        originals=scaled.originals,
+        originals=None if other else scaled.originals,
+        idle=scaled.idle,
+        other=other,
     )
 
 
-def _of_hpa(hpa: Hpa) -> AutoscalerView:
+def _of_hpa(hpa: Hpa, installation: str) -> AutoscalerView:
+    other = _other(hpa.originals, installation)
     return AutoscalerView(
         kind="HorizontalPodAutoscaler",
         name=hpa.name,
@@ -114,8 +159,14 @@ def _of_hpa(hpa: Hpa) -> AutoscalerView:
         maximum=hpa.maximum,
         effective_minimum=hpa.minimum,
         effective_maximum=hpa.maximum,
-        originals=hpa.originals,
+        originals=None if other else hpa.originals,
+        other=other,
     )
+
+
+def _other(saved: Originals | SavedNodePool | None, installation: str) -> str:
+    """The installation that wrote to the object, "" where that was us, or none by name, or nobody."""
+    return "" if saved is None or saved.by in {"", installation} else saved.by
 
 
 def shows(asked: int, workload: Workload | None, autoscaler: AutoscalerView | None) -> bool:
@@ -125,8 +176,8 @@ def shows(asked: int, workload: Workload | None, autoscaler: AutoscalerView | No
     return workload is not None and workload.replicas == asked
 
 
-def node_view(node: Node, pool: Pool, foreign: Iterable[Pod]) -> NodeView:
-    """One node of `pool`; `foreign`: the pods on it that are no model's."""
+def node_view(node: Node, pool: Pool, foreign: Iterable[Pod], fell_at: float | None = None) -> NodeView:
+    """One node of `pool`; `foreign`: the pods on it that are no model's; `fell_at` as in `NodeView`."""
     return NodeView(
         name=node.name,
         gpus=node.allocatable.get(pool.resource, 0),
@@ -137,11 +188,16 @@ def node_view(node: Node, pool: Pool, foreign: Iterable[Pod]) -> NodeView:
         node_pool=node.node_pool,
         labels=node.labels,
         taints=node.taints,
+        fell_at=fell_at,
     )
 
 
-def node_pool_view(node_pool: NodePool, resource: str, claims: Sequence[NodeClaimView]) -> NodePoolView:
+def node_pool_view(
+    node_pool: NodePool, resource: str, claims: Sequence[NodeClaimView], installation: str
+) -> NodePoolView:
     """A NodePool in GPUs of one resource, with the nodes still to come."""
+    other = _other(node_pool.saved, installation)
+    saved = None if other else node_pool.saved
     return NodePoolView(
         name=node_pool.name,
         uid=node_pool.uid,
@@ -149,9 +205,10 @@ def node_pool_view(node_pool: NodePool, resource: str, claims: Sequence[NodeClai
         gpu_limit=node_pool.limits.get(resource),
         gpus_used=node_pool.used.get(resource, 0),
         budgets=node_pool.budgets,
-        held=node_pool.saved is not None and any(map(_holds, node_pool.budgets or ())),
-        saved=node_pool.saved,
+        held=saved is not None and any(map(_holds, node_pool.budgets or ())),
+        saved=saved,
         claims=tuple(sorted(claims, key=lambda claim: claim.name)),
+        other=other,
     )
 
 

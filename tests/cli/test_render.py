@@ -1,5 +1,6 @@
 """Domain values as text: the drawn scene, character by character, and what is unknown, old or hostile."""
 
+from datetime import UTC, datetime
 from textwrap import dedent
 
 import pytest
@@ -8,6 +9,7 @@ from msgspec.structs import replace
 from rebalancer.api.text.words import span
 from rebalancer.cli.render import render_explain, render_plan, render_problems, render_status
 from rebalancer.domain.memory import Memory
+from rebalancer.domain.pinned import Pinned
 from rebalancer.domain.plan import OverrideState, Plan, Refusal
 from rebalancer.domain.snapshot import Sync
 from rebalancer.domain.timetable import Schedule
@@ -175,6 +177,23 @@ def test_notices_come_soonest_first_and_a_long_list_is_counted() -> None:
     )
 
 
+def test_a_notice_whose_time_has_not_come_says_when_it_counts() -> None:
+    notices = (
+        a_notice("spot-2", deadline=at("04:12:07"), doomed_at=at("03:57:07")),
+        a_notice("a100-1", deadline=at("03:12:07") + 14 * 86_400, doomed_at=at("03:00:00") + 14 * 86_400),
+        a_notice("a100-4", kind="gone", deadline=NOW - 5),
+    )
+    foot = render_status(replace(STATUS, notices=notices, overrides=())).splitlines()[-1]
+    day = datetime.fromtimestamp(NOW + 14 * 86_400, UTC).strftime("%Y-%m-%d")
+    spot, maintenance = "spot-2 in 1h0m (counts from 03:57:07)", f"a100-1 in 14d0h (counts from {day} 03:00)"
+    assert foot == f"NOTICE a100-4 went 5 s ago, {spot}, {maintenance}"
+    told = render_explain(PLAN, replace(SNAPSHOT, notices=notices), "llama-70b").splitlines()
+    assert [" ".join(line.split()) for line in told if "counts from" in line] == [
+        "notice spot-2 goes 04:12:07 (counts from 03:57:07): 1 replica",
+        f"notice a100-1 goes {day} 03:12 (counts from {day} 03:00): 4 replicas",
+    ]
+
+
 def test_every_kind_of_change_has_its_mark_and_is_counted() -> None:
     hold = replace(PLAN.node_pools[0], kind="hold", reason="a shift lands there")
     unlimited = replace(PLAN.node_pools[0], limit_from=None)
@@ -239,3 +258,36 @@ def test_problems_are_listed_with_line_path_value_range_and_remedy() -> None:
               class is missing; add it
     """)
     assert render_problems("policy.yaml", ()) == "policy.yaml: ok"
+
+
+def a_pinned(name: str, state: str, by: str = "ml/rebalancer") -> Pinned:
+    return Pinned("ScaledObject", "serving", name, f"uid-{name}", by, state)
+
+
+def test_what_stays_pinned_in_shadow_is_said_with_the_command_that_ends_it() -> None:
+    pinned = (a_pinned("a", "held"), a_pinned("b", "departed"), a_pinned("c", "unnamed", ""))
+    status = replace(STATUS, write_mode="shadow", installation="ml/rebalancer", pinned=pinned)
+    shadow, ours, nobodys = render_status(status).splitlines()[1:4]
+    assert shadow == "Shadow: nothing is written."
+    assert ours == (
+        "Bounds or limits of ours are still on 2 objects (scaledobject/serving/a, scaledobject/serving/b): KEDA cannot "
+        "move past them; run rebalancer hand-back --installation ml/rebalancer."
+    )
+    assert nobodys == (
+        "Bounds or limits of no installation by name are on 1 object (scaledobject/serving/c), not in the policy; run "
+        "rebalancer hand-back --installation ml/rebalancer --unnamed."
+    )
+
+
+def test_what_is_given_back_or_another_installations_is_said_while_it_acts() -> None:
+    pinned = (a_pinned("b", "departed"), a_pinned("c", "other", "search/rebalancer"))
+    status = replace(STATUS, installation="rebalancer/rebalancer", pinned=pinned)
+    theirs, going = render_status(status).splitlines()[1:3]
+    assert theirs == (
+        "Installation search/rebalancer holds 1 object (scaledobject/serving/c) of our policy: nothing is written "
+        "there; take them out of one of the two policies."
+    )
+    assert going == (
+        "Bounds or limits of ours are on 1 object (scaledobject/serving/b), not in the policy: they are given back; "
+        "where that lasts, the service's log says why."
+    )

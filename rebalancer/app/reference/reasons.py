@@ -63,8 +63,12 @@ _GUARDS = {
         "Smaller replicas, or larger nodes.",
     ),
     "foreign": (
-        "Somebody else changed what is written here twice within 10 minutes (`guards.foreign`).",
-        "Take the field out of what they apply; the refusal names them.",
+        "Somebody else changed what is written here twice within 10 minutes (`guards.foreign`), or holds it.",
+        "Take the field out of what they apply, or the model out of one policy. Then `rebalancer stand-up MODEL`.",
+    ),
+    "gpus": (
+        "Policy, template and running pods say different numbers of GPUs per pod; the largest counts in every sum.",
+        "Set `gpusPerReplica` to what the template asks for; the refusal has all numbers.",
     ),
     "stop": ("A WriteStop exists: nothing is written.", "`rebalancer writes resume`, when it is safe."),
 }
@@ -80,7 +84,10 @@ _CONSTRAINTS = {
     "freeze": "An override freezes it.",
     "rollout": "Its target is in the middle of a rollout.",
     "autoscaler-paused": "Its ScaledObject is paused by somebody else.",
-    "foreign": "Somebody else keeps writing its target; or an autoscaler owns it, and actuation is `scale`.",
+    "gpus": "Policy, template and running pods say different numbers of GPUs per pod.",
+    "idle": "Its autoscaler does nothing at the replicas there are: KEDA idles it, or its HPA is disabled at 0.",
+    "foreign": "Somebody else keeps writing or holds its target, or that of who keeps GPUs that are its own; "
+    "or an autoscaler owns it, and actuation is `scale`.",
 }
 
 _GATE = {
@@ -90,11 +97,12 @@ _GATE = {
     "paused": "The autoscaler is paused: its bounds reach nobody.",
     "kind": "This kind of object cannot be written.",
     "bounds": "The minimum would be above the maximum.",
-    "too-soon": "The object was patched less than 10 s ago.",
+    "too-soon": "The object was patched less than 10 s ago, or 0.1 s where a shift has freed the GPUs.",
     "under-use": "A NodePool's limit would be under what is in use.",
     "floor": "The write would leave the model under its floor.",
     "budget": "The write would promise more GPUs than the budget has.",
     "originals": "The annotation with the object's own values cannot be read.",
+    "installation": "Another installation of the rebalancer wrote to the object: its annotation names it.",
     "unrecorded": "Kafka did not acknowledge the intent of a decrease.",
     "unsynced": "What must be known before a write is not listed or not fresh.",
     "leadership": "Another replica leads.",
@@ -138,7 +146,7 @@ _REJECTIONS = {
 
 def reasons_page() -> str:
     """The page. Raises KeyError when the code knows a word that this page does not explain."""
-    names = (*GUARDS, "plausible", "budget", "fit", "foreign", "stop")
+    names = (*GUARDS, "plausible", "budget", "fit", "foreign", "gpus", "stop")
     guards = table(("guard", "what it saw", "what to do"), ((code(name), *_GUARDS[name]) for name in names))
     parts = (
         ("Unmet", "What a model that lacks replicas waits for; a guard's name when a guard holds it.", _CONSTRAINTS),

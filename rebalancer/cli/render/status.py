@@ -1,6 +1,7 @@
 """`rebalancer status`: is it alive and writing, where are the GPUs, who lacks what."""
 
-from rebalancer.api.text.words import UNKNOWN, clock, columns, known, printable, some, span
+from rebalancer.api.text.pinned import said_pinned
+from rebalancer.api.text.words import UNKNOWN, clock, columns, counts_from, known, printable, some, span
 from rebalancer.api.view import Status
 from rebalancer.domain.plan import ModelDecision, Plan, PoolDecision
 from rebalancer.domain.snapshot import NoticeView
@@ -65,6 +66,7 @@ def _warnings(status: Status) -> list[str]:
         for each in status.unready
         if each.detail not in TOLD
     ]
+    lines += [f"{said.what[0].upper()}{said.what[1:]}; {said.todo}." for said in said_pinned(status)]
     if status.policy_problems:
         more = len(status.policy_problems) - 1
         lines.append(f"Policy {status.policy_digest or UNKNOWN} stays in force; the file is not good: ")
@@ -126,4 +128,6 @@ def _foot(status: Status) -> str:
 
 def _notice(notice: NoticeView, at: float) -> str:
     left = notice.deadline - at
-    return f"{notice.node} in {span(left)}" if left >= 0 else f"{notice.node} was due {span(-left)} ago"
+    if left < 0:
+        return f"{notice.node} {'went' if notice.kind == 'gone' else 'was due'} {span(-left)} ago"
+    return f"{notice.node} in {span(left)}{counts_from(notice, at)}"

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from rebalancer.domain.cluster import SOURCES
 from rebalancer.domain.outcome import FAILED, REFUSED, SHADOW, UNKNOWN, WRITTEN
+from rebalancer.domain.pinned import STATES
 
 COUNTER, GAUGE, HISTOGRAM = "counter", "gauge", "histogram"
 
@@ -86,7 +87,7 @@ METRICS: tuple[Metric, ...] = (
         GAUGE,
         "Override objects that have not ended, by kind.",
         "overrides",
-        (Label("kind", ("pause", "freeze", "pin", "cap", "floor", "drain", "exclude")),),
+        (Label("kind", ("pause", "freeze", "pin", "cap", "floor", "drain", "exclude", "standUp")),),
     ),
     # --- the wheel
     Metric(
@@ -114,9 +115,17 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "rebalancer_changes_total",
         COUNTER,
-        "Changes by kind and by what became of them (shadow: would have been written).",
+        "Changes by kind and by what became of them (shadow: would have been written; counted when the wish appears).",
         "changes",
         (Label("kind", CHANGES), Label("status", (WRITTEN, SHADOW, REFUSED, FAILED, UNKNOWN))),
+    ),
+    Metric(
+        "rebalancer_pinned_objects",
+        GAUGE,
+        "Autoscalers and NodePools with values of a rebalancer's. held: ours, the policy names it; departed: ours, "
+        "to be given back; unnamed: no installation's by name; other: another installation's, the policy names it.",
+        "objects",
+        (Label("state", STATES),),
     ),
     Metric(
         "rebalancer_refusals",
