@@ -8,9 +8,8 @@ from tests.planning.worlds import patience
 from tests.sim.constant.__main__ import main
 from tests.sim.constant.worlds import Life, live
 
-# Of the first 100 worlds those in which what was owed followed every crossing: 182 of their moves, a third of their
-# windows with two or more of them.
-HOVERING = (26, 33, 38, 45, 49, 65, 73, 80)
+# Where what is owed follows every crossing, half of the windows of these worlds have two moves or more, 334 in all.
+HOVERING = (6, 8, 10, 11, 17, 25)
 
 
 def held(lives: Sequence[Life]) -> float:
@@ -18,7 +17,7 @@ def held(lives: Sequence[Life]) -> float:
     return 1.0 - sum(life.broken for life in lives) / sum(life.windows for life in lives)
 
 
-@pytest.mark.timeout(patience(60))
+@pytest.mark.timeout(patience(240))
 def test_work_that_hovers_at_a_replicas_capacity_moves_nothing_to_and_fro() -> None:
     lives = [live(seed) for seed in HOVERING]
     assert held(lives) >= 0.97, [(life.seed, life.moves, life.broken) for life in lives]
