@@ -188,6 +188,15 @@ class TestLendAndReclaim:
         story.turns(3)
         assert [loan.at for loan in story.memory.loans] == granted[:2]
 
+    def test_elastic_gpus_are_nobodys(self) -> None:
+        b = a_model("b", pools=("a100", "spot"), entitlement=2)
+        policy = a_policy(b, pools=(a_pool(gpus=2), an_elastic_pool(gpus=8)))
+        story = Story(policy, a_snapshot(policy, {"b": {"a100": 2, "spot": 2}}, in_flight(b=4), nodes={"spot": 1}))
+        story.plan()
+        assert [(loan.pool, loan.owner) for loan in story.memory.loans] == [("spot", None)] * 2
+
+
+class TestLender:
     def test_a_loan_goes_on_in_the_name_of_who_lends_when_its_owner_uses_all_of_its_own(self) -> None:
         # 14 GPUs, 4 each of a and c and 6 of b. c holds 5: one more than its own, lent by a, which holds 3.
         models = [a_model("a", entitlement=4), a_model("b", entitlement=6), a_model("c", entitlement=4)]
@@ -210,13 +219,6 @@ class TestLendAndReclaim:
         plan = story.plan()
         assert [loan.owner for loan in story.memory.loans] == ["a", "a"]
         assert decision_of(plan, "a").why == "lends 2 GPUs"
-
-    def test_elastic_gpus_are_nobodys(self) -> None:
-        b = a_model("b", pools=("a100", "spot"), entitlement=2)
-        policy = a_policy(b, pools=(a_pool(gpus=2), an_elastic_pool(gpus=8)))
-        story = Story(policy, a_snapshot(policy, {"b": {"a100": 2, "spot": 2}}, in_flight(b=4), nodes={"spot": 1}))
-        story.plan()
-        assert [(loan.pool, loan.owner) for loan in story.memory.loans] == [("spot", None)] * 2
 
 
 class TestShift:
