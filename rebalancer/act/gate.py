@@ -97,6 +97,10 @@ class Gate:
             written = group.create_task(self._write(plan, ground))
         return tuple(written.result())
 
+    def stepped(self, seconds: float) -> None:
+        """The clock was set by so many seconds."""
+        self._ledger.stepped(seconds)
+
     async def _shadow(self, change: AnyChange, cycle: int) -> Outcome:
         outcome = Outcome(intent_of(change, cycle, self._clock.now()), self._clock.now(), SHADOW, "writeMode is shadow")
         await self._record(outcome)

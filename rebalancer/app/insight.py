@@ -22,8 +22,8 @@ from rebalancer.domain.snapshot import Snapshot, Sync
 from rebalancer.ingest.kafka import KafkaIntake
 from rebalancer.ingest.prometheus import PrometheusReadings
 from rebalancer.kube.client import KubeClient
+from rebalancer.loop.clock import SteppedClock
 from rebalancer.loop.runner import Runner
-from rebalancer.obs.clock import Clock
 from rebalancer.obs.metrics import Figure, Metrics
 from rebalancer.obs.metrics.figures import notice_figures, plan_figures
 from rebalancer.obs.outbox import Outbox
@@ -46,7 +46,7 @@ class Insight:
     def __init__(  # noqa: PLR0913  # the parts it looks into
         self,
         settings: ServiceSettings,
-        clock: Clock,
+        clock: SteppedClock,
         metrics: Metrics,
         policy_file: PolicyFile,
         outbox: Outbox,
@@ -69,7 +69,7 @@ class Insight:
         self._restoring: Restoring | None = None
         self._since: dict[str, float] = {}
         self._seen: Snapshot | None = None
-        self._started_at = clock.now()
+        self._started_monotonic = clock.monotonic()
 
     def connect(
         self, state: ClusterState, hands: ServiceHands, runner: Runner, intake: KafkaIntake, restoring: Restoring
@@ -151,7 +151,7 @@ class Insight:
             found["kafka-out"] = self._outbox.trouble
         if self._recorder.trouble is not None:
             found["journal"] = self._recorder.trouble
-        if self._runner.last_turn_at is None:
+        if self._runner.last_turn_monotonic is None:
             found["plan"] = "nothing is decided yet"
         return found
 
@@ -159,8 +159,8 @@ class Insight:
         """Only a wheel that stands still is helped by a restart."""
         if self._runner is None or self._hands is None:
             return None
-        turned = self._runner.last_turn_at or self._started_at
-        still = self._clock.now() - turned
+        turned = self._runner.last_turn_monotonic
+        still = self._clock.monotonic() - (self._started_monotonic if turned is None else turned)
         if still > max(DEAD_SECONDS, 5 * self._hands.policy.plan_every_seconds):
             return f"no cycle ended for {still:.0f} s"
         return None
@@ -176,6 +176,7 @@ class Insight:
         yield Figure("rebalancer_journal_good", self._recorder.trouble is None)
         yield from sync_figures(self._state.sync(now) if self._state else Sync(missing=tuple(SOURCES)))
         yield from people_figures(known)
+        yield Figure("rebalancer_clock_step_seconds", round(self._clock.stepped_seconds, 3))
         yield from output_figures(self._outbox, self.kube)
         if self._restoring is not None:
             yield from pinned_figures(self._restoring.pinned)

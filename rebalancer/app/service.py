@@ -37,6 +37,7 @@ from rebalancer.ingest.signed import Signatures
 from rebalancer.ingest.watches import Watches
 from rebalancer.kube.access import find_access
 from rebalancer.kube.client import KubeClient
+from rebalancer.loop.clock import SteppedClock
 from rebalancer.loop.hands import asked_of
 from rebalancer.loop.runner import Runner
 from rebalancer.obs.clock import Clock
@@ -75,7 +76,8 @@ class Service:
         self, settings: ServiceSettings, clock: Clock, rng: random.Random | None = None, journal: Path | None = None
     ) -> None:
         self.settings = settings
-        self.clock = clock
+        self.clock = clock = SteppedClock(clock)
+        self.clock.steps.append(_clock_was_set)
         self.metrics = Metrics()
         self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._rng = rng or random.Random()  # noqa: S311  # jitter of back-offs, no secret
@@ -198,6 +200,7 @@ class Service:
             self.settings.installation,
             unnamed=self.settings.hand_back_unnamed,
         )
+        self.clock.steps += (state.stepped, gate.stepped)
         hands = ServiceHands(
             policy,
             past.memory,
@@ -359,6 +362,10 @@ class Service:
         if not self.failed.done():
             self.failed.cancel()
         log.info("stopped")
+
+
+def _clock_was_set(seconds: float) -> None:
+    log.warning("the clock was set; what came in stays as old as it is", seconds=round(seconds, 3))
 
 
 def _may_write() -> str | None:

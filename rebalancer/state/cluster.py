@@ -209,6 +209,16 @@ class ClusterState:
         """What became of a write, for the next cycle."""
         self._noted.append(outcome)
 
+    def stepped(self, seconds: float) -> None:
+        """The clock was set by so many seconds: what came in stays as old as it is.
+
+        Event times, deadlines and what survives a restart are UTC, and are held against the new one.
+        """
+        self._sources.stepped(seconds)
+        self._notices.stepped(seconds)
+        self._holdings.stepped(seconds)
+        self._loads.stepped(seconds)
+
     def take_wakes(self) -> frozenset[str]:
         """Why to turn the wheel now; asked once, forgotten."""
         taken = frozenset(self.wakes)

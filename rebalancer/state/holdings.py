@@ -112,6 +112,10 @@ class Holdings:
             self._settle(target)
             self._dirty.add(self._targets[target].model.id)
 
+    def stepped(self, seconds: float) -> None:
+        """The clock was set by so many seconds: what we wrote is as old as before."""
+        self._asked = {ref: _Asked(asked.replicas, asked.at + seconds) for ref, asked in self._asked.items()}
+
     def _settle(self, ref: WorkloadRef | None) -> None:
         asked = self._asked.get(ref) if ref is not None else None
         if ref is not None and asked is not None:

@@ -136,6 +136,7 @@ _REJECTIONS = {
     "no-time": "Neither the event nor the record has a time.",
     "time-ahead": "Its time is more than 5 s ahead: look at the producer's clock.",
     "invalid-data": "The data does not have the shape of its type; the detail says where.",
+    "impossible-gauge": "A gauge cannot be (an exporter's blank, a ratio above 1) and was left out; the rest counts.",
     "override-unsigned": "An override came without a signature, or no key may sign one here.",
     "override-signature": "An override's signature is not good for its key.",
     "override-late": "A signed override came too late, or a second time.",

@@ -55,8 +55,12 @@ INPUTS = (
 )
 REASONS = (
     *("too-large", "not-cloudevent", "unsupported-content-type", "not-utf8", "not-json", "not-finite", "too-deep"),
-    *("duplicate-key", "bad-envelope", "unknown-type", "no-time", "time-ahead", "invalid-data"),
+    *("duplicate-key", "bad-envelope", "unknown-type", "no-time", "time-ahead", "invalid-data", "impossible-gauge"),
     *("override-unsigned", "override-signature", "override-late", "override-refused", "not-applied"),
+)
+GAUGES = (
+    *("running", "waiting", "kvCacheUse", "gpuUtilisation", "fbUsedMib", "fbFreeMib"),
+    *("ttftP95Seconds", "latencyP95Seconds", "latencyP99Seconds"),
 )
 KUBE_ERRORS = (
     *("temporary", "ambiguous", "conflict", "gone", "silent"),
@@ -77,6 +81,12 @@ METRICS: tuple[Metric, ...] = (
         ),
     ),
     Metric("rebalancer_leader", GAUGE, "1 while this replica is the one that acts.", "0 or 1"),
+    Metric(
+        "rebalancer_clock_step_seconds",
+        GAUGE,
+        "By how much this machine's clock was set since the service started, beyond the time that passed.",
+        "seconds",
+    ),
     Metric("rebalancer_synced", GAUGE, "1 when every source is listed and fresh.", "0 or 1"),
     Metric("rebalancer_source_good", GAUGE, "1 when the source is listed and fresh.", "0 or 1", (SOURCE,)),
     Metric("rebalancer_write_stopped", GAUGE, "1 while a WriteStop exists.", "0 or 1"),
@@ -200,9 +210,16 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "rebalancer_rejected_records_total",
         COUNTER,
-        "Kafka records that could not become an event and went to the dead-letter topic.",
+        "Kafka records that went to the dead-letter topic; of those with an impossible gauge the rest counts.",
         "records",
         (Label("reason", REASONS),),
+    ),
+    Metric(
+        "rebalancer_impossible_gauges_total",
+        COUNTER,
+        "Gauges that cannot be (an exporter's blank, a ratio above 1) and were left out of their samples.",
+        "gauges",
+        (Label("source", ("kafka", "prometheus")), Label("gauge", GAUGES)),
     ),
     Metric(
         "rebalancer_consumer_stuck_seconds",
