@@ -32,6 +32,24 @@ class Jump(Struct, frozen=True):
     confirmed_at: Instant | None = None
 
 
+class Ask(Struct, frozen=True):
+    """Votes have asked for `replicas` or more since then."""
+
+    since: Instant
+    replicas: int
+
+
+class Owed(Struct, frozen=True):
+    """How many of its own replicas a model may claim before anybody gains, and what would change that.
+
+    `asks`: what votes ask for beyond them, ascending. `lower_since`: one less would do since then.
+    """
+
+    replicas: int
+    asks: tuple[Ask, ...] = ()
+    lower_since: Instant | None = None
+
+
 class Outage(Struct, frozen=True):
     """Demand fell at once, at `since`, in `fell` of the `of` models that had any: nothing is taken before `until`."""
 
@@ -50,7 +68,7 @@ class ModelMemory(Struct, frozen=True, omit_defaults=True):
     `lower_peak` the most they asked for meanwhile.
     `unmet_since`: short since. `levels`: what was offered lately, and `falls`: when that fell suddenly by itself, both
     oldest first (guard `sudden`). `jump`: one that the guard `plausible` looks at. `deferred_since`: a batch model that
-    has fewer replicas than it needs since then.
+    has fewer replicas than it needs since then. `owed`: of a model with an outlook, what it may claim as its own.
     """
 
     demand: int | None = None
@@ -67,6 +85,7 @@ class ModelMemory(Struct, frozen=True, omit_defaults=True):
     falls: tuple[Instant, ...] = ()
     jump: Jump | None = None
     deferred_since: Instant | None = None
+    owed: Owed | None = None
 
 
 class Loan(Struct, frozen=True):

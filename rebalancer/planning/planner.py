@@ -14,6 +14,7 @@ from rebalancer.domain.readings import ModelLoad
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.planning import recall
 from rebalancer.planning.asked import deferral, demand, rulings, sudden, votes
+from rebalancer.planning.asked.owed import waits
 from rebalancer.planning.given import changes, drains, moves, nodes
 from rebalancer.planning.guarded import foreign, guards, stuck
 from rebalancer.planning.guarded.release import Tally
@@ -127,14 +128,16 @@ class _Calm(NamedTuple):
 
 def _calmly(model: Model, load: ModelLoad, ready: int, kept: ModelMemory, policy: Policy) -> _Calm | None:
     """By the outlook, where the instant has no say but for staleness: no surge, no doubt, no owner who waits."""
-    if load.outlook is None or kept.jump is not None or not demand.calm(load.work, kept, policy.surge):
+    if load.outlook is None or kept.jump is not None or waits(kept.owed):
+        return None
+    if not demand.calm(load.work, kept, policy.surge):
         return None
     blind = policy.guards.blind
     ballot = votes.poll(model, load, ready, demand.rules_of(policy, model), blind, -math.inf)
     if ballot.blind or not plausible.believed(load.outlook, ballot, load.work, policy.guards.plausible):
         return None
     found, kept = demand.foreseen(model, load.outlook, ballot, load.work, kept, policy, now=math.nan)
-    return None if kept.higher_since is not None else _Calm(ballot, found, kept, votes.fresh_until(load, blind))
+    return None if waits(kept.owed) else _Calm(ballot, found, kept, votes.fresh_until(load, blind))
 
 
 def _without_void(kept: ModelMemory, holder: scene.Holder) -> ModelMemory:
