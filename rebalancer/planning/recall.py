@@ -1,8 +1,11 @@
 """Stage 0: what became of our writes, folded into memory; windows pruned, loans and node grants brought up to date.
 
 Only writes that happened count (`Outcome.happened`): a shadow plan or a refused write leaves no trace, so the same
-plan is made again until it goes through.
+plan is made again until it goes through. What says nothing to the policy in force is skipped alone (`stranger`), and
+what is remembered of models and pools that left it is forgotten.
 """
+
+from collections.abc import Container
 
 from msgspec.structs import replace
 
@@ -12,6 +15,7 @@ from rebalancer.domain.policy import Policy
 
 RAISES = frozenset({"grant", "replace"})
 MOVES = frozenset({"release", "grant", "replace", "withdraw", "settle", "bounds"})
+KINDS = MOVES | {"limit", "restore-limit", "hold", "end-hold"}
 FIRST_REST_SECONDS = 60.0  # of a NodePool whose NodeClaim failed; a cloud's shortage of one type lasts minutes
 
 
@@ -22,32 +26,42 @@ def recall(memory: Memory, outcomes: tuple[Outcome, ...], policy: Policy, now: f
     grants = list(memory.node_grants)
     remembered = policy.nodes.node_timeout_seconds
     failures = [failure for failure in memory.grant_failures if failure.until + remembered > now]
+    gpus = {model.id: model.gpus_per_replica for model in policy.models}
     for outcome in outcomes:
-        if not outcome.happened:
-            continue
         intent = outcome.intent
+        if not outcome.happened or stranger(intent, gpus) is not None:
+            continue
         if intent.kind in MOVES:
             models[intent.subject] = _after_move(models.get(intent.subject, ModelMemory()), intent, outcome.at)
         if intent.kind in RAISES and intent.grant is not None and intent.node_pool is not None:
-            grants.append(_node_grant(intent, policy, outcome.at))
+            grants.append(_node_grant(intent, gpus[intent.subject], policy, outcome.at))
         if intent.kind == "withdraw" and intent.grant is not None:
             failures = _failed(grants, failures, intent, policy, outcome.at)
             grants = _withdrawn(grants, intent, policy, outcome.at)
         _note_shift(shifts, intent, outcome.at)
-    known = {model.id for model in policy.models}
+    pools = {pool.name for pool in policy.pools}
     return Memory(
         models={
             name: _pruned(kept, policy, now) if kept.losses else kept
             for name, kept in sorted(models.items())
-            if name in known
+            if name in gpus
         },
-        loans=tuple([loan for loan in memory.loans if loan.borrower in known]),
+        loans=tuple([loan for loan in memory.loans if loan.borrower in gpus and loan.pool in pools]),
         shifts=tuple(sorted(shifts.values(), key=lambda shift: (shift.opened_at, shift.id))),
-        node_grants=tuple(grants),
+        node_grants=tuple([grant for grant in grants if grant.model in gpus and grant.pool in pools]),
         grant_failures=tuple(failures),
         overrides=memory.overrides,
         outage=memory.outage,
     )
+
+
+def stranger(intent: Intent, models: Container[str]) -> str | None:
+    """Why an outcome of `intent` says nothing to who plans for `models`, in words; None when it does."""
+    if intent.kind not in KINDS:
+        return f"{intent.kind} is no kind of change that this version knows"
+    if intent.kind in MOVES and intent.subject not in models:
+        return f"{intent.subject} is no model of the policy any more"
+    return None
 
 
 def _after_move(kept: ModelMemory, intent: Intent, at: float) -> ModelMemory:
@@ -62,8 +76,7 @@ def _after_move(kept: ModelMemory, intent: Intent, at: float) -> ModelMemory:
     return replace(kept, losses=losses, replaced=tuple(sorted(replaced)), last_move_at=moved)
 
 
-def _node_grant(intent: Intent, policy: Policy, at: float) -> NodeGrant:
-    gpus = next(model.gpus_per_replica for model in policy.models if model.id == intent.subject)
+def _node_grant(intent: Intent, gpus: int, policy: Policy, at: float) -> NodeGrant:
     replicas = intent.replicas_to - intent.replicas_from
     return NodeGrant(
         id=intent.grant or "",

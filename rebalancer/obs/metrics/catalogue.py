@@ -110,7 +110,20 @@ METRICS: tuple[Metric, ...] = (
         "seconds",
         buckets=(0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0),
     ),
-    Metric("rebalancer_plan_timestamp_seconds", GAUGE, "When the last plan was made (Unix time).", "seconds"),
+    Metric("rebalancer_start_timestamp_seconds", GAUGE, "When the service was started (Unix time).", "seconds"),
+    Metric(
+        "rebalancer_plan_timestamp_seconds",
+        GAUGE,
+        "When the last plan was made (Unix time); absent before the first.",
+        "seconds",
+    ),
+    Metric("rebalancer_failed_cycles_in_a_row", GAUGE, "Cycles since the last one that planned, all failed.", "cycles"),
+    Metric(
+        "rebalancer_skipped_outcomes_total",
+        COUNTER,
+        "Outcomes of writes that could not be remembered: their model left the policy, or nobody understands them.",
+        "outcomes",
+    ),
     Metric(
         "rebalancer_changes_total",
         COUNTER,
