@@ -1,5 +1,7 @@
 """What planning must not forget from one cycle to the next; goes in, comes out, is kept in the `state` topic."""
 
+from typing import NamedTuple
+
 from msgspec import Struct
 
 from rebalancer.domain.instant import Instant
@@ -41,13 +43,37 @@ class Outage(Struct, frozen=True):
     of: int
 
 
+class Replaced(NamedTuple):
+    """A doomed pod beside which a replacement was asked: as memory and changes spell it, `POOL/TARGET/ASKED/POD`.
+
+    `target` and `pod` are UIDs. It is believed only while that target is asked for `asked` replicas: what somebody else
+    wrote, or we wrote and do not know of, may have taken the pod's number back already.
+    """
+
+    pool: str
+    target: str
+    asked: int
+    pod: str
+
+    def __str__(self) -> str:
+        return f"{self.pool}/{self.target}/{self.asked}/{self.pod}"
+
+    @classmethod
+    def of(cls, text: str) -> "Replaced":
+        """What `text` spells; one that does not say of which target and number it is, is never believed."""
+        pool, _, rest = text.partition("/")
+        target, _, rest = rest.partition("/")
+        asked, _, pod = rest.partition("/")
+        return cls(pool, target, int(asked), pod) if pod and asked.isdecimal() else cls(pool, "", -1, rest or target)
+
+
 class ModelMemory(Struct, frozen=True, omit_defaults=True):
     """One model's past.
 
     `demand`: the demand in force (falls only after a cooldown). `higher_since`: votes above what it has since.
-    `replaced`: doomed pods beside which a replacement was asked. `surge_since`: in surge from then on (None: not);
-    `calm_since`: below the leave ratio since. `lower_since`: its votes have asked for fewer than it has since then,
-    `lower_peak` the most they asked for meanwhile.
+    `replaced`: doomed pods beside which a replacement was asked, each as `Replaced`. `surge_since`: in surge from then
+    on (None: not); `calm_since`: below the leave ratio since. `lower_since`: its votes have asked for fewer than it has
+    since then, `lower_peak` the most they asked for meanwhile.
     `unmet_since`: short since. `levels`: what was offered lately, and `falls`: when that fell suddenly by itself, both
     oldest first (guard `sudden`). `jump`: one that the guard `plausible` looks at. `deferred_since`: a batch model that
     has fewer replicas than it needs since then.

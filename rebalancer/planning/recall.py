@@ -9,13 +9,14 @@ from collections.abc import Container
 
 from msgspec.structs import replace
 
-from rebalancer.domain.memory import GrantFailure, Loss, Memory, ModelMemory, NodeGrant, Shift
+from rebalancer.domain.memory import GrantFailure, Loss, Memory, ModelMemory, NodeGrant, Replaced, Shift
 from rebalancer.domain.outcome import Intent, Outcome
 from rebalancer.domain.policy import Policy
 
 RAISES = frozenset({"grant", "replace"})
 MOVES = frozenset({"release", "grant", "replace", "withdraw", "settle", "bounds"})
 KINDS = MOVES | {"limit", "restore-limit", "hold", "end-hold"}
+UNBELIEVED = -1  # replicas that nobody can have asked for
 FIRST_REST_SECONDS = 60.0  # of a NodePool whose NodeClaim failed; a cloud's shortage of one type lasts minutes
 
 
@@ -66,14 +67,32 @@ def stranger(intent: Intent, models: Container[str]) -> str | None:
 
 def _after_move(kept: ModelMemory, intent: Intent, at: float) -> ModelMemory:
     """A model's memory after one of its targets was asked for another number."""
-    replaced = set(kept.replaced)
-    settled = replaced & set(intent.replaces) if intent.kind in {"release", "settle"} else set()
-    replaced = replaced - settled if intent.kind in {"release", "settle"} else replaced | set(intent.replaces)
     losses = kept.losses
     if intent.counts is not None and intent.counted > 0:
         losses = (*losses, Loss(at=at, replicas=intent.counted, counts=intent.counts))
     moved = at if intent.kind in {"release", *RAISES} else kept.last_move_at
-    return replace(kept, losses=losses, replaced=tuple(sorted(replaced)), last_move_at=moved)
+    return replace(kept, losses=losses, replaced=_replaced(kept.replaced, intent), last_move_at=moved)
+
+
+def _replaced(entries: tuple[str, ...], intent: Intent) -> tuple[str, ...]:
+    """Replaced pods after `intent`: more where it asks for replacements, else less those whose number it takes back.
+
+    The others of its target go on under the number that it asks for. If they stood under another one than it found,
+    somebody has written in between, and whose numbers came back is unknown: none of them is believed any more.
+    """
+    named = [Replaced.of(entry) for entry in intent.replaces]
+    known = {(one.pool, one.pod): one for one in map(Replaced.of, entries)}
+    asks = intent.kind == "replace"  # the same plan's raise in another pool may have said before what this one asks for
+    for one in known.values():
+        if one.pool == intent.pool:
+            stood = one.asked == intent.replicas_from or (asks and one.asked == intent.replicas_to)
+            known[one.pool, one.pod] = one._replace(asked=intent.replicas_to if stood else UNBELIEVED)
+    for one in named:
+        if asks:
+            known[one.pool, one.pod] = one
+        else:
+            known.pop((one.pool, one.pod), None)
+    return tuple(sorted(str(one) for one in known.values() if one.asked != UNBELIEVED))
 
 
 def _node_grant(intent: Intent, gpus: int, policy: Policy, at: float) -> NodeGrant:
