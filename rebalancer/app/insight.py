@@ -4,6 +4,7 @@ import socket
 from collections.abc import Iterator
 
 from rebalancer.api.view import Status, Unready
+from rebalancer.app.checkpoints import Checkpoints
 from rebalancer.app.figures import (
     build_figures,
     input_figures,
@@ -65,13 +66,17 @@ class Insight:
         self._hands: ServiceHands | None = None
         self._runner: Runner | None = None
         self._intake: KafkaIntake | None = None
+        self._checkpoints: Checkpoints | None = None
         self._since: dict[str, float] = {}
         self._seen: Snapshot | None = None
         self._started_at = clock.now()
 
-    def connect(self, state: ClusterState, hands: ServiceHands, runner: Runner, intake: KafkaIntake) -> None:
+    def connect(
+        self, state: ClusterState, hands: ServiceHands, runner: Runner, intake: KafkaIntake, checkpoints: Checkpoints
+    ) -> None:
         """The wheel turns: these are its parts."""
         self._state, self._hands, self._runner, self._intake = state, hands, runner, intake
+        self._checkpoints = checkpoints
 
     @property
     def plan(self) -> Plan | None:
@@ -187,6 +192,8 @@ class Insight:
         yield Figure("rebalancer_failed_cycles_in_a_row", self._runner.failed_in_a_row if self._runner else 0)
         yield Figure("rebalancer_policy_good", self._policy_file.trouble is None)
         yield Figure("rebalancer_journal_good", self._recorder.trouble is None)
+        if self._checkpoints is not None and self._checkpoints.acknowledged_at is not None:
+            yield Figure("rebalancer_checkpoint_timestamp_seconds", self._checkpoints.acknowledged_at)
         yield from sync_figures(self._state.sync(now) if self._state else Sync(missing=tuple(SOURCES)))
         yield from people_figures(known)
         yield from output_figures(self._outbox, self.kube)

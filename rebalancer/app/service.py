@@ -163,7 +163,7 @@ class Service:
         """What Kafka kept for us. Without it guards' windows are unknown, so nothing starts before it is read."""
         while True:
             try:
-                past = await read_start(self._broker, policy, self.clock.now())
+                past = await read_start(self._broker, policy, self.clock.now(), self._files.paths())
             except PastUnreadable as error:
                 self.insight.waiting = str(error)
                 log.warning("waiting for Kafka", error=str(error))
@@ -218,9 +218,10 @@ class Service:
             hands,
             intake,
             self.outbox,
-            lambda what: log.warning("no checkpoint", of=what),
+            self._no_checkpoint,
+            past.slot,
         )
-        self.insight.connect(state, hands, runner, intake)
+        self.insight.connect(state, hands, runner, intake, self._checkpoints)
         self.doors.known = lambda: Known(state.peek(self.clock.now()), hands.policy, hands.memory)
         if self.settings.override_keys_dir is not None:
             self._spawn("keys", self._follow_keys(self.settings.override_keys_dir))
@@ -233,6 +234,10 @@ class Service:
         self._spawn("policy", self._follow_policy(state, hands, runner))
         self._spawn("lag", watch_lag(self.clock, self.metrics))
         self._spawn("runner", runner.run())
+
+    def _no_checkpoint(self, what: str) -> None:
+        log.warning("no checkpoint", of=what)
+        self.metrics.count("rebalancer_checkpoint_failures_total")
 
     async def _read_when_pods_are_known(self, state: ClusterState, intake: KafkaIntake) -> None:
         """A sample of a pod counts for its model: before the pods are listed nobody could say whose it is."""

@@ -156,7 +156,11 @@ class Decided(Struct, frozen=True):
 
 
 class Memory(Struct, frozen=True, omit_defaults=True):
-    """All of it. Tuples are in order of their instants, `overrides` by UID. `outage`: the last one (guard `sudden`)."""
+    """All of it. Tuples are in order of their instants, `overrides` by UID. `outage`: the last one (guard `sudden`).
+
+    `unknown_before`: a start that does not know all that was written before it; guards' windows that reach back there
+    count as used up (None: all is known).
+    """
 
     models: dict[str, ModelMemory] = {}
     loans: tuple[Loan, ...] = ()
@@ -165,3 +169,4 @@ class Memory(Struct, frozen=True, omit_defaults=True):
     grant_failures: tuple[GrantFailure, ...] = ()
     overrides: tuple[Decided, ...] = ()
     outage: Outage | None = None
+    unknown_before: Instant | None = None

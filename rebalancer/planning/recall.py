@@ -53,6 +53,7 @@ def recall(memory: Memory, outcomes: tuple[Outcome, ...], policy: Policy, now: f
         grant_failures=tuple(failures),
         overrides=memory.overrides,
         outage=memory.outage,
+        unknown_before=_unknown(memory, policy, now),
     )
 
 
@@ -160,9 +161,18 @@ def _note_shift(shifts: dict[str, Shift], intent: Intent, at: float) -> None:
                 shifts[shift.id] = replace(shift, granted_at=at)
 
 
+def _unknown(memory: Memory, policy: Policy, now: float) -> float | None:
+    """Until no window reaches back there."""
+    before = memory.unknown_before
+    return before if before is not None and now - before < _longest_window(policy) else None
+
+
+def _longest_window(policy: Policy) -> float:
+    guards = policy.guards
+    return max(guards.step.window_seconds, guards.fleet.window_seconds, guards.shift.window_seconds)
+
+
 def _pruned(kept: ModelMemory, policy: Policy, now: float) -> ModelMemory:
     """Losses older than every window are forgotten."""
-    guards = policy.guards
-    longest = max(guards.step.window_seconds, guards.fleet.window_seconds, guards.shift.window_seconds)
-    losses = tuple(loss for loss in kept.losses if now - loss.at < longest)
+    losses = tuple(loss for loss in kept.losses if now - loss.at < _longest_window(policy))
     return kept if len(losses) == len(kept.losses) else replace(kept, losses=losses)

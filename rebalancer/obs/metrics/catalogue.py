@@ -237,6 +237,18 @@ METRICS: tuple[Metric, ...] = (
         (Label("result", ("acknowledged", "unacknowledged", "failed", "dropped")),),
     ),
     Metric(
+        "rebalancer_checkpoint_timestamp_seconds",
+        GAUGE,
+        "When Kafka acknowledged the last checkpoint (Unix time); absent before the first.",
+        "seconds",
+    ),
+    Metric(
+        "rebalancer_checkpoint_failures_total",
+        COUNTER,
+        "Checkpoints, or parts of one, that Kafka did not acknowledge.",
+        "checkpoints",
+    ),
+    Metric(
         "rebalancer_kubernetes_errors_total",
         COUNTER,
         "Calls to the Kubernetes API that failed, by what the failure means for the caller.",

@@ -124,7 +124,18 @@ def _limited(  # noqa: PLR0913  # the numbers that the refusal prints
 ) -> Refusal | None:
     """Refuse when one more would exceed max(1, floor(share x base)) in the window and cut into present need."""
     limit = max(1, math.floor(rule.share * base + 1e-9))
-    if not release.below_need or lost + 1 <= limit:
+    if not release.below_need:
+        return None
+    unknown = release.scene.memory.unknown_before
+    if unknown is not None and release.scene.now - unknown < rule.window_seconds:
+        return release.refuse(
+            guard,
+            f"what was lost before the start {release.scene.now - unknown:.0f} s ago is not known",
+            unknown + rule.window_seconds,
+            limit=limit,
+            window_seconds=rule.window_seconds,
+        )
+    if lost + 1 <= limit:
         return None
     counts = "shift" if guard == "shift" else "step"
     inside = [
