@@ -56,8 +56,8 @@ class Checkpoints:
         self._state.offsets = self._intake.safe_offsets()
         cycle = self._hands.next_cycle - 1
         now = self._clock.now()
-        foreign = self._state.foreign_past()
-        entry = checkpoint.memory_entry(self._hands.memory, cycle, now, self._state.offsets, foreign)
+        foreign, notices = self._state.foreign_past(), self._state.notices_past()
+        entry = checkpoint.memory_entry(self._hands.memory, cycle, now, self._state.offsets, foreign, notices)
         for key, value in chunks.entries(*entry, self._slot):
             if not await self._outbox.send("state", key, value):
                 self._failed("memory")

@@ -23,6 +23,7 @@ from rebalancer.planning.resume import resume
 from rebalancer.state import checkpoint
 from rebalancer.state.checkpoint import Restored
 from rebalancer.state.foreign import ForeignPast
+from rebalancer.state.notices import NoticePast
 
 SLACK_SECONDS = 60.0  # brokers stamp records with their own clocks
 PAUSE_SECONDS = 60.0  # a wheel that turns writes a line each planning period; after so long some are missing
@@ -42,6 +43,7 @@ class Start:
     foreign: tuple[ForeignPast, ...]
     outcomes: tuple[Outcome, ...]
     problems: tuple[str, ...]
+    notices: tuple[NoticePast, ...] = ()
     slot: int = 0
 
 
@@ -109,6 +111,7 @@ def begin_from(restored: Restored, writes: Writes, policy: Policy, now: float) -
         foreign=restored.foreign,
         outcomes=outcomes,
         problems=problems,
+        notices=restored.notices,
         slot=restored.slot,
     )
 

@@ -138,6 +138,7 @@ class Service:
         for model, rings in past.rings.items():
             state.restore_rings(model, rings)
         state.restore_foreign(past.foreign)
+        state.restore_notices(past.notices)
         state.restore_offsets(past.offsets)
         for outcome in past.outcomes:
             state.note(outcome, self.clock.now())

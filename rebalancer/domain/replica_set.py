@@ -4,16 +4,17 @@ from collections.abc import Collection, Iterable
 
 from rebalancer.domain.snapshot import PodView
 
-_OUT_CLASSES = {"ready": 0, "loading": 1, "pending": 3}
+_OUT_CLASSES = {"ready": 0, "lost": 0, "loading": 1, "pending": 3}  # a lost pod is Ready for its ReplicaSet
 
 
 def keep_order(pod: PodView, doomed: Collection[str] = ()) -> tuple[int, int, bool, float, str]:
     """Sort key, best first: the reverse of the order in which a ReplicaSet deletes.
 
     It deletes unassigned pods first, then those whose containers do not run, then not ready ones, then those of a lower
-    deletion cost, then younger ones; of equals in that the doomed are what we would rather lose.
+    deletion cost, then younger ones; of equals in that the lost and the doomed are what we would rather lose.
     """
-    return (out_class(pod), -(pod.deletion_cost or 0), pod.node in doomed, pod.created_at, pod.uid)
+    gone = pod.phase == "lost" or pod.node in doomed
+    return (out_class(pod), -(pod.deletion_cost or 0), gone, pod.created_at, pod.uid)
 
 
 def out_class(pod: PodView) -> int:

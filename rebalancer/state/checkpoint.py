@@ -15,6 +15,7 @@ from rebalancer.domain import codec
 from rebalancer.domain.memory import Memory
 from rebalancer.state import chunks
 from rebalancer.state.foreign import ForeignPast
+from rebalancer.state.notices import NoticePast
 from rebalancer.state.offered import OfferedKept
 from rebalancer.state.rings import SPAN_SECONDS, checked
 
@@ -71,6 +72,7 @@ class Restored(Struct, frozen=True):
     offsets: dict[tuple[str, int], int] = {}
     rings: dict[str, bytes] = {}
     foreign: tuple[ForeignPast, ...] = ()
+    notices: tuple[NoticePast, ...] = ()
     problems: tuple[str, ...] = ()
     slot: int = 0
 
@@ -81,13 +83,19 @@ class _MemoryEntry(Struct, frozen=True):
     at: float
     offsets: dict[str, int] = field(default_factory=dict)
     foreign: tuple[ForeignPast, ...] = ()
+    notices: tuple[NoticePast, ...] = ()
 
 
-def memory_entry(
-    memory: Memory, cycle: int, at: float, offsets: Offsets, foreign: tuple[ForeignPast, ...] = ()
+def memory_entry(  # noqa: PLR0913  # what the entry is made of
+    memory: Memory,
+    cycle: int,
+    at: float,
+    offsets: Offsets,
+    foreign: tuple[ForeignPast, ...] = (),
+    notices: tuple[NoticePast, ...] = (),
 ) -> Entry:
-    """Key and value of the memory after cycle `cycle`, and of the `foreign` changes that state knows."""
-    return MEMORY_KEY, codec.to_bytes(_MemoryEntry(memory, cycle, at, spelled(offsets), foreign))
+    """Key and value of the memory after cycle `cycle`, and of the `foreign` changes and open notices in the state."""
+    return MEMORY_KEY, codec.to_bytes(_MemoryEntry(memory, cycle, at, spelled(offsets), foreign, notices))
 
 
 def rings_entry(model: str, past: bytes) -> Entry:
@@ -121,6 +129,7 @@ def read(entries: Iterable[tuple[bytes | None, bytes | None]], models: Collectio
         offsets=_smallest(included),
         rings={model: value for model, (value, _) in rings.items()},
         foreign=memory.foreign if memory else (),
+        notices=memory.notices if memory else (),
         problems=tuple(problems),
         slot=remembered.next_slot,
     )

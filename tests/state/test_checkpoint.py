@@ -13,6 +13,7 @@ from tests.state.objects import (
     a_ready_pod,
     a_sample,
     a_state,
+    a_told_notice,
     a_workload,
     at_offset,
     changed,
@@ -223,3 +224,11 @@ def test_a_chunk_that_is_none_is_reported_and_costs_nothing_else(value: bytes) -
 
 def test_a_model_may_be_named_like_the_memory() -> None:
     assert not chunks.belongs(checkpoint.MEMORY_KEY, checkpoint.rings_entry("memory", b"x")[0])
+
+
+def test_open_notices_come_back_with_the_memory() -> None:
+    before = feed(a_start(), a_told_notice("n1", deadline=NOW + 600.0))
+    entry = checkpoint.memory_entry(MEMORY, 41, NOW, OFFSETS, (), before.notices_past())
+    after = a_start()
+    after.restore_notices(checkpoint.read([entry], ["b"], NOW + 30.0).notices)
+    assert after.peek(NOW + 30.0).notices == before.peek(NOW + 30.0).notices != ()
