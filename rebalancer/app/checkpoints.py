@@ -14,7 +14,7 @@ class Checkpoints:
     """Writes what the next start will read. `full` once more at an ordered shutdown.
 
     `slot`: where memory goes first if it needs chunks. The slot changes when all of them are acknowledged, so that a
-    writing that broke off goes over itself. `acknowledged_at`: when the last memory was (None: none yet).
+    writing that broke off goes over itself. `acknowledged_monotonic`: when the last memory was (None: none yet).
     """
 
     def __init__(  # noqa: PLR0913  # the parts whose state is kept
@@ -37,7 +37,7 @@ class Checkpoints:
         self._failed = failed
         self._next_model = 0
         self._slot = slot
-        self.acknowledged_at: float | None = None
+        self.acknowledged_monotonic: float | None = None
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -63,7 +63,7 @@ class Checkpoints:
                 self._failed("memory")
                 return
         self._slot = (self._slot + 1) % chunks.SLOTS
-        self.acknowledged_at = now
+        self.acknowledged_monotonic = self._clock.monotonic()
 
     async def rings(self, models: int) -> None:
         """The rings of the next `models` models."""

@@ -12,6 +12,7 @@ from rebalancer.app.figures import (
     people_figures,
     prometheus_figures,
     sync_figures,
+    watch_figures,
 )
 from rebalancer.app.hands import ServiceHands
 from rebalancer.domain.cluster import SOURCES
@@ -19,6 +20,7 @@ from rebalancer.domain.plan import Plan
 from rebalancer.domain.snapshot import Snapshot, Sync
 from rebalancer.ingest.kafka import KafkaIntake
 from rebalancer.ingest.prometheus import PrometheusReadings
+from rebalancer.ingest.watches import Watches
 from rebalancer.kube.client import KubeClient
 from rebalancer.loop.runner import Runner
 from rebalancer.obs.clock import Clock
@@ -66,17 +68,25 @@ class Insight:
         self._hands: ServiceHands | None = None
         self._runner: Runner | None = None
         self._intake: KafkaIntake | None = None
+        self._watches: Watches | None = None
         self._checkpoints: Checkpoints | None = None
         self._since: dict[str, float] = {}
         self._seen: Snapshot | None = None
         self._started_at = clock.now()
+        self._started_monotonic = clock.monotonic()
 
-    def connect(
-        self, state: ClusterState, hands: ServiceHands, runner: Runner, intake: KafkaIntake, checkpoints: Checkpoints
+    def connect(  # noqa: PLR0913  # the parts it looks into
+        self,
+        state: ClusterState,
+        hands: ServiceHands,
+        runner: Runner,
+        intake: KafkaIntake,
+        watches: Watches,
+        checkpoints: Checkpoints,
     ) -> None:
         """The wheel turns: these are its parts."""
         self._state, self._hands, self._runner, self._intake = state, hands, runner, intake
-        self._checkpoints = checkpoints
+        self._watches, self._checkpoints = watches, checkpoints
 
     @property
     def plan(self) -> Plan | None:
@@ -163,6 +173,12 @@ class Insight:
     def _period_seconds(self) -> float:
         return self._hands.policy.plan_every_seconds if self._hands is not None else 0.0
 
+    @property
+    def _kept_monotonic(self) -> float:
+        """When what a restart must find was last kept; a start finds it as it was."""
+        kept = self._checkpoints.acknowledged_monotonic if self._checkpoints is not None else None
+        return self._started_monotonic if kept is None else kept
+
     def dead(self) -> str | None:
         """A wheel that stands still is helped by a restart, and so may be one that turns for nothing.
 
@@ -192,10 +208,11 @@ class Insight:
         yield Figure("rebalancer_failed_cycles_in_a_row", self._runner.failed_in_a_row if self._runner else 0)
         yield Figure("rebalancer_policy_good", self._policy_file.trouble is None)
         yield Figure("rebalancer_journal_good", self._recorder.trouble is None)
-        if self._checkpoints is not None and self._checkpoints.acknowledged_at is not None:
-            yield Figure("rebalancer_checkpoint_timestamp_seconds", self._checkpoints.acknowledged_at)
+        yield Figure("rebalancer_checkpoint_age_seconds", self._clock.monotonic() - self._kept_monotonic)
         yield from sync_figures(self._state.sync(now) if self._state else Sync(missing=tuple(SOURCES)))
         yield from people_figures(known)
+        if self._watches is not None:
+            yield from watch_figures(self._watches)
         yield from output_figures(self._outbox, self.kube)
         if self.prometheus is not None:
             yield from prometheus_figures(self.prometheus)

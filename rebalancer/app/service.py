@@ -111,6 +111,7 @@ class Service:
         self._kube: KubeClient | None = None
         self._runner: Runner | None = None
         self._checkpoints: Checkpoints | None = None
+        self.hands: ServiceHands | None = None
 
     @property
     def plan(self) -> Plan | None:
@@ -188,7 +189,7 @@ class Service:
             write_deletion_cost=self.settings.write_deletion_cost,
             instance=self.insight.instance,
         )
-        hands = ServiceHands(
+        self.hands = hands = ServiceHands(
             policy,
             past.memory,
             state,
@@ -222,7 +223,7 @@ class Service:
             self._no_checkpoint,
             past.slot,
         )
-        self.insight.connect(state, hands, runner, intake, self._checkpoints)
+        self.insight.connect(state, hands, runner, intake, watches, self._checkpoints)
         self.doors.known = lambda: Known(state.peek(self.clock.now()), hands.policy, hands.memory)
         if self.settings.override_keys_dir is not None:
             self._spawn("keys", self._follow_keys(self.settings.override_keys_dir))

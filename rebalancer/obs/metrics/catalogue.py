@@ -209,6 +209,13 @@ METRICS: tuple[Metric, ...] = (
         (Label("reason", REASONS),),
     ),
     Metric(
+        "rebalancer_unusable_objects_total",
+        COUNTER,
+        "Kubernetes objects met that cannot be read; the last good state of each stands.",
+        "objects",
+        (SOURCE,),
+    ),
+    Metric(
         "rebalancer_consumer_stuck_seconds",
         GAUGE,
         "How long the worst partition of a topic has made no progress.",
@@ -237,9 +244,9 @@ METRICS: tuple[Metric, ...] = (
         (Label("result", ("acknowledged", "unacknowledged", "failed", "dropped")),),
     ),
     Metric(
-        "rebalancer_checkpoint_timestamp_seconds",
+        "rebalancer_checkpoint_age_seconds",
         GAUGE,
-        "When Kafka acknowledged the last checkpoint (Unix time); absent before the first.",
+        "How long ago Kafka acknowledged the last checkpoint; before the first, how long ago the service was started.",
         "seconds",
     ),
     Metric(
