@@ -159,7 +159,8 @@ class Memory(Struct, frozen=True, omit_defaults=True):
     """All of it. Tuples are in order of their instants, `overrides` by UID. `outage`: the last one (guard `sudden`).
 
     `unknown_before`: a start that does not know all that was written before it; guards' windows that reach back there
-    count as used up (None: all is known).
+    count as used up (None: all is known). `resumed_at`: a start that knows the writes before it, but not how long votes
+    had asked for less (None: this memory is of the cycle before).
     """
 
     models: dict[str, ModelMemory] = {}
@@ -170,3 +171,4 @@ class Memory(Struct, frozen=True, omit_defaults=True):
     overrides: tuple[Decided, ...] = ()
     outage: Outage | None = None
     unknown_before: Instant | None = None
+    resumed_at: Instant | None = None

@@ -53,7 +53,8 @@ def recall(memory: Memory, outcomes: tuple[Outcome, ...], policy: Policy, now: f
         grant_failures=tuple(failures),
         overrides=memory.overrides,
         outage=memory.outage,
-        unknown_before=_unknown(memory, policy, now),
+        unknown_before=_within(memory.unknown_before, _longest_window(policy), now),
+        resumed_at=_within(memory.resumed_at, _longest_cooldown(policy), now),
     )
 
 
@@ -161,10 +162,14 @@ def _note_shift(shifts: dict[str, Shift], intent: Intent, at: float) -> None:
                 shifts[shift.id] = replace(shift, granted_at=at)
 
 
-def _unknown(memory: Memory, policy: Policy, now: float) -> float | None:
-    """Until no window reaches back there."""
-    before = memory.unknown_before
-    return before if before is not None and now - before < _longest_window(policy) else None
+def _within(at: float | None, seconds: float, now: float) -> float | None:
+    """`at`, as long as anything reaches back there."""
+    return at if at is not None and now - at < seconds else None
+
+
+def _longest_cooldown(policy: Policy) -> float:
+    classes = policy.classes
+    return max(rules.cooldown_seconds for rules in (classes.realtime, classes.batch, classes.interactive))
 
 
 def _longest_window(policy: Policy) -> float:

@@ -8,16 +8,22 @@ from rebalancer.domain.memory import Memory, ModelMemory
 def resume(memory: Memory, now: float, *, behind: bool, gaps: bool) -> Memory:
     """Memory to begin with at `now`.
 
-    `behind`: cycles came after it, so how patient votes were since then is unknown; patience begins anew, from what
-    each model has. `gaps`: writes of ours may be unknown too. Then no number comes back by itself, and what the
-    guards' windows hold from before `now` counts as used up.
+    `behind`: cycles came after it, so how patient votes were since then is unknown. Nobody claims more than votes say
+    now, and nothing is taken for want of demand before a cooldown has passed (guard `start`). `gaps`: writes of ours
+    may be unknown too. Then no number comes back by itself, and guards' windows that reach back before `now` count as
+    used up.
     """
     if not (behind or gaps):
         return memory
-    models = {name: _impatient(kept, gaps=gaps) for name, kept in memory.models.items()}
-    return replace(memory, models=models, unknown_before=now if gaps else memory.unknown_before)
+    return replace(
+        memory,
+        models={name: _begun_anew(kept, gaps=gaps) for name, kept in memory.models.items()},
+        resumed_at=now,
+        unknown_before=now if gaps else memory.unknown_before,
+    )
 
 
-def _impatient(kept: ModelMemory, *, gaps: bool) -> ModelMemory:
-    kept = replace(kept, demand=None, lower_since=None, lower_peak=0, calm_since=None)
+def _begun_anew(kept: ModelMemory, *, gaps: bool) -> ModelMemory:
+    """Without what counts how long something has lasted, or lasts."""
+    kept = replace(kept, demand=0, higher_since=None, surge_since=None, calm_since=None, lower_since=None, lower_peak=0)
     return replace(kept, replaced=()) if gaps else kept

@@ -37,7 +37,17 @@ def test_memory_of_the_last_cycle_is_believed_as_it_is() -> None:
     assert resume(memory, NOW, behind=False, gaps=False) is memory
 
 
-def test_what_a_model_has_is_its_demand_until_votes_were_lower_for_the_whole_cooldown_again() -> None:
+def test_what_counts_how_long_something_lasts_begins_anew() -> None:
     kept = ModelMemory(demand=3, lower_since=NOW - 100.0, lower_peak=2, last_move_at=NOW - 50.0, unmet_since=NOW)
     begun = resume(Memory(models={"b": kept}), NOW, behind=True, gaps=False).models["b"]
-    assert begun == ModelMemory(last_move_at=NOW - 50.0, unmet_since=NOW)
+    assert begun == ModelMemory(demand=0, last_move_at=NOW - 50.0, unmet_since=NOW)
+
+
+def test_nothing_goes_for_want_of_demand_before_a_cooldown_has_passed() -> None:
+    story = a_needed_model()
+    before = verdicts(story)
+    story.memory = replace(story.memory, resumed_at=story.snapshot.at - 29.0)  # interactive: 30 s
+    held = {purpose for purpose, by in verdicts(story).items() if by == "start"}
+    assert held == set(Purpose) - {Purpose.DRAIN, Purpose.OVERRIDE, Purpose.RECLAIM}
+    story.memory = replace(story.memory, resumed_at=story.snapshot.at - 30.0)
+    assert verdicts(story) == before

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable
 
 from rebalancer.domain.plan import Refusal
 from rebalancer.domain.policy import RateLimit
-from rebalancer.planning.guarded.release import PASSES, Release, lost
+from rebalancer.planning.asked.demand import rules_of
+from rebalancer.planning.guarded.release import PASSES, Purpose, Release, lost
 from rebalancer.planning.seen.scene import Holder, PoolState, Scene
 
 
@@ -49,9 +50,23 @@ def start(release: Release) -> Refusal | None:
     wanted = release.scene.policy.guards.start.metric_intervals
     seen = release.holder.load.intervals_live
     if seen >= wanted:
-        return None
+        return _impatient(release)
     return release.refuse(
         "start", f"{seen} of {wanted} metric intervals seen since the start", seen=seen, wanted=wanted
+    )
+
+
+def _impatient(release: Release) -> Refusal | None:
+    """After a start that does not know how long votes had asked for less: whatever goes for want of demand waits."""
+    scene, resumed = release.scene, release.scene.memory.resumed_at
+    cooldown = rules_of(scene.policy, release.holder.model).cooldown_seconds
+    if resumed is None or scene.now - resumed >= cooldown or release.purpose is Purpose.RECLAIM:
+        return None
+    return release.refuse(
+        "start",
+        f"what votes said before the start {scene.now - resumed:.0f} s ago is not known; cooldown {cooldown:.0f} s",
+        resumed + cooldown,
+        cooldown_seconds=cooldown,
     )
 
 
