@@ -111,7 +111,7 @@ class TestAllocatable:
         )
 
 
-class TestDeadNodes:
+class TestDead:
     def test_pods_that_hang_on_a_node_out_of_the_budget_are_out_of_what_is_promised(self) -> None:
         # Eight pods of b hang in Terminating on a node that has not been Ready for six minutes; a needs two of the
         # eight GPUs that are left.
@@ -129,7 +129,7 @@ def taken_over(minimum: int, maximum: int, **overrides: object) -> AutoscalerVie
     return an_autoscaler(minimum, maximum, originals=Originals(1, 10), **overrides)
 
 
-class TestNumbersOfOthers:
+class TestOthers:
     def a_story(self, owner: AutoscalerView) -> Story:
         """24 GPUs: `theirs` runs 3 by an autoscaler of ours, `x` and `y` need 5 of their 6 each, 9 are idle."""
         models = (a_model("theirs", 1, entitlement=3), a_model("x", 1, entitlement=1), a_model("y", 1, entitlement=1))
@@ -161,7 +161,7 @@ class TestNumbersOfOthers:
         assert all("x" not in moves(plan) for plan in story.turns(3))
 
 
-class TestGpusPerPod:
+class TestGpus:
     def a_story(self, **target: object) -> Story:
         policy = a_policy(a_model("a", 0), a_model("b", 1, entitlement=6), pools=(a_pool(gpus=16),))
         story = Story(policy, a_snapshot(policy, {"b": 4}, {"b": {"concurrency": 24.0}}))
@@ -235,7 +235,7 @@ class TestAsleep:
         assert (change.replicas_to, change.minimum) == (2, 2)
 
 
-class TestRollouts:
+class TestRollout:
     def test_a_rollout_that_hangs_on_a_node_under_notice_asks_for_its_replacement(self) -> None:
         policy = a_policy(a_model("b", 2, entitlement=4), pools=(a_pool(gpus=16),))
         story = Story(policy, a_snapshot(policy, {"b": 4}, {"b": {"concurrency": 40.0}}))
