@@ -73,7 +73,7 @@ class ClusterState:
         self._pools.set_policy(policy)
         self._loads.set_policy(policy)
         self._outlooks.set_policy(policy, self._loads.columns)
-        self._notices.rules = policy.nodes
+        self._notices.due.rules = policy.nodes
         self._look_for_nodes(now)
         self._wake_for_notices(now)
         self.wakes.add(wakes.POLICY)

@@ -13,12 +13,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rebalancer.domain.cluster import Node, NodeClaim, Override, Pod
-from rebalancer.domain.codec import quantise
 from rebalancer.domain.events import CapacityNotice
 from rebalancer.domain.instant import Instant
 from rebalancer.domain.policy import NodeRules
 from rebalancer.domain.snapshot import NoticeView
 from rebalancer.state.absent import Absent, AbsentPast
+from rebalancer.state.due import Due
 from rebalancer.state.holdings import Holdings
 from rebalancer.state.objects import Change, Objects, instance_id
 from rebalancer.state.pools import Pools
@@ -33,38 +33,26 @@ REASON_WITHIN_SECONDS = 5.0
 NOT_KARPENTERS = frozenset({"drain", "rebalance"})  # kinds on which Karpenter does not act
 AT_ONCE = frozenset({"drain", "disruption", "state-change", "gone"})  # kinds that count from the notice on
 EFFECTS = frozenset({"disruption", "gone"})  # kinds that another one may have caused
-MARGIN_SECONDS = 60.0  # for plans, watches, autoscalers and the scheduler
 
 
 class NoticePast(Struct, frozen=True):
     """What a restart must not lose of one node; `node` "" = of those that were told of and are not there yet.
 
-    `tainted_at`: since when Karpenter's taint is seen. `doomed`: a deadline, and from when on pods do not count for it.
+    `tainted_at`: since when Karpenter's taint is seen. `due`: a deadline, and from when on pods do not count for it.
     """
 
     node: str
     told: tuple[ToldPast, ...] = ()
     absent: AbsentPast | None = None
     tainted_at: Instant | None = None
-    doomed: tuple[Instant, Instant] | None = None
-
-
-def doomed_at(deadline: float, load_seconds: float, node_seconds: float, grace_seconds: float) -> float:
-    """From when on pods of a node that goes at `deadline` count for nobody: their replacements are due by then.
-
-    A replacement waits for its node where the pool can get one (`node_seconds`, 0 elsewhere), then loads; whatever it
-    replaces has its grace to end in, and a minute is left for plans, watches and autoscalers. A maintenance at
-    12:00:00, models that load in up to 240 s and end within 90 s, a pool that gets a node within 900 s:
-    12:00:00 - (240 + 900 + 90 + 60) s = 11:38:30. A spot notice of 120 s counts at once.
-    """
-    return deadline - (load_seconds + node_seconds + grace_seconds + MARGIN_SECONDS)
+    due: tuple[Instant, Instant] | None = None
 
 
 class Notices:
     """Facts about nodes under notice; `views` merges them."""
 
     def __init__(self, rules: NodeRules, objects: Objects, holdings: Holdings, pools: Pools) -> None:
-        self.rules = rules
+        self.due = Due(rules, holdings, pools)
         self._objects = objects
         self._holdings = holdings
         self._pools = pools
@@ -72,7 +60,6 @@ class Notices:
         self._absent = Absent(objects, lambda node: any(holdings.pods_on(node)))
         self._tainted: dict[str, float] = {}  # node name -> since
         self._leaving: set[str] = set()  # NodeClaims being deleted
-        self._doomed: dict[str, tuple[float, float]] = {}  # node name -> deadline, from when on its pods do not count
         self._forgot_at = 0.0
 
     @property
@@ -123,10 +110,15 @@ class Notices:
         if not 0 <= now - self._forgot_at < 1.0:
             self._forgot_at = now
             self._absent.look(now, certain)
-            whole = self._objects.listed >= {"nodes", "pods"}
+            whole = self._whole
             self._told.forget(now, lambda node: not whole or node in self._absent)
             for node in [node for node in self._tainted if whole and self._objects.one(Node, node) is None]:
                 del self._tainted[node]
+
+    @property
+    def _whole(self) -> bool:
+        """Whether nodes and pods have been listed: until then nothing that was restored is over."""
+        return self._objects.listed >= {"nodes", "pods"}
 
     # --- what goes out
 
@@ -136,7 +128,8 @@ class Notices:
         for found in (self._by_event(now), self._by_karpenter(now), self._by_absence(), self._by_people(now)):
             for fact in found:
                 facts.setdefault(fact.node, []).append(fact)
-        self._doomed = {node: known for node, known in self._doomed.items() if node in facts}
+        if self._whole:
+            self.due.keep(facts)
         return tuple(self._merged(node, facts[node]) for node in sorted(facts))
 
     def _by_event(self, now: float) -> Iterator[NoticeView]:
@@ -198,7 +191,7 @@ class Notices:
         node = self._objects.one(Node, name)
         owned = node is not None and node.node_pool is not None
         since, deadline = min(fact.since for fact in facts), min(fact.deadline for fact in facts)
-        at = since if any(fact.kind in AT_ONCE for fact in facts) else self._doomed_at(name, deadline)
+        at = since if any(fact.kind in AT_ONCE for fact in facts) else self.due.at(name, deadline)
         return replace(
             first,
             since=since,
@@ -207,27 +200,14 @@ class Notices:
             doomed_at=None if at <= since else at,
         )
 
-    def _doomed_at(self, node: str, deadline: float) -> float:
-        """As `doomed_at` says for the pods there; never later again for that deadline, though the slowest have left."""
-        pods = list(self._holdings.pods_on(node))
-        load = max((self._holdings.start_seconds(model) for model, _ in pods), default=0.0)
-        grace = max((pod.grace_seconds for _, pod in pods), default=0)
-        coming = self.rules.node_timeout_seconds if self._pools.grows(node) else 0.0
-        at = quantise(doomed_at(deadline, load, coming, grace))
-        before = self._doomed.get(node)
-        if before is not None and before[0] == deadline:
-            at = min(at, before[1])
-        self._doomed[node] = deadline, at
-        return at
-
     # --- the checkpoint
 
     def past(self) -> tuple[NoticePast, ...]:
         """What a restart must not lose, by node."""
-        told, absent = self._told.past(), self._absent.past()
-        names = told.keys() | absent.keys() | self._tainted.keys() | self._doomed.keys()
+        told, absent, due = self._told.past(), self._absent.past(), self.due.past()
+        names = told.keys() | absent.keys() | self._tainted.keys() | due.keys()
         return tuple(
-            NoticePast(name, told.get(name, ()), absent.get(name), self._tainted.get(name), self._doomed.get(name))
+            NoticePast(name, told.get(name, ()), absent.get(name), self._tainted.get(name), due.get(name))
             for name in sorted(names)
         )
 
@@ -239,8 +219,8 @@ class Notices:
                 self._absent.restore(one.node, one.absent)
             if one.tainted_at is not None and (one.node in self._tainted or self._objects.one(Node, one.node) is None):
                 self._tainted[one.node] = min(one.tainted_at, self._tainted.get(one.node, one.tainted_at))
-            if one.doomed is not None:
-                self._doomed.setdefault(one.node, one.doomed)
+            if one.due is not None:
+                self.due.restore(one.node, one.due)
 
 
 def _explained(claim: NodeClaim) -> bool:

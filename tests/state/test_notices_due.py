@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from rebalancer.domain.events import CapacityNotice
-from rebalancer.state.notices import doomed_at
+from rebalancer.state.due import doomed_at
 from tests.builders import NOW, a_model, a_policy, a_pool, an_elastic_pool, an_override
 from tests.state.objects import a_cluster_node, a_ready_pod, a_state, a_told_notice, changed, feed, gone
 from tests.state.test_notices import POLICY, notices, one, with_nodes

@@ -51,7 +51,7 @@ def test_a_restart_keeps_what_was_told_seen_and_concluded() -> None:
     assert [(view.node, view.kind) for view in before] == [
         ("n1", "scheduled-change"), ("n2", "gone"), ("s1", "spot-interruption"),
     ]  # fmt: skip
-    after = restarted(state, *there, now=NOW + 1)
+    after = restarted(state, a_sample(), *there, now=NOW + 1)  # metrics may come before the lists
     assert notices(after, NOW + 1) == before == notices(state, NOW + 1)
     for each in (state, after):
         feed(each, changed(a_cluster_node("late")), now=NOW + 2)
@@ -61,8 +61,12 @@ def test_a_restart_keeps_what_was_told_seen_and_concluded() -> None:
 
 def test_a_restart_after_the_lists_came_keeps_as_much() -> None:
     state = feed(with_nodes(), a_told_notice("n1"), gone(a_cluster_node("n2"), at=NOW - 20))
+    slow = a_ready_pod("b-slow", node="s1", grace_seconds=600)
+    feed(state, changed(slow), a_maintenance("s1"))
+    notices(state)
+    feed(state, gone(slow))
     fresh = feed(ClusterState(POLICY, started_at=NOW), *lists(a_cluster_node("n1"), a_karpenter_node(), *PODS))
-    assert notices(fresh) == ()
+    assert notices(feed(fresh, a_maintenance("s1"))) != notices(state)
     fresh.restore_notices(state.notices_past())
     assert notices(fresh) == notices(state)
 
