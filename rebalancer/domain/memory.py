@@ -76,7 +76,7 @@ class ModelMemory(Struct, frozen=True, omit_defaults=True):
     since then, `lower_peak` the most they asked for meanwhile.
     `unmet_since`: short since. `levels`: what was offered lately, and `falls`: when that fell suddenly by itself, both
     oldest first (guard `sudden`). `jump`: one that the guard `plausible` looks at. `deferred_since`: a batch model that
-    has fewer replicas than it needs since then.
+    has fewer replicas than it needs since then. `begun_anew`: what demand was in force is unknown since a start.
     """
 
     demand: int | None = None
@@ -93,6 +93,7 @@ class ModelMemory(Struct, frozen=True, omit_defaults=True):
     falls: tuple[Instant, ...] = ()
     jump: Jump | None = None
     deferred_since: Instant | None = None
+    begun_anew: bool = False
 
 
 class Loan(Struct, frozen=True):

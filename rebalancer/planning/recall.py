@@ -169,7 +169,8 @@ def _within(at: float | None, seconds: float, now: float) -> float | None:
 
 def _longest_cooldown(policy: Policy) -> float:
     classes = policy.classes
-    return max(rules.cooldown_seconds for rules in (classes.realtime, classes.batch, classes.interactive))
+    longest = max(rules.cooldown_seconds for rules in (classes.realtime, classes.batch, classes.interactive))
+    return 2 * longest + policy.plan_every_seconds
 
 
 def _longest_window(policy: Policy) -> float:

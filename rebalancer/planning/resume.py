@@ -8,10 +8,10 @@ from rebalancer.domain.memory import Memory, ModelMemory
 def resume(memory: Memory, now: float, *, behind: bool, gaps: bool) -> Memory:
     """Memory to begin with at `now`.
 
-    `behind`: cycles came after it, so how patient votes were since then is unknown. Nobody claims more than votes say
-    now, and nothing is taken for want of demand before a cooldown has passed (guard `start`). `gaps`: writes of ours
-    may be unknown too. Then no number comes back by itself, and guards' windows that reach back before `now` count as
-    used up.
+    `behind`: cycles came after it, so how patient votes were since then is unknown. Everybody claims what it has as far
+    as votes ask for it, and nothing is taken for want of demand before that is known again (guard `start`).
+    `gaps`: writes of ours may be unknown too. Then no number comes back by itself, and guards' windows that reach back
+    before `now` count as used up.
     """
     if not (behind or gaps):
         return memory
@@ -25,5 +25,14 @@ def resume(memory: Memory, now: float, *, behind: bool, gaps: bool) -> Memory:
 
 def _begun_anew(kept: ModelMemory, *, gaps: bool) -> ModelMemory:
     """Without what counts how long something has lasted, or lasts."""
-    kept = replace(kept, demand=0, higher_since=None, surge_since=None, calm_since=None, lower_since=None, lower_peak=0)
-    return replace(kept, replaced=()) if gaps else kept
+    return replace(
+        kept,
+        demand=None,
+        higher_since=None,
+        surge_since=None,
+        calm_since=None,
+        lower_since=None,
+        lower_peak=0,
+        replaced=() if gaps else kept.replaced,
+        begun_anew=True,
+    )

@@ -64,10 +64,11 @@ class Seen:
         policy_file = PolicyFile(folder / "policy.yaml", allow_empty_policy=False)
         self.insight = Insight(settings, self.clock, Metrics(), policy_file, outbox, recorder)
         self.runner = Runner(hands, self.clock)
-        self.kept: Any = Kept()
+        self.kept = Kept()
+        checkpoints: Any = self.kept
         self.state: ClusterState = a_state(a_policy(), a_cluster_node())
         heard: Any = Heard()
-        self.insight.connect(self.state, hands, self.runner, heard, heard, self.kept)
+        self.insight.connect(self.state, hands, self.runner, heard, heard, checkpoints)
         self.runner.began_monotonic = 0.0
 
     def plan_trouble(self) -> str | None:

@@ -108,7 +108,7 @@ def test_where_decisions_are_missing_no_number_comes_back_and_windows_count_as_u
 
 def test_patience_begins_anew_where_cycles_came_after_the_checkpoint_and_goes_on_where_none_did() -> None:
     behind = begun(writes_at(*every_ten_seconds(AT - 5.0, NOW))).memory.models["b"]
-    assert (behind.demand, behind.lower_since, behind.lower_peak) == (0, None, 0)
+    assert (behind.demand, behind.lower_since, behind.begun_anew) == (None, None, True)
     ordered = Writes(instants=[AT - 5.0], last_cycle=41)
     assert begun(ordered).memory == REMEMBERED
 

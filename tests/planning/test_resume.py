@@ -40,14 +40,14 @@ def test_memory_of_the_last_cycle_is_believed_as_it_is() -> None:
 def test_what_counts_how_long_something_lasts_begins_anew() -> None:
     kept = ModelMemory(demand=3, lower_since=NOW - 100.0, lower_peak=2, last_move_at=NOW - 50.0, unmet_since=NOW)
     begun = resume(Memory(models={"b": kept}), NOW, behind=True, gaps=False).models["b"]
-    assert begun == ModelMemory(demand=0, last_move_at=NOW - 50.0, unmet_since=NOW)
+    assert begun == ModelMemory(last_move_at=NOW - 50.0, unmet_since=NOW, begun_anew=True)
 
 
 def test_nothing_goes_for_want_of_demand_before_a_cooldown_has_passed() -> None:
     story = a_needed_model()
     before = verdicts(story)
-    story.memory = replace(story.memory, resumed_at=story.snapshot.at - 29.0)  # interactive: 30 s
+    story.memory = replace(story.memory, resumed_at=story.snapshot.at - 69.0)  # interactive: twice 30 s, and 10
     held = {purpose for purpose, by in verdicts(story).items() if by == "start"}
     assert held == set(Purpose) - {Purpose.DRAIN, Purpose.OVERRIDE, Purpose.RECLAIM}
-    story.memory = replace(story.memory, resumed_at=story.snapshot.at - 30.0)
+    story.memory = replace(story.memory, resumed_at=story.snapshot.at - 70.0)
     assert verdicts(story) == before

@@ -13,6 +13,8 @@ from rebalancer.planning.asked.demand import rules_of
 from rebalancer.planning.guarded.release import PASSES, Purpose, Release, lost
 from rebalancer.planning.seen.scene import Holder, PoolState, Scene
 
+COOLDOWNS = 2  # for which demand may stand on what a vote said
+
 
 def floor(release: Release) -> Refusal | None:
     """No action of ours takes a model below its floor; nothing passes this but an override that says so by name.
@@ -57,16 +59,22 @@ def start(release: Release) -> Refusal | None:
 
 
 def _impatient(release: Release) -> Refusal | None:
-    """After a start that does not know how long votes had asked for less: whatever goes for want of demand waits."""
+    """After a start that does not know how long votes had asked for less: whatever goes for want of demand waits.
+
+    For as long as demand may stand on a vote from before: it falls to the highest of a cooldown, then waits for another
+    one; and those who borrow wait for a planning period.
+    """
     scene, resumed = release.scene, release.scene.memory.resumed_at
-    cooldown = rules_of(scene.policy, release.holder.model).cooldown_seconds
-    if resumed is None or scene.now - resumed >= cooldown or release.purpose is Purpose.RECLAIM:
+    seconds = (
+        scene.policy.plan_every_seconds + COOLDOWNS * rules_of(scene.policy, release.holder.model).cooldown_seconds
+    )
+    if resumed is None or scene.now - resumed >= seconds or release.purpose is Purpose.RECLAIM:
         return None
     return release.refuse(
         "start",
-        f"what votes said before the start {scene.now - resumed:.0f} s ago is not known; cooldown {cooldown:.0f} s",
-        resumed + cooldown,
-        cooldown_seconds=cooldown,
+        f"what votes said before the start {scene.now - resumed:.0f} s ago is not known; waits {seconds:.0f} s",
+        resumed + seconds,
+        seconds=seconds,
     )
 
 
