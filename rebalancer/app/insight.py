@@ -3,6 +3,7 @@
 import socket
 from collections.abc import Iterator
 
+from rebalancer.act.restoring import Restoring
 from rebalancer.api.view import Status, Unready
 from rebalancer.app.checkpoints import Checkpoints
 from rebalancer.app.figures import (
@@ -10,20 +11,22 @@ from rebalancer.app.figures import (
     input_figures,
     output_figures,
     people_figures,
+    pinned_figures,
     prometheus_figures,
     sync_figures,
     watch_figures,
 )
 from rebalancer.app.hands import ServiceHands
 from rebalancer.domain.cluster import SOURCES
+from rebalancer.domain.pinned import HELD, Pinned
 from rebalancer.domain.plan import Plan
 from rebalancer.domain.snapshot import Snapshot, Sync
 from rebalancer.ingest.kafka import KafkaIntake
 from rebalancer.ingest.prometheus import PrometheusReadings
 from rebalancer.ingest.watches import Watches
 from rebalancer.kube.client import KubeClient
+from rebalancer.loop.clock import SteppedClock
 from rebalancer.loop.runner import Runner
-from rebalancer.obs.clock import Clock
 from rebalancer.obs.metrics import Figure, Metrics
 from rebalancer.obs.metrics.figures import notice_figures, plan_figures
 from rebalancer.obs.outbox import Outbox
@@ -48,7 +51,7 @@ class Insight:
     def __init__(  # noqa: PLR0913  # the parts it looks into
         self,
         settings: ServiceSettings,
-        clock: Clock,
+        clock: SteppedClock,
         metrics: Metrics,
         policy_file: PolicyFile,
         outbox: Outbox,
@@ -70,6 +73,7 @@ class Insight:
         self._intake: KafkaIntake | None = None
         self._watches: Watches | None = None
         self._checkpoints: Checkpoints | None = None
+        self._restoring: Restoring | None = None
         self._since: dict[str, float] = {}
         self._seen: Snapshot | None = None
         self._started_at = clock.now()
@@ -83,10 +87,11 @@ class Insight:
         intake: KafkaIntake,
         watches: Watches,
         checkpoints: Checkpoints,
+        restoring: Restoring,
     ) -> None:
         """The wheel turns: these are its parts."""
         self._state, self._hands, self._runner, self._intake = state, hands, runner, intake
-        self._watches, self._checkpoints = watches, checkpoints
+        self._watches, self._checkpoints, self._restoring = watches, checkpoints, restoring
 
     @property
     def plan(self) -> Plan | None:
@@ -124,7 +129,14 @@ class Insight:
             notices=known.notices,
             overrides=known.overrides,
             unready=(*self.unready(), *self._abstaining()),
+            installation=self._settings.installation,
+            pinned=self._pinned(),
         )
+
+    def _pinned(self) -> tuple[Pinned, ...]:
+        """What was written to and does not belong to the everyday work of a service that acts."""
+        found = self._restoring.pinned if self._restoring else ()
+        return tuple(each for each in found if each.state != HELD or self._settings.write_mode == "shadow")
 
     def unready(self) -> tuple[Unready, ...]:
         """What is not synced, connected or turning, since when."""
@@ -213,7 +225,10 @@ class Insight:
         yield from people_figures(known)
         if self._watches is not None:
             yield from watch_figures(self._watches)
+        yield Figure("rebalancer_clock_step_seconds", round(self._clock.stepped_seconds, 3))
         yield from output_figures(self._outbox, self.kube)
+        if self._restoring is not None:
+            yield from pinned_figures(self._restoring.pinned)
         if self.prometheus is not None:
             yield from prometheus_figures(self.prometheus)
         if self._state and self._intake and self._hands:

@@ -13,6 +13,7 @@ class _Bounds(msgspec.Struct):
 
     min: int | None
     max: int | None
+    by: str = ""
 
 
 def value(thing: object, version: int) -> tuple[str, domain.ClusterObject]:
@@ -91,7 +92,7 @@ def _hpa(hpa: Hpa, version: str) -> domain.Hpa:
         target=hpa.target,
         minimum=hpa.minimum,
         maximum=hpa.maximum,
-        originals=None if own is None else domain.Originals(own.min, own.max),
+        originals=None if own is None else domain.Originals(own.min, own.max, own.by),
     )
 
 

@@ -9,6 +9,7 @@ import pytest
 from rebalancer.app.insight import DEAD_SECONDS, FRUITLESS_SECONDS, Insight
 from rebalancer.domain.cluster import SOURCES
 from rebalancer.domain.events import SourceState
+from rebalancer.loop.clock import SteppedClock
 from rebalancer.loop.runner import Runner
 from rebalancer.obs.broker import Broker
 from rebalancer.obs.journal_files import JournalFiles
@@ -28,6 +29,12 @@ class Kept:
     """A checkpoint that was acknowledged at an instant, or none yet."""
 
     acknowledged_monotonic: float | None = None
+
+
+class Restored:
+    """Nothing of ours is on anything that left the policy."""
+
+    pinned = ()
 
 
 class Heard:
@@ -62,13 +69,14 @@ class Seen:
         hands: Any = CountingHands(a_policy(plan_every_seconds=10.0))
         hands.last_plan = None
         policy_file = PolicyFile(folder / "policy.yaml", allow_empty_policy=False)
-        self.insight = Insight(settings, self.clock, Metrics(), policy_file, outbox, recorder)
+        self.insight = Insight(settings, SteppedClock(self.clock), Metrics(), policy_file, outbox, recorder)
         self.runner = Runner(hands, self.clock)
         self.kept = Kept()
         checkpoints: Any = self.kept
+        restoring: Any = Restored()
         self.state: ClusterState = a_state(a_policy(), a_cluster_node())
         heard: Any = Heard()
-        self.insight.connect(self.state, hands, self.runner, heard, heard, checkpoints)
+        self.insight.connect(self.state, hands, self.runner, heard, heard, checkpoints, restoring)
         self.runner.began_monotonic = 0.0
 
     def plan_trouble(self) -> str | None:

@@ -8,9 +8,10 @@ import pytest
 
 from rebalancer.domain.cluster import SOURCES, Override, Pod
 from rebalancer.domain.events import Event, ObjectChanged, ObjectGone, ObjectsListed, SourceState
-from rebalancer.ingest.watches import RESOURCES, Watches
+from rebalancer.ingest.watches import RESOURCES, SourceSink, Watches
 from rebalancer.kube.access import Access
 from rebalancer.kube.client import KubeClient
+from rebalancer.kube.resources import NODES
 from rebalancer.sandbox.api import EmbeddedKubernetes, Store
 from rebalancer.sandbox.api.resources import NODEPOOLS, OVERRIDES, PODS
 from rebalancer.sandbox.api.resources import RESOURCES as SERVED
@@ -211,3 +212,14 @@ async def test_an_unusable_object_that_is_deleted_is_gone_at_the_list_that_follo
     store.remove(OVERRIDES, name, "serving")
     await until(lambda: len(told.listed("overrides")) > before)
     assert (told.listed("overrides")[-1].objects, told.listed("overrides")[-1].unreadable) == ((), ())
+
+
+def test_a_watch_tells_that_it_is_alive_also_after_the_clock_was_set_back() -> None:
+    """Five seconds of silence between two words are no half hour of it."""
+    heard: list[Event] = []
+    sink = SourceSink("nodes", heard.extend)
+    sink.alive(NODES, 1_800_000_000.0)
+    sink.alive(NODES, 1_800_000_001.0)
+    assert len(heard) == 1
+    sink.alive(NODES, 1_800_000_001.0 - 1800.0)
+    assert len(heard) == 2

@@ -196,6 +196,16 @@ async def _mended(stage: Stage) -> None:
     hands.policy = hands.policy.model_copy(update={"guards": demo_policy().guards})
 
 
+async def _back_to_shadow(stage: Stage) -> None:
+    """What was written stays when the service only watches again."""
+    await stage.restart(write_mode="shadow")
+    own = '{"min":1,"max":4,"by":"rebalancer/rebalancer"}'
+    spec = {"scaleTargetRef": {"name": "image"}, "minReplicaCount": 2, "maxReplicaCount": 2}
+    metadata = {"name": "image", "namespace": "serving", "annotations": {"rebalancer.io/originals": own}}
+    kind = {"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject"}
+    stage.sandbox.kubernetes.store.put({**kind, "metadata": metadata, "spec": spec})
+
+
 FAULTS = (
     Fault("RebalancerDown", _down, r"no answer from", _up),
     Fault("RebalancerCyclesFailing", _unplannable, r"plan: \d+ cycles in a row failed.*AttributeError", _mended),
@@ -213,4 +223,5 @@ FAULTS = (
     Fault("RebalancerGpuTemperatureHigh", _hot, r"a100"),
     Fault("RebalancerPolicyRefused", _bad_policy, r"maxReplicas", _good_policy),
     Fault("RebalancerWritesStopped", _stopped, r"Writes stopped by builder .*bad rollout"),
+    Fault("RebalancerObjectsPinned", _back_to_shadow, r"still on 1 object \(scaledobject/serving/image\)"),
 )
