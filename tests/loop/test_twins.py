@@ -2,7 +2,7 @@
 
 A successor has what a start has: the last checkpoint, the decisions since, lists of the cluster, and what the topics
 brought after the checkpoint. It sees and hears what its twin does, and is told what became of the twin's writes. Its
-plans take nothing that the twin keeps, from the first one to a minute later.
+plans take no serving replica that the twin keeps, from the first one to a minute later.
 """
 
 import random
@@ -91,7 +91,7 @@ class Twin(VirtualHands):
         self.successors = [one for one in self.successors if now - one.at < JUDGED_SECONDS]
         for one in self.successors:
             plan = one.plan(now, snapshot.cycle, self.policy)
-            judge(snapshot, self.policy, plan, decision.plan, knows=True)
+            judge(snapshot, self.policy, plan, decision.plan)
             self.judged += 1
         super().note(snapshot, before, decision)
         self.writes.instants.append(now)
@@ -152,7 +152,7 @@ async def live_a_while(twin: Twin, demo: DemoCluster, chance: random.Random) -> 
 
 @pytest.mark.timeout(0 if settings().max_examples > 50 else 60)
 @pytest.mark.parametrize("seed", SEEDS)
-async def test_a_successor_takes_nothing_that_its_twin_keeps(seed: int) -> None:
+async def test_a_successor_takes_no_serving_replica_that_its_twin_keeps(seed: int) -> None:
     demo = build(POLICY, START)
     twin = Twin(demo.world, demo.policy)
     await live_a_while(twin, demo, random.Random(seed))
