@@ -19,6 +19,7 @@ from rebalancer.planning.given import changes, drains, moves, nodes
 from rebalancer.planning.guarded import foreign, guards, stuck
 from rebalancer.planning.guarded.release import Tally
 from rebalancer.planning.seen import plausible, scene, sight
+from rebalancer.planning.seen.fitted import fitted
 from rebalancer.planning.seen.kept import Kept
 from rebalancer.planning.shared import loans, shares
 from rebalancer.planning.shared.allocation import allocate
@@ -39,6 +40,7 @@ def survey(snapshot: Snapshot, policy: Policy, memory: Memory, kept: Kept | None
     """What there is to decide from. `kept`: as for `plan`."""
     kept = kept or Kept()
     kept.follow(policy)
+    snapshot = fitted(snapshot, policy)
     memory = recall.recall(memory, snapshot.outcomes, policy, snapshot.at)
     memory = nodes.refresh(memory, snapshot, policy)
     memory = sudden.watch(memory, snapshot, policy)

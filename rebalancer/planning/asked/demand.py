@@ -71,10 +71,18 @@ def assess(model: Model, ballot: Ballot, work: Work, has: int, kept: ModelMemory
             kept, lower_since=None, higher_since=None, demand=held
         )
     need = max(model.min_replicas, min(need, model.max_replicas))
-    in_force = max(model.min_replicas, min(has if kept.demand is None else kept.demand, model.max_replicas))
+    in_force = max(model.min_replicas, min(_in_force(kept, has, need), model.max_replicas))
+    kept = replace(kept, begun_anew=False) if kept.begun_anew else kept
     if need >= in_force:
         return _rise(model, need, in_force, kept, policy, now)
     return _fall(need, in_force, ballot, kept, rules_of(policy, model).cooldown_seconds, now, surge)
+
+
+def _in_force(kept: ModelMemory, has: int, need: int) -> int:
+    """The demand so far. Where that is unknown: what it has; after a start, as far as it needs it."""
+    if kept.demand is not None:
+        return kept.demand
+    return min(has, need) if kept.begun_anew else has
 
 
 def foreseen(model: Model, outlook: Outlook, ballot: Ballot, work: Work, kept: ModelMemory, policy: Policy, now: float) -> tuple[Demand, ModelMemory]:  # noqa: E501, PLR0913  # fmt: skip
