@@ -37,6 +37,7 @@ def rules() -> Iterator[Mutant]:
     yield Mutant(
         "gpus", "counts the policy's", lambda patch: patch.setattr(holdings, "pod_gpus", lambda _, policy: policy)
     )
+    yield _instead(holdings, "certain_pod_gpus", "gpus", "owes for the most", arithmetic.pod_gpus)
     yield _instead(arithmetic, "asleep", "asleep", "sees nobody asleep", lambda _: None)
     yield _instead(holdings, "other_on", "foreign", "sees no other installation", lambda _: "")
     yield _property(scene.Part, "replaceable", "rollout", "replaces nothing", lambda _: 0)

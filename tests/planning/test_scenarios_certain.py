@@ -216,6 +216,15 @@ class TestGpus:
         assert shortage is not None
         assert (shortage.constraint, shortage.why) == ("gpus", refusal.why)
 
+    def test_what_is_uncertain_obliges_nobody(self) -> None:
+        # Eight GPUs: theirs ran with two a pod and is in a rollout to one; by the larger figure twelve are held.
+        theirs, own = a_model("theirs", 1, entitlement=1), a_model("own", 1, entitlement=4)
+        policy = a_policy(theirs, own, pools=(a_pool(gpus=8),))
+        load = {"theirs": {"concurrency": 16.0}, "own": {"concurrency": 16.0}}
+        story = Story(policy, a_snapshot(policy, {"theirs": 4, "own": 4}, load, {"theirs": 4.0, "own": 4.0}))
+        story.target("theirs", gpus_per_pod=1, running_gpus=2, rolling=True)
+        assert all(moves(plan) == {} for plan in story.turns(60))
+
     def test_where_all_agree_nothing_is_refused(self) -> None:
         story = self.a_story(gpus_per_pod=1, running_gpus=1)
         plan = story.plan()

@@ -4,7 +4,15 @@ import math
 from functools import partial
 from typing import NamedTuple
 
-from rebalancer.domain.arithmetic import assured, converging, gpus_differ, pod_gpus, promised_replicas, unreachable
+from rebalancer.domain.arithmetic import (
+    assured,
+    certain_pod_gpus,
+    converging,
+    gpus_differ,
+    pod_gpus,
+    promised_replicas,
+    unreachable,
+)
 from rebalancer.domain.memory import Replaced
 from rebalancer.domain.policy import Model
 from rebalancer.domain.replica_set import keep_order
@@ -157,6 +165,7 @@ def _part(model: Model, target: TargetView, told: _Told, above: _Above) -> Part:
         model=model.id,
         pool=target.pool,
         gpus=pod_gpus(target, model.gpus_per_pod),
+        certain_gpus=certain_pod_gpus(target, model.gpus_per_pod),
         target=target,
         asked=wanted,
         doomed=(*replaced.there, *alone),

@@ -55,11 +55,14 @@ class Part:
     held: undoomed replicas asked. kept: pods that stay (best first), going: pods that a release already written will
     take, unseen: how many of kept are asked for but are no pods yet. stuck: why the target is neither donor nor
     recipient now (None: it is both); of one in a rollout pods under notice are replaced all the same.
+    gpus: of a replica, the most where policy, template and pods differ; certain_gpus: the least of them, on which
+    releases rest.
     """
 
     model: str
     pool: str
     gpus: int
+    certain_gpus: int
     target: TargetView
     asked: int
     doomed: tuple[PodView, ...]

@@ -85,8 +85,8 @@ class Ledger:
             for part in holder.parts:
                 if part.pool in held:
                     held[part.pool] += part.held * part.gpus
-                    obliging[part.pool] += part.obliging * part.gpus
-                    placed[part.pool] += part.placed * part.gpus
+                    obliging[part.pool] += part.obliging * part.certain_gpus
+                    placed[part.pool] += part.placed * part.certain_gpus
                 if part.unplaced:
                     unplaced.append(part)
         capacity = {
@@ -207,8 +207,8 @@ class Ledger:
         if part.pool in self.capacity:
             self.capacity[part.pool] += part.gpus
         if part.pool in self.owed:
-            self.owed[part.pool] -= part.gpus
-            self.owed_held[part.pool] -= part.gpus if victim.pod.node is not None else 0
+            self.owed[part.pool] -= part.certain_gpus
+            self.owed_held[part.pool] -= part.certain_gpus if victim.pod.node is not None else 0
         node = self.home(part, victim.pod)
         if node is None:
             self.unseated[part.model] -= 1
