@@ -1,19 +1,24 @@
 """The whole simulated cluster: time goes by, people and controllers ask for things, changes and samples come out."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import ceil
 from typing import Any, TypedDict, Unpack
 
 from rebalancer.domain.cluster import Toleration, WorkloadRef
 from rebalancer.domain.events import CapacityNotice, MetricSample
 from rebalancer.world.agenda import Agenda
+from rebalancer.world.autoscaling import Autoscaling
 from rebalancer.world.cluster import LOAD_JITTER, Change, Cluster
+from rebalancer.world.faults import Faults
 from rebalancer.world.karpenter import Karpenter, NodeClaim, NodePool
 from rebalancer.world.lined import Lined, Per
 from rebalancer.world.metering import Meter
 from rebalancer.world.service import Service
 from rebalancer.world.serving import Engine, Line
-from rebalancer.world.things import GPU, Deployment, Hpa, Node, Pod
+from rebalancer.world.things import GPU, Deployment, Hpa, Node, Pod, ScaledObject
 from rebalancer.world.traffic import Traffic
+
+METRIC_TARGET = 0.7  # of what Ready replicas hold at a time: what people set who do not tune
 
 
 class More(TypedDict, total=False):
@@ -52,6 +57,8 @@ class World:
         self._agenda = Agenda(started_at)
         self._cluster = Cluster(self._agenda, seed, load_jitter)
         self._karpenter = Karpenter(self._agenda, self._cluster)
+        self._autoscaling = Autoscaling(self._agenda, self._cluster, self.hpas, self._wanted)
+        self._faults: Faults | None = None
         self._samples: list[MetricSample] = []
         self._notices: list[CapacityNotice] = []
         self._ready: dict[str, list[Pod]] = {}
@@ -104,8 +111,20 @@ class World:
         found = self._ready.get(model)
         if found is None:
             owners = [owner for owner in self.deployments.values() if owner.model == model]
-            found = self._ready[model] = [pod for owner in owners for pod in owner.pods.values() if pod.ready]
+            found = self._ready[model] = [pod for owner in owners for pod in owner.pods.values() if pod.serves]
         return found
+
+    @property
+    def scaled_objects(self) -> Mapping[tuple[str, str], ScaledObject]:
+        """KEDA's ScaledObjects by namespace and name."""
+        return self._autoscaling.scaled_objects
+
+    @property
+    def faults(self) -> Faults:
+        """What may go wrong. Once somebody has asked for it, pods outlive their Node objects as in a real cluster."""
+        if self._faults is None:
+            self._faults = Faults(self._agenda, self._cluster)
+        return self._faults
 
     @property
     def gpus_held(self) -> int:
@@ -205,11 +224,32 @@ class World:
         self._cluster.touch(hpa)
         return hpa
 
+    def add_scaled_object(
+        self, name: str, target: WorkloadRef, minimum: int | None, maximum: int | None, idle: int | None = None
+    ) -> ScaledObject:
+        """A ScaledObject on a Deployment: KEDA makes its HPA, which decides by what the model's line has to do."""
+        uid = self._cluster.uid("scaledobject")
+        scaled = ScaledObject(target.namespace, name, uid, target, minimum, maximum, idle)
+        self._cluster.touch(scaled)
+        self._autoscaling.add(scaled)
+        return scaled
+
+    def follow(self, hpa: Hpa) -> None:
+        """The HPA controller decides for this HPA from now on."""
+        self._autoscaling.follow(hpa)
+
+    def _wanted(self, target: WorkloadRef) -> int | None:
+        """What a metric of requests under way asks for, 70 % of what its replicas hold being the target."""
+        lined = self.lines.get(self.deployments[target].model) if target in self.deployments else None
+        return (
+            None if lined is None else ceil(lined.line.inside.count / (METRIC_TARGET * lined.line.engine.concurrency))
+        )
+
     # --- what is asked of it, at its `now`
 
-    def scale(self, ref: WorkloadRef, replicas: int) -> None:
-        """Ask a Deployment for that many replicas. Raises KeyError."""
-        self._cluster.scale(ref, replicas)
+    def scale(self, ref: WorkloadRef, replicas: int, writer: str = "") -> None:
+        """Ask a Deployment for that many replicas, as the field manager `writer`. Raises KeyError."""
+        self._cluster.scale(ref, replicas, writer)
         self._settle()
 
     def delete_pod(self, namespace: str, name: str, grace_seconds: float | None = None) -> None:
@@ -239,10 +279,30 @@ class World:
         self._cluster.touch(node_pool)
         self.set_limit(node_pool.name, limit)
 
-    def set_bounds(self, hpa: Hpa, minimum: int, maximum: int, notes: Mapping[str, str]) -> None:
-        """The HPA's bounds and its annotations."""
-        hpa.minimum, hpa.maximum, hpa.annotations = minimum, maximum, dict(notes)
-        self._cluster.touch(hpa)
+    def set_bounds(
+        self,
+        thing: Hpa | ScaledObject,
+        minimum: int | None,
+        maximum: int | None,
+        notes: Mapping[str, str],
+        writer: str = "",
+    ) -> None:
+        """Its bounds and its annotations, by the field manager `writer`. An HPA's are never None."""
+        before, (low, high) = (thing.minimum, thing.maximum), thing.writers
+        thing.writers = (writer if minimum != before[0] else low, writer if maximum != before[1] else high)
+        thing.annotations = dict(notes)
+        if isinstance(thing, ScaledObject):
+            thing.minimum, thing.maximum = minimum, maximum
+            self._autoscaling.changed(thing)
+        else:
+            thing.minimum, thing.maximum = minimum or 1, maximum or 1
+            self._cluster.touch(thing)
+
+    def pause(self, scaled: ScaledObject, *, paused: bool) -> None:
+        """Somebody pauses the ScaledObject, or lets it go on: KEDA takes its HPA away, or makes a new one."""
+        if scaled.paused != paused:
+            scaled.paused = paused
+            self._autoscaling.changed(scaled)
 
     def drain(self, node_claim: str) -> None:
         """Somebody deletes the NodeClaim: its node is emptied, then it goes. Raises KeyError."""
@@ -263,6 +323,10 @@ class World:
             )
         )
         self._karpenter.interrupt(claim, deadline)
+
+    def announce(self, notice: CapacityNotice) -> None:
+        """Somebody tells of capacity that will go, or takes that back."""
+        self._notices.append(notice)
 
     def launch(self, node_pool: str, ordinal: str) -> str:
         """The cloud gives the NodePool a machine that is Ready at once; its claim's name. Raises KeyError.
