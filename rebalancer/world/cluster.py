@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 from uuid import NAMESPACE_OID, uuid5
 
@@ -100,6 +101,17 @@ class Cluster:
             deployment.replicas, deployment.writer = replicas, writer
             self.disturb(deployment)
 
+    def recreate(self, old: Deployment, replicas: int) -> None:
+        """The Deployment goes with its pods, another of its name comes."""
+        self.touch(old, gone=True)
+        for pod in old.active:
+            self.delete(pod)
+        self._unsettled.pop(old.ref, None)
+        again = replace(old, uid=self.uid("deployment"), replicas=replicas, created_at=self._agenda.now, pods={})
+        again.writer, old.replicas, old.generation = "", 0, 0
+        again.generation = 0
+        self.add_deployment(again)
+
     def settle(self) -> None:
         """Let controllers and scheduler do what there is to do now."""
         while self._unsettled:
@@ -110,6 +122,8 @@ class Cluster:
 
     def disturb(self, deployment: Deployment) -> None:
         """Let its controller look at it when things settle."""
+        if self.deployments.get(deployment.ref) is not deployment:
+            return  # it was deleted, its last pods end
         self._unsettled[deployment.ref] = deployment
         self.touch(deployment)
 

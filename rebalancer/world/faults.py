@@ -127,6 +127,10 @@ class Faults:
             self._cluster.show(pod)
             self._cluster.load(pod)
 
+    def fail(self, pod: Pod) -> None:
+        """It is over, in phase Failed, and its ReplicaSet makes another."""
+        self._cluster.fail(pod)
+
     def stick(self, pod: Pod) -> None:
         """It ends serving and never comes back by itself."""
         pod.stuck, pod.loaded = True, False

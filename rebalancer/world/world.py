@@ -252,6 +252,11 @@ class World:
         self._cluster.scale(ref, replicas, writer)
         self._settle()
 
+    def recreate(self, ref: WorkloadRef, replicas: int) -> None:
+        """Somebody deletes the Deployment and makes it again: another uid, new pods, the old ones end. Raises KeyError."""
+        self._cluster.recreate(self.deployments[ref], replicas)
+        self._settle()
+
     def delete_pod(self, namespace: str, name: str, grace_seconds: float | None = None) -> None:
         """End a pod, as an eviction does; one that is not there is gone already."""
         pod = self.pods.get((namespace, name))

@@ -1,0 +1,138 @@
+"""A history: a world and what happens to it, step by step. The same history plays the same way, so it can be cut."""
+
+import random
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable
+
+from msgspec import Struct, field
+
+from rebalancer.sim.product.clock import still
+from tests.machine.deeds import APART, DEEDS, LATE, Deed
+from tests.machine.oracle import Verdict
+from tests.machine.stage import STEP_SECONDS, Stage
+from tests.machine.worlds import WorldSpec, a_spec
+
+STEPS = 80
+QUIET_STEPS = 62  # of 10 s: ten minutes and a little
+QUIET_STEP_SECONDS = 10.0
+REST_SECONDS = 120.0
+
+
+class History(Struct, frozen=True):
+    """A world, what disturbs it, and for how many steps."""
+
+    spec: WorldSpec
+    deeds: tuple[Deed, ...]
+    steps: int = STEPS
+
+
+class Played(Struct):
+    """What became of a history. `met`: steps in which each deed hit something."""
+
+    steps: int = 0
+    met: Counter[str] = field(default_factory=Counter)
+    counts: Counter[str] = field(default_factory=Counter)
+    verdict: Verdict | None = None
+
+
+def a_history(seed: int, *, apart: bool = False, names: Iterable[str] | None = None) -> History:
+    """The history of that seed; of deeds with these names only."""
+    spec = a_spec(seed, apart=apart)
+    rng = random.Random(f"deeds/{seed}")
+    known = list(names or (APART if apart else DEEDS))
+    weights = [3.0 if name == "traffic changes" else 1.0 for name in known]
+    deeds = []
+    for step in range(2, STEPS):
+        for _ in range(2):
+            if rng.random() < spec.density / 2 or (step % 20 == 2 and rng.random() < 0.5):  # noqa: PLR2004
+                name = rng.choices(known, weights)[0]
+                late = name in LATE and rng.random() < 0.3  # noqa: PLR2004
+                deeds.append(Deed(step, name, rng.random(), rng.random(), late))
+    return History(spec, tuple(deeds))
+
+
+def play(history: History, watch: Callable[[Stage, str], None] | None = None) -> Played:
+    """Live through it, to the first verdict or to the end of the quiet after it. `watch` is told of each step."""
+    with still() as runner:
+        return runner.run(_play(history, watch or (lambda _stage, _what: None)))
+
+
+async def _play(history: History, watch: Callable[[Stage, str], None]) -> Played:
+    stage, played = Stage(history.spec), Played()
+    by_step: dict[int, list[Deed]] = {}
+    for deed in history.deeds:
+        by_step.setdefault(deed.step, []).append(deed)
+    for step in range(history.steps):
+        await _step(stage, by_step.get(step, ()), played, watch)
+        if stage.oracle.verdicts:
+            return _over(stage, played)
+    await stage.heal()
+    stage.oracle.touched(stage.everything)
+    watch(stage, "healed")
+    for _ in range(QUIET_STEPS):
+        await _turn(stage, QUIET_STEP_SECONDS, None, played)
+        watch(stage, "")
+        if stage.oracle.verdicts:
+            return _over(stage, played)
+    stage.oracle.judge_rest(REST_SECONDS)
+    return _over(stage, played)
+
+
+async def _step(
+    stage: Stage, deeds: Iterable[Deed], played: Played, watch: Callable[[Stage, str], None]
+) -> None:
+    late: list[Deed] = []
+    for deed in deeds:
+        if deed.late:
+            late.append(deed)
+        else:
+            await _do(stage, deed, played)
+            watch(stage, deed.name)
+
+    def between() -> None:
+        for deed in late:
+            done = _happen(stage, deed, played)
+            assert not isinstance(done, Awaitable)
+            watch(stage, f"{deed.name}, late")
+
+    await _turn(stage, STEP_SECONDS, between if late else None, played)
+    watch(stage, "")
+
+
+async def _turn(stage: Stage, seconds: float, between: Callable[[], None] | None, played: Played) -> None:
+    try:
+        await stage.live(seconds, between)
+    except Exception as error:  # noqa: BLE001  # what a cycle raises is a verdict
+        where = error.__traceback__
+        while where is not None and where.tb_next is not None:
+            where = where.tb_next
+        if where is not None and "machine" in where.tb_frame.f_code.co_filename:
+            raise
+        line = "" if where is None else f" at {where.tb_frame.f_code.co_filename.split('/')[-1]}:{where.tb_lineno}"
+        stage.oracle.fail("f", f"a cycle raised {type(error).__name__}: {error}{line}")
+    played.steps += 1
+
+
+async def _do(stage: Stage, deed: Deed, played: Played) -> None:
+    done = _happen(stage, deed, played)
+    if isinstance(done, Awaitable):
+        _met(stage, deed, await done, played)
+
+
+def _happen(stage: Stage, deed: Deed, played: Played) -> object:
+    done = DEEDS[deed.name](stage, deed.x, deed.y)
+    if not isinstance(done, Awaitable):
+        _met(stage, deed, done, played)
+    return done
+
+
+def _met(stage: Stage, deed: Deed, touched: frozenset[str] | None, played: Played) -> None:
+    if touched is not None:
+        stage.oracle.touched(touched)
+        played.met[deed.name] += 1
+
+
+def _over(stage: Stage, played: Played) -> Played:
+    played.verdict = next(iter(stage.oracle.verdicts), None)
+    played.counts = stage.oracle.counts
+    return played
