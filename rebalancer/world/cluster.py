@@ -108,8 +108,7 @@ class Cluster:
             self.delete(pod)
         self._unsettled.pop(old.ref, None)
         again = replace(old, uid=self.uid("deployment"), replicas=replicas, created_at=self._agenda.now, pods={})
-        again.writer, old.replicas, old.generation = "", 0, 0
-        again.generation = 0
+        again.writer, again.generation, again.broken = "", 0, False
         self.add_deployment(again)
 
     def settle(self) -> None:

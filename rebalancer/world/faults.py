@@ -8,6 +8,7 @@ while their pods run on. Nothing of it happens unless somebody asks.
 from collections.abc import Callable
 from functools import partial
 
+from rebalancer.domain.cluster import Taint
 from rebalancer.world.agenda import Agenda
 from rebalancer.world.cluster import Cluster
 from rebalancer.world.things import Deployment, Node, Pod
@@ -16,6 +17,7 @@ NOT_READY_AFTER_SECONDS = 40.0  # node-monitor-grace-period
 EVICTED_AFTER_SECONDS = 300.0  # the NoExecute taint's default tolerationSeconds
 QUARANTINE_SECONDS = 40.0  # pods of a missing node are kept so long, in case it comes back
 COLLECTED_EVERY_SECONDS = 20.0  # PodGC's period
+CORDONED = Taint(key="node.kubernetes.io/unschedulable", value="", effect="NoSchedule")
 
 Deed = Callable[[], None]
 
@@ -75,7 +77,7 @@ class Faults:
     def _show(self, node: Node, *, ready: bool) -> None:
         if node.ready != ready:
             node.ready, node.ready_changed_at = ready, self._agenda.now
-            self._cluster.touch(node)
+            self._changed(node)
 
     def remove(self, node: Node) -> None:
         """The Node object goes, and the machine with it; its pods are left."""
@@ -111,12 +113,22 @@ class Faults:
         """The device plugin reports so many devices, None = all; what runs on the others runs on."""
         if node.shown != gpus:
             node.shown = gpus
-            self._cluster.touch(node)
+            self._changed(node)
 
     def lose_devices(self, node: Node, gpus: int) -> None:
         """The machine has so many devices less, under whatever holds them."""
         node.gpus = max(0, node.gpus - gpus)
-        self._cluster.touch(node)
+        self._changed(node)
+
+    def cordon(self, node: Node, *, off: bool = False) -> None:
+        """Nobody new lands there, as whoever handles a termination sees to; or it is over."""
+        others = tuple(taint for taint in node.taints if taint != CORDONED)
+        node.taints = others if off else (*others, CORDONED)
+        self._changed(node)
+
+    def _changed(self, node: Node) -> None:
+        if node.listed:
+            self._cluster.touch(node)
 
     # --- pods
 

@@ -4,6 +4,7 @@ import msgspec
 
 from rebalancer.act.originals import ANNOTATION
 from rebalancer.domain import cluster as domain
+from rebalancer.world.faults import CORDONED
 from rebalancer.world.karpenter import NodeClaim, NodePool
 from rebalancer.world.things import Deployment, Hpa, Node, Pod, ScaledObject
 
@@ -44,6 +45,7 @@ def _node(node: Node, version: str) -> domain.Node:
         provider_id=node.provider_id,
         labels=node.labels,
         taints=node.taints,
+        unschedulable=CORDONED in node.taints,
         allocatable={node.resource: node.allocatable},
         ready=node.ready,
         ready_changed_at=node.created_at if node.ready_changed_at is None else node.ready_changed_at,

@@ -68,9 +68,9 @@ def node_goes(stage: Stage, x: float, y: float) -> Touched:
         return _of(node)
     stage.world.faults.remove(node)
     back = lasting(y, 10.0, 400.0)
-    if y < 0.3:  # noqa: PLR2004
+    if y < 0.3:
         stage.later(back, lambda: stage.world.faults.register_again(node))
-    elif y < 0.8:  # noqa: PLR2004
+    elif y < 0.8:
         stage.later(back, lambda: _another(stage, node))
     return _of(node)
 
@@ -106,7 +106,7 @@ def devices_are_fewer(stage: Stage, x: float, y: float) -> Touched:
     if node is None:
         return None
     lost = 1 + int(y * 3)
-    if y < 0.5 or node.gpus <= lost:  # noqa: PLR2004
+    if y < 0.5 or node.gpus <= lost:
         stage.world.faults.show_devices(node, max(0, node.gpus - lost))
         stage.later(lasting(y, 10.0, 900.0), lambda: stage.world.faults.show_devices(node, None))
     else:
@@ -182,7 +182,7 @@ def pod_clings(stage: Stage, x: float, y: float) -> Touched:
     if pod is None:
         return None
     pod.clings = True
-    if y < 0.5:  # noqa: PLR2004
+    if y < 0.5:
         stage.world.delete_pod(*pod.key)
     stage.later(lasting(y, 30.0, 600.0), lambda: stage.world.faults.free(pod))
     return _at(pod)
@@ -192,9 +192,7 @@ def pod_clings(stage: Stage, x: float, y: float) -> Touched:
 
 
 def _targets(stage: Stage) -> list[Deployment]:
-    return [
-        one for one in stage.world.deployments.values() if one.model and one.node_selector["pool"] in stage.hit
-    ]
+    return [one for one in stage.world.deployments.values() if one.model and one.node_selector["pool"] in stage.hit]
 
 
 def _on(owner: Deployment) -> Touched:
@@ -215,7 +213,7 @@ def rollout_hangs(stage: Stage, x: float, y: float) -> Touched:
     if owner is None:
         return None
     stage.world.faults.roll(owner, broken=True)
-    stage.later(lasting(y, 60.0, 600.0), lambda: stage.world.faults.roll(owner))
+    stage.later(lasting(y, 60.0, 600.0), lambda: _mend(stage, owner))
     return _on(owner)
 
 
@@ -224,10 +222,16 @@ def template_changes_gpus(stage: Stage, x: float, y: float) -> Touched:
     owner = pick(_targets(stage), x)
     if owner is None or owner.generation:
         return None
-    before = owner.gpus
-    stage.world.faults.roll(owner, gpus=before * 2)
-    stage.later(lasting(y, 60.0, 600.0), lambda: stage.world.faults.roll(owner, gpus=before))
+    stage.world.faults.roll(owner, gpus=stage.models[owner.model].gpus * 2)
+    stage.later(lasting(y, 60.0, 600.0), lambda: _mend(stage, owner))
     return _on(owner)
+
+
+def _mend(stage: Stage, owner: Deployment) -> None:
+    """The template as it was, of whatever Deployment has that name by now."""
+    there = stage.world.deployments[owner.ref]
+    if there.broken or there.gpus != stage.models[there.model].gpus:
+        stage.world.faults.roll(there, gpus=stage.models[there.model].gpus)
 
 
 def _autoscaler(stage: Stage, owner: Deployment) -> Hpa | ScaledObject | None:
@@ -248,7 +252,10 @@ def somebody_writes(stage: Stage, x: float, y: float) -> Touched:
     owner = pick(_targets(stage), x)
     if owner is None:
         return None
-    low, high = pick([(1, 100), (owner.replicas + 2, owner.replicas + 2), (1, max(1, owner.replicas // 2))], y) or (1, 1)
+    low, high = pick([(1, 100), (owner.replicas + 2, owner.replicas + 2), (1, max(1, owner.replicas // 2))], y) or (
+        1,
+        1,
+    )
     _write(stage, owner, low, high, MANAGERS[1])
     return _on(owner)
 
@@ -259,7 +266,7 @@ def gitops_writes(stage: Stage, x: float, y: float) -> Touched:
     if owner is None:
         return None
     spec = stage.models[owner.model]
-    low, high = (max(1, spec.floor), 100) if y < 0.5 else (spec.entitlement, spec.entitlement + 2)  # noqa: PLR2004
+    low, high = (max(1, spec.floor), 100) if y < 0.5 else (spec.entitlement, spec.entitlement + 2)
     until = stage.world.now + lasting(y, 15.0, 300.0)
 
     def again() -> None:
@@ -299,7 +306,7 @@ def somebody_scales_to_zero(stage: Stage, x: float, y: float) -> Touched:
         return None
     before = owner.replicas
     stage.world.scale(owner.ref, 0, MANAGERS[1])
-    if y < 0.7:  # noqa: PLR2004
+    if y < 0.7:
         stage.later(lasting(y, 10.0, 200.0), lambda: stage.world.scale(owner.ref, before, MANAGERS[1]))
     return _on(owner)
 
@@ -345,7 +352,8 @@ def machine_is_taken(stage: Stage, x: float, y: float) -> Touched:
     elif node.node_pool is None:
         _notice(stage, node, "scheduled-change", seconds)
         stage.noticed(node, stage.world.now + seconds)
-        if y < 0.3:  # noqa: PLR2004
+        stage.world.faults.cordon(node)
+        if y < 0.3:
             stage.later(20.0 + 40.0 * y, lambda: _take_back(stage, node, seconds))
         else:
             stage.world.at(stage.world.now + seconds, lambda: stage.world.faults.remove(node))
@@ -355,6 +363,7 @@ def machine_is_taken(stage: Stage, x: float, y: float) -> Touched:
 
 def _take_back(stage: Stage, node: Node, seconds: float) -> None:
     _notice(stage, node, "scheduled-change", seconds, cancelled=True)
+    stage.world.faults.cordon(node, off=True)
     stage.spared(node)
 
 
@@ -372,7 +381,7 @@ def cloud_has_none(stage: Stage, x: float, y: float) -> Touched:
     pool = pick(list(stage.world.node_pools.values()), x)
     if pool is None or pool.name not in stage.hit:
         return None
-    stage.world.offer(pool.name, 0 if y < 0.5 else len(pool.claims), 120.0)  # noqa: PLR2004
+    stage.world.offer(pool.name, 0 if y < 0.5 else len(pool.claims), 120.0)
     for claim in pool.claims.values():
         if claim.node is not None:
             stage.noticed(claim.node, stage.world.now + 120.0)
@@ -415,14 +424,14 @@ def clock_steps(stage: Stage, x: float, y: float) -> Touched:
     clock = stage.service.clock
     if clock.offset_seconds:
         return None
-    clock.offset_seconds = (1 if y < 0.5 else -1) * lasting(x, 2.0, 1800.0)  # noqa: PLR2004
+    clock.offset_seconds = (1 if y < 0.5 else -1) * lasting(x, 2.0, 1800.0)
     stage.later(30.0 + 200.0 * x, lambda: setattr(clock, "offset_seconds", 0.0))
     return stage.everything
 
 
 def service_restarts(stage: Stage, x: float, y: float) -> Touched:
     """From the last checkpoint, or one of some minutes ago."""
-    stage.service.restart(0 if y < 0.4 else int(y * 10))  # noqa: PLR2004
+    stage.service.restart(0 if y < 0.4 else int(y * 10))
     return stage.everything
 
 
@@ -438,7 +447,7 @@ def traffic_changes(stage: Stage, x: float, y: float) -> Touched:
     if model is None:
         return None
     most = stage.models[model].entitlement * 1.6
-    level = 0.0 if y < 0.08 else y * most  # noqa: PLR2004
+    level = 0.0 if y < 0.08 else y * most
     stage.turn(model, rate_of(level), 60.0 * x)
     return _about(stage, model)
 
@@ -484,7 +493,15 @@ DEEDS: dict[str, Callable[[Stage, float, float], Touched | Awaitable[Touched]]] 
     "policy is reloaded": policy_is_reloaded,
 }
 # What may happen between a plan and its writes.
-LATE = ("pod crashes", "several pods crash", "pod fails", "pod is stuck loading", "node goes before its pods", "others take GPUs", "somebody writes once")  # noqa: E501
+LATE = (
+    "pod crashes",
+    "several pods crash",
+    "pod fails",
+    "pod is stuck loading",
+    "node goes before its pods",
+    "others take GPUs",
+    "somebody writes once",
+)  # noqa: E501
 # Of these a pool that shares nothing with what they hit must notice nothing at all.
 APART = tuple(name for name in DEEDS if name not in {"clock steps", "service restarts", "Kafka is away"})
 __all__ = ["APART", "DEEDS", "LATE", "NAMESPACE", "Deed"]

@@ -44,9 +44,9 @@ def a_history(seed: int, *, apart: bool = False, names: Iterable[str] | None = N
     deeds = []
     for step in range(2, STEPS):
         for _ in range(2):
-            if rng.random() < spec.density / 2 or (step % 20 == 2 and rng.random() < 0.5):  # noqa: PLR2004
+            if rng.random() < spec.density / 2 or (step % 20 == 2 and rng.random() < 0.5):
                 name = rng.choices(known, weights)[0]
-                late = name in LATE and rng.random() < 0.3  # noqa: PLR2004
+                late = name in LATE and rng.random() < 0.3
                 deeds.append(Deed(step, name, rng.random(), rng.random(), late))
     return History(spec, tuple(deeds))
 
@@ -78,9 +78,41 @@ async def _play(history: History, watch: Callable[[Stage, str], None]) -> Played
     return _over(stage, played)
 
 
-async def _step(
-    stage: Stage, deeds: Iterable[Deed], played: Played, watch: Callable[[Stage, str], None]
-) -> None:
+def play_apart(history: History) -> Played:
+    """Two worlds, one disturbed in its first pool only: the plans of the other pool are the same to the end."""
+    with still() as runner:
+        return runner.run(_play_apart(history))
+
+
+async def _play_apart(history: History) -> Played:
+    mine, other = (pool.name for pool in history.spec.pools)
+    stage, twin, played = Stage(history.spec, (mine,)), Stage(history.spec, (mine,)), Played()
+    theirs = {model.name for model in history.spec.models if model.pool == other}
+    for step in range(history.steps):
+        await _step(stage, [deed for deed in history.deeds if deed.step == step], played, lambda _stage, _what: None)
+        await _turn(twin, STEP_SECONDS, None, played)
+        with_it, without = _plans(stage, theirs), _plans(twin, theirs)
+        if with_it != without:
+            stage.oracle.fail("e", f"pool {other} was left alone: its plan is {with_it}, without the deeds {without}")
+        if any(verdict.rule in {"e", "f"} for verdict in stage.oracle.verdicts):
+            break
+    stage.oracle.verdicts = [verdict for verdict in stage.oracle.verdicts if verdict.rule in {"e", "f"}]
+    return _over(stage, played)
+
+
+def _plans(stage: Stage, models: set[str]) -> list[tuple[object, ...]]:
+    """What the last plan asks for and says of these models."""
+    if stage.decision is None:
+        return []
+    plan = stage.decision.plan
+    changes = [(one.kind, one.model, one.replicas_from, one.replicas_to) for one in plan.changes if one.model in models]
+    return [
+        *changes,
+        *((one.model, one.demand, one.allocation, one.granted) for one in plan.models if one.model in models),
+    ]
+
+
+async def _step(stage: Stage, deeds: Iterable[Deed], played: Played, watch: Callable[[Stage, str], None]) -> None:
     late: list[Deed] = []
     for deed in deeds:
         if deed.late:
@@ -102,7 +134,7 @@ async def _step(
 async def _turn(stage: Stage, seconds: float, between: Callable[[], None] | None, played: Played) -> None:
     try:
         await stage.live(seconds, between)
-    except Exception as error:  # noqa: BLE001  # what a cycle raises is a verdict
+    except Exception as error:  # what a cycle raises is a verdict
         where = error.__traceback__
         while where is not None and where.tb_next is not None:
             where = where.tb_next

@@ -12,7 +12,6 @@ from math import ceil
 from msgspec import Struct
 
 from rebalancer.domain.cluster import WorkloadRef
-from rebalancer.domain.plan import Decision
 from rebalancer.domain.policy import Model, Policy
 from rebalancer.world import Deployment, Node, Pod, World
 from tests.machine.worlds import CARRIED, CONCURRENCY, SERVICE_SECONDS, STEP_SECONDS
@@ -76,7 +75,6 @@ class Oracle:
         self._debts: list[Debt] = []
         self._paid: set[str] = set()
         self._needs = {model: deque([_need(level * CARRIED)], RECENT_STEPS) for model, level in levels.items()}
-        self._told = 0
 
     # --- what it is shown
 
@@ -236,14 +234,9 @@ class Oracle:
         )
         placed = sum(one.gpus for pod, one in zip(pods, seen, strict=True) if one and one.counted and pod.node)
         ours = self.asked.get(owner.ref)
-        if ours is None or owner.writer:
+        if ours is None or owner.writer or self._switched_off(owner):
             return placed
         return max(held, (ours - outside) * owner.gpus)
-
-    def planned(self, decision: Decision, outcomes: int) -> None:
-        """A cycle planned."""
-        self.counts["changes"] += len(decision.plan.changes)
-        self._told = outcomes
 
     # --- at rest
 
@@ -282,7 +275,9 @@ class Oracle:
                 return
 
     def _switched_off(self, owner: Deployment) -> bool:
-        return owner.replicas == 0 and any(hpa.target == owner.ref for hpa in self._world.hpas.values())
+        """Whether its autoscaler's bounds reach nobody: paused, or a target of 0 replicas."""
+        paused = any(one.paused and one.target == owner.ref for one in self._world.scaled_objects.values())
+        return paused or (owner.replicas == 0 and any(hpa.target == owner.ref for hpa in self._world.hpas.values()))
 
     def _idle(self, owner: Deployment) -> bool:
         """Whether one more of its pods would fit on a node now, within what people allow."""

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
+from rebalancer.domain.plan import Decision
 from rebalancer.domain.policy import Model, Policy
 from rebalancer.kube.errors import KubeError
 from rebalancer.kube.resources import Ref
@@ -31,6 +32,7 @@ class Stage:
         self.oracle = Oracle(self.world, self.policy, {model.name: model.level for model in spec.models})
         self.service = Service(self.world, self.policy, JudgedPort(self.world, self.oracle, self._refuse))
         self._undos: dict[int, Callable[[], object]] = {}
+        self.decision: Decision | None = None
         self.service.list_all()
         self.oracle.look()
 
@@ -106,8 +108,8 @@ class Stage:
         world.advance(until)
         self.oracle.measure({model: dial.rate(world.now) for model, dial in self._dials.items()})
         self.service.between = partial(self._between, between) if between is not None else lambda: None
-        decision = await self.service.turn()
-        self.oracle.planned(decision, len(self.service.topics.outcomes))
+        self.decision = await self.service.turn()
+        self.oracle.counts["changes"] += len(self.decision.plan.changes)
         world.advance(world.now)
         self.steps += 1
         if self.steps % CHECKPOINT_STEPS == 0:
@@ -128,7 +130,7 @@ def reloaded(now: Policy, first: Policy, hit: tuple[str, ...], x: float, y: floa
     """Another policy than `now` by one change, or `first` again; only what concerns the pools in `hit` changes."""
     labels = {pool.name: pool.node_labels["pool"] for pool in now.pools}
     mine = [model for model in now.models if any(labels[one.pool] in hit for one in model.targets)]
-    if now is not first and y < 0.4:  # noqa: PLR2004
+    if now is not first and y < 0.4:
         return first
     if not mine:
         return None
@@ -138,15 +140,18 @@ def reloaded(now: Policy, first: Policy, hit: tuple[str, ...], x: float, y: floa
         return _without(now, {model.id}) if len(mine) > 1 and len(now.models) > 1 else None
     if kind == 1:
         return _renamed(now, model.targets[0].pool)
-    if kind == 2:  # noqa: PLR2004
+    if kind == 2:
         return _with(now, model.model_copy(update={"entitlement": model.min_replicas}))
-    if kind == 3:  # noqa: PLR2004  # a floor that no node can hold
-        pools = tuple(pool.model_copy(update={"gpu_limit": pool.gpu_limit + 64}) for pool in now.pools)
+    if kind == 3:  # a floor that no node can hold
+        pools = tuple(
+            pool.model_copy(update={"gpu_limit": pool.gpu_limit + 64}) if labels[pool.name] in hit else pool
+            for pool in now.pools
+        )
         raised = model.model_copy(update={"min_replicas": 20, "entitlement": 20, "max_replicas": 40})
-        return _with(now.model_copy(update={"pools": pools}), raised) if kind == 3 and x < 0.5 else None  # noqa: PLR2004
-    if kind == 4:  # noqa: PLR2004
+        return _with(now.model_copy(update={"pools": pools}), raised) if kind == 3 and x < 0.5 else None
+    if kind == 4:
         return _with(now, model.model_copy(update={"max_replicas": max(1, model.entitlement)}))
-    if kind == 5:  # noqa: PLR2004
+    if kind == 5:
         other = tuple(one.model_copy(update={"name": f"{one.name}-v2"}) for one in model.targets)
         return _with(now, model.model_copy(update={"targets": other}))
     gone = model.targets[0].pool

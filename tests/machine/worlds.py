@@ -65,7 +65,7 @@ def a_spec(seed: int, *, apart: bool = False) -> WorldSpec:
         PoolSpec(name, tuple(rng.choice([(4,), (8,), (4, 4), (8, 8), (4, 4, 4)])))
         for name in "xy"[: 2 if apart else rng.choice([1, 1, 2])]
     ]
-    spot = not apart and rng.random() < 0.35  # noqa: PLR2004
+    spot = not apart and rng.random() < 0.35
     models: list[ModelSpec] = []
     for pool in pools:
         models += _models(rng, pool, spot=spot, first=len(models))
@@ -73,7 +73,7 @@ def a_spec(seed: int, *, apart: bool = False) -> WorldSpec:
         pools.append(PoolSpec(SPOT, (), most_nodes=rng.choice([1, 2])))
     density = rng.choice([0.02, 0.05, 0.15, 0.5])
     per = rng.choice(["model", "pod"])
-    return WorldSpec(seed, tuple(pools), tuple(models), density, rng.random() < 0.2, per)  # noqa: PLR2004
+    return WorldSpec(seed, tuple(pools), tuple(models), density, rng.random() < 0.2, per)
 
 
 def _models(rng: random.Random, pool: PoolSpec, *, spot: bool, first: int) -> list[ModelSpec]:
@@ -95,8 +95,8 @@ def _models(rng: random.Random, pool: PoolSpec, *, spot: bool, first: int) -> li
                 load_seconds=rng.choice([20.0, 40.0, 60.0]),
                 owner=rng.choice(["none", "none", "hpa", "keda"]),
                 level=rng.uniform(0.2, own),
-                spot=spot and rng.random() < 0.7,  # noqa: PLR2004
-                idle=0 if rng.random() < 0.15 else None,  # noqa: PLR2004
+                spot=spot and rng.random() < 0.7,
+                idle=0 if rng.random() < 0.15 else None,
                 priority=rng.choice([50, 100, 100, 200]),
             )
         )
