@@ -1,6 +1,6 @@
 """Floor, budget and limit once more, over what is true at the moment of the write: the plan may be old, or wrong."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from msgspec.structs import replace
@@ -10,16 +10,20 @@ from rebalancer.act.ledger import Ledger, asking, converging
 from rebalancer.domain.arithmetic import (
     asked,
     assured,
+    bound_gpus,
     doomed_nodes,
     doomed_pods,
-    pool_budget,
+    pod_gpus,
+    pool_gpus,
     promised_gpus,
     promised_replicas,
+    unknown_gpus,
 )
 from rebalancer.domain.cluster import Override
 from rebalancer.domain.memory import NodeGrant
 from rebalancer.domain.plan import Change, NodePoolChange
 from rebalancer.domain.policy import Policy
+from rebalancer.domain.replica_set import serving_after
 from rebalancer.domain.snapshot import ModelView, PoolView, Snapshot, TargetView
 
 NOT_DECREASES: Final = frozenset({"settle", "withdraw"})  # nothing that serves goes, so no guard's window is used up
@@ -122,6 +126,30 @@ def check_floor(change: Change, view: ModelView, least: int, doomed: Collection[
     lowest = min(after.minimum, assured(own)) + sum(ledger.least(each).minimum for each in others)
     if before.minimum - after.minimum > go and lowest < least:
         raise Refused("floor", f"{change.model} could be scaled down to {lowest} replicas, its floor is {least}")
+    _check_serving(change, own, others, least, doomed, ledger)
+
+
+def _check_serving(  # noqa: PLR0913  # what a floor is judged by
+    change: Change,
+    own: TargetView,
+    others: Iterable[TargetView],
+    least: int,
+    doomed: Collection[str],
+    ledger: Ledger,
+) -> None:
+    """Raise Refused when the write takes a Ready replica, or lets an autoscaler take one, that the floor needs.
+
+    Whatever was asked for: pods that failed since the plan was made serve nobody, in this target or in another one.
+    """
+    before, after = ledger.least(own), asking(change)
+    beside = [(each.pods, ledger.least(each)) for each in others]
+    for was, then, theirs in (
+        (before.replicas, after.replicas, sum(serving_after(pods, ask.replicas, doomed) for pods, ask in beside)),
+        (before.minimum, after.minimum, sum(serving_after(pods, ask.minimum, doomed) for pods, ask in beside)),
+    ):
+        left = serving_after(own.pods, then, doomed, change.victims)
+        if left < serving_after(own.pods, was, doomed) and left + theirs < least:
+            raise Refused("floor", f"{left + theirs} Ready replicas of {change.model} would stay, its floor is {least}")
 
 
 def check_budget(change: Change, snapshot: Snapshot, ground: Ground, doomed: Collection[str], ledger: Ledger) -> None:
@@ -135,21 +163,34 @@ def check_budget(change: Change, snapshot: Snapshot, ground: Ground, doomed: Col
     pool, nodes = ground.pools.get(own.pool), next((each for each in snapshot.pools if each.name == own.pool), None)
     if pool is None or nodes is None:
         raise Refused("budget", f"pool {own.pool} is unknown, so is its budget")
-    promised = _promised(snapshot, nodes, ground, doomed, ledger) + more * ground.models[change.model].gpus_per_pod
-    budget = pool_budget(pool, nodes, ground.grants, doomed, ground.policy.nodes, snapshot.at)
+    unknown = unknown_gpus(pool, nodes)
+    if unknown is not None and _runs_in(snapshot, pool.name):
+        raise Refused("budget", unknown)
+    by_policy = {each.id: each.gpus_per_pod for each in ground.policy.models}
+    each = pod_gpus(own, by_policy[change.model])
+    promised = _promised(snapshot, nodes, by_policy, doomed, ledger) + more * each
+    held, watched = bound_gpus(snapshot, by_policy), snapshot.sync.synced_at
+    budget = pool_gpus(pool, nodes, ground.grants, doomed, ground.policy.nodes, snapshot.at, held, watched).budget
     if promised > budget:
         raise Refused("budget", f"{promised} GPUs of {pool.name} would be promised, its budget is {budget}")
 
 
-def _promised(snapshot: Snapshot, pool: PoolView, ground: Ground, doomed: Collection[str], ledger: Ledger) -> int:
-    """GPUs of the pool that targets ask for, what we wrote a moment ago included."""
+def _runs_in(snapshot: Snapshot, pool: str) -> bool:
+    targets = (target for model in snapshot.models for target in model.targets if target.pool == pool)
+    return any(pod.node is not None for target in targets for pod in target.pods)
+
+
+def _promised(
+    snapshot: Snapshot, pool: PoolView, by_policy: Mapping[str, int], doomed: Collection[str], ledger: Ledger
+) -> int:
+    """GPUs of the pool that targets ask for, what we wrote a moment ago included.
+
+    A model that has just left the policy still holds what its pods hold.
+    """
     models = tuple(
         replace(model, targets=tuple(ledger.with_most(target) for target in model.targets)) for model in snapshot.models
     )
-    # A model that has just left the policy still holds what its pods hold.
-    gpus = {model.id: max((target.gpus_per_pod for target in model.targets), default=0) for model in models}
-    gpus.update({model.id: model.gpus_per_pod for model in ground.policy.models})
-    return promised_gpus(replace(snapshot, models=models, pools=(pool,)), gpus, doomed)[pool.name]
+    return promised_gpus(replace(snapshot, models=models, pools=(pool,)), by_policy, doomed)[pool.name]
 
 
 def check_limit(change: NodePoolChange, ground: Ground) -> None:

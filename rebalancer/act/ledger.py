@@ -11,6 +11,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from rebalancer.act.driver import Refused
+from rebalancer.domain import arithmetic
 from rebalancer.domain.arithmetic import asked, assured
 from rebalancer.domain.plan import Change
 from rebalancer.domain.snapshot import TargetView
@@ -108,12 +109,8 @@ def converging(target: TargetView) -> Ask:
 
     `arithmetic.asked` holds on to the old number until the HPA shows the new one: right for a budget, not for a floor.
     """
-    autoscaler = target.autoscaler
-    if autoscaler is None or autoscaler.paused:
-        replicas = target.replicas if target.asked is None else target.asked
-        return Ask(replicas, replicas)
-    ours = target.replicas if autoscaler.originals is None else autoscaler.maximum
-    return Ask(ours if target.asked is None else target.asked, autoscaler.minimum)
+    replicas = arithmetic.converging(target)
+    return Ask(replicas, target.autoscaler.minimum if bounded(target) and target.autoscaler else replicas)
 
 
 def bounded(target: TargetView) -> bool:

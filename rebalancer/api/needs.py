@@ -109,8 +109,8 @@ def _short(row: Unmet, waits: Waits) -> str:
 
 
 def _foreign(plan: Plan) -> Iterator[Need]:
-    """Somebody else writes what we write: they must agree on one."""
+    """Somebody else writes what we write, or policy and cluster differ: they must agree on one."""
     models = {decision.model for decision in plan.models}
     for refusal in plan.refusals:
-        if refusal.guard == "foreign":
+        if refusal.guard in {"foreign", "gpus"}:
             yield Need(WARNING, printable(str(refusal)), model=refusal.subject if refusal.subject in models else None)

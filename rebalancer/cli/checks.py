@@ -8,9 +8,14 @@ from msgspec import Struct
 
 from rebalancer.api.text.words import some, span
 from rebalancer.api.view import Status
+from rebalancer.domain.arithmetic import unreachable
 from rebalancer.domain.snapshot import Snapshot
 
 OK, WARN, FAIL = "ok", "warn", "FAIL"
+_REFUSALS = {  # refusals that no waiting ends, and what does
+    "gpus": "gpusPerReplica in the policy must be what the template asks for",
+    "empty": "kubectl get nodes, and the pods of their device plugin; or the pool's resource in the policy",
+}
 _UNITS = {"s": 1, "m": 60, "h": 3600}
 _AVERAGE = re.compile(r"^\s*(avg|avg_over_time|quantile|histogram_quantile|max|min)\b")
 
@@ -39,6 +44,9 @@ def of_status(status: Status) -> Iterator[Finding]:
     yield _if(bool(models), WARN, "models", "no model is decided about", "add models to the policy")
     blind = some([model.model for model in models if model.demand is None])
     yield _if(not blind, WARN, "models", f"no usable vote: {blind}", "rebalancer explain MODEL shows each signal")
+    for refusal in status.plan.refusals if status.plan else ():
+        if refusal.guard in _REFUSALS:
+            yield Finding(FAIL, f"model/{refusal.subject}", refusal.why, _REFUSALS[refusal.guard])
 
 
 def of_snapshot(snapshot: Snapshot) -> Iterator[Finding]:
@@ -49,6 +57,8 @@ def of_snapshot(snapshot: Snapshot) -> Iterator[Finding]:
     for model in snapshot.models:
         gone = some([f"{target.kind.lower()}/{target.name}" for target in model.targets if target.missing])
         yield _if(not gone, FAIL, f"model/{model.id}", f"not found: {gone}", "correct the target in the policy")
+        for sleeps in filter(None, map(unreachable, model.targets)):
+            yield Finding(WARN, f"model/{model.id}", sleeps, "nothing of ours wakes it; rebalancer explain MODEL")
 
 
 def of_node_pool(node_pool: dict[str, Any], load_seconds: float | None) -> Iterator[Finding]:

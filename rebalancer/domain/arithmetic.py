@@ -3,7 +3,8 @@
 All in whole replicas and GPUs, over one snapshot's views. Nothing here decides.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
+from typing import NamedTuple
 
 from rebalancer.domain.memory import NodeGrant
 from rebalancer.domain.policy import NodeRules, Pool
@@ -11,13 +12,44 @@ from rebalancer.domain.snapshot import NodeView, NoticeView, PodView, PoolView, 
 
 
 def converging(target: TargetView) -> int:
-    """Replicas the target will come to without another write: what we last asked for, shown by the HPA or not."""
+    """Replicas the target will come to without another write: what we last asked for, shown by the HPA or not.
+
+    A maximum that somebody else wrote is no promise of ours: 100 of it are not 100 replicas, and what runs or is on its
+    way counts instead. Nor is one that reaches nobody, as of an autoscaler that is asleep at 0 replicas.
+    """
     autoscaler = target.autoscaler
     if target.asked is not None:
         return target.asked
-    if autoscaler is not None and autoscaler.originals is not None and not autoscaler.paused:
-        return autoscaler.maximum
-    return target.replicas
+    if autoscaler is None or autoscaler.originals is None or autoscaler.paused:
+        return target.replicas
+    return target.replicas if target.by_others or asleep(target) is not None else autoscaler.maximum
+
+
+def asleep(target: TargetView) -> str | None:
+    """Why the target's autoscaler does nothing at the replicas there are, None where it acts.
+
+    KEDA keeps a ScaledObject at its idleReplicaCount while no trigger is active, and one with a minimum of 0 at 0. An
+    HPA is disabled while its target has 0 replicas.
+    """
+    autoscaler = target.autoscaler
+    if autoscaler is None or autoscaler.paused or target.missing:
+        return None
+    what = f"{autoscaler.kind} {autoscaler.name}"
+    if autoscaler.idle is not None and target.replicas <= autoscaler.idle < autoscaler.minimum:
+        return f"KEDA holds {what} at its idleReplicaCount {autoscaler.idle} until a trigger is active"
+    if target.replicas > 0:
+        return None
+    if autoscaler.kind == "HorizontalPodAutoscaler":
+        return f"{what} is disabled while {target.name} has 0 replicas; scale it to 1 by hand"
+    return f"KEDA keeps {what} at 0 until a trigger is active" if autoscaler.minimum == 0 else None
+
+
+def unreachable(target: TargetView) -> str | None:
+    """Why no bounds of ours reach the target, None where they do: a minimum above 0 wakes KEDA, nothing else sleeps."""
+    autoscaler = target.autoscaler
+    sleeps = asleep(target)
+    wakes = autoscaler is not None and autoscaler.kind == "ScaledObject" and autoscaler.idle is None
+    return None if wakes else sleeps
 
 
 def asked(target: TargetView) -> int:
@@ -76,14 +108,41 @@ def promised_replicas(target: TargetView, doomed: Collection[str]) -> int:
     return max(asked(target) - on_doomed, undoomed)
 
 
-def promised_gpus(snapshot: Snapshot, gpus_per_pod: dict[str, int], doomed: Collection[str]) -> dict[str, int]:
-    """GPUs per pool that our targets already ask for. `gpus_per_pod`: model id -> GPUs of one of its pods."""
+def pod_gpus(target: TargetView, by_policy: int) -> int:
+    """GPUs that one pod of the target counts for in every sum: the most of policy, template and running pods."""
+    return max(by_policy, target.gpus_per_pod, target.running_gpus or 0)
+
+
+def gpus_differ(target: TargetView, by_policy: int) -> str | None:
+    """How policy, template and pods disagree about the GPUs of a pod, None where they do not."""
+    told = {by_policy, target.gpus_per_pod, target.running_gpus} - {None}
+    if target.missing or len(told) == 1:
+        return None
+    pods = "" if target.running_gpus is None else f", its pods hold up to {target.running_gpus}"
+    return f"{by_policy} GPUs per pod in the policy, {target.gpus_per_pod} in the template of {target.name}{pods}"
+
+
+def promised_gpus(snapshot: Snapshot, by_policy: Mapping[str, int], doomed: Collection[str]) -> dict[str, int]:
+    """GPUs per pool that our targets already ask for. `by_policy`: model id -> GPUs of one of its pods."""
     totals = {pool.name: 0 for pool in snapshot.pools}
     for model in snapshot.models:
         for target in model.targets:
             if not target.missing and target.pool in totals:
-                totals[target.pool] += promised_replicas(target, doomed) * gpus_per_pod[model.id]
+                each = pod_gpus(target, by_policy.get(model.id, 0))
+                totals[target.pool] += promised_replicas(target, doomed) * each
     return totals
+
+
+def bound_gpus(snapshot: Snapshot, by_policy: Mapping[str, int]) -> dict[str, int]:
+    """GPUs per node that our pods hold there, terminating ones included. `by_policy` as in `promised_gpus`."""
+    held: dict[str, int] = {}
+    for model in snapshot.models:
+        for target in model.targets:
+            each = pod_gpus(target, by_policy.get(model.id, 0))
+            for pod in target.pods:
+                if pod.node is not None:
+                    held[pod.node] = held.get(pod.node, 0) + each
+    return held
 
 
 def node_counts(node: NodeView, at: float, rules: NodeRules) -> bool:
@@ -98,20 +157,62 @@ def node_receives(node: NodeView, noticed: Collection[str]) -> bool:
     return node.ready and node.schedulable and node.name not in noticed
 
 
-def pool_budget(  # noqa: PLR0913  # each argument is one term of the formula in the design
+class PoolGpus(NamedTuple):
+    """GPUs of one pool. `budget`: what may be promised. `most`: what may still be there for all that is known.
+
+    `most` is None where nodes bound it by nothing that is certain: then only the policy's limit less `foreign` does.
+    """
+
+    budget: int
+    most: int | None
+    foreign: int
+
+    @property
+    def certain(self) -> bool:
+        """Whether it is known how many GPUs the nodes have."""
+        return self.most is not None
+
+
+def pool_gpus(  # noqa: PLR0913  # each argument is one term of the formula in the design
     pool: Pool,
     view: PoolView,
     grants: Iterable[NodeGrant],
     doomed: Collection[str],
     rules: NodeRules,
     at: float,
-) -> int:
-    """min(policy limit, allocatable on counted, undoomed nodes + grants still without a node) - foreign requests."""
+    held: Mapping[str, int],
+    watched_since: float | None,
+) -> PoolGpus:
+    """min(policy limit, GPUs of counted, undoomed nodes + grants still without a node) - foreign requests.
+
+    `held`: GPUs by node that our pods hold. A Ready node has at least the GPUs that pods hold there, whatever it says
+    of itself: device plugins restart, and allocatable goes from 8 to 0 under eight pods that serve. What a node says
+    is certain once it has stood for the grace period of a NotReady node, and once we have watched for so long.
+    """
     nodes = [node for node in view.nodes if node.name not in doomed and node_counts(node, at, rules)]
-    allocatable = sum(node.gpus for node in nodes)
+    there = sum(_gpus_of(node, held.get(node.name, 0)) for node in nodes)
     coming = sum(grant.gpus for grant in grants if grant.pool == pool.name)
     foreign = sum(node.foreign_gpus for node in nodes)
-    return min(pool.gpu_limit, allocatable + coming) - foreign
+    budget = min(pool.gpu_limit, there + coming) - foreign
+    fell = [node.fell_at for node in nodes if node.fell_at is not None]
+    latest = max((watched_since if watched_since is not None else at, *fell))
+    return PoolGpus(budget, budget if at - latest >= rules.not_ready_grace_seconds else None, foreign)
+
+
+def _gpus_of(node: NodeView, held: int) -> int:
+    return max(node.gpus, held + node.foreign_gpus) if node.ready else node.gpus
+
+
+def unknown_gpus(pool: Pool, view: PoolView) -> str | None:
+    """Why the GPUs of a pool in which pods of ours run are unknown, None where they are known."""
+    if not view.nodes:
+        return f"no node of pool {pool.name} is seen while pods run there"
+    if any(node.gpus for node in view.nodes):
+        return None
+    return (
+        f"{len(view.nodes)} nodes of pool {pool.name} offer no {pool.resource} while pods run there: a device plugin"
+        " that is away, a renamed resource, or pods that hold GPUs by claims"
+    )
 
 
 def figure(value: float) -> str:

@@ -32,7 +32,8 @@ class AutoscalerView(Struct, frozen=True):
     """Who owns the target's replicas. `kind`: ScaledObject or HorizontalPodAutoscaler.
 
     `minimum`/`maximum` are the object's own bounds, `effective_*` what the HPA shows (a release is done when it shows
-    the new max). `originals` None = we have not written here yet.
+    the new max). `originals` None = we have not written here yet. `idle`: a ScaledObject's idleReplicaCount, to which
+    KEDA takes the target while no trigger is active, whatever the bounds are.
     """
 
     kind: str
@@ -45,6 +46,7 @@ class AutoscalerView(Struct, frozen=True):
     effective_maximum: int
     paused: bool = False
     originals: Originals | None = None
+    idle: int | None = None
 
 
 class ForeignChange(Struct, frozen=True):
@@ -59,6 +61,9 @@ class TargetView(Struct, frozen=True):
 
     `replicas` is spec.replicas as last seen, `asked` what we wrote and have not seen yet (None: nothing under way);
     `missing`: the policy names it but the cluster has no such object. `foreign`: the last two foreign changes.
+    `gpus_per_pod` is what its template requests, `running_gpus` the most that one of its pods requests (None: no pods).
+    `by_others`:
+    somebody else wrote the number in force (the maximum where an autoscaler that we took over owns it, else replicas).
     """
 
     pool: str
@@ -78,6 +83,8 @@ class TargetView(Struct, frozen=True):
     grace_seconds: int = 30
     pods: tuple[PodView, ...] = ()
     foreign: tuple[ForeignChange, ...] = ()
+    running_gpus: int | None = None
+    by_others: bool = False
 
 
 class ModelView(Struct, frozen=True):
@@ -89,7 +96,10 @@ class ModelView(Struct, frozen=True):
 
 
 class NodeView(Struct, frozen=True):
-    """One node of a pool. `gpus` allocatable, `foreign_gpus` held by pods that are no model's."""
+    """One node of a pool. `gpus` allocatable, `foreign_gpus` held by pods that are no model's.
+
+    `fell_at`: when `gpus` last became fewer while we watched; None when it has not, or has come back.
+    """
 
     name: str
     gpus: int
@@ -100,6 +110,7 @@ class NodeView(Struct, frozen=True):
     node_pool: str | None = None
     labels: dict[str, str] = {}
     taints: tuple[Taint, ...] = ()
+    fell_at: Instant | None = None
 
 
 class NodeClaimView(Struct, frozen=True):

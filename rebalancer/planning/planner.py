@@ -15,7 +15,7 @@ from rebalancer.domain.snapshot import Snapshot
 from rebalancer.planning import recall
 from rebalancer.planning.asked import deferral, demand, rulings, sudden, votes
 from rebalancer.planning.given import changes, drains, moves, nodes
-from rebalancer.planning.guarded import foreign, guards
+from rebalancer.planning.guarded import foreign, guards, stuck
 from rebalancer.planning.guarded.release import Tally
 from rebalancer.planning.seen import plausible, scene, sight
 from rebalancer.planning.seen.kept import Kept
@@ -64,7 +64,8 @@ def plan(snapshot: Snapshot, policy: Policy, memory: Memory, kept: Kept | None =
     drains.drain(world, judged)
     nodes.hold(world, node_plan, judged.releasing)
     written = changes.changes_of(world, judged, node_plan)
-    refusals = [*judged.refusals, *node_plan.refusals, *foreign.refusals(world), *_doubts(world)]
+    refusals = [*judged.refusals, *node_plan.refusals, *foreign.refusals(world), *stuck.refusals(world)]
+    refusals += _doubts(world)
     stop = guards.stopped(world)
     if stop is not None:
         refusals += _stopped(world, written, node_plan, stop)

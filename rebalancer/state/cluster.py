@@ -144,7 +144,7 @@ class ClusterState:
                 self._wake(change)  # while a node that leaves is still in its pool
             self._holdings.foreign.saw(change, at)
             self._holdings.moved(change)
-            self._pools.moved(change)
+            self._pools.moved(change, at)
             self._notices.moved(change, at)
             if new is not None:
                 self._wake(change)

@@ -13,7 +13,7 @@ from rebalancer.domain.policy import Model, Policy, Pool, TargetSpec
 from rebalancer.domain.snapshot import AutoscalerView, ModelView, PodView, TargetView
 from rebalancer.state.foreign import ForeignChanges, ForeignPast
 from rebalancer.state.objects import Change, Objects
-from rebalancer.state.views import autoscaler_view, missing_target, pod_view, shows, target_view
+from rebalancer.state.views import autoscaler_view, by_others, missing_target, pod_view, shows, target_view
 
 ASKED_FOR_SECONDS = 10.0  # a write that the watch has not shown by then is taken as lost
 LOADS_REMEMBERED = 20
@@ -143,10 +143,18 @@ class Holdings:
         workload = self._objects.workload(ref)
         if workload is None:
             return missing_target(model, spec)
-        asked = self._asked.get(ref)
-        pods = (self._pod(pod) for pod in self._objects.pods_of.get(ref) if not pod.terminal)
+        asked, pool = self._asked.get(ref), self._targets[ref].pool
+        pods = [pod for pod in self._objects.pods_of.get(ref) if not pod.terminal]
         replicas = asked.replicas if asked is not None else None
-        view = target_view(workload, self._targets[ref].pool, self._autoscaler(ref), pods, replicas)
+        view = target_view(
+            workload,
+            pool,
+            self._autoscaler(ref),
+            map(self._pod, pods),
+            replicas,
+            running_gpus=max((pod.gpus.get(pool.resource, 0) for pod in pods), default=None),
+            by_others=by_others(workload, self._objects.scaled_objects_of.get(ref), self._objects.hpas_of.get(ref)),
+        )
         return replace(view, foreign=foreign) if (foreign := self.foreign.of(ref)) else view
 
     def foreign_changes(self) -> dict[str, int]:

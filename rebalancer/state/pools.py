@@ -1,12 +1,20 @@
 """The policy's pools as the cluster shows them. Only nodes and pools with a change are looked at again."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from rebalancer.domain.cluster import Node, NodeClaim, NodePool, Pod, WorkloadRef
 from rebalancer.domain.policy import Policy, Pool
 from rebalancer.domain.snapshot import NodePoolView, NodeView, PoolView
 from rebalancer.state.objects import Change, Objects
 from rebalancer.state.views import claim_view, node_pool_view, node_view
+
+
+class _Fall(NamedTuple):
+    """A node's allocatable devices of one resource were `before`, and became fewer at `at`."""
+
+    before: int
+    at: float
 
 
 class Pools:
@@ -17,6 +25,7 @@ class Pools:
         self._model_of = model_of
         self._views: dict[str, PoolView] = {}
         self._all: tuple[PoolView, ...] = ()
+        self._fell: dict[tuple[str, str], _Fall] = {}  # by node and resource
         self.set_policy(policy)
 
     def set_policy(self, policy: Policy) -> None:
@@ -43,12 +52,14 @@ class Pools:
 
     # --- what comes in
 
-    def moved(self, change: Change) -> None:
-        """An object was added, changed or removed."""
+    def moved(self, change: Change, at: float) -> None:
+        """An object was added, changed or removed, seen at `at`."""
         old, new = change
         if isinstance(new, Node):
+            self._fall(old if isinstance(old, Node) else None, new, at)
             self._node_moved(new.name, self._home(new))
         elif isinstance(old, Node):
+            self._fell = {key: fall for key, fall in self._fell.items() if key[0] != old.name}
             self._node_moved(old.name, None)
         for found in change:
             if isinstance(found, Pod):
@@ -60,6 +71,17 @@ class Pools:
                 self._dirty_pools.update(self._pools_of_node_pool(found.name))
             elif isinstance(found, NodeClaim):
                 self._dirty_pools.update(self._pools_of_node_pool(found.node_pool))
+
+    def _fall(self, old: Node | None, new: Node, at: float) -> None:
+        """Note what has become fewer, until it is as many again as it was."""
+        for resource in {*new.allocatable, *(old.allocatable if old is not None else ())}:
+            key, there = (new.name, resource), new.allocatable.get(resource, 0)
+            before = old.allocatable.get(resource, 0) if old is not None else there
+            known = self._fell.get(key)
+            if there < before:
+                self._fell[key] = _Fall(max(before, known.before if known is not None else 0), at)
+            elif known is not None and there >= known.before:
+                del self._fell[key]
 
     def _node_moved(self, name: str, home: str | None) -> None:
         before = self._pool_of_node.pop(name, None)
@@ -97,7 +119,9 @@ class Pools:
         if home is None or node is None:
             return
         foreign = (pod for pod in self._objects.pods_on.get(name) if self._model_of(pod.workload) is None)
-        view = node_view(node, self._pools[home], foreign)
+        pool = self._pools[home]
+        fall = self._fell.get((name, pool.resource))
+        view = node_view(node, pool, foreign, None if fall is None else fall.at)
         if view != self._nodes[home].get(name):
             self._nodes[home][name] = view
             self._dirty_pools.add(home)

@@ -48,10 +48,17 @@ def missing_target(model: Model, spec: TargetSpec) -> TargetView:
     return TargetView(pool=spec.pool, namespace=model.namespace, kind=spec.kind, name=spec.name, missing=True)
 
 
-def target_view(
-    workload: Workload, pool: Pool, autoscaler: AutoscalerView | None, pods: Iterable[PodView], asked: int | None
+def target_view(  # noqa: PLR0913  # what it is made from
+    workload: Workload,
+    pool: Pool,
+    autoscaler: AutoscalerView | None,
+    pods: Iterable[PodView],
+    asked: int | None,
+    *,
+    running_gpus: int | None = None,
+    by_others: bool = False,
 ) -> TargetView:
-    """One scale target; `asked` is what we wrote and have not seen yet."""
+    """One scale target; `asked` is what we wrote and have not seen yet, the last two as in `TargetView`."""
     return TargetView(
         pool=pool.name,
         namespace=workload.ref.namespace,
@@ -68,6 +75,8 @@ def target_view(
         tolerations=workload.tolerations,
         grace_seconds=workload.grace_seconds,
         pods=tuple(sorted(pods, key=lambda pod: pod.uid)),
+        running_gpus=running_gpus,
+        by_others=by_others,
     )
 
 
@@ -79,6 +88,19 @@ def autoscaler_view(scaled_objects: Iterable[ScaledObject], hpas: Iterable[Hpa])
         mine = next((hpa for hpa in by_name if _made_for(hpa, scaled)), None)
         return _of_scaled_object(scaled, mine)
     return _of_hpa(by_name[0]) if by_name else None
+
+
+def by_others(workload: Workload, scaled_objects: Iterable[ScaledObject], hpas: Iterable[Hpa]) -> bool:
+    """Whether somebody else wrote the number in force.
+
+    That is the maximum of an autoscaler that we have taken over. Without an autoscaler it is the workload's replicas,
+    and so it is before we take one over: then its replicas are what counts in any case.
+    """
+    owner: ScaledObject | Hpa | None = min(scaled_objects, key=lambda found: found.name, default=None)
+    owner = owner or min(hpas, key=lambda found: found.name, default=None)
+    if owner is None or owner.originals is None:
+        return workload.writer != ""
+    return owner.writers[1] != ""
 
 
 def _made_for(hpa: Hpa, scaled: ScaledObject) -> bool:
@@ -101,6 +123,7 @@ def _of_scaled_object(scaled: ScaledObject, hpa: Hpa | None) -> AutoscalerView:
         effective_maximum=maximum if hpa is None else hpa.maximum,
         paused=scaled.paused,
         originals=scaled.originals,
+        idle=scaled.idle,
     )
 
 
@@ -125,8 +148,8 @@ def shows(asked: int, workload: Workload | None, autoscaler: AutoscalerView | No
     return workload is not None and workload.replicas == asked
 
 
-def node_view(node: Node, pool: Pool, foreign: Iterable[Pod]) -> NodeView:
-    """One node of `pool`; `foreign`: the pods on it that are no model's."""
+def node_view(node: Node, pool: Pool, foreign: Iterable[Pod], fell_at: float | None = None) -> NodeView:
+    """One node of `pool`; `foreign`: the pods on it that are no model's; `fell_at` as in `NodeView`."""
     return NodeView(
         name=node.name,
         gpus=node.allocatable.get(pool.resource, 0),
@@ -137,6 +160,7 @@ def node_view(node: Node, pool: Pool, foreign: Iterable[Pod]) -> NodeView:
         node_pool=node.node_pool,
         labels=node.labels,
         taints=node.taints,
+        fell_at=fell_at,
     )
 
 

@@ -2,6 +2,7 @@
 
 from msgspec.structs import replace
 
+from rebalancer.domain.cluster import Originals
 from rebalancer.domain.memory import Memory, NodeGrant
 from tests.act.rig import Rig, a_grant_of, change, deployment, node_pool, node_pool_change, refused
 from tests.builders import (
@@ -11,6 +12,7 @@ from tests.builders import (
     a_policy,
     a_pool,
     a_snapshot,
+    an_autoscaler,
     an_elastic_pool,
 )
 
@@ -140,4 +142,46 @@ async def test_a_limit_beyond_the_policys_is_refused(rig: Rig) -> None:
     assert refused(beyond, "budget")
     assert refused(unlimited, "budget")
     assert refused(strange, "budget")
+    assert outcome.status == "written"
+
+
+async def test_a_node_has_at_least_the_gpus_that_pods_hold_there(rig: Rig) -> None:
+    nodes = tuple(replace(node, gpus=4) for node in rig.facts.pools[0].nodes)
+    rig.facts = replace(rig.facts, pools=(replace(rig.facts.pools[0], nodes=nodes), *rig.facts.pools[1:]))
+
+    (outcome,) = await rig.apply(change(rig.target("a"), 4))
+
+    assert outcome.detail == "budget: 9 GPUs of a100 would be promised, its budget is 8"
+
+
+async def test_a_pool_that_offers_no_gpu_while_pods_run_there_has_no_budget_to_promise_from(rig: Rig) -> None:
+    nodes = tuple(replace(node, gpus=0) for node in rig.facts.pools[0].nodes)
+    rig.facts = replace(rig.facts, pools=(replace(rig.facts.pools[0], nodes=nodes), *rig.facts.pools[1:]))
+
+    (outcome,) = await rig.apply(change(rig.target("a"), 4))
+
+    assert refused(outcome, "budget")
+    assert "offer no nvidia.com/gpu while pods run there" in outcome.detail
+
+
+async def test_pods_that_hold_more_than_the_policy_says_count_with_what_they_hold(rig: Rig) -> None:
+    rig.show("b", replicas=2, pods=rig.target("b").pods[:2], running_gpus=2)
+
+    (within, beyond) = (await rig.apply(change(rig.target("a"), 4)), await rig.apply(change(rig.target("a"), 5)))
+
+    assert within[0].status == "written"  # 2 x 2 + 4
+    assert refused(beyond[0], "budget")
+    assert "9 GPUs" in beyond[0].detail
+
+
+async def test_a_maximum_that_somebody_else_wrote_promises_what_runs(rig: Rig) -> None:
+    ours = an_autoscaler(2, 100, originals=Originals(1, 10))
+    pods = rig.target("b").pods[:2]
+    rig.show("b", replicas=2, pods=pods, autoscaler=ours)
+
+    (outcome,) = await rig.apply(change(rig.target("a"), 4))
+    assert refused(outcome, "budget")
+
+    rig.show("b", replicas=2, pods=pods, autoscaler=ours, by_others=True)
+    (outcome,) = await rig.apply(change(rig.target("a"), 4))
     assert outcome.status == "written"

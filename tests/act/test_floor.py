@@ -266,3 +266,60 @@ async def test_a_newer_override_of_the_kind_takes_the_exception_away(rig: Rig) -
     (outcome,) = await rig.apply(change(rig.target("b"), 1, passes="override pin-b allowBelowFloor"))
 
     assert refused(outcome, "floor")
+
+
+def failed(rig: Rig, name: str, count: int) -> None:
+    """The first `count` pods of the target are not Ready any more: they failed after the plan was made."""
+    pods = rig.target(name).pods
+    rig.show(name, pods=tuple(replace(pod, phase="loading") if n < count else pod for n, pod in enumerate(pods)))
+
+
+async def test_pods_of_the_other_target_that_failed_since_the_plan_stop_a_release(rig: Rig) -> None:
+    two_pools(rig, a100=2, spot=3)  # floor 3: one may go while all five serve
+    release = of_b(rig, "b-spot", 2)
+    failed(rig, "b", 1)
+
+    (outcome,) = await rig.apply(release)
+
+    assert outcome.status == "written"  # 1 + 2 serve
+
+    two_pools(rig, a100=2, spot=3)
+    release = of_b(rig, "b-spot", 2)
+    failed(rig, "b", 2)
+
+    (outcome,) = await rig.apply(release)
+
+    assert refused(outcome, "floor")
+    assert outcome.detail == "floor: 2 Ready replicas of b would stay, its floor is 3"
+
+
+async def test_nor_may_a_number_that_comes_back_take_them(rig: Rig) -> None:
+    two_pools(rig, a100=2, spot=3)
+    settle = change(rig.target("b-spot"), 2, model="b", kind="settle")
+    failed(rig, "b", 2)
+
+    (outcome,) = await rig.apply(settle)
+
+    assert refused(outcome, "floor")
+
+
+async def test_pods_on_a_node_that_is_gone_serve_no_floor(rig: Rig) -> None:
+    two_pools(rig, a100=2, spot=3)
+    pods = tuple(replace(pod, node="n9") for pod in rig.target("b").pods)
+    rig.show("b", pods=pods)
+    rig.facts = replace(rig.facts, notices=(a_notice("n9", kind="gone", deadline=NOW - 1.0),))
+
+    (outcome,) = await rig.apply(of_b(rig, "b-spot", 2))
+
+    assert refused(outcome, "floor")
+
+
+async def test_replicas_that_load_may_go_whoever_failed(rig: Rig) -> None:
+    two_pools(rig, a100=1, spot=4)
+    spot = rig.target("b-spot")
+    rig.show("b-spot", pods=tuple(replace(pod, phase="loading") if n < 2 else pod for n, pod in enumerate(spot.pods)))
+    failed(rig, "b", 1)
+
+    (outcome,) = await rig.apply(of_b(rig, "b-spot", 3))  # 2 Ready before and after
+
+    assert outcome.status == "written"

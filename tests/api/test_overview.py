@@ -118,6 +118,12 @@ def test_a_fight_over_a_field_is_told() -> None:
     assert [need.model for need in needs if "argocd" in need.said] == ["sdxl"]
 
 
+def test_gpus_that_differ_between_policy_and_cluster_are_told() -> None:
+    refusal = Refusal("gpus", "sdxl", 6, 6, "1 GPUs per pod in the policy, 2 in the template of sdxl")
+    needs = of(look_with(plan=replace(PLAN, refusals=(refusal,)))).needs
+    assert [need.model for need in needs if "2 in the template" in need.said] == ["sdxl"]
+
+
 def test_a_hundred_needs_are_fifty_lines_of_which_the_last_counts_the_rest() -> None:
     notices = tuple(a_notice(f"n{n:03}", deadline=NOW + n) for n in range(100))
     needs = of(look_at(replace(SNAPSHOT, notices=notices))).needs

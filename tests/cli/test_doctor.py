@@ -5,10 +5,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from rebalancer.cli.checks import FAIL, OK, WARN, of_node_pool, of_scaled_object, rendered
-from rebalancer.domain.snapshot import Sync
+from rebalancer.cli.checks import FAIL, OK, WARN, of_node_pool, of_scaled_object, of_snapshot, of_status, rendered
+from rebalancer.domain.plan import Refusal
+from rebalancer.domain.snapshot import Snapshot, Sync
 from rebalancer.sandbox.api.resources import NODEPOOLS
 from rebalancer.sandbox.api.server import EmbeddedKubernetes
+from tests.builders import NOW, a_model_view, a_target, an_autoscaler
 from tests.cli.night import Night
 from tests.cli.running import rebalancer
 from tests.cli.scene import STATUS
@@ -49,6 +51,24 @@ def test_what_is_unknown_is_no_finding() -> None:
 def test_an_average_must_not_be_divided_again(query: str, trigger: dict[str, str], state: str) -> None:
     (found,) = of_scaled_object(scaled(query, **trigger))
     assert found.state == state
+
+
+def test_gpus_that_differ_are_a_failure_with_both_numbers() -> None:
+    plan = STATUS.plan
+    assert plan is not None
+    why = "deployment chat in pool a100: 1 GPUs per pod in the policy, 2 in the template of chat"
+    refusals = (Refusal("gpus", "chat", 4, 6, why), Refusal("step", "code", 4, 3, "1 of at most 1 lost"))
+    before, after = (list(of_status(replace(STATUS, plan=replace(plan, refusals=each)))) for each in ((), refusals))
+    (finding,) = [each for each in after if each not in before]
+    assert (finding.state, finding.about, finding.said) == (FAIL, "model/chat", why)
+
+
+def test_a_target_that_sleeps_is_a_warning() -> None:
+    hpa = an_autoscaler(1, 6, kind="HorizontalPodAutoscaler")
+    view = a_model_view("b", a_target("b", 0, autoscaler=hpa))
+    (_, finding) = of_snapshot(Snapshot(cycle=1, at=NOW, models=(view,)))
+    assert (finding.state, finding.about) == (WARN, "model/b")
+    assert finding.said == "HorizontalPodAutoscaler b is disabled while b has 0 replicas; scale it to 1 by hand"
 
 
 def test_findings_are_printed_as_drawn() -> None:

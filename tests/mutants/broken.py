@@ -1,7 +1,7 @@
-"""The mutants: each guard that lets everything pass, and each of its limits moved by one step, either way."""
+"""The mutants: each guard that lets everything pass, each of its limits moved by one step, and each rule undone."""
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -13,20 +13,10 @@ from rebalancer.planning.guarded import foreign, guards
 from rebalancer.planning.guarded.release import PASSES, Purpose, Release
 from rebalancer.planning.seen import plausible
 from rebalancer.planning.seen.scene import Holder
+from tests.mutants.mutant import Mutant
+from tests.mutants.rules import RULES
 
 Patch = pytest.MonkeyPatch
-
-
-@dataclass(frozen=True, slots=True)
-class Mutant:
-    """One way in which `guard` is wrong; `apply` makes it so until the patch is undone."""
-
-    guard: str
-    what: str
-    apply: Callable[[Patch], None]
-
-    def __str__(self) -> str:
-        return f"{self.guard} {self.what}"
 
 
 def _never() -> Iterator[Mutant]:
@@ -123,4 +113,4 @@ def _passing() -> Iterator[Mutant]:
             yield Mutant(name, what, partial(_asked, purpose=purpose, passed=other))
 
 
-MUTANTS = tuple(sorted((*_never(), *_limits(), *_passing()), key=lambda one: one.guard))
+MUTANTS = tuple(sorted((*_never(), *_limits(), *_passing(), *RULES), key=lambda one: one.guard))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutants.broken import Mutant
+from tests.mutants.mutant import Mutant
 
 HERE = Path(__file__).parent.parent / "planning"
 
@@ -24,7 +24,7 @@ class Verdict:
     def __str__(self) -> str:
         first, *more = self.killers or ("NOBODY",)
         also = f" and {len(more)} more" if more else ""
-        return f"{self.mutant.guard:10}{self.mutant.what:22}{first}{also}"
+        return f"{self.mutant.guard:12}{self.mutant.what:22}{first}{also}"
 
 
 def verdict(mutant: Mutant) -> Verdict:

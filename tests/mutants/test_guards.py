@@ -4,8 +4,10 @@ import pytest
 
 from rebalancer.domain.policy import Guards
 from rebalancer.planning.guarded.guards import GUARDS
-from tests.mutants.broken import MUTANTS, Mutant
+from tests.mutants.broken import MUTANTS
 from tests.mutants.killed import fails, named_after, verdict
+from tests.mutants.mutant import Mutant
+from tests.mutants.rules import RULES
 
 ALL = {*GUARDS, *Guards.model_fields, "budget", "stop"}
 
@@ -15,7 +17,7 @@ def test_a_broken_guard_fails_the_tests_named_after_it(mutant: Mutant) -> None:
     assert verdict(mutant).killers
 
 
-@pytest.mark.parametrize("guard", sorted(ALL))
+@pytest.mark.parametrize("guard", sorted({*ALL, *(one.guard for one in RULES)}))
 def test_the_tests_named_after_a_guard_find_nothing_in_a_sound_one(guard: str) -> None:
     assert named_after(guard)
     assert [name for name, test in named_after(guard) if fails(test)] == []

@@ -94,9 +94,14 @@ def reconcile(snapshot: Snapshot) -> Snapshot:
 
 
 def _clamp(target: TargetView) -> TargetView:
-    """The HPA takes over its object's bounds and keeps the number within them; without a metric it keeps it else."""
+    """The HPA takes over its object's bounds and keeps the number within them; without a metric it keeps it else.
+
+    An HPA is disabled at 0 replicas, and KEDA keeps an idle ScaledObject where it is.
+    """
     owner = target.autoscaler
     if owner is None or owner.paused or target.missing:
+        return target
+    if target.replicas == 0 and (owner.kind == "HorizontalPodAutoscaler" or owner.idle is not None):
         return target
     owner = replace(owner, effective_minimum=owner.minimum, effective_maximum=owner.maximum)
     return replace(target, replicas=min(max(target.replicas, owner.minimum), owner.maximum), autoscaler=owner)

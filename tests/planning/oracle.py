@@ -3,6 +3,7 @@
 `judge_write(world before, world after, change, ...)` asserts it for one write; the names of the rules are in its text.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -38,7 +39,14 @@ class Sums:
 
 def sums(snapshot: Snapshot, policy: Policy, grants: Iterable[NodeGrant]) -> Sums:
     """All of it."""
-    doomed = {notice.node for notice in snapshot.notices}
+    grace = policy.nodes.not_ready_grace_seconds
+    dead = {
+        node.name
+        for pool in snapshot.pools
+        for node in pool.nodes
+        if not node.ready and (node.ready_changed_at is None or snapshot.at - node.ready_changed_at >= grace)
+    }
+    doomed = {notice.node for notice in snapshot.notices} | dead
     views = {view.id: view for view in snapshot.models}
     models = {model.id: (model, views[model.id]) for model in policy.models if model.id in views}
     return Sums(
@@ -92,7 +100,14 @@ def _promised(snapshot: Snapshot, models: Mapping[str, tuple[Model, ModelView]],
 
 
 def _budgets(snapshot: Snapshot, policy: Policy, grants: list[NodeGrant], doomed: set[str]) -> dict[str, int | None]:
-    """min(policy limit, allocatable on counted nodes + grants still to come) - what others hold there."""
+    """min(policy limit, GPUs of counted nodes + grants still to come) - what others hold there.
+
+    A Ready node has at least the GPUs that pods hold there.
+    """
+    held = Counter[str | None]()
+    for target in (target for view in snapshot.models for target in view.targets):
+        for pod in target.pods:
+            held[pod.node] += target.gpus_per_pod
     found: dict[str, int | None] = {}
     limits = {pool.name: pool.gpu_limit for pool in policy.pools}
     grace = policy.nodes.not_ready_grace_seconds
@@ -104,8 +119,9 @@ def _budgets(snapshot: Snapshot, policy: Policy, grants: list[NodeGrant], doomed
             and (node.ready or (node.ready_changed_at is not None and snapshot.at - node.ready_changed_at < grace))
         ]
         coming = sum(grant.gpus for grant in grants if grant.pool == pool.name)
-        total = min(limits[pool.name], sum(node.gpus for node in nodes) + coming)
-        seen = bool(pool.nodes) or not _runs_there(snapshot, pool.name)
+        there = sum(max(node.gpus, held[node.name] + node.foreign_gpus) if node.ready else node.gpus for node in nodes)
+        total = min(limits[pool.name], there + coming)
+        seen = any(node.gpus for node in pool.nodes) or not _runs_there(snapshot, pool.name)
         found[pool.name] = total - sum(node.foreign_gpus for node in nodes) if seen else None
     return found
 

@@ -79,6 +79,12 @@ class TestFloor:
         assert change_of(story.plan(), "a", "a100").replicas_to == 1
 
 
+def limit(story: Story, gpus: int) -> None:
+    """The policy lets its only pool have so many GPUs from now on."""
+    (pool,) = story.policy.pools
+    story.policy = story.policy.model_copy(update={"pools": (pool.model_copy(update={"gpu_limit": gpus}),)})
+
+
 class TestBudget:
     def test_no_raise_is_promised_beyond_it(self) -> None:
         # 8 GPUs free on the node, but the policy lets us use 5: b holds 1 and gets 4.
@@ -117,8 +123,8 @@ class TestBudget:
         assert story.plans[-1].pools[0].budget == 5
 
     def test_when_it_shrinks_releases_are_owed_surplus_first_then_what_is_borrowed_then_by_priority(self) -> None:
-        # 16 GPUs become 8, 16 are promised. c's 3 idle ones go first; then what low and high borrow, low first;
-        # entitlements last. None of it is needed (no work), so no limit asks.
+        # The policy's limit goes from 16 GPUs down to 8, 16 are promised. c's 3 idle ones go first; then what low and
+        # high borrow, low first; entitlements last. None of it is needed (no work), so no limit asks.
         models = (
             a_model("c", 1, entitlement=1, priority=500),
             a_model("high", 1, entitlement=4, priority=900),
@@ -129,19 +135,19 @@ class TestBudget:
         story = Story(policy, a_snapshot(policy, {"c": 4, "high": 7, "low": 5}, readings))
         story.plan()
         story.wait(30.0)
-        story.pool("a100", nodes=(a_node("a100-1", 13, labels={"pool": "a100"}),))
+        limit(story, 13)
         assert moves(story.plan()) == {"c": (4, 1)}
-        story.pool("a100", nodes=(a_node("a100-1", 10, labels={"pool": "a100"}),))
+        limit(story, 10)
         assert moves(story.plan()) == {"c": (4, 1), "low": (5, 2)}
-        story.pool("a100", nodes=(a_node("a100-1", 8, labels={"pool": "a100"}),))
+        limit(story, 8)
         assert moves(story.plan()) == {"c": (4, 1), "low": (5, 2), "high": (7, 5)}
-        story.pool("a100", nodes=(a_node("a100-1", 4, labels={"pool": "a100"}),))
+        limit(story, 4)
         assert moves(story.plan()) == {"c": (4, 1), "low": (5, 1), "high": (7, 2)}
 
     def test_down_to_floors_and_the_rest_is_unmet(self) -> None:
         policy = a_policy(a_model("b", 4, entitlement=8), pools=(a_pool(gpus=8),))
         story = Story(policy, a_snapshot(policy, {"b": 8}, {"b": {"concurrency": 32.0}}))
-        story.pool("a100", nodes=(a_node("a100-1", 2, labels={"pool": "a100"}),))
+        limit(story, 2)
         plan = story.turn()
         assert moves(plan) == {"b": (8, 4)}
         assert change_of(plan, "b").reason.startswith("pool a100 has a budget of 2 GPUs, 8 are promised")
@@ -158,7 +164,10 @@ class TestBudget:
         assert plans[-1].pools[0].budget is None
         unmet = unmet_of(plans[-1], "b")
         assert unmet is not None
-        assert (unmet.constraint, unmet.why) == ("budget", "a100: budget unknown")
+        assert (unmet.constraint, unmet.why) == (
+            "budget",
+            "budget unknown: no node of pool a100 is seen while pods run there",
+        )
 
     def test_an_empty_pool_without_pods_is_just_empty(self) -> None:
         policy = a_policy(a_model("b", entitlement=8), pools=(a_pool(gpus=8),))

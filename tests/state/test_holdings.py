@@ -230,3 +230,23 @@ def test_the_last_twenty_starts_count() -> None:
     for n in range(30):
         feed(state, *became_ready(f"b-{n}", 1000.0 if n < 15 else 20.0))
     assert model_of(state).load_seconds == 20.0
+
+
+def test_a_target_says_the_most_gpus_that_one_of_its_pods_requests() -> None:
+    pods = (a_ready_pod("b-1", gpus={GPU: 1}), a_ready_pod("b-2", gpus={GPU: 4, "other/x": 9}))
+    assert target_of(a_state(None, a_workload(), *pods)).running_gpus == 4
+    assert target_of(a_state(None, a_workload())).running_gpus is None
+
+
+def test_a_number_is_somebody_elses_where_they_wrote_what_is_in_force() -> None:
+    ours = Originals(1, 10)
+    for objects, by_others in (
+        ((a_workload("b", 3),), False),
+        ((a_workload("b", 3, writer="kubectl"),), True),
+        ((a_workload("b", 3), a_scaled_object(originals=ours, writers=("", ""))), False),
+        ((a_workload("b", 3), a_scaled_object(originals=ours, writers=("", "helm"))), True),
+        ((a_workload("b", 3), a_scaled_object(originals=ours, writers=("helm", ""))), False),
+        ((a_workload("b", 3, writer="kube-controller-manager"), a_scaled_object(originals=ours)), False),
+        ((a_workload("b", 3), an_hpa(originals=ours, writers=("", "argocd"))), True),
+    ):
+        assert target_of(a_state(None, *objects)).by_others is by_others, objects

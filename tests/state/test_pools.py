@@ -158,3 +158,25 @@ def test_claims_are_the_nodes_still_to_come() -> None:
     )
     feed(state, changed(a_karpenter_node("s2", resource_version="2")), listed("nodeclaims", coming, registered))
     assert node_pool_of(state).claims == (a_node_claim("x1"),)
+
+
+def test_a_node_says_when_its_devices_became_fewer_until_they_are_back() -> None:
+    state = a_state(POLICY, a_cluster_node("n1"))
+    assert node_of(state).fell_at is None
+
+    for version, count, at, fell_at in (
+        ("2", 0, 10.0, NOW + 10.0),
+        ("3", 0, 20.0, NOW + 10.0),  # nothing has changed but the version
+        ("4", 5, 30.0, NOW + 10.0),
+        ("5", 4, 40.0, NOW + 40.0),
+        ("6", 8, 50.0, None),
+    ):
+        feed(state, changed(a_cluster_node("n1", gpus=count, resource_version=version), at=NOW + at))
+        assert (node_of(state).gpus, node_of(state).fell_at) == (count, fell_at)
+
+
+def test_another_node_of_that_name_has_not_become_smaller() -> None:
+    state = a_state(POLICY, a_cluster_node("n1"))
+    feed(state, changed(a_cluster_node("n1", gpus=0, resource_version="2"), at=NOW + 10.0))
+    feed(state, changed(a_cluster_node("n1", gpus=4, uid="uid-other", resource_version="3"), at=NOW + 20.0))
+    assert node_of(state).fell_at is None

@@ -66,6 +66,10 @@ _GUARDS = {
         "Somebody else changed what is written here twice within 10 minutes (`guards.foreign`).",
         "Take the field out of what they apply; the refusal names them.",
     ),
+    "gpus": (
+        "Policy, template and running pods say different numbers of GPUs per pod; the largest counts in every sum.",
+        "Set `gpusPerReplica` to what the template asks for; the refusal has all numbers.",
+    ),
     "stop": ("A WriteStop exists: nothing is written.", "`rebalancer writes resume`, when it is safe."),
 }
 
@@ -80,6 +84,8 @@ _CONSTRAINTS = {
     "freeze": "An override freezes it.",
     "rollout": "Its target is in the middle of a rollout.",
     "autoscaler-paused": "Its ScaledObject is paused by somebody else.",
+    "gpus": "Policy, template and running pods say different numbers of GPUs per pod.",
+    "idle": "Its autoscaler does nothing at the replicas there are: KEDA idles it, or its HPA is disabled at 0.",
     "foreign": "Somebody else keeps writing its target; or an autoscaler owns it, and actuation is `scale`.",
 }
 
@@ -138,7 +144,7 @@ _REJECTIONS = {
 
 def reasons_page() -> str:
     """The page. Raises KeyError when the code knows a word that this page does not explain."""
-    names = (*GUARDS, "plausible", "budget", "fit", "foreign", "stop")
+    names = (*GUARDS, "plausible", "budget", "fit", "foreign", "gpus", "stop")
     guards = table(("guard", "what it saw", "what to do"), ((code(name), *_GUARDS[name]) for name in names))
     parts = (
         ("Unmet", "What a model that lacks replicas waits for; a guard's name when a guard holds it.", _CONSTRAINTS),

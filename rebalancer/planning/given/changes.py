@@ -48,7 +48,7 @@ def changes_of(scene: Scene, moves: Moves, nodes: NodePlan) -> Changes:
         found.granted[holder.model.id] = sum(each.undoomed for each in after.values())
         minimums = wanted_minimums(scene, holder, after)
         for part in holder.parts:
-            if part.stuck is not None:
+            if part.stuck is not None and part.key not in moves.coming:
                 continue
             then = after[part.key]
             wanted = minimums.get(part.key, then.asked)

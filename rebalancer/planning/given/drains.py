@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Mapping
 
+from rebalancer.domain.replica_set import out_class
 from rebalancer.domain.snapshot import NoticeView, PodView
 from rebalancer.planning.given.moves import Going, Key, Moves, release
 from rebalancer.planning.guarded.release import Purpose
-from rebalancer.planning.seen.holdings import out_class
 from rebalancer.planning.seen.scene import Holder, Part, Scene
 from rebalancer.planning.shared.ledger import Victim
 

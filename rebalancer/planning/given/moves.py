@@ -8,11 +8,11 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from rebalancer.domain.plan import Refusal
+from rebalancer.domain.replica_set import out_class
 from rebalancer.domain.snapshot import PodView
 from rebalancer.planning.given.nodes import NodePlan
 from rebalancer.planning.guarded.guards import budget, judge
 from rebalancer.planning.guarded.release import Purpose, Release, Tally
-from rebalancer.planning.seen.holdings import out_class
 from rebalancer.planning.seen.scene import Scene
 from rebalancer.planning.shared.allocation import Allocation
 from rebalancer.planning.shared.ledger import Unit, Victim

@@ -159,13 +159,14 @@ def _grant(scene: Scene, holder: Holder, parts: list[Part], short: int, plan: No
     wanted = short - _replaced_by_karpenter(scene, holder)
     for part in parts:
         state = scene.pools.get(part.pool)
-        if min(wanted, plan.caps.room(part)) <= 0 or state is None or not _may_grow(holder, part, state):
+        most = plan.caps.room(part) if part.stuck is None else min(plan.caps.room(part), part.replaceable)
+        if min(wanted, most) <= 0 or state is None or not _may_grow(holder, part, state):
             continue
         if any(grant.model == holder.model.id and grant.pool == part.pool for grant in scene.memory.node_grants):
             return  # one grant at a time; the next is asked when it has ended
         node_pool = _willing(scene, state)
         per_node = state.pool.gpus_per_node // part.gpus
-        replicas = min(wanted, plan.caps.room(part), _growth(scene, state, plan) // state.pool.gpus_per_node * per_node)
+        replicas = min(wanted, most, _growth(scene, state, plan) // state.pool.gpus_per_node * per_node)
         if node_pool is None or replicas <= 0:
             plan.refusals.append(_no_growth(scene, holder, part, state, node_pool, wanted))
             continue
@@ -182,7 +183,6 @@ def _may_grow(holder: Holder, part: Part, state: PoolState) -> bool:
     """Whether nodes may be asked for at all: not in a pool that is over its budget, nor for who may not land there."""
     return (
         bool(state.view.node_pools)
-        and part.stuck is None
         and state.budget is not None
         and state.promised <= state.budget
         and part.pool not in holder.ruling.excluded_pools

@@ -31,12 +31,13 @@ def floor(release: Release) -> Refusal | None:
 
 
 def empty(release: Release) -> Refusal | None:
-    """An empty set is never "all": where no node is seen while pods run there, the budget is unknown, not 0."""
+    """An empty set is never "all": where pods run and no node or no GPU is seen, the budget is unknown, not 0."""
     pool = release.part.pool
     state = release.scene.pools.get(pool)
     if state is not None and state.budget is not None:
         return None
-    return release.refuse("empty", f"no node of pool {pool} is seen while pods run there", pool=pool, nodes=0)
+    why = state.unknown if state is not None else f"no node of pool {pool} is seen while pods run there"
+    return release.refuse("empty", why, pool=pool, nodes=0 if state is None else len(state.view.nodes))
 
 
 def start(release: Release) -> Refusal | None:

@@ -1,17 +1,16 @@
 """What each model holds: a part per target, with the replicas that stay, go, are doomed or still to come told apart."""
 
 import math
-from collections.abc import Collection
 from functools import partial
 from typing import NamedTuple
 
-from rebalancer.domain.arithmetic import assured, converging, promised_replicas
+from rebalancer.domain.arithmetic import assured, converging, gpus_differ, pod_gpus, promised_replicas, unreachable
 from rebalancer.domain.policy import Model
+from rebalancer.domain.replica_set import keep_order
 from rebalancer.domain.snapshot import ModelView, PodView, TargetView
 from rebalancer.planning.seen.scene import UNSEEN, OnNode, Part, least_of
 
 NOTHING = OnNode(0, 0, 0, 0)
-_OUT_CLASSES = {"ready": 0, "loading": 1, "pending": 3}
 
 
 class Holding(NamedTuple):
@@ -149,7 +148,7 @@ def _part(model: Model, target: TargetView, told: _Told, above: _Above) -> Part:
     return Part(
         model=model.id,
         pool=target.pool,
-        gpus=model.gpus_per_pod,
+        gpus=pod_gpus(target, model.gpus_per_pod),
         target=target,
         asked=wanted,
         doomed=(*replaced.there, *alone),
@@ -165,25 +164,6 @@ def _part(model: Model, target: TargetView, told: _Told, above: _Above) -> Part:
     )
 
 
-def keep_order(pod: PodView, doomed: Collection[str] = ()) -> tuple[int, int, bool, float, str]:
-    """Sort key, best first: the reverse of the order in which a ReplicaSet deletes.
-
-    It deletes unassigned pods first, then those whose containers do not run, then not ready ones, then those of a lower
-    deletion cost, then younger ones; of equals in that the doomed are what we would rather lose.
-    """
-    return (out_class(pod), -(pod.deletion_cost or 0), pod.node in doomed, pod.created_at, pod.uid)
-
-
-def out_class(pod: PodView) -> int:
-    """A ReplicaSet ends all pods of a higher class before any of a lower one, whatever their deletion costs.
-
-    Of those that load it ends pods first whose image is still on the way.
-    """
-    if pod.phase == "loading" and not pod.begun:
-        return 2
-    return _OUT_CLASSES.get(pod.phase, 4)
-
-
 def _unseen(count: int) -> tuple[PodView, ...]:
     """Stand-ins for replicas asked for that are no pods yet: last to be kept, first to go."""
     return tuple(
@@ -193,17 +173,19 @@ def _unseen(count: int) -> tuple[PodView, ...]:
 
 
 def _stuck(model: Model, target: TargetView, *, paused: bool) -> str | None:
-    if target.missing:
-        return "missing"
-    if paused:
-        return "paused"
-    if target.rolling:
-        return "rollout"
-    if target.autoscaler is None or (target.autoscaler.paused and model.actuation == "scale"):
-        return None
-    if target.autoscaler.paused:
-        return "autoscaler-paused"
-    return "foreign" if model.actuation == "scale" else None
+    """The first of the reasons for which the target is left alone, in the words of `Unmet.constraint`."""
+    autoscaler = target.autoscaler
+    owned = autoscaler is not None and not autoscaler.paused and model.actuation == "scale"
+    reasons = {
+        "missing": target.missing,
+        "paused": paused,
+        "rollout": target.rolling,
+        "gpus": gpus_differ(target, model.gpus_per_pod) is not None,
+        "autoscaler-paused": autoscaler is not None and autoscaler.paused and model.actuation != "scale",
+        "foreign": owned,
+        "idle": not owned and unreachable(target) is not None,
+    }
+    return next((reason for reason, holds in reasons.items() if holds), None)
 
 
 def _nodes(parts: tuple[Part, ...]) -> dict[str, OnNode]:

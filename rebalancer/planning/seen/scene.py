@@ -53,7 +53,7 @@ class Part:
     stays: the floor wants it, or the notice was taken back, and fewer replicas are a decrease like any other).
     held: undoomed replicas asked. kept: pods that stay (best first), going: pods that a release already written will
     take, unseen: how many of kept are asked for but are no pods yet. stuck: why the target is neither donor nor
-    recipient now (None: it is both).
+    recipient now (None: it is both); of one in a rollout pods under notice are replaced all the same.
     """
 
     model: str
@@ -84,9 +84,25 @@ class Part:
         self.sure = 0 if self.target.missing else assured(self.target)
 
     @property
+    def obliging(self) -> int:
+        """Undoomed replicas for which others may have to give way when the pool shrinks.
+
+        All that we asked for. Of a number that somebody else wrote, or that we leave alone, it is what holds GPUs: what
+        others wish for may keep us from raising, it never obliges a release of ours.
+        """
+        if self.stuck is None and not self.target.by_others:
+            return self.held
+        return len([pod for pod in self.kept if pod.node is not None])
+
+    @property
     def unreplaced(self) -> int:
         """Doomed pods that still count on somebody granting a replacement."""
         return len(self.doomed) - self.replaced
+
+    @property
+    def replaceable(self) -> int:
+        """Replicas that the part may receive though it is stuck: in a rollout those beside its doomed pods."""
+        return self.unreplaced if self.stuck == "rollout" else 0
 
     @property
     def owner(self) -> AutoscalerView | None:
@@ -183,9 +199,10 @@ class Room:
 
 @dataclass(slots=True)
 class PoolState:
-    """A pool with its arithmetic. budget None: unknown (no node seen while pods run there).
+    """A pool with its arithmetic. budget None: unknown, and `unknown` says why.
 
-    taken: what our pods hold of every node, other pools' nodes included.
+    most: the GPUs beyond which releases are owed, the budget where that is certain. taken: what our pods hold of every
+    node, other pools' nodes included.
     """
 
     pool: Pool
@@ -194,6 +211,8 @@ class PoolState:
     promised: int
     rooms: dict[str, Room]
     taken: Mapping[str, OnNode]
+    most: int = 0
+    unknown: str = ""
 
     @property
     def grows(self) -> bool:

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 
-from rebalancer.domain.arithmetic import doomed_nodes, node_receives, noticed_nodes, pool_budget
+from rebalancer.domain.arithmetic import PoolGpus, doomed_nodes, node_receives, noticed_nodes, pool_gpus, unknown_gpus
 from rebalancer.domain.memory import Memory, ModelMemory
 from rebalancer.domain.policy import Policy, Pool
 from rebalancer.domain.readings import ModelLoad
@@ -53,14 +53,19 @@ def build(snapshot: Snapshot, policy: Policy, memory: Memory, rulings: Mapping[s
     occupancy.book(holdings)
     promised: Counter[str] = Counter()
     for one in holdings.values():
-        for pool, gpus in one.promised:
-            promised[pool] += gpus
+        for name, more in one.promised:
+            promised[name] += more
     pools = {pool.name: pool for pool in policy.pools}
+    held = {name: on_node.gpus for name, on_node in occupancy.nodes.items()}
     states = {}
     for view in snapshot.pools:
-        budget = _budget(pools[view.name], view, snapshot, policy, memory, holdings, doomed)
+        pool = pools[view.name]
         rooms = _rooms(view, occupancy.nodes, noticed)
-        states[view.name] = PoolState(pools[view.name], view, budget, promised[view.name], rooms, occupancy.nodes)
+        gpus = pool_gpus(
+            pool, view, memory.node_grants, doomed, policy.nodes, snapshot.at, held, snapshot.sync.synced_at
+        )
+        unknown = _unknown(pool, view, holdings)
+        states[view.name] = _state(pool, view, promised[view.name], rooms, occupancy.nodes, gpus, unknown)
     holders = _holders(snapshot, policy, memory, rulings, holdings)
     return Scene(snapshot, policy, memory, snapshot.at, doomed, states, holders, kept)
 
@@ -118,19 +123,26 @@ def _holders(
     return found
 
 
-def _budget(  # noqa: PLR0913  # the terms of the budget
+def _state(  # noqa: PLR0913  # the terms of a pool's arithmetic
     pool: Pool,
     view: PoolView,
-    snapshot: Snapshot,
-    policy: Policy,
-    memory: Memory,
-    holdings: Mapping[str, Holding],
-    doomed: frozenset[str],
-) -> int | None:
-    """Unknown where no node is seen while pods run there: an empty set of nodes is never the truth then."""
-    if not view.nodes and any(_runs(part, view.name) for one in holdings.values() for part in one.parts):
-        return None
-    return pool_budget(pool, view, memory.node_grants, doomed, policy.nodes, snapshot.at)
+    promised: int,
+    rooms: dict[str, Room],
+    taken: Mapping[str, OnNode],
+    gpus: PoolGpus,
+    unknown: str | None,
+) -> PoolState:
+    """Without a budget where the GPUs that pods of ours hold cannot be told from none: that is never the truth then."""
+    if unknown is not None:
+        return PoolState(pool, view, None, promised, rooms, taken, most=0, unknown=unknown)
+    most = gpus.most if gpus.most is not None else pool.gpu_limit - gpus.foreign
+    return PoolState(pool, view, gpus.budget, promised, rooms, taken, most=most)
+
+
+def _unknown(pool: Pool, view: PoolView, holdings: Mapping[str, Holding]) -> str | None:
+    why = unknown_gpus(pool, view)
+    running = why is not None and any(_runs(part, view.name) for one in holdings.values() for part in one.parts)
+    return why if running else None
 
 
 def _runs(part: Part, pool: str) -> bool:

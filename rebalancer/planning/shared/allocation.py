@@ -11,6 +11,7 @@ below its floor, and on an unchanged world a second allocation moves nothing. Wh
 from dataclasses import dataclass, field
 
 from rebalancer.planning.guarded.release import Purpose
+from rebalancer.planning.guarded.stuck import sentence
 from rebalancer.planning.seen.scene import Holder, Part, PoolState, Scene
 from rebalancer.planning.shared.donors import ENTITLED, FLOOR, WANTED, displace
 from rebalancer.planning.shared.idle import fill
@@ -118,13 +119,12 @@ def _unseated(holder: Holder, tier: str, ledger: Ledger) -> int:
 
 
 def _shrink(ledger: Ledger, found: Allocation) -> None:
-    """A budget that shrank obliges releases down to floors: surplus first, then the borrowed, then what is owned.
+    """A pool that certainly shrank obliges releases down to floors: surplus, then the borrowed, then what is owned.
 
     Of each what has no node goes first, then low priority.
     """
-    for pool, capacity in sorted(ledger.capacity.items()):
-        if capacity >= 0:
-            continue
+    _take_back(ledger, found)
+    for pool in sorted(pool for pool, owed in ledger.owed.items() if owed > 0):
         for keeps in (_keeps_aim, _keeps_entitled, _keeps_floor):
             for placed in (False, True):
                 for holder in reversed(ledger.scene.holders_by_priority()):
@@ -133,13 +133,27 @@ def _shrink(ledger: Ledger, found: Allocation) -> None:
                             _shrink_part(part, keeps(holder), ledger, found, placed=placed)
 
 
+def _take_back(ledger: Ledger, found: Allocation) -> None:
+    """A number that somebody else raised beyond what there is gives back what has no node and what nobody needs."""
+    for holder in ledger.scene.holders.values():
+        for part in (part for part in holder.parts if part.target.by_others):
+            while ledger.capacity.get(part.pool, 0) < 0 and _unplaced_first(part, ledger):
+                if not _release_one(part, _keeps_aim(holder), Purpose.BUDGET, ledger, found):
+                    break
+
+
 def _shrink_part(part: Part, keep: int, ledger: Ledger, found: Allocation, *, placed: bool) -> None:
-    while ledger.capacity[part.pool] < 0:
-        first = next(iter(ledger.candidates(part)), None)
-        if first is None or not (placed or first.node is None):
+    while ledger.owed[part.pool] > 0:
+        if not placed and not _unplaced_first(part, ledger):
             return
         if not _release_one(part, keep, Purpose.BUDGET, ledger, found):
             return
+
+
+def _unplaced_first(part: Part, ledger: Ledger) -> bool:
+    """Whether the next of the part's replicas to go has no node."""
+    first = next(iter(ledger.candidates(part)), None)
+    return first is not None and first.node is None
 
 
 def _keeps_aim(holder: Holder) -> int:
@@ -234,9 +248,9 @@ def _in_tier_order(holder: Holder, tier: str, ledger: Ledger) -> list[Part]:
 
 def _why_short(holder: Holder, ledger: Ledger) -> tuple[str, str]:
     """(binding constraint, words with numbers) for a replica that found no place."""
-    stuck = [f"{part.pool}: {part.stuck}" for part in holder.parts if part.stuck is not None]
-    if stuck and len(stuck) == len(holder.parts):
-        return stuck[0].split(": ")[1], "; ".join(stuck)
+    alone = [part for part in holder.parts if part.stuck is not None]
+    if alone and len(alone) == len(holder.parts):
+        return alone[0].stuck or "", "; ".join(sentence(part, holder) for part in alone)
     pools = ledger.scene.pools
     capped = [part for part in holder.parts if part.stuck is None and ledger.caps.room(part) <= 0]
     free = [_free_words(part, pools[part.pool], ledger) for part in holder.parts if part.pool in pools]
@@ -248,7 +262,7 @@ def _why_short(holder: Holder, ledger: Ledger) -> tuple[str, str]:
 
 def _free_words(part: Part, state: PoolState, ledger: Ledger) -> str:
     if state.budget is None:
-        return f"{part.pool}: budget unknown"
+        return f"budget unknown: {state.unknown}"
     words = ", ".join(f"{gpus} on {name}" for name, gpus in ledger.spare(part.pool, 4)) or "none free"
     left = f"{ledger.capacity[part.pool]} of {state.budget} in the budget"
     return f"{part.gpus} GPUs on one node of {part.pool}; {words}; {left}"

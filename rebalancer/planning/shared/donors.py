@@ -6,10 +6,10 @@ from itertools import groupby
 from typing import NamedTuple
 
 from rebalancer.domain.plan import Refusal
+from rebalancer.domain.replica_set import out_class
 from rebalancer.domain.snapshot import PodView
 from rebalancer.planning.guarded.guards import judge
 from rebalancer.planning.guarded.release import Purpose, Release
-from rebalancer.planning.seen.holdings import out_class
 from rebalancer.planning.seen.scene import Holder, Part, Scene
 from rebalancer.planning.shared.ledger import Ledger, Unit, Victim
 

@@ -7,9 +7,9 @@ from itertools import islice, takewhile
 
 from rebalancer.domain.cluster import Taint, Toleration
 from rebalancer.domain.plan import Refusal
+from rebalancer.domain.replica_set import out_class
 from rebalancer.domain.snapshot import NodeView, PodView
 from rebalancer.planning.guarded.release import Purpose, Release, Tally
-from rebalancer.planning.seen.holdings import out_class
 from rebalancer.planning.seen.scene import Holder, Landing, Part, Room, Scene
 from rebalancer.planning.shared.caps import Caps
 from rebalancer.planning.shared.fits import Fits
@@ -43,6 +43,8 @@ class Unit:
 class Ledger:
     """Working copy of what is free, while units are placed. Rooms are copies: the scene stays as it is.
 
+    `capacity`: GPUs by pool that may still be promised. `owed`: GPUs by pool that must be released, as its replicas
+    hold or ask for more than it certainly has.
     `confined`: GPUs by pool that models still lack at this tier which run on no other. `lacking`: models that are
     to have more at some tier though nothing is taken from them.
     """
@@ -51,11 +53,13 @@ class Ledger:
     tally: Tally
     rooms: dict[str, dict[str, Room]]
     capacity: dict[str, int]
+    owed: dict[str, int]
     caps: Caps
     taken: dict[tuple[str, str], list[PodView]] = field(default_factory=dict)
     gone: Counter[str] = field(default_factory=Counter)
     gained: Counter[str] = field(default_factory=Counter)
     unseated: Counter[str] = field(default_factory=Counter)
+    seated: Counter[tuple[str, str]] = field(default_factory=Counter)
     confined: Counter[str] = field(default_factory=Counter)
     judged: dict[str, dict[tuple[str, Purpose], Refusal | None]] = field(default_factory=dict)
     lacking: set[str] = field(default_factory=set)
@@ -73,18 +77,20 @@ class Ledger:
             name: {node: Room(room.node, room.now, room.soon) for node, room in state.rooms.items()}
             for name, state in scene.pools.items()
         }
-        held = dict.fromkeys(scene.pools, 0)
+        held, obliging = dict.fromkeys(scene.pools, 0), dict.fromkeys(scene.pools, 0)
         unplaced = []
         for holder in scene.holders.values():
             for part in holder.parts:
                 if part.pool in held:
                     held[part.pool] += part.held * part.gpus
+                    obliging[part.pool] += part.obliging * part.gpus
                 if part.unplaced:
                     unplaced.append(part)
         capacity = {
             name: 0 if state.budget is None else state.budget - held[name] for name, state in scene.pools.items()
         }
-        ledger = cls(scene, tally, rooms, capacity, Caps(scene))
+        owed = {name: 0 if state.budget is None else obliging[name] - state.most for name, state in scene.pools.items()}
+        ledger = cls(scene, tally, rooms, capacity, owed, Caps(scene))
         for part in unplaced:
             ledger._seat_unplaced(part)
         return ledger
@@ -139,10 +145,13 @@ class Ledger:
         return (part.landing, part.gpus, excluded)
 
     def open_to(self, part: Part, holder: Holder) -> bool:
-        """Whether the part may receive: healthy, budget known, not excluded, not capped, nothing taken from it yet."""
+        """Whether the part may receive: healthy, budget known, not excluded, not capped, nothing taken from it yet.
+
+        In a rollout, which may hang, a part receives just as many as it has doomed pods without a replacement.
+        """
         state = self.scene.pools.get(part.pool)
         return (
-            part.stuck is None
+            (part.stuck is None or self.seated[part.key] < part.replaceable)
             and state is not None
             and state.budget is not None
             and part.pool not in holder.ruling.excluded_pools
@@ -154,6 +163,7 @@ class Ledger:
         """Put one replica of `part` on `node`."""
         self._use(part.pool, node, part.gpus, part.gpus)
         self.capacity[part.pool] -= part.gpus
+        self.seated[part.key] += 1
         self.caps.take(part)
 
     def left(self, part: Part) -> int:
@@ -191,6 +201,7 @@ class Ledger:
         self.judged.pop(part.model, None)
         if part.pool in self.capacity:
             self.capacity[part.pool] += part.gpus
+            self.owed[part.pool] -= part.gpus
         node = self.home(part, victim.pod)
         if node is None:
             self.unseated[part.model] -= 1

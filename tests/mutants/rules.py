@@ -1,0 +1,63 @@
+"""The mutants of the rules on facts: what is certain, who serves, whose number it is. Each undoes one rule."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from rebalancer.domain import arithmetic
+from rebalancer.domain.snapshot import TargetView
+from rebalancer.planning.seen import holdings, scene, sight
+from tests.mutants.mutant import Mutant
+
+Patch = pytest.MonkeyPatch
+
+
+def rules() -> Iterator[Mutant]:
+    """One or more a rule; the rule's name is that of the test class in `tests/planning`."""
+    yield _instead(arithmetic, "_gpus_of", "allocatable", "believes a node", lambda node, _: node.gpus)
+    yield Mutant("allocatable", "owes at once", _owes_at_once)
+    yield Mutant(
+        "allocatable", "takes 0 for known", lambda patch: patch.setattr(sight, "unknown_gpus", lambda *_: None)
+    )
+    yield _instead(arithmetic, "node_counts", "dead", "counts the dead", lambda *_: True)
+    yield Mutant("others", "counts their maximum", _counts_their_maximum)
+    yield _property(scene.Part, "obliging", "others", "is obliged by them", lambda part: part.held)
+    yield Mutant("gpus", "sees no difference", lambda patch: patch.setattr(holdings, "gpus_differ", lambda *_: None))
+    yield Mutant(
+        "gpus", "counts the policy's", lambda patch: patch.setattr(holdings, "pod_gpus", lambda _, policy: policy)
+    )
+    yield _instead(arithmetic, "asleep", "asleep", "sees nobody asleep", lambda _: None)
+    yield _property(scene.Part, "replaceable", "rollout", "replaces nothing", lambda _: 0)
+
+
+def _instead(module: Any, name: str, rule: str, what: str, other: Callable[..., Any]) -> Mutant:  # noqa: ANN401
+    return Mutant(rule, what, lambda patch: patch.setattr(module, name, other))
+
+
+def _property(of: type, name: str, rule: str, what: str, other: Callable[[Any], Any]) -> Mutant:
+    return Mutant(rule, what, lambda patch: patch.setattr(of, name, property(other)))
+
+
+def _owes_at_once(patch: Patch) -> None:
+    true = arithmetic.pool_gpus
+
+    def moved(*args: Any) -> arithmetic.PoolGpus:  # noqa: ANN401
+        found = true(*args)
+        return found._replace(most=found.budget)
+
+    patch.setattr(sight, "pool_gpus", moved)
+
+
+def _counts_their_maximum(patch: Patch) -> None:
+    true = arithmetic.converging
+
+    def ours(target: TargetView) -> int:
+        return true(replace(target, by_others=False))
+
+    for module in (arithmetic, holdings):
+        patch.setattr(module, "converging", ours)
+
+
+RULES = tuple(rules())

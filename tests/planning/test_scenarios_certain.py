@@ -1,0 +1,259 @@
+"""A release is owed only to what is certain: capacity that seems to be gone, numbers that others wrote, what sleeps."""
+
+import pytest
+from msgspec.structs import replace
+
+from rebalancer.domain.cluster import Originals
+from rebalancer.domain.snapshot import AutoscalerView, NodeView
+from tests.builders import (
+    NOW,
+    a_model,
+    a_node,
+    a_pod,
+    a_policy,
+    a_pool,
+    a_snapshot,
+    an_autoscaler,
+    an_elastic_pool,
+    an_override,
+)
+from tests.planning.story import Story, change_of, decision_of, moves, refusal_of, refused, unmet_of
+
+LABELS = {"pool": "a100"}
+PENDING = tuple(a_pod(f"p{n}", None, phase="pending") for n in range(4))
+
+
+def node(name: str, gpus: int, **overrides: object) -> NodeView:
+    return a_node(name, gpus, labels=LABELS, **overrides)
+
+
+def two_nodes(held: int = 16, floor: int = 1) -> Story:
+    """16 GPUs on two nodes, `b` holds `held` of them and needs them all."""
+    policy = a_policy(a_model("a", 0), a_model("b", floor, entitlement=16), pools=(a_pool(gpus=16),))
+    load = {"b": {"concurrency": 4.0 * held}}
+    story = Story(policy, a_snapshot(policy, {"b": held}, load, {"b": float(held)}))
+    story.plan()
+    return story
+
+
+def shows(story: Story, *gpus: int) -> None:
+    """The nodes a100-1, a100-2, ... say from now on that so many GPUs are allocatable."""
+    nodes = [node(f"a100-{n}", count, fell_at=story.snapshot.at) for n, count in enumerate(gpus, 1)]
+    story.pool("a100", nodes=tuple(nodes))
+
+
+class TestAllocatable:
+    def test_a_device_plugin_that_restarts_under_serving_pods_obliges_nobody(self) -> None:
+        story = two_nodes()
+        shows(story, 8, 0)
+        plans = story.turns(60)  # ten minutes: the figure has long stood, the pods serve
+        assert all(moves(plan) == {} for plan in plans)
+        assert plans[-1].pools[0].budget == 16
+
+    def test_fewer_devices_than_pods_hold_oblige_nobody(self) -> None:
+        # Was: 16 GPUs become 13 under 16 held, and three replicas that serve went.
+        story = two_nodes()
+        shows(story, 8, 5)
+        assert all(moves(plan) == {} for plan in story.turns(60))
+
+    def test_no_new_grant_lands_on_a_node_whose_figure_fell(self) -> None:
+        story = two_nodes(held=12)  # 8 on a100-1, 4 on a100-2
+        shows(story, 8, 3)
+        story.load("b", {"concurrency": 64.0}, work=16.0)
+        story.turns(3)
+        assert story.replicas("b") == 12
+        shows(story, 8, 8)
+        story.turn()
+        assert story.replicas("b") == 16
+
+    def test_replicas_on_their_way_to_a_figure_that_fell_go_back_only_when_it_has_stood(self) -> None:
+        story = two_nodes(held=12)
+        story.target(
+            "b", replicas=16, pods=(*story.of("b").pods, *(a_pod(f"p{n}", None, phase="pending") for n in "1234"))
+        )
+        shows(story, 8, 4)
+        assert moves(story.plan()) == {}
+        story.wait(290.0)
+        assert moves(story.plan()) == {}
+        story.wait(10.0)
+        assert moves(story.plan()) == {"b": (16, 12)}
+
+    def test_what_was_not_watched_for_long_enough_obliges_nobody_either(self) -> None:
+        # As after a restart of ours: nobody knows whether the figure has just fallen.
+        story = two_nodes(held=12)
+        story.target(
+            "b", replicas=16, pods=(*story.of("b").pods, *(a_pod(f"p{n}", None, phase="pending") for n in "1234"))
+        )
+        story.pool("a100", nodes=(node("a100-1", 8), node("a100-2", 4)))
+        story.snapshot = replace(story.snapshot, sync=replace(story.snapshot.sync, synced_at=NOW))
+        assert moves(story.plan()) == {}
+        story.wait(300.0)
+        assert moves(story.plan()) == {"b": (16, 12)}
+
+    def test_pods_in_a_pool_that_offers_no_gpu_at_all_make_its_budget_unknown(self) -> None:
+        story = two_nodes()
+        shows(story, 0, 0)
+        story.load("b", {"concurrency": 4.0}, work=1.0)
+        plan = story.turns(60)[-1]
+        assert moves(plan) == {}
+        assert plan.pools[0].budget is None
+        shortage = unmet_of(plan, "b")
+        assert shortage is None or "2 nodes of pool a100 offer no nvidia.com/gpu while pods run there" in shortage.why
+
+    def test_guard_empty_says_which_it_is(self) -> None:
+        policy = a_policy(a_model("b", 1), pools=(a_pool(gpus=8),))
+        story = Story(policy, a_snapshot(policy, {"b": 4}, {"b": {"concurrency": 4.0}}))
+        story.pool("a100", nodes=(node("a100-1", 0),))
+        story.notice("a100-1", karpenter=True)
+        refusal = refusal_of(story.plan(), "empty", "b")
+        assert refusal.why.startswith(
+            "1 nodes of pool a100 offer no nvidia.com/gpu while pods run there: a device plugin"
+        )
+
+
+class TestDead:
+    def test_pods_that_hang_on_a_node_out_of_the_budget_are_out_of_what_is_promised(self) -> None:
+        # Eight pods of b hang in Terminating on a node that has not been Ready for six minutes; a needs two of the
+        # eight GPUs that are left.
+        policy = a_policy(a_model("a", 0, entitlement=4), a_model("b", 0, entitlement=8), pools=(a_pool(gpus=16),))
+        story = Story(policy, a_snapshot(policy, {"a": 1, "b": 4}, {"a": {"concurrency": 12.0}}))
+        hanging = tuple(a_pod(f"hangs-{n}", "a100-2", phase="terminating") for n in range(8))
+        story.target("b", pods=(*story.of("b").pods, *hanging))
+        story.pool("a100", nodes=(node("a100-1", 8), node("a100-2", 8, ready=False, ready_changed_at=NOW - 360.0)))
+        plan = story.plan()
+        assert moves(plan) == {"a": (1, 3)}
+        assert plan.pools[0].budget == 8
+
+
+def taken_over(minimum: int, maximum: int, **overrides: object) -> AutoscalerView:
+    return an_autoscaler(minimum, maximum, originals=Originals(1, 10), **overrides)
+
+
+class TestOthers:
+    def a_story(self, owner: AutoscalerView) -> Story:
+        """24 GPUs: `theirs` runs 3 by an autoscaler of ours, `x` and `y` need 5 of their 6 each, 9 are idle."""
+        models = (a_model("theirs", 1, entitlement=3), a_model("x", 1, entitlement=1), a_model("y", 1, entitlement=1))
+        policy = a_policy(*models, pools=(a_pool(gpus=24),))
+        load = {"theirs": {"concurrency": 12.0}, "x": {"concurrency": 20.0}, "y": {"concurrency": 20.0}}
+        work = {"theirs": 3.0, "x": 5.0, "y": 5.0}
+        story = Story(policy, a_snapshot(policy, {"theirs": 3, "x": 6, "y": 6}, load, work))
+        story.target("theirs", autoscaler=owner, by_others=True)
+        story.plan()
+        return story
+
+    def test_a_maximum_that_somebody_else_wrote_is_not_so_many_replicas(self) -> None:
+        plan = self.a_story(taken_over(3, 100)).plan()
+        assert {model: to for model, (_, to) in moves(plan).items() if model != "theirs"} == {}
+        assert plan.pools[0].promised == 15
+        assert change_of(plan, "theirs").kind == "bounds"  # taken back to what runs
+
+    @pytest.mark.parametrize("why", ["paused by us", "by somebody else"])
+    def test_what_others_wish_for_may_block_raises_and_obliges_no_release(self, why: str) -> None:
+        # 20 pods of theirs wait for GPUs: all that is idle is theirs, and nobody else gives anything for it.
+        story = self.a_story(taken_over(3, 100, paused=why != "paused by us"))
+        waiting = tuple(a_pod(f"w{n}", None, phase="pending") for n in range(20))
+        story.target("theirs", replicas=23, pods=(*story.of("theirs").pods, *waiting))
+        if why == "paused by us":
+            story.override(an_override("pause", "theirs"))
+        plans = story.turns(3)
+        assert {model for plan in plans for model in moves(plan)} == set()
+        story.load("x", {"concurrency": 40.0}, work=10.0)
+        assert all("x" not in moves(plan) for plan in story.turns(3))
+
+
+class TestGpus:
+    def a_story(self, **target: object) -> Story:
+        policy = a_policy(a_model("a", 0), a_model("b", 1, entitlement=6), pools=(a_pool(gpus=16),))
+        story = Story(policy, a_snapshot(policy, {"b": 4}, {"b": {"concurrency": 24.0}}))
+        story.target("b", None, **target)
+        story.plan()
+        return story
+
+    @pytest.mark.parametrize(
+        ("template", "running", "counted"), [(2, 1, 2), (1, 2, 2), (1, 4, 4), (0, None, 1), (2, None, 2)]
+    )
+    def test_the_largest_number_counts_and_a_difference_is_refused(
+        self, template: int, running: int | None, counted: int
+    ) -> None:
+        story = self.a_story(gpus_per_pod=template, running_gpus=running)
+        plan = story.plan()
+        assert moves(plan) == {}
+        assert plan.pools[0].promised == 4 * counted
+        refusal = refusal_of(plan, "gpus", "b")
+        assert refusal.numbers == {"policy": 1, "template": template, "pods": running, "counted": counted}
+        assert f"1 GPUs per pod in the policy, {template} in the template of b" in refusal.why
+        shortage = unmet_of(plan, "b")
+        assert shortage is not None
+        assert (shortage.constraint, shortage.why) == ("gpus", refusal.why)
+
+    def test_where_all_agree_nothing_is_refused(self) -> None:
+        story = self.a_story(gpus_per_pod=1, running_gpus=1)
+        plan = story.plan()
+        assert refused(plan) == set()
+        assert moves(plan) == {"b": (4, 6)}
+
+
+class TestAsleep:
+    """Autoscalers that do nothing at the replicas there are: bounds reach nobody, and nothing is kept for them."""
+
+    def a_story(self, owner: AutoscalerView, need: float = 0.0) -> Story:
+        """`b` sleeps at 0 replicas though its maximum is 6; `a` needs all 8 GPUs."""
+        policy = a_policy(a_model("a", 1, entitlement=2), a_model("b", 0, entitlement=6), pools=(a_pool(gpus=8),))
+        load = {"a": {"concurrency": 32.0}, "b": {"concurrency": need}}
+        story = Story(policy, a_snapshot(policy, {"a": 2, "b": 0}, load, {"a": 8.0}))
+        story.target("b", autoscaler=owner)
+        story.plan()
+        story.wait(10.0)
+        return story
+
+    @pytest.mark.parametrize(
+        "owner",
+        [
+            taken_over(1, 6, idle=0),
+            taken_over(0, 6),
+            taken_over(1, 6, kind="HorizontalPodAutoscaler"),
+            taken_over(6, 6, paused=True),
+        ],
+    )
+    def test_nothing_is_reserved_for_it(self, owner: AutoscalerView) -> None:
+        story = self.a_story(owner)
+        story.turns(3)
+        assert story.replicas("a") == 8
+
+    def test_a_need_that_bounds_cannot_reach_is_told_with_the_way_out(self) -> None:
+        story = self.a_story(taken_over(1, 6, kind="HorizontalPodAutoscaler"), need=8.0)
+        plan = story.plan()
+        assert "b" not in moves(plan)
+        shortage = unmet_of(plan, "b")
+        assert shortage is not None
+        assert shortage.constraint == "idle"
+        assert shortage.why.endswith("is disabled while b has 0 replicas; scale it to 1 by hand")
+
+    def test_a_scaled_object_at_zero_wakes_by_its_minimum(self) -> None:
+        story = self.a_story(taken_over(0, 1), need=8.0)
+        change = change_of(story.plan(), "b")
+        assert (change.replicas_to, change.minimum) == (2, 2)
+
+
+class TestRollout:
+    def test_a_rollout_that_hangs_on_a_node_under_notice_asks_for_its_replacement(self) -> None:
+        policy = a_policy(a_model("b", 2, entitlement=4), pools=(a_pool(gpus=16),))
+        story = Story(policy, a_snapshot(policy, {"b": 4}, {"b": {"concurrency": 40.0}}))
+        story.target("b", rolling=True)
+        story.notice("a100-1", karpenter=True)
+        plan = story.plan()
+        change = change_of(plan, "b")
+        assert (change.kind, change.replicas_from, change.replicas_to) == ("replace", 4, 8)
+        story.write(plan)
+        story.kubernetes()
+        assert moves(story.plan()) == {}  # just its replacement, however much it would like
+        assert decision_of(story.plans[-1], "b").doomed == 4
+
+    def test_without_free_gpus_a_node_is_asked_for_it(self) -> None:
+        policy = a_policy(a_model("b", 2, pools=("spot",)), pools=(an_elastic_pool(gpus=32, gpus_per_node=8),))
+        story = Story(policy, a_snapshot(policy, {"b": 8}, {"b": {"concurrency": 32.0}}, {"b": 8.0}, nodes={"spot": 1}))
+        story.target("b", rolling=True)
+        story.notice("spot-1", karpenter=True)
+        change = change_of(story.plan(), "b")
+        assert (change.kind, change.replicas_to - change.replicas_from) == ("replace", 8)
+        assert change.grant is not None
