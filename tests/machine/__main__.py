@@ -1,30 +1,20 @@
 """Random histories against the oracle: `python -m tests.machine --steps 1000000 --seed 1`, or one of them told."""
 
 import argparse
-import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from itertools import count, islice
-from typing import NamedTuple
 
 from tests.machine.deeds import APART, DEEDS
 from tests.machine.histories import History, Played, a_history, play, play_apart
-from tests.machine.oracle import Verdict
+from tests.machine.page import Found, page
 from tests.machine.quiet import be_quiet
 from tests.machine.shrink import shrunk, told
 
 APART_EVERY = 5  # histories: one in so many is played in two worlds
-
-
-class Found(NamedTuple):
-    """A history that broke a rule."""
-
-    seed: int
-    verdict: Verdict
-    deeds: list[str]
 
 
 def history_of(seed: int, without: tuple[str, ...] = ()) -> History:
@@ -73,35 +63,18 @@ def run(options: argparse.Namespace) -> int:
         met, counts = met + result.met, counts + result.counts
         if broken is not None:
             found.append(broken)
-            print(f"seed {broken.seed}: {broken.verdict} after {', '.join(broken.deeds)}", flush=True)
+            say(str(broken))
         if steps >= options.steps or (options.first and found):
             break
     seconds = time.perf_counter() - began
-    print(page(steps, histories, seconds, met, counts, found))
+    say(page(sys.argv[1:], steps, histories, seconds, met, counts, found))
     return len(found)
 
 
-def page(
-    steps: int, histories: int, seconds: float, met: Counter[str], counts: Counter[str], found: list[Found]
-) -> str:
-    """What came of it, with where it came from."""
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
-    lines = [
-        f"python -m {' '.join(['tests.machine', *sys.argv[1:]])}",
-        f"commit {commit.stdout.strip()}, {time.strftime('%Y-%m-%d %H:%M')} UTC",
-        f"{steps} steps in {histories} histories, {seconds:.0f} s, {steps / seconds:.0f} steps/s",
-        "",
-        "disturbances, in so much of the steps:",
-        *(f"  {100 * met[name] / steps:6.2f} %  {met[name]:7d}  {name}" for name in DEEDS),
-        "",
-        "what the service did: " + ", ".join(f"{number} {name}" for name, number in sorted(counts.items())),
-        "broken: "
-        + (
-            ", ".join(f"({rule}) {n}" for rule, n in sorted(Counter(f.verdict.rule for f in found).items()))
-            or "nothing"
-        ),
-    ]
-    return "\n".join(lines)
+def say(text: str) -> None:
+    """To whoever waits at the terminal."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
 
 
 def main() -> None:
@@ -120,7 +93,7 @@ def main() -> None:
         history = history_of(options.seed, tuple(options.without))
         result = played(history)
         short = history if result.verdict is None else shrunk(history, result.verdict.rule, 80, played)
-        print("\n".join(told(short)))
+        say("\n".join(told(short)))
         return
     sys.exit(1 if run(options) else 0)
 

@@ -252,10 +252,9 @@ def somebody_writes(stage: Stage, x: float, y: float) -> Touched:
     owner = pick(_targets(stage), x)
     if owner is None:
         return None
-    low, high = pick([(1, 100), (owner.replicas + 2, owner.replicas + 2), (1, max(1, owner.replicas // 2))], y) or (
-        1,
-        1,
-    )
+    now = owner.replicas
+    bounds = pick([(1, 100), (now + 2, now + 2), (1, max(1, now // 2))], y)
+    low, high = bounds or (1, 1)
     _write(stage, owner, low, high, MANAGERS[1])
     return _on(owner)
 
@@ -501,7 +500,7 @@ LATE = (
     "node goes before its pods",
     "others take GPUs",
     "somebody writes once",
-)  # noqa: E501
+)
 # Of these a pool that shares nothing with what they hit must notice nothing at all.
 APART = tuple(name for name in DEEDS if name not in {"clock steps", "service restarts", "Kafka is away"})
 __all__ = ["APART", "DEEDS", "LATE", "NAMESPACE", "Deed"]

@@ -105,11 +105,9 @@ def _plans(stage: Stage, models: set[str]) -> list[tuple[object, ...]]:
     if stage.decision is None:
         return []
     plan = stage.decision.plan
-    changes = [(one.kind, one.model, one.replicas_from, one.replicas_to) for one in plan.changes if one.model in models]
-    return [
-        *changes,
-        *((one.model, one.demand, one.allocation, one.granted) for one in plan.models if one.model in models),
-    ]
+    asked = ((one.model, one.kind, one.replicas_from, one.replicas_to) for one in plan.changes)
+    said = ((one.model, one.demand, one.allocation, one.granted) for one in plan.models)
+    return [one for one in (*asked, *said) if one[0] in models]
 
 
 async def _step(stage: Stage, deeds: Iterable[Deed], played: Played, watch: Callable[[Stage, str], None]) -> None:

@@ -20,6 +20,7 @@ GRACE_SECONDS = 30.0
 MARGIN_SECONDS = 60.0
 NOT_READY_SECONDS = 300.0
 ACTING_SECONDS = 2 * 16.0 + 10.0 + 4 * STEP_SECONDS  # two looks of an HPA, an end, and the cycles between them
+ROLLED_SECONDS = 400.0  # a rollout that waited for room ends late; what follows it has its own time
 RECENT_STEPS = 24  # two minutes: what the metrics have had time to say
 
 
@@ -69,7 +70,7 @@ class Oracle:
         self.verdicts: list[Verdict] = []
         self.counts: Counter[str] = Counter()
         self.handing_back = False
-        self.wrote_at = 0.0
+        self.wrote_at = self.rolled_at = 0.0
         self._world = world
         self._seen: dict[str, Seen] = {}
         self._debts: list[Debt] = []
@@ -108,6 +109,8 @@ class Oracle:
 
     def measure(self, rates: dict[str, float]) -> None:
         """What users ask for now, in replicas without which requests pile up."""
+        if any(one.rolling for one in self._world.deployments.values()):
+            self.rolled_at = self._world.now
         for model, rate in rates.items():
             self._needs[model].append(_need(rate * SERVICE_SECONDS))
 
@@ -213,26 +216,28 @@ class Oracle:
         of = next((one for one in self.policy.pools if one.node_labels["pool"] == pool), None)
         if of is None:
             return self.fail("b", f"{owner.ref.name} is raised on a pool that the policy does not have")
-        asked = sum(self._asks(one) for one in self._world.deployments.values() if one.node_selector["pool"] == pool)
-        has = min(of.gpu_limit, self._has(pool)) if not of.node_pools else of.gpu_limit
-        if asked > has:
-            self.fail("b", f"{owner.ref.name} {before} -> {after}: {asked} GPUs of {pool} asked for, it has {has}")
+        asked, has = self._balance(pool, early=False)
+        if asked > min(of.gpu_limit, has) if not of.node_pools else asked > of.gpu_limit:
+            early_asked, early_has = self._balance(pool, early=True)
+            if early_asked > early_has or of.node_pools:
+                self.fail("b", f"{owner.ref.name} {before} -> {after}: {asked} GPUs of {pool} asked for, it has {has}")
         return None
 
-    def _has(self, pool: str) -> int:
+    def _balance(self, pool: str, *, early: bool) -> tuple[int, int]:
+        """GPUs asked for and GPUs there are. `early`: nodes whose end is announced are left out on both sides."""
         now = self._world.now
-        nodes = (node for node in self._world.nodes.values() if node.labels["pool"] == pool)
-        return sum(node.gpus for node in nodes if self._counts(node, now))
+        nodes = [node for node in self._world.nodes.values() if node.labels["pool"] == pool and self._counts(node, now)]
+        has = sum(max(node.gpus, _held(node)) for node in nodes if not (early and node.name in self.deadlines))
+        owners = (one for one in self._world.deployments.values() if one.node_selector["pool"] == pool)
+        return sum(self._asks(one, early=early) for one in owners), has
 
-    def _asks(self, owner: Deployment) -> int:
+    def _asks(self, owner: Deployment, *, early: bool) -> int:
         """GPUs that a target holds, and of our own wishes those that it will."""
-        pods = list(owner.pods.values())
-        seen = [self._seen.get(pod.uid) for pod in pods]
-        held = sum(one.gpus for one in seen if one is not None and one.counted)
-        outside = sum(
-            one is not None and not one.counted and pod.deleted_at is None for pod, one in zip(pods, seen, strict=True)
-        )
-        placed = sum(one.gpus for pod, one in zip(pods, seen, strict=True) if one and one.counted and pod.node)
+        seen = [(pod, one) for pod in owner.pods.values() if (one := self._seen.get(pod.uid)) is not None]
+        inside = [(pod, one) for pod, one in seen if one.counted and not (early and one.goes is None)]
+        outside = sum(pod.deleted_at is None for pod, _ in seen) - sum(pod.deleted_at is None for pod, _ in inside)
+        held = sum(one.gpus for _, one in inside)
+        placed = sum(one.gpus for pod, one in inside if pod.node is not None)
         ours = self.asked.get(owner.ref)
         if ours is None or owner.writer or self._switched_off(owner):
             return placed
@@ -242,7 +247,8 @@ class Oracle:
 
     def judge_rest(self, quiet_seconds: float) -> None:
         """Ten minutes after the last disturbance."""
-        if self._world.now - self.wrote_at < quiet_seconds:
+        rolled_lately = self._world.now - self.rolled_at < ROLLED_SECONDS
+        if self._world.now - self.wrote_at < quiet_seconds and not rolled_lately:
             self.fail("d", f"not at rest: a write {self._world.now - self.wrote_at:.0f} s ago")
         for model in self.policy.models:
             self._judge_model_at_rest(model)
@@ -293,6 +299,10 @@ class Oracle:
 def _need(in_service: float) -> int:
     """Replicas below which requests pile up, of those that are served at a time."""
     return ceil(in_service / CONCURRENCY - 0.05)
+
+
+def _held(node: Node) -> int:
+    return sum(pod.gpus for pod in node.pods.values() if pod.ready)
 
 
 def _home(node: Node) -> dict[str, str]:

@@ -5,6 +5,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from rebalancer.world import Hpa, ScaledObject
 from tests.machine.histories import History, play
 from tests.machine.stage import Stage
 from tests.machine.worlds import START
@@ -72,10 +73,9 @@ def picture(stage: Stage) -> list[str]:
             f"@{pod.node.name if pod.node else '-'}"
             for pod in owner.pods.values()
         )
+        autoscalers: list[Hpa | ScaledObject] = [*stage.world.hpas.values(), *stage.world.scaled_objects.values()]
         bounds = " ".join(
-            f"{type(one).__name__} {one.minimum}..{one.maximum}"
-            for one in (*stage.world.hpas.values(), *stage.world.scaled_objects.values())
-            if one.target == owner.ref
+            f"{type(one).__name__} {one.minimum}..{one.maximum}" for one in autoscalers if one.target == owner.ref
         )
         need = stage.oracle.need(owner.model) if owner.model else ""
         lines.append(f"{owner.ref.name}: {owner.replicas} x {owner.gpus} need {need} {bounds} [{pods}]")

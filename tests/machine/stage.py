@@ -134,32 +134,67 @@ def reloaded(now: Policy, first: Policy, hit: tuple[str, ...], x: float, y: floa
         return first
     if not mine:
         return None
-    model = mine[int(x * len(mine))]
-    kind = int(y * 100) % 7
-    if kind == 0:
-        return _without(now, {model.id}) if len(mine) > 1 and len(now.models) > 1 else None
-    if kind == 1:
-        return _renamed(now, model.targets[0].pool)
-    if kind == 2:
-        return _with(now, model.model_copy(update={"entitlement": model.min_replicas}))
-    if kind == 3:  # a floor that no node can hold
-        pools = tuple(
-            pool.model_copy(update={"gpu_limit": pool.gpu_limit + 64}) if labels[pool.name] in hit else pool
-            for pool in now.pools
-        )
-        raised = model.model_copy(update={"min_replicas": 20, "entitlement": 20, "max_replicas": 40})
-        return _with(now.model_copy(update={"pools": pools}), raised) if kind == 3 and x < 0.5 else None
-    if kind == 4:
-        return _with(now, model.model_copy(update={"max_replicas": max(1, model.entitlement)}))
-    if kind == 5:
-        other = tuple(one.model_copy(update={"name": f"{one.name}-v2"}) for one in model.targets)
-        return _with(now, model.model_copy(update={"targets": other}))
+    return CHANGES[int(y * 100) % len(CHANGES)](now, mine[int(x * len(mine))])
+
+
+def _leaves(now: Policy, model: Model) -> Policy | None:
+    return _without(now, {model.id})
+
+
+def _pool_is_renamed(now: Policy, model: Model) -> Policy | None:
+    return _renamed(now, model.targets[0].pool)
+
+
+def _is_entitled_to_less(now: Policy, model: Model) -> Policy | None:
+    return _with(now, model.model_copy(update={"entitlement": model.min_replicas}))
+
+
+def _has_a_floor_above_all(now: Policy, model: Model) -> Policy | None:
+    """A floor that no node can hold, within a limit that nobody has looked up."""
+    home = model.targets[0].pool
+    wide = [
+        pool.model_copy(update={"gpu_limit": pool.gpu_limit + 64}) if pool.name == home else pool for pool in now.pools
+    ]
+    raised = model.model_copy(update={"min_replicas": 20, "entitlement": 20, "max_replicas": 40})
+    return _with(now.model_copy(update={"pools": tuple(wide)}), raised)
+
+
+def _may_have_less(now: Policy, model: Model) -> Policy | None:
+    return _with(now, model.model_copy(update={"max_replicas": max(1, model.entitlement)}))
+
+
+def _has_another_target(now: Policy, model: Model) -> Policy | None:
+    other = tuple(one.model_copy(update={"name": f"{one.name}-v2"}) for one in model.targets)
+    return _with(now, model.model_copy(update={"targets": other}))
+
+
+def _pool_goes(now: Policy, model: Model) -> Policy | None:
     gone = model.targets[0].pool
     kept = _without(now, {one.id for one in now.models if any(each.pool == gone for each in one.targets)})
     if kept is None:
         return None
     used = {one.pool for each in kept.models for one in each.targets}
     return kept.model_copy(update={"pools": tuple(pool for pool in now.pools if pool.name in used)})
+
+
+def _limit_is_lowered(now: Policy, model: Model) -> Policy | None:
+    """To what the pool's models own: nothing is left to lend."""
+    home = model.targets[0].pool
+    own = sum(one.entitlement * one.gpus_per_replica for one in now.models if one.targets[0].pool == home)
+    pools = tuple(pool.model_copy(update={"gpu_limit": own}) if pool.name == home else pool for pool in now.pools)
+    return now.model_copy(update={"pools": pools})
+
+
+CHANGES = (
+    _leaves,
+    _pool_is_renamed,
+    _is_entitled_to_less,
+    _has_a_floor_above_all,
+    _may_have_less,
+    _has_another_target,
+    _pool_goes,
+    _limit_is_lowered,
+)
 
 
 def _with(policy: Policy, model: Model) -> Policy:
