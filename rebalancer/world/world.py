@@ -18,6 +18,7 @@ from rebalancer.world.serving import Engine, Line
 from rebalancer.world.things import GPU, Deployment, Hpa, Node, Pod, ScaledObject
 from rebalancer.world.traffic import Traffic
 
+NOBODY = 0.01  # requests: what is left of a fluid that flows away
 METRIC_TARGET = 0.7  # of what Ready replicas hold at a time: what people set who do not tune
 
 
@@ -241,9 +242,10 @@ class World:
     def _wanted(self, target: WorkloadRef) -> int | None:
         """What a metric of requests under way asks for, 70 % of what its replicas hold being the target."""
         lined = self.lines.get(self.deployments[target].model) if target in self.deployments else None
-        return (
-            None if lined is None else ceil(lined.line.inside.count / (METRIC_TARGET * lined.line.engine.concurrency))
-        )
+        if lined is None:
+            return None
+        inside = lined.line.inside.count
+        return ceil(inside / (METRIC_TARGET * lined.line.engine.concurrency)) if inside >= NOBODY else 0
 
     # --- what is asked of it, at its `now`
 

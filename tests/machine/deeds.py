@@ -315,6 +315,7 @@ def target_is_made_anew(stage: Stage, x: float, y: float) -> Touched:
     owner = pick(_targets(stage), x)
     if owner is None:
         return None
+    stage.oracle.asked.pop(owner.ref, None)
     stage.world.recreate(owner.ref, stage.models[owner.model].entitlement)
     return _on(owner)
 

@@ -41,7 +41,7 @@ class Undone(NamedTuple):
     verdict: Verdict | None = None
 
     def __str__(self) -> str:
-        what = f"{self.number:6}{str(self.mutant):36}"
+        what = f"{self.number:6}{self.mutant!s:36}"
         if self.verdict is None:
             return f"{what}{self.steps:7} steps  NOT FOUND"
         return f"{what}{self.steps:7} steps  seed {self.seed}: {self.verdict}"
