@@ -23,14 +23,17 @@ Deed = Callable[[], None]
 
 
 class Faults:
-    """Takes things away, gives them back. `PodGC` runs from the moment it is made: pods outlive their Node object."""
+    """Takes things away, gives them back."""
 
     def __init__(self, agenda: Agenda, cluster: Cluster) -> None:
         self._agenda = agenda
         self._cluster = cluster
         self._orphaned: dict[str, tuple[Node, float]] = {}  # uid of a missing node -> when its pods may be collected
-        cluster.pod_gc = True
-        agenda.after(COLLECTED_EVERY_SECONDS, self._collect)
+
+    def collect_late(self) -> None:
+        """From now on pods outlive their Node object until PodGC finds them."""
+        self._cluster.pod_gc = True
+        self._agenda.after(COLLECTED_EVERY_SECONDS, self._collect)
 
     # --- nodes
 

@@ -37,7 +37,7 @@ class World:
     Requests flow in steps of `step_seconds` counted from `started_at`, samples are taken every `interval_seconds` (a
     multiple of the step) and come `delay_seconds` later: so what happens does not depend on how often somebody looks.
     `per`: whether samples of the models added by `add_model` are of the model or of its pods. A load takes its time
-    +- `load_jitter` (a share).
+    +- `load_jitter` (a share). `faults` is what may go wrong; `pods_outlive_nodes`, as they do in a real cluster.
     """
 
     def __init__(  # noqa: PLR0913  # settings, each with a default
@@ -50,6 +50,7 @@ class World:
         delay_seconds: float = 0.0,
         per: Per = "model",
         load_jitter: float = LOAD_JITTER,
+        pods_outlive_nodes: bool = False,
     ) -> None:
         self.models: dict[str, Service] = {}
         self.lines: dict[str, Lined] = {}
@@ -59,7 +60,9 @@ class World:
         self._cluster = Cluster(self._agenda, seed, load_jitter)
         self._karpenter = Karpenter(self._agenda, self._cluster)
         self._autoscaling = Autoscaling(self._agenda, self._cluster, self.hpas, self._wanted)
-        self._faults: Faults | None = None
+        self.faults = Faults(self._agenda, self._cluster)
+        if pods_outlive_nodes:
+            self.faults.collect_late()
         self._samples: list[MetricSample] = []
         self._notices: list[CapacityNotice] = []
         self._ready: dict[str, list[Pod]] = {}
@@ -119,13 +122,6 @@ class World:
     def scaled_objects(self) -> Mapping[tuple[str, str], ScaledObject]:
         """KEDA's ScaledObjects by namespace and name."""
         return self._autoscaling.scaled_objects
-
-    @property
-    def faults(self) -> Faults:
-        """What may go wrong. Once somebody has asked for it, pods outlive their Node objects as in a real cluster."""
-        if self._faults is None:
-            self._faults = Faults(self._agenda, self._cluster)
-        return self._faults
 
     @property
     def gpus_held(self) -> int:
@@ -255,7 +251,7 @@ class World:
         self._settle()
 
     def recreate(self, ref: WorkloadRef, replicas: int) -> None:
-        """Somebody deletes the Deployment and makes it again: another uid, new pods, the old ones end. Raises KeyError."""
+        """Somebody deletes the Deployment and makes it again: another uid, pods of its own. Raises KeyError."""
         self._cluster.recreate(self.deployments[ref], replicas)
         self._settle()
 

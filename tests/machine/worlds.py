@@ -169,6 +169,7 @@ def built(spec: WorldSpec) -> tuple[World, dict[str, Dial]]:
         interval_seconds=STEP_SECONDS,
         per="pod" if spec.per == "pod" else "model",
         load_jitter=0.0,
+        pods_outlive_nodes=True,
     )
     for pool in spec.pools:
         for number, gpus in enumerate(pool.nodes, 1):
@@ -176,7 +177,6 @@ def built(spec: WorldSpec) -> tuple[World, dict[str, Dial]]:
         if pool.elastic:
             world.add_node_pool(pool.name, 4, {"pool": pool.name}, LAUNCH_SECONDS, limit=0, empty_seconds=60.0)
     dials = {model.name: _add(world, model) for model in spec.models}
-    world.faults.heal  # noqa: B018  # from now on pods outlive their Node objects
     world.advance(START)
     return world, dials
 

@@ -12,10 +12,9 @@ from tests.world.worlds import START, a_deployment, a_served_model, a_world
 
 def a_serving_world(replicas: int = 4) -> World:
     """Two nodes of 8 GPUs; pods of 2 GPUs fill the first and then the second, all of them Ready."""
-    world = a_world()
+    world = a_world(pods_outlive_nodes=True)
     a_served_model(world)
     a_deployment(world, "a", replicas)
-    assert world.faults
     world.advance(START + 60.0)
     return world
 
