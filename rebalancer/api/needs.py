@@ -113,4 +113,6 @@ def _foreign(plan: Plan) -> Iterator[Need]:
     models = {decision.model for decision in plan.models}
     for refusal in plan.refusals:
         if refusal.guard in {"foreign", "gpus"}:
-            yield Need(WARNING, printable(str(refusal)), model=refusal.subject if refusal.subject in models else None)
+            end = f"; `rebalancer stand-up {refusal.subject}` ends it" if refusal.guard == "foreign" else ""
+            said, model = printable(f"{refusal}{end}"), refusal.subject if refusal.subject in models else None
+            yield Need(WARNING, said, model=model)

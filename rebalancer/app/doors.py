@@ -10,7 +10,7 @@ import structlog
 from rebalancer.api.asks import OverrideAsk, Preview, ResumeAsk, StopAsk
 from rebalancer.api.people import Accepted, Asker, Declined, Overrides, Writes
 from rebalancer.app.declined import declined
-from rebalancer.app.drafts import ASKED, Draft, Misshapen, name_of
+from rebalancer.app.drafts import ASKED, Draft, Misshapen, name_of, usual_seconds
 from rebalancer.app.foresight import Foresight, Known, foresee, foresee_resume
 from rebalancer.app.preview import name_to_type, preview_of, preview_of_resume, refusal_of
 from rebalancer.domain.cluster import Override, WriteStop
@@ -97,7 +97,6 @@ class ServiceDoors:
         log.info("override taken back", name=name, namespace=namespace, actor=actor)
 
     def _draft(self, ask: OverrideAsk, asker: Asker) -> Draft:
-        rules = self._policy().overrides
         draft = Draft(
             name=name_of("http", asker.actor, asker.key),
             namespace=self.namespace_of(ask),
@@ -105,7 +104,7 @@ class ServiceDoors:
             kind=ask.kind,
             reason=ask.reason,
             created_at=self._clock.now(),
-            seconds=ask.for_seconds or min(rules.default_seconds, rules.max_seconds),
+            seconds=ask.for_seconds or usual_seconds(ask.kind, self._policy()),
             model=ask.target.model,
             node=ask.target.node,
             pool=ask.target.pool,

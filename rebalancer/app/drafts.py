@@ -9,7 +9,7 @@ from rebalancer.act.moment import written_as
 from rebalancer.domain.cluster import Override
 from rebalancer.domain.policy import Policy
 from rebalancer.kube.resources import OVERRIDES, Object
-from rebalancer.planning.asked.rulings import PRECEDENCE
+from rebalancer.planning.asked.rulings import PRECEDENCE, STAND_UP
 
 ASKED = "rebalancer.io/asked"  # annotation of an Override that came by us: the digest of what was asked for
 COUNTED = frozenset({"pin", "cap", "floor"})
@@ -20,6 +20,12 @@ TO_COME = "to-come"  # UID of an override that is no object yet
 def name_of(door: str, *parts: str) -> str:
     """The object's name for an idempotency key or event id: the same parts give the same object, whoever writes it."""
     return "ov-" + hashlib.sha256("\0".join((door, *parts)).encode()).hexdigest()[:12]
+
+
+def usual_seconds(kind: str, policy: Policy) -> float:
+    """How long an override lasts when nobody says: one to stand up as long as what it forgets could count."""
+    rules, window_seconds = policy.overrides, policy.guards.foreign.window_seconds
+    return min(window_seconds if kind == STAND_UP else rules.default_seconds, rules.max_seconds)
 
 
 class Misshapen(ValueError):

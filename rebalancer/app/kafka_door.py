@@ -6,7 +6,7 @@ from pathlib import Path
 
 import structlog
 
-from rebalancer.app.drafts import ASKED, Draft, Misshapen, name_of
+from rebalancer.app.drafts import ASKED, Draft, Misshapen, name_of, usual_seconds
 from rebalancer.domain.policy import Policy
 from rebalancer.ingest.orders import TryAgain
 from rebalancer.ingest.signed import LEAST_KEY_BYTES, SignedOverride
@@ -73,7 +73,6 @@ class KafkaDoor:
     def _draft(self, signed: SignedOverride) -> Draft:
         policy = self._policy()
         model = next((each for each in policy.models if each.id == signed.model), None)
-        rules = policy.overrides
         return Draft(
             name=name_of("kafka", signed.keyid, signed.id),
             namespace=signed.namespace or (model.namespace if model is not None else self._own_namespace),
@@ -81,7 +80,7 @@ class KafkaDoor:
             kind=signed.kind,
             reason=signed.reason,
             created_at=signed.at,
-            seconds=signed.seconds or min(rules.default_seconds, rules.max_seconds),
+            seconds=signed.seconds or usual_seconds(signed.kind, policy),
             model=signed.model,
             node=signed.node,
             pool=signed.pool,

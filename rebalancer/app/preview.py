@@ -10,7 +10,7 @@ from rebalancer.api.text.words import clock, counted, some
 from rebalancer.app.foresight import Foresight, Known, Move
 from rebalancer.domain.cluster import Override
 from rebalancer.domain.policy import Model
-from rebalancer.planning.asked.rulings import PRECEDENCE
+from rebalancer.planning.asked.rulings import PRECEDENCE, STAND_UP
 
 WHEN = ("now", "then")
 
@@ -88,12 +88,21 @@ def _under_floor(model: Model, override: Override) -> bool:
 
 
 def _conflicts(known: Known, new: Override) -> Iterator[str]:
-    """The other overrides in force on the same subject, strongest first: which of the two counts."""
+    """The other overrides in force on the same subject, strongest first: which of the two counts.
+
+    A word to stand up sets no number: it goes with all other kinds.
+    """
     rank = PRECEDENCE.index(new.kind)
     same = (
         one for one in known.snapshot.overrides if (one.subject_kind, one.subject) == (new.subject_kind, new.subject)
     )
-    standing = [one for one in same if one.expires_at > known.snapshot.at and one.uid != new.uid]
+    standing = [
+        one
+        for one in same
+        if one.expires_at > known.snapshot.at
+        and one.uid != new.uid
+        and (one.kind == STAND_UP) == (new.kind == STAND_UP)
+    ]
     for one in sorted(standing, key=lambda each: (PRECEDENCE.index(each.kind), -each.created_at, each.name)):
         value = "" if one.value is None else f" {one.value}"
         what = f"{one.name} ({one.kind}{value} by {one.actor or 'somebody'}, until {clock(one.expires_at)})"

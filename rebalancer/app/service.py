@@ -50,6 +50,7 @@ from rebalancer.obs.recorder import Recorder
 from rebalancer.settings.policy_file import PolicyFile
 from rebalancer.settings.service import ServiceSettings
 from rebalancer.state import ClusterState
+from rebalancer.state.wakes import patience_seconds
 
 POLICY_LOOK_SECONDS = 2.0
 START_AGAIN_SECONDS = 2.0
@@ -204,7 +205,7 @@ class Service:
         def sink(events: list[Event]) -> None:
             state.apply_all(events, self.clock.now())
             if state.wakes:
-                runner.wake()
+                runner.wake(patience_seconds(state.wakes))
 
         door = KafkaDoor(kube, self._policy, self.settings.own_namespace)
         intake = KafkaIntake(

@@ -18,6 +18,7 @@ from rebalancer.cli.commands import (
     plan,
     replay,
     simulate,
+    stand_up,
     status,
     version,
     writes,
@@ -31,6 +32,7 @@ app.command("status")(status.command)
 app.command("plan")(plan.command)
 app.command("explain")(explain.command)
 app.add_typer(override.app, name="override")
+app.command("stand-up")(stand_up.command)
 app.add_typer(writes.app, name="writes")
 app.add_typer(notice.app, name="notice")
 app.add_typer(config.app, name="config")

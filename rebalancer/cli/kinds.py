@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class Kind(StrEnum):
-    """Kinds of overrides, in their order of precedence."""
+    """Kinds of overrides, in their order of precedence; the last one has none."""
 
     PAUSE = "pause"
     FREEZE = "freeze"
@@ -13,3 +13,4 @@ class Kind(StrEnum):
     FLOOR = "floor"
     DRAIN = "drain"
     EXCLUDE = "exclude"
+    STAND_UP = "standUp"

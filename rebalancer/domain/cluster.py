@@ -200,7 +200,7 @@ class NodeClaim(Struct, frozen=True):
 
 
 class Override(Struct, frozen=True):
-    """A person's decision. `subject`: a model id for pause, freeze, pin, cap, floor; else a node or pool name."""
+    """A person's decision. `subject`: a model id; for drain and exclude a node or pool name."""
 
     name: str
     namespace: str

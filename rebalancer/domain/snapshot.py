@@ -11,6 +11,8 @@ from rebalancer.domain.instant import Instant
 from rebalancer.domain.outcome import Outcome
 from rebalancer.domain.readings import ModelLoad
 
+REPAIRED_AFTER_SECONDS = 30.0  # so long our numbers must stand that others have put back, before a fight is over
+
 
 class PodView(Struct, frozen=True):
     """One non-terminal pod of a target. `phase`: pending (no node), loading, ready, terminating; `since` that phase.
@@ -60,7 +62,8 @@ class TargetView(Struct, frozen=True):
     """One model's scale target in one pool.
 
     `replicas` is spec.replicas as last seen, `asked` what we wrote and have not seen yet (None: nothing under way);
-    `missing`: the policy names it but the cluster has no such object. `foreign`: the last two foreign changes.
+    `missing`: the policy names it but the cluster has no such object. `foreign`: the last two foreign changes,
+    `repaired_at`: since when others have put our numbers back after them (None: they have not).
     `gpus_per_pod` is what its template requests, `running_gpus` the most that one of its pods requests (None: no pods).
     `by_others`:
     somebody else wrote the number in force (the maximum where an autoscaler that we took over owns it, else replicas).
@@ -85,6 +88,7 @@ class TargetView(Struct, frozen=True):
     foreign: tuple[ForeignChange, ...] = ()
     running_gpus: int | None = None
     by_others: bool = False
+    repaired_at: Instant | None = None
 
 
 class ModelView(Struct, frozen=True):

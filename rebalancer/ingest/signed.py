@@ -62,7 +62,7 @@ class _Target(Struct, frozen=True, forbid_unknown_fields=True):
 class _Data(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """Whole numbers only: their spelling is the same for everybody who signs."""
 
-    kind: Literal["pause", "freeze", "pin", "cap", "floor", "drain", "exclude"]
+    kind: Literal["pause", "freeze", "pin", "cap", "floor", "drain", "exclude", "standUp"]
     target: _Target
     reason: Annotated[str, Meta(min_length=1, max_length=256)]
     value: Annotated[int, Meta(ge=0, le=100_000)] | None = None

@@ -1,10 +1,12 @@
 """Turns the wheel: a joint plan every planning period, and at once when something happens that cannot wait.
 
-A notice, an override, a write stop, a surge, a freed GPU, a replica becoming Ready: at the first such event, then at
-most every 100 ms. The runner reads the one Clock and hands `now` in.
+A notice, an override, a write stop, a surge, a replica becoming Ready: at the first such event, then at most every
+100 ms. A freed GPU waits as long for those that are freed with it, so that one grant takes them together. The runner
+reads the one Clock and hands `now` in.
 """
 
 import asyncio
+import math
 from collections.abc import Callable
 
 import structlog
@@ -27,12 +29,17 @@ class Runner:
         self._clock = clock
         self._turned = turned
         self._wanted = asyncio.Event()
+        self._due_monotonic = math.inf  # what cannot wait for the next period wants a turn by then
         self._stopping = False
         self._stopped = asyncio.Event()
         self.last_turn_at: float | None = None
 
-    def wake(self) -> None:
-        """Something happened that cannot wait for the next period."""
+    def wake(self, within_seconds: float = 0.0) -> None:
+        """Something happened that cannot wait for the next period, but may wait `within_seconds` for more of its kind.
+
+        The first event counts: more of its kind do not put the turn off, and a more urgent one brings it forward.
+        """
+        self._due_monotonic = min(self._due_monotonic, self._clock.monotonic() + within_seconds)
         self._wanted.set()
 
     async def stop(self, deadline_seconds: float) -> None:
@@ -57,7 +64,13 @@ class Runner:
         """Until the next planning period or the first thing that cannot wait, but never less than 100 ms."""
         period = self._hands.policy.plan_every_seconds
         await self._clock.sleep(min(AT_MOST_EVERY_SECONDS, period))
-        resting = asyncio.ensure_future(self._clock.sleep(period))
+        ends_monotonic = self._clock.monotonic() + period
+        while (left_seconds := min(ends_monotonic, self._due_monotonic) - self._clock.monotonic()) > 0:
+            await self._until_woken(left_seconds)
+
+    async def _until_woken(self, most_seconds: float) -> None:
+        self._wanted.clear()
+        resting = asyncio.ensure_future(self._clock.sleep(most_seconds))
         woken = asyncio.ensure_future(self._wanted.wait())
         try:
             await asyncio.wait({resting, woken}, return_when=asyncio.FIRST_COMPLETED)
@@ -67,7 +80,7 @@ class Runner:
             await asyncio.gather(resting, woken, return_exceptions=True)
 
     async def _turn(self) -> None:
-        self._wanted.clear()
+        self._due_monotonic = math.inf
         began = self._clock.monotonic()
         failed = False
         try:

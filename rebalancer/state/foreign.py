@@ -1,25 +1,36 @@
 """Who else changes the numbers we write: replicas where no autoscaler owns them, else the bounds we have taken over.
 
-The field managers that the API server notes say whose a change was (`ingest.objects.meta.writer`).
+The field managers that the API server notes say whose a change was (`ingest.objects.meta.writer`). Whoever puts our own
+numbers back repairs: that is no foreign change, and it ends the fight once it has stood for a while.
 """
 
 from collections import Counter
 from collections.abc import Collection, Iterable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from rebalancer.domain.cluster import Hpa, ScaledObject, Workload, WorkloadRef
-from rebalancer.domain.snapshot import ForeignChange
+from rebalancer.domain.instant import Instant
+from rebalancer.domain.snapshot import REPAIRED_AFTER_SECONDS, ForeignChange
 from rebalancer.state.objects import Change, Objects
 
 REMEMBERED = 2  # what the guard `foreign` asks for
 
+Numbers = tuple[int | None, ...]  # the replicas, or the minimum and the maximum
+Written = Workload | Hpa | ScaledObject  # what carries numbers that we write
+
 
 class ForeignPast(Struct, frozen=True):
-    """The last foreign changes of one target, oldest first, for the checkpoint."""
+    """The last foreign changes of one target, oldest first; for the checkpoint, too.
+
+    `ours`: the numbers that we asked for last (None: unknown), `repaired_at`: since when others have put them back.
+    """
 
     target: WorkloadRef
     changes: tuple[ForeignChange, ...]
+    ours: Numbers | None = None
+    repaired_at: Instant | None = None
 
 
 class ForeignChanges:
@@ -28,30 +39,36 @@ class ForeignChanges:
     def __init__(self, objects: Objects) -> None:
         self.counts: Counter[WorkloadRef] = Counter()
         self._objects = objects
-        self._last: dict[WorkloadRef, tuple[ForeignChange, ...]] = {}
+        self._past: dict[WorkloadRef, ForeignPast] = {}
 
     def saw(self, change: Change, at: float) -> None:
         """An object changed at `at`."""
         match change:
-            case (Workload() as old, Workload() as new) if new.replicas != old.replicas and not self._owned(new.ref):
-                self._note(new.ref, new.writer, at)
-            case (Hpa() as old, Hpa() as new) if new.owner_scaled_object is None:
-                self._note(new.target, _bounds_writer(old, new), at)
-            case (ScaledObject() as old, ScaledObject() as new):
-                self._note(new.target, _bounds_writer(old, new), at)
+            case (None, (Workload() | Hpa() | ScaledObject()) as new) if _target(new) in self._past:
+                self._found(new, at)
+            case (Workload() as old, Workload() as new) if not self._owned(new.ref):
+                self._changed(old, new, at)
+            case (Hpa() as old, Hpa() as new) if new.owner_scaled_object is None and old.originals is not None:
+                self._changed(old, new, at)
+            case (ScaledObject() as old, ScaledObject() as new) if old.originals is not None:
+                self._changed(old, new, at)
 
-    def of(self, ref: WorkloadRef) -> tuple[ForeignChange, ...]:
-        """The last ones of a target, oldest first."""
-        return self._last.get(ref, ())
+    def of(self, ref: WorkloadRef) -> ForeignPast | None:
+        """What others did to a target lately; None when nobody did anything."""
+        return self._past.get(ref)
 
     def past(self, targets: Collection[WorkloadRef]) -> tuple[ForeignPast, ...]:
         """Those of `targets`, for the checkpoint."""
-        return tuple(ForeignPast(ref, self._last[ref]) for ref in sorted(self._last.keys() & set(targets)))
+        return tuple(self._past[ref] for ref in sorted(self._past.keys() & set(targets)))
 
     def restore(self, past: Iterable[ForeignPast]) -> None:
         """Put back what `past` gave, before what was seen since."""
         for one in past:
-            self._last[one.target] = (*one.changes, *self.of(one.target))[-REMEMBERED:]
+            since = self._past.get(one.target)
+            if since is None:
+                self._past[one.target] = one
+            else:
+                self._past[one.target] = replace(since, changes=(*one.changes, *since.changes)[-REMEMBERED:])
 
     def _owned(self, ref: WorkloadRef) -> bool:
         """Whether an autoscaler chooses the replicas: then neither we nor anybody else writes them."""
@@ -59,15 +76,44 @@ class ForeignChanges:
             not scaled.paused for scaled in self._objects.scaled_objects_of.get(ref)
         )
 
-    def _note(self, ref: WorkloadRef, manager: str, at: float) -> None:
-        if manager:
+    def _found(self, new: Written, at: float) -> None:
+        """After a restart: somebody may have put our numbers back while nobody looked."""
+        past = self._past[_target(new)]
+        if past.repaired_at is None and past.ours == _numbers(new) and any(_writers(new)):
+            self._past[past.target] = replace(past, repaired_at=at)
+
+    def _changed(self, old: Written, new: Written, at: float) -> None:
+        """Tell our own writes, repairs and foreign changes apart, number by number."""
+        ref, before, after = _target(new), _numbers(old), _numbers(new)
+        past = self._past.get(ref) or ForeignPast(ref, ())
+        ours = before if past.ours is None or len(past.ours) != len(after) else past.ours
+        numbers = zip(ours, before, after, _writers(new), strict=True)
+        moved = [(our, now, writer) for our, was, now, writer in numbers if now != was]
+        by_others = [(our, now, writer) for our, now, writer in moved if writer]
+        foreign = next((writer for our, now, writer in by_others if now != our), None)
+        if foreign is not None:
             self.counts[ref] += 1
-            self._last[ref] = (*self.of(ref), ForeignChange(at, manager))[-REMEMBERED:]
+            changes = () if _over(past, at) else past.changes
+            self._past[ref] = ForeignPast(ref, (*changes, ForeignChange(at, foreign))[-REMEMBERED:], ours)
+        elif by_others and after == ours:
+            self._past[ref] = replace(past, repaired_at=at)
+        elif moved and not by_others and past.changes:
+            self._past[ref] = replace(past, ours=after)
 
 
-def _bounds_writer(old: Hpa | ScaledObject, new: Hpa | ScaledObject) -> str:
-    """Who changed a bound of an object that is ours by then; "" when nobody else did."""
-    if old.originals is None:
-        return ""
-    changed = (new.minimum != old.minimum, new.maximum != old.maximum)
-    return next((writer for writer, moved in zip(new.writers, changed, strict=True) if moved and writer), "")
+def _over(past: ForeignPast, at: float) -> bool:
+    """Whether the fight had ended by `at`, so that a new change begins another."""
+    return past.repaired_at is not None and at - past.repaired_at >= REPAIRED_AFTER_SECONDS
+
+
+def _target(found: Written) -> WorkloadRef:
+    return found.ref if isinstance(found, Workload) else found.target
+
+
+def _numbers(found: Written) -> Numbers:
+    return (found.replicas,) if isinstance(found, Workload) else (found.minimum, found.maximum)
+
+
+def _writers(found: Written) -> tuple[str, ...]:
+    """Who set each of the numbers, "" for us."""
+    return (found.writer,) if isinstance(found, Workload) else found.writers

@@ -155,7 +155,8 @@ class Holdings:
             running_gpus=max((pod.gpus.get(pool.resource, 0) for pod in pods), default=None),
             by_others=by_others(workload, self._objects.scaled_objects_of.get(ref), self._objects.hpas_of.get(ref)),
         )
-        return replace(view, foreign=foreign) if (foreign := self.foreign.of(ref)) else view
+        past = self.foreign.of(ref)
+        return view if past is None else replace(view, foreign=past.changes, repaired_at=past.repaired_at)
 
     def foreign_changes(self) -> dict[str, int]:
         """Foreign changes since the start, by model."""

@@ -95,6 +95,23 @@ async def test_an_object_is_patched_at_most_once_in_ten_seconds(rig: Rig) -> Non
     assert len(rig.writes) == 2
 
 
+async def test_what_a_shift_has_freed_is_granted_at_once_but_no_object_is_patched_twice_in_100_ms(rig: Rig) -> None:
+    rig.store.put(scaled_object("b", 2, 9))
+    gate = rig.gate()
+    await rig.apply_by(gate, change(owned(rig), 4, kind="grant", minimum=3, shift="s6-b-a100"))
+    rig.show("b", replicas=4, pods=rig.target("b").pods[:4])
+    raised = change(owned(rig, 3, 4, originals=Originals(2, 9)), 5, kind="grant", minimum=3, shift="s6-b-a100")
+
+    rig.clock.passed += 0.05
+    (soon,) = await rig.apply_by(gate, raised)
+    rig.clock.passed += 0.06
+    (later,) = await rig.apply_by(gate, raised)
+
+    assert soon.detail == "too-soon: patched less than 0.1 s ago, wait another 0.1 s"
+    assert later.status == "written"
+    assert rig.bounds("b") == (3, 5)
+
+
 @pytest.mark.parametrize(
     ("to", "fields"),
     [

@@ -116,6 +116,7 @@ def test_a_fight_over_a_field_is_told() -> None:
     refusal = Refusal("foreign", "sdxl", 6, 2, "argocd wrote spec.replicas twice in 10 min")
     needs = of(look_with(plan=replace(PLAN, refusals=(refusal,)))).needs
     assert [need.model for need in needs if "argocd" in need.said] == ["sdxl"]
+    assert any(need.said.endswith("; `rebalancer stand-up sdxl` ends it") for need in needs)
 
 
 def test_gpus_that_differ_between_policy_and_cluster_are_told() -> None:

@@ -8,6 +8,7 @@ import aiohttp
 import pytest
 
 from rebalancer.app import Service
+from rebalancer.ingest.instants import epoch
 from rebalancer.sandbox.api.resources import OVERRIDES, WRITESTOPS
 from rebalancer.sandbox.sandbox import Sandbox
 from tests.app.conftest import Started, until
@@ -73,6 +74,18 @@ async def test_it_lasts_half_an_hour_unless_it_says_how_long(call: Caller, servi
     assert short["override"]["expiresAt"] < usual["override"]["expiresAt"]
     status, body = await call("POST", "/v1/overrides", {**PIN, "forSeconds": 90_000})
     assert (status, body["where"]) == (422, "body.forSeconds")
+
+
+async def test_one_to_stand_up_lasts_as_long_as_what_it_forgets_could_count(call: Caller, sandbox: Sandbox) -> None:
+    stand_up = {"kind": "standUp", "target": {"model": "code"}, "reason": "launch day"}
+    status, made = await call("POST", "/v1/overrides", stand_up)
+    assert status == 201
+    (found,) = stored(sandbox)
+    assert (found["spec"]["kind"], found["spec"]["actor"]) == ("standUp", "local")
+    lasts = epoch(made["override"]["expiresAt"]) - epoch(made["override"]["createdAt"])
+    assert lasts == pytest.approx(600.0, abs=2.0)  # the window of guards.foreign
+    status, body = await call("POST", "/v1/overrides", {**stand_up, "target": {"node": "a100-1"}})
+    assert (status, body["where"]) == (422, "body.target")
 
 
 async def test_it_is_listed_with_what_it_did_and_taken_back(call: Caller, service: Service) -> None:

@@ -7,6 +7,7 @@ from rebalancer.app.foresight import Known, foresee, foresee_resume
 from rebalancer.app.preview import preview_of, preview_of_resume
 from rebalancer.domain.cluster import Override
 from rebalancer.domain.memory import Loss, Memory, ModelMemory
+from rebalancer.domain.snapshot import ForeignChange
 from tests.builders import (
     NOW,
     a_model,
@@ -36,7 +37,11 @@ def a_scene(*overrides: Override, qwen: int = 3, wants: int = 7) -> Known:
 
 
 def replace_overrides(known: Known, *overrides: Override) -> Known:
-    return Known(replace(known.snapshot, overrides=overrides), known.policy, known.memory)
+    return replace_snapshot(known, overrides=overrides)
+
+
+def replace_snapshot(known: Known, **fields: object) -> Known:
+    return Known(replace(known.snapshot, **fields), known.policy, known.memory)
 
 
 def preview(known: Known, kind: str, subject: str, value: int | None = None, **fields: object) -> Preview:
@@ -106,6 +111,37 @@ def test_conflicts_name_who_wins() -> None:
         "supersedes old (cap 3 by bob, until 09:00:00)",
         "outranks least (floor 1 by bob, until 09:00:00)",
     )
+
+
+def fought(known: Known, model: str) -> Known:
+    """Two foreign changes on the model's target, within the last minute."""
+    changes = (ForeignChange(NOW - 60.0, "argocd"), ForeignChange(NOW - 5.0, "argocd"))
+    models = tuple(
+        replace(view, targets=tuple(replace(target, foreign=changes) for target in view.targets))
+        if view.id == model
+        else view
+        for view in known.snapshot.models
+    )
+    return replace_snapshot(known, models=models)
+
+
+def test_while_we_stand_down_it_says_what_it_waits_for_and_how_that_ends() -> None:
+    known = fought(a_scene(), "qwen-32b")
+    (said,) = preview(known, "cap", "qwen-32b", 2).said
+    assert said == (
+        "now  nothing changes: waits: stand-down until 08:09:00: argocd changed Deployment qwen-32b 2 times within "
+        "600 s; `rebalancer stand-up qwen-32b` ends it; unmet 1 replica"
+    )
+
+
+def test_standing_up_shows_what_is_written_then_and_outranks_nobody() -> None:
+    cap = an_override("cap", "qwen-32b", 2)
+    seen = preview(fought(a_scene(cap), "qwen-32b"), "standUp", "qwen-32b")
+    assert (seen.said[0], seen.conflicts) == ("now  qwen-32b 3 -> 2  floor 1 kept", ())
+    earlier = an_override("standUp", "qwen-32b", name="earlier", actor="bob")
+    assert preview(a_scene(earlier), "cap", "qwen-32b", 2).conflicts == ()
+    again = preview(a_scene(earlier), "standUp", "qwen-32b")
+    assert again.conflicts == ("supersedes earlier (standUp by bob, until 09:00:00)",)
 
 
 def test_the_hash_is_of_what_happens_and_not_of_when_it_is_looked_at() -> None:

@@ -35,6 +35,7 @@ async def completed(words: str, **environment: str) -> tuple[list[str], str]:
     [
         ("rebalancer explain ", ["llama-70b", "mixtral-8x7b", "qwen-32b", "sdxl"]),
         ("rebalancer explain qw", ["qwen-32b"]),
+        ("rebalancer stand-up qw", ["qwen-32b"]),
         ("rebalancer override delete cap", ["cap-sdxl"]),
         ("rebalancer override add cap sd", ["sdxl"]),
         ("rebalancer writes s", ["stop", "status"]),

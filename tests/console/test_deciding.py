@@ -8,8 +8,9 @@ from msgspec.structs import replace
 from playwright.async_api import Page, expect
 
 from rebalancer.domain.cluster import WriteStop
+from rebalancer.domain.plan import Refusal
 from tests.console.conftest import Opened
-from tests.console.scene import CAP, CYCLE, NEW, NOW, PREVIEW, at
+from tests.console.scene import CAP, CYCLE, LLAMA, NEW, NOW, PREVIEW, at
 from tests.console.server import SceneServer
 
 pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="session")]
@@ -118,6 +119,28 @@ async def test_an_override_is_previewed_applied_and_in_force_when_the_stream_say
     await expect(outcome).to_have_text("Accepted")
     await scene.show(overrides=(CAP, replace(NEW, phase="InForce")), cycle=48_216)
     await expect(outcome).to_have_text("In force, cycle 48216")
+
+
+async def test_the_page_of_a_model_that_we_stand_down_from_offers_to_stand_up(
+    scene: SceneServer, opened: Opened
+) -> None:
+    page = await opened(scene.url + "/console/models/llama-70b")
+    await expect(page.get_by_role("heading", level=1)).to_contain_text("llama-70b")
+    await expect(page.get_by_role("button", name="Stand up")).to_have_count(0)
+    fought = Refusal("foreign", "llama-70b", 3, 4, "argocd changed ScaledObject llama-70b 2 times within 600 s")
+    scene.model = replace(LLAMA, refusals=(fought,))
+    await page.reload()
+    await page.get_by_role("button", name="Stand up").click()
+    await page.get_by_label("Reason").fill("argocd ignores it now")
+    await expect(page.get_by_label("Minutes", exact=True)).to_have_count(0)
+    command = "rebalancer stand-up llama-70b --reason 'argocd ignores it now'"
+    await expect(page.locator("dialog .command")).to_contain_text(command)
+    await page.get_by_role("button", name="Preview").click()
+    await page.get_by_role("button", name="Apply").click()
+    await expect(page.locator("dialog .outcome")).to_have_text("Accepted")
+    (asked,) = scene.asked
+    assert (asked.body["kind"], asked.body["target"]) == ("standUp", {"model": "llama-70b"})
+    assert (asked.body["value"], asked.body["forSeconds"]) == (None, None)
 
 
 async def test_a_changed_form_wants_a_new_preview(scene: SceneServer, opened: Opened) -> None:

@@ -13,6 +13,7 @@ import typer
 from rebalancer.app.reference.__main__ import main as reference
 from rebalancer.cli.entry import app
 from rebalancer.domain.policy import Classes, Guards, NodeRules, OverrideRules, SurgeRules
+from rebalancer.domain.snapshot import REPAIRED_AFTER_SECONDS
 from rebalancer.obs.metrics.alerts import rules_text
 from rebalancer.obs.metrics.catalogue import METRICS
 from rebalancer.planning.guarded.guards import GUARDS
@@ -93,6 +94,7 @@ def test_the_guards_on_the_page_have_the_limits_of_the_defaults() -> None:
     assert f"fewer\nthan {guards.blind.min_coverage * 100:.0f} %" in DECIDES
     assert f"| `foreign` | after two changes by somebody else within {guards.foreign.window_seconds:.0f} s" in DECIDES
     assert guards.foreign.changes == 2
+    assert f"over {REPAIRED_AFTER_SECONDS:.0f} s after that" in DECIDES
     assert f"fewer than {guards.agree.votes} usable votes" in DECIDES
     fell, most = f"{guards.sudden.drop * 100:.0f} % or more", f"more than {guards.sudden.models * 100:.0f} %"
     assert f"{fell} within {guards.sudden.window_seconds:.0f} s in {most}" in DECIDES

@@ -283,6 +283,7 @@ def test_an_override_of_a_model() -> None:
         ("exclude", {"node": "n1", "model": "b"}, ("node", "n1"), "b"),
         ("exclude", {"pool": "a100"}, ("pool", "a100"), None),
         ("pause", {"model": "b"}, ("model", "b"), None),
+        ("standUp", {"model": "b"}, ("model", "b"), None),
     ],
 )
 def test_an_override_is_about_a_model_a_node_or_a_pool(

@@ -53,6 +53,12 @@ def test_a_good_signature_makes_an_override_of_its_key() -> None:
     assert (decoded.allow_below_floor, decoded.namespace, decoded.reason) == (True, "serving", "launch day")
 
 
+def test_a_key_may_end_a_stand_down_too() -> None:
+    decoded = decode(record({"kind": "standUp", "target": {"model": "code"}, "reason": "argocd ignores it now"}))
+    assert isinstance(decoded, SignedOverride)
+    assert (decoded.kind, decoded.model, decoded.value, decoded.seconds) == ("standUp", "code", None, None)
+
+
 def test_what_is_signed_is_canonical() -> None:
     # Keys by name at every depth, nothing between tokens, text as it is: what RFC 8785 gives for these.
     data = {"value": 4, "reason": 'a "b" \u00e9\n\u001f', "kind": "pin", "target": {"model": "code"}}

@@ -13,6 +13,7 @@ from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.loop.runner import Runner
 from rebalancer.planning import Kept
+from rebalancer.state.wakes import GATHER_SECONDS
 from tests.builders import NOW, a_policy, a_snapshot
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
@@ -111,6 +112,43 @@ async def test_a_flood_of_urgent_things_turns_the_wheel_at_most_every_100_ms(
     urgent = [look for look in hands.looks if look >= 1.0]
     assert 9 <= len(urgent) <= 11
     assert all(later - earlier >= 0.1 - 1e-6 for earlier, later in pairwise(urgent))
+
+
+async def test_what_is_freed_within_100_ms_is_planned_together(hands: CountingHands, runner: Runner) -> None:
+    task = await run_for(runner, 5.0)
+    for _ in range(5):  # five pods of one shift go, 20 ms apart
+        runner.wake(GATHER_SECONDS)
+        await asyncio.sleep(0.02)
+    await asyncio.sleep(1.0)
+    await end(task)
+    assert hands.looks == [0.0, 5.1]
+
+
+async def test_what_goes_on_being_freed_puts_no_turn_off(hands: CountingHands, runner: Runner) -> None:
+    task = await run_for(runner, 5.0)
+    for _ in range(20):
+        runner.wake(GATHER_SECONDS)
+        await asyncio.sleep(0.05)
+    await end(task)
+    assert hands.looks[1:4] == [5.1, 5.25, 5.4]  # at most 100 ms after the first since the last turn
+
+
+async def test_what_is_urgent_does_not_wait_for_what_is_gathered(hands: CountingHands, runner: Runner) -> None:
+    task = await run_for(runner, 5.0)
+    runner.wake(GATHER_SECONDS)
+    await asyncio.sleep(0.03)
+    runner.wake()
+    await asyncio.sleep(0.5)
+    await end(task)
+    assert hands.looks == [0.0, 5.03]
+
+
+async def test_a_period_that_ends_while_it_gathers_is_not_put_off(hands: CountingHands, runner: Runner) -> None:
+    task = await run_for(runner, 10.05)
+    runner.wake(GATHER_SECONDS)
+    await asyncio.sleep(0.5)
+    await end(task)
+    assert hands.looks == [0.0, 10.1]
 
 
 async def test_a_cycle_that_fails_is_followed_by_the_next_one(hands: CountingHands, runner: Runner) -> None:

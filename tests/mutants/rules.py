@@ -1,5 +1,6 @@
 """The mutants of the rules on facts: what is certain, who serves, whose number it is. Each undoes one rule."""
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -8,7 +9,10 @@ from msgspec.structs import replace
 
 from rebalancer.domain import arithmetic
 from rebalancer.domain.snapshot import TargetView
+from rebalancer.planning.given import moves
+from rebalancer.planning.guarded import foreign
 from rebalancer.planning.seen import holdings, scene, sight
+from rebalancer.planning.told import explain
 from tests.mutants.mutant import Mutant
 
 Patch = pytest.MonkeyPatch
@@ -30,9 +34,15 @@ def rules() -> Iterator[Mutant]:
     )
     yield _instead(arithmetic, "asleep", "asleep", "sees nobody asleep", lambda _: None)
     yield _property(scene.Part, "replaceable", "rollout", "replaces nothing", lambda _: 0)
+    yield _instead(moves, "held_back", "lending", "lends what is called", lambda *_: frozenset())
+    yield _instead(foreign, "REPAIRED_AFTER_SECONDS", "repair", "ends no fight", math.inf)
+    yield _instead(foreign, "REPAIRED_AFTER_SECONDS", "repair", "ends it at once", 0.0)
+    yield _instead(foreign, "_stood_up_at", "standup", "forgets nothing", lambda *_: None)
+    yield _instead(foreign, "_stood_up_at", "standup", "forgets for ever", lambda _, world: world.now)
+    yield _instead(explain, "keeps_borrowed", "borrower", "is not told", lambda *_: "")
 
 
-def _instead(module: Any, name: str, rule: str, what: str, other: Callable[..., Any]) -> Mutant:  # noqa: ANN401
+def _instead(module: Any, name: str, rule: str, what: str, other: Any) -> Mutant:  # noqa: ANN401  anything may be broken
     return Mutant(rule, what, lambda patch: patch.setattr(module, name, other))
 
 
@@ -43,7 +53,7 @@ def _property(of: type, name: str, rule: str, what: str, other: Callable[[Any], 
 def _owes_at_once(patch: Patch) -> None:
     true = arithmetic.pool_gpus
 
-    def moved(*args: Any) -> arithmetic.PoolGpus:  # noqa: ANN401
+    def moved(*args: Any) -> arithmetic.PoolGpus:  # noqa: ANN401  as the true one
         found = true(*args)
         return found._replace(most=found.budget)
 

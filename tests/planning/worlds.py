@@ -190,7 +190,7 @@ def feel(story: Story) -> None:
 @st.composite
 def overrides(draw: st.DrawFn, policy: Policy, at: float) -> Override:
     """Somebody decides something."""
-    kind = draw(st.sampled_from(["pause", "freeze", "pin", "cap", "floor", "exclude"]))
+    kind = draw(st.sampled_from(["pause", "freeze", "pin", "cap", "floor", "exclude", "standUp"]))
     subject = draw(st.sampled_from([model.id for model in policy.models]))
     value = draw(st.integers(0, 8))
     extra: dict[str, object] = {"created_at": at, "expires_at": at + draw(st.sampled_from([30.0, 600.0]))}

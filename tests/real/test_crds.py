@@ -35,6 +35,7 @@ def write_stop(name: str, **spec: object) -> dict[str, Any]:
         ("drain", {"node": "gpu-1"}, {}),
         ("drain", {"pool": "spot"}, {}),
         ("exclude", {"node": "gpu-1"}, {}),
+        ("standUp", {"model": "llama-70b"}, {}),
         ("exclude", {"pool": "spot", "model": "llama-70b"}, {"reason": "r" * 256}),
     ],
 )
@@ -55,6 +56,8 @@ async def test_an_override_that_makes_sense_is_accepted(
         ("pin", {"model": "m"}, {}, "need a value"),
         ("cap", {"model": "m"}, {"value": -1}, "greater than or equal to 0"),
         ("pause", {"model": "m"}, {"value": 1}, "the others have none"),
+        ("standUp", {"model": "m"}, {"value": 1}, "the others have none"),
+        ("standUp", {"node": "gpu-1"}, {}, "need target.model"),
         ("floor", {"model": "m"}, {"value": 1, "allowBelowFloor": True}, "only a pin or a cap"),
         ("drain", {}, {}, "either target.node or target.pool"),
         ("drain", {"node": "gpu-1", "pool": "spot"}, {}, "either target.node or target.pool"),

@@ -240,3 +240,53 @@ async def test_a_model_that_leaves_the_policy_during_a_shift_gets_its_bounds_bac
 
     await _for(6.0, given_back, "taken over again after it had left")
     assert failed(await service.writes(kube)) == []
+
+
+async def test_a_shift_of_five_at_once_is_granted_at_once(
+    service: Service, traffic: Traffic, kube: Kube, namespace: str, ours: dict[str, str], hpa_at_15_seconds: None
+) -> None:
+    """Code holds 7 of its 2, chat 1 of its 6: five pods end together, and one patch grants what they free."""
+    await _world(kube, namespace, ours, {"a": 8}, chat=1, code=7)
+    await kube.apply(hpa("chat", namespace, 1, 9), hpa("code", namespace, 2, 9))
+    await _past(traffic, chat=5, code=65)
+    models = [model("chat", namespace, 1, 6, 8), model("code", namespace, 2, 2, 8)]
+    await _start(service, 8, ours, *models)
+    await _bounds(kube, namespace, "code", lambda low, high: (low, high) == (7, 7))
+    traffic.says("chat", running=55)
+    await _bounds(kube, namespace, "code", lambda low, high: high == 2)
+    await kube.wait_ready(6, namespace, "app=chat", 60)
+    grants = [
+        high for _, _, high in bounded(await service.writes(kube), "chat", "horizontalpodautoscalers") if high > 1
+    ]
+    assert grants[-1] == 6
+    assert len(grants) <= 2, f"granted one by one: {grants}"
+
+
+async def test_a_stand_down_ends_by_a_persons_word(
+    service: Service, traffic: Traffic, kube: Kube, namespace: str, ours: dict[str, str]
+) -> None:
+    await _world(kube, namespace, ours, {"a": 6}, theirs=2, x=4)
+    await kube.apply(hpa("theirs", namespace, 1, 9))
+    await _past(traffic, theirs=15, x=35)
+    await _start(service, 6, ours, *(model(name, namespace, 1, 3, 6) for name in ("theirs", "x")))
+    await _bounds(kube, namespace, "theirs", lambda low, high: (low, high) == (2, 2))
+    for high in (8, 9):
+        await kube.patch("HorizontalPodAutoscaler", "theirs", {"spec": {"maxReplicas": high}}, namespace)
+        await asyncio.sleep(2.0)
+
+    async def stands_down() -> bool:
+        refusals = (await service.plan())["refusals"]
+        return any((one["guard"], one["subject"]) == ("foreign", "theirs") for one in refusals)
+
+    await kube.wait_for(stands_down, "we stand down", 15)
+    people = {"kind": "standUp", "target": {"model": "theirs"}, "reason": "settled", "actor": "testbed"}
+    expires = datetime.fromtimestamp(time.time() + 60.0, UTC).isoformat()
+    word = {
+        "apiVersion": "rebalancer.io/v1alpha1",
+        "kind": "Override",
+        "metadata": {"name": "stand-up", "namespace": namespace},
+        "spec": {**people, "expiresAt": expires},
+    }
+    await kube.apply(word)
+    await _bounds(kube, namespace, "theirs", lambda low, high: high <= 3)
+    assert not await stands_down()

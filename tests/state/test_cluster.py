@@ -8,6 +8,7 @@ from rebalancer.domain.events import Event, ObjectChanged, ObjectsListed, Source
 from rebalancer.domain.outcome import WRITTEN, Intent, Outcome
 from rebalancer.domain.policy import Policy
 from rebalancer.state import ClusterState
+from rebalancer.state.wakes import patience_seconds
 from tests.builders import NOW, a_model, a_policy, a_pool, a_write_stop, an_elastic_pool, an_override
 from tests.state.objects import (
     GPU,
@@ -152,6 +153,20 @@ def test_what_cannot_wait_wakes_the_wheel(event: Event, wakes: set[str]) -> None
     assert state.take_wakes() == wakes
     feed(state, event)  # the same again is no news
     assert state.take_wakes() == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("wakes", "seconds"),
+    [
+        ({"freed-gpu"}, 0.1),
+        ({"freed-gpu", "notice"}, 0.0),
+        ({"freed-gpu", "override"}, 0.0),
+        ({"surge"}, 0.0),
+        ({"ready"}, 0.0),
+    ],
+)
+def test_freed_gpus_wait_for_each_other_and_nothing_waits_for_them(wakes: set[str], seconds: float) -> None:
+    assert patience_seconds(wakes) == seconds
 
 
 def test_our_own_answer_in_an_overrides_status_is_no_news() -> None:

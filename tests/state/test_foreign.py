@@ -1,5 +1,7 @@
 """Who changed the numbers that we write: by the field managers that the API server notes."""
 
+import json
+
 from msgspec.structs import replace
 
 from rebalancer.domain.cluster import ClusterObject, Originals
@@ -10,6 +12,12 @@ from tests.builders import NOW, a_model, a_policy
 from tests.state.objects import a_cluster_node, a_scaled_object, a_state, a_workload, an_hpa, changed, feed
 
 OURS = Originals(1, 10)
+
+
+def repaired_at(state: ClusterState) -> float | None:
+    """Since when others have put b's numbers back."""
+    (target,) = next(model for model in state.peek(NOW).models if model.id == "b").targets
+    return target.repaired_at
 
 
 def seen(*objects: ClusterObject, state: ClusterState) -> tuple[ForeignChange, ...]:
@@ -90,3 +98,72 @@ def test_only_the_last_two_are_kept_and_all_are_counted() -> None:
     versions = [replace(a_workload(replicas=3 + n), writer="kubectl") for n in range(4)]
     assert [one.at for one in seen(*versions, state=state)] == [NOW + 30.0, NOW + 40.0]
     assert state.foreign_changes()["b"] == 4
+
+
+class TestRepairs:
+    """Foreign at 10 s, put back at 20 s; our bounds are 1-4."""
+
+    def test_who_puts_our_numbers_back_fights_nobody(self) -> None:
+        state = with_scaled_object(scaled(1, 4))
+        found = seen(scaled(1, 9, "", "argocd"), scaled(1, 4, "", "kubectl-edit"), state=state)
+        assert found == (ForeignChange(NOW + 10.0, "argocd"),)
+        assert repaired_at(state) == NOW + 20.0
+        assert state.foreign_changes()["b"] == 1
+
+    def test_one_bound_after_the_other_is_a_repair_with_the_last_of_them(self) -> None:
+        state = with_scaled_object(scaled(1, 4))
+        by_hand = scaled(1, 9, "kubectl-edit", "argocd")
+        assert len(seen(scaled(2, 9, "argocd", "argocd"), by_hand, state=state)) == 1
+        assert repaired_at(state) is None
+        feed(state, changed(replace(scaled(1, 4, "", "kubectl-edit"), resource_version="103"), at=NOW + 30.0))
+        assert repaired_at(state) == NOW + 30.0
+
+    def test_what_is_neither_theirs_nor_ours_is_foreign(self) -> None:
+        state = with_scaled_object(scaled(1, 4))
+        assert len(seen(scaled(1, 9, "", "argocd"), scaled(1, 5, "", "kubectl-edit"), state=state)) == 2
+        assert repaired_at(state) is None
+
+    def test_ours_is_what_we_asked_for_last(self) -> None:
+        state = with_scaled_object(scaled(1, 4))
+        corrected, back = scaled(1, 6), scaled(1, 6, "", "kubectl-edit")
+        found = seen(scaled(1, 9, "", "argocd"), corrected, scaled(1, 9, "", "argocd"), back, state=state)
+        assert [one.at for one in found] == [NOW + 10.0, NOW + 30.0]
+        assert repaired_at(state) == NOW + 40.0
+
+    def test_a_change_soon_after_it_goes_on_with_the_fight_and_a_later_one_begins_another(self) -> None:
+        for seconds, fought in ((29.0, 2), (30.0, 1)):
+            state = with_scaled_object(scaled(1, 4))
+            seen(scaled(1, 9, "", "argocd"), scaled(1, 4, "", "kubectl-edit"), state=state)
+            again = replace(scaled(1, 8, "", "argocd"), resource_version="103")
+            feed(state, changed(again, at=NOW + 20.0 + seconds))
+            assert len(seen(state=state)) == fought
+            assert repaired_at(state) is None
+
+    def test_replicas_without_an_autoscaler_are_put_back_too(self) -> None:
+        alone = a_state(None, a_cluster_node(), a_workload(replicas=2))
+        by_hand = [replace(a_workload(replicas=count), writer="kubectl") for count in (5, 2)]
+        assert len(seen(*by_hand, state=alone)) == 1
+        assert repaired_at(alone) == NOW + 20.0
+
+    def test_a_restart_knows_it_and_sees_what_was_put_back_meanwhile(self) -> None:
+        before = with_scaled_object(scaled(1, 4))
+        seen(scaled(1, 9, "", "argocd"), state=before)
+        entry = checkpoint.memory_entry(Memory(), 41, NOW, {}, before.foreign_past())
+        after = ClusterState(a_policy(a_model("a"), a_model("b")), NOW)
+        after.restore_foreign(checkpoint.read([entry], ["b"], NOW).foreign)
+        feed(after, changed(a_workload(replicas=2), at=NOW), changed(scaled(1, 4, "", "kubectl-edit"), at=NOW + 30.0))
+        assert repaired_at(after) == NOW + 30.0
+        entry = checkpoint.memory_entry(Memory(), 42, NOW, {}, after.foreign_past())
+        (past,) = checkpoint.read([entry], ["b"], NOW).foreign
+        assert (past.ours, past.repaired_at) == ((1, 4), NOW + 30.0)
+
+    def test_a_checkpoint_from_before_numbers_were_kept_is_read(self) -> None:
+        before = with_scaled_object(scaled(1, 4))
+        seen(scaled(1, 9, "", "argocd"), state=before)
+        (past,) = before.foreign_past()
+        key, value = checkpoint.memory_entry(Memory(), 41, NOW, {}, (past,))
+        entry = json.loads(value)
+        for name in ("ours", "repaired_at"):
+            del entry["foreign"][0][name]
+        (old,) = checkpoint.read([(key, json.dumps(entry).encode())], ["b"], NOW).foreign
+        assert (old.changes, old.ours, old.repaired_at) == (past.changes, None, None)

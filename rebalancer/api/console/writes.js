@@ -6,7 +6,8 @@ import { call, Failed, get } from "./wire.js";
 import { clock, counted, ms, overrideName, quoted } from "./words.js";
 
 const dialog = document.getElementById("dialog");
-const ON_MODELS = { cap: true, pin: true, floor: true, pause: false, freeze: false }; // kind -> takes a number
+const STAND_UP = "standUp"; // lasts as long as what it forgets could count, so nobody says how long
+const ON_MODELS = { cap: true, pin: true, floor: true, pause: false, freeze: false, [STAND_UP]: false }; // kind -> takes a number
 const ON_PLACES = { drain: false, exclude: false };
 const AGAIN_MS = 2_000;
 
@@ -152,9 +153,9 @@ const effects = (preview) => h("div", { class: "preview" },
 
 // --- overrides
 
-/** `about`: {model, namespace}, or nothing for a free choice. */
+/** `about`: {model, kind}, or nothing for a free choice. */
 export function askOverride(about) {
-  const form = { kind: "cap", subject: about?.model ?? "", subjectKind: "model", value: "", minutes: "30", reason: "", below: false, preview: null, typed: "" };
+  const form = { kind: about?.kind ?? "cap", subject: about?.model ?? "", subjectKind: "model", value: "", minutes: "30", reason: "", below: false, preview: null, typed: "" };
   let sending = new Sending(inForce);
   const set = (name, value) => {
     form[name] = value;
@@ -203,7 +204,7 @@ function asked(form) {
     target: { [form.subjectKind]: form.subject.trim() },
     reason: form.reason.trim(),
     value: takesValue && form.value !== "" ? Number(form.value) : null,
-    forSeconds: form.minutes === "" ? null : Number(form.minutes) * 60,
+    forSeconds: form.kind === STAND_UP || form.minutes === "" ? null : Number(form.minutes) * 60,
     allowBelowFloor: form.below,
   };
 }
@@ -211,8 +212,10 @@ function asked(form) {
 function spoken(form) {
   const subject = form.subject.trim() || "NAME";
   const about = form.subjectKind === "model" ? quoted(subject) : quoted(`${form.subjectKind}/${subject}`);
+  const why = `--reason ${quoted(form.reason.trim() || "WHY")}`;
+  if (form.kind === STAND_UP) return `rebalancer stand-up ${about} ${why}`;
   const value = ON_MODELS[form.kind] ? ` ${form.value || "N"}` : "";
-  return `rebalancer override add ${form.kind} ${about}${value} --for ${form.minutes || 30}m --reason ${quoted(form.reason.trim() || "WHY")}${form.below ? " --allow-below-floor" : ""}`;
+  return `rebalancer override add ${form.kind} ${about}${value} --for ${form.minutes || 30}m ${why}${form.below ? " --allow-below-floor" : ""}`;
 }
 
 const ready = (form, sending) => !sending.busy && fresh() && form.preview !== null && !form.preview.refused && (!form.preview.confirm || form.typed === form.preview.confirm);
@@ -231,7 +234,7 @@ function fields(form, set, busy) {
     field("override-subject", places ? "Name" : "Model", input("subject", { required: true, autocomplete: "off", spellcheck: "false", list: "override-names" })),
     h("datalist", { id: "override-names" }, names(form).map((name) => h("option", { key: name, value: name }))),
     takesValue && field("override-value", "Replicas", input("value", { type: "number", min: 0, max: 100000, required: true, inputmode: "numeric" })),
-    field("override-minutes", "Minutes", input("minutes", { type: "number", min: 1, max: 10080, required: true, inputmode: "numeric" })),
+    form.kind !== STAND_UP && field("override-minutes", "Minutes", input("minutes", { type: "number", min: 1, max: 10080, required: true, inputmode: "numeric" })),
     field("override-reason", "Reason", input("reason", { required: true, maxlength: 256, autocomplete: "off" })),
     (form.kind === "cap" || form.kind === "pin") && h("p", { key: "below", class: "field check" }, h("input", { id: "override-below", type: "checkbox", disabled: busy, onchange: (event) => set("below", event.target.checked) }), h("label", { for: "override-below" }, "May go below the policy's floor")));
 }

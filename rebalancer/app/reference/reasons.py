@@ -64,7 +64,7 @@ _GUARDS = {
     ),
     "foreign": (
         "Somebody else changed what is written here twice within 10 minutes (`guards.foreign`).",
-        "Take the field out of what they apply; the refusal names them.",
+        "Take the field out of what they apply; the refusal names them. Then `rebalancer stand-up MODEL`.",
     ),
     "gpus": (
         "Policy, template and running pods say different numbers of GPUs per pod; the largest counts in every sum.",
@@ -86,7 +86,8 @@ _CONSTRAINTS = {
     "autoscaler-paused": "Its ScaledObject is paused by somebody else.",
     "gpus": "Policy, template and running pods say different numbers of GPUs per pod.",
     "idle": "Its autoscaler does nothing at the replicas there are: KEDA idles it, or its HPA is disabled at 0.",
-    "foreign": "Somebody else keeps writing its target; or an autoscaler owns it, and actuation is `scale`.",
+    "foreign": "Somebody else keeps writing its target, or that of who keeps GPUs that are its own; "
+    "or an autoscaler owns it, and actuation is `scale`.",
 }
 
 _GATE = {
@@ -96,7 +97,7 @@ _GATE = {
     "paused": "The autoscaler is paused: its bounds reach nobody.",
     "kind": "This kind of object cannot be written.",
     "bounds": "The minimum would be above the maximum.",
-    "too-soon": "The object was patched less than 10 s ago.",
+    "too-soon": "The object was patched less than 10 s ago, or 0.1 s where a shift has freed the GPUs.",
     "under-use": "A NodePool's limit would be under what is in use.",
     "floor": "The write would leave the model under its floor.",
     "budget": "The write would promise more GPUs than the budget has.",

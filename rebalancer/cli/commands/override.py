@@ -1,6 +1,6 @@
 """`rebalancer override add`, `list` and `delete`."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -20,10 +20,7 @@ from rebalancer.cli.where import (
     Where,
 )
 
-if TYPE_CHECKING:
-    from rebalancer.cli.deciding import Prepared
-
-app = group("Decide for a while in the rebalancer's place: pause, freeze, pin, cap, floor, drain, exclude.")
+app = group("Decide for a while in the rebalancer's place: pause, freeze, pin, cap, floor, drain, exclude, stand up.")
 
 
 @app.command()
@@ -32,7 +29,8 @@ def add(
         Kind,
         typer.Argument(
             metavar="KIND",
-            help="pause and freeze a model; pin, cap, floor it at a number; drain or exclude a node or pool.",
+            help="pause and freeze a model; pin, cap, floor it at a number; drain or exclude a node or pool; "
+            "standUp: end a stand-down, as stand-up does.",
         ),
     ],
     subject: Annotated[
@@ -73,51 +71,12 @@ def add(
     It is written in your own name through your kubeconfig. What is severe (a drain, a pool, below the floor) wants its
     name typed, or --confirm NAME.
     """
-    import asyncio
-    import uuid
-
-    from rebalancer.api.wire import to_wire
     from rebalancer.cli.asking import Words
-    from rebalancer.cli.deciding import decide, outcome, prepare, value_of
-    from rebalancer.cli.failure import Failed
+    from rebalancer.cli.making import Manner, make
 
     where, talk = Where(server, kubeconfig, context, service_namespace), Talk(quiet, no_input)
     words = Words(kind, subject, value, reason, lasts, model, namespace, allow_below_floor)
-    prepared = asyncio.run(prepare(where, words, key or str(uuid.uuid4())))
-    if prepared.preview is not None and prepared.preview.refused:
-        raise Failed(f"it would be refused: {prepared.preview.refused}; nothing was written")
-    if dry_run:
-        return _dry_run(prepared, output)
-    talk.say(*prepared.lines())
-    _agree(talk, prepared, words.severe, yes, confirm)
-    made = value_of(asyncio.run(decide(where, prepared)))
-    said = outcome(made)
-    talk.say(*filter(None, [made.message]))
-    show(output, to_wire(made), lambda: made.name if quiet else said)
-    return DONE
-
-
-def _agree(talk: Talk, prepared: "Prepared", severe: str | None, yes: bool, confirm: str | None) -> None:
-    from rebalancer.cli.render.overrides import hour
-
-    until = f"until {hour(prepared.expires_at)} UTC as {prepared.actor}"
-    word = (prepared.preview and prepared.preview.confirm) or severe
-    if word is None:
-        talk.agreed(f"Apply {until}?", yes=yes)
-    else:
-        talk.typed(word, f"This is severe. To apply it {until}", confirm, f"--confirm {word}")
-
-
-def _dry_run(prepared: "Prepared", output: Output) -> int:
-    import msgspec
-
-    from rebalancer.cli.render.overrides import hour
-
-    spec, metadata = prepared.obj["spec"], prepared.obj["metadata"]
-    would = f"would create Override {metadata['namespace']}/{metadata['name']} until {hour(prepared.expires_at)} UTC"
-    text = "\n".join([*prepared.lines(), f"{would} as {spec['actor']}; nothing was written"])
-    show(output, prepared.preview_body or msgspec.json.encode(prepared.obj), lambda: text)
-    return DONE
+    return make(where, talk, words, Manner(key, yes, confirm, dry_run, output))
 
 
 @app.command("list")

@@ -18,7 +18,7 @@ class _Target(Struct, frozen=True, gc=False):
 
 
 class _OverrideSpec(Struct, frozen=True, gc=False, rename="camel"):
-    kind: Literal["pause", "freeze", "pin", "cap", "floor", "drain", "exclude"]
+    kind: Literal["pause", "freeze", "pin", "cap", "floor", "drain", "exclude", "standUp"]
     target: _Target
     expires_at: str
     reason: str = ""

@@ -86,7 +86,7 @@ METRICS: tuple[Metric, ...] = (
         GAUGE,
         "Override objects that have not ended, by kind.",
         "overrides",
-        (Label("kind", ("pause", "freeze", "pin", "cap", "floor", "drain", "exclude")),),
+        (Label("kind", ("pause", "freeze", "pin", "cap", "floor", "drain", "exclude", "standUp")),),
     ),
     # --- the wheel
     Metric(

@@ -1,8 +1,9 @@
 """Overrides in force, resolved: what people decided about each model and node, and which of them count.
 
 Precedence: pause, freeze, pin, cap, floor, drain, exclude; the newest wins within a kind for one subject, the loser
-is told Superseded. (A drain reaches planning as a notice.) Below all of them stand the schedules of the policy: a
-person's cap takes the place of a scheduled one, a pin that of both bounds.
+is told Superseded. (A drain reaches planning as a notice; standUp sets no number and conflicts with no other kind.)
+Below all of them stand the schedules of the policy: a person's cap takes the place of a scheduled one, a pin that of
+both bounds.
 """
 
 from dataclasses import dataclass, field
@@ -16,7 +17,8 @@ from rebalancer.planning.asked.schedules import Scheduled, resolve_schedules
 
 IN_FORCE = "InForce"
 CLOCKS_APART_SECONDS = 5.0  # who writes expiresAt and the API server, which keeps whole seconds, differ so much
-PRECEDENCE = ("pause", "freeze", "pin", "cap", "floor", "drain", "exclude")
+STAND_UP = "standUp"
+PRECEDENCE = ("pause", "freeze", "pin", "cap", "floor", "drain", "exclude", STAND_UP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,7 @@ class Ruling:
     excluded_nodes: frozenset[str] = frozenset()
     excluded_pools: frozenset[str] = frozenset()
     scheduled: Scheduled | None = None
+    stood_up: Override | None = None
 
     def floor_of(self, model: Model) -> int:
         """The floor this model's actions must keep.
@@ -150,6 +153,7 @@ def resolve(snapshot: Snapshot, policy: Policy) -> tuple[dict[str, Ruling], tupl
             excluded_nodes=frozenset(draft.nodes),
             excluded_pools=frozenset(draft.pools),
             scheduled=scheduled.get(name),
+            stood_up=draft.by_kind.get(STAND_UP),
         )
         for name, draft in drafts.items()
     }

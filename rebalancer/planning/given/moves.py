@@ -16,6 +16,7 @@ from rebalancer.planning.guarded.release import Purpose, Release, Tally
 from rebalancer.planning.seen.scene import Scene
 from rebalancer.planning.shared.allocation import Allocation
 from rebalancer.planning.shared.ledger import Unit, Victim
+from rebalancer.planning.shared.lending import CALLED_HOME, held_back
 
 Key = tuple[str, str]
 
@@ -103,9 +104,13 @@ def judge_moves(scene: Scene, found: Allocation, nodes: NodePlan, tally: Tally) 
     withdrawing = {part.key for _, part, count, _ in nodes.withdrawn if count > 0}
     for victim in found.releases:
         release(scene, moves, victim, None)
-    for unit in found.units:
+    called_home = held_back(scene, found.units)
+    for index, unit in enumerate(found.units):
         if moves.spared[unit.part.model] > 0:
             moves.spared[unit.part.model] -= 1
+            moves.keep(*unit.victims)
+        elif index in called_home:
+            moves.wait(unit.part.model, CALLED_HOME)
             moves.keep(*unit.victims)
         elif unit.victims:
             _shift(scene, moves, unit)

@@ -6,7 +6,8 @@ from rebalancer.domain.cluster import Override
 from rebalancer.domain.instant import clock
 from rebalancer.domain.memory import Decided
 from rebalancer.domain.plan import OverrideState, Unmet
-from rebalancer.planning.asked.rulings import IN_FORCE
+from rebalancer.planning.asked.rulings import IN_FORCE, STAND_UP
+from rebalancer.planning.guarded.foreign import standing
 from rebalancer.planning.seen.scene import Holder, Scene
 
 
@@ -49,19 +50,28 @@ def _nodes(scene: Scene, one: Override) -> set[str]:
 def _did(scene: Scene, one: Override, began: Decided, granted: dict[str, int]) -> str:
     since = f"since {clock(began.at)}"
     if one.subject_kind == "model":
-        holder = scene.holders[one.subject]
-        over = holder.ruling.over(one.kind)
-        if over is not None:
-            return f"waits: {over.kind} by override {over.name} outranks it"
-        if one.kind == "pause":
-            return f"{one.subject} is left alone, {since}"
-        return f"{one.subject} {_course(began.replicas, holder.held, granted[one.subject])}, {since}"
+        course = _course(began.replicas, scene.holders[one.subject].held, granted[one.subject])
+        return _did_to_model(scene, one, course, since)
     about = f"{one.subject_kind} {one.subject}"
     if one.kind == "exclude":
         return f"no new grants on {about}{f' for {one.model}' if one.model else ''}, {since}"
     if not _nodes(scene, one):
         return f"{about}: no such node is seen"
     return f"{about} is being drained: {_course(began.replicas, _replicas(scene, one))} replicas there, {since}"
+
+
+def _did_to_model(scene: Scene, one: Override, course: str, since: str) -> str:
+    holder = scene.holders[one.subject]
+    over, stands_down = holder.ruling.over(one.kind), standing(holder, scene)
+    if over is not None:
+        return f"waits: {over.kind} by override {over.name} outranks it"
+    if one.kind == "pause":
+        return f"{one.subject} is left alone, {since}"
+    if one.kind == STAND_UP:
+        return stands_down or f"foreign changes of {one.subject} count only {since}"
+    if stands_down and all(part.stuck is not None for part in holder.parts):
+        return f"waits: {stands_down}"
+    return "; ".join(filter(None, [f"{one.subject} {course}, {since}", stands_down]))
 
 
 def _course(before: int, now: int, soon: int | None = None) -> str:
@@ -75,7 +85,7 @@ def _short_of(scene: Scene, one: Override, granted: dict[str, int], short: dict[
     holder: Holder | None = scene.holders.get(one.subject) if one.subject_kind == "model" else None
     if holder is None or holder.ruling.decides is not one or holder.ruling.over(one.kind) is not None:
         return ""
-    if holder.demand.replicas <= granted[one.subject]:
+    if holder.demand.replicas <= granted[one.subject] or standing(holder, scene):
         return ""
     row = short.get(one.subject)
     return f"{one.kind} {one.value} needs more" + (f": {row.constraint}, {row.why}" if row else "")

@@ -7,10 +7,13 @@ from msgspec.structs import replace
 from rebalancer.domain.memory import Loan, ModelMemory
 from rebalancer.domain.plan import ModelDecision, PoolDecision, Refusal, Unmet
 from rebalancer.planning.given.moves import Moves
+from rebalancer.planning.guarded.foreign import STANDS_DOWN, keeps_borrowed, standing
 from rebalancer.planning.guarded.guards import stopped_by
 from rebalancer.planning.seen.scene import Holder, PoolState, Scene
 from rebalancer.planning.shared.allocation import Allocation
 from rebalancer.planning.told.steps import Told, steps_of
+
+_FOR_WANT_OF_GPUS = frozenset({"budget", "fit", STANDS_DOWN})
 
 
 def merged(refusals: list[Refusal]) -> tuple[Refusal, ...]:
@@ -156,10 +159,20 @@ def unmet(  # noqa: PLR0913  # every stage's result says what binds
         if since is not None:
             brought = granted[name] if name in node_grants else 0
             constraint, why = _binding(holder, found, moves, declined=wanted[name] < holder.needed, brought=brought)
+            others = _written_by_others(holder, scene) if constraint in _FOR_WANT_OF_GPUS else ""
+            if others:
+                constraint, why = STANDS_DOWN, others
             if stop is not None and holder.needed > holder.held:
                 constraint, why = stopped_by(scene), stop
             rows.append(Unmet(model=name, replicas=holder.short, constraint=constraint, why=why, since=since))
     return tuple(rows), kept
+
+
+def _written_by_others(holder: Holder, scene: Scene) -> str:
+    """Why there are no GPUs for a model: we stand down on it, or on somebody who keeps GPUs that are its own."""
+    if all(part.stuck == STANDS_DOWN for part in holder.parts):
+        return standing(holder, scene)
+    return keeps_borrowed(holder, scene) if holder.held < min(holder.needed, holder.model.entitlement) else ""
 
 
 def _binding(holder: Holder, found: Allocation, moves: Moves, *, declined: bool, brought: int) -> tuple[str, str]:

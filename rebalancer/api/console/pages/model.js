@@ -8,11 +8,13 @@ const HOUR_MS = 3_600_000;
 const NEWEST = 12;
 
 export const model = (it) => {
-  const about = { model: it.decision.model, namespace: it.namespace };
+  const about = { model: it.decision.model };
+  const standsDown = it.refusals.some((each) => each.guard === "foreign" && each.subject === about.model);
   return [
     h("div", { class: "head" },
       h("h1", {}, h("span", { class: "name" }, `${it.namespace}/${it.decision.model}`)),
       h("p", { class: "quiet" }, [it.workloadClass, `prio ${it.priority}`, it.team && `team ${it.team}`, it.actuation].filter(Boolean).join(" · ")),
+      standsDown && h("button", { onclick: () => askOverride({ ...about, kind: "standUp" }) }, "Stand up"),
       h("button", { class: "primary", onclick: () => askOverride(about) }, "Override")),
     numbers(it),
     h("div", { class: "two" }, why(it), signals(it)),
