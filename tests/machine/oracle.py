@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from rebalancer.domain.cluster import WorkloadRef
 from rebalancer.domain.policy import Model, Policy
-from rebalancer.world import Deployment, Node, Pod, World
+from rebalancer.world import Deployment, Hpa, Node, Pod, ScaledObject, World
 from tests.machine.worlds import CARRIED, CONCURRENCY, SERVICE_SECONDS, STEP_SECONDS
 
 GRACE_SECONDS = 30.0
@@ -239,9 +239,14 @@ class Oracle:
         held = sum(one.gpus for _, one in inside)
         placed = sum(one.gpus for pod, one in inside if pod.node is not None)
         ours = self.asked.get(owner.ref)
-        if ours is None or owner.writer or self._switched_off(owner):
+        if ours is None or self._by_others(owner) or self._switched_off(owner):
             return placed
         return max(held, (ours - outside) * owner.gpus)
+
+    def _by_others(self, owner: Deployment) -> bool:
+        """Whether somebody else wrote its number last, or that of its autoscaler."""
+        autoscalers: list[Hpa | ScaledObject] = [*self._world.hpas.values(), *self._world.scaled_objects.values()]
+        return bool(owner.writer) or any(any(one.writers) for one in autoscalers if one.target == owner.ref)
 
     # --- at rest
 

@@ -127,6 +127,14 @@ class TestPool:
         bench.scale("b", 5)
         assert bench.rules == ""
 
+    def test_bounds_that_somebody_took_back_are_no_wish_any_more(self) -> None:
+        bench = Bench(a_model("a", owner="keda", entitlement=1, floor=1), a_model("b"))
+        bench.bounds("a", 4, 4)
+        scaled = next(iter(bench.world.scaled_objects.values()))
+        bench.world.set_bounds(scaled, 1, 3, {}, "argocd")
+        bench.scale("b", 6)
+        assert bench.rules == ""
+
 
 class TestNeed:
     def test_a_needed_replica_that_nobody_uses_is_seen_when_it_is_due(self) -> None:
