@@ -7,7 +7,7 @@ from rebalancer.api.overview import newest, running_overrides
 from rebalancer.api.pages import ModelPage, Point, ReplicaRow, SignalRow
 from rebalancer.api.text.explain import concerning, render_explain
 from rebalancer.api.text.printed import printed
-from rebalancer.api.tiles import lenders, pod_state
+from rebalancer.api.tiles import due, lenders, pod_state
 from rebalancer.domain.arithmetic import figure
 from rebalancer.domain.plan import ModelDecision, Plan
 from rebalancer.domain.policy import Model
@@ -79,8 +79,8 @@ def _words(signal: str, value: float) -> str:
 
 
 def _replicas(look: Look, view: ModelView) -> Iterator[ReplicaRow]:
-    notices = {notice.node: notice for notice in look.snapshot.notices}
-    lent = lenders((view,), look.loans, frozenset(notices))
+    doomed = due(look.snapshot)
+    lent = lenders((view,), look.loans, doomed)
     requests = _load(look.snapshot, view.id).pod_requests
     for target in view.targets:
         for pod in target.pods:
@@ -88,7 +88,7 @@ def _replicas(look: Look, view: ModelView) -> Iterator[ReplicaRow]:
                 name=printed(pod.name),
                 node=printed(pod.node),
                 pool=target.pool,
-                state=pod_state(pod, notices),
+                state=pod_state(pod, doomed),
                 since=pod.since,
                 lender=lent.get(pod.uid, ""),
                 requests=requests.get(pod.uid),

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from rebalancer.api.look import Look
 from rebalancer.api.pages import Need
-from rebalancer.api.text.words import clock, counted, printable, some
+from rebalancer.api.text.words import clock, counted, goes, printable, some
 from rebalancer.api.tiles import pods_of
 from rebalancer.api.waits import Waits
 from rebalancer.domain.plan import ModelDecision, Plan, Unmet
@@ -59,14 +59,14 @@ def _notices(snapshot: Snapshot) -> Iterator[Need]:
     pools = {node.name: pool.name for pool in snapshot.pools for node in pool.nodes}
     for notice in snapshot.notices:
         lost = losses[notice.node]
-        if lost or not notice.voluntary:
-            yield _notice(notice, lost, pools.get(notice.node))
+        if lost or not (notice.voluntary or notice.kind == "gone"):
+            yield _notice(notice, lost, pools.get(notice.node), snapshot.at)
 
 
-def _notice(notice: NoticeView, lost: Counter[str], pool: str | None) -> Need:
+def _notice(notice: NoticeView, lost: Counter[str], pool: str | None, at: float) -> Need:
     who = some([f"{model} {count}" for model, count in sorted(lost.items())]) or "nothing of ours runs there"
-    severity = CRITICAL if lost and not notice.voluntary else WARNING
-    said = f"{notice.node} goes {clock(notice.deadline)}: {who}"
+    severity = CRITICAL if lost and not notice.voluntary and notice.counts(at) else WARNING
+    said = f"{goes(notice, at)}: {who}"
     return Need(severity, printable(said), until=notice.deadline, pool=pool, node=printable(notice.node))
 
 

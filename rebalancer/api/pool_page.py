@@ -53,7 +53,7 @@ def _nodes(look: Look, nodes: tuple[NodeView, ...], tiles: Tiles) -> tuple[NodeR
     for model, target, pod in pods_of(look.snapshot.models):
         if pod.node is None or pod.node not in shown:
             continue
-        state, lender = pod_state(pod, tiles.notices), tiles.lenders.get(pod.uid, "")
+        state, lender = pod_state(pod, tiles.doomed), tiles.lenders.get(pod.uid, "")
         pods[pod.node].append(
             PodRow(printed(pod.name), model.id, target.gpus_per_pod, state, pod.since, lender),
         )

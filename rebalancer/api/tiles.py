@@ -5,7 +5,7 @@ neighbour that leaves reshuffles nothing.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from rebalancer.api.pages import DOOMED, FREE, LENT, LOADING, OTHER, OWNED, UNKNOWN
@@ -85,8 +85,13 @@ def _lenders(target: TargetView, owed: list[Loan], doomed: frozenset[str]) -> di
     return {pod.uid: name for pod, name in zip(youngest, names, strict=False)}
 
 
-def pod_state(pod: PodView, doomed: Mapping[str, NoticeView]) -> str:
-    """In words: pending, loading, ready, doomed, terminating."""
+def due(snapshot: Snapshot) -> frozenset[str]:
+    """Nodes whose notice has come to its time; the pods on others under notice still count."""
+    return frozenset(notice.node for notice in snapshot.notices if notice.counts(snapshot.at))
+
+
+def pod_state(pod: PodView, doomed: Collection[str]) -> str:
+    """In words: pending, loading, ready, lost, doomed, terminating."""
     return "doomed" if pod.node in doomed and pod.phase != "terminating" else pod.phase
 
 
@@ -96,6 +101,7 @@ class Tiles:
 
     seats: Seats
     notices: dict[str, NoticeView]
+    doomed: frozenset[str]
     lenders: dict[str, str]
     loading: frozenset[str]
 
@@ -104,7 +110,8 @@ class Tiles:
         """Looked up once for all nodes."""
         notices = {notice.node: notice for notice in snapshot.notices}
         loading = frozenset(pod.uid for _, _, pod in pods_of(snapshot.models) if pod.phase in {"loading", "pending"})
-        return cls(seats, notices, lenders(snapshot.models, loans, frozenset(notices)), loading)
+        doomed = due(snapshot)
+        return cls(seats, notices, doomed, lenders(snapshot.models, loans, doomed), loading)
 
     def draw(self, node: NodeView) -> str:
         """One character per GPU, first match: unknown, other, doomed, loading, lent, owned, free.
@@ -113,7 +120,7 @@ class Tiles:
         """
         if not node.ready:
             return UNKNOWN * node.gpus
-        doomed = node.name in self.notices
+        doomed = node.name in self.doomed
         return "".join(self._gpu(uid, doomed) for uid in self.seats.get(node.name, (NOBODY,) * node.gpus))
 
     def _gpu(self, uid: str, doomed: bool) -> str:  # noqa: FBT001  # the node's

@@ -97,18 +97,19 @@ def foresee_resume(known: Known) -> Foresight:
 
 
 def _with_drain(snapshot: Snapshot, override: Override) -> tuple[NoticeView, ...]:
-    """A drain reaches planning as a notice for each node it is about; one that is told already stays."""
+    """A drain reaches planning as a notice for each node it is about; one that has come to its time stays."""
     if override.kind != "drain":
         return snapshot.notices
     there = {node.name: view.name for view in snapshot.pools for node in view.nodes}
-    told = {notice.node for notice in snapshot.notices}
+    told = {notice.node: notice for notice in snapshot.notices if notice.counts(snapshot.at)}
     at = override.created_at
     drained = [
         NoticeView(node=node, kind="drain", since=at, deadline=at, source=f"override/{override.name}")
         for node, pool in there.items()
         if node not in told and override.subject == (pool if override.subject_kind == "pool" else node)
     ]
-    return tuple(sorted((*snapshot.notices, *drained), key=lambda notice: notice.node))
+    notices = {notice.node: notice for notice in (*snapshot.notices, *drained)}
+    return tuple(notices[node] for node in sorted(notices))
 
 
 def _course(known: Known, snapshot: Snapshot) -> Course:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from rebalancer.api.pages import Happening
 from rebalancer.api.text.printed import printed
-from rebalancer.api.text.words import clock
+from rebalancer.api.text.words import clock, goes
 from rebalancer.domain.cluster import Override
 from rebalancer.domain.outcome import FAILED, REFUSED, SHADOW, UNKNOWN, WRITTEN, Intent, Outcome
 from rebalancer.domain.plan import Plan
@@ -90,7 +90,7 @@ def _notices(before: Snapshot, now: Snapshot) -> Iterator[Happening]:
     pools = {node.name: pool.name for pool in now.pools for node in pool.nodes} if now.notices else {}
     for notice in now.notices:
         if (notice.node, notice.kind) not in known:
-            said = f"{notice.node} goes {clock(notice.deadline)} ({notice.kind})"
+            said = f"{goes(notice, now.at)} ({notice.kind})"
             yield Happening(now.at, "notice", said, now.cycle, None, pools.get(notice.node))
 
 

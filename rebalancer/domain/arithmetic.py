@@ -89,7 +89,7 @@ def doomed_nodes(
     A notice counts from its `doomed_at` on. A node that has been NotReady for longer than the grace period is out of
     the budget, so what hangs on it, terminating pods included, is out of what is promised as well.
     """
-    noticed = (notice.node for notice in notices if notice.doomed_at is None or notice.doomed_at <= at)
+    noticed = (notice.node for notice in notices if notice.counts(at))
     dead = (node.name for view in pools for node in view.nodes if not node_counts(node, at, rules))
     return frozenset((*noticed, *dead))
 

@@ -75,8 +75,9 @@ class CapacityNotice(Struct, frozen=True, tag="notice"):
     """Capacity that will vanish at `deadline`.
 
     `kind`: spot-interruption, rebalance, scheduled-change, reservation-interruption, state-change, or disruption
-    (Karpenter's taint or a NodeClaim's deletion). `voluntary`: consolidation, drift, expiry: its replacement node
-    comes by itself. `node` or `instance_id` says which; `cancelled` takes an earlier notice back.
+    (Karpenter's taint or a NodeClaim's deletion). `voluntary`: consolidation, drift: its replacement node
+    comes by itself. `node` or `instance_id` says which; `cancelled` takes an earlier notice back. `ends_at`: the
+    capacity may vanish until then, and is spared when it did not; None where only the deadline is told.
     """
 
     source: str
@@ -89,6 +90,7 @@ class CapacityNotice(Struct, frozen=True, tag="notice"):
     voluntary: bool = False
     cancelled: bool = False
     position: Position | None = None
+    ends_at: Instant | None = None
 
 
 class Rejection(Struct, frozen=True, tag="rejection"):

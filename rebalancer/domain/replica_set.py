@@ -4,16 +4,17 @@ from collections.abc import Collection, Iterable
 
 from rebalancer.domain.snapshot import PodView
 
-_OUT_CLASSES = {"ready": 0, "loading": 1, "pending": 3}
+_OUT_CLASSES = {"ready": 0, "lost": 0, "loading": 1, "pending": 3}  # a ReplicaSet takes a lost pod for Ready
 
 
 def keep_order(pod: PodView, doomed: Collection[str] = ()) -> tuple[int, int, bool, float, str]:
     """Sort key, best first: the reverse of the order in which a ReplicaSet deletes.
 
     It deletes unassigned pods first, then those whose containers do not run, then not ready ones, then those of a lower
-    deletion cost, then younger ones; of equals in that the doomed are what we would rather lose.
+    deletion cost, then younger ones; of equals in that the lost and the doomed are what we would rather lose.
     """
-    return (out_class(pod), -(pod.deletion_cost or 0), pod.node in doomed, pod.created_at, pod.uid)
+    gone = pod.phase == "lost" or pod.node in doomed
+    return (out_class(pod), -(pod.deletion_cost or 0), gone, pod.created_at, pod.uid)
 
 
 def out_class(pod: PodView) -> int:
@@ -29,12 +30,15 @@ def out_class(pod: PodView) -> int:
 def serving_after(pods: Iterable[PodView], replicas: int, doomed: Collection[str], first: Collection[str] = ()) -> int:
     """How many Ready pods on nodes that stay are left when a ReplicaSet is asked for `replicas`, at the worst.
 
-    `first`: UIDs of pods marked to go before others of their class. Where costs are equal the undoomed go first here,
-    as nobody can be sure that they do not.
+    `first`: UIDs of pods marked to go before others of their class. Where costs are equal those that serve go first
+    here, as nobody can be sure that they do not.
     """
 
+    def serves(pod: PodView) -> bool:
+        return pod.phase == "ready" and pod.node not in doomed
+
     def order(pod: PodView) -> tuple[int, bool, int, bool]:
-        return (out_class(pod), pod.uid in first, -(pod.deletion_cost or 0), pod.node not in doomed)
+        return (out_class(pod), pod.uid in first, -(pod.deletion_cost or 0), serves(pod))
 
     alive = sorted((pod for pod in pods if pod.phase != "terminating"), key=order)
-    return sum(1 for pod in alive[: max(0, replicas)] if pod.phase == "ready" and pod.node not in doomed)
+    return sum(map(serves, alive[: max(0, replicas)]))

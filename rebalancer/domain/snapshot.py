@@ -15,8 +15,9 @@ REPAIRED_AFTER_SECONDS = 30.0  # so long our numbers must stand that others have
 
 
 class PodView(Struct, frozen=True):
-    """One non-terminal pod of a target. `phase`: pending (no node), loading, ready, terminating; `since` that phase.
+    """One non-terminal pod of a target. `phase`: pending (no node), loading, ready, lost, terminating; `since` it.
 
+    lost: Ready by its last word, but its node is not listed: it serves nobody (`since` is when it became Ready).
     `begun`: its containers run; before, its image may still be on the way.
     """
 
@@ -164,6 +165,10 @@ class NoticeView(Struct, frozen=True):
     karpenter: bool = False
     source: str = ""
     doomed_at: Instant | None = None
+
+    def counts(self, at: Instant) -> bool:
+        """Whether it has come to its time: the pods there count for nobody at `at`."""
+        return self.doomed_at is None or self.doomed_at <= at
 
 
 class Sync(Struct, frozen=True):

@@ -39,13 +39,20 @@ class _StateChange(_Instance, frozen=True, rename="kebab"):
 
 
 class _Entity(Struct, frozen=True, rename="camel"):
+    """`status`: PENDING, RESOLVED and others, in some events only."""
+
     entity_value: InstanceId
+    status: str = ""
 
 
 class _Health(Struct, frozen=True, rename="camel"):
+    """`status_code`: upcoming, open or closed, absent in old events. It lasts from `start_time` to `end_time`."""
+
     service: str
     event_type_category: str
+    status_code: str = ""
     start_time: str | None = None
+    end_time: str | None = None
     affected_entities: tuple[_Entity, ...] = ()
 
 
@@ -54,10 +61,12 @@ class _Lifecycle(Struct, frozen=True, rename={"instance_id": "EC2InstanceId"}):
 
 
 class Loss(NamedTuple):
-    """Which instances go, and when."""
+    """Which instances go, and when: from `deadline` on, until `ends_at` where that is told. Those `spared` stay."""
 
     deadline: float
     instance_ids: tuple[str, ...]
+    ends_at: float | None = None
+    spared: frozenset[str] = frozenset()
 
 
 NOTHING = Loss(0.0, ())
@@ -72,10 +81,15 @@ def _state_change(detail: _StateChange, at: float) -> Loss:
 
 
 def _health(detail: _Health, at: float) -> Loss:
+    """AWS tells the end of what it has planned by the same event: closed, resolved for an instance, or over by then."""
     if detail.service != "EC2" or detail.event_type_category != "scheduledChange":
         return NOTHING
     deadline = at if detail.start_time is None else _health_time(detail.start_time)
-    return Loss(deadline, tuple(dict.fromkeys(entity.entity_value for entity in detail.affected_entities)))
+    ends_at = None if detail.end_time is None else _health_time(detail.end_time)
+    over = detail.status_code.lower() == "closed" or (ends_at is not None and ends_at <= at)
+    instances = tuple(dict.fromkeys(entity.entity_value for entity in detail.affected_entities))
+    resolved = {one.entity_value for one in detail.affected_entities if over or one.status.upper() == "RESOLVED"}
+    return Loss(deadline, instances, ends_at, frozenset(resolved))
 
 
 def _health_time(text: str) -> float:
@@ -125,7 +139,17 @@ def decode_eventbridge(value: bytes, position: Position, now: float) -> tuple[Ca
     except (ValueError, RecursionError) as error:
         explain(error, event.detail, Reason.INVALID_DATA, root="$.detail")
     return tuple(
-        CapacityNotice(event.source, event.id, at, kind, loss.deadline, instance_id=instance, position=position)
+        CapacityNotice(
+            source=event.source,
+            id=event.id,
+            at=at,
+            kind=kind,
+            deadline=loss.deadline,
+            instance_id=instance,
+            cancelled=instance in loss.spared,
+            position=position,
+            ends_at=loss.ends_at,
+        )
         for instance in loss.instance_ids
     )
 

@@ -27,7 +27,7 @@ from rebalancer.state.checkpoint import ModelPast
 from rebalancer.state.foreign import ForeignPast
 from rebalancer.state.holdings import Holdings
 from rebalancer.state.loads import Loads
-from rebalancer.state.notices import Notices
+from rebalancer.state.notices import NoticePast, Notices
 from rebalancer.state.objects import Change, Objects
 from rebalancer.state.outlooks import Outlooks
 from rebalancer.state.pools import Pools
@@ -53,7 +53,7 @@ class ClusterState:
         self._sources = Sources()
         self._holdings = Holdings(policy, self._objects)
         self._pools = Pools(policy, self._objects, self._holdings.model_of)
-        self._notices = Notices(self._objects, self._pools.nodes_of)
+        self._notices = Notices(policy.nodes, self._objects, self._holdings, self._pools)
         self._loads = Loads(policy, started_at)
         self._outlooks = Outlooks(policy, self._loads.columns)
         self._early: list[MetricSample] | None = []  # samples that came before the pods they speak of
@@ -73,9 +73,16 @@ class ClusterState:
         self._pools.set_policy(policy)
         self._loads.set_policy(policy)
         self._outlooks.set_policy(policy, self._loads.columns)
-        self._loads.set_pods({pod.uid: (model, _ready_at(pod)) for pod, model in self._model_pods()})
+        self._notices.due.rules = policy.nodes
+        self._look_for_nodes(now)
         self._wake_for_notices(now)
         self.wakes.add(wakes.POLICY)
+
+    def _look_for_nodes(self, at: float) -> None:
+        """Which of the models' pods are Ready on a node that is there, and which nodes are missing."""
+        self._loads.set_pods({pod.uid: (model, self._ready_at(pod)) for pod, model in self._model_pods()})
+        self._holdings.nodes_listed()
+        self._notices.nodes_listed(at)
 
     def _model_pods(self) -> Iterable[tuple[Pod, str]]:
         for pod in self._objects.all(Pod):
@@ -100,12 +107,17 @@ class ClusterState:
                     self._wait_for_pods(event)
             else:
                 self._apply(event, now)
-        self._notices.forget(now)
+        self._notices.look(now, lambda: self._certain(now))
         if self._notices_touched:
             self._wake_for_notices(now)
         self._loads.pour()
         if self._loads.surge(now):
             self.wakes.add(wakes.SURGE)
+
+    def _certain(self, now: float) -> bool:
+        """Whether the lists of nodes and pods are whole and fresh."""
+        sync = self.sync(now)
+        return not {"nodes", "pods"} & {*sync.missing, *sync.stale}
 
     def _wait_for_pods(self, sample: MetricSample) -> None:
         """At a start Kafka may be quicker than the first list of pods, and no pod would be known."""
@@ -126,6 +138,8 @@ class ClusterState:
             case ObjectsListed():
                 self._sources.listed(event.source, now)
                 self._move(self._objects.relisted(event), event.at)
+                if event.source == "nodes":
+                    self._look_for_nodes(event.at)
                 if event.source == "pods" and self._early is not None:
                     early, self._early = self._early, None
                     for sample in early:
@@ -154,6 +168,10 @@ class ClusterState:
                 self._loads.pod_gone(old.uid)
             if isinstance(new or old, Node | NodeClaim | Override):
                 self._notices_touched = True
+            for found in change:
+                if isinstance(found, Node) and None in change:  # it came, or it is gone
+                    for _, pod in self._holdings.pods_on(found.name):
+                        self._pod_is(pod)
 
     def _wake(self, change: Change) -> None:
         self.wakes.update(wakes.reasons(change, self._holdings.model_of, self._pools.pool_of))
@@ -163,7 +181,13 @@ class ClusterState:
         if model is None or pod.terminal:
             self._loads.pod_gone(pod.uid)
         else:
-            self._loads.pod_is(model, pod.uid, _ready_at(pod))
+            self._loads.pod_is(model, pod.uid, self._ready_at(pod))
+
+    def _ready_at(self, pod: Pod) -> float | None:
+        """Since when the pod serves, None while it does not."""
+        if pod_phase(pod, lost=self._objects.lacks(pod.node)) != "ready":
+            return None
+        return pod.created_at if pod.ready_at is None else pod.ready_at
 
     def _wake_for_notices(self, now: float) -> None:
         self._notices_touched = False
@@ -276,15 +300,18 @@ class ClusterState:
         """Put back what `foreign_past` gave: who fought us before a restart is not fought with after it."""
         self._holdings.restore_foreign(past)
 
+    def notices_past(self) -> tuple[NoticePast, ...]:
+        """What is known of nodes that go, or are gone."""
+        return self._notices.past()
+
+    def restore_notices(self, past: Iterable[NoticePast]) -> None:
+        """Put back what `notices_past` gave, before or after the objects are listed."""
+        self._notices.restore(past)
+        self._notices_touched = True
+
     def restore_offsets(self, offsets: Mapping[tuple[str, int], int]) -> None:
         """Where the intake begins to read."""
         self.offsets = dict(offsets)
-
-
-def _ready_at(pod: Pod) -> float | None:
-    if pod_phase(pod) != "ready":
-        return None
-    return pod.created_at if pod.ready_at is None else pod.ready_at
 
 
 def _by_name(override: Override) -> tuple[str, str]:

@@ -1,13 +1,13 @@
 """What each model holds: its targets, their autoscalers and pods. Only models with a change are looked at again."""
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from statistics import median
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rebalancer.domain.cluster import Hpa, Pod, ScaledObject, Workload, WorkloadRef
+from rebalancer.domain.cluster import Hpa, Node, Pod, ScaledObject, Workload, WorkloadRef
 from rebalancer.domain.codec import quantise
 from rebalancer.domain.policy import Model, Policy, Pool, TargetSpec
 from rebalancer.domain.snapshot import AutoscalerView, ModelView, PodView, TargetView
@@ -39,7 +39,7 @@ class Holdings:
         self._asked: dict[WorkloadRef, _Asked] = {}
         self._load_seconds: dict[str, deque[float]] = {}
         self._loading: set[str] = set()  # UIDs of pods seen before they became Ready
-        self._pods: dict[str, tuple[Pod, PodView]] = {}
+        self._pods: dict[str, tuple[Pod, bool, PodView]] = {}
         self._views: dict[str, ModelView] = {}
         self._all: tuple[ModelView, ...] | None = None
         self.set_policy(policy)
@@ -62,7 +62,18 @@ class Holdings:
         target = self._targets.get(workload) if workload is not None else None
         return target.model.id if target is not None else None
 
+    def pods_on(self, node: str) -> Iterator[tuple[Model, Pod]]:
+        """The models' pods that are bound to a node, terminating ones included, in no particular order."""
+        for pod in self._objects.pods_on.get(node):
+            target = self._targets.get(pod.workload) if pod.workload is not None else None
+            if target is not None and not pod.terminal:
+                yield target.model, pod
+
     # --- what comes in
+
+    def nodes_listed(self) -> None:
+        """A list of nodes came: any pod may have lost its node, or found it."""
+        self._dirty.update(self._models)
 
     def moved(self, change: Change) -> None:
         """An object was added, changed or removed."""
@@ -72,6 +83,8 @@ class Holdings:
                 self._dirty.add(self._targets[ref].model.id)
             if isinstance(found, Workload | Hpa | ScaledObject):
                 self._settle(ref)
+            if isinstance(found, Node) and None in change:  # it came, or it is gone
+                self._dirty.update(model.id for model, _ in self.pods_on(found.name))
         old, new = change
         if isinstance(new, Pod):
             self._see(new, known=old is not None)
@@ -109,6 +122,11 @@ class Holdings:
         """The last measured times from pod creation to Ready, oldest first."""
         return tuple(self._load_seconds.get(model, ()))
 
+    def start_seconds(self, model: Model) -> float:
+        """From a pod's creation to Ready: as measured (the median), the policy's figure until then."""
+        measured = self._measured(model)
+        return model.load_seconds if measured is None else measured
+
     def restore_load_seconds(self, model: str, seconds: Iterable[float]) -> None:
         """Add measured times, as after a restart."""
         self._load_seconds.setdefault(model, deque(maxlen=LOADS_REMEMBERED)).extend(seconds)
@@ -132,11 +150,12 @@ class Holdings:
         return self._all
 
     def _view(self, model: Model) -> ModelView:
-        measured = self._load_seconds.get(model.id)
         targets = sorted((self._target(model, spec) for spec in model.targets), key=lambda view: view.pool)
-        return ModelView(
-            id=model.id, targets=tuple(targets), load_seconds=quantise(median(measured)) if measured else None
-        )
+        return ModelView(id=model.id, targets=tuple(targets), load_seconds=self._measured(model))
+
+    def _measured(self, model: Model) -> float | None:
+        measured = self._load_seconds.get(model.id)
+        return quantise(median(measured)) if measured else None
 
     def _target(self, model: Model, spec: TargetSpec) -> TargetView:
         ref = WorkloadRef(model.namespace, spec.kind, spec.name)
@@ -179,10 +198,10 @@ class Holdings:
         return autoscaler_view(self._objects.scaled_objects_of.get(ref), self._objects.hpas_of.get(ref))
 
     def _pod(self, pod: Pod) -> PodView:
-        known = self._pods.get(pod.uid)
-        if known is None or known[0] is not pod:
-            known = self._pods[pod.uid] = (pod, pod_view(pod))
-        return known[1]
+        known, lost = self._pods.get(pod.uid), self._objects.lacks(pod.node)
+        if known is None or known[0] is not pod or known[1] is not lost:
+            known = self._pods[pod.uid] = (pod, lost, pod_view(pod, lost=lost))
+        return known[2]
 
 
 def _workload_of(found: object) -> WorkloadRef | None:

@@ -1,88 +1,77 @@
 """Capacity that will vanish: what clouds, Karpenter and people say about nodes, as one notice per node.
 
 Told: notices from the `notices` topic, by node name or cloud instance. Seen: Karpenter's taint on a node, a NodeClaim
-being deleted. Decided: drains. The earliest deadline stands; a notice is voluntary (its replacement node comes by
-itself) only if nobody says otherwise.
+being deleted, a Node that is gone while pods of models hang on it. Decided: drains. The earliest deadline stands; a
+notice is voluntary (its replacement node comes by itself) only if nobody says otherwise. A notice ends when the pods on
+its node are gone, not when its Node is.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from itertools import chain
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rebalancer.domain.cluster import Node, NodeClaim, Override
+from rebalancer.domain.cluster import Node, NodeClaim, Override, Pod
 from rebalancer.domain.events import CapacityNotice
+from rebalancer.domain.instant import Instant
+from rebalancer.domain.policy import NodeRules
 from rebalancer.domain.snapshot import NoticeView
+from rebalancer.state.absent import Absent, AbsentPast
+from rebalancer.state.due import Due
+from rebalancer.state.holdings import Holdings
 from rebalancer.state.objects import Change, Objects, instance_id
+from rebalancer.state.pools import Pools
+from rebalancer.state.told import Told, ToldPast
 
 DISRUPTED_TAINT = "karpenter.sh/disrupted"
-KEPT_SECONDS = 300.0  # a node may be told of before it registers
-UNTAKEN_AFTER_SECONDS = 600.0  # a node that is Ready this long after its deadline was not taken
-WAITING_AT_MOST = 5_000  # more than any fleet loses at once, and a bound on what a liar can fill
-REPEATS_KEPT = 8  # issues of one notice
+# What Karpenter gives as `DisruptionReason` when it moves pods by its own will, with their replacement under way.
+# Interruption, expiry, repair and a person's delete set no reason.
+VOLUNTARY_REASONS = frozenset({"Underutilized", "Empty", "Drifted"})
+# Karpenter taints a node it disrupts, then gives its reason, each in one call: nothing is concluded in between.
+REASON_WITHIN_SECONDS = 5.0
 NOT_KARPENTERS = frozenset({"drain", "rebalance"})  # kinds on which Karpenter does not act
+AT_ONCE = frozenset({"drain", "disruption", "state-change", "gone"})  # kinds that count from the notice on
+EFFECTS = frozenset({"disruption", "gone"})  # kinds that another one may have caused
 
-_Subject = tuple[str, str]  # node or instance, kind
 
+class NoticePast(Struct, frozen=True):
+    """What a restart must not lose of one node; `node` "" = of those that were told of and are not there yet.
 
-class _Told(Struct):
-    """What was told about one subject (node or instance) in one kind."""
+    `tainted_at`: since when Karpenter's taint is seen. `due`: a deadline, and from when on pods do not count for it.
+    """
 
-    heard_at: float
-    notices: dict[float, CapacityNotice] = {}  # by the instant they were issued
-    cancelled_at: float = 0.0
-
-    def take(self, notice: CapacityNotice) -> None:
-        if notice.cancelled:
-            self.cancelled_at = max(self.cancelled_at, notice.at)
-            return
-        known = self.notices.get(notice.at)
-        if known is None or notice.deadline < known.deadline:
-            self.notices[notice.at] = notice
-        for at in sorted(self.notices)[:-REPEATS_KEPT]:
-            del self.notices[at]
-
-    def standing(self, node: Node, now: float) -> Iterator[CapacityNotice]:
-        """What holds for the node: not taken back, and the node was not left alone.
-
-        A node that became Ready after the deadline is another one of that name, or was spared.
-        """
-        for at, notice in self.notices.items():
-            spared = node.ready and (
-                now >= notice.deadline + UNTAKEN_AFTER_SECONDS or (node.ready_changed_at or 0.0) > notice.deadline
-            )
-            if at > self.cancelled_at and not spared:
-                yield notice
+    node: str
+    told: tuple[ToldPast, ...] = ()
+    absent: AbsentPast | None = None
+    tainted_at: Instant | None = None
+    due: tuple[Instant, Instant] | None = None
 
 
 class Notices:
     """Facts about nodes under notice; `views` merges them."""
 
-    def __init__(self, objects: Objects, nodes_of_pool: Callable[[str], Iterable[str]]) -> None:
-        self.counters: Counter[str] = Counter()
+    def __init__(self, rules: NodeRules, objects: Objects, holdings: Holdings, pools: Pools) -> None:
+        self.due = Due(rules, holdings, pools)
         self._objects = objects
-        self._nodes_of_pool = nodes_of_pool
-        self._told: dict[str, dict[_Subject, _Told]] = {}  # by name of the node they are about
-        self._waiting: dict[_Subject, _Told] = {}  # their node is not there yet
+        self._holdings = holdings
+        self._pools = pools
+        self._told = Told(objects)
+        self._absent = Absent(objects, lambda node: any(holdings.pods_on(node)))
         self._tainted: dict[str, float] = {}  # node name -> since
         self._leaving: set[str] = set()  # NodeClaims being deleted
         self._forgot_at = 0.0
+
+    @property
+    def counters(self) -> Counter[str]:
+        """What became of notices, by a small closed set of words."""
+        return self._told.counters
 
     # --- what comes in
 
     def tell(self, notice: CapacityNotice, now: float) -> None:
         """Take a notice, or take one back; order and repetition do not matter."""
-        subject = notice.node or notice.instance_id or "", notice.kind
-        node = self._objects.one(Node, subject[0]) or self._objects.node_of_instance(subject[0])
-        home = self._waiting if node is None else self._told.setdefault(node.name, {})
-        if subject not in home:
-            if home is self._waiting and len(home) >= WAITING_AT_MOST:
-                self.counters["too-many-notices"] += 1
-                return
-            home[subject] = _Told(heard_at=now)
-        home[subject].take(notice)
+        self._told.tell(notice, now)
 
     def moved(self, change: Change, at: float) -> None:
         """An object was added, changed or removed."""
@@ -91,53 +80,61 @@ class Notices:
             self._see(new, at)
         elif isinstance(old, Node):
             self._tainted.pop(old.name, None)
-            self._told.pop(old.name, None)
+            self._absent.lost(old.name, at)
         if isinstance(new, NodeClaim) and new.deleting_at is not None:
             self._leaving.add(new.name)
         elif isinstance(old, NodeClaim):
             self._leaving.discard(old.name)
+        if isinstance(new, Pod):
+            self._bound(new, at)
+
+    def nodes_listed(self, at: float) -> None:
+        """A list of nodes came, or other models did: the node of any pod may be missing."""
+        for pod in self._objects.all(Pod):
+            self._bound(pod, at)
+
+    def _bound(self, pod: Pod, at: float) -> None:
+        if pod.node is not None and self._holdings.model_of(pod.workload) is not None:
+            self._absent.missed(pod.node, at)
 
     def _see(self, node: Node, at: float) -> None:
+        self._absent.back(node.name)
         if any(taint.key == DISRUPTED_TAINT for taint in node.taints):
             self._tainted.setdefault(node.name, at)
         else:
             self._tainted.pop(node.name, None)
-        if self._waiting:
-            names = {node.name, instance_id(node.provider_id)}
-            for subject in [subject for subject in self._waiting if subject[0] in names]:
-                self._told.setdefault(node.name, {})[subject] = self._waiting.pop(subject)
+        self._told.seen(node)
 
-    def forget(self, now: float) -> None:
-        """Drop what found no node, what was taken back and what never happened; looks once a second."""
+    def look(self, now: float, certain: Callable[[], bool]) -> None:
+        """Drop what is over, once a second; `certain`: whether the lists of nodes and pods are whole and fresh."""
         if not 0 <= now - self._forgot_at < 1.0:
             self._forgot_at = now
-            for subject in [one for one, told in self._waiting.items() if now - told.heard_at >= KEPT_SECONDS]:
-                self.counters["unmatched-notice"] += bool(self._waiting.pop(subject).notices)
-            for name, subjects in list(self._told.items()):
-                kept = {one: told for one, told in subjects.items() if self._keep(name, told, now)}
-                self._told[name] = kept
-                if not kept:
-                    del self._told[name]
+            self._absent.look(now, certain)
+            whole = self._whole
+            self._told.forget(now, lambda node: not whole or node in self._absent)
+            for node in [node for node in self._tainted if whole and self._objects.one(Node, node) is None]:
+                del self._tainted[node]
 
-    def _keep(self, name: str, told: _Told, now: float) -> bool:
-        """Also what was taken back is kept a while: the notice itself may still come."""
-        node = self._objects.one(Node, name)
-        return node is not None and (now - told.heard_at < KEPT_SECONDS or any(told.standing(node, now)))
+    @property
+    def _whole(self) -> bool:
+        """Whether nodes and pods have been listed: until then nothing that was restored is over."""
+        return self._objects.listed >= {"nodes", "pods"}
 
     # --- what goes out
 
     def views(self, now: float) -> tuple[NoticeView, ...]:
         """One notice per node under notice, by node name."""
         facts: dict[str, list[NoticeView]] = {}
-        for fact in (*self._by_event(now), *self._by_karpenter(), *self._by_people(now)):
-            facts.setdefault(fact.node, []).append(fact)
-        return tuple(self._merged(facts[node]) for node in sorted(facts))
+        for found in (self._by_event(now), self._by_karpenter(now), self._by_absence(), self._by_people(now)):
+            for fact in found:
+                facts.setdefault(fact.node, []).append(fact)
+        if self._whole:
+            self.due.keep(facts)
+        return tuple(self._merged(node, facts[node]) for node in sorted(facts))
 
     def _by_event(self, now: float) -> Iterator[NoticeView]:
-        for name, subjects in self._told.items():
-            node = self._objects.one(Node, name)
-            standing = (told.standing(node, now) for told in subjects.values()) if node is not None else ()
-            for notice in chain.from_iterable(standing):
+        for name, notice in self._told.standing(now):
+            if self._objects.one(Node, name) is not None or name in self._absent:
                 yield NoticeView(
                     node=name,
                     kind=notice.kind,
@@ -147,15 +144,18 @@ class Notices:
                     source=notice.source,
                 )
 
-    def _by_karpenter(self) -> Iterator[NoticeView]:
-        for tainted, since in self._tainted.items():
-            yield _disruption(tainted, since, voluntary=True)
-        for name in self._leaving:
-            claim = self._objects.one(NodeClaim, name)
-            node = self._node_of(claim) if claim is not None else None
-            if claim is not None and node is not None and claim.deleting_at is not None:
-                interrupted = "interrupt" in (claim.disruption_reason or "").lower()
-                yield _disruption(node.name, claim.deleting_at, voluntary=not interrupted)
+    def _by_karpenter(self, now: float) -> Iterator[NoticeView]:
+        """Nodes that Karpenter drains now: there is no deadline to wait for."""
+        for claim in filter(None, (self._objects.one(NodeClaim, name) for name in self._leaving)):
+            node = self._node_of(claim)
+            if node is not None and claim.deleting_at is not None:
+                yield _disruption(node.name, claim.deleting_at, claim)
+        for name, since in self._tainted.items():
+            node = self._objects.one(Node, name)
+            if node is not None:
+                claims = [one for one in self._objects.claims_of.get(node.node_pool) if self._node_of(one) is node]
+                if now - since >= REASON_WITHIN_SECONDS or all(_explained(claim) for claim in claims):
+                    yield _disruption(name, since, *claims)
 
     def _node_of(self, claim: NodeClaim) -> Node | None:
         instance = instance_id(claim.provider_id)
@@ -163,12 +163,17 @@ class Notices:
             return self._objects.one(Node, claim.node)
         return self._objects.node_of_instance(instance) if instance is not None else None
 
+    def _by_absence(self) -> Iterator[NoticeView]:
+        """What a Node left behind: from then on its pods are nowhere, whoever said that it would go, or did not."""
+        for node, since in self._absent.gone():
+            yield NoticeView(node=node, kind="gone", since=since, deadline=since, source="kubernetes")
+
     def _by_people(self, now: float) -> Iterator[NoticeView]:
         for override in self._objects.all(Override):
             if override.kind != "drain" or now >= override.expires_at:
                 continue
             pool = override.subject_kind == "pool"
-            for node in self._nodes_of_pool(override.subject) if pool else (override.subject,):
+            for node in self._pools.nodes_of(override.subject) if pool else (override.subject,):
                 if self._objects.one(Node, node) is not None:
                     yield NoticeView(
                         node=node,
@@ -178,21 +183,54 @@ class Notices:
                         source=f"override/{override.namespace}/{override.name}",
                     )
 
-    def _merged(self, facts: list[NoticeView]) -> NoticeView:
-        """The first to go by force names it; the earliest deadline stands."""
-        first = min(facts, key=lambda fact: (fact.voluntary, fact.deadline, fact.kind, fact.source))
-        node = self._objects.one(Node, first.node)
+    def _merged(self, name: str, facts: list[NoticeView]) -> NoticeView:
+        """The first cause by force names it; the earliest deadline stands."""
+        first = min(
+            facts, key=lambda fact: (fact.voluntary, fact.kind in EFFECTS, fact.deadline, fact.kind, fact.source)
+        )
+        node = self._objects.one(Node, name)
         owned = node is not None and node.node_pool is not None
+        since, deadline = min(fact.since for fact in facts), min(fact.deadline for fact in facts)
+        at = since if any(fact.kind in AT_ONCE for fact in facts) else self.due.at(name, deadline)
         return replace(
             first,
-            since=min(fact.since for fact in facts),
-            deadline=min(fact.deadline for fact in facts),
+            since=since,
+            deadline=deadline,
             karpenter=owned and any(fact.kind not in NOT_KARPENTERS for fact in facts),
+            doomed_at=None if at <= since else at,
         )
 
+    # --- the checkpoint
 
-def _disruption(node: str, since: float, *, voluntary: bool) -> NoticeView:
-    """Karpenter drains the node now: there is no deadline to wait for."""
+    def past(self) -> tuple[NoticePast, ...]:
+        """What a restart must not lose, by node."""
+        told, absent, due = self._told.past(), self._absent.past(), self.due.past()
+        names = told.keys() | absent.keys() | self._tainted.keys() | due.keys()
+        return tuple(
+            NoticePast(name, told.get(name, ()), absent.get(name), self._tainted.get(name), due.get(name))
+            for name in sorted(names)
+        )
+
+    def restore(self, past: Iterable[NoticePast]) -> None:
+        """Put back what `past` gave, under what was seen since."""
+        for one in past:
+            self._told.restore(one.node, one.told)
+            if one.absent is not None:
+                self._absent.restore(one.node, one.absent)
+            if one.tainted_at is not None and (one.node in self._tainted or self._objects.one(Node, one.node) is None):
+                self._tainted[one.node] = min(one.tainted_at, self._tainted.get(one.node, one.tainted_at))
+            if one.due is not None:
+                self.due.restore(one.node, one.due)
+
+
+def _explained(claim: NodeClaim) -> bool:
+    """Whether Karpenter has said why the claim's node is disrupted: by a reason, or by deleting it without one."""
+    return claim.deleting_at is not None or claim.disruption_reason is not None
+
+
+def _disruption(node: str, since: float, *claims: NodeClaim) -> NoticeView:
+    """Voluntary only if Karpenter says so of the node's claim; a taint without a known claim says nothing."""
+    voluntary = bool(claims) and all(claim.disruption_reason in VOLUNTARY_REASONS for claim in claims)
     return NoticeView(
         node=node, kind="disruption", since=since, deadline=since, voluntary=voluntary, source="karpenter.sh"
     )

@@ -50,6 +50,7 @@ class Objects:
 
     def __init__(self) -> None:
         self.counters: Counter[str] = Counter()
+        self.listed: set[str] = set()  # sources of which a complete list came
         self._stores: dict[str, dict[Key, ClusterObject]] = {source: {} for source in SOURCES}
         self.pods_of = Index[Pod](lambda pod: pod.workload)
         self.pods_on = Index[Pod](lambda pod: pod.node)
@@ -87,10 +88,15 @@ class Objects:
         """The node that runs on cloud instance `instance` (the last part of its provider id)."""
         return next(iter(self.nodes_of_instance.get(instance)), None)
 
+    def lacks(self, node: str | None) -> bool:
+        """Whether nodes were listed and this one is not among them: gone, or never seen yet."""
+        return node is not None and "nodes" in self.listed and self.one(Node, node) is None
+
     # --- what comes in
 
     def relisted(self, event: ObjectsListed) -> Iterator[Change]:
         """Take a list as the full truth; yields what differs, each after it took effect."""
+        self.listed.add(event.source)
         listed = {key_of(found): found for found in event.objects}
         for key in [key for key in self._stores[event.source] if key not in listed]:
             yield from self._put(event.source, key, None)

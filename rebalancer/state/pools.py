@@ -50,6 +50,11 @@ class Pools:
         """The pool a node belongs to."""
         return self._pool_of_node.get(node)
 
+    def grows(self, node: str) -> bool:
+        """Whether the pool of a node can get others."""
+        home = self._pool_of_node.get(node)
+        return home is not None and bool(self._pools[home].node_pools)
+
     # --- what comes in
 
     def moved(self, change: Change, at: float) -> None:

@@ -10,24 +10,30 @@ KEDA_DEFAULT_MAXIMUM = 100
 HELD_REASONS = frozenset({"Empty", "Underutilized"})
 
 
-def pod_phase(pod: Pod) -> str:
-    """Pending (no node), loading, ready or terminating."""
+def pod_phase(pod: Pod, *, lost: bool = False) -> str:
+    """Pending (no node), loading, ready, lost or terminating.
+
+    `lost`: its node is not listed. Until its kubelet or the garbage collector of pods speaks (PodGC takes 40-60 s),
+    such a pod stays Ready by its last word, and serves nobody.
+    """
     if pod.deleting_at is not None:
         return "terminating"
     if pod.node is None:
         return "pending"
-    return "ready" if pod.ready else "loading"
+    if not pod.ready:
+        return "loading"
+    return "lost" if lost else "ready"
 
 
-def pod_view(pod: Pod) -> PodView:
+def pod_view(pod: Pod, *, lost: bool = False) -> PodView:
     """One pod.
 
     `since`: Kubernetes dates creation, Ready and the end that a deletion sets (request + grace); it does not date
     that a pod got its node, so loading counts from creation.
     """
-    phase = pod_phase(pod)
+    phase = pod_phase(pod, lost=lost)
     since = pod.created_at
-    if phase == "ready":
+    if phase in {"ready", "lost"}:
         since = pod.ready_at or pod.created_at
     elif phase == "terminating" and pod.deleting_at is not None:
         since = max(pod.created_at, pod.deleting_at - pod.grace_seconds)

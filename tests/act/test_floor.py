@@ -314,6 +314,18 @@ async def test_pods_on_a_node_that_is_gone_serve_no_floor(rig: Rig) -> None:
     assert refused(outcome, "floor")
 
 
+async def test_nor_do_pods_whose_node_nobody_has_seen_and_a_replica_set_may_keep_just_them(rig: Rig) -> None:
+    # Floor 3, of five Ready by their last word one is lost: nobody can be sure that it is the one that goes.
+    two_pools(rig, a100=2, spot=3)
+    lost, *others = rig.target("b-spot").pods
+    rig.show("b-spot", pods=(replace(lost, phase="lost"), *others))
+
+    (outcome,) = await rig.apply(of_b(rig, "b-spot", 1))
+
+    assert refused(outcome, "floor")
+    assert outcome.detail == "floor: 2 Ready replicas of b would stay, its floor is 3"
+
+
 async def test_replicas_that_load_may_go_whoever_failed(rig: Rig) -> None:
     two_pools(rig, a100=1, spot=4)
     spot = rig.target("b-spot")

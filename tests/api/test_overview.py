@@ -7,6 +7,7 @@ from rebalancer.api.look import Look
 from rebalancer.api.models_table import SORTS, STATES, Asked
 from rebalancer.api.overview import overview
 from rebalancer.api.pages import Need, Overview
+from rebalancer.api.text.words import clock
 from rebalancer.api.tiles import seat
 from rebalancer.api.wire import from_wire
 from rebalancer.domain.plan import Refusal
@@ -112,6 +113,22 @@ def test_a_node_that_brings_its_own_replacement_is_told_only_when_somebody_runs_
     assert [(need.severity, need.node) for need in needs if need.node] == [("warning", "a100-1")]
 
 
+def test_a_notice_whose_time_has_not_come_warns_and_says_when_it_counts() -> None:
+    notice = a_notice("a100-1", deadline=NOW + 3600.0, doomed_at=NOW + 1800.0)
+    (need,) = [one for one in of(look_at(replace(SNAPSHOT, notices=(notice,)))).needs if one.node]
+    assert need.severity == "warning"
+    assert f"(counts from {clock(NOW + 1800)})" in need.said
+    due = replace(SNAPSHOT, notices=(replace(notice, doomed_at=None),))
+    (need,) = [one for one in of(look_at(due)).needs if one.node]
+    assert (need.severity, "counts from" in need.said) == ("critical", False)
+
+
+def test_a_node_that_is_gone_is_told_as_long_as_somebody_is_missing_there() -> None:
+    gone = a_notice("a100-1", kind="gone", deadline=NOW - 3.0)
+    needs = of(look_at(replace(SNAPSHOT, notices=(gone, replace(gone, node="a100-9"))))).needs
+    assert [need.said.split(":")[0] for need in needs if need.node] == ["a100-1 is gone"]
+
+
 def test_a_fight_over_a_field_is_told() -> None:
     refusal = Refusal("foreign", "sdxl", 6, 2, "argocd wrote spec.replicas twice in 10 min")
     needs = of(look_with(plan=replace(PLAN, refusals=(refusal,)))).needs
@@ -171,6 +188,13 @@ def test_gpus_of_others_of_nodes_not_ready_and_of_nobody_are_told_apart() -> Non
 def test_a_free_gpu_of_a_node_that_goes_goes_too() -> None:
     row = of(look_at(replace(SNAPSHOT, notices=(a_notice("spot-1"), *SNAPSHOT.notices)))).pools[1]
     assert row.counts == {"doomed": 16}
+
+
+def test_on_a_node_whose_notice_has_not_come_to_its_time_nothing_is_doomed() -> None:
+    later = tuple(replace(notice, doomed_at=NOW + 60.0) for notice in SNAPSHOT.notices)
+    rows = of(look_at(replace(SNAPSHOT, notices=later))).pools
+    assert "doomed" not in rows[1].counts
+    assert [node.doomed_at for node in rows[1].nodes if node.doomed_at] == [SNAPSHOT.notices[0].deadline]
 
 
 def test_before_the_nodes_are_listed_a_pools_size_is_unknown() -> None:

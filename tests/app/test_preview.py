@@ -11,6 +11,7 @@ from rebalancer.domain.snapshot import ForeignChange
 from tests.builders import (
     NOW,
     a_model,
+    a_notice,
     a_policy,
     a_pool,
     a_snapshot,
@@ -89,6 +90,13 @@ def test_a_drain_shows_what_moves_and_wants_its_node_typed() -> None:
     assert seen.said == (
         "now  llama-70b 6 -> 10 on a100-2, a100-3, 4 of them for doomed ones, ready ~08:07; unmet 1 replica",
     )
+
+
+def test_a_drain_of_a_node_that_goes_in_a_fortnight_moves_now() -> None:
+    known = a_scene(qwen=1)
+    later = a_notice("a100-1", kind="scheduled-change", deadline=NOW + 14 * 86_400, doomed_at=NOW + 13 * 86_400)
+    told = Known(replace(known.snapshot, notices=(later,)), known.policy, known.memory)
+    assert preview(told, "drain", "a100-1").said == preview(known, "drain", "a100-1").said
 
 
 def test_a_node_that_nobody_sees_and_a_model_that_is_none_are_refused() -> None:

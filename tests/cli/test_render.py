@@ -1,5 +1,6 @@
 """Domain values as text: the drawn scene, character by character, and what is unknown, old or hostile."""
 
+from datetime import UTC, datetime
 from textwrap import dedent
 
 import pytest
@@ -173,6 +174,23 @@ def test_notices_come_soonest_first_and_a_long_list_is_counted() -> None:
     assert foot == (
         "NOTICE old was due 1m30s ago, spot-0 in 0 s, spot-1 in 1m0s, spot-2 in 2m0s, spot-3 in 3m0s and 3 more"
     )
+
+
+def test_a_notice_whose_time_has_not_come_says_when_it_counts() -> None:
+    notices = (
+        a_notice("spot-2", deadline=at("04:12:07"), doomed_at=at("03:57:07")),
+        a_notice("a100-1", deadline=at("03:12:07") + 14 * 86_400, doomed_at=at("03:00:00") + 14 * 86_400),
+        a_notice("a100-4", kind="gone", deadline=NOW - 5),
+    )
+    foot = render_status(replace(STATUS, notices=notices, overrides=())).splitlines()[-1]
+    day = datetime.fromtimestamp(NOW + 14 * 86_400, UTC).strftime("%Y-%m-%d")
+    spot, maintenance = "spot-2 in 1h0m (counts from 03:57:07)", f"a100-1 in 14d0h (counts from {day} 03:00)"
+    assert foot == f"NOTICE a100-4 went 5 s ago, {spot}, {maintenance}"
+    told = render_explain(PLAN, replace(SNAPSHOT, notices=notices), "llama-70b").splitlines()
+    assert [" ".join(line.split()) for line in told if "counts from" in line] == [
+        "notice spot-2 goes 04:12:07 (counts from 03:57:07): 1 replica",
+        f"notice a100-1 goes {day} 03:12 (counts from {day} 03:00): 4 replicas",
+    ]
 
 
 def test_every_kind_of_change_has_its_mark_and_is_counted() -> None:

@@ -133,6 +133,30 @@ def test_a_scheduled_change_dooms_every_instance_it_names_at_its_start(start: st
     assert {(one.kind, one.deadline) for one in found} == {("scheduled-change", NOW + 86_400)}
 
 
+@pytest.mark.parametrize(("status", "cancelled"), [("upcoming", False), ("open", False), ("closed", True)])
+def test_a_scheduled_change_that_is_closed_takes_its_notice_back(status: str, cancelled: bool) -> None:  # noqa: FBT001  a value of the table
+    found = notices(eventbridge("AWS Health Event", HEALTH | {"statusCode": status}, source="aws.health"))
+    assert [(one.instance_id, one.kind, one.at, one.cancelled) for one in found] == [
+        ("i-1", "scheduled-change", SENT, cancelled),
+        ("i-2", "scheduled-change", SENT, cancelled),
+    ]
+
+
+def test_of_a_scheduled_change_single_instances_are_resolved() -> None:
+    entities = [{"entityValue": "i-1", "status": "RESOLVED"}, {"entityValue": "i-2", "status": "PENDING"}]
+    found = notices(eventbridge("AWS Health Event", HEALTH | {"affectedEntities": entities}, source="aws.health"))
+    assert [(one.instance_id, one.cancelled) for one in found] == [("i-1", True), ("i-2", False)]
+
+
+@pytest.mark.parametrize(
+    ("end", "ends_at", "cancelled"),
+    [("Sat, 16 Jan 2027 12:00:00 GMT", NOW + 100_800, False), ("2027-01-15T07:59:00Z", NOW - 60, True)],
+)
+def test_a_scheduled_change_ends_with_its_window(end: str, ends_at: float, cancelled: bool) -> None:  # noqa: FBT001  a value of the table
+    found = notices(eventbridge("AWS Health Event", HEALTH | {"endTime": end}, source="aws.health"))
+    assert {(one.ends_at, one.cancelled) for one in found} == {(ends_at, cancelled)}
+
+
 @pytest.mark.parametrize("change", [{"service": "RDS"}, {"eventTypeCategory": "issue"}, {"affectedEntities": []}])
 def test_other_health_events_take_nothing_away(change: dict[str, Any]) -> None:
     assert notices(eventbridge("AWS Health Event", HEALTH | change, source="aws.health")) == ()

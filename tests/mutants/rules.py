@@ -13,6 +13,7 @@ from rebalancer.planning.given import moves
 from rebalancer.planning.guarded import foreign
 from rebalancer.planning.seen import holdings, scene, sight
 from rebalancer.planning.told import explain
+from rebalancer.state import absent, due, notices, views
 from tests.mutants.mutant import Mutant
 
 Patch = pytest.MonkeyPatch
@@ -40,6 +41,19 @@ def rules() -> Iterator[Mutant]:
     yield _instead(foreign, "_stood_up_at", "standup", "forgets nothing", lambda *_: None)
     yield _instead(foreign, "_stood_up_at", "standup", "forgets for ever", lambda _, world: world.now)
     yield _instead(explain, "keeps_borrowed", "borrower", "is not told", lambda *_: "")
+    yield from _nodes_that_go()
+
+
+def _nodes_that_go() -> Iterator[Mutant]:
+    true = views.pod_phase
+    yield _instead(views, "pod_phase", "gone", "believes the lost", lambda pod, **_: true(pod))
+    yield _instead(absent.Absent, "lost", "gone", "forgets the node", lambda *_: None)
+    yield _instead(sight, "doomed_nodes", "notice", "counts at once", lambda told, *_: arithmetic.noticed_nodes(told))
+    yield _instead(due, "doomed_at", "notice", "counts too late", lambda deadline, *_: deadline)
+    reasons = notices.VOLUNTARY_REASONS
+    yield _instead(notices, "VOLUNTARY_REASONS", "disruption", "is voluntary", {*reasons, None})
+    yield _instead(notices, "VOLUNTARY_REASONS", "disruption", "never is", reasons - {"Drifted"})
+    yield _instead(notices, "REASON_WITHIN_SECONDS", "disruption", "waits for no reason", 0.0)
 
 
 def _instead(module: Any, name: str, rule: str, what: str, other: Any) -> Mutant:  # noqa: ANN401  anything may be broken

@@ -89,6 +89,12 @@ def test_a_voluntary_disruption_brings_its_own_replacement() -> None:
     assert [one.value for one in notice_figures(world, Memory())] == [0]
 
 
+def test_before_a_notice_comes_to_its_time_nobody_is_missed() -> None:
+    policy = a_policy(a_model("a"))
+    world = a_snapshot(policy, {"a": 2}, notices=(a_notice("a100-1", deadline=NOW + 3600, doomed_at=NOW + 1),))
+    assert [one.value for one in notice_figures(world, Memory())] == [0]
+
+
 def test_what_happened_is_counted_and_a_counter_begins_at_zero() -> None:
     metrics = Metrics()
     assert shown(metrics.text(), "rebalancer_cycles_total") == {("failed",): 0, ("ok",): 0}

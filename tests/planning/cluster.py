@@ -118,8 +118,12 @@ def _replicate(target: TargetView, now: float) -> TargetView:
 
 
 def _kept_first(pod: PodView) -> tuple[bool, bool, bool, int, float, str]:
-    """Kubernetes deletes unassigned pods first, then those that do not run yet, then unready ones, then by cost."""
-    return (pod.node is None, not pod.begun, pod.phase != "ready", -(pod.deletion_cost or 0), pod.created_at, pod.uid)
+    """Kubernetes deletes unassigned pods first, then those that do not run yet, then unready ones, then by cost.
+
+    Of a lost pod it has heard nothing: that one is Ready.
+    """
+    unready = pod.phase not in {"ready", "lost"}
+    return (pod.node is None, not pod.begun, unready, -(pod.deletion_cost or 0), pod.created_at, pod.uid)
 
 
 def _schedule(snapshot: Snapshot) -> Snapshot:
@@ -241,7 +245,20 @@ def evict(snapshot: Snapshot, node: str) -> Snapshot:
 
 def lose(snapshot: Snapshot, node: str) -> Snapshot:
     """`node` is gone, and its pods and its notice with it."""
-    snapshot = on_pods(snapshot, lambda pod: None if pod.node == node else pod)
+    return collect(take_away(snapshot, node), node)
+
+
+def collect(snapshot: Snapshot, node: str) -> Snapshot:
+    """The garbage collector of pods has come by, 40-60 s after the node went: its pods are gone, and the notice."""
+    notices = tuple(notice for notice in snapshot.notices if notice.node != node)
+    return replace(on_pods(snapshot, lambda pod: None if pod.node == node else pod), notices=notices)
+
+
+def take_away(snapshot: Snapshot, node: str) -> Snapshot:
+    """The Node is gone: its pods are Ready by their last word, and serve nobody."""
+    snapshot = on_pods(
+        snapshot, lambda pod: replace(pod, phase="lost") if pod.node == node and pod.phase == "ready" else pod
+    )
     pools = []
     for pool in snapshot.pools:
         lost = next((each for each in pool.nodes if each.name == node), None)
@@ -252,8 +269,7 @@ def lose(snapshot: Snapshot, node: str) -> Snapshot:
         )
         left = tuple(each for each in pool.nodes if each.name != node)
         pools.append(replace(pool, nodes=left, node_pools=node_pools))
-    notices = tuple(notice for notice in snapshot.notices if notice.node != node)
-    return replace(snapshot, pools=tuple(pools), notices=notices)
+    return replace(snapshot, pools=tuple(pools))
 
 
 # --- time, and looking

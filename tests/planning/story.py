@@ -166,6 +166,19 @@ class Story:
         """`node` is gone, and its pods and notice with it."""
         self.snapshot = cluster.lose(self.snapshot, node)
 
+    def take_away(self, node: str, *, seen: bool = True) -> None:
+        """The Node object is gone and its pods know nothing of it; `seen`: by this service, which gives notice then."""
+        self.snapshot = cluster.take_away(self.snapshot, node)
+        at = self.snapshot.at
+        if seen:
+            told = next((one for one in self.snapshot.notices if one.node == node), None)
+            kind = {} if told else {"kind": "gone", "source": "kubernetes"}
+            self.notice(node, min(0.0, told.deadline - at if told else 0.0), **kind)
+
+    def collect(self, node: str) -> None:
+        """The garbage collector of pods has come by."""
+        self.snapshot = cluster.collect(self.snapshot, node)
+
     def add(self, pool: str, node: NodeView) -> None:
         """A new node of `pool`."""
         self.pool(pool, nodes=tuple(sorted((*self.view(pool).nodes, node), key=lambda each: each.name)))

@@ -194,10 +194,17 @@ def a_told_notice(node: str | None = "n1", **overrides: object) -> CapacityNotic
 
 
 def a_state(policy: Policy | None = None, *objects: ClusterObject, started_at: float = NOW - 600.0) -> ClusterState:
-    """A synced state that knows `objects`, a minute ago; wakes are taken."""
+    """A synced state that knows `objects`, a minute ago; wakes are taken.
+
+    Pods are on nodes that are there, of no pool unless the node is among `objects`; so is n1 where no node is.
+    """
+    known = {found.name for found in objects if isinstance(found, Node)}
+    named = {found.node for found in objects if isinstance(found, Pod) and found.node} | (set() if known else {"n1"})
+    others = tuple(a_cluster_node(name, labels={}, resource_version="0") for name in sorted(named - known))
     state = ClusterState(policy or a_policy(), started_at=started_at)
     for source, kind in SOURCES.items():
-        state.apply(listed(source, *(found for found in objects if isinstance(found, kind)), at=NOW - 60.0), NOW - 60.0)
+        found = (each for each in (*objects, *others) if isinstance(each, kind))
+        state.apply(listed(source, *found, at=NOW - 60.0), NOW - 60.0)
     state.take_wakes()
     return state
 

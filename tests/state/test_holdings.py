@@ -74,6 +74,39 @@ def test_a_pod_is_in_one_phase(fields: dict[str, object], phase: str, since: flo
     assert target_of(state).pods == (PodView("uid-b-1", "b-1", pod.node, phase, since, NOW - 600, -5),)
 
 
+def test_a_ready_pod_whose_node_is_not_listed_is_lost_until_the_node_is_there() -> None:
+    pods = [a_ready_pod("b-1", node="n1"), a_ready_pod("b-2", node="n2"), a_pending_pod("b-3", node="n1")]
+    state = a_state(None, a_workload("b", 3), a_cluster_node("n1"), a_cluster_node("n2", "other pool"), *pods)
+    assert phases(state) == {"b-1": "ready", "b-2": "ready", "b-3": "loading"}
+    feed(state, gone(a_cluster_node("n1")))
+    assert phases(state) == {"b-1": "lost", "b-2": "ready", "b-3": "loading"}
+    assert target_of(state).pods[0].since == NOW - 540
+    feed(state, changed(a_cluster_node("n1", uid="uid-reborn")))
+    assert phases(state) == {"b-1": "ready", "b-2": "ready", "b-3": "loading"}
+    feed(state, listed("nodes"))
+    assert phases(state) == {"b-1": "lost", "b-2": "lost", "b-3": "loading"}
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1), (1, 2, 0)])
+def test_lists_may_come_in_any_order_and_before_that_of_nodes_no_pod_is_lost(order: tuple[int, ...]) -> None:
+    pods = listed("pods", a_ready_pod("b-1", node="n1"), a_ready_pod("b-2", node="n2"))
+    events = listed("nodes", a_cluster_node("n1")), pods, listed("deployments", a_workload("b", 2))
+    state = ClusterState(a_policy(), started_at=NOW)
+    assert phases(feed(state, pods, events[2])) == {"b-1": "ready", "b-2": "ready"}
+    fresh = feed(ClusterState(a_policy(), started_at=NOW), *(events[n] for n in order))
+    assert phases(fresh) == {"b-1": "ready", "b-2": "lost"}
+
+
+def test_a_pod_ahead_of_its_node_serves_once_the_node_is_seen() -> None:
+    state = feed(a_state(None, a_workload("b", 1)), changed(a_ready_pod("b-9", node="n9")))
+    assert phases(state) == {"b-9": "lost"}
+    assert phases(feed(state, changed(a_cluster_node("n9")))) == {"b-9": "ready"}
+
+
+def phases(state: ClusterState) -> dict[str, str]:
+    return {pod.name: pod.phase for pod in target_of(state).pods}
+
+
 @pytest.mark.parametrize(("phase", "begun"), [("Pending", False), ("Running", True)])
 def test_a_pod_has_begun_once_its_containers_run(phase: str, begun: bool) -> None:  # noqa: FBT001  a value of the table
     state = a_state(None, a_workload(), a_ready_pod("b-1", phase=phase, ready=False, ready_at=None))

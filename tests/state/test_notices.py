@@ -12,6 +12,7 @@ from tests.state.objects import (
     a_claim,
     a_cluster_node,
     a_karpenter_node,
+    a_ready_pod,
     a_state,
     a_told_notice,
     changed,
@@ -33,7 +34,9 @@ def one(state: ClusterState, now: float = NOW) -> NoticeView:
 
 
 def with_nodes() -> ClusterState:
-    return a_state(POLICY, a_cluster_node("n1"), a_cluster_node("n2"), a_karpenter_node("s1"))
+    """A pod of b, which loads in 60 s and ends within 30 s, on each of n1, n2 and s1."""
+    nodes = a_cluster_node("n1"), a_cluster_node("n2"), a_karpenter_node("s1")
+    return a_state(POLICY, *nodes, *(a_ready_pod(f"b-{node.name}", node=node.name) for node in nodes))
 
 
 # --- told
@@ -66,7 +69,7 @@ def test_of_several_deadlines_the_earliest_stands_whatever_the_order(order: tupl
         a_told_notice("n1", kind="rebalance", at=NOW - 90, deadline=NOW + 600),
     ]
     state = feed(with_nodes(), *(told[n] for n in order))
-    assert one(state) == a_notice("n1", since=NOW - 90, deadline=NOW + 120)
+    assert one(state) == a_notice("n1", since=NOW - 90, deadline=NOW + 120, doomed_at=NOW + 120 - 150)
 
 
 def test_an_earlier_deadline_wakes_again() -> None:
@@ -115,8 +118,9 @@ def test_a_flood_of_notices_for_unknown_nodes_is_bounded() -> None:
     assert state.counters()["too-many-notices"] == 100
 
 
-def test_a_notice_ends_with_its_node() -> None:
-    state = feed(with_nodes(), a_told_notice("n1"), gone(a_cluster_node("n1")))
+def test_a_notice_ends_with_its_node_where_nothing_of_ours_runs_there() -> None:
+    state = a_state(POLICY, a_cluster_node("n1"), a_ready_pod("x", workload="x", node="n1"))
+    feed(state, a_told_notice("n1"), gone(a_cluster_node("n1")))
     assert notices(state) == ()
     feed(state, changed(a_cluster_node("n1", uid="uid-reborn", ready_changed_at=NOW + 30)))
     assert notices(state) == ()
@@ -155,9 +159,11 @@ def test_a_node_that_failed_at_its_deadline_stays_doomed_until_it_is_ready_again
 # --- seen
 
 
-def test_karpenters_taint_is_a_voluntary_notice_since_it_was_seen() -> None:
+@pytest.mark.parametrize("reason", ["Underutilized", "Empty", "Drifted"])
+def test_karpenters_taint_is_a_voluntary_notice_since_it_was_seen_where_karpenter_says_so(reason: str) -> None:
     tainted = a_karpenter_node("s1", resource_version="2", taints=(DISRUPTED,))
-    state = feed(with_nodes(), changed(tainted, at=NOW - 3))
+    claim = a_claim("spot-x1", node="s1", disruption_reason=reason)
+    state = feed(with_nodes(), changed(claim), changed(tainted, at=NOW - 3))
     expected = NoticeView(
         node="s1", kind="disruption", since=NOW - 3, deadline=NOW - 3, voluntary=True, karpenter=True,
         source="karpenter.sh",
@@ -176,13 +182,37 @@ def test_a_spot_notice_makes_karpenters_taint_involuntary() -> None:
     assert one(state) == a_notice("s1", deadline=NOW + 2, karpenter=True)
 
 
+def test_a_taint_whose_claim_is_not_known_is_not_voluntary() -> None:
+    tainted = a_karpenter_node("s1", resource_version="2", taints=(DISRUPTED,))
+    assert not one(feed(with_nodes(), changed(a_claim("other", node="s2")), changed(tainted))).voluntary
+
+
+def test_between_karpenters_taint_and_its_reason_nothing_is_concluded_for_five_seconds() -> None:
+    claim = a_claim("spot-x1", node="s1")
+    tainted = a_karpenter_node("s1", resource_version="2", taints=(DISRUPTED,))
+    state = feed(with_nodes(), changed(claim), changed(tainted))
+    assert notices(state, NOW + 4.9) == ()
+    assert not one(state, NOW + 5).voluntary
+    feed(state, changed(replace(claim, resource_version="2", disruption_reason="Underutilized")))
+    assert one(state, NOW + 1).voluntary
+    assert state.take_wakes() == {"notice"}
+
+
+@pytest.mark.parametrize(("reason", "voluntary"), [(None, False), ("Drifted", True)])
+def test_a_deletion_is_voluntary_only_where_karpenter_gave_its_reason(reason: str | None, voluntary: bool) -> None:  # noqa: FBT001  a value of the table
+    # Interruption, expiry, repair and a person's delete give none: such a loss wants its replacement asked.
+    claim = a_claim("spot-x1", node="s1", deleting_at=NOW, disruption_reason=reason)
+    tainted = a_karpenter_node("s1", resource_version="2", taints=(DISRUPTED,))
+    assert one(feed(with_nodes(), changed(claim), changed(tainted))).voluntary is voluntary
+
+
 def test_a_node_claim_being_deleted_dooms_its_node() -> None:
     claim = a_claim("spot-x1", node="s1", initialized=True)
     state = feed(with_nodes(), changed(claim))
     assert notices(state) == ()
     feed(state, changed(replace(claim, resource_version="2", deleting_at=NOW + 4)), now=NOW + 5)
     assert one(state).deadline == NOW + 4
-    assert one(state).voluntary
+    assert not one(state).voluntary
     assert state.take_wakes() == {"notice"}
     feed(state, gone(claim))
     assert notices(state) == ()
@@ -193,7 +223,7 @@ def test_a_node_claim_without_node_name_is_found_by_its_instance() -> None:
     assert one(feed(with_nodes(), changed(claim))).node == "s1"
 
 
-def test_an_interruption_that_karpenter_names_is_not_voluntary() -> None:
+def test_a_reason_that_is_none_of_karpenters_three_is_not_voluntary() -> None:
     claim = a_claim("spot-x1", node="s1", deleting_at=NOW, disruption_reason="SpotInterrupted")
     assert not one(feed(with_nodes(), changed(claim))).voluntary
 

@@ -7,6 +7,7 @@ from rebalancer.domain.readings import NoReading, Reading, Work
 from tests.builders import NOW
 from tests.state.loads import ABSENT, NEVER_SEEN, load_of, minutes_of, signal_of, two_pods
 from tests.state.objects import (
+    a_cluster_node,
     a_ready_pod,
     a_sample,
     a_state,
@@ -14,6 +15,7 @@ from tests.state.objects import (
     changed,
     feed,
     gone,
+    listed,
 )
 
 
@@ -141,6 +143,26 @@ def test_only_ready_pods_of_the_model_count() -> None:
     feed(state, *(a_sample(pod=f"b-{n}", running=1) for n in range(1, 5)), a_sample(pod="x-1", running=50))
     assert signal_of(state, "concurrency") == Reading(1.0, NOW, 1.0)
     assert state.counters()["unknown-pod"] == 2  # the finished pod and the foreign one
+
+
+def test_a_pod_whose_node_is_gone_counts_for_no_reading_until_the_node_is_back() -> None:
+    pods = a_ready_pod("b-1", node="n1"), a_ready_pod("b-2", node="n2")
+    state = a_state(None, a_workload(), a_cluster_node("n1"), a_cluster_node("n2"), *pods)
+    feed(state, *(a_sample(pod=f"b-{n}", running=n) for n in (1, 2)))
+    assert signal_of(state, "concurrency") == Reading(3.0, NOW, 1.0)
+    feed(state, gone(a_cluster_node("n2")))
+    assert signal_of(state, "concurrency") == Reading(1.0, NOW, 1.0)
+    feed(state, changed(a_cluster_node("n2", uid="uid-reborn")))
+    assert signal_of(state, "concurrency") == Reading(3.0, NOW, 1.0)
+    feed(state, listed("nodes", a_cluster_node("n2", uid="uid-reborn")))
+    assert signal_of(state, "concurrency") == Reading(2.0, NOW, 1.0)
+
+
+def test_a_pod_ahead_of_its_node_counts_once_the_node_is_seen() -> None:
+    state = feed(a_state(None, a_workload()), changed(a_ready_pod("b-1", node="n9")), a_sample(pod="b-1", running=1))
+    assert signal_of(state, "concurrency") == ABSENT
+    feed(state, changed(a_cluster_node("n9")))
+    assert signal_of(state, "concurrency") == Reading(1.0, NOW, 1.0)
 
 
 def test_a_pod_that_becomes_ready_counts_with_the_sample_it_sent_before() -> None:

@@ -1,10 +1,11 @@
 """`rebalancer explain MODEL`: why the model has what it has, stage by stage, each with its numbers."""
 
+from collections import Counter
 from collections.abc import Iterator
 
-from rebalancer.api.text.words import UNKNOWN, clock, counted, known, printable, some
+from rebalancer.api.text.words import UNKNOWN, clock, counted, goes, known, printable, some
 from rebalancer.domain.plan import ModelDecision, Plan, Refusal, Unmet
-from rebalancer.domain.snapshot import ModelView, Snapshot
+from rebalancer.domain.snapshot import ModelView, PodView, Snapshot
 
 WIDTH = 7  # of the first column: `refused` and the like
 LABELS = {
@@ -27,6 +28,7 @@ def render_explain(plan: Plan, snapshot: Snapshot, model: str) -> str:
         _head(decision, view, lacks),
         *_stages(decision, view, snapshot, lacks),
         *_rows("refused", (_refusal(each) for each in refusals)),
+        *_rows("notice", _ahead(view, snapshot)),
         *_rows("change", (str(each) for each in plan.changes if each.model == model)),
         *_rows("override", _overrides(plan, snapshot, model)),
         *_rows("or now", _ways(refusals)),
@@ -73,12 +75,24 @@ def _stages(decision: ModelDecision, view: ModelView, snapshot: Snapshot, lacks:
 
 
 def _has(decision: ModelDecision, view: ModelView, snapshot: Snapshot) -> str:
-    noticed = {notice.node for notice in snapshot.notices}
-    pods = [pod for target in view.targets for pod in target.pods]
+    due = {notice.node for notice in snapshot.notices if notice.counts(snapshot.at)}
+    pods = _pods(view)
     loading = f" + {decision.loading} loading{_expected(view)}" if decision.loading else ""
-    nodes = sorted({pod.node for pod in pods if pod.node in noticed and pod.node is not None})
+    nodes = sorted({pod.node for pod in pods if pod.node in due and pod.node is not None})
     doomed = f"; {decision.doomed} doomed on {some(nodes) or UNKNOWN}" if decision.doomed else ""
     return f"{decision.ready} ready{loading}{doomed}; floor {decision.floor}{_loans(decision)}"
+
+
+def _pods(view: ModelView) -> list[PodView]:
+    return [pod for target in view.targets for pod in target.pods]
+
+
+def _ahead(view: ModelView, snapshot: Snapshot) -> Iterator[str]:
+    """Notices whose time has not come: what runs there counts until then, and nothing new goes there."""
+    on = Counter(pod.node for pod in _pods(view))
+    for notice in snapshot.notices:
+        if on[notice.node] and not notice.counts(snapshot.at):
+            yield f"{goes(notice, snapshot.at)}: {counted(on[notice.node], 'replica')}"
 
 
 def _loans(decision: ModelDecision) -> str:

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
+from rebalancer.domain.snapshot import NoticeView
+
 UNKNOWN = "?"
 MINUTE, HOUR, DAY = 60, 3600, 86_400
 
@@ -10,6 +12,26 @@ MINUTE, HOUR, DAY = 60, 3600, 86_400
 def clock(at: float) -> str:
     """An instant as UTC time of day, 03:12:07."""
     return datetime.fromtimestamp(at, UTC).strftime("%H:%M:%S")
+
+
+def when(at: float, now: float) -> str:
+    """An instant seen from `now`: 03:12:07, or 2027-01-29 07:57 on another day."""
+    there, here = datetime.fromtimestamp(at, UTC), datetime.fromtimestamp(now, UTC)
+    return clock(at) if there.date() == here.date() else there.strftime("%Y-%m-%d %H:%M")
+
+
+def counts_from(notice: NoticeView, now: float) -> str:
+    """` (counts from 07:57:30)` where the pods of a node under notice still count, else nothing."""
+    if notice.doomed_at is None or notice.counts(now):
+        return ""
+    return f" (counts from {when(notice.doomed_at, now)})"
+
+
+def goes(notice: NoticeView, now: float) -> str:
+    """`n1 goes 2027-01-29 08:00 (counts from 2027-01-29 07:57)`, or `n1 is gone`."""
+    if notice.kind == "gone":
+        return f"{notice.node} is gone"
+    return f"{notice.node} goes {when(notice.deadline, now)}{counts_from(notice, now)}"
 
 
 def span(seconds: float) -> str:

@@ -1,6 +1,6 @@
 """`rebalancer status`: is it alive and writing, where are the GPUs, who lacks what."""
 
-from rebalancer.api.text.words import UNKNOWN, clock, columns, known, printable, some, span
+from rebalancer.api.text.words import UNKNOWN, clock, columns, counts_from, known, printable, some, span
 from rebalancer.api.view import Status
 from rebalancer.domain.plan import ModelDecision, Plan, PoolDecision
 from rebalancer.domain.snapshot import NoticeView
@@ -126,4 +126,6 @@ def _foot(status: Status) -> str:
 
 def _notice(notice: NoticeView, at: float) -> str:
     left = notice.deadline - at
-    return f"{notice.node} in {span(left)}" if left >= 0 else f"{notice.node} was due {span(-left)} ago"
+    if left < 0:
+        return f"{notice.node} {'went' if notice.kind == 'gone' else 'was due'} {span(-left)} ago"
+    return f"{notice.node} in {span(left)}{counts_from(notice, at)}"

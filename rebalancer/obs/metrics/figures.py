@@ -38,8 +38,12 @@ def _states(metric: str, name: str, figures: object, states: Iterable[str]) -> I
 
 
 def notice_figures(snapshot: Snapshot, memory: Memory) -> Iterator[Figure]:
-    """Replicas that go with their node and have no replacement; a voluntary disruption brings its own."""
-    deadlines = {notice.node: notice.deadline for notice in snapshot.notices if not notice.voluntary}
+    """Replicas that go with their node and have no replacement; a voluntary disruption brings its own.
+
+    Before a notice has come to its time nobody is to replace them.
+    """
+    due = (notice for notice in snapshot.notices if notice.counts(snapshot.at) and not notice.voluntary)
+    deadlines = {notice.node: notice.deadline for notice in due}
     for model in snapshot.models:
         known = memory.models.get(model.id)
         replaced = set(known.replaced) if known else set()

@@ -1,0 +1,79 @@
+"""Nodes that are not listed although pods of models are bound to them: gone, or not seen yet.
+
+A pod is where its node is. Kubernetes deletes the pods of a Node that is gone only after 40 s, at the next round of the
+garbage collector, which comes every 20 s; until then they are Ready by their last word, and serve nobody.
+"""
+
+from collections.abc import Callable, Iterator
+
+from msgspec import Struct
+
+from rebalancer.domain.cluster import Node
+from rebalancer.domain.instant import Instant
+from rebalancer.state.objects import Objects
+
+UNSEEN_SECONDS = 30.0  # the watch of nodes is not that far behind the watch of pods: then a node is gone
+
+
+class AbsentPast(Struct, frozen=True):
+    """An absent node for the checkpoint; `gone`: it was seen, or has been missing for too long."""
+
+    since: Instant
+    gone: bool
+
+
+class Absent:
+    """Absent nodes by name. `holds` says whether pods of models are bound to a node."""
+
+    def __init__(self, objects: Objects, holds: Callable[[str], bool]) -> None:
+        self._objects = objects
+        self._holds = holds
+        self._since: dict[str, float] = {}
+        self._gone: set[str] = set()
+
+    def __contains__(self, node: str) -> bool:
+        """Whether the node is absent, and pods are bound to it."""
+        return node in self._since and self._objects.lacks(node) and self._holds(node)
+
+    def lost(self, node: str, at: float) -> None:
+        """A Node that was there is gone."""
+        if self._holds(node):
+            self._since[node] = at
+            self._gone.add(node)
+
+    def missed(self, node: str, at: float) -> None:
+        """A pod of a model is bound to `node`: where no such node is listed it may be on its way, or gone."""
+        if self._objects.lacks(node):
+            self._since.setdefault(node, at)
+
+    def back(self, node: str) -> None:
+        """The Node is there, or nothing hangs on it any more."""
+        self._since.pop(node, None)
+        self._gone.discard(node)
+
+    def look(self, now: float, certain: Callable[[], bool]) -> None:
+        """What is missing for too long is gone, where the lists of nodes and pods are `certain`; what is over goes."""
+        if not self._since or not {"nodes", "pods"} <= self._objects.listed:
+            return
+        for node in [node for node in self._since if node not in self]:
+            self.back(node)
+        late = {node for node, since in self._since.items() if now - since >= UNSEEN_SECONDS} - self._gone
+        if late and certain():
+            self._gone |= late
+
+    def gone(self) -> Iterator[tuple[str, float]]:
+        """Nodes that are gone while pods hang on them, with the instant when they went."""
+        return ((node, self._since[node]) for node in sorted(self._gone) if node in self)
+
+    # --- the checkpoint
+
+    def past(self) -> dict[str, AbsentPast]:
+        """All of them by node, for the checkpoint."""
+        return {node: AbsentPast(since, node in self._gone) for node, since in self._since.items()}
+
+    def restore(self, node: str, past: AbsentPast) -> None:
+        """Put back what `past` gave of one, unless it is there."""
+        if self._objects.one(Node, node) is None:
+            self._since[node] = min(past.since, self._since.get(node, past.since))
+            if past.gone:
+                self._gone.add(node)

@@ -1,0 +1,63 @@
+"""From when on the pods of a node under notice count for nobody: when their replacements are due."""
+
+from collections.abc import Collection
+
+from rebalancer.domain.codec import quantise
+from rebalancer.domain.policy import NodeRules
+from rebalancer.state.holdings import Holdings
+from rebalancer.state.pools import Pools
+
+MARGIN_SECONDS = 60.0  # for plans, watches, autoscalers and the scheduler
+
+
+def doomed_at(deadline: float, load_seconds: float, node_seconds: float, grace_seconds: float) -> float:
+    """From when on pods of a node that goes at `deadline` count for nobody: their replacements are due by then.
+
+    A replacement waits for its node where the pool can get one (`node_seconds`, 0 elsewhere), then loads; whatever it
+    replaces has its grace to end in, and a minute is left for plans, watches and autoscalers. A maintenance at
+    12:00:00, models that load in up to 240 s and end within 90 s, a pool that gets a node within 900 s:
+    12:00:00 - (240 + 900 + 90 + 60) s = 11:38:30. A spot notice of 120 s counts at once.
+    """
+    return deadline - (load_seconds + node_seconds + grace_seconds + MARGIN_SECONDS)
+
+
+class Due:
+    """What `doomed_at` says by node: for one deadline never later again, though the slowest replica has left.
+
+    `rules`: of the policy in force.
+    """
+
+    def __init__(self, rules: NodeRules, holdings: Holdings, pools: Pools) -> None:
+        self.rules = rules
+        self._holdings = holdings
+        self._pools = pools
+        self._said: dict[str, tuple[float, float]] = {}  # node name -> deadline, from when on its pods do not count
+
+    def at(self, node: str, deadline: float) -> float:
+        """By the slowest start and the longest grace of the models' pods that are there now, or were."""
+        pods = list(self._holdings.pods_on(node))
+        load = max((self._holdings.start_seconds(model) for model, _ in pods), default=0.0)
+        grace = max((pod.grace_seconds for _, pod in pods), default=0)
+        coming = self.rules.node_timeout_seconds if self._pools.grows(node) else 0.0
+        at = quantise(doomed_at(deadline, load, coming, grace))
+        before = self._said.get(node)
+        if before is not None and before[0] == deadline:
+            at = min(at, before[1])
+        self._said[node] = deadline, at
+        return at
+
+    def keep(self, nodes: Collection[str]) -> None:
+        """Forget all other nodes."""
+        self._said = {node: said for node, said in self._said.items() if node in nodes}
+
+    # --- the checkpoint
+
+    def past(self) -> dict[str, tuple[float, float]]:
+        """What was said of each node, for the checkpoint."""
+        return dict(self._said)
+
+    def restore(self, node: str, past: tuple[float, float]) -> None:
+        """Put back what `past` gave of a node; what was said of it since for that deadline may only be earlier."""
+        known = self._said.get(node, past)
+        if known[0] == past[0]:
+            self._said[node] = min(known, past)

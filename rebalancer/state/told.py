@@ -1,0 +1,170 @@
+"""What was told about nodes and instances that will go: by subject and kind, in any order and any number of times.
+
+What is told of a node that is not there yet waits for it. What was told of a node whose Node object has gone stays for
+as long as somebody says that it matters (`forget`): the machine is gone then, what ran on it may not know yet.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+
+from msgspec import Struct
+
+from rebalancer.domain.cluster import Node
+from rebalancer.domain.events import CapacityNotice
+from rebalancer.domain.instant import Instant
+from rebalancer.state.objects import Objects, instance_id
+
+KEPT_SECONDS = 300.0  # a node may be told of before it registers
+UNTAKEN_AFTER_SECONDS = 600.0  # a node that is Ready this long after its deadline was not taken
+WAITING_AT_MOST = 5_000  # more than any fleet loses at once, and a bound on what a liar can fill
+REPEATS_KEPT = 8  # issues of one notice
+
+_Subject = tuple[str, str]  # node or instance, kind
+
+
+class ToldPast(Struct, frozen=True):
+    """What was told about one subject in one kind, for the checkpoint.
+
+    `uid`: of the Node it is about, "" while it waits for it; another Node of that name is another machine.
+    """
+
+    subject: str
+    kind: str
+    heard_at: Instant
+    notices: tuple[CapacityNotice, ...] = ()
+    cancelled_at: Instant = 0.0
+    uid: str = ""
+
+
+class _Told(Struct):
+    """What was told about one subject (node or instance) in one kind."""
+
+    heard_at: float
+    notices: dict[float, CapacityNotice] = {}  # by the instant they were issued
+    cancelled_at: float = 0.0
+
+    def take(self, notice: CapacityNotice) -> None:
+        if notice.cancelled:
+            self.cancelled_at = max(self.cancelled_at, notice.at)
+            return
+        known = self.notices.get(notice.at)
+        if known is None or notice.deadline < known.deadline:
+            self.notices[notice.at] = notice
+        for at in sorted(self.notices)[:-REPEATS_KEPT]:
+            del self.notices[at]
+
+    def add(self, other: "_Told") -> None:
+        self.heard_at = max(self.heard_at, other.heard_at)
+        self.cancelled_at = max(self.cancelled_at, other.cancelled_at)
+        for notice in other.notices.values():
+            self.take(notice)
+
+    def standing(self, node: Node | None, now: float) -> Iterator[CapacityNotice]:
+        """What holds for the node, None when it has gone: not taken back, and the node was not left alone."""
+        for at, notice in self.notices.items():
+            if at > self.cancelled_at and (node is None or not _spared(node, notice, now)):
+                yield notice
+
+
+def _spared(node: Node, notice: CapacityNotice, now: float) -> bool:
+    """A node that became Ready after the deadline is another one of that name, or came back, or was not taken."""
+    over = max(notice.deadline + UNTAKEN_AFTER_SECONDS, notice.ends_at or 0.0)
+    return node.ready and (now >= over or (node.ready_changed_at or 0.0) > notice.deadline)
+
+
+class Told:
+    """All that was told and may still matter."""
+
+    def __init__(self, objects: Objects) -> None:
+        self.counters: Counter[str] = Counter()
+        self._objects = objects
+        self._of: dict[str, dict[_Subject, _Told]] = {}  # by name of the node they are about
+        self._uids: dict[str, str] = {}  # of those nodes, where it is known
+        self._waiting: dict[_Subject, _Told] = {}  # their node is not there yet
+
+    def tell(self, notice: CapacityNotice, now: float) -> None:
+        """Take a notice, or take one back."""
+        subject = notice.node or notice.instance_id or "", notice.kind
+        node = self._objects.one(Node, subject[0]) or self._objects.node_of_instance(subject[0])
+        home = self._waiting if node is None else self._about(node)
+        if subject not in home:
+            if home is self._waiting and len(home) >= WAITING_AT_MOST:
+                self.counters["too-many-notices"] += 1
+                return
+            home[subject] = _Told(heard_at=now)
+        home[subject].take(notice)
+
+    def seen(self, node: Node) -> None:
+        """The node is there: what waited for it is its own; what another node of that name was told is not."""
+        if self._uids.get(node.name, node.uid) != node.uid:
+            self.drop(node.name)
+        if self._waiting:
+            names = {node.name, instance_id(node.provider_id)}
+            for subject in [subject for subject in self._waiting if subject[0] in names]:
+                told = self._waiting.pop(subject)
+                self._about(node).setdefault(subject, _Told(told.heard_at)).add(told)
+
+    def _about(self, node: Node) -> dict[_Subject, _Told]:
+        self._uids[node.name] = node.uid
+        return self._of.setdefault(node.name, {})
+
+    def drop(self, name: str) -> None:
+        """Nothing that was told of that node matters any more."""
+        self._of.pop(name, None)
+        self._uids.pop(name, None)
+
+    def forget(self, now: float, matters: Callable[[str], bool]) -> None:
+        """Drop what found no node, what was taken back and what never happened.
+
+        `matters`: whether what was told of a node is kept although no such Node is there.
+        """
+        for subject in [one for one, told in self._waiting.items() if now - told.heard_at >= KEPT_SECONDS]:
+            self.counters["unmatched-notice"] += bool(self._waiting.pop(subject).notices)
+        for name, subjects in list(self._of.items()):
+            node = self._objects.one(Node, name)
+            stays = node is not None or matters(name)
+            kept = {one: told for one, told in subjects.items() if stays and _keep(told, node, now)}
+            if kept:
+                self._of[name] = kept
+            else:
+                self.drop(name)
+
+    def standing(self, now: float) -> Iterator[tuple[str, CapacityNotice]]:
+        """What holds now, with the name of its node."""
+        for name, subjects in self._of.items():
+            node = self._objects.one(Node, name)
+            for notice in chain.from_iterable(told.standing(node, now) for told in subjects.values()):
+                yield name, notice
+
+    # --- the checkpoint
+
+    def past(self) -> dict[str, tuple[ToldPast, ...]]:
+        """Everything by node, "" for what waits for one, for the checkpoint."""
+        waiting = {"": self._waiting} if self._waiting else {}
+        return {
+            name: tuple(_past(subject, of[subject], self._uids.get(name, "")) for subject in sorted(of))
+            for name, of in (self._of | waiting).items()
+        }
+
+    def restore(self, name: str, past: Iterable[ToldPast]) -> None:
+        """Add what `past` gave of one node to what was told since."""
+        for one in past:
+            if name and self._uids.setdefault(name, one.uid) != one.uid:
+                continue  # another Node of that name has been told of since
+            home = self._of.setdefault(name, {}) if name else self._waiting
+            told = home.setdefault((one.subject, one.kind), _Told(one.heard_at))
+            told.add(_Told(one.heard_at, {notice.at: notice for notice in one.notices}, one.cancelled_at))
+        there = self._objects.one(Node, name)
+        for node in self._objects.all(Node) if not name else filter(None, (there,)):
+            self.seen(node)
+
+
+def _past(subject: _Subject, told: _Told, uid: str) -> ToldPast:
+    notices = tuple(told.notices[at] for at in sorted(told.notices))
+    return ToldPast(*subject, told.heard_at, notices, told.cancelled_at, uid)
+
+
+def _keep(told: _Told, node: Node | None, now: float) -> bool:
+    """Also what was taken back is kept a while: the notice itself may still come."""
+    return now - told.heard_at < KEPT_SECONDS or any(told.standing(node, now))

@@ -1,0 +1,83 @@
+"""A Node that is gone, or that nobody has seen: its pods are nowhere, whatever they said last."""
+
+import pytest
+
+from rebalancer.domain.cluster import SOURCES
+from rebalancer.domain.events import SourceState
+from rebalancer.domain.snapshot import NoticeView
+from rebalancer.state import ClusterState
+from tests.builders import NOW, a_notice
+from tests.state.objects import (
+    a_cluster_node,
+    a_karpenter_node,
+    a_ready_pod,
+    a_sample,
+    a_state,
+    a_told_notice,
+    changed,
+    feed,
+    gone,
+    listed,
+)
+from tests.state.test_notices import POLICY, notices, one, with_nodes
+
+
+def test_a_node_that_is_gone_is_under_notice_until_its_pods_are_gone() -> None:
+    state = with_nodes()
+    feed(state, gone(a_cluster_node("n1"), at=NOW + 3))
+    expected = NoticeView(node="n1", kind="gone", since=NOW + 3, deadline=NOW + 3, source="kubernetes")
+    assert one(state, NOW + 60) == expected
+    assert state.take_wakes() == {"notice", "node"}
+    leaving = a_ready_pod("b-n1", node="n1", resource_version="2", deleting_at=NOW + 70)
+    feed(state, changed(leaving))
+    assert one(state, NOW + 60) == expected
+    feed(state, gone(leaving))
+    assert notices(state, NOW + 60) == ()
+
+
+def test_a_spot_notice_outlives_its_node_by_as_long_as_its_pods_do() -> None:
+    state = feed(with_nodes(), a_told_notice("s1"))
+    feed(state, gone(a_karpenter_node("s1"), at=NOW + 121), now=NOW + 121)
+    assert one(state, NOW + 2000) == a_notice("s1")  # Karpenter drains no Node that is gone
+    feed(state, gone(a_ready_pod("b-s1", node="s1")), now=NOW + 2000)
+    assert notices(state, NOW + 2000) == ()
+
+
+def test_a_node_that_comes_back_is_under_notice_no_more() -> None:
+    state = feed(with_nodes(), gone(a_cluster_node("n1")), changed(a_cluster_node("n1", uid="uid-reborn")))
+    assert notices(state) == ()
+
+
+def test_pods_of_others_keep_no_notice_of_a_gone_node() -> None:
+    other = a_ready_pod("x-1", workload="x", node="n1")
+    assert notices(feed(a_state(POLICY, a_cluster_node("n1"), other), gone(a_cluster_node("n1")))) == ()
+
+
+def test_a_node_that_was_never_seen_is_unknown_and_gone_after_half_a_minute() -> None:
+    ahead = changed(a_ready_pod("b-2", node="n9"))
+    state = feed(with_nodes(), ahead)
+    feed(state, SourceState("nodes", NOW + 29), SourceState("pods", NOW + 29), now=NOW + 29)
+    assert notices(state, NOW + 29) == ()
+    feed(state, a_sample(at=NOW + 30), now=NOW + 30)
+    assert one(state, NOW + 30) == NoticeView(node="n9", kind="gone", since=NOW, deadline=NOW, source="kubernetes")
+    late = feed(with_nodes(), ahead)
+    feed(late, changed(a_cluster_node("n9"), at=NOW + 2), a_sample(at=NOW + 31), now=NOW + 31)
+    assert notices(late, NOW + 31) == ()
+
+
+@pytest.mark.parametrize("order", [("nodes", "pods"), ("pods", "nodes")])
+def test_a_node_that_went_while_nobody_looked_is_gone_half_a_minute_after_the_lists(order: tuple[str, str]) -> None:
+    lists = {"nodes": listed("nodes", a_cluster_node("n2")), "pods": listed("pods", a_ready_pod("b-1", node="n1"))}
+    state = ClusterState(POLICY, started_at=NOW)
+    feed(state, lists[order[0]], now=NOW - 100)
+    feed(state, *(listed(source) for source in SOURCES if source not in lists), lists[order[1]])
+    feed(state, SourceState("nodes", NOW + 29), SourceState("pods", NOW + 29), now=NOW + 29)
+    assert notices(state, NOW + 29) == ()
+    feed(state, SourceState("nodes", NOW + 30), now=NOW + 30)
+    assert one(state, NOW + 30).kind == "gone"
+
+
+def test_while_the_watch_of_nodes_is_silent_no_node_is_taken_for_gone() -> None:
+    state = feed(with_nodes(), changed(a_ready_pod("b-2", node="n9")))  # nodes were heard of a minute ago
+    feed(state, a_sample(at=NOW + 31), changed(a_ready_pod("b-3", node="n2")), now=NOW + 31)
+    assert notices(state, NOW + 31) == ()
