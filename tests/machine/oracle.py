@@ -250,11 +250,16 @@ class Oracle:
 
     # --- at rest
 
-    def judge_rest(self, quiet_seconds: float) -> None:
+    @property
+    def quiet_seconds(self) -> float:
+        """Since the service's last write."""
+        return self._world.now - self.wrote_at
+
+    def judge_rest(self, least_quiet_seconds: float) -> None:
         """Ten minutes after the last disturbance."""
         rolled_lately = self._world.now - self.rolled_at < ROLLED_SECONDS
-        if self._world.now - self.wrote_at < quiet_seconds and not rolled_lately:
-            self.fail("d", f"not at rest: a write {self._world.now - self.wrote_at:.0f} s ago")
+        if self.quiet_seconds < least_quiet_seconds and not rolled_lately:
+            self.fail("d", f"not at rest: a write {self.quiet_seconds:.0f} s ago")
         for model in self.policy.models:
             self._judge_model_at_rest(model)
 

@@ -22,8 +22,8 @@ MOST_STEPS = 60_000
 TRAFFIC = "traffic changes"
 # The mutants' names -> the rule's number in the issue, and what brings it to light.
 NUMBERS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "allocatable": ("1", ("device plugin drops", "fewer devices")),
-    "dead": ("2, 3", ("node falls silent", "node goes before its pods")),
+    "allocatable": ("1", ("device plugin drops", "fewer devices", "several pods crash", "pod is stuck loading")),
+    "dead": ("2, 3", ("node falls silent", "somebody scales to zero")),
     "others": ("4", ("GitOps writes again and again", "somebody writes once")),
     "gpus": ("10", ("template changes GPUs", "rollout")),
     "asleep": ("13", ("somebody scales to zero", "KEDA is paused")),
