@@ -9,12 +9,12 @@ from concurrent.futures import ProcessPoolExecutor
 from itertools import count, islice
 
 from tests.machine.deeds import APART, DEEDS
-from tests.machine.histories import History, Played, a_history, play, play_apart
+from tests.machine.histories import History, Played, a_history, play, play_apart, play_restarted
 from tests.machine.page import Found, page
 from tests.machine.quiet import be_quiet
 from tests.machine.shrink import shrunk, told
 
-APART_EVERY = 5  # histories: one in so many is played in two worlds
+APART_EVERY = 5  # histories: of so many one is played in two worlds, and another with a restart in one of two
 
 
 def history_of(seed: int, without: tuple[str, ...] = ()) -> History:
@@ -26,7 +26,8 @@ def history_of(seed: int, without: tuple[str, ...] = ()) -> History:
 
 def played(history: History) -> Played:
     """By its kind."""
-    return play_apart(history) if history.spec.seed % APART_EVERY == 0 else play(history)
+    kind = history.spec.seed % APART_EVERY
+    return play_apart(history) if kind == 0 else play_restarted(history) if kind == 1 else play(history)
 
 
 def one(job: tuple[int, tuple[str, ...], bool]) -> tuple[Played, Found | None]:

@@ -9,13 +9,14 @@ from msgspec import Struct, field
 from rebalancer.sim.product.clock import still
 from tests.machine.deeds import APART, DEEDS, LATE, Deed
 from tests.machine.oracle import Verdict
-from tests.machine.stage import STEP_SECONDS, Stage
+from tests.machine.stage import CHECKPOINT_STEPS, STEP_SECONDS, Stage
 from tests.machine.worlds import WorldSpec, a_spec
 
 STEPS = (60, 80, 160)
 QUIET_STEPS = 62  # of 10 s: ten minutes and a little
 QUIET_STEP_SECONDS = 10.0
 REST_SECONDS = 120.0
+RESTART = "service restarts"
 
 
 class History(Struct, frozen=True):
@@ -102,6 +103,43 @@ async def _play_apart(history: History) -> Played:
             break
     stage.oracle.verdicts = [verdict for verdict in stage.oracle.verdicts if verdict.rule in {"e", "f"}]
     return _over(stage, played)
+
+
+def play_restarted(history: History) -> Played:
+    """Two worlds in which the same happens; in one the service restarts, and takes no more than it does in the other.
+
+    They are compared in the first plan after the restart: what one has written then and the other has not makes them
+    two different worlds.
+    """
+    with still() as runner:
+        return runner.run(_play_restarted(history))
+
+
+async def _play_restarted(history: History) -> Played:
+    rng = random.Random(f"restart/{history.spec.seed}")
+    at, back = rng.randrange(CHECKPOINT_STEPS + 1, history.steps), rng.choice([0, 0, 1, 3, 9])
+    stage, twin, played = Stage(history.spec), Stage(history.spec), Played()
+    deeds = [deed for deed in history.deeds if deed.name != RESTART]
+    for step in range(at + 1):
+        if step == at:
+            stage.service.restart(back)
+            played.met[RESTART] += 1
+        for one, counted in ((stage, played), (twin, Played())):
+            await _step(one, [deed for deed in deeds if deed.step == step], counted, lambda _stage, _what: None)
+        if stage.oracle.verdicts:
+            return _over(stage, played)
+    more = _released(stage) - _released(twin)
+    if more:
+        stage.oracle.fail("r", f"after a restart from {back} checkpoints before the last it takes {dict(more)} more")
+    return _over(stage, played)
+
+
+def _released(stage: Stage) -> Counter[str]:
+    """Replicas that the last plan takes, by model and pool."""
+    found = Counter[str]()
+    for change in () if stage.decision is None else stage.decision.plan.changes:
+        found[f"{change.model} on {change.target.pool}"] += max(0, change.replicas_from - change.replicas_to)
+    return found
 
 
 def _plans(stage: Stage, models: set[str]) -> list[tuple[object, ...]]:

@@ -3,7 +3,8 @@
 Rules, each a letter: (a) no write takes a model's serving, staying replicas under its floor; (b) no raise puts more on
 a pool than it has; (c) a serving replica that its model needs goes only where somebody else serves with its GPUs soon
 after; (d) at rest nothing is written, floors and entitlements are met, nobody is short beside idle GPUs; (f) every
-cycle plans. (e), that a broken thing is its own pool's alone, is judged by two worlds (`histories.play_apart`).
+cycle plans. Two more are judged by two worlds (`histories`): (e) a broken thing is its own pool's alone; (r) who was
+restarted takes no more than who was not.
 """
 
 from collections import Counter, deque
@@ -52,11 +53,16 @@ class Debt(Struct):
 
 
 class Seen(Struct):
-    """What the API server showed of one pod: whether it serves, and whether it certainly goes (None: perhaps)."""
+    """What the API server showed of one pod: whether it serves, and whether it certainly goes (None: perhaps).
+
+    `counted`: on GPUs that are any, or on none yet; `active`: nobody has deleted it.
+    """
 
     serves: bool
     goes: bool | None
     counted: bool
+    placed: bool
+    active: bool
     gpus: int
 
 
@@ -73,6 +79,8 @@ class Oracle:
         self.wrote_at = self.rolled_at = 0.0
         self._world = world
         self._seen: dict[str, Seen] = {}
+        self._pods_of: dict[WorkloadRef, list[Seen]] = {}
+        self._replicas: dict[WorkloadRef, int] = {}
         self._debts: list[Debt] = []
         self._paid: set[str] = set()
         self._needs = {model: deque([_need(level * CARRIED)], RECENT_STEPS) for model, level in levels.items()}
@@ -85,15 +93,25 @@ class Oracle:
         for name in [name for name in self.deadlines if name not in self._world.nodes]:
             del self.deadlines[name]
         self._seen = {pod.uid: self._see(pod, now) for pod in self._world.pods.values()}
+        self._pods_of = {}
+        for pod in self._world.pods.values():
+            self._pods_of.setdefault(pod.owner.ref, []).append(self._seen[pod.uid])
+        self._replicas = {ref: owner.replicas for ref, owner in self._world.deployments.items()}
         if self._debts:
             self._settle(now)
 
     def _see(self, pod: Pod, now: float) -> Seen:
-        node = pod.node
+        node, active = pod.node, pod.deleted_at is None and not pod.failed
         if node is None:
-            return Seen(serves=False, goes=False, counted=True, gpus=pod.gpus)
-        serves = pod.ready and node.listed and node.ready
-        return Seen(serves, self._goes(node, now), self._counts(node, now) and not pod.failed, pod.gpus)
+            return Seen(serves=False, goes=False, counted=True, placed=False, active=active, gpus=pod.gpus)
+        return Seen(
+            serves=pod.ready and node.listed and node.ready,
+            goes=self._goes(node, now),
+            counted=self._counts(node, now) and not pod.failed,
+            placed=True,
+            active=active,
+            gpus=pod.gpus,
+        )
 
     def _goes(self, node: Node, now: float) -> bool | None:
         deadline = self.deadlines.get(node.name)
@@ -212,6 +230,8 @@ class Oracle:
 
     def raised(self, owner: Deployment, before: int, after: int) -> None:
         """A write asks a target for more than it runs."""
+        if after <= self._replicas.get(owner.ref, 0):
+            return None  # no more than it had when the watches came
         pool = owner.node_selector["pool"]
         of = next((one for one in self.policy.pools if one.node_labels["pool"] == pool), None)
         if of is None:
@@ -233,11 +253,11 @@ class Oracle:
 
     def _asks(self, owner: Deployment, *, early: bool) -> int:
         """GPUs that a target holds, and of our own wishes those that it will."""
-        seen = [(pod, one) for pod in owner.pods.values() if (one := self._seen.get(pod.uid)) is not None]
-        inside = [(pod, one) for pod, one in seen if one.counted and not (early and one.goes is None)]
-        outside = sum(pod.deleted_at is None for pod, _ in seen) - sum(pod.deleted_at is None for pod, _ in inside)
-        held = sum(one.gpus for _, one in inside)
-        placed = sum(one.gpus for pod, one in inside if pod.node is not None)
+        pods = self._pods_of.get(owner.ref, [])
+        inside = [one for one in pods if one.counted and not (early and one.goes is None)]
+        outside = sum(one.active for one in pods) - sum(one.active for one in inside)
+        held = sum(one.gpus for one in inside)
+        placed = sum(one.gpus for one in inside if one.placed)
         ours = self.asked.get(owner.ref)
         if ours is None or self._by_others(owner) or self._switched_off(owner):
             return placed
@@ -286,9 +306,17 @@ class Oracle:
         for other in self.policy.models:
             held = [pod for pod in self._pods(other.id) if pod.owner.node_selector["pool"] == pool and pod.serves]
             least = max(other.entitlement, other.min_replicas)
-            if other.id != model.id and (len(held) - least) * other.gpus_per_replica >= model.gpus_per_replica:
+            if (
+                other.id != model.id
+                and not self._rolling(other)
+                and (len(held) - least) * other.gpus_per_replica >= model.gpus_per_replica
+            ):
                 self.fail("d", f"{why}, {other.id} serves with {len(held)}, its own are {least}")
                 return
+
+    def _rolling(self, model: Model) -> bool:
+        """Whether a rollout is under way: such a model is neither donor nor recipient."""
+        return any(one.rolling for one in self._world.deployments.values() if one.model == model.id)
 
     def _switched_off(self, owner: Deployment) -> bool:
         """Whether its autoscaler's bounds reach nobody: paused, or a target of 0 replicas."""
