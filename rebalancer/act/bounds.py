@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from rebalancer.act.driver import Refused, same_object
-from rebalancer.act.originals import annotated, saved_on
+from rebalancer.act.originals import annotated, named, saved_on
 from rebalancer.act.port import Port
 from rebalancer.domain.plan import Change
 from rebalancer.domain.snapshot import AutoscalerView
@@ -77,34 +77,38 @@ class Dialect:
 class BoundsDriver:
     """Writes an autoscaler's bounds; never widens what it was asked for beyond what the kind can express."""
 
-    def __init__(self, kube: Port, clock: Clock, dialect: Dialect) -> None:
+    def __init__(self, kube: Port, clock: Clock, dialect: Dialect, installation: str = "") -> None:
         self._kube = kube
+        self._installation = installation
         self._clock = clock
         self._dialect = dialect
         self._written: dict[str, _Written] = {}
 
     async def look(self, change: Change) -> Object:
-        """The autoscaler. Raises Refused: recreated, foreign, paused, moved, too-soon, originals."""
+        """The autoscaler. Raises Refused: installation, recreated, foreign, paused, moved, too-soon, originals."""
         view = _autoscaler(change)
         obj = await self._kube.get(self._ref(change))
         same_object(obj, view.uid, _name(view, change))
+        saved_on(obj, self._installation)
         self._still_ours(obj, view, change)
         seen = self._dialect.bounds(obj)
         if seen not in self._expected(view, change):
             saw = Bounds(view.minimum, view.maximum)
             raise Refused("moved", f"{_name(view, change)} has bounds {seen}, the plan saw {saw}")
         self._writable(change, seen)
-        saved_on(obj)
         return obj
 
     async def write(self, change: Change, seen: Object) -> int:
         """Patch what differs; the maximum as the server stored it."""
         wanted = self._dialect.wanted(change)
-        if self._dialect.bounds(seen) == wanted and saved_on(seen) is not None:
+        saved = saved_on(seen, self._installation)
+        if self._dialect.bounds(seen) == wanted and saved is not None:
             return wanted.maximum
         body: Object = {"spec": self._dialect.spec(*wanted)}
-        if saved_on(seen) is None:
-            body["metadata"] = annotated(self._dialect.originals(seen))
+        if saved is None:
+            body["metadata"] = annotated(self._dialect.originals(seen), self._installation)
+        else:
+            body |= named(seen, self._installation) or {}
         version = seen["metadata"]["resourceVersion"]
         try:
             stored = await self._kube.patch(self._ref(change), body, resource_version=version)

@@ -206,5 +206,11 @@ def check_limit(change: NodePoolChange, ground: Ground) -> None:
         )
 
 
+def check_node_pool(change: NodePoolChange, snapshot: Snapshot) -> None:
+    """Raise Refused when the policy in force has left the NodePool out since the plan: it is being given back."""
+    if not any(view.name == change.name for pool in snapshot.pools for view in pool.node_pools):
+        raise Refused("moved", f"NodePool {change.name} is behind no pool of the policy any more")
+
+
 def _same(one: TargetView, other: TargetView) -> bool:
     return (one.namespace, one.kind, one.name) == (other.namespace, other.kind, other.name)

@@ -15,7 +15,7 @@ from rebalancer.act.port import Port
 from rebalancer.domain.outcome import FAILED, REFUSED, UNKNOWN, WRITTEN, Outcome
 from rebalancer.domain.plan import NodePoolChange
 from rebalancer.kube.errors import KubeError
-from rebalancer.kube.resources import DEPLOYMENTS, EVENTS, NODEPOOLS, Object, Resource
+from rebalancer.kube.resources import DEPLOYMENTS, EVENTS, NODEPOOLS, Object, Ref, Resource
 from rebalancer.obs.clock import Clock
 
 CONTROLLER: Final = "rebalancer.io/rebalancer"
@@ -37,7 +37,7 @@ REASONS: Final = {
 }
 WARNINGS: Final = {FAILED: "WriteFailed", UNKNOWN: "WriteUnknown"}
 # The gate declined what planning thought right: worth a look. The other refusals are gone by the next cycle.
-ALARMING: Final = ("floor", "budget", "foreign", "originals", "unrecorded")
+ALARMING: Final = ("floor", "budget", "foreign", "originals", "installation", "unrecorded")
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,13 @@ class Events:
             return
         kind = "Normal" if outcome.status == WRITTEN else "Warning"
         self._enqueue(self._event(regarding, reason, note, kind, outcome.at))
+
+    def tell_given_back(self, ref: Ref, uid: str, note: str, at: float, *, failed: bool = False) -> None:
+        """Queue an event about an object that gets its own values back, or could not get them."""
+        regarding = _Regarding(ref.resource, ref.namespace or "", ref.name, uid)
+        reason, kind = ("RestoreFailed", "Warning") if failed else ("OriginalsRestored", "Normal")
+        if self._new((uid, reason, note), at):
+            self._enqueue(self._event(regarding, reason, _cut(note), kind, at))
 
     async def run(self) -> None:
         """Post what was told, one after the other; an event that cannot be posted is dropped."""
@@ -137,7 +144,10 @@ def _reason(change: AnyChange, outcome: Outcome) -> str | None:
 
 
 def _note(change: AnyChange, outcome: Outcome) -> str:
-    text = f"{change}: {outcome.detail}" if outcome.detail else str(change)
+    return _cut(f"{change}: {outcome.detail}" if outcome.detail else str(change))
+
+
+def _cut(text: str) -> str:
     one_line = " ".join(text.split()).encode()
     return one_line[:NOTE_BYTES].decode(errors="ignore")
 

@@ -8,7 +8,7 @@ from typing import Literal
 import structlog
 
 from rebalancer.act.bounds import BoundsDriver
-from rebalancer.act.checks import Ground, check, check_limit, decreases
+from rebalancer.act.checks import Ground, check, check_limit, check_node_pool, decreases
 from rebalancer.act.deletion_cost import DeletionCost
 from rebalancer.act.driver import C_contra, Driver, Refused, together
 from rebalancer.act.events import Events
@@ -43,7 +43,8 @@ class Gate:
     """Writes plans, one at a time. `events.run()` posts what happened and wants a task of its own.
 
     `facts` is the state as it is at an instant, `may_write` why we may not (None: we may), `on_written` hears of each
-    acknowledged write: the change, the replicas now asked for, the instant.
+    acknowledged write: the change, the replicas now asked for, the instant. `instance` is the pod that reports Events,
+    `installation` the name we put on what we write to.
     """
 
     def __init__(  # noqa: PLR0913  # the hands it works with, each one thing
@@ -58,6 +59,7 @@ class Gate:
         *,
         write_deletion_cost: bool = True,
         instance: str = "rebalancer",
+        installation: str = "",
     ) -> None:
         self.events = Events(kube, clock, instance)
         self._facts = facts
@@ -70,10 +72,10 @@ class Gate:
         self._ledger = Ledger()
         self._scale = ScaleDriver(kube, clock)
         self._bounds = {
-            "ScaledObject": BoundsDriver(kube, clock, SCALED_OBJECT),
-            "HorizontalPodAutoscaler": BoundsDriver(kube, clock, HPA),
+            "ScaledObject": BoundsDriver(kube, clock, SCALED_OBJECT, installation),
+            "HorizontalPodAutoscaler": BoundsDriver(kube, clock, HPA, installation),
         }
-        self._node_pools = NodePoolDriver(kube)
+        self._node_pools = NodePoolDriver(kube, installation)
         self._deletion_cost = DeletionCost(kube) if write_deletion_cost else None
         self._overrides = OverrideStatus(kube)
         self._slots = asyncio.Semaphore(AT_ONCE)
@@ -94,6 +96,10 @@ class Gate:
             group.create_task(self._tell_overrides(plan))
             written = group.create_task(self._write(plan, ground))
         return tuple(written.result())
+
+    def stepped(self, seconds: float) -> None:
+        """The clock was set by so many seconds."""
+        self._ledger.stepped(seconds)
 
     async def _shadow(self, change: AnyChange, cycle: int) -> Outcome:
         outcome = Outcome(intent_of(change, cycle, self._clock.now()), self._clock.now(), SHADOW, "writeMode is shadow")
@@ -156,7 +162,7 @@ class Gate:
     async def _through_node_pool(self, change: NodePoolChange, intent: Intent, ground: Ground) -> tuple[str, str]:
         check_limit(change, ground)
         seen = await self._look(self._node_pools, change)
-        self._fresh()
+        check_node_pool(change, self._fresh())
         await self._intend(intent, must_be_acknowledged=False)
         await self._permission.ask()
         status, detail, _ = await write_once(self._node_pools, change, seen)

@@ -3,7 +3,7 @@
 Found by what is on the objects themselves, so that it works without the service, its policy or its memory.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from typing import Final
 
 from rebalancer.act.bounds import Dialect
@@ -11,41 +11,86 @@ from rebalancer.act.deletion_cost import ANNOTATION as DELETION_COST
 from rebalancer.act.driver import Refused
 from rebalancer.act.hpa import HPA
 from rebalancer.act.node_pool_parts import Parts, patch
-from rebalancer.act.originals import annotated, saved_on
+from rebalancer.act.originals import annotated, owner_of, saved_on
+from rebalancer.act.port import Port
 from rebalancer.act.scaled_object import SCALED_OBJECT
-from rebalancer.domain.cluster import WorkloadRef
 from rebalancer.kube.calls import FIELD_MANAGER
-from rebalancer.kube.client import KubeClient
 from rebalancer.kube.errors import Conflict, KubeError, NotFound
-from rebalancer.kube.resources import NODEPOOLS, PODS, Object, Ref, Resource
+from rebalancer.kube.resources import HPAS, NODEPOOLS, PODS, SCALEDOBJECTS, Object, Ref, Resource
 
 TRIES: Final = 5  # an object that somebody else writes meanwhile is read again
 
 Restore = Callable[[Object], Object | None]  # the merge patch that gives an object back, None when nothing is ours
+Ask = Callable[[], Awaitable[None]]  # asked before each write; raises Refused when it must not be
 
 
 async def hand_back(
-    kube: KubeClient, only: Collection[WorkloadRef] | None, *, dry_run: bool, namespaces: Collection[str] = ()
+    kube: Port, installation: str, *, dry_run: bool, unnamed: bool = False, namespaces: Collection[str] = ()
 ) -> tuple[str, ...]:
-    """Restore all of ours in the cluster, or the autoscalers of the workloads in `only`. Lines of what was done.
+    """Restore all that `installation` wrote to in the cluster. Lines of what was done.
 
-    `namespaces`: those that this installation manages (empty: all), when another one manages others. What fails is one
-    line and stops nothing else: lines that begin with `failed` are what is left to do.
+    `unnamed`: also what carries no installation's name, as an older version left it. `namespaces`: only in these, and
+    NodePools (empty: everywhere). What fails is one line and stops nothing else: lines that begin with `failed` are
+    what is left to do, those that begin with `left` are not ours by name.
     """
 
     def here(restore: Restore) -> Restore:
         return lambda obj: restore(obj) if not namespaces or obj["metadata"]["namespace"] in namespaces else None
 
     lines: list[str] = []
-    for dialect in (SCALED_OBJECT, HPA):
-        lines += await _restore_all(kube, dialect.resource, here(_autoscaler_restorer(dialect, only)), dry_run=dry_run)
-    if only is None:
-        lines += await _restore_all(kube, NODEPOOLS, _node_pool, dry_run=dry_run)
-        lines += await _restore_all(kube, PODS, here(_pod), dry_run=dry_run)
+    for resource in (SCALEDOBJECTS, HPAS, NODEPOOLS):
+        restore = restorer(resource, installation, unnamed=unnamed)
+        lines += await _restore_all(kube, resource, here(restore) if resource.namespaced else restore, dry_run=dry_run)
+    lines += await _restore_all(kube, PODS, here(_pod), dry_run=dry_run)
     return tuple(lines)
 
 
-async def _restore_all(kube: KubeClient, resource: Resource, restore: Restore, *, dry_run: bool) -> list[str]:
+def restorer(resource: Resource, installation: str, *, unnamed: bool) -> Restore:
+    """What gives an autoscaler or a NodePool back.
+
+    It raises Refused for what another installation wrote to, and without `unnamed` for what carries no name.
+    """
+    dialect = SCALED_OBJECT if resource == SCALEDOBJECTS else HPA
+
+    def restore(obj: Object) -> Object | None:
+        saved = None if _is_kedas(obj) else saved_on(obj, installation)
+        if saved is None:
+            return None
+        if not unnamed and owner_of(saved) != installation:
+            raise Refused("installation", "it carries no installation's name; `hand-back --unnamed` gives it back")
+        return _node_pool(obj, installation) if resource == NODEPOOLS else _autoscaler(saved, dialect)
+
+    return restore
+
+
+async def write_back(kube: Port, ref: Ref, obj: Object, restore: Restore, ask: Ask) -> Object | None:
+    """Write the patch that `restore` makes of `obj`, read again when somebody else wrote it meanwhile.
+
+    What was written, None when nothing was. Raises Refused, and KubeErrors: Conflict when it was changed each time.
+    """
+    for _ in range(TRIES):
+        body = restore(obj)
+        if body is None:
+            return None
+        await ask()
+        # A pod is named by its uid instead: its status changes all the time.
+        version = None if "uid" in body["metadata"] else obj["metadata"]["resourceVersion"]
+        try:
+            await kube.patch(ref, body, resource_version=version)
+        except Conflict:
+            obj = await kube.get(ref)
+            continue
+        return body
+    raise Conflict(f"changed by somebody else {TRIES} times in a row; run it again")
+
+
+def told(body: Object) -> str:
+    """What a restoring patch sets, in words."""
+    parts = [f"{key} {_shown(value)}" for key, value in body.get("spec", {}).items()]
+    return ", ".join(parts) or "annotation removed"
+
+
+async def _restore_all(kube: Port, resource: Resource, restore: Restore, *, dry_run: bool) -> list[str]:
     try:
         objects = (await kube.list(resource)).items
     except NotFound:
@@ -56,53 +101,43 @@ async def _restore_all(kube: KubeClient, resource: Resource, restore: Restore, *
     return [line for line in lines if line]
 
 
-async def _restore(kube: KubeClient, resource: Resource, obj: Object, restore: Restore, *, dry_run: bool) -> str:
+async def _restore(kube: Port, resource: Resource, obj: Object, restore: Restore, *, dry_run: bool) -> str:
     """One line about one object; empty when nothing on it is ours."""
     ref = Ref(resource, obj["metadata"].get("namespace"), obj["metadata"]["name"])
     name = "/".join(filter(None, (resource.kind.lower(), ref.namespace, ref.name)))
     try:
-        for _ in range(TRIES):
-            body = restore(obj)
-            if body is None:
-                return ""
-            if dry_run:
-                return f"would restore {name}: {_told(body)}"
-            # A pod is named by its uid instead: its status changes all the time.
-            version = None if "uid" in body["metadata"] else obj["metadata"]["resourceVersion"]
-            try:
-                await kube.patch(ref, body, resource_version=version)
-            except Conflict:
-                obj = await kube.get(ref)
-                continue
-            return f"restored {name}: {_told(body)}"
+        body = restore(obj) if dry_run else await write_back(kube, ref, obj, restore, _always)
     except NotFound:
         return ""
-    except (KubeError, Refused) as error:
+    except Refused as refused:
+        return f"{'left' if refused.check == 'installation' else 'failed'} {name}: {refused}"
+    except KubeError as error:
         return f"failed {name}: {error}"
-    return f"failed {name}: changed by somebody else {TRIES} times in a row; run it again"
+    except Exception as error:  # noqa: BLE001  # it is told; an object that cannot be understood concerns itself alone
+        return f"failed {name}: it cannot be understood: {type(error).__name__}: {error}"
+    if body is None:
+        return ""
+    return f"{'would restore' if dry_run else 'restored'} {name}: {told(body)}"
 
 
-def _autoscaler_restorer(dialect: Dialect, only: Collection[WorkloadRef] | None) -> Restore:
-    def restore(obj: Object) -> Object | None:
-        target = obj.get("spec", {}).get("scaleTargetRef", {})
-        workload = WorkloadRef(obj["metadata"]["namespace"], target.get("kind", "Deployment"), target.get("name", ""))
-        if only is not None and workload not in only:
-            return None
-        if any(owner.get("kind") == "ScaledObject" for owner in obj["metadata"].get("ownerReferences") or ()):
-            return None  # KEDA copies a ScaledObject's annotations to its HPA, and takes edits of it back
-        saved = saved_on(obj)
-        if saved is None:
-            return None
-        return {"metadata": annotated(None), "spec": dialect.spec(saved.get("min"), saved.get("max"))}
-
-    return restore
+async def _always() -> None:
+    """A person's command asks nobody."""
 
 
-def _node_pool(obj: Object) -> Object | None:
-    saved = Parts.saved(obj)
+def _is_kedas(obj: Object) -> bool:
+    """KEDA copies a ScaledObject's annotations to its HPA, and takes edits of it back."""
+    return any(owner.get("kind") == "ScaledObject" for owner in obj["metadata"].get("ownerReferences") or ())
+
+
+def _autoscaler(saved: Object, dialect: Dialect) -> Object:
+    return {"metadata": annotated(None), "spec": dialect.spec(saved.get("min"), saved.get("max"))}
+
+
+def _node_pool(obj: Object, installation: str) -> Object | None:
+    saved = Parts.saved(obj, installation)
     if saved is None:
         return None
-    return patch(obj, Parts(saved.limits, Parts.of(obj).without_hold(saved).budgets))
+    return patch(obj, Parts(saved.limits, Parts.of(obj).without_hold(saved).budgets), installation)
 
 
 def _pod(obj: Object) -> Object | None:
@@ -113,12 +148,6 @@ def _pod(obj: Object) -> Object | None:
         if entry.get("manager") == FIELD_MANAGER and key in annotations:
             return {"metadata": {"uid": obj["metadata"]["uid"], "annotations": {DELETION_COST: None}}}
     return None
-
-
-def _told(body: Object) -> str:
-    """What a restoring patch sets, in words."""
-    parts = [f"{key} {_shown(value)}" for key, value in body.get("spec", {}).items()]
-    return ", ".join(parts) or "annotation removed"
 
 
 def _shown(value: object) -> str:

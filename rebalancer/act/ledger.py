@@ -64,6 +64,10 @@ class Ledger:
         """Drop what the watches have had 10 s to show."""
         self._entries = {key: entry for key, entry in self._entries.items() if now - entry.at < KEEP_SECONDS}
 
+    def stepped(self, seconds: float) -> None:
+        """The clock was set by so many seconds: entries are as old as before."""
+        self._entries = {key: entry._replace(at=entry.at + seconds) for key, entry in self._entries.items()}
+
     @contextmanager
     def booked(self, change: Change, now: float) -> Iterator["Booking"]:
         """Count `change` as asked for wherever that is the worse. Refused and KubeError say that it was not written.

@@ -10,14 +10,15 @@ from rebalancer.kube.resources import NODEPOOLS, Object, Ref
 class NodePoolDriver:
     """Patches a NodePool, if it is still at the revision just read."""
 
-    def __init__(self, kube: Port) -> None:
+    def __init__(self, kube: Port, installation: str = "") -> None:
         self._kube = kube
+        self._installation = installation
 
     async def look(self, change: NodePoolChange) -> Object:
-        """The NodePool. Raises Refused: recreated, moved (its limit), under-use, originals, kind."""
+        """The NodePool. Raises Refused: installation, recreated, moved (its limit), under-use, originals, kind."""
         obj = await self._kube.get(_ref(change))
         same_object(obj, change.uid, f"nodepool/{change.name}")
-        wanted = _wanted(obj, change)
+        wanted = self._wanted(obj, change)
         if change.kind in {"limit", "restore-limit"}:
             limit = Parts.of(obj).limit(change.resource)
             if limit != change.limit_from:
@@ -27,20 +28,22 @@ class NodePoolDriver:
 
     async def write(self, change: NodePoolChange, seen: Object) -> None:
         """Patch what differs."""
-        body = patch(seen, _wanted(seen, change))
+        body = patch(seen, self._wanted(seen, change), self._installation)
         if body is not None:
             await self._kube.patch(_ref(change), body, resource_version=seen["metadata"]["resourceVersion"])
 
     async def shows(self, change: NodePoolChange) -> bool:
         """Whether the NodePool is as `change` wants it."""
         obj = await self._kube.get(_ref(change))
-        given_back = change.kind in {"restore-limit", "end-hold"} and Parts.saved(obj) is None
-        return obj["metadata"]["uid"] == change.uid and (given_back or Parts.of(obj) == _wanted(obj, change))
+        given_back = change.kind in {"restore-limit", "end-hold"} and Parts.saved(obj, self._installation) is None
+        return obj["metadata"]["uid"] == change.uid and (given_back or Parts.of(obj) == self._wanted(obj, change))
+
+    def _wanted(self, obj: Object, change: NodePoolChange) -> Parts:
+        return _wanted(Parts.of(obj), Parts.saved(obj, self._installation), change)
 
 
-def _wanted(obj: Object, change: NodePoolChange) -> Parts:
+def _wanted(now: Parts, saved: Parts | None, change: NodePoolChange) -> Parts:
     """The parts after the change. Raises Refused when there is nothing to restore from."""
-    now, saved = Parts.of(obj), Parts.saved(obj)
     if change.kind == "limit":
         return now.with_limit(change.resource, None if change.limit_to is None else str(change.limit_to))
     if change.kind == "hold":

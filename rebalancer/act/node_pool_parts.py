@@ -27,9 +27,9 @@ class Parts:
         return cls(obj["spec"].get("limits"), (obj["spec"].get("disruption") or {}).get("budgets"))
 
     @classmethod
-    def saved(cls, obj: Object) -> Self | None:
-        """As they were before our first write, None when nothing is saved. Raises Refused(originals)."""
-        saved = saved_on(obj)
+    def saved(cls, obj: Object, installation: str) -> Self | None:
+        """As they were before our first write, None when nothing is saved. Raises Refused as `saved_on` does."""
+        saved = saved_on(obj, installation)
         return None if saved is None else cls(saved.get("limits"), saved.get("budgets"))
 
     @property
@@ -66,12 +66,12 @@ class Parts:
         return replace(self, budgets=[each for each in self.budgets or [] if each != HOLD]) if self.held else self
 
 
-def patch(obj: Object, wanted: Parts) -> Object | None:
+def patch(obj: Object, wanted: Parts, installation: str) -> Object | None:
     """The merge patch that makes `obj` as `wanted`; None when there is nothing to do.
 
     It saves the originals with our first write, and removes them with the one that gives them back.
     """
-    now, saved = Parts.of(obj), Parts.saved(obj)
+    now, saved = Parts.of(obj), Parts.saved(obj, installation)
     # Budgets without our hold are not ours: people may have set them since the originals were saved.
     original = Parts(
         limits=saved.limits if saved else now.limits,
@@ -80,7 +80,7 @@ def patch(obj: Object, wanted: Parts) -> Object | None:
     keep = None if wanted == original else {"limits": original.limits, "budgets": original.budgets}
     if now == wanted and (keep is None) == (saved is None):
         return None
-    return {"metadata": annotated(keep), "spec": _difference(now, wanted)}
+    return {"metadata": annotated(keep, installation), "spec": _difference(now, wanted)}
 
 
 def _held(budgets: list[Object] | None) -> list[Object]:

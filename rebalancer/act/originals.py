@@ -1,9 +1,11 @@
 """What an object was before our first write to it: saved on it in one annotation, as JSON.
 
-`{"min": .., "max": ..}` on an autoscaler, `{"limits": .., "budgets": ..}` on a NodePool; null = the key was absent.
+`{"min": .., "max": .., "by": ..}` on an autoscaler, `{"limits": .., "budgets": .., "by": ..}` on a NodePool; null = the
+key was absent. `by` names the installation that wrote: two of them in one cluster leave each other's objects alone.
+Where none is named an older version wrote; that is taken over by whoever's policy names the target.
 """
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -11,24 +13,52 @@ from rebalancer.act.driver import Refused
 from rebalancer.kube.resources import Object
 
 ANNOTATION = "rebalancer.io/originals"
+BY: Final = "by"
 
 
-def saved_on(obj: Object) -> Object | None:
-    """What was saved on `obj`, None when nothing was.
+def saved_on(obj: Object, installation: str) -> Object | None:
+    """What `installation`, or one that gave no name, saved on `obj`; None when nothing was saved.
 
-    Raises Refused when the annotation cannot be read: to write then would lose what it stood for.
+    Raises Refused when the annotation cannot be read (to write then would lose what it stood for), and when another
+    installation wrote it.
     """
     text = (obj["metadata"].get("annotations") or {}).get(ANNOTATION)
     if text is None:
         return None
     try:
-        return msgspec.json.decode(text, type=dict[str, Any])
+        saved = msgspec.json.decode(text, type=dict[str, Any])
     except msgspec.DecodeError as error:
         why = f"annotation {ANNOTATION} is not a JSON object ({error}); set it right, or remove it to save anew"
         raise Refused("originals", why) from error
+    if owner_of(saved) not in {"", installation}:
+        raise Refused(
+            "installation",
+            f"{obj['metadata']['name']} is held by installation {owner_of(saved)}, we are {installation}",
+        )
+    return saved
 
 
-def annotated(originals: Object | None) -> Object:
-    """The metadata of a merge patch that saves `originals`, or removes them (None). Keys keep their order."""
-    text = None if originals is None else msgspec.json.encode(originals).decode()
-    return {"annotations": {ANNOTATION: text}}
+def owner_of(saved: Object) -> str:
+    """The installation that saved it, "" where none is named."""
+    return str(saved.get(BY) or "")
+
+
+def annotated(originals: Object | None, installation: str = "") -> Object:
+    """The metadata of a merge patch that saves `originals` in our name, or removes them (None). Keys keep their order.
+
+    An installation without a name puts none there.
+    """
+    if originals is not None and installation:
+        originals = {**originals, BY: installation}
+    return {"annotations": {ANNOTATION: None if originals is None else msgspec.json.encode(originals).decode()}}
+
+
+def named(obj: Object, installation: str) -> Object | None:
+    """The merge patch that puts our name to what is saved on `obj`; None where it is there, or nothing is saved.
+
+    Raises Refused as `saved_on` does.
+    """
+    saved = saved_on(obj, installation)
+    if saved is None or owner_of(saved) == installation:
+        return None
+    return {"metadata": annotated(saved, installation)}

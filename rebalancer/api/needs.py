@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from rebalancer.api.look import Look
 from rebalancer.api.pages import Need
+from rebalancer.api.text.pinned import said_pinned
 from rebalancer.api.text.words import clock, counted, goes, printable, some
 from rebalancer.api.tiles import pods_of
 from rebalancer.api.waits import Waits
@@ -42,6 +43,8 @@ def _service(look: Look) -> Iterator[Need]:
         yield Need(CRITICAL, f"not read yet: {some(status.sync.missing)}; nothing is taken from a model until they are")
     if status.sync.stale:
         yield Need(CRITICAL, f"silent: {some(status.sync.stale)}; nothing is taken from a model while they are")
+    for pinned in said_pinned(status):
+        yield Need(WARNING, f"{pinned.what}; {pinned.todo}")
     if status.policy_problems:
         more = len(status.policy_problems) - 1
         rest = f" (and {more} more)" if more else ""

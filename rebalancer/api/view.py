@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from rebalancer.domain.cluster import Override, WriteStop
 from rebalancer.domain.instant import Instant
+from rebalancer.domain.pinned import Pinned
 from rebalancer.domain.plan import Plan
 from rebalancer.domain.snapshot import NoticeView, Snapshot, Sync
 
@@ -19,7 +20,11 @@ class Unready(Struct, frozen=True):
 
 
 class Status(Struct, frozen=True):
-    """One look at the service. `plan` None: nothing has been decided yet. `unready`: what /readyz complains about."""
+    """One look at the service. `plan` None: nothing has been decided yet. `unready`: what /readyz complains about.
+
+    `pinned`: what carries values of ours, or of `installation`s like us, and nobody moves as it should: everything in
+    shadow; what the policy does not name; what another installation holds.
+    """
 
     cluster: str
     instance: str
@@ -35,6 +40,8 @@ class Status(Struct, frozen=True):
     notices: tuple[NoticeView, ...]
     overrides: tuple[Override, ...]
     unready: tuple[Unready, ...] = ()
+    installation: str = ""
+    pinned: tuple[Pinned, ...] = ()
 
 
 class View(Protocol):

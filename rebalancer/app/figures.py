@@ -1,16 +1,19 @@
 """The figures of the running parts, read when Prometheus asks."""
 
 import platform
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 
 from rebalancer import __version__
 from rebalancer.domain.cluster import SOURCES
+from rebalancer.domain.pinned import STATES, Pinned
 from rebalancer.domain.snapshot import Snapshot, Sync
+from rebalancer.ingest.gauges import IMPOSSIBLE
 from rebalancer.ingest.kafka import KafkaIntake
 from rebalancer.ingest.prometheus import PrometheusReadings
 from rebalancer.kube.client import KubeClient
 from rebalancer.obs.metrics import Figure
-from rebalancer.obs.metrics.catalogue import BY_NAME, INPUTS, REASONS
+from rebalancer.obs.metrics.catalogue import BY_NAME, GAUGES, INPUTS, REASONS
 from rebalancer.obs.outbox import Outbox
 from rebalancer.settings.service import ServiceSettings
 from rebalancer.state import ClusterState
@@ -45,6 +48,7 @@ def input_figures(state: ClusterState, intake: KafkaIntake) -> Iterator[Figure]:
     yield from _words("rebalancer_input_total", counts, INPUTS)
     rejected = {word.removeprefix(REJECTED): count for word, count in counts.items() if word.startswith(REJECTED)}
     yield from _words("rebalancer_rejected_records_total", rejected, REASONS)
+    yield from _impossible("kafka", counts)
     for model, changes in state.foreign_changes().items():
         yield Figure("rebalancer_foreign_changes_total", changes, (model,))
     for topic, seconds in intake.stuck_by_topic().items():
@@ -60,11 +64,22 @@ def output_figures(outbox: Outbox, kube: KubeClient | None) -> Iterator[Figure]:
         yield from _words("rebalancer_kubernetes_errors_total", kube.errors, kinds)
 
 
+def pinned_figures(pinned: Iterable[Pinned]) -> Iterator[Figure]:
+    """What carries values that a rebalancer wrote."""
+    yield from _words("rebalancer_pinned_objects", Counter(each.state for each in pinned), STATES)
+
+
 def prometheus_figures(source: PrometheusReadings) -> Iterator[Figure]:
     """What became of the questions to it."""
     results = BY_NAME["rebalancer_prometheus_polls_total"].labels[0].words
     yield from _words("rebalancer_prometheus_polls_total", source.counts, results)
+    yield from _impossible("prometheus", source.counts)
     yield Figure("rebalancer_prometheus_good", source.trouble is None)
+
+
+def _impossible(source: str, counts: Mapping[str, int]) -> Iterator[Figure]:
+    for gauge in GAUGES:
+        yield Figure("rebalancer_impossible_gauges_total", counts.get(f"{IMPOSSIBLE}{gauge}", 0), (source, gauge))
 
 
 def _words(name: str, counts: Mapping[str, int], words: tuple[str, ...]) -> Iterator[Figure]:

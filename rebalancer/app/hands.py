@@ -44,7 +44,6 @@ class ServiceHands(GateHands):
     async def carry_out(self, decision: Decision) -> tuple[Outcome, ...]:
         """Through the gate; outcomes are counted and told."""
         outcomes = await super().carry_out(decision)
-        for outcome in outcomes:
-            self._metrics.outcome(outcome)
+        self._metrics.outcomes(outcomes)
         self._history.wrote(outcomes)
         return outcomes

@@ -3,24 +3,27 @@
 import socket
 from collections.abc import Iterator
 
+from rebalancer.act.restoring import Restoring
 from rebalancer.api.view import Status, Unready
 from rebalancer.app.figures import (
     build_figures,
     input_figures,
     output_figures,
     people_figures,
+    pinned_figures,
     prometheus_figures,
     sync_figures,
 )
 from rebalancer.app.hands import ServiceHands
 from rebalancer.domain.cluster import SOURCES
+from rebalancer.domain.pinned import HELD, Pinned
 from rebalancer.domain.plan import Plan
 from rebalancer.domain.snapshot import Snapshot, Sync
 from rebalancer.ingest.kafka import KafkaIntake
 from rebalancer.ingest.prometheus import PrometheusReadings
 from rebalancer.kube.client import KubeClient
+from rebalancer.loop.clock import SteppedClock
 from rebalancer.loop.runner import Runner
-from rebalancer.obs.clock import Clock
 from rebalancer.obs.metrics import Figure, Metrics
 from rebalancer.obs.metrics.figures import notice_figures, plan_figures
 from rebalancer.obs.outbox import Outbox
@@ -43,7 +46,7 @@ class Insight:
     def __init__(  # noqa: PLR0913  # the parts it looks into
         self,
         settings: ServiceSettings,
-        clock: Clock,
+        clock: SteppedClock,
         metrics: Metrics,
         policy_file: PolicyFile,
         outbox: Outbox,
@@ -63,13 +66,17 @@ class Insight:
         self._hands: ServiceHands | None = None
         self._runner: Runner | None = None
         self._intake: KafkaIntake | None = None
+        self._restoring: Restoring | None = None
         self._since: dict[str, float] = {}
         self._seen: Snapshot | None = None
-        self._started_at = clock.now()
+        self._started_monotonic = clock.monotonic()
 
-    def connect(self, state: ClusterState, hands: ServiceHands, runner: Runner, intake: KafkaIntake) -> None:
+    def connect(
+        self, state: ClusterState, hands: ServiceHands, runner: Runner, intake: KafkaIntake, restoring: Restoring
+    ) -> None:
         """The wheel turns: these are its parts."""
         self._state, self._hands, self._runner, self._intake = state, hands, runner, intake
+        self._restoring = restoring
 
     @property
     def plan(self) -> Plan | None:
@@ -107,7 +114,14 @@ class Insight:
             notices=known.notices,
             overrides=known.overrides,
             unready=(*self.unready(), *self._abstaining()),
+            installation=self._settings.installation,
+            pinned=self._pinned(),
         )
+
+    def _pinned(self) -> tuple[Pinned, ...]:
+        """What was written to and does not belong to the everyday work of a service that acts."""
+        found = self._restoring.pinned if self._restoring else ()
+        return tuple(each for each in found if each.state != HELD or self._settings.write_mode == "shadow")
 
     def unready(self) -> tuple[Unready, ...]:
         """What is not synced, connected or turning, since when."""
@@ -137,7 +151,7 @@ class Insight:
             found["kafka-out"] = self._outbox.trouble
         if self._recorder.trouble is not None:
             found["journal"] = self._recorder.trouble
-        if self._runner.last_turn_at is None:
+        if self._runner.last_turn_monotonic is None:
             found["plan"] = "nothing is decided yet"
         return found
 
@@ -145,8 +159,8 @@ class Insight:
         """Only a wheel that stands still is helped by a restart."""
         if self._runner is None or self._hands is None:
             return None
-        turned = self._runner.last_turn_at or self._started_at
-        still = self._clock.now() - turned
+        turned = self._runner.last_turn_monotonic
+        still = self._clock.monotonic() - (self._started_monotonic if turned is None else turned)
         if still > max(DEAD_SECONDS, 5 * self._hands.policy.plan_every_seconds):
             return f"no cycle ended for {still:.0f} s"
         return None
@@ -162,7 +176,10 @@ class Insight:
         yield Figure("rebalancer_journal_good", self._recorder.trouble is None)
         yield from sync_figures(self._state.sync(now) if self._state else Sync(missing=tuple(SOURCES)))
         yield from people_figures(known)
+        yield Figure("rebalancer_clock_step_seconds", round(self._clock.stepped_seconds, 3))
         yield from output_figures(self._outbox, self.kube)
+        if self._restoring is not None:
+            yield from pinned_figures(self._restoring.pinned)
         if self.prometheus is not None:
             yield from prometheus_figures(self.prometheus)
         if self._state and self._intake and self._hands:

@@ -9,7 +9,7 @@ from typing import Any
 import structlog
 
 from rebalancer.act.gate import Gate
-from rebalancer.act.hand_back import hand_back
+from rebalancer.act.restoring import Restoring
 from rebalancer.api.access import Trusting
 from rebalancer.api.doors import DOORS
 from rebalancer.api.reception import Reception
@@ -27,7 +27,6 @@ from rebalancer.app.kafka_door import KEYS_LOOK_SECONDS, KafkaDoor, read_keys
 from rebalancer.app.looks import ServiceLooks
 from rebalancer.app.past import Start, read_start
 from rebalancer.app.topics import broker_of
-from rebalancer.domain.cluster import WorkloadRef
 from rebalancer.domain.events import Event
 from rebalancer.domain.plan import Plan
 from rebalancer.domain.policy import Policy
@@ -38,6 +37,7 @@ from rebalancer.ingest.signed import Signatures
 from rebalancer.ingest.watches import Watches
 from rebalancer.kube.access import find_access
 from rebalancer.kube.client import KubeClient
+from rebalancer.loop.clock import SteppedClock
 from rebalancer.loop.hands import asked_of
 from rebalancer.loop.runner import Runner
 from rebalancer.obs.clock import Clock
@@ -76,7 +76,8 @@ class Service:
         self, settings: ServiceSettings, clock: Clock, rng: random.Random | None = None, journal: Path | None = None
     ) -> None:
         self.settings = settings
-        self.clock = clock
+        self.clock = clock = SteppedClock(clock)
+        self.clock.steps.append(_clock_was_set)
         self.metrics = Metrics()
         self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._rng = rng or random.Random()  # noqa: S311  # jitter of back-offs, no secret
@@ -135,7 +136,7 @@ class Service:
         if self.settings.override_keys_dir is not None:
             await self._read_keys(self.settings.override_keys_dir)
         past = await self._past(policy)
-        state = ClusterState(policy, self.clock.now())
+        state = ClusterState(policy, self.clock.now(), self.settings.installation)
         for model, rings in past.rings.items():
             state.restore_rings(model, rings)
         state.restore_foreign(past.foreign)
@@ -182,12 +183,24 @@ class Service:
             facts=state.peek,
             clock=self.clock,
             recorder=self.recorder,
-            may_write=lambda: None,  # one replica leads: the elector comes with the second
+            may_write=_may_write,
             write_mode=self.settings.write_mode,
             on_written=asked_of(state),
             write_deletion_cost=self.settings.write_deletion_cost,
             instance=self.insight.instance,
+            installation=self.settings.installation,
         )
+        restoring = Restoring(
+            kube,
+            state.pinned,
+            self.clock,
+            gate.events,
+            _may_write,
+            self.settings.write_mode,
+            self.settings.installation,
+            unnamed=self.settings.hand_back_unnamed,
+        )
+        self.clock.steps += (state.stepped, gate.stepped)
         hands = ServiceHands(
             policy,
             past.memory,
@@ -221,13 +234,14 @@ class Service:
             self.outbox,
             lambda what: log.warning("no checkpoint", of=what),
         )
-        self.insight.connect(state, hands, runner, intake)
+        self.insight.connect(state, hands, runner, intake, restoring)
         self.doors.known = lambda: Known(state.peek(self.clock.now()), hands.policy, hands.memory)
         if self.settings.override_keys_dir is not None:
             self._spawn("keys", self._follow_keys(self.settings.override_keys_dir))
         self._spawn("intake", self._read_when_pods_are_known(state, intake))
         self._spawn("watches", watches.run())
         self._spawn("events", gate.events.run())
+        self._spawn("restoring", restoring.run())
         if self.settings.prometheus_url:
             self._spawn("prometheus", self._second_source(state, hands, sink).run())
         self._spawn("checkpoints", self._checkpoints.run())
@@ -270,7 +284,11 @@ class Service:
             log.warning("signing keys cannot be read", folder=str(folder), error=str(error))
 
     async def _follow_policy(self, state: ClusterState, hands: ServiceHands, runner: Runner) -> None:
-        """Take a changed policy over; a bad file keeps the last good one."""
+        """Take a changed policy over; a bad file keeps the last good one.
+
+        Hands and state change without a wait between them: no plan is made, and no write passes the gate, under one of
+        them alone. What leaves the policy is then given back by `Restoring`.
+        """
         while True:
             await self.clock.sleep(POLICY_LOOK_SECONDS)
             now = self.clock.now()
@@ -280,21 +298,11 @@ class Service:
                 log.warning("policy", problem=self._policy_file.trouble)
             policy = self._policy_file.current
             if policy is not None and policy is not hands.policy:
-                await self._hand_back_departed(hands.policy, policy, state)
                 hands.policy = policy
                 state.set_policy(policy, now)
                 self.recorder.policy(policy, now)
                 runner.wake()
                 log.info("policy in force", digest=self._policy_file.digest)
-
-    async def _hand_back_departed(self, old: Policy, new: Policy, state: ClusterState) -> None:
-        """Autoscalers of targets that left the policy get their bounds back; not in shadow, not under a write stop."""
-        departed = _targets(old) - _targets(new)
-        stopped = state.peek(self.clock.now()).write_stop is not None
-        if self._kube is None or not departed or stopped or self.settings.write_mode != "act":
-            return
-        for line in await hand_back(self._kube, departed, dry_run=False):
-            log.info("left the policy", restored=line)
 
     def _wake(self) -> None:
         if self._runner is not None:
@@ -356,5 +364,10 @@ class Service:
         log.info("stopped")
 
 
-def _targets(policy: Policy) -> set[WorkloadRef]:
-    return {WorkloadRef(model.namespace, one.kind, one.name) for model in policy.models for one in model.targets}
+def _clock_was_set(seconds: float) -> None:
+    log.warning("the clock was set; what came in stays as old as it is", seconds=round(seconds, 3))
+
+
+def _may_write() -> str | None:
+    """Why this replica may not write. One replica leads: the elector comes with the second."""
+    return None

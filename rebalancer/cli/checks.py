@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from rebalancer.api.text.pinned import said_pinned
 from rebalancer.api.text.words import some, span
 from rebalancer.api.view import Status
 from rebalancer.domain.arithmetic import unreachable
@@ -40,6 +41,10 @@ def of_status(status: Status) -> Iterator[Finding]:
     why = f"stopped by {stopped.actor}: {stopped.reason}" if stopped else ""
     yield _if(stopped is None, WARN, "writes", why, "rebalancer writes resume")
     yield _if(status.write_mode == "act", WARN, "writes", "shadow: nothing is written", "writeMode: act, when trusted")
+    pinned = list(said_pinned(status))
+    yield from (Finding(WARN, "pinned", said.what, said.todo) for said in pinned)
+    if not pinned:
+        yield Finding(OK, "pinned", "")
     models = status.plan.models if status.plan else ()
     yield _if(bool(models), WARN, "models", "no model is decided about", "add models to the policy")
     blind = some([model.model for model in models if model.demand is None])

@@ -11,6 +11,7 @@ from rebalancer.cli.failure import USAGE, Failed
 
 LOCAL_SERVER = "http://127.0.0.1:8080"
 SERVICE_NAMESPACE = "rebalancer"
+INSTALLATION = "rebalancer/rebalancer"  # the name on what it writes to, unless it was installed otherwise
 _OWN = Path("~/.kube/config")
 
 ServerOption = Annotated[

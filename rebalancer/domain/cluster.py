@@ -109,10 +109,14 @@ class Workload(Struct, frozen=True):
 
 
 class Originals(Struct, frozen=True):
-    """An autoscaler's own bounds, saved on it once before our first write and restored on hand-back."""
+    """An autoscaler's own bounds, saved on it once before our first write and restored on hand-back.
+
+    `by`: the installation that saved them, "" where an older version did, which named none.
+    """
 
     minimum: int | None
     maximum: int | None
+    by: str = ""
 
 
 class Hpa(Struct, frozen=True):
@@ -162,10 +166,14 @@ class DisruptionBudget(Struct, frozen=True, omit_defaults=True, rename="camel"):
 
 
 class SavedNodePool(Struct, frozen=True):
-    """A NodePool's own limits and budgets, saved on it before our first write. None = the key was absent."""
+    """A NodePool's own limits and budgets, saved on it before our first write. None = the key was absent.
+
+    `by`: as of `Originals`.
+    """
 
     limits: dict[str, str] | None
     budgets: tuple[DisruptionBudget, ...] | None
+    by: str = ""
 
 
 class NodePool(Struct, frozen=True):

@@ -16,6 +16,7 @@ METRIC_SAMPLE_TYPE = "io.rebalancer.metric.sample.v1"
 # a mean of ones may come out as 1.0000000000000002.
 Amount = Annotated[float, Meta(ge=0, le=1e12)]
 Ratio = Annotated[float, Meta(ge=0, le=1.000001)]
+Mebibytes = Annotated[float, Meta(ge=0, le=1e9)]  # of one pod's GPUs; DCGM's blank for 32 bits is 2147483632
 MAX_AHEAD_SECONDS = 5.0  # an event further in the future than this is rejected: its clock cannot be trusted
 
 
@@ -37,8 +38,8 @@ class Gauges(Struct, frozen=True, omit_defaults=True, rename="camel", forbid_unk
     waiting: Amount | None = None
     kv_cache_use: Ratio | None = None
     gpu_utilisation: Ratio | None = None
-    fb_used_mib: Amount | None = None
-    fb_free_mib: Amount | None = None
+    fb_used_mib: Mebibytes | None = None
+    fb_free_mib: Mebibytes | None = None
     ttft_p95_seconds: Amount | None = None
     latency_p95_seconds: Amount | None = None
     latency_p99_seconds: Amount | None = None

@@ -36,7 +36,8 @@ class AutoscalerView(Struct, frozen=True):
 
     `minimum`/`maximum` are the object's own bounds, `effective_*` what the HPA shows (a release is done when it shows
     the new max). `originals` None = we have not written here yet. `idle`: a ScaledObject's idleReplicaCount, to which
-    KEDA takes the target while no trigger is active, whatever the bounds are.
+    KEDA takes the target while no trigger is active, whatever the bounds are. `other`: another installation of the
+    rebalancer wrote here, so we do not.
     """
 
     kind: str
@@ -50,6 +51,7 @@ class AutoscalerView(Struct, frozen=True):
     paused: bool = False
     originals: Originals | None = None
     idle: int | None = None
+    other: str = ""
 
 
 class ForeignChange(Struct, frozen=True):
@@ -129,7 +131,10 @@ class NodeClaimView(Struct, frozen=True):
 
 
 class NodePoolView(Struct, frozen=True):
-    """A Karpenter NodePool behind a pool. `gpu_limit` None = unlimited; `held`: our consolidation hold is in place."""
+    """A Karpenter NodePool behind a pool. `gpu_limit` None = unlimited; `held`: our consolidation hold is in place.
+
+    `other`: another installation of the rebalancer wrote to it, so we do not.
+    """
 
     name: str
     uid: str
@@ -140,6 +145,7 @@ class NodePoolView(Struct, frozen=True):
     held: bool = False
     saved: SavedNodePool | None = None
     claims: tuple[NodeClaimView, ...] = ()
+    other: str = ""
 
 
 class PoolView(Struct, frozen=True):

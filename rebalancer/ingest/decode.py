@@ -1,5 +1,6 @@
 """Metric samples and overrides from Kafka records. Pure; no input raises."""
 
+from dataclasses import dataclass
 from typing import Annotated
 
 import msgspec
@@ -15,8 +16,9 @@ from rebalancer.domain.events import (
     Rejection,
 )
 from rebalancer.ingest.envelope import Envelope, Headers, event_time, unwrap
+from rebalancer.ingest.gauges import without_impossible
 from rebalancer.ingest.instants import epoch
-from rebalancer.ingest.rejected import Reason, RejectedError, explain, rejection
+from rebalancer.ingest.rejected import MAX_VALUE_BYTES, Reason, RejectedError, explain, rejection
 
 Name = Annotated[str, Meta(min_length=1, max_length=253)]
 # A sample every 0.1 s is a burst, one an hour is history: neither says what a model needs now.
@@ -46,19 +48,46 @@ class _Sample(Struct, frozen=True, gc=False, rename="camel", forbid_unknown_fiel
 _sample = msgspec.json.Decoder(_Sample).decode
 
 
+@dataclass(frozen=True, slots=True)
+class Mended:
+    """A sample without the gauges that cannot be, what its sender should know, and which they were."""
+
+    sample: MetricSample
+    rejection: Rejection
+    left_out: tuple[str, ...]
+
+
 def decode_metric(
     value: bytes, headers: Headers, position: Position, kafka_timestamp: float, now: float
-) -> MetricSample | Rejection:
+) -> MetricSample | Mended | Rejection:
     """One metric sample; `kafka_timestamp` and `now` in epoch seconds. The model's name stays as it was sent."""
     try:
-        envelope = unwrap(value, headers)
-        if envelope is None or envelope.type != METRIC_SAMPLE_TYPE:
-            raise _not_a(METRIC_SAMPLE_TYPE, envelope)
-        at = event_time(envelope, kafka_timestamp, now)
-        data = _decode_data(envelope)
-        counters = None if data.counters is None else _counters(data.counters)
+        return _metric(value, headers, position, kafka_timestamp, now)
     except RejectedError as rejected:
-        return rejected.at(position, now)
+        try:
+            return _mended(value, headers, position, kafka_timestamp, now) or rejected.at(position, now)
+        except RejectedError:  # something else is wrong with it, too
+            return rejected.at(position, now)
+
+
+def _mended(value: bytes, headers: Headers, position: Position, kafka_timestamp: float, now: float) -> Mended | None:
+    """None when no gauge is to blame. Raises RejectedError."""
+    rest, left_out = without_impossible(value) if len(value) <= MAX_VALUE_BYTES else (value, {})
+    if not left_out:
+        return None
+    named = ", ".join(f"`{name}` {figure:g}" for name, figure in left_out.items())
+    said = rejection(position, now, Reason.IMPOSSIBLE_GAUGE, f"left out: {named}; the rest of the sample counts")
+    return Mended(_metric(rest, headers, position, kafka_timestamp, now), said, tuple(left_out))
+
+
+def _metric(value: bytes, headers: Headers, position: Position, kafka_timestamp: float, now: float) -> MetricSample:
+    """Raises RejectedError."""
+    envelope = unwrap(value, headers)
+    if envelope is None or envelope.type != METRIC_SAMPLE_TYPE:
+        raise _not_a(METRIC_SAMPLE_TYPE, envelope)
+    at = event_time(envelope, kafka_timestamp, now)
+    data = _decode_data(envelope)
+    counters = None if data.counters is None else _counters(data.counters)
     return MetricSample(
         envelope.source,
         envelope.id,

@@ -23,7 +23,8 @@ from prometheus_api_client import PrometheusConnect
 from urllib3.util import Retry
 
 from rebalancer.domain.events import Event
-from rebalancer.ingest.promql import PodNamed, batches, question, read_answer
+from rebalancer.ingest.gauges import IMPOSSIBLE
+from rebalancer.ingest.promql import SOURCE, PodNamed, batches, question, read_answer
 from rebalancer.obs.clock import Clock
 
 DEADLINE_SECONDS = 5.0
@@ -52,8 +53,8 @@ class Server(NamedTuple):
 class PrometheusReadings:
     """Run `run()` as a task. `namespaces` and `pod_named` say which pods matter now.
 
-    `counts`: polls by what became of them (ok, empty, failed, slow, skipped). `trouble`: why the last one brought
-    nothing, None when it brought readings; `since` when that is so (epoch seconds).
+    `counts`: polls by what became of them (ok, empty, failed, slow, skipped), and impossible.<gauge>. `trouble`: why
+    the last one brought nothing, None when it brought readings; `since` when that is so (epoch seconds).
     """
 
     def __init__(  # noqa: PLR0913  # what is asked, when, and who hears of it
@@ -78,6 +79,7 @@ class PrometheusReadings:
         self._deadline_seconds = min(deadline_seconds, interval_seconds)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="prometheus")
         self._asking: asyncio.Future[list[Any]] | None = None
+        self._impossible: frozenset[str] = frozenset()
 
     async def run(self) -> NoReturn:
         """Poll until cancelled. Raises nothing else."""
@@ -103,6 +105,7 @@ class PrometheusReadings:
         else:
             samples: list[Event] = [sample for one in found for sample in one.samples]
             self._sink(samples)
+            self._left_out(sum((one.impossible for one in found), Counter()))
             unknown, unusable = sum(one.unknown for one in found), sum(one.unusable for one in found)
             nothing = f"no reading of a model's pod; of others: {unknown}, unusable: {unusable}"
             self._ended("ok" if samples else "empty", None if samples else nothing)
@@ -124,6 +127,13 @@ class PrometheusReadings:
                 session.headers["Authorization"] = f"Bearer {self._server.token_file.read_text().strip()}"
             client = PrometheusConnect(self._server.url.rstrip("/"), retry=Retry(0), session=session)
             return [client.custom_query(one) for one in questions]
+
+    def _left_out(self, gauges: Counter[str]) -> None:
+        """Count them all, and tell those that were good before."""
+        self.counts.update({f"{IMPOSSIBLE}{gauge}": pods for gauge, pods in gauges.items()})
+        if gauges.keys() - self._impossible:
+            log.warning("gauges cannot be and are left out", source=SOURCE, pods_by_gauge=dict(sorted(gauges.items())))
+        self._impossible = frozenset(gauges)
 
     def _ended(self, word: str, trouble: str | None) -> None:
         self.counts[word] += 1

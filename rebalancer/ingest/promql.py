@@ -5,13 +5,16 @@ that Prometheus did not scrape is thereby absent, where a sum over the model wou
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from math import inf, isnan
 from typing import NamedTuple
 
 import msgspec
 from msgspec import Struct
 
 from rebalancer.domain.events import Gauges, MetricSample
+from rebalancer.ingest.gauges import impossible
 
 SOURCE = "prometheus"
 DNS1123 = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", re.ASCII)
@@ -65,11 +68,15 @@ class _Series(Struct, frozen=True):
 
 
 class Answer(NamedTuple):
-    """Samples by pod; `unknown`: pods that are no model's; `unusable`: pods of which a value cannot be."""
+    """Samples by pod; `unknown`: pods that are no model's; `unusable`: pods of which nothing is known.
+
+    `impossible`: values that cannot be and were left out, by gauge.
+    """
 
     samples: tuple[MetricSample, ...]
     unknown: int
     unusable: int
+    impossible: Counter[str]
 
 
 def question(namespaces: Iterable[str]) -> str:
@@ -93,37 +100,35 @@ def question(namespaces: Iterable[str]) -> str:
 def read_answer(result: object, pod_named: PodNamed, interval_seconds: float) -> Answer:
     """Samples from `data.result` of an instant query. Raises msgspec.ValidationError when it is no such thing.
 
-    A value that is not finite or not there is absent, never zero.
+    A value that is not finite, that cannot be or that is not there is absent, never zero.
     """
     by_pod: dict[tuple[str, str], dict[str, float]] = {}
     for series in msgspec.convert(result, list[_Series]):
         labels = series.metric
         by_pod.setdefault((labels.namespace, labels.pod), {})[labels.reading] = float(series.value[1])
-    samples, unknown, unusable = [], 0, 0
+    samples, unknown, unusable, wrong = [], 0, 0, Counter[str]()
     for (namespace, name), values in sorted(by_pod.items()):
         pod = pod_named(namespace, name)
         if pod is None:
             unknown += 1
             continue
-        sample = _sample(pod, values, interval_seconds)
+        known = {reading: value for reading, value in values.items() if not isnan(value)}  # a rate over nothing is NaN
+        left_out = impossible(known)
+        wrong.update(left_out.keys())
+        sample = _sample(pod, {name: known[name] for name in known.keys() - left_out.keys()}, interval_seconds)
         if sample is None:
             unusable += 1
         else:
             samples.append(sample)
-    return Answer(tuple(samples), unknown, unusable)
+    return Answer(tuple(samples), unknown, unusable, wrong)
 
 
-def _sample(pod: tuple[str, str, float], values: dict[str, float], interval_seconds: float) -> MetricSample | None:
+def _sample(pod: tuple[str, str, float], known: dict[str, float], interval_seconds: float) -> MetricSample | None:
     model, uid, created_at = pod
-    known = {name: value for name, value in values.items() if value - value == 0.0}  # neither NaN nor infinite
-    at = known.pop(AT, None)
-    if at is None or not known or at < created_at:
+    at = known.pop(AT, inf)
+    if not known or not created_at <= at < inf:
         return None
-    try:
-        gauges = msgspec.convert(known, Gauges)
-    except msgspec.ValidationError:
-        return None
-    return MetricSample(SOURCE, f"{uid}/{at}", at, model, interval_seconds, gauges, uid)
+    return MetricSample(SOURCE, f"{uid}/{at}", at, model, interval_seconds, msgspec.convert(known, Gauges), uid)
 
 
 def batches(namespaces: Iterable[str], size: int = 20) -> Iterator[list[str]]:

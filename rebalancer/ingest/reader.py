@@ -2,25 +2,28 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from math import inf
 
 import structlog
 from aiokafka import ConsumerRecord, TopicPartition
 
 from rebalancer.domain.events import CapacityNotice, Event, MetricSample, Position, Rejection
 from rebalancer.ingest.dead_letters import DeadLetters, Letter
-from rebalancer.ingest.decode import decode_metric, decode_override
+from rebalancer.ingest.decode import Mended, decode_metric, decode_override
 from rebalancer.ingest.envelope import Headers
 from rebalancer.ingest.frontier import Frontier
+from rebalancer.ingest.gauges import IMPOSSIBLE
 from rebalancer.ingest.notices import decode_notice
 from rebalancer.ingest.orders import Order, Orders
 from rebalancer.ingest.rejected import Reason, rejection
 from rebalancer.ingest.signed import SignedOverride
 
 REMEMBERED_IDS = 10_000
+MENDED_EVERY_SECONDS = 60.0  # one letter about a producer's impossible gauges; it may send them every second, for ever
 
 Sink = Callable[[list[Event]], None]
 Batch = Mapping[TopicPartition, Sequence[ConsumerRecord]]
-Decoded = MetricSample | tuple[CapacityNotice, ...] | SignedOverride | Rejection
+Decoded = MetricSample | Mended | tuple[CapacityNotice, ...] | SignedOverride | Rejection
 Decoder = Callable[[bytes, Headers, Position, float, float], Decoded]
 
 DECODERS: dict[str, Decoder] = {
@@ -36,7 +39,7 @@ class Reader:
     """Decodes batches and hands the events to `sink`, overrides to `orders`; the rest goes to `dead_letters`.
 
     `decoders` by full topic name. `frontiers` has one per partition that is read. `counts`: events, tombstones,
-    ignored (records that mean nothing to us), duplicates, and rejected.<reason>.
+    ignored (records that mean nothing to us), duplicates, rejected.<reason>, and impossible.<gauge>.
     """
 
     def __init__(
@@ -49,6 +52,7 @@ class Reader:
         self._dead_letters = dead_letters
         self._orders = orders
         self._seen: dict[tuple[str, str], None] = {}
+        self._mended_at: dict[str, float] = {}
 
     def read(self, batch: Batch, now: float) -> None:
         """Take a batch in. Raises nothing, whatever is in it."""
@@ -75,6 +79,9 @@ class Reader:
             decoded = decode(record.value, record.headers, position, record.timestamp / 1000, now)
             if type(decoded) is MetricSample:
                 events.append(decoded)
+            elif isinstance(decoded, Mended):
+                events.append(decoded.sample)
+                self._mended(record, decoded, now)
             elif isinstance(decoded, tuple):
                 events += self._fresh(decoded)
             elif isinstance(decoded, SignedOverride):
@@ -86,6 +93,18 @@ class Reader:
         frontier = self.frontiers[TopicPartition(record.topic, record.partition)]
         if self._orders is not None:
             self._orders.put(Order(record, signed, frontier))
+
+    def _mended(self, record: ConsumerRecord, mended: Mended, now: float) -> None:
+        """Each gauge that was left out is counted; the record itself can be read in the dead-letter topic, at times."""
+        self.counts.update(f"{IMPOSSIBLE}{gauge}" for gauge in mended.left_out)
+        source = mended.sample.source
+        if 0 <= now - self._mended_at.get(source, -inf) < MENDED_EVERY_SECONDS:
+            return
+        if len(self._mended_at) >= REMEMBERED_IDS:
+            self._mended_at.clear()
+        self._mended_at[source] = now
+        log.warning("gauges cannot be and are left out", source=source, why=mended.rejection.detail)
+        self._reject(record, mended.rejection)
 
     def _fresh(self, notices: tuple[CapacityNotice, ...]) -> tuple[CapacityNotice, ...]:
         """The notices of one record, none when a record with its source and id was there before."""

@@ -29,6 +29,7 @@ class Reason(StrEnum):
     NO_TIME = "no-time"
     TIME_AHEAD = "time-ahead"
     INVALID_DATA = "invalid-data"
+    IMPOSSIBLE_GAUGE = "impossible-gauge"
     OVERRIDE_UNSIGNED = "override-unsigned"
     OVERRIDE_SIGNATURE = "override-signature"
     OVERRIDE_LATE = "override-late"

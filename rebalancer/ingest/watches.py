@@ -80,7 +80,7 @@ class SourceSink:
 
     def alive(self, resource: Resource, now: float) -> None:  # noqa: ARG002  part of the protocol
         """All that happened until now was told."""
-        if self._trouble is not None or now - self._alive_at >= ALIVE_EVERY_SECONDS:
+        if self._trouble is not None or not 0 <= now - self._alive_at < ALIVE_EVERY_SECONDS:
             self._recovered(now)
 
     def trouble(self, resource: Resource, reason: Trouble, now: float) -> None:

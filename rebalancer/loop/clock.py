@@ -2,6 +2,11 @@
 
 import asyncio
 import time
+from collections.abc import Callable
+
+from rebalancer.obs.clock import Clock
+
+STEP_SECONDS = 0.5  # what UTC may run away from the monotonic clock before that counts as a step
 
 
 class RealClock:
@@ -43,3 +48,40 @@ class ScaledClock:
     async def sleep(self, seconds: float) -> None:
         """Wait that many scaled seconds."""
         await asyncio.sleep(max(0.0, seconds) / self._speed)
+
+
+class SteppedClock:
+    """A Clock that notices when its UTC is set: whoever stamped what came in hears of it before the next `now`.
+
+    `steps`: each is told by how many seconds UTC went beyond what passed. `stepped_seconds`: their sum.
+    A machine that slept looks like one whose clock was set forward: its monotonic clock slept, too.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self.steps: list[Callable[[float], None]] = []
+        self.stepped_seconds = 0.0
+        self._clock = clock
+        self._epoch = clock.now() - clock.monotonic()  # of the monotonic clock, in UTC
+
+    def now(self) -> float:
+        """UTC epoch seconds."""
+        before = self._clock.monotonic()
+        now = self._clock.now()
+        earliest, latest = now - self._clock.monotonic(), now - before  # it may have been a while from look to look
+        if not earliest - STEP_SECONDS <= self._epoch <= latest + STEP_SECONDS:
+            self._stepped(latest - self._epoch)
+        return now
+
+    def _stepped(self, seconds: float) -> None:
+        self._epoch += seconds
+        self.stepped_seconds += seconds
+        for hears in self.steps:
+            hears(seconds)
+
+    def monotonic(self) -> float:
+        """Seconds that never step."""
+        return self._clock.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait that many seconds of this clock."""
+        await self._clock.sleep(seconds)

@@ -32,7 +32,7 @@ class Runner:
         self._due_monotonic = math.inf  # what cannot wait for the next period wants a turn by then
         self._stopping = False
         self._stopped = asyncio.Event()
-        self.last_turn_at: float | None = None
+        self.last_turn_monotonic: float | None = None
 
     def wake(self, within_seconds: float = 0.0) -> None:
         """Something happened that cannot wait for the next period, but may wait `within_seconds` for more of its kind.
@@ -88,5 +88,5 @@ class Runner:
         except Exception:  # the loop outlives every cycle
             failed = True
             log.exception("a cycle failed; the next one looks again")
-        self.last_turn_at = self._clock.now()
+        self.last_turn_monotonic = self._clock.monotonic()
         self._turned(self._clock.monotonic() - began, not failed)

@@ -51,7 +51,7 @@ class Recorder:
 
     def cycle(self, snapshot: Snapshot, memory_before: Memory, decision: Decision) -> None:
         """One decision with its inputs."""
-        due = self._keyframe_at is None or snapshot.at - self._keyframe_at >= self._keyframe_seconds
+        due = self._keyframe_at is None or not 0 <= snapshot.at - self._keyframe_at < self._keyframe_seconds
         if due or self._files.full:
             self._keyframe(snapshot, memory_before)
         self._write(journal.cycle_line(self._before, snapshot, decision, self.policy_digest), b"cycle")

@@ -84,6 +84,11 @@ class ServiceSettings(BaseSettings):
     write_mode: Literal["shadow", "act"] = Field(
         default="shadow", description="shadow: decide and tell, write nothing. act: write."
     )
+    hand_back_unnamed: bool = Field(
+        default=False,
+        description="Give back also what an older version wrote to, which put no installation's name there, once the "
+        "policy does not name it; what the policy names is taken over either way.",
+    )
     write_deletion_cost: bool = Field(
         default=False, description="Write the deletion cost on pods before a release, so that the right ones go."
     )
@@ -152,6 +157,11 @@ class ServiceSettings(BaseSettings):
     def account(self) -> str:
         """Our user name as Kubernetes writes it in audit logs and reviews."""
         return f"system:serviceaccount:{self.own_namespace}:{self.account_name}"
+
+    @property
+    def installation(self) -> str:
+        """Our name on what we write to: `namespace/account`, of which a cluster has one."""
+        return f"{self.own_namespace}/{self.account_name}"
 
     @property
     def api_names(self) -> frozenset[str]:

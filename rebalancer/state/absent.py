@@ -65,6 +65,10 @@ class Absent:
         """Nodes that are gone while pods hang on them, with the instant when they went."""
         return ((node, self._since[node]) for node in sorted(self._gone) if node in self)
 
+    def stepped(self, seconds: float) -> None:
+        """The clock was set by so many seconds: nodes are absent for as long as before."""
+        self._since = {node: since + seconds for node, since in self._since.items()}
+
     # --- the checkpoint
 
     def past(self) -> dict[str, AbsentPast]:

@@ -20,6 +20,7 @@ from rebalancer.domain.events import (
     SourceState,
 )
 from rebalancer.domain.outcome import Outcome
+from rebalancer.domain.pinned import Pinned
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import NoticeView, Snapshot, Sync
 from rebalancer.state import wakes
@@ -30,6 +31,7 @@ from rebalancer.state.loads import Loads
 from rebalancer.state.notices import NoticePast, Notices
 from rebalancer.state.objects import Change, Objects
 from rebalancer.state.outlooks import Outlooks
+from rebalancer.state.pinned import pinned_objects
 from rebalancer.state.pools import Pools
 from rebalancer.state.sources import Sources
 from rebalancer.state.views import pod_phase
@@ -44,20 +46,22 @@ class ClusterState:
 
     `offsets` is the intake's to move, past records that are in here or safe in the dead-letter topic; it goes into the
     checkpoint beside what those records did.
+    `installation`: our name on what we write to.
     """
 
-    def __init__(self, policy: Policy, started_at: float) -> None:
+    def __init__(self, policy: Policy, started_at: float, installation: str = "") -> None:
         self.wakes: set[str] = set()
         self.offsets: dict[tuple[str, int], int] = {}
         self._objects = Objects()
         self._sources = Sources()
-        self._holdings = Holdings(policy, self._objects)
-        self._pools = Pools(policy, self._objects, self._holdings.model_of)
+        self._holdings = Holdings(policy, self._objects, installation)
+        self._pools = Pools(policy, self._objects, self._holdings.model_of, installation)
         self._notices = Notices(policy.nodes, self._objects, self._holdings, self._pools)
         self._loads = Loads(policy, started_at)
         self._outlooks = Outlooks(policy, self._loads.columns)
         self._early: list[MetricSample] | None = []  # samples that came before the pods they speak of
         self._policy = policy
+        self._installation = installation
         self._notices_touched = False
         self._under_notice: frozenset[tuple[str, float, bool]] = frozenset()
         self._counters: Counter[str] = Counter()
@@ -205,6 +209,16 @@ class ClusterState:
         """What became of a write, for the next cycle."""
         self._noted.append(outcome)
 
+    def stepped(self, seconds: float) -> None:
+        """The clock was set by so many seconds: what came in stays as old as it is.
+
+        Event times, deadlines and what survives a restart are UTC, and are held against the new one.
+        """
+        self._sources.stepped(seconds)
+        self._notices.stepped(seconds)
+        self._holdings.stepped(seconds)
+        self._loads.stepped(seconds)
+
     def take_wakes(self) -> frozenset[str]:
         """Why to turn the wheel now; asked once, forgotten."""
         taken = frozenset(self.wakes)
@@ -278,6 +292,10 @@ class ClusterState:
         pod = self._objects.one(Pod, name, namespace)
         model = None if pod is None or pod.terminal else self._holdings.model_of(pod.workload)
         return None if pod is None or model is None else (model, pod.uid, pod.created_at)
+
+    def pinned(self) -> tuple[Pinned, ...]:
+        """What carries values that we, or another rebalancer, wrote: by the policy in force."""
+        return pinned_objects(self._objects, self._policy, self._installation)
 
     # --- the checkpoint
 

@@ -33,9 +33,10 @@ class _Target(Struct, frozen=True):
 class Holdings:
     """Model views, kept until one of their objects changes. `foreign` is told of changes before `moved` is."""
 
-    def __init__(self, policy: Policy, objects: Objects) -> None:
+    def __init__(self, policy: Policy, objects: Objects, installation: str = "") -> None:
         self.foreign = ForeignChanges(objects)
         self._objects = objects
+        self._installation = installation
         self._asked: dict[WorkloadRef, _Asked] = {}
         self._load_seconds: dict[str, deque[float]] = {}
         self._loading: set[str] = set()  # UIDs of pods seen before they became Ready
@@ -110,6 +111,10 @@ class Holdings:
             self._asked[target] = _Asked(replicas, at)
             self._settle(target)
             self._dirty.add(self._targets[target].model.id)
+
+    def stepped(self, seconds: float) -> None:
+        """The clock was set by so many seconds: what we wrote is as old as before."""
+        self._asked = {ref: _Asked(asked.replicas, asked.at + seconds) for ref, asked in self._asked.items()}
 
     def _settle(self, ref: WorkloadRef | None) -> None:
         asked = self._asked.get(ref) if ref is not None else None
@@ -195,7 +200,8 @@ class Holdings:
         self._dirty.update(self._models)
 
     def _autoscaler(self, ref: WorkloadRef) -> AutoscalerView | None:
-        return autoscaler_view(self._objects.scaled_objects_of.get(ref), self._objects.hpas_of.get(ref))
+        scaled_objects, hpas = self._objects.scaled_objects_of.get(ref), self._objects.hpas_of.get(ref)
+        return autoscaler_view(scaled_objects, hpas, self._installation)
 
     def _pod(self, pod: Pod) -> PodView:
         known, lost = self._pods.get(pod.uid), self._objects.lacks(pod.node)

@@ -5,7 +5,7 @@ done with them (5 us of 12 per sample, most of it cache misses).
 """
 
 import struct
-from math import nan
+from math import isnan, nan
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ AT, INTERVAL, LATENCY, RUNNING, WAITING, KV_CACHE, TTFT, UTILISATION = range(8)
 WIDTH = 8
 
 _ROW = struct.Struct(f"<{WIDTH}d")
+_IN_FLIGHT = struct.Struct("<2d")
 _NOTHING = _ROW.pack(*[nan] * WIDTH)
 
 
@@ -59,6 +60,17 @@ class Latest:
             nan if ttft is None else ttft,
             nan if utilisation is None else utilisation,
         )
+
+    def in_flight(self, place: int) -> float:
+        """Requests running and waiting, as the row at `place` has them; NaN where it does not say."""
+        running, waiting = _IN_FLIGHT.unpack_from(self._rows, place * _ROW.size + RUNNING * 8)
+        told: float = running if isnan(waiting) else running + waiting
+        return told
+
+    def stepped(self, seconds: float) -> None:
+        """The clock was set by so much: rows are as old as before. Order among samples goes by their own time."""
+        rows = np.frombuffer(self._rows).reshape(-1, WIDTH)
+        rows[:, AT] += seconds
 
     def rows(self, places: list[int]) -> NDArray[np.float64]:
         """A copy of the rows at `places`, shape (places, WIDTH)."""

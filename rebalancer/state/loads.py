@@ -12,12 +12,15 @@ from rebalancer.domain.policy import Policy
 from rebalancer.domain.readings import ModelLoad, Work
 from rebalancer.state.batch import RingBatch
 from rebalancer.state.checkpoint import ModelPast, Offsets, spelled
+from rebalancer.state.highest import Highest, seconds_of
 from rebalancer.state.latest import Latest
 from rebalancer.state.offered import ARRIVALS
 from rebalancer.state.rings import Rings
 from rebalancer.state.series import Arrivals
 from rebalancer.state.signals import Signals, signals_of
-from rebalancer.state.track import LIVE_INTERVALS, SETTLING_INTERVALS, Subject, Track
+from rebalancer.state.spoken import NOBODY
+from rebalancer.state.subject import Subject
+from rebalancer.state.track import LIVE_INTERVALS, SETTLING_INTERVALS, Track
 from rebalancer.state.windows import Windows, means, moves_on_at
 
 UNKNOWN_NAMES = 50  # unknown model names kept by name; the rest is only counted
@@ -65,6 +68,7 @@ class Loads:
             track = self.tracks[model.id]
             rules = getattr(policy.classes, model.workload_class)
             concurrency = model.signals.concurrency
+            track.min_coverage = policy.guards.blind.min_coverage
             track.offered.configure(
                 per_replica=concurrency.per_replica if concurrency else None,
                 high_utilisation=rules.high_utilisation,
@@ -130,7 +134,9 @@ class Loads:
             self.counters["too-many-sources" if series is None else "duplicate"] += 1
             return
         self.accepted += 1
-        if series is not None and sample.at < series.at:
+        if series is None:
+            self._begins(track, subject, sample.source)
+        elif sample.at < series.at:
             self.counters["late"] += 1
         if track.intervals_live < LIVE_INTERVALS and sample.at >= self._started_at:
             track.seen_live(sample)
@@ -138,20 +144,50 @@ class Loads:
             self._record(track, subject, sample, arrivals, late=series is not None and sample.at < series.at)
 
     def _record(self, track: Track, subject: Subject, sample: MetricSample, arrivals: list[Arrivals], *, late: bool) -> None:  # noqa: E501  # fmt: skip
-        batch, at, interval = self._batch, sample.at, sample.interval_seconds
-        for since, until, requests, *_ in arrivals:
-            batch.arrived(track.column, since, until, requests)
+        at, interval = sample.at, sample.interval_seconds
+        if subject.arrived is None:
+            for since, until, requests, *_ in arrivals:
+                self._batch.arrived(track.column, since, until, requests)
+        elif not late:  # one that is late only says better when they came
+            self._arrived_once(track, subject, arrivals)
         if at > track.newest_at:
-            track.newest_at, track.interval_seconds = at, interval
+            track.newest_at, track.interval_seconds, track.stepped_seconds = at, interval, 0.0
         if late and track.offered.path.source == ARRIVALS:
             return  # the one after it spoke for all that came since the one before it
-        offered = track.work(subject, sample, None if late or not arrivals else arrivals[0])
+        offered = track.work(subject, sample, None if late or not arrivals else arrivals[0], self._latest)
         if offered is not None:
             work, seconds = offered
             share = track.share(subject, at - SETTLING_INTERVALS * interval)
-            batch.worked(track.column, at, seconds, work, share)
+            if subject.worked is None:
+                place = subject.series[sample.source].place
+                self._batch.worked(track.column, at, seconds, work, share, place)
+            else:
+                for second, more, seen in track.worked_once(subject, seconds_of(at - seconds, at), work, share):
+                    self._batch.worked(track.column, second, 1.0, more, seen, NOBODY)
             if work > track.alarm_above * share:
                 self._alarmed.add(track)
+
+    def _begins(self, track: Track, subject: Subject, source: str) -> None:
+        """A producer begins to tell of `subject`: from the second one on what is told of the same seconds meets.
+
+        The first sample of a producer tells of no arrivals, so of those nothing was told before that it could repeat.
+        """
+        self._batch.begins(subject.series[source].place)
+        both = bool(track.whole.series) and any(pod.series for pod in track.pods.values())
+        if len(subject.series) == 1 and not both:
+            return
+        for one in (track.whole, *track.pods.values()) if both else (subject,):
+            if one.worked is None and one.series:
+                first = next(iter(one.series.values()))
+                one.worked, one.arrived = Highest(self._batch.said(first.place)), Highest()
+        if both and track.worked_sides is None:
+            track.take_sides()
+
+    def _arrived_once(self, track: Track, subject: Subject, arrivals: list[Arrivals]) -> None:
+        for since, until, requests, *_ in arrivals:
+            seconds = seconds_of(since, until)
+            for second, more, _ in track.arrived_once(subject, seconds, requests / len(seconds)):
+                self._batch.arrived(track.column, second - 1.0, second, more)
 
     def _unknown(self, name: str) -> None:
         self.counters["unknown-model"] += 1
@@ -160,6 +196,14 @@ class Loads:
 
     def _flush(self) -> None:
         self.counters["too-old"] += self._batch.pour(self._rings)
+
+    def stepped(self, seconds: float) -> None:
+        """The clock was set by so many seconds: what was heard is as old as before."""
+        self._latest.stepped(seconds)
+        for track in self.tracks.values():
+            track.stepped_seconds += seconds
+            track.checked_at += seconds
+        self._dirty.update(self.tracks.values())
 
     # --- what goes out
 

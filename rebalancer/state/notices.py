@@ -120,6 +120,12 @@ class Notices:
         """Whether nodes and pods have been listed: until then nothing that was restored is over."""
         return self._objects.listed >= {"nodes", "pods"}
 
+    def stepped(self, seconds: float) -> None:
+        """The clock was set: what was heard and seen is as old as before. Deadlines are the cloud's, and stand."""
+        self._told.stepped(seconds)
+        self._absent.stepped(seconds)
+        self._tainted = {node: since + seconds for node, since in self._tainted.items()}
+
     # --- what goes out
 
     def views(self, now: float) -> tuple[NoticeView, ...]:

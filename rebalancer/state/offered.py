@@ -23,7 +23,8 @@ from rebalancer.state.series import Arrivals
 
 ARRIVALS, CONCURRENCY, UTILISATION = "arrivals", "concurrency", "utilisation"
 # A worse path waits until nobody has spoken for a better one for so long. Two producers often tell of the same pods
-# (Prometheus beside Kafka, DCGM beside the engine), and a mean of both would be half as wrong as the worse.
+# (Prometheus beside Kafka, DCGM beside the engine), and the higher of both would be the better one and the noise of
+# the worse. Who sees far more in flight than those who count does not wait.
 COUNTED_SECONDS = 90.0
 
 
@@ -78,10 +79,13 @@ class Offered:
         known = None if self.capacity is None else self.capacity.kept
         self.capacity = None if per_replica is None else Capacity(per_replica, known)
 
-    def work(self, sample: MetricSample, came: Arrivals | None, pods: int, part: float) -> Spread | None:
+    def work(
+        self, sample: MetricSample, came: Arrivals | None, pods: int, part: float, *, contradicts: bool = False
+    ) -> Spread | None:
         """None when the sample cannot tell. `came`: since its producer's sample before, None if that is unknown.
 
-        `pods`: how many the sample speaks for; `part`: what share of the model they are.
+        `pods`: how many the sample speaks for; `part`: what share of the model they are. `contradicts`: its producer
+        sees more than those of a better path can have missed.
         """
         gauges, seconds, capacity = sample.gauges, sample.interval_seconds, self.capacity
         if not self.tells_tokens:
@@ -104,7 +108,7 @@ class Offered:
             if spread is not None:
                 return spread
             self.path = NOT_YET
-        elif not self._may_speak_uncounted(sample):
+        elif not self._may_speak_uncounted(sample) and not contradicts:
             return None
         return busy + min(busy, waiting / capacity.learnt), seconds
 

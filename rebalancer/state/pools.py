@@ -20,8 +20,15 @@ class _Fall(NamedTuple):
 class Pools:
     """Pool views, kept until one of their objects changes. `model_of` says whose a workload is."""
 
-    def __init__(self, policy: Policy, objects: Objects, model_of: Callable[[WorkloadRef | None], str | None]) -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        objects: Objects,
+        model_of: Callable[[WorkloadRef | None], str | None],
+        installation: str = "",
+    ) -> None:
         self._objects = objects
+        self._installation = installation
         self._model_of = model_of
         self._views: dict[str, PoolView] = {}
         self._all: tuple[PoolView, ...] = ()
@@ -141,7 +148,9 @@ class Pools:
 
     def _node_pool(self, node_pool: NodePool, resource: str) -> NodePoolView:
         claims = (claim for claim in self._objects.claims_of.get(node_pool.name) if self._to_come(claim))
-        return node_pool_view(node_pool, resource, [claim_view(claim, resource) for claim in claims])
+        return node_pool_view(
+            node_pool, resource, [claim_view(claim, resource) for claim in claims], self._installation
+        )
 
     def _to_come(self, claim: NodeClaim) -> bool:
         """Karpenter deletes a claim it could not fulfil: until then it tells why."""

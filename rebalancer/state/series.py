@@ -46,6 +46,12 @@ class Series:
             self._partition, self._offset = position.partition, position.offset
         latest.put(self.place, sample)
 
+    @property
+    def counts(self) -> bool:
+        """Whether its newest sample told how many requests are finished."""
+        inside: float = _PACKED.unpack_from(self._marks, len(self._marks) - _PACKED.size)[1]
+        return not isnan(inside)
+
     def take(self, sample: MetricSample, latest: Latest) -> list[Arrivals] | None:
         """What arrived, by the counters of a new instant; None for an instant seen before.
 

@@ -53,6 +53,10 @@ class Sources:
         if not self._missing and self._synced_at is None:
             self._synced_at = now
 
+    def stepped(self, seconds: float) -> None:
+        """The clock was set: what was heard a second ago was heard a second ago."""
+        self._heard_at = {source: heard + seconds for source, heard in self._heard_at.items()}
+
     def trouble(self) -> dict[str, str]:
         """Why, for each source that said so."""
         return dict(sorted(self._trouble.items()))

@@ -137,6 +137,11 @@ class Told:
             for notice in chain.from_iterable(told.standing(node, now) for told in subjects.values()):
                 yield name, notice
 
+    def stepped(self, seconds: float) -> None:
+        """The clock was set by so many seconds."""
+        for told in chain(self._waiting.values(), *(of.values() for of in self._of.values())):
+            told.heard_at += seconds
+
     # --- the checkpoint
 
     def past(self) -> dict[str, tuple[ToldPast, ...]]:

@@ -4,41 +4,21 @@ A pod counts while it is Ready, and only if it is the model's by its owner: a UI
 """
 
 from bisect import bisect_right, insort
-from collections.abc import Iterable
-from math import ceil, inf, isnan
+from collections.abc import Iterable, Iterator
+from math import ceil, inf, isnan, nan
 from typing import NamedTuple
 
 from rebalancer.domain.events import MetricSample
 from rebalancer.domain.policy import SurgeRules
+from rebalancer.state.highest import More, Sides, once
 from rebalancer.state.latest import Latest
-from rebalancer.state.offered import Offered
-from rebalancer.state.series import Arrivals, Series
+from rebalancer.state.offered import COUNTED_SECONDS, Offered
+from rebalancer.state.series import Arrivals
+from rebalancer.state.subject import Subject
 
-SOURCES_PER_SUBJECT = 8  # producers of one pod or model; more is a mistake or an attack, and would cost memory
 SETTLING_INTERVALS = 2  # a pod is expected to have reported this long after it became Ready
+CHANCE = 3.0  # standard deviations by which two sources of one truth may differ
 LIVE_INTERVALS = 100  # counted this far: more than any `start` guard may ask for
-
-
-class Subject:
-    """One pod, or the model as a whole: a series per producer. `ready_at` None: not Ready (or not a pod)."""
-
-    __slots__ = ("ready_at", "series")
-
-    def __init__(self) -> None:
-        self.series: dict[str, Series] = {}
-        self.ready_at: float | None = None
-
-    def begin(self, sample: MetricSample, latest: Latest) -> list[Arrivals] | None:
-        """The first sample of a producer tells of no arrivals; None when there are too many producers."""
-        if len(self.series) >= SOURCES_PER_SUBJECT:
-            return None
-        self.series[sample.source] = Series(sample, latest)
-        return []
-
-    def end(self, latest: Latest) -> None:
-        """Nobody will ask for its samples any more."""
-        for series in self.series.values():
-            latest.close(series.place)
 
 
 class Heard(NamedTuple):
@@ -52,6 +32,12 @@ class Heard(NamedTuple):
 NOBODY = Heard([], [], [])
 
 
+def _sum(figures: Iterable[float]) -> float:
+    """Of those that are known; NaN where none is."""
+    known = [figure for figure in figures if not isnan(figure)]
+    return sum(known) if known else nan
+
+
 def _heard(subjects: Iterable[tuple[str, Subject]]) -> Heard:
     told = [(name, [one.place for one in subject.series.values()]) for name, subject in subjects if subject.series]
     places = [place for _, its_places in told for place in its_places]
@@ -61,9 +47,12 @@ def _heard(subjects: Iterable[tuple[str, Subject]]) -> Heard:
 class Track:
     """All that metrics told about one model.
 
-    `column`: its place in the rings. `newest_at`: the newest sample in the rings. `seen_offsets`: next offset per
+    `column`: its place in the rings. `newest_at`: the newest sample in the rings, `stepped_seconds`: by how much
+    the clock was set since it came. `seen_offsets`: next offset per
     partition. `due_at`: when its load changes though nothing comes in. `alarm_above`: no surge without a sample that
-    speaks for as much work as this. `offered`: how samples become work.
+    speaks for as much work as this. `offered`: how samples become work. `worked_sides`,
+    `arrived_sides`: once it was told of as a whole and pod by pod; `min_coverage`: what pods must cover to be heard
+    against the whole.
     """
 
     def __init__(self, model: str, column: int) -> None:
@@ -75,12 +64,16 @@ class Track:
         self.sampled = False
         self.interval_seconds = 0.0
         self.newest_at = 0.0
+        self.stepped_seconds = 0.0
         self.intervals_live = 0
         self.due_at = 0.0
         self.checked_at = -inf
         self.alarm_above = 0.0
         self.surging = False
         self.seen_offsets: dict[int, int] = {}
+        self.worked_sides: Sides | None = None
+        self.arrived_sides: Sides | None = None
+        self.min_coverage = 0.0
         self._heard: Heard | None = None
         self._heard_whole = NOBODY
         self._ready_since: list[float] = []
@@ -158,12 +151,47 @@ class Track:
             return 1.0 / len(ready)
         return 1.0 / expected if ready_at <= settled else 0.0
 
-    def work(self, subject: Subject, sample: MetricSample, came: Arrivals | None) -> tuple[float, float] | None:
+    def work(
+        self, subject: Subject, sample: MetricSample, came: Arrivals | None, latest: Latest
+    ) -> tuple[float, float] | None:
         """Replicas kept busy by what arrived, and over how many seconds; None when the sample cannot tell."""
         ready = len(self._ready_since)
+        several = came is None and (len(subject.series) > 1 or self.worked_sides is not None)
+        contradicts = several and self._contradicts(subject, sample.at - COUNTED_SECONDS, latest)
         if subject is self.whole:
-            return self.offered.work(sample, came, ready, 1.0)
-        return self.offered.work(sample, came, 1, 1.0 / ready if ready else 1.0)
+            return self.offered.work(sample, came, ready, 1.0, contradicts=contradicts)
+        return self.offered.work(sample, came, 1, 1.0 / ready if ready else 1.0, contradicts=contradicts)
+
+    def worked_once(self, subject: Subject, seconds: range, work: float, share: float) -> Iterator[More]:
+        """What `work` in these seconds adds to what others said of them."""
+        return once(subject.worked, self.worked_sides, seconds, work, share, whole=subject is self.whole)
+
+    def arrived_once(self, subject: Subject, seconds: range, requests: float) -> Iterator[More]:
+        """The same for requests per second."""
+        return once(subject.arrived, self.arrived_sides, seconds, requests, 0.0, whole=subject is self.whole)
+
+    def take_sides(self) -> None:
+        """It begins to be told of as a whole and pod by pod; the rings have what one of these said."""
+        self.worked_sides, self.arrived_sides = Sides(self.min_coverage), Sides(None)
+        for subject in (self.whole, *self.pods.values()):
+            for highest, sides in ((subject.worked, self.worked_sides), (subject.arrived, self.arrived_sides)):
+                for second, figure, share in highest.told() if highest else ():
+                    sides.more(second, figure, share, whole=subject is self.whole)
+
+    def _contradicts(self, subject: Subject, since: float, latest: Latest) -> bool:
+        """Whether `subject` has more requests in flight than those who count them can have missed by chance.
+
+        Looks a few seconds apart differ by the root of what they see; three times that is none. `since`: of fresh ones.
+        """
+        told, counted = subject.in_flight(latest, since), subject.in_flight(latest, since, counted=True)
+        if isnan(counted) and self.worked_sides is not None:
+            pods = [pod for pod in self.pods.values() if pod.ready_at is not None]
+            if subject is self.whole:
+                counted = _sum(pod.in_flight(latest, since, counted=True) for pod in pods)
+            else:
+                told = _sum(pod.in_flight(latest, since) for pod in pods)
+                counted = self.whole.in_flight(latest, since, counted=True)
+        return told > counted and (told - counted) ** 2 > CHANCE**2 * (told + counted)
 
     def seen_live(self, sample: MetricSample) -> None:
         """Count the metric interval of a sample taken since the process started."""

@@ -2,7 +2,18 @@
 
 from collections.abc import Iterable, Sequence
 
-from rebalancer.domain.cluster import DisruptionBudget, Hpa, Node, NodeClaim, NodePool, Pod, ScaledObject, Workload
+from rebalancer.domain.cluster import (
+    DisruptionBudget,
+    Hpa,
+    Node,
+    NodeClaim,
+    NodePool,
+    Originals,
+    Pod,
+    SavedNodePool,
+    ScaledObject,
+    Workload,
+)
 from rebalancer.domain.policy import Model, Pool, TargetSpec
 from rebalancer.domain.snapshot import AutoscalerView, NodeClaimView, NodePoolView, NodeView, PodView, TargetView
 
@@ -86,14 +97,16 @@ def target_view(  # noqa: PLR0913  # what it is made from
     )
 
 
-def autoscaler_view(scaled_objects: Iterable[ScaledObject], hpas: Iterable[Hpa]) -> AutoscalerView | None:
+def autoscaler_view(
+    scaled_objects: Iterable[ScaledObject], hpas: Iterable[Hpa], installation: str
+) -> AutoscalerView | None:
     """Who owns a target: its ScaledObject with the HPA that KEDA made for it, else an HPA."""
     scaled = min(scaled_objects, key=lambda found: found.name, default=None)
     by_name = sorted(hpas, key=lambda found: found.name)
     if scaled is not None:
         mine = next((hpa for hpa in by_name if _made_for(hpa, scaled)), None)
-        return _of_scaled_object(scaled, mine)
-    return _of_hpa(by_name[0]) if by_name else None
+        return _of_scaled_object(scaled, mine, installation)
+    return _of_hpa(by_name[0], installation) if by_name else None
 
 
 def by_others(workload: Workload, scaled_objects: Iterable[ScaledObject], hpas: Iterable[Hpa]) -> bool:
@@ -115,7 +128,8 @@ def _made_for(hpa: Hpa, scaled: ScaledObject) -> bool:
     return hpa.owner_scaled_object == scaled.name
 
 
-def _of_scaled_object(scaled: ScaledObject, hpa: Hpa | None) -> AutoscalerView:
+def _of_scaled_object(scaled: ScaledObject, hpa: Hpa | None, installation: str) -> AutoscalerView:
+    other = _other(scaled.originals, installation)
     minimum = scaled.minimum or 0
     maximum = KEDA_DEFAULT_MAXIMUM if scaled.maximum is None else scaled.maximum
     return AutoscalerView(
@@ -128,12 +142,14 @@ def _of_scaled_object(scaled: ScaledObject, hpa: Hpa | None) -> AutoscalerView:
         effective_minimum=minimum if hpa is None else hpa.minimum,
         effective_maximum=maximum if hpa is None else hpa.maximum,
         paused=scaled.paused,
-        originals=scaled.originals,
+        originals=None if other else scaled.originals,
         idle=scaled.idle,
+        other=other,
     )
 
 
-def _of_hpa(hpa: Hpa) -> AutoscalerView:
+def _of_hpa(hpa: Hpa, installation: str) -> AutoscalerView:
+    other = _other(hpa.originals, installation)
     return AutoscalerView(
         kind="HorizontalPodAutoscaler",
         name=hpa.name,
@@ -143,8 +159,14 @@ def _of_hpa(hpa: Hpa) -> AutoscalerView:
         maximum=hpa.maximum,
         effective_minimum=hpa.minimum,
         effective_maximum=hpa.maximum,
-        originals=hpa.originals,
+        originals=None if other else hpa.originals,
+        other=other,
     )
+
+
+def _other(saved: Originals | SavedNodePool | None, installation: str) -> str:
+    """The installation that wrote to the object, "" where that was us, or none by name, or nobody."""
+    return "" if saved is None or saved.by in {"", installation} else saved.by
 
 
 def shows(asked: int, workload: Workload | None, autoscaler: AutoscalerView | None) -> bool:
@@ -170,8 +192,12 @@ def node_view(node: Node, pool: Pool, foreign: Iterable[Pod], fell_at: float | N
     )
 
 
-def node_pool_view(node_pool: NodePool, resource: str, claims: Sequence[NodeClaimView]) -> NodePoolView:
+def node_pool_view(
+    node_pool: NodePool, resource: str, claims: Sequence[NodeClaimView], installation: str
+) -> NodePoolView:
     """A NodePool in GPUs of one resource, with the nodes still to come."""
+    other = _other(node_pool.saved, installation)
+    saved = None if other else node_pool.saved
     return NodePoolView(
         name=node_pool.name,
         uid=node_pool.uid,
@@ -179,9 +205,10 @@ def node_pool_view(node_pool: NodePool, resource: str, claims: Sequence[NodeClai
         gpu_limit=node_pool.limits.get(resource),
         gpus_used=node_pool.used.get(resource, 0),
         budgets=node_pool.budgets,
-        held=node_pool.saved is not None and any(map(_holds, node_pool.budgets or ())),
-        saved=node_pool.saved,
+        held=saved is not None and any(map(_holds, node_pool.budgets or ())),
+        saved=saved,
         claims=tuple(sorted(claims, key=lambda claim: claim.name)),
+        other=other,
     )
 
 

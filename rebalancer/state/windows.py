@@ -37,7 +37,7 @@ class Windows:
 def means(rings: Rings, tracks: Sequence[Track], now: float, seconds: Sequence[float]) -> Floats:
     """Mean offered work over windows of so many `seconds`, windows x tracks; NaN where unknown."""
     columns = np.array([track.column for track in tracks], dtype=np.int64)
-    ends = [max(int(track.newest_at), int(now - SILENT_INTERVALS * track.interval_seconds)) for track in tracks]
+    ends = [max(int(track.newest_at), int(now - _after(track))) for track in tracks]
     return rings.work(columns, ends, seconds)
 
 
@@ -45,8 +45,13 @@ def moves_on_at(track: Track, work: Work, now: float) -> float:
     """When the windows move on although nothing comes in; inf: there is nothing in them."""
     if work == Work():
         return inf
-    silent_at = track.newest_at + SILENT_INTERVALS * track.interval_seconds
+    silent_at = track.newest_at + _after(track)
     return silent_at if now < silent_at else float(int(now) + 1)
+
+
+def _after(track: Track) -> float:
+    """How long after its newest sample a model is silent, by a clock that may have been set meanwhile."""
+    return SILENT_INTERVALS * track.interval_seconds + track.stepped_seconds
 
 
 def _work(row: Sequence[float], offered: Offered) -> Work:

@@ -14,6 +14,7 @@ class _Bounds(msgspec.Struct):
 
     min: int | None
     max: int | None
+    by: str = ""
 
 
 def value(thing: object, version: int) -> tuple[str, domain.ClusterObject]:  # noqa: PLR0911  # one per kind
@@ -89,7 +90,7 @@ def _deployment(owner: Deployment, version: str) -> domain.Workload:
 def _originals(annotations: dict[str, str]) -> domain.Originals | None:
     saved = annotations.get(ANNOTATION)
     own = None if saved is None else msgspec.json.decode(saved, type=_Bounds)
-    return None if own is None else domain.Originals(own.min, own.max)
+    return None if own is None else domain.Originals(own.min, own.max, own.by)
 
 
 def _hpa(hpa: Hpa, version: str) -> domain.Hpa:

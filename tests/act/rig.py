@@ -19,6 +19,7 @@ from rebalancer.sandbox.api.resources import DEPLOYMENTS, SCALEDOBJECTS, Resourc
 from tests.builders import NAMESPACE, NOW
 
 GPU = "nvidia.com/gpu"
+OURS = "rebalancer/rebalancer"  # our installation
 
 
 class SteppingClock:
@@ -69,6 +70,7 @@ class Rig:
     written: list[tuple[str, int]] = field(default_factory=list)
     why_not: str | None = None
     deaf: bool = False
+    installation: str = OURS
 
     @property
     def store(self) -> Store:
@@ -94,6 +96,7 @@ class Rig:
             write_mode,
             self._on_written,
             write_deletion_cost=write_deletion_cost,
+            installation=self.installation,
         )
 
     def _on_written(self, change: Change, replicas: int, _at: float) -> None:
@@ -132,6 +135,16 @@ class Rig:
     def target(self, name: str) -> TargetView:
         """A target as the facts show it."""
         return next(each for model in self.facts.models for each in model.targets if each.name == name)
+
+    def facts_under(self, policy: Policy) -> Snapshot:
+        """The facts as the state shows them under another policy: without the models and NodePools that left it."""
+        models = {model.id for model in policy.models}
+        pools = {pool.name for pool in policy.pools}
+        return replace(
+            self.facts,
+            models=tuple(each for each in self.facts.models if each.id in models),
+            pools=tuple(each for each in self.facts.pools if each.name in pools),
+        )
 
     def show(self, name: str, **fields: object) -> TargetView:
         """Let the facts show a target otherwise."""

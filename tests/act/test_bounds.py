@@ -8,7 +8,7 @@ import pytest
 from rebalancer.domain.cluster import Originals
 from rebalancer.domain.snapshot import TargetView
 from rebalancer.sandbox.api.resources import HPAS, SCALEDOBJECTS
-from tests.act.rig import Rig, change, hpa, scaled_object
+from tests.act.rig import OURS, Rig, change, hpa, refused, scaled_object
 from tests.builders import an_autoscaler
 
 ORIGINALS = "rebalancer.io/originals"
@@ -30,7 +30,7 @@ async def test_min_max_and_the_originals_go_in_one_patch(rig: Rig) -> None:
 
     assert outcome.status == "written"
     assert rig.bounds("b") == (3, 5)
-    assert originals(rig) == {"min": 2, "max": 9}
+    assert originals(rig) == {"min": 2, "max": 9, "by": OURS}
     (entry,) = rig.writes
     assert (entry.verb, sorted(entry.body["spec"])) == ("patch", ["maxReplicaCount", "minReplicaCount"])
     assert entry.body["metadata"]["resourceVersion"]
@@ -52,7 +52,7 @@ async def test_bounds_that_were_absent_are_saved_as_null(rig: Rig) -> None:
     (outcome,) = await rig.apply(change(owned(rig, 0, 100), 5, kind="bounds", minimum=3))
 
     assert outcome.status == "written"
-    assert originals(rig) == {"min": None, "max": None}
+    assert originals(rig) == {"min": None, "max": None, "by": OURS}
 
 
 async def test_originals_are_saved_once(rig: Rig) -> None:
@@ -66,7 +66,26 @@ async def test_originals_are_saved_once(rig: Rig) -> None:
 
     assert outcome.status == "written"
     assert rig.bounds("b") == (4, 4)
-    assert originals(rig) == {"min": 2, "max": 9}
+    assert originals(rig) == {"min": 2, "max": 9, "by": OURS}
+
+
+async def test_another_installations_object_is_refused_and_named(rig: Rig) -> None:
+    rig.store.put(scaled_object("b", 2, 9, annotations={ORIGINALS: '{"min":1,"max":20,"by":"search/rebalancer"}'}))
+
+    (outcome,) = await rig.apply(change(owned(rig), 5, kind="bounds", minimum=3))
+
+    assert refused(outcome, "installation")
+    assert "held by installation search/rebalancer" in outcome.detail
+    assert rig.writes == []
+
+
+async def test_what_an_older_version_saved_without_a_name_gets_ours_with_the_next_write(rig: Rig) -> None:
+    rig.store.put(scaled_object("b", 5, 5, annotations={ORIGINALS: '{"min":2,"max":9}'}))
+
+    (outcome,) = await rig.apply(change(owned(rig, 5, 5, originals=Originals(2, 9)), 4, minimum=4))
+
+    assert outcome.status == "written"
+    assert originals(rig) == {"min": 2, "max": 9, "by": OURS}
 
 
 async def test_what_is_so_already_is_not_patched(rig: Rig) -> None:
@@ -269,7 +288,7 @@ async def test_an_hpa_of_its_own_gets_bounds_and_keeps_its_originals(rig: Rig) -
     stored = rig.object(HPAS, "b")
     assert outcome.status == "written"
     assert (stored["spec"]["minReplicas"], stored["spec"]["maxReplicas"]) == (3, 5)
-    assert msgspec.json.decode(stored["metadata"]["annotations"][ORIGINALS]) == {"min": None, "max": 9}
+    assert msgspec.json.decode(stored["metadata"]["annotations"][ORIGINALS]) == {"min": None, "max": 9, "by": OURS}
 
 
 async def test_an_hpas_minimum_is_at_least_one(rig: Rig) -> None:

@@ -9,7 +9,7 @@ from rebalancer.act.node_pool_parts import HOLD, Parts, patch
 from rebalancer.sandbox.api import Obj
 from rebalancer.sandbox.api.objects import merged
 from rebalancer.sandbox.api.resources import NODEPOOLS
-from tests.act.rig import GPU, Rig, node_pool, node_pool_change
+from tests.act.rig import GPU, OURS, Rig, node_pool, node_pool_change, refused
 from tests.builders import a_model, a_policy, a_pool, a_snapshot, an_elastic_pool
 
 ORIGINALS = "rebalancer.io/originals"
@@ -48,7 +48,7 @@ async def test_a_limit_is_raised_and_restored_and_nothing_of_ours_stays(rig: Rig
     assert (raised.status, restored.status) == ("written", "written")
     assert (raised.intent.grant, raised.intent.limit_to) == ("g1", 8)
     assert during == {GPU: "8", "cpu": "1k"}
-    assert saved == {"limits": {GPU: "4", "cpu": "1k"}, "budgets": BUDGETS}
+    assert saved == {"limits": {GPU: "4", "cpu": "1k"}, "budgets": BUDGETS, "by": OURS}
     assert msgspec.json.decode(msgspec.json.encode(spec(rig))) == msgspec.json.decode(before)
     assert annotations(rig) == {}
 
@@ -60,7 +60,7 @@ async def test_a_limit_where_there_was_none_is_removed_again(rig: Rig) -> None:
     saved = msgspec.json.decode(annotations(rig)[ORIGINALS])
     await rig.apply(node_pool_change("restore-limit", limit_from=8, limit_to=None))
 
-    assert saved == {"limits": None, "budgets": None}
+    assert saved == {"limits": None, "budgets": None, "by": OURS}
     assert "limits" not in spec(rig)
 
 
@@ -220,7 +220,7 @@ def test_any_sequence_ends_where_it_began(limits: Obj | None, budgets: list[Obj]
     obj = node_pool(limits=limits, budgets=budgets)
     before = msgspec.json.encode(obj, order="sorted")
     for step in [*steps, "end-hold", "restore-limit"]:
-        now, saved = Parts.of(obj), Parts.saved(obj)
+        now, saved = Parts.of(obj), Parts.saved(obj, OURS)
         if step == "limit":
             wanted = now.with_limit(GPU, "8")
         elif step == "hold":
@@ -229,7 +229,28 @@ def test_any_sequence_ends_where_it_began(limits: Obj | None, budgets: list[Obj]
             continue
         else:
             wanted = now.with_limit_of(saved, GPU) if step == "restore-limit" else now.without_hold(saved)
-        obj = merged(obj, patch(obj, wanted) or {})
+        obj = merged(obj, patch(obj, wanted, OURS) or {})
     if not obj["metadata"].get("annotations"):
         obj["metadata"].pop("annotations", None)
     assert msgspec.json.encode(obj, order="sorted") == before
+
+
+@pytest.mark.parametrize("kind", ["hold", "limit", "end-hold"])
+async def test_another_installations_node_pool_is_refused_and_named(rig: Rig, kind: str) -> None:
+    obj = node_pool(limits={GPU: "4"})
+    obj["metadata"]["annotations"] = {ORIGINALS: '{"limits":null,"budgets":null,"by":"search/rebalancer"}'}
+    rig.store.put(obj)
+
+    (outcome,) = await rig.apply(node_pool_change(kind, limit_from=4, limit_to=8))
+
+    assert refused(outcome, "installation")
+    assert rig.writes == []
+
+
+async def test_a_node_pool_that_the_policy_has_left_out_is_not_written(rig: Rig) -> None:
+    rig.store.put(node_pool())
+    rig.facts = rig.facts_under(a_policy(a_model("a")))
+
+    (outcome,) = await rig.apply(node_pool_change("hold"))
+
+    assert refused(outcome, "moved")

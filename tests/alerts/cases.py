@@ -31,6 +31,7 @@ FULL_GPU = "serving/sdxl-0 (GPU 3 of gpu-1) uses 97.5% of its GPU memory, or of 
 
 UP = "rebalancer_build_info"
 PLAN = "rebalancer_plan_timestamp_seconds"
+PINNED = 'rebalancer_pinned_objects{{state="{}"}}'
 NOTICE, UNMET = "rebalancer_notice_unreplaced_replicas", "rebalancer_unmet_replicas"
 TEMPERATURE = 'DCGM_FI_DEV_GPU_TEMP{gpu="3",hostname="gpu-1",namespace="serving",pod="sdxl-0"}'
 
@@ -149,6 +150,26 @@ CASES = (
             "A WriteStop is in place: no replica moves, not even away from nodes under notice. It has no expiry.",
         ),
         ({"rebalancer_write_stopped": told(1, samples=85)},),
+    ),
+    Case(
+        "RebalancerObjectsPinned",
+        {PINNED.format("departed"): told(2), PINNED.format("other"): told(1)},
+        Fired(
+            {"state": "departed"},
+            "2 objects (departed) have carried bounds or limits of a rebalancer's for 10 minutes, and nothing moves "
+            "them past those.",
+        ),
+        ({PINNED.format("departed"): told(2, samples=55)},),
+    ),
+    Case(
+        "RebalancerObjectsPinned",
+        {PINNED.format("held"): told(3), UP + '{write_mode="shadow"}': always(1)},
+        Fired(
+            {"state": "held"},
+            "3 objects (held) have carried bounds or limits of a rebalancer's for 10 minutes, and nothing moves them "
+            "past those.",
+        ),
+        ({PINNED.format("held"): told(3), UP + '{write_mode="act"}': always(1)},),
     ),
     Case(
         "RebalancerGpuMemoryHigh",

@@ -10,6 +10,7 @@ from rebalancer.api.pages import Need, Overview
 from rebalancer.api.text.words import clock
 from rebalancer.api.tiles import seat
 from rebalancer.api.wire import from_wire
+from rebalancer.domain.pinned import Pinned
 from rebalancer.domain.plan import Refusal
 from rebalancer.domain.snapshot import Snapshot, Sync
 from tests.api.scenes import LOOK, SNAPSHOT, overview_json, the_overview
@@ -85,6 +86,16 @@ def test_whatever_keeps_the_service_from_seeing_is_told_before_what_comes_later(
         "llama-70b short 1 (4 GPUs); qwen-32b may shrink 03:14:40",
         "the policy file is not good, the last good one stays in force: policy.yaml:3 bad (and 1 more)",
     ]
+
+
+def test_what_stays_pinned_in_shadow_needs_somebody_who_gives_it_back() -> None:
+    pinned = Pinned("ScaledObject", "serving", "sdxl", "uid", "rebalancer/rebalancer", "held")
+    needs = of(look_with(write_mode="shadow", pinned=(pinned,))).needs
+    said = (
+        "bounds or limits of ours are still on 1 object (scaledobject/serving/sdxl): KEDA cannot move past them; "
+        "run rebalancer hand-back"
+    )
+    assert Need("warning", said) in needs
 
 
 def test_a_model_under_its_floor_is_critical_and_one_that_is_not_seen_a_warning() -> None:

@@ -52,7 +52,8 @@ async def test_a_namespace_of_restricted_pods_admits_ours(kube: Kube, namespace:
         "pod-security.kubernetes.io/enforce-version": "latest",
     }
     await kube.patch("Namespace", namespace, {"metadata": {"labels": labels}})
-    rendered = await asyncio.to_thread(render, {**EVERY_ACTUATION, "priorityClassName": ""}, namespace)
+    given = {**EVERY_ACTUATION, "priorityClassName": "", "writeMode": "act"}
+    rendered = await asyncio.to_thread(render, given, namespace)
     template = copy.deepcopy(rendered.one(kind)["spec"]["template"])
     metadata = {"name": "ours", "namespace": namespace, "labels": template["metadata"]["labels"]}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}

@@ -226,6 +226,35 @@ def test_a_pod_may_do_nothing_a_pod_need_not(kind: str) -> None:
     assert {"requests", "limits"} == set(container["resources"])
 
 
+def hooks(given: Json) -> dict[str, list[str]]:
+    """By helm's moment, what the Job that it runs then is told."""
+    jobs = render(given).of("Job")
+    return {
+        job["metadata"]["annotations"]["helm.sh/hook"]: job["spec"]["template"]["spec"]["containers"][0]["args"]
+        for job in jobs
+    }
+
+
+def test_before_it_goes_and_on_the_way_to_shadow_it_hands_back_what_is_its_own() -> None:
+    given = EVERY_ACTUATION | {"namespaces": ["serving"]}
+    stopped = ["hand-back", "--stop=gpu/rebalancer", "--namespace=serving"]
+    assert hooks(given | {"writeMode": "act"}) == {"pre-delete": stopped}
+    assert hooks(given | {"writeMode": "shadow"}) == {
+        "pre-delete": stopped,
+        "post-upgrade": ["hand-back", "--after=gpu/rebalancer", "--namespace=serving"],
+    }
+    assert hooks(given | {"handBack.onShadow": False}) == {"pre-delete": stopped}
+    assert hooks(given | {"handBack.enabled": False}) == {}
+    assert hooks({"writeMode": "shadow"}) == {}
+
+
+def test_what_carries_no_name_is_given_back_only_when_the_values_say_so() -> None:
+    given = EVERY_ACTUATION | {"handBack.unnamed": True}
+    assert all("--unnamed" in arguments for arguments in hooks(given).values())
+    assert environment(render(given))["HAND_BACK_UNNAMED"] == "true"
+    assert environment(render(EVERY_ACTUATION))["HAND_BACK_UNNAMED"] == "false"
+
+
 def test_the_policy_arrives_as_it_was_given_as_a_map_or_as_text() -> None:
     text = (CHART.parents[1] / "config/policy.yaml").read_text()
     as_text = render({"policy": text}).one("ConfigMap")["data"]["policy.yaml"]

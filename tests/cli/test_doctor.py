@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from rebalancer.cli.checks import FAIL, OK, WARN, of_node_pool, of_scaled_object, of_snapshot, of_status, rendered
+from rebalancer.domain.pinned import Pinned
 from rebalancer.domain.plan import Refusal
 from rebalancer.domain.snapshot import Snapshot, Sync
 from rebalancer.sandbox.api.resources import NODEPOOLS
@@ -96,6 +97,20 @@ async def test_all_is_well_on_the_drawn_night_and_what_is_not_fails(
     out = capsys.readouterr().out
     assert "FAIL service not read yet: scaledobjects" in out
     assert "FAIL policy policy.yaml:3: no pools" in out
+
+
+async def test_what_stays_pinned_is_a_warning_with_the_command_that_ends_it(
+    people: None, night: Night, capsys: Captured
+) -> None:
+    pinned = Pinned("ScaledObject", "serving", "chat", "uid", "rebalancer/rebalancer", "held")
+    night.now = replace(STATUS, write_mode="shadow", pinned=(pinned,))
+    assert await rebalancer("doctor") == 0
+    lines = capsys.readouterr().out.splitlines()
+    said = lines.index(
+        "warn pinned bounds or limits of ours are still on 1 object (scaledobject/serving/chat): KEDA cannot move past "
+        "them"
+    )
+    assert lines[said + 1] == "     fix: run rebalancer hand-back"
 
 
 async def test_a_service_that_is_away_is_a_finding_among_others(people: None, capsys: Captured) -> None:

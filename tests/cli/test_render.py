@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from rebalancer.api.text.words import span
 from rebalancer.cli.render import render_explain, render_plan, render_problems, render_status
 from rebalancer.domain.memory import Memory
+from rebalancer.domain.pinned import Pinned
 from rebalancer.domain.plan import OverrideState, Plan, Refusal
 from rebalancer.domain.snapshot import Sync
 from rebalancer.domain.timetable import Schedule
@@ -257,3 +258,36 @@ def test_problems_are_listed_with_line_path_value_range_and_remedy() -> None:
               class is missing; add it
     """)
     assert render_problems("policy.yaml", ()) == "policy.yaml: ok"
+
+
+def a_pinned(name: str, state: str, by: str = "ml/rebalancer") -> Pinned:
+    return Pinned("ScaledObject", "serving", name, f"uid-{name}", by, state)
+
+
+def test_what_stays_pinned_in_shadow_is_said_with_the_command_that_ends_it() -> None:
+    pinned = (a_pinned("a", "held"), a_pinned("b", "departed"), a_pinned("c", "unnamed", ""))
+    status = replace(STATUS, write_mode="shadow", installation="ml/rebalancer", pinned=pinned)
+    shadow, ours, nobodys = render_status(status).splitlines()[1:4]
+    assert shadow == "Shadow: nothing is written."
+    assert ours == (
+        "Bounds or limits of ours are still on 2 objects (scaledobject/serving/a, scaledobject/serving/b): KEDA cannot "
+        "move past them; run rebalancer hand-back --installation ml/rebalancer."
+    )
+    assert nobodys == (
+        "Bounds or limits of no installation by name are on 1 object (scaledobject/serving/c), not in the policy; run "
+        "rebalancer hand-back --installation ml/rebalancer --unnamed."
+    )
+
+
+def test_what_is_given_back_or_another_installations_is_said_while_it_acts() -> None:
+    pinned = (a_pinned("b", "departed"), a_pinned("c", "other", "search/rebalancer"))
+    status = replace(STATUS, installation="rebalancer/rebalancer", pinned=pinned)
+    theirs, going = render_status(status).splitlines()[1:3]
+    assert theirs == (
+        "Installation search/rebalancer holds 1 object (scaledobject/serving/c) of our policy: nothing is written "
+        "there; take them out of one of the two policies."
+    )
+    assert going == (
+        "Bounds or limits of ours are on 1 object (scaledobject/serving/b), not in the policy: they are given back; "
+        "where that lasts, the service's log says why."
+    )

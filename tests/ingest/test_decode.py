@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from rebalancer.domain.events import METRIC_SAMPLE_TYPE, Counters, Gauges, MetricSample, Position, Rejection
-from rebalancer.ingest.decode import decode_metric, decode_override
+from rebalancer.ingest.decode import Mended, decode_metric, decode_override
 from rebalancer.ingest.envelope import Headers
 from rebalancer.ingest.instants import epoch
 from rebalancer.ingest.notices import decode_notice
@@ -29,7 +30,9 @@ WHOLE = MetricSample(
 )
 
 
-def decode(value: bytes, headers: Headers = STRUCTURED, timestamp: float = NOW - 60) -> MetricSample | Rejection:
+def decode(
+    value: bytes, headers: Headers = STRUCTURED, timestamp: float = NOW - 60
+) -> MetricSample | Mended | Rejection:
     return decode_metric(value, headers, HERE, timestamp, NOW)
 
 
@@ -97,26 +100,55 @@ def test_a_time_that_is_no_instant_is_rejected(time: str) -> None:
     assert (said.reason, "`$.time`" in said.detail) == ("bad-envelope", True)
 
 
+@pytest.mark.parametrize("text", ["true", '"12"', "[12]", "{}"])
+def test_a_gauge_that_is_no_number_is_rejected_with_its_path(text: str) -> None:
+    said = rejected(with_gauge(text))
+    assert (said.reason, "`$.data.gauges.running`" in said.detail) == ("invalid-data", True), said
+
+
+IMPOSSIBLE = ["NaN", "Infinity", "-Infinity", "-1", "-1e-9", "1e308", "1e309", "9" * 5000, "9223372036854775794"]
+
+
+@pytest.mark.parametrize("text", IMPOSSIBLE)
+def test_a_gauge_that_cannot_be_is_left_out_and_the_rest_of_the_sample_counts(text: str) -> None:
+    binary = json.dumps(SAMPLE).replace('"running": 12', f'"running": {text}').encode()
+    for decoded in (decode(with_gauge(text)), decode(binary, binary_headers())):
+        assert isinstance(decoded, Mended)
+        assert decoded.sample == replace(WHOLE, gauges=replace(WHOLE.gauges, running=None))
+        assert decoded.left_out == ("running",)
+        assert (decoded.rejection.position, decoded.rejection.reason) == (HERE, "impossible-gauge")
+        assert "`running`" in decoded.rejection.detail
+
+
 @pytest.mark.parametrize(
-    ("text", "reason"),
+    ("gauge", "value"),
     [
-        ("NaN", "not-finite"),
-        ("Infinity", "not-finite"),
-        ("-Infinity", "not-finite"),
-        ("-1", "invalid-data"),
-        ("-1e-9", "invalid-data"),
-        ("1e308", "invalid-data"),
-        ("1e309", "invalid-data"),
-        ("9" * 5000, "invalid-data"),
-        ("true", "invalid-data"),
-        ('"12"', "invalid-data"),
-        ("[12]", "invalid-data"),
-        ("{}", "invalid-data"),
+        ("gpuUtilisation", 1.02),
+        ("kvCacheUse", -0.1),
+        ("fbUsedMib", 9223372036854775794),  # DCGM's blanks of 64 bits, as a double and of 32 bits, and "not supported"
+        ("fbFreeMib", 140737488355328.0),
+        ("fbUsedMib", 2147483632),
+        ("fbUsedMib", 2147483634),
     ],
 )
-def test_a_gauge_that_is_no_quantity_is_rejected_with_its_path(text: str, reason: str) -> None:
-    said = rejected(with_gauge(text))
-    assert (said.reason, "`$.data.gauges.running`" in said.detail) == (reason, True), said
+def test_a_blank_of_an_exporter_costs_its_own_gauge_alone(gauge: str, value: float) -> None:
+    decoded = decode(event(SAMPLE | {"gauges": {"running": 3, gauge: value}}))
+    assert isinstance(decoded, Mended)
+    assert (decoded.sample.gauges, decoded.left_out) == (Gauges(running=3.0), (gauge,))
+
+
+def test_several_impossible_gauges_are_named_with_their_values() -> None:
+    decoded = decode(event(SAMPLE | {"gauges": {"running": -3, "waiting": 1, "kvCacheUse": 61}}))
+    assert isinstance(decoded, Mended)
+    assert decoded.sample.gauges == Gauges(waiting=1.0)
+    assert decoded.rejection.detail == "left out: `running` -3, `kvCacheUse` 61; the rest of the sample counts"
+
+
+def test_an_impossible_gauge_saves_no_sample_that_has_another_fault() -> None:
+    for change in ({"model": ""}, {"counters": {"startTime": "soon"}}, {"gauges": {"running": -1, "waiting": "3"}}):
+        said = rejected(event(SAMPLE | {"gauges": {"running": -1}} | change))
+        assert said.reason == "invalid-data"
+    assert rejected(event(SAMPLE | {"gauges": {"running": -1}}, time="yesterday")).reason == "bad-envelope"
 
 
 @pytest.mark.parametrize("text", ["-0", "-0.0", "0", "1e-400", "1e12"])
@@ -130,6 +162,7 @@ def test_a_gauge_at_the_edge_is_accepted(text: str) -> None:
 def test_a_ratio_is_not_a_percentage(value: float, accepted: bool) -> None:  # noqa: FBT001  the expected answer
     decoded = decode(event(SAMPLE | {"gauges": {"kvCacheUse": value}}))
     assert isinstance(decoded, MetricSample) is accepted
+    assert isinstance(decoded, Mended) is not accepted
 
 
 @pytest.mark.parametrize(
@@ -288,7 +321,7 @@ def assert_typed(value: bytes, headers: Headers, timestamp: float) -> None:
             assert decoded.reason in REASONS
             assert decoded.detail
         else:
-            assert isinstance(decoded, MetricSample | tuple)
+            assert isinstance(decoded, MetricSample | Mended | tuple)
 
 
 @given(value=st.binary(max_size=300), headers=header_lists, timestamp=st.floats(-1, 4e9))
@@ -320,7 +353,7 @@ def test_no_json_ever_raises(attributes: dict[str, object], data: object, field:
     at=st.integers(0, int(NOW * 1000)).map(lambda ms: ms / 1000),
     offset_hours=st.integers(-12, 14),
     gauges=st.dictionaries(
-        st.sampled_from(["running", "waiting", "fbUsedMib", "latencyP95Seconds"]), st.floats(0, 1e12), max_size=4
+        st.sampled_from(["running", "waiting", "fbUsedMib", "latencyP95Seconds"]), st.floats(0, 1e9), max_size=4
     ),
     pod=st.none() | st.uuids().map(str),
 )
@@ -359,4 +392,6 @@ def test_poisoned_neighbours_do_not_matter(poisoned: list[bool]) -> None:
         for offset, bad in enumerate(poisoned)
     ]
     assert [isinstance(one, Rejection) for one in decoded] == poisoned
-    assert [one.position.offset for one in decoded if one.position] == list(range(len(poisoned)))
+    assert [one.position.offset for one in decoded if not isinstance(one, Mended) and one.position] == list(
+        range(len(poisoned))
+    )

@@ -118,6 +118,22 @@ async def test_poisoned_records_go_to_the_dead_letters_and_their_neighbours_to_t
     assert intake.intake.counts["rejected.not-utf8"] == 10
 
 
+async def test_of_samples_with_impossible_gauges_the_rest_counts_and_one_a_minute_is_kept_to_be_read(
+    feed: Feed, intake: Intake, broker: Broker
+) -> None:
+    """An exporter writes its blank every second, for ever: the dead-letter topic is no place for all of that."""
+    blank = sample(1).replace(b'"gauges": {', b'"gauges": {"fbUsedMib": 9223372036854775794, ')
+    for _ in range(20):
+        await feed.raw(METRICS, blank)
+    await until(lambda: len(intake.samples) == 20)
+    await until(lambda: intake.intake.counts["buried"] == 1)
+    (letter,) = await records(broker, "dead-letter")
+    assert letter.value == blank
+    assert dict(letter.headers)["rebalancer-reason"] == b"impossible-gauge"
+    assert intake.intake.counts["impossible.fbUsedMib"] == 20
+    assert intake.intake.counts["rejected.impossible-gauge"] == 1
+
+
 async def test_a_flood_of_metrics_does_not_delay_a_notice(
     flood: Feed, embedded: EmbeddedBroker, outbox: Outbox, broker: Broker
 ) -> None:

@@ -117,6 +117,25 @@ class TestAnswer:
         assert [sample.model for sample in found.samples] == ["sdxl"]
         assert found.unusable == 1
 
+    @pytest.mark.parametrize(
+        ("reading", "value"),
+        [
+            ("fbUsedMib", "9223372036854775794"),  # DCGM's blank
+            ("fbFreeMib", "2147483632"),  # the same in 32 bits
+            ("gpuUtilisation", "1.02"),
+            ("gpuUtilisation", "21474836.32"),  # that blank / 100
+            ("waiting", "-1"),
+            ("ttftP95Seconds", "+Inf"),
+        ],
+    )
+    def test_a_gauge_that_cannot_be_is_left_out_and_counted_and_the_rest_of_the_poll_stands(
+        self, reading: str, value: str
+    ) -> None:
+        found = read_answer([series("at", str(NOW)), series("running", "7"), series(reading, value)], pod_named, 15.0)
+        (sample,) = found.samples
+        assert sample.gauges == Gauges(running=7.0)
+        assert (found.unusable, found.impossible) == (0, {reading: 1})
+
     def test_pods_of_nobodys_model_are_counted_and_left_out(self) -> None:
         found = read_answer([series("at", "1", "stranger"), series("running", "1", "stranger")], pod_named, 15.0)
         assert (found.samples, found.unknown) == ((), 1)
@@ -199,6 +218,13 @@ async def test_a_good_answer_becomes_samples(serve: Serve) -> None:
     asked = urlsplit(server.asked[0])
     assert asked.path == "/api/v1/query"
     assert parse_qs(asked.query)["query"] == [question(["serving"])]
+
+
+async def test_impossible_gauges_are_counted_by_name(serve: Serve) -> None:
+    source = readings(serve(says(answer(*GOOD, series("gpuUtilisation", "1.02")))).url, [])
+    await source.poll()
+    await source.poll()
+    assert source.counts == {"ok": 2, "impossible.gpuUtilisation": 2}
 
 
 BAD = {

@@ -8,9 +8,10 @@ import pytest
 
 from rebalancer.domain.cluster import SOURCES, Override, Pod
 from rebalancer.domain.events import Event, ObjectChanged, ObjectGone, ObjectsListed, SourceState
-from rebalancer.ingest.watches import RESOURCES, Watches
+from rebalancer.ingest.watches import RESOURCES, SourceSink, Watches
 from rebalancer.kube.access import Access
 from rebalancer.kube.client import KubeClient
+from rebalancer.kube.resources import NODES
 from rebalancer.sandbox.api import EmbeddedKubernetes, Store
 from rebalancer.sandbox.api.resources import NODEPOOLS, PODS
 from rebalancer.sandbox.api.resources import RESOURCES as SERVED
@@ -178,3 +179,14 @@ async def test_a_busy_watch_does_not_say_that_it_is_alive_each_time(store: Store
         await asyncio.sleep(0)
     await until(lambda: len(told.changed("pods")) == 200)
     assert len(told.states("pods")) - before <= 2
+
+
+def test_a_watch_tells_that_it_is_alive_also_after_the_clock_was_set_back() -> None:
+    """Five seconds of silence between two words are no half hour of it."""
+    heard: list[Event] = []
+    sink = SourceSink("nodes", heard.extend)
+    sink.alive(NODES, 1_800_000_000.0)
+    sink.alive(NODES, 1_800_000_001.0)
+    assert len(heard) == 1
+    sink.alive(NODES, 1_800_000_001.0 - 1800.0)
+    assert len(heard) == 2

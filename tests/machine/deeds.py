@@ -4,7 +4,7 @@ A deed answers with the pools that it touches, or None when there is nothing tha
 while it gives back at an instant that it enters into the world's future; `Stage.heal` gives all of it back at once.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from msgspec import Struct
@@ -421,7 +421,7 @@ def sources_disagree(stage: Stage, x: float, y: float) -> Touched:
 
 
 def clock_steps(stage: Stage, x: float, y: float) -> Touched:
-    clock = stage.service.clock
+    clock = stage.service.utc
     if clock.offset_seconds:
         return None
     clock.offset_seconds = (1 if y < 0.5 else -1) * lasting(x, 2.0, 1800.0)
@@ -455,12 +455,12 @@ def traffic_changes(stage: Stage, x: float, y: float) -> Touched:
 # --- policy
 
 
-async def policy_is_reloaded(stage: Stage, x: float, y: float) -> Touched:
+def policy_is_reloaded(stage: Stage, x: float, y: float) -> Touched:
     """A model leaves or returns, a pool is renamed, a limit or a number changes, a target is another."""
-    return await stage.reload(x, y)
+    return stage.reload(x, y)
 
 
-DEEDS: dict[str, Callable[[Stage, float, float], Touched | Awaitable[Touched]]] = {
+DEEDS: dict[str, Callable[[Stage, float, float], Touched]] = {
     "traffic changes": traffic_changes,
     "node goes before its pods": node_goes,
     "node falls silent": node_falls_silent,

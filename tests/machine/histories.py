@@ -2,7 +2,7 @@
 
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 
 from msgspec import Struct, field
 
@@ -68,7 +68,7 @@ async def _play(history: History, watch: Callable[[Stage, str], None]) -> Played
         await _step(stage, by_step.get(step, ()), played, watch)
         if stage.oracle.verdicts:
             return _over(stage, played)
-    await stage.heal()
+    stage.heal()
     stage.oracle.touched(stage.everything)
     watch(stage, "healed")
     for _ in range(2):  # a last surplus may go late; whoever still moves in the second quiet never rests
@@ -158,13 +158,12 @@ async def _step(stage: Stage, deeds: Iterable[Deed], played: Played, watch: Call
         if deed.late:
             late.append(deed)
         else:
-            await _do(stage, deed, played)
+            _happen(stage, deed, played)
             watch(stage, deed.name)
 
     def between() -> None:
         for deed in late:
-            done = _happen(stage, deed, played)
-            assert not isinstance(done, Awaitable)
+            _happen(stage, deed, played)
             watch(stage, f"{deed.name}, late")
 
     await _turn(stage, STEP_SECONDS, between if late else None, played)
@@ -185,20 +184,8 @@ async def _turn(stage: Stage, seconds: float, between: Callable[[], None] | None
     played.steps += 1
 
 
-async def _do(stage: Stage, deed: Deed, played: Played) -> None:
-    done = _happen(stage, deed, played)
-    if isinstance(done, Awaitable):
-        _met(stage, deed, await done, played)
-
-
-def _happen(stage: Stage, deed: Deed, played: Played) -> object:
-    done = DEEDS[deed.name](stage, deed.x, deed.y)
-    if not isinstance(done, Awaitable):
-        _met(stage, deed, done, played)
-    return done
-
-
-def _met(stage: Stage, deed: Deed, touched: frozenset[str] | None, played: Played) -> None:
+def _happen(stage: Stage, deed: Deed, played: Played) -> None:
+    touched = DEEDS[deed.name](stage, deed.x, deed.y)
     if touched is not None:
         stage.oracle.touched(touched)
         played.met[deed.name] += 1

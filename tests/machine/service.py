@@ -6,8 +6,8 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from rebalancer.act.gate import Gate
-from rebalancer.act.hand_back import hand_back
-from rebalancer.domain.cluster import SOURCES, ClusterObject, WorkloadRef
+from rebalancer.act.restoring import Restoring
+from rebalancer.domain.cluster import SOURCES, ClusterObject
 from rebalancer.domain.events import (
     CapacityNotice,
     Event,
@@ -23,6 +23,7 @@ from rebalancer.domain.outcome import Intent, Outcome
 from rebalancer.domain.plan import Decision
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
+from rebalancer.loop.clock import SteppedClock
 from rebalancer.loop.cycle import cycle
 from rebalancer.loop.hands import GateHands, asked_of
 from rebalancer.state import ClusterState, checkpoint
@@ -32,10 +33,11 @@ from rebalancer.world.values import value
 
 CHECKPOINT_SECONDS = 30.0
 CHECKPOINTS_KEPT = 12
+INSTALLATION = "machine"
 
 
 class Clock:
-    """The service's: UTC may step, durations do not."""
+    """The machine's that the service runs on: UTC may step, durations do not."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -96,7 +98,7 @@ class Service:
     state: ClusterState
 
     def __init__(self, world: World, policy: Policy, port: WorldPort) -> None:
-        self.clock = Clock(world)
+        self.utc = Clock(world)
         self.topics = Topics()
         self.policy = policy
         self.between: Callable[[], None] = lambda: None
@@ -112,6 +114,7 @@ class Service:
 
     def start(self, memory: Memory, first_cycle: int) -> None:
         """A process comes up and lists everything."""
+        self.clock = SteppedClock(self.utc)
         state = self.state = ClusterState(self.policy, self.clock.now())
         gate = Gate(
             self._port,
@@ -121,7 +124,10 @@ class Service:
             may_write=lambda: None,
             write_mode="act",
             on_written=asked_of(state),
+            installation=INSTALLATION,
         )
+        self.clock.steps += (state.stepped, gate.stepped)
+        self.restoring = Restoring(self._port, state.pinned, self.clock, gate.events, lambda: None, "act", INSTALLATION)
         self.hands = Hands(
             self.policy, memory, state, self.topics, gate, self.clock, lambda: None, first_cycle=first_cycle
         )
@@ -170,13 +176,10 @@ class Service:
         self.list_all()
         self.state.apply_all(self.topics.notices[kept.notices :], self.clock.now())
 
-    async def reload(self, policy: Policy) -> None:
+    def reload(self, policy: Policy) -> None:
         """Take another policy over, as the service does."""
-        departed = _targets(self.policy) - _targets(policy)
         self.policy = self.hands.policy = policy
         self.state.set_policy(policy, self.clock.now())
-        if departed:
-            await hand_back(self._port, departed, dry_run=False)  # type: ignore[arg-type]  # it has the verbs asked for
 
     # --- what it hears, and what it does
 
@@ -216,7 +219,3 @@ def _doubt(sample: MetricSample) -> MetricSample:
         interval_seconds=sample.interval_seconds,
         gauges=Gauges(running=0.0, waiting=0.0),
     )
-
-
-def _targets(policy: Policy) -> set[WorkloadRef]:
-    return {WorkloadRef(model.namespace, one.kind, one.name) for model in policy.models for one in model.targets}

@@ -75,28 +75,26 @@ class Stage:
         """It stays."""
         self.oracle.deadlines.pop(node.name, None)
 
-    async def reload(self, x: float, y: float) -> frozenset[str] | None:
+    def reload(self, x: float, y: float) -> frozenset[str] | None:
         """A policy other than the one in force; None where that is not one."""
         policy = reloaded(self.service.policy, self.policy, self.hit, x, y)
         if policy is None:
             return None
-        await self._take_over(policy)
+        self._take_over(policy)
         return frozenset(self.hit)
 
-    async def _take_over(self, policy: Policy) -> None:
-        self.oracle.handing_back = True
-        await self.service.reload(policy)
-        self.oracle.handing_back = False
+    def _take_over(self, policy: Policy) -> None:
+        self.service.reload(policy)
         self.oracle.policy = policy
 
-    async def heal(self) -> None:
+    def heal(self) -> None:
         """All that was broken is given back, as far as it can be; the first policy is in force again."""
         self.healed = True
         for number in sorted(self._undos):
             self._undo(number)
         self.refused.clear()
         if self.service.policy is not self.policy:
-            await self._take_over(self.policy)
+            self._take_over(self.policy)
 
     # --- time
 
@@ -107,6 +105,9 @@ class Stage:
         self._hear()
         world.advance(until)
         self.oracle.measure({model: dial.rate(world.now) for model, dial in self._dials.items()})
+        self.oracle.handing_back = True
+        await self.service.restoring.look()
+        self.oracle.handing_back = False
         self.service.between = partial(self._between, between) if between is not None else lambda: None
         self.decision = await self.service.turn()
         self.oracle.counts["changes"] += len(self.decision.plan.changes)

@@ -34,6 +34,7 @@ def rules() -> Iterator[Mutant]:
         "gpus", "counts the policy's", lambda patch: patch.setattr(holdings, "pod_gpus", lambda _, policy: policy)
     )
     yield _instead(arithmetic, "asleep", "asleep", "sees nobody asleep", lambda _: None)
+    yield _instead(holdings, "other_on", "foreign", "sees no other installation", lambda _: "")
     yield _property(scene.Part, "replaceable", "rollout", "replaces nothing", lambda _: 0)
     yield _instead(moves, "held_back", "lending", "lends what is called", lambda *_: frozenset())
     yield _instead(foreign, "REPAIRED_AFTER_SECONDS", "repair", "ends no fight", math.inf)

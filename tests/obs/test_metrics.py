@@ -3,6 +3,7 @@ from msgspec.structs import replace
 from prometheus_client.parser import text_string_to_metric_families
 
 from rebalancer.domain.memory import Memory, ModelMemory
+from rebalancer.domain.outcome import SHADOW, Intent, Outcome
 from rebalancer.domain.plan import Plan, Unmet
 from rebalancer.ingest.rejected import Reason
 from rebalancer.kube.errors import KubeError
@@ -104,6 +105,29 @@ def test_what_happened_is_counted_and_a_counter_begins_at_zero() -> None:
     text = metrics.text()
     assert shown(text, "rebalancer_cycles_total") == {("failed",): 1, ("ok",): 2}
     assert shown(text, "rebalancer_cycle_seconds_count") == {(): 3}
+
+
+def wanted(name: str, to: int, status: str = SHADOW, kind: str = "grant") -> Outcome:
+    """What became of asking target `name`, which has 2 replicas, for `to`."""
+    intent = Intent(f"7-{name}", 7, NOW, kind, name, f"deployment/serving/{name}", 2, to, "demand")
+    return Outcome(intent, NOW, status)
+
+
+def test_in_shadow_a_wish_counts_when_it_appears_and_again_only_after_it_was_gone() -> None:
+    metrics = Metrics()
+    a, b, more = wanted("a", 3), wanted("b", 4), wanted("a", 4)
+    counted = []
+    for wishes in ([a], [a], [a, b], [more], [], [more]):
+        metrics.outcomes(wishes)
+        counted.append(shown(metrics.text(), "rebalancer_changes_total")["grant", SHADOW])
+    assert counted == [1, 1, 2, 3, 3, 4]
+
+
+def test_what_is_refused_counts_each_time() -> None:
+    metrics = Metrics()
+    for _ in range(3):
+        metrics.outcomes([wanted("a", 3, "refused")])
+    assert shown(metrics.text(), "rebalancer_changes_total")["grant", "refused"] == 3
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,16 @@ class TestForeign:
             "argocd-controller, kubectl-edit changed ScaledObject b 2 times within 600 s"
         )
 
+    def test_an_autoscaler_that_another_installation_holds_is_left_alone_and_it_is_named(self) -> None:
+        story = on_a_fixed_pool(4, 6, an_autoscaler(2, 9, other="search/rebalancer"))
+        plan = story.plan()
+        assert plan.empty
+        refusal = refusal_of(plan, "foreign", "b")
+        assert refusal.numbers == {"manager": "search/rebalancer"}
+        assert refusal.why == (
+            "ScaledObject b is held by installation search/rebalancer: take the model out of one of the two policies"
+        )
+
     def test_a_drain_and_a_person_do_not_pass_it(self) -> None:
         story = a_donor_and_a_needy(held=4, gpus=5)
         story.target("a", foreign=by(60.0, 5.0))

@@ -160,7 +160,7 @@ async def test_an_hpa_gets_bounds_and_gets_its_own_back(scene: Scene, kube: Kube
 
     (outcome,) = await scene.apply(scene.change(3, kind="bounds"))
     during = (await kube.get("HorizontalPodAutoscaler", "b", scene.namespace))["spec"]
-    lines = await hand_back(scene.kube, None, dry_run=False)
+    lines = await hand_back(scene.kube, "", dry_run=False)
 
     after = await kube.get("HorizontalPodAutoscaler", "b", scene.namespace)
     assert outcome.status == "written"
@@ -188,7 +188,7 @@ async def test_hand_back_knows_our_deletion_costs_by_their_manager(scene: Scene,
         fieldManager="rebalancer",
     )
 
-    lines = await hand_back(scene.kube, None, dry_run=False)
+    lines = await hand_back(scene.kube, "", dry_run=False)
 
     assert f"restored pod/{scene.namespace}/{marked.name}: annotation removed" in lines
     assert not any(theirs.name in line for line in lines)

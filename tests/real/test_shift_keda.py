@@ -165,12 +165,13 @@ async def test_hand_back_restores_the_bounds_that_people_set(
     await _bounds(kube, namespace, "chat", 2, 2)
     await _bounds(kube, namespace, "code", 6, 6)
     saved = (await kube.get("ScaledObject", "chat", namespace))["metadata"]["annotations"][ORIGINALS]
-    assert json.loads(saved) == {"min": 1, "max": 9}
+    installation = f"{service.settings['OWN_NAMESPACE']}/{service.settings['ACCOUNT_NAME']}"
+    assert json.loads(saved) == {"min": 1, "max": 9, "by": installation}
 
     assert await service.stop() == 0
     await _bounds(kube, namespace, "chat", 2, 2, 0)
     program = Path(sys.executable).parent / "rebalancer"
-    ours_alone = ("--namespace", namespace)  # what other tests left may still be going
+    ours_alone = ("--installation", installation, "--namespace", namespace)  # what other tests left may still be going
     command = (program, "hand-back", "--kubeconfig", service.settings["KUBECONFIG"], *ours_alone)
     done = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
     told, _ = await done.communicate()

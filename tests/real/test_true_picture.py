@@ -5,22 +5,30 @@ scheduler, the HPA.
 """
 
 import asyncio
+import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
+import pytest
+
+from tests.real.api_proxy import ApiProxy
 from tests.real.occupancy import bounded, failed, scaled
 from tests.real.policies import model, policy, pool
 from tests.real.service import Service
 from tests.real.traffic import Traffic
 from tests.testbed.kube import Kube, is_ready
 from tests.testbed.objects import GPU, deployment, gpu_node, hpa
+from tests.testbed.stack import Stack
 
 Json = dict[str, Any]
 
 WATCH_SECONDS = 0.5
+REFUSED_SECONDS = 20.0  # as long as two back-offs; a whole minute was tried by hand
 NOTICE = "io.rebalancer.capacity.notice.v1"
 
 
@@ -162,12 +170,14 @@ async def _of(service: Service, name: str) -> Json:
     return target
 
 
-async def _bounds(kube: Kube, namespace: str, name: str, right: Callable[[int, int], bool]) -> None:
+async def _bounds(
+    kube: Kube, namespace: str, name: str, right: Callable[[int, int], bool], seconds: float = 20.0
+) -> None:
     async def reached() -> bool:
         spec = (await kube.get("HorizontalPodAutoscaler", name, namespace))["spec"]
         return right(spec.get("minReplicas", 1), spec["maxReplicas"])
 
-    await kube.wait_for(reached, f"the bounds of {name}", 20)
+    await kube.wait_for(reached, f"the bounds of {name}", seconds)
 
 
 async def test_a_writer_that_reapplies_bounds_every_few_seconds_moves_only_its_own_model(
@@ -290,3 +300,67 @@ async def test_a_stand_down_ends_by_a_persons_word(
     await kube.apply(word)
     await _bounds(kube, namespace, "theirs", lambda low, high: high <= 3)
     assert not await stands_down()
+
+
+@pytest.fixture
+async def api(cluster: Stack, service: Service, account: str) -> AsyncIterator[ApiProxy]:
+    """The service reaches the API server through a door that can refuse writes."""
+    async with ApiProxy.before(cluster.access) as proxy:
+        access = replace(cluster.access, server=proxy.url)
+        kubeconfig = service.folder / "through-the-door"
+        await asyncio.to_thread(kubeconfig.write_text, access.kubeconfig(account))
+        service.settings["KUBECONFIG"] = str(kubeconfig)
+        yield proxy
+
+
+async def test_what_left_the_policy_is_given_back_however_long_the_api_server_refuses(
+    service: Service, traffic: Traffic, kube: Kube, api: ApiProxy, namespace: str, ours: dict[str, str]
+) -> None:
+    await _world(kube, namespace, ours, {"a": 8}, chat=3, code=5)
+    await kube.apply(hpa("chat", namespace, 1, 9), hpa("code", namespace, 2, 9))
+    await _past(traffic, chat=25, code=45)
+    models = [model("chat", namespace, 1, 3, 8), model("code", namespace, 2, 5, 8)]
+    await _start(service, 8, ours, *models)
+    await _bounds(kube, namespace, "code", lambda low, high: (low, high) == (5, 5))
+    api.refuses_writes = True
+    await service.policy(policy([pool("gpus", ours, 8)], models[:1]))
+    await asyncio.sleep(REFUSED_SECONDS)
+    tries = [path for path in api.refused if path.endswith("/code")]
+    assert len(tries) >= 2, f"tried again and again: {tries}"
+    api.refuses_writes = False
+    await _bounds(kube, namespace, "code", lambda low, high: (low, high) == (2, 9), 70)
+    stored = await kube.get("HorizontalPodAutoscaler", "code", namespace)
+    assert "rebalancer.io/originals" not in stored["metadata"].get("annotations", {})
+
+
+async def test_who_leaves_act_is_told_what_stays_pinned_and_how_to_give_it_back(
+    service: Service, traffic: Traffic, kube: Kube, namespace: str, ours: dict[str, str]
+) -> None:
+    """act, then shadow: nothing is written, everybody is told; the command gives back; act takes over again."""
+    await _world(kube, namespace, ours, {"a": 8}, chat=3, code=5)
+    await kube.apply(hpa("chat", namespace, 1, 9), hpa("code", namespace, 2, 9))
+    await _past(traffic, chat=25, code=45)
+    models = [model("chat", namespace, 1, 3, 8), model("code", namespace, 2, 5, 8)]
+    await _start(service, 8, ours, *models)
+    await _bounds(kube, namespace, "code", lambda low, high: (low, high) == (5, 5))
+    await service.stop()
+    service.settings["WRITE_MODE"] = "shadow"
+    await service.start()
+
+    async def told() -> bool:
+        return bool({one["name"] for one in (await service.status())["pinned"]} == {"chat", "code"})
+
+    await kube.wait_for(told, "status names what stays pinned", 10)
+    await _bounds(kube, namespace, "code", lambda low, high: (low, high) == (5, 5))
+    command = (
+        *(str(Path(sys.executable).parent / "rebalancer"), "hand-back", "--kubeconfig", service.settings["KUBECONFIG"]),
+        *("--namespace", namespace, "--installation", (await service.status())["installation"]),
+    )
+    done = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+    said, _ = await done.communicate()
+    assert done.returncode == 0, said.decode()
+    await _bounds(kube, namespace, "code", lambda low, high: (low, high) == (2, 9))
+    await service.stop()
+    service.settings["WRITE_MODE"] = "act"
+    await service.start()
+    await _bounds(kube, namespace, "code", lambda low, high: (low, high) == (5, 5))

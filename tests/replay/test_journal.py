@@ -257,3 +257,17 @@ def test_the_digest_of_the_source_covers_every_module_that_decides_however_deep(
     }
     assert {name for name, _ in journal.code_sources()} == deciding
     assert "planning/guarded/guards.py" in deciding
+
+
+async def test_a_clock_that_is_set_back_puts_no_keyframe_off(tmp_path: Path) -> None:
+    told = Told()
+    files = JournalFiles(tmp_path, max_bytes=1 << 30)
+    files.start()
+    recorder = Recorder(files, told.publish, told.tell, 300.0)
+    recorder.policy(POLICY, 0.0)
+    snapshot, memory = a_world(4, 4, 6.5, 0.5), Memory()
+    for set_by in (0.0, 1.0, -1800.0):
+        world = replace(snapshot, at=snapshot.at + set_by)
+        recorder.cycle(world, memory, plan(world, POLICY, memory))
+    await recorder.close()
+    assert [b'"policy"' in line[:80] for line in told.lines].count(True) == 2

@@ -181,6 +181,16 @@ async def _stopped(stage: Stage) -> None:
     await stage.request("POST", STOPS, body)
 
 
+async def _back_to_shadow(stage: Stage) -> None:
+    """What was written stays when the service only watches again."""
+    await stage.restart(write_mode="shadow")
+    own = '{"min":1,"max":4,"by":"rebalancer/rebalancer"}'
+    spec = {"scaleTargetRef": {"name": "image"}, "minReplicaCount": 2, "maxReplicaCount": 2}
+    metadata = {"name": "image", "namespace": "serving", "annotations": {"rebalancer.io/originals": own}}
+    kind = {"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject"}
+    stage.sandbox.kubernetes.store.put({**kind, "metadata": metadata, "spec": spec})
+
+
 FAULTS = (
     Fault("RebalancerDown", _down, r"no answer from", _up),
     Fault("RebalancerNotSynced", _pods_unlistable, r"Silent: .*pods|Not read yet: .*pods", _answers_again),
@@ -196,4 +206,5 @@ FAULTS = (
     Fault("RebalancerGpuTemperatureHigh", _hot, r"a100"),
     Fault("RebalancerPolicyRefused", _bad_policy, r"maxReplicas", _good_policy),
     Fault("RebalancerWritesStopped", _stopped, r"Writes stopped by builder .*bad rollout"),
+    Fault("RebalancerObjectsPinned", _back_to_shadow, r"still on 1 object \(scaledobject/serving/image\)"),
 )

@@ -19,6 +19,7 @@ def test_a_broker_is_all_that_must_be_said_and_the_rest_is_careful() -> None:
     assert settings.kafka_bootstrap == "kafka:9092"
     assert (settings.write_mode, settings.api_host, settings.kafka_security_protocol) == ("shadow", "127.0.0.1", "SSL")
     assert settings.account == "system:serviceaccount:rebalancer:rebalancer"
+    assert settings.installation == "rebalancer/rebalancer"
 
 
 def test_empty_variables_count_as_unset(environment: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@
   "ACCOUNT_NAME" (include "rebalancer.fullname" .)
   "CLUSTER_NAME" .Values.clusterName
   "WRITE_MODE" .Values.writeMode
+  "HAND_BACK_UNNAMED" .Values.handBack.unnamed
   "WRITE_DELETION_COST" .Values.actuation.deletionCost
   "POLICY_PATH" "/etc/rebalancer/policy.yaml"
   "ALLOW_EMPTY_POLICY" .Values.allowEmptyPolicy

@@ -63,8 +63,8 @@ _GUARDS = {
         "Smaller replicas, or larger nodes.",
     ),
     "foreign": (
-        "Somebody else changed what is written here twice within 10 minutes (`guards.foreign`).",
-        "Take the field out of what they apply; the refusal names them. Then `rebalancer stand-up MODEL`.",
+        "Somebody else changed what is written here twice within 10 minutes (`guards.foreign`), or holds it.",
+        "Take the field out of what they apply, or the model out of one policy. Then `rebalancer stand-up MODEL`.",
     ),
     "gpus": (
         "Policy, template and running pods say different numbers of GPUs per pod; the largest counts in every sum.",
@@ -86,7 +86,7 @@ _CONSTRAINTS = {
     "autoscaler-paused": "Its ScaledObject is paused by somebody else.",
     "gpus": "Policy, template and running pods say different numbers of GPUs per pod.",
     "idle": "Its autoscaler does nothing at the replicas there are: KEDA idles it, or its HPA is disabled at 0.",
-    "foreign": "Somebody else keeps writing its target, or that of who keeps GPUs that are its own; "
+    "foreign": "Somebody else keeps writing or holds its target, or that of who keeps GPUs that are its own; "
     "or an autoscaler owns it, and actuation is `scale`.",
 }
 
@@ -102,6 +102,7 @@ _GATE = {
     "floor": "The write would leave the model under its floor.",
     "budget": "The write would promise more GPUs than the budget has.",
     "originals": "The annotation with the object's own values cannot be read.",
+    "installation": "Another installation of the rebalancer wrote to the object: its annotation names it.",
     "unrecorded": "Kafka did not acknowledge the intent of a decrease.",
     "unsynced": "What must be known before a write is not listed or not fresh.",
     "leadership": "Another replica leads.",
@@ -135,6 +136,7 @@ _REJECTIONS = {
     "no-time": "Neither the event nor the record has a time.",
     "time-ahead": "Its time is more than 5 s ahead: look at the producer's clock.",
     "invalid-data": "The data does not have the shape of its type; the detail says where.",
+    "impossible-gauge": "A gauge cannot be (an exporter's blank, a ratio above 1) and was left out; the rest counts.",
     "override-unsigned": "An override came without a signature, or no key may sign one here.",
     "override-signature": "An override's signature is not good for its key.",
     "override-late": "A signed override came too late, or a second time.",

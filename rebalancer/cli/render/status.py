@@ -1,5 +1,6 @@
 """`rebalancer status`: is it alive and writing, where are the GPUs, who lacks what."""
 
+from rebalancer.api.text.pinned import said_pinned
 from rebalancer.api.text.words import UNKNOWN, clock, columns, counts_from, known, printable, some, span
 from rebalancer.api.view import Status
 from rebalancer.domain.plan import ModelDecision, Plan, PoolDecision
@@ -65,6 +66,7 @@ def _warnings(status: Status) -> list[str]:
         for each in status.unready
         if each.detail not in TOLD
     ]
+    lines += [f"{said.what[0].upper()}{said.what[1:]}; {said.todo}." for said in said_pinned(status)]
     if status.policy_problems:
         more = len(status.policy_problems) - 1
         lines.append(f"Policy {status.policy_digest or UNKNOWN} stays in force; the file is not good: ")

@@ -17,6 +17,7 @@ class _Originals(Struct, frozen=True, gc=False):
 
     min: int | None
     max: int | None
+    by: str = ""
 
 
 class _HpaTarget(Struct, frozen=True, gc=False):
@@ -116,4 +117,4 @@ def is_paused(annotations: dict[str, str]) -> bool:
 
 def _originals(meta: Annotated) -> Originals | None:
     kept = saved(meta, _Originals)
-    return None if kept is None else Originals(kept.min, kept.max)
+    return None if kept is None else Originals(kept.min, kept.max, kept.by)

@@ -49,6 +49,7 @@ class _Saved(Struct, frozen=True, gc=False):
 
     limits: Quantities | None
     budgets: tuple[DisruptionBudget, ...] | None
+    by: str = ""
 
 
 class _Disruption(Struct, frozen=True, gc=False):
@@ -139,7 +140,7 @@ def _saved(meta: Annotated) -> SavedNodePool | None:
     if kept is None:
         return None
     limits = None if kept.limits is None else {name: str(number) for name, number in kept.limits.items()}
-    return SavedNodePool(limits, kept.budgets)
+    return SavedNodePool(limits, kept.budgets, kept.by)
 
 
 def node_claim(wire: NodeClaimWire) -> NodeClaim:

@@ -162,6 +162,19 @@ ALERTS: tuple[Alert, ...] = (
         "A WriteStop is in place: no replica moves, not even away from nodes under notice. It has no expiry.",
     ),
     Alert(
+        "RebalancerObjectsPinned",
+        WARNING,
+        'rebalancer_pinned_objects{state=~"departed|unnamed"} > 0\n'
+        "or (\n"
+        '  rebalancer_pinned_objects{state="held"} > 0\n'
+        '  and on (instance) rebalancer_build_info{write_mode="shadow"} == 1\n'
+        ")",
+        "10m",
+        "Autoscalers or NodePools are left with values that a rebalancer wrote.",
+        "{{ $value }} objects ({{ $labels.state }}) have carried bounds or limits of a rebalancer's for 10 minutes, "
+        "and nothing moves them past those.",
+    ),
+    Alert(
         "RebalancerGpuMemoryHigh",
         WARNING,
         MEMORY_HIGH,

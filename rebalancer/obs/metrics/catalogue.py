@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from rebalancer.domain.cluster import SOURCES
 from rebalancer.domain.outcome import FAILED, REFUSED, SHADOW, UNKNOWN, WRITTEN
+from rebalancer.domain.pinned import STATES
 
 COUNTER, GAUGE, HISTOGRAM = "counter", "gauge", "histogram"
 
@@ -54,8 +55,12 @@ INPUTS = (
 )
 REASONS = (
     *("too-large", "not-cloudevent", "unsupported-content-type", "not-utf8", "not-json", "not-finite", "too-deep"),
-    *("duplicate-key", "bad-envelope", "unknown-type", "no-time", "time-ahead", "invalid-data"),
+    *("duplicate-key", "bad-envelope", "unknown-type", "no-time", "time-ahead", "invalid-data", "impossible-gauge"),
     *("override-unsigned", "override-signature", "override-late", "override-refused", "not-applied"),
+)
+GAUGES = (
+    *("running", "waiting", "kvCacheUse", "gpuUtilisation", "fbUsedMib", "fbFreeMib"),
+    *("ttftP95Seconds", "latencyP95Seconds", "latencyP99Seconds"),
 )
 KUBE_ERRORS = (
     *("temporary", "ambiguous", "conflict", "gone", "silent"),
@@ -76,6 +81,12 @@ METRICS: tuple[Metric, ...] = (
         ),
     ),
     Metric("rebalancer_leader", GAUGE, "1 while this replica is the one that acts.", "0 or 1"),
+    Metric(
+        "rebalancer_clock_step_seconds",
+        GAUGE,
+        "By how much this machine's clock was set since the service started, beyond the time that passed.",
+        "seconds",
+    ),
     Metric("rebalancer_synced", GAUGE, "1 when every source is listed and fresh.", "0 or 1"),
     Metric("rebalancer_source_good", GAUGE, "1 when the source is listed and fresh.", "0 or 1", (SOURCE,)),
     Metric("rebalancer_write_stopped", GAUGE, "1 while a WriteStop exists.", "0 or 1"),
@@ -114,9 +125,17 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "rebalancer_changes_total",
         COUNTER,
-        "Changes by kind and by what became of them (shadow: would have been written).",
+        "Changes by kind and by what became of them (shadow: would have been written; counted when the wish appears).",
         "changes",
         (Label("kind", CHANGES), Label("status", (WRITTEN, SHADOW, REFUSED, FAILED, UNKNOWN))),
+    ),
+    Metric(
+        "rebalancer_pinned_objects",
+        GAUGE,
+        "Autoscalers and NodePools with values of a rebalancer's. held: ours, the policy names it; departed: ours, "
+        "to be given back; unnamed: no installation's by name; other: another installation's, the policy names it.",
+        "objects",
+        (Label("state", STATES),),
     ),
     Metric(
         "rebalancer_refusals",
@@ -191,9 +210,16 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "rebalancer_rejected_records_total",
         COUNTER,
-        "Kafka records that could not become an event and went to the dead-letter topic.",
+        "Kafka records that went to the dead-letter topic; of those with an impossible gauge the rest counts.",
         "records",
         (Label("reason", REASONS),),
+    ),
+    Metric(
+        "rebalancer_impossible_gauges_total",
+        COUNTER,
+        "Gauges that cannot be (an exporter's blank, a ratio above 1) and were left out of their samples.",
+        "gauges",
+        (Label("source", ("kafka", "prometheus")), Label("gauge", GAUGES)),
     ),
     Metric(
         "rebalancer_consumer_stuck_seconds",

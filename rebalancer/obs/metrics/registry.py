@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, Histogram, disable_created_metr
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from rebalancer.domain.outcome import Outcome
+from rebalancer.domain.outcome import SHADOW, Outcome
 from rebalancer.obs.metrics.catalogue import BY_NAME, COUNTER, HISTOGRAM, METRICS, Metric
 from rebalancer.obs.metrics.figure import Figure
 
@@ -19,6 +19,7 @@ from rebalancer.obs.metrics.figure import Figure
 disable_created_metrics()  # type: ignore[no-untyped-call]  # the client has no types there
 
 Family = CounterMetricFamily | GaugeMetricFamily
+_Wish = tuple[str, str, tuple[int | None, ...]]
 
 
 class Metrics:
@@ -31,6 +32,7 @@ class Metrics:
             for metric in METRICS
             if metric.kind == HISTOGRAM
         }
+        self._wishes: frozenset[_Wish] = frozenset()
         self._counts: Counter[tuple[str, tuple[str, ...]]] = Counter()
         self._figures = _Figures()
         self.registry.register(self._figures)
@@ -48,9 +50,17 @@ class Metrics:
         self.count("rebalancer_cycles_total", "ok" if ok else "failed")
         self.observe("rebalancer_cycle_seconds", seconds)
 
-    def outcome(self, outcome: Outcome) -> None:
-        """A change ended."""
-        self.count("rebalancer_changes_total", outcome.intent.kind, outcome.status)
+    def outcomes(self, outcomes: Iterable[Outcome]) -> None:
+        """The changes of one plan ended.
+
+        In shadow every plan asks again for what was not written: such a wish counts when it appears, and again only
+        after a plan without it.
+        """
+        found = [(_wish(outcome), outcome) for outcome in outcomes]
+        for wish, outcome in found:
+            if outcome.status != SHADOW or wish not in self._wishes:
+                self.count("rebalancer_changes_total", outcome.intent.kind, outcome.status)
+        self._wishes = frozenset(wish for wish, outcome in found if outcome.status == SHADOW)
 
     def text(self, figures: Iterable[Figure] = ()) -> bytes:
         """The exposition format. Raises KeyError for a figure of which the catalogue knows nothing."""
@@ -85,6 +95,12 @@ class _Figures(Collector):
                 for labels, value in sorted(values.items()):
                     family.add_metric(labels, value)
                 yield family
+
+
+def _wish(outcome: Outcome) -> _Wish:
+    """What two plans that ask for the same have in common: the object, the kind, from where to where."""
+    intent = outcome.intent
+    return intent.object, intent.kind, (intent.replicas_from, intent.replicas_to, intent.limit_from, intent.limit_to)
 
 
 def _family(metric: Metric) -> Family:

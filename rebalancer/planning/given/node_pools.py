@@ -70,7 +70,7 @@ def holds(scene: Scene, releasing: Iterable[str]) -> Iterator[NodePoolChange]:
     for state in scene.pools.values():
         for view in state.view.node_pools:
             wanted = state.pool.name in moving
-            if wanted == view.held:
+            if wanted == view.held or view.other:
                 continue
             yield NodePoolChange(
                 id=f"{scene.snapshot.cycle}-{view.name}-{'hold' if wanted else 'end-hold'}",

@@ -2,7 +2,8 @@
 
 Two controllers that each set their own number never end: 120 raises against 122 resets in 30 minutes have been seen
 elsewhere. Nothing passes it, drains and overrides included. It ends when the changes are old enough, when others have
-put our numbers back and these stood for a while, or when a person says so (`standUp`).
+put our numbers back and these stood for a while, or when a person says so (`standUp`). What another installation of
+the rebalancer holds is left alone for as long as it holds it.
 """
 
 import dataclasses
@@ -12,10 +13,12 @@ from rebalancer.domain.instant import clock
 from rebalancer.domain.plan import Refusal
 from rebalancer.domain.policy import ForeignRule
 from rebalancer.domain.snapshot import REPAIRED_AFTER_SECONDS, ForeignChange, TargetView
+from rebalancer.planning.seen.holdings import other_on
 from rebalancer.planning.seen.scene import Holder, Part, Scene
 
 STANDS_DOWN = "foreign"
 
+Numbers = dict[str, float | int | str | None]
 Fight = tuple[ForeignChange, ...]  # the foreign changes over which we stand down, oldest first; empty when we do not
 
 
@@ -45,8 +48,10 @@ def refusals(scene: Scene) -> Iterator[Refusal]:
     for holder in _written_by_others(scene):
         fights = _fights(holder, scene)
         for part in holder.parts:
-            if part.key in fights:
-                yield _refusal(holder, part, fights[part.key], scene.policy.guards.foreign)
+            if other := other_on(part.target):
+                yield _refusal(holder, _why_other(part), {"manager": other}, None)
+            elif part.key in fights:
+                yield _fought(holder, part, fights[part.key], scene.policy.guards.foreign)
 
 
 def standing(holder: Holder, scene: Scene) -> str:
@@ -57,7 +62,8 @@ def standing(holder: Holder, scene: Scene) -> str:
         for part in holder.parts
         if part.key in fights
     ]
-    return "; ".join([*words, f"`rebalancer stand-up {holder.model.id}` ends it"] if words else ())
+    words += [f"`rebalancer stand-up {holder.model.id}` ends it"] if words else []
+    return "; ".join([*words, *(_why_other(part) for part in holder.parts if other_on(part.target))])
 
 
 def keeps_borrowed(owner: Holder, scene: Scene) -> str:
@@ -105,18 +111,26 @@ def _why(part: Part, changes: Fight, rule: ForeignRule) -> str:
     return f"{_managers(changes)} changed {what} {len(changes)} times within {rule.window_seconds:.0f} s"
 
 
+def _why_other(part: Part) -> str:
+    """Two installations whose policies name one target: only people can say which of them shall have it."""
+    owner, other = part.target.autoscaler, other_on(part.target)
+    what = part.target.name if owner is None else f"{owner.kind} {owner.name}"
+    return f"{what} is held by installation {other}: take the model out of one of the two policies"
+
+
 def _managers(changes: Fight) -> str:
     return ", ".join(sorted({one.manager for one in changes}))
 
 
-def _refusal(holder: Holder, part: Part, changes: Fight, rule: ForeignRule) -> Refusal:
+def _fought(holder: Holder, part: Part, changes: Fight, rule: ForeignRule) -> Refusal:
+    numbers: Numbers = {
+        "manager": _managers(changes),
+        "changes": len(changes),
+        "window_seconds": rule.window_seconds,
+    }
+    return _refusal(holder, _why(part, changes, rule), numbers, _until(part.target, changes, rule))
+
+
+def _refusal(holder: Holder, why: str, numbers: Numbers, until: float | None) -> Refusal:
     wanted = holder.held if holder.demand.unknown else holder.demand.replicas
-    return Refusal(
-        guard="foreign",
-        subject=holder.model.id,
-        replicas_from=holder.held,
-        replicas_to=wanted,
-        why=_why(part, changes, rule),
-        numbers={"manager": _managers(changes), "changes": len(changes), "window_seconds": rule.window_seconds},
-        until=_until(part.target, changes, rule),
-    )
+    return Refusal(STANDS_DOWN, holder.model.id, holder.held, wanted, why, numbers, until)

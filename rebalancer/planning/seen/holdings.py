@@ -54,7 +54,7 @@ def holding(  # noqa: PLR0913  # what it is made from
         loading=sum(len(part.kept) - part.unseen for part in parts) - sum(steady),
         doomed=sum(len(part.doomed) for part in parts),
         quiet=all(part.settle == 0 and part.target.autoscaler is None for part in parts),
-        contested=any(part.target.foreign for part in parts),
+        contested=any(part.target.foreign or other_on(part.target) for part in parts),
         promised=tuple(
             (part.pool, promised_replicas(part.target, doomed) * part.gpus) for part in parts if not part.target.missing
         ),
@@ -172,6 +172,11 @@ def _unseen(count: int) -> tuple[PodView, ...]:
     )
 
 
+def other_on(target: TargetView) -> str:
+    """The installation of the rebalancer that writes to the target's autoscaler, where it is another one."""
+    return "" if target.autoscaler is None else target.autoscaler.other
+
+
 def _stuck(model: Model, target: TargetView, *, paused: bool) -> str | None:
     """The first of the reasons for which the target is left alone, in the words of `Unmet.constraint`."""
     autoscaler = target.autoscaler
@@ -182,7 +187,7 @@ def _stuck(model: Model, target: TargetView, *, paused: bool) -> str | None:
         "rollout": target.rolling,
         "gpus": gpus_differ(target, model.gpus_per_pod) is not None,
         "autoscaler-paused": autoscaler is not None and autoscaler.paused and model.actuation != "scale",
-        "foreign": owned,
+        "foreign": owned or other_on(target) != "",
         "idle": not owned and unreachable(target) is not None,
     }
     return next((reason for reason, holds in reasons.items() if holds), None)

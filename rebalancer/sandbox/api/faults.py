@@ -24,9 +24,10 @@ class Fault:
 
 
 class Faults:
-    """The faults in force; the first match wins. `clear` ends them all."""
+    """The faults in force; the first match wins. `clear` ends them all. `hanging`: requests that are held now."""
 
     def __init__(self) -> None:
+        self.hanging = 0
         self._faults: list[Fault] = []
         self._released = asyncio.Event()
 
@@ -64,4 +65,8 @@ class Faults:
 
     async def released(self) -> None:
         """Wait until `release` or `clear` is called."""
-        await self._released.wait()
+        self.hanging += 1
+        try:
+            await self._released.wait()
+        finally:
+            self.hanging -= 1

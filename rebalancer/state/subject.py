@@ -1,0 +1,44 @@
+"""What is told of, by its producers: a pod, or a model as a whole."""
+
+from math import isnan, nan
+
+from rebalancer.domain.events import MetricSample
+from rebalancer.state.highest import Highest
+from rebalancer.state.latest import Latest
+from rebalancer.state.series import Arrivals, Series
+
+SOURCES_PER_SUBJECT = 8  # producers of one pod or model; more is a mistake or an attack, and would cost memory
+
+
+class Subject:
+    """One pod, or the model as a whole: a series per producer. `ready_at` None: not Ready (or not a pod).
+
+    `worked`, `arrived`: its seconds, once several producers told of them.
+    """
+
+    __slots__ = ("arrived", "ready_at", "series", "worked")
+
+    def __init__(self) -> None:
+        self.series: dict[str, Series] = {}
+        self.ready_at: float | None = None
+        self.worked: Highest | None = None
+        self.arrived: Highest | None = None
+
+    def begin(self, sample: MetricSample, latest: Latest) -> list[Arrivals] | None:
+        """The first sample of a producer tells of no arrivals; None when there are too many producers."""
+        if len(self.series) >= SOURCES_PER_SUBJECT:
+            return None
+        self.series[sample.source] = Series(sample, latest)
+        return []
+
+    def in_flight(self, latest: Latest, since: float, *, counted: bool = False) -> float:
+        """The most requests that a producer told since then, of those who count them or of all; NaN: none did."""
+        told = (
+            latest.in_flight(one.place) for one in self.series.values() if one.at >= since and counted <= one.counts
+        )
+        return max((figure for figure in told if not isnan(figure)), default=nan)
+
+    def end(self, latest: Latest) -> None:
+        """Nobody will ask for its samples any more."""
+        for series in self.series.values():
+            latest.close(series.place)

@@ -1,0 +1,57 @@
+"""A door in front of the real API server that can answer writes with 503 for a while; all else passes, watches too."""
+
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import aiohttp
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from tests.testbed.place import Access
+
+_HOP_BY_HOP = {"host", "connection", "transfer-encoding", "content-length", "content-encoding", "accept-encoding"}
+_UNAVAILABLE = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 503, "message": "the test says so"}
+
+
+@dataclass
+class ApiProxy:
+    """`refuses_writes`: PATCH and PUT are answered 503, and counted in `refused` by their paths."""
+
+    access: Access
+    session: aiohttp.ClientSession
+    refuses_writes: bool = False
+    refused: list[str] = field(default_factory=list)
+    url: str = ""
+
+    @classmethod
+    @asynccontextmanager
+    async def before(cls, access: Access) -> AsyncIterator["ApiProxy"]:
+        """Listens on loopback until the context ends."""
+        context = ssl.create_default_context(cadata=access.ca)
+        timeout = aiohttp.ClientTimeout(total=None, connect=10)
+        connector = aiohttp.TCPConnector(ssl=context, limit=0)
+        async with aiohttp.ClientSession(connector=connector, timeout=timeout, auto_decompress=False) as session:
+            proxy = cls(access, session)
+            app = web.Application(client_max_size=16 * 1024 * 1024)
+            app.router.add_route("*", "/{path:.*}", proxy.handle)
+            async with TestServer(app) as server:
+                proxy.url = str(server.make_url("")).rstrip("/")
+                yield proxy
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        """Pass one request on, or refuse it."""
+        if self.refuses_writes and request.method in {"PATCH", "PUT"}:
+            self.refused.append(request.path)
+            return web.json_response(_UNAVAILABLE, status=503)
+        headers = {name: value for name, value in request.headers.items() if name.lower() not in _HOP_BY_HOP}
+        url = f"{self.access.server}{request.raw_path}"
+        async with self.session.request(request.method, url, headers=headers, data=await request.read()) as answer:
+            kept = {name: value for name, value in answer.headers.items() if name.lower() not in _HOP_BY_HOP}
+            response = web.StreamResponse(status=answer.status, headers=kept)
+            await response.prepare(request)
+            async for chunk in answer.content.iter_any():
+                await response.write(chunk)
+            await response.write_eof()
+            return response
