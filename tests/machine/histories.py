@@ -177,7 +177,7 @@ async def _turn(stage: Stage, seconds: float, between: Callable[[], None] | None
         where = error.__traceback__
         while where is not None and where.tb_next is not None:
             where = where.tb_next
-        if where is not None and where.tb_frame.f_code.co_filename.endswith("deeds.py"):
+        if where is not None and where.tb_frame.f_code.co_filename.rpartition("/")[0].endswith("disturbed"):
             raise
         line = "" if where is None else f" at {where.tb_frame.f_code.co_filename.split('/')[-1]}:{where.tb_lineno}"
         stage.oracle.fail("f", f"a cycle raised {type(error).__name__}: {error}{line}")

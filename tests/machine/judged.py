@@ -28,7 +28,7 @@ class JudgedPort(WorldPort):
         self._tell(owner, before, replicas, taken, [])
         return stored
 
-    async def patch(self, ref: Ref, body: Any, *, resource_version: str | None = None) -> Object:  # noqa: ANN401
+    async def patch(self, ref: Ref, body: Any, *, resource_version: str | None = None) -> Object:  # noqa: ANN401  # JSON
         thing = None if ref.resource.plural in {"pods", "nodepools"} else self._thing(ref)
         before = None if thing is None else _bounds(thing)
         stored = await super().patch(ref, body, resource_version=resource_version)

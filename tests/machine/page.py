@@ -48,5 +48,5 @@ def page(
 
 def _commit() -> str:
     command = ["git", "rev-parse", "--short", "HEAD"]
-    found = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    found = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603  # our own words
     return found.stdout.strip()
