@@ -46,6 +46,12 @@ class Autoscaling:
         self._reconcile(scaled)
         self._agenda.after(POLL_SECONDS, partial(self._poll, scaled))
 
+    def pause(self, scaled: ScaledObject, *, paused: bool) -> None:
+        """Its annotation says so, or says so no more."""
+        if scaled.paused != paused:
+            scaled.paused = paused
+            self.changed(scaled)
+
     def changed(self, scaled: ScaledObject) -> None:
         """Its spec or its pause changed: KEDA sees to it soon."""
         self._cluster.touch(scaled)

@@ -1,7 +1,6 @@
 """The whole simulated cluster: time goes by, people and controllers ask for things, changes and samples come out."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from math import ceil
 from typing import Any, TypedDict, Unpack
 
 from rebalancer.domain.cluster import Toleration, WorkloadRef
@@ -18,8 +17,7 @@ from rebalancer.world.serving import Engine, Line
 from rebalancer.world.things import GPU, Deployment, Hpa, Node, Pod, ScaledObject
 from rebalancer.world.traffic import Traffic
 
-NOBODY = 0.01  # requests: what is left of a fluid that flows away
-METRIC_TARGET = 0.7  # of what Ready replicas hold at a time: what people set who do not tune
+Autoscaler = Hpa | ScaledObject
 
 
 class More(TypedDict, total=False):
@@ -236,12 +234,8 @@ class World:
         self._autoscaling.follow(hpa)
 
     def _wanted(self, target: WorkloadRef) -> int | None:
-        """What a metric of requests under way asks for, 70 % of what its replicas hold being the target."""
         lined = self.lines.get(self.deployments[target].model) if target in self.deployments else None
-        if lined is None:
-            return None
-        inside = lined.line.inside.count
-        return ceil(inside / (METRIC_TARGET * lined.line.engine.concurrency)) if inside >= NOBODY else 0
+        return None if lined is None else lined.wanted
 
     # --- what is asked of it, at its `now`
 
@@ -282,13 +276,8 @@ class World:
         self._cluster.touch(node_pool)
         self.set_limit(node_pool.name, limit)
 
-    def set_bounds(
-        self,
-        thing: Hpa | ScaledObject,
-        minimum: int | None,
-        maximum: int | None,
-        notes: Mapping[str, str],
-        writer: str = "",
+    def set_bounds(  # an autoscaler's own fields, and who writes them
+        self, thing: Autoscaler, minimum: int | None, maximum: int | None, notes: Mapping[str, str], writer: str = ""
     ) -> None:
         """Its bounds and its annotations, by the field manager `writer`. An HPA's are never None."""
         before, (low, high) = (thing.minimum, thing.maximum), thing.writers
@@ -303,9 +292,7 @@ class World:
 
     def pause(self, scaled: ScaledObject, *, paused: bool) -> None:
         """Somebody pauses the ScaledObject, or lets it go on: KEDA takes its HPA away, or makes a new one."""
-        if scaled.paused != paused:
-            scaled.paused = paused
-            self._autoscaling.changed(scaled)
+        self._autoscaling.pause(scaled, paused=paused)
 
     def drain(self, node_claim: str) -> None:
         """Somebody deletes the NodeClaim: its node is emptied, then it goes. Raises KeyError."""

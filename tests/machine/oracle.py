@@ -340,7 +340,8 @@ def _need(in_service: float) -> int:
 
 
 def _held(node: Node) -> int:
-    return sum(pod.gpus for pod in node.pods.values() if pod.ready)
+    """What is bound there: devices may have gone under it, which no raise elsewhere makes worse."""
+    return sum(pod.gpus for pod in node.pods.values() if not pod.failed)
 
 
 def _home(node: Node) -> dict[str, str]:

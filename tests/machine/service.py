@@ -115,7 +115,7 @@ class Service:
     def start(self, memory: Memory, first_cycle: int) -> None:
         """A process comes up and lists everything."""
         self.clock = SteppedClock(self.utc)
-        state = self.state = ClusterState(self.policy, self.clock.now())
+        state = self.state = ClusterState(self.policy, self.clock.now(), INSTALLATION)
         gate = Gate(
             self._port,
             facts=state.peek,
