@@ -67,9 +67,7 @@ def cloud_has_none(stage: Stage, x: float, y: float) -> Touched:
     pool = pick(list(stage.world.node_pools.values()), x)
     if pool is None or pool.name not in stage.hit:
         return None
-    stage.world.offer(pool.name, 0 if y < 0.5 else len(pool.claims), 120.0)
-    for claim in pool.claims.values():
-        if claim.node is not None:
-            stage.noticed(claim.node, stage.world.now + 120.0)
+    for name in stage.world.offer(pool.name, 0 if y < 0.5 else len(pool.claims), 120.0):
+        stage.noticed(stage.world.nodes[name], stage.world.now + 120.0)
     stage.later(lasting(y, 60.0, 600.0), lambda: stage.world.offer(pool.name, None) and None)
     return frozenset((pool.name,))
