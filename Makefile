@@ -9,7 +9,7 @@ LOCK   := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gene
 
 MAKEFLAGS     += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check proof mutants bench bench-decisions testbed lint generate docs lock clean
+.PHONY: help install demo test check proof mutants machine bench bench-decisions testbed lint generate docs lock clean
 
 help: ## what there is to make
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' Makefile | expand -t 18
@@ -40,6 +40,9 @@ proof: $(STAMP) ## the claims that take hours to show, on thousands of random wo
 
 mutants: $(STAMP) ## each guard broken on purpose, its limits one off, and which test noticed
 	@$(BIN)/python -m tests.mutants
+
+machine: $(STAMP) ## random histories of failing clusters against an oracle; ARGS="--steps 1000000 --seed 7 --processes 2"
+	@$(BIN)/python -m tests.machine $(ARGS)
 
 bench: $(STAMP) ## the figures of the engine, into build/bench/engine.json
 	@$(BIN)/python -m tests.bench $(ARGS)

@@ -123,7 +123,7 @@ class LiveView:
 def _letters(node: Node) -> Iterable[tuple[str, str]]:
     for pod in node.pods.values():
         letter = pod.owner.model[0]
-        yield from [(letter.upper() if pod.ready else letter, pod.owner.model)] * pod.owner.gpus
+        yield from [(letter.upper() if pod.ready else letter, pod.owner.model)] * pod.gpus
     yield from [(".", "")] * node.free
 
 

@@ -5,10 +5,11 @@ and metric samples. It reads no clock and knows no HTTP; the sandbox mirrors it 
 directly. The same seed and the same commands give the same world.
 """
 
+from rebalancer.world.faults import Faults
 from rebalancer.world.karpenter import NodeClaim, NodePool
 from rebalancer.world.service import Look, Service
 from rebalancer.world.serving import Engine, Requests
-from rebalancer.world.things import Deployment, Node, Pod
+from rebalancer.world.things import Deployment, Hpa, Node, Pod, ScaledObject
 from rebalancer.world.traffic import Dial, Traffic
 from rebalancer.world.world import World
 
@@ -16,12 +17,15 @@ __all__ = [
     "Deployment",
     "Dial",
     "Engine",
+    "Faults",
+    "Hpa",
     "Look",
     "Node",
     "NodeClaim",
     "NodePool",
     "Pod",
     "Requests",
+    "ScaledObject",
     "Service",
     "Traffic",
     "World",

@@ -2,12 +2,13 @@
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 from uuid import NAMESPACE_OID, uuid5
 
 from rebalancer.domain.cluster import WorkloadRef
 from rebalancer.world.agenda import Agenda
-from rebalancer.world.replicas import victims
+from rebalancer.world.replicas import to_create, to_replace, victims
 from rebalancer.world.scheduler import place
 from rebalancer.world.things import Deployment, Node, Pod
 
@@ -26,10 +27,12 @@ class Cluster:
     """Everything happens at `agenda.now`. `changes` collects what to tell, the latest state of each thing once.
 
     `revision` counts the changes of all things, `revisions` says of each thing by its id when it changed last.
-    `starts`: pods that got a node; `stops`: pods with a node that were deleted, or lost with it.
+    `starts`: pods that got a node; `stops`: pods with a node that were deleted, or lost with it. `pod_gc`: whether pods
+    outlive their Node object until somebody collects them (`world.faults`), or go with it.
     """
 
     def __init__(self, agenda: Agenda, seed: int, load_jitter: float = LOAD_JITTER) -> None:
+        self.pod_gc = False
         self.nodes: dict[str, Node] = {}
         self.deployments: dict[WorkloadRef, Deployment] = {}
         self.pods: dict[tuple[str, str], Pod] = {}
@@ -71,9 +74,15 @@ class Cluster:
         self.touch(node)
 
     def remove_node(self, node: Node) -> None:
-        """The machine is gone, and at once all that ran on it."""
+        """The machine is gone, and at once all that ran on it; the API may show it for longer."""
         self.nodes.pop(node.name, None)
+        node.alive = node.listed = False
         self.touch(node, gone=True)
+        if not self.pod_gc:
+            self.collect(node)
+
+    def collect(self, node: Node) -> None:
+        """End all pods of a node at once."""
         for pod in tuple(node.pods.values()):
             self.stops += pod.deleted_at is None
             self._gone(pod)
@@ -83,14 +92,24 @@ class Cluster:
     def add_deployment(self, deployment: Deployment) -> None:
         """A Deployment is there; its pods come when things settle."""
         self.deployments[deployment.ref] = deployment
-        self._disturb(deployment)
+        self.disturb(deployment)
 
-    def scale(self, ref: WorkloadRef, replicas: int) -> None:
-        """Ask for that many replicas. Raises KeyError."""
+    def scale(self, ref: WorkloadRef, replicas: int, writer: str = "") -> None:
+        """Ask for that many replicas, as the field manager `writer`. Raises KeyError."""
         deployment = self.deployments[ref]
         if deployment.replicas != replicas:
-            deployment.replicas = replicas
-            self._disturb(deployment)
+            deployment.replicas, deployment.writer = replicas, writer
+            self.disturb(deployment)
+
+    def recreate(self, old: Deployment, replicas: int) -> None:
+        """The Deployment goes with its pods, another of its name comes."""
+        self.touch(old, gone=True)
+        for pod in old.active:
+            self.delete(pod)
+        self._unsettled.pop(old.ref, None)
+        again = replace(old, uid=self.uid("deployment"), replicas=replicas, created_at=self._agenda.now, pods={})
+        again.writer, again.generation, again.broken = "", 0, False
+        self.add_deployment(again)
 
     def settle(self) -> None:
         """Let controllers and scheduler do what there is to do now."""
@@ -100,13 +119,22 @@ class Cluster:
         if self.pending:
             self._schedule()
 
-    def _disturb(self, deployment: Deployment) -> None:
+    def disturb(self, deployment: Deployment) -> None:
+        """Let its controller look at it when things settle."""
+        if self.deployments.get(deployment.ref) is not deployment:
+            return  # it was deleted, its last pods end
         self._unsettled[deployment.ref] = deployment
         self.touch(deployment)
 
     def _reconcile(self, deployment: Deployment) -> None:
         """Make or delete pods until as many are active as asked for."""
         active = deployment.active
+        if deployment.rolling:
+            for _ in range(to_create(deployment, active)):
+                self._create(deployment)
+            for pod in to_replace(deployment, deployment.active):
+                self.delete(pod)
+            return
         for _ in range(deployment.replicas - len(active)):
             self._create(deployment)
         for pod in victims(active, max(0, len(active) - deployment.replicas)):
@@ -115,6 +143,7 @@ class Cluster:
     def _create(self, owner: Deployment) -> None:
         name = f"{owner.ref.name}-{template_hash(owner)}-{self.suffix()}"
         pod = Pod(name=name, uid=self.uid("pod"), owner=owner, created_at=self._agenda.now)
+        pod.gpus, pod.generation, pod.stuck = owner.gpus, owner.generation, owner.broken
         owner.pods[pod.uid] = self.pods[pod.key] = self.pending[pod.uid] = pod
         self.touch(pod)
 
@@ -124,18 +153,29 @@ class Cluster:
         for pod, node in place(self.pending.values(), self.nodes.values()):
             del self.pending[pod.uid]
             pod.node = node
-            node.used += pod.owner.gpus
+            node.used += pod.gpus
             node.pods[pod.uid] = pod
             self.starts += 1
             self.touch(pod)
-            jitter = 1 + self._random.uniform(-self._load_jitter, self._load_jitter)
-            self._agenda.after(pod.owner.load_seconds * jitter, self._deed(self._loaded, pod))
+            self.load(pod)
+
+    def load(self, pod: Pod) -> None:
+        """Its containers start; when they are up it is Ready."""
+        jitter = 1 + self._random.uniform(-self._load_jitter, self._load_jitter)
+        self._agenda.after(pod.owner.load_seconds * jitter, self._deed(self._loaded, pod))
 
     def _loaded(self, pod: Pod) -> None:
-        if pod.deleted_at is None and self.pods.get(pod.key) is pod:
-            pod.ready_at = self._agenda.now
-            self.touch(pod)
-            self.touch(pod.owner)
+        runs = pod.node is not None and pod.node.alive and not pod.stuck and not pod.failed
+        if runs and not pod.loaded and pod.deleted_at is None and self.pods.get(pod.key) is pod:
+            pod.loaded = True
+            self.show(pod)
+
+    def show(self, pod: Pod) -> None:
+        """The API shows whether it is Ready, from now on."""
+        shown = pod.loaded and pod.node is not None and pod.node.ready
+        pod.ready_at = self._agenda.now if shown else None
+        self.touch(pod)
+        self.disturb(pod.owner) if pod.owner.generation else self.touch(pod.owner)
 
     def delete(self, pod: Pod, grace_seconds: float | None = None) -> None:
         """Ask the pod to end. Its GPUs are held until it has: that takes its stop time, at most the grace."""
@@ -149,24 +189,40 @@ class Cluster:
             pod.ends_at = self._agenda.now + grace
             self.stops += 1
             self.touch(pod)
-            self._agenda.after(min(grace, pod.owner.stop_seconds), self._deed(self._gone, pod))
-        self._disturb(pod.owner)
+            self._agenda.after(min(grace, pod.owner.stop_seconds), self._deed(self.ended, pod))
+        self.disturb(pod.owner)
+
+    def ended(self, pod: Pod) -> None:
+        """The kubelet reports its end, if there is one to do so and nothing holds the object."""
+        if pod.node is None or (pod.node.alive and not pod.clings):
+            self._gone(pod)
+
+    def fail(self, pod: Pod) -> None:
+        """It is over and stays as an object in phase Failed; its devices are free, its ReplicaSet makes another."""
+        if pod.node is None or pod.deleted_at is not None or pod.failed:
+            return
+        pod.failed, pod.loaded, pod.ready_at = True, False, None
+        pod.node.used -= pod.gpus
+        self.stops += 1
+        self.touch(pod)
+        self.disturb(pod.owner)
 
     def _gone(self, pod: Pod) -> None:
-        if self.pods.pop(pod.key, None) is None:
+        if self.pods.get(pod.key) is not pod:
             return
+        del self.pods[pod.key]
         self.pending.pop(pod.uid, None)
         del pod.owner.pods[pod.uid]
         if pod.node is not None:
-            pod.node.used -= pod.owner.gpus
+            pod.node.used -= 0 if pod.failed else pod.gpus
             del pod.node.pods[pod.uid]
         self.touch(pod, gone=True)
-        self._disturb(pod.owner)
+        self.disturb(pod.owner)
 
     def _deed(self, deed: Callable[[Pod], None], pod: Pod) -> Callable[[], None]:
         return lambda: deed(pod)
 
 
 def template_hash(owner: Deployment) -> str:
-    """Stands for the pod template, which never changes here: ten letters, as in a ReplicaSet's name."""
-    return owner.uid.replace("-", "")[:10]
+    """Stands for the pod template: ten letters, as in a ReplicaSet's name."""
+    return owner.uid.replace("-", "")[owner.generation :][:10]

@@ -141,12 +141,12 @@ class Karpenter:
         room = {claim.name: node_pool.gpus_per_node for node_pool, claim in self._coming()}
         for pod in self._cluster.pending.values():
             claim = next(
-                (claim for pool, claim in self._coming() if _suits(pod, pool) and room[claim.name] >= pod.owner.gpus),
+                (claim for pool, claim in self._coming() if _suits(pod, pool) and room[claim.name] >= pod.gpus),
                 None,
             )
             claim = claim or self._launch(pod)
             if claim is not None:
-                room[claim.name] = room.get(claim.name, claim.node_pool.gpus_per_node) - pod.owner.gpus
+                room[claim.name] = room.get(claim.name, claim.node_pool.gpus_per_node) - pod.gpus
 
     def _coming(self) -> Iterable[tuple[NodePool, NodeClaim]]:
         for node_pool in self.node_pools.values():
@@ -159,7 +159,7 @@ class Karpenter:
             if self._agenda.now < node_pool.unavailable_until:
                 continue
             within = node_pool.limit is None or node_pool.used + node_pool.gpus_per_node <= node_pool.limit
-            if within and _suits(pod, node_pool) and pod.owner.gpus <= node_pool.gpus_per_node:
+            if within and _suits(pod, node_pool) and pod.gpus <= node_pool.gpus_per_node:
                 return self._order(node_pool)
         return None
 

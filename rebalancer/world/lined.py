@@ -1,6 +1,7 @@
 """A fluid line as a service model: traffic comes in, gauges of the instant and counters since the start go out."""
 
 from collections.abc import Sequence
+from math import ceil
 from typing import Literal
 
 from rebalancer.domain.events import Counters, Gauges
@@ -10,6 +11,8 @@ from rebalancer.world.things import Pod
 from rebalancer.world.traffic import Traffic
 
 Per = Literal["model", "pod"]
+METRIC_TARGET = 0.7  # of what Ready replicas hold at a time: what people set who do not tune
+NOBODY = 0.01  # requests: what is left of a fluid that flows away
 
 
 class Lined:
@@ -21,6 +24,12 @@ class Lined:
         self._started_at = started_at
         self._per = per
         self._by_pod: dict[str, Requests] = {}
+
+    @property
+    def wanted(self) -> int:
+        """Replicas that an HPA by requests under way asks for; 0 while nobody asks for anything."""
+        inside = self.line.inside.count
+        return ceil(inside / (METRIC_TARGET * self.line.engine.concurrency)) if inside >= NOBODY else 0
 
     def flow(self, since: float, until: float, pods: Sequence[Pod]) -> None:
         """One step of the line, with the pods that are Ready at its end."""

@@ -1,32 +1,48 @@
 """The gate's way into a simulated cluster: its API verbs, answered in memory at the world's `now`.
 
 Preconditions hold as on a real server: a write names the revision it saw, another uid is another object. Nothing is
-ever lost or late here, and Kubernetes Events are taken and forgotten.
+lost or late here unless `refuses` says so, and Kubernetes Events are taken and forgotten.
 """
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
 
 from rebalancer.act.deletion_cost import ANNOTATION as DELETION_COST
+from rebalancer.act.scaled_object import PAUSED
 from rebalancer.domain.cluster import WorkloadRef
 from rebalancer.kube.client import Listing
 from rebalancer.kube.errors import Conflict, Invalid, NotFound
-from rebalancer.kube.resources import DEPLOYMENTS, HPAS, NODEPOOLS, PODS, WRITESTOPS, Object, Ref, Resource
+from rebalancer.kube.resources import (
+    DEPLOYMENTS,
+    HPAS,
+    NODEPOOLS,
+    PODS,
+    SCALEDOBJECTS,
+    WRITESTOPS,
+    Object,
+    Ref,
+    Resource,
+)
 from rebalancer.kube.wire import RAW, T
 from rebalancer.world.karpenter import NodePool
-from rebalancer.world.things import Deployment, Hpa
+from rebalancer.world.things import Deployment, Hpa, ScaledObject
 from rebalancer.world.world import World
 
 
 class WorldPort:
-    """Implements `rebalancer.act.port.Port`."""
+    """Implements `rebalancer.act.port.Port`.
 
-    def __init__(self, world: World) -> None:
+    `refuses` is asked before every write; it raises a KubeError where a webhook or a server in trouble would.
+    """
+
+    def __init__(self, world: World, refuses: Callable[[Ref], None] = lambda _: None) -> None:
         self._world = world
+        self._refuses = refuses
 
     async def get(self, ref: Ref) -> Object:
-        """An HPA or a NodePool. Raises NotFound."""
+        """An HPA, a ScaledObject or a NodePool. Raises NotFound."""
         return self._shown(self._thing(ref))
 
     async def get_scale(self, ref: Ref) -> Object:
@@ -34,11 +50,13 @@ class WorldPort:
         return self._scale(self._deployment(ref))
 
     async def list(self, resource: Resource, namespace: str | None = None, *, into: type[T] = RAW) -> Listing[T]:
-        """HPAs of a namespace, write stops (nobody presses that button here). Raises NotFound for other kinds."""
+        """Autoscalers of a namespace, write stops (nobody presses that button). Raises NotFound for other kinds."""
         found: list[Object] = []
-        if resource == HPAS:
-            hpas = self._world.hpas.values()
-            found = [self._shown(hpa) for hpa in hpas if namespace in {None, hpa.namespace}]
+        if resource in {HPAS, SCALEDOBJECTS}:
+            things: Iterable[Hpa | ScaledObject] = (
+                self._world.hpas.values() if resource == HPAS else self._world.scaled_objects.values()
+            )
+            found = [self._shown(thing) for thing in things if namespace in {None, thing.namespace}]
         elif resource != WRITESTOPS:
             raise NotFound(f"list {resource}: the simulated cluster has none")
         return Listing([msgspec.convert(each, into) for each in found], str(self._world.now), [])
@@ -50,12 +68,14 @@ class WorldPort:
     async def put_scale(self, ref: Ref, replicas: int, resource_version: str) -> Object:
         """Set a Deployment's replicas. Raises NotFound and Conflict."""
         deployment = self._deployment(ref)
+        self._refuses(ref)
         self._at_revision(ref, deployment, resource_version)
         self._world.scale(deployment.ref, replicas)
         return self._scale(deployment)
 
     async def patch(self, ref: Ref, body: Any, *, resource_version: str | None = None) -> Object:  # noqa: ANN401  # JSON
-        """Bounds of an HPA, limits and budgets of a NodePool, a pod's deletion cost. Raises NotFound and Conflict."""
+        """Bounds of an autoscaler, a NodePool's limits and budgets, a pod's cost. Raises NotFound and Conflict."""
+        self._refuses(ref)
         if ref.resource == PODS:
             return self._patch_pod(ref, body)
         thing = self._thing(ref)
@@ -65,6 +85,9 @@ class WorldPort:
         spec, annotations = obj["spec"], obj["metadata"]["annotations"]
         if isinstance(thing, Hpa):
             self._world.set_bounds(thing, spec["minReplicas"], spec["maxReplicas"], annotations)
+        elif isinstance(thing, ScaledObject):
+            notes = {key: text for key, text in annotations.items() if key != PAUSED}
+            self._world.set_bounds(thing, spec.get("minReplicaCount"), spec.get("maxReplicaCount"), notes)
         else:
             limit = (spec.get("limits") or {}).get(thing.resource)
             budgets = (spec.get("disruption") or {}).get("budgets")
@@ -83,10 +106,12 @@ class WorldPort:
             raise NotFound(ref.path)
         return self._world.deployments[key]
 
-    def _thing(self, ref: Ref) -> Hpa | NodePool:
-        found: Hpa | NodePool | None = None
+    def _thing(self, ref: Ref) -> Hpa | ScaledObject | NodePool:
+        found: Hpa | ScaledObject | NodePool | None = None
         if ref.resource == HPAS:
             found = self._world.hpas.get((ref.namespace or "", ref.name))
+        elif ref.resource == SCALEDOBJECTS:
+            found = self._world.scaled_objects.get((ref.namespace or "", ref.name))
         elif ref.resource == NODEPOOLS:
             found = self._world.node_pools.get(ref.name)
         if found is None:
@@ -116,15 +141,29 @@ class WorldPort:
             "spec": {"replicas": deployment.replicas},
         }
 
-    def _shown(self, thing: Hpa | NodePool) -> Object:
+    def _shown(self, thing: Hpa | ScaledObject | NodePool) -> Object:
         metadata = self._metadata(thing.name, thing.uid, thing)
         metadata["annotations"] = dict(thing.annotations)
+        if isinstance(thing, NodePool):
+            return self._node_pool(thing, metadata)
+        metadata["namespace"] = thing.namespace
+        owned = {"kind": thing.target.kind, "name": thing.target.name}
         if isinstance(thing, Hpa):
-            owned = {"kind": thing.target.kind, "name": thing.target.name}
+            if thing.owner is not None:
+                metadata["ownerReferences"] = [{"kind": "ScaledObject", "name": thing.owner}]
             return {
                 "metadata": metadata,
                 "spec": {"scaleTargetRef": owned, "minReplicas": thing.minimum, "maxReplicas": thing.maximum},
             }
+        if thing.paused:
+            metadata["annotations"][PAUSED] = "true"
+        bounds = {"minReplicaCount": thing.minimum, "maxReplicaCount": thing.maximum}
+        return {
+            "metadata": metadata,
+            "spec": {"scaleTargetRef": owned, **{key: value for key, value in bounds.items() if value is not None}},
+        }
+
+    def _node_pool(self, thing: NodePool, metadata: Object) -> Object:
         spec: Object = {} if thing.limit is None else {"limits": {thing.resource: str(thing.limit)}}
         if thing.budgets is not None:
             spec["disruption"] = {"budgets": thing.budgets}

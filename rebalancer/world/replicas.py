@@ -1,9 +1,15 @@
-"""Which pods a ReplicaSet deletes when it has too many: the order of Kubernetes' ActivePodsWithRanks."""
+"""Which pods a ReplicaSet deletes when it has too many, and how a rollout replaces those of an older template.
+
+The order is that of Kubernetes' ActivePodsWithRanks, the rollout a RollingUpdate with its defaults.
+"""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from math import ceil
 
-from rebalancer.world.things import Pod
+from rebalancer.world.things import Deployment, Pod
+
+SURGE = UNAVAILABLE = 0.25  # of the replicas: a Deployment's defaults
 
 
 def victims(active: Iterable[Pod], count: int) -> list[Pod]:
@@ -28,3 +34,22 @@ def _order(pod: Pod, siblings: Counter[str]) -> tuple[bool, bool, int, int, floa
         -pod.created_at,
         pod.uid,
     )
+
+
+def to_create(owner: Deployment, active: Sequence[Pod]) -> int:
+    """Pods of the new template that a rollout makes now: no more together than the replicas and the surge."""
+    new = sum(pod.generation == owner.generation for pod in active)
+    most = owner.replicas + ceil(SURGE * owner.replicas)
+    return max(0, min(owner.replicas - new, most - len(active)))
+
+
+def to_replace(owner: Deployment, active: Sequence[Pod]) -> list[Pod]:
+    """Pods that a rollout deletes now: whatever is beyond the surge, and old ones as far as enough others are Ready."""
+    most = owner.replicas + ceil(SURGE * owner.replicas)
+    old = [pod for pod in active if pod.generation < owner.generation]
+    beyond = max(0, len(active) - most)
+    ready = sum(pod.ready for pod in active)
+    spare = max(0, ready - (owner.replicas - int(UNAVAILABLE * owner.replicas)))
+    unready = sum(not pod.ready for pod in old)
+    gone = victims(old, max(beyond, min(len(old), unready + spare)))
+    return gone + victims([pod for pod in active if pod not in gone], max(0, beyond - len(gone)))

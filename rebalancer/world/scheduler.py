@@ -11,15 +11,15 @@ def place(pending: Iterable[Pod], nodes: Collection[Node]) -> list[tuple[Pod, No
     placed = []
     for pod in pending:
         node = min(
-            (node for node in nodes if free[node.name] >= pod.owner.gpus and _fits(pod, node)),
+            (node for node in nodes if free[node.name] >= pod.gpus and _fits(pod, node)),
             key=lambda node: (free[node.name], node.name),
             default=None,
         )
         if node is not None:
-            free[node.name] -= pod.owner.gpus
+            free[node.name] -= pod.gpus
             placed.append((pod, node))
     return placed
 
 
 def _fits(pod: Pod, node: Node) -> bool:
-    return node.resource == pod.owner.resource and may_land(pod.owner, node.labels, node.taints)
+    return node.ready and node.resource == pod.owner.resource and may_land(pod.owner, node.labels, node.taints)

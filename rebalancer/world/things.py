@@ -10,7 +10,11 @@ GPU = "nvidia.com/gpu"
 
 @dataclass(slots=True, eq=False)
 class Deployment:
-    """One scale target. Its pods need `load_seconds` to become Ready and `stop_seconds` (at most the grace) to end."""
+    """One scale target. Its pods need `load_seconds` to become Ready and `stop_seconds` (at most the grace) to end.
+
+    `generation` counts its templates; pods of an older one are replaced by a rollout. Of a template that is `broken` no
+    pod becomes Ready. `writer`: the field manager that set its replicas, "" = the service.
+    """
 
     ref: WorkloadRef
     uid: str
@@ -25,16 +29,29 @@ class Deployment:
     stop_seconds: float = 10.0
     grace_seconds: int = 30
     pods: dict[str, "Pod"] = field(default_factory=dict)
+    generation: int = 0
+    broken: bool = False
+    writer: str = ""
 
     @property
     def active(self) -> "list[Pod]":
-        """The pods that its ReplicaSet counts: all that nobody has deleted."""
-        return [pod for pod in self.pods.values() if pod.deleted_at is None]
+        """The pods that its ReplicaSets count: all that nobody has deleted and that have not failed."""
+        return [pod for pod in self.pods.values() if pod.deleted_at is None and not pod.failed]
+
+    @property
+    def rolling(self) -> bool:
+        """Whether a rollout is under way: pods of an older template are left."""
+        return self.generation > 0 and any(pod.generation < self.generation for pod in self.active)
 
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """A machine with `gpus` devices of one resource. `used`: held by pods until they are gone."""
+    """A machine with `gpus` devices of one resource. `used`: held by pods until they are gone.
+
+    `shown`: the devices that its device plugin reports, None = all of them. `alive`: whether the machine runs, which
+    the API shows as `ready` only some time later; `listed`: whether it still is an object of the API; `taken`: by which
+    silence it does not answer.
+    """
 
     name: str
     uid: str
@@ -47,16 +64,31 @@ class Node:
     node_pool: str | None = None
     used: int = 0
     pods: dict[str, "Pod"] = field(default_factory=dict)
+    shown: int | None = None
+    alive: bool = True
+    ready: bool = True
+    ready_changed_at: float | None = None
+    listed: bool = True
+    taken: tuple[str, float] | None = None
+
+    @property
+    def allocatable(self) -> int:
+        """Devices that the API shows."""
+        return self.gpus if self.shown is None else min(self.shown, self.gpus)
 
     @property
     def free(self) -> int:
-        """Devices that nobody holds."""
-        return self.gpus - self.used
+        """Devices that the API shows and nobody holds; below 0 where devices went under pods that hold them."""
+        return self.allocatable - self.used
 
 
 @dataclass(slots=True, eq=False)
 class Pod:
-    """One pod. Instants are None until they come; `ends_at` is what Kubernetes writes as deletionTimestamp."""
+    """One pod. Instants are None until they come; `ends_at` is what Kubernetes writes as deletionTimestamp.
+
+    `loaded`: its containers are up, though the API may not show it as Ready. `stuck`: it will never be; `clings`: once
+    deleted it stays Terminating; `failed`: it is over, and holds no device any more.
+    """
 
     name: str
     uid: str
@@ -67,6 +99,12 @@ class Pod:
     deleted_at: float | None = None
     ends_at: float | None = None
     deletion_cost: int | None = None
+    gpus: int = 0
+    generation: int = 0
+    loaded: bool = False
+    stuck: bool = False
+    clings: bool = False
+    failed: bool = False
 
     @property
     def key(self) -> tuple[str, str]:
@@ -75,13 +113,22 @@ class Pod:
 
     @property
     def ready(self) -> bool:
-        """Whether it serves: loaded, and not on its way out."""
+        """Whether the API shows it as serving: loaded, and not on its way out."""
         return self.ready_at is not None and self.deleted_at is None
+
+    @property
+    def serves(self) -> bool:
+        """Whether it really serves: requests come in while the API shows it as Ready, if its machine runs."""
+        return self.ready and (self.node is None or (self.node.alive and self.node.listed))
 
 
 @dataclass(slots=True, eq=False)
 class Hpa:
-    """A HorizontalPodAutoscaler: somebody decides between its bounds, and asks its target for that."""
+    """A HorizontalPodAutoscaler: somebody decides between its bounds, and asks its target for that.
+
+    `owner`: the ScaledObject for which KEDA made it. `writers`: the field managers that set minimum and maximum, "" =
+    the service.
+    """
 
     namespace: str
     name: str
@@ -90,6 +137,25 @@ class Hpa:
     minimum: int
     maximum: int
     annotations: dict[str, str] = field(default_factory=dict)
+    owner: str | None = None
+    writers: tuple[str, str] = ("", "")
+
+
+@dataclass(slots=True, eq=False)
+class ScaledObject:
+    """KEDA's ScaledObject; None bounds are KEDA's defaults. `hpa`: the one that KEDA made for it, none while paused."""
+
+    namespace: str
+    name: str
+    uid: str
+    target: WorkloadRef
+    minimum: int | None
+    maximum: int | None
+    idle: int | None = None
+    paused: bool = False
+    annotations: dict[str, str] = field(default_factory=dict)
+    writers: tuple[str, str] = ("", "")
+    hpa: Hpa | None = None
 
 
 def may_land(owner: Deployment, labels: dict[str, str], taints: Iterable[Taint]) -> bool:

@@ -4,8 +4,9 @@ import msgspec
 
 from rebalancer.act.originals import ANNOTATION
 from rebalancer.domain import cluster as domain
+from rebalancer.world.faults import CORDONED
 from rebalancer.world.karpenter import NodeClaim, NodePool
-from rebalancer.world.things import Deployment, Hpa, Node, Pod
+from rebalancer.world.things import Deployment, Hpa, Node, Pod, ScaledObject
 
 
 class _Bounds(msgspec.Struct):
@@ -16,7 +17,7 @@ class _Bounds(msgspec.Struct):
     by: str = ""
 
 
-def value(thing: object, version: int) -> tuple[str, domain.ClusterObject]:
+def value(thing: object, version: int) -> tuple[str, domain.ClusterObject]:  # noqa: PLR0911  # one per kind
     """(source, value) of a thing as it is now; `version` becomes its resource version. Raises TypeError."""
     match thing:
         case Node():
@@ -27,6 +28,8 @@ def value(thing: object, version: int) -> tuple[str, domain.ClusterObject]:
             return "deployments", _deployment(thing, str(version))
         case Hpa():
             return "hpas", _hpa(thing, str(version))
+        case ScaledObject():
+            return "scaledobjects", _scaled_object(thing, str(version))
         case NodePool():
             return "nodepools", _node_pool(thing, str(version))
         case NodeClaim():
@@ -43,9 +46,10 @@ def _node(node: Node, version: str) -> domain.Node:
         provider_id=node.provider_id,
         labels=node.labels,
         taints=node.taints,
-        allocatable={node.resource: node.gpus},
-        ready=True,
-        ready_changed_at=node.created_at,
+        unschedulable=CORDONED in node.taints,
+        allocatable={node.resource: node.allocatable},
+        ready=node.ready,
+        ready_changed_at=node.created_at if node.ready_changed_at is None else node.ready_changed_at,
     )
 
 
@@ -57,8 +61,8 @@ def _pod(pod: Pod, version: str) -> domain.Pod:
         resource_version=version,
         workload=pod.owner.ref,
         node=None if pod.node is None else pod.node.name,
-        gpus={pod.owner.resource: pod.owner.gpus},
-        phase="Pending" if pod.node is None else "Running",
+        gpus={pod.owner.resource: pod.gpus},
+        phase="Failed" if pod.failed else "Pending" if pod.node is None else "Running",
         ready=pod.ready_at is not None,
         ready_at=pod.ready_at,
         created_at=pod.created_at,
@@ -78,12 +82,18 @@ def _deployment(owner: Deployment, version: str) -> domain.Workload:
         node_selector=owner.node_selector,
         tolerations=owner.tolerations,
         grace_seconds=owner.grace_seconds,
+        rolling=owner.rolling,
+        writer=owner.writer,
     )
 
 
-def _hpa(hpa: Hpa, version: str) -> domain.Hpa:
-    saved = hpa.annotations.get(ANNOTATION)
+def _originals(annotations: dict[str, str]) -> domain.Originals | None:
+    saved = annotations.get(ANNOTATION)
     own = None if saved is None else msgspec.json.decode(saved, type=_Bounds)
+    return None if own is None else domain.Originals(own.min, own.max, own.by)
+
+
+def _hpa(hpa: Hpa, version: str) -> domain.Hpa:
     return domain.Hpa(
         namespace=hpa.namespace,
         name=hpa.name,
@@ -92,7 +102,26 @@ def _hpa(hpa: Hpa, version: str) -> domain.Hpa:
         target=hpa.target,
         minimum=hpa.minimum,
         maximum=hpa.maximum,
-        originals=None if own is None else domain.Originals(own.min, own.max, own.by),
+        owner_scaled_object=hpa.owner,
+        originals=_originals(hpa.annotations),
+        writers=hpa.writers,
+    )
+
+
+def _scaled_object(scaled: ScaledObject, version: str) -> domain.ScaledObject:
+    return domain.ScaledObject(
+        namespace=scaled.namespace,
+        name=scaled.name,
+        uid=scaled.uid,
+        resource_version=version,
+        target=scaled.target,
+        minimum=scaled.minimum,
+        maximum=scaled.maximum,
+        idle=scaled.idle,
+        paused=scaled.paused,
+        hpa_name=None if scaled.hpa is None else scaled.hpa.name,
+        originals=_originals(scaled.annotations),
+        writers=scaled.writers,
     )
 
 

@@ -6,14 +6,18 @@ from typing import Any, TypedDict, Unpack
 from rebalancer.domain.cluster import Toleration, WorkloadRef
 from rebalancer.domain.events import CapacityNotice, MetricSample
 from rebalancer.world.agenda import Agenda
+from rebalancer.world.autoscaling import Autoscaling
 from rebalancer.world.cluster import LOAD_JITTER, Change, Cluster
+from rebalancer.world.faults import Faults
 from rebalancer.world.karpenter import Karpenter, NodeClaim, NodePool
 from rebalancer.world.lined import Lined, Per
 from rebalancer.world.metering import Meter
 from rebalancer.world.service import Service
 from rebalancer.world.serving import Engine, Line
-from rebalancer.world.things import GPU, Deployment, Hpa, Node, Pod
+from rebalancer.world.things import GPU, Deployment, Hpa, Node, Pod, ScaledObject
 from rebalancer.world.traffic import Traffic
+
+Autoscaler = Hpa | ScaledObject
 
 
 class More(TypedDict, total=False):
@@ -31,7 +35,7 @@ class World:
     Requests flow in steps of `step_seconds` counted from `started_at`, samples are taken every `interval_seconds` (a
     multiple of the step) and come `delay_seconds` later: so what happens does not depend on how often somebody looks.
     `per`: whether samples of the models added by `add_model` are of the model or of its pods. A load takes its time
-    +- `load_jitter` (a share).
+    +- `load_jitter` (a share). `faults` is what may go wrong; `pods_outlive_nodes`, as they do in a real cluster.
     """
 
     def __init__(  # noqa: PLR0913  # settings, each with a default
@@ -44,6 +48,7 @@ class World:
         delay_seconds: float = 0.0,
         per: Per = "model",
         load_jitter: float = LOAD_JITTER,
+        pods_outlive_nodes: bool = False,
     ) -> None:
         self.models: dict[str, Service] = {}
         self.lines: dict[str, Lined] = {}
@@ -52,6 +57,10 @@ class World:
         self._agenda = Agenda(started_at)
         self._cluster = Cluster(self._agenda, seed, load_jitter)
         self._karpenter = Karpenter(self._agenda, self._cluster)
+        self._autoscaling = Autoscaling(self._agenda, self._cluster, self.hpas, self._wanted)
+        self.faults = Faults(self._agenda, self._cluster)
+        if pods_outlive_nodes:
+            self.faults.collect_late()
         self._samples: list[MetricSample] = []
         self._notices: list[CapacityNotice] = []
         self._ready: dict[str, list[Pod]] = {}
@@ -104,8 +113,13 @@ class World:
         found = self._ready.get(model)
         if found is None:
             owners = [owner for owner in self.deployments.values() if owner.model == model]
-            found = self._ready[model] = [pod for owner in owners for pod in owner.pods.values() if pod.ready]
+            found = self._ready[model] = [pod for owner in owners for pod in owner.pods.values() if pod.serves]
         return found
+
+    @property
+    def scaled_objects(self) -> Mapping[tuple[str, str], ScaledObject]:
+        """KEDA's ScaledObjects by namespace and name."""
+        return self._autoscaling.scaled_objects
 
     @property
     def gpus_held(self) -> int:
@@ -205,11 +219,34 @@ class World:
         self._cluster.touch(hpa)
         return hpa
 
+    def add_scaled_object(
+        self, name: str, target: WorkloadRef, minimum: int | None, maximum: int | None, idle: int | None = None
+    ) -> ScaledObject:
+        """A ScaledObject on a Deployment: KEDA makes its HPA, which decides by what the model's line has to do."""
+        uid = self._cluster.uid("scaledobject")
+        scaled = ScaledObject(target.namespace, name, uid, target, minimum, maximum, idle)
+        self._cluster.touch(scaled)
+        self._autoscaling.add(scaled)
+        return scaled
+
+    def follow(self, hpa: Hpa) -> None:
+        """The HPA controller decides for this HPA from now on."""
+        self._autoscaling.follow(hpa)
+
+    def _wanted(self, target: WorkloadRef) -> int | None:
+        lined = self.lines.get(self.deployments[target].model) if target in self.deployments else None
+        return None if lined is None else lined.wanted
+
     # --- what is asked of it, at its `now`
 
-    def scale(self, ref: WorkloadRef, replicas: int) -> None:
-        """Ask a Deployment for that many replicas. Raises KeyError."""
-        self._cluster.scale(ref, replicas)
+    def scale(self, ref: WorkloadRef, replicas: int, writer: str = "") -> None:
+        """Ask a Deployment for that many replicas, as the field manager `writer`. Raises KeyError."""
+        self._cluster.scale(ref, replicas, writer)
+        self._settle()
+
+    def recreate(self, ref: WorkloadRef, replicas: int) -> None:
+        """Somebody deletes the Deployment and makes it again: another uid, pods of its own. Raises KeyError."""
+        self._cluster.recreate(self.deployments[ref], replicas)
         self._settle()
 
     def delete_pod(self, namespace: str, name: str, grace_seconds: float | None = None) -> None:
@@ -239,10 +276,23 @@ class World:
         self._cluster.touch(node_pool)
         self.set_limit(node_pool.name, limit)
 
-    def set_bounds(self, hpa: Hpa, minimum: int, maximum: int, notes: Mapping[str, str]) -> None:
-        """The HPA's bounds and its annotations."""
-        hpa.minimum, hpa.maximum, hpa.annotations = minimum, maximum, dict(notes)
-        self._cluster.touch(hpa)
+    def set_bounds(  # an autoscaler's own fields, and who writes them
+        self, thing: Autoscaler, minimum: int | None, maximum: int | None, notes: Mapping[str, str], writer: str = ""
+    ) -> None:
+        """Its bounds and its annotations, by the field manager `writer`. An HPA's are never None."""
+        before, (low, high) = (thing.minimum, thing.maximum), thing.writers
+        thing.writers = (writer if minimum != before[0] else low, writer if maximum != before[1] else high)
+        thing.annotations = dict(notes)
+        if isinstance(thing, ScaledObject):
+            thing.minimum, thing.maximum = minimum, maximum
+            self._autoscaling.changed(thing)
+        else:
+            thing.minimum, thing.maximum = minimum or 1, maximum or 1
+            self._cluster.touch(thing)
+
+    def pause(self, scaled: ScaledObject, *, paused: bool) -> None:
+        """Somebody pauses the ScaledObject, or lets it go on: KEDA takes its HPA away, or makes a new one."""
+        self._autoscaling.pause(scaled, paused=paused)
 
     def drain(self, node_claim: str) -> None:
         """Somebody deletes the NodeClaim: its node is emptied, then it goes. Raises KeyError."""
@@ -263,6 +313,10 @@ class World:
             )
         )
         self._karpenter.interrupt(claim, deadline)
+
+    def announce(self, notice: CapacityNotice) -> None:
+        """Somebody tells of capacity that will go, or takes that back."""
+        self._notices.append(notice)
 
     def launch(self, node_pool: str, ordinal: str) -> str:
         """The cloud gives the NodePool a machine that is Ready at once; its claim's name. Raises KeyError.

@@ -1,0 +1,197 @@
+"""A history: a world and what happens to it, step by step. The same history plays the same way, so it can be cut."""
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+from msgspec import Struct, field
+
+from rebalancer.sim.product.clock import still
+from tests.machine.deeds import APART, DEEDS, LATE, Deed
+from tests.machine.oracle import Verdict
+from tests.machine.stage import CHECKPOINT_STEPS, STEP_SECONDS, Stage
+from tests.machine.worlds import WorldSpec, a_spec
+
+STEPS = (60, 80, 160)
+QUIET_STEPS = 62  # of 10 s: ten minutes and a little
+QUIET_STEP_SECONDS = 10.0
+REST_SECONDS = 120.0
+RESTART = "service restarts"
+
+
+class History(Struct, frozen=True):
+    """A world, what disturbs it, and for how many steps."""
+
+    spec: WorldSpec
+    deeds: tuple[Deed, ...]
+    steps: int
+
+
+class Played(Struct):
+    """What became of a history. `met`: steps in which each deed hit something."""
+
+    steps: int = 0
+    met: Counter[str] = field(default_factory=Counter)
+    counts: Counter[str] = field(default_factory=Counter)
+    verdict: Verdict | None = None
+
+
+def a_history(seed: int, *, apart: bool = False, names: Iterable[str] | None = None) -> History:
+    """The history of that seed; of deeds with these names only."""
+    spec = a_spec(seed, apart=apart)
+    rng = random.Random(f"deeds/{seed}")
+    known = list(names or (APART if apart else DEEDS))
+    weights = [3.0 if name == "traffic changes" else 1.0 for name in known]
+    deeds: list[Deed] = []
+    steps = rng.choice(STEPS)
+    for step in range(2, steps):
+        for _ in range(2):
+            if rng.random() < spec.density / 2 or (step % 20 == 2 and rng.random() < 0.5):
+                name = rng.choices(known, weights)[0]
+                late = name in LATE and rng.random() < 0.3
+                deeds.append(Deed(step, name, rng.random(), rng.random(), late))
+    return History(spec, tuple(deeds), steps)
+
+
+def play(history: History, watch: Callable[[Stage, str], None] | None = None) -> Played:
+    """Live through it, to the first verdict or to the end of the quiet after it. `watch` is told of each step."""
+    with still() as runner:
+        return runner.run(_play(history, watch or (lambda _stage, _what: None)))
+
+
+async def _play(history: History, watch: Callable[[Stage, str], None]) -> Played:
+    stage, played = Stage(history.spec), Played()
+    by_step: dict[int, list[Deed]] = {}
+    for deed in history.deeds:
+        by_step.setdefault(deed.step, []).append(deed)
+    for step in range(history.steps):
+        await _step(stage, by_step.get(step, ()), played, watch)
+        if stage.oracle.verdicts:
+            return _over(stage, played)
+    stage.heal()
+    stage.oracle.touched(stage.everything)
+    watch(stage, "healed")
+    for _ in range(2):  # a last surplus may go late; whoever still moves in the second quiet never rests
+        for _ in range(QUIET_STEPS):
+            await _turn(stage, QUIET_STEP_SECONDS, None, played)
+            watch(stage, "")
+            if stage.oracle.verdicts:
+                return _over(stage, played)
+        if stage.oracle.quiet_seconds >= REST_SECONDS:
+            break
+    stage.oracle.judge_rest(REST_SECONDS)
+    return _over(stage, played)
+
+
+def play_apart(history: History) -> Played:
+    """Two worlds, one disturbed in its first pool only: the plans of the other pool are the same to the end."""
+    with still() as runner:
+        return runner.run(_play_apart(history))
+
+
+async def _play_apart(history: History) -> Played:
+    mine, other = (pool.name for pool in history.spec.pools)
+    stage, twin, played = Stage(history.spec, (mine,)), Stage(history.spec, (mine,)), Played()
+    theirs = {model.name for model in history.spec.models if model.pool == other}
+    for step in range(history.steps):
+        await _step(stage, [deed for deed in history.deeds if deed.step == step], played, lambda _stage, _what: None)
+        await _turn(twin, STEP_SECONDS, None, played)
+        with_it, without = _plans(stage, theirs), _plans(twin, theirs)
+        if with_it != without:
+            stage.oracle.fail("e", f"pool {other} was left alone: its plan is {with_it}, without the deeds {without}")
+        if any(verdict.rule in {"e", "f"} for verdict in stage.oracle.verdicts):
+            break
+    stage.oracle.verdicts = [verdict for verdict in stage.oracle.verdicts if verdict.rule in {"e", "f"}]
+    return _over(stage, played)
+
+
+def play_restarted(history: History) -> Played:
+    """Two worlds in which the same happens; in one the service restarts, and takes no more than it does in the other.
+
+    They are compared in the first plan after the restart: what one has written then and the other has not makes them
+    two different worlds.
+    """
+    with still() as runner:
+        return runner.run(_play_restarted(history))
+
+
+async def _play_restarted(history: History) -> Played:
+    rng = random.Random(f"restart/{history.spec.seed}")
+    at, back = rng.randrange(CHECKPOINT_STEPS + 1, history.steps), rng.choice([0, 0, 1, 3, 9])
+    stage, twin, played = Stage(history.spec), Stage(history.spec), Played()
+    deeds = [deed for deed in history.deeds if deed.name != RESTART]
+    for step in range(at + 1):
+        if step == at:
+            stage.service.restart(back)
+            played.met[RESTART] += 1
+        for one, counted in ((stage, played), (twin, Played())):
+            await _step(one, [deed for deed in deeds if deed.step == step], counted, lambda _stage, _what: None)
+        if stage.oracle.verdicts:
+            return _over(stage, played)
+    more = _released(stage) - _released(twin)
+    if more:
+        stage.oracle.fail("r", f"after a restart from {back} checkpoints before the last it takes {dict(more)} more")
+    return _over(stage, played)
+
+
+def _released(stage: Stage) -> Counter[str]:
+    """Replicas that the last plan takes, by model and pool."""
+    found = Counter[str]()
+    for change in () if stage.decision is None else stage.decision.plan.changes:
+        found[f"{change.model} on {change.target.pool}"] += max(0, change.replicas_from - change.replicas_to)
+    return found
+
+
+def _plans(stage: Stage, models: set[str]) -> list[tuple[object, ...]]:
+    """What the last plan asks for and says of these models."""
+    if stage.decision is None:
+        return []
+    plan = stage.decision.plan
+    asked = ((one.model, one.kind, one.replicas_from, one.replicas_to) for one in plan.changes)
+    said = ((one.model, one.demand, one.allocation, one.granted) for one in plan.models)
+    return [one for one in (*asked, *said) if one[0] in models]
+
+
+async def _step(stage: Stage, deeds: Iterable[Deed], played: Played, watch: Callable[[Stage, str], None]) -> None:
+    late: list[Deed] = []
+    for deed in deeds:
+        if deed.late:
+            late.append(deed)
+        else:
+            _happen(stage, deed, played)
+            watch(stage, deed.name)
+
+    def between() -> None:
+        for deed in late:
+            _happen(stage, deed, played)
+            watch(stage, f"{deed.name}, late")
+
+    await _turn(stage, STEP_SECONDS, between if late else None, played)
+    watch(stage, "")
+
+
+async def _turn(stage: Stage, seconds: float, between: Callable[[], None] | None, played: Played) -> None:
+    try:
+        await stage.live(seconds, between)
+    except Exception as error:  # what a cycle raises is a verdict
+        where = error.__traceback__
+        while where is not None and where.tb_next is not None:
+            where = where.tb_next
+        if where is not None and where.tb_frame.f_code.co_filename.rpartition("/")[0].endswith("disturbed"):
+            raise
+        line = "" if where is None else f" at {where.tb_frame.f_code.co_filename.split('/')[-1]}:{where.tb_lineno}"
+        stage.oracle.fail("f", f"a cycle raised {type(error).__name__}: {error}{line}")
+    played.steps += 1
+
+
+def _happen(stage: Stage, deed: Deed, played: Played) -> None:
+    touched = DEEDS[deed.name](stage, deed.x, deed.y)
+    if touched is not None:
+        stage.oracle.touched(touched)
+        played.met[deed.name] += 1
+
+
+def _over(stage: Stage, played: Played) -> Played:
+    played.verdict = next(iter(stage.oracle.verdicts), None)
+    played.counts = stage.oracle.counts
+    return played

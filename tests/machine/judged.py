@@ -1,0 +1,65 @@
+"""The door that the service writes through: every write is shown to the oracle with what it will come to."""
+
+from collections.abc import Callable
+from typing import Any
+
+from rebalancer.kube.resources import Object, Ref
+from rebalancer.world import Deployment, Hpa, Pod, ScaledObject, World
+from rebalancer.world.port import WorldPort
+from rebalancer.world.replicas import victims
+from tests.machine.oracle import Oracle
+
+Bounds = tuple[int, int]
+
+
+class JudgedPort(WorldPort):
+    """A simulated API server whose every write is judged."""
+
+    def __init__(self, world: World, oracle: Oracle, refuses: Callable[[Ref], None]) -> None:
+        super().__init__(world, refuses)
+        self._judged = world
+        self._oracle = oracle
+
+    async def put_scale(self, ref: Ref, replicas: int, resource_version: str) -> Object:
+        owner = self._deployment(ref)
+        before, active = owner.replicas, owner.active
+        stored = await super().put_scale(ref, replicas, resource_version)
+        taken = [pod for pod in active if pod.deleted_at is not None]
+        self._tell(owner, before, replicas, taken, [])
+        return stored
+
+    async def patch(self, ref: Ref, body: Any, *, resource_version: str | None = None) -> Object:  # noqa: ANN401  # JSON
+        thing = None if ref.resource.plural in {"pods", "nodepools"} else self._thing(ref)
+        before = None if thing is None else _bounds(thing)
+        stored = await super().patch(ref, body, resource_version=resource_version)
+        if isinstance(thing, Hpa | ScaledObject) and before is not None:
+            owner = self._judged.deployments.get(thing.target)
+            if owner is not None and owner.replicas > 0:
+                self._clamps(owner, before, _bounds(thing))
+        return stored
+
+    def _clamps(self, owner: Deployment, before: Bounds, after: Bounds) -> None:
+        """What the HPA will make of the new bounds at its next look."""
+        now, active = owner.replicas, owner.active
+        then = min(max(now, after[0]), after[1])
+        taken = victims(active, max(0, len(active) - then))
+        least_before, least = min(now, before[0]), min(then, after[0])
+        given_away = [] if least >= least_before else victims(active, max(0, len(active) - least))
+        self._tell(owner, now, max(then, after[1]), taken, given_away)
+
+    def _tell(self, owner: Deployment, before: int, after: int, taken: list[Pod], given_away: list[Pod]) -> None:
+        if self._oracle.handing_back:
+            self._oracle.asked.pop(owner.ref, None)
+            return
+        self._oracle.asked[owner.ref] = after
+        self._oracle.wrote()
+        if taken or given_away:
+            self._oracle.taken(owner, taken, given_away)
+        if after > before:
+            self._oracle.raised(owner, before, after)
+
+
+def _bounds(thing: object) -> Bounds:
+    assert isinstance(thing, Hpa | ScaledObject)
+    low = thing.minimum if thing.minimum is not None else 0
+    return low, 100 if thing.maximum is None else thing.maximum

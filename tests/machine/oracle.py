@@ -1,0 +1,348 @@
+"""Judges every write, plan and rest by the world itself, as its API server showed it when the watches last came.
+
+Rules, each a letter: (a) no write takes a model's serving, staying replicas under its floor; (b) no raise puts more on
+a pool than it has; (c) a serving replica that its model needs goes only where somebody else serves with its GPUs soon
+after; (d) at rest nothing is written, floors and entitlements are met, nobody is short beside idle GPUs; (f) every
+cycle plans. Two more are judged by two worlds (`histories`): (e) a broken thing is its own pool's alone; (r) who was
+restarted takes no more than who was not.
+"""
+
+from collections import Counter, deque
+from math import ceil
+
+from msgspec import Struct
+
+from rebalancer.domain.cluster import WorkloadRef
+from rebalancer.domain.policy import Model, Policy
+from rebalancer.world import Deployment, Hpa, Node, Pod, ScaledObject, World
+from tests.machine.worlds import CARRIED, CONCURRENCY, SERVICE_SECONDS, STEP_SECONDS
+
+GRACE_SECONDS = 30.0
+MARGIN_SECONDS = 60.0
+NOT_READY_SECONDS = 300.0
+ACTING_SECONDS = 2 * 16.0 + 10.0 + 4 * STEP_SECONDS  # two looks of an HPA, an end, and the cycles between them
+ROLLED_SECONDS = 400.0  # a rollout that waited for room ends late; what follows it has its own time
+RECENT_STEPS = 24  # two minutes: what the metrics have had time to say
+
+
+class Verdict(Struct, frozen=True):
+    """A rule that was broken, when, and how."""
+
+    rule: str
+    at: float
+    text: str
+
+    def __str__(self) -> str:
+        return f"({self.rule}) {self.text}"
+
+
+class Broken(Exception):
+    """Carries the verdict out of whatever was going on; no Exception of a cycle may swallow it."""
+
+
+class Debt(Struct):
+    """GPUs that were taken from somebody who needed them, until somebody else serves with them."""
+
+    model: str
+    pool: str
+    gpus: int
+    at: float
+    due: float
+    text: str
+    touched: bool = False
+
+
+class Seen(Struct):
+    """What the API server showed of one pod: whether it serves, and whether it certainly goes (None: perhaps).
+
+    `counted`: on GPUs that are any, or on none yet; `active`: nobody has deleted it.
+    """
+
+    serves: bool
+    goes: bool | None
+    counted: bool
+    placed: bool
+    active: bool
+    gpus: int
+
+
+class Oracle:
+    """`deadlines`: when announced nodes go. `asked`: what the service asked of each target last."""
+
+    def __init__(self, world: World, policy: Policy, levels: dict[str, float]) -> None:
+        self.policy = policy
+        self.deadlines: dict[str, float] = {}
+        self.asked: dict[WorkloadRef, int] = {}
+        self.verdicts: list[Verdict] = []
+        self.counts: Counter[str] = Counter()
+        self.handing_back = False
+        self.wrote_at = self.rolled_at = 0.0
+        self._world = world
+        self._seen: dict[str, Seen] = {}
+        self._pods_of: dict[WorkloadRef, list[Seen]] = {}
+        self._replicas: dict[WorkloadRef, int] = {}
+        self._debts: list[Debt] = []
+        self._paid: set[str] = set()
+        self._needs = {model: deque([_need(level * CARRIED)], RECENT_STEPS) for model, level in levels.items()}
+
+    # --- what it is shown
+
+    def look(self) -> None:
+        """The API server as it is when the watches come."""
+        now = self._world.now
+        for name in [name for name in self.deadlines if name not in self._world.nodes]:
+            del self.deadlines[name]
+        self._seen = {pod.uid: self._see(pod, now) for pod in self._world.pods.values()}
+        self._pods_of = {}
+        for pod in self._world.pods.values():
+            self._pods_of.setdefault(pod.owner.ref, []).append(self._seen[pod.uid])
+        self._replicas = {ref: owner.replicas for ref, owner in self._world.deployments.items()}
+        if self._debts:
+            self._settle(now)
+
+    def _see(self, pod: Pod, now: float) -> Seen:
+        node, active = pod.node, pod.deleted_at is None and not pod.failed
+        if node is None:
+            return Seen(serves=False, goes=False, counted=True, placed=False, active=active, gpus=pod.gpus)
+        return Seen(
+            serves=pod.ready and node.listed and node.ready,
+            goes=self._goes(node, now),
+            counted=self._counts(node, now) and not pod.failed,
+            placed=True,
+            active=active,
+            gpus=pod.gpus,
+        )
+
+    def _goes(self, node: Node, now: float) -> bool | None:
+        deadline = self.deadlines.get(node.name)
+        if deadline is None:
+            return False
+        loads = (one.load_seconds for one in self._world.deployments.values() if one.node_selector == _home(node))
+        return True if now >= deadline - max(loads, default=0.0) - GRACE_SECONDS - MARGIN_SECONDS else None
+
+    def _counts(self, node: Node, now: float) -> bool:
+        """Whether its GPUs are any: there, and not silent for minutes."""
+        silent = not node.ready and now - (node.ready_changed_at or 0.0) >= NOT_READY_SECONDS
+        return node.listed and not silent and self._goes(node, now) is not True
+
+    def measure(self, rates: dict[str, float]) -> None:
+        """What users ask for now, in replicas without which requests pile up."""
+        if any(one.rolling for one in self._world.deployments.values()):
+            self.rolled_at = self._world.now
+        for model, rate in rates.items():
+            self._needs[model].append(_need(rate * SERVICE_SECONDS))
+
+    def need(self, model: str) -> int:
+        """What it has needed at least throughout the last two minutes."""
+        return min(self._needs[model], default=0)
+
+    def touched(self, pools: frozenset[str]) -> None:
+        """Something was disturbed: who owed GPUs there may have been kept from it."""
+        for debt in self._debts:
+            debt.touched = debt.touched or debt.pool in pools
+
+    # --- what is judged
+
+    def fail(self, rule: str, text: str) -> None:
+        """Keep the verdict."""
+        self.verdicts.append(Verdict(rule, self._world.now, text))
+
+    def wrote(self) -> None:
+        """The service changed something."""
+        self.wrote_at = self._world.now
+        self.counts["writes"] += 1
+
+    def model(self, name: str) -> Model | None:
+        """The model as the policy in force has it."""
+        return next((model for model in self.policy.models if model.id == name), None)
+
+    def _pods(self, model: str) -> list[Pod]:
+        return [pod for pod in self._world.pods.values() if pod.owner.model == model]
+
+    def taken(self, owner: Deployment, pods: list[Pod], given_away: list[Pod]) -> None:
+        """A write ends these pods, or lets an autoscaler end `given_away`."""
+        model = self.model(owner.model)
+        if model is None:
+            return self.fail("a", f"{owner.model} is in no policy and loses {len(pods)} replicas")
+        self._judge_floor(model, pods or given_away)
+        self._judge_need(owner, model, pods)
+        return None
+
+    def _serving(self, model: str, gone: list[Pod]) -> tuple[int, int]:
+        """Replicas that serve and may stay before these go, and how many of these are such for certain."""
+        going = {pod.uid for pod in gone}
+        seen = [(pod, self._seen.get(pod.uid)) for pod in self._pods(model)]
+        there = [
+            pod
+            for pod, one in seen
+            if one is not None and one.serves and one.goes is not True and (pod.deleted_at is None or pod.uid in going)
+        ]
+        taken = sum(pod.uid in going and self._seen[pod.uid].goes is False for pod in there)
+        return len(there), taken
+
+    def _judge_floor(self, model: Model, gone: list[Pod]) -> None:
+        before, taken = self._serving(model.id, gone)
+        if taken and before - taken < model.min_replicas:
+            self.fail("a", f"{model.id} serves with {before} and loses {taken}; its floor is {model.min_replicas}")
+
+    def _judge_need(self, owner: Deployment, model: Model, gone: list[Pod]) -> None:
+        before, taken = self._serving(model.id, gone)
+        need = min(self.need(model.id), model.max_replicas)
+        lost = min(need, before) - (before - taken)
+        pool = owner.node_selector["pool"]
+        if not taken or lost <= 0 or self._above_limit(pool):
+            return
+        self.counts["needed replicas taken"] += lost
+        starts = (one.load_seconds for one in self._world.deployments.values() if one.node_selector["pool"] == pool)
+        due = self._world.now + ACTING_SECONDS + max(starts) + MARGIN_SECONDS
+        text = f"{model.id} needs {need}, served with {before} and lost {taken}; nobody served with its GPUs by the due"
+        self._debts.append(Debt(model.id, pool, lost * owner.gpus, self._world.now, due, text))
+
+    def _above_limit(self, pool: str) -> bool:
+        """Whether people allow less than there is."""
+        limits = (one.gpu_limit for one in self.policy.pools if one.node_labels["pool"] == pool)
+        held = sum(pod.gpus for pod in self._world.pods.values() if pod.owner.node_selector["pool"] == pool)
+        return held > next(limits, 0)
+
+    def _settle(self, now: float) -> None:
+        """Who began to serve pays what was taken; what is due and not paid is broken, unless something came between."""
+        open_debts = []
+        for debt in self._debts:
+            for pod in self._world.pods.values():
+                if debt.gpus > 0 and self._pays(pod, debt):
+                    self._paid.add(pod.uid)
+                    debt.gpus -= pod.gpus
+            if debt.gpus <= 0:
+                self.counts["paid"] += 1
+            elif now < debt.due:
+                open_debts.append(debt)
+            elif debt.touched:
+                self.counts["excused"] += 1
+            else:
+                self.fail("c", debt.text)
+        self._debts = open_debts
+
+    def _pays(self, pod: Pod, debt: Debt) -> bool:
+        if pod.uid in self._paid or pod.ready_at is None or pod.ready_at <= debt.at or not pod.serves:
+            return False
+        here = pod.owner.node_selector["pool"] == debt.pool
+        return here != (pod.owner.model == debt.model)
+
+    def raised(self, owner: Deployment, before: int, after: int) -> None:
+        """A write asks a target for more than it runs."""
+        if after <= self._replicas.get(owner.ref, 0):
+            return None  # no more than it had when the watches came
+        pool = owner.node_selector["pool"]
+        of = next((one for one in self.policy.pools if one.node_labels["pool"] == pool), None)
+        if of is None:
+            return self.fail("b", f"{owner.ref.name} is raised on a pool that the policy does not have")
+        asked, has = self._balance(pool, early=False)
+        if asked > min(of.gpu_limit, has) if not of.node_pools else asked > of.gpu_limit:
+            early_asked, early_has = self._balance(pool, early=True)
+            if early_asked > early_has or of.node_pools:
+                self.fail("b", f"{owner.ref.name} {before} -> {after}: {asked} GPUs of {pool} asked for, it has {has}")
+        return None
+
+    def _balance(self, pool: str, *, early: bool) -> tuple[int, int]:
+        """GPUs asked for and GPUs there are. `early`: nodes whose end is announced are left out on both sides."""
+        now = self._world.now
+        nodes = [node for node in self._world.nodes.values() if node.labels["pool"] == pool and self._counts(node, now)]
+        has = sum(max(node.gpus, _held(node)) for node in nodes if not (early and node.name in self.deadlines))
+        owners = (one for one in self._world.deployments.values() if one.node_selector["pool"] == pool)
+        return sum(self._asks(one, early=early) for one in owners), has
+
+    def _asks(self, owner: Deployment, *, early: bool) -> int:
+        """GPUs that a target holds, and of our own wishes those that it will."""
+        pods = self._pods_of.get(owner.ref, [])
+        inside = [one for one in pods if one.counted and not (early and one.goes is None)]
+        outside = sum(one.active for one in pods) - sum(one.active for one in inside)
+        held = sum(one.gpus for one in inside)
+        placed = sum(one.gpus for one in inside if one.placed)
+        ours = self.asked.get(owner.ref)
+        if ours is None or self._by_others(owner) or self._switched_off(owner):
+            return placed
+        return max(held, (ours - outside) * owner.gpus)
+
+    def _by_others(self, owner: Deployment) -> bool:
+        """Whether somebody else wrote its number last, or that of its autoscaler."""
+        autoscalers: list[Hpa | ScaledObject] = [*self._world.hpas.values(), *self._world.scaled_objects.values()]
+        return bool(owner.writer) or any(any(one.writers) for one in autoscalers if one.target == owner.ref)
+
+    # --- at rest
+
+    @property
+    def quiet_seconds(self) -> float:
+        """Since the service's last write."""
+        return self._world.now - self.wrote_at
+
+    def judge_rest(self, least_quiet_seconds: float) -> None:
+        """Ten minutes after the last disturbance."""
+        rolled_lately = self._world.now - self.rolled_at < ROLLED_SECONDS
+        if self.quiet_seconds < least_quiet_seconds and not rolled_lately:
+            self.fail("d", f"not at rest: a write {self.quiet_seconds:.0f} s ago")
+        for model in self.policy.models:
+            self._judge_model_at_rest(model)
+
+    def _judge_model_at_rest(self, model: Model) -> None:
+        owners = [one for one in self._world.deployments.values() if one.model == model.id]
+        if any(self._switched_off(one) or one.rolling for one in owners) or not owners:
+            return
+        serving = sum(pod.serves for pod in self._pods(model.id))
+        own = max(model.min_replicas, min(self.need(model.id), model.entitlement))
+        if serving < own:
+            self._judge_owner(model, owners, serving, own)
+        elif serving < min(self.need(model.id), model.max_replicas):
+            idle = [one for one in owners if self._idle(one)]
+            if idle:
+                self.fail("d", f"{model.id} serves with {serving}, needs {self.need(model.id)}, beside idle GPUs")
+
+    def _judge_owner(self, model: Model, owners: list[Deployment], serving: int, own: int) -> None:
+        what = "floor" if serving < model.min_replicas else "entitlement"
+        why = f"{model.id} serves with {serving}, {what} and need are {own}"
+        if any(self._idle(one) for one in owners):
+            self.fail("d", f"{why}, beside idle GPUs")
+            return
+        pool = owners[0].node_selector["pool"]
+        for other in self.policy.models:
+            held = [pod for pod in self._pods(other.id) if pod.owner.node_selector["pool"] == pool and pod.serves]
+            least = max(other.entitlement, other.min_replicas)
+            if (
+                other.id != model.id
+                and not self._rolling(other)
+                and (len(held) - least) * other.gpus_per_replica >= model.gpus_per_replica
+            ):
+                self.fail("d", f"{why}, {other.id} serves with {len(held)}, its own are {least}")
+                return
+
+    def _rolling(self, model: Model) -> bool:
+        """Whether a rollout is under way: such a model is neither donor nor recipient."""
+        return any(one.rolling for one in self._world.deployments.values() if one.model == model.id)
+
+    def _switched_off(self, owner: Deployment) -> bool:
+        """Whether its autoscaler's bounds reach nobody: paused, or a target of 0 replicas."""
+        paused = any(one.paused and one.target == owner.ref for one in self._world.scaled_objects.values())
+        return paused or (owner.replicas == 0 and any(hpa.target == owner.ref for hpa in self._world.hpas.values()))
+
+    def _idle(self, owner: Deployment) -> bool:
+        """Whether one more of its pods would fit on a node now, within what people allow."""
+        pool = owner.node_selector["pool"]
+        if self._above_limit(pool):
+            return False
+        nodes = (node for node in self._world.nodes.values() if node.labels["pool"] == pool)
+        pending = sum(pod.gpus for pod in self._world.pods.values() if pod.node is None)
+        fits = any(node.free >= owner.gpus and node.ready and node.name not in self.deadlines for node in nodes)
+        return fits and not pending
+
+
+def _need(in_service: float) -> int:
+    """Replicas below which requests pile up, of those that are served at a time."""
+    return ceil(in_service / CONCURRENCY - 0.05)
+
+
+def _held(node: Node) -> int:
+    """What is bound there: devices may have gone under it, which no raise elsewhere makes worse."""
+    return sum(pod.gpus for pod in node.pods.values() if not pod.failed)
+
+
+def _home(node: Node) -> dict[str, str]:
+    return {"pool": node.labels["pool"]}

@@ -1,0 +1,221 @@
+"""The service's own parts on a simulated cluster, as a process has them: it may die, and start from what was kept."""
+
+from collections import deque
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from rebalancer.act.gate import Gate
+from rebalancer.act.restoring import Restoring
+from rebalancer.domain.cluster import SOURCES, ClusterObject
+from rebalancer.domain.events import (
+    CapacityNotice,
+    Event,
+    Gauges,
+    MetricSample,
+    ObjectChanged,
+    ObjectGone,
+    ObjectsListed,
+    SourceState,
+)
+from rebalancer.domain.memory import Memory
+from rebalancer.domain.outcome import Intent, Outcome
+from rebalancer.domain.plan import Decision
+from rebalancer.domain.policy import Policy
+from rebalancer.domain.snapshot import Snapshot
+from rebalancer.loop.clock import SteppedClock
+from rebalancer.loop.cycle import cycle
+from rebalancer.loop.hands import GateHands, asked_of
+from rebalancer.state import ClusterState, checkpoint
+from rebalancer.world import World
+from rebalancer.world.port import WorldPort
+from rebalancer.world.values import value
+
+CHECKPOINT_SECONDS = 30.0
+CHECKPOINTS_KEPT = 12
+INSTALLATION = "machine"
+
+
+class Clock:
+    """The machine's that the service runs on: UTC may step, durations do not."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.offset_seconds = 0.0
+
+    def now(self) -> float:
+        return self._world.now + self.offset_seconds
+
+    def monotonic(self) -> float:
+        return self._world.now
+
+    async def sleep(self, seconds: float) -> None:
+        raise RuntimeError(f"nothing sleeps here, and somebody wants to for {seconds:g} s")
+
+
+class Kept(Struct, frozen=True):
+    """One checkpoint: its entries, when it was written, and how many records of each topic it includes."""
+
+    at: float
+    entries: tuple[tuple[bytes, bytes], ...]
+    cycle: int
+    decisions: int
+    notices: int
+
+
+class Topics:
+    """What Kafka keeps: decisions and notices. `away`: nothing is acknowledged. Implements `loop.hands.Recorder`."""
+
+    def __init__(self) -> None:
+        self.outcomes: list[Outcome] = []
+        self.notices: list[CapacityNotice] = []
+        self.away = False
+
+    def cycle(self, snapshot: Snapshot, memory_before: Memory, decision: Decision) -> None:
+        """The journal is not read back here."""
+
+    async def intent(self, intent: Intent, *, must_be_acknowledged: bool) -> bool:
+        return not (self.away and must_be_acknowledged)
+
+    async def outcome(self, outcome: Outcome) -> None:
+        self.outcomes.append(outcome)
+
+
+class Hands(GateHands):
+    """Lets something happen between plan and write."""
+
+    between: Callable[[], None] = staticmethod(lambda: None)
+
+    async def carry_out(self, decision: Decision) -> tuple[Outcome, ...]:
+        self.between()
+        return await super().carry_out(decision)
+
+
+class Service:
+    """One installation: its process, its topics, and the door that it writes through."""
+
+    hands: Hands
+    state: ClusterState
+
+    def __init__(self, world: World, policy: Policy, port: WorldPort) -> None:
+        self.utc = Clock(world)
+        self.topics = Topics()
+        self.policy = policy
+        self.between: Callable[[], None] = lambda: None
+        self.silent: set[str] = set()  # models whose samples do not come
+        self.doubted: set[str] = set()  # models of which a second source says that nobody asks
+        self.checkpoints: deque[Kept] = deque(maxlen=CHECKPOINTS_KEPT)
+        self._world = world
+        self._port = port
+        self._bookmarked_at = world.now
+        self.start(Memory(), 1)
+
+    # --- a process
+
+    def start(self, memory: Memory, first_cycle: int) -> None:
+        """A process comes up and lists everything."""
+        self.clock = SteppedClock(self.utc)
+        state = self.state = ClusterState(self.policy, self.clock.now(), INSTALLATION)
+        gate = Gate(
+            self._port,
+            facts=state.peek,
+            clock=self.clock,
+            recorder=self.topics,
+            may_write=lambda: None,
+            write_mode="act",
+            on_written=asked_of(state),
+            installation=INSTALLATION,
+        )
+        self.clock.steps += (state.stepped, gate.stepped)
+        self.restoring = Restoring(self._port, state.pinned, self.clock, gate.events, lambda: None, "act", INSTALLATION)
+        self.hands = Hands(
+            self.policy, memory, state, self.topics, gate, self.clock, lambda: None, first_cycle=first_cycle
+        )
+        self.hands.between = self._between
+
+    def _between(self) -> None:
+        self.between()
+
+    def list_all(self) -> None:
+        """What a start and every relist do."""
+        found: dict[str, list[ClusterObject]] = {source: [] for source in SOURCES}
+        world = self._world
+        things: list[object] = [*world.nodes.values(), *world.pods.values(), *world.deployments.values()]
+        things += [*world.hpas.values(), *world.scaled_objects.values()]
+        things += [*world.node_pools.values(), *world.node_claims.values()]
+        for thing in things:
+            source, seen = value(thing, world.revision(thing))
+            found[source].append(seen)
+        now = self.clock.now()
+        world.take_changes()
+        self.state.apply_all([ObjectsListed(source, now, tuple(each)) for source, each in found.items()], now)
+
+    def keep(self) -> None:
+        """Write a checkpoint, as the service does every 30 s."""
+        hands, state, now = self.hands, self.state, self.clock.now()
+        first = checkpoint.memory_entry(hands.memory, hands.next_cycle - 1, now, {}, state.foreign_past())
+        rings = (checkpoint.rings_entry(model.id, state.rings_bytes(model.id)) for model in hands.policy.models)
+        told = len(self.topics.outcomes), len(self.topics.notices)
+        self.checkpoints.append(Kept(self._world.now, (first, *rings), hands.next_cycle - 1, *told))
+
+    def restart(self, back: int) -> None:
+        """The process dies; the next one starts from the checkpoint of so many ago, and reads the topics from there."""
+        kept = self.checkpoints[-1 - min(back, len(self.checkpoints) - 1)] if self.checkpoints else None
+        if kept is None:
+            self.start(Memory(), 1)
+            self.list_all()
+            return
+        past = checkpoint.read(kept.entries, {model.id for model in self.policy.models}, self.clock.now())
+        outcomes = self.topics.outcomes[kept.decisions :]
+        self.start(past.memory, max([past.cycle, *(one.intent.cycle for one in outcomes)]) + 1)
+        for model, rings in past.rings.items():
+            self.state.restore_rings(model, rings)
+        self.state.restore_foreign(past.foreign)
+        for outcome in outcomes:
+            self.state.note(outcome, self.clock.now())
+        self.list_all()
+        self.state.apply_all(self.topics.notices[kept.notices :], self.clock.now())
+
+    def reload(self, policy: Policy) -> None:
+        """Take another policy over, as the service does."""
+        self.policy = self.hands.policy = policy
+        self.state.set_policy(policy, self.clock.now())
+
+    # --- what it hears, and what it does
+
+    def hear(self) -> None:
+        """Take over what changed, was told and was measured."""
+        world, now = self._world, self.clock.now()
+        events: list[Event] = []
+        if not self._bookmarked_at <= world.now < self._bookmarked_at + 60.0:
+            self._bookmarked_at = world.now
+            events += [SourceState(source, now) for source in SOURCES]
+        for thing, gone in world.take_changes():
+            source, seen = value(thing, world.revision(thing))
+            events.append((ObjectGone if gone else ObjectChanged)(source, now, seen))
+        notices = world.take_notices()
+        self.topics.notices += notices
+        events += notices
+        for sample in world.take_samples():
+            if sample.model not in self.silent:
+                events.append(sample)
+                if sample.model in self.doubted:
+                    events.append(_doubt(sample))
+        if events:
+            self.state.apply_all(events, now)
+
+    async def turn(self) -> Decision:
+        """One cycle. What it raises is a verdict."""
+        return await cycle(self.clock.now(), self.hands)
+
+
+def _doubt(sample: MetricSample) -> MetricSample:
+    """Another producer says that nobody asks for anything."""
+    return MetricSample(
+        source="/other",
+        id=f"other-{sample.id}",
+        at=sample.at,
+        model=sample.model,
+        interval_seconds=sample.interval_seconds,
+        gauges=Gauges(running=0.0, waiting=0.0),
+    )

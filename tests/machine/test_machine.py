@@ -1,0 +1,34 @@
+"""Every day a few thousand steps of random histories; `python -m tests.machine` plays as many as one likes."""
+
+import pytest
+
+from tests.machine.__main__ import APART_EVERY, history_of, played
+from tests.machine.histories import History, Played, a_history
+from tests.machine.oracle import Verdict
+from tests.machine.shrink import shrunk
+
+SEEDS = range(1, 21)
+SEED_OF_MANY = 31
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_no_history_breaks_a_rule(seed: int) -> None:
+    result = played(history_of(seed))
+    assert result.verdict is None, f"python -m tests.machine --tell --seed {seed}: {result.verdict}"
+
+
+@pytest.mark.parametrize("seed", [3, APART_EVERY])
+def test_the_same_history_plays_the_same_way(seed: int) -> None:
+    once, again = (played(history_of(seed)) for _ in range(2))
+    assert (once.steps, once.met, once.counts) == (again.steps, again.met, again.counts)
+
+
+def test_a_history_is_cut_down_to_the_deeds_that_break_the_rule() -> None:
+    history = a_history(SEED_OF_MANY)
+    guilty = {history.deeds[3], history.deeds[-1]}
+
+    def breaks(one: History) -> Played:
+        return Played(verdict=Verdict("a", 0.0, "both together") if guilty <= set(one.deeds) else None)
+
+    assert len(history.deeds) > 10
+    assert set(shrunk(history, "a", played=breaks).deeds) == guilty

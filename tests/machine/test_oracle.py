@@ -1,0 +1,187 @@
+"""The oracle cries where a rule is broken, and only there: writes that nobody should make, made by hand."""
+
+import pytest
+
+from rebalancer.domain.cluster import WorkloadRef
+from rebalancer.kube.resources import DEPLOYMENTS, SCALEDOBJECTS, Ref, Resource
+from rebalancer.sim.product.clock import still
+from tests.machine.judged import JudgedPort
+from tests.machine.oracle import Oracle
+from tests.machine.worlds import NAMESPACE, START, ModelSpec, PoolSpec, WorldSpec, built, policy_of
+
+
+def a_model(name: str = "a", **overrides: object) -> ModelSpec:
+    fields = {"pool": "x", "gpus": 1, "floor": 2, "entitlement": 4, "load_seconds": 20.0, "owner": "none", "level": 3.0}
+    return ModelSpec(name, **(fields | overrides))  # type: ignore[arg-type]  # fields of a ModelSpec
+
+
+class Bench:
+    """Two models on two nodes of 4 GPUs, all replicas Ready; writes go through the judged door."""
+
+    def __init__(self, *models: ModelSpec) -> None:
+        spec = WorldSpec(1, (PoolSpec("x", (4, 4)),), models or (a_model("a"), a_model("b")), 0.0)
+        self.world, self.dials = built(spec)
+        self.oracle = Oracle(self.world, policy_of(spec), {model.name: model.level for model in spec.models})
+        self.port = JudgedPort(self.world, self.oracle, lambda _ref: None)
+        self.oracle.look()
+
+    def ref(self, name: str) -> WorkloadRef:
+        return WorkloadRef(NAMESPACE, "Deployment", name)
+
+    def scale(self, name: str, replicas: int) -> None:
+        thing = self.world.deployments[self.ref(name)]
+        where = Ref(DEPLOYMENTS, NAMESPACE, name)
+        with still() as runner:
+            runner.run(self.port.put_scale(where, replicas, str(self.world.revision(thing))))
+        self.world.advance(self.world.now)
+
+    def bounds(self, name: str, low: int, high: int, resource: Resource = SCALEDOBJECTS) -> None:
+        body = {"spec": {"minReplicaCount": low, "maxReplicaCount": high}}
+        with still() as runner:
+            runner.run(self.port.patch(Ref(resource, NAMESPACE, name), body))
+
+    def live(self, seconds: float) -> None:
+        until = self.world.now + seconds
+        while self.world.now < until:
+            self.world.advance(self.world.now + 5.0)
+            self.oracle.look()
+            self.oracle.measure({name: dial.rate(self.world.now) for name, dial in self.dials.items()})
+
+    @property
+    def rules(self) -> str:
+        return "".join(verdict.rule for verdict in self.oracle.verdicts)
+
+
+class TestFloor:
+    def test_a_write_that_takes_serving_replicas_under_it_is_seen(self) -> None:
+        bench = Bench()
+        bench.scale("a", 1)
+        assert bench.rules == "a"
+
+    def test_one_that_keeps_it_is_none(self) -> None:
+        bench = Bench(a_model("a", level=1.0), a_model("b"))
+        bench.scale("a", 2)
+        assert bench.rules == ""
+
+    def test_pods_of_a_missing_node_do_not_hold_it(self) -> None:
+        bench = Bench(a_model("a", entitlement=3), a_model("b", level=1.0, floor=3))  # b: one on x1, three on x2
+        bench.world.faults.remove(bench.world.nodes["x1"])
+        bench.live(5.0)
+        bench.scale("b", 3)
+        assert bench.rules == "a"
+
+    def test_what_happened_after_the_watches_came_is_nobodys_fault(self) -> None:
+        bench = Bench(a_model("a", level=1.0), a_model("b"))
+        for pod in bench.world.ready_pods("a")[:3]:
+            bench.world.faults.crash(pod)
+        bench.scale("a", 2)
+        assert bench.rules == ""
+
+    def test_unready_pods_may_go(self) -> None:
+        bench = Bench()
+        for pod in bench.world.ready_pods("a")[:2]:
+            bench.world.faults.stick(pod)
+        bench.live(5.0)
+        bench.scale("a", 2)
+        assert bench.rules == ""
+
+    def test_a_minimum_that_lets_the_hpa_go_under_it_is_seen(self) -> None:
+        bench = Bench(a_model("a", owner="keda"), a_model("b"))
+        bench.bounds("a", 3, 4)
+        bench.live(30.0)
+        bench.bounds("a", 1, 4)
+        assert bench.rules == "a"
+
+    def test_bounds_that_reach_nobody_take_nothing(self) -> None:
+        bench = Bench(a_model("a", owner="keda"), a_model("b"))
+        bench.world.scale(bench.ref("a"), 0)
+        bench.live(30.0)
+        bench.bounds("a", 1, 1)
+        assert bench.rules == ""
+
+
+class TestPool:
+    def test_a_raise_beyond_its_devices_is_seen(self) -> None:
+        bench = Bench()
+        bench.scale("a", 5)
+        assert bench.rules == "b"
+
+    def test_devices_that_a_plugin_does_not_report_are_there(self) -> None:
+        bench = Bench(a_model("a", entitlement=3), a_model("b"))
+        bench.world.faults.show_devices(bench.world.nodes["x1"], 0)
+        bench.live(5.0)
+        bench.scale("a", 4)
+        assert bench.rules == ""
+
+    def test_those_of_a_missing_node_are_not(self) -> None:
+        bench = Bench(a_model("a", entitlement=1, floor=1), a_model("b", entitlement=1, floor=1))
+        bench.world.faults.remove(bench.world.nodes["x2"])
+        bench.live(5.0)
+        bench.scale("a", 4)
+        assert bench.rules == "b"
+
+    def test_a_maximum_of_100_that_somebody_else_wrote_is_no_wish_of_ours(self) -> None:
+        bench = Bench(a_model("a", owner="hpa", entitlement=1, floor=1), a_model("b"))
+        hpa = next(iter(bench.world.hpas.values()))
+        bench.world.set_bounds(hpa, 1, 100, {}, "argocd")
+        bench.scale("b", 5)
+        assert bench.rules == ""
+
+    def test_bounds_that_somebody_took_back_are_no_wish_any_more(self) -> None:
+        bench = Bench(a_model("a", owner="keda", entitlement=1, floor=1), a_model("b"))
+        bench.bounds("a", 4, 4)
+        scaled = next(iter(bench.world.scaled_objects.values()))
+        bench.world.set_bounds(scaled, 1, 3, {}, "argocd")  # as many as it runs
+        bench.scale("b", 5)
+        assert bench.rules == ""
+
+
+class TestNeed:
+    def test_a_needed_replica_that_nobody_uses_is_seen_when_it_is_due(self) -> None:
+        bench = Bench(a_model("a", level=5.0), a_model("b"))
+        bench.scale("a", 3)
+        bench.live(100.0)
+        assert bench.rules == ""
+        bench.live(100.0)
+        assert bench.rules == "c"
+
+    def test_one_with_whose_gpu_another_serves_is_paid(self) -> None:
+        bench = Bench(a_model("a", level=5.0), a_model("b"))
+        bench.scale("a", 3)
+        bench.live(15.0)
+        bench.scale("b", 5)
+        bench.live(200.0)
+        assert bench.rules == ""
+        assert bench.oracle.counts["paid"] == 1
+
+    def test_one_that_was_disturbed_meanwhile_is_excused_and_counted(self) -> None:
+        bench = Bench(a_model("a", level=5.0), a_model("b"))
+        bench.scale("a", 3)
+        bench.oracle.touched(frozenset("x"))
+        bench.live(200.0)
+        assert bench.rules == ""
+        assert bench.oracle.counts["excused"] == 1
+
+
+class TestRest:
+    def test_a_model_short_beside_idle_gpus_is_seen(self) -> None:
+        bench = Bench(a_model("a", entitlement=2, level=4.0), a_model("b"))
+        bench.live(300.0)
+        bench.oracle.judge_rest(120.0)
+        assert bench.rules == "d"
+
+    def test_an_owner_short_while_another_borrows_is_seen(self) -> None:
+        bench = Bench(a_model("a", level=5.0), a_model("b", level=0.5))
+        bench.world.scale(bench.ref("a"), 2)
+        bench.world.advance(START + 30.0)
+        bench.world.scale(bench.ref("b"), 6)
+        bench.live(300.0)
+        bench.oracle.judge_rest(120.0)
+        assert bench.rules == "d"
+
+    @pytest.mark.parametrize("level", [1.0, 4.0])
+    def test_enough_for_everybody_is_rest(self, level: float) -> None:
+        bench = Bench(a_model("a", level=level), a_model("b"))
+        bench.live(300.0)
+        bench.oracle.judge_rest(120.0)
+        assert bench.rules == ""

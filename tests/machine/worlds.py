@@ -1,0 +1,210 @@
+"""Small random worlds: one to three pools, two to five models, at most 32 GPUs; and the policy that names them."""
+
+import random
+
+from msgspec import Struct
+
+from rebalancer.domain.cluster import WorkloadRef
+from rebalancer.domain.policy import Model, Policy, Pool
+from rebalancer.world import Dial, Engine, Requests, World
+
+START = 1_800_000_000.0
+STEP_SECONDS = 5.0
+NAMESPACE = "serving"
+CONCURRENCY = 4.0  # requests that a replica serves at a time
+CARRIED = 3.0  # of them, what the policy says that it carries within its SLO
+ONE_REQUEST = Requests(1.0, prompt_tokens=800.0, generated_tokens=100.0)  # 0.1 + 4.0 s
+SERVICE_SECONDS = Engine().service_seconds(ONE_REQUEST)
+LAUNCH_SECONDS = 40.0
+SPOT = "spot"
+
+
+class PoolSpec(Struct, frozen=True):
+    """Nodes by their GPUs; an elastic pool begins without any, and Karpenter brings `most_nodes`."""
+
+    name: str
+    nodes: tuple[int, ...]
+    most_nodes: int = 0
+
+    @property
+    def elastic(self) -> bool:
+        return self.most_nodes > 0
+
+
+class ModelSpec(Struct, frozen=True):
+    """One model on its primary pool, and on the elastic one where `spot`. `owner`: none, hpa or keda."""
+
+    name: str
+    pool: str
+    gpus: int
+    floor: int
+    entitlement: int
+    load_seconds: float
+    owner: str
+    level: float
+    spot: bool = False
+    idle: int | None = None
+    priority: int = 100
+
+
+class WorldSpec(Struct, frozen=True):
+    """All that a world begins with. `density`: disturbances a step, on average; `per`: whose samples there are."""
+
+    seed: int
+    pools: tuple[PoolSpec, ...]
+    models: tuple[ModelSpec, ...]
+    density: float
+    look_ahead: bool = False
+    per: str = "model"
+
+
+def a_spec(seed: int, *, apart: bool = False) -> WorldSpec:
+    """The world of that seed. `apart`: two pools that share no model."""
+    rng = random.Random(seed)
+    pools = [
+        PoolSpec(name, tuple(rng.choice([(4,), (8,), (4, 4), (8, 8), (4, 4, 4)])))
+        for name in "xy"[: 2 if apart else rng.choice([1, 1, 2])]
+    ]
+    spot = not apart and rng.random() < 0.35
+    models: list[ModelSpec] = []
+    for pool in pools:
+        models += _models(rng, pool, spot=spot, first=len(models))
+    if spot:
+        pools.append(PoolSpec(SPOT, (), most_nodes=rng.choice([1, 2])))
+    density = rng.choice([0.02, 0.05, 0.15, 0.5])
+    per = rng.choice(["model", "pod"])
+    return WorldSpec(seed, tuple(pools), tuple(models), density, rng.random() < 0.2, per)
+
+
+def _models(rng: random.Random, pool: PoolSpec, *, spot: bool, first: int) -> list[ModelSpec]:
+    """Two or three that own the pool between them."""
+    found, left = [], sum(pool.nodes)
+    for name in "abcdef"[first : first + rng.choice([2, 2, 3])]:
+        gpus = rng.choice([1, 1, 1, 2])
+        own = min(left // gpus, rng.randint(1, max(1, sum(pool.nodes) // gpus // 2)))
+        if own < 1:
+            continue
+        left -= own * gpus
+        found.append(
+            ModelSpec(
+                name=name,
+                pool=pool.name,
+                gpus=gpus,
+                floor=rng.randint(min(1, own), max(1, own // 2)),
+                entitlement=own,
+                load_seconds=rng.choice([20.0, 40.0, 60.0]),
+                owner=rng.choice(["none", "none", "hpa", "keda"]),
+                level=rng.uniform(0.2, own),
+                spot=spot and rng.random() < 0.7,
+                idle=0 if rng.random() < 0.15 else None,
+                priority=rng.choice([50, 100, 100, 200]),
+            )
+        )
+    return found
+
+
+def rate_of(level: float) -> float:
+    """Requests per second that keep so many replicas busy to what the policy says that they carry."""
+    return level * CARRIED / SERVICE_SECONDS
+
+
+def policy_of(spec: WorldSpec) -> Policy:
+    """What the platform team wrote; short windows, so that ten quiet minutes are long."""
+    return Policy.model_validate(
+        {
+            "apiVersion": "rebalancer.io/v1alpha1",
+            "kind": "Policy",
+            "pools": tuple(_pool(pool) for pool in spec.pools),
+            "models": tuple(_model(model, spec) for model in spec.models),
+            "lookAhead": spec.look_ahead,
+            "guards": {
+                "step": {"share": 0.5, "windowSeconds": 60.0},
+                "fleet": {"share": 1.0, "windowSeconds": 60.0},
+                "sudden": {"holdSeconds": 120.0, "leastModels": 1000},
+                "foreign": {"windowSeconds": 120.0},
+            },
+        }
+    )
+
+
+def _pool(spec: PoolSpec) -> Pool:
+    fields: dict[str, object] = {
+        "name": spec.name,
+        "kind": "elastic" if spec.elastic else "primary",
+        "node_labels": {"pool": spec.name},
+        "gpu_limit": spec.most_nodes * 4 if spec.elastic else sum(spec.nodes),
+    }
+    if spec.elastic:
+        fields |= {"capacity_type": "spot", "node_pools": (spec.name,), "gpus_per_node": 4, "price_per_gpu_hour": 1.0}
+    return Pool.model_validate(fields)
+
+
+def _model(spec: ModelSpec, world: WorldSpec) -> Model:
+    targets = [{"pool": spec.pool, "name": spec.name}]
+    if spec.spot:
+        targets.append({"pool": SPOT, "name": f"{spec.name}-{SPOT}"})
+    room = sum(sum(pool.nodes) + 4 * pool.most_nodes for pool in world.pools)
+    return Model.model_validate(
+        {
+            "id": spec.name,
+            "namespace": NAMESPACE,
+            "targets": tuple(targets),
+            "gpus_per_replica": spec.gpus,
+            "min_replicas": spec.floor,
+            "max_replicas": max(1, room // spec.gpus),
+            "entitlement": spec.entitlement,
+            "priority": spec.priority,
+            "load_seconds": spec.load_seconds,
+            "signals": {"concurrency": {"per_replica": CARRIED}},
+        }
+    )
+
+
+def built(spec: WorldSpec) -> tuple[World, dict[str, Dial]]:
+    """The cluster of the spec a while after its start: all replicas that were there are Ready."""
+    world = World(
+        START - 120.0,
+        seed=spec.seed,
+        step_seconds=STEP_SECONDS,
+        interval_seconds=STEP_SECONDS,
+        per="pod" if spec.per == "pod" else "model",
+        load_jitter=0.0,
+        pods_outlive_nodes=True,
+    )
+    for pool in spec.pools:
+        for number, gpus in enumerate(pool.nodes, 1):
+            world.add_node(f"{pool.name}{number}", gpus, {"pool": pool.name})
+        if pool.elastic:
+            world.add_node_pool(pool.name, 4, {"pool": pool.name}, LAUNCH_SECONDS, limit=0, empty_seconds=60.0)
+    dials = {model.name: _add(world, model) for model in spec.models}
+    world.advance(START)
+    return world, dials
+
+
+def _add(world: World, spec: ModelSpec) -> Dial:
+    dial = Dial(ONE_REQUEST, rate_of(spec.level))
+    world.add_model(spec.name, Engine(concurrency=CONCURRENCY), dial)
+    pools = [spec.pool, *([SPOT] if spec.spot else [])]
+    for number, pool in enumerate(pools):
+        name = spec.name if number == 0 else f"{spec.name}-{pool}"
+        ref = WorkloadRef(NAMESPACE, "Deployment", name)
+        world.add_deployment(
+            spec.name,
+            ref,
+            spec.entitlement if number == 0 else 0,
+            spec.gpus,
+            node_selector={"pool": pool},
+            load_seconds=spec.load_seconds,
+        )
+        if number == 0:
+            _own(world, spec, ref)
+    return dial
+
+
+def _own(world: World, spec: ModelSpec, ref: WorkloadRef) -> None:
+    """Its autoscaler, as somebody had set it up before us."""
+    if spec.owner == "hpa":
+        world.follow(world.add_hpa(spec.name, ref, max(1, spec.floor), spec.entitlement + 2))
+    elif spec.owner == "keda":
+        idle = spec.idle if spec.floor else None
+        world.add_scaled_object(spec.name, ref, max(1, spec.floor), spec.entitlement + 2, idle)
