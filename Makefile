@@ -9,7 +9,7 @@ LOCK   := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gene
 
 MAKEFLAGS     += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check mutants machine bench bench-decisions testbed lint generate docs lock clean
+.PHONY: help install demo test check proof mutants machine bench bench-decisions testbed lint generate docs lock clean
 
 help: ## what there is to make
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' Makefile | expand -t 18
@@ -30,10 +30,13 @@ demo: $(STAMP) ## a surge, a spot notice and an override on an embedded Kafka an
 	@$(BIN)/rebalancer demo $(ARGS)
 
 test: $(STAMP) ## every test, the real Kafka, API server, KEDA and Karpenter included
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest -m "not proof" $(ARGS)
 
 check: lint ## lint and every test but the real tier and the slow ones (minutes)
-	@$(BIN)/python -m pytest -m "not real and not slow" $(ARGS)
+	@$(BIN)/python -m pytest -m "not real and not slow and not proof" $(ARGS)
+
+proof: $(STAMP) ## the claims that take hours to show, on thousands of random worlds
+	@$(BIN)/python -m pytest -m proof $(ARGS)
 
 mutants: $(STAMP) ## each guard broken on purpose, its limits one off, and which test noticed
 	@$(BIN)/python -m tests.mutants

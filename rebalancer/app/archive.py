@@ -1,7 +1,6 @@
 """Reads single cycles out of the local journal, in a thread, within seconds: a person asks, the wheel turns on."""
 
 import asyncio
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,8 +17,6 @@ from rebalancer.obs.clock import Clock
 
 READ_SECONDS = 8.0  # a 32 MiB file (40 cycles of 1,000 models) takes 0.4 s of a processor; a busy machine has more
 MOST_WAITING = 4  # people who ask at once; each read takes memory of its own
-# Keys are sorted, so where a line stands is told by how it begins. A frame begins with its own cycle.
-_MARK = re.compile(rb'^\{("cycle":\d+,)?"delta":\{"at":([-+.0-9e]+),"cycle":(\d+)[,}]')
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +96,7 @@ def _marks(handle: BinaryIO, check: Callable[[], None]) -> Iterator[_Mark]:
             check()
         if not raw.endswith(b"\n"):
             return
-        found = _MARK.match(raw[:96])
+        found = journal.MARK.match(raw[: journal.MARK_BYTES])
         if found is not None:
             yield _Mark(offset, found[1] is not None, float(found[2]), int(found[3]))
         offset += len(raw)
@@ -144,7 +141,7 @@ def _rebuilt(handle: BinaryIO, target: _Mark, code: str, check: Callable[[], Non
     for number, raw in enumerate(handle):
         if number % 16 == 0:
             check()
-        if (decided is not None and _MARK.match(raw[:96])) or not raw.endswith(b"\n"):
+        if (decided is not None and journal.MARK.match(raw[: journal.MARK_BYTES])) or not raw.endswith(b"\n"):
             break
         line = journal.decode(raw)
         if isinstance(line, journal.FrameLine | journal.CycleLine):

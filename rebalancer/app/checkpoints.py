@@ -7,11 +7,15 @@ from rebalancer.ingest.kafka import KafkaIntake
 from rebalancer.obs.clock import Clock
 from rebalancer.obs.outbox import Outbox
 from rebalancer.settings.service import ServiceSettings
-from rebalancer.state import ClusterState, checkpoint
+from rebalancer.state import ClusterState, checkpoint, chunks
 
 
 class Checkpoints:
-    """Writes what the next start will read. `full` once more at an ordered shutdown."""
+    """Writes what the next start will read. `full` once more at an ordered shutdown.
+
+    `slot`: where memory goes first if it needs chunks. The slot changes when all of them are acknowledged, so that a
+    writing that broke off goes over itself. `acknowledged_monotonic`: when the last memory was (None: none yet).
+    """
 
     def __init__(  # noqa: PLR0913  # the parts whose state is kept
         self,
@@ -22,6 +26,7 @@ class Checkpoints:
         intake: KafkaIntake,
         outbox: Outbox,
         failed: Callable[[str], None],
+        slot: int = 0,
     ) -> None:
         self._settings = settings
         self._clock = clock
@@ -31,6 +36,8 @@ class Checkpoints:
         self._outbox = outbox
         self._failed = failed
         self._next_model = 0
+        self._slot = slot
+        self.acknowledged_monotonic: float | None = None
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -45,14 +52,18 @@ class Checkpoints:
         return -(-len(self._hands.policy.models) // int(periods))
 
     async def memory(self) -> None:
-        """What planning must not forget and who changed our numbers, with the offsets of the events it has seen."""
+        """What planning must not forget and state cannot see again, with the offsets of the events it has seen."""
         self._state.offsets = self._intake.safe_offsets()
         cycle = self._hands.next_cycle - 1
         now = self._clock.now()
-        foreign = self._state.foreign_past()
-        key, value = checkpoint.memory_entry(self._hands.memory, cycle, now, self._state.offsets, foreign)
-        if not await self._outbox.send("state", key, value):
-            self._failed("memory")
+        foreign, notices = self._state.foreign_past(), self._state.notices_past()
+        entry = checkpoint.memory_entry(self._hands.memory, cycle, now, self._state.offsets, foreign, notices)
+        for key, value in chunks.entries(*entry, self._slot):
+            if not await self._outbox.send("state", key, value):
+                self._failed("memory")
+                return
+        self._slot = (self._slot + 1) % chunks.SLOTS
+        self.acknowledged_monotonic = self._clock.monotonic()
 
     async def rings(self, models: int) -> None:
         """The rings of the next `models` models."""
@@ -61,6 +72,8 @@ class Checkpoints:
         for _ in range(min(models, len(ids))):
             self._next_model = (self._next_model + 1) % len(ids)
             model = ids[self._next_model]
+            if model not in {one.id for one in self._hands.policy.models}:
+                continue  # it left the policy while another model's were on their way
             key, value = checkpoint.rings_entry(model, self._state.rings_bytes(model))
             if not await self._outbox.send("state", key, value):
                 self._failed(f"rings of {model}")

@@ -11,6 +11,7 @@ from rebalancer.domain.snapshot import Snapshot, Sync
 from rebalancer.ingest.gauges import IMPOSSIBLE
 from rebalancer.ingest.kafka import KafkaIntake
 from rebalancer.ingest.prometheus import PrometheusReadings
+from rebalancer.ingest.watches import Watches
 from rebalancer.kube.client import KubeClient
 from rebalancer.obs.metrics import Figure
 from rebalancer.obs.metrics.catalogue import BY_NAME, GAUGES, INPUTS, REASONS
@@ -53,6 +54,12 @@ def input_figures(state: ClusterState, intake: KafkaIntake) -> Iterator[Figure]:
         yield Figure("rebalancer_foreign_changes_total", changes, (model,))
     for topic, seconds in intake.stuck_by_topic().items():
         yield Figure("rebalancer_consumer_stuck_seconds", seconds, (topic,))
+
+
+def watch_figures(watches: Watches) -> Iterator[Figure]:
+    """Objects that nobody can read."""
+    for source, sink in watches.sources.items():
+        yield Figure("rebalancer_unusable_objects_total", sink.counts["unusable"], (source,))
 
 
 def output_figures(outbox: Outbox, kube: KubeClient | None) -> Iterator[Figure]:

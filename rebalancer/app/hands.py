@@ -41,6 +41,11 @@ class ServiceHands(GateHands):
         super().note(snapshot, before, decision)
         self._history.cycle(snapshot, decision)
 
+    def skip(self, outcome: Outcome, why: str) -> None:
+        """Told and counted."""
+        super().skip(outcome, why)
+        self._metrics.count("rebalancer_skipped_outcomes_total")
+
     async def carry_out(self, decision: Decision) -> tuple[Outcome, ...]:
         """Through the gate; outcomes are counted and told."""
         outcomes = await super().carry_out(decision)

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from rebalancer.act.restoring import Restoring
 from rebalancer.api.view import Status, Unready
+from rebalancer.app.checkpoints import Checkpoints
 from rebalancer.app.figures import (
     build_figures,
     input_figures,
@@ -13,6 +14,7 @@ from rebalancer.app.figures import (
     pinned_figures,
     prometheus_figures,
     sync_figures,
+    watch_figures,
 )
 from rebalancer.app.hands import ServiceHands
 from rebalancer.domain.cluster import SOURCES
@@ -21,6 +23,7 @@ from rebalancer.domain.plan import Plan
 from rebalancer.domain.snapshot import Snapshot, Sync
 from rebalancer.ingest.kafka import KafkaIntake
 from rebalancer.ingest.prometheus import PrometheusReadings
+from rebalancer.ingest.watches import Watches
 from rebalancer.kube.client import KubeClient
 from rebalancer.loop.clock import SteppedClock
 from rebalancer.loop.runner import Runner
@@ -35,6 +38,8 @@ from rebalancer.state import ClusterState
 SILENT_SECONDS = 15.0  # a broker that is there answers for each partition ten times a second
 PEEK_SECONDS = 0.5  # with fresh readings of 1,000 models a look costs 80 ms of the event loop; many may ask
 DEAD_SECONDS = 180.0  # a wheel that stood still this long is turned again only by a restart
+FRUITLESS_SECONDS = 900.0  # cycles that fail for so long may do so for what is in memory: a restart has it anew
+LATE_SECONDS = 60.0  # a plan is due every planning period, and writes take some seconds of it
 
 
 class Insight:
@@ -66,17 +71,27 @@ class Insight:
         self._hands: ServiceHands | None = None
         self._runner: Runner | None = None
         self._intake: KafkaIntake | None = None
+        self._watches: Watches | None = None
+        self._checkpoints: Checkpoints | None = None
         self._restoring: Restoring | None = None
         self._since: dict[str, float] = {}
         self._seen: Snapshot | None = None
+        self._started_at = clock.now()
         self._started_monotonic = clock.monotonic()
 
-    def connect(
-        self, state: ClusterState, hands: ServiceHands, runner: Runner, intake: KafkaIntake, restoring: Restoring
+    def connect(  # noqa: PLR0913  # the parts it looks into
+        self,
+        state: ClusterState,
+        hands: ServiceHands,
+        runner: Runner,
+        intake: KafkaIntake,
+        watches: Watches,
+        checkpoints: Checkpoints,
+        restoring: Restoring,
     ) -> None:
         """The wheel turns: these are its parts."""
         self._state, self._hands, self._runner, self._intake = state, hands, runner, intake
-        self._restoring = restoring
+        self._watches, self._checkpoints, self._restoring = watches, checkpoints, restoring
 
     @property
     def plan(self) -> Plan | None:
@@ -151,18 +166,47 @@ class Insight:
             found["kafka-out"] = self._outbox.trouble
         if self._recorder.trouble is not None:
             found["journal"] = self._recorder.trouble
-        if self._runner.last_turn_monotonic is None:
-            found["plan"] = "nothing is decided yet"
+        if (why := self._planless(self._runner)) is not None:
+            found["plan"] = why
         return found
 
+    def _planless(self, runner: Runner) -> str | None:
+        """Why the last plan does not stand for now; None when it does."""
+        if runner.failed_in_a_row:
+            return f"{runner.failed_in_a_row} cycles in a row failed, the last with {runner.failure}"
+        if runner.planned_monotonic is None:
+            return "nothing is decided yet"
+        late = self._clock.monotonic() - runner.planned_monotonic
+        if late > max(LATE_SECONDS, 3 * self._period_seconds):
+            return f"no plan for {late:.0f} s"
+        return None
+
+    @property
+    def _period_seconds(self) -> float:
+        return self._hands.policy.plan_every_seconds if self._hands is not None else 0.0
+
+    @property
+    def _kept_monotonic(self) -> float:
+        """When what a restart must find was last kept; a start finds it as it was."""
+        kept = self._checkpoints.acknowledged_monotonic if self._checkpoints is not None else None
+        return self._started_monotonic if kept is None else kept
+
     def dead(self) -> str | None:
-        """Only a wheel that stands still is helped by a restart."""
-        if self._runner is None or self._hands is None:
+        """A wheel that stands still is helped by a restart, and so may be one that turns for nothing.
+
+        The latter only where the cluster is seen: what cannot be seen is no better seen after a restart.
+        """
+        runner, began = self._runner, self._runner.began_monotonic if self._runner is not None else None
+        if runner is None or self._state is None or began is None:
             return None
-        turned = self._runner.last_turn_monotonic
-        still = self._clock.monotonic() - (self._started_monotonic if turned is None else turned)
-        if still > max(DEAD_SECONDS, 5 * self._hands.policy.plan_every_seconds):
+        monotonic = self._clock.monotonic()
+        still = monotonic - (runner.ended_monotonic or began)
+        if still > max(DEAD_SECONDS, 5 * self._period_seconds):
             return f"no cycle ended for {still:.0f} s"
+        fruitless = monotonic - (runner.planned_monotonic or began)
+        sync = self._state.sync(self._clock.now())
+        if fruitless > max(FRUITLESS_SECONDS, 5 * self._period_seconds) and not (sync.missing or sync.stale):
+            return f"no cycle planned for {fruitless:.0f} s, the last failed with {runner.failure}"
         return None
 
     def metrics(self) -> bytes:
@@ -172,10 +216,15 @@ class Insight:
     def _figures(self, now: float) -> Iterator[Figure]:
         known = self.snapshot()
         yield from build_figures(self._settings)
+        yield Figure("rebalancer_start_timestamp_seconds", self._started_at)
+        yield Figure("rebalancer_failed_cycles_in_a_row", self._runner.failed_in_a_row if self._runner else 0)
         yield Figure("rebalancer_policy_good", self._policy_file.trouble is None)
         yield Figure("rebalancer_journal_good", self._recorder.trouble is None)
+        yield Figure("rebalancer_checkpoint_age_seconds", self._clock.monotonic() - self._kept_monotonic)
         yield from sync_figures(self._state.sync(now) if self._state else Sync(missing=tuple(SOURCES)))
         yield from people_figures(known)
+        if self._watches is not None:
+            yield from watch_figures(self._watches)
         yield Figure("rebalancer_clock_step_seconds", round(self._clock.stepped_seconds, 3))
         yield from output_figures(self._outbox, self.kube)
         if self._restoring is not None:

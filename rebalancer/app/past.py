@@ -1,9 +1,14 @@
-"""What a start reads before it decides: the checkpoint in `state`, and the writes in `decisions` since then.
+"""What a start reads before it decides: the checkpoint in `state`, and the writes since then, in `decisions` and here.
 
-A write whose intent is there without an outcome may have happened: it counts in every guard's window as if it had.
+A write whose intent is there without an outcome may have happened: it counts in every guard's window as if it had. What
+Kafka does not have, since it was away, the local journal has; where neither reaches back, `planning.resume` holds back.
 """
 
-from dataclasses import dataclass
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
 
 import msgspec
 
@@ -13,15 +18,23 @@ from rebalancer.domain.policy import Policy
 from rebalancer.ingest.past import Past, read_past
 from rebalancer.obs import journal
 from rebalancer.obs.broker import Broker
+from rebalancer.obs.journal_tail import read_tail
+from rebalancer.planning.resume import resume
 from rebalancer.state import checkpoint
+from rebalancer.state.checkpoint import Restored
 from rebalancer.state.foreign import ForeignPast
+from rebalancer.state.notices import NoticePast
 
 SLACK_SECONDS = 60.0  # brokers stamp records with their own clocks
+PAUSE_SECONDS = 60.0  # a wheel that turns writes a line each planning period; after so long some are missing
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where the service begins. `outcomes`: writes that the checkpoint's memory does not know yet."""
+    """Where the service begins. `outcomes`: writes that the checkpoint's memory does not know yet.
+
+    `slot`: where the next checkpoint goes if it needs chunks.
+    """
 
     memory: Memory
     first_cycle: int
@@ -30,25 +43,76 @@ class Start:
     foreign: tuple[ForeignPast, ...]
     outcomes: tuple[Outcome, ...]
     problems: tuple[str, ...]
+    notices: tuple[NoticePast, ...] = ()
+    slot: int = 0
 
 
-async def read_start(broker: Broker, policy: Policy, now: float) -> Start:
-    """Checkpoint and later writes. Raises ingest.past.PastUnreadable while Kafka cannot be read."""
+@dataclass(slots=True)
+class Writes:
+    """What is known of our own writes: by intent id, wherever it is written down. `instants`: when lines were."""
+
+    intents: dict[str, Intent] = field(default_factory=dict)
+    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    instants: list[float] = field(default_factory=list)
+    last_cycle: int = 0
+
+    def take(self, line: journal.Line | None) -> None:
+        """One line, from anywhere and any number of times."""
+        if isinstance(line, journal.IntentLine):
+            self.intents[line.intent.id] = line.intent
+        elif isinstance(line, journal.OutcomeLine):
+            self.outcomes[line.outcome.intent.id] = line.outcome
+        elif isinstance(line, journal.CycleLine):
+            self.last_cycle = max(self.last_cycle, line.delta.cycle)
+
+    def since(self, cycle: int) -> tuple[Outcome, ...]:
+        """Of cycle `cycle` and later, in their order: a checkpoint's memory knows those before."""
+        found = dict(self.outcomes)
+        for name, intent in self.intents.items():
+            found.setdefault(name, Outcome(intent, intent.at, UNKNOWN, "the process ended before its outcome"))
+        later = [outcome for outcome in found.values() if outcome.intent.cycle >= cycle]
+        return tuple(sorted(later, key=lambda outcome: (outcome.at, outcome.intent.id)))
+
+    def reach_back(self, since: float, pause_seconds: float) -> bool:
+        """Whether lines are known from `since` on, without a pause in which some may be missing."""
+        instants = sorted(self.instants)
+        known = [at for at in instants if at <= since][-1:] + [at for at in instants if at > since]
+        return bool(known) and known[0] <= since and all(b - a <= pause_seconds for a, b in pairwise(known))
+
+
+async def read_start(broker: Broker, policy: Policy, now: float, files: Sequence[Path] = ()) -> Start:
+    """Checkpoint and later writes; `files`: of the local journal. Raises ingest.past.PastUnreadable without Kafka."""
     connection = broker.security()
     entries = await read_past(broker.bootstrap, broker.topic("state"), connection)
     ids = [model.id for model in policy.models]
     restored = checkpoint.read(((entry.key, entry.value) for entry in entries), ids, now)
-    since = (restored.at if restored.at is not None else now - _longest_window(policy)) - SLACK_SECONDS
-    records = await read_past(broker.bootstrap, broker.topic("decisions"), connection, since)
-    outcomes, last_cycle = _writes_since(records, restored.cycle)
+    begin = restored.at if restored.at is not None else now - _longest_window(policy)
+    records = await read_past(broker.bootstrap, broker.topic("decisions"), connection, begin - SLACK_SECONDS)
+    writes = await asyncio.to_thread(_writes, records, files, begin - SLACK_SECONDS)
+    return begin_from(restored, writes, policy, now)
+
+
+def begin_from(restored: Restored, writes: Writes, policy: Policy, now: float) -> Start:
+    """Where to begin, given what was found. Without any line of ours and without a checkpoint nothing was before."""
+    outcomes = writes.since(restored.cycle)
+    last_cycle = max([restored.cycle, writes.last_cycle, *(outcome.intent.cycle for outcome in outcomes)])
+    begin = restored.at if restored.at is not None else now - _longest_window(policy)
+    new = restored.at is None and not writes.instants
+    pause_seconds = max(PAUSE_SECONDS, 6 * policy.plan_every_seconds)
+    gaps = not new and not writes.reach_back(begin, pause_seconds)
+    problems = restored.problems
+    if gaps:
+        problems = (*problems, "not all writes since the checkpoint are known: guards' windows count as used up")
     return Start(
-        memory=restored.memory,
-        first_cycle=max(restored.cycle, last_cycle) + 1,
+        memory=resume(restored.memory, now, behind=last_cycle > restored.cycle, gaps=gaps),
+        first_cycle=last_cycle + 1,
         offsets=restored.offsets,
         rings=restored.rings,
         foreign=restored.foreign,
         outcomes=outcomes,
-        problems=restored.problems,
+        problems=problems,
+        notices=restored.notices,
+        slot=restored.slot,
     )
 
 
@@ -57,24 +121,19 @@ def _longest_window(policy: Policy) -> float:
     return max(guards.step.window_seconds, guards.fleet.window_seconds, guards.shift.window_seconds)
 
 
-def _writes_since(records: list[Past], cycle: int) -> tuple[tuple[Outcome, ...], int]:
-    """Outcomes of cycle `cycle` and later (a checkpoint's memory knows those before), and the last cycle seen."""
-    intents: dict[str, Intent] = {}
-    outcomes: dict[str, Outcome] = {}
-    last = cycle
+def _writes(records: Iterable[Past], files: Sequence[Path], since: float) -> Writes:
+    """Of `decisions`, and of the local journal; an outcome in one of them settles an intent in the other."""
+    writes, tail = Writes(), read_tail(files, since)
+    for write in tail.writes:
+        writes.take(write)
     for record in records:
         line = _line(record)
-        if isinstance(line, journal.IntentLine):
-            intents[line.intent.id] = line.intent
-        elif isinstance(line, journal.OutcomeLine):
-            outcomes[line.outcome.intent.id] = line.outcome
-        elif isinstance(line, journal.CycleLine):
-            last = max(last, line.delta.cycle)
-    for name, intent in intents.items():
-        outcomes.setdefault(name, Outcome(intent, intent.at, UNKNOWN, "the process ended before its outcome"))
-    later = [outcome for outcome in outcomes.values() if outcome.intent.cycle >= cycle]
-    last = max([last, *(outcome.intent.cycle for outcome in later)])
-    return tuple(sorted(later, key=lambda outcome: (outcome.at, outcome.intent.id))), last
+        if line is not None:
+            writes.take(line)
+            writes.instants.append(record.at)
+    writes.instants += tail.instants
+    writes.last_cycle = max(writes.last_cycle, tail.last_cycle)
+    return writes
 
 
 def _line(record: Past) -> journal.Line | None:

@@ -113,6 +113,7 @@ class Service:
         self._kube: KubeClient | None = None
         self._runner: Runner | None = None
         self._checkpoints: Checkpoints | None = None
+        self.hands: ServiceHands | None = None
 
     @property
     def plan(self) -> Plan | None:
@@ -140,6 +141,7 @@ class Service:
         for model, rings in past.rings.items():
             state.restore_rings(model, rings)
         state.restore_foreign(past.foreign)
+        state.restore_notices(past.notices)
         state.restore_offsets(past.offsets)
         for outcome in past.outcomes:
             state.note(outcome, self.clock.now())
@@ -165,7 +167,7 @@ class Service:
         """What Kafka kept for us. Without it guards' windows are unknown, so nothing starts before it is read."""
         while True:
             try:
-                past = await read_start(self._broker, policy, self.clock.now())
+                past = await read_start(self._broker, policy, self.clock.now(), self._files.paths())
             except PastUnreadable as error:
                 self.insight.waiting = str(error)
                 log.warning("waiting for Kafka", error=str(error))
@@ -201,7 +203,7 @@ class Service:
             unnamed=self.settings.hand_back_unnamed,
         )
         self.clock.steps += (state.stepped, gate.stepped)
-        hands = ServiceHands(
+        self.hands = hands = ServiceHands(
             policy,
             past.memory,
             state,
@@ -232,9 +234,10 @@ class Service:
             hands,
             intake,
             self.outbox,
-            lambda what: log.warning("no checkpoint", of=what),
+            self._no_checkpoint,
+            past.slot,
         )
-        self.insight.connect(state, hands, runner, intake, restoring)
+        self.insight.connect(state, hands, runner, intake, watches, self._checkpoints, restoring)
         self.doors.known = lambda: Known(state.peek(self.clock.now()), hands.policy, hands.memory)
         if self.settings.override_keys_dir is not None:
             self._spawn("keys", self._follow_keys(self.settings.override_keys_dir))
@@ -248,6 +251,10 @@ class Service:
         self._spawn("policy", self._follow_policy(state, hands, runner))
         self._spawn("lag", watch_lag(self.clock, self.metrics))
         self._spawn("runner", runner.run())
+
+    def _no_checkpoint(self, what: str) -> None:
+        log.warning("no checkpoint", of=what)
+        self.metrics.count("rebalancer_checkpoint_failures_total")
 
     async def _read_when_pods_are_known(self, state: ClusterState, intake: KafkaIntake) -> None:
         """A sample of a pod counts for its model: before the pods are listed nobody could say whose it is."""

@@ -113,6 +113,14 @@ def pod_gpus(target: TargetView, by_policy: int) -> int:
     return max(by_policy, target.gpus_per_pod, target.running_gpus or 0)
 
 
+def certain_pod_gpus(target: TargetView, by_policy: int) -> int:
+    """GPUs that one pod of the target holds for certain, where policy, template and pods differ: what releases rest on.
+
+    A template without any says nothing of pods that run.
+    """
+    return min(by_policy, target.gpus_per_pod or by_policy, target.running_gpus or by_policy)
+
+
 def gpus_differ(target: TargetView, by_policy: int) -> str | None:
     """How policy, template and pods disagree about the GPUs of a pod, None where they do not."""
     told = {by_policy, target.gpus_per_pod, target.running_gpus} - {None}

@@ -104,11 +104,15 @@ class Rejection(Struct, frozen=True, tag="rejection"):
 
 
 class ObjectsListed(Struct, frozen=True, tag="listed"):
-    """The full truth about one source: what is not in `objects` is gone."""
+    """The full truth about one source: what is not in `objects` is gone.
+
+    But for what is `unreadable` (`NAMESPACE/NAME`): it is there, nobody knows how, and what was known of it stands.
+    """
 
     source: str
     at: Instant
     objects: tuple[ClusterObject, ...] = ()
+    unreadable: tuple[str, ...] = ()
 
 
 class ObjectChanged(Struct, frozen=True, tag="changed"):

@@ -1,5 +1,7 @@
 """What planning must not forget from one cycle to the next; goes in, comes out, is kept in the `state` topic."""
 
+from typing import NamedTuple
+
 from msgspec import Struct
 
 from rebalancer.domain.instant import Instant
@@ -32,6 +34,24 @@ class Jump(Struct, frozen=True):
     confirmed_at: Instant | None = None
 
 
+class Ask(Struct, frozen=True):
+    """Votes have asked for `replicas` or more since then."""
+
+    since: Instant
+    replicas: int
+
+
+class Owed(Struct, frozen=True):
+    """How many of its own replicas a model may claim before anybody gains, and what would change that.
+
+    `asks`: what votes ask for beyond them, ascending. `lower_since`: one less would do since then.
+    """
+
+    replicas: int
+    asks: tuple[Ask, ...] = ()
+    lower_since: Instant | None = None
+
+
 class Outage(Struct, frozen=True):
     """Demand fell at once, at `since`, in `fell` of the `of` models that had any: nothing is taken before `until`."""
 
@@ -41,16 +61,41 @@ class Outage(Struct, frozen=True):
     of: int
 
 
+class Replaced(NamedTuple):
+    """A doomed pod beside which a replacement was asked: as memory and changes spell it, `POOL/TARGET/ASKED/POD`.
+
+    `target` and `pod` are UIDs. It is believed only while that target is asked for `asked` replicas: what somebody else
+    wrote, or we wrote and do not know of, may have taken the pod's number back already.
+    """
+
+    pool: str
+    target: str
+    asked: int
+    pod: str
+
+    def __str__(self) -> str:
+        return f"{self.pool}/{self.target}/{self.asked}/{self.pod}"
+
+    @classmethod
+    def of(cls, text: str) -> "Replaced":
+        """What `text` spells; one that does not say of which target and number it is, is never believed."""
+        pool, _, rest = text.partition("/")
+        target, _, rest = rest.partition("/")
+        asked, _, pod = rest.partition("/")
+        return cls(pool, target, int(asked), pod) if pod and asked.isdecimal() else cls(pool, "", -1, rest or target)
+
+
 class ModelMemory(Struct, frozen=True, omit_defaults=True):
     """One model's past.
 
     `demand`: the demand in force (falls only after a cooldown). `higher_since`: votes above what it has since.
-    `replaced`: doomed pods beside which a replacement was asked. `surge_since`: in surge from then on (None: not);
-    `calm_since`: below the leave ratio since. `lower_since`: its votes have asked for fewer than it has since then,
-    `lower_peak` the most they asked for meanwhile.
+    `replaced`: doomed pods beside which a replacement was asked, each as `Replaced`. `surge_since`: in surge from then
+    on (None: not); `calm_since`: below the leave ratio since. `lower_since`: its votes have asked for fewer than it has
+    since then, `lower_peak` the most they asked for meanwhile.
     `unmet_since`: short since. `levels`: what was offered lately, and `falls`: when that fell suddenly by itself, both
     oldest first (guard `sudden`). `jump`: one that the guard `plausible` looks at. `deferred_since`: a batch model that
-    has fewer replicas than it needs since then.
+    has fewer replicas than it needs since then. `owed`: of a model with an outlook, what it may claim as its own.
+    `begun_anew`: what demand was in force is unknown since a start.
     """
 
     demand: int | None = None
@@ -67,6 +112,8 @@ class ModelMemory(Struct, frozen=True, omit_defaults=True):
     falls: tuple[Instant, ...] = ()
     jump: Jump | None = None
     deferred_since: Instant | None = None
+    owed: Owed | None = None
+    begun_anew: bool = False
 
 
 class Loan(Struct, frozen=True):
@@ -130,7 +177,12 @@ class Decided(Struct, frozen=True):
 
 
 class Memory(Struct, frozen=True, omit_defaults=True):
-    """All of it. Tuples are in order of their instants, `overrides` by UID. `outage`: the last one (guard `sudden`)."""
+    """All of it. Tuples are in order of their instants, `overrides` by UID. `outage`: the last one (guard `sudden`).
+
+    `unknown_before`: a start that does not know all that was written before it; guards' windows that reach back there
+    count as used up (None: all is known). `resumed_at`: a start that knows the writes before it, but not how long votes
+    had asked for less (None: this memory is of the cycle before).
+    """
 
     models: dict[str, ModelMemory] = {}
     loans: tuple[Loan, ...] = ()
@@ -139,3 +191,5 @@ class Memory(Struct, frozen=True, omit_defaults=True):
     grant_failures: tuple[GrantFailure, ...] = ()
     overrides: tuple[Decided, ...] = ()
     outage: Outage | None = None
+    unknown_before: Instant | None = None
+    resumed_at: Instant | None = None

@@ -49,22 +49,31 @@ log = structlog.get_logger()
 
 
 class SourceSink:
-    """`kube.reflector.Sink` of one source. `counts`: unusable objects met, and troubles told."""
+    """`kube.reflector.Sink` of one source. `counts`: unusable objects met, and troubles told.
+
+    One that cannot be read is skipped alone: the last good state of it stands, over a new list too.
+    """
 
     def __init__(self, source: str, sink: Sink) -> None:
         self.source = source
         self.counts: Counter[str] = Counter()
         self.unusable: set[str] = set()
         self._sink = sink
+        self._left_out: tuple[str, ...] = ()  # of the list that is about to come, by `NAMESPACE/NAME`
         self._trouble: str | None = None
         self._alive_at = 0.0
 
     def relisted(self, resource: Resource, items: Sequence[Any], resource_version: str, now: float) -> None:  # noqa: ARG002  part of the protocol
         """The full truth about the source."""
         self.unusable.clear()
-        values = (self._value(item) for item in items)
-        listed = ObjectsListed(self.source, now, tuple(one for one in values if one is not None))
-        self._recovered(now, listed)
+        values = [value_of(self.source, item) for item in items]
+        unusable = [one for one in values if isinstance(one, Unusable)]
+        for one in unusable:
+            self._malformed(str(one))
+        unreadable = tuple(sorted({*self._left_out, *(one.name for one in unusable)}))
+        self._left_out = ()
+        found = tuple(one for one in values if not isinstance(one, Unusable))
+        self._recovered(now, ObjectsListed(self.source, now, found, unreadable))
 
     def changed(self, resource: Resource, obj: Any, now: float) -> None:  # noqa: ANN401, ARG002  any wire shape; the protocol's
         """One object as it is now; one that cannot be used leaves the last good one in place."""
@@ -73,10 +82,11 @@ class SourceSink:
             self._sink([ObjectChanged(self.source, now, value)])
 
     def gone(self, resource: Resource, obj: Any, now: float) -> None:  # noqa: ANN401, ARG002  any wire shape; the protocol's
-        """One object less."""
+        """One object less. Raises ValueError where nobody can say which: then the reflector lists again."""
         value = self._value(obj)
-        if value is not None:
-            self._sink([ObjectGone(self.source, now, value)])
+        if value is None:
+            raise ValueError("an object was deleted that cannot be read")
+        self._sink([ObjectGone(self.source, now, value)])
 
     def alive(self, resource: Resource, now: float) -> None:  # noqa: ARG002  part of the protocol
         """All that happened until now was told."""
@@ -86,7 +96,8 @@ class SourceSink:
     def trouble(self, resource: Resource, reason: Trouble, now: float) -> None:
         """The source cannot be followed; an API that the cluster does not have is no trouble but absent."""
         if reason.kind == "malformed":
-            self._malformed(str(reason))
+            self._malformed(str(reason), max(1, len(reason.objects)))
+            self._left_out = reason.objects
             return
         self.counts["troubles"] += 1
         absent = reason.kind == "absent"
@@ -109,9 +120,9 @@ class SourceSink:
             return None
         return value
 
-    def _malformed(self, what: str) -> None:
+    def _malformed(self, what: str, objects: int = 1) -> None:
         """Objects that exist but that nobody can read: told once per list, and counted."""
-        self.counts["unusable"] += 1
+        self.counts["unusable"] += objects
         if what not in self.unusable:
             log.error("object is ignored: it cannot be read", source=self.source, object=what)
         self.unusable.add(what)

@@ -25,7 +25,7 @@ from rebalancer.kube.errors import (
 )
 from rebalancer.kube.pace import Pace, Pacer
 from rebalancer.kube.resources import Resource
-from rebalancer.kube.wire import RAW, Changes, T
+from rebalancer.kube.wire import RAW, Changes, T, name_in
 from rebalancer.obs.clock import Clock
 
 FRUITLESS_WATCHES: Final = 3
@@ -50,11 +50,13 @@ class Trouble:
     """Why a resource cannot be followed at the moment, for machines and for people.
 
     `absent`: not installed (as a CRD may be). `malformed`: objects that the type asked for does not
-    fit, which exist nevertheless. `rejected`: the sink itself failed.
+    fit, which exist nevertheless; `objects` (`NAMESPACE/NAME`) are those that a list leaves out.
+    `rejected`: the sink itself failed.
     """
 
     kind: TroubleKind
     message: str
+    objects: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.message}"
@@ -84,7 +86,8 @@ class Sink(Protocol[T_contra]):
     def trouble(self, resource: Resource, reason: Trouble, now: float) -> None:
         """Told at each failed try; the next `relisted`, `changed` or `alive` ends it.
 
-        `malformed` is told after a `relisted` and lasts until the next one.
+        `malformed` is told before the `relisted` that leaves those objects out, and in place of a `changed`; it is
+        no trouble of the others.
         """
 
 
@@ -128,10 +131,9 @@ class Reflector(Generic[T]):
     async def _relist(self) -> None:
         """One try: the waits between tries are ours, not the client's."""
         listing = await self.client.list(self.resource, self.namespace, into=self.into, attempts=1)
-        now = self.clock.now()
-        self.sink.relisted(self.resource, listing.items, listing.resource_version, now)
         if listing.malformed:
-            self._trouble("malformed", _few(listing.malformed))
+            self._malformed(listing.malformed, tuple(name_in(text) for text in listing.malformed))
+        self.sink.relisted(self.resource, listing.items, listing.resource_version, self.clock.now())
         self._resource_version = listing.resource_version
         self._broken = False
         if self.pace.resync_seconds is not None:
@@ -179,7 +181,9 @@ class Reflector(Generic[T]):
     def _tell(self, batch: Changes[T]) -> None:
         now = self.clock.now()
         for change in batch:
-            if change.obj is not None:
+            if change.malformed:
+                self._malformed([change.malformed], ())
+            elif change.obj is not None:
                 tell = self.sink.gone if change.kind == "DELETED" else self.sink.changed
                 tell(self.resource, change.obj, now)
             self._resource_version = change.resource_version
@@ -193,6 +197,9 @@ class Reflector(Generic[T]):
         wait = error.retry_after_seconds if isinstance(error, Temporary) else None
         absent = isinstance(error, NotFound)
         self._pacer.failed(at_least_seconds=self.pace.absent_seconds if absent else wait)
+
+    def _malformed(self, found: Sequence[str], left_out: tuple[str, ...]) -> None:
+        self.sink.trouble(self.resource, Trouble("malformed", _few(found), left_out), self.clock.now())
 
     def _trouble(self, kind: TroubleKind, message: str) -> None:
         self.sink.trouble(self.resource, Trouble(kind, message), self.clock.now())

@@ -29,11 +29,15 @@ class Page(NamedTuple, Generic[T]):
 
 
 class Change(NamedTuple, Generic[T]):
-    """One line of a watch; a bookmark has no object."""
+    """One line of a watch; a bookmark has no object.
+
+    Nor has one of an object that `into` does not fit: `malformed` names it and says why.
+    """
 
     kind: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
     obj: T | None
     resource_version: str
+    malformed: str = ""
 
 
 Changes: TypeAlias = list[Change[T]]
@@ -108,26 +112,42 @@ def _list_decoder(into: type[T]) -> msgspec.json.Decoder[_List[T]]:
 def change_decoder(into: type[T] = RAW) -> Callable[[bytes], Change[T]]:
     """A function that decodes one watch line.
 
-    It raises Gone when the line cannot be read or says 410, Temporary for the server's other errors.
+    It raises Gone when the line cannot be read or says 410, Temporary for the server's other errors. An object that
+    `into` does not fit costs no list, unless it was deleted: only a list says then that it is gone.
     """
     line_of = msgspec.json.Decoder(_Line).decode
     identity_of = msgspec.json.Decoder(_Identity).decode
     object_of = msgspec.json.Decoder(into).decode
 
     def decode(data: bytes) -> Change[T]:
+        line, version = None, ""
         try:
             line = line_of(data)
             if line.type == "ERROR":
                 raise _told(line.object)
             version = identity_of(line.object).metadata.resource_version
-            obj = None if line.type == "BOOKMARK" else object_of(line.object)
+            if line.type not in _KINDS or not version:
+                raise Gone(f"a watch line of type {line.type[:20]!r}, resourceVersion {version!r}")
+            if line.type == "BOOKMARK":
+                return Change("BOOKMARK", None, version)
+            return Change(cast("_Kind", line.type), object_of(line.object), version)
+        except msgspec.ValidationError as error:
+            if version and line is not None and line.type in {"ADDED", "MODIFIED"}:
+                return Change(cast("_Kind", line.type), None, version, f"{_name(line.object)}: {error}")
+            raise _unreadable(data, error) from error
         except msgspec.DecodeError as error:
-            raise Gone(f"a watch line of {len(data)} bytes cannot be read: {error}") from error
-        if line.type not in _KINDS or not version:
-            raise Gone(f"a watch line of type {line.type[:20]!r}, resourceVersion {version!r}")
-        return Change(cast("_Kind", line.type), obj, version)
+            raise _unreadable(data, error) from error
 
     return decode
+
+
+def _unreadable(data: bytes, error: Exception) -> Gone:
+    return Gone(f"a watch line of {len(data)} bytes cannot be read: {error}")
+
+
+def name_in(malformed: str) -> str:
+    """`NAMESPACE/NAME` (or `NAME`) of the object that a text in `malformed` is about."""
+    return malformed.partition(": ")[0]
 
 
 _Kind = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]

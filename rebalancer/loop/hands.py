@@ -1,10 +1,13 @@
 """The hands of a running service: the cycle looks through the state, remembers, and writes by the gate.
 
-The service and the simulator turn the wheel with the same ones; what they are connected to differs.
+The service and the simulator turn the wheel with the same ones; what they are connected to differs. What a cycle was
+told of our writes is remembered even where the cycle fails: guards' windows live on it.
 """
 
 from collections.abc import Callable
 from typing import Protocol
+
+import structlog
 
 from rebalancer.act import recorder as act
 from rebalancer.act.gate import Gate
@@ -16,7 +19,10 @@ from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.obs.clock import Clock
 from rebalancer.planning import Kept
+from rebalancer.planning.recall import recall, stranger
 from rebalancer.state import ClusterState
+
+log = structlog.get_logger()
 
 
 class Recorder(act.Recorder, Protocol):
@@ -24,6 +30,10 @@ class Recorder(act.Recorder, Protocol):
 
     def cycle(self, snapshot: Snapshot, memory_before: Memory, decision: Decision) -> None:
         """One decision with its inputs."""
+        ...
+
+    def begin_anew(self) -> None:
+        """Memory changed outside a cycle: the next one is recorded with all that goes into it."""
         ...
 
 
@@ -59,10 +69,35 @@ class GateHands:
 
     def note(self, snapshot: Snapshot, before: Memory, decision: Decision) -> None:
         """Memory, journal, the plan to show; the next cycle has the next number."""
+        models = {model.id for model in self.policy.models}
+        for outcome in snapshot.outcomes:
+            why = stranger(outcome.intent, models)
+            if why is not None:
+                self.skip(outcome, why)
         self.memory = decision.memory
         self.last_plan = decision.plan
         self.next_cycle = snapshot.cycle + 1
         self._recorder.cycle(snapshot, before, decision)
+
+    def recover(self, now: float) -> None:
+        """After a cycle that decided nothing: remember its outcomes one by one, so that no other cycle gets them.
+
+        One that cannot be understood is lost alone.
+        """
+        outcomes = self._state.outcomes(self.next_cycle)
+        for outcome in outcomes:
+            try:
+                self.memory = recall(self.memory, (outcome,), self.policy, now)
+            except Exception as error:  # noqa: BLE001  whatever it is, the others count
+                self.skip(outcome, f"{type(error).__name__}: {error}")
+        if outcomes:
+            self._recorder.begin_anew()
+        self.kept = Kept()  # what it had made so far may be what it failed on
+        self.next_cycle += 1
+
+    def skip(self, outcome: Outcome, why: str) -> None:
+        """`outcome` is not remembered."""
+        log.error("what became of a write is ignored", intent=outcome.intent.id, status=outcome.status, why=why)
 
     async def carry_out(self, decision: Decision) -> tuple[Outcome, ...]:
         """Through the gate; what was written asks for another look soon: a shift or a drain has a next step."""

@@ -8,6 +8,7 @@ reads the one Clock and hands `now` in.
 import asyncio
 import math
 from collections.abc import Callable
+from typing import Protocol
 
 import structlog
 
@@ -19,11 +20,24 @@ AT_MOST_EVERY_SECONDS = 0.1
 log = structlog.get_logger()
 
 
+class SteadyHands(Hands, Protocol):
+    """Hands that find their way back after a cycle that failed."""
+
+    def recover(self, now: float) -> None:
+        """Nothing of what the failed cycle was told goes into the next one."""
+        ...
+
+
 class Runner:
-    """Runs cycles until cancelled. `turned` hears the seconds each cycle took and whether it failed."""
+    """Runs cycles until cancelled. `turned` hears the seconds each cycle took and whether it planned.
+
+    `began_monotonic`: when the first cycle began; `ended_monotonic`: when the last one ended, failed or not;
+    `planned_monotonic`: when the last one ended that planned (None: none yet). `failed_in_a_row`: how many failed since
+    then, `failure`: what the last of them raised.
+    """
 
     def __init__(
-        self, hands: Hands, clock: Clock, turned: Callable[[float, bool], None] = lambda _seconds, _ok: None
+        self, hands: SteadyHands, clock: Clock, turned: Callable[[float, bool], None] = lambda _seconds, _ok: None
     ) -> None:
         self._hands = hands
         self._clock = clock
@@ -32,7 +46,11 @@ class Runner:
         self._due_monotonic = math.inf  # what cannot wait for the next period wants a turn by then
         self._stopping = False
         self._stopped = asyncio.Event()
-        self.last_turn_monotonic: float | None = None
+        self.began_monotonic: float | None = None
+        self.ended_monotonic: float | None = None
+        self.planned_monotonic: float | None = None
+        self.failed_in_a_row = 0
+        self.failure = ""
 
     def wake(self, within_seconds: float = 0.0) -> None:
         """Something happened that cannot wait for the next period, but may wait `within_seconds` for more of its kind.
@@ -54,6 +72,7 @@ class Runner:
 
     async def run(self) -> None:
         """Turn after turn. An exception in a cycle is told and the wheel turns on: the next cycle looks again."""
+        self.began_monotonic = self._clock.monotonic()
         while not self._stopping:
             await self._turn()
             await self._rest()
@@ -82,11 +101,21 @@ class Runner:
     async def _turn(self) -> None:
         self._due_monotonic = math.inf
         began = self._clock.monotonic()
-        failed = False
         try:
             await cycle(self._clock.now(), self._hands)
-        except Exception:  # the loop outlives every cycle
-            failed = True
-            log.exception("a cycle failed; the next one looks again")
-        self.last_turn_monotonic = self._clock.monotonic()
-        self._turned(self._clock.monotonic() - began, not failed)
+        except Exception as error:  # the loop outlives every cycle
+            log.exception("a cycle failed; the next one looks again", in_a_row=self.failed_in_a_row + 1)
+            self._failed(error)
+        else:
+            self.failed_in_a_row, self.failure = 0, ""
+            self.planned_monotonic = self._clock.monotonic()
+        self.ended_monotonic = self._clock.monotonic()
+        self._turned(self.ended_monotonic - began, self.failed_in_a_row == 0)
+
+    def _failed(self, error: Exception) -> None:
+        self.failed_in_a_row += 1
+        self.failure = f"{type(error).__name__}: {error}"
+        try:
+            self._hands.recover(self._clock.now())
+        except Exception:  # then the next cycle has what this one had
+            log.exception("what a failed cycle was told could not be remembered")

@@ -47,6 +47,10 @@ class Recorder:
     def policy(self, policy: Policy, now: float) -> None:
         """`policy` is in force from the next cycle on; that cycle begins with a keyframe."""
         self._policy = journal.policy_line(policy, now, self.code)
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """The next cycle begins with a keyframe: its memory is not what the one before it left."""
         self._keyframe_at = None
 
     def cycle(self, snapshot: Snapshot, memory_before: Memory, decision: Decision) -> None:

@@ -1,7 +1,7 @@
 """The decision: `plan(snapshot, policy, memory) -> Decision(plan, memory)`. Pure: same input, same bytes out.
 
 Rooms, in the order in which a decision passes them; each knows only those before it. `planner` lists the stages,
-`recall` folds in what became of our writes, `passing` previews a person's decision.
+`recall` folds in what became of our writes, `resume` begins from older memory, `passing` previews a person's decision.
 
     asked     votes, demand (surge, cooldown), overrides, schedules, deferral
     seen      who holds what, into a scene; what the next plan would make again from equal values is kept

@@ -14,10 +14,12 @@ from rebalancer.domain.readings import ModelLoad
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.planning import recall
 from rebalancer.planning.asked import deferral, demand, rulings, sudden, votes
+from rebalancer.planning.asked.owed import waits
 from rebalancer.planning.given import changes, drains, moves, nodes
 from rebalancer.planning.guarded import foreign, guards, stuck
 from rebalancer.planning.guarded.release import Tally
 from rebalancer.planning.seen import plausible, scene, sight
+from rebalancer.planning.seen.fitted import fitted
 from rebalancer.planning.seen.kept import Kept
 from rebalancer.planning.shared import loans, shares
 from rebalancer.planning.shared.allocation import allocate
@@ -38,6 +40,7 @@ def survey(snapshot: Snapshot, policy: Policy, memory: Memory, kept: Kept | None
     """What there is to decide from. `kept`: as for `plan`."""
     kept = kept or Kept()
     kept.follow(policy)
+    snapshot = fitted(snapshot, policy)
     memory = recall.recall(memory, snapshot.outcomes, policy, snapshot.at)
     memory = nodes.refresh(memory, snapshot, policy)
     memory = sudden.watch(memory, snapshot, policy)
@@ -127,14 +130,16 @@ class _Calm(NamedTuple):
 
 def _calmly(model: Model, load: ModelLoad, ready: int, kept: ModelMemory, policy: Policy) -> _Calm | None:
     """By the outlook, where the instant has no say but for staleness: no surge, no doubt, no owner who waits."""
-    if load.outlook is None or kept.jump is not None or not demand.calm(load.work, kept, policy.surge):
+    if load.outlook is None or kept.jump is not None or waits(kept.owed):
+        return None
+    if not demand.calm(load.work, kept, policy.surge):
         return None
     blind = policy.guards.blind
     ballot = votes.poll(model, load, ready, demand.rules_of(policy, model), blind, -math.inf)
     if ballot.blind or not plausible.believed(load.outlook, ballot, load.work, policy.guards.plausible):
         return None
     found, kept = demand.foreseen(model, load.outlook, ballot, load.work, kept, policy, now=math.nan)
-    return None if kept.higher_since is not None else _Calm(ballot, found, kept, votes.fresh_until(load, blind))
+    return None if waits(kept.owed) else _Calm(ballot, found, kept, votes.fresh_until(load, blind))
 
 
 def _without_void(kept: ModelMemory, holder: scene.Holder) -> ModelMemory:

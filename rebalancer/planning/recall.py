@@ -1,17 +1,22 @@
 """Stage 0: what became of our writes, folded into memory; windows pruned, loans and node grants brought up to date.
 
 Only writes that happened count (`Outcome.happened`): a shadow plan or a refused write leaves no trace, so the same
-plan is made again until it goes through.
+plan is made again until it goes through. What says nothing to the policy in force is skipped alone (`stranger`), and
+what is remembered of models and pools that left it is forgotten.
 """
+
+from collections.abc import Container
 
 from msgspec.structs import replace
 
-from rebalancer.domain.memory import GrantFailure, Loss, Memory, ModelMemory, NodeGrant, Shift
+from rebalancer.domain.memory import GrantFailure, Loss, Memory, ModelMemory, NodeGrant, Replaced, Shift
 from rebalancer.domain.outcome import Intent, Outcome
 from rebalancer.domain.policy import Policy
 
 RAISES = frozenset({"grant", "replace"})
 MOVES = frozenset({"release", "grant", "replace", "withdraw", "settle", "bounds"})
+KINDS = MOVES | {"limit", "restore-limit", "hold", "end-hold"}
+UNBELIEVED = -1  # replicas that nobody can have asked for
 FIRST_REST_SECONDS = 60.0  # of a NodePool whose NodeClaim failed; a cloud's shortage of one type lasts minutes
 
 
@@ -22,48 +27,77 @@ def recall(memory: Memory, outcomes: tuple[Outcome, ...], policy: Policy, now: f
     grants = list(memory.node_grants)
     remembered = policy.nodes.node_timeout_seconds
     failures = [failure for failure in memory.grant_failures if failure.until + remembered > now]
+    gpus = {model.id: model.gpus_per_replica for model in policy.models}
     for outcome in outcomes:
-        if not outcome.happened:
-            continue
         intent = outcome.intent
+        if not outcome.happened or stranger(intent, gpus) is not None:
+            continue
         if intent.kind in MOVES:
             models[intent.subject] = _after_move(models.get(intent.subject, ModelMemory()), intent, outcome.at)
         if intent.kind in RAISES and intent.grant is not None and intent.node_pool is not None:
-            grants.append(_node_grant(intent, policy, outcome.at))
+            grants.append(_node_grant(intent, gpus[intent.subject], policy, outcome.at))
         if intent.kind == "withdraw" and intent.grant is not None:
             failures = _failed(grants, failures, intent, policy, outcome.at)
             grants = _withdrawn(grants, intent, policy, outcome.at)
         _note_shift(shifts, intent, outcome.at)
-    known = {model.id for model in policy.models}
+    pools = {pool.name for pool in policy.pools}
     return Memory(
         models={
             name: _pruned(kept, policy, now) if kept.losses else kept
             for name, kept in sorted(models.items())
-            if name in known
+            if name in gpus
         },
-        loans=tuple([loan for loan in memory.loans if loan.borrower in known]),
+        loans=tuple([loan for loan in memory.loans if loan.borrower in gpus and loan.pool in pools]),
         shifts=tuple(sorted(shifts.values(), key=lambda shift: (shift.opened_at, shift.id))),
-        node_grants=tuple(grants),
+        node_grants=tuple([grant for grant in grants if grant.model in gpus and grant.pool in pools]),
         grant_failures=tuple(failures),
         overrides=memory.overrides,
         outage=memory.outage,
+        unknown_before=_within(memory.unknown_before, _longest_window(policy), now),
+        resumed_at=_within(memory.resumed_at, _longest_cooldown(policy), now),
     )
+
+
+def stranger(intent: Intent, models: Container[str]) -> str | None:
+    """Why an outcome of `intent` says nothing to who plans for `models`, in words; None when it does."""
+    if intent.kind not in KINDS:
+        return f"{intent.kind} is no kind of change that this version knows"
+    if intent.kind in MOVES and intent.subject not in models:
+        return f"{intent.subject} is no model of the policy any more"
+    return None
 
 
 def _after_move(kept: ModelMemory, intent: Intent, at: float) -> ModelMemory:
     """A model's memory after one of its targets was asked for another number."""
-    replaced = set(kept.replaced)
-    settled = replaced & set(intent.replaces) if intent.kind in {"release", "settle"} else set()
-    replaced = replaced - settled if intent.kind in {"release", "settle"} else replaced | set(intent.replaces)
     losses = kept.losses
     if intent.counts is not None and intent.counted > 0:
         losses = (*losses, Loss(at=at, replicas=intent.counted, counts=intent.counts))
     moved = at if intent.kind in {"release", *RAISES} else kept.last_move_at
-    return replace(kept, losses=losses, replaced=tuple(sorted(replaced)), last_move_at=moved)
+    return replace(kept, losses=losses, replaced=_replaced(kept.replaced, intent), last_move_at=moved)
 
 
-def _node_grant(intent: Intent, policy: Policy, at: float) -> NodeGrant:
-    gpus = next(model.gpus_per_replica for model in policy.models if model.id == intent.subject)
+def _replaced(entries: tuple[str, ...], intent: Intent) -> tuple[str, ...]:
+    """Replaced pods after `intent`: more where it asks for replacements, else less those whose number it takes back.
+
+    The others of its target go on under the number that it asks for. If they stood under another one than it found,
+    somebody has written in between, and whose numbers came back is unknown: none of them is believed any more.
+    """
+    named = [Replaced.of(entry) for entry in intent.replaces]
+    known = {(one.pool, one.pod): one for one in map(Replaced.of, entries)}
+    asks = intent.kind == "replace"  # the same plan's raise in another pool may have said before what this one asks for
+    for one in known.values():
+        if one.pool == intent.pool:
+            stood = one.asked == intent.replicas_from or (asks and one.asked == intent.replicas_to)
+            known[one.pool, one.pod] = one._replace(asked=intent.replicas_to if stood else UNBELIEVED)
+    for one in named:
+        if asks:
+            known[one.pool, one.pod] = one
+        else:
+            known.pop((one.pool, one.pod), None)
+    return tuple(sorted(str(one) for one in known.values() if one.asked != UNBELIEVED))
+
+
+def _node_grant(intent: Intent, gpus: int, policy: Policy, at: float) -> NodeGrant:
     replicas = intent.replicas_to - intent.replicas_from
     return NodeGrant(
         id=intent.grant or "",
@@ -128,9 +162,23 @@ def _note_shift(shifts: dict[str, Shift], intent: Intent, at: float) -> None:
                 shifts[shift.id] = replace(shift, granted_at=at)
 
 
+def _within(at: float | None, seconds: float, now: float) -> float | None:
+    """`at`, as long as anything reaches back there."""
+    return at if at is not None and now - at < seconds else None
+
+
+def _longest_cooldown(policy: Policy) -> float:
+    classes = policy.classes
+    longest = max(rules.cooldown_seconds for rules in (classes.realtime, classes.batch, classes.interactive))
+    return 2 * longest + policy.plan_every_seconds
+
+
+def _longest_window(policy: Policy) -> float:
+    guards = policy.guards
+    return max(guards.step.window_seconds, guards.fleet.window_seconds, guards.shift.window_seconds)
+
+
 def _pruned(kept: ModelMemory, policy: Policy, now: float) -> ModelMemory:
     """Losses older than every window are forgotten."""
-    guards = policy.guards
-    longest = max(guards.step.window_seconds, guards.fleet.window_seconds, guards.shift.window_seconds)
-    losses = tuple(loss for loss in kept.losses if now - loss.at < longest)
+    losses = tuple(loss for loss in kept.losses if now - loss.at < _longest_window(policy))
     return kept if len(losses) == len(kept.losses) else replace(kept, losses=losses)

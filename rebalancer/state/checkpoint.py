@@ -2,6 +2,7 @@
 
 Every entry carries the offsets of the events it includes: a start seeks to the smallest of them, and what an entry has
 already is recognised when it comes again. A damaged entry is reported and skipped: an older one of its key stands.
+Memory that is too large for a record comes in chunks (`state.chunks`); of those that are whole the newest stands.
 """
 
 import struct
@@ -12,7 +13,9 @@ from msgspec import Struct, field
 
 from rebalancer.domain import codec
 from rebalancer.domain.memory import Memory
+from rebalancer.state import chunks
 from rebalancer.state.foreign import ForeignPast
+from rebalancer.state.notices import NoticePast
 from rebalancer.state.offered import OfferedKept
 from rebalancer.state.rings import SPAN_SECONDS, checked
 
@@ -58,7 +61,10 @@ class ModelPast(Struct, frozen=True):
 
 
 class Restored(Struct, frozen=True):
-    """What a start found. `offsets`: where to begin to read; `problems`: entries that were skipped, and why."""
+    """What a start found. `offsets`: where to begin to read; `problems`: entries that were skipped, and why.
+
+    `slot`: where the next memory goes if it needs chunks, so that the one found stands until that is whole.
+    """
 
     memory: Memory = Memory()
     cycle: int = 0
@@ -66,7 +72,9 @@ class Restored(Struct, frozen=True):
     offsets: dict[tuple[str, int], int] = {}
     rings: dict[str, bytes] = {}
     foreign: tuple[ForeignPast, ...] = ()
+    notices: tuple[NoticePast, ...] = ()
     problems: tuple[str, ...] = ()
+    slot: int = 0
 
 
 class _MemoryEntry(Struct, frozen=True):
@@ -75,13 +83,19 @@ class _MemoryEntry(Struct, frozen=True):
     at: float
     offsets: dict[str, int] = field(default_factory=dict)
     foreign: tuple[ForeignPast, ...] = ()
+    notices: tuple[NoticePast, ...] = ()
 
 
-def memory_entry(
-    memory: Memory, cycle: int, at: float, offsets: Offsets, foreign: tuple[ForeignPast, ...] = ()
+def memory_entry(  # noqa: PLR0913  # what the entry is made of
+    memory: Memory,
+    cycle: int,
+    at: float,
+    offsets: Offsets,
+    foreign: tuple[ForeignPast, ...] = (),
+    notices: tuple[NoticePast, ...] = (),
 ) -> Entry:
-    """Key and value of the memory after cycle `cycle`, and of the `foreign` changes that state knows."""
-    return MEMORY_KEY, codec.to_bytes(_MemoryEntry(memory, cycle, at, spelled(offsets), foreign))
+    """Key and value of the memory after cycle `cycle`, and of the `foreign` changes and open notices in the state."""
+    return MEMORY_KEY, codec.to_bytes(_MemoryEntry(memory, cycle, at, spelled(offsets), foreign, notices))
 
 
 def rings_entry(model: str, past: bytes) -> Entry:
@@ -91,20 +105,21 @@ def rings_entry(model: str, past: bytes) -> Entry:
 
 def read(entries: Iterable[tuple[bytes | None, bytes | None]], models: Collection[str], now: float) -> Restored:
     """What the entries, oldest first, say about `models`; an empty value forgets its key."""
-    memory: _MemoryEntry | None = None
+    remembered = _Remembered()
     rings: dict[str, tuple[bytes, ModelPast]] = {}
     problems: list[str] = []
     for key, value in entries:
         model = (key or b"").removeprefix(RINGS_PREFIX).decode(errors="replace")
         try:
-            if key == MEMORY_KEY:
-                memory = codec.from_bytes(value, _MemoryEntry) if value else None
+            if chunks.belongs(MEMORY_KEY, key or b""):
+                remembered.take(key or b"", value)
             elif not value:
                 rings.pop(model, None)
             elif model in models:
                 rings[model] = value, ModelPast.from_bytes(value)
         except ValueError as error:
             problems.append(f"state entry {(key or b'').decode(errors='replace')!r} is unreadable and ignored: {error}")
+    memory = remembered.newest
     included = [memory.offsets] if memory else []
     included.extend(past.offsets for _, past in rings.values() if now - past.newest_at < SPAN_SECONDS)
     return Restored(
@@ -114,8 +129,31 @@ def read(entries: Iterable[tuple[bytes | None, bytes | None]], models: Collectio
         offsets=_smallest(included),
         rings={model: value for model, (value, _) in rings.items()},
         foreign=memory.foreign if memory else (),
+        notices=memory.notices if memory else (),
         problems=tuple(problems),
+        slot=remembered.next_slot,
     )
+
+
+class _Remembered:
+    """Memory as its records give it: a single one, or chunks; the newest that is whole and can be read."""
+
+    def __init__(self) -> None:
+        self.newest: _MemoryEntry | None = None
+        self.next_slot = 0
+        self._chunks = chunks.Gathering(MEMORY_KEY)
+
+    def take(self, key: bytes, value: bytes | None) -> None:
+        """The next record. Raises ValueError when it cannot be read."""
+        if not value:
+            if key == MEMORY_KEY:
+                self.newest = None
+            return
+        found = self._chunks.take(key, value)
+        if found is not None:
+            entry = codec.from_bytes(found.value, _MemoryEntry)
+            if self.newest is None or (entry.cycle, entry.at) >= (self.newest.cycle, self.newest.at):
+                self.newest, self.next_slot = entry, found.next_slot
 
 
 def spelled(offsets: Offsets) -> dict[str, int]:

@@ -229,11 +229,15 @@ class ClusterState:
 
     def snapshot(self, now: float, cycle: int) -> Snapshot:
         """The world for cycle `cycle`, with the outcomes noted before its first snapshot."""
+        return self._look(now, self.outcomes(cycle), ahead=True)
+
+    def outcomes(self, cycle: int) -> tuple[Outcome, ...]:
+        """What cycle `cycle` is told of our writes: what was noted before it was first asked for."""
         if cycle != self._cycle:
             self._cycle = cycle
             self._handed = tuple(self._noted)
             self._noted.clear()
-        return self._look(now, self._handed, ahead=True)
+        return self._handed
 
     def peek(self, now: float) -> Snapshot:
         """The world now; outcomes that no cycle has had yet stay for the next one."""

@@ -98,7 +98,8 @@ class Objects:
         """Take a list as the full truth; yields what differs, each after it took effect."""
         self.listed.add(event.source)
         listed = {key_of(found): found for found in event.objects}
-        for key in [key for key in self._stores[event.source] if key not in listed]:
+        kept = listed.keys() | {_key(name) for name in event.unreadable}
+        for key in [key for key in self._stores[event.source] if key not in kept]:
             yield from self._put(event.source, key, None)
         for key, found in listed.items():
             yield from self._put(event.source, key, found)
@@ -144,6 +145,12 @@ def key_of(found: ClusterObject) -> Key:
     if isinstance(found, Workload):
         return found.ref.namespace, found.ref.name
     return getattr(found, "namespace", ""), found.name
+
+
+def _key(name: str) -> Key:
+    """Of `NAMESPACE/NAME`, or `NAME` where there is no namespace."""
+    namespace, _, own = name.rpartition("/")
+    return namespace, own
 
 
 def instance_id(provider_id: str) -> str | None:

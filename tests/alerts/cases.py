@@ -30,7 +30,8 @@ GPU_OF_SDXL = {"namespace": "serving", "pod": "sdxl-0", "hostname": "gpu-1", "gp
 FULL_GPU = "serving/sdxl-0 (GPU 3 of gpu-1) uses 97.5% of its GPU memory, or of its KV cache and requests wait."
 
 UP = "rebalancer_build_info"
-PLAN = "rebalancer_plan_timestamp_seconds"
+PLAN, START = "rebalancer_plan_timestamp_seconds", "rebalancer_start_timestamp_seconds"
+CHECKPOINT, FAILED = "rebalancer_checkpoint_age_seconds", "rebalancer_failed_cycles_in_a_row"
 PINNED = 'rebalancer_pinned_objects{{state="{}"}}'
 NOTICE, UNMET = "rebalancer_notice_unreplaced_replicas", "rebalancer_unmet_replicas"
 TEMPERATURE = 'DCGM_FI_DEV_GPU_TEMP{gpu="3",hostname="gpu-1",namespace="serving",pod="sdxl-0"}'
@@ -109,6 +110,31 @@ CASES = (
         {UP + '{instance="rb-0"}': always(1), PLAN + '{instance="rb-0"}': f"0+10x29 300+0x119 1500+10x{59}"},
         Fired({"instance": "rb-0"}, "The rebalancer at rb-0 has made no plan for 19m 50s."),
         ({UP: always(1), PLAN: f"0+10x29 300+0x17 480+10x{161}"},),
+    ),
+    Case(
+        "RebalancerDown",  # it has not planned since its start
+        {UP + '{instance="rb-0"}': always(1), START + '{instance="rb-0"}': f"0+10x29 300+0x119 1500+10x{59}"},
+        Fired({"instance": "rb-0"}, "The rebalancer at rb-0 has made no plan for 19m 50s."),
+        ({UP: always(1), START: always(0), PLAN: "0+10x209"},),
+    ),
+    Case(
+        "RebalancerCyclesFailing",
+        {FAILED + '{instance="rb-0"}': told(2)},
+        Fired(
+            {"instance": "rb-0"},
+            "2 cycles in a row failed at rb-0: no replica moves, not even away from nodes under notice.",
+        ),
+        ({FAILED: told(1)}, {FAILED: told(3, samples=2)}),
+    ),
+    Case(
+        "RebalancerCheckpointOld",
+        {CHECKPOINT + '{instance="rb-0"}': told("10+10", 15)},
+        Fired(
+            {"instance": "rb-0"},
+            "Kafka has acknowledged no checkpoint of rb-0 for 20m 0s: a restart would hold back until it knows again "
+            "what it knew.",
+        ),
+        ({CHECKPOINT: told(300)}, {CHECKPOINT: told("10+10", samples=35)}),
     ),
     Case(
         "RebalancerNotSynced",

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 import typer
 
+from rebalancer.app.insight import DEAD_SECONDS, FRUITLESS_SECONDS
+from rebalancer.app.past import PAUSE_SECONDS
 from rebalancer.app.reference.__main__ import main as reference
 from rebalancer.cli.entry import app
 from rebalancer.domain.policy import Classes, Guards, NodeRules, OverrideRules, SurgeRules
@@ -80,6 +82,19 @@ def test_every_file_that_a_page_names_exists() -> None:
     }
     assert len(named) > 5
     assert [each for each in named if not (ROOT / each[1].rstrip(".")).exists()] == []
+
+
+def test_every_test_that_the_page_on_restarts_names_exists() -> None:
+    named = set(re.findall(r"`(tests/[\w/]+\.py)`", TEXTS["restart.md"]))
+    assert len(named) > 5
+    assert [each for each in named if not (ROOT / each).exists()] == []
+
+
+def test_the_page_on_restarts_has_the_figures_of_the_code() -> None:
+    page = TEXTS["restart.md"]
+    assert f"ended for {DEAD_SECONDS:.0f} s" in page
+    assert f"planned for {FRUITLESS_SECONDS:.0f} s" in page
+    assert PAUSE_SECONDS == 60.0, "the page says a minute"
 
 
 def test_the_guards_on_the_page_have_the_limits_of_the_defaults() -> None:

@@ -13,7 +13,7 @@ from rebalancer.kube.access import Access
 from rebalancer.kube.client import KubeClient
 from rebalancer.kube.resources import NODES
 from rebalancer.sandbox.api import EmbeddedKubernetes, Store
-from rebalancer.sandbox.api.resources import NODEPOOLS, PODS
+from rebalancer.sandbox.api.resources import NODEPOOLS, OVERRIDES, PODS
 from rebalancer.sandbox.api.resources import RESOURCES as SERVED
 from tests.ingest.manifests import (
     deployment,
@@ -179,6 +179,39 @@ async def test_a_busy_watch_does_not_say_that_it_is_alive_each_time(store: Store
         await asyncio.sleep(0)
     await until(lambda: len(told.changed("pods")) == 200)
     assert len(told.states("pods")) - before <= 2
+
+
+async def test_an_object_that_is_unusable_in_a_new_list_keeps_its_last_good_state_alone(
+    kubernetes: EmbeddedKubernetes, store: Store, told: Told, watches: Watches
+) -> None:
+    for name in ("first", "second", "third"):
+        store.put(override() | {"metadata": {"name": name, "namespace": "serving"}})
+    await until(lambda: any(len(one.objects) == 3 for one in told.listed("overrides")) or told.changed("overrides"))
+    store.put(override(target={}) | {"metadata": {"name": "first", "namespace": "serving"}})
+    store.put(override(value="three") | {"metadata": {"name": "second", "namespace": "serving"}})
+    await until(lambda: watches.sources["overrides"].counts["unusable"] >= 2)
+    before = len(told.listed("overrides"))
+    kubernetes.faults.fail_next(1, 410, path_part="/overrides")
+    kubernetes.close_watches()
+    await until(lambda: len(told.listed("overrides")) > before)
+    listed = told.listed("overrides")[-1]
+    assert [one.name for one in listed.objects if isinstance(one, Override)] == ["third"]
+    assert listed.unreadable == ("serving/first", "serving/second")
+
+
+async def test_an_unusable_object_that_is_deleted_is_gone_at_the_list_that_follows(
+    store: Store, told: Told, watches: Watches
+) -> None:
+    await all_listed(told)
+    store.put(override())
+    await until(lambda: told.changed("overrides"))
+    store.put(override(target={}))
+    await until(lambda: watches.sources["overrides"].counts["unusable"])
+    name = override()["metadata"]["name"]
+    before = len(told.listed("overrides"))
+    store.remove(OVERRIDES, name, "serving")
+    await until(lambda: len(told.listed("overrides")) > before)
+    assert (told.listed("overrides")[-1].objects, told.listed("overrides")[-1].unreadable) == ((), ())
 
 
 def test_a_watch_tells_that_it_is_alive_also_after_the_clock_was_set_back() -> None:

@@ -111,12 +111,12 @@ def test_a_malformed_item_is_named_by_namespace_and_name() -> None:
 def test_a_change_has_its_object_and_revision() -> None:
     obj = {"metadata": {"name": "a", "resourceVersion": "9"}}
     change = change_decoder()(line("MODIFIED", obj))
-    assert change == ("MODIFIED", obj, "9")
+    assert change == ("MODIFIED", obj, "9", "")
     assert change_decoder(PodWire)(line("DELETED", obj)).obj == PodWire(PodMeta("a"))
 
 
 def test_a_bookmark_moves_the_revision_and_has_no_object() -> None:
-    assert change_decoder(PodWire)(bookmark(12)) == ("BOOKMARK", None, "12")
+    assert change_decoder(PodWire)(bookmark(12)) == ("BOOKMARK", None, "12", "")
 
 
 def test_issue_136_410_in_the_stream_asks_for_a_new_list() -> None:

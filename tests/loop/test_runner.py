@@ -33,13 +33,15 @@ class LoopClock:
 
 
 class CountingHands:
-    """Hands that note when they were asked to look; `fails` makes the next looks raise."""
+    """Hands that note when they were asked to look, and to recover; `fails` makes the next looks raise."""
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
         self.memory = Memory()
         self.kept = Kept()
         self.looks: list[float] = []
+        self.recovered: list[float] = []
+        self.recovers = True
         self.fails = 0
         self.write_seconds = 0.0
         self.writes_ended = 0
@@ -50,6 +52,11 @@ class CountingHands:
             self.fails -= 1
             raise RuntimeError("nothing to see")
         return a_snapshot(self.policy, at=now, cycle=len(self.looks))
+
+    def recover(self, now: float) -> None:
+        self.recovered.append(round(now - NOW, 6))
+        if not self.recovers:
+            raise RuntimeError("nothing to recover")
 
     def note(self, snapshot: Snapshot, before: Memory, decision: Decision) -> None:
         assert snapshot.cycle == decision.plan.cycle
@@ -157,6 +164,37 @@ async def test_a_cycle_that_fails_is_followed_by_the_next_one(hands: CountingHan
     await end(task)
     assert len(hands.looks) == 3
     assert hands.memory.models
+
+
+async def test_only_a_cycle_that_planned_counts_as_one(hands: CountingHands, runner: Runner) -> None:
+    task = await run_for(runner, 1.0)
+    assert (runner.planned_monotonic, runner.failed_in_a_row) == (0.0, 0)
+    hands.fails = 2
+    await asyncio.sleep(20.0)
+    assert runner.planned_monotonic == 0.0
+    assert runner.ended_monotonic == pytest.approx(20.2)
+    assert (runner.failed_in_a_row, runner.failure) == (2, "RuntimeError: nothing to see")
+    assert hands.recovered == [10.1, 20.2]
+    await asyncio.sleep(10.0)
+    await end(task)
+    assert runner.planned_monotonic == pytest.approx(30.3)
+    assert runner.failed_in_a_row == 0
+
+
+async def test_the_hook_hears_whether_a_cycle_planned(hands: CountingHands) -> None:
+    heard: list[bool] = []
+    hands.fails = 1
+    task = await run_for(Runner(hands, LoopClock(), lambda _seconds, ok: heard.append(ok)), 11.0)
+    await end(task)
+    assert heard == [False, True]
+
+
+async def test_the_wheel_turns_on_where_nothing_can_be_recovered(hands: CountingHands, runner: Runner) -> None:
+    hands.fails, hands.recovers = 2, False
+    task = await run_for(runner, 21.0)
+    await end(task)
+    assert len(hands.looks) == 3
+    assert runner.failed_in_a_row == 0
 
 
 async def test_stopping_waits_for_the_write_under_way_and_starts_no_other_cycle(

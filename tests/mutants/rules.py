@@ -8,10 +8,13 @@ import pytest
 from msgspec.structs import replace
 
 from rebalancer.domain import arithmetic
+from rebalancer.domain.memory import Owed
 from rebalancer.domain.snapshot import TargetView
+from rebalancer.planning.asked import owed
 from rebalancer.planning.given import moves
 from rebalancer.planning.guarded import foreign
 from rebalancer.planning.seen import holdings, scene, sight
+from rebalancer.planning.shared import loans
 from rebalancer.planning.told import explain
 from rebalancer.state import absent, due, notices, views
 from tests.mutants.mutant import Mutant
@@ -26,6 +29,7 @@ def rules() -> Iterator[Mutant]:
     yield Mutant(
         "allocatable", "takes 0 for known", lambda patch: patch.setattr(sight, "unknown_gpus", lambda *_: None)
     )
+    yield _property(scene.Part, "placed", "allocatable", "owes for who waits", lambda part: part.held)
     yield _instead(arithmetic, "node_counts", "dead", "counts the dead", lambda *_: True)
     yield Mutant("others", "counts their maximum", _counts_their_maximum)
     yield _property(scene.Part, "obliging", "others", "is obliged by them", lambda part: part.held)
@@ -33,6 +37,7 @@ def rules() -> Iterator[Mutant]:
     yield Mutant(
         "gpus", "counts the policy's", lambda patch: patch.setattr(holdings, "pod_gpus", lambda _, policy: policy)
     )
+    yield _instead(holdings, "certain_pod_gpus", "gpus", "owes for the most", arithmetic.pod_gpus)
     yield _instead(arithmetic, "asleep", "asleep", "sees nobody asleep", lambda _: None)
     yield _instead(holdings, "other_on", "foreign", "sees no other installation", lambda _: "")
     yield _property(scene.Part, "replaceable", "rollout", "replaces nothing", lambda _: 0)
@@ -42,7 +47,17 @@ def rules() -> Iterator[Mutant]:
     yield _instead(foreign, "_stood_up_at", "standup", "forgets nothing", lambda *_: None)
     yield _instead(foreign, "_stood_up_at", "standup", "forgets for ever", lambda _, world: world.now)
     yield _instead(explain, "keeps_borrowed", "borrower", "is not told", lambda *_: "")
+    yield _instead(loans, "_overbooked", "lender", "stays who it was", lambda *_: {})
+    yield from _owed()
     yield from _nodes_that_go()
+
+
+def _owed() -> Iterator[Mutant]:
+    true = owed._lower  # noqa: SLF001  the very thing to break
+    yield _instead(owed, "OWED_AFTER_SECONDS", "owed", "believes each vote", 0.0)
+    yield _instead(owed, "ERRORS", "owed", "believes chance", 0.0)
+    yield _instead(owed, "_lower", "owed", "has no patience", lambda _, enough, *__: Owed(enough))
+    yield _instead(owed, "_lower", "owed", "keeps all of it", lambda now, _, *more: true(now, now.replicas - 1, *more))
 
 
 def _nodes_that_go() -> Iterator[Mutant]:

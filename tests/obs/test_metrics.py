@@ -75,7 +75,7 @@ def test_doomed_replicas_count_until_a_replacement_is_asked_beside_them() -> Non
     doomed = [pod.uid for pod in world.models[0].targets[0].pods]
 
     def figures(*replaced: str) -> dict[tuple[str, tuple[str, ...]], float]:
-        memory = Memory(models={"a": ModelMemory(replaced=tuple(f"a100/{uid}" for uid in replaced))})
+        memory = Memory(models={"a": ModelMemory(replaced=tuple(f"a100/uid-a/2/{uid}" for uid in replaced))})
         return {(one.name, one.labels): one.value for one in notice_figures(world, memory)}
 
     unreplaced, left = "rebalancer_notice_unreplaced_replicas", "rebalancer_notice_left_seconds"

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from rebalancer.act.intents import waves
-from rebalancer.domain.memory import NodeGrant
+from rebalancer.domain.memory import NodeGrant, Replaced
 from rebalancer.domain.plan import Change, NodePoolChange, Plan
 from rebalancer.domain.policy import Model, Policy
 from rebalancer.domain.readings import ModelLoad, Reading
@@ -207,7 +207,7 @@ def _judge_victims(before: Snapshot, after: Snapshot, change: Change) -> None:
     whoever was made in their stead goes as well.
     """
     was, now = ({pod.uid for pod in _ended(each, change)} for each in (before, after))
-    settled = {entry.partition("/")[2] for entry in change.replaces} - {*change.victims}
+    settled = {Replaced.of(entry).pod for entry in change.replaces} - {*change.victims}
     others = now - was - {*change.victims}
     assert change.kind != "release" or len(others) <= len(settled), f"{change}: {others} go, not {change.victims}"
 

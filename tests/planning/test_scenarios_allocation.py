@@ -196,6 +196,31 @@ class TestLendAndReclaim:
         assert [(loan.pool, loan.owner) for loan in story.memory.loans] == [("spot", None)] * 2
 
 
+class TestLender:
+    def test_a_loan_goes_on_in_the_name_of_who_lends_when_its_owner_uses_all_of_its_own(self) -> None:
+        # 14 GPUs, 4 each of a and c and 6 of b. c holds 5: one more than its own, lent by a, which holds 3.
+        models = [a_model("a", entitlement=4), a_model("b", entitlement=6), a_model("c", entitlement=4)]
+        story = a_story(a_policy(*models, pools=(a_pool(gpus=14),)), {"a": 3, "b": 5, "c": 5}, {"a": 3, "b": 5, "c": 5})
+        story.turn()
+        assert [(loan.borrower, loan.owner) for loan in story.memory.loans] == [("c", "a")]
+        since = story.memory.loans[0].at
+        story.load("a", {"concurrency": 16.0}, work=4.0)  # a takes the free GPU, and has 4 of 4
+        story.turns(3)
+        assert story.replicas("a") == 4
+        plan = story.plan()
+        assert [(loan.borrower, loan.owner, loan.at) for loan in story.memory.loans] == [("c", "b", since)]
+        assert (decision_of(plan, "a").lent, decision_of(plan, "b").lent) == (0, 1)
+        assert (decision_of(plan, "b").why, decision_of(plan, "a").why) == ("lends 1 GPUs", "demand is 4")
+
+    def test_what_is_lent_counts_in_gpus(self) -> None:
+        # a owns 2 replicas of 2 GPUs and holds 1; b borrows both GPUs of the other.
+        models = [a_model("a", entitlement=2, gpus_per_replica=2), a_model("b", entitlement=4)]
+        story = a_story(a_policy(*models, pools=(a_pool(gpus=8),)), {"a": 1, "b": 6}, {"a": 1, "b": 6})
+        plan = story.plan()
+        assert [loan.owner for loan in story.memory.loans] == ["a", "a"]
+        assert decision_of(plan, "a").why == "lends 2 GPUs"
+
+
 class TestShift:
     """8 GPUs; a idles on 7 of them, b has 1 and wants 4."""
 

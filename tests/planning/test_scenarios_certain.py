@@ -90,6 +90,26 @@ class TestAllocatable:
         story.wait(300.0)
         assert moves(story.plan()) == {"b": (16, 12)}
 
+    def test_who_waits_for_a_gpu_gives_way_itself_and_takes_nobody_with_it(self) -> None:
+        # c was scaled to 0 and back to 2 by hand on a node of 8 that offers 3 by now: its old GPUs are not to be had,
+        # and each replica of b that went for them would take another GPU out of the budget.
+        policy = a_policy(a_model("b", 1, entitlement=6), a_model("c", 1, entitlement=2), pools=(a_pool(gpus=8),))
+        load = {"b": {"concurrency": 24.0}, "c": {"concurrency": 8.0}}
+        story = Story(policy, a_snapshot(policy, {"b": 6, "c": 2}, load, {"b": 6.0, "c": 2.0}))
+        story.target("c", pods=PENDING[:2])
+        shows(story, 3)
+        plans = story.turns(60)
+        assert all("b" not in moves(plan) and refused(plan) == set() for plan in plans)
+        assert story.replicas("c") == 1
+
+    def test_no_room_is_made_on_a_node_that_offers_fewer_devices_than_pods_hold(self) -> None:
+        # For c's floor five of b's eight replicas would have to go, on the word of a figure that fell.
+        policy = a_policy(a_model("b", 0, entitlement=0), a_model("c", 1, entitlement=1), pools=(a_pool(gpus=8),))
+        load = {"b": {"concurrency": 0.0}, "c": {"concurrency": 4.0}}
+        story = Story(policy, a_snapshot(policy, {"b": 8, "c": 0}, load))
+        shows(story, 4)
+        assert all(moves(plan) == {} for plan in story.turns(60))
+
     def test_pods_in_a_pool_that_offers_no_gpu_at_all_make_its_budget_unknown(self) -> None:
         story = two_nodes()
         shows(story, 0, 0)
@@ -160,6 +180,16 @@ class TestOthers:
         story.load("x", {"concurrency": 40.0}, work=10.0)
         assert all("x" not in moves(plan) for plan in story.turns(3))
 
+    def test_nor_does_who_waits_beside_them_give_way_while_there_is_room(self) -> None:
+        # Theirs land nowhere; two of x that were asked for a moment ago do.
+        story = self.a_story(taken_over(3, 100, paused=True))
+        waiting = tuple(a_pod(f"w{n}", None, phase="pending") for n in range(20))
+        theirs = {"replicas": 23, "pods": (*story.of("theirs").pods, *waiting), "node_selector": {"no": "such-node"}}
+        story.target("theirs", None, **theirs)
+        mine = tuple(a_pod(f"x{n}", None, phase="pending") for n in range(2))
+        story.target("x", replicas=8, pods=(*story.of("x").pods, *mine))
+        assert "x" not in moves(story.plan())
+
 
 class TestGpus:
     def a_story(self, **target: object) -> Story:
@@ -185,6 +215,15 @@ class TestGpus:
         shortage = unmet_of(plan, "b")
         assert shortage is not None
         assert (shortage.constraint, shortage.why) == ("gpus", refusal.why)
+
+    def test_what_is_uncertain_obliges_nobody(self) -> None:
+        # Eight GPUs: theirs ran with two a pod and is in a rollout to one; by the larger figure twelve are held.
+        theirs, own = a_model("theirs", 1, entitlement=1), a_model("own", 1, entitlement=4)
+        policy = a_policy(theirs, own, pools=(a_pool(gpus=8),))
+        load = {"theirs": {"concurrency": 16.0}, "own": {"concurrency": 16.0}}
+        story = Story(policy, a_snapshot(policy, {"theirs": 4, "own": 4}, load, {"theirs": 4.0, "own": 4.0}))
+        story.target("theirs", gpus_per_pod=1, running_gpus=2, rolling=True)
+        assert all(moves(plan) == {} for plan in story.turns(60))
 
     def test_where_all_agree_nothing_is_refused(self) -> None:
         story = self.a_story(gpus_per_pod=1, running_gpus=1)

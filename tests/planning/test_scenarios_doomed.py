@@ -2,6 +2,7 @@
 
 from msgspec.structs import replace
 
+from rebalancer.domain.memory import Replaced
 from tests.builders import a_model, a_policy, a_pool, a_snapshot, an_elastic_pool
 from tests.planning.story import (
     Story,
@@ -43,7 +44,7 @@ class TestReplacement:
         karpenter(story)
         change = change_of(story.plan(), "b")
         assert (change.kind, change.replicas_from, change.replicas_to, change.nodes) == ("replace", 4, 8, ("a100-2",))
-        assert change.replaces == tuple(f"a100/uid-b-{n}" for n in range(4))
+        assert change.replaces == tuple(f"a100/uid-b/8/uid-b-{n}" for n in range(4))
         assert change.reason.startswith("replaces 4 on a100-1")
 
     def test_nothing_is_asked_for_twice(self) -> None:
@@ -85,7 +86,7 @@ class TestReplacement:
         story.target("b", pods=tuple(pod for pod in story.of("b").pods if pod is not first))
         change = change_of(story.plan(), "b")
         assert (change.kind, change.replicas_from, change.replicas_to) == ("settle", 8, 7)
-        assert change.replaces == (f"a100/{first.uid}",)
+        assert change.replaces == (f"a100/uid-b/8/{first.uid}",)
         assert len(others) == 3
 
     def test_pods_that_are_evicted_before_we_could_ask_are_replaced_by_their_replica_set(self) -> None:
@@ -147,7 +148,7 @@ class TestReplacement:
         plan = story.plan()
         change = change_of(plan, "b")
         assert (change.kind, change.target.pool, change.replicas_to) == ("replace", "spot", 4)
-        assert change.replaces == tuple(f"a100/uid-b-{n}" for n in range(4))
+        assert change.replaces == tuple(f"a100/uid-b/4/uid-b-{n}" for n in range(4))
         story.write(plan)
         story.settle()
         assert all(plan.empty for plan in story.turns(3))
@@ -262,7 +263,7 @@ class TestPartOfThem:
         change = change_of(plan, "b")
         assert (change.kind, change.replicas_from, change.replicas_to) == ("release", 6, 4)
         assert set(change.victims) == {f"uid-b-{n}" for n in range(4)} - {
-            entry.removeprefix("a100/") for entry in story.memory.models["b"].replaced
+            Replaced.of(entry).pod for entry in story.memory.models["b"].replaced
         }
         story.write(plan)
         story.settle()

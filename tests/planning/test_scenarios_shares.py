@@ -72,6 +72,8 @@ class TestWhatComesBeforeAnyGain:
         story = a_story(policy, {"a": 4, "b": 4}, {"a": steep(1, 8)})
         for level, expected in ((2.0, {"a": 6, "b": 2}), (0.3, {"a": 7, "b": 1})):
             story.foresee("b", flat(1, 8), level=level)
+            story.plan()
+            story.wait(30)  # the cooldown, for which the last replica stays owed
             assert shares(story.plan()) == expected
 
     def test_what_was_lent_comes_home_when_its_owner_wants_it(self) -> None:

@@ -9,7 +9,6 @@ from rebalancer.domain.snapshot import Sync
 from tests.builders import (
     NOW,
     a_model,
-    a_node,
     a_policy,
     a_pool,
     a_snapshot,
@@ -26,7 +25,7 @@ from tests.planning.story import (
     refused,
     unmet_of,
 )
-from tests.planning.test_scenarios_guards import a_donor_and_a_needy
+from tests.planning.test_scenarios_guards import a_donor_and_a_needy, limit
 
 
 class TestBlind:
@@ -44,7 +43,7 @@ class TestBlind:
     def test_not_even_when_the_budget_shrinks(self) -> None:
         story = a_donor_and_a_needy()
         story.load("a")
-        story.pool("a100", nodes=(a_node("a100-1", 4, labels={"pool": "a100"}),))
+        limit(story, 4)
         plan = story.plan()
         assert moves(plan) == {}
         assert ("blind", "a") in refused(plan)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rebalancer.app import Service
 from rebalancer.sandbox.api.resources import NODES
-from rebalancer.sandbox.demo_cluster import POLICY_FILE
+from rebalancer.sandbox.demo_cluster import POLICY_FILE, demo_policy
 from rebalancer.sandbox.producer import spelled
 from tests.runbooks.stage import Stage
 
@@ -181,6 +181,21 @@ async def _stopped(stage: Stage) -> None:
     await stage.request("POST", STOPS, body)
 
 
+async def _unplannable(stage: Stage) -> None:
+    """A defect of ours: whatever is seen, planning raises."""
+    stage.words["POLICY"] = str(stage.settings.policy_path)
+    hands = stage.service.hands
+    assert hands is not None
+    hands.policy = hands.policy.model_copy(update={"guards": None})
+
+
+async def _mended(stage: Stage) -> None:
+    """Another build, or another policy."""
+    hands = stage.service.hands
+    assert hands is not None
+    hands.policy = hands.policy.model_copy(update={"guards": demo_policy().guards})
+
+
 async def _back_to_shadow(stage: Stage) -> None:
     """What was written stays when the service only watches again."""
     await stage.restart(write_mode="shadow")
@@ -193,6 +208,8 @@ async def _back_to_shadow(stage: Stage) -> None:
 
 FAULTS = (
     Fault("RebalancerDown", _down, r"no answer from", _up),
+    Fault("RebalancerCyclesFailing", _unplannable, r"plan: \d+ cycles in a row failed.*AttributeError", _mended),
+    Fault("RebalancerCheckpointOld", _kafka_away, r"kafka-out", _kafka_back),
     Fault("RebalancerNotSynced", _pods_unlistable, r"Silent: .*pods|Not read yet: .*pods", _answers_again),
     Fault("RebalancerFloorAtRisk", _paused_and_shrunk, r"pause.*builder|builder.*pause"),
     Fault("RebalancerUnmetDemand", _both_surge, r"short \d+ replica"),

@@ -184,6 +184,7 @@ def _settings(folder: Path, sandbox: Sandbox) -> ServiceSettings:
         api_port=free_port(),
         probe_port=free_port(),
         journal_dir=folder / "journal",
+        checkpoint_seconds=1.0,  # where an age of 300 s is one of 3
     )
 
 

@@ -5,7 +5,7 @@ import pytest
 from rebalancer.domain.events import Event
 from rebalancer.domain.memory import Loss, Memory, ModelMemory
 from rebalancer.domain.readings import ModelLoad
-from rebalancer.state import ClusterState, checkpoint
+from rebalancer.state import ClusterState, checkpoint, chunks
 from tests.builders import NOW, a_model, a_policy
 from tests.state.objects import (
     a_cluster_node,
@@ -13,6 +13,7 @@ from tests.state.objects import (
     a_ready_pod,
     a_sample,
     a_state,
+    a_told_notice,
     a_workload,
     at_offset,
     changed,
@@ -144,3 +145,90 @@ def test_damaged_rings_are_refused_and_harm_nothing() -> None:
 def test_a_model_that_is_not_in_the_policy_has_no_rings() -> None:
     with pytest.raises(KeyError):
         a_state(a_policy(a_model("a"))).rings_bytes("b")
+
+
+def written(memory: Memory, cycle: int, slot: int, most: int = 200) -> list[checkpoint.Entry]:
+    """Memory after `cycle` in chunks of 200 bytes."""
+    return chunks.entries(*checkpoint.memory_entry(memory, cycle, NOW + cycle, OFFSETS), slot, most)
+
+
+def large(replicas: int) -> Memory:
+    """Some kilobytes."""
+    losses = tuple(Loss(NOW - n, replicas, "step") for n in range(100))
+    return Memory(models={"b": ModelMemory(demand=replicas, losses=losses)})
+
+
+def compacted(records: list[checkpoint.Entry]) -> list[checkpoint.Entry]:
+    """Only the last record of each key is left."""
+    last = {key: number for number, (key, _) in enumerate(records)}
+    return [record for number, record in enumerate(records) if last[record[0]] == number]
+
+
+def test_memory_that_is_larger_than_a_record_comes_back_whole_and_no_chunk_is_larger() -> None:
+    records = written(large(3), 41, slot=0)
+    assert len(records) > 10
+    assert max(len(value) for _, value in records) < 300
+    restored = checkpoint.read(records, ["b"], NOW + 60)
+    assert (restored.memory, restored.cycle, restored.slot, restored.problems) == (large(3), 41, 1, ())
+
+
+def test_the_default_chunk_fits_a_broker_that_takes_a_mebibyte() -> None:
+    memory = Memory(models={f"m{n}": large(n).models["b"] for n in range(400)})
+    records = chunks.entries(*checkpoint.memory_entry(memory, 7, NOW, OFFSETS), 0)
+    assert len(records) > 1
+    assert max(len(key) + len(value) for key, value in records) < 1024 * 1024 - 4096
+    assert checkpoint.read(records, [], NOW).memory == memory
+
+
+@pytest.mark.parametrize("written_until", range(1, 20))
+def test_of_a_writing_that_broke_off_nothing_is_believed_and_the_one_before_stands(written_until: int) -> None:
+    first, second = written(large(3), 41, slot=0), written(large(4), 42, slot=1)
+    records = compacted([*first, *second[:written_until]])
+    restored = checkpoint.read(records, ["b"], NOW + 60)
+    assert (restored.memory, restored.cycle, restored.slot) == (large(3), 41, 1)
+
+
+def test_a_third_writing_goes_over_the_first_and_the_second_stands_until_it_is_whole() -> None:
+    slots = []
+    records: list[checkpoint.Entry] = []
+    for cycle in (41, 42, 43):
+        slots.append(checkpoint.read(compacted(records), ["b"], NOW).slot)
+        new = written(large(cycle), cycle, slots[-1])
+        assert checkpoint.read(compacted([*records, *new[:-1]]), ["b"], NOW).cycle == (cycle - 1 if records else 0)
+        records += new
+        assert checkpoint.read(compacted(records), ["b"], NOW).memory == large(cycle)
+    assert slots == [0, 1, 0]
+
+
+def test_memory_that_became_small_again_is_newer_than_its_chunks_and_the_other_way_round() -> None:
+    small = checkpoint.memory_entry(MEMORY, 42, NOW + 42, OFFSETS)
+    chunked = written(large(3), 41, slot=0)
+    for records in ([*chunked, small], [small, *chunked]):  # partitions are read one after the other
+        assert checkpoint.read(records, ["b"], NOW).memory == MEMORY
+    later = written(large(5), 43, slot=0)
+    assert checkpoint.read(compacted([*chunked, small, *later]), ["b"], NOW).memory == large(5)
+
+
+def test_a_shorter_writing_over_a_longer_one_is_whole_without_the_rest_of_that() -> None:
+    records = compacted([*written(large(3), 41, slot=0), *written(large(4), 42, slot=0, most=3000)])
+    assert checkpoint.read(records, ["b"], NOW).memory == large(4)
+
+
+@pytest.mark.parametrize("value", [b"", b"x", b'{"digest":"d","index":7,"count":3}\nx', b'{"index":0}\nx'])
+def test_a_chunk_that_is_none_is_reported_and_costs_nothing_else(value: bytes) -> None:
+    small = checkpoint.memory_entry(MEMORY, 42, NOW, OFFSETS)
+    restored = checkpoint.read([small, (b"memory/0/0", value)], ["b"], NOW)
+    assert restored.memory == MEMORY
+    assert len(restored.problems) == (0 if not value else 1)
+
+
+def test_a_model_may_be_named_like_the_memory() -> None:
+    assert not chunks.belongs(checkpoint.MEMORY_KEY, checkpoint.rings_entry("memory", b"x")[0])
+
+
+def test_open_notices_come_back_with_the_memory() -> None:
+    before = feed(a_start(), a_told_notice("n1", deadline=NOW + 600.0))
+    entry = checkpoint.memory_entry(MEMORY, 41, NOW, OFFSETS, (), before.notices_past())
+    after = a_start()
+    after.restore_notices(checkpoint.read([entry], ["b"], NOW + 30.0).notices)
+    assert after.peek(NOW + 30.0).notices == before.peek(NOW + 30.0).notices != ()

@@ -313,3 +313,14 @@ def test_versions_that_change_nothing_we_use_leave_pools_alone() -> None:
     assert two.pools[0].nodes[0].gpus == 4
     assert two.pools[0].nodes[1] is one.pools[0].nodes[1]
     assert two.pools[1] is one.pools[1]
+
+
+def test_an_object_that_a_list_cannot_read_stands_as_it_was() -> None:
+    state = a_state(None, a_cluster_node(), a_workload(replicas=2), a_ready_pod("b-1"), a_ready_pod("b-2"))
+    event = ObjectsListed("pods", NOW, (a_ready_pod("b-1"),), unreadable=("serving/b-2", "serving/b-3"))
+    feed(state, event)
+    pods = next(view for view in state.peek(NOW).models if view.id == "b").targets[0].pods
+    assert [pod.name for pod in pods] == ["b-1", "b-2"]
+    feed(state, listed("pods", a_ready_pod("b-1")))
+    pods = next(view for view in state.peek(NOW).models if view.id == "b").targets[0].pods
+    assert [pod.name for pod in pods] == ["b-1"]

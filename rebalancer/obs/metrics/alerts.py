@@ -113,11 +113,30 @@ ALERTS: tuple[Alert, ...] = (
     Alert(
         "RebalancerDown",
         CRITICAL,
-        "absent(rebalancer_build_info) or time() - rebalancer_plan_timestamp_seconds > 180",
+        "absent(rebalancer_build_info)\n"
+        "  or time() - (rebalancer_plan_timestamp_seconds or rebalancer_start_timestamp_seconds) > 180",
         "2m",
         "Nobody rebalances.",
         "{{ with $labels.instance }}The rebalancer at {{ . }} has made no plan for {{ $value | humanizeDuration }}."
         "{{ else }}Prometheus has seen no rebalancer for 2 minutes.{{ end }}",
+    ),
+    Alert(
+        "RebalancerCyclesFailing",
+        CRITICAL,
+        "rebalancer_failed_cycles_in_a_row >= 2",
+        "30s",
+        "Cycle after cycle fails, and nothing is planned.",
+        "{{ $value }} cycles in a row failed{{ with $labels.instance }} at {{ . }}{{ end }}: no replica moves, not "
+        "even away from nodes under notice.",
+    ),
+    Alert(
+        "RebalancerCheckpointOld",
+        WARNING,
+        "rebalancer_checkpoint_age_seconds > 300",
+        "2m",
+        "What a restart must find again has not been kept.",
+        "Kafka has acknowledged no checkpoint{{ with $labels.instance }} of {{ . }}{{ end }} for "
+        "{{ $value | humanizeDuration }}: a restart would hold back until it knows again what it knew.",
     ),
     Alert(
         "RebalancerNotSynced",

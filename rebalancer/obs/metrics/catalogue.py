@@ -121,7 +121,20 @@ METRICS: tuple[Metric, ...] = (
         "seconds",
         buckets=(0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0),
     ),
-    Metric("rebalancer_plan_timestamp_seconds", GAUGE, "When the last plan was made (Unix time).", "seconds"),
+    Metric("rebalancer_start_timestamp_seconds", GAUGE, "When the service was started (Unix time).", "seconds"),
+    Metric(
+        "rebalancer_plan_timestamp_seconds",
+        GAUGE,
+        "When the last plan was made (Unix time); absent before the first.",
+        "seconds",
+    ),
+    Metric("rebalancer_failed_cycles_in_a_row", GAUGE, "Cycles since the last one that planned, all failed.", "cycles"),
+    Metric(
+        "rebalancer_skipped_outcomes_total",
+        COUNTER,
+        "Outcomes of writes that could not be remembered: their model left the policy, or nobody understands them.",
+        "outcomes",
+    ),
     Metric(
         "rebalancer_changes_total",
         COUNTER,
@@ -215,6 +228,13 @@ METRICS: tuple[Metric, ...] = (
         (Label("reason", REASONS),),
     ),
     Metric(
+        "rebalancer_unusable_objects_total",
+        COUNTER,
+        "Kubernetes objects met that cannot be read; the last good state of each stands.",
+        "objects",
+        (SOURCE,),
+    ),
+    Metric(
         "rebalancer_impossible_gauges_total",
         COUNTER,
         "Gauges that cannot be (an exporter's blank, a ratio above 1) and were left out of their samples.",
@@ -248,6 +268,18 @@ METRICS: tuple[Metric, ...] = (
         "Records for Kafka (decisions, state, dead letters), by what became of them; dropped: no room left to wait in.",
         "records",
         (Label("result", ("acknowledged", "unacknowledged", "failed", "dropped")),),
+    ),
+    Metric(
+        "rebalancer_checkpoint_age_seconds",
+        GAUGE,
+        "How long ago Kafka acknowledged the last checkpoint; before the first, how long ago the service was started.",
+        "seconds",
+    ),
+    Metric(
+        "rebalancer_checkpoint_failures_total",
+        COUNTER,
+        "Checkpoints, or parts of one, that Kafka did not acknowledge.",
+        "checkpoints",
     ),
     Metric(
         "rebalancer_kubernetes_errors_total",

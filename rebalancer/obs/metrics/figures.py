@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from rebalancer.domain.arithmetic import doomed_pods
-from rebalancer.domain.memory import Memory
+from rebalancer.domain.memory import Memory, Replaced
 from rebalancer.domain.plan import Plan
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.obs.metrics.catalogue import GUARDS, MODEL_STATES, POOL_STATES
@@ -46,12 +46,12 @@ def notice_figures(snapshot: Snapshot, memory: Memory) -> Iterator[Figure]:
     deadlines = {notice.node: notice.deadline for notice in due}
     for model in snapshot.models:
         known = memory.models.get(model.id)
-        replaced = set(known.replaced) if known else set()
+        replaced = {one.pod for one in map(Replaced.of, known.replaced)} if known else set()
         going = [
             deadlines[pod.node or ""]
             for target in model.targets
             for pod in doomed_pods(target, deadlines)
-            if f"{target.pool}/{pod.uid}" not in replaced
+            if pod.uid not in replaced
         ]
         yield Figure("rebalancer_notice_unreplaced_replicas", len(going), (model.id,))
         if going:

@@ -17,9 +17,9 @@ from rebalancer.domain.memory import ModelMemory
 from rebalancer.domain.outlook import Outlook
 from rebalancer.domain.policy import ClassRules, Model, Policy, SurgeRules
 from rebalancer.domain.readings import Work
+from rebalancer.planning.asked.owed import crossed, level_of, owed
 from rebalancer.planning.asked.votes import Ballot, replicas_for
 
-OWED_AFTER_SECONDS = 20.0  # of votes for it: bursts are shorter, an owner's users who are back are not
 NEED_ROOTS = 1.5  # a level needs itself and so many of its roots: bursts shorter than a start
 
 
@@ -71,36 +71,41 @@ def assess(model: Model, ballot: Ballot, work: Work, has: int, kept: ModelMemory
             kept, lower_since=None, higher_since=None, demand=held
         )
     need = max(model.min_replicas, min(need, model.max_replicas))
-    in_force = max(model.min_replicas, min(has if kept.demand is None else kept.demand, model.max_replicas))
+    in_force = max(model.min_replicas, min(_in_force(kept, has, need), model.max_replicas))
+    kept = replace(kept, begun_anew=False) if kept.begun_anew else kept
     if need >= in_force:
         return _rise(model, need, in_force, kept, policy, now)
     return _fall(need, in_force, ballot, kept, rules_of(policy, model).cooldown_seconds, now, surge)
+
+
+def _in_force(kept: ModelMemory, has: int, need: int) -> int:
+    """The demand so far. Where that is unknown: what it has; after a start, as far as it needs it."""
+    if kept.demand is not None:
+        return kept.demand
+    return min(has, need) if kept.begun_anew else has
 
 
 def foreseen(model: Model, outlook: Outlook, ballot: Ballot, work: Work, kept: ModelMemory, policy: Policy, now: float) -> tuple[Demand, ModelMemory]:  # noqa: E501, PLR0913  # fmt: skip
     """Demand of a model with an outlook: its level, and as much of a shift as is likely, with room for bursts.
 
     The level is slow, so there is nothing to wait for on the way down: what may go, and when, guards decide. An owner
-    who comes back does not wait for it: of its own what the last minute kept busy is owed at once, and what votes have
-    asked for all of `OWED_AFTER_SECONDS`. The room for bursts is not: whoever gains more from it has it. Were it owed,
-    three models that own a third of 24 GPUs each, one of which surges, would be 25 % late instead of 3 %; were every
-    vote, 6 % with four times the moves.
+    who comes back does not wait for it: of its own it is owed what keeps busy or is asked for (`owed`). The room for
+    bursts is not: whoever gains more from it has it. Were it owed, three models that own a third of 24 GPUs each, one
+    of which surges, would be 25 % late instead of 3 %; were every vote, 6 % with four times the moves.
     """
     kept = _surge(kept, work, policy.surge, now)
-    level = outlook.level + outlook.shift * (outlook.shifted - outlook.level)
-    busy, asked = math.ceil(max(level, work.last_60s or 0.0)), min(model.entitlement, ballot.need or 0)
-    since = None
-    if asked > busy:
-        since = now if kept.higher_since is None else kept.higher_since
-        busy = asked if now - since >= OWED_AFTER_SECONDS else busy
-    need, own = need_of(level), min(busy, model.entitlement)
+    surge, level, own = kept.surge_since is not None, level_of(outlook), model.entitlement
+    seen = crossed(outlook, work, kept.owed, surge=surge)
+    patience = rules_of(policy, model).cooldown_seconds
+    due = owed(kept.owed, seen.of(own), min(own, ballot.need or 0), patience, now)
+    need = need_of(level)
     words = f"{figure(level)} replicas of work need {min(need, model.max_replicas)}"
-    if own > need:
-        words += f", and {own} of its own are busy or asked for"
-    need = max(model.min_replicas, min(max(need, own), model.max_replicas))
-    found = Demand(need, unknown=False, surge=kept.surge_since is not None, why=words, busy=busy)
-    kept = _settled(kept, need)
-    return found, kept if since is None else replace(kept, higher_since=since)
+    if due.replicas > need:
+        words += f", and {due.replicas} of its own are busy or asked for"
+    need = max(model.min_replicas, min(max(need, due.replicas), model.max_replicas))
+    busy = due.replicas if due.replicas < own else max(own, seen.busy)
+    found = Demand(need, unknown=False, surge=surge, why=words, busy=busy)
+    return found, _settled(kept if kept.owed == due else replace(kept, owed=due), need)
 
 
 def _settled(kept: ModelMemory, demand: int) -> ModelMemory:

@@ -1,10 +1,12 @@
 """Moves become changes: per target one number to ask for, its bounds, and words with the numbers behind it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rebalancer.domain.cluster import Override
-from rebalancer.domain.memory import NodeGrant
+from rebalancer.domain.memory import NodeGrant, Replaced
 from rebalancer.domain.plan import Change
+from rebalancer.domain.snapshot import PodView
 from rebalancer.planning.given.bounds import After, kept_minimum, lower, wanted_minimums
 from rebalancer.planning.given.moves import Coming, Going, Moves
 from rebalancer.planning.given.nodes import NodePlan
@@ -57,7 +59,7 @@ def changes_of(scene: Scene, moves: Moves, nodes: NodePlan) -> Changes:
                 found.down.append(_decrease(scene, holder, part, then, kept, moves, withdrawn.get(part.key)))
             elif then.asked > part.asked:
                 kept = kept_minimum(part, then, wanted)
-                found.up.append(_increase(scene, holder, part, moves.coming[part.key], kept))
+                found.up.append(_increase(scene, holder, part, moves.coming[part.key], kept, after))
             elif part.owner is not None:
                 found.up += _bounds(scene, part, wanted, moves)
     return found
@@ -100,7 +102,7 @@ def _decrease(  # noqa: PLR0913  # what goes, down to where, and why
         counts=going.counts if going.pods else None,
         counted=sum(going.counted.values()) - going.counted["exempt"],
         recipients=tuple(going.recipients),
-        replaces=(*part.settled, *(f"{part.pool}/{pod.uid}" for pod in going.ended)),
+        replaces=(*part.settled, *(_spelled(part, then, pod) for pod in going.ended)),
         floor=holder.floor,
     )
 
@@ -161,7 +163,10 @@ def _withdrawal(scene: Scene, part: Part, then: After, minimum: int, withdrawn: 
     )
 
 
-def _increase(scene: Scene, holder: Holder, part: Part, coming: Coming, minimum: int) -> Change:
+def _increase(  # noqa: PLR0913  # what comes, up to where, and beside whom
+    scene: Scene, holder: Holder, part: Part, coming: Coming, minimum: int, after: Mapping[Key, After]
+) -> Change:
+    parts = {each.pool: each for each in holder.parts}
     ruled = holder.ruling.pin or holder.ruling.floor
     return Change(
         id=f"{scene.snapshot.cycle}-{part.model}-{part.pool}",
@@ -175,11 +180,16 @@ def _increase(scene: Scene, holder: Holder, part: Part, coming: Coming, minimum:
         shift=_open_shift(scene, part),
         nodes=tuple(sorted(set(coming.nodes))),
         passes=_override_words(ruled) if ruled is not None else None,
-        replaces=tuple(f"{pool}/{pod.uid}" for pool, pod in coming.beside),
+        replaces=tuple(_spelled(parts[pool], after[part.model, pool], pod) for pool, pod in coming.beside),
         grant=coming.grant,
         node_pool=coming.node_pool,
         floor=holder.floor,
     )
+
+
+def _spelled(part: Part, then: After, pod: PodView) -> str:
+    """A replaced pod of `part`, which stands while its target is asked for what this plan leaves it."""
+    return str(Replaced(part.pool, part.target.uid, then.asked, pod.uid))
 
 
 def _open_shift(scene: Scene, part: Part) -> str | None:

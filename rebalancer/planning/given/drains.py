@@ -19,7 +19,7 @@ def drain(scene: Scene, moves: Moves) -> None:
 
 def _beside(moves: Moves, holder: Holder) -> dict[Key, list[PodView]]:
     """Say which doomed pods the coming replicas replace, those of their own part first; returns the pods left alone."""
-    alone = {part.key: _unreplaced_pods(part, holder) for part in holder.parts}
+    alone = {part.key: _unreplaced_pods(part) for part in holder.parts}
     coming = [(part, moves.coming[part.key]) for part in holder.parts if part.key in moves.coming]
     pairs = [(part, one, other) for part, one in coming for other in holder.parts]
     for _, one, other in sorted(pairs, key=lambda pair: pair[0] is not pair[2]):
@@ -48,7 +48,7 @@ def _drain(scene: Scene, moves: Moves, holder: Holder, alone: dict[Key, list[Pod
         if state is None or state.budget is None:
             beside = 0  # its nodes are not seen: the guard empty speaks for the others
         spare = max(0, counted - part.least - (len(going.pods) if going else 0))
-        for pod, notice in _noticed(_replaced_pods(part, holder)[:beside], notices):
+        for pod, notice in _noticed(_replaced_pods(part)[:beside], notices):
             if not _next_out(part, pod, moves):
                 continue
             if _leaves(notice, part, scene.now) and not notice.karpenter and (replacements > 0 or not _open(notice)):
@@ -74,15 +74,15 @@ def _next_out(part: Part, pod: PodView, moves: Moves) -> bool:
     return all(out_class(each) <= out_class(pod) for each in (*part.kept, *part.doomed) if each.uid not in gone)
 
 
-def _replaced_pods(part: Part, holder: Holder) -> list[PodView]:
-    replaced = set(holder.memory.replaced)
-    return sorted((pod for pod in part.doomed if f"{part.pool}/{pod.uid}" in replaced), key=_goes_first)
+def _replaced_pods(part: Part) -> list[PodView]:
+    """Doomed pods with a replacement asked beside them, in a stable order."""
+    return sorted(part.beside, key=_goes_first)
 
 
-def _unreplaced_pods(part: Part, holder: Holder) -> list[PodView]:
-    """Doomed pods without a replacement asked beside them, in a stable order."""
-    replaced = set(holder.memory.replaced)
-    return sorted((pod for pod in part.doomed if f"{part.pool}/{pod.uid}" not in replaced), key=_goes_first)
+def _unreplaced_pods(part: Part) -> list[PodView]:
+    """Doomed pods without one, in a stable order."""
+    beside = {pod.uid for pod in part.beside}
+    return sorted((pod for pod in part.doomed if pod.uid not in beside), key=_goes_first)
 
 
 def _goes_first(pod: PodView) -> tuple[int, str]:

@@ -9,8 +9,11 @@ from collections.abc import Callable, Iterable
 
 from rebalancer.domain.plan import Refusal
 from rebalancer.domain.policy import RateLimit
-from rebalancer.planning.guarded.release import PASSES, Release, lost
+from rebalancer.planning.asked.demand import rules_of
+from rebalancer.planning.guarded.release import PASSES, Purpose, Release, lost
 from rebalancer.planning.seen.scene import Holder, PoolState, Scene
+
+COOLDOWNS = 2  # for which demand may stand on what a vote said
 
 
 def floor(release: Release) -> Refusal | None:
@@ -49,9 +52,29 @@ def start(release: Release) -> Refusal | None:
     wanted = release.scene.policy.guards.start.metric_intervals
     seen = release.holder.load.intervals_live
     if seen >= wanted:
-        return None
+        return _impatient(release)
     return release.refuse(
         "start", f"{seen} of {wanted} metric intervals seen since the start", seen=seen, wanted=wanted
+    )
+
+
+def _impatient(release: Release) -> Refusal | None:
+    """After a start that does not know how long votes had asked for less: whatever goes for want of demand waits.
+
+    For as long as demand may stand on a vote from before: it falls to the highest of a cooldown, then waits for another
+    one; and those who borrow wait for a planning period.
+    """
+    scene, resumed = release.scene, release.scene.memory.resumed_at
+    seconds = (
+        scene.policy.plan_every_seconds + COOLDOWNS * rules_of(scene.policy, release.holder.model).cooldown_seconds
+    )
+    if resumed is None or scene.now - resumed >= seconds or release.purpose is Purpose.RECLAIM:
+        return None
+    return release.refuse(
+        "start",
+        f"what votes said before the start {scene.now - resumed:.0f} s ago is not known; waits {seconds:.0f} s",
+        resumed + seconds,
+        seconds=seconds,
     )
 
 
@@ -125,7 +148,18 @@ def _limited(  # noqa: PLR0913  # the numbers that the refusal prints
 ) -> Refusal | None:
     """Refuse when one more would exceed max(1, floor(share x base)) in the window and cut into present need."""
     limit = max(1, math.floor(rule.share * base + 1e-9))
-    if not release.below_need or lost + 1 <= limit:
+    if not release.below_need:
+        return None
+    unknown = release.scene.memory.unknown_before
+    if unknown is not None and release.scene.now - unknown < rule.window_seconds:
+        return release.refuse(
+            guard,
+            f"what was lost before the start {release.scene.now - unknown:.0f} s ago is not known",
+            unknown + rule.window_seconds,
+            limit=limit,
+            window_seconds=rule.window_seconds,
+        )
+    if lost + 1 <= limit:
         return None
     counts = "shift" if guard == "shift" else "step"
     inside = [

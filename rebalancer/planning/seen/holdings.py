@@ -4,7 +4,16 @@ import math
 from functools import partial
 from typing import NamedTuple
 
-from rebalancer.domain.arithmetic import assured, converging, gpus_differ, pod_gpus, promised_replicas, unreachable
+from rebalancer.domain.arithmetic import (
+    assured,
+    certain_pod_gpus,
+    converging,
+    gpus_differ,
+    pod_gpus,
+    promised_replicas,
+    unreachable,
+)
+from rebalancer.domain.memory import Replaced
 from rebalancer.domain.policy import Model
 from rebalancer.domain.replica_set import keep_order
 from rebalancer.domain.snapshot import ModelView, PodView, TargetView
@@ -90,9 +99,9 @@ class _Above(NamedTuple):
 
 
 class _Replaced(NamedTuple):
-    """Doomed pods of a target with replacements asked beside them: those there, gone, and under no notice any more.
+    """Doomed pods of a target with replacements asked beside them: those there, gone, and those that say nothing more.
 
-    The latter two as memory has them, `POOL/UID`.
+    The latter two as memory has them. `spared`: under no notice any more, or not to be believed (`Replaced`).
     """
 
     there: tuple[PodView, ...] = ()
@@ -100,15 +109,22 @@ class _Replaced(NamedTuple):
     spared: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, target: TargetView, alive: list[PodView], told: _Told) -> "_Replaced":
-        living = {f"{target.pool}/{pod.uid}": pod for pod in alive}
-        entries = [entry for entry in told.replaced if entry.startswith(f"{target.pool}/")]
-        known = [entry for entry in entries if entry in living]
-        return cls(
-            tuple(pod for entry, pod in living.items() if entry in known and pod.node in told.doomed),
-            tuple(entry for entry in entries if entry not in living),
-            tuple(entry for entry in known if living[entry].node not in told.doomed),
-        )
+    def of(cls, target: TargetView, alive: list[PodView], told: _Told, wanted: int) -> "_Replaced":
+        living = {pod.uid: pod for pod in alive}
+        there, gone, spared = set(), [], []
+        for entry in told.replaced:
+            one = Replaced.of(entry)
+            if one.pool != target.pool:
+                continue
+            if (one.target, one.asked) != (target.uid, wanted):
+                spared.append(entry)
+            elif one.pod not in living:
+                gone.append(entry)
+            elif living[one.pod].node in told.doomed:
+                there.add(one.pod)
+            else:
+                spared.append(entry)
+        return cls(tuple(pod for pod in alive if pod.uid in there), tuple(gone), tuple(spared))
 
 
 NONE_REPLACED = _Replaced()
@@ -134,7 +150,7 @@ def _part(model: Model, target: TargetView, told: _Told, above: _Above) -> Part:
     wanted = 0 if target.missing else converging(target)
     alive = [pod for pod in target.pods if pod.phase != "terminating"]
     alive.sort(key=partial(keep_order, doomed=doomed))
-    replaced = _Replaced.of(target, alive, told) if told.replaced else NONE_REPLACED
+    replaced = _Replaced.of(target, alive, told, wanted) if told.replaced else NONE_REPLACED
     others = [pod for pod in alive if pod not in replaced.there] if replaced.there else alive
     number = max(0, wanted - len(replaced.there))
     not_serving = number - sum(1 for pod in others[:number] if pod.phase == "ready")
@@ -149,10 +165,11 @@ def _part(model: Model, target: TargetView, told: _Told, above: _Above) -> Part:
         model=model.id,
         pool=target.pool,
         gpus=pod_gpus(target, model.gpus_per_pod),
+        certain_gpus=certain_pod_gpus(target, model.gpus_per_pod),
         target=target,
         asked=wanted,
         doomed=(*replaced.there, *alone),
-        replaced=len(replaced.there),
+        beside=replaced.there,
         settle=settle,
         settled=replaced.gone[:settle],
         void=(*replaced.gone[most:], *replaced.spared),

@@ -48,21 +48,25 @@ class Part:
     """One model's replicas in one pool.
 
     asked: what the target converges to = held + doomed + settle. doomed: pods under notice that nobody deletes yet;
-    `replaced` of them have a replacement asked beside them (here or in another pool), `settle` such pods are gone and
-    their number comes back (`settled`: which; `void`: those whose number is back already by somebody else's hand, or
-    stays: the floor wants it, or the notice was taken back, and fewer replicas are a decrease like any other).
+    `beside` some of them a replacement was asked (here or in another pool), `settle` such pods are gone and their
+    number comes back (`settled`: which; `void`: those whose number is back already by somebody else's hand, or stays:
+    the floor wants it, the notice was taken back, or it is not the number that we asked for; fewer replicas are then a
+    decrease like any other).
     held: undoomed replicas asked. kept: pods that stay (best first), going: pods that a release already written will
     take, unseen: how many of kept are asked for but are no pods yet. stuck: why the target is neither donor nor
     recipient now (None: it is both); of one in a rollout pods under notice are replaced all the same.
+    gpus: of a replica, the most where policy, template and pods differ; certain_gpus: the least of them, on which
+    releases rest.
     """
 
     model: str
     pool: str
     gpus: int
+    certain_gpus: int
     target: TargetView
     asked: int
     doomed: tuple[PodView, ...]
-    replaced: int
+    beside: tuple[PodView, ...]
     settle: int
     settled: tuple[str, ...]
     void: tuple[str, ...]
@@ -84,14 +88,22 @@ class Part:
         self.sure = 0 if self.target.missing else assured(self.target)
 
     @property
+    def replaced(self) -> int:
+        """Doomed pods beside which a replacement was asked."""
+        return len(self.beside)
+
+    @property
     def obliging(self) -> int:
         """Undoomed replicas for which others may have to give way when the pool shrinks.
 
         All that we asked for. Of a number that somebody else wrote, or that we leave alone, it is what holds GPUs: what
         others wish for may keep us from raising, it never obliges a release of ours.
         """
-        if self.stuck is None and not self.target.by_others:
-            return self.held
+        return self.held if self.stuck is None and not self.target.by_others else self.placed
+
+    @property
+    def placed(self) -> int:
+        """Undoomed replicas that hold GPUs of a node."""
         return len([pod for pod in self.kept if pod.node is not None])
 
     @property

@@ -150,8 +150,14 @@ def _runs(part: Part, pool: str) -> bool:
 
 
 def _rooms(view: PoolView, taken: Mapping[str, OnNode], noticed: frozenset[str]) -> dict[str, Room]:
+    """Nodes that may receive pods.
+
+    One that offers fewer devices than pods of ours hold there has no room that a release makes: nobody knows whose
+    devices are gone.
+    """
     receiving = (node for node in view.nodes if node_receives(node, noticed))
-    return {node.name: _room(node, taken.get(node.name, NOTHING)) for node in receiving}
+    held = ((node, taken.get(node.name, NOTHING)) for node in receiving)
+    return {node.name: _room(node, on_node) for node, on_node in held if node.gpus >= on_node.gpus}
 
 
 def _room(node: NodeView, taken: OnNode) -> Room:

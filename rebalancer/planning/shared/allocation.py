@@ -143,7 +143,8 @@ def _take_back(ledger: Ledger, found: Allocation) -> None:
 
 
 def _shrink_part(part: Part, keep: int, ledger: Ledger, found: Allocation, *, placed: bool) -> None:
-    while ledger.owed[part.pool] > 0:
+    owed = ledger.owed_held if placed else ledger.owed
+    while owed[part.pool] > 0:
         if not placed and not _unplaced_first(part, ledger):
             return
         if not _release_one(part, keep, Purpose.BUDGET, ledger, found):

@@ -44,7 +44,8 @@ class Ledger:
     """Working copy of what is free, while units are placed. Rooms are copies: the scene stays as it is.
 
     `capacity`: GPUs by pool that may still be promised. `owed`: GPUs by pool that must be released, as its replicas
-    hold or ask for more than it certainly has.
+    hold or ask for more than it certainly has; `owed_held` of them by replicas that hold GPUs. Who waits for a GPU
+    gives way itself: what others hold is sought for it where its room is of use.
     `confined`: GPUs by pool that models still lack at this tier which run on no other. `lacking`: models that are
     to have more at some tier though nothing is taken from them.
     """
@@ -54,6 +55,7 @@ class Ledger:
     rooms: dict[str, dict[str, Room]]
     capacity: dict[str, int]
     owed: dict[str, int]
+    owed_held: dict[str, int]
     caps: Caps
     taken: dict[tuple[str, str], list[PodView]] = field(default_factory=dict)
     gone: Counter[str] = field(default_factory=Counter)
@@ -77,20 +79,23 @@ class Ledger:
             name: {node: Room(room.node, room.now, room.soon) for node, room in state.rooms.items()}
             for name, state in scene.pools.items()
         }
-        held, obliging = dict.fromkeys(scene.pools, 0), dict.fromkeys(scene.pools, 0)
+        held, obliging, placed = (dict.fromkeys(scene.pools, 0) for _ in range(3))
         unplaced = []
         for holder in scene.holders.values():
             for part in holder.parts:
                 if part.pool in held:
                     held[part.pool] += part.held * part.gpus
-                    obliging[part.pool] += part.obliging * part.gpus
+                    obliging[part.pool] += part.obliging * part.certain_gpus
+                    placed[part.pool] += part.placed * part.certain_gpus
                 if part.unplaced:
                     unplaced.append(part)
         capacity = {
             name: 0 if state.budget is None else state.budget - held[name] for name, state in scene.pools.items()
         }
-        owed = {name: 0 if state.budget is None else obliging[name] - state.most for name, state in scene.pools.items()}
-        ledger = cls(scene, tally, rooms, capacity, owed, Caps(scene))
+        known = {name: state.most for name, state in scene.pools.items() if state.budget is not None}
+        owed = {name: obliging[name] - most for name, most in known.items()}
+        owed_held = {name: placed[name] - most for name, most in known.items()}
+        ledger = cls(scene, tally, rooms, capacity, owed, owed_held, Caps(scene))
         for part in unplaced:
             ledger._seat_unplaced(part)
         return ledger
@@ -201,7 +206,9 @@ class Ledger:
         self.judged.pop(part.model, None)
         if part.pool in self.capacity:
             self.capacity[part.pool] += part.gpus
-            self.owed[part.pool] -= part.gpus
+        if part.pool in self.owed:
+            self.owed[part.pool] -= part.certain_gpus
+            self.owed_held[part.pool] -= part.certain_gpus if victim.pod.node is not None else 0
         node = self.home(part, victim.pod)
         if node is None:
             self.unseated[part.model] -= 1

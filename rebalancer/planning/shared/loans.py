@@ -2,37 +2,85 @@
 
 import heapq
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+
+from msgspec.structs import replace
 
 from rebalancer.domain.memory import Loan
 from rebalancer.planning.seen.scene import Holder, Scene
 
+UNBOOKED = ""  # the owner of a loan that is still to be booked; None is a loan of nobody's GPUs
+
 
 def book(scene: Scene) -> tuple[Loan, ...]:
-    """Loans that match what is held now: new ones to the owner with most unused entitlement (ties by id)."""
+    """Loans that match what is held now: each to an owner with unused entitlement, the most first (ties by id).
+
+    One whose owner has come to use its entitlement goes on in the name of who lends now: nobody gave its GPUs back.
+    """
     wanted: dict[tuple[str, str], int] = {}
     for holder in scene.holders.values():
         beyond = holder.held - holder.model.entitlement
         if beyond > 0:
             wanted.update(_borrowed(holder, beyond))
     booked = scene.kept.of("", _counted, scene.memory.loans)
-    if wanted == booked:
+    if wanted == booked and not _overbooked(scene, scene.memory.loans):
         return scene.memory.loans
     loans = _first(scene.memory.loans, {key: wanted.get(key, 0) for key in booked if wanted.get(key, 0) < booked[key]})
+    loans = _without_owners(loans, _overbooked(scene, loans))
     more = {key: count - booked.get(key, 0) for key, count in wanted.items()}
-    unbooked = sorted((key, count) for key, count in more.items() if count > 0)
-    lent = Counter([loan.owner for loan in loans])
-    lenders = {pool: _Lenders(scene, pool, lent) for pool in sorted({pool for (_, pool), _ in unbooked})}
-    new = []
-    for (name, pool), count in unbooked:
-        gpus = scene.holders[name].model.gpus_per_replica
-        for _ in range(count):
-            owner = lenders[pool].next(name)
-            lent[owner] += 1
-            new.append(Loan(name, owner, pool, gpus, scene.now))
-    if loans and loans[-1].at >= scene.now:
-        return tuple(sorted([*loans, *new], key=_order))
-    return (*loans, *sorted(new, key=_order))
+    loans += [
+        Loan(name, UNBOOKED, pool, scene.holders[name].model.gpus_per_replica, scene.now)
+        for (name, pool), count in sorted(more.items())
+        for _ in range(count)
+    ]
+    return tuple(sorted(_booked(scene, loans), key=_order))
+
+
+def _booked(scene: Scene, loans: list[Loan]) -> list[Loan]:
+    """With an owner each, or nobody's."""
+    lent = Counter(_by_owner(tuple(loans)))
+    lenders = {pool: _Lenders(scene, pool, lent) for pool in {loan.pool for loan in loans if loan.owner == UNBOOKED}}
+    found = []
+    for loan in loans:
+        owner = loan.owner
+        if owner == UNBOOKED:
+            owner = lenders[loan.pool].next(loan.borrower)
+            if owner is not None:
+                lent[owner] += loan.gpus
+        found.append(loan if owner == loan.owner else replace(loan, owner=owner))
+    return found
+
+
+def _overbooked(scene: Scene, loans: Sequence[Loan]) -> dict[str, int]:
+    """GPUs by owner that are booked to it beyond what it has unused; one that has left the policy lends nothing."""
+    found = {}
+    for owner, gpus in scene.kept.of("", _by_owner, tuple(loans)).items():
+        holder = scene.holders.get(owner)
+        unused = 0 if holder is None else max(0, holder.model.entitlement - holder.held) * holder.gpus
+        if gpus > unused:
+            found[owner] = gpus - unused
+    return found
+
+
+def _by_owner(loans: tuple[Loan, ...]) -> dict[str, int]:
+    """GPUs."""
+    lent: Counter[str] = Counter()
+    for loan in loans:
+        if loan.owner is not None:
+            lent[loan.owner] += loan.gpus
+    return dict(lent)
+
+
+def _without_owners(loans: Sequence[Loan], beyond: dict[str, int]) -> list[Loan]:
+    """Each owner's last loans are booked to nobody yet, as far as they are wholly `beyond` what it lends."""
+    left, found = dict(beyond), []
+    for loan in reversed(loans):
+        if loan.owner is not None and left.get(loan.owner, 0) >= loan.gpus:
+            left[loan.owner] -= loan.gpus
+            found.append(replace(loan, owner=UNBOOKED))
+        else:
+            found.append(loan)
+    return found[::-1]
 
 
 def _first(loans: tuple[Loan, ...], most: dict[tuple[str, str], int]) -> list[Loan]:
@@ -71,7 +119,7 @@ class _Lenders:
     least. (Asking every model for every loan takes 5 s at 1,000 models and 5,000 loans, once after a lost memory.)
     """
 
-    def __init__(self, scene: Scene, pool: str, lent: Counter[str | None]) -> None:
+    def __init__(self, scene: Scene, pool: str, lent: Counter[str]) -> None:
         self._holders = scene.holders
         self._lent = lent
         state = scene.pools.get(pool)
@@ -94,9 +142,9 @@ class _Lenders:
         return best[1] if best is not None and best[0] < 0 else None
 
     def _over(self, name: str) -> int:
-        """Replicas held and lent beyond the entitlement; below zero: that many are unused."""
+        """GPUs held and lent beyond the entitlement; below zero: that many are unused."""
         holder = self._holders[name]
-        return holder.held + self._lent.get(name, 0) - holder.model.entitlement
+        return (holder.held - holder.model.entitlement) * holder.gpus + self._lent.get(name, 0)
 
     def _least(self) -> tuple[int, str] | None:
         while self._heap and self._heap[0][0] != self._over(self._heap[0][1]):

@@ -46,8 +46,12 @@ def allocated(scene: Scene, found: Allocation) -> dict[str, int]:
     return counts
 
 
-def _by_model(loans: tuple[Loan, ...]) -> tuple[Counter[str | None], Counter[str]]:
-    return Counter([loan.owner for loan in loans]), Counter([loan.borrower for loan in loans])
+def _by_model(loans: tuple[Loan, ...]) -> tuple[Counter[str | None], Counter[str | None], Counter[str]]:
+    """Replicas and GPUs lent, and replicas borrowed."""
+    gpus: Counter[str | None] = Counter()
+    for loan in loans:
+        gpus[loan.owner] += loan.gpus
+    return Counter([loan.owner for loan in loans]), gpus, Counter([loan.borrower for loan in loans])
 
 
 def explain_models(  # noqa: PLR0913  # every stage's result is shown
@@ -60,7 +64,7 @@ def explain_models(  # noqa: PLR0913  # every stage's result is shown
 ) -> tuple[ModelDecision, ...]:
     """One decision per model, sorted by id, each stage a step with its numbers."""
     wanted = allocated(scene, found)
-    lent, borrowed = scene.kept.of("", _by_model, loans)
+    lent, gpus_lent, borrowed = scene.kept.of("", _by_model, loans)
     by_subject: dict[str, list[Refusal]] = {}
     for refusal in refusals:
         by_subject.setdefault(refusal.subject, []).append(refusal)
@@ -82,14 +86,14 @@ def explain_models(  # noqa: PLR0913  # every stage's result is shown
                 surge=holder.demand.surge,
                 lent=lends,
                 borrowed=borrowed.get(name, 0),
-                why=_headline(holder, own, lends, told.allocation),
+                why=_headline(holder, own, gpus_lent.get(name, 0), told.allocation),
                 steps=steps_of(holder, told, own, scene),
             )
         )
     return tuple(decisions)
 
 
-def _headline(holder: Holder, refusals: list[Refusal], lent: int, allocation: int) -> str:
+def _headline(holder: Holder, refusals: list[Refusal], gpus_lent: int, allocation: int) -> str:
     """The one thing to know about the model."""
     if holder.short:
         return f"short {holder.short}"
@@ -97,8 +101,8 @@ def _headline(holder: Holder, refusals: list[Refusal], lent: int, allocation: in
         return f"{refusals[0].guard} holds {abs(refusals[0].replicas_from - refusals[0].replicas_to)}"
     if holder.demand.unknown:
         return holder.demand.why
-    if lent:
-        return f"lends {lent * holder.model.gpus_per_replica} GPUs"
+    if gpus_lent:
+        return f"lends {gpus_lent} GPUs"
     if allocation < holder.held:
         return f"releases {holder.held - allocation}"
     return holder.demand.why

@@ -22,6 +22,9 @@ class Unwritten:
     def cycle(self, snapshot: Snapshot, memory_before: Memory, decision: Decision) -> None:
         """Forget it."""
 
+    def begin_anew(self) -> None:
+        """There is nothing to begin."""
+
     async def intent(self, intent: Intent, *, must_be_acknowledged: bool) -> bool:  # noqa: ARG002  # all alike
         """Acknowledged."""
         return True

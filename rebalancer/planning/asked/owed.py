@@ -1,0 +1,76 @@
+"""What an owner is owed: how many of its own replicas a model may claim before anybody gains.
+
+Work that hovers at a replica's capacity would move GPUs to and fro with every crossing. So one replica more is owed
+when work has crossed beyond chance, or votes have asked for it throughout `OWED_AFTER_SECONDS`, and one less when it
+would have been enough for the whole cooldown of the class. More than one replica, up or down, and a surge are no
+hovering: they count at once.
+"""
+
+import math
+from typing import NamedTuple
+
+from rebalancer.domain.memory import Ask, Owed
+from rebalancer.domain.outlook import Outlook
+from rebalancer.domain.readings import Work
+
+OWED_AFTER_SECONDS = 20.0  # of votes for it: bursts are shorter, an owner's users who are back are not
+ERRORS = 2.0  # standard errors that work must have crossed a replica's capacity by
+BINS_OF_MINUTE, BINS_OF_LEVEL = 6.0, 54.0  # bins of 10 s, as dispersion counts them, whose mean has as much error
+
+
+class Crossed(NamedTuple):
+    """Replicas that work keeps `busy`, that it does beyond chance (`surely`), and that are `enough` in spite of it."""
+
+    busy: int
+    surely: int
+    enough: int
+
+    def of(self, own: int) -> "Crossed":
+        """No more of each than are its own."""
+        return Crossed(*(min(own, count) for count in self))
+
+
+def crossed(outlook: Outlook, work: Work, owed: Owed | None, *, surge: bool) -> Crossed:
+    """By the level and the last minute. A surge, and more than one replica beyond what is `owed`, are no chance."""
+    level, minute = level_of(outlook), work.last_60s or 0.0
+    busy = math.ceil(max(level, minute))
+    noise = ERRORS * math.sqrt(max(0.0, outlook.dispersion * level))
+    of_level, of_minute = noise / math.sqrt(BINS_OF_LEVEL), noise / math.sqrt(BINS_OF_MINUTE)
+    surely = math.ceil(max(level - of_level, minute - of_minute))
+    at_once = surge or owed is None or busy > owed.replicas + 1
+    return Crossed(busy, busy if at_once else surely, math.ceil(max(level + of_level, minute)))
+
+
+def level_of(outlook: Outlook) -> float:
+    """Replicas of work: the level, and as much of a shift as is likely."""
+    return outlook.level + outlook.shift * (outlook.shifted - outlook.level)
+
+
+def owed(before: Owed | None, work: Crossed, asked: int, patience_seconds: float, now: float) -> Owed:
+    """What is owed at `now`. `before`: what was in the plan before; `asked`: its own replicas that votes ask for."""
+    before = before or Owed(work.busy)
+    replicas = max(before.replicas, work.surely)
+    asks = _stood(before.asks, asked, now)
+    stood = max([ask.replicas for ask in asks if now - ask.since >= OWED_AFTER_SECONDS], default=0)
+    if max(asked, work.enough) >= replicas:
+        replicas = max(replicas, stood)
+        return Owed(replicas, tuple([ask for ask in asks if ask.replicas > replicas]))
+    return _lower(before, work.enough, patience_seconds, now)
+
+
+def waits(owed: Owed | None) -> bool:
+    """Whether time alone would change it."""
+    return owed is not None and (bool(owed.asks) or owed.lower_since is not None)
+
+
+def _stood(asks: tuple[Ask, ...], asked: int, now: float) -> tuple[Ask, ...]:
+    """For each number of replicas since when votes have asked for no fewer; ascending in both."""
+    more = [ask.since for ask in asks if ask.replicas >= asked]
+    return (*(ask for ask in asks if ask.replicas < asked), Ask(more[0] if more else now, asked))
+
+
+def _lower(before: Owed, enough: int, patience_seconds: float, now: float) -> Owed:
+    """What is more than one replica beyond `enough` goes at once, the last one when it was too many for so long."""
+    if enough + 1 < before.replicas or before.lower_since is None:
+        return Owed(enough + 1, lower_since=now)
+    return before if now - before.lower_since < patience_seconds else Owed(enough)

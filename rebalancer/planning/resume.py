@@ -1,0 +1,38 @@
+"""What a start believes of memory that is older than the cluster: where it does not know, it holds back."""
+
+from msgspec.structs import replace
+
+from rebalancer.domain.memory import Memory, ModelMemory
+
+
+def resume(memory: Memory, now: float, *, behind: bool, gaps: bool) -> Memory:
+    """Memory to begin with at `now`.
+
+    `behind`: cycles came after it, so how patient votes were since then is unknown. Everybody claims what it has as far
+    as votes ask for it, and nothing is taken for want of demand before that is known again (guard `start`).
+    `gaps`: writes of ours may be unknown too. Then no number comes back by itself, and guards' windows that reach back
+    before `now` count as used up.
+    """
+    if not (behind or gaps):
+        return memory
+    return replace(
+        memory,
+        models={name: _begun_anew(kept, gaps=gaps) for name, kept in memory.models.items()},
+        resumed_at=now,
+        unknown_before=now if gaps else memory.unknown_before,
+    )
+
+
+def _begun_anew(kept: ModelMemory, *, gaps: bool) -> ModelMemory:
+    """Without what counts how long something has lasted, or lasts."""
+    return replace(
+        kept,
+        demand=None,
+        higher_since=None,
+        surge_since=None,
+        calm_since=None,
+        lower_since=None,
+        lower_peak=0,
+        replaced=() if gaps else kept.replaced,
+        begun_anew=True,
+    )

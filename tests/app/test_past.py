@@ -1,0 +1,233 @@
+"""What a start finds in Kafka and in the local journal, each of which may lack what the other has."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from rebalancer.app.past import Start, Writes, begin_from, read_start
+from rebalancer.domain.memory import Loss, Memory, ModelMemory
+from rebalancer.domain.outcome import UNKNOWN, WRITTEN, Intent, Outcome
+from rebalancer.domain.snapshot import Snapshot
+from rebalancer.loop.clock import RealClock
+from rebalancer.obs import journal
+from rebalancer.obs.broker import Broker
+from rebalancer.obs.journal_files import JournalFiles
+from rebalancer.obs.journal_tail import read_tail
+from rebalancer.obs.outbox import Outbox
+from rebalancer.obs.recorder import Recorder
+from rebalancer.planning import plan
+from rebalancer.sandbox.broker import EmbeddedBroker
+from rebalancer.state import checkpoint, chunks
+from rebalancer.state.checkpoint import Restored
+from tests.builders import NOW, a_policy, a_snapshot
+
+POLICY = a_policy()
+AT = NOW - 100.0  # of the checkpoint
+REMEMBERED = Memory(
+    models={
+        "b": ModelMemory(
+            demand=5,
+            lower_since=AT - 5.0,
+            lower_peak=3,
+            losses=(Loss(AT - 20.0, 1, "step"),),
+            replaced=("a100/uid-b/6/uid-b-1",),
+        )
+    }
+)
+
+
+def a_release(cycle: int, at: float = AT + 20.0) -> Intent:
+    return Intent(
+        id=f"{cycle}-b-a100",
+        cycle=cycle,
+        at=at,
+        kind="release",
+        subject="b",
+        object="deployment/serving/b",
+        replicas_from=6,
+        replicas_to=5,
+        reason="test",
+        pool="a100",
+        counts="step",
+        counted=1,
+    )
+
+
+def outcome_of(intent: Intent, status: str = WRITTEN) -> Outcome:
+    return Outcome(intent, intent.at + 0.1, status)
+
+
+def a_cycle(number: int, at: float) -> bytes:
+    """The line of a cycle."""
+    world = a_snapshot(POLICY, at=at, cycle=number)
+    return journal.encode(journal.cycle_line(Snapshot(cycle=0, at=0.0), world, plan(world, POLICY, Memory()), ""))
+
+
+# --- what is known, wherever it is written down
+
+
+def writes_at(*instants: float) -> Writes:
+    return Writes(instants=list(instants), last_cycle=41 + len(instants))
+
+
+def every_ten_seconds(since: float, until: float) -> tuple[float, ...]:
+    return tuple(since + 10.0 * n for n in range(round((until - since) / 10) + 1))
+
+
+def begun(writes: Writes, restored: Restored | None = None) -> Start:
+    return begin_from(restored or Restored(memory=REMEMBERED, cycle=41, at=AT), writes, POLICY, NOW)
+
+
+def test_decisions_that_reach_back_to_the_checkpoint_leave_numbers_and_windows_believed() -> None:
+    start = begun(writes_at(*every_ten_seconds(AT - 5.0, NOW - 20.0)))
+    assert start.memory.models["b"].replaced == REMEMBERED.models["b"].replaced
+    assert (start.memory.unknown_before, start.problems) == (None, ())
+
+
+@pytest.mark.parametrize(
+    "instants",
+    [
+        (),  # the topic is away, and so is the journal
+        every_ten_seconds(AT + 30.0, NOW),  # retention took what was before
+        (*every_ten_seconds(AT - 5.0, AT + 5.0), *every_ten_seconds(AT + 80.0, NOW)),  # nobody took it for a while
+    ],
+)
+def test_where_decisions_are_missing_no_number_comes_back_and_windows_count_as_used_up(
+    instants: tuple[float, ...],
+) -> None:
+    start = begun(writes_at(*instants))
+    assert start.memory.models["b"].replaced == ()
+    assert start.memory.unknown_before == NOW
+    assert start.memory.models["b"].losses == REMEMBERED.models["b"].losses
+    assert len(start.problems) == 1
+
+
+def test_patience_begins_anew_where_cycles_came_after_the_checkpoint_and_goes_on_where_none_did() -> None:
+    behind = begun(writes_at(*every_ten_seconds(AT - 5.0, NOW))).memory.models["b"]
+    assert (behind.demand, behind.lower_since, behind.begun_anew) == (None, None, True)
+    ordered = Writes(instants=[AT - 5.0], last_cycle=41)
+    assert begun(ordered).memory == REMEMBERED
+
+
+def test_a_first_start_knows_that_nothing_was_before() -> None:
+    start = begun(Writes(), Restored())
+    assert (start.memory, start.first_cycle, start.problems) == (Memory(), 1, ())
+
+
+def test_a_lost_checkpoint_leaves_the_windows_of_what_is_decided_and_journalled() -> None:
+    writes = writes_at(*every_ten_seconds(NOW - 400.0, NOW))
+    writes.take(journal.OutcomeLine(outcome_of(a_release(43))))
+    start = begun(writes, Restored())
+    assert [outcome.intent.id for outcome in start.outcomes] == ["43-b-a100"]
+    assert start.memory.unknown_before is None
+    assert begun(writes_at(*every_ten_seconds(NOW - 50.0, NOW)), Restored()).memory.unknown_before == NOW
+
+
+def test_an_outcome_known_twice_is_one_and_settles_an_intent_from_elsewhere() -> None:
+    writes = Writes()
+    for line in (
+        journal.IntentLine(a_release(42)),
+        journal.OutcomeLine(outcome_of(a_release(42))),
+        journal.OutcomeLine(outcome_of(a_release(42))),
+        journal.IntentLine(a_release(43)),
+        journal.OutcomeLine(outcome_of(a_release(40))),
+    ):
+        writes.take(line)
+    assert [(one.intent.cycle, one.status) for one in writes.since(41)] == [(43, UNKNOWN), (42, WRITTEN)]
+
+
+# --- the local journal
+
+
+def test_the_journal_tells_of_writes_since_an_instant_and_a_torn_last_line_costs_nothing(tmp_path: Path) -> None:
+    intents = [journal.encode(journal.IntentLine(a_release(cycle, AT + cycle))) for cycle in (41, 42, 43)]
+    outcome = journal.encode(journal.OutcomeLine(outcome_of(a_release(42, AT + 42))))
+    path = tmp_path / "journal-000001.jsonl"
+    path.write_bytes(
+        b"".join([a_cycle(41, AT), intents[0], intents[1], outcome, b'{"intent":{"id":7}}\n', intents[2][:-9]])
+    )
+    tail = read_tail([path], AT + 42.0)
+    assert [type(line) for line in tail.writes] == [journal.IntentLine, journal.OutcomeLine]
+    assert (tail.instants, tail.last_cycle) == ([AT], 41)
+
+
+def test_files_before_the_instant_are_not_read_and_one_that_is_gone_is_passed_over(tmp_path: Path) -> None:
+    paths = [tmp_path / f"journal-00000{number}.jsonl" for number in (1, 2, 3, 4)]
+    for number, path in enumerate(paths[:3]):
+        intent = a_release(41 + number, AT + 100.0 * number)
+        path.write_bytes(a_cycle(41 + number, intent.at) + journal.encode(journal.IntentLine(intent)))
+    tail = read_tail(paths, AT + 150.0)
+    assert [line.intent.cycle for line in tail.writes if isinstance(line, journal.IntentLine)] == [43]
+    assert tail.instants == [AT + 200.0, AT + 100.0]
+
+
+# --- all of it, from a broker that answers
+
+
+@pytest.fixture
+async def broker() -> AsyncIterator[Broker]:
+    topics = dict.fromkeys(("rebalancer.state", "rebalancer.decisions"), 1)
+    async with EmbeddedBroker(topics) as running:
+        yield Broker(running.bootstrap)
+
+
+@pytest.fixture
+async def outbox(broker: Broker) -> AsyncIterator[Outbox]:
+    opened = Outbox(broker, RealClock(), random.Random(1))
+    running = asyncio.create_task(opened.run())
+    yield opened
+    running.cancel()
+    await asyncio.wait({running})
+    await opened.close(2.0)
+
+
+async def recorded(folder: Path, now: float) -> tuple[Path, ...]:
+    """A local journal: a cycle, an intent with its outcome, and an intent, while nobody took them elsewhere."""
+
+    async def away(_key: bytes, _line: bytes) -> bool:
+        return False
+
+    files = JournalFiles(folder, 1 << 30)
+    files.start()
+    recorder = Recorder(files, away, lambda _key, _line: None)
+    recorder.policy(POLICY, now)
+    world = a_snapshot(POLICY, at=now - 30.0, cycle=42)
+    recorder.cycle(world, Memory(), plan(world, POLICY, Memory()))
+    drained = a_release(42, now - 29.0)
+    await recorder.intent(drained, must_be_acknowledged=False)
+    await recorder.outcome(outcome_of(drained))
+    await recorder.intent(replace(drained, id="42-a-a100", subject="a"), must_be_acknowledged=False)
+    await recorder.close()
+    return await asyncio.to_thread(files.paths)
+
+
+async def test_what_was_written_while_kafka_was_away_is_known_after_a_restart(
+    broker: Broker, outbox: Outbox, tmp_path: Path
+) -> None:
+    now = RealClock().now()
+    assert await outbox.send("state", *checkpoint.memory_entry(REMEMBERED, 41, now - 60.0, {}))
+    assert await outbox.send("decisions", b"cycle", a_cycle(41, now - 65.0))
+    assert await outbox.send("decisions", b"intent", journal.encode(journal.IntentLine(a_release(42, now - 29.0))))
+    files = await recorded(tmp_path, now)
+    without = await read_start(broker, POLICY, now)
+    assert [(one.intent.id, one.status) for one in without.outcomes] == [("42-b-a100", UNKNOWN)]
+    start = await read_start(broker, POLICY, now, files)
+    assert {one.intent.id: one.status for one in start.outcomes} == {"42-b-a100": WRITTEN, "42-a-a100": UNKNOWN}
+    assert start.first_cycle == 43
+
+
+async def test_a_checkpoint_larger_than_a_record_is_read_back_from_a_broker(broker: Broker, outbox: Outbox) -> None:
+    losses = tuple(Loss(NOW - n, 1, "step") for n in range(20_000))
+    memory = Memory(models={"a": ModelMemory(losses=losses), "b": ModelMemory(losses=losses)})
+    key, value = checkpoint.memory_entry(memory, 41, NOW, {})
+    assert len(value) > 1024 * 1024
+    assert not await outbox.send("state", key, value)
+    for record in chunks.entries(key, value, slot=0):
+        assert await outbox.send("state", *record)
+    start = await read_start(broker, POLICY, NOW)
+    assert {name: len(one.losses) for name, one in start.memory.models.items()} == {"a": 20_000, "b": 20_000}
+    assert start.slot == 1

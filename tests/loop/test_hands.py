@@ -1,0 +1,126 @@
+"""What a cycle was told of our writes is remembered even where the cycle fails, and fails no other one."""
+
+import pytest
+from msgspec.structs import replace
+
+from rebalancer.act.gate import Gate
+from rebalancer.domain.memory import Memory
+from rebalancer.domain.outcome import WRITTEN, Intent, Outcome
+from rebalancer.domain.plan import Decision
+from rebalancer.domain.snapshot import Snapshot
+from rebalancer.loop.cycle import cycle
+from rebalancer.loop.hands import GateHands, asked_of
+from rebalancer.sim.product.clock import WorldClock
+from rebalancer.sim.product.notes import Unwritten
+from rebalancer.state import ClusterState
+from rebalancer.world import World
+from rebalancer.world.port import WorldPort
+from tests.builders import NOW, a_policy
+from tests.state.objects import a_cluster_node, a_ready_pod, a_state, a_workload
+
+
+class Noted(Unwritten):
+    """What is recorded, with how often it began anew."""
+
+    def __init__(self) -> None:
+        self.cycles: list[tuple[int, Memory]] = []
+        self.begun = 0
+
+    def cycle(self, snapshot: Snapshot, memory_before: Memory, decision: Decision) -> None:
+        self.cycles.append((snapshot.cycle, memory_before))
+
+    def begin_anew(self) -> None:
+        self.begun += 1
+
+
+class Hands(GateHands):
+    """The service's, on a state of two models with two replicas; `skipped`: outcomes nobody remembers, and why."""
+
+    def __init__(self, first_cycle: int = 7) -> None:
+        world = World(NOW)
+        policy = a_policy()
+        pods = [a_ready_pod(f"{name}-{number}", name) for name in "ab" for number in (1, 2)]
+        self.state: ClusterState = a_state(policy, a_cluster_node(), a_workload("a", 2), a_workload("b", 2), *pods)
+        self.noted = Noted()
+        self.skipped: list[tuple[str, str]] = []
+        clock = WorldClock(world)
+        gate = Gate(
+            WorldPort(world),
+            facts=self.state.peek,
+            clock=clock,
+            recorder=self.noted,
+            may_write=lambda: None,
+            write_mode="shadow",
+            on_written=asked_of(self.state),
+        )
+        super().__init__(policy, Memory(), self.state, self.noted, gate, clock, lambda: None, first_cycle)
+
+    def skip(self, outcome: Outcome, why: str) -> None:
+        super().skip(outcome, why)
+        self.skipped.append((outcome.intent.id, why))
+
+
+def a_loss(model: str, at: float = NOW - 5.0) -> Outcome:
+    intent = Intent(
+        id=f"6-{model}-a100",
+        cycle=6,
+        at=at,
+        kind="release",
+        subject=model,
+        object=f"deployment/serving/{model}",
+        replicas_from=3,
+        replicas_to=2,
+        reason="test",
+        pool="a100",
+        counts="step",
+        counted=1,
+    )
+    return Outcome(intent, at, WRITTEN)
+
+
+def a_riddle() -> Outcome:
+    """An outcome that no code understands."""
+    loss = a_loss("a")
+    return replace(loss, intent=replace(loss.intent, id="6-riddle", replaces=None))
+
+
+async def test_after_a_failed_cycle_the_other_outcomes_are_in_memory_and_the_next_cycle_plans() -> None:
+    hands = Hands()
+    for outcome in (a_loss("a"), a_riddle(), a_loss("b")):
+        hands.state.note(outcome, NOW)
+    with pytest.raises(TypeError):
+        await cycle(NOW, hands)
+    hands.recover(NOW)
+    assert {name: len(one.losses) for name, one in hands.memory.models.items()} == {"a": 1, "b": 1}
+    assert [name for name, _ in hands.skipped] == ["6-riddle"]
+    before = hands.memory
+    decision = await cycle(NOW + 10.0, hands)
+    assert decision.plan.cycle == 8
+    assert hands.noted.cycles == [(8, before)]
+    assert {name: len(one.losses) for name, one in hands.memory.models.items()} == {"a": 1, "b": 1}
+
+
+async def test_memory_that_changed_outside_a_cycle_is_recorded_whole_and_only_then() -> None:
+    hands = Hands()
+    hands.recover(NOW)
+    assert (hands.noted.begun, hands.next_cycle) == (0, 8)
+    hands.state.note(a_loss("a"), NOW)
+    hands.recover(NOW)
+    assert (hands.noted.begun, hands.next_cycle) == (1, 9)
+
+
+async def test_a_cycle_that_fails_without_outcomes_leaves_memory_as_it_was() -> None:
+    hands = Hands()
+    await cycle(NOW, hands)
+    before = hands.memory
+    hands.recover(NOW + 10.0)
+    assert hands.memory == before
+
+
+async def test_an_outcome_of_a_model_that_left_the_policy_is_told_and_the_cycle_plans() -> None:
+    hands = Hands()
+    for outcome in (a_loss("left"), a_loss("b")):
+        hands.state.note(outcome, NOW)
+    await cycle(NOW, hands)
+    assert hands.skipped == [("6-left-a100", "left is no model of the policy any more")]
+    assert len(hands.memory.models["b"].losses) == 1

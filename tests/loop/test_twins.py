@@ -1,0 +1,161 @@
+"""The service on the demo's world is killed at every few cycles; each successor is judged beside the one that lives on.
+
+A successor has what a start has: the last checkpoint, the decisions since, lists of the cluster, and what the topics
+brought after the checkpoint. It sees and hears what its twin does, and is told what became of the twin's writes. Its
+plans take no serving replica that the twin keeps, from the first one to a minute later.
+"""
+
+import random
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import settings
+
+from rebalancer.app.past import Writes, begin_from
+from rebalancer.domain.cluster import SOURCES, ClusterObject
+from rebalancer.domain.events import (
+    CapacityNotice,
+    Event,
+    MetricSample,
+    ObjectChanged,
+    ObjectGone,
+    ObjectsListed,
+    SourceState,
+)
+from rebalancer.domain.memory import Memory
+from rebalancer.domain.outcome import Outcome
+from rebalancer.domain.plan import Decision, Plan
+from rebalancer.domain.policy import Policy
+from rebalancer.domain.snapshot import Snapshot
+from rebalancer.obs.journal import OutcomeLine
+from rebalancer.planning import Kept
+from rebalancer.planning import plan as decide
+from rebalancer.sandbox.demo_cluster import IDLE_RATES, DemoCluster, build, demo_policy
+from rebalancer.state import ClusterState, checkpoint
+from rebalancer.state.objects import key_of
+from rebalancer.world import World
+from tests.planning.test_properties_restart import judge
+from tests.world.virtual import VirtualHands
+from tests.world.worlds import START
+
+CHECKPOINT_SECONDS = 30.0
+JUDGED_SECONDS = 60.0
+EVERY_CYCLES = 4
+SEEDS = range(max(1, settings().max_examples // 50))
+# By votes: a forecast that is drawn anew from the rings differs from the last one as much as its next renewal would.
+POLICY = demo_policy().model_copy(update={"look_ahead": False})
+
+
+@dataclass
+class Successor:
+    """Begun at `at`; it plans beside its twin and writes nothing."""
+
+    at: float
+    state: ClusterState
+    memory: Memory
+    kept: Kept = field(default_factory=Kept)
+
+    def plan(self, now: float, cycle: int, policy: Policy) -> Plan:
+        decision = decide(self.state.snapshot(now, cycle), policy, self.memory, self.kept)
+        self.memory = decision.memory
+        return decision.plan
+
+
+class Twin(VirtualHands):
+    """The one that lives on. It leaves checkpoints and decisions, and its topics are kept since the last of them."""
+
+    def __init__(self, world: World, policy: Policy) -> None:
+        self.there: dict[str, dict[tuple[str, str], ClusterObject]] = {source: {} for source in SOURCES}
+        self.heard: list[Event] = []  # samples and notices since the checkpoint
+        self.entries: list[checkpoint.Entry] = []
+        self.kept_at = world.now
+        self.writes = Writes()
+        self.successors: list[Successor] = []
+        self.begun = self.judged = self.changes = 0
+        super().__init__(world, policy)
+
+    def tell(self, *events: Event) -> None:
+        for event in events:
+            if isinstance(event, ObjectChanged):
+                self.there[event.source][key_of(event.object)] = event.object
+            elif isinstance(event, ObjectGone):
+                self.there[event.source].pop(key_of(event.object), None)
+            elif isinstance(event, MetricSample | CapacityNotice):
+                self.heard.append(event)
+        super().tell(*events)
+        for one in self.successors:
+            one.state.apply_all(events, self._world.now)
+
+    def note(self, snapshot: Snapshot, before: Memory, decision: Decision) -> None:
+        now = self._world.now
+        self.successors = [one for one in self.successors if now - one.at < JUDGED_SECONDS]
+        for one in self.successors:
+            plan = one.plan(now, snapshot.cycle, self.policy)
+            judge(snapshot, self.policy, plan, decision.plan)
+            self.judged += 1
+        super().note(snapshot, before, decision)
+        self.writes.instants.append(now)
+        self.writes.last_cycle = snapshot.cycle
+        self.changes += len(decision.plan.changes)
+        if now - self.kept_at >= CHECKPOINT_SECONDS or not self.entries:
+            self._keep(snapshot.cycle, now)
+
+    def _keep(self, cycle: int, now: float) -> None:
+        foreign, notices = self.state.foreign_past(), self.state.notices_past()
+        self.entries = [checkpoint.memory_entry(self.memory, cycle, now, {}, foreign, notices)]
+        models = (model.id for model in self.policy.models)
+        self.entries += [checkpoint.rings_entry(model, self.state.rings_bytes(model)) for model in models]
+        self.kept_at = now
+        self.heard.clear()
+
+    async def carry_out(self, decision: Decision) -> tuple[Outcome, ...]:
+        done = await super().carry_out(decision)
+        for outcome in done:
+            self.writes.take(OutcomeLine(outcome))
+            for one in self.successors:
+                one.state.note(outcome, self._world.now)
+        if decision.plan.cycle % EVERY_CYCLES == 0:
+            self._is_killed()
+        return done
+
+    def _is_killed(self) -> None:
+        """Right after a plan was written: what it did is in the decisions alone."""
+        now = self._world.now
+        restored = checkpoint.read(self.entries, [model.id for model in self.policy.models], now)
+        start = begin_from(restored, self.writes, self.policy, now)
+        state = ClusterState(self.policy, now)
+        for model, rings in start.rings.items():
+            state.restore_rings(model, rings)
+        state.restore_foreign(start.foreign)
+        state.restore_notices(start.notices)
+        for outcome in start.outcomes:
+            state.note(outcome, now)
+        lists = (ObjectsListed(source, now, tuple(there.values())) for source, there in self.there.items())
+        state.apply_all([*lists, *(SourceState(source, now) for source in SOURCES), *self.heard], now)
+        self.successors.append(Successor(now, state, start.memory))
+        self.begun += 1
+
+
+async def live_a_while(twin: Twin, demo: DemoCluster, chance: random.Random) -> None:
+    """Seven minutes of loads that come and go, and a spot node that is taken."""
+    world = demo.world
+    await twin.live(60.0)
+    for turn in range(12):
+        model = chance.choice(sorted(demo.dials))
+        demo.dials[model].turn(IDLE_RATES[model] * chance.choice([0.2, 1.0, 2.0, 4.0]), world.now)
+        if turn == 5 and world.node_claims:
+            node = chance.choice(sorted(world.node_claims))
+            world.interrupt(node, world.now + 120.0)
+            twin.tell(CapacityNotice("test", "1", world.now, "spot-interruption", world.now + 120.0, node=node))
+        await twin.live(30.0)
+
+
+@pytest.mark.timeout(0 if settings().max_examples > 50 else 60)
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_a_successor_takes_no_serving_replica_that_its_twin_keeps(seed: int) -> None:
+    demo = build(POLICY, START)
+    twin = Twin(demo.world, demo.policy)
+    await live_a_while(twin, demo, random.Random(seed))
+    assert twin.changes > 5
+    assert twin.begun > 10
+    assert twin.judged > 3 * twin.begun
