@@ -156,7 +156,9 @@ class Service:
     def keep(self) -> None:
         """Write a checkpoint, as the service does every 30 s."""
         hands, state, now = self.hands, self.state, self.clock.now()
-        first = checkpoint.memory_entry(hands.memory, hands.next_cycle - 1, now, {}, state.foreign_past(), state.notices_past())
+        first = checkpoint.memory_entry(
+            hands.memory, hands.next_cycle - 1, now, {}, state.foreign_past(), state.notices_past()
+        )
         rings = (checkpoint.rings_entry(model.id, state.rings_bytes(model.id)) for model in hands.policy.models)
         told = len(self.topics.outcomes), len(self.topics.notices)
         self.checkpoints.append(Kept(self._world.now, (first, *rings), hands.next_cycle - 1, *told))
