@@ -74,6 +74,9 @@ class Topics:
     def cycle(self, snapshot: Snapshot, memory_before: Memory, decision: Decision) -> None:
         """The journal is not read back here."""
 
+    def begin_anew(self) -> None:
+        """Nor is a keyframe kept."""
+
     async def intent(self, intent: Intent, *, must_be_acknowledged: bool) -> bool:
         return not (self.away and must_be_acknowledged)
 
@@ -153,7 +156,9 @@ class Service:
     def keep(self) -> None:
         """Write a checkpoint, as the service does every 30 s."""
         hands, state, now = self.hands, self.state, self.clock.now()
-        first = checkpoint.memory_entry(hands.memory, hands.next_cycle - 1, now, {}, state.foreign_past())
+        first = checkpoint.memory_entry(
+            hands.memory, hands.next_cycle - 1, now, {}, state.foreign_past(), state.notices_past()
+        )
         rings = (checkpoint.rings_entry(model.id, state.rings_bytes(model.id)) for model in hands.policy.models)
         told = len(self.topics.outcomes), len(self.topics.notices)
         self.checkpoints.append(Kept(self._world.now, (first, *rings), hands.next_cycle - 1, *told))
@@ -171,6 +176,7 @@ class Service:
         for model, rings in past.rings.items():
             self.state.restore_rings(model, rings)
         self.state.restore_foreign(past.foreign)
+        self.state.restore_notices(past.notices)
         for outcome in outcomes:
             self.state.note(outcome, self.clock.now())
         self.list_all()

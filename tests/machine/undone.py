@@ -27,6 +27,10 @@ NUMBERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "others": ("4", ("GitOps writes again and again", "somebody writes once")),
     "gpus": ("10", ("template changes GPUs", "rollout")),
     "asleep": ("13", ("somebody scales to zero", "KEDA is paused")),
+    "gone": ("2", ("node goes before its pods", "machine is taken")),
+    "notice": ("9", ("maintenance weeks ahead", "machine is taken")),
+    "disruption": ("9", ("Karpenter drains", "cloud has none")),
+    "repair": ("15", ("GitOps writes again and again", "somebody writes once")),
     "rollout": ("13", ("rollout hangs", "machine is taken")),
 }
 
