@@ -199,6 +199,7 @@ class Loads:
 
     def stepped(self, seconds: float) -> None:
         """The clock was set by so many seconds: what was heard is as old as before."""
+        self._started_at += seconds
         self._latest.stepped(seconds)
         for track in self.tracks.values():
             track.stepped_seconds += seconds

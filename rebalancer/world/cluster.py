@@ -171,7 +171,9 @@ class Cluster:
             self.show(pod)
 
     def show(self, pod: Pod) -> None:
-        """The API shows whether it is Ready, from now on."""
+        """The API shows whether it is Ready, from now on; of a pod that has gone it shows nothing."""
+        if self.pods.get(pod.key) is not pod:
+            return
         shown = pod.loaded and pod.node is not None and pod.node.ready
         pod.ready_at = self._agenda.now if shown else None
         self.touch(pod)

@@ -213,3 +213,12 @@ def test_a_process_that_was_held_up_between_two_looks_saw_no_step() -> None:
     for _ in range(20):
         clock.now()
     assert steps == []
+
+
+def test_samples_count_as_live_though_the_service_started_while_the_clock_was_ahead() -> None:
+    """Else nothing may be taken from anybody for as long as the clock was wrong."""
+    state = a_state(None, a_workload("b", 1), a_ready_pod("b-1"), started_at=NOW + HALF_AN_HOUR)
+    state.stepped(-HALF_AN_HOUR)
+    for second in (5, 10, 15):
+        state.apply(a_sample("b", "b-1", NOW + second, 1.0), NOW + second)
+    assert load_of(state, "b", NOW + 16).intervals_live >= 2

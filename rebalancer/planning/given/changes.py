@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from rebalancer.domain.cluster import Override
 from rebalancer.domain.memory import NodeGrant, Replaced
 from rebalancer.domain.plan import Change
-from rebalancer.domain.snapshot import PodView
+from rebalancer.domain.snapshot import AutoscalerView, PodView
 from rebalancer.planning.given.bounds import After, kept_minimum, lower, wanted_minimums
 from rebalancer.planning.given.moves import Coming, Going, Moves
 from rebalancer.planning.given.nodes import NodePlan
@@ -210,6 +210,16 @@ def _why_up(holder: Holder, coming: Coming) -> str:
     return ", ".join(words)
 
 
+def _most_minimum(scene: Scene, part: Part, owner: AutoscalerView) -> int:
+    """The highest minimum that a bounds change may set: what was asked for; in a pool that is over, what runs.
+
+    An autoscaler that somebody let go down runs less than we asked for, and its GPUs may be another's by now.
+    """
+    state = scene.pools.get(part.pool)
+    known = state is not None and state.budget is not None and state.promised <= state.budget
+    return part.asked if known else max(owner.minimum, min(part.asked, part.target.replicas))
+
+
 def _bounds(scene: Scene, part: Part, wanted: int, moves: Moves) -> list[Change]:
     """New bounds for an unchanged number: taking an autoscaler over, or a minimum that follows demand.
 
@@ -221,6 +231,7 @@ def _bounds(scene: Scene, part: Part, wanted: int, moves: Moves) -> list[Change]
         return []
     if not ours and owner.minimum > part.asked:
         return []
+    wanted = min(wanted, _most_minimum(scene, part, owner))
     lowered = lower(scene, moves.tally, part, max(wanted, min(part.asked, owner.minimum)), wanted)
     minimum = lowered.minimum
     if lowered.refusal is not None:

@@ -36,7 +36,7 @@ def machine_is_taken(stage: Stage, x: float, y: float) -> Touched:
         stage.world.interrupt(node.name, stage.world.now + seconds)
         stage.noticed(node, stage.world.now + seconds)
     elif node.node_pool is None:
-        _notice(stage, node, "scheduled-change", seconds)
+        _notice(stage, node, "reservation-interruption", seconds)
         stage.noticed(node, stage.world.now + seconds)
         stage.world.faults.cordon(node)
         if y < 0.3:
@@ -48,7 +48,7 @@ def machine_is_taken(stage: Stage, x: float, y: float) -> Touched:
 
 
 def _take_back(stage: Stage, node: Node, seconds: float) -> None:
-    _notice(stage, node, "scheduled-change", seconds, cancelled=True)
+    _notice(stage, node, "reservation-interruption", seconds, cancelled=True)
     stage.world.faults.cordon(node, off=True)
     stage.spared(node)
 
