@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from rebalancer.domain.cluster import Originals
 from rebalancer.domain.snapshot import AutoscalerView
-from tests.builders import Replicas, a_model, a_node, a_policy, a_pool, a_snapshot, an_autoscaler, an_elastic_pool
+from tests.builders import NOW, Replicas, a_model, a_node, a_policy, a_pool, a_snapshot, an_autoscaler, an_elastic_pool
 from tests.planning.story import Story, change_of, moves, refusal_of, unmet_of
 
 
@@ -40,11 +40,11 @@ def on_a_growing_pool(held: int, wanted: int, owner: AutoscalerView, floor: int 
 
 class TestTakenDown:
     def test_a_minimum_is_not_set_back_above_what_runs_in_a_pool_that_is_over(self) -> None:
-        # Somebody set our minimum of 6 to 1, the HPA went down to 4, and a node of four GPUs has gone since.
+        # Somebody set our minimum of 6 to 1, the HPA went down to 4, and the node says that it has four GPUs by now.
         story = on_a_fixed_pool(6, 6, ours(6, 6))
         story.plan()
         story.target("b", replicas=4, pods=story.of("b").pods[:4], autoscaler=ours(1, 6))
-        story.pool("a100", nodes=(a_node("a100-1", 4, labels={"pool": "a100"}),))
+        story.pool("a100", nodes=(a_node("a100-1", 4, labels={"pool": "a100"}, fell_at=NOW),))
         assert change_of(story.plan(), "b").minimum <= 4
 
 
