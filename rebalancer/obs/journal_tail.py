@@ -22,10 +22,11 @@ class Tail:
 def read_tail(paths: Sequence[Path], since: float) -> Tail:
     """What the files, oldest first, say of writes at `since` or later. It blocks for as long as that takes.
 
-    A line that cannot be read, as the last one after a kill, is skipped; so is a file that cannot be.
+    A line that cannot be read, as the last one after a kill, is skipped; so is a file that cannot be, or is none: a
+    device has no end.
     """
     tail = Tail()
-    for path in reversed(paths):
+    for path in reversed([path for path in paths if path.is_file()]):
         try:
             with path.open("rb") as lines:
                 _read(lines, since, tail)

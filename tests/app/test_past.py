@@ -1,6 +1,7 @@
 """What a start finds in Kafka and in the local journal, each of which may lack what the other has."""
 
 import asyncio
+import os
 import random
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -163,6 +164,13 @@ def test_files_before_the_instant_are_not_read_and_one_that_is_gone_is_passed_ov
     tail = read_tail(paths, AT + 150.0)
     assert [line.intent.cycle for line in tail.writes if isinstance(line, journal.IntentLine)] == [43]
     assert tail.instants == [AT + 200.0, AT + 100.0]
+
+
+def test_a_journal_that_is_no_file_is_passed_over(tmp_path: Path) -> None:
+    """A device as /dev/full has no end: to read it took all memory there was. A pipe without a writer stands for it."""
+    pipe = tmp_path / "journal"
+    os.mkfifo(pipe)
+    assert read_tail([pipe], AT).writes == []
 
 
 # --- all of it, from a broker that answers

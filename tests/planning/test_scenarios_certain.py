@@ -102,6 +102,19 @@ class TestAllocatable:
         assert all("b" not in moves(plan) and refused(plan) == set() for plan in plans)
         assert story.replicas("c") == 1
 
+    def test_a_floor_that_waits_for_a_gpu_is_met_by_what_others_borrow_though_more_is_promised_than_there_is(
+        self,
+    ) -> None:
+        # b was made anew with three replicas while a node shrank to one GPU; nobody sees b, and a borrows one GPU.
+        policy = a_policy(a_model("a", 1, entitlement=4), a_model("b", 1), pools=(a_pool(gpus=8),))
+        story = Story(policy, a_snapshot(policy, {"a": 5, "b": 3}, {"a": {"concurrency": 20.0}}, {"a": 5.0}))
+        pods = [a_pod(f"a-{n}", "a100-1" if n < 4 else "a100-2") for n in range(5)]
+        story.target("a", pods=tuple(pods))
+        story.target("b", pods=PENDING[:3])
+        story.pool("a100", nodes=(node("a100-1", 4), node("a100-2", 1)))
+        story.load("b")
+        assert moves(story.plan()) == {"a": (5, 4)}
+
     def test_no_room_is_made_on_a_node_that_offers_fewer_devices_than_pods_hold(self) -> None:
         # For c's floor five of b's eight replicas would have to go, on the word of a figure that fell.
         policy = a_policy(a_model("b", 0, entitlement=0), a_model("c", 1, entitlement=1), pools=(a_pool(gpus=8),))

@@ -85,7 +85,7 @@ async def _node_goes_and_none_comes(stage: Stage) -> None:
     await _both_surge(stage)
     stage.words["NODE"] = "a100-2"
     await stage.until(lambda: _short(stage, "chat"), "chat is short")
-    said = await stage.run("rebalancer notice add a100-2 --in 10m --yes")
+    said = await stage.run("rebalancer notice add a100-2 --in 2m --yes")
     assert said.code == 0, said
 
 

@@ -41,12 +41,14 @@ def allocate(scene: Scene, ledger: Ledger) -> Allocation:
     """Shrink to the budget, place what models lack tier by tier, let go what nobody needs."""
     found = Allocation()
     ledger.lacking = {name for name, holder in scene.holders.items() if not _content(holder)}
-    _shrink(ledger, found)
+    _shrink(ledger, found, waiting=False)
     priorities = sorted({model.priority for model in scene.policy.models}, reverse=True)
     for tier in (FLOOR, ENTITLED, WANTED):
+        ledger.reseating = tier != WANTED
         _keep_for_the_confined(tier, ledger)
         for priority in priorities:
             _serve_in_turn(priority, tier, ledger, found)
+    _shrink(ledger, found, waiting=True)
     found.units += fill(ledger)
     _let_go(ledger, found)
     return found
@@ -118,24 +120,36 @@ def _unseated(holder: Holder, tier: str, ledger: Ledger) -> int:
     return 0 if tier == WANTED else ledger.unseated.get(holder.model.id, 0)
 
 
-def _shrink(ledger: Ledger, found: Allocation) -> None:
+def _shrink(ledger: Ledger, found: Allocation, *, waiting: bool) -> None:
     """A pool that certainly shrank obliges releases down to floors: surplus, then the borrowed, then what is owned.
 
-    Of each what has no node goes first, then low priority.
+    Of each what has no node goes first, then low priority. Replicas that wait though their model's floor or entitlement
+    is not on nodes give way last (`waiting`): first a place is sought for them.
     """
-    _take_back(ledger, found)
+    _take_back(ledger, found, waiting=waiting)
     for pool in sorted(pool for pool, owed in ledger.owed.items() if owed > 0):
         for keeps in (_keeps_aim, _keeps_entitled, _keeps_floor):
             for placed in (False, True):
                 for holder in reversed(ledger.scene.holders_by_priority()):
                     for part in holder.parts:
-                        if part.pool == pool:
+                        if part.pool == pool and (placed or _gives_way(holder, ledger, waiting=waiting)):
                             _shrink_part(part, keeps(holder), ledger, found, placed=placed)
 
 
-def _take_back(ledger: Ledger, found: Allocation) -> None:
+def _gives_way(holder: Holder, ledger: Ledger, *, waiting: bool) -> bool:
+    """Whether what the model has on no node may go: not before a place is sought for its floor and entitlement.
+
+    Nor in a plan that found one: what it would give then is what somebody else gives a replica for.
+    """
+    seeks = ledger.placed_of(holder) < min(_keeps_entitled(holder), ledger.left_of(holder))
+    return not seeks or (waiting and not ledger.reseated[holder.model.id])
+
+
+def _take_back(ledger: Ledger, found: Allocation, *, waiting: bool) -> None:
     """A number that somebody else raised beyond what there is gives back what has no node and what nobody needs."""
     for holder in ledger.scene.holders.values():
+        if not _gives_way(holder, ledger, waiting=waiting):
+            continue
         for part in (part for part in holder.parts if part.target.by_others):
             while ledger.capacity.get(part.pool, 0) < 0 and _unplaced_first(part, ledger):
                 if not _release_one(part, _keeps_aim(holder), Purpose.BUDGET, ledger, found):
@@ -220,7 +234,7 @@ def _place(holder: Holder, tier: str, ledger: Ledger) -> Unit | None:
     excluded = holder.ruling.excluded_nodes
     for now, source in ((True, "free"), (False, "soon")):
         for part in parts:
-            if ledger.capacity[part.pool] < part.gpus:
+            if ledger.headroom(part) < part.gpus:
                 continue
             node = ledger.fit(part, excluded, now=now)
             if node is not None:

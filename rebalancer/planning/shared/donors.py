@@ -148,7 +148,7 @@ def _one_victim(part: Part, donors: list[_Donor], nodes: set[str], ledger: Ledge
     """A single replica whose node then has the room."""
     rooms = ledger.rooms[part.pool]
     for donor in donors:
-        if ledger.capacity[part.pool] + donor.part.gpus < part.gpus:
+        if ledger.headroom(part) + donor.part.gpus < part.gpus:
             continue
         for pod in ledger.first_out(donor.part):
             node = ledger.home(donor.part, pod)
@@ -207,7 +207,7 @@ def _enough(part: Part, steps: list[_Step], room: int, ledger: Ledger) -> Picks 
     chosen: Picks = []
     used: Counter[tuple[str, str]] = Counter()
     missed: Counter[tuple[str, str]] = Counter()
-    freed, capacity = 0, ledger.capacity[part.pool]
+    freed, capacity = 0, ledger.headroom(part)
     for donor, pods in steps:
         own, key = donor.part, donor.part.key
         used[key] += len(pods)

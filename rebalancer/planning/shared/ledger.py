@@ -46,6 +46,7 @@ class Ledger:
     `capacity`: GPUs by pool that may still be promised. `owed`: GPUs by pool that must be released, as its replicas
     hold or ask for more than it certainly has; `owed_held` of them by replicas that hold GPUs. Who waits for a GPU
     gives way itself: what others hold is sought for it where its room is of use.
+    `reseating`: at this tier places are sought for replicas that wait, too; `reseated`: how many have one.
     `confined`: GPUs by pool that models still lack at this tier which run on no other. `lacking`: models that are
     to have more at some tier though nothing is taken from them.
     """
@@ -62,6 +63,8 @@ class Ledger:
     gained: Counter[str] = field(default_factory=Counter)
     unseated: Counter[str] = field(default_factory=Counter)
     seated: Counter[tuple[str, str]] = field(default_factory=Counter)
+    reseating: bool = False
+    reseated: Counter[str] = field(default_factory=Counter)
     confined: Counter[str] = field(default_factory=Counter)
     judged: dict[str, dict[tuple[str, Purpose], Refusal | None]] = field(default_factory=dict)
     lacking: set[str] = field(default_factory=set)
@@ -164,10 +167,21 @@ class Ledger:
             and self.caps.room(part) > 0
         )
 
+    def headroom(self, part: Part) -> int:
+        """GPUs that may be promised for one more replica of the part. One that waits for a node is promised already."""
+        return max(self.capacity[part.pool], part.gpus if self._reseats(part) else 0)
+
+    def _reseats(self, part: Part) -> bool:
+        """Whether a place is sought for a replica that was asked for and fits on no node."""
+        return self.reseating and self.unseated.get(part.model, 0) > self.reseated[part.model]
+
     def seat(self, part: Part, node: str) -> None:
         """Put one replica of `part` on `node`."""
         self._use(part.pool, node, part.gpus, part.gpus)
-        self.capacity[part.pool] -= part.gpus
+        if self._reseats(part):
+            self.reseated[part.model] += 1
+        else:
+            self.capacity[part.pool] -= part.gpus
         self.seated[part.key] += 1
         self.caps.take(part)
 
