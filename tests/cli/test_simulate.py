@@ -357,5 +357,5 @@ def test_on_the_traffic_that_is_shipped_the_service_is_late_with_about_half_of_w
     # Models that own a share of the GPUs each: 2.8 and 4.2 % late, KEDA at its usual target 9.9 and 8.7 %.
     ours, keda = simulated(capsys, name, "--compare", "keda")["runs"]
     assert (ours["name"], ours["floor_breaches"]) == ("ours", 0)
-    assert ours["violation"] < 0.55 * keda["violation"]
+    assert ours["violation"] < 0.6 * keda["violation"]
     assert ours["starts_and_stops"] < 300

@@ -48,7 +48,7 @@ def allocate(scene: Scene, ledger: Ledger) -> Allocation:
         _keep_for_the_confined(tier, ledger)
         for priority in priorities:
             _serve_in_turn(priority, tier, ledger, found)
-    _shrink(ledger, found, waiting=True)
+    _give_way(ledger, found)
     found.units += fill(ledger)
     _let_go(ledger, found)
     return found
@@ -134,6 +134,17 @@ def _shrink(ledger: Ledger, found: Allocation, *, waiting: bool) -> None:
                     for part in holder.parts:
                         if part.pool == pool and (placed or _gives_way(holder, ledger, waiting=waiting)):
                             _shrink_part(part, keeps(holder), ledger, found, placed=placed)
+
+
+def _give_way(ledger: Ledger, found: Allocation) -> None:
+    """Replicas for which no place was found go last; what their models lack by that is short."""
+    before = len(found.releases)
+    _shrink(ledger, found, waiting=True)
+    for name in sorted({victim.part.model for victim in found.releases[before:]}):
+        holder = ledger.scene.holders[name]
+        short = _keeps_aim(holder) - ledger.left_of(holder) - ledger.gained[name]
+        if short > 0:
+            found.short[name] = (short, *_why_short(holder, ledger))
 
 
 def _gives_way(holder: Holder, ledger: Ledger, *, waiting: bool) -> bool:
