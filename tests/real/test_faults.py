@@ -300,7 +300,7 @@ async def _demand(scene: Scene, name: str, replicas: int | None) -> None:
     await scene.kube.wait_for(decided, "two more cycles")
 
 
-# Not in the everyday run: a Node that goes dooms its pods now, and drains go without Kafka; the test did not foresee it.
+# Not in the everyday run: a Node that goes dooms its pods now, and drains go without Kafka.
 # Which of the two is right is to be decided.
 @pytest.mark.proof
 @pytest.mark.outage
