@@ -84,8 +84,18 @@ def check(change: Change, snapshot: Snapshot, ground: Ground, ledger: Ledger) ->
     if view is None or not any(_same(each, change.target) for each in view.targets):
         raise Refused("moved", f"{change.target.name} is no target of {change.model} any more")
     doomed = doomed_nodes(snapshot.notices, snapshot.pools, ground.policy.nodes, snapshot.at)
-    check_floor(change, view, floor(change, snapshot, ground), doomed, ledger)
+    first = change.victims if snapshot.marks_victims else ()
+    check_floor(change, view, floor(change, snapshot, ground), doomed, ledger, first)
     check_budget(change, snapshot, ground, doomed, ledger)
+
+
+def rests_on_marks(change: Change, snapshot: Snapshot, ground: Ground, ledger: Ledger) -> bool:
+    """Whether a change that `check` lets pass would be refused if its victims could not be marked."""
+    try:
+        check(change, replace(snapshot, marks_victims=False), ground, ledger)
+    except Refused:
+        return True
+    return False
 
 
 def floor(change: Change, snapshot: Snapshot, ground: Ground) -> int:
@@ -108,10 +118,12 @@ def _own_floor(change: Change, snapshot: Snapshot, ground: Ground) -> int:
     return min([own, *lowered])
 
 
-def check_floor(change: Change, view: ModelView, least: int, doomed: Collection[str], ledger: Ledger) -> None:
+def check_floor(  # noqa: PLR0913  # what a floor is judged by
+    change: Change, view: ModelView, least: int, doomed: Collection[str], ledger: Ledger, first: Collection[str]
+) -> None:
     """Raise Refused when the write itself would leave the model less than its floor.
 
-    Judged twice: by what its targets are asked for, doomed pods not counted, and by what their autoscalers may go
+    `first`: UIDs of the pods that a ReplicaSet is told to end first. Judged twice: by what its targets are asked for, doomed pods not counted, and by what their autoscalers may go
     down to. Asking for less because doomed pods are the ones to go takes nothing away.
     """
     own = next(target for target in view.targets if _same(target, change.target))
@@ -126,7 +138,7 @@ def check_floor(change: Change, view: ModelView, least: int, doomed: Collection[
     lowest = min(after.minimum, assured(own)) + sum(ledger.least(each).minimum for each in others)
     if before.minimum - after.minimum > go and lowest < least:
         raise Refused("floor", f"{change.model} could be scaled down to {lowest} replicas, its floor is {least}")
-    _check_serving(change, own, others, least, doomed, ledger)
+    _check_serving(change, own, others, least, doomed, ledger, first)
 
 
 def _check_serving(  # noqa: PLR0913  # what a floor is judged by
@@ -136,6 +148,7 @@ def _check_serving(  # noqa: PLR0913  # what a floor is judged by
     least: int,
     doomed: Collection[str],
     ledger: Ledger,
+    first: Collection[str],
 ) -> None:
     """Raise Refused when the write takes a Ready replica, or lets an autoscaler take one, that the floor needs.
 
@@ -147,7 +160,7 @@ def _check_serving(  # noqa: PLR0913  # what a floor is judged by
         (before.replicas, after.replicas, sum(serving_after(pods, ask.replicas, doomed) for pods, ask in beside)),
         (before.minimum, after.minimum, sum(serving_after(pods, ask.minimum, doomed) for pods, ask in beside)),
     ):
-        left = serving_after(own.pods, then, doomed, change.victims)
+        left = serving_after(own.pods, then, doomed, first)
         if left < serving_after(own.pods, was, doomed) and left + theirs < least:
             raise Refused("floor", f"{left + theirs} Ready replicas of {change.model} would stay, its floor is {least}")
 

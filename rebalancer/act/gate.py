@@ -8,7 +8,7 @@ from typing import Literal
 import structlog
 
 from rebalancer.act.bounds import BoundsDriver
-from rebalancer.act.checks import Ground, check, check_limit, check_node_pool, decreases
+from rebalancer.act.checks import Ground, check, check_limit, check_node_pool, decreases, rests_on_marks
 from rebalancer.act.deletion_cost import DeletionCost
 from rebalancer.act.driver import C_contra, Driver, Refused, together
 from rebalancer.act.events import Events
@@ -57,7 +57,6 @@ class Gate:
         write_mode: Literal["shadow", "act"],
         on_written: Callable[[Change, int, float], None],
         *,
-        write_deletion_cost: bool = True,
         instance: str = "rebalancer",
         installation: str = "",
     ) -> None:
@@ -76,7 +75,7 @@ class Gate:
             "HorizontalPodAutoscaler": BoundsDriver(kube, clock, HPA, installation),
         }
         self._node_pools = NodePoolDriver(kube, installation)
-        self._deletion_cost = DeletionCost(kube) if write_deletion_cost else None
+        self._deletion_cost = DeletionCost(kube)
         self._overrides = OverrideStatus(kube)
         self._slots = asyncio.Semaphore(AT_ONCE)
         self._intended: set[Intent] = set()  # of the plan under way: recorded, and acknowledged where that is needed
@@ -176,9 +175,12 @@ class Gate:
         ground.open(change, facts.at)
         try:
             check(change, facts, ground, self._ledger)
+            by_marks = rests_on_marks(change, facts, ground, self._ledger)
             with self._ledger.booked(change, facts.at) as booking:
                 await self._intend(intent, must_be_acknowledged=_acknowledged_first(change))
-                trouble = await self._mark_victims(change)
+                trouble = await self._mark_victims(change, facts)
+                if trouble and by_marks:
+                    raise Refused("floor", f"{change.model} keeps its floor only if its victims are marked: {trouble}")
                 await self._permission.ask()
                 status, detail, stored = await write_once(driver, change, seen)
         except (Refused, KubeError):
@@ -245,8 +247,8 @@ class Gate:
             raise Refused("unrecorded", "a decrease waits until the decisions topic acknowledges its intent")
         self._intended.add(intent)
 
-    async def _mark_victims(self, change: Change) -> str:
-        if self._deletion_cost is None or change.replicas_to >= change.replicas_from:
+    async def _mark_victims(self, change: Change, facts: Snapshot) -> str:
+        if not facts.marks_victims or change.replicas_to >= change.replicas_from:
             return ""
         return await self._deletion_cost.mark(change)
 

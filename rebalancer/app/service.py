@@ -137,7 +137,12 @@ class Service:
         if self.settings.override_keys_dir is not None:
             await self._read_keys(self.settings.override_keys_dir)
         past = await self._past(policy)
-        state = ClusterState(policy, self.clock.now(), self.settings.installation)
+        state = ClusterState(
+            policy,
+            self.clock.now(),
+            self.settings.installation,
+            marks_victims=self.settings.write_deletion_cost,
+        )
         for model, rings in past.rings.items():
             state.restore_rings(model, rings)
         state.restore_foreign(past.foreign)
@@ -188,7 +193,6 @@ class Service:
             may_write=_may_write,
             write_mode=self.settings.write_mode,
             on_written=asked_of(state),
-            write_deletion_cost=self.settings.write_deletion_cost,
             instance=self.insight.instance,
             installation=self.settings.installation,
         )

@@ -186,7 +186,11 @@ class Sync(Struct, frozen=True):
 
 
 class Snapshot(Struct, frozen=True):
-    """Input of one cycle. `outcomes`: what became of our writes since the last cycle."""
+    """Input of one cycle. `outcomes`: what became of our writes since the last cycle.
+
+    `marks_victims`: a release marks the pods that shall go; otherwise a ReplicaSet ends whichever of its Ready pods it
+    likes.
+    """
 
     cycle: int
     at: Instant
@@ -198,3 +202,4 @@ class Snapshot(Struct, frozen=True):
     models: tuple[ModelView, ...] = ()
     loads: tuple[ModelLoad, ...] = ()
     outcomes: tuple[Outcome, ...] = ()
+    marks_victims: bool = True

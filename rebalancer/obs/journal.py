@@ -57,6 +57,7 @@ class Delta(Struct, frozen=True, omit_defaults=True):
     models_gone: tuple[str, ...] = ()
     loads: tuple[ModelLoad, ...] = ()
     loads_gone: tuple[str, ...] = ()
+    marks_victims: bool = True
 
 
 class PolicyLine(Struct, frozen=True, tag="policy", tag_field="line"):
@@ -162,6 +163,7 @@ def difference(before: Snapshot, after: Snapshot) -> Delta:
         models_gone=models_gone,
         loads=loads,
         loads_gone=loads_gone,
+        marks_victims=after.marks_victims,
     )
 
 
@@ -201,6 +203,7 @@ def apply(before: Snapshot, delta: Delta) -> Snapshot:
         pools=tuple(pools[name] for name in sorted(pools)),
         models=_merged(before.models, delta.models, delta.models_gone, "id"),
         loads=_merged(before.loads, delta.loads, delta.loads_gone, "model"),
+        marks_victims=delta.marks_victims,
     )
 
 

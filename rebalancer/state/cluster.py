@@ -46,10 +46,12 @@ class ClusterState:
 
     `offsets` is the intake's to move, past records that are in here or safe in the dead-letter topic; it goes into the
     checkpoint beside what those records did.
-    `installation`: our name on what we write to.
+    `installation`: our name on what we write to. `marks_victims`: as the snapshot has it.
     """
 
-    def __init__(self, policy: Policy, started_at: float, installation: str = "") -> None:
+    def __init__(
+        self, policy: Policy, started_at: float, installation: str = "", *, marks_victims: bool = True
+    ) -> None:
         self.wakes: set[str] = set()
         self.offsets: dict[tuple[str, int], int] = {}
         self._objects = Objects()
@@ -62,6 +64,7 @@ class ClusterState:
         self._early: list[MetricSample] | None = []  # samples that came before the pods they speak of
         self._policy = policy
         self._installation = installation
+        self._marks_victims = marks_victims
         self._notices_touched = False
         self._under_notice: frozenset[tuple[str, float, bool]] = frozenset()
         self._counters: Counter[str] = Counter()
@@ -263,6 +266,7 @@ class ClusterState:
             models=models,
             loads=_kept(last.loads, self._outlooks.onto(loads)),
             outcomes=outcomes,
+            marks_victims=self._marks_victims,
         )
         return self._last
 

@@ -86,7 +86,7 @@ class Rig:
         """Names of the objects written, in order."""
         return [entry.target.name for entry in self.writes if entry.target]
 
-    def gate(self, write_mode: Literal["shadow", "act"] = "act", *, write_deletion_cost: bool = True) -> Gate:
+    def gate(self, write_mode: Literal["shadow", "act"] = "act") -> Gate:
         return Gate(
             self.kube,
             lambda now: replace(self.facts, at=now),
@@ -95,7 +95,6 @@ class Rig:
             lambda: self.why_not,
             write_mode,
             self._on_written,
-            write_deletion_cost=write_deletion_cost,
             installation=self.installation,
         )
 

@@ -38,7 +38,9 @@ async def test_only_the_annotation_is_patched_on_that_very_pod(rig: Rig) -> None
 
 
 async def test_the_switch_turns_it_off(rig: Rig) -> None:
-    (outcome,) = await rig.apply_by(rig.gate(write_deletion_cost=False), a_release(rig, "b-3", to=4))
+    rig.facts = replace(rig.facts, marks_victims=False)
+
+    (outcome,) = await rig.apply(a_release(rig, "b-3", to=4))
 
     assert outcome.status == "written"
     assert rig.written_objects == ["b"]

@@ -79,24 +79,47 @@ async def test_doomed_replicas_do_not_hold_up_the_floor(rig: Rig) -> None:
     assert refused(outcome, "floor")
 
 
-async def test_doomed_replicas_go_even_when_the_model_is_at_its_floor(rig: Rig) -> None:
+def a_drain_of_three(rig: Rig) -> Change:
+    """Three of b's five replicas are doomed, its floor is 2: those that stay."""
     target = rig.target("b")
     pods = tuple(replace(pod, node="n9" if n < 3 else "n1") for n, pod in enumerate(target.pods))
     rig.show("b", pods=pods)
     rig.facts = replace(rig.facts, notices=(a_notice("n9", karpenter=True),))
     victims = pods[:3]
-
-    (outcome,) = await rig.apply(
-        change(
-            rig.target("b"),
-            2,
-            passes="drain",
-            victims=tuple(pod.uid for pod in victims),
-            victim_names=tuple(pod.name for pod in victims),
-        )
+    return change(
+        rig.target("b"),
+        2,
+        passes="drain",
+        victims=tuple(pod.uid for pod in victims),
+        victim_names=tuple(pod.name for pod in victims),
     )
 
+
+async def test_doomed_replicas_go_even_when_the_model_is_at_its_floor(rig: Rig) -> None:
+    (outcome,) = await rig.apply(a_drain_of_three(rig))
+
     assert outcome.status == "written"
+
+
+async def test_but_not_where_nobody_marks_them_for_kubernetes_might_end_those_that_stay(rig: Rig) -> None:
+    drain = a_drain_of_three(rig)
+    rig.facts = replace(rig.facts, marks_victims=False)
+
+    (outcome,) = await rig.apply(drain)
+
+    assert refused(outcome, "floor")
+    assert rig.writes == []
+
+
+async def test_nor_where_one_could_not_be_marked(rig: Rig) -> None:
+    drain = a_drain_of_three(rig)
+    rig.server.faults.fail_next(1, 403, method="PATCH", path_part="/pods/")
+
+    (outcome,) = await rig.apply(drain)
+
+    assert refused(outcome, "floor")
+    assert "keeps its floor only if its victims are marked" in outcome.detail
+    assert rig.replicas("b") == 5
 
 
 async def test_a_model_under_its_floor_may_be_raised_part_of_the_way(rig: Rig) -> None:

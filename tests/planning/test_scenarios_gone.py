@@ -56,6 +56,17 @@ class TestGone:
         assert story.replicas("b") == 4
         assert {(pod.node, pod.phase) for pod in story.of("b").pods} == {("a100-2", "ready")}
 
+    def test_a_lost_replica_is_never_released_for_its_number_is_that_of_one_that_serves(self) -> None:
+        # Two of a's four are lost: asked for two, its ReplicaSet would end any two of four that it takes for Ready.
+        story = a_floor_on_two_nodes()
+        first, second = story.of("a").pods
+        pods = (first, replace(first, uid="uid-a-8"), second, replace(second, uid="uid-a-9"))
+        story.target("a", replicas=4, pods=pods)
+        story.take_away("a100-1")
+        for plan in story.turns(6):
+            assert [change for change in plan.changes if change.replicas_to < change.replicas_from] == []
+        assert len([pod for pod in story.of("a").pods if pod.phase == "ready"]) == 2
+
     def test_a_spot_node_past_its_deadline_frees_no_replica_of_anybody_else(self) -> None:
         # Its 8 pods are Ready by their last word: counted, they would be 8 GPUs above the 8 that are left. Nothing can
         # replace a's, whose other replicas are the floor.
@@ -79,7 +90,7 @@ class TestGone:
         story.take_away("a100-1")
         plan = story.plan()
         assert moves(plan) == {}
-        assert ("empty", "a") in refused(plan)
+        assert {unmet.model for unmet in plan.unmet} == {"a", "b"}
 
 
 class TestMaintenance:

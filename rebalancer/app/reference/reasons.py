@@ -70,6 +70,10 @@ _GUARDS = {
         "Policy, template and running pods say different numbers of GPUs per pod; the largest counts in every sum.",
         "Set `gpusPerReplica` to what the template asks for; the refusal has all numbers.",
     ),
+    "marks": (
+        "A doomed replica could only be ended by asking for one less, and Kubernetes might end another: nobody marks pods.",
+        "Set `actuation.deletionCost`, or let `kubectl drain` end those on the node.",
+    ),
     "stop": ("A WriteStop exists: nothing is written.", "`rebalancer writes resume`, when it is safe."),
 }
 

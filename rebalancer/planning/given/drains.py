@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
+from rebalancer.domain.plan import Refusal
 from rebalancer.domain.replica_set import out_class
 from rebalancer.domain.snapshot import NoticeView, PodView
 from rebalancer.planning.given.moves import Going, Key, Moves, release
@@ -49,16 +50,15 @@ def _drain(scene: Scene, moves: Moves, holder: Holder, alone: dict[Key, list[Pod
             beside = 0  # its nodes are not seen: the guard empty speaks for the others
         spare = max(0, counted - part.least - (len(going.pods) if going else 0))
         for pod, notice in _noticed(_replaced_pods(part)[:beside], notices):
-            if not _next_out(part, pod, moves):
-                continue
-            if _leaves(notice, part, scene.now) and not notice.karpenter and (replacements > 0 or not _open(notice)):
+            leaves = _leaves(notice, part, scene.now) and not notice.karpenter
+            if leaves and (replacements > 0 or not _open(notice)) and _goes(scene, moves, part, pod):
                 replacements -= 1
                 above -= 1
                 moves.going.setdefault(part.key, Going()).ended.append(pod)
         for pod, notice in _noticed(alone[part.key][:spare], notices):
             if _open(notice) and expected > 0:
                 expected -= 1
-            elif _next_out(part, pod, moves) and _leaves(notice, part, scene.now):
+            elif _leaves(notice, part, scene.now) and _goes(scene, moves, part, pod):
                 release(scene, moves, Victim(part, pod, Purpose.DRAIN), None)
 
 
@@ -67,11 +67,36 @@ def _noticed(pods: list[PodView], notices: Mapping[str, NoticeView]) -> Iterator
     return ((pod, notices[pod.node]) for pod in pods if pod.node and pod.node in notices)
 
 
-def _next_out(part: Part, pod: PodView, moves: Moves) -> bool:
-    """Whether a ReplicaSet would end none before it: while a replacement loads it would end that one."""
+def _goes(scene: Scene, moves: Moves, part: Part, pod: PodView) -> bool:
+    """Whether a ReplicaSet that is asked for one replica less would end this one and no other.
+
+    While a replacement loads it would end that one. Of Ready pods it ends those that are marked; where nobody marks
+    any it may take one that stays, so that the doomed one waits for its node to go, and the refusal says so. A lost pod
+    is never released: Kubernetes deletes it with its Node, and no GPU comes back by it.
+    """
     going = moves.going.get(part.key, Going())
     gone = {each.uid for each in (*going.pods, *going.ended)}
-    return all(out_class(each) <= out_class(pod) for each in (*part.kept, *part.doomed) if each.uid not in gone)
+    staying = [out_class(each) for each in part.kept if each.uid not in gone]
+    doomed = [out_class(each) for each in part.doomed if each.uid not in gone]
+    if pod.phase == "lost" or max(*staying, *doomed, out_class(pod)) > out_class(pod):
+        return False
+    if scene.snapshot.marks_victims or out_class(pod) not in staying:
+        return True
+    told = any(each.guard == "marks" and each.subject == part.model for each in moves.refusals)
+    if not told:
+        moves.refuse(_unmarked(scene.holders[part.model], pod), None)
+    return False
+
+
+def _unmarked(holder: Holder, pod: PodView) -> Refusal:
+    return Refusal(
+        guard="marks",
+        subject=holder.model.id,
+        replicas_from=holder.has,
+        replicas_to=holder.has - 1,
+        why=f"Kubernetes might end another replica than {pod.name} on {pod.node}: no pod is marked, "
+        "actuation.deletionCost is off; it goes with its node, or by kubectl drain",
+    )
 
 
 def _replaced_pods(part: Part) -> list[PodView]:
