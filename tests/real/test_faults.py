@@ -132,10 +132,12 @@ async def _away(kill: Callable[[], None], start: Callable[[], None]) -> AsyncIte
         await asyncio.to_thread(start)
 
 
-def _policy(namespace: str, ours: dict[str, str]) -> Json:
-    models = [model(name, namespace, FLOORS[name], OWN[name], GPUS) for name in FIRST]
+def _policy(namespace: str, ours: dict[str, str], fewer: int = 0) -> Json:
+    """`fewer`: GPUs that the pool may have no longer, and code owned."""
+    own = OWN | {"code": OWN["code"] - fewer}
+    models = [model(name, namespace, FLOORS[name], own[name], GPUS) for name in FIRST]
     models += [model(name, namespace, 0, 0, 1, priority=1) for name in WITNESSES]
-    found = policy([pool("gpus", ours, GPUS)], models)
+    found = policy([pool("gpus", ours, GPUS - fewer)], models)
     found["guards"]["shift"] = {"share": SHARE, "windowSeconds": WINDOW_SECONDS}
     return found
 
@@ -182,9 +184,6 @@ async def _without_api_server(scene: Scene) -> Outage:
     return Outage(down, back, up)
 
 
-# Not in the everyday run: it expects every poisoned gauge as a dead letter of its own; an impossible gauge now costs
-# itself alone and is told once a minute. What it expects is to be written anew.
-@pytest.mark.proof
 @pytest.mark.timeout(360, func_only=True)
 @pytest.mark.outage
 async def test_through_all_faults_in_a_row_no_record_is_lost_no_promise_broken_and_readiness_tells_the_truth(
@@ -300,9 +299,6 @@ async def _demand(scene: Scene, name: str, replicas: int | None) -> None:
     await scene.kube.wait_for(decided, "two more cycles")
 
 
-# Not in the everyday run: a Node that goes dooms its pods now, and drains go without Kafka.
-# Which of the two is right is to be decided.
-@pytest.mark.proof
 @pytest.mark.outage
 async def test_without_kafka_a_lost_node_costs_nobody_anything_and_a_service_started_then_waits_and_says_so(
     scene: Scene,
@@ -313,6 +309,10 @@ async def test_without_kafka_a_lost_node_costs_nobody_anything_and_a_service_sta
     await _demand(scene, "code", 10)
     async with _away(scene.kafka.kill, scene.kafka.start):
         await scene.kube.delete("Node", f"{scene.namespace}-b")  # half of the budget, while all readings are fresh
+        await scene.kube.wait_for(lambda: _lost(scene.service), "its pods are lost")
+        await scene.kube.create(gpu_node(f"{scene.namespace}-b", gpus=GPUS // 2, labels=scene.ours))
+        assert steps(await scene.service.writes(scene.kube), FIRST) == []
+        await scene.service.policy(_policy(scene.namespace, scene.ours, fewer=2))  # that much is certain
         await scene.kube.wait_for(lambda: _unrecorded(scene.service, "code"), "a release is refused: unrecorded")
         await scene.service.kill()
         await scene.service.start(ready=False)
@@ -322,6 +322,12 @@ async def test_without_kafka_a_lost_node_costs_nobody_anything_and_a_service_sta
     await scene.service.wait_ready()
     taken = steps(await scene.service.writes(scene.kube), FIRST)
     assert taken[0].at > back
+
+
+async def _lost(service: Service) -> bool:
+    """Whether pods are known to be lost, and a plan was made of it."""
+    models = (await service.snapshot())["models"]
+    return any(pod["phase"] == "lost" for one in models for target in one["targets"] for pod in target["pods"])
 
 
 async def _unrecorded(service: Service, model_id: str) -> bool:
