@@ -123,8 +123,9 @@ def check_floor(  # noqa: PLR0913  # what a floor is judged by
 ) -> None:
     """Raise Refused when the write itself would leave the model less than its floor.
 
-    `first`: UIDs of the pods that a ReplicaSet is told to end first. Judged twice: by what its targets are asked for, doomed pods not counted, and by what their autoscalers may go
-    down to. Asking for less because doomed pods are the ones to go takes nothing away.
+    `first`: UIDs of the pods that a ReplicaSet is told to end first. Judged twice: by what its targets are asked for,
+    doomed pods not counted, and by what their autoscalers may go down to. Asking for less because doomed pods are the
+    ones to go takes nothing away.
     """
     own = next(target for target in view.targets if _same(target, change.target))
     others = [target for target in view.targets if not target.missing and target is not own]

@@ -178,9 +178,7 @@ class Gate:
             by_marks = rests_on_marks(change, facts, ground, self._ledger)
             with self._ledger.booked(change, facts.at) as booking:
                 await self._intend(intent, must_be_acknowledged=_acknowledged_first(change))
-                trouble = await self._mark_victims(change, facts)
-                if trouble and by_marks:
-                    raise Refused("floor", f"{change.model} keeps its floor only if its victims are marked: {trouble}")
+                trouble = await self._mark_victims(change, facts, needed=by_marks)
                 await self._permission.ask()
                 status, detail, stored = await write_once(driver, change, seen)
         except (Refused, KubeError):
@@ -247,10 +245,14 @@ class Gate:
             raise Refused("unrecorded", "a decrease waits until the decisions topic acknowledges its intent")
         self._intended.add(intent)
 
-    async def _mark_victims(self, change: Change, facts: Snapshot) -> str:
+    async def _mark_victims(self, change: Change, facts: Snapshot, *, needed: bool) -> str:
+        """What did not work. Raises Refused when a floor rests on the marks that are missing."""
         if not facts.marks_victims or change.replicas_to >= change.replicas_from:
             return ""
-        return await self._deletion_cost.mark(change)
+        trouble = await self._deletion_cost.mark(change)
+        if trouble and needed:
+            raise Refused("floor", f"{change.model} keeps its floor only if its victims are marked: {trouble}")
+        return trouble
 
     async def _record(self, outcome: Outcome) -> None:
         try:

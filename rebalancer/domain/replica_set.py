@@ -27,6 +27,19 @@ def out_class(pod: PodView) -> int:
     return _OUT_CLASSES.get(pod.phase, 4)
 
 
+def ends_just(pod: PodView, staying: Iterable[PodView], doomed: Iterable[PodView], *, marked: bool) -> bool:
+    """Whether a ReplicaSet that is asked for one replica less ends the doomed `pod`, or another doomed one like it.
+
+    A pod that loads goes before one that is Ready. Of Ready pods the `marked` one goes; without a mark it may be one of
+    those `staying`. A lost pod never: the ReplicaSet takes it for Ready, Kubernetes deletes it with its Node all the
+    same, and no GPU comes back by it.
+    """
+    own = out_class(pod)
+    if pod.phase == "lost" or any(out_class(each) > own for each in (*staying, *doomed)):
+        return False
+    return marked or not any(out_class(each) == own for each in staying)
+
+
 def serving_after(pods: Iterable[PodView], replicas: int, doomed: Collection[str], first: Collection[str] = ()) -> int:
     """How many Ready pods on nodes that stay are left when a ReplicaSet is asked for `replicas`, at the worst.
 

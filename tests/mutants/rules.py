@@ -1,7 +1,7 @@
 """The mutants of the rules on facts: what is certain, who serves, whose number it is. Each undoes one rule."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -9,9 +9,10 @@ from msgspec.structs import replace
 
 from rebalancer.domain import arithmetic
 from rebalancer.domain.memory import Owed
-from rebalancer.domain.snapshot import TargetView
+from rebalancer.domain.replica_set import ends_just
+from rebalancer.domain.snapshot import PodView, TargetView
 from rebalancer.planning.asked import owed
-from rebalancer.planning.given import moves
+from rebalancer.planning.given import drains, moves
 from rebalancer.planning.guarded import foreign
 from rebalancer.planning.seen import holdings, scene, sight
 from rebalancer.planning.shared import loans
@@ -41,6 +42,8 @@ def rules() -> Iterator[Mutant]:
     yield _instead(arithmetic, "asleep", "asleep", "sees nobody asleep", lambda _: None)
     yield _instead(holdings, "other_on", "foreign", "sees no other installation", lambda _: "")
     yield _property(scene.Part, "replaceable", "rollout", "replaces nothing", lambda _: 0)
+    yield _instead(drains, "ends_just", "marks", "trusts to luck", _marked)
+    yield _instead(drains, "ends_just", "gone", "releases the lost", lambda *_, **__: True)
     yield _instead(moves, "held_back", "lending", "lends what is called", lambda *_: frozenset())
     yield _instead(foreign, "REPAIRED_AFTER_SECONDS", "repair", "ends no fight", math.inf)
     yield _instead(foreign, "REPAIRED_AFTER_SECONDS", "repair", "ends it at once", 0.0)
@@ -50,6 +53,10 @@ def rules() -> Iterator[Mutant]:
     yield _instead(loans, "_overbooked", "lender", "stays who it was", lambda *_: {})
     yield from _owed()
     yield from _nodes_that_go()
+
+
+def _marked(pod: PodView, staying: Iterable[PodView], doomed: Iterable[PodView], **_: bool) -> bool:
+    return ends_just(pod, staying, doomed, marked=True)
 
 
 def _owed() -> Iterator[Mutant]:

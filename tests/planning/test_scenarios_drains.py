@@ -43,28 +43,6 @@ class TestPersonsDrain:
         story.settle()
         assert moves(story.plan()) == {"b": (8, 4)}
 
-    def test_where_nobody_marks_pods_none_goes_by_the_number_beside_one_that_stays(self) -> None:
-        # Asked for 4 of 8 Ready replicas, Kubernetes might end the four replacements.
-        story = a_story()
-        story.snapshot = replace(story.snapshot, marks_victims=False)
-        story.notice("a100-1", 0.0, kind="drain")
-        story.write(story.plan())
-        story.settle()
-        plan = story.plan()
-        assert plan.changes == ()
-        assert "actuation.deletionCost is off" in refusal_of(plan, "marks", "b").why
-
-    def test_where_nobody_marks_pods_a_target_of_doomed_ones_alone_is_drained(self) -> None:
-        b = a_model("b", 2, pools=("a100", "spot"), entitlement=4)
-        policy = a_policy(b, pools=(a_pool(gpus=8), an_elastic_pool(gpus=8, node_pools=())))
-        story = Story(policy, a_snapshot(policy, {"b": 4}, {"b": {"concurrency": 16.0}}, {"b": 4.0}, nodes={"spot": 1}))
-        story.snapshot = replace(story.snapshot, marks_victims=False)
-        story.plan()
-        story.notice("a100-1", 0.0, kind="drain")
-        story.write(story.plan())
-        story.settle()
-        assert moves(story.plan()) == {"b": (4, 0)}
-
     def test_only_as_many_as_are_ready_on_another_pool(self) -> None:
         # Their replacements are another Deployment's: one of the four loads, so one of the doomed serves on.
         b = a_model("b", 2, pools=("a100", "spot"), entitlement=4)
@@ -159,3 +137,29 @@ class TestPersonsDrain:
         plan = story.plan()
         assert moves(plan) == {"b": (8, 4)}
         assert change_of(plan, "b").victims == tuple(f"uid-b-{n}" for n in range(4))
+
+
+class TestMarks:
+    """The service may not write the deletion cost: Kubernetes chooses among Ready replicas."""
+
+    def test_where_nobody_marks_pods_none_goes_by_the_number_beside_one_that_stays(self) -> None:
+        # Asked for 4 of 8 Ready replicas, Kubernetes might end the four replacements.
+        story = a_story()
+        story.snapshot = replace(story.snapshot, marks_victims=False)
+        story.notice("a100-1", 0.0, kind="drain")
+        story.write(story.plan())
+        story.settle()
+        plan = story.plan()
+        assert plan.changes == ()
+        assert "actuation.deletionCost is off" in refusal_of(plan, "marks", "b").why
+
+    def test_where_nobody_marks_pods_a_target_of_doomed_ones_alone_is_drained(self) -> None:
+        b = a_model("b", 2, pools=("a100", "spot"), entitlement=4)
+        policy = a_policy(b, pools=(a_pool(gpus=8), an_elastic_pool(gpus=8, node_pools=())))
+        story = Story(policy, a_snapshot(policy, {"b": 4}, {"b": {"concurrency": 16.0}}, {"b": 4.0}, nodes={"spot": 1}))
+        story.snapshot = replace(story.snapshot, marks_victims=False)
+        story.plan()
+        story.notice("a100-1", 0.0, kind="drain")
+        story.write(story.plan())
+        story.settle()
+        assert moves(story.plan()) == {"b": (4, 0)}

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.builders import NOW, Replicas, a_model, a_policy, a_pool, a_snapshot, an_elastic_pool
-from tests.planning.story import Story, change_of, decision_of, moves, refused
+from tests.planning.story import Story, change_of, decision_of, moves
 
 FORTNIGHT = 14 * 86_400.0
 

@@ -71,7 +71,7 @@ _GUARDS = {
         "Set `gpusPerReplica` to what the template asks for; the refusal has all numbers.",
     ),
     "marks": (
-        "A doomed replica could only be ended by asking for one less, and Kubernetes might end another: nobody marks pods.",
+        "Asked for one less, Kubernetes might end another replica than the doomed one: nobody marks pods.",
         "Set `actuation.deletionCost`, or let `kubectl drain` end those on the node.",
     ),
     "stop": ("A WriteStop exists: nothing is written.", "`rebalancer writes resume`, when it is safe."),

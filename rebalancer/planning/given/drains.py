@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from rebalancer.domain.plan import Refusal
-from rebalancer.domain.replica_set import out_class
+from rebalancer.domain.replica_set import ends_just, out_class
 from rebalancer.domain.snapshot import NoticeView, PodView
 from rebalancer.planning.given.moves import Going, Key, Moves, release
 from rebalancer.planning.guarded.release import Purpose
@@ -68,22 +68,16 @@ def _noticed(pods: list[PodView], notices: Mapping[str, NoticeView]) -> Iterator
 
 
 def _goes(scene: Scene, moves: Moves, part: Part, pod: PodView) -> bool:
-    """Whether a ReplicaSet that is asked for one replica less would end this one and no other.
-
-    While a replacement loads it would end that one. Of Ready pods it ends those that are marked; where nobody marks
-    any it may take one that stays, so that the doomed one waits for its node to go, and the refusal says so. A lost pod
-    is never released: Kubernetes deletes it with its Node, and no GPU comes back by it.
-    """
+    """Whether asking for one replica less ends this one and no other; a refusal says where only its mark is missing."""
     going = moves.going.get(part.key, Going())
     gone = {each.uid for each in (*going.pods, *going.ended)}
-    staying = [out_class(each) for each in part.kept if each.uid not in gone]
-    doomed = [out_class(each) for each in part.doomed if each.uid not in gone]
-    if pod.phase == "lost" or max(*staying, *doomed, out_class(pod)) > out_class(pod):
+    staying = [each for each in part.kept if each.uid not in gone]
+    doomed = [each for each in part.doomed if each.uid not in gone]
+    if not ends_just(pod, staying, doomed, marked=True):
         return False
-    if scene.snapshot.marks_victims or out_class(pod) not in staying:
+    if scene.snapshot.marks_victims or ends_just(pod, staying, doomed, marked=False):
         return True
-    told = any(each.guard == "marks" and each.subject == part.model for each in moves.refusals)
-    if not told:
+    if not any(each.guard == "marks" and each.subject == part.model for each in moves.refusals):
         moves.refuse(_unmarked(scene.holders[part.model], pod), None)
     return False
 
