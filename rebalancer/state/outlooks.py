@@ -4,10 +4,7 @@ What is asked of a model's target stands for what it will have; of that the pods
 ones now, loading ones when a start is over, and what is no pod yet, or has no node, a whole start from now.
 """
 
-from bisect import bisect_right
-from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from math import inf
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +13,7 @@ from msgspec.structs import replace
 from rebalancer.domain.arithmetic import converging, doomed_pods
 from rebalancer.domain.outlook import Outlook
 from rebalancer.domain.policy import Model, Policy
-from rebalancer.domain.readings import MOST_LAG_SECONDS, ModelLoad, Reading
+from rebalancer.domain.readings import ModelLoad, Reading
 from rebalancer.domain.snapshot import ModelView
 from rebalancer.state.outlook.book import Book, Group
 from rebalancer.state.outlook.outlook import Service, Terms
@@ -53,15 +50,6 @@ class _Rules(NamedTuple):
     step_seconds: int
 
 
-class _Member(NamedTuple):
-    """A model of a group. `served`: replicas in each step from where knowledge ends until now."""
-
-    rules: _Rules
-    held: _Held
-    load: ModelLoad
-    served: list[int]
-
-
 class Outlooks:
     """Keeps each model's curve until what it was made from changes."""
 
@@ -69,7 +57,6 @@ class Outlooks:
         self._book = Book(0)
         self._rules: dict[str, _Rules] = {}
         self._held: dict[str, _Held] = {}
-        self._served: dict[str, deque[tuple[float, int]]] = {}  # since when so many replicas of a model served
         self._onto: dict[str, tuple[ModelLoad, Outlook | None, ModelLoad]] = {}
         self._services: dict[tuple[int, ...], tuple[I64, Service]] = {}  # by columns, while the policy is the same
         self.set_policy(policy, columns)
@@ -89,7 +76,6 @@ class Outlooks:
             wait = model.slo.latency_seconds if model.slo else WAIT_SECONDS[model.workload_class]
             self._rules[model.id] = _Rules(model, column, wait, step_seconds(wait))
         self._held = {name: held for name, held in self._held.items() if name in self._rules}
-        self._served = {name: served for name, served in self._served.items() if name in self._rules}
         self._onto = {name: onto for name, onto in self._onto.items() if name in self._rules}
 
     def look(
@@ -98,7 +84,7 @@ class Outlooks:
         """Renew the outlooks that no longer stand; where the policy wants none there are none."""
         if not self._wanted:
             return
-        groups = self._groups(loads, {view.id: view for view in views}, frozenset(doomed), now)
+        groups = self._groups(loads, {view.id: view for view in views}, frozenset(doomed), rings.head, now)
         self._book.look(rings, groups, self._every_seconds)
 
     def onto(self, loads: Sequence[ModelLoad]) -> tuple[ModelLoad, ...]:
@@ -113,42 +99,32 @@ class Outlooks:
         return before[2]
 
     def _groups(
-        self, loads: Sequence[ModelLoad], views: Mapping[str, ModelView], doomed: frozenset[str], now: float
+        self,
+        loads: Sequence[ModelLoad],
+        views: Mapping[str, ModelView],
+        doomed: frozenset[str],
+        head: int | None,
+        now: float,
     ) -> list[Group]:
         """Models that share a start, the step, how coarse and how late their metrics are, each with how it stands."""
-        members: dict[tuple[int, int, int, int], list[_Member]] = {}
+        members: dict[tuple[int, int, int, int], list[tuple[_Rules, _Held, ModelLoad]]] = {}
         for load in loads:
             rules, view = self._rules[load.model], views.get(load.model)
             if view is not None:
                 held = self._holding(view, doomed, rules)
                 cold = cold_seconds(start_seconds(rules.model, view))
-                lag = lag_seconds(load, now)
-                terms = cold, rules.step_seconds, coarseness(load.work.resolution_seconds), lag
-                served = self._since(view.id, held.ready, now, lag, rules.step_seconds)
-                members.setdefault(terms, []).append(_Member(rules, held, load, served))
+                terms = cold, rules.step_seconds, coarseness(load.work.resolution_seconds), behind(load, head)
+                members.setdefault(terms, []).append((rules, held, load))
         groups = []
         services, self._services = self._services, {}  # only those of groups that there are
-        for (cold, step, interval, lag), some in sorted(members.items()):
-            some.sort(key=lambda member: member.rules.column)
-            key = tuple(member.rules.column for member in some)
-            found = services.get(key) or (np.array(key, dtype=np.int64), _service([member.rules for member in some]))
+        for (cold, step, interval, late), some in sorted(members.items()):
+            some.sort(key=lambda member: member[0].column)
+            key = tuple(rules.column for rules, _, _ in some)
+            found = services.get(key) or (np.array(key, dtype=np.int64), _service([rules for rules, _, _ in some]))
             columns, service = self._services[key] = found
-            terms = Terms(cold, step, interval, lag)
-            standing = _standing(some, terms, self._book.work_of_one(columns).tolist(), now)
-            groups.append(Group(columns, standing, service, terms, int(now) - lag if lag else None))
+            standing = _standing(some, cold, self._book.work_of_one(columns).tolist(), now)
+            groups.append(Group(columns, standing, service, Terms(cold, step, interval), head and head - late))
         return groups
-
-    def _since(self, model: str, ready: int, now: float, lag: int, step: int) -> list[int]:
-        """Replicas that served in each step of the last `lag` seconds, as they were seen at each look."""
-        past = self._served.setdefault(model, deque([(-inf, ready)]))
-        if past[-1][1] != ready:
-            past.append((now, ready))
-        while len(past) > 1 and past[1][0] <= now - MOST_LAG_SECONDS:
-            past.popleft()
-        if len(past) == 1:
-            return [ready] * (lag // step)
-        begins = [at for at, _ in past]
-        return [past[bisect_right(begins, now - lag + after) - 1][1] for after in range(0, lag, step)]
 
     def _holding(self, view: ModelView, doomed: frozenset[str], rules: _Rules) -> _Held:
         known = self._held.get(view.id)
@@ -162,15 +138,19 @@ def start_seconds(model: Model, view: ModelView) -> float:
     return model.load_seconds if view.load_seconds is None else view.load_seconds
 
 
-def lag_seconds(load: ModelLoad, now: float) -> int:
-    """From where knowledge of a model ends until now, in whole rungs; less than one is within what a sample covers."""
-    lag = 0.0 if load.known_until is None else min(MOST_LAG_SECONDS, max(0.0, now - load.known_until))
-    return int(lag // RUNG_SECONDS) * RUNG_SECONDS
-
-
 def coarseness(resolution_seconds: float) -> int:
     """Seconds of the metrics whose smoothing replays must undo; 1 where they are fine enough."""
     return round(resolution_seconds) if resolution_seconds > FINE_SECONDS else 1
+
+
+def behind(load: ModelLoad, head: int | None) -> int:
+    """Seconds, in whole rungs, from where knowledge of a model ends to the rings' `head`: others may be less late.
+
+    Read up to the head, the last minute of a model that is a minute late would be unobserved, and no rise ever seen.
+    """
+    if head is None or load.known_until is None:
+        return 0
+    return int(max(0.0, head - load.known_until) // RUNG_SECONDS) * RUNG_SECONDS
 
 
 def cold_seconds(start: float) -> int:
@@ -207,18 +187,19 @@ def _service(group: Sequence[_Rules]) -> Service:
     )
 
 
-def _standing(members: Sequence[_Member], terms: Terms, each: Sequence[float], now: float) -> Standing:
-    due = np.full((len(members), max(len(held.due_at) + held.unplaced for _, held, _, _ in members)), np.inf)
-    for row, (_, held, _, _) in zip(due, members, strict=True):
+def _standing(
+    members: Sequence[tuple[_Rules, _Held, ModelLoad]], cold_seconds: int, each: Sequence[float], now: float
+) -> Standing:
+    due = np.full((len(members), max(len(held.due_at) + held.unplaced for _, held, _ in members)), np.inf)
+    for row, (_, held, _) in zip(due, members, strict=True):
         loading = len(held.due_at)
         if loading or held.unplaced:
-            row[:loading] = [terms.lag_seconds + max(1.0, at - now) for at in held.due_at]
-            row[loading : loading + held.unplaced] = max([terms.answer_seconds, *row[:loading].tolist()])
+            row[:loading] = [max(1.0, at - now) for at in held.due_at]
+            row[loading : loading + held.unplaced] = max([cold_seconds, *row[:loading].tolist()])
     return Standing(
-        _whole(member.held.ready for member in members),
+        _whole(held.ready for _, held, _ in members),
         due,
-        np.array([_waiting(member.load) * one for member, one in zip(members, each, strict=True)]),
-        np.array([member.served for member in members], dtype=np.int64).T if terms.lag_seconds else None,
+        np.array([_waiting(load) * one for (_, _, load), one in zip(members, each, strict=True)]),
     )
 
 

@@ -40,7 +40,7 @@ QUICK_OF_LEVEL = slice(1, 3)  # those of the quick means that the level has
 class Group(NamedTuple):
     """Models that share start, step and lag. `columns`: theirs in the rings, ascending; the others are in that order.
 
-    `until`: the second where what is known of them ends; None: where the rings do.
+    `until`: the second where what is known of them ends, if that is before the rings do.
     """
 
     columns: I64
@@ -126,7 +126,7 @@ class Book:
         for begin in range(0, len(due), TOGETHER):
             columns = due[begin : begin + TOGETHER]
             past = remembered(rings, columns, span, self._each[columns], group.end(rings))
-            told = learn(past, group.terms.answer_seconds, group.terms.horizon_seconds)
+            told = learn(past, group.terms.cold_seconds, group.terms.horizon_seconds)
             for column, one in zip(columns.tolist(), told, strict=True):
                 self.learned[column] = one
             self._beta[columns] = [one.beta for one in told]
@@ -156,7 +156,7 @@ class Book:
         ladder = past.ladder(terms.past_seconds)
         self._slow[:, columns] = [ladder.mean(NOW, window)[0] for window in SLOW_MEANS_SECONDS]
         standing, service = group.standing, group.service
-        some = standing.of(places)
+        some = Standing(standing.ready[places], standing.due[places], standing.backlog[places])
         serving, priority = service.serving.of(places), service.priority[places]
         rules = Service(serving, service.floor[places], service.most[places], priority)
         renewed = outlooks(past, learned, some, rules, terms, ladder)

@@ -49,19 +49,12 @@ class Service(NamedTuple):
 class Terms(NamedTuple):
     """What a batch shares. `cold_seconds`: the measured start, release of somebody else's GPUs included.
 
-    `interval_seconds`: of the metrics; the ring's cells where they are longer. `lag_seconds`, whole rungs: from where
-    knowledge ends until now. The look-ahead begins there, so a lag costs what starts that are so much longer would.
+    `interval_seconds`: of the metrics; the ring's cells where they are longer.
     """
 
     cold_seconds: int
     step_seconds: int
     interval_seconds: int = 1
-    lag_seconds: int = 0
-
-    @property
-    def answer_seconds(self) -> int:
-        """From where knowledge ends until what is asked for now serves."""
-        return self.lag_seconds + self.cold_seconds
 
     @property
     def past_seconds(self) -> int:
@@ -70,8 +63,8 @@ class Terms(NamedTuple):
 
     @property
     def horizon_seconds(self) -> int:
-        """The lag, a start, and the time it must earn its move back in, in whole rungs."""
-        return -(-(self.answer_seconds + DWELL_SECONDS) // RUNG_SECONDS) * RUNG_SECONDS
+        """A start and the time it must earn its move back in, in whole rungs."""
+        return -(-(self.cold_seconds + DWELL_SECONDS) // RUNG_SECONDS) * RUNG_SECONDS
 
     @property
     def steps(self) -> int:
@@ -150,8 +143,8 @@ def _curves(  # noqa: PLR0913  # one thing each
     least = np.maximum(service.floor, tried[0])
     most = np.maximum(least, np.minimum(service.most, tried[-1]))
     tried = np.minimum(np.maximum(tried, least), most)
-    able = capacities(standing, tried, terms.steps, terms.step_seconds, terms.answer_seconds)
-    each = costs(lanes, able, standing.backlog, service.serving, terms.step_seconds, standing.over)
+    able = capacities(standing, tried, terms.steps, terms.step_seconds, terms.cold_seconds)
+    each = costs(lanes, able, standing.backlog, service.serving, terms.step_seconds)
     here = np.abs(tried - current).argmin(axis=0)
     counts = np.minimum(least + np.arange(int((most - least).max()) + 1)[:, np.newaxis], most)
     late, error = (_between(tried, of, counts) for of in _mean_and_error(each, lanes, here))

@@ -41,26 +41,14 @@ class Serving(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What there is of each model now. `ready`: (models,); `backlog` (replica-seconds) where knowledge ends: (models,).
+    """What there is of each model now. `ready`, `backlog` (replica-seconds): (models,).
 
-    `due`: (models, most starting) seconds from there until each starting replica serves, ascending, inf where there is
-    none. `served`: (steps, models) replicas that served from there until now; None: knowledge ends now.
+    `due`: (models, most starting) seconds until each starting replica serves, ascending, inf where there is none.
     """
 
     ready: I64
     due: F64
     backlog: F64
-    served: I64 | None = None
-
-    @property
-    def over(self) -> int:
-        """Steps from where knowledge ends until now."""
-        return 0 if self.served is None else len(self.served)
-
-    def of(self, models: I64) -> "Standing":
-        """What there is of some of them."""
-        served = None if self.served is None else self.served[:, models]
-        return Standing(self.ready[models], self.due[models], self.backlog[models], served)
 
     @property
     def starting(self) -> I64:
@@ -73,11 +61,10 @@ class Standing:
         return self.ready + self.starting
 
 
-def capacities(standing: Standing, counts: I64, steps: int, step_seconds: int, answer_seconds: int) -> F32:
+def capacities(standing: Standing, counts: I64, steps: int, step_seconds: int, cold_seconds: int) -> F32:
     """Replicas that serve in each step when m of `counts` (counts, models) are asked for; (steps, counts, models).
 
-    New ones serve after `answer_seconds`; shrinking takes starting ones first, the latest first, then ready ones at
-    once. What served until now did so whatever is asked for.
+    New ones serve after a cold start; shrinking takes starting ones first, the latest first, then ready ones at once.
     """
     ready, current = standing.ready, standing.current
     able = np.empty((steps, *counts.shape), dtype=np.float32)
@@ -88,18 +75,14 @@ def capacities(standing: Standing, counts: I64, steps: int, step_seconds: int, a
         for model in np.isfinite(due).nonzero()[0].tolist():
             begin = max(0, -int(-due[model] // step_seconds))
             able[begin:, :, model] += left[:, model] > number
-    able[-(-answer_seconds // step_seconds) :] += np.maximum(0, counts - current)
-    if standing.served is not None:
-        able[: standing.over] = standing.served[:, np.newaxis]
+    able[-(-cold_seconds // step_seconds) :] += np.maximum(0, counts - current)
     return able
 
 
-def costs(  # noqa: PLR0913  # one thing each
-    paths: Paths, able: F32, backlog: F64, serving: Serving, step_seconds: int, over: int = 0
-) -> F64:
+def costs(paths: Paths, able: F32, backlog: F64, serving: Serving, step_seconds: int) -> F64:
     """Late replica-seconds by count and lane, and by the minute where objectives are; (counts, lanes).
 
-    `able`: (steps, counts, models); `backlog`: (models,). What the first `over` steps made late is past helping.
+    `able`: (steps, counts, models); `backlog`: (models,).
     """
     counts = able.shape[1]
     lanes = paths.work.shape[1]
@@ -107,7 +90,7 @@ def costs(  # noqa: PLR0913  # one thing each
     wide = max(1, LANES_TIMES_COUNTS // counts)
     for begin in range(0, lanes, wide):
         part = slice(begin, min(lanes, begin + wide))
-        sweep = _Sweep(paths, part, able, serving, step_seconds, over)
+        sweep = _Sweep(paths, part, able, serving, step_seconds)
         found[:, part] = sweep.run(backlog)
     return found
 
@@ -115,9 +98,7 @@ def costs(  # noqa: PLR0913  # one thing each
 class _Sweep:
     """Some lanes from now to the horizon."""
 
-    def __init__(  # noqa: PLR0913  # as `costs`
-        self, paths: Paths, part: slice, able: F32, serving: Serving, step_seconds: int, over: int
-    ) -> None:
+    def __init__(self, paths: Paths, part: slice, able: F32, serving: Serving, step_seconds: int) -> None:
         self._work = paths.work[:, part]
         self._level = paths.level[part]
         model = paths.model[part]
@@ -126,7 +107,6 @@ class _Sweep:
         self._able = able[:, :, self._first : int(model[-1]) + 1]
         self._own = serving.of(model)
         self._step = step_seconds
-        self._over = over
         self._late_after = self._own.headroom_seconds + 2.0 * self._own.slo_wait_seconds
 
     def run(self, backlog: F64) -> F64:
@@ -164,8 +144,6 @@ class _Sweep:
         patient = np.empty(left.shape, dtype=np.bool_)
         one, none = np.ones_like(left), np.zeros_like(left)  # whole arrays: numpy is 4 times slower with a scalar
         for step, changes in enumerate(self._changes()):
-            if step == self._over:
-                cost[:], slowest[:], length = 0, 0, 0
             arrives[:] = self._work[step]
             if changes:
                 able, most = self._capacity(step)
