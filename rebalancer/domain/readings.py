@@ -5,8 +5,9 @@ from msgspec import Struct
 from rebalancer.domain.instant import Instant
 from rebalancer.domain.outlook import Outlook
 
-FRESH_INTERVALS = 3  # a reading older than three of its producer's intervals is stale ...
-LEAST_FRESH_SECONDS = 10.0  # ... but never one younger than this: 1-s producers are late by more than 3 s
+FRESH_INTERVALS = 3  # a reading older than its producer's usual lag and three of its intervals is stale ...
+LEAST_FRESH_SECONDS = 10.0  # ... but never one younger than lag and this: 1-s producers are late by more than 3 s
+MOST_LAG_SECONDS = 180.0  # no habit beyond it, however steady
 
 
 class Reading(Struct, frozen=True, tag="reading"):
@@ -27,7 +28,7 @@ Signal = Reading | NoReading
 
 
 class Work(Struct, frozen=True):
-    """Offered work: replicas kept busy (replica-seconds arriving per second), means over windows ending now.
+    """Offered work: replicas kept busy (replica-seconds per second), means over windows that end where knowledge does.
 
     None = fewer than half of the window's seconds were observed. `short` and `long` are the policy's surge windows,
     `slow` weighs 60/300/1200 s by .1/.5/.4 over those that are known (the look-ahead's level before what it learns).
@@ -59,7 +60,8 @@ class ModelLoad(Struct, frozen=True):
     (latency), GPU utilisation 0-1 (utilisation). Counts are sums over Ready pods, ratios are means, latency the worst.
     `pod_requests`: requests in flight per pod UID, where samples come per pod. `intervals_live`: metric intervals
     seen since the process started (guard `start`). `carries`: None where the policy gives no figure to begin with.
-    `outlook`: what each count of replicas is worth; None before anything was observed.
+    `outlook`: what each count of replicas is worth; None before anything was observed. `lag_seconds`: how far behind
+    its samples usually are, beyond an interval; `known_until`: where knowledge ends, None: nothing was told.
     """
 
     model: str
@@ -70,3 +72,5 @@ class ModelLoad(Struct, frozen=True):
     pod_requests: dict[str, float] = {}
     outlook: Outlook | None = None
     carries: Carries | None = None
+    lag_seconds: float = 0.0
+    known_until: Instant | None = None

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from rebalancer.domain.events import MetricSample
 
-AT, INTERVAL, LATENCY, RUNNING, WAITING, KV_CACHE, TTFT, UTILISATION = range(8)
-WIDTH = 8
+AT, INTERVAL, LAG, LATENCY, RUNNING, WAITING, KV_CACHE, TTFT, UTILISATION = range(9)
+WIDTH = 9
 
 _ROW = struct.Struct(f"<{WIDTH}d")
 _IN_FLIGHT = struct.Struct("<2d")
@@ -41,8 +41,8 @@ class Latest:
         """The row may be used again."""
         self._free.append(place)
 
-    def put(self, place: int, sample: MetricSample) -> None:
-        """Write a sample's gauges; what it does not carry is NaN."""
+    def put(self, place: int, sample: MetricSample, lag_seconds: float) -> None:
+        """Write a sample's gauges, and its producer's usual lag; what it does not carry is NaN."""
         gauges = sample.gauges
         running, waiting, kv_cache = gauges.running, gauges.waiting, gauges.kv_cache_use
         ttft, latency, utilisation = gauges.ttft_p95_seconds, gauges.latency_p95_seconds, gauges.gpu_utilisation
@@ -50,9 +50,10 @@ class Latest:
             latency = gauges.latency_p99_seconds  # above the p95 that nobody measured: the SLO is kept where this is
         _ROW.pack_into(
             self._rows,
-            place * 64,
+            place * _ROW.size,
             sample.at,
             sample.interval_seconds,
+            lag_seconds,
             nan if latency is None else latency,
             nan if running is None else running,
             nan if waiting is None else waiting,

@@ -21,7 +21,7 @@ from rebalancer.state.signals import Signals, signals_of
 from rebalancer.state.spoken import NOBODY
 from rebalancer.state.subject import Subject
 from rebalancer.state.track import LIVE_INTERVALS, SETTLING_INTERVALS, Track
-from rebalancer.state.windows import Windows, means, moves_on_at
+from rebalancer.state.windows import Windows, known_until, means, moves_on_at
 
 UNKNOWN_NAMES = 50  # unknown model names kept by name; the rest is only counted
 CHECK_EVERY_SECONDS = 0.05  # how often one model is looked at for a surge, at most
@@ -123,11 +123,11 @@ class Loads:
         elif sample.at - now > MAX_AHEAD_SECONDS:
             self.counters["time-ahead"] += 1
         else:
-            self._take(track, subject, sample)
+            self._take(track, subject, sample, now)
 
-    def _take(self, track: Track, subject: Subject, sample: MetricSample) -> None:
+    def _take(self, track: Track, subject: Subject, sample: MetricSample, now: float) -> None:
         series, latest = subject.series.get(sample.source), self._latest
-        arrivals = track.begin(subject, sample, latest) if series is None else series.take(sample, latest)
+        arrivals = track.begin(subject, sample, latest, now) if series is None else series.take(sample, latest, now)
         track.sampled = True
         self._dirty.add(track)  # also for a second record of one instant: the later one stands
         if arrivals is None:
@@ -240,8 +240,10 @@ class Loads:
         self._dirty.clear()
         if due:
             self._flush()
-            works = self._windows.works(self._rings, due, now)
             signals = signals_of(due, self._latest, now, self._policy.guards.blind)
+            for track, told in zip(due, signals, strict=True):
+                track.lag_seconds = track.lag_seconds if told.lag_seconds is None else told.lag_seconds
+            works = self._windows.works(self._rings, due, now)
             for track, work, told in zip(due, works, signals, strict=True):
                 self._rebuild(track, work, told, now)
         if self._all is None:
@@ -258,6 +260,8 @@ class Loads:
             intervals_live=track.intervals_live,
             pod_requests=told.pod_requests,
             carries=track.offered.carries,
+            lag_seconds=round(track.lag_seconds, 3),
+            known_until=None if work == Work() else float(known_until(track, now)),
         )
         if load != self._loads.get(track.id):
             self._loads[track.id] = load

@@ -17,7 +17,7 @@ from rebalancer.domain.readings import ModelLoad, Reading
 from rebalancer.domain.snapshot import ModelView
 from rebalancer.state.outlook.book import Book, Group
 from rebalancer.state.outlook.outlook import Service, Terms
-from rebalancer.state.outlook.past import I64
+from rebalancer.state.outlook.past import I64, RUNG_SECONDS
 from rebalancer.state.outlook.rule import step_seconds
 from rebalancer.state.outlook.value import Serving, Standing
 from rebalancer.state.rings import Rings
@@ -84,7 +84,7 @@ class Outlooks:
         """Renew the outlooks that no longer stand; where the policy wants none there are none."""
         if not self._wanted:
             return
-        groups = self._groups(loads, {view.id: view for view in views}, frozenset(doomed), now)
+        groups = self._groups(loads, {view.id: view for view in views}, frozenset(doomed), rings.head, now)
         self._book.look(rings, groups, self._every_seconds)
 
     def onto(self, loads: Sequence[ModelLoad]) -> tuple[ModelLoad, ...]:
@@ -99,26 +99,31 @@ class Outlooks:
         return before[2]
 
     def _groups(
-        self, loads: Sequence[ModelLoad], views: Mapping[str, ModelView], doomed: frozenset[str], now: float
+        self,
+        loads: Sequence[ModelLoad],
+        views: Mapping[str, ModelView],
+        doomed: frozenset[str],
+        head: int | None,
+        now: float,
     ) -> list[Group]:
-        """Models that share a start, the step and how coarse their metrics are, each with how it stands."""
-        members: dict[tuple[int, int, int], list[tuple[_Rules, _Held, ModelLoad]]] = {}
+        """Models that share a start, the step, how coarse and how late their metrics are, each with how it stands."""
+        members: dict[tuple[int, int, int, int], list[tuple[_Rules, _Held, ModelLoad]]] = {}
         for load in loads:
             rules, view = self._rules[load.model], views.get(load.model)
             if view is not None:
                 held = self._holding(view, doomed, rules)
                 cold = cold_seconds(start_seconds(rules.model, view))
-                terms = cold, rules.step_seconds, coarseness(load.work.resolution_seconds)
+                terms = cold, rules.step_seconds, coarseness(load.work.resolution_seconds), behind(load, head)
                 members.setdefault(terms, []).append((rules, held, load))
         groups = []
         services, self._services = self._services, {}  # only those of groups that there are
-        for (cold, step, interval), some in sorted(members.items()):
+        for (cold, step, interval, late), some in sorted(members.items()):
             some.sort(key=lambda member: member[0].column)
             key = tuple(rules.column for rules, _, _ in some)
             found = services.get(key) or (np.array(key, dtype=np.int64), _service([rules for rules, _, _ in some]))
             columns, service = self._services[key] = found
             standing = _standing(some, cold, self._book.work_of_one(columns).tolist(), now)
-            groups.append(Group(columns, standing, service, Terms(cold, step, interval_seconds=interval)))
+            groups.append(Group(columns, standing, service, Terms(cold, step, interval), head and head - late))
         return groups
 
     def _holding(self, view: ModelView, doomed: frozenset[str], rules: _Rules) -> _Held:
@@ -136,6 +141,16 @@ def start_seconds(model: Model, view: ModelView) -> float:
 def coarseness(resolution_seconds: float) -> int:
     """Seconds of the metrics whose smoothing replays must undo; 1 where they are fine enough."""
     return round(resolution_seconds) if resolution_seconds > FINE_SECONDS else 1
+
+
+def behind(load: ModelLoad, head: int | None) -> int:
+    """Seconds, in whole rungs, from where knowledge of a model ends to the rings' `head`: others may be less late.
+
+    Read up to the head, the last minute of a model that is a minute late would be unobserved, and no rise ever seen.
+    """
+    if head is None or load.known_until is None:
+        return 0
+    return int(max(0.0, head - load.known_until) // RUNG_SECONDS) * RUNG_SECONDS
 
 
 def cold_seconds(start: float) -> int:

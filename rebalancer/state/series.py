@@ -8,6 +8,7 @@ from math import isnan, nan
 from struct import Struct
 
 from rebalancer.domain.events import MetricSample
+from rebalancer.state.habit import Habit
 from rebalancer.state.latest import Latest
 from rebalancer.state.pace import PROMPT_SHARE
 
@@ -27,14 +28,15 @@ _OLDER = (REMEMBERED - 1) * _PACKED.size
 class Series:
     """The newest sample wins by (time, partition, offset); the last few instants are remembered for late ones.
 
-    `place`: its row in `Latest`. `at`: event time of the newest.
+    `place`: its row in `Latest`. `at`: event time of the newest. `habit`: how far behind it usually is.
     """
 
-    __slots__ = ("_marks", "_offset", "_partition", "at", "place")
+    __slots__ = ("_marks", "_offset", "_partition", "at", "habit", "place")
 
-    def __init__(self, first: MetricSample, latest: Latest) -> None:
+    def __init__(self, first: MetricSample, latest: Latest, habit: Habit) -> None:
         self.place = latest.open()
         self._marks = _PACKED.pack(*_mark(first))
+        self.habit = habit
         self._becomes(first, latest)
 
     def _becomes(self, sample: MetricSample, latest: Latest) -> None:
@@ -44,7 +46,7 @@ class Series:
             self._partition = self._offset = -1
         else:
             self._partition, self._offset = position.partition, position.offset
-        latest.put(self.place, sample)
+        latest.put(self.place, sample, self.habit.lag_seconds)
 
     @property
     def counts(self) -> bool:
@@ -52,13 +54,14 @@ class Series:
         inside: float = _PACKED.unpack_from(self._marks, len(self._marks) - _PACKED.size)[1]
         return not isnan(inside)
 
-    def take(self, sample: MetricSample, latest: Latest) -> list[Arrivals] | None:
+    def take(self, sample: MetricSample, latest: Latest, now: float) -> list[Arrivals] | None:
         """What arrived, by the counters of a new instant; None for an instant seen before.
 
         Arrivals = finished + gone unserved + change of (running + waiting), never below 0.
         """
         at = sample.at
         if at > self.at:
+            self.habit.came(now, self.at, sample.interval_seconds)
             self._becomes(sample, latest)
             marks, mark = self._marks, _mark(sample)
             self._marks = marks[-_OLDER:] + _PACKED.pack(*mark)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from rebalancer.domain.policy import BlindRule
 from rebalancer.domain.readings import FRESH_INTERVALS, LEAST_FRESH_SECONDS, NoReading, Reading, Signal
-from rebalancer.state.latest import AT, INTERVAL, LATENCY, RUNNING, TTFT, WAITING, Latest
+from rebalancer.state.latest import AT, INTERVAL, LAG, LATENCY, RUNNING, TTFT, WAITING, Latest
 from rebalancer.state.track import Heard, Track
 
 SIGNALS = ("concurrency", "queue", "kvCache", "latency", "utilisation")  # as the columns of `Latest` from RUNNING on
@@ -29,11 +29,15 @@ T = TypeVar("T", bound=np.generic)
 
 
 class Signals(NamedTuple):
-    """What one model's samples say. `fresh_until`: when the first of them grows stale (inf: none will)."""
+    """What one model's samples say. `fresh_until`: when the first of them grows stale (inf: none will).
+
+    `lag_seconds`: the longest usual lag of producers whose samples are fresh; None where none is.
+    """
 
     by_name: dict[str, Signal]
     pod_requests: dict[str, float]
     fresh_until: float
+    lag_seconds: float | None
 
 
 class _Groups:
@@ -63,23 +67,26 @@ class _Groups:
 
 
 class _Looks(NamedTuple):
-    """Per subject and signal; NaN = unknown. `counts`: how many subjects each model has, in their order."""
+    """Per subject and signal; NaN = unknown. `counts`: how many subjects each model has, in their order.
+
+    `bounds`: (subjects, 2) of the producers that are fresh, until when, and minus their usual lag; inf where none is.
+    """
 
     values: Floats
     at: Floats
     fresh: Flags
-    fresh_until: Floats
+    bounds: Floats
     counts: list[int]
 
 
 class _Readings(NamedTuple):
-    """Per model and signal; NaN = unknown. `usable`: enough of the model's pods are covered."""
+    """Per model and signal; NaN = unknown. `usable`: enough of the model's pods are covered. `bounds`: as of looks."""
 
     values: Floats
     at: Floats
     coverage: Floats
     usable: Flags
-    fresh_until: Floats
+    bounds: Floats
 
 
 def signals_of(tracks: Sequence[Track], latest: Latest, now: float, blind: BlindRule) -> list[Signals]:
@@ -90,15 +97,15 @@ def signals_of(tracks: Sequence[Track], latest: Latest, now: float, blind: Blind
     whole_looks = _looks([track.heard_whole for track in tracks], answers, latest, now, blind)
     best = _readings(whole_looks, np.ones(len(tracks)), blind)
     if len(looks.values):
-        ready = np.array([track.ready_pods for track in tracks], dtype=np.float64)
-        of_pods = _readings(looks, ready, blind)
+        expected = np.array([max(1, track.expected(now)) for track in tracks], dtype=np.float64)
+        of_pods = _readings(looks, expected, blind)
         best = _better(of_pods, best) if len(whole_looks.values) else of_pods
     requests = _pod_requests(pods, looks)
     values, coverages = (np.array((best.values, best.coverage)).round(6) + 0.0).tolist()
-    at, fresh_until = best.at.tolist(), best.fresh_until.tolist()
+    at, bounds = best.at.tolist(), best.bounds.tolist()
     return [
-        Signals(_told(track, values[n], at[n], coverages[n]), requests[n], fresh_until[n])
-        for n, track in enumerate(tracks)
+        Signals(_told(track, values[n], at[n], coverages[n]), requests[n], until, None if isinf(lag) else -lag)
+        for n, (track, (until, lag)) in enumerate(zip(tracks, bounds, strict=True))
     ]
 
 
@@ -111,14 +118,15 @@ def _looks(heard: Sequence[Heard], answers: Sequence[bool], latest: Latest, now:
     counts = [len(one.names) for one in heard]
     if not places:
         nothing = np.empty((0, len(SIGNALS)))
-        return _Looks(nothing, nothing, nothing > 0, np.empty(0), counts)
+        return _Looks(nothing, nothing, nothing > 0, np.empty((0, 2)), counts)
     rows = latest.rows(places)
     waiting, ttft = rows[:, WAITING], rows[:, TTFT]
     rows[:, RUNNING] += np.where(np.isnan(waiting), 0.0, waiting)
     whole_answers = np.repeat(answers, [len(one.places) for one in heard])
     np.copyto(ttft, rows[:, LATENCY], where=np.isnan(ttft) & whole_answers)
     at, values = rows[:, AT], rows[:, RUNNING:]
-    until = at + np.minimum(blind.stale_seconds, np.maximum(LEAST_FRESH_SECONDS, FRESH_INTERVALS * rows[:, INTERVAL]))
+    longest = np.minimum(blind.stale_seconds, np.maximum(LEAST_FRESH_SECONDS, FRESH_INTERVALS * rows[:, INTERVAL]))
+    until = at + rows[:, LAG] + longest
     live, known = until >= now, ~np.isnan(values)
     fresh = known & live[:, np.newaxis]
     subjects = _Groups([length for one in heard for length in one.lengths], len(places))
@@ -128,7 +136,7 @@ def _looks(heard: Sequence[Heard], answers: Sequence[bool], latest: Latest, now:
         values=subjects.highest(values, used),
         at=subjects.lowest(at[:, np.newaxis], used),
         fresh=some_fresh,
-        fresh_until=subjects.reduced(np.minimum, np.where(live, until, np.inf)),
+        bounds=subjects.reduced(np.minimum, np.where(live, (until, -rows[:, LAG]), np.inf).T),
         counts=counts,
     )
 
@@ -137,14 +145,14 @@ def _readings(looks: _Looks, expected: Floats, blind: BlindRule) -> _Readings:
     """Looks of the same model together; `expected` subjects per model."""
     models = _Groups([count for count in looks.counts if count], len(looks.values))
     covering = models.reduced(np.add, looks.fresh.astype(np.float64))
-    joined = (looks.values, looks.at, looks.fresh_until) if models.alone else _joined(looks, models, covering)
-    values, at, fresh_until = joined
+    joined = (looks.values, looks.at, looks.bounds) if models.alone else _joined(looks, models, covering)
+    values, at, bounds = joined
     if all(looks.counts):
-        coverage = covering / expected[:, np.newaxis]
-        return _Readings(values, at, coverage, coverage >= blind.min_coverage, fresh_until)
+        coverage = np.minimum(covering / expected[:, np.newaxis], 1.0)
+        return _Readings(values, at, coverage, coverage >= blind.min_coverage, bounds)
     present = [number for number, count in enumerate(looks.counts) if count]
-    coverage = covering / expected[present, np.newaxis]
-    found = _Readings(values, at, coverage, coverage >= blind.min_coverage, fresh_until)
+    coverage = np.minimum(covering / expected[present, np.newaxis], 1.0)
+    found = _Readings(values, at, coverage, coverage >= blind.min_coverage, bounds)
     return _among(found, present, len(expected))
 
 
@@ -157,13 +165,13 @@ def _joined(looks: _Looks, models: _Groups, covering: Floats) -> tuple[Floats, F
     values[seen == 0] = np.nan
     values[:, MEANS] /= np.maximum(seen[:, MEANS], 1.0)
     values[:, WORST] = models.highest(looks.values[:, WORST], used[:, WORST])
-    return values, models.lowest(looks.at, used), models.reduced(np.minimum, looks.fresh_until)
+    return values, models.lowest(looks.at, used), models.reduced(np.minimum, looks.bounds)
 
 
 def _among(found: _Readings, present: Sequence[int], models: int) -> _Readings:
     """The same for all models: of those that are not present everything is unknown."""
     nothing = np.full((models, len(SIGNALS)), np.nan)
-    every = _Readings(nothing, nothing.copy(), nothing * 0, np.isinf(nothing), np.full(models, np.inf))
+    every = _Readings(nothing, nothing.copy(), nothing * 0, np.isinf(nothing), np.full((models, 2), np.inf))
     for some, mine in zip(every, found, strict=True):
         some[present] = mine
     return every
@@ -174,7 +182,7 @@ def _better(one: _Readings, other: _Readings) -> _Readings:
     higher = (other.usable == one.usable) & (other.values > one.values)
     take = ~np.isnan(other.values) & (np.isnan(one.values) | (other.usable & ~one.usable) | higher)
     values, at, coverage, usable = (np.where(take, *pair) for pair in zip(other[:4], one[:4], strict=True))
-    return _Readings(values, at, coverage, usable, np.minimum(one.fresh_until, other.fresh_until))
+    return _Readings(values, at, coverage, usable, np.minimum(one.bounds, other.bounds))
 
 
 def _told(track: Track, values: list[float], at: list[float], coverages: list[float]) -> dict[str, Signal]:

@@ -3,6 +3,7 @@
 from math import isnan, nan
 
 from rebalancer.domain.events import MetricSample
+from rebalancer.state.habit import Habit
 from rebalancer.state.highest import Highest
 from rebalancer.state.latest import Latest
 from rebalancer.state.series import Arrivals, Series
@@ -24,11 +25,11 @@ class Subject:
         self.worked: Highest | None = None
         self.arrived: Highest | None = None
 
-    def begin(self, sample: MetricSample, latest: Latest) -> list[Arrivals] | None:
+    def begin(self, sample: MetricSample, latest: Latest, habit: Habit) -> list[Arrivals] | None:
         """The first sample of a producer tells of no arrivals; None when there are too many producers."""
         if len(self.series) >= SOURCES_PER_SUBJECT:
             return None
-        self.series[sample.source] = Series(sample, latest)
+        self.series[sample.source] = Series(sample, latest, habit)
         return []
 
     def in_flight(self, latest: Latest, since: float, *, counted: bool = False) -> float:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from rebalancer.domain.events import MetricSample
 from rebalancer.domain.policy import SurgeRules
+from rebalancer.state.habit import Habit
 from rebalancer.state.highest import More, Sides, once
 from rebalancer.state.latest import Latest
 from rebalancer.state.offered import COUNTED_SECONDS, Offered
@@ -48,9 +49,9 @@ class Track:
     """All that metrics told about one model.
 
     `column`: its place in the rings. `newest_at`: the newest sample in the rings, `stepped_seconds`: by how much
-    the clock was set since it came. `seen_offsets`: next offset per
-    partition. `due_at`: when its load changes though nothing comes in. `alarm_above`: no surge without a sample that
-    speaks for as much work as this. `offered`: how samples become work. `worked_sides`,
+    the clock was set since it came. `lag_seconds`: how far behind its producers usually are. `seen_offsets`: next
+    offset per partition. `due_at`: when its load changes though nothing comes in. `alarm_above`: no surge without a
+    sample that speaks for as much work as this. `offered`: how samples become work. `worked_sides`,
     `arrived_sides`: once it was told of as a whole and pod by pod; `min_coverage`: what pods must cover to be heard
     against the whole.
     """
@@ -65,6 +66,7 @@ class Track:
         self.interval_seconds = 0.0
         self.newest_at = 0.0
         self.stepped_seconds = 0.0
+        self.lag_seconds = 0.0
         self.intervals_live = 0
         self.due_at = 0.0
         self.checked_at = -inf
@@ -78,6 +80,7 @@ class Track:
         self._heard_whole = NOBODY
         self._ready_since: list[float] = []
         self._live: set[int] = set()
+        self._surge_at = self._shown_at = -inf  # event times: of a surge's first sample, and of its last that woke
 
     # --- pods
 
@@ -103,9 +106,12 @@ class Track:
         for subject in (self.whole, *self.pods.values()):
             subject.end(latest)
 
-    def begin(self, subject: Subject, sample: MetricSample, latest: Latest) -> list[Arrivals] | None:
-        """The first sample of a producer of one of our subjects; None when that has too many of them."""
-        begun = subject.begin(sample, latest)
+    def begin(self, subject: Subject, sample: MetricSample, latest: Latest, now: float) -> list[Arrivals] | None:
+        """The first sample of a producer of one of our subjects; None when that has too many of them.
+
+        Until its own habit is known it is taken to be as late as the model's others are.
+        """
+        begun = subject.begin(sample, latest, Habit(now, self.lag_seconds))
         if subject is self.whole:
             self._heard_whole = _heard([(self.id, subject)])
         else:
@@ -116,6 +122,10 @@ class Track:
     def ready_pods(self) -> int:
         """How many there are, heard or not."""
         return len(self._ready_since)
+
+    def expected(self, now: float) -> int:
+        """How many of them may be expected to have reported: those Ready for as long as samples are on their way."""
+        return bisect_right(self._ready_since, now - self.lag_seconds)
 
     @property
     def heard(self) -> Heard:
@@ -218,9 +228,17 @@ class Track:
             self.surging = False
 
     def rises(self, short: float, long: float, surge: SurgeRules) -> bool:
-        """Whether these means show the beginning of a surge."""
+        """Whether these means show a surge, and a sample more of its beginning than when they did so last.
+
+        The first sample rarely tells enough to act on: each is looked at until the short window is all surge.
+        """
         self.expect(short, long, surge)
-        if self.surging or not (short >= surge.enter_ratio * long and ceil(short) > ceil(long)):
+        if not (short >= surge.enter_ratio * long and ceil(short) > ceil(long)):
             return False
-        self.surging = True
+        if not self.surging:
+            self.surging, self._surge_at = True, self.newest_at
+        young = self.newest_at < self._surge_at + surge.short_window_seconds
+        if not young or self.newest_at < self._shown_at + self.interval_seconds:
+            return False
+        self._shown_at = self.newest_at
         return True

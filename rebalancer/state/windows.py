@@ -1,4 +1,4 @@
-"""Offered work of models, as means over windows of the rings that end now."""
+"""Offered work of models, as means over windows of the rings that end where knowledge does."""
 
 from collections.abc import Sequence
 from math import inf, isnan
@@ -13,7 +13,8 @@ from rebalancer.state.track import Track
 
 SLOW_LEVEL = ((60.0, 0.1), (300.0, 0.5), (1200.0, 0.4))  # windows (seconds) and weights
 _SLOW_WEIGHTS = np.array([[weight] for _, weight in SLOW_LEVEL])
-SILENT_INTERVALS = 2  # windows end at the newest sample; once that is older than this, they slide on into the unknown
+# Windows end at the newest sample; once it is older than its usual lag and this, they slide on into the unknown.
+SILENT_INTERVALS = 2
 
 
 class Windows:
@@ -37,8 +38,13 @@ class Windows:
 def means(rings: Rings, tracks: Sequence[Track], now: float, seconds: Sequence[float]) -> Floats:
     """Mean offered work over windows of so many `seconds`, windows x tracks; NaN where unknown."""
     columns = np.array([track.column for track in tracks], dtype=np.int64)
-    ends = [max(int(track.newest_at), int(now - _after(track))) for track in tracks]
+    ends = [known_until(track, now) for track in tracks]
     return rings.work(columns, ends, seconds)
+
+
+def known_until(track: Track, now: float) -> int:
+    """The last second that samples could tell of by now: the newest one's, while it is as late as it usually is."""
+    return max(int(track.newest_at), int(now - _after(track)))
 
 
 def moves_on_at(track: Track, work: Work, now: float) -> float:
@@ -51,7 +57,7 @@ def moves_on_at(track: Track, work: Work, now: float) -> float:
 
 def _after(track: Track) -> float:
     """How long after its newest sample a model is silent, by a clock that may have been set meanwhile."""
-    return SILENT_INTERVALS * track.interval_seconds + track.stepped_seconds
+    return track.lag_seconds + SILENT_INTERVALS * track.interval_seconds + track.stepped_seconds
 
 
 def _work(row: Sequence[float], offered: Offered) -> Work:

@@ -113,7 +113,8 @@ def fresh_until(load: ModelLoad, blind: BlindRule) -> float:
 
 
 def _oldest(load: ModelLoad, blind: BlindRule) -> float:
-    return min(blind.stale_seconds, max(LEAST_FRESH_SECONDS, FRESH_INTERVALS * load.interval_seconds))
+    longest = min(blind.stale_seconds, max(LEAST_FRESH_SECONDS, FRESH_INTERVALS * load.interval_seconds))
+    return load.lag_seconds + longest
 
 
 def _abstains(reading: Reading | NoReading, load: ModelLoad, blind: BlindRule, now: float) -> str | None:

@@ -38,12 +38,21 @@ QUICK_OF_LEVEL = slice(1, 3)  # those of the quick means that the level has
 
 
 class Group(NamedTuple):
-    """Models that share start and step. `columns`: theirs in the rings, ascending; the others are in that order."""
+    """Models that share start, step and lag. `columns`: theirs in the rings, ascending; the others are in that order.
+
+    `until`: the second where what is known of them ends, if that is before the rings do.
+    """
 
     columns: I64
     standing: Standing
     service: Service
     terms: Terms
+    until: int | None = None
+
+    def end(self, rings: Rings) -> int:
+        """The second where what is known of them ends."""
+        head = rings.head or 0
+        return head if self.until is None else min(head, self.until)
 
 
 class Book:
@@ -116,7 +125,7 @@ class Book:
         span = LEARN_SECONDS + HOUR_SECONDS + group.terms.horizon_seconds + MARGIN_SECONDS
         for begin in range(0, len(due), TOGETHER):
             columns = due[begin : begin + TOGETHER]
-            past = remembered(rings, columns, span, self._each[columns])
+            past = remembered(rings, columns, span, self._each[columns], group.end(rings))
             told = learn(past, group.terms.cold_seconds, group.terms.horizon_seconds)
             for column, one in zip(columns.tolist(), told, strict=True):
                 self.learned[column] = one
@@ -126,9 +135,9 @@ class Book:
     def _glance(self, rings: Rings, group: Group) -> Glance:
         """What a curve would be made from now: the last five minutes afresh, the slow means at most a minute old."""
         columns, standing = group.columns, group.standing
-        head = rings.head or 0
-        at = np.full(len(columns), head)
-        quick = rings.work(columns, [head] * len(columns), QUICK_MEANS_SECONDS)
+        end = group.end(rings)
+        at = np.full(len(columns), end)
+        quick = rings.work(columns, [end] * len(columns), QUICK_MEANS_SECONDS)
         means = np.concatenate([quick[QUICK_OF_LEVEL], self._slow[:, columns]])
         levels = level(base_of_means(means[:, np.newaxis]), self._beta[columns])[0]
         levels = np.where(np.isnan(levels), 0.0, levels)
@@ -142,7 +151,8 @@ class Book:
         self._each[columns] = _work_of_one(rings, columns, self._each[columns])
         span = terms.past_seconds + MARGIN_SECONDS
         learned = [self.learned[column] for column in columns.tolist()]
-        past = remembered(rings, columns, max(span, _reach(learned, rings.head or 0)), self._each[columns])
+        end = group.end(rings)
+        past = remembered(rings, columns, max(span, _reach(learned, end)), self._each[columns], end)
         ladder = past.ladder(terms.past_seconds)
         self._slow[:, columns] = [ladder.mean(NOW, window)[0] for window in SLOW_MEANS_SECONDS]
         standing, service = group.standing, group.service
@@ -163,19 +173,23 @@ def _work_of_one(rings: Rings, columns: I64, before: F64) -> F64:
     return work_of_one(came, np.where(counted, requests, 0.0).sum(axis=0), before)
 
 
-def _reach(learned: Sequence[Learned], head: int) -> int:
+def _reach(learned: Sequence[Learned], end: int) -> int:
     """Seconds of past that the longest period played and the oldest of the worst need, with an hour for its level."""
     longest = max(one.period_seconds for one in learned)
-    oldest = min((min(one.rare) for one in learned if one.rare), default=head)
-    return max(5 * longest, head - oldest) + HOUR_SECONDS
+    oldest = min((min(one.rare) for one in learned if one.rare), default=end)
+    return max(5 * longest, end - oldest) + HOUR_SECONDS
 
 
-def remembered(rings: Rings, columns: I64, seconds: int, each: F64) -> Past:
-    """What rings know of some models, from `seconds` ago (as far as they reach) to their head.
+def remembered(rings: Rings, columns: I64, seconds: int, each: F64, until: int | None = None) -> Past:
+    """What rings know of some models, for `seconds` (as far as they reach) until then (None: their head).
 
     The end is a border of their cells of 2 s: steps of 2 s would else halve every one of them, and bursts with them.
     """
-    edges, (work, coverage) = rings.cells(columns, min(seconds, SPAN_SECONDS), WORK, COVERAGE)
+    later = 0 if until is None or rings.head is None else rings.head - until
+    edges, (work, coverage) = rings.cells(columns, min(seconds + later, SPAN_SECONDS), WORK, COVERAGE)
+    if later:
+        cells = max(1, int(np.searchsorted(edges, edges[-1] - later, side="right")) - 1)
+        edges, work, coverage = edges[: cells + 1], work[:cells], coverage[:cells]
     if len(edges) > 1 and edges[-1] % 2 == 0:
         edges, work, coverage = edges[:-1], work[:-1], coverage[:-1]
     return from_cells(edges, work, coverage, each)

@@ -32,7 +32,7 @@ def scenario(*per_minute: int, gpus: int = 8, first: int = 3) -> RequestScenario
 
 
 def stage_of(of: RequestScenario, delay_seconds: float = 1.0) -> Stage:
-    return Stage(of.scenario, default_policy(of.scenario), serve=serving(of), delay_seconds=delay_seconds)
+    return Stage(of.scenario, default_policy(of.scenario), serve=serving(of), lag_seconds=delay_seconds)
 
 
 def test_jobs_that_nobody_touches_fare_as_in_the_world_without_a_cluster() -> None:

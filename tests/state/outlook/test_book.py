@@ -107,3 +107,29 @@ def test_the_end_of_the_past_is_a_border_of_two_second_cells(rings: Rings, work:
         assert past.until % 2 == 1
         assert rings.head is not None
         assert 0 <= rings.head - past.until <= 1
+
+
+def test_a_model_of_which_less_is_known_yet_is_judged_as_it_was_then(work: np.ndarray) -> None:
+    late, then = Rings(MODELS), Rings(MODELS)
+    rising = work.copy()
+    rising[:, SECONDS - 180 :] *= 4.0
+    for rings, others_until in ((late, SECONDS), (then, SECONDS - 120)):
+        for begin in range(0, SECONDS, 1000):
+            feed(rings, rising[:1], begin, min(begin + 1000, SECONDS - 120))
+            columns, seconds = np.ones(1000, dtype=np.int64), np.arange(begin, begin + 1000)
+            there = seconds < others_until
+            ones = np.ones(int(there.sum()))
+            rings.add(columns[there], seconds[there] + T0, ones.astype(np.int64), {WORK: ones, COVERAGE: ones})
+    of = Group(np.arange(1), standing((READY, [], 0.0)), service(1), TERMS)
+    books = [Book(MODELS) for _ in range(3)]
+    books[0].look(late, [of._replace(until=T0 + SECONDS - 121)], 10)
+    books[1].look(then, [of], 10)
+    books[2].look(late, [of], 10)
+    (known, same, unseen) = (book.outlooks[0] for book in books)
+    assert known is not None
+    assert same is not None
+    assert unseen is not None
+    assert known.at == same.at
+    assert known.values == pytest.approx(same.values, rel=1e-6)
+    assert known.shift > 0.2
+    assert unseen.shift == 0.0, "read up to where others are known, its last minute says nothing"
