@@ -4,9 +4,9 @@ A full replica runs all it can: what it carries then *is* its capacity. One that
 it carries; where a load breaks it that lighter loads keep, and no queue is to blame, it carries at most that. The
 policy's figure is where this begins: a guess with a width, worth a second and a half of full replicas.
 
-The middle is a mean of logarithms, because a figure is wrong by a factor. What agrees with it makes it firmer, up to ten
-minutes' worth; what contradicts it wears it away within a minute or two, so another engine or other prompts are learnt
-as quickly as the first ones. Loads below it that were kept say nothing: they only bear out a bound above them.
+The middle is a mean of logarithms, because a figure is wrong by a factor. What agrees with it makes it firmer, up to
+ten minutes' worth; what contradicts it wears it away within a minute or two, so another engine or other prompts are
+learnt as quickly as the first ones. Loads below it that were kept say nothing: they only bear out a bound above them.
 """
 
 from math import exp, floor, log, sqrt

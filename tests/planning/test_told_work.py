@@ -8,7 +8,6 @@ from rebalancer.domain.readings import Carries, Work
 from rebalancer.planning import plan
 from tests.builders import a_load, a_policy, a_snapshot
 
-
 COUNTED = Work(2.0, 2.5, 2.0, 2.0, "arrivals", 1.0)
 
 

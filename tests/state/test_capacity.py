@@ -12,7 +12,7 @@ from rebalancer.domain.policy import Policy
 from rebalancer.state import ClusterState
 from rebalancer.state.capacity import Capacity, CapacityKept
 from tests.builders import NOW, a_model, a_policy
-from tests.state.loads import load_of, two_pods
+from tests.state.loads import load_of, two_pods, work_per_second
 from tests.state.objects import a_sample, feed
 
 PRIOR = 50.0
@@ -198,3 +198,43 @@ def test_without_an_slo_only_full_replicas_say_what_one_carries() -> None:
     full = load_of(busy(a_policy(a_model("b")), ttft=0.4, running=6.0, waiting=3.0), now=NOW + 5 * MINUTE).carries
     assert full is not None
     assert full.learnt == pytest.approx(6.0, rel=0.02)
+
+
+def test_one_garbled_look_hardly_moves_it() -> None:
+    capacity = lived(40.0, 20 * MINUTE)
+    capacity.saw(1e9, 5.0, full=True, within=True)
+    assert capacity.learnt == pytest.approx(40.0, rel=0.02)
+
+
+def test_work_that_was_told_by_another_measure_is_counted_anew() -> None:
+    """Two requests fill a replica, where the policy says four; that was seen in the last minute only."""
+    state = busy(SLO, ttft=0.1, running=4.0)
+    assert load_of(state, now=NOW + 300).work.long == pytest.approx(2.0, rel=0.01)
+    for n in range(13):
+        gauges = {"ttft_p95_seconds": 0.1, "waiting": 1.0}
+        told = [a_sample(pod=pod, at=NOW + 300.0 + 5 * n, running=2.0, gauges=gauges) for pod in ("b-1", "b-2")]
+        feed(state, *told, now=NOW + 300.0 + 5 * n)
+    load = load_of(state, now=NOW + 360)
+    assert load.carries is not None
+    assert load.carries.learnt == pytest.approx(2.0, rel=0.1)
+    assert float(np.median(work_per_second(state))) == pytest.approx(8.0 / load.carries.learnt, rel=0.03)
+
+
+def test_a_restart_under_another_figure_counts_what_it_finds_anew() -> None:
+    state = busy(a_policy(a_model("b")), ttft=0.1, running=2.0)
+    assert load_of(state, now=NOW + 300).work.long == pytest.approx(1.0, rel=0.01)
+    reborn = two_pods(a_policy(a_model("b", signals={"concurrency": {"per_replica": 8.0}})))
+    reborn.restore_rings("b", state.rings_bytes("b"))
+    feed(reborn, a_sample(pod="b-1", at=NOW + 300, running=2.0), now=NOW + 300)
+    assert load_of(reborn, now=NOW + 300).work.long == pytest.approx(0.5, rel=0.02)
+
+
+def test_without_a_figure_work_is_unknown_until_replicas_were_full() -> None:
+    policy = a_policy(a_model("b", signals={"concurrency": {}}))
+    calm = load_of(busy(policy, ttft=0.1, running=6.0), now=NOW + 300)
+    assert (calm.carries, calm.work.last_60s) == (None, None)
+    assert calm.work.why_not_better == "what a replica carries is not learnt yet"
+    full = load_of(busy(policy, ttft=9.0, running=6.0, waiting=3.0), now=NOW + 300)
+    assert full.carries is not None
+    assert (full.carries.prior, full.carries.learnt) == (None, pytest.approx(6.0, rel=0.01))
+    assert full.work.last_60s is not None
