@@ -73,8 +73,10 @@ class Slo(Part):
 class ConcurrencySignal(Part):
     """Running + waiting requests over what one replica carries."""
 
-    per_replica: Annotated[FiniteFloat, Field(gt=0, le=100_000)] = Field(
-        description="Requests one replica carries within its SLO."
+    per_replica: Annotated[FiniteFloat, Field(gt=0, le=100_000)] | None = Field(
+        default=None,
+        description="Requests one replica carries within its SLO, as far as known: what it is seen to carry is "
+        "believed within minutes. Without it a model keeps what it has until it was seen full, or ten minutes at work.",
     )
 
 

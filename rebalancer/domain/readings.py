@@ -46,11 +46,17 @@ class Work(Struct, frozen=True):
 
 
 class Carries(Struct, frozen=True):
-    """Requests running on one replica within its SLO: the policy's figure, and what `readings` loaded looks taught."""
+    """Requests running on one replica within its SLO: the policy's figure, and what `readings` loaded looks taught.
 
-    prior: float
+    `prior`: None where the policy has no figure. `learnt`: the middle of what is likely; `low`, `high`: four of five
+    times it is between; None where nobody has seen so much carried in time, or so much break it.
+    """
+
+    prior: float | None
     learnt: float
     readings: int
+    low: float | None = None
+    high: float | None = None
 
 
 class ModelLoad(Struct, frozen=True):
@@ -59,7 +65,7 @@ class ModelLoad(Struct, frozen=True):
     signals: in-flight requests (concurrency), waiting requests (queue), KV-cache use 0-1 (kvCache), p95 seconds
     (latency), GPU utilisation 0-1 (utilisation). Counts are sums over Ready pods, ratios are means, latency the worst.
     `pod_requests`: requests in flight per pod UID, where samples come per pod. `intervals_live`: metric intervals
-    seen since the process started (guard `start`). `carries`: None where the policy gives no figure to begin with.
+    seen since the process started (guard `start`). `carries`: None while nothing is known of it.
     `outlook`: what each count of replicas is worth; None before anything was observed. `lag_seconds`: how far behind
     its samples usually are, beyond an interval; `known_until`: where knowledge ends, None: nothing was told.
     """

@@ -1,98 +1,221 @@
-"""What one replica carries within its SLO: the policy's figure, until what was seen speaks against it long enough.
+"""What one replica carries within its SLO, learnt within minutes from what it is seen to carry.
 
-Seconds are sorted by how much each replica carried, in eighths of the policy's figure, and by whether the latency was
-within the SLO. The capacity is the load that divides the two best. The figure of the policy stands while it divides
-them nearly as well: an outlier, a slow afternoon or a lag of the latency's window moves nothing. Only a load that was
-carried raises it, and only where lighter loads were within the SLO does a missed one lower it: else the load is not
-what is wrong. Idle time says nothing either way.
+A full replica runs all it can: what it carries then *is* its capacity. One that keeps its latency carries at least what
+it carries; where a load breaks it that lighter loads keep, and no queue is to blame, it carries at most that. The
+policy's figure is where this begins: a guess with a width, worth a second and a half of full replicas.
+
+The middle is a mean of logarithms, because a figure is wrong by a factor. What agrees with it makes it firmer, up to
+ten minutes' worth; what contradicts it wears it away within a minute or two, so another engine or other prompts are
+learnt as quickly as the first ones. Loads below it that were kept say nothing: they only bear out a bound above them.
 """
 
-from math import exp
+from math import exp, floor, log, sqrt
 from typing import NamedTuple
 
-BINS = 8  # per policy's figure
-LOWEST, HIGHEST = BINS // 2, 2 * BINS  # bounds: half and double the policy's figure
-MEMORY_SECONDS = 14_400.0  # of evidence after which it fades: a change of engine or of prompts is learnt in hours
-SLOW_SECONDS = 3_600.0  # of evidence in which 63 % of a difference are taken over
-LEAST_SECONDS = 600.0  # misjudged by the policy's figure before anything is learnt
+from rebalancer.domain.readings import Carries
+
+# The figure is off by a factor of two as often as not (standard deviation 0.7 in logarithms), half a minute of full
+# samples by 15 %: 1 / 0.49 against 1 / (30 x 0.0225) in a second.
+FIGURE_SECONDS = 1.5
+FIGURE_WIDTH = 0.7
+SAMPLE_SECONDS = 30.0  # of samples that say one thing together: what runs now runs on
+SAMPLE_WIDTH = 0.15
+MEMORY_SECONDS = 600.0  # of evidence, after which it fades
+WEARS_SECONDS = 40.0  # of evidence to the contrary, which leaves 37 % of what was believed
+AGREES = 0.1  # difference of logarithms that contradicts nothing
+MORE = 0.05  # difference from which on what is carried in time is more than was believed
+SURE_SECONDS = 12.0  # of full replicas, from which on what is carried in time is no longer a guess: three looks, faded
+GUESS = 1.25  # times what was carried in time: the median of what carries "at least so much", where no more is known
+KNOWN_SECONDS = 600.0  # carried in time without ever having been full: enough to go on where the policy says nothing
+WIDTHS = 1.28  # standard deviations either side: four of five lie within
+
+STEP = 0.05  # of logarithms: loads are told apart by 5 %
+FORGOTTEN_SECONDS = 0.1
+LATENCY_SECONDS = 3_600.0  # of kept and broken latencies, after which they fade
+BROKEN_SECONDS = 60.0  # of broken latencies beyond what contradicts them, before a load is held to be what breaks it
 TOLERATED = 0.05  # of the evidence: latencies of a minute's window are late at each edge
 LIGHT_WITHIN = 0.8  # of lighter loads that must have been within the SLO for the load to be what broke it
-SETTLE_SECONDS = 60.0
+SETTLE_SECONDS = 30.0
+REACH = log(2.0)  # that one look may claim beyond what is believed: it may be garbled, and what is true comes again
+IDLE = 0.05  # of what is carried: below, a latency says nothing of loads
+NOWHERE = 1_000_000  # a place above all loads
+
+
+class Sums(NamedTuple):
+    """Seconds of full replicas and of others that say what is carried, times its logarithm, and times its square.
+
+    `figure`: what the policy's figure still is worth, in the same seconds.
+    """
+
+    full: float = 0.0
+    kept: float = 0.0
+    logs: float = 0.0
+    squares: float = 0.0
+    figure: float = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """All that were seen."""
+        return self.full + self.kept
 
 
 class CapacityKept(NamedTuple):
-    """A `Capacity` for the checkpoint: the figure it began with, what was learnt, and from what."""
+    """A `Capacity` for the checkpoint. `prior`: the policy's figure, 0 where it has none.
+
+    `within`, `late`: seconds by load, in steps of 5 % from `lowest` on; None: an older version's, which says nothing.
+    """
 
     prior: float
     learnt: float
     readings: int
-    within: tuple[float, ...]
-    late: tuple[float, ...]
-    carried: tuple[float, ...]
+    within: tuple[float, ...] = ()
+    late: tuple[float, ...] = ()
+    carried: tuple[float, ...] = ()
+    lowest: int | None = None
 
 
 class Capacity:
-    """One model's, in requests running on one replica. `readings`: how many looks at loaded replicas spoke."""
+    """One model's, in requests running on one replica. `learnt`: the middle, None while nothing is known.
 
-    __slots__ = ("_carried", "_fresh", "_late", "_within", "learnt", "prior", "readings")
+    `prior`: the policy's figure, None where it has none; `readings`: how many looks at loaded replicas spoke.
+    """
 
-    def __init__(self, prior: float, kept: CapacityKept | None = None) -> None:
-        """`kept` counts where it began with the same figure: a person who changes it knows better."""
-        self.prior = self.learnt = prior
-        self.readings = 0
-        self._within, self._late, self._carried = ([0.0] * (HIGHEST + 1) for _ in range(3))
-        self._fresh = 0.0
-        if kept is not None and kept.prior == prior and len(kept.within) == HIGHEST + 1:
-            self.learnt, self.readings = kept.learnt, kept.readings
-            self._within, self._late, self._carried = list(kept.within), list(kept.late), list(kept.carried)
+    __slots__ = ("_fresh", "_late", "_most", "_sums", "_within", "learnt", "prior", "readings")
 
-    def saw(self, carried: float, seconds: float, within: bool) -> None:  # noqa: FBT001  # what was seen
-        """Each replica carried so many requests for `seconds` (a pod's: its share), the latency `within` the SLO."""
-        place = min(int(BINS * carried / self.prior), HIGHEST)
-        if within:
-            self._within[place] += seconds
-            self._carried[place] += carried * seconds
-        else:
-            self._late[place] += seconds
-        if place >= LOWEST:
+    def __init__(self, prior: float | None, kept: CapacityKept | None = None) -> None:
+        """`kept`: what was seen before, whatever the figure was then: a figure is a guess, and that is not."""
+        self.prior = prior
+        self.readings, self._fresh = 0, 0.0
+        self._within: dict[int, float] = {}
+        self._late: dict[int, float] = {}
+        self._sums = Sums()
+        if kept is not None and kept.lowest is not None:
+            self.readings, self._sums = kept.readings, Sums(*kept.carried)
+            self._within = {kept.lowest + place: one for place, one in enumerate(kept.within) if one}
+            self._late = {kept.lowest + place: one for place, one in enumerate(kept.late) if one}
+        if kept is None or kept.lowest is None or kept.prior != (prior or 0.0):
+            self._sums = self._sums._replace(figure=0.0 if prior is None else FIGURE_SECONDS)
+        self._most = self._bound()
+        self.learnt = self._likely()
+
+    def saw(self, carried: float, seconds: float, *, full: bool, within: bool | None) -> None:
+        """Each replica carried so many requests (more than 0) for `seconds` (a pod's: its share of the model).
+
+        `full`: throughout; `within`: whether the latency kept the SLO, None where that says nothing of the load.
+        """
+        size, middle = log(carried), self._middle
+        if within is not None and carried > IDLE * (self.learnt or 0.0):
+            place, told = floor(size / STEP), self._within if within else self._late
+            told[place] = told.get(place, 0.0) + seconds
+        if full:
+            self._believe(size, seconds, middle, full=True)
+        elif within:
+            least = size + self._more_than(size)
+            if middle is None or least > middle + MORE:
+                self._believe(least, seconds, middle, full=False)
+        if full or (within is not None and (self.learnt is None or carried >= 0.5 * self.learnt)):
             self.readings += 1
-            self._fresh += seconds
-            if self._fresh >= SETTLE_SECONDS:
-                self._settle()
+        self._fresh += seconds
+        if self._fresh >= SETTLE_SECONDS:
+            self._settle()
+
+    def _believe(self, size: float, seconds: float, middle: float | None, *, full: bool) -> None:
+        """One more look says so."""
+        if middle is not None:
+            size = min(max(size, middle - REACH), middle + REACH)
+        agrees = middle is None or abs(size - middle) <= AGREES
+        stays = exp(-seconds / (MEMORY_SECONDS if agrees else WEARS_SECONDS))
+        old, new = self._sums, seconds * size
+        self._sums = Sums(
+            full=stays * old.full + (seconds if full else 0.0),
+            kept=stays * old.kept + (0.0 if full else seconds),
+            logs=stays * old.logs + new,
+            squares=stays * old.squares + new * size,
+            figure=stays * old.figure,
+        )
+        self.learnt = self._likely()
+
+    def _more_than(self, size: float) -> float:
+        """By how much what is carried in time falls short of what could be, where the policy's figure is no guide."""
+        if self._sums.full >= SURE_SECONDS or (self.prior is not None and size <= log(self.prior) + MORE):
+            return 0.0
+        return log(GUESS)
+
+    @property
+    def _middle(self) -> float | None:
+        """The logarithm of the middle, whatever latencies say; None while nothing is known."""
+        sums = self._sums
+        seconds = sums.figure + sums.seconds
+        return (sums.logs + sums.figure * log(self.prior or 1.0)) / seconds if seconds else None
+
+    def _likely(self) -> float | None:
+        middle = self._middle
+        if middle is None or (self.prior is None and not self._known):
+            return None
+        likely = exp(middle) if self._sums.seconds or self.prior is None else self.prior
+        return likely if self._most == NOWHERE else min(likely, exp(STEP * self._most))
+
+    @property
+    def _known(self) -> bool:
+        """Whether what was seen is enough where the policy says nothing."""
+        return self._sums.full >= SURE_SECONDS or sum(self._within.values()) >= KNOWN_SECONDS
 
     def _settle(self) -> None:
-        fresh, self._fresh = self._fresh, 0.0
-        self.learnt += (self._target() - self.learnt) * (1.0 - exp(-fresh / SLOW_SECONDS))
-        fades = exp(-fresh / MEMORY_SECONDS)
-        for seconds in (self._within, self._late, self._carried):
-            seconds[:] = [fades * one for one in seconds]
+        stays = exp(-self._fresh / LATENCY_SECONDS)
+        self._fresh = 0.0
+        self._within, self._late = (
+            {place: stays * one for place, one in told.items() if one >= FORGOTTEN_SECONDS}
+            for told in (self._within, self._late)
+        )
+        self._most = self._bound()
+        self.learnt = self._likely()
 
-    def _target(self) -> float:
-        within, late = self._within, self._late
-        misjudged = [sum(within[bound:]) + sum(late[LOWEST:bound]) for bound in range(LOWEST, HIGHEST + 1)]
-        evidence = sum(within[LOWEST:]) + sum(late[LOWEST:])
-        allowed = min(misjudged) + max(LEAST_SECONDS, TOLERATED * evidence)
-        bounds = (bound for bound in range(LOWEST, HIGHEST + 1) if misjudged[bound - LOWEST] <= allowed)
-        best = min(bounds, key=lambda bound: abs(bound - BINS))
-        if best > BINS:
-            return self._most_carried(best)
-        if best < BINS and not self._load_broke_it(best):
-            best = BINS
-        return self.prior * best / BINS
+    def _bound(self) -> int:
+        """The load that divides kept from broken latencies best, where lighter loads were kept; else NOWHERE."""
+        if not self._late:
+            return NOWHERE
+        light = heavy = 0.0  # seconds below that were kept, and that were broken
+        above_within, above_late = sum(self._within.values()), sum(self._late.values())
+        best, most = NOWHERE, max(BROKEN_SECONDS, TOLERATED * (above_within + above_late))
+        for place in sorted(self._within.keys() | self._late.keys()):
+            gain = above_late - above_within
+            if gain > most and light >= max(BROKEN_SECONDS, LIGHT_WITHIN * (light + heavy)):
+                best, most = place, gain
+            within, late = self._within.get(place, 0.0), self._late.get(place, 0.0)
+            light, heavy, above_within, above_late = (
+                light + within,
+                heavy + late,
+                above_within - within,
+                above_late - late,
+            )
+        return best
 
-    def _most_carried(self, bound: int) -> float:
-        """Not the border above what was carried, but what was."""
-        place = bound - 1
-        seconds = self._within[place]
-        return self._carried[place] / seconds if seconds > 0.0 else self.prior * place / BINS
-
-    def _load_broke_it(self, bound: int) -> bool:
-        within, late = sum(self._within[:bound]), sum(self._late[:bound])
-        return within >= max(LEAST_SECONDS, LIGHT_WITHIN * (within + late))
+    @property
+    def carries(self) -> Carries | None:
+        """The interval with its middle; None while nothing is known."""
+        if self.learnt is None:
+            return None
+        sums = self._sums
+        seconds = sums.seconds
+        spread = max(0.0, sums.squares / seconds - (sums.logs / seconds) ** 2) if seconds else 0.0
+        doubt = FIGURE_WIDTH**2 * sums.figure / (sums.figure + seconds) if sums.figure else 0.0
+        doubt += SAMPLE_WIDTH**2 * SAMPLE_SECONDS / (SAMPLE_SECONDS + seconds)
+        width = exp(WIDTHS * sqrt(doubt + spread))
+        return Carries(
+            prior=self.prior,
+            learnt=round(self.learnt, 6),
+            readings=self.readings,
+            low=round(self.learnt / width, 6),
+            high=round(self.learnt * width, 6) if self._most < NOWHERE or sums.full or not sums.kept else None,
+        )
 
     @property
     def kept(self) -> CapacityKept:
         """For the checkpoint."""
+        places = self._within.keys() | self._late.keys()
+        lowest, most = (min(places), max(places)) if places else (0, -1)
+        span = range(lowest, most + 1)
+        within, late = (tuple(round(told.get(place, 0.0), 1) for place in span) for told in (self._within, self._late))
         return CapacityKept(
-            self.prior, self.learnt, self.readings, tuple(self._within), tuple(self._late), tuple(self._carried)
+            self.prior or 0.0, self.learnt or 0.0, self.readings, within, late, tuple(self._sums), lowest
         )

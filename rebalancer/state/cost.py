@@ -69,6 +69,17 @@ class Cost:
         seen = (1.0, tokens, busy, tokens * used, tokens * rate, tokens * rate * used, rate * busy)
         return CostKept(*(stays * old + new for old, new in zip(self.kept, seen, strict=True)))
 
+    def scale(self, times: float) -> None:
+        """Slots in use were so many times the share that they were taken for."""
+        kept = self.kept
+        self._busy *= times
+        self.kept = kept._replace(
+            busy=kept.busy * times,
+            used=kept.used * times,
+            rate_used=kept.rate_used * times,
+            rate_busy=kept.rate_busy * times,
+        )
+
     @property
     def of_token(self) -> float:
         """Replica-seconds of a token where all slots are in use; 0: unknown.

@@ -67,10 +67,9 @@ class Loads:
                 self.tracks[model.id] = Track(model.id, free.pop())
             track = self.tracks[model.id]
             rules = getattr(policy.classes, model.workload_class)
-            concurrency = model.signals.concurrency
             track.min_coverage = policy.guards.blind.min_coverage
             track.offered.configure(
-                per_replica=concurrency.per_replica if concurrency else None,
+                model.signals.concurrency,
                 high_utilisation=rules.high_utilisation,
                 slo_seconds=model.slo.latency_seconds if model.slo else None,
             )
@@ -155,17 +154,29 @@ class Loads:
         if late and track.offered.path.source == ARRIVALS:
             return  # the one after it spoke for all that came since the one before it
         offered = track.work(subject, sample, None if late or not arrivals else arrivals[0], self._latest)
+        if track.offered.told_before != 1.0:
+            self._count_anew(track)
         if offered is not None:
-            work, seconds = offered
-            share = track.share(subject, at - SETTLING_INTERVALS * interval)
-            if subject.worked is None:
-                place = subject.series[sample.source].place
-                self._batch.worked(track.column, at, seconds, work, share, place)
-            else:
-                for second, more, seen in track.worked_once(subject, seconds_of(at - seconds, at), work, share):
-                    self._batch.worked(track.column, second, 1.0, more, seen, NOBODY)
-            if work > track.alarm_above * share:
-                self._alarmed.add(track)
+            self._worked(track, subject, sample, *offered)
+
+    def _worked(self, track: Track, subject: Subject, sample: MetricSample, work: float, seconds: float) -> None:
+        at = sample.at
+        share = track.share(subject, at - SETTLING_INTERVALS * sample.interval_seconds)
+        if subject.worked is None:
+            place = subject.series[sample.source].place
+            self._batch.worked(track.column, at, seconds, work, share, place)
+        else:
+            for second, more, seen in track.worked_once(subject, seconds_of(at - seconds, at), work, share):
+                self._batch.worked(track.column, second, 1.0, more, seen, NOBODY)
+        if work > track.alarm_above * share:
+            self._alarmed.add(track)
+
+    def _count_anew(self, track: Track) -> None:
+        """A replica carries something else than was believed: what is in the rings was more work, or less."""
+        self._flush()
+        self._rings.scale_work(track.column, track.offered.told_before)
+        track.alarm_above *= track.offered.told_before
+        track.offered.told_before = 1.0
 
     def _begins(self, track: Track, subject: Subject, source: str) -> None:
         """A producer begins to tell of `subject`: from the second one on what is told of the same seconds meets.

@@ -12,14 +12,15 @@ and a queue of minutes would look like 29 times the work there is.
 vote's: held between the two, work would follow the replicas upwards and never come down.
 """
 
-from math import inf, isfinite
+from math import inf, isfinite, sqrt
 from typing import NamedTuple
 
 from rebalancer.domain.events import Counters, Gauges, MetricSample
+from rebalancer.domain.policy import ConcurrencySignal
 from rebalancer.domain.readings import Carries
 from rebalancer.state.capacity import Capacity, CapacityKept
 from rebalancer.state.pace import Pace, PaceKept
-from rebalancer.state.series import Arrivals
+from rebalancer.state.series import Arrivals, Loaded
 
 ARRIVALS, CONCURRENCY, UTILISATION = "arrivals", "concurrency", "utilisation"
 # A worse path waits until nobody has spoken for a better one for so long. Two producers often tell of the same pods
@@ -40,7 +41,14 @@ BY_REQUESTS = Path(CONCURRENCY, "nobody counts tokens")
 NOT_YET = Path(CONCURRENCY, "nothing is known to be finished yet")
 UNCOUNTED = Path(CONCURRENCY, "nobody counts the requests that are finished")
 NO_RUNNING = Path(UTILISATION, "nobody tells the requests running")
-NO_FIGURE = Path(UTILISATION, "the policy has no signals.concurrency.perReplica")
+NO_FIGURE = Path(UTILISATION, "the policy has no signals.concurrency")
+NOT_LEARNT = Path("", "what a replica carries is not learnt yet")
+
+FULL_WAITING = 0.1  # of those who run wait: an engine with room would take them on
+FULL_ROOTS = 2.0  # standard deviations of what was finished meanwhile: a shorter queue may have been empty in between
+FULL_KV_USE = 0.98  # of the cache: the next request must wait, or is preempted
+MEASURED = 0.02  # more than which what a replica carries must have changed to count all work anew
+BROKE_SECONDS = 120.0  # after a queue, in which latencies tell of it still: they are of a window
 
 
 class OfferedKept(NamedTuple):
@@ -60,48 +68,93 @@ class Offered:
     """One model's paths to its offered work, and what they learnt.
 
     `path`: of the newest sample that told of work; `resolution_seconds`: of the finest of them lately.
-    `tells_tokens`: an LLM's engine, whose SLO is the time to the first token.
+    `tells_tokens`: an LLM's engine, whose SLO is the time to the first token. `told_before`: how many times what was
+    told so far is as much by what is known now; whoever keeps it counts it anew and sets this to 1.
     """
 
     def __init__(self) -> None:
         self.pace = Pace()
         self.capacity: Capacity | None = None
+        self.told_before = 1.0
         self.path = Path("", "")
         self.resolution_seconds = 0.0
         self.tells_tokens = False
         self._counted_at = self._finished_at = self._resolved_at = -inf
+        self._measure: float | None = None  # requests on a replica, by which work is told
         self._owed = 0.0  # replica-seconds, 0 or less: a request that ends takes back what its beginning promised
 
-    def configure(self, per_replica: float | None, high_utilisation: float, slo_seconds: float | None) -> None:
-        """What the policy says: requests a replica carries (None: not said), its full use, the SLO (None: no SLO)."""
+    def configure(
+        self, concurrency: ConcurrencySignal | None, high_utilisation: float, slo_seconds: float | None
+    ) -> None:
+        """What the policy says: what a replica carries (None: nothing), its full use, the SLO (None: no SLO)."""
         self._high_utilisation = high_utilisation
         self._slo_seconds = slo_seconds
         known = None if self.capacity is None else self.capacity.kept
-        self.capacity = None if per_replica is None else Capacity(per_replica, known)
+        self.capacity = None if concurrency is None else Capacity(concurrency.per_replica, known)
+        if self.capacity is None:
+            self._measure = None
+        else:
+            self._measure_by(self.capacity.learnt)
 
-    def work(
-        self, sample: MetricSample, came: Arrivals | None, pods: int, part: float, *, contradicts: bool = False
-    ) -> Spread | None:
+    def learn(  # noqa: PLR0913  # what a look at replicas is made of
+        self, sample: MetricSample, came: Arrivals | None, before: Loaded, pods: int, part: float, ready_at: float
+    ) -> Loaded:
+        """What a producer's newest sample says of what replicas carry; how it found them, for the next one.
+
+        `came`, `pods`: as for `work`; `before`: what the sample before said; `part`: what share of the model the pods
+        are; `ready_at`: since when all of them are Ready.
+        """
+        gauges, seconds = sample.gauges, sample.interval_seconds
+        running, waiting = gauges.running or 0.0, gauges.waiting or 0.0
+        finished = 0.0 if came is None else max(0.0, came[4])
+        least = max(FULL_WAITING * running, FULL_ROOTS * sqrt(finished))
+        full = running > 0.0 and (waiting >= max(least, 1.0) or (gauges.kv_cache_use or 0.0) >= FULL_KV_USE)
+        queued_at = sample.at if waiting > 0.0 else before.queued_at
+        begun = sample.at - seconds
+        same = before.replicas == pods and sample.at - before.at <= 1.5 * seconds and ready_at <= begun
+        if same and self.capacity is not None and running > 0.0 and isfinite(running):
+            within = self._within(gauges)
+            if within is False and sample.at - queued_at < BROKE_SECONDS:
+                within = None  # the queue broke it
+            if within is not None or (full and before.full):
+                self.capacity.saw(running / pods, part * seconds, full=full and before.full, within=within)
+                self._measure_by(self.capacity.learnt)
+        return Loaded(sample.at, pods, full, queued_at)
+
+    def _measure_by(self, learnt: float | None) -> None:
+        """All that was seen counts by what is known now: else half of a day's work would look like twice the next."""
+        measure = self._measure
+        if learnt is None or measure is None:
+            self._measure = learnt
+        elif abs(learnt - measure) > MEASURED * measure:
+            times, self._measure = measure / learnt, learnt
+            self.pace.scale(times)
+            self._owed *= times
+            self.told_before *= times
+
+    def work(self, sample: MetricSample, came: Arrivals | None, pods: int, *, contradicts: bool = False) -> Spread | None:  # noqa: E501  # fmt: skip
         """None when the sample cannot tell. `came`: since its producer's sample before, None if that is unknown.
 
-        `pods`: how many the sample speaks for; `part`: what share of the model they are. `contradicts`: its producer
-        sees more than those of a better path can have missed.
+        `pods`: how many the sample speaks for. `contradicts`: its producer sees more than those of a better path can
+        have missed.
         """
-        gauges, seconds, capacity = sample.gauges, sample.interval_seconds, self.capacity
+        gauges, seconds = sample.gauges, sample.interval_seconds
+        measure = self._measure
         if not self.tells_tokens:
             self.tells_tokens = _of_tokens(gauges, sample.counters)
         running = gauges.running
-        if running is None or capacity is None:
+        if running is None or self.capacity is None:
             return self._of_utilisation(sample, pods)
+        if measure is None:
+            self.path = NOT_LEARNT
+            return None
         waiting = gauges.waiting or 0.0
         if not isfinite(running + waiting):
             return None
         self._counted_at = sample.at
         if seconds <= self.resolution_seconds or sample.at - self._resolved_at >= COUNTED_SECONDS:
             self.resolution_seconds, self._resolved_at = seconds, sample.at
-        if self._slo_seconds is not None and pods and running:
-            self._learn_capacity(gauges, running / pods, part * seconds)
-        busy = running / capacity.learnt
+        busy = running / measure
         if came is not None:
             self._finished_at = sample.at
             spread = self._of_counters(came, busy, pods, seconds)
@@ -110,7 +163,7 @@ class Offered:
             self.path = NOT_YET
         elif not self._may_speak_uncounted(sample) and not contradicts:
             return None
-        return busy + min(busy, waiting / capacity.learnt), seconds
+        return busy + min(busy, waiting / measure), seconds
 
     def _may_speak_uncounted(self, sample: MetricSample) -> bool:
         """Also the first sample of who counts has nothing to count from; it changes no path."""
@@ -155,18 +208,17 @@ class Offered:
         self.resolution_seconds, self._resolved_at = sample.interval_seconds, sample.at
         return work, sample.interval_seconds
 
-    def _learn_capacity(self, gauges: Gauges, running: float, seconds: float) -> None:
+    def _within(self, gauges: Gauges) -> bool | None:
+        """Whether the latency keeps the SLO; None where nobody tells, or nothing was promised."""
         latency = gauges.ttft_p95_seconds
         if latency is None and not self.tells_tokens:
             latency = gauges.latency_p99_seconds if gauges.latency_p95_seconds is None else gauges.latency_p95_seconds
-        if latency is not None and self.capacity is not None and self._slo_seconds is not None:
-            self.capacity.saw(running, seconds, latency <= self._slo_seconds)
+        return None if latency is None or self._slo_seconds is None else latency <= self._slo_seconds
 
     @property
     def carries(self) -> Carries | None:
-        """What one replica carries; None where the policy does not say what to begin with."""
-        capacity = self.capacity
-        return None if capacity is None else Carries(capacity.prior, round(capacity.learnt, 6), capacity.readings)
+        """What one replica carries; None while nothing is known."""
+        return None if self.capacity is None else self.capacity.carries
 
     @property
     def kept(self) -> OfferedKept:
@@ -175,11 +227,13 @@ class Offered:
         return OfferedKept(self.path, self.resolution_seconds, self.tells_tokens, self.pace.kept, capacity)
 
     def restore(self, kept: OfferedKept) -> None:
-        """Go on with what `kept` said; a capacity counts while the policy's figure is what it was."""
+        """Go on with what `kept` said; work that was told by another measure is counted anew."""
         self.path, self.resolution_seconds, self.tells_tokens = kept.path, kept.resolution_seconds, kept.tells_tokens
         self.pace = Pace(kept.pace)
         if self.capacity is not None:
             self.capacity = Capacity(self.capacity.prior, kept.capacity)
+            self._measure = kept.capacity.learnt or None if kept.capacity else self.capacity.learnt
+            self._measure_by(self.capacity.learnt)
 
 
 def _of_tokens(gauges: Gauges, counters: Counters | None) -> bool:

@@ -28,6 +28,7 @@ WAIT_SECONDS = {"realtime": 0.5, "interactive": 2.0, "batch": 30.0}  # by class,
 # Metrics up to so coarse need no roughening: at 5 s it changed nothing where three language models share GPUs, and took
 # 0.2 points from two models that surge.
 FINE_SECONDS = 5.0
+CARRIED = 0.05  # what a replica carries changed by more: dispersion and errors are of other replicas
 COLD_STEPS_SECONDS = ((300, 10), (3600, 60), (86_400, 600))  # starts up to so long share a horizon in steps of so much
 
 
@@ -57,6 +58,7 @@ class Outlooks:
         self._book = Book(0)
         self._rules: dict[str, _Rules] = {}
         self._held: dict[str, _Held] = {}
+        self._carried: dict[str, float] = {}
         self._onto: dict[str, tuple[ModelLoad, Outlook | None, ModelLoad]] = {}
         self._services: dict[tuple[int, ...], tuple[I64, Service]] = {}  # by columns, while the policy is the same
         self.set_policy(policy, columns)
@@ -76,6 +78,7 @@ class Outlooks:
             wait = model.slo.latency_seconds if model.slo else WAIT_SECONDS[model.workload_class]
             self._rules[model.id] = _Rules(model, column, wait, step_seconds(wait))
         self._held = {name: held for name, held in self._held.items() if name in self._rules}
+        self._carried = {name: carried for name, carried in self._carried.items() if name in self._rules}
         self._onto = {name: onto for name, onto in self._onto.items() if name in self._rules}
 
     def look(
@@ -84,8 +87,19 @@ class Outlooks:
         """Renew the outlooks that no longer stand; where the policy wants none there are none."""
         if not self._wanted:
             return
+        self._begin_anew(loads)
         groups = self._groups(loads, {view.id: view for view in views}, frozenset(doomed), rings.head, now)
         self._book.look(rings, groups, self._every_seconds)
+
+    def _begin_anew(self, loads: Sequence[ModelLoad]) -> None:
+        """Learn again what was learnt of a model in replicas that carry something else."""
+        for load in loads:
+            carries = 0.0 if load.carries is None else load.carries.learnt
+            before = self._carried.get(load.model)
+            if before is None or abs(carries - before) > CARRIED * before:
+                if before:
+                    self._book.forget(self._rules[load.model].column)
+                self._carried[load.model] = carries
 
     def onto(self, loads: Sequence[ModelLoad]) -> tuple[ModelLoad, ...]:
         """The loads with each model's outlook; the same values as last time where both are."""

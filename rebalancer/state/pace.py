@@ -93,6 +93,16 @@ class Pace:
             self.by_requests = busy_plain / plain
         self._begin()
 
+    def scale(self, times: float) -> None:
+        """All that was seen kept so many times the replicas busy that it was taken to."""
+        self._cost.scale(times)
+        self._busy *= times
+        self._busy_plain *= times
+        self._plain = times * self._plain[0], self._plain[1]
+        self.of_token, self.by_tokens, self.by_requests = (
+            times * each for each in (self.of_token, self.by_tokens, self.by_requests)
+        )
+
     @property
     def kept(self) -> PaceKept:
         """For the checkpoint. What came in the last seconds is not in it."""

@@ -141,6 +141,11 @@ class Rings:
             found = [np.concatenate([piece[:, channel][:, columns] for piece in pieces]) for channel in channels]
         return np.concatenate([*begins, [self.head]]), found
 
+    def scale_work(self, column: int, times: float) -> None:
+        """What one model was offered was so many times as much: a replica carries something else than was believed."""
+        for level in self._levels:
+            level.sums[:, WORK, column] *= np.float32(times)
+
     def clear(self, column: int) -> None:
         """Forget one model."""
         for level in self._levels:

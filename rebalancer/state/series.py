@@ -4,8 +4,9 @@ Of each instant seven numbers are kept: when, requests finished or in flight (Na
 requests waiting, requests finished, requests gone unserved, tokens (in generated ones' worth; both NaN: not counted).
 """
 
-from math import isnan, nan
+from math import inf, isnan, nan
 from struct import Struct
+from typing import NamedTuple
 
 from rebalancer.domain.events import MetricSample
 from rebalancer.state.habit import Habit
@@ -20,6 +21,17 @@ MAX_GAP_SECONDS = 300.0  # counters further apart than this say nothing about wh
 Arrivals = tuple[float, float, float, float, float, float, float]
 _Mark = tuple[float, float, float, float, float, float, float]
 
+
+class Loaded(NamedTuple):
+    """How a sample found its replicas: when, how many, whether all ran what they can, and when somebody last waited."""
+
+    at: float
+    replicas: int
+    full: bool
+    queued_at: float
+
+
+UNSEEN = Loaded(-inf, 0, full=False, queued_at=-inf)
 _NONE: list[Arrivals] = []
 _PACKED = Struct("<7d")  # marks are kept as bytes: as objects, those of 10,000 pods would not fit in a cache
 _OLDER = (REMEMBERED - 1) * _PACKED.size
@@ -28,13 +40,15 @@ _OLDER = (REMEMBERED - 1) * _PACKED.size
 class Series:
     """The newest sample wins by (time, partition, offset); the last few instants are remembered for late ones.
 
-    `place`: its row in `Latest`. `at`: event time of the newest. `habit`: how far behind it usually is.
+    `place`: its row in `Latest`. `at`: event time of the newest. `habit`: how far behind it usually is. `loaded`: how
+    its replicas stood then.
     """
 
-    __slots__ = ("_marks", "_offset", "_partition", "at", "habit", "place")
+    __slots__ = ("_marks", "_offset", "_partition", "at", "habit", "loaded", "place")
 
     def __init__(self, first: MetricSample, latest: Latest, habit: Habit) -> None:
         self.place = latest.open()
+        self.loaded = UNSEEN
         self._marks = _PACKED.pack(*_mark(first))
         self.habit = habit
         self._becomes(first, latest)

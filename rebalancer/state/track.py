@@ -168,9 +168,12 @@ class Track:
         ready = len(self._ready_since)
         several = came is None and (len(subject.series) > 1 or self.worked_sides is not None)
         contradicts = several and self._contradicts(subject, sample.at - COUNTED_SECONDS, latest)
-        if subject is self.whole:
-            return self.offered.work(sample, came, ready, 1.0, contradicts=contradicts)
-        return self.offered.work(sample, came, 1, 1.0 / ready if ready else 1.0, contradicts=contradicts)
+        series = subject.series[sample.source]
+        pods, part = (ready, 1.0) if subject is self.whole else (1, 1.0 / ready if ready else 1.0)
+        if ready and sample.at == series.at:
+            ready_at = self._ready_since[-1] if subject.ready_at is None else subject.ready_at
+            series.loaded = self.offered.learn(sample, came, series.loaded, pods, part, ready_at)
+        return self.offered.work(sample, came, pods, contradicts=contradicts)
 
     def worked_once(self, subject: Subject, seconds: range, work: float, share: float) -> Iterator[More]:
         """What `work` in these seconds adds to what others said of them."""

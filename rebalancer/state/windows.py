@@ -49,7 +49,7 @@ def known_until(track: Track, now: float) -> int:
 
 def moves_on_at(track: Track, work: Work, now: float) -> float:
     """When the windows move on although nothing comes in; inf: there is nothing in them."""
-    if work == Work():
+    if not work.source:
         return inf
     silent_at = track.newest_at + _after(track)
     return silent_at if now < silent_at else float(int(now) + 1)
@@ -61,11 +61,11 @@ def _after(track: Track) -> float:
 
 
 def _work(row: Sequence[float], offered: Offered) -> Work:
-    """NaN is unknown; a source of nothing is none."""
+    """NaN is unknown; a source of nothing is none, but why there is none may be known."""
+    path = offered.path
     short, last_60s, long, slow = (None if isnan(value) else value for value in row)
     if short is None and last_60s is None and long is None and slow is None:
-        return Work()
-    path = offered.path
+        return Work(why_not_better="" if path.source else path.why_not_better)
     return Work(short, last_60s, long, slow, path.source, offered.resolution_seconds, path.why_not_better)
 
 

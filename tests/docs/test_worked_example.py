@@ -23,7 +23,8 @@ ROWS = re.findall(
 def test_each_row_of_the_worked_example_is_what_planning_does() -> None:
     policy, problems = check_text(EXAMPLE.text, str(EXAMPLE))
     assert policy is not None, problems
-    carries = {model.id: model.signals.concurrency.per_replica for model in policy.models if model.signals.concurrency}
+    signals = {model.id: model.signals.concurrency for model in policy.models}
+    carries = {name: concurrency.per_replica or 0.0 for name, concurrency in signals.items() if concurrency}
     story = Story(policy, a_snapshot(policy, {"chat": 4, "summary": 8}))
     assert len(ROWS) == 3
     for chat, summary, writes, has_chat, has_summary in ROWS:

@@ -47,6 +47,16 @@ class TestConcurrency:
         story = a_story({"concurrency": 9.0}, {"concurrency": {"per_replica": 4.0}}, ready=0, floor=0)
         assert moves(story.plan()) == {"b": (0, 3)}
 
+    def test_while_it_is_unknown_what_a_replica_carries_nothing_is_taken_and_no_vote_cast(self) -> None:
+        # Two others agree that two replicas are enough; that the model is kept in time says nothing of what fewer do.
+        signals = {"concurrency": {}, "utilisation": True, "queue": {"high": 4.0}}
+        story = a_story({"concurrency": 3.0, "utilisation": 0.1, "queue": 0.0}, signals)
+        plan = list(story.turns(60))[-1]
+        assert decision_of(plan, "b").demand == 4
+        assert "concurrency abstains (what a replica carries is not learnt yet)" in decision_of(plan, "b").steps[0].said
+        story.load("b", {"concurrency": 3.0, "utilisation": 0.1, "queue": 0.0}, carries=Carries(None, 4.0, 12))
+        assert decision_of(list(story.turns(60))[-1], "b").demand == 1
+
 
 class TestWatermarks:
     # class -> (high, low, cooldown): realtime 70/30 % 60 s, interactive 60/25 % 30 s, batch 85/40 % 300 s.

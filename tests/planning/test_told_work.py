@@ -8,6 +8,8 @@ from rebalancer.domain.readings import Carries, Work
 from rebalancer.planning import plan
 from tests.builders import a_load, a_policy, a_snapshot
 
+COUNTED = Work(2.0, 2.5, 2.0, 2.0, "arrivals", 1.0)
+
 
 def told(work: Work, carries: Carries | None = None) -> Step:
     """The step `work` of model b."""
@@ -36,6 +38,24 @@ def test_nothing_told_is_unknown() -> None:
 
 
 def test_what_a_replica_carries_is_told_beside_the_policys_figure() -> None:
-    step = told(Work(2.0, 2.5, 2.0, 2.0, "arrivals", 1.0), Carries(prior=4.0, learnt=5.5, readings=3600))
-    assert step.said.endswith("; a replica carries 5.5 requests (policy 4, 3600 readings under load)")
-    assert step.numbers["carries"] == 5.5
+    step = told(COUNTED, Carries(prior=4.0, learnt=5.5, readings=340, low=5.0, high=6.0))
+    assert step.said.endswith("; a replica carries 5-6 requests by 340 readings, most likely 5.5; the policy says 4")
+    assert (step.numbers["carries"], step.numbers["carriesLow"], step.numbers["carriesHigh"]) == (5.5, 5.0, 6.0)
+
+
+def test_what_nobody_has_seen_break_is_told_as_at_least() -> None:
+    said = told(COUNTED, Carries(prior=None, learnt=5.5, readings=12, low=5.0)).said
+    assert said.endswith(
+        "; a replica carries 5 or more requests by 12 readings, most likely 5.5; the policy says nothing"
+    )
+
+
+def test_before_anything_was_seen_it_is_the_policys_word() -> None:
+    assert told(COUNTED, Carries(prior=4.0, learnt=4.0, readings=0)).said.endswith(
+        "; a replica carries 4 requests: the policy says 4"
+    )
+
+
+def test_work_that_nobody_can_tell_yet_says_why() -> None:
+    why = "what a replica carries is not learnt yet"
+    assert told(Work(why_not_better=why)).said == f"unknown: {why}"

@@ -32,14 +32,18 @@ class Engine:
         while self.most_waiting is not None and len(self.waiting) > self.most_waiting:
             self.waiting.pop()
             self.left += 1.0
-        while self.waiting and len(self.running) < self.replicas * self.slots:
-            self.running.append(self.waiting.popleft())
+        self._admit()
         used = len(self.running) / (self.replicas * self.slots)
         speed = TOKENS_PER_SECOND / (self.alone + (1.0 - self.alone) * used)
         self.tokens += sum(min(left, speed) for left in self.running)
         left = [tokens - speed for tokens in self.running]
         self.finished += sum(tokens <= 0.0 for tokens in left)
         self.running = [tokens for tokens in left if tokens > 0.0]
+        self._admit()
+
+    def _admit(self) -> None:
+        while self.waiting and len(self.running) < self.replicas * self.slots:
+            self.running.append(self.waiting.popleft())
 
 
 def traffic(seconds: int, per_second: float, tokens: float, seed: int = 0) -> list[list[float]]:

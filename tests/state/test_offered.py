@@ -130,7 +130,7 @@ CONCURRENCY = {"concurrency": {"per_replica": 4.0}}
             {"utilisation": True},
             {"running": 3.0, "gauges": {"gpu_utilisation": 0.3}},
             "utilisation",
-            "the policy has no signals.concurrency.perReplica",
+            "the policy has no signals.concurrency",
         ),
     ],
 )

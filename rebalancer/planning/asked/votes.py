@@ -13,6 +13,7 @@ LATENCY_MOST = 2.0  # latency explodes near saturation: it never asks for more t
 NEVER_SEEN = NoReading(why="never-seen")
 NOT_FINITE = frozenset({"not-finite", "not finite"})  # why some readings have no vote: somebody measured that
 IN_FLIGHT = ("concurrency", "queue")  # who runs and waits: an idle model is seen to have nobody in either
+NOT_LEARNT = "what a replica carries is not learnt yet"
 ROUNDING = 1e-6  # planning's grid: 3.0000004 replicas of work are 3
 
 
@@ -54,7 +55,12 @@ class Ballot(Struct, frozen=True):
 
     @property
     def may_fall(self) -> bool:
-        """A decrease needs two votes that agree to it, or all where one signal is configured; no vote may object."""
+        """A decrease needs two votes that agree to it, or all where one signal is configured; no vote may object.
+
+        Of a model of which nobody knows what a replica carries nothing is taken: who is kept in time is not idle.
+        """
+        if any(why == NOT_LEARNT for _, why in self.abstained):
+            return False
         agree = sum(1 for vote in self.votes if vote.fewer)
         return agree == len(self.votes) and agree >= min(2, self.configured)
 
@@ -79,7 +85,8 @@ class _Electorate(Struct, frozen=True):
 
 def poll(model: Model, load: ModelLoad, ready: int, rules: ClassRules, blind: BlindRule, now: float) -> Ballot:  # noqa: PLR0913  # fmt: skip  # each is one thing a vote depends on
     """The ballot of one model at `now`. Votes know no past: how long they must stand is `demand`'s business."""
-    carries = None if load.carries is None else load.carries.learnt
+    concurrency = model.signals.concurrency
+    carries = load.carries.learnt if load.carries is not None else concurrency.per_replica if concurrency else None
     who = _Electorate(model=model, ready=ready, floor=model.min_replicas, rules=rules, carries=carries)
     votes: list[Vote] = []
     abstained: list[tuple[str, str]] = []
@@ -99,6 +106,8 @@ def _cast(signal: str, load: ModelLoad, who: _Electorate, blind: BlindRule, now:
     why = _abstains(reading, load, blind, now)
     if who.ready == 0 and signal != "concurrency":
         return why or "no ready replica"
+    if signal == "concurrency" and who.carries is None:
+        return NOT_LEARNT
     if why is None and isinstance(reading, Reading):
         replicas, fewer = _count(signal, reading.value, who)
         return Vote(signal, replicas, reading.value, reading.at, fewer)
@@ -146,9 +155,8 @@ def _idle_at(load: ModelLoad, blind: BlindRule, now: float) -> float | None:
 def _count(signal: str, value: float, who: _Electorate) -> tuple[int, bool]:
     """(replicas asked for, consents to fewer than there are)."""
     signals = who.model.signals
-    if signal == "concurrency" and signals.concurrency is not None:
-        replicas = replicas_for(value / (who.carries or signals.concurrency.per_replica))
-        return replicas, True
+    if signal == "concurrency" and who.carries is not None:
+        return replicas_for(value / who.carries), True
     if signal == "queue" and signals.queue is not None:
         return who.watermark(value / who.ready, signals.queue.high, QUEUE_LOW)
     if signal == "kvCache" and signals.kv_cache is not None:

@@ -90,7 +90,7 @@ def _value(vote: Vote) -> str:
 
 def _work(work: Work, carries: Carries | None) -> Step:
     """By which path offered work is known, why by no better one, and what a replica is taken to carry."""
-    said = "unknown: no sample tells what is asked of the model"
+    said = f"unknown: {work.why_not_better or 'no sample tells what is asked of the model'}"
     if work.source:
         known = "unknown" if work.last_60s is None else figure(work.last_60s)
         why = f" ({work.why_not_better})" if work.why_not_better else ""
@@ -101,10 +101,26 @@ def _work(work: Work, carries: Carries | None) -> Step:
         "work": work.last_60s,
     }
     if carries is not None:
-        said += f"; a replica carries {figure(carries.learnt)} requests"
-        said += f" (policy {figure(carries.prior)}, {carries.readings} readings under load)"
-        numbers |= {"carries": carries.learnt, "carriesPolicy": carries.prior, "readings": carries.readings}
+        said += f"; {_carried(carries)}"
+        numbers |= {
+            "carries": carries.learnt,
+            "carriesLow": carries.low,
+            "carriesHigh": carries.high,
+            "carriesPolicy": carries.prior,
+            "readings": carries.readings,
+        }
     return Step("work", said, numbers)
+
+
+def _carried(carries: Carries) -> str:
+    """What a replica carries, by how much evidence, and what the policy says."""
+    policy = "the policy says nothing" if carries.prior is None else f"the policy says {figure(carries.prior)}"
+    if not carries.readings:
+        return f"a replica carries {figure(carries.learnt)} requests: {policy}"
+    low = figure(carries.learnt if carries.low is None else carries.low)
+    span = f"{low} or more" if carries.high is None else f"{low}-{figure(carries.high)}"
+    by = f"by {carries.readings} readings"
+    return f"a replica carries {span} requests {by}, most likely {figure(carries.learnt)}; {policy}"
 
 
 def _demand(  # noqa: PLR0913  # one thing each

@@ -44,8 +44,8 @@ class Service:
 
     def rates(self, of: told.Model) -> TokenRates:
         """How fast a replica of that model works."""
-        concurrency = of.signals.concurrency
-        told_batch = max(1, round(concurrency.per_replica / FULL_SHARE)) if concurrency else BATCH
+        figure = of.signals.concurrency.per_replica if of.signals.concurrency else None
+        told_batch = BATCH if figure is None else max(1, round(figure / FULL_SHARE))
         return TokenRates(self.prefill_tokens_per_second, self.seconds_per_token, self.batch or told_batch)
 
 
