@@ -37,6 +37,7 @@ class Checkpoints:
         self._failed = failed
         self._next_model = 0
         self._slot = slot
+        self._offsets: dict[tuple[str, int], int] = {}  # of a period ago
         self.acknowledged_monotonic: float | None = None
 
     async def run(self) -> None:
@@ -66,9 +67,13 @@ class Checkpoints:
         self.acknowledged_monotonic = self._clock.monotonic()
 
     async def rings(self, models: int) -> None:
-        """The rings of the next `models` models."""
+        """The rings of the next `models` models, to be read on from a period before.
+
+        A producer's counters say what came beside its sample before only; what the rings have is recognised.
+        """
         ids = [model.id for model in self._hands.policy.models]
-        self._state.offsets = self._intake.safe_offsets()
+        before, self._offsets = self._offsets, self._intake.safe_offsets()
+        self._state.offsets = before or self._offsets
         for _ in range(min(models, len(ids))):
             self._next_model = (self._next_model + 1) % len(ids)
             model = ids[self._next_model]

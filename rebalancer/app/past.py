@@ -1,7 +1,8 @@
 """What a start reads before it decides: the checkpoint in `state`, and the writes since then, in `decisions` and here.
 
 A write whose intent is there without an outcome may have happened: it counts in every guard's window as if it had. What
-Kafka does not have, since it was away, the local journal has; where neither reaches back, `planning.resume` holds back.
+Kafka does not have, since it was away, the local journal has. Where all cycles since the checkpoint are known, memory is
+made again (`app.remade`); where neither reaches back, `planning.resume` holds back.
 """
 
 import asyncio
@@ -12,9 +13,11 @@ from pathlib import Path
 
 import msgspec
 
+from rebalancer.app.remade import remade
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.outcome import UNKNOWN, Intent, Outcome
 from rebalancer.domain.policy import Policy
+from rebalancer.domain.snapshot import Snapshot
 from rebalancer.ingest.past import Past, read_past
 from rebalancer.obs import journal
 from rebalancer.obs.broker import Broker
@@ -33,7 +36,7 @@ PAUSE_SECONDS = 60.0  # a wheel that turns writes a line each planning period; a
 class Start:
     """Where the service begins. `outcomes`: writes that the checkpoint's memory does not know yet.
 
-    `slot`: where the next checkpoint goes if it needs chunks.
+    `slot`: where the next checkpoint goes if it needs chunks. `seen`: what the last cycle saw (None: not known).
     """
 
     memory: Memory
@@ -45,16 +48,22 @@ class Start:
     problems: tuple[str, ...]
     notices: tuple[NoticePast, ...] = ()
     slot: int = 0
+    seen: Snapshot | None = None
 
 
 @dataclass(slots=True)
 class Writes:
-    """What is known of our own writes: by intent id, wherever it is written down. `instants`: when lines were."""
+    """What is known of our own writes: by intent id, wherever it is written down. `instants`: when lines were.
+
+    `cycles`, `frames`: the decisions and keyframes themselves, by cycle (and part).
+    """
 
     intents: dict[str, Intent] = field(default_factory=dict)
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     instants: list[float] = field(default_factory=list)
     last_cycle: int = 0
+    cycles: dict[int, journal.CycleLine] = field(default_factory=dict)
+    frames: dict[int, dict[int, journal.FrameLine]] = field(default_factory=dict)
 
     def take(self, line: journal.Line | None) -> None:
         """One line, from anywhere and any number of times."""
@@ -63,7 +72,10 @@ class Writes:
         elif isinstance(line, journal.OutcomeLine):
             self.outcomes[line.outcome.intent.id] = line.outcome
         elif isinstance(line, journal.CycleLine):
+            self.cycles[line.delta.cycle] = line
             self.last_cycle = max(self.last_cycle, line.delta.cycle)
+        elif isinstance(line, journal.FrameLine):
+            self.frames.setdefault(line.cycle, {})[line.part] = line
 
     def since(self, cycle: int) -> tuple[Outcome, ...]:
         """Of cycle `cycle` and later, in their order: a checkpoint's memory knows those before."""
@@ -80,39 +92,47 @@ class Writes:
         return bool(known) and known[0] <= since and all(b - a <= pause_seconds for a, b in pairwise(known))
 
 
-async def read_start(broker: Broker, policy: Policy, now: float, files: Sequence[Path] = ()) -> Start:
-    """Checkpoint and later writes; `files`: of the local journal. Raises ingest.past.PastUnreadable without Kafka."""
+async def read_start(
+    broker: Broker, policy: Policy, now: float, files: Sequence[Path] = (), keyframe_seconds: float = 300.0
+) -> Start:
+    """Checkpoint and later writes; `files`: of the local journal. Raises ingest.past.PastUnreadable without Kafka.
+
+    `keyframe_seconds`: between keyframes; `decisions` is read from the one before the checkpoint on.
+    """
     connection = broker.security()
     entries = await read_past(broker.bootstrap, broker.topic("state"), connection)
     ids = [model.id for model in policy.models]
     restored = checkpoint.read(((entry.key, entry.value) for entry in entries), ids, now)
     begin = restored.at if restored.at is not None else now - _longest_window(policy)
-    records = await read_past(broker.bootstrap, broker.topic("decisions"), connection, begin - SLACK_SECONDS)
-    writes = await asyncio.to_thread(_writes, records, files, begin - SLACK_SECONDS)
-    return begin_from(restored, writes, policy, now)
+    since = begin - SLACK_SECONDS
+    records = await read_past(broker.bootstrap, broker.topic("decisions"), connection, since - keyframe_seconds)
+    writes = await asyncio.to_thread(_writes, records, files, since)
+    return await asyncio.to_thread(begin_from, restored, writes, policy, now)
 
 
 def begin_from(restored: Restored, writes: Writes, policy: Policy, now: float) -> Start:
     """Where to begin, given what was found. Without any line of ours and without a checkpoint nothing was before."""
-    outcomes = writes.since(restored.cycle)
-    last_cycle = max([restored.cycle, writes.last_cycle, *(outcome.intent.cycle for outcome in outcomes)])
+    last_cycle = max([restored.cycle, writes.last_cycle, *(one.intent.cycle for one in writes.since(restored.cycle))])
+    again = remade(restored.memory, restored.cycle, writes.cycles, writes.frames, policy, last_cycle)
+    memory, cycle = (restored.memory, restored.cycle) if again is None else (again.memory, last_cycle)
     begin = restored.at if restored.at is not None else now - _longest_window(policy)
     new = restored.at is None and not writes.instants
     pause_seconds = max(PAUSE_SECONDS, 6 * policy.plan_every_seconds)
-    gaps = not new and not writes.reach_back(begin, pause_seconds)
+    gaps = not new and again is None and not writes.reach_back(begin, pause_seconds)
     problems = restored.problems
     if gaps:
         problems = (*problems, "not all writes since the checkpoint are known: guards' windows count as used up")
     return Start(
-        memory=resume(restored.memory, now, behind=last_cycle > restored.cycle, gaps=gaps),
+        memory=resume(memory, now, behind=last_cycle > cycle, gaps=gaps),
         first_cycle=last_cycle + 1,
         offsets=restored.offsets,
         rings=restored.rings,
         foreign=restored.foreign,
-        outcomes=outcomes,
+        outcomes=writes.since(cycle),
         problems=problems,
         notices=restored.notices,
         slot=restored.slot,
+        seen=None if again is None else again.snapshot,
     )
 
 
@@ -124,8 +144,8 @@ def _longest_window(policy: Policy) -> float:
 def _writes(records: Iterable[Past], files: Sequence[Path], since: float) -> Writes:
     """Of `decisions`, and of the local journal; an outcome in one of them settles an intent in the other."""
     writes, tail = Writes(), read_tail(files, since)
-    for write in tail.writes:
-        writes.take(write)
+    for told in (*tail.writes, *tail.decided()):
+        writes.take(told)
     for record in records:
         line = _line(record)
         if line is not None:
@@ -138,7 +158,7 @@ def _writes(records: Iterable[Past], files: Sequence[Path], since: float) -> Wri
 
 def _line(record: Past) -> journal.Line | None:
     """The journal line in a record of `decisions`; what is none, or too old to be read, says nothing here."""
-    if record.key not in {b"intent", b"outcome", b"cycle"}:
+    if record.key not in {b"intent", b"outcome", b"cycle", b"frame"}:
         return None
     try:
         return journal.decode(record.value)

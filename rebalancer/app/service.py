@@ -148,6 +148,8 @@ class Service:
         state.restore_foreign(past.foreign)
         state.restore_notices(past.notices)
         state.restore_offsets(past.offsets)
+        if past.seen is not None:
+            state.resume(past.seen)
         for outcome in past.outcomes:
             state.note(outcome, self.clock.now())
         self._turn(policy, past, state, self._kube)
@@ -172,7 +174,9 @@ class Service:
         """What Kafka kept for us. Without it guards' windows are unknown, so nothing starts before it is read."""
         while True:
             try:
-                past = await read_start(self._broker, policy, self.clock.now(), self._files.paths())
+                past = await read_start(
+                    self._broker, policy, self.clock.now(), self._files.paths(), self.settings.keyframe_seconds
+                )
             except PastUnreadable as error:
                 self.insight.waiting = str(error)
                 log.warning("waiting for Kafka", error=str(error))

@@ -1,6 +1,6 @@
 """The end of the local journal, read at a start: what was written while Kafka was away is known nowhere else."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -11,12 +11,24 @@ _WRITES = (b'{"intent":', b'{"line":"outcome"')  # how their lines begin, keys b
 
 
 class Tail:
-    """Intents and outcomes since an instant. `instants`: of frames and cycles; `last_cycle`: of the last of them."""
+    """Intents and outcomes since an instant. `instants`: of frames and cycles; `last_cycle`: of the last of them.
+
+    `whole`: the lines, as they are, of the newest keyframe and of all cycles since then.
+    """
 
     def __init__(self) -> None:
         self.writes: list[journal.IntentLine | journal.OutcomeLine] = []
         self.instants: list[float] = []
         self.last_cycle = 0
+        self.whole: list[bytes] = []
+
+    def decided(self) -> Iterator[journal.Line]:
+        """What `whole` says; a line that cannot be read says nothing."""
+        for raw in self.whole:
+            try:
+                yield journal.decode(raw)
+            except (msgspec.DecodeError, msgspec.ValidationError):
+                continue
 
 
 def read_tail(paths: Sequence[Path], since: float) -> Tail:
@@ -38,11 +50,18 @@ def read_tail(paths: Sequence[Path], since: float) -> Tail:
 
 
 def _read(lines: Iterable[bytes], since: float, tail: Tail) -> None:
+    newest, after_frame = not tail.whole, False  # a file begins with a keyframe, and files come newest first
     for raw in lines:
         mark = journal.MARK.match(raw[: journal.MARK_BYTES])
         if mark is not None:
             tail.instants.append(float(mark[2]))
             tail.last_cycle = max(tail.last_cycle, int(mark[3]))
+            frame = mark[1] is not None
+            if newest:
+                if frame and not after_frame:
+                    tail.whole.clear()
+                tail.whole.append(raw)
+            after_frame = frame
         elif raw.startswith(_WRITES) and raw.endswith(b"\n"):
             try:
                 line = journal.decode(raw)

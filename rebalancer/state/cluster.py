@@ -318,6 +318,12 @@ class ClusterState:
         self._loads.restore(model, past)
         self._holdings.restore_load_seconds(model, past.load_seconds)
 
+    def resume(self, seen: Snapshot) -> None:
+        """Go on from what the last cycle before a start saw, after the rings are restored: outlooks, starts' length."""
+        self._holdings.resume(seen.models)
+        doomed = doomed_nodes(seen.notices, seen.pools, self._policy.nodes, seen.at)
+        self._outlooks.resume(seen.loads, seen.models, doomed, self._loads.rings, seen.at)
+
     def foreign_past(self) -> tuple[ForeignPast, ...]:
         """The last changes by others to the numbers that we write, by target."""
         return self._holdings.foreign_past()

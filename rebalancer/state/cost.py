@@ -32,14 +32,24 @@ class CostKept(NamedTuple):
     rate_busy: float = 0.0
 
 
+class Block(NamedTuple):
+    """What came since the last block began, at `since` (0: none has): as `Cost.saw` is told it."""
+
+    since: float = 0.0
+    busy: float = 0.0
+    able: float = 0.0
+    tokens: float = 0.0
+    seconds: float = 0.0
+
+
 class Cost:
     """One model's."""
 
     __slots__ = ("_able", "_busy", "_seconds", "_since", "_tokens", "kept")
 
-    def __init__(self, kept: CostKept = CostKept()) -> None:  # noqa: B008  # frozen
+    def __init__(self, kept: CostKept = CostKept(), block: Block = Block()) -> None:  # noqa: B008  # frozen
         self.kept = kept
-        self._begin(0.0)
+        self._since, self._busy, self._able, self._tokens, self._seconds = block
 
     def _begin(self, since: float) -> None:
         self._since = since
@@ -79,6 +89,11 @@ class Cost:
             rate_used=kept.rate_used * times,
             rate_busy=kept.rate_busy * times,
         )
+
+    @property
+    def block(self) -> Block:
+        """The block that is not full yet, for the checkpoint."""
+        return Block(self._since, self._busy, self._able, self._tokens, self._seconds)
 
     @property
     def of_token(self) -> float:

@@ -39,6 +39,7 @@ class Holdings:
         self._installation = installation
         self._asked: dict[WorkloadRef, _Asked] = {}
         self._load_seconds: dict[str, deque[float]] = {}
+        self._start_seconds: dict[str, float] = {}  # as the last cycle of before a start had it, until one is measured
         self._loading: set[str] = set()  # UIDs of pods seen before they became Ready
         self._pods: dict[str, tuple[Pod, bool, PodView]] = {}
         self._views: dict[str, ModelView] = {}
@@ -103,6 +104,7 @@ class Holdings:
         elif pod.ready and pod.uid in self._loading:
             self._loading.discard(pod.uid)
             if pod.ready_at is not None:
+                self._start_seconds.pop(model, None)
                 self.restore_load_seconds(model, (max(0.0, pod.ready_at - pod.created_at),))
 
     def asked(self, target: WorkloadRef, replicas: int, at: float) -> None:
@@ -137,6 +139,11 @@ class Holdings:
         self._load_seconds.setdefault(model, deque(maxlen=LOADS_REMEMBERED)).extend(seconds)
         self._dirty.add(model)
 
+    def resume(self, seen: Iterable[ModelView]) -> None:
+        """Go on with the starts' length that the last cycle of before a start knew: the checkpoint may be older."""
+        self._start_seconds = {view.id: view.load_seconds for view in seen if view.load_seconds is not None}
+        self._dirty.update(self._models)
+
     # --- what goes out
 
     def views(self, now: float) -> tuple[ModelView, ...]:
@@ -159,6 +166,8 @@ class Holdings:
         return ModelView(id=model.id, targets=tuple(targets), load_seconds=self._measured(model))
 
     def _measured(self, model: Model) -> float | None:
+        if model.id in self._start_seconds:
+            return self._start_seconds[model.id]
         measured = self._load_seconds.get(model.id)
         return quantise(median(measured)) if measured else None
 

@@ -52,13 +52,19 @@ BROKE_SECONDS = 120.0  # after a queue, in which latencies tell of it still: the
 
 
 class OfferedKept(NamedTuple):
-    """An `Offered` for the checkpoint."""
+    """An `Offered` for the checkpoint.
+
+    `spoken_at`: when requests running, finished ones, and the finest source were last told of; 0: never. `owed`: as it
+    stands between two samples.
+    """
 
     path: Path = Path("", "")
     resolution_seconds: float = 0.0
     tells_tokens: bool = False
     pace: PaceKept = PaceKept()
     capacity: CapacityKept | None = None
+    spoken_at: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    owed: float = 0.0
 
 
 Spread = tuple[float, float]  # replicas kept busy by what arrived, and over how many seconds up to the sample
@@ -224,12 +230,16 @@ class Offered:
     def kept(self) -> OfferedKept:
         """For the checkpoint."""
         capacity = None if self.capacity is None else self.capacity.kept
-        return OfferedKept(self.path, self.resolution_seconds, self.tells_tokens, self.pace.kept, capacity)
+        spoken_at = max(0.0, self._counted_at), max(0.0, self._finished_at), max(0.0, self._resolved_at)
+        return OfferedKept(
+            self.path, self.resolution_seconds, self.tells_tokens, self.pace.kept, capacity, spoken_at, self._owed
+        )
 
     def restore(self, kept: OfferedKept) -> None:
         """Go on with what `kept` said; work that was told by another measure is counted anew."""
         self.path, self.resolution_seconds, self.tells_tokens = kept.path, kept.resolution_seconds, kept.tells_tokens
-        self.pace = Pace(kept.pace)
+        self.pace, self._owed = Pace(kept.pace), kept.owed
+        self._counted_at, self._finished_at, self._resolved_at = kept.spoken_at
         if self.capacity is not None:
             self.capacity = Capacity(self.capacity.prior, kept.capacity)
             self._measure = kept.capacity.learnt or None if kept.capacity else self.capacity.learnt

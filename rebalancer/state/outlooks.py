@@ -18,7 +18,7 @@ from rebalancer.domain.snapshot import ModelView
 from rebalancer.state.outlook.book import Book, Group
 from rebalancer.state.outlook.outlook import Service, Terms
 from rebalancer.state.outlook.past import I64, RUNG_SECONDS
-from rebalancer.state.outlook.rule import step_seconds
+from rebalancer.state.outlook.rule import KEPT_SECONDS, step_seconds
 from rebalancer.state.outlook.value import Serving, Standing
 from rebalancer.state.rings import Rings
 
@@ -61,6 +61,7 @@ class Outlooks:
         self._carried: dict[str, float] = {}
         self._onto: dict[str, tuple[ModelLoad, Outlook | None, ModelLoad]] = {}
         self._services: dict[tuple[int, ...], tuple[I64, Service]] = {}  # by columns, while the policy is the same
+        self._before: tuple[Sequence[ModelLoad], Sequence[ModelView], frozenset[str], float] | None = None
         self.set_policy(policy, columns)
 
     def set_policy(self, policy: Policy, columns: Mapping[str, int]) -> None:
@@ -81,11 +82,43 @@ class Outlooks:
         self._carried = {name: carried for name, carried in self._carried.items() if name in self._rules}
         self._onto = {name: onto for name, onto in self._onto.items() if name in self._rules}
 
+    def resume(
+        self,
+        loads: Sequence[ModelLoad],
+        views: Sequence[ModelView],
+        doomed: Collection[str],
+        rings: Rings,
+        at: float,
+    ) -> None:
+        """Go on from the outlooks that the last cycle of before a start saw, at `at`.
+
+        `loads`: as each of them was made from it; `rings`: restored.
+        """
+        known = [load for load in loads if load.model in self._rules]
+        made = {self._rules[load.model].column: load.outlook for load in known if load.outlook is not None}
+        self._book.restore(rings, made)
+        self._before = known, views, frozenset(doomed), at
+
+    def _caught_up(self, rings: Rings, now: float) -> bool:
+        """Whether the rings have what the outlooks of before a start were made from, or will not have it in time."""
+        if self._before is None:
+            return True
+        loads, views, doomed, at = self._before
+        newest = max((load.outlook.at for load in loads if load.outlook is not None), default=0.0)
+        caught_up = (rings.head or 0) >= newest
+        if not caught_up and now - at < KEPT_SECONDS:
+            return False
+        self._before = None
+        if caught_up:
+            for group in self._groups(loads, {view.id: view for view in views}, doomed, int(newest), at):
+                self._book.resume(rings, group)
+        return True
+
     def look(
         self, loads: Sequence[ModelLoad], views: Sequence[ModelView], doomed: Collection[str], rings: Rings, now: float
     ) -> None:
         """Renew the outlooks that no longer stand; where the policy wants none there are none."""
-        if not self._wanted:
+        if not self._wanted or not self._caught_up(rings, now):
             return
         self._begin_anew(loads)
         groups = self._groups(loads, {view.id: view for view in views}, frozenset(doomed), rings.head, now)

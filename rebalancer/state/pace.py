@@ -7,7 +7,7 @@ where replicas are full (`state.cost`). Where nobody counts tokens: busy replica
 from math import exp
 from typing import NamedTuple
 
-from rebalancer.state.cost import Cost, CostKept
+from rebalancer.state.cost import Block, Cost, CostKept
 
 PROMPT_SHARE = 1 / 8  # of a generated token's work that a prompt's has: 1/3 (8B) to 1/8 (70B) with full batches
 BLOCK_SECONDS = 10.0  # sums are folded once in so long: an exponential for each sample would cost as much as the rest
@@ -16,7 +16,10 @@ LEAST_REQUESTS = 1e-3  # finished and not yet forgotten: below, what was known l
 
 
 class PaceKept(NamedTuple):
-    """A `Pace` for the checkpoint: its sums (over, under), what a token costs, and what they said last."""
+    """A `Pace` for the checkpoint: its sums (over, under), what a token costs, and what they said last.
+
+    `unfolded`: what came since they were folded, in `Pace`'s order; `block`: the same of the cost's.
+    """
 
     lengths: tuple[float, float] = (0.0, 0.0)
     cost: CostKept = CostKept()
@@ -24,6 +27,8 @@ class PaceKept(NamedTuple):
     by_tokens: float = 0.0
     by_requests: float = 0.0
     folded_at: float = 0.0
+    unfolded: tuple[float, float, float, float, float, float, float] = (0.0,) * 7
+    block: Block = Block()
 
 
 class Pace:
@@ -52,11 +57,12 @@ class Pace:
 
     def __init__(self, kept: PaceKept | None = None) -> None:
         kept = kept or PaceKept()
-        self._lengths, self._cost, self._plain = kept.lengths, Cost(kept.cost), kept.plain
+        self._lengths, self._cost, self._plain = kept.lengths, Cost(kept.cost, kept.block), kept.plain
         self.by_tokens, self.by_requests = kept.by_tokens, kept.by_requests
         self.of_token = self._cost.of_token
         self._folded_at = kept.folded_at
-        self._begin()
+        self._finished, self._tokens, self._busy, self._able, self._seconds, *plain = kept.unfolded
+        self._busy_plain, self._finished_plain = plain
 
     def _begin(self) -> None:
         self._finished = self._tokens = self._busy = self._able = self._seconds = 0.0
@@ -105,8 +111,18 @@ class Pace:
 
     @property
     def kept(self) -> PaceKept:
-        """For the checkpoint. What came in the last seconds is not in it."""
-        return PaceKept(self._lengths, self._cost.kept, self._plain, self.by_tokens, self.by_requests, self._folded_at)
+        """For the checkpoint."""
+        unfolded = self._finished, self._tokens, self._busy, self._able, self._seconds
+        return PaceKept(
+            self._lengths,
+            self._cost.kept,
+            self._plain,
+            self.by_tokens,
+            self.by_requests,
+            self._folded_at,
+            (*unfolded, self._busy_plain, self._finished_plain),
+            self._cost.block,
+        )
 
 
 def _faded(sums: tuple[float, float], kept: float, over: float, under: float) -> tuple[float, float]:

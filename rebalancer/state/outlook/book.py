@@ -1,11 +1,11 @@
 """The outlooks of all models, renewed where what they were made from has changed.
 
 At 1,000 models about a quarter are renewed in a plan, and one in thirty learns: each model on its own turn, so that no
-plan has to do all of them. Nothing here needs a checkpoint: after a start the rings teach everything again within one
-call.
+plan has to do all of them. Nothing here needs a checkpoint: what is learnt is what the rings say as of the last turn,
+whoever asks and when, and the outlooks of before a start are in what the last cycle saw (`resume`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +23,7 @@ from rebalancer.state.outlook.rule import (
     LEARN_SECONDS,
     LEAST_LEVEL,
     SHIFT_WINDOWS_SECONDS,
+    UNKNOWN_WORK_OF_ONE,
     WORK_OF_ONE_SECONDS,
 )
 from rebalancer.state.outlook.shift import shift_of_means, usual_of
@@ -91,6 +92,35 @@ class Book:
         self.learned[column], self.outlooks[column] = Learned(), None
         self._each[column], self._then.at[column] = 0.0, 0
 
+    def restore(self, rings: Rings, outlooks: Mapping[int, Outlook]) -> None:
+        """Outlooks of before a start, by column; they stand until they are renewed, and `resume` says when that is."""
+        for column, one in outlooks.items():
+            self.outlooks[column] = one
+            counted = not one.by_minute and one.work_of_one != UNKNOWN_WORK_OF_ONE
+            alone = np.array([column])
+            self._each[column] = one.work_of_one if counted else _work_of_one(rings, alone, self._each[alone])[0]
+
+    def resume(self, rings: Rings, group: Group) -> None:
+        """Renew outlooks of before a start when who made them would; `group`: as it stood when last seen."""
+        by_second: dict[int, list[int]] = {}
+        for place, column in enumerate(group.columns.tolist()):
+            one = self.outlooks[column]
+            if one is not None:
+                by_second.setdefault(int(one.at), []).append(place)
+        for second, places in by_second.items():
+            mine, stood = group.columns[places], group.standing.of(np.array(places))
+            ladder = remembered(rings, mine, HOUR_SECONDS, self._each[mine], second).ladder(HOUR_SECONDS)
+            self._slow[:, mine] = [ladder.mean(NOW, window)[0] for window in SLOW_MEANS_SECONDS]
+            self._made(mine, stood, second)
+
+    def _made(self, columns: I64, standing: Standing, at: int) -> None:
+        """Their outlooks were made from this at second `at`: until that has changed they stand."""
+        told = [(one.level, one.shift) if one else (0.0, 0.0) for one in (self.outlooks[c] for c in columns.tolist())]
+        level, shifts = np.array(told).reshape(-1, 2).T
+        made = Glance(standing.ready, standing.starting, standing.backlog, level, shifts, np.full(len(columns), at))
+        for old, new in zip(self._then, made, strict=True):
+            old[columns] = new
+
     def look(self, rings: Rings, groups: Sequence[Group], every_seconds: int) -> None:
         """Renew what has to be, once per joint plan. `every_seconds`: between plans."""
         self.renewed = 0
@@ -112,31 +142,32 @@ class Book:
             wanted = stale(before, now, mine // TOGETHER, every_seconds).nonzero()[0]
             for begin in range(0, len(wanted), TOGETHER):
                 self._renew(rings, group, wanted[begin : begin + TOGETHER])
-            for old, new in zip(then, now, strict=True):
-                old[mine[wanted]] = new[wanted]
+            self._made(mine[wanted], group.standing.of(wanted), border(group.end(rings)))
             self.renewed += len(wanted)
 
     def _learn(self, rings: Rings, group: Group, every_seconds: int) -> None:
-        head = rings.head or 0
-        turns = max(1, LEARN_EVERY_SECONDS // every_seconds)
-        its_turn = (head // every_seconds + group.columns // TOGETHER) % turns == 0
-        new = np.array([self.learned[column].at == 0 for column in group.columns.tolist()])
-        due = group.columns[its_turn | new]
+        """As of each model's last turn: who starts between two turns learns what it would have learnt in the last one."""
+        plan, turns = border(group.end(rings)) // every_seconds, max(1, LEARN_EVERY_SECONDS // every_seconds)
+        passed = (plan + group.columns // TOGETHER) % turns  # plans since its turn
+        at = np.array([self.learned[column].at for column in group.columns.tolist()])
         span = LEARN_SECONDS + HOUR_SECONDS + group.terms.horizon_seconds + MARGIN_SECONDS
-        for begin in range(0, len(due), TOGETHER):
-            columns = due[begin : begin + TOGETHER]
-            past = remembered(rings, columns, span, self._each[columns], group.end(rings))
-            told = learn(past, group.terms.cold_seconds, group.terms.horizon_seconds)
-            for column, one in zip(columns.tolist(), told, strict=True):
-                self.learned[column] = one
-            self._beta[columns] = [one.beta for one in told]
-            self._usual[:, columns] = usual_of(told)
+        for plans in np.unique(passed).tolist():
+            turn = border((plan - plans) * every_seconds)
+            due = group.columns[(passed == plans) & (at < turn)]
+            for begin in range(0, len(due), TOGETHER):
+                columns = due[begin : begin + TOGETHER]
+                past = remembered(rings, columns, span, self._each[columns], turn)
+                told = learn(past, group.terms.cold_seconds, group.terms.horizon_seconds)
+                for column, one in zip(columns.tolist(), told, strict=True):
+                    self.learned[column] = one
+                self._beta[columns] = [one.beta for one in told]
+                self._usual[:, columns] = usual_of(told)
 
     def _glance(self, rings: Rings, group: Group) -> Glance:
         """What a curve would be made from now: the last five minutes afresh, the slow means at most a minute old."""
         columns, standing = group.columns, group.standing
         end = group.end(rings)
-        at = np.full(len(columns), end)
+        at = np.full(len(columns), border(end))
         quick = rings.work(columns, [end] * len(columns), QUICK_MEANS_SECONDS)
         means = np.concatenate([quick[QUICK_OF_LEVEL], self._slow[:, columns]])
         levels = level(base_of_means(means[:, np.newaxis]), self._beta[columns])[0]
@@ -156,7 +187,7 @@ class Book:
         ladder = past.ladder(terms.past_seconds)
         self._slow[:, columns] = [ladder.mean(NOW, window)[0] for window in SLOW_MEANS_SECONDS]
         standing, service = group.standing, group.service
-        some = Standing(standing.ready[places], standing.due[places], standing.backlog[places])
+        some = standing.of(places)
         serving, priority = service.serving.of(places), service.priority[places]
         rules = Service(serving, service.floor[places], service.most[places], priority)
         renewed = outlooks(past, learned, some, rules, terms, ladder)
@@ -180,16 +211,18 @@ def _reach(learned: Sequence[Learned], end: int) -> int:
     return max(5 * longest, end - oldest) + HOUR_SECONDS
 
 
+def border(second: int) -> int:
+    """The last border of cells of 2 s at `second` or before; an edge is an instant, and theirs are odd."""
+    return second - (second + 1) % 2
+
+
 def remembered(rings: Rings, columns: I64, seconds: int, each: F64, until: int | None = None) -> Past:
-    """What rings know of some models, for `seconds` (as far as they reach) until then (None: their head).
+    """What rings know of some models, from `seconds` before (as far as they reach) to `until` (None: their head).
 
     The end is a border of their cells of 2 s: steps of 2 s would else halve every one of them, and bursts with them.
     """
-    later = 0 if until is None or rings.head is None else rings.head - until
-    edges, (work, coverage) = rings.cells(columns, min(seconds + later, SPAN_SECONDS), WORK, COVERAGE)
-    if later:
-        cells = max(1, int(np.searchsorted(edges, edges[-1] - later, side="right")) - 1)
-        edges, work, coverage = edges[: cells + 1], work[:cells], coverage[:cells]
-    if len(edges) > 1 and edges[-1] % 2 == 0:
-        edges, work, coverage = edges[:-1], work[:-1], coverage[:-1]
-    return from_cells(edges, work, coverage, each)
+    head = rings.head or 0
+    end = border(head if until is None else until)
+    edges, (work, coverage) = rings.cells(columns, min(seconds + head - end, SPAN_SECONDS), WORK, COVERAGE)
+    last = max(1, int(np.searchsorted(edges, end, side="right")))
+    return from_cells(edges[:last], work[: last - 1], coverage[: last - 1], each)

@@ -60,6 +60,10 @@ class Standing:
         """(models,): what is there and what comes."""
         return self.ready + self.starting
 
+    def of(self, models: I64) -> "Standing":
+        """How some of them stand."""
+        return Standing(self.ready[models], self.due[models], self.backlog[models])
+
 
 def capacities(standing: Standing, counts: I64, steps: int, step_seconds: int, cold_seconds: int) -> F32:
     """Replicas that serve in each step when m of `counts` (counts, models) are asked for; (steps, counts, models).
