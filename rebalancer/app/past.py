@@ -92,6 +92,12 @@ async def read_start(broker: Broker, policy: Policy, now: float, files: Sequence
     return begin_from(restored, writes, policy, now)
 
 
+async def read_last_policy(broker: Broker) -> Policy | None:
+    """The policy that was in force last, if it is known. Raises ingest.past.PastUnreadable without Kafka."""
+    entries = await read_past(broker.bootstrap, broker.topic("state"), broker.security())
+    return checkpoint.read_policy((entry.key, entry.value) for entry in entries)
+
+
 def begin_from(restored: Restored, writes: Writes, policy: Policy, now: float) -> Start:
     """Where to begin, given what was found. Without any line of ours and without a checkpoint nothing was before."""
     outcomes = writes.since(restored.cycle)
