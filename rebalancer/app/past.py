@@ -11,10 +11,12 @@ from itertools import pairwise
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.outcome import UNKNOWN, Intent, Outcome
 from rebalancer.domain.policy import Policy
+from rebalancer.domain.stepped import stepped
 from rebalancer.ingest.past import Past, read_past
 from rebalancer.obs import journal
 from rebalancer.obs.broker import Broker
@@ -99,18 +101,23 @@ async def read_last_policy(broker: Broker) -> Policy | None:
 
 
 def begin_from(restored: Restored, writes: Writes, policy: Policy, now: float) -> Start:
-    """Where to begin, given what was found. Without any line of ours and without a checkpoint nothing was before."""
-    outcomes = writes.since(restored.cycle)
+    """Where to begin, given what was found. Without any line of ours and without a checkpoint nothing was before.
+
+    What was written down later than `now`, before somebody set the clock back, counts as written down now: memory that
+    lies in the future would hold cooldowns and guards' windows for as long again.
+    """
+    outcomes = tuple(replace(outcome, at=min(outcome.at, now)) for outcome in writes.since(restored.cycle))
     last_cycle = max([restored.cycle, writes.last_cycle, *(outcome.intent.cycle for outcome in outcomes)])
     begin = restored.at if restored.at is not None else now - _longest_window(policy)
     new = restored.at is None and not writes.instants
     pause_seconds = max(PAUSE_SECONDS, 6 * policy.plan_every_seconds)
     gaps = not new and not writes.reach_back(begin, pause_seconds)
     problems = restored.problems
+    memory = restored.memory if restored.at is None else stepped(restored.memory, min(0.0, now - restored.at))
     if gaps:
         problems = (*problems, "not all writes since the checkpoint are known: guards' windows count as used up")
     return Start(
-        memory=resume(restored.memory, now, behind=last_cycle > restored.cycle, gaps=gaps),
+        memory=resume(memory, now, behind=last_cycle > restored.cycle, gaps=gaps),
         first_cycle=last_cycle + 1,
         offsets=restored.offsets,
         rings=restored.rings,

@@ -220,7 +220,6 @@ class Service:
             self.settings.installation,
             unnamed=self.settings.hand_back_unnamed,
         )
-        self.clock.steps += (state.stepped, gate.stepped)
         self.hands = hands = ServiceHands(
             policy,
             past.memory,
@@ -233,6 +232,7 @@ class Service:
             past.first_cycle,
             self.history,
         )
+        self.clock.steps += (state.stepped, gate.stepped, hands.stepped)
         self._runner = runner = Runner(hands, self.clock, self.metrics.cycle)
 
         def sink(events: list[Event]) -> None:

@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
+from msgspec.structs import replace
+
 from rebalancer.domain.arithmetic import doomed_nodes
 from rebalancer.domain.cluster import SOURCES, Node, NodeClaim, Override, Pod, WorkloadRef, WriteStop
 from rebalancer.domain.events import (
@@ -218,6 +220,7 @@ class ClusterState:
         self._notices.stepped(seconds)
         self._holdings.stepped(seconds)
         self._loads.stepped(seconds)
+        self._noted = [replace(outcome, at=outcome.at + seconds) for outcome in self._noted]
 
     def take_wakes(self) -> frozenset[str]:
         """Why to turn the wheel now; asked once, forgotten."""
