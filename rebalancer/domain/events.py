@@ -126,6 +126,14 @@ class ObjectChanged(Struct, frozen=True, tag="changed"):
     object: ClusterObject
 
 
+class ObjectUnreadable(Struct, frozen=True, tag="unreadable"):
+    """One object (`NAMESPACE/NAME`) was added or changed and cannot be read: as in a list, what was known stands."""
+
+    source: str
+    at: Instant
+    name: str
+
+
 class ObjectGone(Struct, frozen=True, tag="gone"):
     """One object was deleted."""
 
@@ -143,4 +151,4 @@ class SourceState(Struct, frozen=True, tag="source"):
     absent: bool = False
 
 
-Event = MetricSample | CapacityNotice | ObjectsListed | ObjectChanged | ObjectGone | SourceState
+Event = MetricSample | CapacityNotice | ObjectsListed | ObjectChanged | ObjectUnreadable | ObjectGone | SourceState

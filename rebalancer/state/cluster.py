@@ -19,6 +19,7 @@ from rebalancer.domain.events import (
     ObjectChanged,
     ObjectGone,
     ObjectsListed,
+    ObjectUnreadable,
     SourceState,
 )
 from rebalancer.domain.outcome import Outcome
@@ -139,10 +140,16 @@ class ClusterState:
                 self._notices_touched = True
             case SourceState():
                 self._sources.said(event, now)
-            case ObjectsListed() | ObjectChanged() | ObjectGone() if event.source not in SOURCES:
+            case _ if event.source in SOURCES:
+                self._object(event, now)
+            case _:
                 self._counters["unknown-source"] += 1
+
+    def _object(self, event: ObjectsListed | ObjectChanged | ObjectUnreadable | ObjectGone, now: float) -> None:
+        whole = isinstance(event, ObjectsListed)
+        (self._sources.listed if whole else self._sources.heard)(event.source, now)
+        match event:
             case ObjectsListed():
-                self._sources.listed(event.source, now)
                 self._move(self._objects.relisted(event), event.at)
                 if event.source == "nodes":
                     self._look_for_nodes(event.at)
@@ -151,10 +158,12 @@ class ClusterState:
                     for sample in early:
                         self._loads.take(sample, now)
             case ObjectChanged():
-                self._sources.heard(event.source, now)
                 self._move(self._objects.changed(event), event.at)
+            case ObjectUnreadable():
+                self._objects.unreadable(event)
+                if event.source == "nodes":
+                    self._look_for_nodes(event.at)
             case ObjectGone():
-                self._sources.heard(event.source, now)
                 self._move(self._objects.gone(event), event.at)
 
     def _move(self, changes: Iterable[Change], at: float) -> None:
