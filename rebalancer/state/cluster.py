@@ -140,10 +140,11 @@ class ClusterState:
                 self._notices_touched = True
             case SourceState():
                 self._sources.said(event, now)
-            case _ if event.source in SOURCES:
-                self._object(event, now)
-            case _:
-                self._counters["unknown-source"] += 1
+            case ObjectsListed() | ObjectChanged() | ObjectUnreadable() | ObjectGone():
+                if event.source in SOURCES:
+                    self._object(event, now)
+                else:
+                    self._counters["unknown-source"] += 1
 
     def _object(self, event: ObjectsListed | ObjectChanged | ObjectUnreadable | ObjectGone, now: float) -> None:
         whole = isinstance(event, ObjectsListed)

@@ -206,7 +206,7 @@ async def test_nodes_and_pods_that_nobody_can_read_keep_what_was_known_and_are_t
     kubernetes: EmbeddedKubernetes, store: Store, told: Told, watches: Watches, clock: SkippingClock
 ) -> None:
     """By a first list, a watch, and a new list; wrong by a value or by the shape."""
-    wrong = {"allocatable": {"nvidia.com/gpu": "eight"}}, {"allocatable": []}
+    wrong: tuple[dict[str, object], ...] = {"allocatable": {"nvidia.com/gpu": "eight"}}, {"allocatable": []}
     store.put(deployment())
     for name in ("good", "turns"):
         store.put(node(name=name))
