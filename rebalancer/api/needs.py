@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from rebalancer.api.look import Look
 from rebalancer.api.pages import Need
 from rebalancer.api.text.pinned import said_pinned
+from rebalancer.api.text.policy_file import kept_of
 from rebalancer.api.text.words import clock, counted, goes, printable, some
 from rebalancer.api.tiles import pods_of
 from rebalancer.api.waits import Waits
@@ -48,7 +49,7 @@ def _service(look: Look) -> Iterator[Need]:
     if status.policy_problems:
         more = len(status.policy_problems) - 1
         rest = f" (and {more} more)" if more else ""
-        said = f"the policy file is not good, the last good one stays in force: {status.policy_problems[0]}{rest}"
+        said = f"the policy file is not good, {kept_of(status)}: {status.policy_problems[0]}{rest}"
         yield Need(WARNING, printable(said))
 
 

@@ -49,6 +49,7 @@ def overview(look: Look, asked: Asked, seats: Seats) -> Overview:
         models_total=total,
         happenings=newest(look.happenings),
         overrides=running_overrides(status),
+        policy_refused=printed(status.policy_refused),
     )
 
 

@@ -107,6 +107,7 @@ class Overview(Struct, frozen=True):
     models_total: int = 0
     happenings: tuple[Happening, ...] = ()
     overrides: tuple[Override, ...] = ()
+    policy_refused: tuple[str, ...] = ()
 
 
 class Beat(Struct, frozen=True):

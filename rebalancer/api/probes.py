@@ -9,10 +9,11 @@ from rebalancer.api.view import Unready, View
 
 
 class Readiness(Struct, frozen=True):
-    """Whether the service is ready, and what is not."""
+    """Whether the service is ready, and what is not. `policy_refused` leaves it ready, but a person should know."""
 
     ready: bool
     unready: tuple[Unready, ...]
+    policy_refused: tuple[str, ...] = ()
 
 
 async def livez(request: web.Request) -> web.Response:
@@ -23,8 +24,9 @@ async def livez(request: web.Request) -> web.Response:
 
 async def readyz(request: web.Request) -> web.Response:
     """What is not ready, and since when."""
-    unready = request.app[VIEW].unready()
-    return await answer(Readiness(not unready, unready), 503 if unready else 200)
+    view = request.app[VIEW]
+    unready = view.unready()
+    return await answer(Readiness(not unready, unready, view.policy_refused()), 503 if unready else 200)
 
 
 async def metrics(request: web.Request) -> web.Response:

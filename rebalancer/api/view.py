@@ -23,7 +23,8 @@ class Status(Struct, frozen=True):
     """One look at the service. `plan` None: nothing has been decided yet. `unready`: what /readyz complains about.
 
     `pinned`: what carries values of ours, or of `installation`s like us, and nobody moves as it should: everything in
-    shadow; what the policy does not name; what another installation holds.
+    shadow; what the policy does not name; what another installation holds. `policy_refused`: entries of the policy file
+    that are not in force as it has them; empty although there are `policy_problems`: nothing of it is.
     """
 
     cluster: str
@@ -42,6 +43,7 @@ class Status(Struct, frozen=True):
     unready: tuple[Unready, ...] = ()
     installation: str = ""
     pinned: tuple[Pinned, ...] = ()
+    policy_refused: tuple[str, ...] = ()
 
 
 class View(Protocol):
@@ -57,6 +59,10 @@ class View(Protocol):
 
     def unready(self) -> tuple[Unready, ...]:
         """Why we are not ready; empty when we are."""
+        ...
+
+    def policy_refused(self) -> tuple[str, ...]:
+        """Entries of the policy file that are not in force as it has them, each with what is instead."""
         ...
 
     def dead(self) -> str | None:

@@ -1,8 +1,12 @@
-"""Memory into the `state` topic every half minute, the models' rings one after another over five minutes."""
+"""Memory into the `state` topic every half minute, the models' rings one after another over five minutes.
+
+And the policy in force, whenever it is another one.
+"""
 
 from collections.abc import Callable
 
 from rebalancer.app.hands import ServiceHands
+from rebalancer.domain.policy import Policy
 from rebalancer.ingest.kafka import KafkaIntake
 from rebalancer.obs.clock import Clock
 from rebalancer.obs.outbox import Outbox
@@ -38,6 +42,7 @@ class Checkpoints:
         self._next_model = 0
         self._slot = slot
         self._offsets: dict[tuple[str, int], int] = {}  # of a period ago
+        self._policy: Policy | None = None  # acknowledged
         self.acknowledged_monotonic: float | None = None
 
     async def run(self) -> None:
@@ -45,6 +50,7 @@ class Checkpoints:
         while True:
             await self._clock.sleep(self._settings.checkpoint_seconds)
             await self.memory()
+            await self.policy()
             await self.rings(self._share())
 
     def _share(self) -> int:
@@ -65,6 +71,16 @@ class Checkpoints:
                 return
         self._slot = (self._slot + 1) % chunks.SLOTS
         self.acknowledged_monotonic = self._clock.monotonic()
+
+    async def policy(self) -> None:
+        """The policy in force, unless it was acknowledged before."""
+        policy = self._hands.policy
+        if policy is self._policy:
+            return
+        if await self._outbox.send("state", *checkpoint.policy_entry(policy)):
+            self._policy = policy
+        else:
+            self._failed("policy")
 
     async def rings(self, models: int) -> None:
         """The rings of the next `models` models, to be read on from a period before.
@@ -87,4 +103,5 @@ class Checkpoints:
     async def full(self) -> None:
         """Everything."""
         await self.memory()
+        await self.policy()
         await self.rings(len(self._hands.policy.models))

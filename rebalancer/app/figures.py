@@ -16,6 +16,8 @@ from rebalancer.kube.client import KubeClient
 from rebalancer.obs.metrics import Figure
 from rebalancer.obs.metrics.catalogue import BY_NAME, GAUGES, INPUTS, REASONS
 from rebalancer.obs.outbox import Outbox
+from rebalancer.settings.entries import FORMS
+from rebalancer.settings.policy_file import PolicyFile
 from rebalancer.settings.service import ServiceSettings
 from rebalancer.state import ClusterState
 
@@ -26,6 +28,13 @@ def build_figures(settings: ServiceSettings) -> Iterator[Figure]:
     """What runs."""
     yield Figure("rebalancer_build_info", 1, (__version__, platform.python_version(), settings.write_mode))
     yield Figure("rebalancer_leader", 1)  # one replica leads: the elector comes with the second
+
+
+def policy_figures(file: PolicyFile) -> Iterator[Figure]:
+    """How much of the policy file as it is now is in force."""
+    yield Figure("rebalancer_policy_good", file.trouble is None)
+    forms = [each.form for each in file.refused]
+    yield from (Figure("rebalancer_policy_entries_refused", forms.count(form), (form,)) for form in FORMS)
 
 
 def sync_figures(sync: Sync) -> Iterator[Figure]:

@@ -12,6 +12,7 @@ from rebalancer.app.figures import (
     output_figures,
     people_figures,
     pinned_figures,
+    policy_figures,
     prometheus_figures,
     sync_figures,
     watch_figures,
@@ -131,7 +132,12 @@ class Insight:
             unready=(*self.unready(), *self._abstaining()),
             installation=self._settings.installation,
             pinned=self._pinned(),
+            policy_refused=self.policy_refused(),
         )
+
+    def policy_refused(self) -> tuple[str, ...]:
+        """Entries of the policy file that are not in force as it has them."""
+        return tuple(str(each) for each in self._policy_file.refused)
 
     def _pinned(self) -> tuple[Pinned, ...]:
         """What was written to and does not belong to the everyday work of a service that acts."""
@@ -218,7 +224,7 @@ class Insight:
         yield from build_figures(self._settings)
         yield Figure("rebalancer_start_timestamp_seconds", self._started_at)
         yield Figure("rebalancer_failed_cycles_in_a_row", self._runner.failed_in_a_row if self._runner else 0)
-        yield Figure("rebalancer_policy_good", self._policy_file.trouble is None)
+        yield from policy_figures(self._policy_file)
         yield Figure("rebalancer_journal_good", self._recorder.trouble is None)
         yield Figure("rebalancer_checkpoint_age_seconds", self._clock.monotonic() - self._kept_monotonic)
         yield from sync_figures(self._state.sync(now) if self._state else Sync(missing=tuple(SOURCES)))

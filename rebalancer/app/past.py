@@ -12,12 +12,14 @@ from itertools import pairwise
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from rebalancer.app.remade import remade
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.outcome import UNKNOWN, Intent, Outcome
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
+from rebalancer.domain.stepped import stepped
 from rebalancer.ingest.past import Past, read_past
 from rebalancer.obs import journal
 from rebalancer.obs.broker import Broker
@@ -110,16 +112,30 @@ async def read_start(
     return await asyncio.to_thread(begin_from, restored, writes, policy, now)
 
 
+async def read_last_policy(broker: Broker) -> Policy | None:
+    """The policy that was in force last, if it is known. Raises ingest.past.PastUnreadable without Kafka."""
+    entries = await read_past(broker.bootstrap, broker.topic("state"), broker.security())
+    return checkpoint.read_policy((entry.key, entry.value) for entry in entries)
+
+
 def begin_from(restored: Restored, writes: Writes, policy: Policy, now: float) -> Start:
-    """Where to begin, given what was found. Without any line of ours and without a checkpoint nothing was before."""
+    """Where to begin, given what was found. Without any line of ours and without a checkpoint nothing was before.
+
+    What was written down later than `now`, before somebody set the clock back, counts as written down now: memory that
+    lies in the future would hold cooldowns and guards' windows for as long again.
+    """
     last_cycle = max([restored.cycle, writes.last_cycle, *(one.intent.cycle for one in writes.since(restored.cycle))])
     again = remade(restored.memory, restored.cycle, writes.cycles, writes.frames, policy, last_cycle)
-    memory, cycle = (restored.memory, restored.cycle) if again is None else (again.memory, last_cycle)
+    memory, cycle, at = restored.memory, restored.cycle, restored.at
+    if again is not None:
+        memory, cycle, at = again.memory, last_cycle, again.snapshot.at
     begin = restored.at if restored.at is not None else now - _longest_window(policy)
     new = restored.at is None and not writes.instants
     pause_seconds = max(PAUSE_SECONDS, 6 * policy.plan_every_seconds)
     gaps = not new and again is None and not writes.reach_back(begin, pause_seconds)
     problems = restored.problems
+    if at is not None:
+        memory = stepped(memory, min(0.0, now - at))
     if gaps:
         problems = (*problems, "not all writes since the checkpoint are known: guards' windows count as used up")
     return Start(
@@ -128,7 +144,7 @@ def begin_from(restored: Restored, writes: Writes, policy: Policy, now: float) -
         offsets=restored.offsets,
         rings=restored.rings,
         foreign=restored.foreign,
-        outcomes=writes.since(cycle),
+        outcomes=tuple(replace(outcome, at=min(outcome.at, now)) for outcome in writes.since(cycle)),
         problems=problems,
         notices=restored.notices,
         slot=restored.slot,

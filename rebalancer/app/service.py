@@ -25,7 +25,7 @@ from rebalancer.app.history import History
 from rebalancer.app.insight import Insight
 from rebalancer.app.kafka_door import KEYS_LOOK_SECONDS, KafkaDoor, read_keys
 from rebalancer.app.looks import ServiceLooks
-from rebalancer.app.past import Start, read_start
+from rebalancer.app.past import Start, read_last_policy, read_start
 from rebalancer.app.topics import broker_of
 from rebalancer.domain.events import Event
 from rebalancer.domain.plan import Plan
@@ -156,13 +156,31 @@ class Service:
         log.info("started", cycle=past.first_cycle, write_mode=self.settings.write_mode, replayed=len(past.outcomes))
 
     async def _first_policy(self) -> Policy:
-        await asyncio.to_thread(self._policy_file.changed, self.clock.now())
-        if self._policy_file.current is None:
-            problems = "\n".join(str(problem) for problem in self._policy_file.problems)
+        file = self._policy_file
+        await asyncio.to_thread(file.changed, self.clock.now())
+        if file.current is None:
+            await self._go_on_from_the_last_policy()
+        if file.current is None:
+            problems = "\n".join(str(problem) for problem in file.problems)
             raise NoPolicy(problems or f"{self.settings.policy_path}: no policy")
         self.recorder.code = await asyncio.to_thread(code_digest)
-        self.recorder.policy(self._policy_file.current, self.clock.now())
-        return self._policy_file.current
+        self.recorder.policy(file.current, self.clock.now())
+        return file.current
+
+    async def _go_on_from_the_last_policy(self) -> None:
+        """A file that is bad now changes as little for a process that starts as for one that runs.
+
+        Without Kafka, or where it keeps no policy, all is as at the very first start: there is no good form to keep,
+        a model that is left out might be one that was ours, and so nothing starts.
+        """
+        try:
+            last = await read_last_policy(self._broker)
+        except PastUnreadable as error:
+            log.warning("the last policy is not known", error=str(error))
+            return
+        if last is not None:
+            await asyncio.to_thread(self._policy_file.go_on_from, last, self.clock.now())
+            log.warning("policy", problem=self._policy_file.trouble)
 
     def _policy(self) -> Policy:
         """The policy in force; ports open when there is one."""
@@ -210,7 +228,6 @@ class Service:
             self.settings.installation,
             unnamed=self.settings.hand_back_unnamed,
         )
-        self.clock.steps += (state.stepped, gate.stepped)
         self.hands = hands = ServiceHands(
             policy,
             past.memory,
@@ -223,6 +240,7 @@ class Service:
             past.first_cycle,
             self.history,
         )
+        self.clock.steps += (state.stepped, gate.stepped, hands.stepped)
         self._runner = runner = Runner(hands, self.clock, self.metrics.cycle)
 
         def sink(events: list[Event]) -> None:

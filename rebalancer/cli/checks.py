@@ -7,6 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from rebalancer.api.text.pinned import said_pinned
+from rebalancer.api.text.policy_file import kept_of
 from rebalancer.api.text.words import some, span
 from rebalancer.api.view import Status
 from rebalancer.domain.arithmetic import unreachable
@@ -33,6 +34,8 @@ class Finding(Struct, frozen=True):
 def of_status(status: Status) -> Iterator[Finding]:
     """The service by its own word."""
     yield _if(not status.policy_problems, FAIL, "policy", some(status.policy_problems), "rebalancer config check FILE")
+    if status.policy_refused:
+        yield Finding(FAIL, "policy", kept_of(status), "rebalancer config check FILE")
     missing, stale = some(status.sync.missing), some(status.sync.stale)
     yield _if(not missing, FAIL, "service", f"not read yet: {missing}", "its log says which right or CRD it lacks")
     yield _if(not stale, WARN, "service", f"silent: {stale}", "look at the producers and at Kafka")

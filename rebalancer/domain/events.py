@@ -78,7 +78,9 @@ class CapacityNotice(Struct, frozen=True, tag="notice"):
     `kind`: spot-interruption, rebalance, scheduled-change, reservation-interruption, state-change, or disruption
     (Karpenter's taint or a NodeClaim's deletion). `voluntary`: consolidation, drift: its replacement node
     comes by itself. `node` or `instance_id` says which; `cancelled` takes an earlier notice back. `ends_at`: the
-    capacity may vanish until then, and is spared when it did not; None where only the deadline is told.
+    capacity may vanish until then, and is spared when it did not; None where only the deadline is told. `event`: which
+    of several plans for the same capacity it is about, as its source names them (AWS Health: the event's ARN); "" where
+    it does not: then `cancelled` takes back all of that kind.
     """
 
     source: str
@@ -92,6 +94,7 @@ class CapacityNotice(Struct, frozen=True, tag="notice"):
     cancelled: bool = False
     position: Position | None = None
     ends_at: Instant | None = None
+    event: str = ""
 
 
 class Rejection(Struct, frozen=True, tag="rejection"):
@@ -123,6 +126,14 @@ class ObjectChanged(Struct, frozen=True, tag="changed"):
     object: ClusterObject
 
 
+class ObjectUnreadable(Struct, frozen=True, tag="unreadable"):
+    """One object (`NAMESPACE/NAME`) was added or changed and cannot be read: as in a list, what was known stands."""
+
+    source: str
+    at: Instant
+    name: str
+
+
 class ObjectGone(Struct, frozen=True, tag="gone"):
     """One object was deleted."""
 
@@ -140,4 +151,4 @@ class SourceState(Struct, frozen=True, tag="source"):
     absent: bool = False
 
 
-Event = MetricSample | CapacityNotice | ObjectsListed | ObjectChanged | ObjectGone | SourceState
+Event = MetricSample | CapacityNotice | ObjectsListed | ObjectChanged | ObjectUnreadable | ObjectGone | SourceState

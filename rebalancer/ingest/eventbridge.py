@@ -46,7 +46,10 @@ class _Entity(Struct, frozen=True, rename="camel"):
 
 
 class _Health(Struct, frozen=True, rename="camel"):
-    """`status_code`: upcoming, open or closed, absent in old events. It lasts from `start_time` to `end_time`."""
+    """`status_code`: upcoming, open or closed, absent in old events. It lasts from `start_time` to `end_time`.
+
+    `event_arn` stays the same over all that AWS tells of one event; each telling has another `id` in EventBridge.
+    """
 
     service: str
     event_type_category: str
@@ -54,6 +57,7 @@ class _Health(Struct, frozen=True, rename="camel"):
     start_time: str | None = None
     end_time: str | None = None
     affected_entities: tuple[_Entity, ...] = ()
+    event_arn: str = ""
 
 
 class _Lifecycle(Struct, frozen=True, rename={"instance_id": "EC2InstanceId"}):
@@ -61,12 +65,16 @@ class _Lifecycle(Struct, frozen=True, rename={"instance_id": "EC2InstanceId"}):
 
 
 class Loss(NamedTuple):
-    """Which instances go, and when: from `deadline` on, until `ends_at` where that is told. Those `spared` stay."""
+    """Which instances go, and when: from `deadline` on, until `ends_at` where that is told. Those `spared` stay.
+
+    `event`: what is told of it later has the same; "" where the source tells it once.
+    """
 
     deadline: float
     instance_ids: tuple[str, ...]
     ends_at: float | None = None
     spared: frozenset[str] = frozenset()
+    event: str = ""
 
 
 NOTHING = Loss(0.0, ())
@@ -89,7 +97,7 @@ def _health(detail: _Health, at: float) -> Loss:
     over = detail.status_code.lower() == "closed" or (ends_at is not None and ends_at <= at)
     instances = tuple(dict.fromkeys(entity.entity_value for entity in detail.affected_entities))
     resolved = {one.entity_value for one in detail.affected_entities if over or one.status.upper() == "RESOLVED"}
-    return Loss(deadline, instances, ends_at, frozenset(resolved))
+    return Loss(deadline, instances, ends_at, frozenset(resolved), detail.event_arn)
 
 
 def _health_time(text: str) -> float:
@@ -149,6 +157,7 @@ def decode_eventbridge(value: bytes, position: Position, now: float) -> tuple[Ca
             cancelled=instance in loss.spared,
             position=position,
             ends_at=loss.ends_at,
+            event=loss.event,
         )
         for instance in loss.instance_ids
     )

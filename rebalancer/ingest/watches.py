@@ -9,7 +9,7 @@ from typing import Any
 import structlog
 
 from rebalancer.domain.cluster import ClusterObject
-from rebalancer.domain.events import Event, ObjectChanged, ObjectGone, ObjectsListed, SourceState
+from rebalancer.domain.events import Event, ObjectChanged, ObjectGone, ObjectsListed, ObjectUnreadable, SourceState
 from rebalancer.ingest.objects import SHAPES, Unusable, value_of
 from rebalancer.kube.client import KubeClient
 from rebalancer.kube.pace import Pace
@@ -78,14 +78,16 @@ class SourceSink:
     def changed(self, resource: Resource, obj: Any, now: float) -> None:  # noqa: ANN401, ARG002  any wire shape; the protocol's
         """One object as it is now; one that cannot be used leaves the last good one in place."""
         value = self._value(obj)
-        if value is not None:
+        if isinstance(value, Unusable):
+            self._sink([ObjectUnreadable(self.source, now, value.name)])
+        else:
             self._sink([ObjectChanged(self.source, now, value)])
 
     def gone(self, resource: Resource, obj: Any, now: float) -> None:  # noqa: ANN401, ARG002  any wire shape; the protocol's
         """One object less. Raises ValueError where nobody can say which: then the reflector lists again."""
         value = self._value(obj)
-        if value is None:
-            raise ValueError("an object was deleted that cannot be read")
+        if isinstance(value, Unusable):
+            raise ValueError("an object was deleted that cannot be read")  # noqa: TRY004  its values, not ours
         self._sink([ObjectGone(self.source, now, value)])
 
     def alive(self, resource: Resource, now: float) -> None:  # noqa: ARG002  part of the protocol
@@ -97,7 +99,10 @@ class SourceSink:
         """The source cannot be followed; an API that the cluster does not have is no trouble but absent."""
         if reason.kind == "malformed":
             self._malformed(str(reason), max(1, len(reason.objects)))
-            self._left_out = reason.objects
+            if reason.changed:
+                self._sink([ObjectUnreadable(self.source, now, reason.changed)])
+            else:
+                self._left_out = reason.objects
             return
         self.counts["troubles"] += 1
         absent = reason.kind == "absent"
@@ -113,11 +118,10 @@ class SourceSink:
         self._alive_at = now
         self._sink([*events, SourceState(self.source, now)])
 
-    def _value(self, wire: Any) -> ClusterObject | None:  # noqa: ANN401  any wire shape
+    def _value(self, wire: Any) -> ClusterObject | Unusable:  # noqa: ANN401  any wire shape
         value = value_of(self.source, wire)
         if isinstance(value, Unusable):
             self._malformed(str(value))
-            return None
         return value
 
     def _malformed(self, what: str, objects: int = 1) -> None:

@@ -50,13 +50,14 @@ class Trouble:
     """Why a resource cannot be followed at the moment, for machines and for people.
 
     `absent`: not installed (as a CRD may be). `malformed`: objects that the type asked for does not
-    fit, which exist nevertheless; `objects` (`NAMESPACE/NAME`) are those that a list leaves out.
-    `rejected`: the sink itself failed.
+    fit, which exist nevertheless; `objects` (`NAMESPACE/NAME`) are those that a list leaves out,
+    `changed` is the one that a watch told of. `rejected`: the sink itself failed.
     """
 
     kind: TroubleKind
     message: str
     objects: tuple[str, ...] = ()
+    changed: str = ""
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.message}"
@@ -132,7 +133,8 @@ class Reflector(Generic[T]):
         """One try: the waits between tries are ours, not the client's."""
         listing = await self.client.list(self.resource, self.namespace, into=self.into, attempts=1)
         if listing.malformed:
-            self._malformed(listing.malformed, tuple(name_in(text) for text in listing.malformed))
+            names = tuple(name_in(text) for text in listing.malformed)
+            self._malformed(Trouble("malformed", _few(listing.malformed), names))
         self.sink.relisted(self.resource, listing.items, listing.resource_version, self.clock.now())
         self._resource_version = listing.resource_version
         self._broken = False
@@ -182,7 +184,7 @@ class Reflector(Generic[T]):
         now = self.clock.now()
         for change in batch:
             if change.malformed:
-                self._malformed([change.malformed], ())
+                self._malformed(Trouble("malformed", change.malformed, changed=name_in(change.malformed)))
             elif change.obj is not None:
                 tell = self.sink.gone if change.kind == "DELETED" else self.sink.changed
                 tell(self.resource, change.obj, now)
@@ -198,8 +200,8 @@ class Reflector(Generic[T]):
         absent = isinstance(error, NotFound)
         self._pacer.failed(at_least_seconds=self.pace.absent_seconds if absent else wait)
 
-    def _malformed(self, found: Sequence[str], left_out: tuple[str, ...]) -> None:
-        self.sink.trouble(self.resource, Trouble("malformed", _few(found), left_out), self.clock.now())
+    def _malformed(self, trouble: Trouble) -> None:
+        self.sink.trouble(self.resource, trouble, self.clock.now())
 
     def _trouble(self, kind: TroubleKind, message: str) -> None:
         self.sink.trouble(self.resource, Trouble(kind, message), self.clock.now())

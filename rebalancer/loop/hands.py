@@ -17,6 +17,7 @@ from rebalancer.domain.outcome import WRITTEN, Outcome
 from rebalancer.domain.plan import Change, Decision, Plan
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
+from rebalancer.domain.stepped import stepped
 from rebalancer.obs.clock import Clock
 from rebalancer.planning import Kept
 from rebalancer.planning.recall import recall, stranger
@@ -94,6 +95,12 @@ class GateHands:
             self._recorder.begin_anew()
         self.kept = Kept()  # what it had made so far may be what it failed on
         self.next_cycle += 1
+
+    def stepped(self, seconds: float) -> None:
+        """The clock was set by so many seconds: cooldowns and guards' windows have lasted as long as they have."""
+        self.memory = stepped(self.memory, seconds)
+        self._recorder.begin_anew()
+        self.kept = Kept()
 
     def skip(self, outcome: Outcome, why: str) -> None:
         """`outcome` is not remembered."""

@@ -85,7 +85,7 @@ def read_document(text: str) -> tuple[Document | None, tuple[Problem, ...]]:
     reader = _Reader(yaml.constructor)
     document = Document(reader.value(root, ()), reader.lines)
     problems = [
-        Problem(line=flaw.line, path=document.spell(flaw.path), value="", what=flaw.what, fix=flaw.fix)
+        Problem(line=flaw.line, path=document.spell(flaw.path), value="", what=flaw.what, fix=flaw.fix, at=flaw.path)
         for flaw in reader.flaws
     ]
     return document, tuple(problems)

@@ -1,10 +1,11 @@
-"""The policy file as the service follows it: reloaded when it changes, and the last good one kept when it is bad."""
+"""The policy file as the service follows it: reloaded when it changes; what is wrong in it keeps its last good form."""
 
 import os
 from pathlib import Path
 
 from rebalancer.domain.codec import digest
 from rebalancer.domain.policy import Policy
+from rebalancer.settings.entries import Refused, take_over
 from rebalancer.settings.problem import Problem
 from rebalancer.settings.problems import check_text
 
@@ -15,9 +16,10 @@ MAX_BYTES = 1 << 20  # 1 MiB, what a ConfigMap can hold
 class PolicyFile:
     """A policy file and the policy in force.
 
-    current: the last good policy, None before the first; loaded_at: when it came into force (UTC epoch seconds);
-    digest: short hash of its values, "" before the first. problems: what is wrong with the file as it is now; while
-    there are any, `current` stays what it was.
+    current: the policy in force, None before the first; loaded_at: when it came into force (UTC epoch seconds);
+    digest: short hash of its values, "" before the first. problems: what is wrong with the file as it is now. While
+    there are any, `current` stays what it was but for the entries that are right (`entries.take_over`); `refused`: the
+    others, empty when nothing of the file is taken.
 
     A mounted ConfigMap changes by a flip of its `..data` symlink, in one step: such content is taken at once. A file
     that is written in place may be seen half-written, and half a policy may well be valid: its new content is taken
@@ -31,6 +33,7 @@ class PolicyFile:
         self.loaded_at: float | None = None
         self.digest = ""
         self.problems: tuple[Problem, ...] = ()
+        self.refused: tuple[Refused, ...] = ()
         self._seen: tuple[str, bytes] | None = None
         self._judged: bytes | None = None
 
@@ -39,25 +42,38 @@ class PolicyFile:
 
         Reads at most 1 MiB and, when the content is new, checks it (seconds for 1,000 models): call it in a thread.
         """
-        before = (self.digest, self.problems)
+        before = (self.digest, self.problems, self.refused)
         try:
             place, content = os.path.realpath(self.path), self._read()
         except OSError as error:
             self._seen, self._judged = (NOWHERE, b""), None
-            self.problems = (unreadable(error.strerror or str(error), str(self.path)),)
+            self.problems, self.refused = (unreadable(error.strerror or str(error), str(self.path)),), ()
         else:
             if self._settled(place, content) and content != self._judged:
                 self._judged = content
                 self._take(content, now)
-        return before != (self.digest, self.problems)
+        return before != (self.digest, self.problems, self.refused)
+
+    def go_on_from(self, policy: Policy, now: float) -> None:
+        """Judge the file as what follows `policy`, which was in force before this process began.
+
+        For a start with a file that has problems; one that cannot be read at all may be somebody else's mount, and
+        puts nothing in force.
+        """
+        if self._judged is not None:
+            self._enforce(policy, now)
+            self._take(self._judged, now)
 
     @property
     def trouble(self) -> str | None:
         """One sentence when the file as it is now is not in force, None when it is."""
         if not self.problems:
             return None
-        kept = "no policy is in force" if self.current is None else f"policy {self.digest} stays in force"
         more = f" (and {len(self.problems) - 1} more)" if len(self.problems) > 1 else ""
+        if self.refused:
+            others = f" and {len(self.refused) - 1} more" if len(self.refused) > 1 else ""
+            return f"policy {self.digest} is in force, but {self.refused[0]}{others}: {self.problems[0]}{more}"
+        kept = "no policy is in force" if self.current is None else f"policy {self.digest} stays in force"
         return f"{kept}: {self.problems[0]}{more}"
 
     def _read(self) -> bytes:
@@ -72,13 +88,21 @@ class PolicyFile:
         return flipped or content == before[1]
 
     def _take(self, content: bytes, now: float) -> None:
-        policy, self.problems = check_bytes(content, str(self.path))
+        text, problems = text_of(content, str(self.path))
+        self.problems, self.refused = problems, ()
+        if text is None:
+            return
+        policy, self.problems, refused = take_over(text, str(self.path), self.current)
         if policy is None:
             return
-        if self.current is not None and not self.allow_empty_policy:
+        if self.current is not None and not self.allow_empty_policy and not refused:
             self.problems = self._empties(self.current, policy)
             if self.problems:
                 return
+        self.refused = refused
+        self._enforce(policy, now)
+
+    def _enforce(self, policy: Policy, now: float) -> None:
         value = digest(policy.to_mapping())
         if value != self.digest:
             self.current, self.digest, self.loaded_at = policy, value, now
@@ -104,13 +128,18 @@ class PolicyFile:
 
 def check_bytes(content: bytes, name: str) -> tuple[Policy | None, tuple[Problem, ...]]:
     """The policy in a file's bytes, or None and what is wrong with them."""
+    text, problems = text_of(content, name)
+    return (None, problems) if text is None else check_text(text, name)
+
+
+def text_of(content: bytes, name: str) -> tuple[str | None, tuple[Problem, ...]]:
+    """The text in a file's bytes, or None and why there is none."""
     if len(content) > MAX_BYTES:
         return None, (unreadable(f"larger than {MAX_BYTES:,} bytes", name),)
     try:
-        text = content.decode()
+        return content.decode(), ()
     except UnicodeDecodeError as error:
         return None, (unreadable(f"no UTF-8 at byte {error.start}", name),)
-    return check_text(text, name)
 
 
 def unreadable(why: str, name: str) -> Problem:

@@ -11,6 +11,7 @@ class Problem(Struct, frozen=True, order=True):
     """`what` is wrong with `value` at `line` (from 1; 0 = the file as a whole) of `file`, at `path` in the policy.
 
     `value` as given ("" when nothing was), `allowed` in words ("0 to 100000"), `fix` what to do; each may be "".
+    `at`: the path as keys and places in lists.
     """
 
     line: int
@@ -20,6 +21,7 @@ class Problem(Struct, frozen=True, order=True):
     allowed: str = ""
     fix: str = ""
     file: str = ""
+    at: tuple[str | int, ...] = ()
 
     def __str__(self) -> str:
         place = f"{self.file}:{self.line}" if self.line else self.file

@@ -11,7 +11,7 @@ from rebalancer.settings.draft import Finding, Part
 from rebalancer.settings.problem import Problem, show
 from rebalancer.settings.shape import check_shape
 
-__all__ = ["Problem", "check_text"]
+__all__ = ["Problem", "check_document", "check_text"]
 
 Check = Callable[[Part], Iterator[Finding]]
 
@@ -44,11 +44,18 @@ def check_text(text: str, name: str) -> tuple[Policy | None, tuple[Problem, ...]
     document, problems = read_document(text)
     policy: Policy | None = None
     if document is not None:
-        policy, wrong_fields = check_shape(document)
-        problems += wrong_fields + tuple(_disagreements(document))
+        policy, more = check_document(document)
+        problems += more
     if problems:
         return None, tuple(sorted(replace(problem, file=name) for problem in problems))
     return policy, ()
+
+
+def check_document(document: Document) -> tuple[Policy | None, tuple[Problem, ...]]:
+    """The policy in `document`, or None and all that is wrong with it."""
+    policy, problems = check_shape(document)
+    problems += tuple(_disagreements(document))
+    return (None, problems) if problems else (policy, ())
 
 
 def _disagreements(document: Document) -> Iterator[Problem]:
@@ -63,4 +70,5 @@ def _disagreements(document: Document) -> Iterator[Problem]:
                 what=finding.what,
                 allowed=finding.allowed,
                 fix=finding.fix,
+                at=finding.path,
             )

@@ -63,7 +63,7 @@ def _problem(document: Document, path: Path, error: Any) -> Problem:  # noqa: AN
             _spelling(path, error),
         )
     return Problem(
-        line=document.line(path), path=document.spell(path), value=value, what=what, allowed=allowed, fix=fix
+        line=document.line(path), path=document.spell(path), value=value, what=what, allowed=allowed, fix=fix, at=path
     )
 
 

@@ -3,9 +3,11 @@
 Every entry carries the offsets of the events it includes: a start seeks to the smallest of them, and what an entry has
 already is recognised when it comes again. A damaged entry is reported and skipped: an older one of its key stands.
 Memory that is too large for a record comes in chunks (`state.chunks`); of those that are whole the newest stands.
+The policy in force stands beside them, once per change: a start whose policy file is bad goes on from it.
 """
 
 import struct
+import zlib
 from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
@@ -13,6 +15,7 @@ from msgspec import Struct, field
 
 from rebalancer.domain import codec
 from rebalancer.domain.memory import Memory
+from rebalancer.domain.policy import Policy
 from rebalancer.state import chunks
 from rebalancer.state.foreign import ForeignPast
 from rebalancer.state.notices import NoticePast
@@ -21,6 +24,7 @@ from rebalancer.state.rings import SPAN_SECONDS, checked
 
 MEMORY_KEY = b"memory"
 RINGS_PREFIX = b"rings/"
+POLICY_KEY = b"policy"
 
 Offsets = Mapping[tuple[str, int], int]  # next offset per (topic, partition)
 Entry = tuple[bytes, bytes]
@@ -103,6 +107,20 @@ def rings_entry(model: str, past: bytes) -> Entry:
     return RINGS_PREFIX + model.encode(), past
 
 
+def policy_entry(policy: Policy) -> Entry:
+    """Key and value of the policy in force. Deflated, a file of 1 MiB (the most there is) fits a broker's record."""
+    return POLICY_KEY, zlib.compress(codec.to_bytes(policy.to_mapping()))
+
+
+def read_policy(entries: Iterable[tuple[bytes | None, bytes | None]]) -> Policy | None:
+    """The policy that was in force last; None where none is kept, or none that this version understands."""
+    value = next((value for key, value in reversed(list(entries)) if key == POLICY_KEY), None)
+    try:
+        return None if not value else Policy.model_validate(msgspec.json.decode(zlib.decompress(value)), strict=False)
+    except (ValueError, zlib.error):
+        return None
+
+
 def read(entries: Iterable[tuple[bytes | None, bytes | None]], models: Collection[str], now: float) -> Restored:
     """What the entries, oldest first, say about `models`; an empty value forgets its key."""
     remembered = _Remembered()
@@ -113,6 +131,8 @@ def read(entries: Iterable[tuple[bytes | None, bytes | None]], models: Collectio
         try:
             if chunks.belongs(MEMORY_KEY, key or b""):
                 remembered.take(key or b"", value)
+            elif key == POLICY_KEY:
+                continue
             elif not value:
                 rings.pop(model, None)
             elif model in models:

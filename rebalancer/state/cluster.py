@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
+from msgspec.structs import replace
+
 from rebalancer.domain.arithmetic import doomed_nodes
 from rebalancer.domain.cluster import SOURCES, Node, NodeClaim, Override, Pod, WorkloadRef, WriteStop
 from rebalancer.domain.events import (
@@ -17,6 +19,7 @@ from rebalancer.domain.events import (
     ObjectChanged,
     ObjectGone,
     ObjectsListed,
+    ObjectUnreadable,
     SourceState,
 )
 from rebalancer.domain.outcome import Outcome
@@ -140,10 +143,17 @@ class ClusterState:
                 self._notices_touched = True
             case SourceState():
                 self._sources.said(event, now)
-            case ObjectsListed() | ObjectChanged() | ObjectGone() if event.source not in SOURCES:
-                self._counters["unknown-source"] += 1
+            case ObjectsListed() | ObjectChanged() | ObjectUnreadable() | ObjectGone():
+                if event.source in SOURCES:
+                    self._object(event, now)
+                else:
+                    self._counters["unknown-source"] += 1
+
+    def _object(self, event: ObjectsListed | ObjectChanged | ObjectUnreadable | ObjectGone, now: float) -> None:
+        whole = isinstance(event, ObjectsListed)
+        (self._sources.listed if whole else self._sources.heard)(event.source, now)
+        match event:
             case ObjectsListed():
-                self._sources.listed(event.source, now)
                 self._move(self._objects.relisted(event), event.at)
                 if event.source == "nodes":
                     self._look_for_nodes(event.at)
@@ -152,10 +162,12 @@ class ClusterState:
                     for sample in early:
                         self._loads.take(sample, now)
             case ObjectChanged():
-                self._sources.heard(event.source, now)
                 self._move(self._objects.changed(event), event.at)
+            case ObjectUnreadable():
+                self._objects.unreadable(event)
+                if event.source == "nodes":
+                    self._look_for_nodes(event.at)
             case ObjectGone():
-                self._sources.heard(event.source, now)
                 self._move(self._objects.gone(event), event.at)
 
     def _move(self, changes: Iterable[Change], at: float) -> None:
@@ -221,6 +233,7 @@ class ClusterState:
         self._notices.stepped(seconds)
         self._holdings.stepped(seconds)
         self._loads.stepped(seconds)
+        self._noted = [replace(outcome, at=outcome.at + seconds) for outcome in self._noted]
 
     def take_wakes(self) -> frozenset[str]:
         """Why to turn the wheel now; asked once, forgotten."""

@@ -15,7 +15,7 @@ from rebalancer.domain.cluster import (
     Workload,
     WorkloadRef,
 )
-from rebalancer.domain.events import ObjectChanged, ObjectGone, ObjectsListed
+from rebalancer.domain.events import ObjectChanged, ObjectGone, ObjectsListed, ObjectUnreadable
 
 T = TypeVar("T", bound=ClusterObject)
 
@@ -52,6 +52,7 @@ class Objects:
         self.counters: Counter[str] = Counter()
         self.listed: set[str] = set()  # sources of which a complete list came
         self._stores: dict[str, dict[Key, ClusterObject]] = {source: {} for source in SOURCES}
+        self._unread: dict[str, set[Key]] = {source: set() for source in SOURCES}  # there, as nobody knows
         self.pods_of = Index[Pod](lambda pod: pod.workload)
         self.pods_on = Index[Pod](lambda pod: pod.node)
         self.hpas_of = Index[Hpa](lambda hpa: hpa.target)
@@ -89,8 +90,12 @@ class Objects:
         return next(iter(self.nodes_of_instance.get(instance)), None)
 
     def lacks(self, node: str | None) -> bool:
-        """Whether nodes were listed and this one is not among them: gone, or never seen yet."""
-        return node is not None and "nodes" in self.listed and self.one(Node, node) is None
+        """Whether nodes were listed and this one is not among them: gone, or never seen yet.
+
+        One that is among them and cannot be read is there, also where it was never read before.
+        """
+        known = node is None or self.one(Node, node) is not None or ("", node) in self._unread["nodes"]
+        return not known and "nodes" in self.listed
 
     # --- what comes in
 
@@ -98,7 +103,8 @@ class Objects:
         """Take a list as the full truth; yields what differs, each after it took effect."""
         self.listed.add(event.source)
         listed = {key_of(found): found for found in event.objects}
-        kept = listed.keys() | {_key(name) for name in event.unreadable}
+        self._unread[event.source] = {_key(name) for name in event.unreadable}
+        kept = listed.keys() | self._unread[event.source]
         for key in [key for key in self._stores[event.source] if key not in kept]:
             yield from self._put(event.source, key, None)
         for key, found in listed.items():
@@ -107,15 +113,21 @@ class Objects:
     def changed(self, event: ObjectChanged) -> Iterator[Change]:
         """Take one object as it stands now, unless what we have of it is younger."""
         key = key_of(event.object)
+        self._unread[event.source].discard(key)
         known = self._stores[event.source].get(key)
         if known is not None and known.uid == event.object.uid and _older(event.object, known):
             self.counters["older-object"] += 1
             return
         yield from self._put(event.source, key, event.object)
 
+    def unreadable(self, event: ObjectUnreadable) -> None:
+        """Note that one object is there, whatever it is like."""
+        self._unread[event.source].add(_key(event.name))
+
     def gone(self, event: ObjectGone) -> Iterator[Change]:
         """Forget one object; another one of the same name stays."""
         key = key_of(event.object)
+        self._unread[event.source].discard(key)
         known = self._stores[event.source].get(key)
         if known is not None and known.uid == event.object.uid:
             yield from self._put(event.source, key, None)

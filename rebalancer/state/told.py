@@ -1,4 +1,6 @@
-"""What was told about nodes and instances that will go: by subject and kind, in any order and any number of times.
+"""What was told about nodes and instances that will go: by subject, kind and event, in any order, any number of times.
+
+Two events of one kind on one node, as two maintenances that AWS Health tells, are two notices: each ends by itself.
 
 What is told of a node that is not there yet waits for it. What was told of a node whose Node object has gone stays for
 as long as somebody says that it matters (`forget`): the machine is gone then, what ran on it may not know yet.
@@ -19,12 +21,13 @@ KEPT_SECONDS = 300.0  # a node may be told of before it registers
 UNTAKEN_AFTER_SECONDS = 600.0  # a node that is Ready this long after its deadline was not taken
 WAITING_AT_MOST = 5_000  # more than any fleet loses at once, and a bound on what a liar can fill
 REPEATS_KEPT = 8  # issues of one notice
+EVENTS_AT_MOST = 64  # open for one node: its maker plans a few at a time, and again a bound on what a liar can fill
 
-_Subject = tuple[str, str]  # node or instance, kind
+_Subject = tuple[str, str, str]  # node or instance, kind, event ("" where the source names none)
 
 
 class ToldPast(Struct, frozen=True):
-    """What was told about one subject in one kind, for the checkpoint.
+    """What was told about one subject in one kind and event, for the checkpoint.
 
     `uid`: of the Node it is about, "" while it waits for it; another Node of that name is another machine.
     """
@@ -35,10 +38,11 @@ class ToldPast(Struct, frozen=True):
     notices: tuple[CapacityNotice, ...] = ()
     cancelled_at: Instant = 0.0
     uid: str = ""
+    event: str = ""
 
 
 class _Told(Struct):
-    """What was told about one subject (node or instance) in one kind."""
+    """What was told about one subject (node or instance) in one kind and event."""
 
     heard_at: float
     notices: dict[float, CapacityNotice] = {}  # by the instant they were issued
@@ -85,15 +89,17 @@ class Told:
 
     def tell(self, notice: CapacityNotice, now: float) -> None:
         """Take a notice, or take one back."""
-        subject = notice.node or notice.instance_id or "", notice.kind
+        subject = notice.node or notice.instance_id or "", notice.kind, notice.event
         node = self._objects.one(Node, subject[0]) or self._objects.node_of_instance(subject[0])
         home = self._waiting if node is None else self._about(node)
         if subject not in home:
-            if home is self._waiting and len(home) >= WAITING_AT_MOST:
+            if len(home) >= (WAITING_AT_MOST if home is self._waiting else EVENTS_AT_MOST):
                 self.counters["too-many-notices"] += 1
                 return
             home[subject] = _Told(heard_at=now)
         home[subject].take(notice)
+        if home is not self._waiting:
+            _spread(home)
 
     def seen(self, node: Node) -> None:
         """The node is there: what waited for it is its own; what another node of that name was told is not."""
@@ -104,6 +110,7 @@ class Told:
             for subject in [subject for subject in self._waiting if subject[0] in names]:
                 told = self._waiting.pop(subject)
                 self._about(node).setdefault(subject, _Told(told.heard_at)).add(told)
+            _spread(self._of.get(node.name, {}))
 
     def _about(self, node: Node) -> dict[_Subject, _Told]:
         self._uids[node.name] = node.uid
@@ -158,16 +165,26 @@ class Told:
             if name and self._uids.setdefault(name, one.uid) != one.uid:
                 continue  # another Node of that name has been told of since
             home = self._of.setdefault(name, {}) if name else self._waiting
-            told = home.setdefault((one.subject, one.kind), _Told(one.heard_at))
+            told = home.setdefault((one.subject, one.kind, one.event), _Told(one.heard_at))
             told.add(_Told(one.heard_at, {notice.at: notice for notice in one.notices}, one.cancelled_at))
+        _spread(self._of.get(name, {}))
         there = self._objects.one(Node, name)
         for node in self._objects.all(Node) if not name else filter(None, (there,)):
             self.seen(node)
 
 
+def _spread(home: dict[_Subject, _Told]) -> None:
+    """What is taken back without the name of an event is taken back of every event of that kind."""
+    for (subject, kind, event), told in home.items():
+        of_all = home.get((subject, kind, "")) if event else None
+        if of_all is not None:
+            told.cancelled_at = max(told.cancelled_at, of_all.cancelled_at)
+
+
 def _past(subject: _Subject, told: _Told, uid: str) -> ToldPast:
     notices = tuple(told.notices[at] for at in sorted(told.notices))
-    return ToldPast(*subject, told.heard_at, notices, told.cancelled_at, uid)
+    name, kind, event = subject
+    return ToldPast(name, kind, told.heard_at, notices, told.cancelled_at, uid, event)
 
 
 def _keep(told: _Told, node: Node | None, now: float) -> bool:

@@ -165,7 +165,11 @@ CASES = (
     Case(
         "RebalancerPolicyRefused",
         {"rebalancer_policy_good": told(0, 1)},
-        Fired({}, "What changed in the policy file has no effect until its problems are mended."),
+        Fired(
+            {},
+            "What changed in the policy file, or in entries of it, has no effect until its problems are mended. "
+            "`rebalancer status` names the entries.",
+        ),
         ({"rebalancer_policy_good": told(0, 1, samples=4)},),
     ),
     Case(

@@ -20,6 +20,7 @@ class SomeView:
     seen: Snapshot
     troubles: tuple[Unready, ...] = ()
     death: str | None = None
+    refused: tuple[str, ...] = ()
     asked: list[str] = field(default_factory=list)
 
     def status(self) -> Status:
@@ -41,6 +42,9 @@ class SomeView:
 
     def snapshot(self) -> Snapshot:
         return self.seen
+
+    def policy_refused(self) -> tuple[str, ...]:
+        return self.refused
 
     def unready(self) -> tuple[Unready, ...]:
         return self.troubles

@@ -88,6 +88,14 @@ def test_whatever_keeps_the_service_from_seeing_is_told_before_what_comes_later(
     ]
 
 
+def test_a_policy_file_that_is_refused_in_part_is_told_with_the_entries() -> None:
+    refused = ("models.sdxl keeps its last good form", "models.new is left out")
+    look = look_with(policy_problems=("policy.yaml:3 bad",), policy_refused=refused)
+    said = "the policy file is not good, the rest of it is in force: "
+    assert told(look)[-1] == said + "models.sdxl keeps its last good form, models.new is left out: policy.yaml:3 bad"
+    assert of(look).policy_refused == refused
+
+
 def test_what_stays_pinned_in_shadow_needs_somebody_who_gives_it_back() -> None:
     pinned = Pinned("ScaledObject", "serving", "sdxl", "uid", "rebalancer/rebalancer", "held")
     needs = of(look_with(write_mode="shadow", pinned=(pinned,))).needs

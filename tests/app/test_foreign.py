@@ -52,3 +52,28 @@ async def test_after_two_changes_by_somebody_else_it_stands_down_and_says_who(
     async with started(write_mode="act") as reborn:
         await until(lambda: refusals(reborn), "a restart has not forgotten it")
         assert refusals(reborn)[0].until == refusal.until
+
+
+async def test_a_person_ends_the_stand_down_over_http_and_the_service_writes_again(
+    started: Started, sandbox: Sandbox, cluster: DemoCluster, clock: ScaledClock
+) -> None:
+    async with started(write_mode="act", own_namespace="serving") as service:
+        await until(lambda: service.plan is not None and not service.insight.unready(), "ready")
+        for number, replicas in ((1, 5), (2, 2)):
+            await set_replicas(sandbox, "chat", replicas)
+            seen = f'foreign_changes_total{{model="chat"}} {number}.0'.encode()
+            await until(lambda seen=seen: seen in service.insight.metrics(), "it is seen")
+        await until(lambda: refusals(service), "it stands down")
+        cluster.dials["chat"].turn(4 * IDLE_RATES["chat"], clock.now())
+        since = len(sandbox.kubernetes.audit)
+        asked = {"kind": "standUp", "target": {"model": "chat"}, "reason": "argocd ignores it now"}
+        url = f"http://127.0.0.1:{service.servers.api_port}/v1/overrides"
+        async with aiohttp.ClientSession() as session, session.post(url, json=asked) as reply:
+            assert reply.status == 201, await reply.text()
+
+        def written() -> bool:
+            ours = [one for one in sandbox.kubernetes.audit[since:] if one.user == USER and one.body]
+            return any("deployments/chat" in one.path and one.code < 300 for one in ours)
+
+        await until(written, "chat is written to again")
+        assert refusals(service) == []

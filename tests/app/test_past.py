@@ -13,6 +13,7 @@ from rebalancer.app.past import Start, Writes, begin_from, read_start
 from rebalancer.domain.memory import Loss, Memory, ModelMemory
 from rebalancer.domain.outcome import UNKNOWN, WRITTEN, Intent, Outcome
 from rebalancer.domain.snapshot import Snapshot
+from rebalancer.domain.stepped import stepped
 from rebalancer.loop.clock import RealClock
 from rebalancer.obs import journal
 from rebalancer.obs.broker import Broker
@@ -112,6 +113,16 @@ def test_patience_begins_anew_where_cycles_came_after_the_checkpoint_and_goes_on
     assert (behind.demand, behind.lower_since, behind.begun_anew) == (None, None, True)
     ordered = Writes(instants=[AT - 5.0], last_cycle=41)
     assert begun(ordered).memory == REMEMBERED
+
+
+def test_a_start_whose_clock_was_set_back_holds_nothing_for_longer_than_it_would_have() -> None:
+    """Half an hour: what was written down lies in the future, and counts as written down now."""
+    ahead = Restored(memory=stepped(REMEMBERED, NOW + 1800.0 - AT), cycle=41, at=NOW + 1800.0)
+    writes = Writes(instants=[NOW + 1795.0], last_cycle=41)
+    writes.take(journal.OutcomeLine(outcome_of(a_release(43, NOW + 1810.0))))
+    start = begun(writes, ahead)
+    assert start.memory.models["b"].losses == (Loss(NOW - 20.0, 1, "step"),)
+    assert [outcome.at for outcome in start.outcomes] == [NOW]
 
 
 def test_a_first_start_knows_that_nothing_was_before() -> None:

@@ -97,6 +97,10 @@ async def test_all_is_well_on_the_drawn_night_and_what_is_not_fails(
     out = capsys.readouterr().out
     assert "FAIL service not read yet: scaledobjects" in out
     assert "FAIL policy policy.yaml:3: no pools" in out
+    assert "the rest of it is in force" not in out
+    night.now = replace(STATUS, policy_problems=("policy.yaml:3: bad",), policy_refused=("models.new is left out",))
+    assert await rebalancer("doctor") == 1
+    assert "FAIL policy the rest of it is in force: models.new is left out" in capsys.readouterr().out
 
 
 async def test_what_stays_pinned_is_a_warning_with_the_command_that_ends_it(

@@ -159,6 +159,15 @@ def test_whatever_keeps_the_service_from_writing_is_said_below_the_first_line() 
     ]
 
 
+def test_entries_of_the_policy_file_that_are_not_in_force_are_named() -> None:
+    refused = ("models.sdxl keeps its last good form", "models.new is left out")
+    status = replace(STATUS, policy_problems=("policy.yaml:3 bad",), policy_refused=refused)
+    assert render_status(status).splitlines()[1:3] == [
+        "Policy 0123456789abcdef is in force; the file is not good: policy.yaml:3 bad",
+        "Of the policy file models.sdxl keeps its last good form, models.new is left out.",
+    ]
+
+
 def test_shadow_and_the_first_moments_are_said() -> None:
     status = replace(STATUS, write_mode="shadow", leader="", plan=None, notices=(), overrides=())
     assert render_status(status) == drawn("""

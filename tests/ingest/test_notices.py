@@ -142,6 +142,12 @@ def test_a_scheduled_change_that_is_closed_takes_its_notice_back(status: str, ca
     ]
 
 
+def test_all_that_is_told_of_one_health_event_names_it_and_other_events_name_none() -> None:
+    told = [HEALTH | {"statusCode": "closed"}, HEALTH, {key: HEALTH[key] for key in HEALTH if key != "eventArn"}]
+    found = [notices(eventbridge("AWS Health Event", detail, source="aws.health")) for detail in told]
+    assert [{one.event for one in each} for each in found] == [{HEALTH["eventArn"]}, {HEALTH["eventArn"]}, {""}]
+
+
 def test_of_a_scheduled_change_single_instances_are_resolved() -> None:
     entities = [{"entityValue": "i-1", "status": "RESOLVED"}, {"entityValue": "i-2", "status": "PENDING"}]
     found = notices(eventbridge("AWS Health Event", HEALTH | {"affectedEntities": entities}, source="aws.health"))

@@ -8,6 +8,7 @@ import pytest
 
 from rebalancer.domain.cluster import SOURCES, Override, Pod
 from rebalancer.domain.events import Event, ObjectChanged, ObjectGone, ObjectsListed, SourceState
+from rebalancer.domain.policy import TargetSpec
 from rebalancer.ingest.watches import RESOURCES, SourceSink, Watches
 from rebalancer.kube.access import Access
 from rebalancer.kube.client import KubeClient
@@ -15,6 +16,8 @@ from rebalancer.kube.resources import NODES
 from rebalancer.sandbox.api import EmbeddedKubernetes, Store
 from rebalancer.sandbox.api.resources import NODEPOOLS, OVERRIDES, PODS
 from rebalancer.sandbox.api.resources import RESOURCES as SERVED
+from rebalancer.state import ClusterState
+from tests.builders import a_model, a_policy
 from tests.ingest.manifests import (
     deployment,
     hpa,
@@ -197,6 +200,45 @@ async def test_an_object_that_is_unusable_in_a_new_list_keeps_its_last_good_stat
     listed = told.listed("overrides")[-1]
     assert [one.name for one in listed.objects if isinstance(one, Override)] == ["third"]
     assert listed.unreadable == ("serving/first", "serving/second")
+
+
+async def test_nodes_and_pods_that_nobody_can_read_keep_what_was_known_and_are_there_where_nothing_was(
+    kubernetes: EmbeddedKubernetes, store: Store, told: Told, watches: Watches, clock: SkippingClock
+) -> None:
+    """By a first list, a watch, and a new list; wrong by a value or by the shape."""
+    wrong: tuple[dict[str, object], ...] = {"allocatable": {"nvidia.com/gpu": "eight"}}, {"allocatable": []}
+    store.put(deployment())
+    for name in ("good", "turns"):
+        store.put(node(name=name))
+    store.put(node(status=wrong[0], name="never-1"))
+    store.put(node(status=wrong[1], name="never-2"))
+    for place, name in enumerate(("good", "turns", "never-1", "never-2", "late-1", "late-2", "nowhere")):
+        store.put(pod(spec={"nodeName": name}, name=f"llama-7d9f8b6c5d-{place}", uid=f"uid-{place}"))
+    await all_listed(told)
+    store.put(node(status=wrong[0], name="late-1"))
+    store.put(node(status=wrong[1], name="late-2"))
+    store.put(node(status=wrong[0], name="turns"))
+    await until(lambda: watches.sources["nodes"].counts["unusable"] >= 5)
+    assert phases(told, clock.now()) == ["ready"] * 6 + ["lost"]
+    assert told.listed("nodes")[0].unreadable == ("never-1", "never-2")
+    before = len(told.listed("nodes"))
+    kubernetes.faults.fail_next(1, 410, path_part="/nodes")
+    kubernetes.close_watches()
+    await until(lambda: len(told.listed("nodes")) > before)
+    assert told.listed("nodes")[-1].unreadable == ("late-1", "late-2", "never-1", "never-2", "turns")
+    assert phases(told, clock.now()) == ["ready"] * 6 + ["lost"]
+    store.put(pod(spec={"nodeName": []}, name="llama-7d9f8b6c5d-0", uid="uid-0"))
+    await until(lambda: watches.sources["pods"].counts["unusable"])
+    assert phases(told, clock.now()) == ["ready"] * 6 + ["lost"]
+
+
+def phases(told: Told, now: float) -> list[str]:
+    """What the state makes of the pods of `llama`, by name."""
+    targets = (TargetSpec(pool="a100", name="llama"),)
+    state = ClusterState(a_policy(a_model("llama", 1, targets=targets)), started_at=now - 600.0)
+    state.apply_all(told.events, now)
+    (model,) = state.peek(now).models
+    return [pod.phase for pod in sorted(model.targets[0].pods, key=lambda each: each.name)]
 
 
 async def test_an_unusable_object_that_is_deleted_is_gone_at_the_list_that_follows(

@@ -109,6 +109,22 @@ async def test_memory_that_changed_outside_a_cycle_is_recorded_whole_and_only_th
     assert (hands.noted.begun, hands.next_cycle) == (1, 9)
 
 
+@pytest.mark.parametrize("step", [1800.0, -1800.0])
+async def test_a_loss_before_the_clock_was_set_counts_in_its_window_for_as_long_as_it_would_have(step: float) -> None:
+    """Its window is 300 s; both what is remembered and what no cycle has looked at yet."""
+    hands = Hands()
+    hands.state.note(a_loss("a"), NOW)
+    await cycle(NOW, hands)
+    hands.state.note(a_loss("b"), NOW)
+    hands.state.stepped(step)
+    hands.stepped(step)
+    assert hands.noted.begun == 1
+    await cycle(NOW + step + 290.0, hands)
+    assert {name: len(one.losses) for name, one in hands.memory.models.items()} == {"a": 1, "b": 1}
+    await cycle(NOW + step + 300.0, hands)
+    assert {name: len(one.losses) for name, one in hands.memory.models.items()} == {"a": 0, "b": 0}
+
+
 async def test_a_cycle_that_fails_without_outcomes_leaves_memory_as_it_was() -> None:
     hands = Hands()
     await cycle(NOW, hands)

@@ -129,12 +129,12 @@ class Service:
             on_written=asked_of(state),
             installation=INSTALLATION,
         )
-        self.clock.steps += (state.stepped, gate.stepped)
         self.restoring = Restoring(self._port, state.pinned, self.clock, gate.events, lambda: None, "act", INSTALLATION)
         self.hands = Hands(
             self.policy, memory, state, self.topics, gate, self.clock, lambda: None, first_cycle=first_cycle
         )
         self.hands.between = self._between
+        self.clock.steps += (state.stepped, gate.stepped, self.hands.stepped)
 
     def _between(self) -> None:
         self.between()

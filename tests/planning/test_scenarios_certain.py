@@ -56,6 +56,15 @@ class TestAllocatable:
         shows(story, 8, 5)
         assert all(moves(plan) == {} for plan in story.turns(60))
 
+    def test_pods_that_serve_on_a_node_that_no_pool_shows_oblige_nobody(self) -> None:
+        """Its Node cannot be read, or lost the pool's labels: the GPUs are there, or the pods would not serve."""
+        story = two_nodes(held=8)  # all on a100-1
+        story.pool("a100", nodes=(node("a100-2", 4),))
+        assert all(moves(plan) == {} for plan in story.turns(60))
+        pods = [replace(pod, phase="lost") for pod in story.of("b").pods]
+        story.target("b", pods=tuple(pods))
+        assert moves(story.plan()) != {}
+
     def test_no_new_grant_lands_on_a_node_whose_figure_fell(self) -> None:
         story = two_nodes(held=12)  # 8 on a100-1, 4 on a100-2
         shows(story, 8, 3)

@@ -7,6 +7,7 @@ import pytest
 
 from rebalancer.domain.codec import digest
 from rebalancer.settings.policy_file import MAX_BYTES, PolicyFile
+from rebalancer.settings.problems import check_text
 from tests.settings.a_policy_text import GOOD, spoilt
 
 NOW = 1_800_000_000.0
@@ -96,8 +97,42 @@ def test_a_bad_file_keeps_the_last_good_policy_and_says_so_once(tmp_path: Path) 
     assert (limit(file), file.loaded_at) == (16, NOW)
     assert [problem.path for problem in file.problems] == ["pools.a100.gpuLimit"]
     assert file.trouble is not None
-    assert file.trouble.startswith(f"policy {file.digest} stays in force: gpuLimit is out of range at {file.path}:7")
+    said = f"policy {file.digest} is in force, but pools.a100 keeps its last good form: "
+    assert file.trouble.startswith(f"{said}gpuLimit is out of range at {file.path}:7")
     assert not file.changed(NOW + 4)
+
+
+def test_a_file_that_is_no_yaml_keeps_the_last_good_policy_whole(tmp_path: Path) -> None:
+    mount(tmp_path, GOOD, "..1")
+    file = PolicyFile(tmp_path / "policy.yaml")
+    file.changed(NOW)
+    mount(tmp_path, "models: [", "..2")
+    assert file.changed(NOW + 2)
+    assert (limit(file), file.refused) == (16, ())
+    assert file.trouble is not None
+    assert file.trouble.startswith(f"policy {file.digest} stays in force: not YAML")
+
+
+def test_a_start_goes_on_from_the_policy_of_before_and_takes_over_what_is_right(tmp_path: Path) -> None:
+    last, _ = check_text(GOOD, "policy.yaml")
+    assert last is not None
+    (tmp_path / "policy.yaml").write_text(BAD.replace("gpuLimit: 8", "gpuLimit: 10"))
+    file = PolicyFile(tmp_path / "policy.yaml")
+    file.changed(NOW)
+    assert file.digest == ""
+    file.go_on_from(last, NOW)
+    assert file.current is not None
+    assert [pool.gpu_limit for pool in file.current.pools] == [16, 10]
+    assert [str(each) for each in file.refused] == ["pools.a100 keeps its last good form"]
+
+
+def test_a_start_without_the_file_puts_nothing_in_force(tmp_path: Path) -> None:
+    last, _ = check_text(GOOD, "policy.yaml")
+    assert last is not None
+    file = PolicyFile(tmp_path / "none.yaml")
+    file.changed(NOW)
+    file.go_on_from(last, NOW)
+    assert file.current is None
 
 
 def test_going_back_to_the_good_content_clears_the_problems(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """A restart finds again what was known, and what comes once more is not counted twice."""
 
+import zlib
+
 import pytest
 
 from rebalancer.domain.events import Event
@@ -232,3 +234,21 @@ def test_open_notices_come_back_with_the_memory() -> None:
     after = a_start()
     after.restore_notices(checkpoint.read([entry], ["b"], NOW + 30.0).notices)
     assert after.peek(NOW + 30.0).notices == before.peek(NOW + 30.0).notices != ()
+
+
+def test_the_policy_in_force_comes_back_and_is_no_models_past() -> None:
+    entries = [checkpoint.policy_entry(a_policy()), checkpoint.policy_entry(a_policy(a_model("policy")))]
+    assert checkpoint.read_policy(entries) == a_policy(a_model("policy"))
+    assert checkpoint.read(entries, ["policy"], NOW).problems == ()
+
+
+@pytest.mark.parametrize("value", [b"", b"none", zlib.compress(b"{}"), zlib.compress(b"no json")])
+def test_without_a_policy_that_can_be_read_none_is_known(value: bytes) -> None:
+    assert checkpoint.read_policy([(checkpoint.POLICY_KEY, value)]) is None
+    assert checkpoint.read_policy([]) is None
+
+
+def test_the_policy_of_a_thousand_models_fits_a_brokers_record() -> None:
+    models = [a_model(f"model-{number}", max_replicas=number + 1) for number in range(1000)]
+    _, value = checkpoint.policy_entry(a_policy(*models))
+    assert len(value) < chunks.CHUNK_BYTES

@@ -116,13 +116,14 @@ samples = st.builds(
     st.sampled_from(["vllm", "dcgm"]),
 )
 notices = st.builds(
-    lambda node, kind, at, cancelled: a_told_notice(
-        node, kind=kind, at=NOW + at, deadline=NOW + 60, cancelled=cancelled
+    lambda node, kind, at, cancelled, event: a_told_notice(
+        node, kind=kind, at=NOW + at, deadline=NOW + 60, cancelled=cancelled, event=event
     ),
     st.sampled_from(["n1", "s1", "ghost"]),
     st.sampled_from(["spot-interruption", "rebalance"]),
     st.integers(-5, 5),
     st.booleans(),
+    st.sampled_from(["", "first", "second"]),
 )
 sources = st.builds(
     lambda source, trouble, absent: SourceState(source, NOW, trouble, absent=absent),

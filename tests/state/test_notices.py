@@ -1,11 +1,14 @@
 """Which nodes will go, by whom and when: told, seen on the cluster, or decided by a person."""
 
+from itertools import permutations
+
 import pytest
 from msgspec.structs import replace
 
 from rebalancer.domain.cluster import Override
 from rebalancer.domain.snapshot import NoticeView
 from rebalancer.state import ClusterState
+from rebalancer.state.told import EVENTS_AT_MOST
 from tests.builders import NOW, a_notice, a_policy, a_pool, an_elastic_pool, an_override
 from tests.state.objects import (
     DISRUPTED,
@@ -93,6 +96,45 @@ def test_a_cancelled_notice_is_taken_back_in_any_order() -> None:
 def test_a_cancellation_takes_back_only_its_own_kind() -> None:
     state = feed(with_nodes(), a_told_notice("n1"), a_told_notice("n1", at=NOW + 1, kind="rebalance", cancelled=True))
     assert one(state) == a_notice("n1")
+
+
+def test_of_two_events_of_one_kind_the_end_of_one_leaves_the_other() -> None:
+    first = a_told_notice("n1", kind="scheduled-change", deadline=NOW + 900, event="first")
+    second = a_told_notice("n1", kind="scheduled-change", deadline=NOW + 3600, event="second")
+    ends = [replace(each, at=NOW + 1, cancelled=True) for each in (first, second)]
+    for order in permutations((first, second, ends[0])):
+        assert one(feed(with_nodes(), *order)).deadline == NOW + 3600
+    for order in permutations((first, second, *ends)):
+        assert notices(feed(with_nodes(), *order)) == ()
+
+
+def test_who_takes_back_without_naming_an_event_takes_back_all_of_that_kind() -> None:
+    told = [a_told_notice("n1", kind="scheduled-change", event=event) for event in ("", "first", "second")]
+    end = a_told_notice("n1", kind="scheduled-change", at=NOW + 1, cancelled=True)
+    for order in permutations((*told, end)):
+        assert notices(feed(with_nodes(), *order)) == ()
+    later = a_told_notice("n1", kind="scheduled-change", at=NOW + 2, event="first")
+    assert one(feed(with_nodes(), *told, end, later)).since == NOW + 2
+
+
+def test_who_names_an_event_takes_back_no_notice_that_names_none() -> None:
+    told, end = a_told_notice("n1"), a_told_notice("n1", at=NOW + 1, cancelled=True, event="first")
+    assert one(feed(with_nodes(), told, end)) == a_notice("n1")
+
+
+def test_events_that_wait_for_their_node_end_one_by_one() -> None:
+    told = [a_told_notice("late", deadline=NOW + 900 * n, event=f"{n}") for n in (1, 2)]
+    state = feed(with_nodes(), *told, replace(told[0], at=NOW + 1, cancelled=True))
+    feed(state, changed(a_cluster_node("late")))
+    assert one(state).deadline == NOW + 1800
+    waiting = feed(with_nodes(), *told, a_told_notice("late", at=NOW + 1, cancelled=True))
+    assert notices(feed(waiting, changed(a_cluster_node("late")))) == ()
+
+
+def test_a_flood_of_events_of_one_node_is_bounded() -> None:
+    state = with_nodes()
+    state.apply_all([a_told_notice("n1", event=f"{n}") for n in range(100)], NOW)
+    assert state.counters()["too-many-notices"] == 100 - EVENTS_AT_MOST
 
 
 def test_a_notice_waits_five_minutes_for_its_node() -> None:

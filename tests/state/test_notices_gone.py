@@ -3,7 +3,7 @@
 import pytest
 
 from rebalancer.domain.cluster import SOURCES
-from rebalancer.domain.events import SourceState
+from rebalancer.domain.events import ObjectsListed, ObjectUnreadable, SourceState
 from rebalancer.domain.snapshot import NoticeView
 from rebalancer.state import ClusterState
 from tests.builders import NOW, a_notice
@@ -14,12 +14,19 @@ from tests.state.objects import (
     a_sample,
     a_state,
     a_told_notice,
+    a_workload,
     changed,
     feed,
     gone,
     listed,
 )
 from tests.state.test_notices import POLICY, notices, one, with_nodes
+
+
+def phases(state: ClusterState, now: float) -> dict[str, str]:
+    """Of the pods of `b`, by name."""
+    model = next(each for each in state.peek(now).models if each.id == "b")
+    return {pod.name: pod.phase for target in model.targets for pod in target.pods}
 
 
 def test_a_node_that_is_gone_is_under_notice_until_its_pods_are_gone() -> None:
@@ -63,6 +70,28 @@ def test_a_node_that_was_never_seen_is_unknown_and_gone_after_half_a_minute() ->
     late = feed(with_nodes(), ahead)
     feed(late, changed(a_cluster_node("n9"), at=NOW + 2), a_sample(at=NOW + 31), now=NOW + 31)
     assert notices(late, NOW + 31) == ()
+
+
+def test_a_node_that_nobody_can_read_is_there_also_where_it_was_never_read() -> None:
+    state = feed(a_state(POLICY, a_cluster_node("n1"), a_workload()), changed(a_ready_pod("b-2", node="n9")))
+    unreadable = ObjectsListed("nodes", NOW + 1, (a_cluster_node("n1"),), unreadable=("n9",))
+    feed(state, unreadable, now=NOW + 1)
+    feed(state, SourceState("nodes", NOW + 40), SourceState("pods", NOW + 40), now=NOW + 40)
+    assert notices(state, NOW + 40) == ()
+    assert phases(state, NOW + 40) == {"b-2": "ready"}
+    feed(state, listed("nodes", a_cluster_node("n1")), now=NOW + 41)
+    assert phases(state, NOW + 41) == {"b-2": "lost"}
+
+
+def test_a_new_node_that_the_watch_cannot_read_is_there() -> None:
+    state = feed(a_state(POLICY, a_cluster_node("n1"), a_workload()), changed(a_ready_pod("b-2", node="n9")))
+    assert phases(state, NOW) == {"b-2": "lost"}
+    feed(state, ObjectUnreadable("nodes", NOW + 1, "n9"), now=NOW + 1)
+    assert phases(state, NOW + 1) == {"b-2": "ready"}
+    feed(state, SourceState("nodes", NOW + 40), SourceState("pods", NOW + 40), now=NOW + 40)
+    assert notices(state, NOW + 40) == ()
+    feed(state, changed(a_cluster_node("n9")), gone(a_cluster_node("n9"), at=NOW + 41), now=NOW + 41)
+    assert one(state, NOW + 41).kind == "gone"
 
 
 @pytest.mark.parametrize("order", [("nodes", "pods"), ("pods", "nodes")])

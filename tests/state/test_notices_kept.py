@@ -1,6 +1,7 @@
 """Notices over a restart: another process that has what the first one kept says the same."""
 
 import msgspec
+from msgspec.structs import replace
 
 from rebalancer.domain.cluster import SOURCES, ClusterObject
 from rebalancer.domain.events import Event
@@ -80,6 +81,24 @@ def test_what_was_told_before_a_restart_does_not_pass_to_a_node_made_anew() -> N
 def test_what_was_taken_back_before_a_restart_stays_taken_back() -> None:
     state = feed(with_nodes(), a_told_notice("n1"), a_told_notice("n1", at=NOW + 1, cancelled=True))
     assert notices(restarted(state, *lists(a_cluster_node("n1"), *PODS[:1]), a_told_notice("n1"))) == ()
+
+
+def test_a_restart_keeps_events_apart_and_what_was_kept_before_they_had_names_stands() -> None:
+    told = [a_told_notice("n1", deadline=NOW + 900 * n, event=event) for n, event in ((1, "first"), (2, "second"))]
+    end = replace(told[0], at=NOW + 1, cancelled=True)
+    state = feed(with_nodes(), *told)
+    there = lists(a_cluster_node("n1"), *PODS[:1])
+    (after,) = notices(restarted(state, *there, end))
+    assert after.deadline == NOW + 1800
+    older = msgspec.to_builtins(feed(with_nodes(), a_told_notice("n1")).notices_past())
+    for one in older[0]["told"]:
+        del one["event"]
+        for notice in one["notices"]:
+            del notice["event"]
+    fresh = ClusterState(POLICY, started_at=NOW)
+    fresh.restore_notices(msgspec.convert(older, tuple[NoticePast, ...]))
+    (kept,) = notices(feed(fresh, *there, replace(end, event="first")))
+    assert kept.deadline == NOW + 120
 
 
 def test_notices_of_nodes_that_went_with_their_pods_meanwhile_are_forgotten() -> None:

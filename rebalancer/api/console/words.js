@@ -45,7 +45,10 @@ export function conditions(overview, now) {
   const { missing = [], stale = [] } = overview.sync ?? {};
   if (missing.length) told.push(`Not read yet: ${missing.join(", ")}. Nothing is taken from a model until they are.`);
   if (stale.length) told.push(`Silent: ${stale.join(", ")}. Nothing is taken from a model while they are.`);
-  for (const problem of (overview.policyProblems ?? []).slice(0, 3)) told.push(`The policy file is not good, the last good one stays in force: ${problem}`);
+  const refused = overview.policyRefused ?? [];
+  const kept = refused.length ? "the rest of it is in force" : "the last good one stays in force";
+  for (const problem of (overview.policyProblems ?? []).slice(0, 3)) told.push(`The policy file is not good, ${kept}: ${problem}`);
+  if (refused.length) told.push(`Of the policy file ${refused.slice(0, 5).join(", ")}${refused.length > 5 ? ` and ${refused.length - 5} more` : ""}.`);
   return told;
 }
 

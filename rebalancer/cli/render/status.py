@@ -69,8 +69,11 @@ def _warnings(status: Status) -> list[str]:
     lines += [f"{said.what[0].upper()}{said.what[1:]}; {said.todo}." for said in said_pinned(status)]
     if status.policy_problems:
         more = len(status.policy_problems) - 1
-        lines.append(f"Policy {status.policy_digest or UNKNOWN} stays in force; the file is not good: ")
+        force = "is" if status.policy_refused else "stays"
+        lines.append(f"Policy {status.policy_digest or UNKNOWN} {force} in force; the file is not good: ")
         lines[-1] += status.policy_problems[0] + (f" (and {more} more)" if more else "")
+    if status.policy_refused:
+        lines.append(f"Of the policy file {some(status.policy_refused)}.")
     return lines
 
 

@@ -169,8 +169,9 @@ ALERTS: tuple[Alert, ...] = (
         WARNING,
         "rebalancer_policy_good == 0",
         "1m",
-        "The policy file is refused; the last good one stays in force.",
-        "What changed in the policy file has no effect until its problems are mended.",
+        "The policy file is refused, or some of its entries are; their last good forms stay in force.",
+        "What changed in the policy file, or in entries of it, has no effect until its problems are mended. "
+        "`rebalancer status` names the entries.",
     ),
     Alert(
         "RebalancerWritesStopped",

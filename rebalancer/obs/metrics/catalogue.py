@@ -9,6 +9,7 @@ from typing import NamedTuple
 from rebalancer.domain.cluster import SOURCES
 from rebalancer.domain.outcome import FAILED, REFUSED, SHADOW, UNKNOWN, WRITTEN
 from rebalancer.domain.pinned import STATES
+from rebalancer.settings.entries import FORMS
 
 COUNTER, GAUGE, HISTOGRAM = "counter", "gauge", "histogram"
 
@@ -91,6 +92,14 @@ METRICS: tuple[Metric, ...] = (
     Metric("rebalancer_source_good", GAUGE, "1 when the source is listed and fresh.", "0 or 1", (SOURCE,)),
     Metric("rebalancer_write_stopped", GAUGE, "1 while a WriteStop exists.", "0 or 1"),
     Metric("rebalancer_policy_good", GAUGE, "1 when the policy file as it is now is in force.", "0 or 1"),
+    Metric(
+        "rebalancer_policy_entries_refused",
+        GAUGE,
+        "Entries of the policy file that are not in force as it has them. kept: wrong, its last good form is in force; "
+        "left-out: wrong and new; stays: not in the file, and kept while the file has problems.",
+        "entries",
+        (Label("form", FORMS),),
+    ),
     Metric("rebalancer_journal_good", GAUGE, "1 when the local journal can be written.", "0 or 1"),
     Metric(
         "rebalancer_overrides",

@@ -67,7 +67,7 @@ ROWS: tuple[Row, ...] = (
                 "Policy file",
                 "stat",
                 (Query("min(rebalancer_policy_good)"),),
-                "Whether the file as it is now is in force.",
+                "Whether the file as it is now is in force, all of it.",
                 width=4,
                 words=_yes("in force", "refused"),
             ),

@@ -57,6 +57,7 @@ def build(snapshot: Snapshot, policy: Policy, memory: Memory, rulings: Mapping[s
             promised[name] += more
     pools = {pool.name: pool for pool in policy.pools}
     held = {name: on_node.gpus for name, on_node in occupancy.nodes.items()}
+    beside = _beside(snapshot, occupancy, holdings, doomed)
     states = {}
     for view in snapshot.pools:
         pool = pools[view.name]
@@ -64,10 +65,28 @@ def build(snapshot: Snapshot, policy: Policy, memory: Memory, rulings: Mapping[s
         gpus = pool_gpus(
             pool, view, memory.node_grants, doomed, policy.nodes, snapshot.at, held, snapshot.sync.synced_at
         )
+        if gpus.most is not None:
+            gpus = gpus._replace(most=min(gpus.most + beside[view.name], pool.gpu_limit - gpus.foreign))
         unknown = _unknown(pool, view, holdings)
         states[view.name] = _state(pool, view, promised[view.name], rooms, occupancy.nodes, gpus, unknown)
     holders = _holders(snapshot, policy, memory, rulings, holdings)
     return Scene(snapshot, policy, memory, snapshot.at, doomed, states, holders, kept)
+
+
+def _beside(
+    snapshot: Snapshot, occupancy: Occupancy, holdings: Mapping[str, Holding], doomed: frozenset[str]
+) -> Counter[str]:
+    """GPUs by pool that Ready pods of it hold on nodes of no pool: as many are there, though no node counts for them.
+
+    The Node cannot be read, or its labels are others now; its pods serve all the same, and nothing is owed for them.
+    """
+    found: Counter[str] = Counter()
+    strangers = occupancy.nodes.keys() - {node.name for view in snapshot.pools for node in view.nodes} - doomed
+    if strangers:
+        for part in (part for one in holdings.values() for part in one.parts if not part.target.missing):
+            serving = sum(pod.phase == "ready" and pod.node in strangers for pod in part.target.pods)
+            found[part.pool] += serving * part.certain_gpus
+    return found
 
 
 def _holdings(  # noqa: PLR0913  # what holdings are made from

@@ -1,0 +1,11 @@
+"""What a policy file with problems means, for `status`, `doctor` and what needs a person."""
+
+from rebalancer.api.text.words import some
+from rebalancer.api.view import Status
+
+
+def kept_of(status: Status) -> str:
+    """What is in force while the file is not good, as half a sentence."""
+    if not status.policy_refused:
+        return "the last good one stays in force"
+    return f"the rest of it is in force: {some(status.policy_refused)}"

@@ -1,0 +1,186 @@
+"""A policy file that is wrong in places: what is wrong keeps its last good form, what is right is taken over.
+
+An entry is a pool, a model or a team, known by its name, or a section such as `guards`. One with a problem keeps the
+form that it has in the policy in force; one that is not there is left out. Then all is checked again: a model on a pool
+that was left out has a problem, too. Where even last good forms do not go together with what is new, as with
+entitlements that no longer fit a pool, nobody alone is at fault, and nothing of the file is taken.
+
+A file with problems takes nothing away: what it does not name may be what cannot be read in it. So no model leaves the
+policy, and nothing of it is handed back, by a slip of the pen.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final, Literal, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from rebalancer.domain.policy import Policy
+from rebalancer.settings.document import Document, Path, read_document
+from rebalancer.settings.problem import Problem
+from rebalancer.settings.problems import check_document
+
+NAMES: Final = {"pools": "name", "models": "id", "teams": "name"}  # lists of entries, and what an entry is known by
+WHOLE: Final = frozenset({"apiVersion", "kind"})  # wrong here: the file is not for us
+ROUNDS: Final = 5  # a left-out pool, its models, a team of theirs; checking 1,000 models takes seconds
+FORMS: Final = ("kept", "left-out", "stays")
+
+Form = Literal["kept", "left-out", "stays"]
+
+
+class Refused(Struct, frozen=True, order=True):
+    """An entry that is not in force as the file has it: `entry` as in `models.qwen-32b` or `guards`.
+
+    `form`: "kept": its last good form is in force; "left-out": it has none; "stays": the file does not name it (any
+    more), and leaves it out only when it has no problem.
+    """
+
+    entry: str
+    form: Form
+
+    def __str__(self) -> str:
+        said = {"kept": "keeps its last good form", "left-out": "is left out", "stays": "is not named, and stays"}
+        return f"{self.entry} {said[self.form]}"
+
+
+class Taken(NamedTuple):
+    """What becomes of a file. `policy`: None when nothing of it is taken; `refused`: what of it is not in force."""
+
+    policy: Policy | None
+    problems: tuple[Problem, ...] = ()
+    refused: tuple[Refused, ...] = ()
+
+
+def take_over(text: str, name: str, good: Policy | None) -> Taken:
+    """What of `text` is to be in force after `good`, the last good policy; without one it is all or nothing."""
+    document, flaws = read_document(text)
+    if document is None:
+        return Taken(None, _sorted(flaws, name))
+    policy, problems = check_document(document)
+    problems = flaws + problems
+    if not problems:
+        return Taken(policy)
+    if good is None:
+        return Taken(None, _sorted(problems, name))
+    parts, said = _Parts(document, good), set(problems)
+    for _ in range(ROUNDS):
+        if not parts.refuse(problem.at for problem in problems):
+            break
+        policy, problems = check_document(parts.document())
+        if not problems:
+            return Taken(policy, _sorted(said, name), tuple(sorted(parts.refused)))
+        said.update(problems)
+    return Taken(None, _sorted(said, name))
+
+
+def _sorted(problems: Iterable[Problem], name: str) -> tuple[Problem, ...]:
+    return tuple(sorted(replace(problem, file=name) for problem in problems))
+
+
+@dataclass(eq=False)
+class _Entry:
+    """`name`: None for a section, and where it cannot be read. `path`: in the file; None: the last good form."""
+
+    name: str | None
+    value: object
+    path: Path | None = None
+
+
+class _Parts:
+    """The entries of a file, some of them in their last good form. `refused`: which of them, and those left out."""
+
+    def __init__(self, document: Document, good: Policy) -> None:
+        self.refused: set[Refused] = set()
+        self._file = document
+        self._good = {key: _frozen(value) for key, value in good.to_mapping().items()}
+        given = document.value if isinstance(document.value, dict) else {}
+        self._sections = {key: _Entry(None, value, (key,)) for key, value in given.items() if key not in NAMES}
+        self._lists = {key: list(self._listed(key, given.get(key))) for key in NAMES}
+        self._keep_what_is_not_named(good)
+
+    def _listed(self, key: str, values: object) -> Iterator[_Entry]:
+        for index, value in enumerate(values if isinstance(values, tuple) else ()):
+            yield _Entry(_name(key, value), value, (key, index))
+
+    def _keep_what_is_not_named(self, good: Policy) -> None:
+        for field_name, field in Policy.model_fields.items():
+            key = field.alias or field_name
+            if key in NAMES:
+                named = {entry.name for entry in self._lists[key]}
+                gone = [value for value in self._values(key) if _name(key, value) not in named]
+                self._lists[key] += [_Entry(_name(key, value), value) for value in gone]
+                self.refused |= {Refused(f"{key}.{_name(key, value)}", "stays") for value in gone}
+            elif key not in self._sections and key not in WHOLE and getattr(good, field_name) != field.default:
+                self._sections[key] = _Entry(None, self._good[key])
+                self.refused.add(Refused(key, "stays"))
+
+    def refuse(self, paths: Iterable[Path]) -> bool:
+        """Put back the entries in which `paths` are; whether that could be done."""
+        at_fault = dict.fromkeys(self._at(path) for path in paths)
+        known = [(entry, entry.path) for entry in at_fault if entry is not None and entry.path is not None]
+        if len(known) < len(at_fault):
+            return False
+        for entry, path in known:
+            self._put_back(entry, path)
+        return True
+
+    def _at(self, path: Path) -> _Entry | None:
+        """The entry at fault; None: it is the file as a whole."""
+        if not path or path[0] in WHOLE:
+            return None
+        key = str(path[0])
+        if key not in NAMES:
+            return self._sections.get(key)
+        entries = self._lists[key]
+        return entries[path[1]] if len(path) > 1 and isinstance(path[1], int) and path[1] < len(entries) else None
+
+    def _put_back(self, entry: _Entry, path: Path) -> None:
+        key = str(path[0])
+        if key in NAMES:
+            good = [_Entry(entry.name, value) for value in self._values(key) if entry.name == _name(key, value)]
+            self._replace(self._lists[key], entry, good)
+        else:
+            good = [_Entry(None, self._good[key])] if key in self._good else []
+            del self._sections[key]
+            self._sections.update((key, one) for one in good)
+        self.refused.add(Refused(self._file.spell(path), "kept" if good else "left-out"))
+
+    def _replace(self, entries: list[_Entry], entry: _Entry, good: list[_Entry]) -> None:
+        """Nobody knows which of two entries of one name is meant: both give way to the good one, or to none."""
+        same = [one for one in entries if one is entry or (one.name is not None and one.name == entry.name)]
+        if entry in entries:
+            place = entries.index(same[0])
+            entries[:] = [one for one in entries if one not in same]
+            entries[place:place] = good
+
+    def _values(self, key: str) -> tuple[object, ...]:
+        values = self._good[key]
+        return values if isinstance(values, tuple) else ()
+
+    def document(self) -> Document:
+        """The file as it would read with them; lines are those of the file."""
+        value: dict[str, object] = {key: entry.value for key, entry in self._sections.items()}
+        value |= {key: tuple(entry.value for entry in entries) for key, entries in self._lists.items()}
+        places = {
+            entry.path: (key, place)
+            for key, entries in self._lists.items()
+            for place, entry in enumerate(entries)
+            if entry.path is not None
+        }
+        known, moved = self._file.lines.items(), {(key,) for key in NAMES}
+        lines = {path: line for path, line in known if path in moved or path[:1] not in moved}
+        lines |= {(*places[path[:2]], *path[2:]): line for path, line in known if path[:2] in places}
+        return Document(value, lines)
+
+
+def _name(key: str, value: object) -> str | None:
+    name = value.get(NAMES[key]) if isinstance(value, dict) else None
+    return name if isinstance(name, str) else None
+
+
+def _frozen(value: object) -> object:
+    """JSON's lists as the tuples of a document."""
+    if isinstance(value, dict):
+        return {key: _frozen(item) for key, item in value.items()}
+    return tuple(_frozen(item) for item in value) if isinstance(value, list) else value

@@ -1,0 +1,62 @@
+"""One bad entry of the policy file, at a reload and at a start, through the whole service."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from rebalancer.app import Service
+from rebalancer.app.service import NoPolicy
+from rebalancer.domain.pinned import DEPARTED
+from rebalancer.domain.policy import Model
+from rebalancer.sandbox.demo_cluster import POLICY_FILE
+from rebalancer.sandbox.sandbox import Sandbox
+from tests.app.conftest import Started, get, until
+from tests.app.test_restoring import bounds, is_ours, pinned
+
+REFUSED = "models.image keeps its last good form"
+
+
+def spoilt() -> str:
+    """The demo's policy with a word for image's maximum, and another maximum for chat."""
+    return (
+        POLICY_FILE.read_text()
+        .replace("maxReplicas: 5", "maxReplicas: five")
+        .replace("maxReplicas: 7", "maxReplicas: 6")
+    )
+
+
+def in_force(service: Service) -> dict[str, Model]:
+    return {model.id: model for model in service.hands.policy.models} if service.hands else {}
+
+
+async def test_a_bad_entry_keeps_its_form_and_its_pins_while_its_neighbours_are_taken_over_also_by_a_restart(
+    started: Started, sandbox: Sandbox, policy_path: Path
+) -> None:
+    sandbox.kubernetes.store.put(pinned("image"))
+    async with started(write_mode="act") as service:
+        await until(lambda: service.plan is not None and not service.insight.unready(), "ready")
+        await asyncio.to_thread(policy_path.write_text, spoilt())
+        await until(lambda: in_force(service)["chat"].max_replicas == 6, "chat's new maximum is in force")
+        assert service.insight.status().policy_refused == (REFUSED,)
+        code, body = await get(service.servers.probe_port, "/readyz")
+        assert (code, body["policyRefused"]) == (200, [REFUSED])
+        assert b'rebalancer_policy_entries_refused{form="kept"} 1.0' in service.insight.metrics()
+    async with started(write_mode="act") as reborn:
+        await until(lambda: reborn.plan is not None and not reborn.insight.unready(), "ready again")
+        assert in_force(reborn)["chat"].max_replicas == 6
+        assert in_force(reborn)["image"].max_replicas == 5
+        assert reborn.insight.status().policy_refused == (REFUSED,)
+        assert [one for one in reborn.insight.status().pinned if one.state == DEPARTED] == []
+    assert is_ours(sandbox, "image")
+
+
+async def test_a_bad_entry_at_the_very_first_start_starts_nothing_and_gives_nothing_back(
+    started: Started, sandbox: Sandbox, policy_path: Path
+) -> None:
+    sandbox.kubernetes.store.put(pinned("image"))
+    await asyncio.to_thread(policy_path.write_text, spoilt())
+    with pytest.raises(NoPolicy, match=r"maxReplicas is not a whole number at .* models\.image\.maxReplicas"):
+        async with started(write_mode="act") as service:
+            await service.start()
+    assert bounds(sandbox, "image") == (2, 2)

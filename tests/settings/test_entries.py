@@ -1,0 +1,162 @@
+"""One bad entry of a policy file concerns itself alone, and a file with problems takes nothing away."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rebalancer.domain.policy import Policy
+from rebalancer.settings.entries import Taken, take_over
+from tests.settings.a_policy_text import GOOD, line_of, spoilt
+
+NEW_POOL = "  - {name: h100, kind: primary, nodeLabels: {pool: h100}, gpuLimit: %s}\n"
+NEW_MODEL = """\
+  - {id: new, namespace: serving, targets: [{pool: %s, name: new}], gpusPerReplica: 1, minReplicas: 0, maxReplicas: %s,
+     entitlement: 0, signals: {queue: {high: 10}}}
+"""
+MORE_SDXL = ("maxReplicas: 4", "maxReplicas: 5")
+
+
+def good() -> Policy:
+    policy = take_over(GOOD, "policy.yaml", None).policy
+    assert policy is not None
+    return policy
+
+
+def after(text: str) -> Taken:
+    return take_over(text, "policy.yaml", good())
+
+
+def refused(taken: Taken) -> list[tuple[str, str]]:
+    return [(each.entry, each.form) for each in taken.refused]
+
+
+def most(taken: Taken) -> dict[str, int]:
+    """The maxReplicas of each model in force."""
+    assert taken.policy is not None
+    return {model.id: model.max_replicas for model in taken.policy.models}
+
+
+def test_without_a_last_good_policy_it_is_all_or_nothing() -> None:
+    taken = take_over(spoilt(("maxReplicas: 8", "maxReplicas: -8")), "policy.yaml", None)
+    assert (taken.policy, taken.refused, len(taken.problems)) == (None, (), 1)
+
+
+def test_a_good_file_is_taken_whole_and_what_it_does_not_name_has_left() -> None:
+    taken = after(GOOD[: GOOD.index("  - id: sdxl")])
+    assert (most(taken), taken.refused, taken.problems) == ({"qwen-32b": 8}, (), ())
+
+
+@pytest.mark.parametrize(
+    ("change", "entry"),
+    [
+        (("maxReplicas: 8", "maxReplicas: -8"), "models.qwen-32b"),
+        (("entitlement: 4\n", "entitlement: 4\n    entitlement: 3\n"), "models.qwen-32b"),
+        (("minReplicas: 3, maxReplicas: 6", "minReplicas: 6, maxReplicas: 3"), "models.qwen-32b"),
+        (("gpuLimit: 16", "gpuLimit: -1"), "pools.a100"),
+        (("gpuLimit: 16", "gpuLimit: 2"), "pools.a100"),
+        (("elasticGpus: 4", "elasticGpus: many"), "teams.chat"),
+        (("shortWindowSeconds: 15", "shortWindowSeconds: 500"), "surge"),
+        (("turnSeconds: 900", "trunSeconds: 900"), "deferral"),
+    ],
+)
+def test_an_entry_with_a_problem_keeps_its_last_good_form_and_its_neighbours_are_taken_over(
+    change: tuple[str, str], entry: str
+) -> None:
+    taken = after(spoilt(change, MORE_SDXL))
+    assert refused(taken) == [(entry, "kept")]
+    assert taken.problems
+    wanted = take_over(spoilt(MORE_SDXL), "policy.yaml", None).policy
+    assert taken.policy == wanted
+
+
+def test_its_problem_is_told_with_the_line_of_the_file() -> None:
+    text = spoilt(("maxReplicas: 8", "maxReplicas: -8"))
+    (problem,) = after(text).problems
+    assert (problem.file, problem.line) == ("policy.yaml", line_of(text, "maxReplicas: -8"))
+
+
+def test_a_new_entry_with_a_problem_is_left_out() -> None:
+    taken = after(GOOD.replace("maxReplicas: 4", "maxReplicas: 5") + NEW_MODEL % ("spot", "none"))
+    assert refused(taken) == [("models.new", "left-out")]
+    assert most(taken) == {"qwen-32b": 8, "sdxl": 5}
+
+
+def test_a_model_on_a_pool_that_is_left_out_is_left_out_with_it_and_one_that_was_there_keeps_its_pools() -> None:
+    moved = spoilt(
+        ("- {pool: spot, name: sdxl}", "- {pool: h100, name: sdxl}"), ("surge:", NEW_POOL % "all" + "surge:")
+    )
+    taken = after(moved + NEW_MODEL % ("h100", 3))
+    assert refused(taken) == [("models.new", "left-out"), ("models.sdxl", "kept"), ("pools.h100", "left-out")]
+    assert taken.policy == good()
+
+
+def test_a_model_whose_name_cannot_be_read_has_not_left() -> None:
+    taken = after(spoilt(("id: qwen-32b", "id: Qwen_32b"), MORE_SDXL))
+    assert refused(taken) == [("models.Qwen_32b", "left-out"), ("models.qwen-32b", "stays")]
+    assert most(taken) == {"sdxl": 5, "qwen-32b": 8}
+
+
+def test_nothing_leaves_by_a_file_with_problems() -> None:
+    text = spoilt(("surge: {shortWindowSeconds: 15", "surge: {shortWindowSeconds: none"))
+    taken = after(text[: text.index("  - id: sdxl")])
+    assert refused(taken) == [("models.sdxl", "stays"), ("surge", "kept")]
+    assert taken.policy == good()
+
+
+def test_a_misspelt_section_is_not_the_end_of_the_one_that_was_there() -> None:
+    before = take_over(spoilt(("turnSeconds: 900", "turnSeconds: 800")), "policy.yaml", None).policy
+    taken = take_over(spoilt(("deferral:", "deferal:")), "policy.yaml", before)
+    assert refused(taken) == [("deferal", "left-out"), ("deferral", "stays")]
+    assert taken.policy == before
+
+
+def test_of_two_entries_of_one_name_neither_is_taken() -> None:
+    again = (
+        GOOD[GOOD.index("  - id: sdxl") :].replace("maxReplicas: 4", "maxReplicas: 9").replace("name: sdxl", "name: x")
+    )
+    taken = after(spoilt(MORE_SDXL) + again)
+    assert refused(taken) == [("models.sdxl", "kept")]
+    assert taken.policy == good()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("models: [\n", id="no YAML"),
+        pytest.param(spoilt(("v1alpha1", "v2")), id="another version"),
+        pytest.param(spoilt(("kind: Policy", "kind: Police")), id="another kind"),
+        pytest.param(GOOD[: GOOD.index("models:")] + "models: 7\n", id="no list"),
+        pytest.param(spoilt(("  - name: spot", "  - name: sport")), id="a pool renamed"),
+        pytest.param("[]\n", id="no mapping"),
+    ],
+)
+def test_what_is_wrong_with_the_file_as_a_whole_refuses_all_of_it(text: str) -> None:
+    taken = after(text)
+    assert (taken.policy, taken.refused) == (None, ())
+    assert taken.problems
+
+
+def test_entries_that_do_not_go_together_refuse_the_file() -> None:
+    """One more model with an entitlement than the pool has GPUs for: nobody alone is at fault."""
+    text = GOOD + (NEW_MODEL % ("a100", 20)).replace("entitlement: 0", "entitlement: 12")
+    taken = after(text)
+    assert (taken.policy, taken.refused) == (None, ())
+    assert "gpuLimit is 16" in taken.problems[0].what
+
+
+TOKENS = sorted({token for line in GOOD.splitlines() for token in line.split() if token.strip("-{}[]:,")})
+
+
+@settings(max_examples=40)
+@given(st.sampled_from(TOKENS), st.sampled_from(["x", "-1", "{}", "[]", '""', "1e400", "null"]), st.integers(0, 2))
+def test_whatever_is_spoilt_every_model_and_pool_of_before_is_there_and_the_file_is_never_half_understood(
+    token: str, instead: str, nth: int
+) -> None:
+    pieces = GOOD.split(token)
+    cut = 1 + nth % (len(pieces) - 1)
+    taken = after(token.join(pieces[:cut]) + instead + token.join(pieces[cut:]))
+    if taken.problems and taken.policy is not None:
+        assert taken.refused
+        assert {model.id for model in taken.policy.models} >= {model.id for model in good().models}
+        assert {pool.name for pool in taken.policy.pools} >= {pool.name for pool in good().pools}
+    assert bool(taken.policy) or bool(taken.problems)
