@@ -78,12 +78,12 @@ class Writes:
             self.frames.setdefault(line.cycle, {})[line.part] = line
 
     def since(self, cycle: int) -> tuple[Outcome, ...]:
-        """Of cycle `cycle` and later, in their order: a checkpoint's memory knows those before."""
+        """Of cycle `cycle` and later, in the order in which they were told: a checkpoint's memory knows those before."""
         found = dict(self.outcomes)
         for name, intent in self.intents.items():
             found.setdefault(name, Outcome(intent, intent.at, UNKNOWN, "the process ended before its outcome"))
         later = [outcome for outcome in found.values() if outcome.intent.cycle >= cycle]
-        return tuple(sorted(later, key=lambda outcome: (outcome.at, outcome.intent.id)))
+        return tuple(sorted(later, key=lambda outcome: outcome.at))
 
     def reach_back(self, since: float, pause_seconds: float) -> bool:
         """Whether lines are known from `since` on, without a pause in which some may be missing."""

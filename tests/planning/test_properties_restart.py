@@ -166,6 +166,19 @@ def judge(snapshot: Snapshot, policy: Policy, killed: Plan, twin: Plan) -> None:
         assert left >= (kept if need is None else min(kept, need)), f"{view.id}: {left} are left, its twin keeps {kept}"
 
 
+def judge_whole(snapshot: Snapshot, killed: Plan, twin: Plan) -> None:
+    """Where all is known: no replica goes that the twin keeps, serving or not, and none comes that it does not ask for.
+
+    Between what there is and what the twin asks for a successor may stay: it holds back.
+    """
+    ours, theirs = asked(killed), asked(twin)
+    for view in snapshot.models:
+        for target in view.targets:
+            now, key = converging(target), (view.id, target.pool)
+            to, its = ours.get(key, (now, ()))[0], theirs.get(key, (now, ()))[0]
+            assert min(now, its) <= to <= max(now, its), f"{key}: {now} -> {to}, its twin asks for {its}"
+
+
 def judge_raises(snapshot: Snapshot, policy: Policy, killed: Plan, twin: Plan, memory: Memory) -> None:
     """What it raises beyond its twin is free, or given up by both: nothing that others hold or were promised.
 
