@@ -1,8 +1,8 @@
 """What a start reads before it decides: the checkpoint in `state`, and the writes since then, in `decisions` and here.
 
 A write whose intent is there without an outcome may have happened: it counts in every guard's window as if it had. What
-Kafka does not have, since it was away, the local journal has. Where all cycles since the checkpoint are known, memory is
-made again (`app.remade`); where neither reaches back, `planning.resume` holds back.
+Kafka does not have, since it was away, the local journal has. Where all cycles since the checkpoint are known, memory
+is made again (`app.remade`); where neither reaches back, `planning.resume` holds back.
 """
 
 import asyncio
@@ -78,7 +78,7 @@ class Writes:
             self.frames.setdefault(line.cycle, {})[line.part] = line
 
     def since(self, cycle: int) -> tuple[Outcome, ...]:
-        """Of cycle `cycle` and later, in the order in which they were told: a checkpoint's memory knows those before."""
+        """Of cycle `cycle` and later, in the order of their telling: a checkpoint's memory knows those before."""
         found = dict(self.outcomes)
         for name, intent in self.intents.items():
             found.setdefault(name, Outcome(intent, intent.at, UNKNOWN, "the process ended before its outcome"))

@@ -2,8 +2,8 @@
 
 The twin was not killed. Checkpoint, journal and `decisions` are each there, older or away. Where all cycles are known,
 the successor's plan is the twin's, byte by byte. Where they are not, it holds back: it takes no serving replica that
-the twin keeps, and what it raises beyond the twin is free, or given up by the twin as well; where writes are known every
-write of its keeps floors and budgets.
+the twin keeps, and what it raises beyond the twin is free, or given up by the twin as well; where writes are known
+every write of its keeps floors and budgets.
 """
 
 from itertools import product
@@ -198,7 +198,9 @@ def judge_raises(snapshot: Snapshot, policy: Policy, killed: Plan, twin: Plan, m
                 more += max(0, one.replicas_to - max(to, one.replicas_from)) * gpus[one.model]
             given += max(0, one.replicas_from - max(to, one.replicas_to)) * gpus[one.model]
         free = 0 if budget is None else max(0, budget - sums.promised[pool])
-        assert not more or raised <= free + given, f"{pool}: {raised} GPUs are raised, {free} are free, {given} given up"
+        assert not more or raised <= free + given, (
+            f"{pool}: {raised} GPUs are raised, {free} are free, {given} given up"
+        )
 
 
 def _worst(to: tuple[int, tuple[str, ...]], lost: frozenset[str]) -> tuple[int, frozenset[str], tuple[str, ...]]:
