@@ -1,8 +1,8 @@
 """What a start reads before it decides: the checkpoint in `state`, and the writes since then, in `decisions` and here.
 
 A write whose intent is there without an outcome may have happened: it counts in every guard's window as if it had. What
-Kafka does not have, since it was away, the local journal has. Where all cycles since the checkpoint are known, memory is
-made again (`app.remade`); where neither reaches back, `planning.resume` holds back.
+Kafka does not have, since it was away, the local journal has. Where all cycles since the checkpoint are known, memory
+is made again (`app.remade`); where neither reaches back, `planning.resume` holds back.
 """
 
 import asyncio
@@ -80,12 +80,12 @@ class Writes:
             self.frames.setdefault(line.cycle, {})[line.part] = line
 
     def since(self, cycle: int) -> tuple[Outcome, ...]:
-        """Of cycle `cycle` and later, in their order: a checkpoint's memory knows those before."""
+        """Of cycle `cycle` and later, in the order of their telling: a checkpoint's memory knows those before."""
         found = dict(self.outcomes)
         for name, intent in self.intents.items():
             found.setdefault(name, Outcome(intent, intent.at, UNKNOWN, "the process ended before its outcome"))
         later = [outcome for outcome in found.values() if outcome.intent.cycle >= cycle]
-        return tuple(sorted(later, key=lambda outcome: (outcome.at, outcome.intent.id)))
+        return tuple(sorted(later, key=lambda outcome: outcome.at))
 
     def reach_back(self, since: float, pause_seconds: float) -> bool:
         """Whether lines are known from `since` on, without a pause in which some may be missing."""

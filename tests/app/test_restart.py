@@ -42,8 +42,8 @@ async def test_an_open_notice_survives_a_restart_that_reads_on_behind_it(
         assert noticed(reborn) == ["a100-2"]
 
 
-async def test_a_kill_leaves_an_older_checkpoint_and_the_start_knows_all_writes_since(
-    started: Started, clock: ScaledClock
+async def test_a_kill_leaves_an_older_checkpoint_and_the_start_knows_all_that_was_decided_since(
+    started: Started,
 ) -> None:
     async with started() as first:
         await until(lambda: planned(first), "ready")
@@ -58,6 +58,4 @@ async def test_a_kill_leaves_an_older_checkpoint_and_the_start_knows_all_writes_
         assert reborn.plan is not None
         assert reborn.plan.cycle > last
         assert reborn.hands is not None
-        assert reborn.hands.memory.resumed_at is not None
-        assert reborn.hands.memory.unknown_before is None
-        assert clock.now() - reborn.hands.memory.resumed_at < 300.0
+        assert (reborn.hands.memory.resumed_at, reborn.hands.memory.unknown_before) == (None, None)

@@ -2,8 +2,8 @@
 
 The twin was not killed. Checkpoint, journal and `decisions` are each there, older or away. Where all cycles are known,
 the successor's plan is the twin's, byte by byte. Where they are not, it holds back: it takes no serving replica that
-the twin keeps, and what it raises beyond the twin is free, or given up by the twin as well; where writes are known every
-write of its keeps floors and budgets.
+the twin keeps, and what it raises beyond the twin is free, or given up by the twin as well; where writes are known
+every write of its keeps floors and budgets.
 """
 
 from itertools import product
@@ -166,6 +166,19 @@ def judge(snapshot: Snapshot, policy: Policy, killed: Plan, twin: Plan) -> None:
         assert left >= (kept if need is None else min(kept, need)), f"{view.id}: {left} are left, its twin keeps {kept}"
 
 
+def judge_whole(snapshot: Snapshot, killed: Plan, twin: Plan) -> None:
+    """Where all is known: no replica goes that the twin keeps, serving or not, and none comes that it does not ask for.
+
+    Between what there is and what the twin asks for a successor may stay: it holds back.
+    """
+    ours, theirs = asked(killed), asked(twin)
+    for view in snapshot.models:
+        for target in view.targets:
+            now, key = converging(target), (view.id, target.pool)
+            to, its = ours.get(key, (now, ()))[0], theirs.get(key, (now, ()))[0]
+            assert min(now, its) <= to <= max(now, its), f"{key}: {now} -> {to}, its twin asks for {its}"
+
+
 def judge_raises(snapshot: Snapshot, policy: Policy, killed: Plan, twin: Plan, memory: Memory) -> None:
     """What it raises beyond its twin is free, or given up by both: nothing that others hold or were promised.
 
@@ -185,7 +198,9 @@ def judge_raises(snapshot: Snapshot, policy: Policy, killed: Plan, twin: Plan, m
                 more += max(0, one.replicas_to - max(to, one.replicas_from)) * gpus[one.model]
             given += max(0, one.replicas_from - max(to, one.replicas_to)) * gpus[one.model]
         free = 0 if budget is None else max(0, budget - sums.promised[pool])
-        assert not more or raised <= free + given, f"{pool}: {raised} GPUs are raised, {free} are free, {given} given up"
+        assert not more or raised <= free + given, (
+            f"{pool}: {raised} GPUs are raised, {free} are free, {given} given up"
+        )
 
 
 def _worst(to: tuple[int, tuple[str, ...]], lost: frozenset[str]) -> tuple[int, frozenset[str], tuple[str, ...]]:

@@ -146,7 +146,7 @@ class Book:
             self.renewed += len(wanted)
 
     def _learn(self, rings: Rings, group: Group, every_seconds: int) -> None:
-        """As of each model's last turn: who starts between two turns learns what it would have learnt in the last one."""
+        """As of each model's last turn: who starts between two turns learns what it would have learnt in the last."""
         plan, turns = border(group.end(rings)) // every_seconds, max(1, LEARN_EVERY_SECONDS // every_seconds)
         passed = (plan + group.columns // TOGETHER) % turns  # plans since its turn
         at = np.array([self.learned[column].at for column in group.columns.tolist()])

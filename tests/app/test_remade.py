@@ -1,0 +1,89 @@
+"""What a killed process knew is made again from the journal, or not believed."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from rebalancer.app.past import Start, Writes, begin_from
+from rebalancer.domain.memory import Memory
+from rebalancer.domain.plan import Decision
+from rebalancer.obs import journal
+from rebalancer.obs.journal_tail import read_tail
+from rebalancer.state.checkpoint import Restored
+from tests.builders import a_model, a_policy, a_pool, a_snapshot
+from tests.planning.story import Story
+
+CYCLES = 6
+
+
+class Journalled:
+    """A world of some cycles: its journal, and what was remembered after each."""
+
+    def __init__(self) -> None:
+        policy = a_policy(a_model("a", 1, entitlement=4), a_model("b", 1, entitlement=2), pools=(a_pool(gpus=6),))
+        self.story = Story(policy, a_snapshot(policy, {"a": 2, "b": 4}))
+        self.lines: list[journal.Line] = []
+        self.memories: list[Memory] = [Memory()]
+        before = journal.EMPTY
+        for number in range(1, CYCLES + 1):
+            self.story.load("a", {"concurrency": 12.0}, 3.0)
+            self.story.snapshot = snapshot = replace(self.story.snapshot, cycle=number)
+            if number == 1:
+                self.lines += journal.keyframe(snapshot, Memory())
+                before = snapshot
+            plan = self.story.turn()
+            self.memories.append(self.story.memory)
+            self.lines.append(journal.cycle_line(before, snapshot, Decision(plan, self.story.memory), ""))
+            before = snapshot
+
+    def begun(self, lines: Iterable[journal.Line], checkpoint: int = 0) -> Start:
+        """A start from the checkpoint after that cycle (0: none) and these lines."""
+        writes = Writes()
+        for line in lines:
+            writes.take(line)
+            writes.instants += [line.delta.at] if isinstance(line, journal.CycleLine) else []
+        at = self.story.snapshot.at - 10.0 * (CYCLES + 1 - checkpoint)
+        restored = Restored(memory=self.memories[checkpoint], cycle=checkpoint, at=at) if checkpoint else Restored()
+        return begin_from(restored, writes, self.story.policy, self.story.snapshot.at)
+
+
+def of_cycle(line: journal.Line) -> int:
+    return line.delta.cycle if isinstance(line, journal.CycleLine | journal.FrameLine) else 0
+
+
+def test_all_that_a_killed_process_knew_is_known_again_with_any_checkpoint() -> None:
+    world = Journalled()
+    assert world.memories[-1] != world.memories[2]
+    for checkpoint in (0, 2, CYCLES):
+        start = world.begun(world.lines, checkpoint)
+        assert (start.memory, start.first_cycle, start.problems) == (world.memories[-1], CYCLES + 1, ())
+        assert start.seen is not None
+        assert start.seen.cycle == CYCLES
+
+
+def test_a_cycle_that_is_missing_or_was_decided_otherwise_is_not_made_again() -> None:
+    world = Journalled()
+    without = [line for line in world.lines if of_cycle(line) != 4]
+    no_frame = [line for line in world.lines if not isinstance(line, journal.FrameLine)]
+    torn = [line for line in world.lines if not (isinstance(line, journal.FrameLine) and line.part == 1)]
+    another = [
+        journal.CycleLine(line.delta, line.plan, "another", "") if isinstance(line, journal.CycleLine) else line
+        for line in world.lines
+    ]
+    for lines in (without, no_frame, torn, another):
+        start = world.begun(lines, checkpoint=2)
+        assert start.seen is None
+        assert start.memory.resumed_at == world.story.snapshot.at
+        assert start.memory.models["a"].begun_anew
+
+
+def test_the_journals_end_has_the_newest_keyframe_and_all_cycles_since(tmp_path: Path) -> None:
+    world = Journalled()
+    older, newer = tmp_path / "journal-000001.jsonl", tmp_path / "journal-000002.jsonl"
+    lines = [journal.encode(line) for line in world.lines]
+    older.write_bytes(b"".join(lines))
+    newer.write_bytes(b"".join([*lines, lines[-1][:200]]))
+    told = list(read_tail([older, newer], 0.0).decided())
+    assert [of_cycle(line) for line in told] == [of_cycle(line) for line in world.lines]
+    assert world.begun(told).memory == world.memories[-1]
