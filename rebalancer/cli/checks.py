@@ -11,6 +11,7 @@ from rebalancer.api.text.policy_file import kept_of
 from rebalancer.api.text.words import some, span
 from rebalancer.api.view import Status
 from rebalancer.domain.arithmetic import unreachable
+from rebalancer.domain.readings import MOST_LAG_SECONDS, TOLD_LAG_SECONDS
 from rebalancer.domain.snapshot import Snapshot
 
 OK, WARN, FAIL = "ok", "warn", "FAIL"
@@ -62,11 +63,25 @@ def of_snapshot(snapshot: Snapshot) -> Iterator[Finding]:
     for pool in snapshot.pools:
         fix = "compare the policy's node labels with kubectl get nodes --show-labels"
         yield _if(bool(pool.nodes or pool.node_pools), WARN, f"pool/{pool.name}", "no node has its labels", fix)
+    starts = {model.id: model.load_seconds for model in snapshot.models}
+    for load in snapshot.loads:
+        if load.lag_seconds >= TOLD_LAG_SECONDS:
+            late = _late(load.lag_seconds, starts.get(load.model))
+            yield Finding(WARN, f"model/{load.model}", late, "scrape or send its metrics sooner and more often")
     for model in snapshot.models:
         gone = some([f"{target.kind.lower()}/{target.name}" for target in model.targets if target.missing])
         yield _if(not gone, FAIL, f"model/{model.id}", f"not found: {gone}", "correct the target in the policy")
         for sleeps in filter(None, map(unreachable, model.targets)):
             yield Finding(WARN, f"model/{model.id}", sleeps, "nothing of ours wakes it; rebalancer explain MODEL")
+
+
+def _late(lag_seconds: float, start_seconds: float | None) -> str:
+    """What late samples cost: who rises waits for as much longer as for replicas that start so much later."""
+    cost = "surges are answered so much later"
+    if start_seconds is not None:
+        cost = f"surges are answered as if a start took {span(start_seconds + lag_seconds)}, not {span(start_seconds)}"
+    beyond = f"; beyond {span(MOST_LAG_SECONDS)} no sample has a vote" if lag_seconds >= MOST_LAG_SECONDS else ""
+    return f"its samples come {span(lag_seconds)} late: {cost}{beyond}"
 
 
 def of_node_pool(node_pool: dict[str, Any], load_seconds: float | None) -> Iterator[Finding]:

@@ -236,7 +236,7 @@ class BlindRule(Part):
     """When a model counts as unseen."""
 
     stale_seconds: Seconds = Field(
-        default=90.0, description="A reading older than this, or than 3 intervals, is stale."
+        default=90.0, description="A reading older than its producer's usual lag and this, or 3 intervals, is stale."
     )
     min_coverage: Ratio = Field(default=0.8, description="Share of the Ready pods a signal must cover to vote.")
 

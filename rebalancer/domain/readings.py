@@ -8,6 +8,7 @@ from rebalancer.domain.outlook import Outlook
 FRESH_INTERVALS = 3  # a reading older than its producer's usual lag and three of its intervals is stale ...
 LEAST_FRESH_SECONDS = 10.0  # ... but never one younger than lag and this: 1-s producers are late by more than 3 s
 MOST_LAG_SECONDS = 180.0  # no habit beyond it, however steady
+TOLD_LAG_SECONDS = 10.0  # from here on people are told of a lag: it costs what they would notice
 
 
 class Reading(Struct, frozen=True, tag="reading"):

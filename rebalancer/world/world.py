@@ -33,7 +33,8 @@ class World:
     """Advance it, ask it for things at its `now`, take what changed.
 
     Requests flow in steps of `step_seconds` counted from `started_at`, samples are taken every `interval_seconds` (a
-    multiple of the step) and come `delay_seconds` later: so what happens does not depend on how often somebody looks.
+    multiple of the step) and come `delay_seconds` later, which may be set anew while time goes on: so what happens does
+    not depend on how often somebody looks.
     `per`: whether samples of the models added by `add_model` are of the model or of its pods. A load takes its time
     +- `load_jitter` (a share). `faults` is what may go wrong; `pods_outlive_nodes`, as they do in a real cluster.
     """
@@ -69,7 +70,7 @@ class World:
         self._step_seconds = step_seconds
         self._steps_per_sample = max(1, round(interval_seconds / step_seconds))
         self._steps = 0
-        self._delay_seconds = delay_seconds
+        self.delay_seconds = delay_seconds
         self._per = per
         self._agenda.after(step_seconds, self._flow)
 
@@ -376,8 +377,8 @@ class World:
         self._agenda.at(self._started_at + (self._steps + 1) * self._step_seconds, self._flow)
 
     def _send(self, samples: list[MetricSample]) -> None:
-        if self._delay_seconds:
-            self._agenda.after(self._delay_seconds, lambda: self._samples.extend(samples))
+        if self.delay_seconds:
+            self._agenda.after(self.delay_seconds, lambda: self._samples.extend(samples))
         else:
             self._samples += samples
 

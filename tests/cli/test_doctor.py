@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from rebalancer.cli.checks import FAIL, OK, WARN, of_node_pool, of_scaled_object, of_snapshot, of_status, rendered
 from rebalancer.domain.pinned import Pinned
 from rebalancer.domain.plan import Refusal
+from rebalancer.domain.readings import ModelLoad
 from rebalancer.domain.snapshot import Snapshot, Sync
 from rebalancer.sandbox.api.resources import NODEPOOLS
 from rebalancer.sandbox.api.server import EmbeddedKubernetes
@@ -70,6 +71,18 @@ def test_a_target_that_sleeps_is_a_warning() -> None:
     (_, finding) = of_snapshot(Snapshot(cycle=1, at=NOW, models=(view,)))
     assert (finding.state, finding.about) == (WARN, "model/b")
     assert finding.said == "HorizontalPodAutoscaler b is disabled while b has 0 replicas; scale it to 1 by hand"
+
+
+def test_late_samples_are_a_warning_with_what_they_cost() -> None:
+    views = a_model_view("b", a_target("b", 2), load_seconds=60.0), a_model_view("c", a_target("c", 2))
+    loads = ModelLoad("b", lag_seconds=62.4), ModelLoad("c", lag_seconds=180.0), ModelLoad("d", lag_seconds=9.9)
+    found = of_snapshot(Snapshot(cycle=1, at=NOW, models=views, loads=loads))
+    late = [each for each in found if "late" in each.said]
+    assert [(each.state, each.about) for each in late] == [(WARN, "model/b"), (WARN, "model/c")]
+    assert late[0].said == "its samples come 1m2s late: surges are answered as if a start took 2m2s, not 1m0s"
+    assert late[1].said == (
+        "its samples come 3m0s late: surges are answered so much later; beyond 3m0s no sample has a vote"
+    )
 
 
 def test_findings_are_printed_as_drawn() -> None:

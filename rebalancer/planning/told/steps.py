@@ -7,7 +7,7 @@ from rebalancer.domain.arithmetic import figure
 from rebalancer.domain.instant import clock
 from rebalancer.domain.outlook import Outlook
 from rebalancer.domain.plan import Refusal, Step
-from rebalancer.domain.readings import Carries, Work
+from rebalancer.domain.readings import TOLD_LAG_SECONDS, Carries, Work
 from rebalancer.planning.asked.demand import Demand, need_now
 from rebalancer.planning.asked.votes import Ballot, Vote
 from rebalancer.planning.seen.scene import Holder, Scene
@@ -30,7 +30,8 @@ def steps_of(holder: Holder, told: Told, refusals: list[Refusal], scene: Scene) 
     asked = (holder.demand, holder.needed, holder.floor, holder.model.entitlement, holder.cost)
     came = (holder.held, holder.has, holder.doomed, told.allocation, told.after)
     readings = _readings(kept.of(name, _said, holder.ballot), scene.now)
-    stages = kept.of(name, _stages, load.work, load.carries, asked, outlook, (holder.share or 0, holder.cost), came)
+    measured = load.work, load.carries, round(load.lag_seconds)
+    stages = kept.of(name, _stages, measured, asked, outlook, (holder.share or 0, holder.cost), came)
     apart = (*_schedule(holder), *_deferral(holder))
     if not apart and not told.waiting and not refusals:
         return (readings, *stages)
@@ -41,9 +42,8 @@ def steps_of(holder: Holder, told: Told, refusals: list[Refusal], scene: Scene) 
     return (readings, work, demand, *apart, *placed, *shift, *guards, granted)
 
 
-def _stages(  # noqa: PLR0913  # what they are made from
-    work: Work,
-    carries: Carries | None,
+def _stages(
+    measured: tuple[Work, Carries | None, int],
     asked: tuple[Demand, int, int, int, float],
     outlook: Outlook | None,
     share: tuple[int, float],
@@ -51,7 +51,7 @@ def _stages(  # noqa: PLR0913  # what they are made from
 ) -> tuple[Step, ...]:
     """Those that know neither the instant nor other models: what is asked of it, what it is worth, what it gets."""
     shared = () if outlook is None else (_outlook(outlook), _share(outlook, *share))
-    return (_work(work, carries), _demand(work, *asked), *shared, *_placed(*came))
+    return (_work(*measured), _demand(measured[0], *asked), *shared, *_placed(*came))
 
 
 def _placed(held: int, has: int, doomed: int, allocation: int, granted: int) -> Iterator[Step]:
@@ -88,8 +88,8 @@ def _value(vote: Vote) -> str:
     return "idle" if vote.value is None else figure(vote.value)
 
 
-def _work(work: Work, carries: Carries | None) -> Step:
-    """By which path offered work is known, why by no better one, and what a replica is taken to carry."""
+def _work(work: Work, carries: Carries | None, late: int) -> Step:
+    """By which path offered work is known, why by no better one, how late, and what a replica is taken to carry."""
     said = f"unknown: {work.why_not_better or 'no sample tells what is asked of the model'}"
     if work.source:
         known = "unknown" if work.last_60s is None else figure(work.last_60s)
@@ -100,6 +100,9 @@ def _work(work: Work, carries: Carries | None) -> Step:
         "resolutionSeconds": work.resolution_seconds,
         "work": work.last_60s,
     }
+    if late >= TOLD_LAG_SECONDS:
+        said += f"; samples come {late} s late"
+        numbers["lagSeconds"] = late
     if carries is not None:
         said += f"; {_carried(carries)}"
         numbers |= {

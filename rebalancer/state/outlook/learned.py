@@ -2,6 +2,8 @@
 
 from msgspec import Struct
 
+from rebalancer.state.outlook.rule import SHIFT_WINDOWS_SECONDS
+
 Three = tuple[float, float, float]
 
 
@@ -31,7 +33,7 @@ class Learned(Struct, frozen=True, omit_defaults=True):
     gamma: float = 0.0
     period_seconds: int = 0
     rho: float = 0.0
-    excesses: tuple[Excesses, Excesses] = (Excesses(), Excesses())
+    excesses: tuple[Excesses, ...] = (Excesses(),) * len(SHIFT_WINDOWS_SECONDS)
     error: float | None = None
     plain_error: float | None = None
     rare: tuple[int, ...] = ()

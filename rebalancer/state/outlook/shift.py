@@ -120,13 +120,13 @@ def level_since(means: F64, levels: F64, usual: F64) -> F64:
 
 
 def usual_of(learned: Sequence[Learned]) -> F64:
-    """The usual excess over each of `SHIFT_WINDOWS_SECONDS`, (2, models)."""
+    """The usual excess over each of `SHIFT_WINDOWS_SECONDS`, (windows, models)."""
     of = [window.typical for one in learned for window in one.excesses]
     return np.array(of).reshape(-1, len(SHIFT_WINDOWS_SECONDS)).T
 
 
 def shift_of_means(rates: F64, levels: F64, learned: Sequence[Learned], usual: F64) -> Shift:
-    """The same from means over `SHIFT_WINDOWS_SECONDS`, (2, models), NaN where unknown. `usual`: of `usual_of`."""
+    """The same from means over each window, (windows, models), NaN where unknown. `usual`: of `usual_of`."""
     rates = np.where(np.isnan(rates), levels, rates)
     x = (rates - levels) / np.sqrt(levels)
     times = np.divide(np.abs(x), usual, out=np.zeros(x.shape), where=usual > 0.0)

@@ -9,7 +9,7 @@ from rebalancer.state.outlook.learned import Excesses, Learned
 from rebalancer.state.outlook.learning import learn
 from rebalancer.state.outlook.level import base, level
 from rebalancer.state.outlook.past import NOW
-from rebalancer.state.outlook.rule import SINCE_SECONDS
+from rebalancer.state.outlook.rule import SHIFT_WINDOWS_SECONDS, SINCE_SECONDS
 from rebalancer.state.outlook.shift import level_since, probability, shift, shift_of_means
 from tests.state.outlook import plain
 from tests.state.outlook.ahead import bursty, past_of
@@ -42,11 +42,11 @@ def with_bursts(last: int = 0) -> np.ndarray:
     return work
 
 
-@pytest.mark.parametrize("place", [0, 1])
+@pytest.mark.parametrize("place", [0, 1, 2])
 def test_the_usual_excess_and_the_pairs_are_those_of_the_last_three_hours(place: int) -> None:
     work = with_bursts()
     one = learn(past_of(work[np.newaxis]), COLD, HORIZON)[0].excesses[place]
-    pairs, usual = known(work, (30, 60)[place])
+    pairs, usual = known(work, SHIFT_WINDOWS_SECONDS[place])
     assert one.typical == pytest.approx(usual, abs=2e-6)
     assert one.up == pytest.approx(max(x for x, _ in pairs), abs=2e-6)
     assert one.down == pytest.approx(-min(x for x, _ in pairs), abs=2e-6)
