@@ -80,11 +80,12 @@ class Capacity:
     `prior`: the policy's figure, None where it has none; `readings`: how many looks at loaded replicas spoke.
     """
 
-    __slots__ = ("_fresh", "_late", "_most", "_sums", "_within", "learnt", "prior", "readings")
+    __slots__ = ("_figure", "_fresh", "_late", "_middle", "_most", "_sums", "_within", "learnt", "prior", "readings")
 
     def __init__(self, prior: float | None, kept: CapacityKept | None = None) -> None:
         """`kept`: what was seen before, whatever the figure was then: a figure is a guess, and that is not."""
         self.prior = prior
+        self._figure = None if prior is None else log(prior)
         self.readings, self._fresh = 0, 0.0
         self._within: dict[int, float] = {}
         self._late: dict[int, float] = {}
@@ -96,7 +97,7 @@ class Capacity:
         if kept is None or kept.lowest is None or kept.prior != (prior or 0.0):
             self._sums = self._sums._replace(figure=0.0 if prior is None else FIGURE_SECONDS)
         self._most = self._bound()
-        self.learnt = self._likely()
+        self._conclude()
 
     def saw(self, carried: float, seconds: float, *, full: bool, within: bool | None) -> None:
         """Each replica carried so many requests (more than 0) for `seconds` (a pod's: its share of the model).
@@ -133,20 +134,20 @@ class Capacity:
             squares=stays * old.squares + new * size,
             figure=stays * old.figure,
         )
-        self.learnt = self._likely()
+        self._conclude()
 
     def _more_than(self, size: float) -> float:
         """By how much what is carried in time falls short of what could be, where the policy's figure is no guide."""
-        if self._sums.full >= SURE_SECONDS or (self.prior is not None and size <= log(self.prior) + MORE):
+        if self._sums.full >= SURE_SECONDS or (self._figure is not None and size <= self._figure + MORE):
             return 0.0
         return log(GUESS)
 
-    @property
-    def _middle(self) -> float | None:
-        """The logarithm of the middle, whatever latencies say; None while nothing is known."""
+    def _conclude(self) -> None:
+        """The logarithm of the middle, whatever latencies say of a bound, and what is likely with it."""
         sums = self._sums
         seconds = sums.figure + sums.seconds
-        return (sums.logs + sums.figure * log(self.prior or 1.0)) / seconds if seconds else None
+        self._middle = (sums.logs + sums.figure * (self._figure or 0.0)) / seconds if seconds else None
+        self.learnt = self._likely()
 
     def _likely(self) -> float | None:
         middle = self._middle
@@ -168,7 +169,7 @@ class Capacity:
             for told in (self._within, self._late)
         )
         self._most = self._bound()
-        self.learnt = self._likely()
+        self._conclude()
 
     def _bound(self) -> int:
         """The load that divides kept from broken latencies best, where lighter loads were kept; else NOWHERE."""

@@ -113,9 +113,10 @@ class Offered:
         gauges, seconds = sample.gauges, sample.interval_seconds
         running, waiting = gauges.running or 0.0, gauges.waiting or 0.0
         finished = 0.0 if came is None else max(0.0, came[4])
-        least = max(FULL_WAITING * running, FULL_ROOTS * sqrt(finished))
-        full = running > 0.0 and (waiting >= max(least, 1.0) or (gauges.kv_cache_use or 0.0) >= FULL_KV_USE)
-        queued_at = sample.at if waiting > 0.0 else before.queued_at
+        queued = waiting >= max(FULL_WAITING * running, 1.0)
+        lasting = queued and waiting >= FULL_ROOTS * sqrt(finished)
+        full = running > 0.0 and (lasting or (gauges.kv_cache_use or 0.0) >= FULL_KV_USE)
+        queued_at = sample.at if queued else before.queued_at
         begun = sample.at - seconds
         same = before.replicas == pods and sample.at - before.at <= 1.5 * seconds and ready_at <= begun
         if same and self.capacity is not None and running > 0.0 and isfinite(running):

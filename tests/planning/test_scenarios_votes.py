@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from rebalancer.domain.readings import Carries, NoReading, Reading, Work
 from rebalancer.domain.snapshot import PodView
 from tests.builders import NOW, a_model, a_policy, a_pool, a_snapshot
-from tests.planning.story import Story, decision_of, moves, refusal_of
+from tests.planning.story import Story, decision_of, moves, refusal_of, unmet_of
 
 UTILISATION = {"utilisation": True}
 BOTH = {"concurrency": {"per_replica": 4.0}, "utilisation": True}
@@ -142,6 +142,15 @@ class TestOtherSignals:
         slo = {"latency_seconds": 2.0}
         assert demand(a_story({"latency": 3.0}, {"latency": True}, slo=slo)) == 6
         assert demand(a_story({"latency": 60.0}, {"latency": True}, slo=slo)) == 8
+
+    @pytest.mark.parametrize(("latency", "short"), [(1.9, None), (2.1, 6)])
+    def test_who_keeps_its_latency_is_not_called_short(self, latency: float, short: int | None) -> None:
+        # 40 requests, 4 per replica: 10 replicas, says the figure; there are 4 GPUs.
+        b = a_model("b", signals={"concurrency": {"per_replica": 4.0}, "latency": True}, slo={"latency_seconds": 2.0})
+        policy = a_policy(b, pools=(a_pool(gpus=4),))
+        readings = {"b": {"concurrency": 40.0, "latency": latency}}
+        unmet = unmet_of(Story(policy, a_snapshot(policy, {"b": 4}, readings, {"b": 0.0})).turns(3)[-1], "b")
+        assert (None if unmet is None else unmet.replicas) == short
 
     def test_the_highest_vote_wins_upwards(self) -> None:
         # concurrency votes ceil(21 / 4) = 6, utilisation ceil(4 x 0.65 / 0.60) = 5.

@@ -27,7 +27,19 @@ def share(scene: Scene) -> None:
             _share_of(scene, pools, holders)
     for holder in scene.holders.values():
         holder.needed = _needed(holder, scene.kept)
-        holder.short = max(0, holder.needed - holder.steady - holder.loading)
+        holder.short = max(0, _called_for(holder) - holder.steady - holder.loading)
+
+
+def _called_for(holder: Holder) -> int:
+    """Replicas without which a model is called short: of one that keeps its latency what its floor or a person wants.
+
+    That it needs more is then a figure's word against its users'. Doomed replicas keep it only as long as they live.
+    """
+    slo = holder.model.slo
+    told = [vote.value for vote in holder.ballot.votes if vote.signal == "latency" and vote.value is not None]
+    if slo is None or not told or told[0] > slo.latency_seconds or holder.doomed or not holder.steady:
+        return holder.needed
+    return min(holder.needed, holder.ruling.wanted(holder.model, 0))
 
 
 def _connected(scene: Scene) -> list[tuple[frozenset[str], list[Holder]]]:
