@@ -35,7 +35,7 @@ test: $(STAMP) ## every test, the real Kafka, API server, KEDA and Karpenter inc
 check: lint ## lint and every test but the real tier and the slow ones (minutes)
 	@$(BIN)/python -m pytest -m "not real and not slow and not proof" $(ARGS)
 
-proof: $(STAMP) ## the claims that take hours to show, on thousands of random worlds
+proof: $(STAMP) ## the claims that take minutes to hours each: thousands of random worlds, whole recorded days
 	@$(BIN)/python -m pytest -m proof $(ARGS)
 
 mutants: $(STAMP) ## each guard broken on purpose, its limits one off, and which test noticed

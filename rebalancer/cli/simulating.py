@@ -17,7 +17,6 @@ from rebalancer.cli.talk import Talk
 from rebalancer.domain.policy import Policy
 from rebalancer.settings.policy_file import check_bytes
 from rebalancer.sim import data
-from rebalancer.sim.contest.contenders import Entry, Ours, UnknownController, contender
 from rebalancer.sim.contest.contest import Result, Side, Tell, contest
 from rebalancer.sim.contest.named import GENERATED, named_cases, ruling
 from rebalancer.sim.contest.outcome import Run
@@ -27,6 +26,7 @@ from rebalancer.sim.demand import Demand
 from rebalancer.sim.page.bins import clock
 from rebalancer.sim.product import default_policy
 from rebalancer.sim.suite.cases import Case
+from rebalancer.sim.suite.names import Entry, Ours, UnknownController, contender
 from rebalancer.sim.traces.folder import MissingTrace, traces_folder
 from rebalancer.sim.traces.servegen import servegen
 from rebalancer.world.traffic import BadTrace
@@ -149,11 +149,19 @@ def _policy(path: Path | None, trace: str) -> tuple[Policy, str]:
     if path is None and trace not in data.TRACES:
         raise Failed(f"no policy: give --policy FILE, the one that rules the models of {trace}", USAGE)
     if path is None:
-        return _checked(data.policy(trace).encode(), f"{trace}.yaml"), f"{trace}.yaml"
+        return _shipped(trace)
+    if path.stem in data.TRACES and path.suffix == ".yaml" and path.parent == Path() and not path.exists():
+        return _shipped(path.stem)  # by the name that it was told under
     try:
         return _checked(path.read_bytes(), str(path)), path.name
     except OSError as error:
         raise Failed(f"{path}: cannot be read ({error.strerror})") from error
+
+
+def _shipped(trace: str) -> tuple[Policy, str]:
+    """The policy that comes with a trace."""
+    name = f"{trace}.yaml"
+    return _checked(data.policy(trace).encode(), name), name
 
 
 def _checked(content: bytes, name: str) -> Policy:

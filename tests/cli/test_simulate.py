@@ -359,3 +359,17 @@ def test_on_the_traffic_that_is_shipped_the_service_is_late_with_about_half_of_w
     assert (ours["name"], ours["floor_breaches"]) == ("ours", 0)
     assert ours["violation"] < 0.6 * keda["violation"]
     assert ours["starts_and_stops"] < 300
+
+
+def test_the_policy_that_comes_with_a_trace_is_taken_by_the_name_that_it_is_told_under(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(["simulate", "surge", "--controller", "static", "--compare", "surge.yaml"]) == 0
+
+    assert capsys.readouterr().out.splitlines()[1].split() == ["surge.yaml", "surge.yaml", "change"]
+
+
+def test_faro_is_asked_for_by_the_name_that_it_is_told_under(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["simulate", "surge", "--controller", "static", "--compare", "faro@99"]) == 0
+
+    assert "faro@99" in capsys.readouterr().out.splitlines()[1].split()

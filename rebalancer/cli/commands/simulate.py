@@ -40,8 +40,9 @@ def command(
     controller: Annotated[
         str,
         typer.Option(
-            help="ours, or ours@bounds under HPAs; hpa, keda, kpa, ray-serve, apa, wva, with a target as keda@0.8 or"
-            " keda@best, tuned on this very trace; static; foresight, which knows the future.",
+            help="ours, or ours@bounds under HPAs; hpa, keda, kueue, kpa, ray-serve, apa, wva, with a target as"
+            " keda@0.8 or keda@best, tuned on this very trace; static; foresight, which knows the future; and any name"
+            " that was printed.",
             metavar="NAME",
         ),
     ] = "ours",

@@ -6,13 +6,14 @@ from dataclasses import dataclass, field
 from msgspec import Struct
 
 from rebalancer.domain.policy import Policy
-from rebalancer.sim.contest.contenders import Entry, Ours, play_entry
+from rebalancer.sim.contest.contenders import play_entry
 from rebalancer.sim.contest.outcome import Outcome, Run, outcome
 from rebalancer.sim.contest.telling import Difference
 from rebalancer.sim.record import Record
 from rebalancer.sim.scenario import Scenario
 from rebalancer.sim.score import violations_by_block
 from rebalancer.sim.suite.intervals import paired_interval
+from rebalancer.sim.suite.names import Entry, Ours
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from rebalancer.domain.policy import Policy
-from rebalancer.sim.contest.contenders import Ours
 from rebalancer.sim.product import FluidService, Metrics, play_product
 from rebalancer.sim.record import Record
 from rebalancer.sim.scenario import Model, Scenario
+from rebalancer.sim.suite.names import Ours
 from rebalancer.world import Pod
 
 TOLD_SECONDS = 60  # a day is told in 1,440 steps: a bar that moves costs more than a simulated second

@@ -11,6 +11,7 @@ import numpy as np
 
 from rebalancer.sim.demand import F64
 from rebalancer.sim.suite.intervals import paired_interval
+from rebalancer.sim.suite.names import kind
 from rebalancer.sim.suite.row import COST_AT, OURS, Played, Row, best_peer, headline, standing
 from rebalancer.sim.suite.table import INTERVAL_SEED
 
@@ -97,11 +98,6 @@ def read_played(folder: Path) -> list[Played]:
     return [msgspec.json.decode(path.read_bytes(), type=Played) for path in folder.glob("*.json")]
 
 
-def column(row: Row) -> str:
-    """Under which name a row's controller is shown."""
-    return row.controller if row.actuation in {None, "scale"} else f"{row.controller}, {row.actuation}"
-
-
 def _name(row: Row) -> Name:
     return Name(row.scenario, row.world, row.day, row.gpus, row.start_seconds or 0)
 
@@ -114,7 +110,7 @@ def _key(row: Row) -> bytes:
 def _case(name: Name, rows: Sequence[Row], blocks: Mapping[bytes, F64]) -> Case:
     by_column: dict[str, list[Row]] = {}
     for row in rows:
-        by_column.setdefault(column(row), []).append(row)
+        by_column.setdefault(kind(row), []).append(row)
     means = {name: _mean_row(same) for name, same in by_column.items()}
     return Case(name, means, _against(by_column, means, blocks))
 
@@ -134,7 +130,7 @@ def _against(by_column: Mapping[str, Sequence[Row]], means: Means, blocks: Mappi
     theirs, mine = (None if row is None else headline(row) for row in (peer, ours))
     if peer is None or ours is None or theirs is None or mine is None:
         return None
-    interval = _interval(by_column[OURS], by_column[column(peer)], blocks)
+    interval = _interval(by_column[OURS], by_column[kind(peer)], blocks)
     return Against(peer, ours, mine - theirs, *(interval or (None, None)))
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from rebalancer.sim.page.cases import COMPARED, Against, Case, cases_of, read_played
+from rebalancer.sim.suite.names import called
 from rebalancer.sim.suite.row import COST_AT, OURS, Played, Row, gap_closure, headline
 
 ROWS, PAGE = Path("build/bench/decisions.json"), Path("docs/benchmarks.md")
@@ -103,11 +104,7 @@ def _whole_name(case: Case) -> str:
 
 
 def _told_peer(each: Against, case: Case) -> str:
-    return f"{_told(each.peer, case)} {_peer(each)}"
-
-
-def _peer(each: Against) -> str:
-    return f"{each.peer.controller} {each.peer.tuning or ''}".strip()
+    return f"{_told(each.peer, case)} {called(each.peer)}"
 
 
 def _told(row: Row, case: Case) -> str:
@@ -163,7 +160,7 @@ def _pairs(cases: Sequence[Case]) -> str:
         lines.append(
             [
                 *_place(case),
-                _peer(case.against),
+                called(case.against.peer),
                 _difference(case.against, case),
                 "-" if closed is None else f"{closed:.2f}",
                 *(" / ".join(_number(getattr(row, name)) for row in (peer, ours)) for name in COMPARED),

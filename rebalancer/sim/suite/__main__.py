@@ -14,6 +14,8 @@ from rebalancer.loop.clock import RealClock
 from rebalancer.sim.product.run import Actuation
 from rebalancer.sim.suite.cases import Case, budgets, cases, quick_cases
 from rebalancer.sim.suite.gates import bound_kept
+from rebalancer.sim.suite.names import UnknownController, called, kind
+from rebalancer.sim.suite.names import chosen as named
 from rebalancer.sim.suite.peers import BY_NAME, PEERS, Peer
 from rebalancer.sim.suite.row import BOUND, OURS, Played
 from rebalancer.sim.suite.run import Field, Planned, Task, plan_tasks, run_all, run_task
@@ -26,10 +28,11 @@ QUICK_PEERS = ("hpa", "keda", "foresight")
 OUT = Path("build/bench/decisions.json")
 WIDTH = 240  # of a table that no terminal shows
 NO_TRACES = Path("no-traces")
+ACTUATIONS: tuple[Actuation, ...] = ("scale", "bounds")
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The exit code: 0, or 2 when the traces are not there; the quick suite leaves out what needs them."""
+    """The exit code: 0, or 2 for an unknown name or without the traces; the quick suite leaves out what needs them."""
     chosen = _parser().parse_args(arguments)
     console = Console(width=WIDTH) if not sys.stdout.isatty() else Console()
     try:
@@ -38,7 +41,7 @@ def main(arguments: Sequence[str]) -> int:
             _tune(chosen, folder, console)
         else:
             _play(chosen, folder, console)
-    except MissingTrace as error:
+    except (MissingTrace, UnknownController) as error:
         sys.stderr.write(f"error: {error}\n")
         return 2
     return 0
@@ -59,7 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--traces", type=Path, help="folder of traces; default: REBALANCER_TRACES")
     parser.add_argument("--quick", action="store_true", help="a few cases, the fluid world, KEDA and HPA, one seed")
     parser.add_argument("--scenarios", help="only these, such as S2,S7")
-    parser.add_argument("--controllers", help="only these, such as ours,keda,foresight")
+    parser.add_argument("--controllers", help="only these, such as ours@bounds,keda,hpa:work@0.8,foresight")
     parser.add_argument("--worlds", help=f"only these of {','.join(WORLDS)}")
     parser.add_argument("--estimate", action="store_true", help="play nothing: print about what it would take")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="default: one per core")
@@ -79,9 +82,8 @@ def _names(chosen: argparse.Namespace) -> list[str]:
     return [OURS, *(QUICK_PEERS if chosen.quick else (*BY_NAME, BOUND))]
 
 
-def _peers(chosen: argparse.Namespace) -> tuple[Peer, ...]:
-    names = _names(chosen)
-    return tuple(peer for peer in PEERS if peer.name in names)
+def _peers(kinds: Sequence[str]) -> tuple[Peer, ...]:
+    return tuple(peer for peer in PEERS if peer.name in kinds)
 
 
 def _play(chosen: argparse.Namespace, folder: Path, console: Console) -> None:
@@ -96,9 +98,8 @@ def _play(chosen: argparse.Namespace, folder: Path, console: Console) -> None:
     for task, result in run_all(play, planned.tasks, chosen.processes):
         results[task] = result
         row = result.row
-        who = f"{row.controller} {row.actuation or row.tuning or ''}".strip()
         where = f"{row.scenario} {row.day} {row.gpus} {row.start_seconds or '-'} {row.world}"
-        console.print(f"{len(results)}/{len(planned.tasks)} {where} {who} seed {row.seed}", highlight=False)
+        console.print(f"{len(results)}/{len(planned.tasks)} {where} {called(row)} seed {row.seed}", highlight=False)
     in_order = [results[task] for task in planned.tasks]
     rows = finished(in_order)
     write_rows(rows, chosen.out)
@@ -112,10 +113,11 @@ def _play(chosen: argparse.Namespace, folder: Path, console: Console) -> None:
 
 
 def _plan(chosen: argparse.Namespace, folder: Path) -> Planned:
-    actuations: tuple[Actuation, ...] = ("scale", "bounds") if OURS in _names(chosen) else ()
+    kinds, settings = named(_names(chosen))
+    actuations = tuple(each for each in ACTUATIONS if OURS in kinds or f"{OURS}@{each}" in kinds)
     wanted = "fluid" if chosen.quick and not chosen.worlds else chosen.worlds or ",".join(WORLDS)
     worlds = tuple(world for world in WORLDS if world in wanted.split(","))
-    field = Field(_peers(chosen), actuations, BOUND in _names(chosen), worlds)
+    field = Field(_peers(kinds), actuations, BOUND in kinds, worlds, settings)
     return plan_tasks(_cases(chosen), field, read_tuned(), folder, without_missing=chosen.quick)
 
 
@@ -124,11 +126,10 @@ def _estimate(planned: Planned, processes: int, console: Console) -> None:
     out = Table("scenario", "world", "controller", "runs", "CPU s each", "CPU s", title="About what a run takes")
     by_kind: dict[tuple[str, str, str], list[float]] = {}
     for task in planned.tasks:
-        who = f"{task.controller} {task.actuation or ''}".strip()
-        by_kind.setdefault((task.case.scenario, task.world, who), []).append(task.cpu_seconds)
-    for kind, seconds in by_kind.items():
+        by_kind.setdefault((task.case.scenario, task.world, kind(task.row)), []).append(task.cpu_seconds)
+    for alike, seconds in by_kind.items():
         each = f"{min(seconds):.0f}" if max(seconds) - min(seconds) < 1 else f"{min(seconds):.0f}-{max(seconds):.0f}"
-        out.add_row(*kind, str(len(seconds)), each, f"{sum(seconds):.0f}")
+        out.add_row(*alike, str(len(seconds)), each, f"{sum(seconds):.0f}")
     console.print(out)
     whole = sum(task.cpu_seconds for task in planned.tasks)
     runs = len(planned.tasks)
@@ -140,7 +141,7 @@ def _estimate(planned: Planned, processes: int, console: Console) -> None:
 def _tune(chosen: argparse.Namespace, folder: Path, console: Console) -> None:
     clock = RealClock()
     started = last = clock.monotonic()
-    wanted = budgets(_cases(chosen)), _peers(chosen), read_tuned()
+    wanted = budgets(_cases(chosen)), _peers(named(_names(chosen))[0]), read_tuned()
     for name, tuned in tune_all(folder, *wanted, chosen.processes):
         write_tuned({**read_tuned(), name: tuned})  # read again: another budget may be tuned beside this one
         took, last = clock.monotonic() - last, clock.monotonic()

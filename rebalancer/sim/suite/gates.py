@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from rebalancer.sim.suite.names import called
 from rebalancer.sim.suite.row import BOUND, Row
 
 
@@ -12,8 +13,8 @@ def bound_kept(rows: Sequence[Row]) -> Iterator[tuple[bool, str]]:
         least = bounds.get(_case(row))
         if least is None or row.late_work_share is None or row.controller == BOUND:
             continue
-        who = f"{row.scenario} {row.day} {row.gpus} {row.start_seconds or '-'} {row.controller} {row.actuation or ''}"
-        numbers = f"{who.strip()}: {100 * row.late_work_share:.3f} % late work, bound {100 * least:.3f} %"
+        who = f"{row.scenario} {row.day} {row.gpus} {row.start_seconds or '-'} {called(row)}"
+        numbers = f"{who}: {100 * row.late_work_share:.3f} % late work, bound {100 * least:.3f} %"
         yield row.late_work_share >= least, numbers
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from hashlib import sha256
 from types import ModuleType
-from typing import Literal
+from typing import Literal, get_args
 
 from rebalancer.sim.controller import Controller, Seen
 from rebalancer.sim.fluid import fast, fleet, karpenter, serving
@@ -29,6 +29,10 @@ from rebalancer.sim.peers.faro.solver import Objective, Settings
 from rebalancer.sim.peers.hpa import Hpa, Metric
 from rebalancer.sim.peers.keda import Keda
 from rebalancer.sim.peers.kpa import Kpa
+from rebalancer.sim.peers.kueue import controller as kueue
+from rebalancer.sim.peers.kueue import preemption, quota, scheduler
+from rebalancer.sim.peers.kueue import settings as rationing
+from rebalancer.sim.peers.kueue.controller import KedaKueue
 from rebalancer.sim.peers.ray_serve import Config, RayServe
 from rebalancer.sim.peers.signals import GpuUtil, KvUse, Queue, Summed, Utilisation, WorkRate
 from rebalancer.sim.peers.spothedge import HedgeSettings, SpotHedge
@@ -43,6 +47,10 @@ IN_HAND = (0.2, 2.0)  # so may requests in service and in the queue; Ray's defau
 DIGEST_LETTERS = 12
 WORLD = (fast, fleet, karpenter, serving)  # who is placed first, who goes, what waits
 QUEUE_PER_REPLICA = 5.0  # waiting requests: what llm-d's WVA calls saturated
+
+
+Knob = Callable[[str], Sequence[str]]
+"""Of a signal: the signals that differ from it by one thing."""
 
 
 class OnSight:
@@ -86,6 +94,30 @@ def _wva(every_seconds: int) -> Callable[[float], Controller]:
     return lambda target: Wva(Thresholds(kv=target), every_seconds)
 
 
+def _keda_metrics(signal: rationing.Signal, target: float) -> list[Metric]:
+    match signal:
+        case "work":
+            return [Metric(WorkRate(), target)]
+        case "gpu-util":
+            return [Metric(Summed(GpuUtil()), target)]
+        case "kv-queue":
+            return [Metric(Summed(KvUse()), target), Metric(Queue(), QUEUE_PER_REPLICA)]
+
+
+def _keda(signal: rationing.Signal) -> Callable[[float], Controller]:
+    return lambda target: Keda(_keda_metrics(signal, target))
+
+
+def _kueue(settings: rationing.Settings) -> Callable[[float], Controller]:
+    """KEDA's replicas as far as Kueue admits them."""
+    return lambda target: KedaKueue(_keda_metrics(settings.signal, target), settings)
+
+
+def _rationed(knob: Callable[[rationing.Settings], list[rationing.Settings]]) -> Knob:
+    """A knob of Kueue's, by the names of settings."""
+    return lambda name: [settings.name for settings in knob(_RATIONED[name])]
+
+
 def _baseline(make: Callable[[], Policy]) -> Callable[[float], Controller]:
     """Of Faro's paper: nothing to tune."""
 
@@ -106,7 +138,9 @@ class Peer:
 
     `targets`: those that tuning begins with, in equal steps; empty for what has none (`signals` then has one entry,
     its target is ignored). Where the best lies at an end, tuning goes on as far as the signal's `reach`. `default`: a
-    target for who does not tune. `scenarios`: those that it is made for, none for all.
+    target for who does not tune; `most`: the most that may be asked for, for a share what two replicas do. `scenarios`:
+    those that it is made for, none for all. `knobs`: where there are too many signals to try them all, tuning begins
+    with `few` of them, and turns one knob after the other from the best.
     """
 
     name: str
@@ -115,7 +149,15 @@ class Peer:
     targets: tuple[float, ...] = TARGETS
     reach: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     default: float = 0.7
+    most: float = 2.0
     scenarios: frozenset[str] = frozenset()
+    few: tuple[str, ...] = ()
+    knobs: tuple[Knob, ...] = ()
+
+    @property
+    def begins(self) -> tuple[str, ...]:
+        """The signals that tuning begins with."""
+        return self.few or tuple(self.signals)
 
     def plays(self, scenario: str) -> bool:
         """Whether it is made for that scenario."""
@@ -135,7 +177,7 @@ class Peer:
     @property
     def tunings(self) -> list[str]:
         """Every setting that tuning may begin with."""
-        return [f"{signal}@{target:g}" for signal in self.signals for target in self.targets]
+        return [f"{signal}@{target:g}" for signal in self.begins for target in self.targets]
 
     @property
     def digest(self) -> str:
@@ -159,6 +201,8 @@ def _code(module: ModuleType) -> str:
     return ast.dump(tree)
 
 
+_SIGNALS: tuple[rationing.Signal, ...] = get_args(rationing.Signal)
+_RATIONED: Mapping[str, rationing.Settings] = {settings.name: settings for settings in rationing.every()}
 _FARO = (controllers, jobs, policy, queueing, reactive, solver)
 
 PEERS: tuple[Peer, ...] = (
@@ -174,13 +218,17 @@ PEERS: tuple[Peer, ...] = (
     ),
     Peer(
         "keda",
-        {
-            "work": lambda target: Keda([Metric(WorkRate(), target)]),
-            "gpu-util": lambda target: Keda([Metric(Summed(GpuUtil()), target)]),
-            "kv-queue": lambda target: Keda([Metric(Summed(KvUse()), target), Metric(Queue(), QUEUE_PER_REPLICA)]),
-        },
+        {signal: _keda(signal) for signal in _SIGNALS},
         (keda, hpa, behaviour, signals, engine),
         reach={"work": RATE},
+    ),
+    Peer(
+        "kueue",
+        {name: _kueue(settings) for name, settings in _RATIONED.items()},
+        (kueue, scheduler, preemption, quota, rationing, keda, hpa, behaviour, signals, engine),
+        reach={name: RATE for name, settings in _RATIONED.items() if settings.signal == "work"},
+        few=_SIGNALS,
+        knobs=tuple(map(_rationed, rationing.KNOBS)),
     ),
     Peer("kpa", {"concurrency": Kpa}, (kpa, signals, engine), reach={"concurrency": IN_HAND}),
     Peer(
@@ -211,6 +259,7 @@ PEERS: tuple[Peer, ...] = (
         _FARO,
         (Settings().percentile,),
         default=Settings().percentile,
+        most=99.99,  # of a percentile
     ),
     Peer("aiad", {"latency": _baseline(Aiad)}, _FARO, (), scenarios=BY_MINUTE),  # its paper's own baselines
     Peer("oneshot", {"latency": _baseline(Oneshot)}, _FARO, (), scenarios=BY_MINUTE),

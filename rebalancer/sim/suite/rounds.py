@@ -64,6 +64,7 @@ _DECISIONS: Mapping[str, float] = {
     "static": 0.001,
     "hpa": 0.012,
     "keda": 0.009,
+    "kueue": 0.015,
     "kpa": 0.025,
     "ray-serve": 0.02,
     "apa": 0.02,

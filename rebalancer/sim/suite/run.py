@@ -1,5 +1,6 @@
 """Plays the suite's tasks, each once: what was played with the same code and data is read, not played again."""
 
+import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -82,12 +83,13 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """Who plays every case."""
+    """Who plays every case. `settings`: "signal@target" by peer, for those that are not played as they were tuned."""
 
     peers: tuple[Peer, ...]
     actuations: tuple[Actuation, ...] = ()
     with_bound: bool = False
     worlds: tuple[World, ...] = WORLDS
+    settings: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +127,9 @@ def _settings(case: Case, field: Field, tuned: Found, data: str, told: dict[str,
         if not peer.plays(case.scenario):
             continue
         entry = tuned.get(key(case.budget, peer))
-        if not peer.targets:
+        if peer.name in field.settings:
+            settings[peer.name] = field.settings[peer.name]
+        elif not peer.targets:
             settings[peer.name] = None
         elif entry is None:
             told[f"{key(case.budget, peer)}: not tuned, left out; {RETUNE}"] = None

@@ -9,6 +9,7 @@ import numpy as np
 from rich.table import Table
 
 from rebalancer.sim.suite.intervals import paired_interval
+from rebalancer.sim.suite.names import called, kind
 from rebalancer.sim.suite.row import OURS, Played, Row, best_peer, gap_closure
 
 INTERVAL_SEED = 1
@@ -43,7 +44,7 @@ def table(results: Sequence[Played]) -> Table:
     """
     rows = finished(results)
     out = Table(title="Decisions: share of late requests, %", caption=LEGEND, caption_justify="left")
-    for name in ("scenario", "day", "GPUs", "start s", "world", "controller", "tuning"):
+    for name in ("scenario", "day", "GPUs", "start s", "world", "controller"):
         out.add_column(name)
     for name in (
         "late",
@@ -72,7 +73,7 @@ def table(results: Sequence[Played]) -> Table:
 
 def _lines(of_case: Sequence[tuple[Row, Played]]) -> Iterator[tuple[str, ...]]:
     peer = _peer(of_case)
-    for (controller, actuation), same in groupby(of_case, key=lambda pair: (pair[0].controller, pair[0].actuation)):
+    for _, same in groupby(of_case, key=lambda pair: kind(pair[0])):
         group = list(same)
         rows = [row for row, _ in group]
         first = rows[0]
@@ -82,8 +83,7 @@ def _lines(of_case: Sequence[tuple[Row, Played]]) -> Iterator[tuple[str, ...]]:
             str(first.gpus),
             str(first.start_seconds or "-"),
             first.world,
-            controller if actuation is None else f"{controller} ({actuation})",
-            first.tuning or "",
+            called(first),
             _mean([row.violation for row in rows], 100, 2),
             _mean([row.worst_model_violation for row in rows], 100, 2),
             _mean([row.lost_utility for row in rows], 1, 3),
@@ -97,7 +97,7 @@ def _lines(of_case: Sequence[tuple[Row, Played]]) -> Iterator[tuple[str, ...]]:
             _mean([row.recover_p95_seconds for row in rows], 1, 0),
             _mean([row.plan_p99_ms for row in rows], 1, 1),
             _mean([row.gap_closure for row in rows], 1, 2),
-            _against(group, peer) if controller == OURS else "",
+            _against(group, peer) if first.controller == OURS else "",
         )
 
 

@@ -1,14 +1,10 @@
-import os
 from pathlib import Path
 
 import pytest
 
-from rebalancer.sim.traces.folder import VARIABLE
+from tests.beside import recorded_traffic
 
 
 @pytest.fixture(scope="session")
 def traces() -> Path:
-    folder = os.environ.get(VARIABLE)
-    if not folder:
-        pytest.skip(f"{VARIABLE} names no folder of traces")
-    return Path(folder)
+    return recorded_traffic()

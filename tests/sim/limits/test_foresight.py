@@ -1,7 +1,6 @@
 """The frozen look-ahead rule: what it does with a future that it knows, and the cells that it was settled by."""
 
 import ast
-import os
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,7 @@ from rebalancer.sim.limits.lookahead import allocate
 from rebalancer.sim.scenario import Model, Scenario
 from rebalancer.sim.score import score
 from rebalancer.sim.suite.scenarios import s2
-from rebalancer.sim.traces.folder import VARIABLE
+from tests.beside import recorded_traffic
 
 START = 60
 
@@ -48,10 +47,7 @@ def surge(begin: int, seconds: int = 900, low: float = 1.0, high: float = 5.0) -
 def test_s2_is_within_a_tenth_of_the_published_cell(
     day: int, gpus: int, start: int, published: float, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = os.environ.get(VARIABLE)
-    if not folder:
-        pytest.skip(f"{VARIABLE} is not set: the S2 days are not shipped")
-    ours = 100 * score(play(s2(Path(folder), day, gpus, start), Foresight(), "foresight")).violation
+    ours = 100 * score(play(s2(recorded_traffic(), day, gpus, start), Foresight(), "foresight")).violation
     with capsys.disabled():
         print(f"\nS2 day {day}, {gpus} GPUs, start {start} s: foresight {ours:.3f} %, published {published} %")  # noqa: T201  # a gate shows both numbers
     # The page has two digits: half of the last one is not ours to miss.

@@ -50,7 +50,7 @@ def kept(rows: list[Row], noise: float = 0.0) -> list[Played]:
 def test_a_case_is_a_line_and_the_best_peer_is_bold() -> None:
     lines = report.tables(ROWS, "abc", "2026-01-02").splitlines()
     assert "Measured 2026-01-02 at commit `abc`, 12 runs." in lines
-    assert "| day | GPUs | start s | hpa | keda | ours | ours, bounds | foresight | bound |" in lines
+    assert "| day | GPUs | start s | hpa | keda | ours | ours@bounds | foresight | bound |" in lines
     assert "| 1 | 32 | 60 | 4.00 | **3.00** | 2.00 | 5.00 | 1.00 | 0.40 |" in lines
     assert "| 1 | 40 | 60 | 4.00 | **3.00** | 6.00 | 5.00 | 1.00 | - |" in lines
 
@@ -65,7 +65,7 @@ def test_where_the_service_loses_for_certain_is_said_first() -> None:
     said = "Against the best tuned peer of each of 3 cases ours is worse in 2, better in 1; in 0 the difference may be"
     assert f"{said} chance." in lines
     worst, other = (line for line in lines if line.startswith("| S2 day 1"))
-    assert worst == "| S2 day 1, 40 GPUs, 60 s to start | 6.00 | 3.00 keda work@0.85 | +3.00 (+3.00 to +3.00) * |"
+    assert worst == "| S2 day 1, 40 GPUs, 60 s to start | 6.00 | 3.00 keda:work@0.85 | +3.00 (+3.00 to +3.00) * |"
     assert other.startswith("| S2 day 1, 48 GPUs, 60 s to start | 3.10 |")
 
 
@@ -119,7 +119,7 @@ def test_where_cost_decides_who_is_timely_enough_and_cheapest_stands_best(
     said = "In cases about cost (S5 at 1 % late: below it only cost counts) ours stands worse than the best peer in"
     assert f"{said} {worse} of 1." in lines
     listed = [line for line in lines if line.startswith("| S5 day")]
-    expected = f"| S5 day 1, 32 GPUs, 60 s to start | {100 * violation:.2f} | {cost:.0f} | 0.90 keda work@0.7 | 100 |"
+    expected = f"| S5 day 1, 32 GPUs, 60 s to start | {100 * violation:.2f} | {cost:.0f} | 0.90 keda:work@0.7 | 100 |"
     assert listed == [expected] * worse
 
 
@@ -128,13 +128,13 @@ def test_worlds_are_not_mixed() -> None:
     lines = lines_of(rows)
     assert "### S2, continuous batching: violation, %" in lines
     (lost,) = [line for line in lines if line.startswith("| S2 day")]
-    assert lost.startswith("| S2 day 1, 32 GPUs, 60 s to start, continuous batching | 6.00 | 3.00 keda work@0.85 | +3")
+    assert lost.startswith("| S2 day 1, 32 GPUs, 60 s to start, continuous batching | 6.00 | 3.00 keda:work@0.85 | +3")
 
 
 def test_cost_and_churn_stand_beside_the_best_peers() -> None:
     lines = report.tables(ROWS, "abc", "2026-01-02").splitlines()
-    assert "| 1 | 32 | 60 | keda work@0.85 | -1.00 | 0.50 | 700 / 760 | - / - | 380 / 90 | - / - | - / - |" in lines
-    assert "| 1 | 40 | 60 | keda work@0.85 | +3.00 | -1.50 | 700 / 760 | - / - | 380 / 90 | - / - | - / - |" in lines
+    assert "| 1 | 32 | 60 | keda:work@0.85 | -1.00 | 0.50 | 700 / 760 | - / - | 380 / 90 | - / - | - / - |" in lines
+    assert "| 1 | 40 | 60 | keda:work@0.85 | +3.00 | -1.50 | 700 / 760 | - / - | 380 / 90 | - / - | - / - |" in lines
 
 
 def test_seeds_are_averaged_and_lost_utility_is_the_headline_where_there_is_one() -> None:

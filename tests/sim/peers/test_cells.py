@@ -5,11 +5,9 @@ the peers and the world do by default, and what is undone here: it decided at th
 recommendation of 300 s ago still counted; waiting pods were placed in the order of the models.
 """
 
-import os
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,7 +22,7 @@ from rebalancer.sim.peers.static import Static
 from rebalancer.sim.scenario import Scenario
 from rebalancer.sim.score import Score, score
 from rebalancer.sim.suite.scenarios import s2
-from rebalancer.sim.traces.folder import VARIABLE
+from tests.beside import recorded_traffic
 
 TARGETS = (0.6, 0.7, 0.8, 0.9)
 INCLUSIVE_DOWN = replace(DOWN, window_seconds=301)
@@ -70,9 +68,7 @@ ROUNDED = 0.005  # percent: half of the last digit that was printed is not ours 
 
 @cache
 def a_scenario(day: int, gpus: int, start_seconds: int) -> Scenario:
-    if VARIABLE not in os.environ:
-        pytest.skip(f"{VARIABLE} is not set: no traces")
-    return replace(s2(Path(os.environ[VARIABLE]), day, gpus, start_seconds), by_model=True)
+    return replace(s2(recorded_traffic(), day, gpus, start_seconds), by_model=True)
 
 
 def late_use(seen: Seen, model: int) -> PodReading | None:

@@ -1,8 +1,6 @@
 """Faro with perfect forecasts on the request-level world against Faro's own simulator, run again with them."""
 
-import os
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -12,7 +10,7 @@ from rebalancer.sim.requests.arrivals import Kind
 from rebalancer.sim.requests.scenarios import s1
 from rebalancer.sim.requests.world import play_requests
 from rebalancer.sim.traces.faro import EVALUATION_DAY, faro
-from rebalancer.sim.traces.folder import VARIABLE
+from tests.beside import recorded_traffic
 
 SEED, GPUS = 42, 32
 
@@ -29,10 +27,7 @@ SEED, GPUS = 42, 32
 def test_faro_comes_within_a_tenth_of_its_own_simulator(
     kind: Kind, objective: Objective, lost_utility: float, violation: float, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = os.environ.get(VARIABLE)
-    if not folder:
-        pytest.skip(f"{VARIABLE} is not set: Faro's days are not shipped")
-    case = s1(faro(Path(folder), EVALUATION_DAY), GPUS, kind, SEED)
+    case = s1(faro(recorded_traffic(), EVALUATION_DAY), GPUS, kind, SEED)
     minutes = play_requests(case, faro_on_requests(case.scenario, Settings(objective)), "faro").minutes
     found = 100 * minutes.mean_violation
     with capsys.disabled():

@@ -1,4 +1,3 @@
-import os
 from pathlib import Path
 
 import pyarrow as pa
@@ -6,7 +5,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from rebalancer.sim.traces.faro import EVALUATION_DAY, JOBS, faro
-from rebalancer.sim.traces.folder import VARIABLE, MissingTrace
+from rebalancer.sim.traces.folder import MissingTrace
+from tests.beside import recorded_traffic
 
 
 @pytest.fixture
@@ -30,9 +30,6 @@ def test_a_day_that_is_not_there_is_named(folder: Path) -> None:
 
 
 def test_the_evaluation_day_is_the_one_that_was_published() -> None:
-    traces = os.environ.get(VARIABLE)
-    if not traces:
-        pytest.skip(f"{VARIABLE} is not set: Faro's days are not shipped")
-    day = faro(Path(traces), EVALUATION_DAY)
+    day = faro(recorded_traffic(), EVALUATION_DAY)
     assert day.counts.shape == (10, 360)
     assert day.counts.sum() == 2_675_770

@@ -1,8 +1,5 @@
 """The fast path of Faro's jobs against every request simulated."""
 
-import os
-from pathlib import Path
-
 import pytest
 
 from rebalancer.sim.fluid.fast import play
@@ -12,7 +9,7 @@ from rebalancer.sim.peers.static import Static
 from rebalancer.sim.requests.fluid import fluid_minutes
 from rebalancer.sim.requests.scenarios import s1b
 from rebalancer.sim.requests.world import play_requests
-from rebalancer.sim.traces.folder import VARIABLE
+from tests.beside import recorded_traffic
 
 # Clean arrivals, 32 replicas, one seed. The fluid form knows neither the spread of service times nor the turns that
 # replicas take: under AIAD it sees a tenth less violation, with fixed replicas a fiftieth.
@@ -23,11 +20,8 @@ BOUND = 0.15
 @pytest.mark.timeout(600)  # two runs of 2.7 million requests
 @pytest.mark.parametrize("policy", ["FairShare", "AIAD"])
 def test_the_fluid_form_sees_the_utility_that_requests_lose(policy: str, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = os.environ.get(VARIABLE)
-    if not folder:
-        pytest.skip(f"{VARIABLE} is not set: Faro's days are not shipped")
     fixed = policy == "FairShare"
-    case = s1b(Path(folder), 11, 32, 42, first=3 if fixed else 1)
+    case = s1b(recorded_traffic(), 11, 32, 42, first=3 if fixed else 1)
     requests = play_requests(case, Static() if fixed else OnRequests(Aiad()), policy).minutes
     fluid = fluid_minutes(play(case.scenario, Static() if fixed else OnFluid(Aiad()), policy))
     with capsys.disabled():

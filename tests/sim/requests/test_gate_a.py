@@ -1,8 +1,6 @@
 """Gate A: Faro's baselines on this world against Faro's own simulator, run again with its perfect-forecast set-up."""
 
-import os
 from functools import cache
-from pathlib import Path
 
 import pytest
 
@@ -12,7 +10,7 @@ from rebalancer.sim.peers.faro.reactive import Aiad, Oneshot
 from rebalancer.sim.peers.static import Static
 from rebalancer.sim.requests.scenarios import s1a
 from rebalancer.sim.requests.world import play_requests
-from rebalancer.sim.traces.folder import VARIABLE
+from tests.beside import recorded_traffic
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]  # five runs of 2.7 million requests, 4 s each on a free core
 
@@ -36,10 +34,7 @@ def controller(policy: str) -> Controller:
 
 @cache
 def ours(policy: str, gpus: int) -> tuple[float, float]:
-    folder = os.environ.get(VARIABLE)
-    if not folder:
-        pytest.skip(f"{VARIABLE} is not set: Faro's days are not shipped")
-    case = s1a(Path(folder), DAY, gpus, SEED, first=3 if policy == "FairShare" else 1)
+    case = s1a(recorded_traffic(), DAY, gpus, SEED, first=3 if policy == "FairShare" else 1)
     minutes = play_requests(case, controller(policy), policy).minutes
     return minutes.lost_utility, 100 * minutes.mean_violation
 

@@ -1,6 +1,5 @@
 """S5 and S6: what their days hold."""
 
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,14 +9,12 @@ import pytest
 from rebalancer.sim.suite.cases import cases, data_digest
 from rebalancer.sim.suite.elastic import CALM, NOTICE_SECONDS, SPOT_NODES, calm, launch_times, s5, s6, spot_changes
 from rebalancer.sim.suite.scenarios import s2
-from rebalancer.sim.traces.folder import VARIABLE
+from tests.beside import recorded_traffic
 
 
 @pytest.fixture
 def folder() -> Path:
-    if VARIABLE not in os.environ:
-        pytest.skip(f"{VARIABLE} is not set: no traces")
-    return Path(os.environ[VARIABLE])
+    return recorded_traffic()
 
 
 def test_nodes_take_as_long_as_measured_and_one_order_in_twenty_finds_none() -> None:

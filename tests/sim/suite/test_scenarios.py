@@ -1,4 +1,3 @@
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,14 +13,12 @@ from rebalancer.sim.suite.elastic import s6, spot_changes
 from rebalancer.sim.suite.scenarios import s2, s3, s4, s7, s7_code
 from rebalancer.sim.suite.surges import Surges
 from rebalancer.sim.suite.work import TokenRates
-from rebalancer.sim.traces.folder import VARIABLE
+from tests.beside import recorded_traffic
 
 
 @pytest.fixture
 def folder() -> Path:
-    if VARIABLE not in os.environ:
-        pytest.skip(f"{VARIABLE} is not set: no traces")
-    return Path(os.environ[VARIABLE])
+    return recorded_traffic()
 
 
 def test_work_is_scaled_and_prompts_and_generated_tokens_both_count() -> None:

@@ -1,5 +1,7 @@
 """How the best of many settings is found."""
 
+from dataclasses import replace
+
 import pytest
 
 from rebalancer.sim.peers import static
@@ -91,3 +93,30 @@ def test_coarse_steps_are_sketched_and_only_what_is_near_is_judged() -> None:
     assert search.tried["work@0.625"] == Outcome(1.0, 0.0)
     assert len(judged) <= 7
     assert not set(sketched) & set(judged) - {"work@0.6", "work@0.7"}
+
+
+def test_knobs_are_turned_one_after_the_other_from_the_best_so_far() -> None:
+    judged: list[str] = []
+    bottoms = {"a": 3.0, "b": 2.0, "a+fair": 0.0, "b+fair": 1.0, "b+idle": 2.0, "b+fair+idle": 1.0}
+
+    def judge(tuning: str, _limit: float) -> Outcome:
+        judged.append(tuning)
+        signal, _, target = tuning.partition("@")
+        return Outcome(bottoms[signal] + abs(float(target) - 0.725), 0.0)
+
+    peer = replace(
+        a_peer(*bottoms), few=("a", "b"), knobs=(lambda name: [f"{name}+fair"], lambda name: [f"{name}+idle"])
+    )
+    assert Search(peer, judge).best() == "b+fair@0.725"
+    assert not any(each.startswith("a+fair") for each in judged)  # from the best so far only
+    assert [each for each in judged if "idle" in each] == ["b+fair+idle@0.7", "b+fair+idle@0.5"]  # let go at once
+
+
+def test_a_knob_that_matters_only_where_everybody_asks_for_the_most_is_not_let_go() -> None:
+    def judge(tuning: str, _limit: float) -> Outcome:
+        signal, _, target = tuning.partition("@")
+        low = signal.endswith("+floors") and float(target) < 0.65
+        return Outcome(abs(float(target) - 0.55) / 10 if low else 1.0 + abs(float(target) - 0.9), 0.0)
+
+    peer = replace(a_peer("a", "a+floors"), few=("a",), knobs=(lambda name: [f"{name}+floors"],))
+    assert Search(peer, judge).best() == "a+floors@0.55"

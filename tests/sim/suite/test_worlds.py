@@ -1,6 +1,5 @@
 """The worlds of the suite over the traces that they need, an hour of each."""
 
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from rebalancer.sim.suite.cases import Case
 from rebalancer.sim.suite.peers import BY_NAME
 from rebalancer.sim.suite.row import Row, played
 from rebalancer.sim.suite.worlds import RELEASE_SECONDS, Batches, Heads, open_arena
-from rebalancer.sim.traces.folder import VARIABLE
+from tests.beside import recorded_traffic
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]  # the first run compiles the kernels
 
@@ -25,9 +24,7 @@ SECONDS = 1800
 
 @pytest.fixture
 def folder() -> Path:
-    if VARIABLE not in os.environ:
-        pytest.skip(f"{VARIABLE} is not set: no traces")
-    return Path(os.environ[VARIABLE])
+    return recorded_traffic()
 
 
 def heads(folder: Path) -> Heads:

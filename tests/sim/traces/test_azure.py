@@ -1,4 +1,3 @@
-import os
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +7,8 @@ import pytest
 
 from rebalancer.sim.traces.azure import azure_requests
 from rebalancer.sim.traces.azure_llm import azure_llm
-from rebalancer.sim.traces.folder import VARIABLE, MissingTrace
+from rebalancer.sim.traces.folder import MissingTrace
+from tests.beside import recorded_traffic
 
 
 def test_requests_come_in_the_order_of_their_instants(tmp_path: Path) -> None:
@@ -27,9 +27,7 @@ def test_a_trace_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("service", ["code", "conv"])
 def test_requests_add_up_to_the_trace_by_the_second(service: str) -> None:
-    if VARIABLE not in os.environ:
-        pytest.skip(f"{VARIABLE} names no folder of traces")
-    folder = Path(os.environ[VARIABLE])
+    folder = recorded_traffic()
     recorded = azure_requests(folder, service)  # type: ignore[arg-type]  # one of the two
     stream = azure_llm(folder, service).streams[0]  # type: ignore[arg-type]  # one of the two
     assert np.array_equal(np.bincount(recorded.arrived.astype(int)), stream.requests)

@@ -1,8 +1,5 @@
 """The whole look-ahead in the fast world: curves, allocation and a fleet that takes time to start."""
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -10,7 +7,7 @@ from rebalancer.sim.fluid.fast import play
 from rebalancer.sim.scenario import Model, Scenario
 from rebalancer.sim.score import score
 from rebalancer.sim.suite.scenarios import s2
-from rebalancer.sim.traces.folder import VARIABLE
+from tests.beside import recorded_traffic
 from tests.state.outlook.played import Played
 
 SECONDS = 3600
@@ -81,16 +78,13 @@ EVERY_SECONDS = (9, 10, 11)  # a plan a second sooner or later is another draw o
 NOISE = 0.036  # points: two standard deviations of such draws and other harmless changes on day 1
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(900)  # three days of some 8,640 plans
+@pytest.mark.proof  # three days of some 8,640 plans each: over a minute of one core, too long for every day
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize(("day", "gpus", "start", "found", "peer"), CELLS)
 def test_a_day_of_language_models_is_as_good_as_it_was(
     day: int, gpus: int, start: int, found: float, peer: float, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = os.environ.get(VARIABLE)
-    if not folder:
-        pytest.skip(f"{VARIABLE} is not set: the S2 days are not shipped")
-    scenario = s2(Path(folder), day, gpus, start)
+    scenario = s2(recorded_traffic(), day, gpus, start)
     drawn = [
         100 * score(play(scenario, Played(keeps=True, every_seconds=every), "played")).violation
         for every in EVERY_SECONDS

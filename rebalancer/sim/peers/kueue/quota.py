@@ -1,0 +1,111 @@
+"""What a ClusterQueue may use: its own quota, and what the others of its cohort leave.
+
+From the algorithm of kubernetes-sigs/kueue pkg/cache/scheduler (`resource_node.go`, `fair_sharing.go`), for one cohort
+without child cohorts, one resource and one flavour. Amounts are GPUs; fractions are allowed.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal
+
+Preemption = Literal["Never", "LowerPriority", "LowerOrNewerEqualPriority", "Any"]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterQueue:
+    """A ClusterQueue's spec. `nominal`: its quota; limits None: it may borrow, and lends, all that there is.
+
+    `within_queue` and `reclaim`: whom a workload may preempt in its own queue, and in others that use more than their
+    nominal quota (`withinClusterQueue`, `reclaimWithinCohort`). `while_borrowing`: `borrowWithinCohort` is
+    LowerPriority, so that lower priorities, up to `threshold` where there is one, are preempted also by who borrows
+    himself. `weight`: of fair sharing.
+    """
+
+    nominal: float
+    borrowing_limit: float | None = None
+    lending_limit: float | None = None
+    within_queue: Preemption = "LowerOrNewerEqualPriority"
+    reclaim: Preemption = "Any"
+    while_borrowing: bool = False
+    threshold: int | None = None
+    weight: float = 1.0
+
+    @property
+    def kept(self) -> float:
+        """What it never lends."""
+        return 0.0 if self.lending_limit is None else max(0.0, self.nominal - self.lending_limit)
+
+
+@dataclass(slots=True, eq=False)
+class Workload:
+    """One pod as Kueue sees it. `queue`: the place of its ClusterQueue; `size`: GPUs.
+
+    `created` and `admitted` are seconds; `number` tells apart what is alike.
+    """
+
+    queue: int
+    size: float
+    priority: int = 0
+    created: float = 0.0
+    admitted: float = 0.0
+    number: int = 0
+
+
+class Cohort:
+    """ClusterQueues that lend to each other, and what is admitted in each. `shared`: the cohort's own quota."""
+
+    def __init__(self, queues: Sequence[ClusterQueue], shared: float = 0.0) -> None:
+        self.queues = tuple(queues)
+        self.admitted: list[list[Workload]] = [[] for _ in queues]
+        self.used = [0.0] * len(self.queues)
+        self.capacity = shared + sum(queue.nominal - queue.kept for queue in queues)
+
+    def admit(self, workload: Workload) -> None:
+        """It is admitted, the last of its queue, and uses quota."""
+        self.admitted[workload.queue].append(workload)
+        self.used[workload.queue] += workload.size
+
+    def drop(self, workload: Workload) -> None:
+        """It is gone."""
+        self.admitted[workload.queue].remove(workload)
+        self.used[workload.queue] -= workload.size
+
+    def available(self, index: int) -> float:
+        """What a queue may still take: of its own that it does not lend, and of what is left in the cohort."""
+        queue, used = self.queues[index], self.used[index]
+        left = self.capacity - sum(max(0.0, use - of.kept) for of, use in zip(self.queues, self.used, strict=True))
+        if queue.borrowing_limit is not None:
+            own = queue.nominal - queue.kept - max(0.0, used - queue.kept)
+            left = min(left, own + queue.borrowing_limit)
+        return max(0.0, queue.kept - used) + left
+
+    def most(self, index: int) -> float:
+        """What a queue could use if nobody used anything."""
+        queue = self.queues[index]
+        most = queue.kept + self.capacity
+        return most if queue.borrowing_limit is None else min(most, queue.nominal + queue.borrowing_limit)
+
+    def borrows(self, index: int, more: float = 0.0) -> bool:
+        """Whether a queue uses, or with `more` would use, more than its nominal quota."""
+        return self.used[index] + more > self.queues[index].nominal
+
+    def share(self, index: int) -> tuple[bool, float]:
+        """The dominant resource share: what is borrowed in thousandths of the cohort's capacity, over the weight.
+
+        To be compared only: the first is true for who borrows without any weight, which is more than any share.
+        """
+        borrowed = self.used[index] - self.queues[index].nominal
+        if borrowed <= 0.0 or self.capacity <= 0.0:
+            return False, 0.0
+        ratio, weight = borrowed * 1000.0 / self.capacity, self.queues[index].weight
+        return (True, ratio) if weight == 0.0 else (False, ratio / weight)
+
+    @contextmanager
+    def using(self, index: int, more: float) -> Iterator[None]:
+        """As if a queue used so much more (less, below 0)."""
+        self.used[index] += more
+        try:
+            yield
+        finally:
+            self.used[index] -= more
