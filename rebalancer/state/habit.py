@@ -7,7 +7,7 @@ three minutes the least. So one outage is no habit, nor is a lag that grows: wha
 
 from rebalancer.domain.readings import MOST_LAG_SECONDS
 
-MINUTES = 3  # one outage spoils two of them at most; a lag that is there to stay is believed when all of them show it
+MINUTES = 3  # two outages in a row are no habit; a lag that is there to stay is believed when all of them show it
 LEAST_STOOD = 0.5  # intervals that a sample was the newest: those of a backlog that is read at once say nothing
 
 
@@ -24,18 +24,19 @@ class Habit:
         self._worst = 0.0
         self._worsts: tuple[float, ...] = ()
 
-    def came(self, now: float, newest_at: float, interval_seconds: float) -> float:
-        """The next sample came, and `newest_at` was the newest until then; returns the usual lag."""
+    def came(self, now: float, newest_at: float, interval_seconds: float) -> None:
+        """The next sample came, and `newest_at` was the newest until then."""
         stood, self._came_at = now - self._came_at, now
         if stood < LEAST_STOOD * interval_seconds:  # also after the clock was set back
-            return self.lag_seconds
+            return
         age, minute = now - newest_at, now // 60.0
         if minute == self._minute:
-            self._worst = max(self._worst, age)
+            if age <= self._worst:  # nearly always
+                return
+            self._worst = age
         else:
             if self.known:
                 self._worsts = (*self._worsts[1 - MINUTES :], self._worst)
             self._minute, self._worst, self.known = minute, age, True
         usual = min(self._worsts) if self._worsts else self._worst
         self.lag_seconds = min(MOST_LAG_SECONDS, max(0.0, usual - interval_seconds))
-        return self.lag_seconds

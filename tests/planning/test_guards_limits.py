@@ -17,6 +17,12 @@ class TestBlind:
             story.load("a", {"concurrency": a_reading(28.0, NOW - age)}, interval_seconds=60.0)
             assert blind(story) is too_old
 
+    def test_a_lag_that_is_usual_comes_on_top(self) -> None:
+        for age, too_old in ((75.0, False), (75.5, True)):
+            story = a_donor_and_a_needy()
+            story.load("a", {"concurrency": a_reading(28.0, NOW - age)}, interval_seconds=5.0, lag_seconds=60.0)
+            assert blind(story) is too_old
+
     def test_so_is_one_of_eight_pods_in_ten_and_one_of_fewer_is_not(self) -> None:
         for coverage, too_few in ((0.8, False), (0.795, True)):
             story = a_donor_and_a_needy()

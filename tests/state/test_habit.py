@@ -67,10 +67,15 @@ def test_the_windows_of_offered_work_end_where_knowledge_does() -> None:
     assert silent.work.short is None
 
 
-def test_a_broker_that_was_away_for_a_minute_is_no_habit() -> None:
+def test_a_broker_that_was_away_for_a_minute_twice_is_no_habit() -> None:
     state = two_pods()
-    delivered(state, lambda after: max(1.0, 361.0 - after) if 300.0 <= after < 361.0 else 1.0, 400.0)
-    assert load_of(state, now=NOW + 396.0).lag_seconds == pytest.approx(1.0)
+    away = {300.0: 361.0, 370.0: 421.0}
+
+    def lag(after: float) -> float:
+        return max([1.0, *(back - after for gone, back in away.items() if gone <= after < back)])
+
+    delivered(state, lag, 500.0)
+    assert load_of(state, now=NOW + 496.0).lag_seconds == pytest.approx(1.0)
 
 
 def test_a_backlog_that_is_read_at_once_teaches_nothing() -> None:
