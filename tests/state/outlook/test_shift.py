@@ -176,7 +176,7 @@ def test_where_several_rise_at_once_less_is_made_of_what_they_might_still_rise_t
 
     def of(*rates: np.ndarray) -> list[float]:
         means = np.array([[rate[-window:].mean() for rate in rates] for window in SINCE_SECONDS])
-        return level_since(means, np.full(len(rates), 4.0), np.full(len(rates), 0.3)).tolist()
+        return [float(one) for one in level_since(means, np.full(len(rates), 4.0), np.full(len(rates), 0.3))]
 
     alone, beside_calm, together = of(rise), of(rise, calm), of(rise, rise)
     assert beside_calm[0] == alone[0] >= 12.0
