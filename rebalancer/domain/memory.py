@@ -52,13 +52,25 @@ class Owed(Struct, frozen=True):
     lower_since: Instant | None = None
 
 
+class Silent(NamedTuple):
+    """A model whose silence could be an outage's, and how many replicas its work kept busy before."""
+
+    model: str
+    work: float = 0.0
+
+
 class Outage(Struct, frozen=True):
-    """Demand fell at once, at `since`, in `fell` of the `of` models that had any: nothing is taken before `until`."""
+    """Demand fell at once, at `since`, in `fell` of the `of` models that had any.
+
+    Before `until` nothing is taken from those who are `silent`, by name, unless their work is back; from nobody at all
+    where they are not known, as in checkpoints of older versions.
+    """
 
     since: Instant
     until: Instant
     fell: int
     of: int
+    silent: tuple[Silent, ...] = ()
 
 
 class Replaced(NamedTuple):

@@ -270,7 +270,8 @@ class SuddenRule(Part):
     """When less demand is an outage in front of the models, and not calm."""
 
     drop: Annotated[FiniteFloat, Field(gt=0, lt=1)] = Field(
-        default=0.5, description="A model's work fell suddenly when it lost at least this share of itself ..."
+        default=0.5,
+        description="A model's work fell suddenly when it lost at least this share, and rose when it gained it ...",
     )
     window_seconds: Seconds = Field(default=120.0, description="... within this time.")
     models: Annotated[FiniteFloat, Field(ge=0, lt=1)] = Field(
@@ -285,7 +286,10 @@ class SuddenRule(Part):
     least_work: Annotated[FiniteFloat, Field(gt=0, le=1000)] = Field(
         default=0.5, description="Replicas of work that count as any: a minute of a few requests halves by chance."
     )
-    hold_seconds: Seconds = Field(default=900.0, description="Nothing is taken for this long.")
+    hold_seconds: Seconds = Field(
+        default=900.0,
+        description="Nothing is taken for this long from who fell, unless its work is back or another model rises.",
+    )
 
 
 class ForeignRule(Part):

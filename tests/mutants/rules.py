@@ -1,19 +1,19 @@
 """The mutants of the rules on facts: what is certain, who serves, whose number it is. Each undoes one rule."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from rebalancer.domain import arithmetic
-from rebalancer.domain.memory import Owed
+from rebalancer.domain.memory import Memory, Outage, Owed, Silent
 from rebalancer.domain.replica_set import ends_just
 from rebalancer.domain.snapshot import PodView, TargetView
-from rebalancer.planning.asked import owed
+from rebalancer.planning.asked import owed, sudden
 from rebalancer.planning.given import drains, moves
-from rebalancer.planning.guarded import foreign
+from rebalancer.planning.guarded import foreign, guards
 from rebalancer.planning.seen import holdings, scene, sight
 from rebalancer.planning.shared import loans
 from rebalancer.planning.told import explain
@@ -52,11 +52,32 @@ def rules() -> Iterator[Mutant]:
     yield _instead(explain, "keeps_borrowed", "borrower", "is not told", lambda *_: "")
     yield _instead(loans, "_overbooked", "lender", "stays who it was", lambda *_: {})
     yield from _owed()
+    yield from _outages()
     yield from _nodes_that_go()
 
 
 def _marked(pod: PodView, staying: Iterable[PodView], doomed: Iterable[PodView], **_: bool) -> bool:
     return ends_just(pod, staying, doomed, marked=True)
+
+
+def _outages() -> Iterator[Mutant]:
+    rises = sudden._somebody_rises  # noqa: SLF001  the very thing to break
+    yield _instead(sudden, "_somebody_rises", "sudden", "hears nobody rise", lambda *_: False)
+    yield _instead(
+        sudden,
+        "_somebody_rises",
+        "sudden",
+        "takes a return for a rise",
+        lambda seen, fell, _, *m: rises(seen, fell, None, *m),
+    )
+    yield _instead(
+        guards, "silent", "sudden", "holds everybody", lambda outage, model, *_: outage and Silent(model, 1.0)
+    )
+    yield _instead(sudden, "_silent", "sudden", "names who fell first only", _first_only)
+
+
+def _first_only(_: Memory, before: Outage | None, fell: Mapping[str, bool | None], *__: object) -> tuple[Silent, ...]:
+    return before.silent if before is not None else tuple(Silent(model, 4.0) for model, gone in fell.items() if gone)
 
 
 def _owed() -> Iterator[Mutant]:

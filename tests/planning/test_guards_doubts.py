@@ -80,8 +80,11 @@ class TestSudden:
         plan = story.turn(30.0)
         assert moves(plan) == {}
         refusal = refusal_of(plan, "sudden", "m0")
-        assert refusal.numbers == {"fell": 3, "of": 4, "drop": 0.5, "window_seconds": 120.0}
-        assert refusal.why == "3 of 4 models with work lost 50% of it or more within 120 s"
+        assert refusal.numbers == {"fell": 3, "of": 4, "drop": 0.5, "window_seconds": 120.0, "had": 4.0}
+        assert refusal.why == (
+            "3 of 4 models with work lost 50% of it or more within 120 s, and nobody rose; "
+            "this one has 2 of 4 replicas of work"
+        )
         assert refusal.until == began + 900.0
         story.wait(began + 899.0 - story.snapshot.at)
         assert moves(story.turn(1.0)) == {}
@@ -199,6 +202,77 @@ class TestSudden:
         outage = outage_of(story)
         assert outage is not None
         assert outage.until == again + 900.0
+
+    def rises(self, story: Story, model: str, to: float, slow: float) -> None:
+        """Its last minute is offered `to`, its means of up to 20 minutes say `slow`."""
+        story.load(model, {"concurrency": 4.0 * to}, Work(short=to, last_60s=to, long=slow, slow=slow))
+
+    def test_who_gains_as_large_a_share_as_others_lost_speaks_against_it(self) -> None:
+        for to, slow, outage in ((6.0, 4.0, False), (5.99, 4.0, True), (0.59, 0.1, True), (0.6, 0.1, False)):
+            story = a_fleet()
+            offered(story, "m3", slow)
+            story.turn(30.0)
+            self.falls(story, "m0", "m1", "m2", to=0.0)
+            self.rises(story, "m3", to, slow)
+            story.turn()
+            assert (outage_of(story) is not None) is outage
+            assert any(moves(plan) for plan in story.turns(6, 20.0)) is not outage
+
+    def test_who_rises_later_ends_it(self) -> None:
+        story = a_fleet()
+        story.turn(30.0)
+        self.falls(story, "m0", "m1", "m2", to=0.0)
+        story.turns(6, 20.0)
+        assert outage_of(story) is not None
+        self.rises(story, "m3", 8.0, 4.0)
+        assert "m0" in moves(story.turn())
+        assert outage_of(story) is None
+
+    def test_who_comes_back_is_no_riser_and_free_again_itself(self) -> None:
+        # Half of four replicas of work and a little is not silence any more; its means still remember the outage.
+        for to, free in ((2.0, False), (2.001, True)):
+            story = a_fleet()
+            story.turn(30.0)
+            self.falls(story, "m0", "m1", "m2", to=0.0)
+            story.turns(20)
+            self.rises(story, "m0", to, 1.0)
+            story.turns(6)
+            assert outage_of(story) is not None
+            said = refused(story.plans[-1])
+            assert (("sudden", "m0") not in said) is free
+            assert ("sudden", "m1") in said
+
+    def test_who_did_not_fall_may_give(self) -> None:
+        story = a_fleet()
+        story.turn(30.0)
+        self.falls(story, "m0", "m1", "m2", to=0.0)
+        self.falls(story, "m3", to=2.1)
+        plans = story.turns(8)
+        assert outage_of(story) is not None
+        assert {model for plan in plans for model in moves(plan)} == {"m3"}
+
+    def test_who_falls_while_it_lasts_is_part_of_it_and_does_not_prolong_it(self) -> None:
+        story = a_fleet()
+        story.turn(30.0)
+        self.falls(story, "m0", "m1", "m2", to=0.0)
+        began = story.snapshot.at
+        story.turns(20)
+        self.falls(story, "m3", to=0.0)
+        story.turns(10)
+        outage = outage_of(story)
+        assert outage is not None
+        assert [one.model for one in outage.silent] == ["m0", "m1", "m2", "m3"]
+        assert outage.until == began + 900.0
+        assert ("sudden", "m3") in refused(story.plans[-1])
+
+    def test_an_outage_that_names_nobody_concerns_everybody(self) -> None:
+        # As a checkpoint of an older version has it.
+        story = a_fleet()
+        story.turn(30.0)
+        story.memory = replace(story.memory, outage=Outage(story.snapshot.at, story.snapshot.at + 900.0, 3, 4))
+        self.falls(story, "m0", to=2.1)
+        story.turns(6, 20.0)
+        assert refusal_of(story.plans[-1], "sudden", "m0").why.endswith("and nobody rose")
 
     def test_a_reclaim_a_person_and_a_drain_pass_it(self) -> None:
         def an_outage(entitlement: int = 1) -> Story:

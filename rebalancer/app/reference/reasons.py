@@ -38,7 +38,7 @@ _GUARDS = {
         "Look at the metric producers of those that abstain; the refusal names them.",
     ),
     "sudden": (
-        "Work fell at once in most models: rather an outage in front of them than calm.",
+        "Work fell at once in most models and rose in none: rather an outage in front of them than calm.",
         "Look at what brings them their requests; wait until the instant that the refusal names.",
     ),
     "plausible": (

@@ -7,9 +7,11 @@ Limits are max(1, floor(share x base)) replicas per sliding window and bind only
 import math
 from collections.abc import Callable, Iterable
 
+from rebalancer.domain.arithmetic import figure
 from rebalancer.domain.plan import Refusal
 from rebalancer.domain.policy import RateLimit
 from rebalancer.planning.asked.demand import rules_of
+from rebalancer.planning.asked.sudden import silent
 from rebalancer.planning.guarded.release import PASSES, Purpose, Release, lost
 from rebalancer.planning.seen.scene import Holder, PoolState, Scene
 
@@ -100,20 +102,28 @@ def agree(release: Release) -> Refusal | None:
 
 
 def sudden(release: Release) -> Refusal | None:
-    """No decrease for a while after demand fell at once in most models: an outage, not calm."""
-    outage = release.scene.memory.outage
-    if outage is None or release.scene.now >= outage.until:
+    """No decrease for a while of a model that fell at once with most others: an outage, not calm."""
+    scene, work = release.scene, release.holder.load.work
+    outage, rule = scene.memory.outage, scene.policy.guards.sudden
+    known = silent(outage, release.holder.model.id, work, rule, scene.now)
+    if outage is None or known is None:
         return None
-    rule = release.scene.policy.guards.sudden
+    why = (
+        f"{outage.fell} of {outage.of} models with work lost {rule.drop:.0%} of it or more "
+        f"within {rule.window_seconds:.0f} s, and nobody rose"
+    )
+    if known.work > 0.0:
+        left = "unknown work" if work.last_60s is None else figure(work.last_60s)
+        why += f"; this one has {left} of {figure(known.work)} replicas of work"
     return release.refuse(
         "sudden",
-        f"{outage.fell} of {outage.of} models with work lost {rule.drop:.0%} of it or more "
-        f"within {rule.window_seconds:.0f} s",
+        why,
         outage.until,
         fell=outage.fell,
         of=outage.of,
         drop=rule.drop,
         window_seconds=rule.window_seconds,
+        had=known.work,
     )
 
 

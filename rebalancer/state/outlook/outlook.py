@@ -1,6 +1,7 @@
 """From what is known of several models to an `Outlook` of each: what every count of replicas is worth, and why.
 
-Models of one batch share the cold start (hence the horizon) and the step; each model's outlook depends on it alone.
+Models of one batch share the cold start (hence the horizon) and the step; each model's outlook depends on it alone, but
+for this: where several rise at once, how far they might still rise counts less (`shift.level_since`).
 """
 
 from collections.abc import Sequence

@@ -1,5 +1,7 @@
 """Whether an excess is a burst or a new level."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -28,7 +30,8 @@ def known(work: np.ndarray, window: int) -> tuple[list[tuple[float, float]], flo
             x = plain.excess(work, s, window, one.beta)
             left = (float(np.mean(work[s + COLD : s + HORIZON])) - now) / np.sqrt(now)
             pairs.append((x, min(max(left, -1.5 * abs(x)), 1.5 * abs(x))))
-    return pairs, 1.4826 * float(np.median([abs(x) for x, _ in pairs])) + 0.001
+    steps = [abs(x - earlier) for (x, _), (earlier, _) in pairwise(pairs)]
+    return pairs, 1.4826 * float(np.median(steps)) / np.sqrt(2.0) + 0.001
 
 
 def with_bursts(last: int = 0) -> np.ndarray:
@@ -142,3 +145,39 @@ def test_at_the_border_of_the_unusual_a_shift_fades_instead_of_ending() -> None:
     assert found[0] == 0.0
     assert found[-1] > 0.6
     assert np.diff(found).max() < 0.1
+
+
+def steps(minutes: int, last: int) -> np.ndarray:
+    """Work that swaps between 3 and 10 replicas every `minutes`, ending `last` seconds after a step down."""
+    whole = 60 * minutes
+    level = np.where(np.arange(T + 2 * whole) // whole % 2 == 0, 10.0, 3.0)
+    down = int(np.flatnonzero((level[:-1] == 10.0) & (level[1:] == 3.0) & (np.arange(len(level) - 1) < T))[-1]) + 1
+    return np.random.default_rng(7).gamma(10.0, level[: down + last] / 10.0)
+
+
+def effective(work: np.ndarray) -> float:
+    """The level, and as much of a shift as is likely, at the end of the work."""
+    learned = learn(past_of(work[np.newaxis, : len(work) // 300 * 300]), COLD, HORIZON)
+    ladder = past_of(work[np.newaxis]).ladder(4000)
+    now = level(base(ladder, NOW), np.array([learned[0].beta]))[0]
+    found = shift(ladder, now, learned)
+    return float(now[0] + found.p[0] * (found.level[0] - now[0]))
+
+
+@pytest.mark.parametrize("minutes", [7, 20, 30])
+def test_a_model_that_steps_to_and_fro_is_believed_to_have_fallen_within_a_minute(minutes: int) -> None:
+    # Against its level, which follows a step for 20 minutes, it is unusual most of the time.
+    assert effective(steps(minutes, last=60)) < 4.5  # a fall of 7 minutes is half over by the horizon
+
+
+def test_where_several_rise_at_once_less_is_made_of_what_they_might_still_rise_to() -> None:
+    rise = np.concatenate([np.full(570, 4.0), np.linspace(4.0, 10.0, 30)])
+    calm = np.full(600, 4.0)
+
+    def of(*rates: np.ndarray) -> list[float]:
+        means = np.array([[rate[-window:].mean() for rate in rates] for window in SINCE_SECONDS])
+        return [float(one) for one in level_since(means, np.full(len(rates), 4.0), np.full(len(rates), 0.3))]
+
+    alone, beside_calm, together = of(rise), of(rise, calm), of(rise, rise)
+    assert beside_calm[0] == alone[0] >= 12.0
+    assert together[0] == together[1] <= 11.5
