@@ -64,6 +64,7 @@ class Seen(Struct):
     placed: bool
     active: bool
     gpus: int
+    model: str
 
 
 class Oracle:
@@ -81,7 +82,9 @@ class Oracle:
         self._seen: dict[str, Seen] = {}
         self._pods_of: dict[WorkloadRef, list[Seen]] = {}
         self._replicas: dict[WorkloadRef, int] = {}
+        self._ended: set[str] = set()  # pods that the service's writes took since it was shown the API server
         self._debts: list[Debt] = []
+        self._looked_at = world.now
         self._paid: set[str] = set()
         self._needs = {model: deque([_need(level * CARRIED)], RECENT_STEPS) for model, level in levels.items()}
 
@@ -89,7 +92,8 @@ class Oracle:
 
     def look(self) -> None:
         """The API server as it is when the watches come."""
-        now = self._world.now
+        now = self._looked_at = self._world.now
+        self._ended.clear()
         for name in [name for name in self.deadlines if name not in self._world.nodes]:
             del self.deadlines[name]
         self._seen = {pod.uid: self._see(pod, now) for pod in self._world.pods.values()}
@@ -103,7 +107,9 @@ class Oracle:
     def _see(self, pod: Pod, now: float) -> Seen:
         node, active = pod.node, pod.deleted_at is None and not pod.failed
         if node is None:
-            return Seen(serves=False, goes=False, counted=True, placed=False, active=active, gpus=pod.gpus)
+            return Seen(
+                serves=False, goes=False, counted=True, placed=False, active=active, gpus=pod.gpus, model=pod.owner.model
+            )
         return Seen(
             serves=pod.ready and node.listed and node.ready,
             goes=self._goes(node, now),
@@ -111,6 +117,7 @@ class Oracle:
             placed=True,
             active=active,
             gpus=pod.gpus,
+            model=pod.owner.model,
         )
 
     def _goes(self, node: Node, now: float) -> bool | None:
@@ -166,18 +173,22 @@ class Oracle:
             return self.fail("a", f"{owner.model} is in no policy and loses {len(pods)} replicas")
         self._judge_floor(model, pods or given_away)
         self._judge_need(owner, model, pods)
+        self._ended |= {pod.uid for pod in pods}
         return None
 
     def _serving(self, model: str, gone: list[Pod]) -> tuple[int, int]:
-        """Replicas that serve and may stay before these go, and how many of these are such for certain."""
+        """Replicas that serve and may stay before these go, and how many of these are such for certain.
+
+        As they were shown, less what the service itself took since: a rollout that ends an old pod for a new one
+        between the two is neither a loss nor a gain of ours.
+        """
         going = {pod.uid for pod in gone}
-        seen = [(pod, self._seen.get(pod.uid)) for pod in self._pods(model)]
         there = [
-            pod
-            for pod, one in seen
-            if one is not None and one.serves and one.goes is not True and (pod.deleted_at is None or pod.uid in going)
+            uid
+            for uid, one in self._seen.items()
+            if one.model == model and one.serves and one.active and one.goes is not True and uid not in self._ended
         ]
-        taken = sum(pod.uid in going and self._seen[pod.uid].goes is False for pod in there)
+        taken = sum(uid in going and self._seen[uid].goes is False for uid in there)
         return len(there), taken
 
     def _judge_floor(self, model: Model, gone: list[Pod]) -> None:
@@ -196,7 +207,7 @@ class Oracle:
         starts = (one.load_seconds for one in self._world.deployments.values() if one.node_selector["pool"] == pool)
         due = self._world.now + ACTING_SECONDS + max(starts) + MARGIN_SECONDS
         text = f"{model.id} needs {need}, served with {before} and lost {taken}; nobody served with its GPUs by the due"
-        self._debts.append(Debt(model.id, pool, lost * owner.gpus, self._world.now, due, text))
+        self._debts.append(Debt(model.id, pool, lost * owner.gpus, self._looked_at, due, text))
 
     def _above_limit(self, pool: str) -> bool:
         """Whether people allow less than there is."""
@@ -244,8 +255,11 @@ class Oracle:
         return None
 
     def _balance(self, pool: str, *, early: bool) -> tuple[int, int]:
-        """GPUs asked for and GPUs there are. `early`: nodes whose end is announced are left out on both sides."""
-        now = self._world.now
+        """GPUs asked for and GPUs there are. `early`: nodes whose end is announced are left out on both sides.
+
+        Both as of the last look: a node that comes to its end between look and write is on both sides or on neither.
+        """
+        now = self._looked_at
         nodes = [node for node in self._world.nodes.values() if node.labels["pool"] == pool and self._counts(node, now)]
         has = sum(max(node.gpus, _held(node)) for node in nodes if not (early and node.name in self.deadlines))
         owners = (one for one in self._world.deployments.values() if one.node_selector["pool"] == pool)
