@@ -82,6 +82,7 @@ class Oracle:
         self._seen: dict[str, Seen] = {}
         self._pods_of: dict[WorkloadRef, list[Seen]] = {}
         self._replicas: dict[WorkloadRef, int] = {}
+        self._held: dict[str, int] = {}  # GPUs by node
         self._ended: set[str] = set()  # pods that the service's writes took since it was shown the API server
         self._debts: list[Debt] = []
         self._looked_at = world.now
@@ -101,6 +102,7 @@ class Oracle:
         for pod in self._world.pods.values():
             self._pods_of.setdefault(pod.owner.ref, []).append(self._seen[pod.uid])
         self._replicas = {ref: owner.replicas for ref, owner in self._world.deployments.items()}
+        self._held = {node.name: _held(node) for node in self._world.nodes.values()}
         if self._debts:
             self._settle(now)
 
@@ -108,7 +110,13 @@ class Oracle:
         node, active = pod.node, pod.deleted_at is None and not pod.failed
         if node is None:
             return Seen(
-                serves=False, goes=False, counted=True, placed=False, active=active, gpus=pod.gpus, model=pod.owner.model
+                serves=False,
+                goes=False,
+                counted=True,
+                placed=False,
+                active=active,
+                gpus=pod.gpus,
+                model=pod.owner.model,
             )
         return Seen(
             serves=pod.ready and node.listed and node.ready,
@@ -257,11 +265,15 @@ class Oracle:
     def _balance(self, pool: str, *, early: bool) -> tuple[int, int]:
         """GPUs asked for and GPUs there are. `early`: nodes whose end is announced are left out on both sides.
 
-        Both as of the last look: a node that comes to its end between look and write is on both sides or on neither.
+        Both as of the last look: a node or a pod that comes to its end between look and write counts on both sides.
         """
         now = self._looked_at
         nodes = [node for node in self._world.nodes.values() if node.labels["pool"] == pool and self._counts(node, now)]
-        has = sum(max(node.gpus, _held(node)) for node in nodes if not (early and node.name in self.deadlines))
+        has = sum(
+            max(node.gpus, self._held.get(node.name, 0))
+            for node in nodes
+            if not (early and node.name in self.deadlines)
+        )
         owners = (one for one in self._world.deployments.values() if one.node_selector["pool"] == pool)
         return sum(self._asks(one, early=early) for one in owners), has
 
