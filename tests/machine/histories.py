@@ -118,11 +118,12 @@ def play_restarted(history: History) -> Played:
 async def _play_restarted(history: History) -> Played:
     rng = random.Random(f"restart/{history.spec.seed}")
     at, back = rng.randrange(CHECKPOINT_STEPS + 1, history.steps), rng.choice([0, 0, 1, 3, 9])
+    disk_lost = rng.random() < 0.3
     stage, twin, played = Stage(history.spec), Stage(history.spec), Played()
     deeds = [deed for deed in history.deeds if deed.name != RESTART]
     for step in range(at + 1):
         if step == at:
-            stage.service.restart(back)
+            stage.service.restart(back, disk_lost=disk_lost)
             played.met[RESTART] += 1
         for one, counted in ((stage, played), (twin, Played())):
             await _step(one, [deed for deed in deeds if deed.step == step], counted, lambda _stage, _what: None)

@@ -3,11 +3,12 @@
 Rules, each a letter: (a) no write takes a model's serving, staying replicas under its floor; (b) no raise puts more on
 a pool than it has; (c) a serving replica that its model needs goes only where somebody else serves with its GPUs soon
 after; (d) at rest nothing is written, floors and entitlements are met, nobody is short beside idle GPUs; (f) every
-cycle plans. Two more are judged by two worlds (`histories`): (e) a broken thing is its own pool's alone; (r) who was
-restarted takes no more than who was not.
+cycle plans, and what the service says of itself is true (`said`). Two more are judged by two worlds (`histories`): (e)
+a broken thing is its own pool's alone; (r) who was restarted takes no more than who was not.
 """
 
 from collections import Counter, deque
+from collections.abc import Iterable
 from math import ceil
 
 from msgspec import Struct
@@ -155,6 +156,10 @@ class Oracle:
         """Something was disturbed: who owed GPUs there may have been kept from it."""
         for debt in self._debts:
             debt.touched = debt.touched or debt.pool in pools
+
+    def shown(self) -> Iterable[tuple[WorkloadRef, list[Seen]]]:
+        """The pods of each target as the API server showed them."""
+        return self._pods_of.items()
 
     # --- what is judged
 
