@@ -12,12 +12,13 @@ import pytest
 from rebalancer.act import gate
 from rebalancer.act.restoring import Restoring
 from rebalancer.app import past
+from rebalancer.domain import arithmetic
 from rebalancer.domain.memory import Memory
 from rebalancer.planning import recall
 from rebalancer.planning.guarded import foreign
 from rebalancer.planning.seen import holdings
 from rebalancer.planning.seen.scene import Scene
-from rebalancer.planning.shared import allocation
+from rebalancer.planning.shared.ledger import Ledger
 from rebalancer.state import ClusterState
 from rebalancer.state.foreign import ForeignChanges
 from tests.mutants.mutant import Mutant
@@ -60,7 +61,7 @@ def _resumes(of: Any) -> Any:  # noqa: ANN401  a patcher
 
 
 def _counts_who_does_not_serve(patch: Patch) -> None:
-    patch.setattr(allocation.Ledger, "ready_of", allocation.Ledger.left_of)
+    patch.setattr(Ledger, "ready_of", Ledger.left_of)
 
 
 def _one_fight_stops_everybody(patch: Patch) -> None:
@@ -76,7 +77,7 @@ def _one_fight_stops_everybody(patch: Patch) -> None:
 
 
 def _one_bad_template_fails_the_cycle(patch: Patch) -> None:
-    true = holdings.gpus_differ
+    true = arithmetic.gpus_differ
 
     def gpus_differ(*args: Any) -> Any:  # noqa: ANN401  as the true one
         found = true(*args)
