@@ -34,9 +34,14 @@ class Said:
         self._oracle = oracle
         self._by_others: dict[WorkloadRef, Numbers] = {}
         self._fought_at: dict[WorkloadRef, float] = {}
+        self._showing: dict[str, bool] = {}
 
     def look(self) -> None:
-        """Who wrote which numbers since the last look."""
+        """Who wrote which numbers since the last look; of which pools every node is Ready and shows GPUs."""
+        self._showing = {}
+        for node in self._world.nodes.values():
+            pool = node.labels["pool"]
+            self._showing[pool] = self._showing.get(pool, True) and node.ready and node.allocatable > 0
         for ref, owner in self._world.deployments.items():
             now = self._numbers_of(owner)
             if now != self._by_others.get(ref, now) and now:
@@ -84,8 +89,7 @@ class Said:
     def _judge_budgets(self, plan: Plan, policy: Policy) -> None:
         labels = {pool.name: pool.node_labels["pool"] for pool in policy.pools}
         for said in plan.pools:
-            nodes = [one for one in self._world.nodes.values() if one.labels["pool"] == labels.get(said.pool)]
-            if said.budget is None and nodes and all(one.allocatable and one.ready for one in nodes):
+            if said.budget is None and self._showing.get(labels.get(said.pool, "")):
                 self._oracle.fail("f", f"the budget of {said.pool} is said to be unknown, its nodes show their GPUs")
 
     def _judge_foreign(self, plan: Plan, policy: Policy) -> None:
