@@ -70,6 +70,16 @@ class ForeignChanges:
             else:
                 self._past[one.target] = replace(since, changes=(*one.changes, *since.changes)[-REMEMBERED:])
 
+    def stepped(self, seconds: float) -> None:
+        """The clock was set by so many seconds: what others did is as old as before.
+
+        Dated by a clock that was half an hour ahead, two changes would keep us away for that half hour.
+        """
+        for ref, past in self._past.items():
+            changes = tuple(ForeignChange(one.at + seconds, one.manager) for one in past.changes)
+            repaired_at = None if past.repaired_at is None else past.repaired_at + seconds
+            self._past[ref] = replace(past, changes=changes, repaired_at=repaired_at)
+
     def _owned(self, ref: WorkloadRef) -> bool:
         """Whether an autoscaler chooses the replicas: then neither we nor anybody else writes them."""
         return any(self._objects.hpas_of.get(ref)) or any(

@@ -115,7 +115,9 @@ class Holdings:
             self._dirty.add(self._targets[target].model.id)
 
     def stepped(self, seconds: float) -> None:
-        """The clock was set by so many seconds: what we wrote is as old as before."""
+        """The clock was set by so many seconds: what we and others wrote is as old as before."""
+        self.foreign.stepped(seconds)
+        self._dirty.update(self._models)
         self._asked = {ref: _Asked(asked.replicas, asked.at + seconds) for ref, asked in self._asked.items()}
 
     def _settle(self, ref: WorkloadRef | None) -> None:

@@ -2,7 +2,8 @@
 
 A ScaledObject's bounds reach its HPA within a second, the HPA's its target at its next look, one every 15 s.
 An HPA clamps what is outside its bounds at once; between them it asks for what its metric says, downwards for the
-highest of the last five minutes. A target of 0 replicas switches it off. A paused ScaledObject has no HPA.
+highest of the last five minutes. A target of 0 replicas switches it off, until KEDA, which looks every 30 s, brings
+the target back to a minimum above 0. A paused ScaledObject has no HPA.
 """
 
 from collections import deque
@@ -85,7 +86,11 @@ class Autoscaling:
         self._agenda.after(POLL_SECONDS, partial(self._poll, scaled))
         idle = scaled.idle if scaled.idle is not None else 0 if not scaled.minimum else None
         target = self._cluster.deployments.get(scaled.target)
-        if scaled.paused or target is None or idle is None:
+        if scaled.paused or target is None:
+            return
+        if idle is None:  # whether a trigger is active or not, it may not have less than its minimum
+            if target.replicas == 0:
+                self._cluster.scale(scaled.target, max(1, scaled.minimum or 0))
             return
         wanted = self._wanted(scaled.target)
         if wanted == 0:

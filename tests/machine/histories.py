@@ -10,13 +10,15 @@ from rebalancer.sim.product.clock import still
 from tests.machine.deeds import APART, DEEDS, LATE, Deed
 from tests.machine.oracle import Verdict
 from tests.machine.stage import CHECKPOINT_STEPS, STEP_SECONDS, Stage
-from tests.machine.worlds import WorldSpec, a_spec
+from tests.machine.worlds import WorldSpec, a_spec, rate_of
 
 STEPS = (60, 80, 160)
 QUIET_STEPS = 62  # of 10 s: ten minutes and a little
 QUIET_STEP_SECONDS = 10.0
 REST_SECONDS = 120.0
 RESTART = "service restarts"
+RESTARTED_STEPS = 24  # of 5 s
+OTHERS_STEPS = 5
 
 
 class History(Struct, frozen=True):
@@ -84,7 +86,10 @@ async def _play(history: History, watch: Callable[[Stage, str], None]) -> Played
 
 
 def play_apart(history: History) -> Played:
-    """Two worlds, one disturbed in its first pool only: the plans of the other pool are the same to the end."""
+    """Two worlds, one disturbed in its first pool only: the plans of the other pool are the same to the end.
+
+    In both the other pool's users come and go, so that it has something to decide at all times.
+    """
     with still() as runner:
         return runner.run(_play_apart(history))
 
@@ -93,7 +98,10 @@ async def _play_apart(history: History) -> Played:
     mine, other = (pool.name for pool in history.spec.pools)
     stage, twin, played = Stage(history.spec, (mine,)), Stage(history.spec, (mine,)), Played()
     theirs = {model.name for model in history.spec.models if model.pool == other}
+    rng = random.Random(f"others/{history.spec.seed}")
     for step in range(history.steps):
+        if step % OTHERS_STEPS == 0:
+            _turn_users((stage, twin), rng.choice(sorted(theirs)), rng.random())
         await _step(stage, [deed for deed in history.deeds if deed.step == step], played, lambda _stage, _what: None)
         await _turn(twin, STEP_SECONDS, None, played)
         with_it, without = _plans(stage, theirs), _plans(twin, theirs)
@@ -105,11 +113,17 @@ async def _play_apart(history: History) -> Played:
     return _over(stage, played)
 
 
+def _turn_users(stages: Iterable[Stage], model: str, share: float) -> None:
+    """As many as keep this share of 1.6 times its entitlement busy."""
+    for stage in stages:
+        stage.turn(model, rate_of(1.6 * share * stage.models[model].entitlement), 20.0)
+
+
 def play_restarted(history: History) -> Played:
     """Two worlds in which the same happens; in one the service restarts, and takes no more than it does in the other.
 
-    They are compared in the first plan after the restart: what one has written then and the other has not makes them
-    two different worlds.
+    Judged over two minutes after the restart, by what each has taken since: the first plans after a start take nothing
+    anyway. Later what one has written and the other has not makes them two different worlds.
     """
     with still() as runner:
         return runner.run(_play_restarted(history))
@@ -118,19 +132,25 @@ def play_restarted(history: History) -> Played:
 async def _play_restarted(history: History) -> Played:
     rng = random.Random(f"restart/{history.spec.seed}")
     at, back = rng.randrange(CHECKPOINT_STEPS + 1, history.steps), rng.choice([0, 0, 1, 3, 9])
+    disk_lost = rng.random() < 0.3
     stage, twin, played = Stage(history.spec), Stage(history.spec), Played()
     deeds = [deed for deed in history.deeds if deed.name != RESTART]
-    for step in range(at + 1):
+    taken = Counter[str](), Counter[str]()
+    for step in range(at + RESTARTED_STEPS):
         if step == at:
-            stage.service.restart(back)
+            stage.service.restart(back, disk_lost=disk_lost)
             played.met[RESTART] += 1
         for one, counted in ((stage, played), (twin, Played())):
             await _step(one, [deed for deed in deeds if deed.step == step], counted, lambda _stage, _what: None)
+        if step >= at:
+            for of, one in zip(taken, (stage, twin), strict=True):
+                of.update(_released(one))
+            if more := taken[0] - taken[1]:
+                where = "another node" if disk_lost else "its own disk"
+                what = f"{dict(more)} more within {(step - at) * STEP_SECONDS:.0f} s"
+                stage.oracle.fail("r", f"restarted on {where}, {back} checkpoints back, it takes {what}")
         if stage.oracle.verdicts:
-            return _over(stage, played)
-    more = _released(stage) - _released(twin)
-    if more:
-        stage.oracle.fail("r", f"after a restart from {back} checkpoints before the last it takes {dict(more)} more")
+            break
     return _over(stage, played)
 
 

@@ -1,8 +1,11 @@
 """The door that the service writes through: every write is shown to the oracle with what it will come to."""
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
+from rebalancer.kube.errors import KubeError
 from rebalancer.kube.resources import Object, Ref
 from rebalancer.world import Deployment, Hpa, Pod, ScaledObject, World
 from rebalancer.world.port import WorldPort
@@ -19,11 +22,27 @@ class JudgedPort(WorldPort):
         super().__init__(world, refuses)
         self._judged = world
         self._oracle = oracle
+        self.answers: Counter[str] = Counter()
+
+    async def get(self, ref: Ref) -> Object:
+        with self._answered(""):
+            return await super().get(ref)
+
+    @contextmanager
+    def _answered(self, well: str) -> Iterator[None]:
+        """Count how the API server answers."""
+        try:
+            yield
+        except KubeError:
+            self.answers["error"] += 1
+            raise
+        self.answers[well] += 1
 
     async def put_scale(self, ref: Ref, replicas: int, resource_version: str) -> Object:
         owner = self._deployment(ref)
         before, active = owner.replicas, owner.active
-        stored = await super().put_scale(ref, replicas, resource_version)
+        with self._answered("stored"):
+            stored = await super().put_scale(ref, replicas, resource_version)
         taken = [pod for pod in active if pod.deleted_at is not None]
         self._tell(owner, before, replicas, taken, [])
         return stored
@@ -31,7 +50,8 @@ class JudgedPort(WorldPort):
     async def patch(self, ref: Ref, body: Any, *, resource_version: str | None = None) -> Object:  # noqa: ANN401  # JSON
         thing = None if ref.resource.plural in {"pods", "nodepools"} else self._thing(ref)
         before = None if thing is None else _bounds(thing)
-        stored = await super().patch(ref, body, resource_version=resource_version)
+        with self._answered("stored"):
+            stored = await super().patch(ref, body, resource_version=resource_version)
         if isinstance(thing, Hpa | ScaledObject) and before is not None:
             owner = self._judged.deployments.get(thing.target)
             if owner is not None and owner.replicas > 0:

@@ -3,11 +3,12 @@
 Rules, each a letter: (a) no write takes a model's serving, staying replicas under its floor; (b) no raise puts more on
 a pool than it has; (c) a serving replica that its model needs goes only where somebody else serves with its GPUs soon
 after; (d) at rest nothing is written, floors and entitlements are met, nobody is short beside idle GPUs; (f) every
-cycle plans. Two more are judged by two worlds (`histories`): (e) a broken thing is its own pool's alone; (r) who was
-restarted takes no more than who was not.
+cycle plans, and what the service says of itself is true (`said`). Two more are judged by two worlds (`histories`): (e)
+a broken thing is its own pool's alone; (r) who was restarted takes no more than who was not.
 """
 
 from collections import Counter, deque
+from collections.abc import Iterable
 from math import ceil
 
 from msgspec import Struct
@@ -64,6 +65,7 @@ class Seen(Struct):
     placed: bool
     active: bool
     gpus: int
+    model: str
 
 
 class Oracle:
@@ -81,7 +83,10 @@ class Oracle:
         self._seen: dict[str, Seen] = {}
         self._pods_of: dict[WorkloadRef, list[Seen]] = {}
         self._replicas: dict[WorkloadRef, int] = {}
+        self._held: dict[str, int] = {}  # GPUs by node
+        self._ended: set[str] = set()  # pods that the service's writes took since it was shown the API server
         self._debts: list[Debt] = []
+        self._looked_at = world.now
         self._paid: set[str] = set()
         self._needs = {model: deque([_need(level * CARRIED)], RECENT_STEPS) for model, level in levels.items()}
 
@@ -89,7 +94,8 @@ class Oracle:
 
     def look(self) -> None:
         """The API server as it is when the watches come."""
-        now = self._world.now
+        now = self._looked_at = self._world.now
+        self._ended.clear()
         for name in [name for name in self.deadlines if name not in self._world.nodes]:
             del self.deadlines[name]
         self._seen = {pod.uid: self._see(pod, now) for pod in self._world.pods.values()}
@@ -97,13 +103,22 @@ class Oracle:
         for pod in self._world.pods.values():
             self._pods_of.setdefault(pod.owner.ref, []).append(self._seen[pod.uid])
         self._replicas = {ref: owner.replicas for ref, owner in self._world.deployments.items()}
+        self._held = {node.name: _held(node) for node in self._world.nodes.values()}
         if self._debts:
             self._settle(now)
 
     def _see(self, pod: Pod, now: float) -> Seen:
         node, active = pod.node, pod.deleted_at is None and not pod.failed
         if node is None:
-            return Seen(serves=False, goes=False, counted=True, placed=False, active=active, gpus=pod.gpus)
+            return Seen(
+                serves=False,
+                goes=False,
+                counted=True,
+                placed=False,
+                active=active,
+                gpus=pod.gpus,
+                model=pod.owner.model,
+            )
         return Seen(
             serves=pod.ready and node.listed and node.ready,
             goes=self._goes(node, now),
@@ -111,6 +126,7 @@ class Oracle:
             placed=True,
             active=active,
             gpus=pod.gpus,
+            model=pod.owner.model,
         )
 
     def _goes(self, node: Node, now: float) -> bool | None:
@@ -141,6 +157,10 @@ class Oracle:
         for debt in self._debts:
             debt.touched = debt.touched or debt.pool in pools
 
+    def shown(self) -> Iterable[tuple[WorkloadRef, list[Seen]]]:
+        """The pods of each target as the API server showed them."""
+        return self._pods_of.items()
+
     # --- what is judged
 
     def fail(self, rule: str, text: str) -> None:
@@ -166,18 +186,22 @@ class Oracle:
             return self.fail("a", f"{owner.model} is in no policy and loses {len(pods)} replicas")
         self._judge_floor(model, pods or given_away)
         self._judge_need(owner, model, pods)
+        self._ended |= {pod.uid for pod in pods}
         return None
 
     def _serving(self, model: str, gone: list[Pod]) -> tuple[int, int]:
-        """Replicas that serve and may stay before these go, and how many of these are such for certain."""
+        """Replicas that serve and may stay before these go, and how many of these are such for certain.
+
+        As they were shown, less what the service itself took since: a rollout that ends an old pod for a new one
+        between the two is neither a loss nor a gain of ours.
+        """
         going = {pod.uid for pod in gone}
-        seen = [(pod, self._seen.get(pod.uid)) for pod in self._pods(model)]
         there = [
-            pod
-            for pod, one in seen
-            if one is not None and one.serves and one.goes is not True and (pod.deleted_at is None or pod.uid in going)
+            uid
+            for uid, one in self._seen.items()
+            if one.model == model and one.serves and one.active and one.goes is not True and uid not in self._ended
         ]
-        taken = sum(pod.uid in going and self._seen[pod.uid].goes is False for pod in there)
+        taken = sum(uid in going and self._seen[uid].goes is False for uid in there)
         return len(there), taken
 
     def _judge_floor(self, model: Model, gone: list[Pod]) -> None:
@@ -196,7 +220,7 @@ class Oracle:
         starts = (one.load_seconds for one in self._world.deployments.values() if one.node_selector["pool"] == pool)
         due = self._world.now + ACTING_SECONDS + max(starts) + MARGIN_SECONDS
         text = f"{model.id} needs {need}, served with {before} and lost {taken}; nobody served with its GPUs by the due"
-        self._debts.append(Debt(model.id, pool, lost * owner.gpus, self._world.now, due, text))
+        self._debts.append(Debt(model.id, pool, lost * owner.gpus, self._looked_at, due, text))
 
     def _above_limit(self, pool: str) -> bool:
         """Whether people allow less than there is."""
@@ -244,10 +268,17 @@ class Oracle:
         return None
 
     def _balance(self, pool: str, *, early: bool) -> tuple[int, int]:
-        """GPUs asked for and GPUs there are. `early`: nodes whose end is announced are left out on both sides."""
-        now = self._world.now
+        """GPUs asked for and GPUs there are. `early`: nodes whose end is announced are left out on both sides.
+
+        Both as of the last look: a node or a pod that comes to its end between look and write counts on both sides.
+        """
+        now = self._looked_at
         nodes = [node for node in self._world.nodes.values() if node.labels["pool"] == pool and self._counts(node, now)]
-        has = sum(max(node.gpus, _held(node)) for node in nodes if not (early and node.name in self.deadlines))
+        has = sum(
+            max(node.gpus, self._held.get(node.name, 0))
+            for node in nodes
+            if not (early and node.name in self.deadlines)
+        )
         owners = (one for one in self._world.deployments.values() if one.node_selector["pool"] == pool)
         return sum(self._asks(one, early=early) for one in owners), has
 

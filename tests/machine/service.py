@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from rebalancer.act.gate import Gate
 from rebalancer.act.restoring import Restoring
+from rebalancer.app.past import Writes, begin_from
 from rebalancer.domain.cluster import SOURCES, ClusterObject
 from rebalancer.domain.events import (
     CapacityNotice,
@@ -54,34 +55,54 @@ class Clock:
 
 
 class Kept(Struct, frozen=True):
-    """One checkpoint: its entries, when it was written, and how many records of each topic it includes."""
+    """One checkpoint: its entries, when it was written, and how many notices it includes."""
 
     at: float
     entries: tuple[tuple[bytes, bytes], ...]
-    cycle: int
-    decisions: int
     notices: int
 
 
 class Topics:
-    """What Kafka keeps: decisions and notices. `away`: nothing is acknowledged. Implements `loop.hands.Recorder`."""
+    """What outlives a process: decisions and notices in Kafka, and the journal on its own disk.
 
-    def __init__(self) -> None:
+    `away`: Kafka acknowledges nothing, and only the journal has it. Implements `loop.hands.Recorder`.
+    """
+
+    def __init__(self, now: Callable[[], float]) -> None:
         self.outcomes: list[Outcome] = []
         self.notices: list[CapacityNotice] = []
         self.away = False
+        self._now = now
+        self._intents: list[tuple[Intent, bool]] = []
+        self._sent: list[bool] = []  # of each outcome, whether Kafka has it
+        self._cycles: list[tuple[float, int, bool]] = []
 
     def cycle(self, snapshot: Snapshot, memory_before: Memory, decision: Decision) -> None:
-        """The journal is not read back here."""
+        """A line of every cycle: a start sees by it that none is missing."""
+        self._cycles.append((self._now(), snapshot.cycle, not self.away))
 
     def begin_anew(self) -> None:
-        """Nor is a keyframe kept."""
+        """No keyframe is kept."""
 
     async def intent(self, intent: Intent, *, must_be_acknowledged: bool) -> bool:
+        self._intents.append((intent, not self.away))
         return not (self.away and must_be_acknowledged)
 
     async def outcome(self, outcome: Outcome) -> None:
         self.outcomes.append(outcome)
+        self._sent.append(not self.away)
+
+    def writes(self, *, disk_lost: bool) -> Writes:
+        """What a start finds: all of it, or only what Kafka has."""
+        cycles = [(at, cycle) for at, cycle, sent in self._cycles if sent or not disk_lost]
+        return Writes(
+            intents={one.id: one for one, sent in self._intents if sent or not disk_lost},
+            outcomes={
+                one.intent.id: one for one, sent in zip(self.outcomes, self._sent, strict=True) if sent or not disk_lost
+            },
+            instants=[at for at, _ in cycles],
+            last_cycle=max((cycle for _, cycle in cycles), default=0),
+        )
 
 
 class Hands(GateHands):
@@ -102,9 +123,10 @@ class Service:
 
     def __init__(self, world: World, policy: Policy, port: WorldPort) -> None:
         self.utc = Clock(world)
-        self.topics = Topics()
+        self.topics = Topics(self.utc.now)
         self.policy = policy
         self.between: Callable[[], None] = lambda: None
+        self.failing: set[str] = set()  # sources that cannot be watched
         self.silent: set[str] = set()  # models whose samples do not come
         self.doubted: set[str] = set()  # models of which a second source says that nobody asks
         self.checkpoints: deque[Kept] = deque(maxlen=CHECKPOINTS_KEPT)
@@ -160,25 +182,24 @@ class Service:
             hands.memory, hands.next_cycle - 1, now, {}, state.foreign_past(), state.notices_past()
         )
         rings = (checkpoint.rings_entry(model.id, state.rings_bytes(model.id)) for model in hands.policy.models)
-        told = len(self.topics.outcomes), len(self.topics.notices)
-        self.checkpoints.append(Kept(self._world.now, (first, *rings), hands.next_cycle - 1, *told))
+        self.checkpoints.append(Kept(self._world.now, (first, *rings), len(self.topics.notices)))
 
-    def restart(self, back: int) -> None:
-        """The process dies; the next one starts from the checkpoint of so many ago, and reads the topics from there."""
-        kept = self.checkpoints[-1 - min(back, len(self.checkpoints) - 1)] if self.checkpoints else None
-        if kept is None:
-            self.start(Memory(), 1)
-            self.list_all()
-            return
-        past = checkpoint.read(kept.entries, {model.id for model in self.policy.models}, self.clock.now())
-        outcomes = self.topics.outcomes[kept.decisions :]
-        self.start(past.memory, max([past.cycle, *(one.intent.cycle for one in outcomes)]) + 1)
+    def restart(self, back: int, *, disk_lost: bool = False) -> None:
+        """The process dies; the next one starts as `app.service` does, from the checkpoint of so many ago.
+
+        `disk_lost`: without its journal, as on another node.
+        """
+        kept = self.checkpoints[-1 - min(back, len(self.checkpoints) - 1)] if self.checkpoints else Kept(0.0, (), 0)
+        now = self.utc.now()
+        restored = checkpoint.read(kept.entries, [model.id for model in self.policy.models], now)
+        past = begin_from(restored, self.topics.writes(disk_lost=disk_lost), self.policy, now)
+        self.start(past.memory, past.first_cycle)
         for model, rings in past.rings.items():
             self.state.restore_rings(model, rings)
         self.state.restore_foreign(past.foreign)
         self.state.restore_notices(past.notices)
-        for outcome in outcomes:
-            self.state.note(outcome, self.clock.now())
+        for outcome in past.outcomes:
+            self.state.note(outcome, now)
         self.list_all()
         self.state.apply_all(self.topics.notices[kept.notices :], self.clock.now())
 

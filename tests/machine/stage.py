@@ -10,6 +10,7 @@ from rebalancer.kube.resources import Ref
 from rebalancer.world import Node
 from tests.machine.judged import JudgedPort
 from tests.machine.oracle import Oracle
+from tests.machine.said import Said
 from tests.machine.service import Service
 from tests.machine.worlds import STEP_SECONDS, WorldSpec, built, policy_of
 
@@ -30,7 +31,9 @@ class Stage:
         self.healed = False
         self.steps = 0
         self.oracle = Oracle(self.world, self.policy, {model.name: model.level for model in spec.models})
-        self.service = Service(self.world, self.policy, JudgedPort(self.world, self.oracle, self._refuse))
+        port = JudgedPort(self.world, self.oracle, self._refuse)
+        self.service = Service(self.world, self.policy, port)
+        self.said = Said(self.world, self.oracle, port.answers)
         self._undos: dict[int, Callable[[], object]] = {}
         self.decision: Decision | None = None
         self.service.list_all()
@@ -109,16 +112,27 @@ class Stage:
         await self.service.restoring.look()
         self.oracle.handing_back = False
         self.service.between = partial(self._between, between) if between is not None else lambda: None
+        told = len(self.service.topics.outcomes)
         self.decision = await self.service.turn()
+        self._judge_said(told, known=between is None)
         self.oracle.counts["changes"] += len(self.decision.plan.changes)
         world.advance(world.now)
         self.steps += 1
         if self.steps % CHECKPOINT_STEPS == 0:
             self.service.keep()
 
+    def _judge_said(self, told: int, *, known: bool) -> None:
+        """Of the last cycle; `told`: outcomes before it, `known`: whether its plan knew what was shown last."""
+        service, decision = self.service, self.decision
+        self.said.judge_outcomes(service.topics.outcomes[told:])
+        if known and decision is not None:
+            sync = service.state.sync(service.clock.now())
+            self.said.judge(decision.plan, service.policy, sync, service.failing)
+
     def _hear(self) -> None:
         self.service.hear()
         self.oracle.look()
+        self.said.look()
 
     def _between(self, happens: Callable[[], None]) -> None:
         """It happens between plan and write, and the watches are quick enough to show it."""

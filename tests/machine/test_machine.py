@@ -3,12 +3,15 @@
 import pytest
 
 from tests.machine.__main__ import APART_EVERY, history_of, played
-from tests.machine.histories import History, Played, a_history
+from tests.machine.histories import History, Played, a_history, play_apart
 from tests.machine.oracle import Verdict
 from tests.machine.shrink import shrunk
+from tests.machine.twins import TWINS
+from tests.machine.undone import NUMBERS, TRAFFIC
 
 SEEDS = range(1, 21)
 SEED_OF_MANY = 31
+SEED_OF_A_FIGHT = 3
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -21,6 +24,17 @@ def test_no_history_breaks_a_rule(seed: int) -> None:
 def test_the_same_history_plays_the_same_way(seed: int) -> None:
     once, again = (played(history_of(seed)) for _ in range(2))
     assert (once.steps, once.met, once.counts) == (again.steps, again.met, again.counts)
+
+
+def test_a_trouble_that_reaches_a_pool_that_shares_nothing_is_seen() -> None:
+    names = [*NUMBERS["apart"][1], TRAFFIC]
+    history = a_history(SEED_OF_A_FIGHT, apart=True, names=names)
+    assert play_apart(history).verdict is None
+    with pytest.MonkeyPatch.context() as patch:
+        TWINS[0].apply(patch)
+        verdict = play_apart(history).verdict
+    assert verdict is not None
+    assert verdict.rule == "e"
 
 
 def test_a_history_is_cut_down_to_the_deeds_that_break_the_rule() -> None:

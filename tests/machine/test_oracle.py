@@ -77,6 +77,13 @@ class TestFloor:
         bench.scale("a", 2)
         assert bench.rules == ""
 
+    def test_a_pod_that_a_rollout_ends_after_the_watches_came_is_no_loss_of_ours(self) -> None:
+        bench = Bench(a_model("a", level=3.0), a_model("b"))
+        bench.world.delete_pod(*bench.world.ready_pods("a")[0].key)
+        bench.scale("a", 3)
+        bench.live(300.0)
+        assert bench.rules == ""
+
     def test_unready_pods_may_go(self) -> None:
         bench = Bench()
         for pod in bench.world.ready_pods("a")[:2]:

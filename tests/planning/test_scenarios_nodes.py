@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from rebalancer.domain.cluster import Taint
+from rebalancer.domain.cluster import Originals, Taint
 from rebalancer.domain.policy import Model
 from tests.builders import (
     a_model,
@@ -347,6 +347,20 @@ class TestSurplusThatCosts:
         policy = a_policy(a_model("b", 0, entitlement=0), pools=(a_pool(gpus=16),))
         story = Story(policy, a_snapshot(policy, {"b": 10}, {"b": {"concurrency": 0.0}}))
         assert all(plan.empty for plan in story.turns(40))
+
+    def test_who_serves_stays_until_as_many_others_serve(self) -> None:
+        # 4 serve on spot, 7 are asked for on a100, where nobody makes their pods: KEDA is away. Demand is 3.
+        b = a_model("b", 1, pools=("a100", "spot"), entitlement=3)
+        policy = a_policy(b, pools=(a_pool(gpus=8), an_elastic_pool("spot", 16, gpus_per_node=8)))
+        snapshot = a_snapshot(policy, {"b": {"spot": 4}}, {"b": {"concurrency": 12.0}}, nodes={"spot": 1})
+        story = Story(policy, snapshot)
+        story.target("b", "a100", replicas=0, pods=(), autoscaler=an_autoscaler(7, 7, originals=Originals(1, 8)))
+        plans = [story.plan()]
+        for _ in range(12):
+            story.wait(10.0)
+            plans.append(story.plan())
+        taken = [change for plan in plans for change in plan.changes if change.target.pool == "spot"]
+        assert [(change.replicas_from, change.replicas_to) for change in taken if change.replicas_to < 3] == []
 
     def test_an_autoscaler_decides_about_its_own(self) -> None:
         story = a_story(10, held=10)

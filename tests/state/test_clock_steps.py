@@ -1,10 +1,11 @@
 """The machine's clock is set while the service runs: what came in stays as old as it is, deadlines stay the world's."""
 
 import pytest
+from msgspec.structs import replace
 
 from rebalancer.act.ledger import Ask, Entry, Ledger
 from rebalancer.domain.cluster import SOURCES
-from rebalancer.domain.events import SourceState
+from rebalancer.domain.events import ObjectChanged, SourceState
 from rebalancer.domain.readings import Reading
 from rebalancer.loop.clock import SteppedClock
 from rebalancer.state import ClusterState
@@ -128,6 +129,19 @@ def test_a_notice_is_not_forgotten_over_a_wrong_clock_and_counts_by_its_deadline
     (notice,) = watched.state.peek(right).notices
     assert notice == before
     assert right == NOW + 22.0
+
+
+@STEPS
+def test_what_others_changed_under_a_wrong_clock_is_as_old_when_that_is_right_again(step: float) -> None:
+    """Two changes dated half an hour ahead would keep us away from the model for that half hour."""
+    state = a_state(None, a_cluster_node(), a_workload(replicas=2))
+    watched = Watched(state)
+    wrong = watched.after(10.0, step)
+    by_hand = replace(a_workload(replicas=3), writer="kubectl", resource_version="101")
+    feed(state, ObjectChanged("deployments", wrong, by_hand), now=wrong)
+    right = watched.after(20.0, -step)
+    (target,) = next(model for model in state.peek(right).models if model.id == "b").targets
+    assert [right - one.at for one in target.foreign] == [20.0]
 
 
 def test_a_node_that_is_not_listed_yet_is_not_gone_because_the_clock_was_set_forward() -> None:

@@ -2,7 +2,7 @@
 
 from rebalancer.domain.cluster import WorkloadRef
 from rebalancer.world import Dial, ScaledObject, World
-from rebalancer.world.autoscaling import SYNC_SECONDS
+from rebalancer.world.autoscaling import POLL_SECONDS, SYNC_SECONDS
 from tests.world.worlds import START, a_deployment, a_served_model, a_world
 
 REF = WorkloadRef("serving", "Deployment", "a")
@@ -49,11 +49,22 @@ def test_between_the_bounds_the_load_decides_and_downwards_only_after_five_minut
 
 
 def test_a_target_of_no_replicas_switches_its_hpa_off() -> None:
-    world, found, _ = scaled()
+    world = a_world()
+    a_deployment(world, "a", 2)
+    hpa = world.add_hpa("a", REF, 1, 6)
+    world.follow(hpa)
     world.scale(REF, 0)
-    world.set_bounds(found, 3, 3, {})
+    world.set_bounds(hpa, 3, 3, {})
     world.advance(world.now + 120.0)
     assert replicas(world) == 0
+
+
+def test_keda_brings_a_target_of_no_replicas_back_to_a_minimum_above_0_when_it_looks_next() -> None:
+    world, found, _ = scaled()
+    world.set_bounds(found, 3, 3, {})
+    world.scale(REF, 0)
+    world.advance(world.now + POLL_SECONDS + 1.0)
+    assert replicas(world) == 3
 
 
 def test_a_paused_object_has_no_hpa_and_leaves_its_target_alone() -> None:

@@ -217,13 +217,19 @@ def _release_down(part: Part, keep: int, purpose: Purpose, ledger: Ledger, found
 
 
 def _release_one(part: Part, keep: int, purpose: Purpose, ledger: Ledger, found: Allocation) -> bool:
-    """Let one replica of the part go if its model keeps `keep`; whether one went."""
+    """Let one replica of the part go if its model keeps `keep`; whether one went.
+
+    One that serves is no surplus beside replicas that do not: bounds may wake nobody, a load may take long, a silent
+    node may never answer again.
+    """
     holder = ledger.scene.holders[part.model]
     if ledger.left_of(holder) <= keep or part.stuck is not None or ledger.left(part) <= part.least:
         return False
     victim = Victim(part, ledger.candidates(part)[0], purpose)
     placed = ledger.home(part, victim.pod) is not None
     if (ledger.placed_of(holder) if placed else ledger.left_of(holder)) <= keep:
+        return False
+    if purpose is Purpose.SURPLUS and victim.pod.phase == "ready" and ledger.ready_of(holder) <= keep:
         return False
     ledger.take(victim)
     found.releases.append(victim)

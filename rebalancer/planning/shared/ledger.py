@@ -197,6 +197,10 @@ class Ledger:
         """Those of them that are on a node, or will fit on one."""
         return self.left_of(holder) - self.unseated.get(holder.model.id, 0)
 
+    def ready_of(self, holder: Holder) -> int:
+        """Replicas of the model that are Ready and that nobody has taken in this plan."""
+        return sum(pod.phase == "ready" for part in holder.parts for pod in self.candidates(part))
+
     def candidates(self, part: Part) -> list[PodView]:
         """Pods of the part that could still go, first victim first."""
         gone = {pod.uid for pod in self.taken.get(part.key, ())}

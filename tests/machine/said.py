@@ -1,0 +1,115 @@
+"""What the service says of itself, held against what is true: the inputs of `/readyz`, and of its alerts.
+
+Judged after each cycle by what the API server had shown before it. `synced` and `sources` are what `/readyz` and
+RebalancerNotSynced rest on; replicas Ready, RebalancerFloorAtRisk; a pool whose budget is unknown,
+RebalancerBudgetUnknown; refusals by the guard `foreign`, RebalancerForeignWriter; outcomes, the dashboards' failed
+writes. That a cycle raises (`/livez`, RebalancerCyclesFailing) is a verdict by itself.
+"""
+
+from collections import Counter
+
+from rebalancer.domain.cluster import WorkloadRef
+from rebalancer.domain.outcome import FAILED, WRITTEN, Outcome
+from rebalancer.domain.plan import Plan
+from rebalancer.domain.policy import Policy
+from rebalancer.domain.snapshot import Sync
+from rebalancer.world import Deployment, Hpa, ScaledObject, World
+from tests.machine.oracle import Oracle, Seen
+from tests.machine.worlds import STEP_SECONDS
+
+FOREIGN_SLACK_SECONDS = 4 * STEP_SECONDS
+
+Numbers = tuple[tuple[int | None, ...], ...]
+
+
+class Said:
+    """Remembers what others wrote, and when. Every falsehood is a verdict of rule (f).
+
+    `answers`: how the API server answered since the last cycle, `stored` or `error`.
+    """
+
+    def __init__(self, world: World, oracle: Oracle, answers: Counter[str]) -> None:
+        self._answers = answers
+        self._world = world
+        self._oracle = oracle
+        self._by_others: dict[WorkloadRef, Numbers] = {}
+        self._fought_at: dict[WorkloadRef, float] = {}
+        self._showing: dict[str, bool] = {}
+
+    def look(self) -> None:
+        """Who wrote which numbers since the last look; of which pools every node is Ready and shows GPUs."""
+        self._showing = {}
+        for node in self._world.nodes.values():
+            pool = node.labels["pool"]
+            self._showing[pool] = self._showing.get(pool, True) and node.ready and node.allocatable > 0
+        for ref, owner in self._world.deployments.items():
+            now = self._numbers_of(owner)
+            if now != self._by_others.get(ref, now) and now:
+                self._fought_at[ref] = self._world.now
+            self._by_others[ref] = now
+
+    def _numbers_of(self, owner: Deployment) -> Numbers:
+        """The numbers of its objects that are somebody else's."""
+        found: list[tuple[int | None, ...]] = [(owner.replicas,)] if owner.writer else []
+        autoscalers: list[Hpa | ScaledObject] = [*self._world.hpas.values(), *self._world.scaled_objects.values()]
+        found += [(one.minimum, one.maximum) for one in autoscalers if one.target == owner.ref and any(one.writers)]
+        return tuple(found)
+
+    def judge(self, plan: Plan, policy: Policy, sync: Sync, failing: set[str]) -> None:
+        """`failing`: sources that really cannot be watched."""
+        unready = {*sync.missing, *sync.stale}
+        if unready != failing:
+            self._oracle.fail("f", f"/readyz names {sorted(unready)}, what cannot be watched is {sorted(failing)}")
+        if not failing:
+            self._judge_ready(plan, policy)
+            self._judge_budgets(plan, policy)
+        self._judge_foreign(plan, policy)
+
+    def _judge_ready(self, plan: Plan, policy: Policy) -> None:
+        names = {model.id: {one.name for one in model.targets} for model in policy.models}
+        for said in plan.models:
+            by_target = [(ref, pods) for ref, pods in self._oracle.shown() if ref.name in names.get(said.model, ())]
+            least, most = (
+                (sum(each) for each in zip(*map(self._ready, by_target), strict=True)) if by_target else (0, 0)
+            )
+            if not least <= said.ready <= most:
+                there = f"{least}" if least == most else f"{least} to {most}"
+                self._oracle.fail("f", f"{said.model} is said to have {said.ready} replicas Ready, {there} serve")
+
+    def _ready(self, shown: tuple[WorkloadRef, list[Seen]]) -> tuple[int, int]:
+        """How many Ready replicas that stay a target may be said to have: a release under way takes some of them."""
+        ref, pods = shown
+        autoscalers: list[Hpa | ScaledObject] = [*self._world.hpas.values(), *self._world.scaled_objects.values()]
+        owner = self._world.deployments.get(ref)
+        numbers = [one.maximum for one in autoscalers if one.target == ref and one.maximum is not None]
+        numbers += [self._oracle.asked.get(ref, len(pods)), 0 if owner is None else owner.replicas]
+        least = sum(one.serves and one.active and one.goes is False for one in pods)
+        return min(least, *numbers), sum(one.serves and one.active for one in pods)
+
+    def _judge_budgets(self, plan: Plan, policy: Policy) -> None:
+        labels = {pool.name: pool.node_labels["pool"] for pool in policy.pools}
+        for said in plan.pools:
+            if said.budget is None and self._showing.get(labels.get(said.pool, "")):
+                self._oracle.fail("f", f"the budget of {said.pool} is said to be unknown, its nodes show their GPUs")
+
+    def _judge_foreign(self, plan: Plan, policy: Policy) -> None:
+        names = {model.id: {one.name for one in model.targets} for model in policy.models}
+        window = policy.guards.foreign.window_seconds + FOREIGN_SLACK_SECONDS
+        for refusal in plan.refusals:
+            if refusal.guard != "foreign":
+                continue
+            fought = [at for ref, at in self._fought_at.items() if ref.name in names.get(refusal.subject, ())]
+            ago = self._world.now - max(fought, default=0.0)
+            if ago > window:
+                when = "nobody ever wrote there" if not fought else f"the last one wrote {ago:.0f} s ago"
+                self._oracle.fail("f", f"{refusal.why}, is said of {refusal.subject}: {when}")
+
+    def judge_outcomes(self, outcomes: list[Outcome]) -> None:
+        """What became of a cycle's writes, as it is told."""
+        said = Counter(one.status for one in outcomes)
+        if said[WRITTEN] > self._answers["stored"]:
+            self._oracle.fail("f", f"{said[WRITTEN]} writes are said to be written, {self._answers['stored']} are")
+        if said[FAILED] > self._answers["error"]:
+            self._oracle.fail("f", f"{said[FAILED]} writes are said to have failed, {self._answers['error']} have")
+        self._oracle.counts["failed writes"] += said[FAILED]
+        self._answers.clear()

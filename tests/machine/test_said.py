@@ -1,0 +1,51 @@
+"""What the service says of itself is a verdict where it is not true, and only there."""
+
+from collections import Counter
+
+from rebalancer.domain.plan import ModelDecision, Plan, PoolDecision, Refusal
+from rebalancer.domain.snapshot import Sync
+from tests.machine.said import Said
+from tests.machine.test_oracle import Bench
+from tests.machine.worlds import START
+
+
+def a_plan(ready: int = 4, budget: int | None = 8, refusals: tuple[Refusal, ...] = ()) -> Plan:
+    model = ModelDecision("a", 3, 4, 4, ready, 0, 0, 2, surge=False, lent=0, borrowed=0, why="")
+    return Plan(1, START, refusals=refusals, models=(model,), pools=(PoolDecision("x", budget, 8, 8, 0, 0, 0, 0, 0),))
+
+
+def judged(bench: Bench, plan: Plan, sync: Sync | None = None, failing: set[str] | None = None) -> str:
+    said = Said(bench.world, bench.oracle, Counter())
+    said.look()
+    said.judge(plan, bench.oracle.policy, sync or Sync(), failing or set())
+    return bench.rules
+
+
+def test_the_truth_is_no_verdict() -> None:
+    assert judged(Bench(), a_plan()) == ""
+
+
+def test_replicas_that_do_not_serve_are_not_ready() -> None:
+    bench = Bench()
+    bench.world.faults.crash(bench.world.ready_pods("a")[0])
+    bench.live(5.0)
+    assert judged(bench, a_plan(ready=4)) == "f"
+
+
+def test_replicas_that_serve_are_ready() -> None:
+    assert judged(Bench(), a_plan(ready=3)) == "f"
+
+
+def test_a_source_that_cannot_be_watched_is_named_and_no_other() -> None:
+    assert judged(Bench(), a_plan(), Sync(stale=("pods",)), {"pods"}) == ""
+    assert judged(Bench(), a_plan(), Sync(stale=("pods",))) == "f"
+    assert judged(Bench(), a_plan(), Sync(), {"pods"}) == "f"
+
+
+def test_a_budget_is_unknown_only_where_nodes_show_no_gpus() -> None:
+    assert judged(Bench(), a_plan(budget=None)) == "f"
+
+
+def test_nobody_is_said_to_write_who_does_not() -> None:
+    refusal = Refusal("foreign", "a", 4, 5, "kubectl changed Deployment a 2 times within 120 s")
+    assert judged(Bench(), a_plan(refusals=(refusal,))) == "f"

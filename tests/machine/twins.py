@@ -1,0 +1,92 @@
+"""The product broken so that a fact of one pool, or a restart, reaches further than it may: undone by `undone`.
+
+`tests.mutants` breaks guards and rules within one plan. These break what only two worlds beside each other show.
+"""
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from rebalancer.act import gate
+from rebalancer.act.restoring import Restoring
+from rebalancer.app import past
+from rebalancer.domain import arithmetic
+from rebalancer.domain.memory import Memory
+from rebalancer.planning import recall
+from rebalancer.planning.guarded import foreign
+from rebalancer.planning.seen import holdings
+from rebalancer.planning.seen.scene import Scene
+from rebalancer.planning.shared.ledger import Ledger
+from rebalancer.state import ClusterState
+from rebalancer.state.foreign import ForeignChanges
+from tests.mutants.mutant import Mutant
+
+Patch = pytest.MonkeyPatch
+
+
+def twins() -> Iterator[Mutant]:
+    """`apart`: one pool's trouble is everybody's. `restart`: a start knows less, and takes more."""
+    yield Mutant("apart", "one fight stops everybody", _one_fight_stops_everybody)
+    yield Mutant("apart", "one bad template fails the cycle", _one_bad_template_fails_the_cycle)
+    yield Mutant("restart", "begins without memory", _resumes(lambda _memory: Memory()))
+    yield Mutant("restart", "holds nothing back", _resumes(lambda memory: memory))
+    yield Mutant("restart", "reads no writes", lambda patch: patch.setattr(past.Writes, "since", lambda *_: ()))
+    yield Mutant("restart", "forgets notices", _forgets("restore_notices"))
+    yield Mutant("restart", "forgets who fought", _forgets("restore_foreign"))
+
+
+def wholes() -> Iterator[Mutant]:
+    """Rules that no mutant of `tests.mutants` undoes, for one world is enough to show them."""
+    yield Mutant("stranger", "counts for somebody", lambda patch: patch.setattr(recall, "stranger", lambda *_: None))
+    yield Mutant("restoring", "gives nothing back", lambda patch: patch.setattr(Restoring, "look", _nothing))
+    yield Mutant("serves", "does not look again", lambda patch: patch.setattr(gate, "check", lambda *_, **__: None))
+    yield Mutant("surplus", "counts who does not serve", _counts_who_does_not_serve)
+    yield Mutant("clock", "ages others' writes", lambda patch: patch.setattr(ForeignChanges, "stepped", _ignored))
+
+
+async def _nothing(_self: Restoring) -> None: ...
+
+
+def _ignored(*_: object) -> None: ...
+
+
+def _forgets(name: str) -> Any:  # noqa: ANN401  a patcher
+    return lambda patch: patch.setattr(ClusterState, name, _ignored)
+
+
+def _resumes(of: Any) -> Any:  # noqa: ANN401  a patcher
+    return lambda patch: patch.setattr(past, "resume", lambda memory, *_, **__: of(memory))
+
+
+def _counts_who_does_not_serve(patch: Patch) -> None:
+    patch.setattr(Ledger, "ready_of", Ledger.left_of)
+
+
+def _one_fight_stops_everybody(patch: Patch) -> None:
+    true = foreign.stand_down
+
+    def stand_down(scene: Scene) -> None:
+        true(scene)
+        if any(part.stuck == foreign.STANDS_DOWN for holder in scene.holders.values() for part in holder.parts):
+            for holder in scene.holders.values():
+                holder.parts = tuple(dataclasses.replace(part, stuck=foreign.STANDS_DOWN) for part in holder.parts)
+
+    patch.setattr(foreign, "stand_down", stand_down)
+
+
+def _one_bad_template_fails_the_cycle(patch: Patch) -> None:
+    true = arithmetic.gpus_differ
+
+    def gpus_differ(*args: Any) -> Any:  # noqa: ANN401  as the true one
+        found = true(*args)
+        if found is not None:
+            raise ValueError("nobody understands this template")
+        return found
+
+    patch.setattr(holdings, "gpus_differ", gpus_differ)
+
+
+TWINS = tuple(twins())
+WHOLES = tuple(wholes())
