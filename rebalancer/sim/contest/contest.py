@@ -71,7 +71,7 @@ def _played(side: Side, metrics_delay_seconds: int | None, seed: int, tell: Call
     from rebalancer.sim.contest.ours import play_ours  # noqa: PLC0415  # Kubernetes' client, a second: peers do without
     from rebalancer.sim.product.run import METRICS, Metrics  # noqa: PLC0415  # the same
 
-    metrics = METRICS if metrics_delay_seconds is None else Metrics(delay_seconds=metrics_delay_seconds)
+    metrics = METRICS if metrics_delay_seconds is None else Metrics(lag_seconds=metrics_delay_seconds)
     return play_ours(side.who, side.scenario, side.policy, metrics, side.slots, seed, tell)
 
 

@@ -27,10 +27,10 @@ Actuation = Literal["scale", "bounds"]
 
 @dataclass(frozen=True, slots=True)
 class Metrics:
-    """How the product sees the cluster: a scrape every so often, there to be read `delay_seconds` later."""
+    """How the product sees the cluster: a scrape every so often, there to be read `lag_seconds` later."""
 
     scrape_seconds: float = 5.0
-    delay_seconds: float = 1.0
+    lag_seconds: float = 1.0
 
 
 METRICS = Metrics()
@@ -56,7 +56,7 @@ def play_product(  # noqa: PLR0913  # each is one thing a run may be asked to do
     OSError when the journal cannot be written, ValueError when the policy and the scenario do not go together.
     """
     policy = _acting_by(policy, actuation)
-    stage = Stage(scenario, policy, seed, serve, metrics.scrape_seconds, metrics.delay_seconds)
+    stage = Stage(scenario, policy, seed, serve, metrics.scrape_seconds, metrics.lag_seconds)
     return play_on(stage, policy, journal, name, times)
 
 

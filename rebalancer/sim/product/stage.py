@@ -52,7 +52,7 @@ class Stage:
         seed: int = 0,
         serve: Serve = FluidService,
         scrape_seconds: float = 5.0,
-        delay_seconds: float = 1.0,
+        lag_seconds: float = 1.0,
     ) -> None:
         self.scenario = scenario
         lead = scrape_seconds * ceil((max(model.start_seconds for model in scenario.models) + 1) / scrape_seconds)
@@ -61,7 +61,7 @@ class Stage:
             seed=seed,
             step_seconds=STEP_SECONDS,
             interval_seconds=scrape_seconds,
-            delay_seconds=delay_seconds,
+            delay_seconds=lag_seconds,
             load_jitter=0.0,
         )
         pools = _pools(scenario, policy)

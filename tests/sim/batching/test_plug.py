@@ -62,7 +62,7 @@ def test_the_product_moves_replicas_to_the_surge_and_loses_nobody_in_flight() ->
 def test_metrics_show_the_queue_the_cache_and_the_first_tokens() -> None:
     demand, scenario = two_models(surge=40.0)
     stage = Stage(
-        scenario, default_policy(scenario), serve=serving(demand, {"a": SERVED, "b": SERVED}), delay_seconds=0.0
+        scenario, default_policy(scenario), serve=serving(demand, {"a": SERVED, "b": SERVED}), lag_seconds=0.0
     )
     stage.world.advance(STARTED_AT + 300)
     last = {sample.model: sample for sample in stage.world.take_samples()}
