@@ -1,6 +1,6 @@
 """Plays the suite's tasks, each once: what was played with the same code and data is read, not played again."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
@@ -122,12 +122,17 @@ def plan_tasks(
     return Planned(tuple(tasks), tuple(told))
 
 
+def players(case: Case, peers: Iterable[Peer]) -> Iterator[Peer]:
+    """Those of the peers that play it. Who knows the future is told nothing wrong or late."""
+    for peer in entrants(case.budget, peers):
+        if case.given == EXACT or peer.name not in LIMITS | TOLD_THE_FUTURE:
+            yield peer
+
+
 def _settings(case: Case, field: Field, tuned: Found, data: str, told: dict[str, None]) -> dict[str, str | None]:
-    """The tuning of every peer that has one or needs none. Who knows the future is told nothing wrong or late."""
+    """The tuning of every peer that has one or needs none."""
     settings: dict[str, str | None] = {}
-    for peer in entrants(case.budget, field.peers):
-        if case.given != EXACT and peer.name in LIMITS | TOLD_THE_FUTURE:
-            continue
+    for peer in players(case, field.peers):
         entry = tuned.get(key(case.budget, peer))
         if not peer.targets:
             settings[peer.name] = None
