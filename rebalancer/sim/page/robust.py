@@ -114,6 +114,8 @@ def _stands(case: Case) -> str:
         return "-"
     if max(headline(each.ours) or 0.0, headline(each.peer) or 0.0) < TIE:
         return "tie"
+    if each.low is None:  # of one world
+        return "-"
     if not each.counts:
         return "level"
     return "ahead" if each.difference < 0 else "behind"
