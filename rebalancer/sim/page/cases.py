@@ -10,6 +10,8 @@ import msgspec
 import numpy as np
 
 from rebalancer.sim.demand import F64
+from rebalancer.sim.suite.families import FAMILIES
+from rebalancer.sim.suite.given import EXACT
 from rebalancer.sim.suite.intervals import paired_interval
 from rebalancer.sim.suite.names import kind
 from rebalancer.sim.suite.row import COST_AT, OURS, Played, Row, best_peer, headline, standing
@@ -29,17 +31,24 @@ class Name(NamedTuple):
     day: str
     gpus: int
     start_seconds: int
+    given: str = EXACT.name
 
     def __str__(self) -> str:
         started = f", {self.start_seconds} s to start" if self.start_seconds else ""
         return f"{self.scenario} day {self.day}, {self.gpus} GPUs{started}"
+
+    @property
+    def is_plain(self) -> bool:
+        """Exact figures on one of the scenarios."""
+        return self.given == EXACT.name and self.scenario not in FAMILIES
 
 
 @dataclass(frozen=True, slots=True)
 class Against:
     """Ours less the best tuned peer in the headline; below 0 ours is better.
 
-    `low`, `high`: its 95 % interval, of a paired bootstrap over blocks of 10 minutes; None where it is not known.
+    `low`, `high`: its 95 % interval, of a paired bootstrap over blocks of 10 minutes, in a family over its worlds, each
+    of which counts alike; None where it is not known.
     """
 
     peer: Row
@@ -61,11 +70,15 @@ class Against:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One case with all that played it. `against` None: ours or every peer is missing."""
+    """One case with all that played it. `against` None: ours or every peer is missing.
+
+    `beyond_static`: of each draw ours less static in the headline; empty where either is missing.
+    """
 
     name: Name
     means: Means
     against: Against | None
+    beyond_static: tuple[float, ...] = ()
 
     @property
     def best(self) -> Row | None:
@@ -99,7 +112,7 @@ def read_played(folder: Path) -> list[Played]:
 
 
 def _name(row: Row) -> Name:
-    return Name(row.scenario, row.world, row.day, row.gpus, row.start_seconds or 0)
+    return Name(row.scenario, row.world, row.day, row.gpus, row.start_seconds or 0, row.given)
 
 
 def _key(row: Row) -> bytes:
@@ -112,7 +125,14 @@ def _case(name: Name, rows: Sequence[Row], blocks: Mapping[bytes, F64]) -> Case:
     for row in rows:
         by_column.setdefault(kind(row), []).append(row)
     means = {name: _mean_row(same) for name, same in by_column.items()}
-    return Case(name, means, _against(by_column, means, blocks))
+    beyond = _by_seed(by_column.get(OURS, [])), _by_seed(by_column.get("static", []))
+    seeds = sorted(beyond[0].keys() & beyond[1].keys())
+    beyond_static = tuple(beyond[0][seed] - beyond[1][seed] for seed in seeds)
+    return Case(name, means, _against(by_column, means, blocks), beyond_static)
+
+
+def _by_seed(rows: Sequence[Row]) -> dict[int, float]:
+    return {row.seed: value for row in rows if (value := headline(row)) is not None}
 
 
 def _mean_row(same: Sequence[Row]) -> Row:
@@ -136,6 +156,8 @@ def _against(by_column: Mapping[str, Sequence[Row]], means: Means, blocks: Mappi
 
 def _interval(ours: Sequence[Row], peer: Sequence[Row], blocks: Mapping[bytes, F64]) -> tuple[float, float] | None:
     """Over the seeds that both played."""
+    if ours[0].scenario in FAMILIES:
+        return _over_worlds(_by_seed(ours), _by_seed(peer))
     mine, theirs = (
         {row.seed: found for row in rows if (found := blocks.get(_key(row))) is not None and len(found)}
         for rows in (ours, peer)
@@ -144,4 +166,13 @@ def _interval(ours: Sequence[Row], peer: Sequence[Row], blocks: Mapping[bytes, F
     if not seeds:
         return None
     a, b = (np.stack([side[seed] for seed in seeds]) for side in (mine, theirs))
+    return paired_interval(a, b, INTERVAL_SEED)[1:]
+
+
+def _over_worlds(ours: Mapping[int, float], peer: Mapping[int, float]) -> tuple[float, float] | None:
+    """Worlds are drawn as blocks are, and a crowded one counts no more than another; None of less than two."""
+    seeds = sorted(ours.keys() & peer.keys())
+    if len(seeds) < 2:  # noqa: PLR2004  # one world has nothing to be drawn against
+        return None
+    a, b = (np.array([[side[seed], 1.0] for seed in seeds]) for side in (ours, peer))
     return paired_interval(a, b, INTERVAL_SEED)[1:]

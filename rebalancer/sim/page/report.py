@@ -13,25 +13,30 @@ from pathlib import Path
 import msgspec
 
 from rebalancer.sim.page.cases import COMPARED, Against, Case, cases_of, read_played
+from rebalancer.sim.page.cells import difference, markdown, number, told, told_peer
+from rebalancer.sim.page.robust import robust
 from rebalancer.sim.suite.names import called
-from rebalancer.sim.suite.row import COST_AT, OURS, Played, Row, gap_closure, headline
+from rebalancer.sim.suite.peers import TOLD_THE_FUTURE
+from rebalancer.sim.suite.row import COST_AT, OURS, Played, Row, gap_closure
 
 ROWS, PAGE = Path("build/bench/decisions.json"), Path("docs/benchmarks.md")
 BEGIN, END = "<!-- tables: begin -->\n", "<!-- tables: end -->\n"
 LIMITS = ("foresight", "bound")
-TOLD_THE_FUTURE = frozenset({"faro"})  # peers whose forecasts are perfect
 WORLDS = {"fluid": "", "requests": ", request by request", "batching": ", continuous batching"}
 
 
 def tables(rows: Sequence[Row], commit: str, date: str, played: Iterable[Played] = ()) -> str:
-    """Markdown: where the service loses, then two tables per scenario and world. `played`: as `cases_of` has it."""
+    """Markdown: what figures and metrics of users make of it, shapes that nobody knows, and then what exact ones do.
+
+    Of these where the service loses, and two tables per scenario and world. `played`: as `cases_of` has it.
+    """
     played = list(played)
-    cases = cases_of(rows, played)
-    parts = [f"Measured {date} at commit `{commit}`, {len(rows)} runs.\n", "### Where we lose\n", *_losses(cases)]
+    untold = cases_of([row for row in rows if row.controller not in TOLD_THE_FUTURE], played)
+    parts = [f"Measured {date} at commit `{commit}`, {len(rows)} runs.\n", *robust(untold)]
+    cases = _plain(cases_of(rows, played))
+    parts += ["### Where we lose with exact figures\n", *_losses(cases)]
     if any(row.controller in TOLD_THE_FUTURE for row in rows):
-        nobody = [row for row in rows if row.controller not in TOLD_THE_FUTURE]
-        parts += ["### Where we lose to peers that are not told the future, as Faro is\n"]
-        parts += _losses(cases_of(nobody, played))
+        parts += ["### Where we lose to peers that are not told the future, as Faro is\n", *_losses(_plain(untold))]
     for (scenario, world), of in groupby(cases, key=lambda case: case.name[:2]):
         mine = list(of)
         where = f"{scenario}{WORLDS.get(world, f', {world}')}"
@@ -49,6 +54,10 @@ def inserted(page: str, text: str) -> str:
     if not begin or not end:
         raise ValueError(f"no {BEGIN.strip()} ... {END.strip()} in the page")
     return f"{before}{BEGIN}\n{text}\n{END}{after}"
+
+
+def _plain(cases: Sequence[Case]) -> list[Case]:
+    return [case for case in cases if case.name.is_plain]
 
 
 def _losses(cases: Sequence[Case]) -> Iterator[str]:
@@ -75,10 +84,10 @@ def _late(cases: Sequence[tuple[Case, Against]]) -> Iterator[str]:
         worst = sorted(lost, key=lambda pair: (pair[0].by_utility, -pair[1].difference))
         lines = [["case", "ours", "best peer", "ours - peer (95 %)"]]
         lines += [
-            [_whole_name(case), _told(each.ours, case), _told_peer(each, case), _difference(each, case)]
+            [_whole_name(case), told(each.ours, case), told_peer(each, case), difference(each, case)]
             for case, each in worst
         ]
-        yield _markdown(lines)
+        yield markdown(lines)
 
 
 def _dear(cases: Sequence[tuple[Case, Against]]) -> Iterator[str]:
@@ -94,34 +103,13 @@ def _dear(cases: Sequence[tuple[Case, Against]]) -> Iterator[str]:
     if lost:
         lines = [["case", "ours, %", "USD", "best peer, %", "USD"]]
         for case, each in lost:
-            ours, peer = (_number(row.cost_usd) for row in (each.ours, each.peer))
-            lines.append([_whole_name(case), _told(each.ours, case), ours, _told_peer(each, case), peer])
-        yield _markdown(lines)
+            ours, peer = (number(row.cost_usd) for row in (each.ours, each.peer))
+            lines.append([_whole_name(case), told(each.ours, case), ours, told_peer(each, case), peer])
+        yield markdown(lines)
 
 
 def _whole_name(case: Case) -> str:
     return f"{case.name}{WORLDS.get(case.name.world, '')}"
-
-
-def _told_peer(each: Against, case: Case) -> str:
-    return f"{_told(each.peer, case)} {called(each.peer)}"
-
-
-def _told(row: Row, case: Case) -> str:
-    value = headline(row)
-    if value is None:
-        return "-"
-    return f"{value:.3f}" if case.by_utility else f"{100 * value:.2f}"
-
-
-def _difference(each: Against, case: Case) -> str:
-    """In points of a violation, or of lost utility; a star where it counts."""
-    times, form = (1, "{:+.3f}") if case.by_utility else (100, "{:+.2f}")
-    said = form.format(times * each.difference)
-    if each.low is None or each.high is None:
-        return said
-    between = " to ".join(form.format(times * end) for end in (each.low, each.high))
-    return f"{said} ({between})" + " *" * each.counts
 
 
 def _everybody(cases: Sequence[Case]) -> str:
@@ -132,7 +120,7 @@ def _everybody(cases: Sequence[Case]) -> str:
     columns += [each for each in LIMITS if each in present]
     lines = [["day", "GPUs", "start s", *columns]]
     lines += [[*_place(case), *(_cell(case.means.get(column), case) for column in columns)] for case in cases]
-    return _markdown(lines)
+    return markdown(lines)
 
 
 def _place(case: Case) -> list[str]:
@@ -144,8 +132,8 @@ def _cell(row: Row | None, case: Case) -> str:
         return "-"
     if row.controller == "bound":
         return "-" if row.late_work_share is None else f"{100 * row.late_work_share:.2f}"
-    told = _told(row, case)
-    return f"**{told}**" if case.best is not None and case.best.controller == row.controller else told
+    cell = told(row, case)
+    return f"**{cell}**" if case.best is not None and case.best.controller == row.controller else cell
 
 
 def _pairs(cases: Sequence[Case]) -> str:
@@ -161,23 +149,12 @@ def _pairs(cases: Sequence[Case]) -> str:
             [
                 *_place(case),
                 called(case.against.peer),
-                _difference(case.against, case),
+                difference(case.against, case),
                 "-" if closed is None else f"{closed:.2f}",
-                *(" / ".join(_number(getattr(row, name)) for row in (peer, ours)) for name in COMPARED),
+                *(" / ".join(number(getattr(row, name)) for row in (peer, ours)) for name in COMPARED),
             ]
         )
-    return _markdown(lines)
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:,.0f}"
-
-
-def _markdown(lines: Sequence[Sequence[str]]) -> str:
-    """A table, heads first; the first column is text, the others are numbers."""
-    head, *rest = lines
-    rule = ["---", *("---:" for _ in head[1:])]
-    return "\n".join(f"| {' | '.join(line)} |" for line in (head, rule, *rest)) + "\n"
+    return markdown(lines)
 
 
 def main(arguments: Sequence[str]) -> int:

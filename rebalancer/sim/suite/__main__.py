@@ -11,20 +11,23 @@ from rich.console import Console
 from rich.table import Table
 
 from rebalancer.loop.clock import RealClock
+from rebalancer.sim.page.cases import cases_of
+from rebalancer.sim.page.robust import robust
 from rebalancer.sim.product.run import Actuation
-from rebalancer.sim.suite.cases import Case, budgets, cases, quick_cases
+from rebalancer.sim.suite.cases import Case, budgets, every_case, quick_cases
 from rebalancer.sim.suite.gates import bound_kept
+from rebalancer.sim.suite.given import EXACT, GIVEN
 from rebalancer.sim.suite.names import UnknownController, called, kind
 from rebalancer.sim.suite.names import chosen as named
 from rebalancer.sim.suite.peers import BY_NAME, PEERS, Peer
 from rebalancer.sim.suite.row import BOUND, OURS, Played
 from rebalancer.sim.suite.run import Field, Planned, Task, plan_tasks, run_all, run_task
-from rebalancer.sim.suite.table import finished, table, write_rows
+from rebalancer.sim.suite.table import finished, is_plain, table, write_rows
 from rebalancer.sim.suite.tuning import TUNED_FILE, read_tuned, tune_all, write_tuned
 from rebalancer.sim.suite.worlds import WORLDS
 from rebalancer.sim.traces.folder import MissingTrace, traces_folder
 
-QUICK_PEERS = ("hpa", "keda", "foresight")
+QUICK_PEERS = ("static", "hpa", "keda", "foresight")
 OUT = Path("build/bench/decisions.json")
 WIDTH = 240  # of a table that no terminal shows
 NO_TRACES = Path("no-traces")
@@ -61,7 +64,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("command", nargs="?", choices=("play", "tune"), default="play")
     parser.add_argument("--traces", type=Path, help="folder of traces; default: REBALANCER_TRACES")
     parser.add_argument("--quick", action="store_true", help="a few cases, the fluid world, KEDA and HPA, one seed")
-    parser.add_argument("--scenarios", help="only these, such as S2,S7")
+    parser.add_argument("--scenarios", help="only these scenarios and families, such as S2,S7,swaps")
+    parser.add_argument("--given", help=f"only with these figures and metrics, of {','.join(GIVEN)}")
     parser.add_argument("--controllers", help="only these, such as ours@bounds,keda,hpa:work@0.8,foresight")
     parser.add_argument("--worlds", help=f"only these of {','.join(WORLDS)}")
     parser.add_argument("--estimate", action="store_true", help="play nothing: print about what it would take")
@@ -72,8 +76,9 @@ def _parser() -> argparse.ArgumentParser:
 
 def _cases(chosen: argparse.Namespace) -> list[Case]:
     wanted = chosen.scenarios.split(",") if chosen.scenarios else None
-    every = quick_cases() if chosen.quick else cases()
-    return [case for case in every if wanted is None or case.scenario in wanted]
+    given = chosen.given.split(",") if chosen.given else GIVEN
+    every = quick_cases() if chosen.quick else every_case()
+    return [case for case in every if (wanted is None or case.scenario in wanted) and case.given.name in given]
 
 
 def _names(chosen: argparse.Namespace) -> list[str]:
@@ -99,11 +104,15 @@ def _play(chosen: argparse.Namespace, folder: Path, console: Console) -> None:
         results[task] = result
         row = result.row
         where = f"{row.scenario} {row.day} {row.gpus} {row.start_seconds or '-'} {row.world}"
+        where += "" if row.given == EXACT.name else f" {row.given}"
         console.print(f"{len(results)}/{len(planned.tasks)} {where} {called(row)} seed {row.seed}", highlight=False)
     in_order = [results[task] for task in planned.tasks]
     rows = finished(in_order)
     write_rows(rows, chosen.out)
-    console.print(table(in_order))
+    if any(is_plain(row) for row in rows):
+        console.print(table(in_order))
+    for text in robust(cases_of(rows, in_order)):
+        console.print(text, highlight=False, markup=False, soft_wrap=True)
     for holds, numbers in bound_kept(rows):
         if not holds:
             console.print(f"below the bound, so either of them is wrong: {numbers}", highlight=False)

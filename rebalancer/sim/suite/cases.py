@@ -13,37 +13,52 @@ from rebalancer.sim.requests.scenarios import BUDGETS as FARO_GPUS
 from rebalancer.sim.requests.scenarios import START_SECONDS as FARO_START_SECONDS
 from rebalancer.sim.requests.scenarios import s1a, s1b
 from rebalancer.sim.scenario import Model, Scenario
-from rebalancer.sim.suite import elastic, scenarios
+from rebalancer.sim.suite import elastic, families, scenarios
+from rebalancer.sim.suite.families import FAMILIES
+from rebalancer.sim.suite.given import EXACT, GIVEN, Given
 from rebalancer.sim.suite.peers import DIGEST_LETTERS
 
 SURGE_SEEDS = (0, 1, 2, 3, 4)
+WORLDS_OF_A_FAMILY = 50
+JUDGED, TUNED = "judged", "tuned"  # the days of a family: whose worlds are reported, and whose peers are tuned on
+TUNED_WORLDS, TUNED_FROM = 8, 1000  # seeds of those
 
 
 class Budget(NamedTuple):
-    """What peers are tuned for, each for itself."""
+    """What peers are tuned for, each for itself. Without `figures`: on signals that need no figure of anybody's."""
 
     scenario: str
     gpus: int
     start_seconds: int
+    figures: bool = True
 
     def __str__(self) -> str:
-        return f"{self.scenario}/{self.gpus}/{self.start_seconds}"
+        return f"{self.scenario}/{self.gpus}/{self.start_seconds}{'' if self.figures else '/absent'}"
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """`start_seconds` 0 where the models of one scenario differ. `seeds`: those that chance makes worth playing."""
+    """`start_seconds` 0 where the models of one scenario differ. `seeds`: those that chance makes worth playing.
+
+    `given`: what whoever decides is told; peers are tuned on exact figures, as far as they need any.
+    """
 
     scenario: str
     day: str
     gpus: int
     start_seconds: int
     seeds: tuple[int, ...] = (0,)
+    given: Given = EXACT
 
     @property
     def budget(self) -> Budget:
         """What it shares with its other days."""
-        return Budget(self.scenario, self.gpus, self.start_seconds)
+        return Budget(self.scenario, self.gpus, self.start_seconds, self.given.carries is not None)
+
+    @property
+    def is_plain(self) -> bool:
+        """Exact figures on one of the scenarios: everybody plays it, in all of its worlds."""
+        return self.given == EXACT and self.scenario not in FAMILIES
 
     def build(self, folder: Path, seed: int = 0) -> Scenario:
         """The scenario itself. Raises MissingTrace."""
@@ -56,15 +71,17 @@ class Case:
                 return of_day(folder, int(self.day), self.gpus, self.start_seconds)
             case "S3":
                 return scenarios.s3(folder, self.gpus)
-            case "S5":
-                return elastic.s5(folder, int(self.day), self.start_seconds, seed)
-            case "S6":
+            case "S5" | "S6":
                 day, _, zone = self.day.partition("-")
-                return elastic.s6(folder, int(day), zone, self.start_seconds, seed)
+                nodes = elastic.s6(folder, int(day), zone, self.start_seconds, seed) if zone else None
+                return nodes or elastic.s5(folder, int(day), self.start_seconds, seed)
             case "S7":
                 surges = self.day == "generated"
                 of = scenarios.s7(self.gpus, self.start_seconds, seed) if surges else None
                 return of or scenarios.s7_code(folder, self.gpus, self.start_seconds)
+            case family if family in FAMILIES:
+                kind, _, number = self.day.partition("-")
+                return families.world(family, TUNED_FROM + int(number) if kind == TUNED else seed, self.day)
         raise ValueError(f"no scenario {self.scenario}")
 
 
@@ -78,32 +95,47 @@ DEVELOPMENT_DAY = {
     "S6": "0-us-east-2b",  # of the zones the one in the middle: 6.2 of 8 machines are there on average
     "S7": "generated",
 }
-MORE_DAYS = {"S1a": ("2", "5"), "S1b": ("2", "5")}  # of Faro's 1-8; all eight would take 2.7 times as long
+DEVELOPMENT_DAY |= dict.fromkeys(FAMILIES, f"{TUNED}-0")
+# Of Faro's 1-8; all eight would take 2.7 times as long.
+MORE_DAYS: dict[str, tuple[str, ...]] = {"S1a": ("2", "5"), "S1b": ("2", "5")}
+MORE_DAYS |= dict.fromkeys(FAMILIES, tuple(f"{TUNED}-{number}" for number in range(1, TUNED_WORLDS)))
 SPOT_ZONES = ("us-west-2a", "us-west-2c", "us-east-2b", "bamboo")
 S2_GPUS = (28, 32, 36, 40, 48)
+AMPLE = 48  # of S2's GPUs: from here on a start of 180 s differs from one of 60 s by less than chance
 
 
 def cases() -> tuple[Case, ...]:
-    """All of them; the reported day first, the day that peers were tuned on beside it."""
+    """The scenarios with exact figures; the reported day first, the day that peers were tuned on beside it.
+
+    Left out is what taught nothing when it was played: S1a's day 8, beside S1b's of the same jobs; S2 with 48 GPUs and
+    180 s; S3 with 96 GPUs, which stands as 64 do; S4 with 30 s, where the order is that of 60 s; S6's day 0 in zones
+    that nobody was tuned on; and more than one draw of S7 with 180 s, where a start takes a third of a surge.
+    """
     return (
         *(
             Case(name, day, gpus, FARO_START_SECONDS, FARO_SEEDS)
-            for name in ("S1a", "S1b")
-            for day in ("11", "8")
+            for name, days in (("S1a", ("11",)), ("S1b", ("11", "8")))
+            for day in days
             for gpus in FARO_GPUS
         ),
-        *(Case("S2", day, gpus, start) for day in "10" for gpus in S2_GPUS for start in (60, 180)),
-        *(Case("S3", "0", gpus, 0) for gpus in (64, 96)),
-        *(Case("S4", day, gpus, start) for day in "98" for gpus in (24, 48) for start in (30, 60)),
+        *(
+            Case("S2", day, gpus, start)
+            for day in "10"
+            for gpus in S2_GPUS
+            for start in ((60, 180) if gpus < AMPLE else (60,))
+        ),
+        Case("S3", "0", 64, 0),
+        *(Case("S4", day, gpus, 60) for day in "98" for gpus in (24, 48)),
         *(
             Case("S5", day, elastic.RESERVED_GPUS, start, SURGE_SEEDS if day == "1" else (0,))
             for day in "10"
             for start in (60, 180)
         ),
-        *(Case("S6", f"{day}-{zone}", 32, start) for day in "10" for zone in SPOT_ZONES for start in (60, 180)),
+        *(Case("S6", f"1-{zone}", 32, start) for zone in SPOT_ZONES for start in (60, 180)),
+        *(Case("S6", DEVELOPMENT_DAY["S6"], 32, start) for start in (60, 180)),
         *(Case("S6", f"1-{elastic.CALM}", 32, start, SURGE_SEEDS) for start in (60, 180)),
         *(
-            Case("S7", day, gpus, start, SURGE_SEEDS if day == "generated" else (0,))
+            Case("S7", day, gpus, start, SURGE_SEEDS if (day, start) == ("generated", 60) else (0,))
             for day in ("azure-code", "generated")
             for gpus in (16, 24)
             for start in (60, 180)
@@ -111,17 +143,47 @@ def cases() -> tuple[Case, ...]:
     )
 
 
+def given_cases() -> tuple[Case, ...]:
+    """The scenarios that are also played with figures and metrics as users have them, on their reported days."""
+    exact = (
+        Case("S1b", "11", 32, FARO_START_SECONDS),
+        *(Case("S2", "1", gpus, 60) for gpus in (28, 32, 40)),
+        Case("S4", "9", 24, 60),
+        *(Case("S7", "generated", gpus, 60, SURGE_SEEDS) for gpus in (16, 24)),
+    )
+    return tuple(replace(case, given=given) for case in exact for given in GIVEN.values() if given != EXACT)
+
+
+def family_cases() -> tuple[Case, ...]:
+    """The families of shapes, 50 worlds each."""
+    seeds = tuple(range(WORLDS_OF_A_FAMILY))
+    return tuple(Case(name, JUDGED, families.GPUS, families.START_SECONDS, seeds) for name in FAMILIES)
+
+
+def every_case() -> tuple[Case, ...]:
+    """The whole suite."""
+    return *cases(), *given_cases(), *family_cases()
+
+
+QUICK = {Budget("S1b", 32, FARO_START_SECONDS), Budget("S2", 32, 60), Budget("S7", 16, 60), Budget("S7", 24, 60)}
+QUICK_GIVEN = "x0.5", "absent", "lag60", "gaps"
+QUICK_WORLDS = 2  # of a family
+
+
 def quick_cases() -> tuple[Case, ...]:
-    """The few that say within minutes whether the suite still runs, and roughly where things stand."""
-    wanted = {Budget("S1b", 32, FARO_START_SECONDS), Budget("S2", 32, 60), Budget("S7", 16, 60), Budget("S7", 24, 60)}
-    return tuple(
-        replace(case, seeds=case.seeds[:1]) for case in cases() if case.budget in wanted and case.day != "azure-code"
+    """A few of each kind: they say within minutes whether the suite still runs, and roughly where things stand."""
+    plain = (case for case in cases() if case.budget in QUICK and case.day != "azure-code")
+    return (
+        *(replace(case, seeds=case.seeds[:1]) for case in plain),
+        *(Case("S7", "generated", 24, 60, given=GIVEN[name]) for name in QUICK_GIVEN),
+        *(replace(case, seeds=case.seeds[:QUICK_WORLDS]) for case in family_cases()),
     )
 
 
 def development(budget: Budget) -> Case:
     """The case that is told beside the reported one: the last that peers are tuned on."""
-    return Case(budget.scenario, DEVELOPMENT_DAY[budget.scenario], budget.gpus, budget.start_seconds)
+    given = EXACT if budget.figures else GIVEN["absent"]
+    return Case(budget.scenario, DEVELOPMENT_DAY[budget.scenario], budget.gpus, budget.start_seconds, given=given)
 
 
 def development_days(budget: Budget) -> tuple[Case, ...]:

@@ -274,3 +274,4 @@ PEERS: tuple[Peer, ...] = (
 )
 BY_NAME: Mapping[str, Peer] = {peer.name: peer for peer in PEERS}
 LIMITS = frozenset({"foresight", "bound"})  # no peers: what nobody passes
+TOLD_THE_FUTURE = frozenset({"faro"})  # peers whose forecasts are perfect

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from rebalancer.sim.product.run import Actuation
 from rebalancer.sim.scenario import BY_MINUTE
 from rebalancer.sim.suite.cases import Case
+from rebalancer.sim.suite.families import FAMILIES
 from rebalancer.sim.suite.row import BOUND, OURS
 from rebalancer.sim.suite.worlds import World
 
@@ -30,7 +31,12 @@ class Round(NamedTuple):
 
 
 def rounds(case: Case) -> tuple[Round, ...]:
-    """Those of a case; the fluid world first. By bounds the product acts on the reported day with the first seed."""
+    """Those of a case; the fluid world first. By bounds the product acts on the reported day with the first seed.
+
+    What is given, and families of shapes, are played in the fluid world only: there a difference is theirs alone.
+    """
+    if not case.is_plain:
+        return tuple(Round("fluid", seed, SCALE) for seed in case.seeds)
     if case.scenario in BY_MINUTE:
         return _of_faro(case)
     first = BOTH if _reported(case) else SCALE
@@ -80,14 +86,22 @@ _WORLD: Mapping[World, float] = {"fluid": 0.002, "requests": 0.04, "batching": 0
 # The product's day costs about as much with few models as with many: an hour, and each model in it.
 _OURS: Mapping[World, tuple[float, float]] = {"fluid": (1.4, 0.1), "requests": (1.4, 0.6), "batching": (1.4, 0.1)}
 _FARO: Mapping[World, float] = {"fluid": 0.11, "requests": 0.5, "batching": 0.11}  # its solver's, by what it sees
-_MODELS_AND_HOURS = {"S1a": (10, 6), "S1b": (10, 6), "S2": (3, 24), "S3": (5, 24), "S4": (18, 24), "S7": (2, 12)}
-BUILD_SECONDS = 1.0
+_MODELS_AND_HOURS: dict[str, tuple[int, int]] = {
+    "S1a": (10, 6),
+    "S1b": (10, 6),
+    "S2": (3, 24),
+    "S3": (5, 24),
+    "S4": (18, 24),
+    "S7": (2, 12),
+}
+_MODELS_AND_HOURS |= {name: (3, family.hours) for name, family in FAMILIES.items()}
+BUILD_SECONDS, DRAW_SECONDS = 1.0, 0.1
 
 
 def cpu_seconds(case: Case, world: World, controller: str) -> float:
     """About what a run takes. Raises KeyError for a controller without a price."""
     models, hours = _MODELS_AND_HOURS.get(case.scenario, (3, 24))
-    seconds = BUILD_SECONDS + models * hours * _WORLD[world]
+    seconds = (DRAW_SECONDS if case.scenario in FAMILIES else BUILD_SECONDS) + models * hours * _WORLD[world]
     if controller == OURS:
         whole, each = _OURS[world]
         return seconds + hours * (whole + models * each)

@@ -22,7 +22,8 @@ BOUND = "bound"
 class Row(Struct, frozen=True):
     """None where it does not apply. `start_seconds` is None where models differ; `tuning`: "signal@target".
 
-    `world`: "fluid", "requests" or "batching"; rows of one world are compared with each other.
+    `world`: "fluid", "requests" or "batching"; rows of one world are compared with each other. `given`: with which
+    figures and metrics was decided (`given.GIVEN`); `tuning` is what was found with exact ones.
     `violation`, `worst_model_violation`, `late_work_share` and `gap_closure` are shares, not per cent.
     """
 
@@ -47,6 +48,7 @@ class Row(Struct, frozen=True):
     late_work_share: float | None = None
     plan_p99_ms: float | None = None
     gap_closure: float | None = None
+    given: str = "exact"
 
 
 class Played(Struct, frozen=True):

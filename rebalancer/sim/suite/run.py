@@ -1,7 +1,7 @@
 """Plays the suite's tasks, each once: what was played with the same code and data is read, not played again."""
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
@@ -15,24 +15,25 @@ from rebalancer.sim.limits.bound import bound
 from rebalancer.sim.product import PlanTimes
 from rebalancer.sim.product.run import Actuation
 from rebalancer.sim.suite.cases import Case, budgets, data_digest, development
-from rebalancer.sim.suite.peers import BY_NAME, DIGEST_LETTERS, Peer
+from rebalancer.sim.suite.given import EXACT
+from rebalancer.sim.suite.peers import BY_NAME, DIGEST_LETTERS, LIMITS, TOLD_THE_FUTURE, Peer
 from rebalancer.sim.suite.rounds import Round, cpu_seconds, rounds
 from rebalancer.sim.suite.row import BOUND, OURS, Played, Row, played
 from rebalancer.sim.suite.sources import digest_of, digest_of_values
-from rebalancer.sim.suite.tuning import Found, key, stale
+from rebalancer.sim.suite.tuning import Found, entrants, key, stale
 from rebalancer.sim.suite.worlds import WORLDS, Arena, World, open_arena
 from rebalancer.sim.traces.folder import MissingTrace
 
 RETUNE = "python -m rebalancer.sim.suite tune"
 BOUNDED = frozenset({"S2", "S3", "S7"})  # scenarios that the linear program speaks of
-_OF_EVERY = ("rebalancer.sim.suite.row", "rebalancer.sim.suite.worlds")
+_OF_EVERY = ("rebalancer.sim.suite.row", "rebalancer.sim.suite.worlds", "rebalancer.sim.suite.given")
 _OF_WORLD: Mapping[World, tuple[str, ...]] = {
     "fluid": ("rebalancer.sim.fluid.fast",),
     "requests": ("rebalancer.sim.requests.world",),
     "batching": ("rebalancer.sim.batching.world",),
 }
 _OF_OURS: Mapping[World, tuple[str, ...]] = {
-    "fluid": ("rebalancer.sim.product",),
+    "fluid": ("rebalancer.sim.product", "rebalancer.sim.suite.told"),
     "requests": ("rebalancer.sim.product", "rebalancer.sim.requests.plug"),
     "batching": ("rebalancer.sim.product", "rebalancer.sim.batching.plug"),
 }
@@ -57,13 +58,13 @@ class Task:
         case = self.case
         start = case.start_seconds or None
         who = self.controller, self.actuation, self.tuning, self.seed, self.world
-        return Row(case.scenario, case.day, case.gpus, start, *who)
+        return Row(case.scenario, case.day, case.gpus, start, *who, given=case.given.name)
 
-    def file(self, given: str) -> str:
-        """The name under which its result is kept; `given`: digest of all values that it is played with."""
+    def file(self, contents: str) -> str:
+        """The name under which its result is kept; `contents`: digest of all values that it is played with."""
         case = self.case
-        who = f"{self.controller}-{self.actuation or self.tuning}-{self.seed}-{self.world}"
-        digest = sha256((digest_of(self.modules, _LEAVES) + given).encode()).hexdigest()[:DIGEST_LETTERS]
+        who = f"{self.controller}-{self.actuation or self.tuning}-{self.seed}-{self.world}-{case.given.name}"
+        digest = sha256((digest_of(self.modules, _LEAVES) + contents).encode()).hexdigest()[:DIGEST_LETTERS]
         return f"{f'{case.budget}-{case.day}-{who}'.replace('/', '-')}-{digest}.json"
 
     @property
@@ -120,12 +121,17 @@ def plan_tasks(
     return Planned(tuple(tasks), tuple(told))
 
 
+def players(case: Case, peers: Iterable[Peer]) -> Iterator[Peer]:
+    """Those of the peers that play it. Who knows the future is told nothing wrong or late."""
+    for peer in entrants(case.budget, peers):
+        if case.given == EXACT or peer.name not in LIMITS | TOLD_THE_FUTURE:
+            yield peer
+
+
 def _settings(case: Case, field: Field, tuned: Found, data: str, told: dict[str, None]) -> dict[str, str | None]:
     """The tuning of every peer that has one or needs none."""
     settings: dict[str, str | None] = {}
-    for peer in field.peers:
-        if not peer.plays(case.scenario):
-            continue
+    for peer in players(case, field.peers):
         entry = tuned.get(key(case.budget, peer))
         if peer.name in field.settings:
             settings[peer.name] = field.settings[peer.name]
@@ -144,7 +150,7 @@ def _played_in(each: Round, case: Case, field: Field, settings: Mapping[str, str
     world, seed, actuations = each
     for name, tuning in settings.items():
         yield Task(case, name, seed, tuning, world=world)
-    if field.with_bound and world == "fluid" and case.scenario in BOUNDED:
+    if field.with_bound and world == "fluid" and case.scenario in BOUNDED and case.is_plain:
         yield Task(case, BOUND, seed)
     for actuation in actuations:
         if actuation in field.actuations:
@@ -163,7 +169,7 @@ def _is_there(case: Case, folder: Path, told: dict[str, None]) -> bool:
 def run_task(task: Task, folder: Path, kept: Path) -> Played:
     """The result of a task, from `kept` when it is there. Raises MissingTrace."""
     arena = open_arena(task.case, task.world, folder, task.seed)
-    path = kept / task.file(digest_of_values(arena.given))
+    path = kept / task.file(digest_of_values(arena.contents))
     if path.exists():
         return msgspec.json.decode(path.read_bytes(), type=Played)
     result = _play(task, arena)
@@ -203,5 +209,5 @@ def _play(task: Task, arena: Arena) -> Played:
         row = msgspec.structs.replace(row, plan_p99_ms=times.p99_ms)
     else:
         peer = BY_NAME[task.controller]
-        run = arena.peer(peer.make(task.tuning), peer.name)
+        run = arena.peer(peer.make(task.case.given.tuning(task.tuning)), peer.name)
     return msgspec.structs.replace(played(row, run.record, run.minutes), slow=run.slow)

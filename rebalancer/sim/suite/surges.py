@@ -45,7 +45,13 @@ class Surges:
 
     def draw(self, seed: int) -> tuple[F64, F64]:
         """Work and requests of each second; two arrays of shape (models, seconds)."""
-        chance = np.random.default_rng(seed)
-        requests = chance.poisson(self.level() / self.work_of_one).astype(np.float64)
-        work = self.work_of_one * chance.standard_gamma(requests)
-        return work, requests
+        return arriving(self.level(), self.work_of_one, np.random.default_rng(seed))
+
+
+def arriving(level: F64, work_of_one: float, chance: np.random.Generator) -> tuple[F64, F64]:
+    """Work and requests of each second, of `level`'s shape: a Poisson process, each request with exponential work.
+
+    `level`: replicas kept busy on average; `work_of_one`: replica-seconds of a mean request.
+    """
+    requests = chance.poisson(level / work_of_one).astype(np.float64)
+    return work_of_one * chance.standard_gamma(requests), requests

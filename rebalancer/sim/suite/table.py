@@ -8,6 +8,8 @@ import msgspec
 import numpy as np
 from rich.table import Table
 
+from rebalancer.sim.suite.families import FAMILIES
+from rebalancer.sim.suite.given import EXACT
 from rebalancer.sim.suite.intervals import paired_interval
 from rebalancer.sim.suite.names import called, kind
 from rebalancer.sim.suite.row import OURS, Played, Row, best_peer, gap_closure
@@ -37,7 +39,9 @@ def write_rows(rows: Iterable[Row], path: Path) -> None:
 
 
 def table(results: Sequence[Played]) -> Table:
-    """Means over seeds. `slow`: requests whose time per token missed its objective; `in flight`: those lost there.
+    """Means over seeds, of the scenarios with exact figures; `page.robust` has the others.
+
+    `slow`: requests whose time per token missed its objective; `in flight`: those lost there.
 
     `against best peer`: ours less it, in points of late requests or in lost utility, whichever the scenario is about,
     with the 95 % interval of a paired bootstrap; a star where 0 lies outside.
@@ -63,7 +67,8 @@ def table(results: Sequence[Played]) -> Table:
         "against best peer",
     ):
         out.add_column(name, justify="right")
-    pairs = sorted(zip(rows, results, strict=True), key=lambda pair: _order(pair[0]))
+    plain = (pair for pair in zip(rows, results, strict=True) if is_plain(pair[0]))
+    pairs = sorted(plain, key=lambda pair: _order(pair[0]))
     for _, of_case in groupby(pairs, key=lambda pair: _case(pair[0])):
         for line in _lines(list(of_case)):
             out.add_row(*line)
@@ -133,8 +138,13 @@ def _mean(values: Sequence[float | None], times: float, digits: int) -> str:
     return f"{times * float(np.mean(known)):.{digits}f}" if known else ""
 
 
+def is_plain(row: Row) -> bool:
+    """Exact figures on one of the scenarios."""
+    return row.given == EXACT.name and row.scenario not in FAMILIES
+
+
 def _case(row: Row) -> tuple[object, ...]:
-    return row.scenario, row.gpus, row.start_seconds or 0, row.day, row.world
+    return row.scenario, row.gpus, row.start_seconds or 0, row.day, row.world, row.given
 
 
 def _with_seed(row: Row) -> tuple[object, ...]:

@@ -5,6 +5,7 @@ data: other code or data make an entry stale, which the suite tells.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache, partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -15,7 +16,9 @@ from msgspec import Struct
 from rebalancer.sim.fluid.fast import live, world_for
 from rebalancer.sim.scenario import Scenario
 from rebalancer.sim.suite.cases import Budget, data_digest, development, development_days
-from rebalancer.sim.suite.peers import BY_NAME, Peer
+from rebalancer.sim.suite.families import FAMILIES
+from rebalancer.sim.suite.given import by_figure
+from rebalancer.sim.suite.peers import BY_NAME, TOLD_THE_FUTURE, Peer
 from rebalancer.sim.suite.row import Row, played, standing
 from rebalancer.sim.suite.search import Outcome, Search
 
@@ -54,10 +57,26 @@ def write_tuned(found: Found, path: Path = TUNED_FILE) -> None:
     path.write_bytes(msgspec.json.format(msgspec.json.encode(dict(sorted(found.items()))), indent=1) + b"\n")
 
 
-def tune(peer: Peer, scenarios: Sequence[Scenario]) -> Tuned:
-    """The setting that stands best in the mean over the scenarios (`standing`); coarse steps see the last one alone.
+def entrants(budget: Budget, peers: Iterable[Peer]) -> Iterator[Peer]:
+    """The peers that are made for it; where there are no figures, with the signals that need none.
 
-    `violation`, `gpu_hours` and `lost_utility` are means too, `data` is of the last scenario.
+    Who is told the future plays neither there nor in families: no user could install it.
+    """
+    for peer in peers:
+        judged = budget.figures and budget.scenario not in FAMILIES
+        if not peer.plays(budget.scenario) or (peer.name in TOLD_THE_FUTURE and not judged):
+            continue
+        signals = {name: make for name, make in peer.signals.items() if budget.figures or not by_figure(name)}
+        if signals:
+            few = tuple(name for name in peer.few if name in signals)
+            yield peer if len(signals) == len(peer.signals) else replace(peer, signals=signals, few=few)
+
+
+def tune(peer: Peer, scenarios: Sequence[Scenario], *, sketched: bool = True) -> Tuned:
+    """The setting that stands best in the mean over the scenarios (`standing`).
+
+    `sketched`: coarse steps see the last scenario alone, which is enough where it is a day. `violation`, `gpu_hours`
+    and `lost_utility` are means too, `data` is of the last scenario.
     """
     code = peer.digest  # of the code that plays, not of what may be written meanwhile
     rows: dict[str, list[Row]] = {}
@@ -74,7 +93,7 @@ def tune(peer: Peer, scenarios: Sequence[Scenario]) -> Tuned:
         played_rows = play_all(peer, tuning, scenarios[-1:], limit)
         return None if played_rows is None else Outcome(*standing(played_rows[0]))
 
-    best = Search(peer, judge, sketch if len(scenarios) > 1 else None).best()
+    best = Search(peer, judge, sketch if sketched and len(scenarios) > 1 else None).best()
     found = rows[best]
     return Tuned(
         best,
@@ -133,7 +152,7 @@ def tune_all(
     unknown = list(_unknown(folder, budgets, [peer for peer in peers if peer.targets], known))
     if processes == 1:
         for budget, peer in unknown:
-            yield key(budget, peer), tune(peer, _scenarios(folder, budget))
+            yield key(budget, peer), _tune_for(budget, peer, folder)
         return
     with get_context("spawn").Pool(processes) as pool:
         named = [(budget, peer.name) for budget, peer in unknown]
@@ -145,16 +164,20 @@ def _unknown(
 ) -> Iterator[tuple[Budget, Peer]]:
     for budget in budgets:
         data = data_digest(development(budget).build(folder))
-        for peer in peers:
+        for peer in entrants(budget, peers):
             before = known.get(key(budget, peer))
-            if peer.plays(budget.scenario) and (before is None or stale(before, peer, data)):
+            if before is None or stale(before, peer, data):
                 yield budget, peer
 
 
 def _tune_named(folder: Path, wanted: tuple[Budget, str]) -> tuple[str, Tuned]:
     budget, name = wanted
-    peer = BY_NAME[name]
-    return key(budget, peer), tune(peer, _scenarios(folder, budget))
+    (peer,) = entrants(budget, [BY_NAME[name]])
+    return key(budget, peer), _tune_for(budget, peer, folder)
+
+
+def _tune_for(budget: Budget, peer: Peer, folder: Path) -> Tuned:
+    return tune(peer, _scenarios(folder, budget), sketched=budget.scenario not in FAMILIES)
 
 
 @lru_cache(maxsize=1)  # peers of one budget are tuned one after another

@@ -30,7 +30,9 @@ from rebalancer.sim.requests.scenarios import s1a, s1b
 from rebalancer.sim.requests.world import RequestScenario, play_requests
 from rebalancer.sim.scenario import BY_MINUTE, Model, Scenario
 from rebalancer.sim.suite.cases import Case
+from rebalancer.sim.suite.given import EXACT, Given, Watching
 from rebalancer.sim.suite.scenarios import LLM_3_RATES
+from rebalancer.sim.suite.told import metrics_of, policy_of, service_of
 from rebalancer.sim.traces.azure_llm import azure_llm
 from rebalancer.sim.traces.servegen import LLM_3, servegen
 
@@ -54,10 +56,10 @@ class Run:
 
 
 class Arena(Protocol):
-    """One case in one world. `given`: all values that decide what happens there, of dataclasses and arrays."""
+    """One case in one world. `contents`: all values that decide what happens there, of dataclasses and arrays."""
 
     scenario: Scenario
-    given: object
+    contents: object
 
     def peer(self, controller: Controller, name: str) -> Run:
         """Under that controller."""
@@ -69,20 +71,23 @@ class Arena(Protocol):
 
 
 class Fluid:
-    """The fluid form (sim.fluid.fast)."""
+    """The fluid form (sim.fluid.fast), for who decides by exact figures or by what else is given."""
 
-    def __init__(self, scenario: Scenario) -> None:
+    def __init__(self, scenario: Scenario, given: Given = EXACT) -> None:
         self.scenario = scenario
-        self.given: object = scenario
+        self.contents: object = scenario, given
+        self._given = given
 
     def peer(self, controller: Controller, name: str) -> Run:
-        """On the fast path."""
-        return Run(play(self.scenario, controller, name))
+        """On the fast path; what its targets make of wrong figures is in the controller."""
+        seeing = controller if self._given == EXACT else Watching(controller, self._given)
+        return Run(play(self.scenario, seeing, name))
 
     def ours(self, actuation: Actuation, seed: int, times: PlanTimes | None = None) -> Run:
         """In the full world, with fluid services."""
-        policy = default_policy(self.scenario, actuation)
-        return Run(play_product(self.scenario, policy, actuation, seed, times=times))
+        policy = policy_of(default_policy(self.scenario, actuation), self._given)
+        serve, metrics = service_of(self._given), metrics_of(self._given)
+        return Run(play_product(self.scenario, policy, actuation, seed, serve=serve, metrics=metrics, times=times))
 
 
 class Heads:
@@ -90,7 +95,7 @@ class Heads:
 
     def __init__(self, requests: RequestScenario) -> None:
         self.scenario = requests.scenario
-        self.given: object = requests
+        self.contents: object = requests
         self._requests = requests
 
     def peer(self, controller: Controller, name: str) -> Run:
@@ -141,7 +146,7 @@ class Batches:
                 raise ValueError(f"the requests of {model.name} are not those of its stream")
         models = tuple(replace(model, release_seconds=RELEASE_SECONDS) for model in scenario.models)
         self.scenario = replace(scenario, models=models)
-        self.given: object = self.scenario, demand, tuple(served)
+        self.contents: object = self.scenario, demand, tuple(served)
         self._demand, self._served = demand, served
 
     def peer(self, controller: Controller, name: str) -> Run:
@@ -181,7 +186,7 @@ class _Made:
 def open_arena(case: Case, world: World, folder: Path, seed: int = 0) -> Arena:
     """A case in a world that has it (`worlds_of`). Raises MissingTrace, and ValueError for any other."""
     if world == "fluid":
-        return Fluid(case.build(folder, seed))
+        return Fluid(case.build(folder, seed), case.given)
     if world == "requests" and case.scenario in BY_MINUTE:
         build = s1a if case.scenario == "S1a" else s1b
         return Heads(build(folder, int(case.day), case.gpus, seed))

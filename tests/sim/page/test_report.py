@@ -61,7 +61,7 @@ def lines_of(rows: list[Row], played: list[Played] | None = None) -> list[str]:
 
 def test_where_the_service_loses_for_certain_is_said_first() -> None:
     lines = lines_of([*ROWS, *case(48, 0.031)])
-    assert lines.index("### Where we lose") < lines.index("### S2: violation, %")
+    assert lines.index("### Where we lose with exact figures") < lines.index("### S2: violation, %")
     said = "Against the best tuned peer of each of 3 cases ours is worse in 2, better in 1; in 0 the difference may be"
     assert f"{said} chance." in lines
     worst, other = (line for line in lines if line.startswith("| S2 day 1"))

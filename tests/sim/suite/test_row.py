@@ -56,7 +56,7 @@ def test_a_row_has_the_columns_that_scripts_read() -> None:
     columns = (
         "scenario day gpus start_seconds controller actuation tuning seed world violation worst_model_violation "
         "lost_utility gpu_hours cost_usd starts_and_stops floor_breaches recover_p95_seconds lost_in_flight "
-        "late_work_share plan_p99_ms gap_closure"
+        "late_work_share plan_p99_ms gap_closure given"
     )
 
     assert list(msgspec.to_builtins(row("ours", None))) == columns.split()

@@ -28,6 +28,7 @@ from rebalancer.sim.suite.cases import (
     development_days,
     quick_cases,
 )
+from rebalancer.sim.suite.families import FAMILIES
 from rebalancer.sim.suite.peers import BY_NAME, Peer
 from rebalancer.sim.suite.row import Played, Row
 from rebalancer.sim.suite.run import RETUNE, Field, plan_tasks, run_task
@@ -170,8 +171,10 @@ def test_the_quick_suite_is_small() -> None:
         Budget("S2", 32, 60),
         Budget("S7", 16, 60),
         Budget("S7", 24, 60),
+        Budget("S7", 24, 60, figures=False),
+        *(Budget(name, 16, 60) for name in FAMILIES),
     }
-    assert all(len(case.seeds) == 1 for case in quick_cases())
+    assert all(len(case.seeds) == (2 if case.scenario in FAMILIES else 1) for case in quick_cases())
 
 
 def test_the_table_says_how_we_stand_against_the_best_peer() -> None:
@@ -191,7 +194,7 @@ def test_the_table_says_how_we_stand_against_the_best_peer() -> None:
 
 def test_the_command_writes_rows_and_prints_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "decisions.json"
-    arguments = ["--quick", "--scenarios", "S7", "--controllers", "static,foresight", "--processes", "1"]
+    arguments = ["--quick", "--scenarios=S7", "--given=exact", "--controllers=static,foresight", "--processes=1"]
 
     assert main([*arguments, "--traces", str(tmp_path), "--out", str(out)]) == 0
 
@@ -221,10 +224,11 @@ def test_without_traces_the_quick_suite_plays_what_needs_none_and_tells_what_is_
     monkeypatch.delenv("REBALANCER_TRACES", raising=False)
     out = tmp_path / "decisions.json"
 
-    assert main(["--quick", "--controllers", "static", "--processes", "1", "--out", str(out)]) == 0
+    named = ["--scenarios=S1b,S2,S7,spikes", "--given=exact"]
+    assert main(["--quick", *named, "--controllers=static", "--processes=1", "--out", str(out)]) == 0
 
     rows = msgspec.json.decode(out.read_bytes(), type=list[Row])
-    assert [(row.scenario, row.gpus) for row in rows] == [("S7", 16), ("S7", 24)]
+    assert [(row.scenario, row.gpus) for row in rows] == [("S7", 16), ("S7", 24), ("spikes", 16), ("spikes", 16)]
     left_out = [line for line in capsys.readouterr().out.splitlines() if "left out" in line]
     assert {line.split()[0] for line in left_out} == {"S1b", "S2"}
 
@@ -232,7 +236,7 @@ def test_without_traces_the_quick_suite_plays_what_needs_none_and_tells_what_is_
 def test_what_a_run_would_take_is_told_without_playing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "decisions.json"
 
-    assert main(["--quick", "--scenarios", "S7", "--estimate", "--processes", "2", "--out", str(out)]) == 0
+    assert main(["--quick", "--scenarios=S7", "--given=exact", "--estimate", "--out", str(out)]) == 0
 
     assert not out.exists()
     assert "CPU s: " in capsys.readouterr().out
@@ -308,7 +312,8 @@ def test_two_processes_play_what_one_does(tmp_path: Path) -> None:
     rows = []
     for processes in "12":
         out = tmp_path / processes / "decisions.json"
-        command = [sys.executable, "-m", "rebalancer.sim.suite", "--quick", "--scenarios=S7", "--controllers=static"]
+        command = [sys.executable, "-m", "rebalancer.sim.suite", "--quick", "--scenarios=S7", "--given=exact"]
+        command.append("--controllers=static")
         command += ["--processes", processes, "--out", str(out)]
         subprocess.run(command, check=True, timeout=50, stdout=subprocess.DEVNULL)  # noqa: S603  # our own interpreter
         rows.append(out.read_bytes())

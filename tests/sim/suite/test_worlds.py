@@ -31,7 +31,7 @@ def heads(folder: Path) -> Heads:
     """The first half hour of Faro's day."""
     arena = open_arena(Case("S1b", "11", 32, 35), "requests", folder, 24)
     assert isinstance(arena, Heads)
-    of = arena.given
+    of = arena.contents
     assert isinstance(of, RequestScenario)
     jobs = tuple(
         replace(
@@ -80,7 +80,7 @@ def code(folder: Path) -> Batches:
     arena = open_arena(Case("S7", "azure-code", 16, 60), "batching", folder)
     assert isinstance(arena, Batches)
     short = replace(arena.scenario, seconds=SECONDS)
-    return Batches(short, *arena.given[1:])  # type: ignore[index]  # the scenario, its demand, and how it is served
+    return Batches(short, *arena.contents[1:])  # type: ignore[index]  # the scenario, its demand, and how it is served
 
 
 def test_recorded_surges_are_served_with_the_tokens_that_were_recorded(folder: Path) -> None:
