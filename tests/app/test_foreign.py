@@ -1,5 +1,7 @@
 """Somebody else keeps setting what the service sets: it stands down, names them, and says so to Prometheus."""
 
+from functools import partial
+
 import aiohttp
 
 from rebalancer.app import Service
@@ -62,7 +64,7 @@ async def test_a_person_ends_the_stand_down_over_http_and_the_service_writes_aga
         for number, replicas in ((1, 5), (2, 2)):
             await set_replicas(sandbox, "chat", replicas)
             seen = f'foreign_changes_total{{model="chat"}} {number}.0'.encode()
-            await until(lambda seen=seen: seen in service.insight.metrics(), "it is seen")
+            await until(partial(_told, service, seen), "it is seen")
         await until(lambda: refusals(service), "it stands down")
         cluster.dials["chat"].turn(4 * IDLE_RATES["chat"], clock.now())
         since = len(sandbox.kubernetes.audit)
@@ -77,3 +79,7 @@ async def test_a_person_ends_the_stand_down_over_http_and_the_service_writes_aga
 
         await until(written, "chat is written to again")
         assert refusals(service) == []
+
+
+def _told(service: Service, seen: bytes) -> bool:
+    return seen in service.insight.metrics()

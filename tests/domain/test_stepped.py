@@ -20,6 +20,7 @@ from rebalancer.domain.memory import (
     Outage,
     Owed,
     Shift,
+    Silent,
 )
 from rebalancer.domain.stepped import stepped
 from tests.builders import NOW
@@ -49,7 +50,7 @@ MEMORY = Memory(
     node_grants=(NodeGrant("g", "b", "spot", "spot", 1, 2, NOW - 20, NOW + 900),),
     grant_failures=(GrantFailure("spot", NOW + 60, "no capacity", 60.0),),
     overrides=(Decided("uid", NOW - 21, 3),),
-    outage=Outage(NOW - 22, NOW + 878, 3, 4),
+    outage=Outage(NOW - 22, NOW + 878, 3, 4, (Silent("b", 4.0),)),
     unknown_before=NOW - 23,
     resumed_at=NOW - 24,
 )

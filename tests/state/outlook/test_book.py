@@ -138,7 +138,7 @@ def test_the_end_of_the_past_is_a_border_of_two_second_cells(rings: Rings, work:
 def test_a_model_of_which_less_is_known_yet_is_judged_as_it_was_then(work: np.ndarray) -> None:
     late, then = Rings(MODELS), Rings(MODELS)
     rising = work.copy()
-    rising[:, SECONDS - 180 :] *= 4.0
+    rising[:, SECONDS - 180 :] *= 8.0
     for rings, others_until in ((late, SECONDS), (then, SECONDS - 120)):
         for begin in range(0, SECONDS, 1000):
             feed(rings, rising[:1], begin, min(begin + 1000, SECONDS - 120))
