@@ -77,14 +77,20 @@ class Said:
                 self._oracle.fail("f", f"{said.model} is said to have {said.ready} replicas Ready, {there} serve")
 
     def _ready(self, shown: tuple[WorkloadRef, list[Seen]]) -> tuple[int, int]:
-        """How many Ready replicas that stay a target may be said to have: a release under way takes some of them."""
+        """How many Ready replicas that stay a target may be said to have.
+
+        A release under way takes some of them: at the worst it leaves those that are lost, which a ReplicaSet takes for
+        Ready, and ends those that serve.
+        """
         ref, pods = shown
         autoscalers: list[Hpa | ScaledObject] = [*self._world.hpas.values(), *self._world.scaled_objects.values()]
         owner = self._world.deployments.get(ref)
         numbers = [one.maximum for one in autoscalers if one.target == ref and one.maximum is not None]
         numbers += [self._oracle.asked.get(ref, len(pods)), 0 if owner is None else owner.replicas]
         least = sum(one.serves and one.active and one.goes is False for one in pods)
-        return min(least, *numbers), sum(one.serves and one.active for one in pods)
+        others = sum(one.active for one in pods) - least
+        worst = max(0, min(least, *(number - others for number in numbers)))
+        return worst, sum(one.serves and one.active for one in pods)
 
     def _judge_budgets(self, plan: Plan, policy: Policy) -> None:
         labels = {pool.name: pool.node_labels["pool"] for pool in policy.pools}
