@@ -16,7 +16,6 @@ from rebalancer.state.outlook.level import Base, base, bins, dispersion, level, 
 from rebalancer.state.outlook.past import F64, I64, NOW, RUNG_SECONDS, Ladder, Past
 from rebalancer.state.outlook.replays import Ahead, Replays
 from rebalancer.state.outlook.rule import (
-    ANCHOR_SECONDS,
     COMMON_SECONDS,
     DISPERSION_SECONDS,
     DWELL_SECONDS,
@@ -61,7 +60,7 @@ class Terms(NamedTuple):
     @property
     def past_seconds(self) -> int:
         """What the levels of the oldest replays reach back to."""
-        return PAST_SECONDS + ANCHOR_SECONDS + HOUR_SECONDS + self.horizon_seconds
+        return PAST_SECONDS + HOUR_SECONDS + self.horizon_seconds
 
     @property
     def horizon_seconds(self) -> int:

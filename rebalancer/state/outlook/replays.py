@@ -73,26 +73,20 @@ class Ahead:
 
 
 def replays(ahead: Ahead) -> Replays:
-    """Anchors every two minutes of the past hour, as far as they have come to their end.
-
-    They end at fixed instants, multiples of two minutes. Counted back from now they would slide over whatever
-    happened, and what more replicas are worth would swing with them: at constant load a GPU went to and fro between
-    two models every two minutes, for as long as a step in the load an hour ago was remembered.
-    """
+    """Anchors every minute of the past hour, as far as they have come to their end."""
     past, horizon = ahead.past, ahead.horizon_seconds
-    beyond = past.until % ANCHOR_SECONDS // RUNG_SECONDS
-    known = int(ahead.ladder.age.max()) - horizon - beyond * RUNG_SECONDS - YOUNGEST_SECONDS
+    known = int(ahead.ladder.age.max()) - horizon - YOUNGEST_SECONDS
     count = min(PAST_SECONDS, known) // ANCHOR_SECONDS + 1
     if known < 0:
         none = np.zeros((0, past.models))
         return Replays(np.zeros(0, dtype=np.int64), none, none, none)
-    points = Rungs(horizon // RUNG_SECONDS + beyond, ANCHOR_SECONDS // RUNG_SECONDS, count)
+    points = Rungs(horizon // RUNG_SECONDS, ANCHOR_SECONDS // RUNG_SECONDS, count)
     then = level(base(ahead.ladder, points), ahead.beta)
     spread_then, spread_now = (dispersion(ahead.bins, when, DISPERSION_SECONDS) for when in (points, NOW))
     ratio = np.divide(spread_now, spread_then, out=np.ones(then.shape), where=spread_then > 0.0)
     scale = np.minimum(np.maximum(np.power(ratio, 0.5 * ahead.gamma), SCALE_LEAST), SCALE_MOST)
-    seconds = past.until - points.seconds_ago
-    age = np.exp(-(seconds[0] - seconds) / PAST_SECONDS)[:, np.newaxis]
+    seconds, newest = past.until - points.seconds_ago, past.until - horizon
+    age = np.exp(-(newest - seconds) / PAST_SECONDS)[:, np.newaxis]
     usable = (seconds[:, np.newaxis] >= past.since + YOUNGEST_SECONDS) & ~np.isnan(then)
     return Replays(seconds, np.where(usable, then, 1.0), scale, np.where(usable, age, 0.0))
 
