@@ -14,9 +14,9 @@ HISTORY_SECONDS = 1200.0  # the slow level's longest window: the service starts 
 SEED = 7
 
 ENGINES = {
-    "chat": Engine(concurrency=32.0, prompt_tokens_per_second=8000.0, seconds_per_token=0.03, patience_seconds=10.0),
-    "code": Engine(concurrency=32.0, prompt_tokens_per_second=8000.0, seconds_per_token=0.03, patience_seconds=10.0),
-    "image": Engine(concurrency=32.0, prompt_tokens_per_second=8000.0, seconds_per_token=0.03, patience_seconds=4.0),
+    "chat": Engine(concurrency=24.0, prompt_tokens_per_second=8000.0, seconds_per_token=0.03, patience_seconds=20.0),
+    "code": Engine(concurrency=24.0, prompt_tokens_per_second=8000.0, seconds_per_token=0.03, patience_seconds=20.0),
+    "image": Engine(concurrency=24.0, prompt_tokens_per_second=8000.0, seconds_per_token=0.03, patience_seconds=4.0),
 }
 REQUESTS = {
     "chat": Requests(1, prompt_tokens=800, generated_tokens=100),  # 3.1 s alone on a replica
