@@ -25,7 +25,7 @@ from rebalancer.obs import journal
 from rebalancer.obs.broker import Broker
 from rebalancer.obs.journal_tail import read_tail
 from rebalancer.planning.resume import resume
-from rebalancer.state import checkpoint
+from rebalancer.state import ClusterState, checkpoint
 from rebalancer.state.checkpoint import Restored
 from rebalancer.state.foreign import ForeignPast
 from rebalancer.state.notices import NoticePast
@@ -51,6 +51,18 @@ class Start:
     notices: tuple[NoticePast, ...] = ()
     slot: int = 0
     seen: Snapshot | None = None
+
+    def into(self, state: ClusterState, now: float) -> None:
+        """Put back what was known of the world before."""
+        for model, rings in self.rings.items():
+            state.restore_rings(model, rings)
+        state.restore_foreign(self.foreign)
+        state.restore_notices(self.notices)
+        state.restore_offsets(self.offsets)
+        if self.seen is not None:
+            state.resume(self.seen)
+        for outcome in self.outcomes:
+            state.note(outcome, now)
 
 
 @dataclass(slots=True)

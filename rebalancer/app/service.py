@@ -137,21 +137,9 @@ class Service:
         if self.settings.override_keys_dir is not None:
             await self._read_keys(self.settings.override_keys_dir)
         past = await self._past(policy)
-        state = ClusterState(
-            policy,
-            self.clock.now(),
-            self.settings.installation,
-            marks_victims=self.settings.write_deletion_cost,
-        )
-        for model, rings in past.rings.items():
-            state.restore_rings(model, rings)
-        state.restore_foreign(past.foreign)
-        state.restore_notices(past.notices)
-        state.restore_offsets(past.offsets)
-        if past.seen is not None:
-            state.resume(past.seen)
-        for outcome in past.outcomes:
-            state.note(outcome, self.clock.now())
+        now, settings = self.clock.now(), self.settings
+        state = ClusterState(policy, now, settings.installation, marks_victims=settings.write_deletion_cost)
+        past.into(state, now)
         self._turn(policy, past, state, self._kube)
         log.info("started", cycle=past.first_cycle, write_mode=self.settings.write_mode, replayed=len(past.outcomes))
 

@@ -76,6 +76,8 @@ def test_keys_are_camel_case_unknown_is_null_and_keys_of_data_stay() -> None:
         "podRequests": {"p_1": 2.0},
         "carries": None,
         "outlook": None,
+        "lagSeconds": 0.0,
+        "knownUntil": None,
     }
     assert from_wire(to_wire(load), ModelLoad) == load
 

@@ -189,6 +189,7 @@ def test_config_check_as_json_has_every_part_of_a_problem(tmp_path: Path, capsys
                     "allowed": "0 to 1000000",
                     "fix": "",
                     "file": str(tmp_path / "bad.yaml"),
+                    "at": ["pools", 0, "gpuLimit"],
                 }
             ],
         }
