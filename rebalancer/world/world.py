@@ -33,7 +33,7 @@ class World:
     """Advance it, ask it for things at its `now`, take what changed.
 
     Requests flow in steps of `step_seconds` counted from `started_at`, samples are taken every `interval_seconds` (a
-    multiple of the step) and come `delay_seconds` later, which may be set anew: how often somebody looks changes nothing.
+    multiple of the step) and come `delay_seconds` later, which may be set anew. How often one looks changes nothing.
     `per`: whether samples of the models added by `add_model` are of the model or of its pods. A load takes its time
     +- `load_jitter` (a share). `faults` is what may go wrong; `pods_outlive_nodes`, as they do in a real cluster.
     """
