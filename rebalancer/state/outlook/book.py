@@ -33,9 +33,9 @@ from rebalancer.state.rings import SPAN_SECONDS, Rings
 
 TOGETHER = 64  # models per batch: what they need fits in a core's cache
 MARGIN_SECONDS = 300  # of dispersion before the oldest replay
-QUICK_MEANS_SECONDS = (10, 30, 60, 300)  # within the rings' first level
+QUICK_MEANS_SECONDS = (30, 60, 300)  # within the rings' first level
 SLOW_MEANS_SECONDS = LEVEL_MEANS_SECONDS[2:]
-QUICK_OF_LEVEL = slice(2, 4)  # those of the quick means that the level has
+QUICK_OF_LEVEL = slice(1, 3)  # those of the quick means that the level has
 
 
 class Group(NamedTuple):
