@@ -80,7 +80,6 @@ class Track:
         self._heard_whole = NOBODY
         self._ready_since: list[float] = []
         self._live: set[int] = set()
-        self._surge_at = self._shown_at = -inf  # event times: of a surge's first sample, and of its last that woke
 
     # --- pods
 
@@ -231,17 +230,9 @@ class Track:
             self.surging = False
 
     def rises(self, short: float, long: float, surge: SurgeRules) -> bool:
-        """Whether these means show a surge, and a sample more of its beginning than when they did so last.
-
-        The first sample rarely tells enough to act on: each is looked at until the short window is all surge.
-        """
+        """Whether these means show the beginning of a surge."""
         self.expect(short, long, surge)
-        if not (short >= surge.enter_ratio * long and ceil(short) > ceil(long)):
+        if self.surging or not (short >= surge.enter_ratio * long and ceil(short) > ceil(long)):
             return False
-        if not self.surging:
-            self.surging, self._surge_at = True, self.newest_at
-        young = self.newest_at < self._surge_at + surge.short_window_seconds
-        if not young or self.newest_at < self._shown_at + self.interval_seconds:
-            return False
-        self._shown_at = self.newest_at
+        self.surging = True
         return True
