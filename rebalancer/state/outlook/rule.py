@@ -44,7 +44,7 @@ RHO_MOST = 0.9
 PERIODS_BACK, PERIOD_SLACK_SECONDS = 4, 20
 
 # --- a shift of the level
-# With 10 s beside them a step from 3 to 9 requests/s is answered after 11 s instead of 15, and surges on 24 GPUs are as
+# With 10 s beside them a step from 3 to 9 requests/s is answered after 12 s instead of 18, and surges on 24 GPUs are as
 # late (1.76 to 1.82 %, three draws). But of two that rise at once the first is believed before the other is seen: with
 # room for both they take each other's GPUs, 4.7 % late instead of 1.2 %.
 SHIFT_WINDOWS_SECONDS = (30, 60)
