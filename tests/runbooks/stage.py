@@ -180,6 +180,7 @@ def _settings(folder: Path, sandbox: Sandbox) -> ServiceSettings:
         kubeconfig=folder / ACCOUNT,
         policy_path=folder / "policy.yaml",
         write_mode="act",
+        write_deletion_cost=True,
         api_auth="none",
         api_port=free_port(),
         probe_port=free_port(),
