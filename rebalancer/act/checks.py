@@ -91,6 +91,8 @@ def check(change: Change, snapshot: Snapshot, ground: Ground, ledger: Ledger) ->
 
 def rests_on_marks(change: Change, snapshot: Snapshot, ground: Ground, ledger: Ledger) -> bool:
     """Whether a change that `check` lets pass would be refused if its victims could not be marked."""
+    if not (change.victims and snapshot.marks_victims):
+        return False
     try:
         check(change, replace(snapshot, marks_victims=False), ground, ledger)
     except Refused:

@@ -53,7 +53,7 @@ class Start:
     seen: Snapshot | None = None
 
     def into(self, state: ClusterState, now: float) -> None:
-        """Put back what was known of the world before."""
+        """Put back what was known of the world before, into a state that has heard nothing yet."""
         for model, rings in self.rings.items():
             state.restore_rings(model, rings)
         state.restore_foreign(self.foreign)

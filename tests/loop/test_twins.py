@@ -150,14 +150,7 @@ class Twin(VirtualHands):
         restored = checkpoint.read(self.entries, [model.id for model in self.policy.models], now)
         start = begin_from(restored, writes, self.policy, now)
         state = ClusterState(self.policy, now)
-        for model, rings in start.rings.items():
-            state.restore_rings(model, rings)
-        state.restore_foreign(start.foreign)
-        state.restore_notices(start.notices)
-        if start.seen is not None:
-            state.resume(start.seen)
-        for outcome in start.outcomes:
-            state.note(outcome, now)
+        start.into(state, now)
         lists = (ObjectsListed(source, now, tuple(there.values())) for source, there in self.there.items())
         state.apply_all([*lists, *(SourceState(source, now) for source in SOURCES), *self.heard], now)
         self.successors.append(Successor(now, state, start.memory, writes is self.journal))

@@ -194,12 +194,7 @@ class Service:
         restored = checkpoint.read(kept.entries, [model.id for model in self.policy.models], now)
         past = begin_from(restored, self.topics.writes(disk_lost=disk_lost), self.policy, now)
         self.start(past.memory, past.first_cycle)
-        for model, rings in past.rings.items():
-            self.state.restore_rings(model, rings)
-        self.state.restore_foreign(past.foreign)
-        self.state.restore_notices(past.notices)
-        for outcome in past.outcomes:
-            self.state.note(outcome, now)
+        past.into(self.state, now)
         self.list_all()
         self.state.apply_all(self.topics.notices[kept.notices :], self.clock.now())
 
