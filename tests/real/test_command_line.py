@@ -124,7 +124,7 @@ async def test_a_person_reads_decides_stops_and_resumes(
     (override,) = await kube.items("Override", namespace)
     assert override["spec"]["actor"] == oncall.user
     assert override["status"]["phase"] == "InForce"
-    await kube.wait_ready(3, namespace, "app=chat", 15)
+    await kube.wait_ready(3, namespace, "app=chat")
     listed = await oncall.types("override", "list", "-n", namespace, "-o", "json")
     assert [each["actor"] for each in json.loads(listed.out)["overrides"]] == [oncall.user]
     explained = await oncall.types("explain", "chat")

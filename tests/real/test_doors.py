@@ -129,18 +129,18 @@ async def test_each_door_makes_one_object_that_says_who_and_is_told_what_it_did(
         found = {each["spec"]["actor"]: each for each in await kube.items("Override", namespace)}
         return found if len(found) == 3 else {}
 
-    by_actor = await kube.wait_for(objects, "three overrides", 20)
+    by_actor = await kube.wait_for(objects, "three overrides")
     assert set(by_actor) == {"testbed", "local", "kafka:runbook"}
     await people.phase(by_actor["kafka:runbook"]["metadata"]["name"], "InForce")
     await people.phase("by-kubectl", "Superseded")
     await people.phase(name, "Superseded")
-    await kube.wait_ready(4, namespace, "app=chat", 20)
+    await kube.wait_ready(4, namespace, "app=chat")
 
     async def said() -> bool:
         newest = await kube.get("Override", by_actor["kafka:runbook"]["metadata"]["name"], namespace)
         return bool("-> 4, since" in newest["status"]["message"])
 
-    await kube.wait_for(said, "the status says what it did", 15)
+    await kube.wait_for(said, "the status says what it did")
     assert (await call("DELETE", f"/v1/overrides/{namespace}/{name}"))[0] == 204
     listed = (await call("GET", "/v1/overrides"))[1]["overrides"]
     assert {"testbed", "kafka:runbook"} <= {each["actor"] for each in listed}
@@ -256,7 +256,7 @@ async def _wait_for(kube: Kube, namespace: str, replicas: int) -> None:
         found = await kube.get("Deployment", "chat", namespace)
         return bool(found["spec"]["replicas"] == replicas)
 
-    await kube.wait_for(asked, f"chat is asked for {replicas}", 20)
+    await kube.wait_for(asked, f"chat is asked for {replicas}")
 
 
 async def _events(service: Service) -> tuple[float, float]:
@@ -295,7 +295,7 @@ async def _written(service: Service, kube: Kube, since: float) -> None:
     async def written() -> list[Write]:
         return _writes(await service.writes(kube, since=since))
 
-    await kube.wait_for(written, "the service writes", 30)
+    await kube.wait_for(written, "the service writes")
 
 
 async def _next_second() -> None:

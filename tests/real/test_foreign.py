@@ -11,7 +11,7 @@ from tests.testbed.kube import Kube
 from tests.testbed.objects import deployment, gpu_node
 
 GPUS = 6
-SEEN_SECONDS = 15.0
+SEEN_SECONDS = 30.0
 
 
 async def test_after_two_changes_by_somebody_else_it_stands_down_and_names_them(

@@ -94,7 +94,7 @@ async def test_a_grant_that_brings_no_node_is_withdrawn_and_the_limit_returns_to
     async def asked() -> bool:
         return len(await kube.items("Pod", namespace, "app=chat")) == 4
 
-    await kube.wait_for(asked, "two pods wait for nodes", 30)
+    await kube.wait_for(asked, "two pods wait for nodes")
 
     async def back() -> bool:
         obj = await kube.get("NodePool", namespace)
@@ -113,7 +113,7 @@ async def test_a_grant_that_brings_no_node_is_withdrawn_and_the_limit_returns_to
         unmet = (await service.explain("chat"))["unmet"]
         return [each["replicas"] for each in unmet] == [2]
 
-    await kube.wait_for(told, "the two that it lacks to be told", 10)
+    await kube.wait_for(told, "the two that it lacks to be told")
 
 
 async def test_while_gpus_change_hands_karpenter_may_not_consolidate_their_nodes(
@@ -137,7 +137,7 @@ async def test_while_gpus_change_hands_karpenter_may_not_consolidate_their_nodes
         obj = await kube.get("NodePool", namespace)
         return obj["spec"]["disruption"] == own and ORIGINALS not in obj["metadata"].get("annotations", {})
 
-    await kube.wait_for(let_go, "the NodePool's own budgets and no trace of ours", 30)
+    await kube.wait_for(let_go, "the NodePool's own budgets and no trace of ours")
     writes = await service.writes(kube)
     budgets = [
         (write.received, write.request["spec"]["disruption"]["budgets"])

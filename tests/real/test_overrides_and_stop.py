@@ -36,8 +36,8 @@ async def test_a_pin_holds_over_a_kill_and_ends_by_itself_at_its_expiry(
     await asyncio.gather(traffic.past("chat", running=15), traffic.past("code", running=15))
     await service.start()
     pinned_at = time.time()
-    ends_at = await people.pin("busy-evening", "chat", 4, seconds=25)
-    await kube.wait_ready(4, namespace, "app=chat", 15)
+    ends_at = await people.pin("busy-evening", "chat", 4, seconds=35)  # half of it for a restart on a slow machine
+    await kube.wait_ready(4, namespace, "app=chat")
     await people.phase("busy-evening", "InForce")
     traffic.says("code", running=35)
     await _lacks(service, kube, "code", 2)
@@ -104,7 +104,7 @@ async def test_a_write_stop_stops_all_writes_within_two_seconds_and_holds_over_a
         return _of_the_cluster(await service.writes(kube, since=resumed_at))
 
     await _change_minds(people, pins, 4)
-    await kube.wait_for(written, "writes go on when the stop is taken away", 10)
+    await kube.wait_for(written, "writes go on when the stop is taken away")
     late = await service.writes(kube, since=stopped_at + STOPPED_WITHIN_SECONDS, until=resumed_at)
     assert [write.what for write in _of_the_cluster(late)] == []
 
@@ -128,4 +128,4 @@ async def _lacks(service: Service, kube: Kube, model_id: str, replicas: int) -> 
         plan = await service.plan()
         return any((each["model"], each["replicas"]) == (model_id, replicas) for each in plan["unmet"])
 
-    await kube.wait_for(told, f"the service says that {model_id} lacks {replicas}", 15)
+    await kube.wait_for(told, f"the service says that {model_id} lacks {replicas}")

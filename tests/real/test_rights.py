@@ -76,7 +76,7 @@ async def test_the_hook_ends_the_service_and_hands_back_what_it_wrote(
     await kube.request("PATCH", path, mark, content_type="application/merge-patch+json", fieldManager="rebalancer")
     installed = await asyncio.to_thread(lambda: rights_in(namespace).one("Deployment"))
     await kube.apply(installed)
-    await kube.wait_for(lambda: kube.items("Pod", namespace, "app.kubernetes.io/component=service"), "our pod", 30)
+    await kube.wait_for(lambda: kube.items("Pod", namespace, "app.kubernetes.io/component=service"), "our pod")
     await kube.wait_for(lambda: _nothing_of_others(kube, namespace), "other tests have left", 60)
 
     code, said = await asyncio.to_thread(_hand_back, service, namespace)

@@ -80,7 +80,7 @@ async def test_an_owner_s_returning_demand_brings_its_gpus_home(
     await _world(kube, namespace, ours, chat=6, code=2)
     await _start(service, traffic, namespace, ours, chat=75, code=5)
     traffic.says("code", running=75)
-    await kube.wait_ready(4, namespace, "app=code", 30)
+    await kube.wait_ready(4, namespace, "app=code")
     await kube.wait_ready(4, namespace, "app=chat")
 
     writes = await service.writes(kube)

@@ -18,8 +18,11 @@ from tests.testbed.objects import deployment, gpu_node, node_class, node_pool
 Json = dict[str, Any]
 
 WARNING_SECONDS = 120.0
-# Karpenter acts on a spot warning within seconds; here it does so this long after the notice, whatever we do.
-KARPENTER_ACTS_SECONDS = 2.0
+# Karpenter acts on a spot warning itself within seconds, and its drain evicts at once: so soon must we have asked.
+ASKED_WITHIN_SECONDS = 5.0
+# Longer than Karpenter collects pods for (2 s here): when a replacement is Ready no batch is open any more, in which
+# Karpenter would count a pod that its drain has not evicted yet, and launch a second node for it.
+LOAD_SECONDS = 3
 # A notice counts a load, a grace of 30 s and a minute before its deadline. Loads of a second are shorter than any real
 # one, so the warning reaches us this late, and counts at once as it does for models that load for half a minute.
 LATE_SECONDS = 40.0
@@ -52,10 +55,13 @@ async def test_a_spot_notice_brings_the_replacement_node_before_karpenter_evicts
     namespace: str,
     ours: dict[str, str],
 ) -> None:
-    """The NodePool is at its limit: without us Karpenter could launch nothing before the old node is gone."""
+    """The NodePool is at its limit: without us Karpenter launches nothing while the doomed node counts there.
+
+    The node goes when its replacement serves, and not at an instant of the clock, so that a slow machine sees the same.
+    """
     spot = node_pool(namespace, labels=ours, capacity_types=["spot"], instance_types=["gpu-1"], gpu_limit=2)
     await kube.apply(node_class(), spot)
-    await kube.apply(deployment("chat", namespace, 2, node_labels=ours, load_seconds=1, end_seconds=1))
+    await kube.apply(deployment("chat", namespace, 2, node_labels=ours, load_seconds=LOAD_SECONDS, end_seconds=1))
     doomed, safe = await kube.wait_ready(2, namespace)
     claims = {claim["status"]["nodeName"]: claim["metadata"]["name"] for claim in await _claims(kube, namespace)}
     gpus = pool("gpus", ours, 4, capacityType="spot", nodePools=[namespace], gpusPerNode=1)
@@ -67,7 +73,7 @@ async def test_a_spot_notice_brings_the_replacement_node_before_karpenter_evicts
     told_at = time.time()
     deadline = _rfc3339(told_at + WARNING_SECONDS)
     await traffic.event("notices", NOTICE, {"kind": "spot-interruption", "node": node, "deadline": deadline})
-    await asyncio.sleep(told_at + KARPENTER_ACTS_SECONDS - time.time())
+    await kube.wait_ready(3, namespace)
     await kube.delete("NodeClaim", claims[node])
 
     async def replaced() -> bool:
@@ -79,12 +85,12 @@ async def test_a_spot_notice_brings_the_replacement_node_before_karpenter_evicts
     async def back() -> bool:
         return [limit for _, limit in await _limits(service, kube)] == [3, 2]
 
-    await kube.wait_for(back, "the limit is raised by one node and returns to what it was")
+    await kube.wait_for(back, "the limit is raised by one node and returns to what it was", 60)
     limits, asked = await _limits(service, kube), scaled(await service.writes(kube), "chat")
     first_eviction = (await _evictions(audit, namespace))[0]
     assert limits[1][0] > first_eviction.received, "a limit is never under use, and the doomed node was in use"
     assert [replicas for _, replicas in asked] == [3, 2], "one more beside the doomed one, taken back as that one goes"
-    assert asked[0][0] - told_at < KARPENTER_ACTS_SECONDS
+    assert asked[0][0] - told_at < ASKED_WITHIN_SECONDS
     assert asked[0][0] < first_eviction.received
     assert first_eviction.name == doomed["metadata"]["name"], "only the doomed pod was evicted"
     assert safe["metadata"]["name"] in {pod["metadata"]["name"] for pod in await kube.ready_pods(namespace)}
@@ -158,7 +164,7 @@ async def test_a_warning_told_four_times_over_is_replaced_once_out_of_free_gpus(
     await kube.wait_ready(2, namespace)
     asked = scaled(await service.writes(kube), "chat")
     assert asked[0][1] == 4, "both at once"
-    assert asked[0][0] - told_at < KARPENTER_ACTS_SECONDS
+    assert asked[0][0] - told_at < ASKED_WITHIN_SECONDS
     assert asked[0][0] < (await _evictions(audit, namespace))[0].received
     steps = [replicas for _, replicas in asked[1:]]
     assert steps in ([2], [3, 2]), f"taken back as the doomed pods go, and never asked for again: {steps}"
