@@ -90,6 +90,10 @@ class Stage:
         self.service.reload(policy)
         self.oracle.policy = policy
 
+    def restart(self, back: int, *, disk_lost: bool) -> None:
+        """The service dies and starts again, from the checkpoint of so many ago."""
+        self.said.restarted(self.service.restart(back, disk_lost=disk_lost))
+
     def heal(self) -> None:
         """All that was broken is given back, as far as it can be; the first policy is in force again."""
         self.healed = True
