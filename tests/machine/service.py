@@ -117,12 +117,15 @@ class Hands(GateHands):
 
 
 class Service:
-    """One installation: its process, its topics, and the door that it writes through."""
+    """One installation: its process, its topics, and the door that it writes through.
+
+    `marks_victims`: whether it marks the pods that shall go.
+    """
 
     hands: Hands
     state: ClusterState
 
-    def __init__(self, world: World, policy: Policy, port: WorldPort) -> None:
+    def __init__(self, world: World, policy: Policy, port: WorldPort, *, marks_victims: bool) -> None:
         self.utc = Clock(world)
         self.topics = Topics(self.utc.now)
         self.policy = policy
@@ -133,6 +136,7 @@ class Service:
         self.checkpoints: deque[Kept] = deque(maxlen=CHECKPOINTS_KEPT)
         self._world = world
         self._port = port
+        self._marks_victims = marks_victims
         self._bookmarked_at = world.now
         self.start(Memory(), 1)
 
@@ -141,7 +145,9 @@ class Service:
     def start(self, memory: Memory, first_cycle: int) -> None:
         """A process comes up and lists everything."""
         self.clock = SteppedClock(self.utc)
-        state = self.state = ClusterState(self.policy, self.clock.now(), INSTALLATION)
+        state = self.state = ClusterState(
+            self.policy, self.clock.now(), INSTALLATION, marks_victims=self._marks_victims
+        )
         gate = Gate(
             self._port,
             facts=state.peek,

@@ -32,7 +32,7 @@ class Stage:
         self.steps = 0
         self.oracle = Oracle(self.world, self.policy, {model.name: model.level for model in spec.models})
         port = JudgedPort(self.world, self.oracle, self._refuse)
-        self.service = Service(self.world, self.policy, port)
+        self.service = Service(self.world, self.policy, port, marks_victims=spec.marks)
         self.said = Said(self.world, self.oracle, port.answers)
         self._undos: dict[int, Callable[[], object]] = {}
         self.decision: Decision | None = None
