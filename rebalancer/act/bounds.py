@@ -85,25 +85,29 @@ class BoundsDriver:
         self._written: dict[str, _Written] = {}
 
     async def look(self, change: Change) -> Object:
-        """The autoscaler. Raises Refused: installation, recreated, foreign, paused, moved, too-soon, originals."""
+        """The autoscaler. Raises Refused: installation, recreated, foreign, paused, moved, done, too-soon, originals.
+
+        A write that would change nothing is none. Somebody else may have set the very maximum that we want: until the
+        HPA follows, every plan asks for it, and each would count as another loss in the guards' windows.
+        """
         view = _autoscaler(change)
         obj = await self._kube.get(self._ref(change))
         same_object(obj, view.uid, _name(view, change))
-        saved_on(obj, self._installation)
+        saved = saved_on(obj, self._installation)
         self._still_ours(obj, view, change)
         seen = self._dialect.bounds(obj)
         if seen not in self._expected(view, change):
             saw = Bounds(view.minimum, view.maximum)
             raise Refused("moved", f"{_name(view, change)} has bounds {seen}, the plan saw {saw}")
-        self._writable(change, seen)
+        if saved is not None and seen == self._dialect.wanted(change):
+            raise Refused("done", f"{_name(view, change)} has bounds {seen} already")
+        self._writable(change)
         return obj
 
     async def write(self, change: Change, seen: Object) -> int:
         """Patch what differs; the maximum as the server stored it."""
         wanted = self._dialect.wanted(change)
         saved = saved_on(seen, self._installation)
-        if self._dialect.bounds(seen) == wanted and saved is not None:
-            return wanted.maximum
         body: Object = {"spec": self._dialect.spec(*wanted)}
         if saved is None:
             body["metadata"] = annotated(self._dialect.originals(seen), self._installation)
@@ -143,12 +147,12 @@ class BoundsDriver:
             expected.add(written.bounds)
         return expected
 
-    def _writable(self, change: Change, seen: Bounds) -> None:
+    def _writable(self, change: Change) -> None:
         """Raise Refused for bounds that KEDA and the HPA would fight over, and for the second patch in 10 s."""
         wanted, last = self._dialect.wanted(change), self._written.get(_autoscaler(change).uid)
         if wanted.minimum > wanted.maximum:
             raise Refused("bounds", f"minimum {wanted.minimum} is above maximum {wanted.maximum}")
-        if last is None or seen == wanted:
+        if last is None:
             return
         every_seconds = pace_seconds(change)
         wait_seconds = last.monotonic + every_seconds - self._clock.monotonic()

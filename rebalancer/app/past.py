@@ -39,6 +39,7 @@ class Start:
     """Where the service begins. `outcomes`: writes that the checkpoint's memory does not know yet.
 
     `slot`: where the next checkpoint goes if it needs chunks. `seen`: what the last cycle saw (None: not known).
+    `ahead_seconds`: by how much the checkpoint is dated later than the start.
     """
 
     memory: Memory
@@ -51,6 +52,7 @@ class Start:
     notices: tuple[NoticePast, ...] = ()
     slot: int = 0
     seen: Snapshot | None = None
+    ahead_seconds: float = 0.0
 
     def into(self, state: ClusterState, now: float) -> None:
         """Put back what was known of the world before, into a state that has heard nothing yet."""
@@ -58,6 +60,8 @@ class Start:
             state.restore_rings(model, rings)
         state.restore_foreign(self.foreign)
         state.restore_notices(self.notices)
+        if self.ahead_seconds:
+            state.past_stepped(-self.ahead_seconds)
         state.restore_offsets(self.offsets)
         if self.seen is not None:
             state.resume(self.seen)
@@ -134,7 +138,8 @@ def begin_from(restored: Restored, writes: Writes, policy: Policy, now: float) -
     """Where to begin, given what was found. Without any line of ours and without a checkpoint nothing was before.
 
     What was written down later than `now`, before somebody set the clock back, counts as written down now: memory that
-    lies in the future would hold cooldowns and guards' windows for as long again.
+    lies in the future would hold cooldowns and guards' windows for as long again, keep us away from whoever fought us,
+    and hold a Node that is gone for one that may still come.
     """
     last_cycle = max([restored.cycle, writes.last_cycle, *(one.intent.cycle for one in writes.since(restored.cycle))])
     again = remade(restored.memory, restored.cycle, writes.cycles, writes.frames, policy, last_cycle)
@@ -161,6 +166,7 @@ def begin_from(restored: Restored, writes: Writes, policy: Policy, now: float) -
         notices=restored.notices,
         slot=restored.slot,
         seen=None if again is None else again.snapshot,
+        ahead_seconds=max(0.0, (restored.at or now) - now),
     )
 
 

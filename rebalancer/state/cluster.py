@@ -229,11 +229,15 @@ class ClusterState:
 
         Event times, deadlines and what survives a restart are UTC, and are held against the new one.
         """
+        self.past_stepped(seconds)
         self._sources.stepped(seconds)
-        self._notices.stepped(seconds)
-        self._holdings.stepped(seconds)
         self._loads.stepped(seconds)
         self._noted = [replace(outcome, at=outcome.at + seconds) for outcome in self._noted]
+
+    def past_stepped(self, seconds: float) -> None:
+        """As `stepped`, of what others did and of nodes that go or are gone: all that a start restores by its age."""
+        self._notices.stepped(seconds)
+        self._holdings.stepped(seconds)
 
     def take_wakes(self) -> frozenset[str]:
         """Why to turn the wheel now; asked once, forgotten."""

@@ -10,9 +10,10 @@ import pytest
 from msgspec.structs import replace
 
 from rebalancer.app.past import Start, Writes, begin_from, read_start
+from rebalancer.domain.cluster import WorkloadRef
 from rebalancer.domain.memory import Loss, Memory, ModelMemory
 from rebalancer.domain.outcome import UNKNOWN, WRITTEN, Intent, Outcome
-from rebalancer.domain.snapshot import Snapshot
+from rebalancer.domain.snapshot import ForeignChange, Snapshot
 from rebalancer.domain.stepped import stepped
 from rebalancer.loop.clock import RealClock
 from rebalancer.obs import journal
@@ -23,11 +24,15 @@ from rebalancer.obs.outbox import Outbox
 from rebalancer.obs.recorder import Recorder
 from rebalancer.planning import plan
 from rebalancer.sandbox.broker import EmbeddedBroker
-from rebalancer.state import checkpoint, chunks
+from rebalancer.state import ClusterState, checkpoint, chunks
+from rebalancer.state.absent import AbsentPast
 from rebalancer.state.checkpoint import Restored
-from tests.builders import NOW, a_policy, a_snapshot
+from rebalancer.state.foreign import ForeignPast
+from rebalancer.state.notices import NoticePast
+from tests.builders import NAMESPACE, NOW, a_policy, a_snapshot
 
 POLICY = a_policy()
+B = WorkloadRef(NAMESPACE, "Deployment", "b")
 AT = NOW - 100.0  # of the checkpoint
 REMEMBERED = Memory(
     models={
@@ -123,6 +128,17 @@ def test_a_start_whose_clock_was_set_back_holds_nothing_for_longer_than_it_would
     start = begun(writes, ahead)
     assert start.memory.models["b"].losses == (Loss(NOW - 20.0, 1, "step"),)
     assert [outcome.at for outcome in start.outcomes] == [NOW]
+
+
+def test_a_start_whose_clock_was_set_back_leaves_who_fought_us_and_nodes_that_are_gone_as_old_as_they_were() -> None:
+    kept_at = NOW + 1800.0
+    fight = ForeignPast(B, (ForeignChange(kept_at - 30.0, "helm"), ForeignChange(kept_at - 10.0, "helm")))
+    missing = NoticePast("n9", absent=AbsentPast(kept_at - 40.0, gone=False))
+    start = begun(Writes(), Restored(REMEMBERED, 41, kept_at, foreign=(fight,), notices=(missing,)))
+    state = ClusterState(POLICY, NOW)
+    start.into(state, NOW)
+    assert [one.at for past in state.foreign_past() for one in past.changes] == [NOW - 30.0, NOW - 10.0]
+    assert [past.absent for past in state.notices_past()] == [AbsentPast(NOW - 40.0, gone=False)]
 
 
 def test_a_first_start_knows_that_nothing_was_before() -> None:

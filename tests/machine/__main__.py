@@ -9,7 +9,7 @@ from concurrent.futures import ProcessPoolExecutor
 from itertools import count, islice
 
 from tests.machine.deeds import APART, DEEDS
-from tests.machine.histories import History, Played, a_history, play, play_apart, play_restarted
+from tests.machine.histories import History, Played, Watch, a_history, nobody, play, play_apart, play_restarted
 from tests.machine.page import Found, page
 from tests.machine.quiet import be_quiet
 from tests.machine.shrink import shrunk, told
@@ -24,10 +24,11 @@ def history_of(seed: int, without: tuple[str, ...] = ()) -> History:
     return a_history(seed, apart=apart, names=names)
 
 
-def played(history: History) -> Played:
+def played(history: History, watch: Watch = nobody) -> Played:
     """By its kind."""
     kind = history.spec.seed % APART_EVERY
-    return play_apart(history) if kind == 0 else play_restarted(history) if kind == 1 else play(history)
+    playing = play_apart if kind == 0 else play_restarted if kind == 1 else play
+    return playing(history, watch)
 
 
 def one(job: tuple[int, tuple[str, ...], bool]) -> tuple[Played, Found | None]:
@@ -94,7 +95,7 @@ def main() -> None:
         history = history_of(options.seed, tuple(options.without))
         result = played(history)
         short = history if result.verdict is None else shrunk(history, result.verdict.rule, 80, played)
-        say("\n".join(told(short)))
+        say("\n".join(told(short, played)))
         return
     sys.exit(1 if run(options) else 0)
 

@@ -29,6 +29,9 @@ class History(Struct, frozen=True):
     steps: int
 
 
+Watch = Callable[[Stage, str], None]
+
+
 class Played(Struct):
     """What became of a history. `met`: steps in which each deed hit something."""
 
@@ -55,13 +58,17 @@ def a_history(seed: int, *, apart: bool = False, names: Iterable[str] | None = N
     return History(spec, tuple(deeds), steps)
 
 
-def play(history: History, watch: Callable[[Stage, str], None] | None = None) -> Played:
+def nobody(_stage: Stage, _what: str) -> None:
+    """Watches nothing."""
+
+
+def play(history: History, watch: Watch = nobody) -> Played:
     """Live through it, to the first verdict or to the end of the quiet after it. `watch` is told of each step."""
     with still() as runner:
-        return runner.run(_play(history, watch or (lambda _stage, _what: None)))
+        return runner.run(_play(history, watch))
 
 
-async def _play(history: History, watch: Callable[[Stage, str], None]) -> Played:
+async def _play(history: History, watch: Watch) -> Played:
     stage, played = Stage(history.spec), Played()
     by_step: dict[int, list[Deed]] = {}
     for deed in history.deeds:
@@ -85,16 +92,17 @@ async def _play(history: History, watch: Callable[[Stage, str], None]) -> Played
     return _over(stage, played)
 
 
-def play_apart(history: History) -> Played:
+def play_apart(history: History, watch: Watch = nobody) -> Played:
     """Two worlds, one disturbed in its first pool only: the plans of the other pool are the same to the end.
 
-    In both the other pool's users come and go, so that it has something to decide at all times.
+    In both the other pool's users come and go, so that it has something to decide at all times. `watch` is told of the
+    disturbed one.
     """
     with still() as runner:
-        return runner.run(_play_apart(history))
+        return runner.run(_play_apart(history, watch))
 
 
-async def _play_apart(history: History) -> Played:
+async def _play_apart(history: History, watch: Watch) -> Played:
     mine, other = (pool.name for pool in history.spec.pools)
     stage, twin, played = Stage(history.spec, (mine,)), Stage(history.spec, (mine,)), Played()
     theirs = {model.name for model in history.spec.models if model.pool == other}
@@ -102,7 +110,7 @@ async def _play_apart(history: History) -> Played:
     for step in range(history.steps):
         if step % OTHERS_STEPS == 0:
             _turn_users((stage, twin), rng.choice(sorted(theirs)), rng.random())
-        await _step(stage, [deed for deed in history.deeds if deed.step == step], played, lambda _stage, _what: None)
+        await _step(stage, [deed for deed in history.deeds if deed.step == step], played, watch)
         await _turn(twin, STEP_SECONDS, None, played)
         with_it, without = _plans(stage, theirs), _plans(twin, theirs)
         if with_it != without:
@@ -119,17 +127,18 @@ def _turn_users(stages: Iterable[Stage], model: str, share: float) -> None:
         stage.turn(model, rate_of(1.6 * share * stage.models[model].entitlement), 20.0)
 
 
-def play_restarted(history: History) -> Played:
+def play_restarted(history: History, watch: Watch = nobody) -> Played:
     """Two worlds in which the same happens; in one the service restarts, and takes no more than it does in the other.
 
     Judged over two minutes after the restart, by what each has taken since: the first plans after a start take nothing
-    anyway. Later what one has written and the other has not makes them two different worlds.
+    anyway. Later what one has written and the other has not makes them two different worlds. `watch` is told of the one
+    that restarts.
     """
     with still() as runner:
-        return runner.run(_play_restarted(history))
+        return runner.run(_play_restarted(history, watch))
 
 
-async def _play_restarted(history: History) -> Played:
+async def _play_restarted(history: History, watch: Watch) -> Played:
     rng = random.Random(f"restart/{history.spec.seed}")
     at, back = rng.randrange(CHECKPOINT_STEPS + 1, history.steps), rng.choice([0, 0, 1, 3, 9])
     disk_lost = rng.random() < 0.3
@@ -138,10 +147,12 @@ async def _play_restarted(history: History) -> Played:
     taken = Counter[str](), Counter[str]()
     for step in range(at + RESTARTED_STEPS):
         if step == at:
-            stage.service.restart(back, disk_lost=disk_lost)
+            stage.restart(back, disk_lost=disk_lost)
             played.met[RESTART] += 1
-        for one, counted in ((stage, played), (twin, Played())):
-            await _step(one, [deed for deed in deeds if deed.step == step], counted, lambda _stage, _what: None)
+            watch(stage, RESTART)
+        now = [deed for deed in deeds if deed.step == step]
+        await _step(stage, now, played, watch)
+        await _step(twin, now, Played(), nobody)
         if step >= at:
             for of, one in zip(taken, (stage, twin), strict=True):
                 of.update(_released(one))
@@ -172,7 +183,7 @@ def _plans(stage: Stage, models: set[str]) -> list[tuple[object, ...]]:
     return [one for one in (*asked, *said) if one[0] in models]
 
 
-async def _step(stage: Stage, deeds: Iterable[Deed], played: Played, watch: Callable[[Stage, str], None]) -> None:
+async def _step(stage: Stage, deeds: Iterable[Deed], played: Played, watch: Watch) -> None:
     late: list[Deed] = []
     for deed in deeds:
         if deed.late:

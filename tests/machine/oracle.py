@@ -96,8 +96,9 @@ class Oracle:
         """The API server as it is when the watches come."""
         now = self._looked_at = self._world.now
         self._ended.clear()
-        for name in [name for name in self.deadlines if name not in self._world.nodes]:
-            del self.deadlines[name]
+        self.deadlines = {
+            name: at for name, at in self.deadlines.items() if name in self._world.nodes or now <= at
+        }  # who registers again before it is taken all the same
         self._seen = {pod.uid: self._see(pod, now) for pod in self._world.pods.values()}
         self._pods_of = {}
         for pod in self._world.pods.values():
@@ -108,7 +109,14 @@ class Oracle:
             self._settle(now)
 
     def _see(self, pod: Pod, now: float) -> Seen:
-        node, active = pod.node, pod.deleted_at is None and not pod.failed
+        """A pod is where the Node of that name is, as the API has it.
+
+        Whether the machine that comes back under a name is the one on which a pod ran, or another one, cannot be known
+        from outside: the pod says no more than the name. Its kubelet, or PodGC, ends it within a minute where it did
+        not. Until then it serves, for all that can be asked of anybody.
+        """
+        active = pod.deleted_at is None and not pod.failed
+        node = pod.node and self._world.nodes.get(pod.node.name, pod.node)
         if node is None:
             return Seen(
                 serves=False,

@@ -48,6 +48,14 @@ class Said:
                 self._fought_at[ref] = self._world.now
             self._by_others[ref] = now
 
+    def restarted(self, younger_seconds: float) -> None:
+        """The service begins from a checkpoint: what others did seems by so much younger to it than it is.
+
+        Between two processes only UTC says how much time went by. Where it was set back meanwhile nobody can know that
+        from outside, so a stand-down may then be told for as much longer.
+        """
+        self._fought_at = {ref: at + younger_seconds for ref, at in self._fought_at.items()}
+
     def _numbers_of(self, owner: Deployment) -> Numbers:
         """The numbers of its objects that are somebody else's."""
         found: list[tuple[int | None, ...]] = [(owner.replicas,)] if owner.writer else []

@@ -55,11 +55,12 @@ class Clock:
 
 
 class Kept(Struct, frozen=True):
-    """One checkpoint: its entries, when it was written, and how many notices it includes."""
+    """One checkpoint: its entries, when it was written, how many notices it includes, how far UTC was ahead then."""
 
     at: float
     entries: tuple[tuple[bytes, bytes], ...]
     notices: int
+    offset_seconds: float
 
 
 class Topics:
@@ -116,12 +117,15 @@ class Hands(GateHands):
 
 
 class Service:
-    """One installation: its process, its topics, and the door that it writes through."""
+    """One installation: its process, its topics, and the door that it writes through.
+
+    `marks_victims`: whether it marks the pods that shall go.
+    """
 
     hands: Hands
     state: ClusterState
 
-    def __init__(self, world: World, policy: Policy, port: WorldPort) -> None:
+    def __init__(self, world: World, policy: Policy, port: WorldPort, *, marks_victims: bool) -> None:
         self.utc = Clock(world)
         self.topics = Topics(self.utc.now)
         self.policy = policy
@@ -132,6 +136,7 @@ class Service:
         self.checkpoints: deque[Kept] = deque(maxlen=CHECKPOINTS_KEPT)
         self._world = world
         self._port = port
+        self._marks_victims = marks_victims
         self._bookmarked_at = world.now
         self.start(Memory(), 1)
 
@@ -140,7 +145,9 @@ class Service:
     def start(self, memory: Memory, first_cycle: int) -> None:
         """A process comes up and lists everything."""
         self.clock = SteppedClock(self.utc)
-        state = self.state = ClusterState(self.policy, self.clock.now(), INSTALLATION)
+        state = self.state = ClusterState(
+            self.policy, self.clock.now(), INSTALLATION, marks_victims=self._marks_victims
+        )
         gate = Gate(
             self._port,
             facts=state.peek,
@@ -182,14 +189,17 @@ class Service:
             hands.memory, hands.next_cycle - 1, now, {}, state.foreign_past(), state.notices_past()
         )
         rings = (checkpoint.rings_entry(model.id, state.rings_bytes(model.id)) for model in hands.policy.models)
-        self.checkpoints.append(Kept(self._world.now, (first, *rings), len(self.topics.notices)))
+        kept = Kept(self._world.now, (first, *rings), len(self.topics.notices), self.utc.offset_seconds)
+        self.checkpoints.append(kept)
 
-    def restart(self, back: int, *, disk_lost: bool = False) -> None:
+    def restart(self, back: int, *, disk_lost: bool = False) -> float:
         """The process dies; the next one starts as `app.service` does, from the checkpoint of so many ago.
 
-        `disk_lost`: without its journal, as on another node.
+        `disk_lost`: without its journal, as on another node. By how many seconds all that the checkpoint tells seems
+        younger than it is: by as much as the clock was set back since, and no younger than when it was written.
         """
-        kept = self.checkpoints[-1 - min(back, len(self.checkpoints) - 1)] if self.checkpoints else Kept(0.0, (), 0)
+        nothing = Kept(0.0, (), 0, 0.0)
+        kept = self.checkpoints[-1 - min(back, len(self.checkpoints) - 1)] if self.checkpoints else nothing
         now = self.utc.now()
         restored = checkpoint.read(kept.entries, [model.id for model in self.policy.models], now)
         past = begin_from(restored, self.topics.writes(disk_lost=disk_lost), self.policy, now)
@@ -197,6 +207,7 @@ class Service:
         past.into(self.state, now)
         self.list_all()
         self.state.apply_all(self.topics.notices[kept.notices :], self.clock.now())
+        return max(0.0, min(kept.offset_seconds - self.utc.offset_seconds, self._world.now - kept.at))
 
     def reload(self, policy: Policy) -> None:
         """Take another policy over, as the service does."""

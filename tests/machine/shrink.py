@@ -6,7 +6,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from rebalancer.world import Hpa, ScaledObject
-from tests.machine.histories import History, play
+from tests.machine.histories import History, Played, Watch, play
 from tests.machine.stage import Stage
 from tests.machine.worlds import START
 
@@ -36,8 +36,8 @@ def shrunk(history: History, rule: str, tries: int = MOST_TRIES, played: Callabl
     return replace(history, deeds=deeds)
 
 
-def told(history: History) -> list[str]:
-    """What happens in it, a line a step in which something does."""
+def told(history: History, played: Callable[[History, Watch], Played] = play) -> list[str]:
+    """What happens in it, a line a step in which something does; `played`: by its kind."""
     lines = [f"{history.spec}"]
     last: list[str] = []
     seen_outcomes = 0
@@ -60,7 +60,7 @@ def told(history: History) -> list[str]:
             lines.extend(f"{at:6.0f} s  {line}" for line in shown if line not in last)
             last = shown
 
-    verdict = play(history, watch).verdict
+    verdict = played(history, watch).verdict
     return [*lines, f"verdict: {verdict}"]
 
 

@@ -32,7 +32,7 @@ class Stage:
         self.steps = 0
         self.oracle = Oracle(self.world, self.policy, {model.name: model.level for model in spec.models})
         port = JudgedPort(self.world, self.oracle, self._refuse)
-        self.service = Service(self.world, self.policy, port)
+        self.service = Service(self.world, self.policy, port, marks_victims=spec.marks)
         self.said = Said(self.world, self.oracle, port.answers)
         self._undos: dict[int, Callable[[], object]] = {}
         self.decision: Decision | None = None
@@ -89,6 +89,10 @@ class Stage:
     def _take_over(self, policy: Policy) -> None:
         self.service.reload(policy)
         self.oracle.policy = policy
+
+    def restart(self, back: int, *, disk_lost: bool) -> None:
+        """The service dies and starts again, from the checkpoint of so many ago."""
+        self.said.restarted(self.service.restart(back, disk_lost=disk_lost))
 
     def heal(self) -> None:
         """All that was broken is given back, as far as it can be; the first policy is in force again."""

@@ -3,9 +3,9 @@
 import pytest
 
 from tests.machine.__main__ import APART_EVERY, history_of, played
-from tests.machine.histories import History, Played, a_history, play_apart
+from tests.machine.histories import History, Played, Watch, a_history, play_apart
 from tests.machine.oracle import Verdict
-from tests.machine.shrink import shrunk
+from tests.machine.shrink import shrunk, told
 from tests.machine.twins import TWINS
 from tests.machine.undone import NUMBERS, TRAFFIC
 
@@ -46,3 +46,10 @@ def test_a_history_is_cut_down_to_the_deeds_that_break_the_rule() -> None:
 
     assert len(history.deeds) > 10
     assert set(shrunk(history, "a", played=breaks).deeds) == guilty
+
+
+def test_a_history_is_told_as_it_is_played() -> None:
+    def restarted(_history: History, _watch: Watch) -> Played:
+        return Played(verdict=Verdict("r", 0.0, "it takes more"))
+
+    assert told(a_history(SEED_OF_MANY), restarted)[-1] == "verdict: (r) it takes more"

@@ -70,6 +70,26 @@ class TestFloor:
         bench.scale("b", 3)
         assert bench.rules == "a"
 
+    def test_pods_of_a_name_that_is_back_may_be_taken_for_serving(self) -> None:
+        bench = Bench(a_model("a", entitlement=3), a_model("b", level=1.0, floor=1))
+        bench.world.faults.remove(bench.world.nodes["x1"])
+        bench.world.add_node("x1", 4, {"pool": "x"})
+        bench.live(5.0)
+        assert sum(pod.serves for pod in bench.world.pods.values()) == 3  # b's on x2
+        bench.scale("a", 2)
+        assert bench.rules == ""
+
+    def test_a_machine_that_will_be_taken_is_so_under_another_node_object_too(self) -> None:
+        bench = Bench(a_model("a", entitlement=3), a_model("b", level=1.0, floor=3))  # b: one on x1, three on x2
+        node = bench.world.nodes["x1"]
+        bench.oracle.deadlines["x1"] = bench.world.now + 60.0
+        bench.world.faults.remove(node)
+        bench.live(5.0)
+        bench.world.faults.register_again(node)
+        bench.live(5.0)
+        bench.scale("b", 3)
+        assert bench.rules == "a"
+
     def test_what_happened_after_the_watches_came_is_nobodys_fault(self) -> None:
         bench = Bench(a_model("a", level=1.0), a_model("b"))
         for pod in bench.world.ready_pods("a")[:3]:

@@ -49,3 +49,20 @@ def test_a_budget_is_unknown_only_where_nodes_show_no_gpus() -> None:
 def test_nobody_is_said_to_write_who_does_not() -> None:
     refusal = Refusal("foreign", "a", 4, 5, "kubectl changed Deployment a 2 times within 120 s")
     assert judged(Bench(), a_plan(refusals=(refusal,))) == "f"
+
+
+def test_a_stand_down_outlasts_its_window_only_by_as_much_as_a_clock_was_set_back_before_a_start() -> None:
+    refusal = Refusal("foreign", "a", 4, 5, "kubectl changed Deployment a 2 times within 120 s")
+    bench = Bench()
+    said = Said(bench.world, bench.oracle, Counter())
+    said.look()
+    bench.world.scale(bench.ref("a"), 5, "kubectl")
+    said.look()
+    bench.live(150.0)
+    said.restarted(60.0)
+    plan, policy = a_plan(refusals=(refusal,)), bench.oracle.policy
+    said.judge(plan, policy, Sync(), set())
+    assert bench.rules == ""
+    bench.live(60.0)
+    said.judge(plan, policy, Sync(), set())
+    assert bench.rules == "f"

@@ -48,7 +48,10 @@ class ModelSpec(Struct, frozen=True):
 
 
 class WorldSpec(Struct, frozen=True):
-    """All that a world begins with. `density`: disturbances a step, on average; `per`: whose samples there are."""
+    """All that a world begins with. `density`: disturbances a step, on average; `per`: whose samples there are.
+
+    `marks`: whether the service marks the pods that shall go (`actuation.deletionCost`, which is off unless asked for).
+    """
 
     seed: int
     pools: tuple[PoolSpec, ...]
@@ -56,6 +59,7 @@ class WorldSpec(Struct, frozen=True):
     density: float
     look_ahead: bool = False
     per: str = "model"
+    marks: bool = False
 
 
 def a_spec(seed: int, *, apart: bool = False) -> WorldSpec:
@@ -73,7 +77,8 @@ def a_spec(seed: int, *, apart: bool = False) -> WorldSpec:
         pools.append(PoolSpec(SPOT, (), most_nodes=rng.choice([1, 2])))
     density = rng.choice([0.02, 0.05, 0.15, 0.5])
     per = rng.choice(["model", "pod"])
-    return WorldSpec(seed, tuple(pools), tuple(models), density, rng.random() < 0.2, per)
+    look_ahead, marks = rng.random() < 0.2, rng.random() < 0.5
+    return WorldSpec(seed, tuple(pools), tuple(models), density, look_ahead, per, marks)
 
 
 def _models(rng: random.Random, pool: PoolSpec, *, spot: bool, first: int) -> list[ModelSpec]:

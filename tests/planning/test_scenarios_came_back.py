@@ -105,6 +105,15 @@ def test_what_was_asked_and_stands_comes_back_after_a_start_too() -> None:
     assert (change.kind, change.replicas_from, change.replicas_to) == ("settle", 6, 3)
 
 
+def test_replicas_whose_number_comes_back_are_said_to_be_ready_until_that_is_written() -> None:
+    story = replaced_on_a_doomed_node()
+    story.evict("a100-1")
+    story.settle()  # nothing is written, say a webhook refuses: their ReplicaSet has made new ones
+    plan = story.plan()
+    assert moves(plan) == {"b": (6, 3)}
+    assert [model.ready for model in plan.models if model.model == "b"] == [6]
+
+
 def test_the_others_go_on_under_the_number_that_is_left() -> None:
     story = replaced_on_a_doomed_node()
     first = next(pod for pod in story.of("b").pods if pod.node == "a100-1")

@@ -96,6 +96,7 @@ _CONSTRAINTS = {
 
 _GATE = {
     "moved": "The object is not as the plan saw it: it is planned again.",
+    "done": "The object has what is asked for already; what it scales has yet to follow.",
     "recreated": "The object was deleted and made again since.",
     "foreign": "The autoscaler owns another target now, or the target another autoscaler.",
     "paused": "The autoscaler is paused: its bounds reach nobody.",

@@ -79,7 +79,7 @@ def explain_models(  # noqa: PLR0913  # every stage's result is shown
                 demand=None if holder.demand.unknown else holder.needed,
                 allocation=told.allocation,
                 granted=told.after,
-                ready=holder.steady,
+                ready=holder.steady + _unsettled(holder, scene.doomed),
                 loading=holder.loading,
                 doomed=holder.doomed,
                 floor=holder.model.min_replicas,
@@ -91,6 +91,15 @@ def explain_models(  # noqa: PLR0913  # every stage's result is shown
             )
         )
     return tuple(decisions)
+
+
+def _unsettled(holder: Holder, doomed: frozenset[str]) -> int:
+    """Ready replicas that go once a number comes back; they serve until that is written, which may be refused for long.
+
+    Need is met without them, therefore `Holder.steady` is.
+    """
+    going = [pod for part in holder.parts for pod in part.going[: part.settle]]
+    return len([pod for pod in going if pod.phase == "ready" and pod.node not in doomed])
 
 
 def _headline(holder: Holder, refusals: list[Refusal], gpus_lent: int, allocation: int) -> str:

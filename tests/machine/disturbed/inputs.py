@@ -44,7 +44,7 @@ def clock_steps(stage: Stage, x: float, y: float) -> Touched:
 
 def service_restarts(stage: Stage, x: float, y: float) -> Touched:
     """From the last checkpoint, or one of some minutes ago; now and then on another node, without its journal."""
-    stage.service.restart(0 if y < 0.4 else int(y * 10), disk_lost=x < 0.3)
+    stage.restart(0 if y < 0.4 else int(y * 10), disk_lost=x < 0.3)
     return stage.everything
 
 
