@@ -42,11 +42,15 @@ class Broken(Exception):
 
 
 class Debt(Struct):
-    """GPUs that were taken from somebody who needed them, until somebody else serves with them."""
+    """GPUs that were taken from somebody who needed them, until somebody else serves with them.
+
+    `each`: of one replica. Less than that may be left over: fewer replicas would not have freed what somebody uses.
+    """
 
     model: str
     pool: str
     gpus: int
+    each: int
     at: float
     due: float
     text: str
@@ -228,7 +232,7 @@ class Oracle:
         starts = (one.load_seconds for one in self._world.deployments.values() if one.node_selector["pool"] == pool)
         due = self._world.now + ACTING_SECONDS + max(starts) + MARGIN_SECONDS
         text = f"{model.id} needs {need}, served with {before} and lost {taken}; nobody served with its GPUs by the due"
-        self._debts.append(Debt(model.id, pool, lost * owner.gpus, self._looked_at, due, text))
+        self._debts.append(Debt(model.id, pool, lost * owner.gpus, owner.gpus, self._looked_at, due, text))
 
     def _above_limit(self, pool: str) -> bool:
         """Whether people allow less than there is."""
@@ -241,10 +245,10 @@ class Oracle:
         open_debts = []
         for debt in self._debts:
             for pod in self._world.pods.values():
-                if debt.gpus > 0 and self._pays(pod, debt):
+                if debt.gpus >= debt.each and self._pays(pod, debt):
                     self._paid.add(pod.uid)
                     debt.gpus -= pod.gpus
-            if debt.gpus <= 0:
+            if debt.gpus < debt.each:
                 self.counts["paid"] += 1
             elif now < debt.due:
                 open_debts.append(debt)
@@ -291,16 +295,25 @@ class Oracle:
         return sum(self._asks(one, early=early) for one in owners), has
 
     def _asks(self, owner: Deployment, *, early: bool) -> int:
-        """GPUs that a target holds, and of our own wishes those that it will."""
+        """GPUs that a target holds, and of our own wishes those that it will.
+
+        What was asked for a target that has left the policy is nobody's wish any more: it counts as others' pods do,
+        where they are bound. On which pool's nodes a stranger's pending pod will land, nobody promises to know.
+        """
         pods = self._pods_of.get(owner.ref, [])
         inside = [one for one in pods if one.counted and not (early and one.goes is None)]
         outside = sum(one.active for one in pods) - sum(one.active for one in inside)
         held = sum(one.gpus for one in inside)
         placed = sum(one.gpus for one in inside if one.placed)
         ours = self.asked.get(owner.ref)
-        if ours is None or self._by_others(owner) or self._switched_off(owner):
+        if ours is None or not self._named(owner) or self._by_others(owner) or self._switched_off(owner):
             return placed
         return max(held, (ours - outside) * owner.gpus)
+
+    def _named(self, owner: Deployment) -> bool:
+        """Whether the policy in force has it."""
+        model = self.model(owner.model)
+        return model is not None and any(one.name == owner.ref.name for one in model.targets)
 
     def _by_others(self, owner: Deployment) -> bool:
         """Whether somebody else wrote its number last, or that of its autoscaler."""

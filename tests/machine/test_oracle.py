@@ -162,6 +162,14 @@ class TestPool:
         bench.scale("b", 5)
         assert bench.rules == ""
 
+    def test_what_was_asked_for_a_model_that_left_the_policy_is_no_wish_any_more(self) -> None:
+        bench = Bench(a_model("a", owner="keda", entitlement=1, floor=1), a_model("b"))
+        bench.bounds("a", 4, 4)
+        policy = bench.oracle.policy
+        bench.oracle.policy = policy.model_copy(update={"models": policy.models[1:]})
+        bench.scale("b", 5)
+        assert bench.rules == ""
+
 
 class TestNeed:
     def test_a_needed_replica_that_nobody_uses_is_seen_when_it_is_due(self) -> None:
@@ -180,6 +188,15 @@ class TestNeed:
         bench.live(200.0)
         assert bench.rules == ""
         assert bench.oracle.counts["paid"] == 1
+
+    @pytest.mark.parametrize(("lost", "rules"), [(1, ""), (2, "c")])
+    def test_of_two_gpus_a_replica_one_may_be_left_over_and_two_may_not(self, lost: int, rules: str) -> None:
+        bench = Bench(a_model("a", gpus=2, entitlement=3, level=5.0, floor=1), a_model("b", entitlement=2))
+        bench.scale("a", 3 - lost)
+        bench.live(15.0)
+        bench.scale("b", 3)
+        bench.live(250.0)
+        assert bench.rules == rules
 
     def test_one_that_was_disturbed_meanwhile_is_excused_and_counted(self) -> None:
         bench = Bench(a_model("a", level=5.0), a_model("b"))

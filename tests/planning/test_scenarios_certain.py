@@ -124,6 +124,18 @@ class TestAllocatable:
         story.load("b")
         assert moves(story.plan()) == {"a": (5, 4)}
 
+    @pytest.mark.parametrize("waiting", [2, 4])
+    def test_so_is_one_whose_model_asks_for_its_most_or_more_and_nothing_more_is_asked(self, waiting: int) -> None:
+        # b's autoscaler was sent up to its most, or beyond, by hand: all of it waits beside what a has.
+        models = a_model("a", 1, entitlement=4), a_model("b", 1, entitlement=1, max_replicas=2, pools=("a100", "h100"))
+        policy = a_policy(*models, pools=(a_pool(gpus=8), a_pool("h100", gpus=8)))
+        held = {"a": 8, "b": {"a100": waiting, "h100": 0}}
+        story = Story(policy, a_snapshot(policy, held, {"a": {"concurrency": 32.0}}, {"a": 8.0}))
+        story.target("b", "a100", pods=PENDING[:waiting])
+        story.load("b")
+        assert moves(story.plan())["a"] == (8, 7)
+        assert "b" not in moves(story.plan())
+
     def test_no_room_is_made_on_a_node_that_offers_fewer_devices_than_pods_hold(self) -> None:
         # For c's floor five of b's eight replicas would have to go, on the word of a figure that fell.
         policy = a_policy(a_model("b", 0, entitlement=0), a_model("c", 1, entitlement=1), pools=(a_pool(gpus=8),))

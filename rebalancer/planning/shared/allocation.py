@@ -97,9 +97,7 @@ def _lacking(tier: str, ledger: Ledger) -> list[tuple[Holder, int]]:
     unseated = {} if tier == WANTED else ledger.unseated
     for name in sorted({*ledger.lacking, *ledger.gone, *unseated}):
         holder = ledger.scene.holders[name]
-        aim, held = _aim(holder, tier), ledger.left_of(holder)
-        missing = min(aim - held + unseated.get(name, 0), max(aim, holder.model.max_replicas) - held)
-        missing -= ledger.gained.get(name, 0)
+        missing = _aim(holder, tier) - ledger.left_of(holder) + unseated.get(name, 0) - ledger.gained.get(name, 0)
         if missing > 0:
             found.append((holder, missing))
     return found
@@ -246,8 +244,14 @@ def _aim(holder: Holder, tier: str) -> int:
 
 
 def _place(holder: Holder, tier: str, ledger: Ledger) -> Unit | None:
-    """One more replica: free GPUs in any of its pools, then GPUs about to be free, then somebody else's."""
-    parts = [part for part in _in_tier_order(holder, tier, ledger) if ledger.open_to(part, holder)]
+    """One more replica: free GPUs in any of its pools, then GPUs about to be free, then somebody else's.
+
+    Of a model that asks for its most already, only where one waits: that takes the place, and nothing more is asked.
+    """
+    asks = ledger.left_of(holder) + ledger.gained.get(holder.model.id, 0)
+    more = asks < max(_aim(holder, tier), holder.model.max_replicas)
+    open_parts = (part for part in _in_tier_order(holder, tier, ledger) if ledger.open_to(part, holder))
+    parts = [part for part in open_parts if more or ledger.waits(part)]
     excluded = holder.ruling.excluded_nodes
     for now, source in ((True, "free"), (False, "soon")):
         for part in parts:

@@ -175,6 +175,11 @@ class Ledger:
         """Whether a place is sought for a replica that was asked for and fits on no node."""
         return self.reseating and self.unseated.get(part.model, 0) > self.reseated[part.model]
 
+    def waits(self, part: Part) -> bool:
+        """Whether a replica that the part has asked for fits on no node, and no place was found for it yet."""
+        waiting = sum(self.home(part, pod) is None for pod in self.candidates(part))
+        return waiting > self.seated[part.key]
+
     def seat(self, part: Part, node: str) -> None:
         """Put one replica of `part` on `node`."""
         self._use(part.pool, node, part.gpus, part.gpus)
