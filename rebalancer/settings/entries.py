@@ -6,7 +6,10 @@ that was left out has a problem, too. Where even last good forms do not go toget
 entitlements that no longer fit a pool, nobody alone is at fault, and nothing of the file is taken.
 
 A file with problems takes nothing away: what it does not name may be what cannot be read in it. So no model leaves the
-policy, and nothing of it is handed back, by a slip of the pen.
+policy, and nothing of it is handed back, by a slip of the pen. What stays so keeps its place, and what is new beside it
+and cannot be, as a model of another name for the same workload, is at fault.
+
+A pool that was renamed has not left: last good forms call it as the file does (`renames`).
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,6 +23,7 @@ from rebalancer.domain.policy import Policy
 from rebalancer.settings.document import Document, Path, read_document
 from rebalancer.settings.problem import Problem
 from rebalancer.settings.problems import check_document
+from rebalancer.settings.renames import renamed
 
 NAMES: Final = {"pools": "name", "models": "id", "teams": "name"}  # lists of entries, and what an entry is known by
 WHOLE: Final = frozenset({"apiVersion", "kind"})  # wrong here: the file is not for us
@@ -63,14 +67,19 @@ def take_over(text: str, name: str, good: Policy | None) -> Taken:
         return Taken(policy)
     if good is None:
         return Taken(None, _sorted(problems, name))
+    good = renamed(good, document, problems)
     parts, said = _Parts(document, good), set(problems)
+    if not parts.in_entries(problem.at for problem in problems):
+        return Taken(None, _sorted(problems, name))
+    parts.refuse(flaw.at for flaw in flaws)
+    parts.keep_what_is_not_named(good)
     for _ in range(ROUNDS):
-        if not parts.refuse(problem.at for problem in problems):
-            break
         policy, problems = check_document(parts.document())
         if not problems:
             return Taken(policy, _sorted(said, name), tuple(sorted(parts.refused)))
         said.update(problems)
+        if not parts.refuse(problem.at for problem in problems):
+            break
     return Taken(None, _sorted(said, name))
 
 
@@ -97,23 +106,35 @@ class _Parts:
         given = document.value if isinstance(document.value, dict) else {}
         self._sections = {key: _Entry(None, value, (key,)) for key, value in given.items() if key not in NAMES}
         self._lists = {key: list(self._listed(key, given.get(key))) for key in NAMES}
-        self._keep_what_is_not_named(good)
 
     def _listed(self, key: str, values: object) -> Iterator[_Entry]:
         for index, value in enumerate(values if isinstance(values, tuple) else ()):
             yield _Entry(_name(key, value), value, (key, index))
 
-    def _keep_what_is_not_named(self, good: Policy) -> None:
+    def keep_what_is_not_named(self, good: Policy) -> None:
+        """Add the good entries and sections that the file does not have."""
         for field_name, field in Policy.model_fields.items():
             key = field.alias or field_name
             if key in NAMES:
-                named = {entry.name for entry in self._lists[key]}
-                gone = [value for value in self._values(key) if _name(key, value) not in named]
-                self._lists[key] += [_Entry(_name(key, value), value) for value in gone]
-                self.refused |= {Refused(f"{key}.{_name(key, value)}", "stays") for value in gone}
+                self._keep_entries(key)
             elif key not in self._sections and key not in WHOLE and getattr(good, field_name) != field.default:
                 self._sections[key] = _Entry(None, self._good[key])
                 self.refused.add(Refused(key, "stays"))
+
+    def _keep_entries(self, key: str) -> None:
+        """Each good entry that the file does not name, after the one that it follows in the good policy."""
+        entries, place = self._lists[key], -1
+        for value in self._values(key):
+            name = _name(key, value)
+            found = next((at for at, entry in enumerate(entries) if entry.name == name), None)
+            if found is None:
+                entries.insert(place + 1, _Entry(name, value))
+                self.refused.add(Refused(f"{key}.{name}", "stays"))
+            place = place + 1 if found is None else found
+
+    def in_entries(self, paths: Iterable[Path]) -> bool:
+        """Whether all `paths` are in entries, none in the file as a whole."""
+        return all(self._at(path) is not None for path in paths)
 
     def refuse(self, paths: Iterable[Path]) -> bool:
         """Put back the entries in which `paths` are; whether that could be done."""

@@ -236,7 +236,7 @@ FINE: Json = {
 CONTRADICTIONS: list[tuple[Json, str]] = [
     ({"writeMode": "act"}, "writeMode is act and no actuation is on"),
     ({"actuation.keda": True}, "writeMode is shadow and actuations are on"),
-    ({"writeMode": "act", "actuation.deletionCost": True}, "nothing that makes a workload smaller is"),
+    ({"writeMode": "act", "actuation.keda": True, "actuation.deletionCost": False}, "Kubernetes chooses among Ready"),
     ({"kafka.bootstrap": ""}, "kafka.bootstrap is empty: the service will not start"),
     ({"kafka.securityProtocol": "PLAINTEXT"}, "PLAINTEXT: whoever reaches the broker can forge events"),
     ({"kafka.securityProtocol": "SASL_SSL"}, "SASL_SSL without kafka.username"),

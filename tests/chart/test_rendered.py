@@ -145,13 +145,13 @@ EVENTS = Right(EVERYWHERE, "events.k8s.io", "events", "create")
         ("hpa", "autoscaling", "horizontalpodautoscalers", ("get", "patch")),
         ("scale", "apps", "deployments/scale", ("get", "update")),
         ("karpenter", "karpenter.sh", "nodepools", ("get", "patch")),
-        ("deletionCost", "", "pods", ("patch",)),
     ],
 )
 def test_an_actuation_brings_its_own_rights_and_its_own_policy(
     actuation: str, group: str, resource: str, verbs: tuple[str, ...]
 ) -> None:
-    off, on = render(), render({f"actuation.{actuation}": True})
+    off = render()
+    on = render({f"actuation.{actuation}": True, "actuation.deletionCost": False})
     brought = {Right(EVERYWHERE, group, resource, verb) for verb in verbs}
     assert on.rights - off.rights == brought | {EVENTS, OWN, OWN._replace(verb="update")}
     policies = {each["metadata"]["name"] for each in on.of("ValidatingAdmissionPolicy")}
@@ -159,6 +159,19 @@ def test_an_actuation_brings_its_own_rights_and_its_own_policy(
     assert policies == {*always, f"rebalancer.gpu.{resource.removesuffix('/scale')}"}
     bound = {each["spec"]["policyName"] for each in on.of("ValidatingAdmissionPolicyBinding")}
     assert bound == policies
+
+
+@pytest.mark.parametrize("actuation", ["keda", "hpa", "scale", "karpenter"])
+def test_pods_are_marked_by_default_beside_what_makes_a_workload_smaller_and_by_nothing_else(actuation: str) -> None:
+    without = render({f"actuation.{actuation}": True, "actuation.deletionCost": False})
+    rendered = render({f"actuation.{actuation}": True})
+    marks = actuation != "karpenter"
+    brought = {Right(EVERYWHERE, "", "pods", "patch")} if marks else set()
+    assert rendered.rights - without.rights == brought
+    held = {each["spec"]["policyName"] for each in rendered.of("ValidatingAdmissionPolicyBinding")}
+    assert ("rebalancer.gpu.pods" in held) == marks
+    assert environment(rendered)["WRITE_DELETION_COST"] == "true"
+    assert environment(without)["WRITE_DELETION_COST"] == "false"
 
 
 def test_with_namespaces_named_nothing_is_written_to_a_workload_elsewhere() -> None:

@@ -119,6 +119,54 @@ def test_of_two_entries_of_one_name_neither_is_taken() -> None:
     assert taken.policy == good()
 
 
+RENAMED = (
+    ("  - name: spot", "  - name: burst"),
+    ("{pool: spot, name: qwen-spot}", "{pool: burst, name: qwen-spot}"),
+    ("{pool: spot, name: sdxl}", "{pool: burst, name: sdxl}"),
+)
+
+
+def test_a_pool_is_renamed_though_something_else_in_the_file_is_wrong() -> None:
+    """Qwen has the problem: it keeps its last good form, on the pool by its new name, and its neighbours are taken."""
+    taken = after(spoilt(*RENAMED, MORE_SDXL, ("maxReplicas: 8", "maxReplicas: -8")))
+    assert refused(taken) == [("models.qwen-32b", "kept")]
+    assert taken.policy == take_over(spoilt(*RENAMED, MORE_SDXL), "policy.yaml", None).policy
+
+
+def test_a_renamed_pool_with_a_problem_of_its_own_keeps_its_last_good_form_under_its_new_name() -> None:
+    taken = after(spoilt(*RENAMED, MORE_SDXL, ("gpuLimit: 8", "gpuLimit: -8")))
+    assert refused(taken) == [("pools.burst", "kept")]
+    assert taken.policy == take_over(spoilt(*RENAMED, MORE_SDXL), "policy.yaml", None).policy
+
+
+@pytest.mark.parametrize("slip", ["sport", "a100"])
+def test_a_slip_in_a_pool_s_name_renames_nothing_while_models_say_the_old_one(slip: str) -> None:
+    taken = after(spoilt(("  - name: spot", f"  - name: {slip}"), MORE_SDXL))
+    assert ("pools.spot", "stays") in refused(taken)
+    assert (f"pools.{slip}", "kept" if slip == "a100" else "left-out") in refused(taken)
+    assert taken.policy == take_over(spoilt(MORE_SDXL), "policy.yaml", None).policy
+    assert taken.problems
+
+
+def test_a_new_name_that_is_none_is_a_problem_of_the_pool_and_of_the_models_on_it() -> None:
+    taken = after(spoilt(*((old, new.replace("burst", "Burst_1")) for old, new in RENAMED), MORE_SDXL))
+    assert refused(taken) == [
+        ("models.qwen-32b", "kept"),
+        ("models.sdxl", "kept"),
+        ("pools.Burst_1", "left-out"),
+        ("pools.spot", "stays"),
+    ]
+    assert taken.policy == good()
+
+
+def test_a_model_is_renamed_when_the_file_has_no_problem_any_more() -> None:
+    """Two names for one workload: which of them is meant, nobody can say while something in the file is wrong."""
+    taken = after(spoilt(("id: sdxl", "id: sdxl-2"), ("turnSeconds: 900", "turnSeconds: none")))
+    assert refused(taken) == [("deferral", "kept"), ("models.sdxl", "stays"), ("models.sdxl-2", "left-out")]
+    assert taken.policy == good()
+    assert set(most(after(spoilt(("id: sdxl", "id: sdxl-2"))))) == {"qwen-32b", "sdxl-2"}
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -126,7 +174,6 @@ def test_of_two_entries_of_one_name_neither_is_taken() -> None:
         pytest.param(spoilt(("v1alpha1", "v2")), id="another version"),
         pytest.param(spoilt(("kind: Policy", "kind: Police")), id="another kind"),
         pytest.param(GOOD[: GOOD.index("models:")] + "models: 7\n", id="no list"),
-        pytest.param(spoilt(("  - name: spot", "  - name: sport")), id="a pool renamed"),
         pytest.param("[]\n", id="no mapping"),
     ],
 )

@@ -49,8 +49,20 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{/* "true" when the service account may write anything to workloads or NodePools. */}}
 {{- define "rebalancer.actuates" -}}
 {{- with .Values.actuation -}}
-{{- if or .keda .hpa .scale .karpenter .deletionCost }}true{{ end -}}
+{{- if or .keda .hpa .scale .karpenter }}true{{ end -}}
 {{- end -}}
+{{- end -}}
+
+{{/* "true" when it may make a workload smaller. */}}
+{{- define "rebalancer.shrinks" -}}
+{{- with .Values.actuation -}}
+{{- if or .keda .hpa .scale }}true{{ end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* "true" when it may mark pods: only a workload that gets smaller reads a mark. */}}
+{{- define "rebalancer.marks" -}}
+{{- if and .Values.actuation.deletionCost (include "rebalancer.shrinks" .) }}true{{ end -}}
 {{- end -}}
 
 {{/* "true" when the pre-delete hook is there. */}}

@@ -64,7 +64,7 @@
   resources: [deployments/scale]
   verbs: [get, update]
 {{- end }}
-{{- if .Values.actuation.deletionCost }}
+{{- if include "rebalancer.marks" . }}
 - apiGroups: [""]
   resources: [pods]
   verbs: [patch]
