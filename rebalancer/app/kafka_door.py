@@ -1,5 +1,6 @@
 """Signed Kafka records become Override objects, and the keys that sign them come from a folder of files."""
 
+import asyncio
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -9,10 +10,11 @@ import structlog
 from rebalancer.app.drafts import ASKED, Draft, Misshapen, name_of, usual_seconds
 from rebalancer.domain.policy import Policy
 from rebalancer.ingest.orders import TryAgain
-from rebalancer.ingest.signed import LEAST_KEY_BYTES, SignedOverride
+from rebalancer.ingest.signed import LEAST_KEY_BYTES, Signatures, SignedOverride
 from rebalancer.kube.client import KubeClient
 from rebalancer.kube.errors import Ambiguous, Conflict, Forbidden, Invalid, KubeError, NotFound
 from rebalancer.kube.resources import OVERRIDES, Ref
+from rebalancer.obs.clock import Clock
 
 ACTOR = "kafka:"
 KEYS_LOOK_SECONDS = 10.0
@@ -37,6 +39,21 @@ def read_keys(folder: Path) -> dict[str, bytes]:
         else:
             keys[path.name] = secret
     return keys
+
+
+async def look_for_keys(folder: Path, signatures: Signatures) -> None:
+    """Take the folder's keys; one that cannot be read leaves those there are."""
+    try:
+        signatures.keys = await asyncio.to_thread(read_keys, folder)
+    except OSError as error:
+        log.warning("signing keys cannot be read", folder=str(folder), error=str(error))
+
+
+async def follow_keys(folder: Path, signatures: Signatures, clock: Clock) -> None:
+    """Keys come and go with their files, for ever."""
+    while True:
+        await clock.sleep(KEYS_LOOK_SECONDS)
+        await look_for_keys(folder, signatures)
 
 
 class KafkaDoor:

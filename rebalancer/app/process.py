@@ -6,7 +6,8 @@ import logging
 import signal
 from typing import Any
 
-from rebalancer.app.service import NoPolicy, Service
+from rebalancer.app.followed import NoPolicy
+from rebalancer.app.service import Service
 from rebalancer.kube.errors import KubeError
 from rebalancer.loop.clock import RealClock
 from rebalancer.settings.service import ServiceSettings

@@ -19,13 +19,14 @@ from rebalancer.api.stream import page_parts
 from rebalancer.app.archive import Archive
 from rebalancer.app.checkpoints import Checkpoints
 from rebalancer.app.doors import ServiceDoors
+from rebalancer.app.followed import FollowedPolicy
 from rebalancer.app.foresight import Known
 from rebalancer.app.hands import ServiceHands
 from rebalancer.app.history import History
 from rebalancer.app.insight import Insight
-from rebalancer.app.kafka_door import KEYS_LOOK_SECONDS, KafkaDoor, read_keys
+from rebalancer.app.kafka_door import KafkaDoor, follow_keys, look_for_keys
 from rebalancer.app.looks import ServiceLooks
-from rebalancer.app.past import Start, read_last_policy, read_start
+from rebalancer.app.past import Start, read_start
 from rebalancer.app.topics import broker_of
 from rebalancer.domain.events import Event
 from rebalancer.domain.plan import Plan
@@ -52,7 +53,6 @@ from rebalancer.settings.service import ServiceSettings
 from rebalancer.state import ClusterState
 from rebalancer.state.wakes import patience_seconds
 
-POLICY_LOOK_SECONDS = 2.0
 START_AGAIN_SECONDS = 2.0
 PODS_LOOK_SECONDS = 0.05
 STOP_SECONDS = 10.0
@@ -60,10 +60,6 @@ MIB = 1024 * 1024
 LARGEST_RECORD = 900 * 1024  # brokers take 1 MiB by default; a longer journal line stays in the local file alone
 
 log = structlog.get_logger()
-
-
-class NoPolicy(ValueError):
-    """The service cannot start: the policy file has problems. The text names all of them."""
 
 
 class Service:
@@ -81,18 +77,19 @@ class Service:
         self.metrics = Metrics()
         self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._rng = rng or random.Random()  # noqa: S311  # jitter of back-offs, no secret
-        self._policy_file = PolicyFile(settings.policy_path, allow_empty_policy=settings.allow_empty_policy)
+        policy_file = PolicyFile(settings.policy_path, allow_empty_policy=settings.allow_empty_policy)
         self._broker = broker_of(settings)
         self.outbox = Outbox(self._broker, clock, self._rng)
         files = JournalFiles(settings.journal_dir, settings.journal_max_mib * MIB, single=journal)
         self._files = files
         self.recorder = Recorder(files, self._publish, self._tell, settings.keyframe_seconds)
-        self.insight = Insight(settings, clock, self.metrics, self._policy_file, self.outbox, self.recorder)
+        self.insight = Insight(settings, clock, self.metrics, policy_file, self.outbox, self.recorder)
+        self._policy = FollowedPolicy(policy_file, self._broker, clock, self.recorder)
         self.history = History()
         self._reviews = Reviews(clock)
-        looks = ServiceLooks(self.insight, clock, self._policy, self.history, Archive(files.paths, clock))
+        looks = ServiceLooks(self.insight, clock, self._policy.in_force, self.history, Archive(files.paths, clock))
         self._signatures = Signatures(settings.cluster_name, {})
-        self.doors = ServiceDoors(settings, clock, self.insight.instance, self._policy)
+        self.doors = ServiceDoors(settings, clock, self.insight.instance, self._policy.in_force)
         self.servers = Servers(
             self.insight,
             Reception(
@@ -126,7 +123,8 @@ class Service:
         Raises NoPolicy, OSError when a port is taken, kube.errors.Invalid when there is no way to the API server.
         While Kafka is away it waits for it, and /readyz says so.
         """
-        policy = await self._first_policy()
+        self.recorder.code = await asyncio.to_thread(code_digest)
+        policy = await self._policy.first()
         self._files.start()
         await self.servers.start()
         self._spawn("outbox", self.outbox.run())
@@ -135,46 +133,13 @@ class Service:
         )
         self.insight.kube = self._reviews.kube = self.doors.kube = self._kube
         if self.settings.override_keys_dir is not None:
-            await self._read_keys(self.settings.override_keys_dir)
+            await look_for_keys(self.settings.override_keys_dir, self._signatures)
         past = await self._past(policy)
         now, settings = self.clock.now(), self.settings
         state = ClusterState(policy, now, settings.installation, marks_victims=settings.write_deletion_cost)
         past.into(state, now)
         self._turn(policy, past, state, self._kube)
         log.info("started", cycle=past.first_cycle, write_mode=self.settings.write_mode, replayed=len(past.outcomes))
-
-    async def _first_policy(self) -> Policy:
-        file = self._policy_file
-        await asyncio.to_thread(file.changed, self.clock.now())
-        if file.current is None:
-            await self._go_on_from_the_last_policy()
-        if file.current is None:
-            problems = "\n".join(str(problem) for problem in file.problems)
-            raise NoPolicy(problems or f"{self.settings.policy_path}: no policy")
-        self.recorder.code = await asyncio.to_thread(code_digest)
-        self.recorder.policy(file.current, self.clock.now())
-        return file.current
-
-    async def _go_on_from_the_last_policy(self) -> None:
-        """A file that is bad now changes as little for a process that starts as for one that runs.
-
-        Without Kafka, or where it keeps no policy, all is as at the very first start: there is no good form to keep,
-        a model that is left out might be one that was ours, and so nothing starts.
-        """
-        try:
-            last = await read_last_policy(self._broker)
-        except PastUnreadable as error:
-            log.warning("the last policy is not known", error=str(error))
-            return
-        if last is not None:
-            await asyncio.to_thread(self._policy_file.go_on_from, last, self.clock.now())
-            log.warning("policy", problem=self._policy_file.trouble)
-
-    def _policy(self) -> Policy:
-        """The policy in force; ports open when there is one."""
-        if self._policy_file.current is None:
-            raise NoPolicy(f"{self.settings.policy_path}: no policy")
-        return self._policy_file.current
 
     async def _past(self, policy: Policy) -> Start:
         """What Kafka kept for us. Without it guards' windows are unknown, so nothing starts before it is read."""
@@ -236,7 +201,7 @@ class Service:
             if state.wakes:
                 runner.wake(patience_seconds(state.wakes))
 
-        door = KafkaDoor(kube, self._policy, self.settings.own_namespace)
+        door = KafkaDoor(kube, self._policy.in_force, self.settings.own_namespace)
         intake = KafkaIntake(
             self._broker, self.clock, self._rng, sink, self.outbox, past.offsets, signed=(self._signatures, door)
         )
@@ -254,7 +219,7 @@ class Service:
         self.insight.connect(state, hands, runner, intake, watches, self._checkpoints, restoring)
         self.doors.known = lambda: Known(state.peek(self.clock.now()), hands.policy, hands.memory)
         if self.settings.override_keys_dir is not None:
-            self._spawn("keys", self._follow_keys(self.settings.override_keys_dir))
+            self._spawn("keys", follow_keys(self.settings.override_keys_dir, self._signatures, self.clock))
         self._spawn("intake", self._read_when_pods_are_known(state, intake))
         self._spawn("watches", watches.run())
         self._spawn("events", gate.events.run())
@@ -262,7 +227,7 @@ class Service:
         if self.settings.prometheus_url:
             self._spawn("prometheus", self._second_source(state, hands, sink).run())
         self._spawn("checkpoints", self._checkpoints.run())
-        self._spawn("policy", self._follow_policy(state, hands, runner))
+        self._spawn("policy", self._policy.follow(state, hands, runner))
         self._spawn("lag", watch_lag(self.clock, self.metrics))
         self._spawn("runner", runner.run())
 
@@ -290,40 +255,6 @@ class Service:
             state.pod_named,
         )
         return source
-
-    async def _follow_keys(self, folder: Path) -> None:
-        """Keys come and go with their files."""
-        while True:
-            await self.clock.sleep(KEYS_LOOK_SECONDS)
-            await self._read_keys(folder)
-
-    async def _read_keys(self, folder: Path) -> None:
-        """A folder that cannot be read leaves the keys there are."""
-        try:
-            self._signatures.keys = await asyncio.to_thread(read_keys, folder)
-        except OSError as error:
-            log.warning("signing keys cannot be read", folder=str(folder), error=str(error))
-
-    async def _follow_policy(self, state: ClusterState, hands: ServiceHands, runner: Runner) -> None:
-        """Take a changed policy over; a bad file keeps the last good one.
-
-        Hands and state change without a wait between them: no plan is made, and no write passes the gate, under one of
-        them alone. What leaves the policy is then given back by `Restoring`.
-        """
-        while True:
-            await self.clock.sleep(POLICY_LOOK_SECONDS)
-            now = self.clock.now()
-            if not await asyncio.to_thread(self._policy_file.changed, now):
-                continue
-            if self._policy_file.trouble is not None:
-                log.warning("policy", problem=self._policy_file.trouble)
-            policy = self._policy_file.current
-            if policy is not None and policy is not hands.policy:
-                hands.policy = policy
-                state.set_policy(policy, now)
-                self.recorder.policy(policy, now)
-                runner.wake()
-                log.info("policy in force", digest=self._policy_file.digest)
 
     def _wake(self) -> None:
         if self._runner is not None:

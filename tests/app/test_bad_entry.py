@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rebalancer.app import Service
-from rebalancer.app.service import NoPolicy
+from rebalancer.app.followed import NoPolicy
 from rebalancer.domain.pinned import DEPARTED
 from rebalancer.domain.policy import Model
 from rebalancer.sandbox.demo_cluster import POLICY_FILE

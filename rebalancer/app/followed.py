@@ -1,0 +1,86 @@
+"""The policy in force while the service runs: the file's, or at a start what was in force before a file that is bad."""
+
+import asyncio
+
+import structlog
+
+from rebalancer.app.hands import ServiceHands
+from rebalancer.app.past import read_last_policy
+from rebalancer.domain.policy import Policy
+from rebalancer.ingest.past import PastUnreadable
+from rebalancer.loop.runner import Runner
+from rebalancer.obs.broker import Broker
+from rebalancer.obs.clock import Clock
+from rebalancer.obs.recorder import Recorder
+from rebalancer.settings.policy_file import PolicyFile
+from rebalancer.state import ClusterState
+
+LOOK_SECONDS = 2.0
+
+log = structlog.get_logger()
+
+
+class NoPolicy(ValueError):
+    """The service cannot start: the policy file has problems. The text names all of them."""
+
+
+class FollowedPolicy:
+    """`first` at the start, then `follow`. `broker` keeps the last good policy; each new one goes to `recorder`."""
+
+    def __init__(self, file: PolicyFile, broker: Broker, clock: Clock, recorder: Recorder) -> None:
+        self._file = file
+        self._broker = broker
+        self._clock = clock
+        self._recorder = recorder
+
+    def in_force(self) -> Policy:
+        """The policy in force; ports open when there is one. Raises NoPolicy."""
+        if self._file.current is None:
+            problems = "\n".join(str(problem) for problem in self._file.problems)
+            raise NoPolicy(problems or f"{self._file.path}: no policy")
+        return self._file.current
+
+    async def first(self) -> Policy:
+        """The policy to start with. Raises NoPolicy."""
+        await asyncio.to_thread(self._file.changed, self._clock.now())
+        if self._file.current is None:
+            await self._go_on_from_the_last()
+        policy = self.in_force()
+        self._recorder.policy(policy, self._clock.now())
+        return policy
+
+    async def _go_on_from_the_last(self) -> None:
+        """A file that is bad now changes as little for a process that starts as for one that runs.
+
+        Without Kafka, or where it keeps no policy, all is as at the very first start: there is no good form to keep,
+        a model that is left out might be one that was ours, and so nothing starts.
+        """
+        try:
+            last = await read_last_policy(self._broker)
+        except PastUnreadable as error:
+            log.warning("the last policy is not known", error=str(error))
+            return
+        if last is not None:
+            await asyncio.to_thread(self._file.go_on_from, last, self._clock.now())
+            log.warning("policy", problem=self._file.trouble)
+
+    async def follow(self, state: ClusterState, hands: ServiceHands, runner: Runner) -> None:
+        """Take a changed policy over, for ever; a bad file keeps the last good one.
+
+        Hands and state change without a wait between them: no plan is made, and no write passes the gate, under one of
+        them alone. What leaves the policy is then given back by `Restoring`.
+        """
+        while True:
+            await self._clock.sleep(LOOK_SECONDS)
+            now = self._clock.now()
+            if not await asyncio.to_thread(self._file.changed, now):
+                continue
+            if self._file.trouble is not None:
+                log.warning("policy", problem=self._file.trouble)
+            policy = self._file.current
+            if policy is not None and policy is not hands.policy:
+                hands.policy = policy
+                state.set_policy(policy, now)
+                self._recorder.policy(policy, now)
+                runner.wake()
+                log.info("policy in force", digest=self._file.digest)
