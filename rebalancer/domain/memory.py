@@ -107,7 +107,8 @@ class ModelMemory(Struct, frozen=True, omit_defaults=True):
     `unmet_since`: short since. `levels`: what was offered lately, and `falls`: when that fell suddenly by itself, both
     oldest first (guard `sudden`). `jump`: one that the guard `plausible` looks at. `deferred_since`: a batch model that
     has fewer replicas than it needs since then. `owed`: of a model with an outlook, what it may claim as its own.
-    `begun_anew`: what demand was in force is unknown since a start.
+    `begun_anew`: what demand was in force is unknown since a start. `gave_at`: when it last gave a replica
+    away; `spare_since`: its share has been below what it has since then.
     """
 
     demand: int | None = None
@@ -126,6 +127,8 @@ class ModelMemory(Struct, frozen=True, omit_defaults=True):
     deferred_since: Instant | None = None
     owed: Owed | None = None
     begun_anew: bool = False
+    gave_at: Instant | None = None
+    spare_since: Instant | None = None
 
 
 class Loan(Struct, frozen=True):

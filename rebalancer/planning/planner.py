@@ -21,7 +21,7 @@ from rebalancer.planning.guarded.release import Tally
 from rebalancer.planning.seen import plausible, scene, sight
 from rebalancer.planning.seen.fitted import fitted
 from rebalancer.planning.seen.kept import Kept
-from rebalancer.planning.shared import loans, shares
+from rebalancer.planning.shared import loans, shares, swings
 from rebalancer.planning.shared.allocation import allocate
 from rebalancer.planning.shared.ledger import Ledger
 from rebalancer.planning.told import answers, explain
@@ -49,6 +49,7 @@ def survey(snapshot: Snapshot, policy: Policy, memory: Memory, kept: Kept | None
     foreign.stand_down(world)
     remembered = _assess(world)
     shares.share(world)
+    swings.damp(world, remembered)
     return Survey(world, told, remembered)
 
 

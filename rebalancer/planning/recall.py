@@ -73,7 +73,9 @@ def _after_move(kept: ModelMemory, intent: Intent, at: float) -> ModelMemory:
     if intent.counts is not None and intent.counted > 0:
         losses = (*losses, Loss(at=at, replicas=intent.counted, counts=intent.counts))
     moved = at if intent.kind in {"release", *RAISES} else kept.last_move_at
-    return replace(kept, losses=losses, replaced=_replaced(kept.replaced, intent), last_move_at=moved)
+    gave = at if intent.kind == "release" else kept.gave_at
+    replaced = _replaced(kept.replaced, intent)
+    return replace(kept, losses=losses, replaced=replaced, last_move_at=moved, gave_at=gave)
 
 
 def _replaced(entries: tuple[str, ...], intent: Intent) -> tuple[str, ...]:

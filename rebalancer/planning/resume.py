@@ -17,14 +17,14 @@ def resume(memory: Memory, now: float, *, behind: bool, gaps: bool) -> Memory:
         return memory
     return replace(
         memory,
-        models={name: _begun_anew(kept, gaps=gaps) for name, kept in memory.models.items()},
+        models={name: _begun_anew(kept, now if gaps else None) for name, kept in memory.models.items()},
         resumed_at=now,
         unknown_before=now if gaps else memory.unknown_before,
     )
 
 
-def _begun_anew(kept: ModelMemory, *, gaps: bool) -> ModelMemory:
-    """Without what counts how long something has lasted, or lasts."""
+def _begun_anew(kept: ModelMemory, gap_until: float | None) -> ModelMemory:
+    """Without what counts how long something has lasted, or lasts. `gap_until`: until then it may have given."""
     return replace(
         kept,
         demand=None,
@@ -33,6 +33,8 @@ def _begun_anew(kept: ModelMemory, *, gaps: bool) -> ModelMemory:
         calm_since=None,
         lower_since=None,
         lower_peak=0,
-        replaced=() if gaps else kept.replaced,
+        spare_since=None,
+        replaced=kept.replaced if gap_until is None else (),
+        gave_at=kept.gave_at if gap_until is None else gap_until,
         begun_anew=True,
     )

@@ -43,6 +43,13 @@ def test_what_counts_how_long_something_lasts_begins_anew() -> None:
     assert begun == ModelMemory(last_move_at=NOW - 50.0, unmet_since=NOW, begun_anew=True)
 
 
+@pytest.mark.parametrize(("gaps", "gave_at"), [(False, NOW - 50.0), (True, NOW)])
+def test_where_writes_are_unknown_everybody_may_just_have_given_a_replica(gaps: bool, gave_at: float) -> None:  # noqa: FBT001
+    kept = ModelMemory(gave_at=NOW - 50.0, spare_since=NOW - 100.0)
+    begun = resume(Memory(models={"b": kept}), NOW, behind=True, gaps=gaps).models["b"]
+    assert (begun.gave_at, begun.spare_since) == (gave_at, None)
+
+
 def test_nothing_goes_for_want_of_demand_before_a_cooldown_has_passed() -> None:
     story = a_needed_model()
     before = verdicts(story)

@@ -7,6 +7,7 @@ from rebalancer.domain.cluster import Originals
 from rebalancer.domain.snapshot import AutoscalerView, NodeView
 from tests.builders import (
     NOW,
+    Replicas,
     a_model,
     a_node,
     a_pod,
@@ -129,7 +130,7 @@ class TestAllocatable:
         # b's autoscaler was sent up to its most, or beyond, by hand: all of it waits beside what a has.
         models = a_model("a", 1, entitlement=4), a_model("b", 1, entitlement=1, max_replicas=2, pools=("a100", "h100"))
         policy = a_policy(*models, pools=(a_pool(gpus=8), a_pool("h100", gpus=8)))
-        held = {"a": 8, "b": {"a100": waiting, "h100": 0}}
+        held: dict[str, Replicas] = {"a": 8, "b": {"a100": waiting, "h100": 0}}
         story = Story(policy, a_snapshot(policy, held, {"a": {"concurrency": 32.0}}, {"a": 8.0}))
         story.target("b", "a100", pods=PENDING[:waiting])
         story.load("b")

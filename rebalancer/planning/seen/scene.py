@@ -148,7 +148,8 @@ class Holder:
     hold of them. `share`: of the GPUs there are, by what each count of replicas is worth. `needed`: its demand, less
     those that would gain nothing though they were there; `short`: those of them that neither are nor come. `doubt`:
     what the guard `plausible` declined of its demand. `deferral`: how far it stands back as batch work. `cost`: of a
-    replica until the horizon where nodes can go, in requests; 0: where it runs GPUs are there anyway.
+    replica until the horizon where nodes can go, in requests; 0: where it runs GPUs are there anyway. `keeps`: replicas
+    of which none is surplus yet, however many its aim has.
     """
 
     model: Model
@@ -175,6 +176,7 @@ class Holder:
     doubt: Refusal | None = None
     deferral: Deferral = NO_DEFERRAL
     cost: float = 0.0
+    keeps: int = 0
 
     @property
     def gpus(self) -> int:

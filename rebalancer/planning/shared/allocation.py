@@ -206,7 +206,7 @@ def _let_go(ledger: Ledger, found: Allocation) -> None:
             while ledger.caps.room(part) < 0 and _release_one(part, holder.floor, Purpose.SURPLUS, ledger, found):
                 pass
             if part.pool in growing and part.owner is None:
-                _release_down(part, _keeps_aim(holder), Purpose.SURPLUS, ledger, found)
+                _release_down(part, max(_keeps_aim(holder), holder.keeps), Purpose.SURPLUS, ledger, found)
 
 
 def _release_down(part: Part, keep: int, purpose: Purpose, ledger: Ledger, found: Allocation) -> None:

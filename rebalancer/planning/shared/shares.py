@@ -108,8 +108,8 @@ def _kept(holder: Holder, free: Sequence[Part]) -> dict[str, int]:
     """
     counts = {part.pool: part.held for part in holder.parts}
     if free and not holder.demand.unknown:
-        counts[free[0].pool] += max(0, _own(holder) - holder.held)
-        surplus = holder.held - max(_own(holder), holder.demand.replicas)
+        counts[free[0].pool] += max(0, own(holder) - holder.held)
+        surplus = holder.held - max(own(holder), holder.demand.replicas)
         for part in reversed(free):
             goes = max(0, min(surplus, part.held))
             counts[part.pool] -= goes
@@ -117,7 +117,7 @@ def _kept(holder: Holder, free: Sequence[Part]) -> dict[str, int]:
     return {pool: count * holder.gpus for pool, count in counts.items()}
 
 
-def _own(holder: Holder) -> int:
+def own(holder: Holder) -> int:
     """What comes before any gain: floor, wanted entitlement, what a person wants at least; a batch model's turn."""
     if holder.ruling.pin is not None:
         return holder.most
@@ -131,7 +131,7 @@ def _claim_of(holder: Holder, outlook: Outlook, free: Sequence[Part], counts: tu
     `counts`: replicas in other parts, and the most in all of them.
     """
     fixed, most = counts
-    least = min(most, max(outlook.least, _own(holder)))
+    least = min(most, max(outlook.least, own(holder)))
     pools = tuple([part.pool for part in free])
     weight = holder.deferral.weight
     return kept.of(holder.model.id, _claim, outlook, (least, most, fixed), weight, holder.gpus, pools, free[0].gpus)
