@@ -132,8 +132,8 @@ def play_restarted(history: History, watch: Watch = nobody) -> Played:
 
     Judged over two minutes after the restart, by what each has taken since of replicas that serve and stay: the first
     plans after a start take nothing anyway. Replicas that serve nobody may go in one world and not in the other, since
-    the cycles of before the start are not known here (`docs/restart.md`, what is not promised). Later what one has written and the other has not makes them two different worlds. `watch` is told of the one
-    that restarts.
+    the cycles of before the start are not known here (`docs/restart.md`, what is not promised). Later what one has
+    written and the other has not makes them two different worlds. `watch` is told of the one that restarts.
     """
     with still() as runner:
         return runner.run(_play_restarted(history, watch))
