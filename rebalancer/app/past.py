@@ -156,7 +156,7 @@ def begin_from(restored: Restored, writes: Writes, policy: Policy, now: float) -
     if gaps:
         problems = (*problems, "not all writes since the checkpoint are known: guards' windows count as used up")
     return Start(
-        memory=resume(memory, now, behind=last_cycle > cycle, gaps=gaps),
+        memory=resume(memory, now, (model.id for model in policy.models), behind=last_cycle > cycle, gaps=gaps),
         first_cycle=last_cycle + 1,
         offsets=restored.offsets,
         rings=restored.rings,

@@ -198,7 +198,7 @@ def pool_gpus(  # noqa: PLR0913  # each argument is one term of the formula in t
     is certain once it has stood for the grace period of a NotReady node, and once we have watched for so long.
     """
     nodes = [node for node in view.nodes if node.name not in doomed and node_counts(node, at, rules)]
-    there = sum(_gpus_of(node, held.get(node.name, 0)) for node in nodes)
+    there = sum(node_gpus(node, held.get(node.name, 0)) for node in nodes)
     coming = sum(grant.gpus for grant in grants if grant.pool == pool.name)
     foreign = sum(node.foreign_gpus for node in nodes)
     budget = min(pool.gpu_limit, there + coming) - foreign
@@ -207,7 +207,8 @@ def pool_gpus(  # noqa: PLR0913  # each argument is one term of the formula in t
     return PoolGpus(budget, budget if at - latest >= rules.not_ready_grace_seconds else None, foreign)
 
 
-def _gpus_of(node: NodeView, held: int) -> int:
+def node_gpus(node: NodeView, held: int) -> int:
+    """GPUs that a node has: at least those that pods hold on a Ready one. `held`: by pods of ours."""
     return max(node.gpus, held + node.foreign_gpus) if node.ready else node.gpus
 
 

@@ -73,7 +73,10 @@ class Seen(Struct):
 
 
 class Oracle:
-    """`deadlines`: when announced nodes go. `asked`: what the service asked of each target last."""
+    """`deadlines`: when announced nodes go. `asked`: what the service asked of each target last.
+
+    `lost`: serving replicas on nodes that stay, which its writes took, by model and pool.
+    """
 
     def __init__(self, world: World, policy: Policy, levels: dict[str, float]) -> None:
         self.policy = policy
@@ -81,6 +84,7 @@ class Oracle:
         self.asked: dict[WorkloadRef, int] = {}
         self.verdicts: list[Verdict] = []
         self.counts: Counter[str] = Counter()
+        self.lost: Counter[str] = Counter()
         self.handing_back = False
         self.wrote_at = self.rolled_at = 0.0
         self._world = world
@@ -198,6 +202,7 @@ class Oracle:
             return self.fail("a", f"{owner.model} is in no policy and loses {len(pods)} replicas")
         self._judge_floor(model, pods or given_away)
         self._judge_need(owner, model, pods)
+        self.lost[f"{model.id} on {owner.node_selector['pool']}"] += self._serving(model.id, pods)[1]
         self._ended |= {pod.uid for pod in pods}
         return None
 

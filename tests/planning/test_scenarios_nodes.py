@@ -134,6 +134,11 @@ class TestGrant:
         assert node_pool_changes(plan)["limit"].limit_to == 8
         assert refusal_of(plan, "budget", "b").why == "pool spot is at its gpuLimit 8; nodepool spot stays"
 
+    def test_nodes_that_show_fewer_gpus_than_pods_hold_there_leave_no_more_room_for_others(self) -> None:
+        story = a_story(40, held=16, limit=24)
+        story.pool("spot", nodes=tuple(replace(node, gpus=4) for node in story.view("spot").nodes))
+        assert change_of(story.plan(), "b").replicas_to == 24
+
     def test_a_later_grant_counts_the_nodes_that_are_still_to_come(self) -> None:
         story = two_models({"a": 8, "b": 0}, limit=16)
         story.write(story.plan())

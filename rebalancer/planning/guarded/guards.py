@@ -64,13 +64,16 @@ def _impatient(release: Release) -> Refusal | None:
     """After a start that does not know how long votes had asked for less: whatever goes for want of demand waits.
 
     For as long as demand may stand on a vote from before: it falls to the highest of a cooldown, then waits for another
-    one; and those who borrow wait for a planning period.
+    one; and those who borrow wait for a planning period. What is called home does not wait, unless somebody beside it
+    has more than it needs: that waits, and would be taken before a replica that its borrower needs.
     """
     scene, resumed = release.scene, release.scene.memory.resumed_at
-    seconds = (
-        scene.policy.plan_every_seconds + COOLDOWNS * rules_of(scene.policy, release.holder.model).cooldown_seconds
-    )
-    if resumed is None or scene.now - resumed >= seconds or release.purpose is Purpose.RECLAIM:
+    if resumed is None:
+        return None
+    waiting = [release.holder] if release.purpose is not Purpose.RECLAIM else release.others_to_spare
+    cooldowns = [rules_of(scene.policy, holder.model).cooldown_seconds for holder in waiting]
+    seconds = scene.policy.plan_every_seconds + COOLDOWNS * max(cooldowns, default=0.0)
+    if not waiting or scene.now - resumed >= seconds:
         return None
     return release.refuse(
         "start",

@@ -101,6 +101,17 @@ class Release:
         return self.scene.holders[self.part.model]
 
     @property
+    def others_to_spare(self) -> list[Holder]:
+        """Other models that could give up replicas in the part's pool, and are to have fewer than they hold."""
+        return [
+            holder
+            for holder in self.scene.of_pool[self.part.pool]
+            if holder is not self.holder
+            and holder.held > holder.aim
+            and any(part.held and part.stuck is None for part in holder.parts if part.pool == self.part.pool)
+        ]
+
+    @property
     def after(self) -> int:
         """Replicas left when it is gone: undoomed ones, or with the doomed where a doomed one goes.
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from rebalancer.domain.arithmetic import assured
+from rebalancer.domain.arithmetic import assured, node_gpus
 from rebalancer.domain.cluster import Toleration
 from rebalancer.domain.memory import Memory, ModelMemory
 from rebalancer.domain.plan import Refusal
@@ -235,10 +235,15 @@ class PoolState:
 
     @property
     def growth(self) -> int:
-        """GPUs that Karpenter may still add: the policy's bound less the nodes there are. No cloud offers MIG nodes."""
+        """GPUs that Karpenter may still add: the policy's bound less those there are, as the budget counts them.
+
+        No cloud offers MIG nodes.
+        """
         if not self.view.node_pools or "/mig-" in self.pool.resource:
             return 0
-        return max(0, self.pool.gpu_limit - sum(node.gpus for node in self.view.nodes))
+        held = ((node, self.taken.get(node.name)) for node in self.view.nodes)
+        there = sum(node_gpus(node, 0 if ours is None else ours.gpus) for node, ours in held)
+        return max(0, self.pool.gpu_limit - there)
 
 
 @dataclass(slots=True)
