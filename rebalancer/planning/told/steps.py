@@ -8,6 +8,7 @@ from rebalancer.domain.instant import clock
 from rebalancer.domain.outlook import Outlook
 from rebalancer.domain.plan import Refusal, Step
 from rebalancer.domain.readings import TOLD_LAG_SECONDS, Carries, Work
+from rebalancer.planning.asked import sudden
 from rebalancer.planning.asked.demand import Demand, need_now
 from rebalancer.planning.asked.votes import Ballot, Vote
 from rebalancer.planning.seen.scene import Holder, Scene
@@ -32,7 +33,7 @@ def steps_of(holder: Holder, told: Told, refusals: list[Refusal], scene: Scene) 
     readings = _readings(kept.of(name, _said, holder.ballot), scene.now)
     measured = load.work, load.carries, round(load.lag_seconds)
     stages = kept.of(name, _stages, measured, asked, outlook, (holder.share or 0, holder.cost), came)
-    apart = (*_schedule(holder), *_deferral(holder))
+    apart = (*_schedule(holder), *_deferral(holder), *_outage(holder, scene))
     if not apart and not told.waiting and not refusals:
         return (readings, *stages)
     waiting = Step("shift", "waits for " + "; ".join(told.waiting), {"waiting": len(told.waiting)})
@@ -180,6 +181,25 @@ def _deferral(holder: Holder) -> tuple[Step, ...]:
         "due": found.due,
     }
     return (Step("deferral", said, numbers),)
+
+
+def _outage(holder: Holder, scene: Scene) -> tuple[Step, ...]:
+    """Why the fall of a model that fell together with others is not taken for an outage; one that is, is refused."""
+    rule = scene.policy.guards.sudden
+    found = sudden.silence(scene.memory.outages, holder.model.id, holder.load.work, rule, scene.now)
+    if found is None or found[0].against is None:
+        return ()
+    outage, rose = found[0], found[0].against
+    numbers: dict[str, float | int | str | None] = {
+        "since": outage.since,
+        "fell": outage.fell,
+        "of": outage.of,
+        "source": outage.source or None,
+        "rose": rose.model,
+        "roseTo": rose.work,
+        "roseFrom": rose.usual,
+    }
+    return (Step("outage", sudden.told(outage, holder.model.id, rule), numbers),)
 
 
 def _outlook(outlook: Outlook) -> Step:
