@@ -30,23 +30,35 @@ NAMED = 4  # models by name in a sentence; the rest is counted
 
 
 class _Look(NamedTuple):
-    """What one look at all models shows. `fell`: by model, None where it had no work worth the name."""
+    """What one look at all models shows. `fell`: by model, None where it had no work worth the name.
+
+    `most`: of the work that was noted within the window; `usual`: who fell like this by itself lately.
+    """
 
     memory: Memory
+    most: Mapping[str, float]
     fell: Mapping[str, bool | None]
+    usual: Collection[str]
     rule: SuddenRule
     now: float
+
+    @classmethod
+    def of(cls, memory: Memory, loads: Iterable[ModelLoad], rule: SuddenRule, now: float) -> "_Look":
+        """By what is noted in memory."""
+        kept = {load.model: memory.models.get(load.model, _NOTHING) for load in loads}
+        most = {model: _most(one, rule, now) for model, one in kept.items()}
+        fell = {load.model: _fell(most[load.model], load, rule) for load in loads}
+        return cls(memory, most, fell, {model for model, one in kept.items() if _usual(one, rule, now)}, rule, now)
 
 
 def watch(memory: Memory, snapshot: Snapshot, policy: Policy) -> Memory:
     """Memory with what was offered lately and who fell by itself, and with the outages that this shows."""
     rule, now = policy.guards.sudden, snapshot.at
     standing = {outage.source: outage for outage in memory.outages if now < outage.until}
-    fell = {load.model: _fell(memory.models.get(load.model), load, rule, now) for load in snapshot.loads}
-    look = _Look(memory, fell, rule, now)
+    look = _Look.of(memory, snapshot.loads, rule, now)
     found: list[Outage] = []
     anew: set[str] = set()
-    if standing or any(fell.values()):
+    if standing or any(look.fell.values()):
         concerned = _concerned(snapshot.loads)
         for source in sorted({*concerned, *standing}):
             loads = concerned.get(source, ())  # none: since a start the producer has told of nobody
@@ -103,7 +115,7 @@ def _concerned(loads: Sequence[ModelLoad]) -> dict[str, Sequence[ModelLoad]]:
 def _seen(source: str, loads: Sequence[ModelLoad], before: Outage | None, look: _Look) -> Outage | None:
     """The outage of `source` that the models it concerns show now: new, as it was `before`, or spoken against."""
     rule, now = look.rule, look.now
-    telling = [gone for load in loads if (gone := look.fell[load.model]) is not None and not _usual(load, look)]
+    telling = [gone for load in loads if (gone := look.fell[load.model]) is not None and load.model not in look.usual]
     together = sum(telling) >= rule.least_models and sum(telling) > rule.models * len(telling)
     held = before.silent if before is not None and before.against is None else None
     if not together and held is None:
@@ -123,9 +135,7 @@ def _silent(loads: Sequence[ModelLoad], known: Iterable[Silent], look: _Look) ->
     had = {one.model: one.work for one in known}
     for load in loads:
         if look.fell[load.model]:
-            had[load.model] = max(
-                had.get(load.model, 0.0), _most(look.memory.models.get(load.model), look.rule, look.now)
-            )
+            had[load.model] = max(had.get(load.model, 0.0), look.most[load.model])
     return tuple(Silent(model, work) for model, work in sorted(had.items()))
 
 
@@ -144,24 +154,20 @@ def _rise(load: ModelLoad, rule: SuddenRule) -> Rose | None:
     return Rose(load.model, last, usual)
 
 
-def _fell(kept: ModelMemory | None, load: ModelLoad, rule: SuddenRule, now: float) -> bool | None:
+def _fell(most: float, load: ModelLoad, rule: SuddenRule) -> bool | None:
     """None: it had no work worth the name, or what it has is unknown."""
-    work, most = load.work.last_60s, _most(kept, rule, now)
-    if kept is None or work is None:
-        return None
-    return work <= (1.0 - rule.drop) * most if most >= rule.least_work else None
+    work = load.work.last_60s
+    return None if work is None or most < rule.least_work else work <= (1.0 - rule.drop) * most
 
 
-def _most(kept: ModelMemory | None, rule: SuddenRule, now: float) -> float:
+def _most(kept: ModelMemory, rule: SuddenRule, now: float) -> float:
     """Of the work that was noted within the window; 0.0 where none was."""
-    levels = kept.levels if kept is not None else ()
-    return max([level.work for level in levels if now - level.at <= rule.window_seconds], default=0.0)
+    return max([level.work for level in kept.levels if now - level.at <= rule.window_seconds], default=0.0)
 
 
-def _usual(load: ModelLoad, look: _Look) -> bool:
+def _usual(kept: ModelMemory, rule: SuddenRule, now: float) -> bool:
     """Whether it fell like this by itself lately; the fall that goes on is not its own precedent."""
-    falls = look.memory.models.get(load.model, _NOTHING).falls
-    return any(look.rule.window_seconds < look.now - at <= look.rule.usual_seconds for at in falls)
+    return any(rule.window_seconds < now - at <= rule.usual_seconds for at in kept.falls)
 
 
 def _notes(snapshot: Snapshot, look: _Look, anew: Collection[str]) -> dict[str, ModelMemory]:
