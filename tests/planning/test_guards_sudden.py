@@ -312,7 +312,7 @@ class TestSudden:
         said = [step.said for step in decision_of(story.turn(), "m0").steps if step.stage == "outage"]
         why = (
             "m0, m1 and m2 fell by 50% or more within 120 s (3 of 4 with work) at 08:00:30: no outage, since m3 rose "
-            "meanwhile (8 replicas of work, 4 before)"
+            "meanwhile (8 replicas of work over its mean of 4)"
         )
         assert said == [why]
         self.falls(story, "m1", to=4.0)

@@ -94,7 +94,7 @@ def told(outage: Outage, model: str, rule: SuddenRule) -> str:
     fell = f"{_and(names)} fell by {rule.drop:.0%} or more within {rule.window_seconds:.0f} s ({of})"
     rose = outage.against
     if rose is not None:
-        to = f"{figure(rose.work)} replicas of work, {figure(rose.usual)} before"
+        to = f"{figure(rose.work)} replicas of work over its mean of {figure(rose.usual)}"
         return f"{fell} at {clock(outage.since)}: no outage, since {rose.model} rose meanwhile ({to})"
     whose = f"; models that others tell of say nothing about {outage.source}" if outage.source else ""
     return f"{fell} and nobody rose: rather an outage in front of them than calm{whose}"
