@@ -59,11 +59,20 @@ class Silent(NamedTuple):
     work: float = 0.0
 
 
+class Rose(NamedTuple):
+    """A model whose last minute keeps `work` replicas busy, over means of up to 20 minutes of `usual`."""
+
+    model: str
+    work: float
+    usual: float
+
+
 class Outage(Struct, frozen=True):
     """Demand fell at once, at `since`, in `fell` of the `of` models that had any.
 
-    Before `until` nothing is taken from those who are `silent`, by name, unless their work is back; from nobody at all
-    where they are not known, as in checkpoints of older versions.
+    `source`: the producer that tells of all of them, and may be what fails; "" where it is what is in front of every
+    model. Before `until` nothing is taken from those who are `silent`, by name, unless their work is back. `against`:
+    who rose meanwhile; then it is no outage, nobody is held, and it is kept to be told.
     """
 
     since: Instant
@@ -71,6 +80,8 @@ class Outage(Struct, frozen=True):
     fell: int
     of: int
     silent: tuple[Silent, ...] = ()
+    source: str = ""
+    against: Rose | None = None
 
 
 class Replaced(NamedTuple):
@@ -192,7 +203,7 @@ class Decided(Struct, frozen=True):
 
 
 class Memory(Struct, frozen=True, omit_defaults=True):
-    """All of it. Tuples are in order of their instants, `overrides` by UID. `outage`: the last one (guard `sudden`).
+    """All of it. Tuples are in order of their instants, `overrides` by UID, `outages` by source (guard `sudden`).
 
     `unknown_before`: a start that does not know all that was written before it; guards' windows that reach back there
     count as used up (None: all is known). `resumed_at`: a start that knows the writes before it, but not how long votes
@@ -205,6 +216,6 @@ class Memory(Struct, frozen=True, omit_defaults=True):
     node_grants: tuple[NodeGrant, ...] = ()
     grant_failures: tuple[GrantFailure, ...] = ()
     overrides: tuple[Decided, ...] = ()
-    outage: Outage | None = None
     unknown_before: Instant | None = None
     resumed_at: Instant | None = None
+    outages: tuple[Outage, ...] = ()

@@ -275,7 +275,8 @@ class SuddenRule(Part):
     )
     window_seconds: Seconds = Field(default=120.0, description="... within this time.")
     models: Annotated[FiniteFloat, Field(ge=0, lt=1)] = Field(
-        default=0.5, description="An outage: more than this share of the models that have any work fell so ..."
+        default=0.5,
+        description="An outage: more than this share of the models with work fell so, of all or of one producer's ...",
     )
     least_models: Annotated[int, Field(ge=1, le=1000)] = Field(
         default=2, description="... and at least so many: what is in front of one model looks like its own calm."

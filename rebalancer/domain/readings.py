@@ -68,7 +68,9 @@ class ModelLoad(Struct, frozen=True):
     `pod_requests`: requests in flight per pod UID, where samples come per pod. `intervals_live`: metric intervals
     seen since the process started (guard `start`). `carries`: None while nothing is known of it.
     `outlook`: what each count of replicas is worth; None before anything was observed. `lag_seconds`: how far behind
-    its samples usually are, beyond an interval; `known_until`: where knowledge ends, None: nothing was told.
+    its samples usually are, beyond an interval; `known_until`: where knowledge ends, None: nothing was told. `told_by`:
+    producers whose silence would be the model's, sorted: whoever tells of it as a whole, as its gateway does, and who
+    tells of all of its pods where that is one; several that each tell of some do not fall silent at once.
     """
 
     model: str
@@ -81,3 +83,4 @@ class ModelLoad(Struct, frozen=True):
     carries: Carries | None = None
     lag_seconds: float = 0.0
     known_until: Instant | None = None
+    told_by: tuple[str, ...] = ()

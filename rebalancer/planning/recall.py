@@ -52,7 +52,7 @@ def recall(memory: Memory, outcomes: tuple[Outcome, ...], policy: Policy, now: f
         node_grants=tuple([grant for grant in grants if grant.model in gpus and grant.pool in pools]),
         grant_failures=tuple(failures),
         overrides=memory.overrides,
-        outage=memory.outage,
+        outages=memory.outages,
         unknown_before=_within(memory.unknown_before, _longest_window(policy), now),
         resumed_at=_within(memory.resumed_at, _longest_cooldown(policy), now),
     )

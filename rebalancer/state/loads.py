@@ -273,6 +273,7 @@ class Loads:
             carries=track.offered.carries,
             lag_seconds=round(track.lag_seconds, 3),
             known_until=None if work == Work() else float(known_until(track, now)),
+            told_by=track.told_by,
         )
         if load != self._loads.get(track.id):
             self._loads[track.id] = load

@@ -23,14 +23,18 @@ LIVE_INTERVALS = 100  # counted this far: more than any `start` guard may ask fo
 
 
 class Heard(NamedTuple):
-    """Subjects that told something: their names, their rows in `Latest`, and how many rows each of them has."""
+    """Subjects of which something was told: their names, their rows in `Latest`, and how many rows each of them has.
+
+    `producers`: who told of them.
+    """
 
     names: list[str]
     places: list[int]
     lengths: list[int]
+    producers: frozenset[str]
 
 
-NOBODY = Heard([], [], [])
+NOBODY = Heard([], [], [], frozenset())
 
 
 def _sum(figures: Iterable[float]) -> float:
@@ -40,9 +44,15 @@ def _sum(figures: Iterable[float]) -> float:
 
 
 def _heard(subjects: Iterable[tuple[str, Subject]]) -> Heard:
-    told = [(name, [one.place for one in subject.series.values()]) for name, subject in subjects if subject.series]
+    told: list[tuple[str, list[int]]] = []
+    producers: set[str] = set()
+    for name, subject in subjects:
+        if subject.series:
+            told.append((name, [one.place for one in subject.series.values()]))
+            producers.update(subject.series)
     places = [place for _, its_places in told for place in its_places]
-    return Heard([name for name, _ in told], places, [len(its_places) for _, its_places in told])
+    lengths = [len(its_places) for _, its_places in told]
+    return Heard([name for name, _ in told], places, lengths, frozenset(producers))
 
 
 class Track:
@@ -137,6 +147,12 @@ class Track:
     def heard_whole(self) -> Heard:
         """The model as a whole, if somebody told something of it."""
         return self._heard_whole
+
+    @property
+    def told_by(self) -> tuple[str, ...]:
+        """Producers whose silence would be the model's, sorted; silent ones too, for that is what is asked."""
+        of_pods = self.heard.producers
+        return tuple(sorted(self._heard_whole.producers | (of_pods if len(of_pods) == 1 else frozenset())))
 
     def _move(self, old: float | None, new: float | None) -> None:
         if old is not None:

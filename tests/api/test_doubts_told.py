@@ -20,6 +20,6 @@ def test_an_outage_is_told_with_its_end() -> None:
         offered(story, name, 1.0)
     story.turn(40.0)
     said = render_explain(story.plan(), story.snapshot, "m0")
-    assert "by sudden: 3 of 4 models with work lost 50% of it or more within 120 s, and nobody rose; " in said
-    assert "this one has 1 of 4 replicas of work, next 08:15:30" in said
+    assert "by sudden: m0, m1 and m2 fell by 50% or more within 120 s (3 of 4 with work) and nobody rose: " in said
+    assert "has 1 of 4 replicas of work and is held until more than 2 are back, next 08:15:30" in said
     assert "rebalancer override add cap m0" in said

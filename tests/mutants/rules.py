@@ -1,14 +1,15 @@
 """The mutants of the rules on facts: what is certain, who serves, whose number it is. Each undoes one rule."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from rebalancer.domain import arithmetic
-from rebalancer.domain.memory import Memory, Outage, Owed, Silent
+from rebalancer.domain.memory import Outage, Owed, Silent
+from rebalancer.domain.readings import ModelLoad
 from rebalancer.domain.replica_set import ends_just
 from rebalancer.domain.snapshot import PodView, TargetView
 from rebalancer.planning.asked import owed, sudden
@@ -21,6 +22,7 @@ from rebalancer.state import absent, due, notices, views
 from tests.mutants.mutant import Mutant
 
 Patch = pytest.MonkeyPatch
+Loads = Sequence[ModelLoad]
 
 
 def rules() -> Iterator[Mutant]:
@@ -61,23 +63,26 @@ def _marked(pod: PodView, staying: Iterable[PodView], doomed: Iterable[PodView],
 
 
 def _outages() -> Iterator[Mutant]:
-    rises = sudden._somebody_rises  # noqa: SLF001  the very thing to break
-    yield _instead(sudden, "_somebody_rises", "sudden", "hears nobody rise", lambda *_: False)
+    rose, silent, concerned = sudden._who_rose, sudden._silent, sudden._concerned  # noqa: SLF001  the very thing to break
+    yield _instead(sudden, "_who_rose", "sudden", "hears nobody rise", lambda *_: None)
     yield _instead(
-        sudden,
-        "_somebody_rises",
-        "sudden",
-        "takes a return for a rise",
-        lambda seen, fell, _, *m: rises(seen, fell, None, *m),
+        sudden, "_who_rose", "sudden", "takes a return for a rise", lambda seen, _, look: rose(seen, (), look)
     )
+    yield _instead(guards, "silence", "sudden", "holds everybody", _all_are_silent)
+    yield _instead(sudden, "_silent", "sudden", "names who fell first only", lambda *of: tuple(of[1]) or silent(*of))
+    yield _instead(sudden, "_concerned", "sudden", "knows no producers", lambda loads: {"": loads})
+    yield _instead(sudden, "_concerned", "sudden", "sees producers only", lambda loads: _no_front(concerned(loads)))
     yield _instead(
-        guards, "silent", "sudden", "holds everybody", lambda outage, model, *_: outage and Silent(model, 1.0)
+        sudden, "_concerned", "sudden", "hears of everybody", lambda loads: dict.fromkeys(concerned(loads), loads)
     )
-    yield _instead(sudden, "_silent", "sudden", "names who fell first only", _first_only)
 
 
-def _first_only(_: Memory, before: Outage | None, fell: Mapping[str, bool | None], *__: object) -> tuple[Silent, ...]:
-    return before.silent if before is not None else tuple(Silent(model, 4.0) for model, gone in fell.items() if gone)
+def _all_are_silent(outages: Sequence[Outage], model: str, *_: object) -> tuple[Outage, Silent] | None:
+    return (outages[0], Silent(model, 1.0)) if outages else None
+
+
+def _no_front(concerned: Mapping[str, Loads]) -> dict[str, Loads]:
+    return {source: loads for source, loads in concerned.items() if source}
 
 
 def _owed() -> Iterator[Mutant]:

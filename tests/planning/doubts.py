@@ -2,6 +2,7 @@
 
 from msgspec.structs import replace
 
+from rebalancer.domain.memory import Outage, Silent
 from rebalancer.domain.outlook import Outlook
 from tests.builders import NOW, a_model, a_policy, a_pool, a_snapshot
 from tests.planning.story import Story
@@ -74,3 +75,16 @@ def a_fleet(count: int = 4, work: float = 4.0) -> Story:
 def offered(story: Story, model: str, work: float) -> None:
     """From now on `model` is offered so much work; its last minute has no other."""
     story.load(model, {"concurrency": 4.0 * work}, work)
+
+
+def told_by(story: Story, *producers: str, **models: tuple[str, ...]) -> None:
+    """From now on `producers` tell of every model, of those in `models` these do."""
+    loads = story.snapshot.loads
+    told = tuple(replace(load, told_by=models.get(load.model, producers)) for load in loads)
+    story.snapshot = replace(story.snapshot, loads=told)
+
+
+def an_outage(story: Story, at: float = NOW, fell: int = 2, of: int = 2) -> Outage:
+    """All models are silent since ten seconds before `at`: none has a millionth of what it had."""
+    silent = tuple(Silent(model.id, 1e6) for model in story.policy.models)
+    return Outage(at - 10.0, at + 890.0, fell, of, silent)

@@ -129,14 +129,15 @@ class Story:
         work: float | Work = 0.0,
         **overrides: object,
     ) -> None:
-        """From now on the metrics of `model` say this."""
+        """From now on the metrics of `model` say this, told by whom they were told before."""
         at = self.snapshot.at
         fresh = builders.a_load(model, readings, work, **overrides)
         signals = {
             name: replace(one, at=one.at - builders.NOW + at) if hasattr(one, "at") else one
             for name, one in fresh.signals.items()
         }
-        self._loads(lambda load: replace(fresh, signals=signals) if load.model == model else load)
+        now = replace(fresh, signals=signals)
+        self._loads(lambda load: replace(now, told_by=load.told_by) if load.model == model else load)
 
     def foresee(self, model: str, late: Mapping[int, float], level: float = 1.0, caution: float = 0.0) -> None:
         """From now on the look-ahead says what every count of replicas of `model` costs in late requests."""

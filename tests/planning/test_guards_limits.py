@@ -39,5 +39,4 @@ class TestSudden:
         for name in ("m0", "m2", "m3"):
             offered(story, name, 0.0)
         story.turn()
-        assert story.memory.outage is not None
-        assert (story.memory.outage.fell, story.memory.outage.of) == (3, 4)
+        assert [(outage.fell, outage.of) for outage in story.memory.outages] == [(3, 4)]

@@ -2,10 +2,10 @@
 
 from msgspec.structs import replace
 
-from rebalancer.domain.memory import Outage
 from rebalancer.domain.snapshot import Sync
 from rebalancer.planning.guarded.release import Purpose
 from tests.builders import NOW
+from tests.planning.doubts import an_outage
 from tests.planning.judged import a_needed_model, declined, lost, verdicts
 
 EVERYBODY = set(Purpose)
@@ -48,7 +48,7 @@ class TestAgree:
 class TestSudden:
     def test_a_drain_a_person_and_a_reclaim_need_not_ask(self) -> None:
         story = a_needed_model()
-        story.memory = replace(story.memory, outage=Outage(NOW - 10.0, NOW + 890.0, 2, 2))
+        story.memory = replace(story.memory, outages=(an_outage(story),))
         assert declined(story, "sudden") == NOT_IN_ANY_CASE
 
 

@@ -5,13 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from rebalancer.domain.memory import Loss, Memory, ModelMemory, Outage
+from rebalancer.domain.memory import Loss, Memory, ModelMemory
 from rebalancer.domain.readings import ModelLoad, Work
 from rebalancer.planning.guarded.guards import judge
 from rebalancer.planning.guarded.release import Purpose, Release, Tally
 from rebalancer.planning.planner import survey
 from tests.planning import oracle
-from tests.planning.doubts import a_jumping_model, an_outlook, says
+from tests.planning.doubts import a_jumping_model, an_outage, an_outlook, says
 from tests.planning.story import Story, moves
 from tests.planning.worlds import stories
 
@@ -31,8 +31,8 @@ def pasts(draw: st.DrawFn, story: Story) -> Memory:
             counts=st.sampled_from(["step", "shift", "exempt"]),
         )
         models[model.id] = ModelMemory(losses=tuple(draw(st.lists(losses, max_size=3))))
-    outage = draw(st.sampled_from([None, None, Outage(at - 10.0, at + 890.0, 2, 3)]))
-    return Memory(models=models, outage=outage)
+    outages = draw(st.sampled_from([(), (), (an_outage(story, at),)]))
+    return Memory(models=models, outages=outages)
 
 
 def let_go(story: Story, memory: Memory) -> dict[Asked, bool]:
@@ -65,7 +65,7 @@ def test_no_guard_lets_go_in_a_surge_what_it_holds_without_one(story: Story, dat
     memory = data.draw(pasts(story))
     calm = let_go(story, memory)
     assert let_go(story, in_a_surge(memory, story.snapshot.at)) == calm
-    memory = replace(memory, outage=None)  # one rise ends an outage: all who are busier speak against it
+    memory = replace(memory, outages=())  # one rise ends an outage: all who are busier speak against it
     calm = let_go(story, memory)
     story.snapshot = replace(story.snapshot, loads=tuple(busier(load) for load in story.snapshot.loads))
     surging = let_go(story, in_a_surge(memory, story.snapshot.at))
@@ -88,7 +88,7 @@ def test_whatever_windows_and_outages_say_no_plan_goes_under_a_floor(story: Stor
 def test_an_outage_takes_nothing_from_anybody_of_its_own_accord(story: Story, data: st.DataObject) -> None:
     memory = data.draw(pasts(story))
     at = story.snapshot.at
-    story.memory = replace(memory, outage=Outage(at - 10.0, at + 890.0, 2, 3))
+    story.memory = replace(memory, outages=(an_outage(story, at),))
     for change in story.plan().changes:
         passed = (change.passes or "").startswith(("drain", "reclaim", "override", "withdraw"))
         assert change.replicas_to >= change.replicas_from or passed or change.kind == "settle", change

@@ -6,10 +6,9 @@ The mutants of `tests/mutants` break each guard in turn; the tests marked by its
 import pytest
 from msgspec.structs import replace
 
-from rebalancer.domain.memory import Loss, Memory, ModelMemory, Outage
+from rebalancer.domain.memory import Loss, Memory, ModelMemory
 from rebalancer.domain.readings import Work
 from tests.builders import (
-    NOW,
     Replicas,
     a_model,
     a_node,
@@ -20,6 +19,7 @@ from tests.builders import (
     an_override,
 )
 from tests.planning import cluster
+from tests.planning.doubts import an_outage
 from tests.planning.story import (
     Story,
     change_of,
@@ -294,7 +294,7 @@ class TestShift:
         story = Story(policy, a_snapshot(policy, {"a": 8}, readings, {"a": 8.0, "b": 2.0}))
         story.target("a", pods=(*story.of("a").pods[:-1], replace(story.of("a").pods[-1], phase="loading")))
         story.pool("a100", nodes=tuple(replace(one, foreign_gpus=1) for one in story.view("a100").nodes))
-        story.memory = Memory(outage=Outage(NOW - 10.0, NOW + 890.0, 2, 2))
+        story.memory = Memory(outages=(an_outage(story),))
         plan = story.plan()
         assert moves(plan) == {}
         assert ("sudden", "a") in refused(plan)

@@ -8,7 +8,7 @@ import pytest
 from rebalancer.domain.readings import NoReading, Reading, Work
 from tests.builders import NOW, a_model, a_policy, a_pool, a_snapshot
 from tests.planning.outlooks import an_outlook
-from tests.planning.story import Story, decision_of, moves, unmet_of
+from tests.planning.story import Story, change_of, decision_of, moves, unmet_of
 
 USEFUL = {count: 50.0 * (16 - count) for count in range(1, 17)}  # every replica saves 50 late requests
 
@@ -154,7 +154,8 @@ class TestWhatIsTold:
         story.look_ahead("b", an_outlook(USEFUL, 4, level=2.0, base=1.8, shift=0.3, shifted=5.0))
         steps = {step.stage: step for step in decision_of(story.plan(), "b").steps}
         assert steps["outlook"].said == (
-            "level 2, 30 replays of 150 s; 30% a shift to 5; error 0.2 (a plain slow mean: 0.3)"
+            "level 2, 30 replays of its past, 150 s ahead; with 30% it has shifted to 5; "
+            "error 0.2 (a plain slow mean: 0.3)"
         )
         assert steps["outlook"].numbers["slowMean"] == 1.8
 
@@ -170,11 +171,25 @@ class TestWhatIsTold:
         story.foresee("b", USEFUL, level=4.0)
         plan = story.plan()
         share = next(step for step in decision_of(plan, "b").steps if step.stage == "share")
-        assert share.said == "16 of the GPUs there are; late requests to the horizon with 14: 100, 15: 50, 16: 0"
+        assert share.said == "16 replicas of the GPUs there are; late requests in 150 s with 14: 100, 15: 50, 16: 0"
         assert unmet_of(plan, "b") is None
+
+    def test_a_donors_change_tells_what_its_gpus_keep_here_and_there_and_a_wait_for_several_is_told_once(self) -> None:
+        # Two of a's four replicas are worth 30 late requests each to b, and 1 here.
+        calm = {"concurrency": 4.0}
+        policy = a_policy(a_model("a", 0, entitlement=0), a_model("b", 0, entitlement=0), pools=(a_pool(gpus=8),))
+        story = Story(policy, a_snapshot(policy, {"a": 4, "b": 4}, {"a": calm, "b": calm}))
+        story.foresee("a", {1: 40.0, 2: 2.0, 3: 1.0, 4: 0.0, 5: 0.0, 6: 0.0, 7: 0.0, 8: 0.0})
+        story.foresee("b", {1: 400.0, 2: 300.0, 3: 200.0, 4: 60.0, 5: 30.0, 6: 0.0, 7: 0.0, 8: 0.0})
+        plan = story.plan()
+        assert change_of(plan, "a").reason.startswith(
+            "for b (each keeps 30 requests from being late in 150 s there, 1 here), "
+        )
+        waits = next(step.said for step in decision_of(plan, "b").steps if step.stage == "shift")
+        assert waits == "waits for GPUs of a on a100-1 (2 times)"
 
     def test_where_minutes_were_promised_late_seconds_are_told(self) -> None:
         story = a_story(held=16)
         story.look_ahead("b", an_outlook(USEFUL, 16, level=4.0, by_minute=True))
         share = next(step for step in decision_of(story.plan(), "b").steps if step.stage == "share")
-        assert share.said == "16 of the GPUs there are; late seconds to the horizon with 14: 100, 15: 50, 16: 0"
+        assert share.said == "16 replicas of the GPUs there are; late seconds in 150 s with 14: 100, 15: 50, 16: 0"

@@ -39,8 +39,16 @@ def test_nothing_told_is_unknown() -> None:
 
 def test_what_a_replica_carries_is_told_beside_the_policys_figure() -> None:
     step = told(COUNTED, Carries(prior=4.0, learnt=5.5, readings=340, low=5.0, high=6.0))
-    assert step.said.endswith("; a replica carries 5-6 requests by 340 readings, most likely 5.5; the policy says 4")
+    carried = "a replica carries 5-6 requests by 340 readings, most likely 5.5"
+    assert step.said.endswith(f"; {carried}; the policy says 4, yet more was carried")
     assert (step.numbers["carries"], step.numbers["carriesLow"], step.numbers["carriesHigh"]) == (5.5, 5.0, 6.0)
+
+
+def test_a_figure_above_all_that_is_likely_is_told_why_it_is_not_believed() -> None:
+    said = told(COUNTED, Carries(prior=7.0, learnt=5.5, readings=340, low=5.0, high=6.0)).said
+    assert said.endswith("; the policy says 7, yet it was full, or broke the SLO, with fewer")
+    said = told(COUNTED, Carries(prior=5.9, learnt=5.5, readings=340, low=5.0, high=6.0)).said
+    assert said.endswith("; the policy says 5.9")
 
 
 def test_what_nobody_has_seen_break_is_told_as_at_least() -> None:

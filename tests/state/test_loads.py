@@ -51,6 +51,21 @@ def test_a_bomb_of_pods_or_sources_fills_no_memory() -> None:
     assert signal_of(state, "concurrency") == Reading(1.0, NOW, 0.5)
 
 
+def test_a_model_is_told_by_who_tells_of_it_as_a_whole_and_by_the_only_one_who_tells_of_its_pods() -> None:
+    state = two_pods()
+    assert load_of(state).told_by == ()
+    feed(state, a_sample(source="gateway", running=2.0), a_sample(pod="b-1", running=1.0, source="prometheus"))
+    assert load_of(state).told_by == ("gateway", "prometheus")
+    feed(state, a_sample(pod="b-2", running=1.0, source="prometheus"))
+    assert load_of(state).told_by == ("gateway", "prometheus")
+    assert load_of(state, now=NOW + 600.0).told_by == (
+        "gateway",
+        "prometheus",
+    )  # what fell silent is what is looked for
+    feed(state, a_sample(pod="b-2", running=1.0, source="vllm/b-2"))
+    assert load_of(state).told_by == ("gateway",)
+
+
 def test_liars_about_other_pods_do_not_reach_the_model() -> None:
     lies = [a_sample(pod=f"liar-{n}", running=0.0, at=NOW - 5 + n / 10) for n in range(50)]
     state = feed(two_pods(), *minutes_of(running=6.0), *lies)

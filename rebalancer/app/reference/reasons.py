@@ -38,8 +38,8 @@ _GUARDS = {
         "Look at the metric producers of those that abstain; the refusal names them.",
     ),
     "sudden": (
-        "Work fell at once in most models and rose in none: rather an outage in front of them than calm.",
-        "Look at what brings them their requests; wait until the instant that the refusal names.",
+        "Work fell at once in most models, or in most of one producer's, and rose in none: rather an outage than calm.",
+        "Look at what brings them their requests, and at who tells of them; else wait until the instant that it names.",
     ),
     "plausible": (
         "Offered work jumped far beyond what is usual, and nothing else says so.",

@@ -5,112 +5,178 @@ the notes begin anew, so that only a further fall prolongs it. A model that fell
 about what is in front of it: two bursty models, each idle half of the time, were held still for 15 minutes at a time by
 nothing but their own pauses (64 % late requests instead of 58 %).
 
-An outage concerns those whose silence could be its own: who fell, for as long as their work is not back. A model that
-rises meanwhile speaks against it: requests come through, and users went from the ones to the other. Three models that
-end while a fourth begins were held still for 15 minutes beside one that was short: 34 % late requests instead of 9 %.
+What fails may be in front of every model, or be a producer alone with those it tells of: a gateway, or a collector that
+reports zeros. Each is looked at for itself, and only models it concerns speak for or against it. It holds who fell, for
+as long as their work is not back. One that rises meanwhile speaks against it: requests come through, and users went
+from the ones to the other. Three models that end while a fourth begins were held still for 15 minutes beside one that
+was short: 34 % late requests instead of 9 %.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from rebalancer.domain.memory import Level, Memory, ModelMemory, Outage, Silent
+from rebalancer.domain.arithmetic import figure
+from rebalancer.domain.instant import clock
+from rebalancer.domain.memory import Level, Memory, ModelMemory, Outage, Rose, Silent
 from rebalancer.domain.policy import Policy, SuddenRule
 from rebalancer.domain.readings import ModelLoad, Work
 from rebalancer.domain.snapshot import Snapshot
 
 _NOTHING = ModelMemory()
 NOTES = 4  # per window: a fall that took three quarters of it is seen in any case
+NAMED = 4  # models by name in a sentence; the rest is counted
+
+
+class _Look(NamedTuple):
+    """What one look at all models shows. `fell`: by model, None where it had no work worth the name.
+
+    `most`: of the work that was noted within the window; `usual`: who fell like this by itself lately.
+    """
+
+    memory: Memory
+    most: Mapping[str, float]
+    fell: Mapping[str, bool | None]
+    usual: Collection[str]
+    rule: SuddenRule
+    now: float
+
+    @classmethod
+    def of(cls, memory: Memory, loads: Iterable[ModelLoad], rule: SuddenRule, now: float) -> "_Look":
+        """By what is noted in memory."""
+        kept = {load.model: memory.models.get(load.model, _NOTHING) for load in loads}
+        most = {model: _most(one, rule, now) for model, one in kept.items()}
+        fell = {load.model: _fell(most[load.model], load, rule) for load in loads}
+        return cls(memory, most, fell, {model for model, one in kept.items() if _usual(one, rule, now)}, rule, now)
 
 
 def watch(memory: Memory, snapshot: Snapshot, policy: Policy) -> Memory:
-    """Memory with what was offered lately and who fell by itself, and with the outage that this shows."""
+    """Memory with what was offered lately and who fell by itself, and with the outages that this shows."""
     rule, now = policy.guards.sudden, snapshot.at
-    before = memory.outage if memory.outage is not None and now < memory.outage.until else None
-    fell = {load.model: _fell(memory.models.get(load.model), load, rule, now) for load in snapshot.loads}
-    telling = [gone for model, gone in fell.items() if gone is not None and not _usual(memory, model, rule, now)]
-    together = sum(telling) >= rule.least_models and sum(telling) > rule.models * len(telling)
-    against = (before is not None or together) and _somebody_rises(snapshot, fell, before, rule)
-    begins = together and not against
-    outage = Outage(now, now + rule.hold_seconds, sum(telling), len(telling)) if begins else before
-    if outage is not None:
-        outage = None if against else replace(outage, silent=_silent(memory, before, fell, rule, now))
-    noted = _notes(memory, snapshot, fell, rule, anew=begins)
-    memory = memory if outage == memory.outage else replace(memory, outage=outage)
+    standing = {outage.source: outage for outage in memory.outages if now < outage.until}
+    look = _Look.of(memory, snapshot.loads, rule, now)
+    found: list[Outage] = []
+    anew: set[str] = set()
+    if standing or any(look.fell.values()):
+        concerned = _concerned(snapshot.loads)
+        for source in sorted({*concerned, *standing}):
+            loads = concerned.get(source, ())  # none: since a start the producer has told of nobody
+            outage = _seen(source, loads, standing.get(source), look)
+            if outage is not None:
+                found.append(outage)
+                if outage.since == now and outage.against is None:
+                    anew.update([load.model for load in loads])
+    noted = _notes(snapshot, look, anew)
+    memory = memory if tuple(found) == memory.outages else replace(memory, outages=tuple(found))
     return replace(memory, models=dict(sorted({**memory.models, **noted}.items()))) if noted else memory
 
 
-def silent(outage: Outage | None, model: str, work: Work, rule: SuddenRule, now: float) -> Silent | None:
-    """What the model had before the outage that its silence could be; None: there is none, or it is heard.
+def silence(
+    outages: Sequence[Outage], model: str, work: Work, rule: SuddenRule, now: float
+) -> tuple[Outage, Silent] | None:
+    """Where the model's silence could be an outage's, and what it had before; None: nowhere, or it is heard.
 
-    An outage that names nobody, from a checkpoint of an older version, concerns everybody.
+    One that holds comes before one that somebody speaks against.
     """
-    if outage is None or now >= outage.until:
-        return None
-    if not outage.silent:
-        return Silent(model)
-    known = next((one for one in outage.silent if one.model == model), None)
-    if known is None or (work.last_60s is not None and work.last_60s > (1.0 - rule.drop) * known.work):
-        return None
-    return known
+    for outage in sorted(outages, key=lambda one: one.against is not None):
+        known = next((one for one in outage.silent if one.model == model), None)
+        heard = known is None or (work.last_60s is not None and work.last_60s > (1.0 - rule.drop) * known.work)
+        if known is not None and not heard and now < outage.until:
+            return outage, known
+    return None
 
 
-def _silent(
-    memory: Memory, before: Outage | None, fell: Mapping[str, bool | None], rule: SuddenRule, now: float
-) -> tuple[Silent, ...]:
-    """Who fell, by name, with the most it had: those of before, and whoever follows while the outage lasts."""
-    if before is not None and not before.silent:
-        return ()
-    had = {one.model: one.work for one in before.silent} if before is not None else {}
-    for model in [model for model, gone in fell.items() if gone]:
-        had[model] = max(had.get(model, 0.0), _most(memory.models.get(model), rule, now))
+def told(outage: Outage, model: str, rule: SuddenRule) -> str:
+    """Who fell together with `model`, and why that is taken for an outage, or why it is not."""
+    names = [model, *(one.model for one in outage.silent if one.model != model)]
+    of = f"{outage.fell} of {outage.of} with work" + (f" that {outage.source} tells of" if outage.source else "")
+    fell = f"{_and(names)} fell by {rule.drop:.0%} or more within {rule.window_seconds:.0f} s ({of})"
+    rose = outage.against
+    if rose is not None:
+        to = f"{figure(rose.work)} replicas of work over its mean of {figure(rose.usual)}"
+        return f"{fell} at {clock(outage.since)}: no outage, since {rose.model} rose meanwhile ({to})"
+    whose = f"; models that others tell of say nothing about {outage.source}" if outage.source else ""
+    return f"{fell} and nobody rose: rather an outage in front of them than calm{whose}"
+
+
+def _concerned(loads: Sequence[ModelLoad]) -> dict[str, Sequence[ModelLoad]]:
+    """By the name of what may fail the models whose silence it would be; "" for what is in front of all of them.
+
+    A producer of one model says nothing: that falls by itself, too. One of all models is in front of all.
+    """
+    told_of: dict[str, list[ModelLoad]] = {}
+    for load in loads:
+        for source in load.told_by:
+            told_of.setdefault(source, []).append(load)
+    return {"": loads} | {source: of for source, of in told_of.items() if 1 < len(of) < len(loads)}
+
+
+def _seen(source: str, loads: Sequence[ModelLoad], before: Outage | None, look: _Look) -> Outage | None:
+    """The outage of `source` that the models it concerns show now: new, as it was `before`, or spoken against."""
+    rule, now = look.rule, look.now
+    telling = [gone for load in loads if (gone := look.fell[load.model]) is not None and load.model not in look.usual]
+    together = sum(telling) >= rule.least_models and sum(telling) > rule.models * len(telling)
+    held = before.silent if before is not None and before.against is None else None
+    if not together and held is None:
+        return before
+    rose = _who_rose(loads, {one.model for one in held or ()}, look)
+    known = before.silent if before is not None else ()
+    outage = before
+    if outage is None or (together and rose is None):
+        outage, known = Outage(now, now + rule.hold_seconds, sum(telling), len(telling), source=source), held or ()
+    if rose is not None and outage.against is None:
+        outage = replace(outage, against=rose)
+    return replace(outage, silent=_silent(loads, known, look))
+
+
+def _silent(loads: Sequence[ModelLoad], known: Iterable[Silent], look: _Look) -> tuple[Silent, ...]:
+    """Who fell, by name, with the most it had: those `known`, and whoever follows while the outage lasts."""
+    had = {one.model: one.work for one in known}
+    for load in loads:
+        if look.fell[load.model]:
+            had[load.model] = max(had.get(load.model, 0.0), look.most[load.model])
     return tuple(Silent(model, work) for model, work in sorted(had.items()))
 
 
-def _somebody_rises(
-    snapshot: Snapshot, fell: Mapping[str, bool | None], outage: Outage | None, rule: SuddenRule
-) -> bool:
-    """Whether a model gained as large a share of its level as others lost; who fell in the outage only comes back."""
-    back = {one.model for one in outage.silent} if outage is not None else set()
-    return any(_rises(load.work, rule) for load in snapshot.loads if not fell[load.model] and load.model not in back)
+def _who_rose(loads: Sequence[ModelLoad], back: Collection[str], look: _Look) -> Rose | None:
+    """Who gained most, of those who gained as large a share as others lost; who fell in it only comes `back`."""
+    others = [load for load in loads if not look.fell[load.model] and load.model not in back]
+    rose = [one for one in (_rise(load, look.rule) for load in others) if one is not None]
+    return max(rose, key=lambda one: one.work - one.usual, default=None)
 
 
-def _rises(work: Work, rule: SuddenRule) -> bool:
+def _rise(load: ModelLoad, rule: SuddenRule) -> Rose | None:
     """Its last minute against its means of up to 20 minutes; `least_work` more, as a small model doubles by chance."""
-    if work.last_60s is None or work.slow is None:
-        return False
-    return work.last_60s >= max((1.0 + rule.drop) * work.slow, work.slow + rule.least_work)
-
-
-def _fell(kept: ModelMemory | None, load: ModelLoad, rule: SuddenRule, now: float) -> bool | None:
-    """None: it had no work worth the name, or it is unknown."""
-    work, most = load.work.last_60s, _most(kept, rule, now)
-    if kept is None or work is None:
+    last, usual = load.work.last_60s, load.work.slow
+    if last is None or usual is None or last < max((1.0 + rule.drop) * usual, usual + rule.least_work):
         return None
-    return work <= (1.0 - rule.drop) * most if most >= rule.least_work else None
+    return Rose(load.model, last, usual)
 
 
-def _most(kept: ModelMemory | None, rule: SuddenRule, now: float) -> float:
+def _fell(most: float, load: ModelLoad, rule: SuddenRule) -> bool | None:
+    """None: it had no work worth the name, or what it has is unknown."""
+    work = load.work.last_60s
+    return None if work is None or most < rule.least_work else work <= (1.0 - rule.drop) * most
+
+
+def _most(kept: ModelMemory, rule: SuddenRule, now: float) -> float:
     """Of the work that was noted within the window; 0.0 where none was."""
-    levels = kept.levels if kept is not None else ()
-    return max([level.work for level in levels if now - level.at <= rule.window_seconds], default=0.0)
+    return max([level.work for level in kept.levels if now - level.at <= rule.window_seconds], default=0.0)
 
 
-def _usual(memory: Memory, model: str, rule: SuddenRule, now: float) -> bool:
+def _usual(kept: ModelMemory, rule: SuddenRule, now: float) -> bool:
     """Whether it fell like this by itself lately; the fall that goes on is not its own precedent."""
-    falls = memory.models.get(model, _NOTHING).falls
-    return any(rule.window_seconds < now - at <= rule.usual_seconds for at in falls)
+    return any(rule.window_seconds < now - at <= rule.usual_seconds for at in kept.falls)
 
 
-def _notes(
-    memory: Memory, snapshot: Snapshot, fell: Mapping[str, bool | None], rule: SuddenRule, *, anew: bool
-) -> dict[str, ModelMemory]:
-    """The models of which something is to be noted now, with the note."""
-    now, found = snapshot.at, {}
+def _notes(snapshot: Snapshot, look: _Look, anew: Collection[str]) -> dict[str, ModelMemory]:
+    """The models of which something is to be noted now, with the note; `anew`: those of an outage that begins."""
+    found = {}
     for load in snapshot.loads:
-        before = memory.models.get(load.model, _NOTHING)
-        kept = _levels(before, load, rule, now, anew=anew)
-        kept = _falls(kept, rule, now, fell=bool(fell[load.model]), outage=anew)
+        before, begins = look.memory.models.get(load.model, _NOTHING), load.model in anew
+        kept = _levels(before, load, look.rule, look.now, anew=begins)
+        kept = _falls(kept, look.rule, look.now, fell=bool(look.fell[load.model]), outage=begins)
         if kept is not before:
             found[load.model] = kept
     return found
@@ -132,3 +198,10 @@ def _falls(kept: ModelMemory, rule: SuddenRule, now: float, *, fell: bool, outag
     elif fell and not (past and now - past[-1] <= rule.window_seconds):
         past = [*past[-1:], now]  # the last two say all that is asked
     return kept if tuple(past) == kept.falls else replace(kept, falls=tuple(past))
+
+
+def _and(names: Sequence[str]) -> str:
+    """`a, b and c`; of more than a few the rest is counted."""
+    if len(names) > NAMED:
+        names = [*names[: NAMED - 1], f"{len(names) - NAMED + 1} more"]
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))

@@ -1,8 +1,9 @@
 """Moves become changes: per target one number to ask for, its bounds, and words with the numbers behind it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from rebalancer.domain.arithmetic import figure
 from rebalancer.domain.cluster import Override
 from rebalancer.domain.memory import NodeGrant, Replaced
 from rebalancer.domain.plan import Change
@@ -12,6 +13,7 @@ from rebalancer.planning.given.moves import Coming, Going, Moves
 from rebalancer.planning.given.nodes import NodePlan
 from rebalancer.planning.guarded.release import Purpose
 from rebalancer.planning.seen.scene import UNSEEN, Holder, Part, Scene
+from rebalancer.planning.shared.shares import kept_by_one
 
 Key = tuple[str, str]
 
@@ -135,7 +137,8 @@ def _why_down(holder: Holder, part: Part, going: Going, scene: Scene) -> str:
         words.append(_override_words(holder.ruling.decides))
     if going.recipients:
         home = "goes home to" if Purpose.RECLAIM in going.purposes else "for"
-        words.append(f"{home} {', '.join(going.recipients)}")
+        worth = _worth(holder, going.recipients, scene) if Purpose.SHIFT in going.purposes else ""
+        words.append(f"{home} {', '.join(going.recipients)}{worth}")
     if Purpose.BUDGET in going.purposes:
         state = scene.pools[part.pool]
         words.append(f"pool {part.pool} has a budget of {state.budget} GPUs, {state.promised} are promised")
@@ -143,6 +146,16 @@ def _why_down(holder: Holder, part: Part, going: Going, scene: Scene) -> str:
         words.append("surplus")
     words.append(holder.demand.why)
     return ", ".join(words)
+
+
+def _worth(holder: Holder, recipients: Iterable[str], scene: Scene) -> str:
+    """What a replica keeps from being late where it goes, and where it was; "" where no look-ahead says."""
+    here, outlook = kept_by_one(holder), holder.load.outlook
+    there = [kept for kept in (kept_by_one(scene.holders[name]) for name in recipients) if kept is not None]
+    if here is None or outlook is None or not there:
+        return ""
+    late = f"{'seconds' if outlook.by_minute else 'requests'} from being late in {outlook.horizon_seconds} s"
+    return f" (each keeps {figure(max(there))} {late} there, {figure(here)} here)"
 
 
 def _withdrawal(scene: Scene, part: Part, then: After, minimum: int, withdrawn: _Withdrawal) -> Change:

@@ -11,7 +11,7 @@ from rebalancer.domain.arithmetic import figure
 from rebalancer.domain.plan import Refusal
 from rebalancer.domain.policy import RateLimit
 from rebalancer.planning.asked.demand import rules_of
-from rebalancer.planning.asked.sudden import silent
+from rebalancer.planning.asked.sudden import silence, told
 from rebalancer.planning.guarded.release import PASSES, Purpose, Release, lost
 from rebalancer.planning.seen.scene import Holder, PoolState, Scene
 
@@ -106,27 +106,25 @@ def agree(release: Release) -> Refusal | None:
 
 def sudden(release: Release) -> Refusal | None:
     """No decrease for a while of a model that fell at once with most others: an outage, not calm."""
-    scene, work = release.scene, release.holder.load.work
-    outage, rule = scene.memory.outage, scene.policy.guards.sudden
-    known = silent(outage, release.holder.model.id, work, rule, scene.now)
-    if outage is None or known is None:
+    scene, holder = release.scene, release.holder
+    work, rule = holder.load.work, scene.policy.guards.sudden
+    found = silence(scene.memory.outages, holder.model.id, work, rule, scene.now)
+    if found is None or found[0].against is not None:
         return None
-    why = (
-        f"{outage.fell} of {outage.of} models with work lost {rule.drop:.0%} of it or more "
-        f"within {rule.window_seconds:.0f} s, and nobody rose"
-    )
-    if known.work > 0.0:
-        left = "unknown work" if work.last_60s is None else figure(work.last_60s)
-        why += f"; this one has {left} of {figure(known.work)} replicas of work"
+    outage, silent = found
+    left = "unknown work" if work.last_60s is None else figure(work.last_60s)
+    back = figure((1.0 - rule.drop) * silent.work)
     return release.refuse(
         "sudden",
-        why,
+        f"{told(outage, silent.model, rule)}; this one has {left} of {figure(silent.work)} replicas of work"
+        f" and is held until more than {back} are back",
         outage.until,
         fell=outage.fell,
         of=outage.of,
         drop=rule.drop,
         window_seconds=rule.window_seconds,
-        had=known.work,
+        had=silent.work,
+        source=outage.source or None,
     )
 
 

@@ -251,6 +251,19 @@ def _best_mean(outlook: Outlook, count: int, most: int) -> float:
     return max([(here - value) / step for step, value in enumerate(ahead, 1)], default=0.0)
 
 
+def kept_by_one(holder: Holder) -> float | None:
+    """Late requests (or seconds) to the horizon that one replica of those between held and share keeps, in the mean.
+
+    None where there is none between them, or nobody looks ahead.
+    """
+    outlook, share = holder.load.outlook, holder.share
+    if outlook is None or share is None or share == holder.held:
+        return None
+    most = len(outlook.late) - 1
+    fewer, more = sorted(min(most, max(0, count - outlook.least)) for count in (holder.held, share))
+    return max(0.0, outlook.late[fewer] - outlook.late[more]) / abs(share - holder.held)
+
+
 def _needed(holder: Holder, kept: Kept) -> int:
     outlook = holder.load.outlook
     if outlook is None or holder.share is None or holder.share >= holder.demand.replicas:

@@ -1,5 +1,6 @@
 """The steps of one model's explanation, stage by stage, each with its numbers."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -8,6 +9,7 @@ from rebalancer.domain.instant import clock
 from rebalancer.domain.outlook import Outlook
 from rebalancer.domain.plan import Refusal, Step
 from rebalancer.domain.readings import TOLD_LAG_SECONDS, Carries, Work
+from rebalancer.planning.asked import sudden
 from rebalancer.planning.asked.demand import Demand, need_now
 from rebalancer.planning.asked.votes import Ballot, Vote
 from rebalancer.planning.seen.scene import Holder, Scene
@@ -32,10 +34,11 @@ def steps_of(holder: Holder, told: Told, refusals: list[Refusal], scene: Scene) 
     readings = _readings(kept.of(name, _said, holder.ballot), scene.now)
     measured = load.work, load.carries, round(load.lag_seconds)
     stages = kept.of(name, _stages, measured, asked, outlook, (holder.share or 0, holder.cost), came)
-    apart = (*_schedule(holder), *_deferral(holder))
+    apart = (*_schedule(holder), *_deferral(holder), *_outage(holder, scene))
     if not apart and not told.waiting and not refusals:
         return (readings, *stages)
-    waiting = Step("shift", "waits for " + "; ".join(told.waiting), {"waiting": len(told.waiting)})
+    waits = [why if many == 1 else f"{why} ({many} times)" for why, many in Counter(told.waiting).items()]
+    waiting = Step("shift", "waits for " + "; ".join(waits), {"waiting": len(told.waiting)})
     guards = [Step("guard", str(refusal), dict(refusal.numbers)) for refusal in refusals]
     shift = [waiting] if told.waiting else []
     work, demand, *placed, granted = stages
@@ -101,7 +104,7 @@ def _work(work: Work, carries: Carries | None, late: int) -> Step:
         "work": work.last_60s,
     }
     if late >= TOLD_LAG_SECONDS:
-        said += f"; samples come {late} s late"
+        said += f"; samples come {late} s late, so a rise is answered that much later"
         numbers["lagSeconds"] = late
     if carries is not None:
         said += f"; {_carried(carries)}"
@@ -123,6 +126,10 @@ def _carried(carries: Carries) -> str:
     low = figure(carries.learnt if carries.low is None else carries.low)
     span = f"{low} or more" if carries.high is None else f"{low}-{figure(carries.high)}"
     by = f"by {carries.readings} readings"
+    if carries.prior is not None and carries.low is not None and carries.prior < carries.low:
+        policy += ", yet more was carried"
+    elif carries.prior is not None and carries.high is not None and carries.prior > carries.high:
+        policy += ", yet it was full, or broke the SLO, with fewer"
     return f"a replica carries {span} requests {by}, most likely {figure(carries.learnt)}; {policy}"
 
 
@@ -182,13 +189,32 @@ def _deferral(holder: Holder) -> tuple[Step, ...]:
     return (Step("deferral", said, numbers),)
 
 
+def _outage(holder: Holder, scene: Scene) -> tuple[Step, ...]:
+    """Why the fall of a model that fell together with others is not taken for an outage; one that is, is refused."""
+    rule = scene.policy.guards.sudden
+    found = sudden.silence(scene.memory.outages, holder.model.id, holder.load.work, rule, scene.now)
+    if found is None or found[0].against is None:
+        return ()
+    outage, rose = found[0], found[0].against
+    numbers: dict[str, float | int | str | None] = {
+        "since": outage.since,
+        "fell": outage.fell,
+        "of": outage.of,
+        "source": outage.source or None,
+        "rose": rose.model,
+        "roseTo": rose.work,
+        "roseFrom": rose.usual,
+    }
+    return (Step("outage", sudden.told(outage, holder.model.id, rule), numbers),)
+
+
 def _outlook(outlook: Outlook) -> Step:
     """What the look-ahead knows: the level, a shift of it, how far it looks back and on, and its own error."""
-    said = f"level {figure(outlook.level)}, {outlook.replays} replays of {outlook.horizon_seconds} s"
+    said = f"level {figure(outlook.level)}, {outlook.replays} replays of its past, {outlook.horizon_seconds} s ahead"
     if outlook.shift:
-        said += f"; {outlook.shift:.0%} a shift to {figure(outlook.shifted)}"
+        said += f"; with {outlook.shift:.0%} it has shifted to {figure(outlook.shifted)}"
     if outlook.rho:
-        said += f"; {outlook.rho:.0%} a period of {outlook.period_seconds} s"
+        said += f"; with {outlook.rho:.0%} it repeats every {outlook.period_seconds} s"
     if outlook.error is not None and outlook.plain_error is not None:
         error, plain = figure(outlook.error), figure(outlook.plain_error)
         said += f"; error {error} (a plain slow mean: {plain})"
@@ -233,4 +259,5 @@ def _share(outlook: Outlook, share: int, cost: float) -> Step:
     bought = f"; one on a node that comes or could go must save {figure(cost)}" if cost else ""
     if cost:
         numbers["costOfOne"] = cost
-    return Step("share", f"{share} of the GPUs there are; late {what} to the horizon with {said}{bought}", numbers)
+    late = f"late {what} in {outlook.horizon_seconds} s with {said}{bought}"
+    return Step("share", f"{share} replica{'' if share == 1 else 's'} of the GPUs there are; {late}", numbers)
