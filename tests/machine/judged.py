@@ -45,6 +45,7 @@ class JudgedPort(WorldPort):
             stored = await super().put_scale(ref, replicas, resource_version)
         taken = [pod for pod in active if pod.deleted_at is not None]
         self._tell(owner, before, replicas, taken, [])
+        self._oracle.ours[owner.ref] = replicas, replicas
         return stored
 
     async def patch(self, ref: Ref, body: Any, *, resource_version: str | None = None) -> Object:  # noqa: ANN401  # JSON
@@ -60,6 +61,7 @@ class JudgedPort(WorldPort):
 
     def _clamps(self, owner: Deployment, before: Bounds, after: Bounds) -> None:
         """What the HPA will make of the new bounds at its next look."""
+        self._oracle.ours[owner.ref] = after
         now, active = owner.replicas, owner.active
         then = min(max(now, after[0]), after[1])
         taken = victims(active, max(0, len(active) - then))

@@ -9,18 +9,17 @@ a broken thing is its own pool's alone; (r) who was restarted takes no more than
 
 from collections import Counter, deque
 from collections.abc import Iterable
-from math import ceil
+from math import ceil, inf
 
 from msgspec import Struct
 
 from rebalancer.domain.cluster import WorkloadRef
 from rebalancer.domain.policy import Model, Policy
 from rebalancer.world import Deployment, Hpa, Node, Pod, ScaledObject, World
-from tests.machine.worlds import CARRIED, CONCURRENCY, SERVICE_SECONDS, STEP_SECONDS
+from tests.machine.worlds import CARRIED, CONCURRENCY, NOT_READY_SECONDS, SERVICE_SECONDS, STEP_SECONDS
 
 GRACE_SECONDS = 30.0
 MARGIN_SECONDS = 60.0
-NOT_READY_SECONDS = 300.0
 ACTING_SECONDS = 2 * 16.0 + 10.0 + 4 * STEP_SECONDS  # two looks of an HPA, an end, and the cycles between them
 ROLLED_SECONDS = 400.0  # a rollout that waited for room ends late; what follows it has its own time
 RECENT_STEPS = 24  # two minutes: what the metrics have had time to say
@@ -56,7 +55,8 @@ class Debt(Struct):
 class Seen(Struct):
     """What the API server showed of one pod: whether it serves, and whether it certainly goes (None: perhaps).
 
-    `counted`: on GPUs that are any, or on none yet; `active`: nobody has deleted it.
+    `counted`: on GPUs that are any, or on none yet; `active`: nobody has deleted it; `overdue`: its node goes before
+    any replacement could end its grace and load, so that nobody may count on it.
     """
 
     serves: bool
@@ -66,15 +66,17 @@ class Seen(Struct):
     active: bool
     gpus: int
     model: str
+    overdue: bool = False
 
 
 class Oracle:
-    """`deadlines`: when announced nodes go. `asked`: what the service asked of each target last."""
+    """`deadlines`: when announced nodes go. `asked`: what the service asked of each target last, `ours`: as bounds."""
 
     def __init__(self, world: World, policy: Policy, levels: dict[str, float]) -> None:
         self.policy = policy
         self.deadlines: dict[str, float] = {}
         self.asked: dict[WorkloadRef, int] = {}
+        self.ours: dict[WorkloadRef, tuple[int, int]] = {}
         self.verdicts: list[Verdict] = []
         self.counts: Counter[str] = Counter()
         self.handing_back = False
@@ -127,6 +129,7 @@ class Oracle:
             active=active,
             gpus=pod.gpus,
             model=pod.owner.model,
+            overdue=now >= self.deadlines.get(node.name, inf) - MARGIN_SECONDS,
         )
 
     def _goes(self, node: Node, now: float) -> bool | None:
@@ -214,6 +217,8 @@ class Oracle:
         need = min(self.need(model.id), model.max_replicas)
         lost = min(need, before) - (before - taken)
         pool = owner.node_selector["pool"]
+        if taken and min(need, before, model.entitlement) > before - taken and self._fits(pool):
+            self._judge_robbed(model, pool, f"{model.id} owns {model.entitlement}, needs {need} and served with {before}")
         if not taken or lost <= 0 or self._above_limit(pool):
             return
         self.counts["needed replicas taken"] += lost
@@ -221,6 +226,22 @@ class Oracle:
         due = self._world.now + ACTING_SECONDS + max(starts) + MARGIN_SECONDS
         text = f"{model.id} needs {need}, served with {before} and lost {taken}; nobody served with its GPUs by the due"
         self._debts.append(Debt(model.id, pool, lost * owner.gpus, self._looked_at, due, text))
+
+    def _judge_robbed(self, model: Model, pool: str, what: str) -> None:
+        """An owner gives what it needs of its own to nobody but who is under a floor."""
+        for other in self.policy.models:
+            targets = [one for one in self._world.deployments.values() if one.model == other.id]
+            beside = other.id != model.id and any(one.node_selector["pool"] == pool for one in targets)
+            if beside and self._serving(other.id, [])[0] < other.min_replicas:
+                return
+        self.fail("c", f"{what}, and is robbed of it: what is on {pool} fits there, and nobody is under a floor")
+
+    def _fits(self, pool: str) -> bool:
+        """Whether all that holds GPUs of the pool has room on what there is, within what people allow."""
+        now = self._looked_at
+        nodes = [node for node in self._world.nodes.values() if node.labels["pool"] == pool and self._counts(node, now)]
+        held = sum(self._held.get(node.name, 0) for node in nodes)
+        return held <= sum(node.gpus for node in nodes) and not self._above_limit(pool)
 
     def _above_limit(self, pool: str) -> bool:
         """Whether people allow less than there is."""
@@ -311,7 +332,11 @@ class Oracle:
         rolled_lately = self._world.now - self.rolled_at < ROLLED_SECONDS
         if self.quiet_seconds < least_quiet_seconds and not rolled_lately:
             self.fail("d", f"not at rest: a write {self.quiet_seconds:.0f} s ago")
-        for model in self.policy.models:
+        self.judge_models(self.policy)
+
+    def judge_models(self, policy: Policy) -> None:
+        """Floors and wanted entitlements are met, nobody is short beside idle GPUs."""
+        for model in policy.models:
             self._judge_model_at_rest(model)
 
     def _judge_model_at_rest(self, model: Model) -> None:

@@ -111,7 +111,8 @@ class Hands(GateHands):
     between: Callable[[], None] = staticmethod(lambda: None)
 
     async def carry_out(self, decision: Decision) -> tuple[Outcome, ...]:
-        self.between()
+        if decision.plan.changes:
+            self.between()
         return await super().carry_out(decision)
 
 
@@ -184,8 +185,8 @@ class Service:
         rings = (checkpoint.rings_entry(model.id, state.rings_bytes(model.id)) for model in hands.policy.models)
         self.checkpoints.append(Kept(self._world.now, (first, *rings), len(self.topics.notices)))
 
-    def restart(self, back: int, *, disk_lost: bool = False) -> None:
-        """The process dies; the next one starts as `app.service` does, from the checkpoint of so many ago.
+    def restart(self, back: int, *, disk_lost: bool = False) -> float:
+        """The process dies; the next one starts as `app.service` does, from the checkpoint of so many ago: its time.
 
         `disk_lost`: without its journal, as on another node.
         """
@@ -197,6 +198,7 @@ class Service:
         past.into(self.state, now)
         self.list_all()
         self.state.apply_all(self.topics.notices[kept.notices :], self.clock.now())
+        return kept.at
 
     def reload(self, policy: Policy) -> None:
         """Take another policy over, as the service does."""

@@ -21,8 +21,9 @@ from tests.mutants.mutant import Mutant
 from tests.mutants.rules import RULES
 
 MOST_STEPS = 60_000
+COOKED_OF = 4  # histories: of so many all but one follow a recipe
 TRAFFIC = "traffic changes"
-# The mutants' names -> the rule's number in the issue, and what brings it to light.
+# The mutants' names -> the rule's number in the issue, and the deeds that bring it to light.
 NUMBERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "allocatable": ("1", ("device plugin drops", "fewer devices", "several pods crash", "pod is stuck loading")),
     "dead": ("2, 3", ("node falls silent", "somebody scales to zero")),
@@ -44,6 +45,31 @@ NUMBERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "lending": ("14", ()),
     "standup": ("15", ()),
     "owed": ("11", ()),
+}
+# And the recipes, which are played first: `rule what` before `rule`.
+COOKED: dict[str, tuple[str, ...]] = {
+    "allocatable": ("devices gone for long", "devices gone for good"),
+    "allocatable owes at once": ("machine starts anew",),
+    "allocatable takes 0 for known": ("all devices gone",),
+    "allocatable owes for who waits": ("gone under the owner", "scaled by hand"),
+    "dead": ("dead for minutes",),
+    "others": ("a hundred by hand",),
+    "others is obliged by them": ("scaled by hand",),
+    "gpus": ("template of twice the GPUs",),
+    "asleep": ("asleep for good",),
+    "gone": ("gone under the owner", "node goes while GPUs go home"),
+    "notice": ("home under notice", "notice"),
+    "disruption": ("drift",),
+    "repair": ("repaired",),
+    "repair ends it at once": ("repaired and needed",),
+    "rollout": ("hung rollout under notice",),
+    "stranger": ("leaves after it got a node",),
+    "restart": ("restarted as demand fell", "restarted as GPUs go home"),
+    "restart forgets notices": ("restarted under notice",),
+    "restart forgets who fought": ("restarted in a fight",),
+    "restoring": ("leaves the policy",),
+    "serves": ("node goes while GPUs go home",),
+    "clock": ("fought under a wrong clock",),
 }
 # Of these truth sees nothing here, and why.
 UNSEEN: dict[str, str] = {
@@ -80,7 +106,8 @@ def undo(mutant: Mutant, most_steps: int = MOST_STEPS) -> Undone:
     playing = PLAYS.get(mutant.guard, play)
     steps = 0
     for seed in count(1):
-        history = a_history(seed, apart=playing is play_apart, names=names)
+        cooked = COOKED.get(str(mutant), COOKED.get(mutant.guard, ())) if seed % COOKED_OF else ()
+        history = a_history(seed, apart=playing is play_apart, names=names, cooked=cooked)
         found = _with(mutant, history, playing)
         steps += found.steps
         if found.verdict is not None and playing(history).verdict is None:

@@ -16,6 +16,7 @@ CARRIED = 3.0  # of them, what the policy says that it carries within its SLO
 ONE_REQUEST = Requests(1.0, prompt_tokens=800.0, generated_tokens=100.0)  # 0.1 + 4.0 s
 SERVICE_SECONDS = Engine().service_seconds(ONE_REQUEST)
 LAUNCH_SECONDS = 40.0
+NOT_READY_SECONDS = 60.0  # a NotReady node counts so long, and a device that is not shown: a history is minutes
 SPOT = "spot"
 
 
@@ -58,14 +59,14 @@ class WorldSpec(Struct, frozen=True):
     per: str = "model"
 
 
-def a_spec(seed: int, *, apart: bool = False) -> WorldSpec:
-    """The world of that seed. `apart`: two pools that share no model."""
+def a_spec(seed: int, *, apart: bool = False, spot: bool = False) -> WorldSpec:
+    """The world of that seed. `apart`: two pools that share no model; `spot`: certainly one that Karpenter fills."""
     rng = random.Random(seed)
     pools = [
         PoolSpec(name, tuple(rng.choice([(4,), (8,), (4, 4), (8, 8), (4, 4, 4)])))
         for name in "xy"[: 2 if apart else rng.choice([1, 1, 2])]
     ]
-    spot = not apart and rng.random() < 0.35
+    spot = not apart and (rng.random() < 0.35 or spot)
     models: list[ModelSpec] = []
     for pool in pools:
         models += _models(rng, pool, spot=spot, first=len(models))
@@ -117,6 +118,7 @@ def policy_of(spec: WorldSpec) -> Policy:
             "pools": tuple(_pool(pool) for pool in spec.pools),
             "models": tuple(_model(model, spec) for model in spec.models),
             "lookAhead": spec.look_ahead,
+            "nodes": {"notReadyGraceSeconds": NOT_READY_SECONDS},
             "guards": {
                 "step": {"share": 0.5, "windowSeconds": 60.0},
                 "fleet": {"share": 1.0, "windowSeconds": 60.0},

@@ -44,7 +44,7 @@ def clock_steps(stage: Stage, x: float, y: float) -> Touched:
 
 def service_restarts(stage: Stage, x: float, y: float) -> Touched:
     """From the last checkpoint, or one of some minutes ago; now and then on another node, without its journal."""
-    stage.service.restart(0 if y < 0.4 else int(y * 10), disk_lost=x < 0.3)
+    stage.restart(0 if y < 0.4 else int(y * 10), disk_lost=x < 0.3)
     return stage.everything
 
 
@@ -63,6 +63,14 @@ def traffic_changes(stage: Stage, x: float, y: float) -> Touched:
     level = 0.0 if y < 0.08 else y * most
     stage.turn(model, rate_of(level), 60.0 * x)
     return _about(stage, model)
+
+
+def everybody_is_busy(stage: Stage, x: float, y: float) -> Touched:
+    """All users ask for what their models own, and up to 0.7 of it more: every replica that goes is missed."""
+    for name, spec in stage.models.items():
+        if spec.pool in stage.hit:
+            stage.turn(name, rate_of(spec.entitlement * (1.0 + 0.7 * y)), 10.0 * x)
+    return frozenset(stage.hit)
 
 
 def policy_is_reloaded(stage: Stage, x: float, y: float) -> Touched:

@@ -35,7 +35,7 @@ def rollout_hangs(stage: Stage, x: float, y: float) -> Touched:
     if owner is None:
         return None
     stage.world.faults.roll(owner, broken=True)
-    stage.later(lasting(y, 60.0, 600.0), lambda: _mend(stage, owner))
+    stage.later(lasting(y, 60.0, 600.0), lambda: _mend(stage, owner), hinders=False)
     return _on(owner)
 
 
@@ -78,6 +78,16 @@ def somebody_writes(stage: Stage, x: float, y: float) -> Touched:
     bounds = pick([(1, 100), (now + 2, now + 2), (1, max(1, now // 2))], y)
     low, high = bounds or (1, 1)
     _write(stage, owner, low, high, MANAGERS[1])
+    return _on(owner)
+
+
+def numbers_are_put_back(stage: Stage, x: float, y: float) -> Touched:
+    """Whoever wrote there puts our own numbers back."""
+    owner = pick(_targets(stage), x)
+    ours = None if owner is None else stage.oracle.ours.get(owner.ref)
+    if owner is None or ours is None:
+        return None
+    _write(stage, owner, *ours, MANAGERS[1])
     return _on(owner)
 
 
