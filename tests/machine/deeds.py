@@ -14,8 +14,10 @@ from tests.machine.stage import Stage
 
 
 class Deed(Struct, frozen=True):
-    """At which step what happens, to what and how (`x`, `y`); `late`: between a plan and its writes, of the first
-    plan from that step on that writes something."""
+    """At which step what happens, to what and how (`x`, `y`).
+
+    `late`: between a plan and its writes, of the first plan from that step on that writes something.
+    """
 
     step: int
     name: str

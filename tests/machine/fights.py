@@ -81,10 +81,15 @@ class Fights:
         written = {change.target.name for change in plan.changes}
         for ref, fight in self._of.items():
             repaired = None if fight.repaired_at is None else now - fight.repaired_at
-            others = [name for name, model in models.items() if model == models.get(ref.name) and name != ref.name]
-            if repaired is not None and repaired > REPAIRED_AFTER_SECONDS + SLACK_SECONDS and not others:
-                if (refusal := refused.get(models.get(ref.name, ""))) is not None:
-                    self._oracle.fail("f", f"{refusal.why}: our numbers stand there again for {repaired:.0f} s")
+            model = models.get(ref.name, "")
+            alone = sum(each == model for each in models.values()) == 1  # no other target of the model is fought over
+            if (
+                repaired is not None
+                and repaired > REPAIRED_AFTER_SECONDS + SLACK_SECONDS
+                and alone
+                and model in refused
+            ):
+                self._oracle.fail("f", f"{refused[model].why}: our numbers stand there again for {repaired:.0f} s")
             known = [at for at in fight.changed_at if at <= self.knows_until or at > self.knows_since]
             lasts = len([at for at in known if now - at < window - SLACK_SECONDS]) >= CHANGES
             over = repaired is not None and repaired > REPAIRED_AFTER_SECONDS - SLACK_SECONDS

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from rebalancer.sim.product.clock import still
 from tests.machine import recipes
@@ -47,7 +48,10 @@ def a_history(
     """The history of that seed: of deeds with these names only, or by one of the recipes `cooked`."""
     rng = random.Random(f"deeds/{seed}")
     recipe = rng.choice(cooked) if cooked else ""
-    spec = a_spec(seed, apart=apart, spot=recipe in recipes.OF_KARPENTER)
+    spec = a_spec(seed, apart=apart, spot=recipe in recipes.OF_KARPENTER, several=bool(recipe))
+    if recipe in recipes.OWNERS:
+        spec = replace(spec, models=tuple(replace(one, owner=recipes.OWNERS[recipe]) for one in spec.models))
+    spec = replace(spec, marks=recipe not in recipes.WITHOUT_MARKS)
     if recipe:
         return _by_recipe(spec, recipe, rng)
     known = list(names or (APART if apart else DEEDS))

@@ -218,7 +218,8 @@ class Oracle:
         lost = min(need, before) - (before - taken)
         pool = owner.node_selector["pool"]
         if taken and min(need, before, model.entitlement) > before - taken and self._fits(pool):
-            self._judge_robbed(model, pool, f"{model.id} owns {model.entitlement}, needs {need} and served with {before}")
+            what = f"{model.id} owns {model.entitlement}, needs {need} and served with {before}"
+            self._judge_robbed(model, pool, what)
         if not taken or lost <= 0 or self._above_limit(pool):
             return
         self.counts["needed replicas taken"] += lost
@@ -246,7 +247,8 @@ class Oracle:
     def _above_limit(self, pool: str) -> bool:
         """Whether people allow less than there is."""
         limits = (one.gpu_limit for one in self.policy.pools if one.node_labels["pool"] == pool)
-        held = sum(pod.gpus for pod in self._world.pods.values() if pod.owner.node_selector["pool"] == pool)
+        here = (pod for pod in self._world.pods.values() if pod.owner.node_selector["pool"] == pool)
+        held = sum(pod.gpus for pod in here if pod.node is not None)
         return held > next(limits, 0)
 
     def _settle(self, now: float) -> None:
@@ -361,7 +363,7 @@ class Oracle:
         pool = owners[0].node_selector["pool"]
         for other in self.policy.models:
             held = [pod for pod in self._pods(other.id) if pod.owner.node_selector["pool"] == pool and pod.serves]
-            least = max(other.entitlement, other.min_replicas)
+            least = other.min_replicas if serving < model.min_replicas else max(other.entitlement, other.min_replicas)
             if (
                 other.id != model.id
                 and not self._rolling(other)

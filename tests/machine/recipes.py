@@ -45,6 +45,11 @@ RECIPES: dict[str, tuple[Turn, ...]] = {
         Turn("device plugin drops", (9, 14), (0.6, 1.0)),
     ),
     "dead for minutes": (BUSY, Turn("node falls silent", (2, 10), (0.85, 1.0)), Turn("nothing", (66, 66))),
+    "dead under a loan": (
+        *LOAN[:2],
+        Turn("node falls silent", (18, 24), (0.85, 1.0), 3),
+        Turn("nothing", (66, 66)),
+    ),
     "gone under the owner": (
         BUSY,
         Turn("traffic changes", (1, 6), (0.08, 0.3), 1),
@@ -52,9 +57,20 @@ RECIPES: dict[str, tuple[Turn, ...]] = {
         Turn("traffic changes", (0, 3), (0.9, 1.0), 1),
     ),
     "scaled by hand": (BUSY, Turn("somebody writes once", (4, 26), (0.34, 0.66))),
+    "fought upwards": (
+        BUSY,
+        Turn("somebody writes once", (4, 12), (0.34, 0.66), 1),
+        Turn("somebody writes once", (2, 4), (0.34, 0.66), 1),
+        Turn("nothing", (8, 8)),
+    ),
     "a hundred by hand": (BUSY, Turn("somebody writes once", (4, 26), (0.0, 0.33))),
-    "asleep for good": (BUSY, Turn("somebody scales to zero", (2, 10), (0.7, 1.0))),
+    "asleep for good": (*LOAN[:2], Turn("somebody scales to zero", (18, 24), (0.7, 1.0)), Turn("nothing", (10, 10))),
     "template of twice the GPUs": (BUSY, Turn("template changes GPUs", (4, 26), (0.6, 1.0))),
+    "busy after a template of twice the GPUs": (
+        Turn("template changes GPUs", (1, 3), (0.8, 1.0)),
+        BUSY._replace(after=(14, 24)),
+        Turn("nothing", (20, 20)),
+    ),
     "hung rollout under notice": (
         BUSY,
         Turn("rollout hangs", (2, 10), (0.8, 1.0)),
@@ -62,6 +78,7 @@ RECIPES: dict[str, tuple[Turn, ...]] = {
         Turn("nothing", (60, 66)),
     ),
     "home under notice": (*LOAN[:2], Turn("machine is taken", (8, 16), (0.3, 0.8)), LOAN[2]),
+    "notice without marks": (BUSY, Turn("machine is taken", (2, 10), (0.3, 0.9))),
     "notice": (BUSY, Turn("machine is taken", (2, 10), (0.3, 0.9))),
     "drift": (BUSY, Turn("Karpenter drains", (20, 40))),
     "loan": LOAN,
@@ -80,11 +97,20 @@ RECIPES: dict[str, tuple[Turn, ...]] = {
     ),
     "leaves after it got a node": (
         BUSY,
-        Turn("policy is reloaded", (2, 8), _LEAVES),
-        Turn("service restarts", (1, 4), (0.4, 0.6)),
+        Turn("policy is reloaded", (6, 14), _LEAVES, 7),
+        Turn("service restarts", (1, 3), (0.9, 1.0)),
     ),
     "leaves between plan and write": (BUSY, Turn("policy is reloaded", (1, 20), _LEAVES)),
     "leaves the policy": (BUSY, Turn("policy is reloaded", (4, 12), _LEAVES), Turn("nothing", (30, 40))),
+    "others come first": (BUSY, Turn("others take GPUs", (1, 2), (0.6, 1.0), 3)),
+    "node goes first": (BUSY, Turn("node goes before its pods", (1, 2), of=3)),
+    "surplus beside the silent": (
+        BUSY,
+        Turn("node falls silent", (24, 32), (0.5, 1.0), 3, (0.0, 0.49)),
+        Turn("everybody is busy", (0, 4), (0.0, 0.1), 9),
+        Turn("nothing", (10, 10)),
+    ),
+    "restarted while a node comes": (BUSY, Turn("service restarts", (5, 12))),
     "node goes while GPUs go home": (*LOAN, Turn("node goes before its pods", (0, 2), of=3)),
     "restarted under notice": (
         BUSY,
@@ -105,9 +131,23 @@ RECIPES: dict[str, tuple[Turn, ...]] = {
     "restarted as GPUs go home": (*LOAN, Turn("service restarts", (1, 8))),
 }
 # Recipes that say something only where Karpenter brings nodes.
-OF_KARPENTER = {"drift", "leaves after it got a node"}
+OF_KARPENTER = {
+    "drift",
+    "leaves after it got a node",
+    "surplus beside the silent",
+    "restarted while a node comes",
+}
+# Where each model has an autoscaler of this kind.
+OWNERS = {"asleep for good": "hpa"}
+# Where no pod is marked before others of its kind go.
+WITHOUT_MARKS = {"notice without marks"}
 # Recipes whose last deed comes between a plan that writes and its writes.
-_LATE_AT_LAST = {"leaves between plan and write", "node goes while GPUs go home"}
+_LATE_AT_LAST = {
+    "leaves between plan and write",
+    "node goes while GPUs go home",
+    "others come first",
+    "node goes first",
+}
 
 
 def deeds(name: str, first_step: int, rng: random.Random) -> Iterator[Deed]:

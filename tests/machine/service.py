@@ -122,7 +122,8 @@ class Service:
     hands: Hands
     state: ClusterState
 
-    def __init__(self, world: World, policy: Policy, port: WorldPort) -> None:
+    def __init__(self, world: World, policy: Policy, port: WorldPort, *, marks: bool = True) -> None:
+        self._marks = marks
         self.utc = Clock(world)
         self.topics = Topics(self.utc.now)
         self.policy = policy
@@ -141,7 +142,7 @@ class Service:
     def start(self, memory: Memory, first_cycle: int) -> None:
         """A process comes up and lists everything."""
         self.clock = SteppedClock(self.utc)
-        state = self.state = ClusterState(self.policy, self.clock.now(), INSTALLATION)
+        state = self.state = ClusterState(self.policy, self.clock.now(), INSTALLATION, marks_victims=self._marks)
         gate = Gate(
             self._port,
             facts=state.peek,

@@ -35,7 +35,7 @@ class Stage:
         self.steps = 0
         self.oracle = Oracle(self.world, self.policy, {model.name: model.level for model in spec.models})
         port = JudgedPort(self.world, self.oracle, self._refuse)
-        self.service = Service(self.world, self.policy, port)
+        self.service = Service(self.world, self.policy, port, marks=spec.marks)
         self.said = Said(self.world, self.oracle, port.answers)
         self.fights = Fights(self.world, self.oracle)
         self.calm = Calm(self.world, self.oracle)

@@ -18,6 +18,8 @@ SERVICE_SECONDS = Engine().service_seconds(ONE_REQUEST)
 LAUNCH_SECONDS = 40.0
 NOT_READY_SECONDS = 60.0  # a NotReady node counts so long, and a device that is not shown: a history is minutes
 SPOT = "spot"
+ONE = ((4,), (8,))
+SEVERAL = ((4, 4), (8, 8), (4, 4, 4))
 
 
 class PoolSpec(Struct, frozen=True):
@@ -49,7 +51,10 @@ class ModelSpec(Struct, frozen=True):
 
 
 class WorldSpec(Struct, frozen=True):
-    """All that a world begins with. `density`: disturbances a step, on average; `per`: whose samples there are."""
+    """All that a world begins with. `density`: disturbances a step, on average; `per`: whose samples there are.
+
+    `marks`: whether pods are marked to go before others.
+    """
 
     seed: int
     pools: tuple[PoolSpec, ...]
@@ -57,14 +62,19 @@ class WorldSpec(Struct, frozen=True):
     density: float
     look_ahead: bool = False
     per: str = "model"
+    marks: bool = True
 
 
-def a_spec(seed: int, *, apart: bool = False, spot: bool = False) -> WorldSpec:
-    """The world of that seed. `apart`: two pools that share no model; `spot`: certainly one that Karpenter fills."""
+def a_spec(seed: int, *, apart: bool = False, spot: bool = False, several: bool = False) -> WorldSpec:
+    """The world of that seed.
+
+    `apart`: two pools that share no model; `spot`: certainly one that Karpenter fills; `several`: one pool of several
+    nodes.
+    """
     rng = random.Random(seed)
     pools = [
-        PoolSpec(name, tuple(rng.choice([(4,), (8,), (4, 4), (8, 8), (4, 4, 4)])))
-        for name in "xy"[: 2 if apart else rng.choice([1, 1, 2])]
+        PoolSpec(name, tuple(rng.choice(SEVERAL if several else (*ONE, *SEVERAL))))
+        for name in "xy"[: 2 if apart else rng.choice([1, 1, 1 if several else 2])]
     ]
     spot = not apart and (rng.random() < 0.35 or spot)
     models: list[ModelSpec] = []
