@@ -9,6 +9,7 @@ from rebalancer.act.originals import ANNOTATION
 from rebalancer.domain.policy import Policy
 from rebalancer.world import Hpa, ScaledObject, World
 from tests.machine.oracle import Oracle
+from tests.machine.service import INSTALLATION
 
 CALM_SECONDS = 285.0  # 40 s to be NotReady, 60 s of grace, an HPA's two looks, an end, two loads, and some cycles
 PINNED_SECONDS = 120.0  # a look every 2 s, after a failure again within 60 s
@@ -43,7 +44,7 @@ class Calm:
     def _judge_pinned(self, policy: Policy, *, hindered: bool) -> None:
         named = {(model.namespace, one.name) for model in policy.models for one in model.targets}
         autoscalers: list[Hpa | ScaledObject] = [*self._world.hpas.values(), *self._world.scaled_objects.values()]
-        left = [one for one in autoscalers if ANNOTATION in one.annotations]
+        left = [one for one in autoscalers if f'"{INSTALLATION}"' in one.annotations.get(ANNOTATION, "")]
         left = [one for one in left if (one.target.namespace, one.target.name) not in named]
         now = self._world.now
         self._pinned = {} if hindered else {one.name: self._pinned.get(one.name, now) for one in left}

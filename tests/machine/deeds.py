@@ -45,6 +45,8 @@ DEEDS: dict[str, Callable[[Stage, float, float], Touched]] = {
     "template changes GPUs": targets.template_changes_gpus,
     "somebody writes once": targets.somebody_writes,
     "numbers are put back": targets.numbers_are_put_back,
+    "person says stand-up": targets.person_says_stand_up,
+    "another installation holds": targets.another_installation_holds,
     "GitOps writes again and again": targets.gitops_writes,
     "webhook refuses": targets.webhook_refuses,
     "KEDA is paused": targets.keda_is_paused,

@@ -13,6 +13,7 @@ from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import REPAIRED_AFTER_SECONDS
 from rebalancer.world import Deployment, Hpa, ScaledObject, World
 from tests.machine.oracle import Oracle
+from tests.machine.service import INSTALLATION
 from tests.machine.worlds import STEP_SECONDS
 
 SLACK_SECONDS = 4 * STEP_SECONDS
@@ -38,6 +39,11 @@ class Fights:
         self._world = world
         self._oracle = oracle
         self._of: dict[WorkloadRef, Fight] = {}
+        self._stood_up_at: dict[str, float] = {}
+
+    def stood_up(self, model: str) -> None:
+        """A person says that what others did to the model until the next cycle does not count any more."""
+        self._stood_up_at[model] = self._world.now + STEP_SECONDS
 
     def look(self) -> None:
         """What the API server shows of each target's numbers now."""
@@ -69,7 +75,7 @@ class Fights:
         mine = next((one for one in autoscalers if one.target == owner.ref), None)
         if mine is None:
             return owner.uid, (owner.replicas,), bool(owner.writer)
-        if getattr(mine, "paused", False) or ANNOTATION not in mine.annotations:
+        if getattr(mine, "paused", False) or f'"{INSTALLATION}"' not in mine.annotations.get(ANNOTATION, ""):
             return None
         return mine.uid, (mine.minimum, mine.maximum), any(mine.writers)
 
@@ -90,7 +96,11 @@ class Fights:
                 and model in refused
             ):
                 self._oracle.fail("f", f"{refused[model].why}: our numbers stand there again for {repaired:.0f} s")
-            known = [at for at in fight.changed_at if at <= self.knows_until or at > self.knows_since]
+            stood_up_at = self._stood_up_at.get(model, 0.0)
+            since = [at for at in fight.changed_at if at > stood_up_at]
+            if 0.0 < stood_up_at < now - SLACK_SECONDS and len(since) < CHANGES and alone and model in refused:
+                self._oracle.fail("f", f"{refused[model].why}: a person said to stand up {now - stood_up_at:.0f} s ago")
+            known = [at for at in since if at <= self.knows_until or at > self.knows_since]
             lasts = len([at for at in known if now - at < window - SLACK_SECONDS]) >= CHANGES
             over = repaired is not None and repaired > REPAIRED_AFTER_SECONDS - SLACK_SECONDS
             if ref.name in written and lasts and not over:

@@ -21,7 +21,6 @@ REST_SECONDS = 120.0
 RESTART = "service restarts"
 RESTARTED_STEPS = 24  # of 5 s
 LATE_STEPS = 24  # of 5 s: so long a late deed waits for a plan that writes
-RECIPE_EVERY = 3  # histories: of so many one follows a recipe
 OTHERS_STEPS = 5
 
 
@@ -51,6 +50,8 @@ def a_history(
     spec = a_spec(seed, apart=apart, spot=recipe in recipes.OF_KARPENTER, several=bool(recipe))
     if recipe in recipes.OWNERS:
         spec = replace(spec, models=tuple(replace(one, owner=recipes.OWNERS[recipe]) for one in spec.models))
+    if recipe in recipes.SLOW_LAUNCHES:
+        spec = replace(spec, launch_seconds=recipes.SLOW_LAUNCH_SECONDS)
     spec = replace(spec, marks=recipe not in recipes.WITHOUT_MARKS)
     if recipe:
         return _by_recipe(spec, recipe, rng)

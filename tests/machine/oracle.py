@@ -56,7 +56,7 @@ class Seen(Struct):
     """What the API server showed of one pod: whether it serves, and whether it certainly goes (None: perhaps).
 
     `counted`: on GPUs that are any, or on none yet; `active`: nobody has deleted it; `overdue`: its node goes before
-    any replacement could end its grace and load, so that nobody may count on it.
+    any replacement could end its grace and load, so that nobody may count on it; `loads`: it is not Ready yet, its node is.
     """
 
     serves: bool
@@ -67,6 +67,7 @@ class Seen(Struct):
     gpus: int
     model: str
     overdue: bool = False
+    loads: bool = False
 
 
 class Oracle:
@@ -80,12 +81,14 @@ class Oracle:
         self.verdicts: list[Verdict] = []
         self.counts: Counter[str] = Counter()
         self.handing_back = False
+        self.clock_is_wrong = False  # the service's: by it deadlines come sooner or later than they do
         self.wrote_at = self.rolled_at = 0.0
         self._world = world
         self._seen: dict[str, Seen] = {}
         self._pods_of: dict[WorkloadRef, list[Seen]] = {}
         self._replicas: dict[WorkloadRef, int] = {}
         self._held: dict[str, int] = {}  # GPUs by node
+        self._mistimed: set[str] = set()  # nodes that were under notice while the service's clock was wrong
         self._ended: set[str] = set()  # pods that the service's writes took since it was shown the API server
         self._debts: list[Debt] = []
         self._looked_at = world.now
@@ -100,6 +103,7 @@ class Oracle:
         self._ended.clear()
         for name in [name for name in self.deadlines if name not in self._world.nodes]:
             del self.deadlines[name]
+        self._mistimed = {name for name in self.deadlines if self.clock_is_wrong or name in self._mistimed}
         self._seen = {pod.uid: self._see(pod, now) for pod in self._world.pods.values()}
         self._pods_of = {}
         for pod in self._world.pods.values():
@@ -129,7 +133,8 @@ class Oracle:
             active=active,
             gpus=pod.gpus,
             model=pod.owner.model,
-            overdue=now >= self.deadlines.get(node.name, inf) - MARGIN_SECONDS,
+            loads=active and not pod.ready and node.listed and node.ready,
+            overdue=node.name not in self._mistimed and now >= self.deadlines.get(node.name, inf) - MARGIN_SECONDS,
         )
 
     def _goes(self, node: Node, now: float) -> bool | None:
@@ -217,7 +222,8 @@ class Oracle:
         need = min(self.need(model.id), model.max_replicas)
         lost = min(need, before) - (before - taken)
         pool = owner.node_selector["pool"]
-        if taken and min(need, before, model.entitlement) > before - taken and self._fits(pool):
+        left = before - taken + sum(one.loads for one in self._seen.values() if one.model == model.id)
+        if taken and min(need, before, model.entitlement) > left and self._fits(pool):
             what = f"{model.id} owns {model.entitlement}, needs {need} and served with {before}"
             self._judge_robbed(model, pool, what)
         if not taken or lost <= 0 or self._above_limit(pool):

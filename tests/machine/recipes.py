@@ -11,6 +11,7 @@ from typing import NamedTuple
 from tests.machine.deeds import LATE, Deed
 
 ALL = (0.0, 1.0)
+NOTHING = "nothing"
 
 
 class Turn(NamedTuple):
@@ -44,11 +45,11 @@ RECIPES: dict[str, tuple[Turn, ...]] = {
         Turn("node falls silent", (4, 26), (0.5, 1.0)),
         Turn("device plugin drops", (9, 14), (0.6, 1.0)),
     ),
-    "dead for minutes": (BUSY, Turn("node falls silent", (2, 10), (0.85, 1.0)), Turn("nothing", (66, 66))),
+    "dead for minutes": (BUSY, Turn("node falls silent", (2, 10), (0.85, 1.0)), Turn(NOTHING, (66, 66))),
     "dead under a loan": (
         *LOAN[:2],
         Turn("node falls silent", (18, 24), (0.85, 1.0), 3),
-        Turn("nothing", (66, 66)),
+        Turn(NOTHING, (66, 66)),
     ),
     "gone under the owner": (
         BUSY,
@@ -61,21 +62,21 @@ RECIPES: dict[str, tuple[Turn, ...]] = {
         BUSY,
         Turn("somebody writes once", (4, 12), (0.34, 0.66), 1),
         Turn("somebody writes once", (2, 4), (0.34, 0.66), 1),
-        Turn("nothing", (8, 8)),
+        Turn(NOTHING, (8, 8)),
     ),
     "a hundred by hand": (BUSY, Turn("somebody writes once", (4, 26), (0.0, 0.33))),
-    "asleep for good": (*LOAN[:2], Turn("somebody scales to zero", (18, 24), (0.7, 1.0)), Turn("nothing", (10, 10))),
+    "asleep for good": (*LOAN[:2], Turn("somebody scales to zero", (18, 24), (0.7, 1.0)), Turn(NOTHING, (10, 10))),
     "template of twice the GPUs": (BUSY, Turn("template changes GPUs", (4, 26), (0.6, 1.0))),
     "busy after a template of twice the GPUs": (
         Turn("template changes GPUs", (1, 3), (0.8, 1.0)),
         BUSY._replace(after=(14, 24)),
-        Turn("nothing", (20, 20)),
+        Turn(NOTHING, (20, 20)),
     ),
     "hung rollout under notice": (
         BUSY,
         Turn("rollout hangs", (2, 10), (0.8, 1.0)),
         Turn("machine is taken", (2, 12), (0.3, 0.7)),
-        Turn("nothing", (60, 66)),
+        Turn(NOTHING, (60, 66)),
     ),
     "home under notice": (*LOAN[:2], Turn("machine is taken", (8, 16), (0.3, 0.8)), LOAN[2]),
     "notice without marks": (BUSY, Turn("machine is taken", (2, 10), (0.3, 0.9))),
@@ -89,11 +90,21 @@ RECIPES: dict[str, tuple[Turn, ...]] = {
         Turn("numbers are put back", (1, 3), of=1),
         Turn("everybody is busy", (0, 1)),
     ),
+    "held elsewhere": (BUSY, Turn("another installation holds", (2, 12), (0.5, 1.0))),
+    "stood up": (*FIGHT, Turn("person says stand-up", (1, 2), of=1), Turn(NOTHING, (6, 6))),
+    "stood up and fought again": (
+        *FIGHT,
+        Turn("person says stand-up", (1, 2), of=1),
+        Turn("somebody writes once", (3, 6), (0.34, 0.66), 1),
+        Turn("everybody is busy", (0, 0)),
+        Turn("somebody writes once", (2, 4), (0.67, 1.0), 1),
+        Turn(NOTHING, (12, 12)),
+    ),
     "fought under a wrong clock": (
         Turn("clock steps", (1, 4), (0.0, 0.4), 2, (0.5, 0.9)),
         Turn("somebody writes once", (1, 3), (0.34, 0.66), of=1),
         Turn("somebody writes once", (2, 4), (0.67, 1.0), of=1),
-        Turn("nothing", (60, 60)),
+        Turn(NOTHING, (60, 60)),
     ),
     "leaves after it got a node": (
         BUSY,
@@ -101,16 +112,16 @@ RECIPES: dict[str, tuple[Turn, ...]] = {
         Turn("service restarts", (1, 3), (0.9, 1.0)),
     ),
     "leaves between plan and write": (BUSY, Turn("policy is reloaded", (1, 20), _LEAVES)),
-    "leaves the policy": (BUSY, Turn("policy is reloaded", (4, 12), _LEAVES), Turn("nothing", (30, 40))),
+    "leaves the policy": (BUSY, Turn("policy is reloaded", (4, 12), _LEAVES), Turn(NOTHING, (30, 40))),
     "others come first": (BUSY, Turn("others take GPUs", (1, 2), (0.6, 1.0), 3)),
     "node goes first": (BUSY, Turn("node goes before its pods", (1, 2), of=3)),
     "surplus beside the silent": (
         BUSY,
         Turn("node falls silent", (24, 32), (0.5, 1.0), 3, (0.0, 0.49)),
         Turn("everybody is busy", (0, 4), (0.0, 0.1), 9),
-        Turn("nothing", (10, 10)),
+        Turn(NOTHING, (10, 10)),
     ),
-    "restarted while a node comes": (BUSY, Turn("service restarts", (5, 12))),
+    "restarted while a node comes": (BUSY, Turn("service restarts", (7, 12))),
     "node goes while GPUs go home": (*LOAN, Turn("node goes before its pods", (0, 2), of=3)),
     "restarted under notice": (
         BUSY,
@@ -139,6 +150,9 @@ OF_KARPENTER = {
 }
 # Where each model has an autoscaler of this kind.
 OWNERS = {"asleep for good": "hpa"}
+# Where a machine takes longer to come than what is not there is believed.
+SLOW_LAUNCHES = {"restarted while a node comes"}
+SLOW_LAUNCH_SECONDS = 150.0
 # Where no pod is marked before others of its kind go.
 WITHOUT_MARKS = {"notice without marks"}
 # Recipes whose last deed comes between a plan that writes and its writes.
@@ -152,15 +166,20 @@ _LATE_AT_LAST = {
 
 def deeds(name: str, first_step: int, rng: random.Random) -> Iterator[Deed]:
     """The recipe's deeds from that step on."""
-    step, turns = first_step, RECIPES[name]
+    step, ordered = first_step, RECIPES[name]
     things: dict[int, float] = {}
-    for number, turn in enumerate(turns, 1):
+    for number, turn in enumerate(ordered, 1):
         step += rng.randint(*turn.after)
         x = things.setdefault(turn.of, rng.uniform(*turn.x))
         y = rng.uniform(*turn.y)
-        late = number == len(turns) and name in _LATE_AT_LAST and turn.name in LATE
-        if turn.name != "nothing":
+        late = number == len(ordered) and name in _LATE_AT_LAST and turn.name in LATE
+        if turn.name != NOTHING:
             yield Deed(step, turn.name, x, y, late)
+
+
+def turns(name: str) -> set[str]:
+    """The deeds that it is made of."""
+    return {turn.name for turn in RECIPES[name]} - {NOTHING}
 
 
 def length(name: str) -> int:

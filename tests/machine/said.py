@@ -8,6 +8,7 @@ writes. That a cycle raises (`/livez`, RebalancerCyclesFailing) is a verdict by 
 
 from collections import Counter
 
+from rebalancer.act.originals import ANNOTATION
 from rebalancer.domain.cluster import WorkloadRef
 from rebalancer.domain.outcome import FAILED, WRITTEN, Outcome
 from rebalancer.domain.plan import Plan
@@ -15,6 +16,7 @@ from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Sync
 from rebalancer.world import Deployment, Hpa, ScaledObject, World
 from tests.machine.oracle import Oracle, Seen
+from tests.machine.service import INSTALLATION
 from tests.machine.worlds import STEP_SECONDS
 
 FOREIGN_SLACK_SECONDS = 4 * STEP_SECONDS
@@ -37,6 +39,7 @@ class Said:
         self._showing: dict[str, bool] = {}
         self._none: dict[str, bool] = {}
         self._templates: dict[str, int] = {}
+        self._elsewhere: set[str] = set()
 
     def look(self) -> None:
         """Who wrote which numbers since the last look; of which pools every node is Ready and shows GPUs, or none."""
@@ -46,6 +49,9 @@ class Said:
             self._showing[pool] = self._showing.get(pool, True) and node.ready and node.allocatable > 0
             self._none[pool] = self._none.get(pool, True) and node.allocatable == 0
         self._templates = {ref.name: one.gpus for ref, one in self._world.deployments.items() if not one.rolling}
+        scaled: list[Hpa | ScaledObject] = [*self._world.hpas.values(), *self._world.scaled_objects.values()]
+        held = (one for one in scaled if ANNOTATION in one.annotations)
+        self._elsewhere = {one.target.name for one in held if f'"{INSTALLATION}"' not in one.annotations[ANNOTATION]}
         for ref, owner in self._world.deployments.items():
             now = self._numbers_of(owner)
             if now != self._by_others.get(ref, now) and now:
@@ -100,7 +106,7 @@ class Said:
     def _judge_budgets(self, plan: Plan, policy: Policy) -> None:
         labels = {pool.name: pool.node_labels["pool"] for pool in policy.pools}
         targets = [(one.name, one.pool) for model in policy.models for one in model.targets]
-        placed = {ref.name for ref, pods in self._oracle.shown() if any(one.placed for one in pods)}
+        placed = {ref.name for ref, pods in self._oracle.shown() if any(one.placed and one.active for one in pods)}
         running = {pool for name, pool in targets if name in placed}
         for said in plan.pools:
             if said.budget is None and self._showing.get(labels.get(said.pool, "")):
@@ -112,8 +118,12 @@ class Said:
     def _judge_foreign(self, plan: Plan, policy: Policy) -> None:
         names = {model.id: {one.name for one in model.targets} for model in policy.models}
         window = policy.guards.foreign.window_seconds + FOREIGN_SLACK_SECONDS
+        told = {refusal.subject for refusal in plan.refusals if refusal.guard == "foreign"}
+        for model, targets in names.items():
+            if targets & self._elsewhere and model not in told:
+                self._oracle.fail("f", f"nothing is said of {model}: another installation holds it")
         for refusal in plan.refusals:
-            if refusal.guard != "foreign":
+            if refusal.guard != "foreign" or names.get(refusal.subject, set()) & self._elsewhere:
                 continue
             fought = [at for ref, at in self._fought_at.items() if ref.name in names.get(refusal.subject, ())]
             ago = self._world.now - max(fought, default=0.0)

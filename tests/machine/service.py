@@ -8,7 +8,7 @@ from msgspec import Struct
 from rebalancer.act.gate import Gate
 from rebalancer.act.restoring import Restoring
 from rebalancer.app.past import Writes, begin_from
-from rebalancer.domain.cluster import SOURCES, ClusterObject
+from rebalancer.domain.cluster import SOURCES, ClusterObject, Override
 from rebalancer.domain.events import (
     CapacityNotice,
     Event,
@@ -131,6 +131,7 @@ class Service:
         self.failing: set[str] = set()  # sources that cannot be watched
         self.silent: set[str] = set()  # models whose samples do not come
         self.doubted: set[str] = set()  # models of which a second source says that nobody asks
+        self.overrides: list[Override] = []  # what people said
         self.checkpoints: deque[Kept] = deque(maxlen=CHECKPOINTS_KEPT)
         self._world = world
         self._port = port
@@ -166,6 +167,7 @@ class Service:
     def list_all(self) -> None:
         """What a start and every relist do."""
         found: dict[str, list[ClusterObject]] = {source: [] for source in SOURCES}
+        found["overrides"] += self.overrides
         world = self._world
         things: list[object] = [*world.nodes.values(), *world.pods.values(), *world.deployments.values()]
         things += [*world.hpas.values(), *world.scaled_objects.values()]
@@ -207,6 +209,15 @@ class Service:
         self.state.set_policy(policy, self.clock.now())
 
     # --- what it hears, and what it does
+
+    def decide(self, kind: str, model: str) -> None:
+        """A person decides something of a model, for an hour."""
+        now, name = self.clock.now(), f"{kind.lower()}-{len(self.overrides)}"
+        override = Override(
+            name, "serving", name, "1", kind, model, "model", "somebody has seen it", "ann", now, now + 3600.0
+        )
+        self.overrides.append(override)
+        self.state.apply_all([ObjectChanged("overrides", now, override)], now)
 
     def hear(self) -> None:
         """Take over what changed, was told and was measured."""

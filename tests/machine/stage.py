@@ -89,6 +89,11 @@ class Stage:
         """It stays."""
         self.oracle.deadlines.pop(node.name, None)
 
+    def stand_up(self, model: str) -> None:
+        """A person says that we shall write there again."""
+        self.service.decide("standUp", model)
+        self.fights.stood_up(model)
+
     def restart(self, back: int, *, disk_lost: bool) -> None:
         """The service dies and starts again, as `Service.restart` has it."""
         self.fights.knows_until = self.service.restart(back, disk_lost=disk_lost)
@@ -150,6 +155,7 @@ class Stage:
 
     def _hear(self) -> None:
         self.service.hear()
+        self.oracle.clock_is_wrong = self.service.utc.offset_seconds != 0.0
         self.oracle.look()
         self.said.look()
         self.fights.look()

@@ -63,6 +63,7 @@ class WorldSpec(Struct, frozen=True):
     look_ahead: bool = False
     per: str = "model"
     marks: bool = True
+    launch_seconds: float = LAUNCH_SECONDS
 
 
 def a_spec(seed: int, *, apart: bool = False, spot: bool = False, several: bool = False) -> WorldSpec:
@@ -187,7 +188,7 @@ def built(spec: WorldSpec) -> tuple[World, dict[str, Dial]]:
         for number, gpus in enumerate(pool.nodes, 1):
             world.add_node(f"{pool.name}{number}", gpus, {"pool": pool.name})
         if pool.elastic:
-            world.add_node_pool(pool.name, 4, {"pool": pool.name}, LAUNCH_SECONDS, limit=0, empty_seconds=60.0)
+            world.add_node_pool(pool.name, 4, {"pool": pool.name}, spec.launch_seconds, limit=0, empty_seconds=60.0)
     dials = {model.name: _add(world, model) for model in spec.models}
     world.advance(START)
     return world, dials
