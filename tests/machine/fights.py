@@ -45,6 +45,10 @@ class Fights:
         """A person says that what others did to the model until the next cycle does not count any more."""
         self._stood_up_at[model] = self._world.now + STEP_SECONDS
 
+    def forget(self) -> None:
+        """Another policy is in force: what it leaves out is given back, and begins anew when it returns."""
+        self._of.clear()
+
     def look(self) -> None:
         """What the API server shows of each target's numbers now."""
         for ref, owner in self._world.deployments.items():

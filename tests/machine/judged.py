@@ -44,8 +44,8 @@ class JudgedPort(WorldPort):
         with self._answered("stored"):
             stored = await super().put_scale(ref, replicas, resource_version)
         taken = [pod for pod in active if pod.deleted_at is not None]
-        self._tell(owner, before, replicas, taken, [])
         self._oracle.ours[owner.ref] = replicas, replicas
+        self._tell(owner, before, replicas, taken, [])
         return stored
 
     async def patch(self, ref: Ref, body: Any, *, resource_version: str | None = None) -> Object:  # noqa: ANN401  # JSON
@@ -72,6 +72,7 @@ class JudgedPort(WorldPort):
     def _tell(self, owner: Deployment, before: int, after: int, taken: list[Pod], given_away: list[Pod]) -> None:
         if self._oracle.handing_back:
             self._oracle.asked.pop(owner.ref, None)
+            self._oracle.ours.pop(owner.ref, None)
             return
         self._oracle.asked[owner.ref] = after
         self._oracle.wrote()

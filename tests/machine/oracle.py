@@ -56,7 +56,8 @@ class Seen(Struct):
     """What the API server showed of one pod: whether it serves, and whether it certainly goes (None: perhaps).
 
     `counted`: on GPUs that are any, or on none yet; `active`: nobody has deleted it; `overdue`: its node goes before
-    any replacement could end its grace and load, so that nobody may count on it; `loads`: it is not Ready yet, its node is.
+    any replacement could end its grace and load, so that nobody may count on it; `loads`: it is not Ready yet, on a
+    node that is.
     """
 
     serves: bool

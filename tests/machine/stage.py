@@ -110,6 +110,7 @@ class Stage:
     def _take_over(self, policy: Policy) -> None:
         self.service.reload(policy)
         self.oracle.policy = policy
+        self.fights.forget()
 
     def heal(self) -> None:
         """All that was broken is given back, as far as it can be; the first policy is in force again."""
