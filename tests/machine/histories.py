@@ -52,7 +52,7 @@ def a_history(
         spec = replace(spec, models=tuple(replace(one, owner=recipes.OWNERS[recipe]) for one in spec.models))
     if recipe in recipes.SLOW_LAUNCHES:
         spec = replace(spec, launch_seconds=recipes.SLOW_LAUNCH_SECONDS)
-    spec = replace(spec, marks=recipe not in recipes.WITHOUT_MARKS)
+    spec = replace(spec, marks=recipe not in recipes.WITHOUT_MARKS, mistaken=recipe in recipes.MISTAKEN)
     if recipe:
         return _by_recipe(spec, recipe, rng)
     known = list(names or (APART if apart else DEEDS))

@@ -350,7 +350,7 @@ class Oracle:
 
     def _judge_model_at_rest(self, model: Model) -> None:
         owners = [one for one in self._world.deployments.values() if one.model == model.id]
-        if any(self._switched_off(one) or one.rolling for one in owners) or not owners:
+        if any(map(self._switched_off, owners)) or self._left_alone(model) or not owners:
             return
         serving = sum(pod.serves for pod in self._pods(model.id))
         own = max(model.min_replicas, min(self.need(model.id), model.entitlement))
@@ -373,15 +373,16 @@ class Oracle:
             least = other.min_replicas if serving < model.min_replicas else max(other.entitlement, other.min_replicas)
             if (
                 other.id != model.id
-                and not self._rolling(other)
+                and not self._left_alone(other)
                 and (len(held) - least) * other.gpus_per_replica >= model.gpus_per_replica
             ):
                 self.fail("d", f"{why}, {other.id} serves with {len(held)}, its own are {least}")
                 return
 
-    def _rolling(self, model: Model) -> bool:
-        """Whether a rollout is under way: such a model is neither donor nor recipient."""
-        return any(one.rolling for one in self._world.deployments.values() if one.model == model.id)
+    def _left_alone(self, model: Model) -> bool:
+        """Whether it is neither donor nor recipient: a rollout, or pods of other GPUs than the policy says."""
+        owners = (one for one in self._world.deployments.values() if one.model == model.id)
+        return any(one.rolling or one.gpus != model.gpus_per_replica for one in owners)
 
     def _switched_off(self, owner: Deployment) -> bool:
         """Whether its autoscaler's bounds reach nobody: paused, or a target of 0 replicas."""

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from tests.machine.deeds import DEEDS, LATE
-from tests.machine.recipes import NOTHING, OF_KARPENTER, OWNERS, RECIPES, SLOW_LAUNCHES, WITHOUT_MARKS, deeds
+from tests.machine.recipes import MISTAKEN, NOTHING, OF_KARPENTER, OWNERS, RECIPES, SLOW_LAUNCHES, WITHOUT_MARKS, deeds
 from tests.machine.undone import COOKED
 
 
@@ -19,5 +19,5 @@ def test_a_recipe_is_deeds_in_their_order(name: str) -> None:
 
 
 def test_whoever_names_a_recipe_names_one_that_there_is() -> None:
-    named = {*OF_KARPENTER, *OWNERS, *SLOW_LAUNCHES, *WITHOUT_MARKS}.union(*COOKED.values())
+    named = {*OF_KARPENTER, *OWNERS, *SLOW_LAUNCHES, *MISTAKEN, *WITHOUT_MARKS}.union(*COOKED.values())
     assert named <= RECIPES.keys()

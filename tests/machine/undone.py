@@ -58,7 +58,7 @@ COOKED: dict[str, tuple[str, ...]] = {
     "dead": ("dead for minutes", "dead under a loan"),
     "others": ("a hundred by hand",),
     "others is obliged by them": ("fought upwards",),
-    "gpus counts the policy's everywhere": ("busy after a template of twice the GPUs",),
+    "gpus counts the policy's everywhere": ("mistaken policy",),
     "gpus": ("template of twice the GPUs",),
     "asleep": ("asleep for good",),
     "gone": ("gone under the owner", "node goes while GPUs go home"),

@@ -53,7 +53,7 @@ class ModelSpec(Struct, frozen=True):
 class WorldSpec(Struct, frozen=True):
     """All that a world begins with. `density`: disturbances a step, on average; `per`: whose samples there are.
 
-    `marks`: whether pods are marked to go before others.
+    `marks`: whether pods are marked to go before others; `mistaken`: the policy says that each pod holds one GPU.
     """
 
     seed: int
@@ -64,6 +64,7 @@ class WorldSpec(Struct, frozen=True):
     per: str = "model"
     marks: bool = True
     launch_seconds: float = LAUNCH_SECONDS
+    mistaken: bool = False
 
 
 def a_spec(seed: int, *, apart: bool = False, spot: bool = False, several: bool = False) -> WorldSpec:
@@ -162,7 +163,7 @@ def _model(spec: ModelSpec, world: WorldSpec) -> Model:
             "id": spec.name,
             "namespace": NAMESPACE,
             "targets": tuple(targets),
-            "gpus_per_replica": spec.gpus,
+            "gpus_per_replica": 1 if world.mistaken else spec.gpus,
             "min_replicas": spec.floor,
             "max_replicas": max(1, room // spec.gpus),
             "entitlement": spec.entitlement,
