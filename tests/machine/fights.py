@@ -23,10 +23,11 @@ Numbers = tuple[int | None, ...]
 
 
 class Fight(Struct):
-    """What others did to one object: when, and since when our numbers stand there again."""
+    """What others did to one object: when, and since when our numbers stand there again; `begun_at`: watched since."""
 
     uid: str
     numbers: Numbers
+    begun_at: float
     changed_at: tuple[float, ...] = ()
     repaired_at: float | None = None
 
@@ -57,7 +58,7 @@ class Fights:
             if found is None or before is None or before.uid != found[0]:
                 self._of.pop(ref, None)
                 if found is not None:
-                    self._of[ref] = Fight(found[0], found[1])
+                    self._of[ref] = Fight(found[0], found[1], self._world.now)
             elif found[1] != before.numbers:
                 self._changed(ref, before, found[1], by_others=found[2])
 
@@ -102,7 +103,8 @@ class Fights:
                 self._oracle.fail("f", f"{refused[model].why}: our numbers stand there again for {repaired:.0f} s")
             stood_up_at = self._stood_up_at.get(model, 0.0)
             since = [at for at in fight.changed_at if at > stood_up_at]
-            if 0.0 < stood_up_at < now - SLACK_SECONDS and len(since) < CHANGES and alone and model in refused:
+            watched = fight.begun_at < stood_up_at < now - SLACK_SECONDS
+            if watched and len(since) < CHANGES and alone and model in refused:
                 self._oracle.fail("f", f"{refused[model].why}: a person said to stand up {now - stood_up_at:.0f} s ago")
             known = [at for at in since if at <= self.knows_until or at > self.knows_since]
             lasts = len([at for at in known if now - at < window - SLACK_SECONDS]) >= CHANGES
