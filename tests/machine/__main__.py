@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from itertools import count, islice
 
+from msgspec.structs import replace
+
 from tests.machine.deeds import APART, DEEDS
 from tests.machine.histories import History, Played, a_history, play, play_apart, play_restarted
 from tests.machine.page import Found, page
@@ -26,7 +28,8 @@ def history_of(seed: int, without: tuple[str, ...] = ()) -> History:
     cooked = [] if apart or seed % COOKED_EVERY else [name for name in RECIPES if _made_of(name, names)]
     if seed % APART_EVERY == 1:
         cooked = [name for name in cooked if "service restarts" in turns(name)]
-    return a_history(seed, apart=apart, names=names, cooked=cooked)
+    history = a_history(seed, apart=apart, names=names, cooked=cooked)
+    return replace(history, deeds=tuple(deed for deed in history.deeds if deed.name in names))
 
 
 def _made_of(recipe: str, names: list[str]) -> bool:
