@@ -8,20 +8,32 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from itertools import count, islice
 
+from msgspec.structs import replace
+
 from tests.machine.deeds import APART, DEEDS
 from tests.machine.histories import History, Played, Watch, a_history, nobody, play, play_apart, play_restarted
 from tests.machine.page import Found, page
 from tests.machine.quiet import be_quiet
+from tests.machine.recipes import RECIPES, turns
 from tests.machine.shrink import shrunk, told
 
+COOKED_EVERY = 3
 APART_EVERY = 5  # histories: of so many one is played in two worlds, and another with a restart in one of two
 
 
 def history_of(seed: int, without: tuple[str, ...] = ()) -> History:
-    """The history of that seed; every fifth is of two pools that share nothing."""
+    """The history of that seed; every fifth is of two pools that share nothing, of the others every third a recipe."""
     apart = seed % APART_EVERY == 0
     names = [name for name in (APART if apart else DEEDS) if not any(word in name for word in without)]
-    return a_history(seed, apart=apart, names=names)
+    cooked = [] if apart or seed % COOKED_EVERY else [name for name in RECIPES if _made_of(name, names)]
+    if seed % APART_EVERY == 1:
+        cooked = [name for name in cooked if "service restarts" in turns(name)]
+    history = a_history(seed, apart=apart, names=names, cooked=cooked)
+    return replace(history, deeds=tuple(deed for deed in history.deeds if deed.name in names))
+
+
+def _made_of(recipe: str, names: list[str]) -> bool:
+    return turns(recipe) <= {*names}
 
 
 def played(history: History, watch: Watch = nobody) -> Played:

@@ -14,7 +14,10 @@ from tests.machine.stage import Stage
 
 
 class Deed(Struct, frozen=True):
-    """At which step what happens, to what and how (`x`, `y`); `late`: between that step's plan and its writes."""
+    """At which step what happens, to what and how (`x`, `y`).
+
+    `late`: between a plan and its writes, of the first plan from that step on that writes something.
+    """
 
     step: int
     name: str
@@ -25,9 +28,11 @@ class Deed(Struct, frozen=True):
 
 DEEDS: dict[str, Callable[[Stage, float, float], Touched]] = {
     "traffic changes": inputs.traffic_changes,
+    "everybody is busy": inputs.everybody_is_busy,
     "node goes before its pods": nodes.node_goes,
     "node falls silent": nodes.node_falls_silent,
     "device plugin drops": nodes.devices_drop,
+    "all device plugins drop": nodes.all_devices_drop,
     "fewer devices": nodes.devices_are_fewer,
     "others take GPUs": nodes.others_take_gpus,
     "pod crashes": pods.pod_crashes,
@@ -39,6 +44,9 @@ DEEDS: dict[str, Callable[[Stage, float, float], Touched]] = {
     "rollout hangs": targets.rollout_hangs,
     "template changes GPUs": targets.template_changes_gpus,
     "somebody writes once": targets.somebody_writes,
+    "numbers are put back": targets.numbers_are_put_back,
+    "person says stand-up": targets.person_says_stand_up,
+    "another installation holds": targets.another_installation_holds,
     "GitOps writes again and again": targets.gitops_writes,
     "webhook refuses": targets.webhook_refuses,
     "KEDA is paused": targets.keda_is_paused,
@@ -64,6 +72,7 @@ LATE = (
     "node goes before its pods",
     "others take GPUs",
     "somebody writes once",
+    "policy is reloaded",
 )
 # Of these a pool that shares nothing with what they hit must notice nothing at all.
 APART = tuple(name for name in DEEDS if name not in {"clock steps", "service restarts", "Kafka is away"})

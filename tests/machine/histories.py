@@ -2,13 +2,15 @@
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from rebalancer.sim.product.clock import still
+from tests.machine import recipes
 from tests.machine.deeds import APART, DEEDS, LATE, Deed
-from tests.machine.oracle import Verdict
+from tests.machine.noted import Verdict
 from tests.machine.stage import CHECKPOINT_STEPS, STEP_SECONDS, Stage
 from tests.machine.worlds import WorldSpec, a_spec, rate_of
 
@@ -18,6 +20,7 @@ QUIET_STEP_SECONDS = 10.0
 REST_SECONDS = 120.0
 RESTART = "service restarts"
 RESTARTED_STEPS = 24  # of 5 s
+LATE_STEPS = 24  # of 5 s: so long a late deed waits for a plan that writes
 OTHERS_STEPS = 5
 
 
@@ -41,10 +44,20 @@ class Played(Struct):
     verdict: Verdict | None = None
 
 
-def a_history(seed: int, *, apart: bool = False, names: Iterable[str] | None = None) -> History:
-    """The history of that seed; of deeds with these names only."""
-    spec = a_spec(seed, apart=apart)
+def a_history(
+    seed: int, *, apart: bool = False, names: Iterable[str] | None = None, cooked: Sequence[str] = ()
+) -> History:
+    """The history of that seed: of deeds with these names only, or by one of the recipes `cooked`."""
     rng = random.Random(f"deeds/{seed}")
+    recipe = rng.choice(cooked) if cooked else ""
+    spec = a_spec(seed, apart=apart, spot=recipe in recipes.OF_KARPENTER, several=bool(recipe))
+    if recipe in recipes.OWNERS:
+        spec = replace(spec, models=tuple(replace(one, owner=recipes.OWNERS[recipe]) for one in spec.models))
+    if recipe in recipes.SLOW_LAUNCHES:
+        spec = replace(spec, launch_seconds=recipes.SLOW_LAUNCH_SECONDS)
+    if recipe:
+        spec = replace(spec, marks=recipe not in recipes.WITHOUT_MARKS, mistaken=recipe in recipes.MISTAKEN)
+        return _by_recipe(spec, recipe, rng)
     known = list(names or (APART if apart else DEEDS))
     weights = [3.0 if name == "traffic changes" else 1.0 for name in known]
     deeds: list[Deed] = []
@@ -55,6 +68,15 @@ def a_history(seed: int, *, apart: bool = False, names: Iterable[str] | None = N
                 name = rng.choices(known, weights)[0]
                 late = name in LATE and rng.random() < 0.3
                 deeds.append(Deed(step, name, rng.random(), rng.random(), late))
+    return History(spec, tuple(deeds), steps)
+
+
+def _by_recipe(spec: WorldSpec, name: str, rng: random.Random) -> History:
+    """The recipe's deeds, now and then with something else among them."""
+    deeds = list(recipes.deeds(name, 2, rng))
+    steps = max(deeds[-1].step, recipes.length(name)) + rng.choice((30, 50))
+    if rng.random() < 0.3:
+        deeds.append(Deed(rng.randrange(2, steps), rng.choice(list(DEEDS)), rng.random(), rng.random()))
     return History(spec, tuple(deeds), steps)
 
 
@@ -141,7 +163,9 @@ def play_restarted(history: History, watch: Watch = nobody) -> Played:
 
 async def _play_restarted(history: History, watch: Watch) -> Played:
     rng = random.Random(f"restart/{history.spec.seed}")
+    restarts = [deed.step for deed in history.deeds if deed.name == RESTART]
     at, back = rng.randrange(CHECKPOINT_STEPS + 1, history.steps), rng.choice([0, 0, 1, 3, 9])
+    at = max(CHECKPOINT_STEPS + 1, restarts[-1]) if restarts else at
     disk_lost = rng.random() < 0.3
     stage, twin, played = Stage(history.spec), Stage(history.spec), Played()
     deeds = [deed for deed in history.deeds if deed.name != RESTART]
@@ -177,20 +201,21 @@ def _plans(stage: Stage, models: set[str]) -> list[tuple[object, ...]]:
 
 
 async def _step(stage: Stage, deeds: Iterable[Deed], played: Played, watch: Watch) -> None:
-    late: list[Deed] = []
     for deed in deeds:
         if deed.late:
-            late.append(deed)
+            stage.late.append((stage.steps, deed))
         else:
             _happen(stage, deed, played)
             watch(stage, deed.name)
 
     def between() -> None:
-        for deed in late:
+        for _, deed in stage.late:
             _happen(stage, deed, played)
             watch(stage, f"{deed.name}, late")
+        stage.late.clear()
 
-    await _turn(stage, STEP_SECONDS, between if late else None, played)
+    stage.late[:] = [(since, deed) for since, deed in stage.late if stage.steps - since < LATE_STEPS]
+    await _turn(stage, STEP_SECONDS, between if stage.late else None, played)
     watch(stage, "")
 
 
@@ -212,6 +237,7 @@ def _happen(stage: Stage, deed: Deed, played: Played) -> None:
     touched = DEEDS[deed.name](stage, deed.x, deed.y)
     if touched is not None:
         stage.oracle.touched(touched)
+        stage.calm.disturbed()
         played.met[deed.name] += 1
 
 

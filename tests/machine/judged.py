@@ -44,6 +44,7 @@ class JudgedPort(WorldPort):
         with self._answered("stored"):
             stored = await super().put_scale(ref, replicas, resource_version)
         taken = [pod for pod in active if pod.deleted_at is not None]
+        self._oracle.ours[owner.ref] = replicas, replicas
         self._tell(owner, before, replicas, taken, [])
         return stored
 
@@ -60,6 +61,7 @@ class JudgedPort(WorldPort):
 
     def _clamps(self, owner: Deployment, before: Bounds, after: Bounds) -> None:
         """What the HPA will make of the new bounds at its next look."""
+        self._oracle.ours[owner.ref] = after
         now, active = owner.replicas, owner.active
         then = min(max(now, after[0]), after[1])
         taken = victims(active, max(0, len(active) - then))
@@ -70,6 +72,7 @@ class JudgedPort(WorldPort):
     def _tell(self, owner: Deployment, before: int, after: int, taken: list[Pod], given_away: list[Pod]) -> None:
         if self._oracle.handing_back:
             self._oracle.asked.pop(owner.ref, None)
+            self._oracle.ours.pop(owner.ref, None)
             return
         self._oracle.asked[owner.ref] = after
         self._oracle.wrote()

@@ -9,72 +9,25 @@ a broken thing is its own pool's alone; (r) who was restarted takes no more than
 
 from collections import Counter, deque
 from collections.abc import Iterable
-from math import ceil
-
-from msgspec import Struct
+from math import ceil, inf
 
 from rebalancer.domain.cluster import WorkloadRef
 from rebalancer.domain.policy import Model, Policy
 from rebalancer.world import Deployment, Hpa, Node, Pod, ScaledObject, World
-from tests.machine.worlds import CARRIED, CONCURRENCY, SERVICE_SECONDS, STEP_SECONDS
+from tests.machine.noted import Debt, Seen, Verdict
+from tests.machine.worlds import CARRIED, CONCURRENCY, NOT_READY_SECONDS, SERVICE_SECONDS, STEP_SECONDS
 
 GRACE_SECONDS = 30.0
 MARGIN_SECONDS = 60.0
-NOT_READY_SECONDS = 300.0
 ACTING_SECONDS = 2 * 16.0 + 10.0 + 4 * STEP_SECONDS  # two looks of an HPA, an end, and the cycles between them
 ROLLED_SECONDS = 400.0  # a rollout that waited for room ends late; what follows it has its own time
 RECENT_STEPS = 24  # two minutes: what the metrics have had time to say
 
 
-class Verdict(Struct, frozen=True):
-    """A rule that was broken, when, and how."""
-
-    rule: str
-    at: float
-    text: str
-
-    def __str__(self) -> str:
-        return f"({self.rule}) {self.text}"
-
-
-class Broken(Exception):
-    """Carries the verdict out of whatever was going on; no Exception of a cycle may swallow it."""
-
-
-class Debt(Struct):
-    """GPUs that were taken from somebody who needed them, until somebody else serves with them.
-
-    `each`: of one replica. Less than that may be left over: fewer replicas would not have freed what somebody uses.
-    """
-
-    model: str
-    pool: str
-    gpus: int
-    each: int
-    at: float
-    due: float
-    text: str
-    touched: bool = False
-
-
-class Seen(Struct):
-    """What the API server showed of one pod: whether it serves, and whether it certainly goes (None: perhaps).
-
-    `counted`: on GPUs that are any, or on none yet; `active`: nobody has deleted it.
-    """
-
-    serves: bool
-    goes: bool | None
-    counted: bool
-    placed: bool
-    active: bool
-    gpus: int
-    model: str
-
-
 class Oracle:
-    """`deadlines`: when announced nodes go. `asked`: what the service asked of each target last.
+    """What is true, and what each write does to it.
 
+    `deadlines`: when announced nodes go. `asked`: what the service asked of each target last, `ours`: as bounds.
     `lost`: serving replicas on nodes that stay, which its writes took, by model and pool.
     """
 
@@ -82,16 +35,19 @@ class Oracle:
         self.policy = policy
         self.deadlines: dict[str, float] = {}
         self.asked: dict[WorkloadRef, int] = {}
+        self.ours: dict[WorkloadRef, tuple[int, int]] = {}
         self.verdicts: list[Verdict] = []
         self.counts: Counter[str] = Counter()
         self.lost: Counter[str] = Counter()
         self.handing_back = False
+        self.clock_is_wrong = False  # the service's: by it deadlines come sooner or later than they do
         self.wrote_at = self.rolled_at = 0.0
         self._world = world
         self._seen: dict[str, Seen] = {}
         self._pods_of: dict[WorkloadRef, list[Seen]] = {}
         self._replicas: dict[WorkloadRef, int] = {}
         self._held: dict[str, int] = {}  # GPUs by node
+        self._mistimed: set[str] = set()  # nodes that were under notice while the service's clock was wrong
         self._ended: set[str] = set()  # pods that the service's writes took since it was shown the API server
         self._debts: list[Debt] = []
         self._looked_at = world.now
@@ -107,6 +63,7 @@ class Oracle:
         self.deadlines = {
             name: at for name, at in self.deadlines.items() if name in self._world.nodes or now <= at
         }  # who registers again before it is taken all the same
+        self._mistimed = {name for name in self.deadlines if self.clock_is_wrong or name in self._mistimed}
         self._seen = {pod.uid: self._see(pod, now) for pod in self._world.pods.values()}
         self._pods_of = {}
         for pod in self._world.pods.values():
@@ -143,6 +100,8 @@ class Oracle:
             active=active,
             gpus=pod.gpus,
             model=pod.owner.model,
+            loads=active and not pod.ready and node.listed and node.ready,
+            overdue=node.name not in self._mistimed and now >= self.deadlines.get(node.name, inf) - MARGIN_SECONDS,
         )
 
     def _goes(self, node: Node, now: float) -> bool | None:
@@ -231,6 +190,10 @@ class Oracle:
         need = min(self.need(model.id), model.max_replicas)
         lost = min(need, before) - (before - taken)
         pool = owner.node_selector["pool"]
+        left = before - taken + sum(one.loads for one in self._seen.values() if one.model == model.id)
+        if taken and min(need, before, model.entitlement) > left and self._fits(pool):
+            what = f"{model.id} owns {model.entitlement}, needs {need} and served with {before}"
+            self._judge_robbed(model, pool, what)
         if not taken or lost <= 0 or self._above_limit(pool):
             return
         self.counts["needed replicas taken"] += lost
@@ -239,10 +202,27 @@ class Oracle:
         text = f"{model.id} needs {need}, served with {before} and lost {taken}; nobody served with its GPUs by the due"
         self._debts.append(Debt(model.id, pool, lost * owner.gpus, owner.gpus, self._looked_at, due, text))
 
+    def _judge_robbed(self, model: Model, pool: str, what: str) -> None:
+        """An owner gives what it needs of its own to nobody but who is under a floor."""
+        for other in self.policy.models:
+            targets = [one for one in self._world.deployments.values() if one.model == other.id]
+            beside = other.id != model.id and any(one.node_selector["pool"] == pool for one in targets)
+            if beside and self._serving(other.id, [])[0] < other.min_replicas:
+                return
+        self.fail("c", f"{what}, and is robbed of it: what is on {pool} fits there, and nobody is under a floor")
+
+    def _fits(self, pool: str) -> bool:
+        """Whether all that holds GPUs of the pool has room on what there is, within what people allow."""
+        now = self._looked_at
+        nodes = [node for node in self._world.nodes.values() if node.labels["pool"] == pool and self._counts(node, now)]
+        held = sum(self._held.get(node.name, 0) for node in nodes)
+        return held <= sum(node.gpus for node in nodes) and not self._above_limit(pool)
+
     def _above_limit(self, pool: str) -> bool:
         """Whether people allow less than there is."""
         limits = (one.gpu_limit for one in self.policy.pools if one.node_labels["pool"] == pool)
-        held = sum(pod.gpus for pod in self._world.pods.values() if pod.owner.node_selector["pool"] == pool)
+        here = (pod for pod in self._world.pods.values() if pod.owner.node_selector["pool"] == pool)
+        held = sum(pod.gpus for pod in here if pod.node is not None)
         return held > next(limits, 0)
 
     def _settle(self, now: float) -> None:
@@ -337,12 +317,16 @@ class Oracle:
         rolled_lately = self._world.now - self.rolled_at < ROLLED_SECONDS
         if self.quiet_seconds < least_quiet_seconds and not rolled_lately:
             self.fail("d", f"not at rest: a write {self.quiet_seconds:.0f} s ago")
-        for model in self.policy.models:
+        self.judge_models(self.policy)
+
+    def judge_models(self, policy: Policy) -> None:
+        """Floors and wanted entitlements are met, nobody is short beside idle GPUs."""
+        for model in policy.models:
             self._judge_model_at_rest(model)
 
     def _judge_model_at_rest(self, model: Model) -> None:
         owners = [one for one in self._world.deployments.values() if one.model == model.id]
-        if any(self._switched_off(one) or one.rolling for one in owners) or not owners:
+        if any(map(self._switched_off, owners)) or self._left_alone(model) or not owners:
             return
         serving = sum(pod.serves for pod in self._pods(model.id))
         own = max(model.min_replicas, min(self.need(model.id), model.entitlement))
@@ -362,18 +346,19 @@ class Oracle:
         pool = owners[0].node_selector["pool"]
         for other in self.policy.models:
             held = [pod for pod in self._pods(other.id) if pod.owner.node_selector["pool"] == pool and pod.serves]
-            least = max(other.entitlement, other.min_replicas)
+            least = other.min_replicas if serving < model.min_replicas else max(other.entitlement, other.min_replicas)
             if (
                 other.id != model.id
-                and not self._rolling(other)
+                and not self._left_alone(other)
                 and (len(held) - least) * other.gpus_per_replica >= model.gpus_per_replica
             ):
                 self.fail("d", f"{why}, {other.id} serves with {len(held)}, its own are {least}")
                 return
 
-    def _rolling(self, model: Model) -> bool:
-        """Whether a rollout is under way: such a model is neither donor nor recipient."""
-        return any(one.rolling for one in self._world.deployments.values() if one.model == model.id)
+    def _left_alone(self, model: Model) -> bool:
+        """Whether it is neither donor nor recipient: a rollout, or pods of other GPUs than the policy says."""
+        owners = (one for one in self._world.deployments.values() if one.model == model.id)
+        return any(one.rolling or one.gpus != model.gpus_per_replica for one in owners)
 
     def _switched_off(self, owner: Deployment) -> bool:
         """Whether its autoscaler's bounds reach nobody: paused, or a target of 0 replicas."""

@@ -8,13 +8,16 @@ writes. That a cycle raises (`/livez`, RebalancerCyclesFailing) is a verdict by 
 
 from collections import Counter
 
+from rebalancer.act.originals import ANNOTATION
 from rebalancer.domain.cluster import WorkloadRef
 from rebalancer.domain.outcome import FAILED, WRITTEN, Outcome
 from rebalancer.domain.plan import Plan
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Sync
 from rebalancer.world import Deployment, Hpa, ScaledObject, World
-from tests.machine.oracle import Oracle, Seen
+from tests.machine.noted import Seen
+from tests.machine.oracle import Oracle
+from tests.machine.service import INSTALLATION
 from tests.machine.worlds import STEP_SECONDS
 
 FOREIGN_SLACK_SECONDS = 4 * STEP_SECONDS
@@ -35,13 +38,21 @@ class Said:
         self._by_others: dict[WorkloadRef, Numbers] = {}
         self._fought_at: dict[WorkloadRef, float] = {}
         self._showing: dict[str, bool] = {}
+        self._none: dict[str, bool] = {}
+        self._templates: dict[str, int] = {}
+        self._elsewhere: set[str] = set()
 
     def look(self) -> None:
-        """Who wrote which numbers since the last look; of which pools every node is Ready and shows GPUs."""
-        self._showing = {}
+        """Who wrote which numbers since the last look; of which pools every node is Ready and shows GPUs, or none."""
+        self._showing, self._none = {}, {}
         for node in self._world.nodes.values():
             pool = node.labels["pool"]
             self._showing[pool] = self._showing.get(pool, True) and node.ready and node.allocatable > 0
+            self._none[pool] = self._none.get(pool, True) and node.allocatable == 0
+        self._templates = {ref.name: one.gpus for ref, one in self._world.deployments.items() if not one.rolling}
+        scaled: list[Hpa | ScaledObject] = [*self._world.hpas.values(), *self._world.scaled_objects.values()]
+        held = (one for one in scaled if ANNOTATION in one.annotations)
+        self._elsewhere = {one.target.name for one in held if f'"{INSTALLATION}"' not in one.annotations[ANNOTATION]}
         for ref, owner in self._world.deployments.items():
             now = self._numbers_of(owner)
             if now != self._by_others.get(ref, now) and now:
@@ -72,6 +83,7 @@ class Said:
             self._judge_ready(plan, policy)
             self._judge_budgets(plan, policy)
         self._judge_foreign(plan, policy)
+        self._judge_templates(plan, policy)
 
     def _judge_ready(self, plan: Plan, policy: Policy) -> None:
         names = {model.id: {one.name for one in model.targets} for model in policy.models}
@@ -98,25 +110,45 @@ class Said:
         least = sum(one.serves and one.active and one.goes is False for one in pods)
         others = sum(one.active for one in pods) - least
         worst = max(0, min(least, *(number - others for number in numbers)))
-        return worst, sum(one.serves and one.active for one in pods)
+        return worst, sum(one.serves and one.active and not one.overdue for one in pods)
 
     def _judge_budgets(self, plan: Plan, policy: Policy) -> None:
         labels = {pool.name: pool.node_labels["pool"] for pool in policy.pools}
+        targets = [(one.name, one.pool) for model in policy.models for one in model.targets]
+        placed = {ref.name for ref, pods in self._oracle.shown() if any(one.placed and one.active for one in pods)}
+        running = {pool for name, pool in targets if name in placed}
         for said in plan.pools:
             if said.budget is None and self._showing.get(labels.get(said.pool, "")):
                 self._oracle.fail("f", f"the budget of {said.pool} is said to be unknown, its nodes show their GPUs")
+            if said.budget is not None and self._none.get(labels.get(said.pool, "")) and said.pool in running:
+                what = f"the budget of {said.pool} is said to be {said.budget}"
+                self._oracle.fail("f", f"{what}: pods run there, and no node shows any GPU")
 
     def _judge_foreign(self, plan: Plan, policy: Policy) -> None:
         names = {model.id: {one.name for one in model.targets} for model in policy.models}
         window = policy.guards.foreign.window_seconds + FOREIGN_SLACK_SECONDS
+        told = {refusal.subject for refusal in plan.refusals if refusal.guard == "foreign"}
+        for model, targets in names.items():
+            if targets & self._elsewhere and model not in told:
+                self._oracle.fail("f", f"nothing is said of {model}: another installation holds it")
         for refusal in plan.refusals:
-            if refusal.guard != "foreign":
+            if refusal.guard != "foreign" or names.get(refusal.subject, set()) & self._elsewhere:
                 continue
             fought = [at for ref, at in self._fought_at.items() if ref.name in names.get(refusal.subject, ())]
             ago = self._world.now - max(fought, default=0.0)
             if ago > window:
                 when = "nobody ever wrote there" if not fought else f"the last one wrote {ago:.0f} s ago"
                 self._oracle.fail("f", f"{refusal.why}, is said of {refusal.subject}: {when}")
+
+    def _judge_templates(self, plan: Plan, policy: Policy) -> None:
+        """A target that is no rollout's any more and whose pods hold other numbers of GPUs than the policy says."""
+        refused = {refusal.subject for refusal in plan.refusals if refusal.guard == "gpus"}
+        for model in policy.models:
+            shown = [self._templates.get(one.name) for one in model.targets]
+            other = [gpus for gpus in shown if gpus not in {None, model.gpus_per_replica}]
+            if other and model.id not in refused:
+                what = f"its template asks for {other[0]} GPUs, the policy says {model.gpus_per_replica}"
+                self._oracle.fail("f", f"nothing is said of {model.id}: {what}")
 
     def judge_outcomes(self, outcomes: list[Outcome]) -> None:
         """What became of a cycle's writes, as it is told."""

@@ -2,13 +2,14 @@
 
 from collections import deque
 from collections.abc import Callable
+from typing import NamedTuple
 
 from msgspec import Struct
 
 from rebalancer.act.gate import Gate
 from rebalancer.act.restoring import Restoring
 from rebalancer.app.past import Writes, begin_from
-from rebalancer.domain.cluster import SOURCES, ClusterObject
+from rebalancer.domain.cluster import SOURCES, ClusterObject, Override
 from rebalancer.domain.events import (
     CapacityNotice,
     Event,
@@ -63,6 +64,16 @@ class Kept(Struct, frozen=True):
     offset_seconds: float
 
 
+class Begun(NamedTuple):
+    """A start: when its checkpoint was written, by the world's clock, and how much younger all of it seems than it is.
+
+    `younger_seconds`: as much as the clock was set back since then, and no younger than when it was written.
+    """
+
+    kept_at: float
+    younger_seconds: float
+
+
 class Topics:
     """What outlives a process: decisions and notices in Kafka, and the journal on its own disk.
 
@@ -112,7 +123,8 @@ class Hands(GateHands):
     between: Callable[[], None] = staticmethod(lambda: None)
 
     async def carry_out(self, decision: Decision) -> tuple[Outcome, ...]:
-        self.between()
+        if decision.plan.changes:
+            self.between()
         return await super().carry_out(decision)
 
 
@@ -133,6 +145,7 @@ class Service:
         self.failing: set[str] = set()  # sources that cannot be watched
         self.silent: set[str] = set()  # models whose samples do not come
         self.doubted: set[str] = set()  # models of which a second source says that nobody asks
+        self.overrides: list[Override] = []  # what people said
         self.checkpoints: deque[Kept] = deque(maxlen=CHECKPOINTS_KEPT)
         self._world = world
         self._port = port
@@ -171,6 +184,7 @@ class Service:
     def list_all(self) -> None:
         """What a start and every relist do."""
         found: dict[str, list[ClusterObject]] = {source: [] for source in SOURCES}
+        found["overrides"] += self.overrides
         world = self._world
         things: list[object] = [*world.nodes.values(), *world.pods.values(), *world.deployments.values()]
         things += [*world.hpas.values(), *world.scaled_objects.values()]
@@ -192,11 +206,10 @@ class Service:
         kept = Kept(self._world.now, (first, *rings), len(self.topics.notices), self.utc.offset_seconds)
         self.checkpoints.append(kept)
 
-    def restart(self, back: int, *, disk_lost: bool = False) -> float:
+    def restart(self, back: int, *, disk_lost: bool = False) -> Begun:
         """The process dies; the next one starts as `app.service` does, from the checkpoint of so many ago.
 
-        `disk_lost`: without its journal, as on another node. By how many seconds all that the checkpoint tells seems
-        younger than it is: by as much as the clock was set back since, and no younger than when it was written.
+        `disk_lost`: without its journal, as on another node.
         """
         nothing = Kept(0.0, (), 0, 0.0)
         kept = self.checkpoints[-1 - min(back, len(self.checkpoints) - 1)] if self.checkpoints else nothing
@@ -207,7 +220,8 @@ class Service:
         past.into(self.state, now)
         self.list_all()
         self.state.apply_all(self.topics.notices[kept.notices :], self.clock.now())
-        return max(0.0, min(kept.offset_seconds - self.utc.offset_seconds, self._world.now - kept.at))
+        younger = max(0.0, min(kept.offset_seconds - self.utc.offset_seconds, self._world.now - kept.at))
+        return Begun(kept.at, younger)
 
     def reload(self, policy: Policy) -> None:
         """Take another policy over, as the service does."""
@@ -215,6 +229,15 @@ class Service:
         self.state.set_policy(policy, self.clock.now())
 
     # --- what it hears, and what it does
+
+    def decide(self, kind: str, model: str) -> None:
+        """A person decides something of a model, for an hour."""
+        now, name = self.clock.now(), f"{kind.lower()}-{len(self.overrides)}"
+        override = Override(
+            name, "serving", name, "1", kind, model, "model", "somebody has seen it", "ann", now, now + 3600.0
+        )
+        self.overrides.append(override)
+        self.state.apply_all([ObjectChanged("overrides", now, override)], now)
 
     def hear(self) -> None:
         """Take over what changed, was told and was measured."""

@@ -2,12 +2,15 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from rebalancer.domain.plan import Decision
 from rebalancer.domain.policy import Model, Policy
 from rebalancer.kube.errors import KubeError
 from rebalancer.kube.resources import Ref
 from rebalancer.world import Node
+from tests.machine.calm import Calm
+from tests.machine.fights import Fights
 from tests.machine.judged import JudgedPort
 from tests.machine.oracle import Oracle
 from tests.machine.said import Said
@@ -34,7 +37,11 @@ class Stage:
         port = JudgedPort(self.world, self.oracle, self._refuse)
         self.service = Service(self.world, self.policy, port, marks_victims=spec.marks)
         self.said = Said(self.world, self.oracle, port.answers)
+        self.fights = Fights(self.world, self.oracle)
+        self.calm = Calm(self.world, self.oracle)
+        self.late: list[tuple[int, Any]] = []  # what waits for a plan that writes, and since which step
         self._undos: dict[int, Callable[[], object]] = {}
+        self._hindering: set[int] = set()
         self.decision: Decision | None = None
         self.service.list_all()
         self.oracle.look()
@@ -51,15 +58,19 @@ class Stage:
 
     # --- what deeds do
 
-    def later(self, seconds: float, undo: Callable[[], object]) -> None:
-        """It ends by itself after that time, or when all is healed."""
+    def later(self, seconds: float, undo: Callable[[], object], *, hinders: bool = True) -> None:
+        """It ends by itself after that time, or when all is healed; `hinders`: until then the service cannot act."""
         number = len(self._undos) + 1 if not self._undos else max(self._undos) + 1
         self._undos[number] = undo
+        if hinders:
+            self._hindering.add(number)
         self.world.at(self.world.now + seconds, partial(self._undo, number))
 
     def _undo(self, number: int) -> None:
         undo = self._undos.pop(number, None)
+        self._hindering.discard(number)
         if undo is not None:
+            self.calm.disturbed()
             undo()
 
     def turn(self, model: str, rate_per_second: float, over_seconds: float) -> None:
@@ -78,6 +89,11 @@ class Stage:
         """It stays."""
         self.oracle.deadlines.pop(node.name, None)
 
+    def stand_up(self, model: str) -> None:
+        """A person says that we shall write there again."""
+        self.service.decide("standUp", model)
+        self.fights.stood_up(model)
+
     def reload(self, x: float, y: float) -> frozenset[str] | None:
         """A policy other than the one in force; None where that is not one."""
         policy = reloaded(self.service.policy, self.policy, self.hit, x, y)
@@ -89,10 +105,13 @@ class Stage:
     def _take_over(self, policy: Policy) -> None:
         self.service.reload(policy)
         self.oracle.policy = policy
+        self.fights.forget()
 
     def restart(self, back: int, *, disk_lost: bool) -> None:
         """The service dies and starts again, from the checkpoint of so many ago."""
-        self.said.restarted(self.service.restart(back, disk_lost=disk_lost))
+        begun = self.service.restart(back, disk_lost=disk_lost)
+        self.said.restarted(begun.younger_seconds)
+        self.fights.knows_until, self.fights.knows_since = begun.kept_at, self.world.now
 
     def heal(self) -> None:
         """All that was broken is given back, as far as it can be; the first policy is in force again."""
@@ -118,7 +137,7 @@ class Stage:
         self.service.between = partial(self._between, between) if between is not None else lambda: None
         told = len(self.service.topics.outcomes)
         self.decision = await self.service.turn()
-        self._judge_said(told, known=between is None)
+        self._judge_said(told, known=not between or bool(self.late))
         self.oracle.counts["changes"] += len(self.decision.plan.changes)
         world.advance(world.now)
         self.steps += 1
@@ -132,11 +151,16 @@ class Stage:
         if known and decision is not None:
             sync = service.state.sync(service.clock.now())
             self.said.judge(decision.plan, service.policy, sync, service.failing)
+            self.fights.judge(decision.plan, service.policy)
+        if not self.healed:
+            self.calm.judge(service.policy, hindered=bool(self._hindering))
 
     def _hear(self) -> None:
         self.service.hear()
+        self.oracle.clock_is_wrong = self.service.utc.offset_seconds != 0.0
         self.oracle.look()
         self.said.look()
+        self.fights.look()
 
     def _between(self, happens: Callable[[], None]) -> None:
         """It happens between plan and write, and the watches are quick enough to show it."""

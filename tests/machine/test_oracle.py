@@ -54,7 +54,7 @@ class Bench:
 
 class TestFloor:
     def test_a_write_that_takes_serving_replicas_under_it_is_seen(self) -> None:
-        bench = Bench()
+        bench = Bench(a_model("a", level=1.0), a_model("b"))
         bench.scale("a", 1)
         assert bench.rules == "a"
 
@@ -178,9 +178,17 @@ class TestPool:
         assert bench.rules == ""
 
 
+def with_a_borrower() -> Bench:
+    """`a` needs the four replicas that it serves with, and owns two."""
+    bench = Bench(a_model("a", entitlement=2, level=5.0), a_model("b"))
+    bench.world.scale(bench.ref("a"), 4)
+    bench.live(30.0)
+    return bench
+
+
 class TestNeed:
     def test_a_needed_replica_that_nobody_uses_is_seen_when_it_is_due(self) -> None:
-        bench = Bench(a_model("a", level=5.0), a_model("b"))
+        bench = with_a_borrower()
         bench.scale("a", 3)
         bench.live(100.0)
         assert bench.rules == ""
@@ -188,7 +196,7 @@ class TestNeed:
         assert bench.rules == "c"
 
     def test_one_with_whose_gpu_another_serves_is_paid(self) -> None:
-        bench = Bench(a_model("a", level=5.0), a_model("b"))
+        bench = with_a_borrower()
         bench.scale("a", 3)
         bench.live(15.0)
         bench.scale("b", 5)
@@ -206,12 +214,44 @@ class TestNeed:
         assert bench.rules == rules
 
     def test_one_that_was_disturbed_meanwhile_is_excused_and_counted(self) -> None:
-        bench = Bench(a_model("a", level=5.0), a_model("b"))
+        bench = with_a_borrower()
         bench.scale("a", 3)
         bench.oracle.touched(frozenset("x"))
         bench.live(200.0)
         assert bench.rules == ""
         assert bench.oracle.counts["excused"] == 1
+
+
+class TestOwners:
+    def test_an_owner_that_gives_what_it_needs_of_its_own_is_robbed(self) -> None:
+        bench = Bench(a_model("a", level=5.0), a_model("b"))
+        bench.scale("a", 3)
+        assert bench.rules == "c"
+
+    def test_what_it_gives_to_a_floor_is_no_robbery(self) -> None:
+        bench = Bench(a_model("a", level=5.0), a_model("b"))
+        for pod in bench.world.ready_pods("b")[:3]:
+            bench.world.faults.stick(pod)
+        bench.live(5.0)
+        bench.scale("a", 3)
+        assert bench.rules == ""
+
+    def test_nor_is_it_where_another_of_its_replicas_loads(self) -> None:
+        bench = Bench(a_model("a", entitlement=3, level=4.0), a_model("b"))
+        bench.world.scale(bench.ref("a"), 4)
+        bench.live(5.0)
+        bench.world.set_deletion_cost(*bench.world.ready_pods("a")[0].key, -1)
+        loading = next(pod for pod in bench.world.pods.values() if pod.owner.model == "a" and not pod.ready)
+        loading.ready_at = bench.world.now  # Ready since the watches came: a ReplicaSet takes the marked one
+        bench.scale("a", 3)
+        assert bench.rules == ""
+
+    def test_nor_where_devices_are_really_gone(self) -> None:
+        bench = Bench(a_model("a", level=5.0), a_model("b"))
+        bench.world.faults.lose_devices(bench.world.nodes["x1"], 1)
+        bench.live(5.0)
+        bench.scale("a", 3)
+        assert bench.rules == ""
 
 
 class TestRest:

@@ -2,10 +2,11 @@
 
 from collections import Counter
 
+from rebalancer.act.originals import ANNOTATION
 from rebalancer.domain.plan import ModelDecision, Plan, PoolDecision, Refusal
 from rebalancer.domain.snapshot import Sync
 from tests.machine.said import Said
-from tests.machine.test_oracle import Bench
+from tests.machine.test_oracle import Bench, a_model
 from tests.machine.worlds import START
 
 
@@ -44,6 +45,36 @@ def test_a_source_that_cannot_be_watched_is_named_and_no_other() -> None:
 
 def test_a_budget_is_unknown_only_where_nodes_show_no_gpus() -> None:
     assert judged(Bench(), a_plan(budget=None)) == "f"
+
+
+def test_a_budget_is_not_known_where_pods_run_and_no_node_shows_any_gpu() -> None:
+    bench = Bench()
+    for node in bench.world.nodes.values():
+        bench.world.faults.show_devices(node, 0)
+    assert judged(bench, a_plan(budget=8)) == "f"
+    assert judged(Bench(), a_plan(budget=8)) == ""
+
+
+def test_pods_whose_node_goes_before_they_could_be_replaced_do_not_count() -> None:
+    bench = Bench()
+    bench.oracle.deadlines["x1"] = bench.world.now + 50.0
+    bench.live(5.0)
+    assert judged(bench, a_plan(ready=4)) == "f"
+
+
+def test_a_template_of_other_gpus_than_the_policys_is_told() -> None:
+    bench, refusal = Bench(), Refusal("gpus", "a", 4, 5, "2 GPUs per pod in the policy, 1 in the template")
+    bench.world.deployments[bench.ref("a")].gpus = 2
+    assert judged(bench, a_plan(refusals=(refusal,))) == ""
+    assert judged(bench, a_plan()) == "f"
+
+
+def test_a_target_that_another_installation_holds_is_told() -> None:
+    bench, refusal = Bench(a_model(owner="hpa"), a_model("b")), Refusal("foreign", "a", 4, 5, "held by elsewhere")
+    hpa = next(iter(bench.world.hpas.values()))
+    bench.world.set_bounds(hpa, 4, 4, {ANNOTATION: '{"min":1,"max":2,"by":"elsewhere"}'}, "elsewhere")
+    assert judged(bench, a_plan(refusals=(refusal,))) == ""
+    assert judged(bench, a_plan()) == "f"
 
 
 def test_nobody_is_said_to_write_who_does_not() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rebalancer.act import gate
+from rebalancer.act import checks, gate
 from rebalancer.act.restoring import Restoring
 from rebalancer.app import past
 from rebalancer.domain import arithmetic
@@ -22,6 +22,7 @@ from rebalancer.planning.shared.ledger import Ledger
 from rebalancer.state import ClusterState
 from rebalancer.state.foreign import ForeignChanges
 from tests.mutants.mutant import Mutant
+from tests.mutants.rules import RULES
 
 Patch = pytest.MonkeyPatch
 
@@ -43,7 +44,27 @@ def wholes() -> Iterator[Mutant]:
     yield Mutant("restoring", "gives nothing back", lambda patch: patch.setattr(Restoring, "look", _nothing))
     yield Mutant("serves", "does not look again", lambda patch: patch.setattr(gate, "check", lambda *_, **__: None))
     yield Mutant("surplus", "counts who does not serve", _counts_who_does_not_serve)
+    yield Mutant("allocatable", "believes a node, at once", _together("allocatable", "believes a node", "owes at once"))
+    yield Mutant("gone", "sees nobody go", _together("gone", "believes the lost", "forgets the node"))
+    yield Mutant("gpus", "counts the policy's everywhere", _counts_the_policys)
     yield Mutant("clock", "ages others' writes", lambda patch: patch.setattr(ForeignChanges, "stepped", _ignored))
+
+
+def _together(rule: str, *whats: str) -> Any:  # noqa: ANN401  a patcher
+    """Rules that cover each other: only all of them undone let anything through."""
+    mutants = [one for one in RULES if one.guard == rule and one.what in whats]
+
+    def undo(patch: Patch) -> None:
+        for one in mutants:
+            one.apply(patch)
+
+    return undo
+
+
+def _counts_the_policys(patch: Patch) -> None:
+    """In plans and at the gate, which covers plans."""
+    for module in (arithmetic, holdings, checks):
+        patch.setattr(module, "pod_gpus", lambda _, by_policy: by_policy)
 
 
 async def _nothing(_self: Restoring) -> None: ...

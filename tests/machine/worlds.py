@@ -16,7 +16,10 @@ CARRIED = 3.0  # of them, what the policy says that it carries within its SLO
 ONE_REQUEST = Requests(1.0, prompt_tokens=800.0, generated_tokens=100.0)  # 0.1 + 4.0 s
 SERVICE_SECONDS = Engine().service_seconds(ONE_REQUEST)
 LAUNCH_SECONDS = 40.0
+NOT_READY_SECONDS = 60.0  # a NotReady node counts so long, and a device that is not shown: a history is minutes
 SPOT = "spot"
+ONE = ((4,), (8,))
+SEVERAL = ((4, 4), (8, 8), (4, 4, 4))
 
 
 class PoolSpec(Struct, frozen=True):
@@ -50,7 +53,8 @@ class ModelSpec(Struct, frozen=True):
 class WorldSpec(Struct, frozen=True):
     """All that a world begins with. `density`: disturbances a step, on average; `per`: whose samples there are.
 
-    `marks`: whether the service marks the pods that shall go (`actuation.deletionCost`, which is off unless asked for).
+    `marks`: whether the service marks the pods that shall go (`actuation.deletionCost`, which is off unless asked for);
+    `mistaken`: the policy says that each pod holds one GPU.
     """
 
     seed: int
@@ -60,16 +64,22 @@ class WorldSpec(Struct, frozen=True):
     look_ahead: bool = False
     per: str = "model"
     marks: bool = False
+    launch_seconds: float = LAUNCH_SECONDS
+    mistaken: bool = False
 
 
-def a_spec(seed: int, *, apart: bool = False) -> WorldSpec:
-    """The world of that seed. `apart`: two pools that share no model."""
+def a_spec(seed: int, *, apart: bool = False, spot: bool = False, several: bool = False) -> WorldSpec:
+    """The world of that seed.
+
+    `apart`: two pools that share no model; `spot`: certainly one that Karpenter fills; `several`: one pool of several
+    nodes.
+    """
     rng = random.Random(seed)
     pools = [
-        PoolSpec(name, tuple(rng.choice([(4,), (8,), (4, 4), (8, 8), (4, 4, 4)])))
-        for name in "xy"[: 2 if apart else rng.choice([1, 1, 2])]
+        PoolSpec(name, tuple(rng.choice(SEVERAL if several else (*ONE, *SEVERAL))))
+        for name in "xy"[: 2 if apart else rng.choice([1, 1, 1 if several else 2])]
     ]
-    spot = not apart and rng.random() < 0.35
+    spot = not apart and (rng.random() < 0.35 or spot)
     models: list[ModelSpec] = []
     for pool in pools:
         models += _models(rng, pool, spot=spot, first=len(models))
@@ -122,6 +132,7 @@ def policy_of(spec: WorldSpec) -> Policy:
             "pools": tuple(_pool(pool) for pool in spec.pools),
             "models": tuple(_model(model, spec) for model in spec.models),
             "lookAhead": spec.look_ahead,
+            "nodes": {"notReadyGraceSeconds": NOT_READY_SECONDS},
             "guards": {
                 "step": {"share": 0.5, "windowSeconds": 60.0},
                 "fleet": {"share": 1.0, "windowSeconds": 60.0},
@@ -154,7 +165,7 @@ def _model(spec: ModelSpec, world: WorldSpec) -> Model:
             "id": spec.name,
             "namespace": NAMESPACE,
             "targets": tuple(targets),
-            "gpus_per_replica": spec.gpus,
+            "gpus_per_replica": 1 if world.mistaken else spec.gpus,
             "min_replicas": spec.floor,
             "max_replicas": max(1, room // spec.gpus),
             "entitlement": spec.entitlement,
@@ -180,7 +191,7 @@ def built(spec: WorldSpec) -> tuple[World, dict[str, Dial]]:
         for number, gpus in enumerate(pool.nodes, 1):
             world.add_node(f"{pool.name}{number}", gpus, {"pool": pool.name})
         if pool.elastic:
-            world.add_node_pool(pool.name, 4, {"pool": pool.name}, LAUNCH_SECONDS, limit=0, empty_seconds=60.0)
+            world.add_node_pool(pool.name, 4, {"pool": pool.name}, spec.launch_seconds, limit=0, empty_seconds=60.0)
     dials = {model.name: _add(world, model) for model in spec.models}
     world.advance(START)
     return world, dials

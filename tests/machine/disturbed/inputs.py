@@ -65,6 +65,14 @@ def traffic_changes(stage: Stage, x: float, y: float) -> Touched:
     return _about(stage, model)
 
 
+def everybody_is_busy(stage: Stage, x: float, y: float) -> Touched:
+    """All users ask for what their models own, and up to 0.7 of it more: every replica that goes is missed."""
+    for name, spec in stage.models.items():
+        if spec.pool in stage.hit:
+            stage.turn(name, rate_of(spec.entitlement * (1.0 + 0.7 * y)), 10.0 * x)
+    return frozenset(stage.hit)
+
+
 def policy_is_reloaded(stage: Stage, x: float, y: float) -> Touched:
     """A model leaves or returns, a pool is renamed, a limit or a number changes, a target is another."""
     return stage.reload(x, y)

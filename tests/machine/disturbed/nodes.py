@@ -1,5 +1,7 @@
 """Nodes and their devices."""
 
+from functools import partial
+
 from rebalancer.domain.cluster import WorkloadRef
 from rebalancer.world import Node
 from tests.machine.disturbed.picking import Touched, lasting, pick
@@ -42,7 +44,7 @@ def node_falls_silent(stage: Stage, x: float, y: float) -> Touched:
     if node is None:
         return None
     stage.world.faults.silence(node)
-    stage.later(lasting(y, 10.0, 900.0), lambda: stage.world.faults.heal(node))
+    stage.later(lasting(y, 10.0, 900.0), lambda: stage.world.faults.heal(node), hinders=False)
     return pool_of(node)
 
 
@@ -54,6 +56,18 @@ def devices_drop(stage: Stage, x: float, y: float) -> Touched:
     stage.world.faults.show_devices(node, 0)
     stage.later(lasting(y, 5.0, 200.0), lambda: stage.world.faults.show_devices(node, None))
     return pool_of(node)
+
+
+def all_devices_drop(stage: Stage, x: float, y: float) -> Touched:
+    """The device plugin of a whole pool is rolled out anew."""
+    pool = pick(stage.hit, x)
+    nodes = [node for node in nodes_of(stage) if node.labels["pool"] == pool]
+    if not nodes or pool is None:
+        return None
+    for node in nodes:
+        stage.world.faults.show_devices(node, 0)
+        stage.later(lasting(y, 5.0, 200.0), partial(stage.world.faults.show_devices, node, None))
+    return frozenset((pool,))
 
 
 def devices_are_fewer(stage: Stage, x: float, y: float) -> Touched:

@@ -1,10 +1,14 @@
 """Rollouts, and others who write where we do."""
 
+from functools import partial
+
+from rebalancer.act.originals import ANNOTATION
 from rebalancer.kube.errors import Forbidden, Invalid, KubeError, Temporary
 from rebalancer.world import Deployment, Hpa, ScaledObject
 from tests.machine.disturbed.picking import Touched, lasting, pick
 from tests.machine.stage import Stage
 
+OTHER = "elsewhere"  # another installation
 MANAGERS = ("argocd-controller", "kubectl-edit")
 REFUSALS: tuple[KubeError, ...] = (
     Invalid("admission webhook denied the request"),
@@ -35,7 +39,7 @@ def rollout_hangs(stage: Stage, x: float, y: float) -> Touched:
     if owner is None:
         return None
     stage.world.faults.roll(owner, broken=True)
-    stage.later(lasting(y, 60.0, 600.0), lambda: _mend(stage, owner))
+    stage.later(lasting(y, 60.0, 600.0), lambda: _mend(stage, owner), hinders=False)
     return _on(owner)
 
 
@@ -78,6 +82,40 @@ def somebody_writes(stage: Stage, x: float, y: float) -> Touched:
     bounds = pick([(1, 100), (now + 2, now + 2), (1, max(1, now // 2))], y)
     low, high = bounds or (1, 1)
     _write(stage, owner, low, high, MANAGERS[1])
+    return _on(owner)
+
+
+def numbers_are_put_back(stage: Stage, x: float, y: float) -> Touched:
+    """Whoever wrote there puts our own numbers back."""
+    owner = pick(_targets(stage), x)
+    ours = None if owner is None else stage.oracle.ours.get(owner.ref)
+    if owner is None or ours is None:
+        return None
+    _write(stage, owner, *ours, MANAGERS[1])
+    return _on(owner)
+
+
+def another_installation_holds(stage: Stage, x: float, y: float) -> Touched:
+    """A second rebalancer whose policy names one of our targets; nothing of ours is left on its autoscaler."""
+    owner = pick([one for one in _targets(stage) if _autoscaler(stage, one) is not None], x)
+    found = None if owner is None else _autoscaler(stage, owner)
+    if owner is None or found is None:
+        return None
+    theirs = {ANNOTATION: f'{{"min":1,"max":2,"by":"{OTHER}"}}'}
+    stage.world.set_bounds(found, found.minimum, found.maximum, theirs, OTHER)
+    stage.later(lasting(y, 30.0, 600.0), partial(_let_go, stage, found))
+    return _on(owner)
+
+
+def _let_go(stage: Stage, found: Hpa | ScaledObject) -> None:
+    stage.world.set_bounds(found, found.minimum, found.maximum, {}, OTHER)
+
+
+def person_says_stand_up(stage: Stage, x: float, y: float) -> Touched:
+    owner = pick(_targets(stage), x)
+    if owner is None:
+        return None
+    stage.stand_up(owner.model)
     return _on(owner)
 
 

@@ -1,0 +1,114 @@
+"""Who fights over a target by the truth, held against whom the service stands down from.
+
+A fight: two changes by somebody else to other numbers than ours within the window. While it lasts nobody of us writes
+there; it is over when it is old, or when somebody has put our numbers back and they have stood for 30 s.
+"""
+
+from msgspec import Struct
+
+from rebalancer.act.originals import ANNOTATION
+from rebalancer.domain.cluster import WorkloadRef
+from rebalancer.domain.plan import Plan
+from rebalancer.domain.policy import Policy
+from rebalancer.domain.snapshot import REPAIRED_AFTER_SECONDS
+from rebalancer.world import Deployment, Hpa, ScaledObject, World
+from tests.machine.oracle import Oracle
+from tests.machine.service import INSTALLATION
+from tests.machine.worlds import STEP_SECONDS
+
+SLACK_SECONDS = 4 * STEP_SECONDS
+CHANGES = 2
+
+Numbers = tuple[int | None, ...]
+
+
+class Fight(Struct):
+    """What others did to one object: when, and since when our numbers stand there again; `begun_at`: watched since."""
+
+    uid: str
+    numbers: Numbers
+    begun_at: float
+    changed_at: tuple[float, ...] = ()
+    repaired_at: float | None = None
+
+
+class Fights:
+    """`knows_until`, `knows_since`: what was seen between the two a restart has lost."""
+
+    def __init__(self, world: World, oracle: Oracle) -> None:
+        self.knows_until = self.knows_since = world.now
+        self._world = world
+        self._oracle = oracle
+        self._of: dict[WorkloadRef, Fight] = {}
+        self._stood_up_at: dict[str, float] = {}
+
+    def stood_up(self, model: str) -> None:
+        """A person says that what others did to the model until the next cycle does not count any more."""
+        self._stood_up_at[model] = self._world.now + STEP_SECONDS
+
+    def forget(self) -> None:
+        """Another policy is in force: what it leaves out is given back, and begins anew when it returns."""
+        self._of.clear()
+
+    def look(self) -> None:
+        """What the API server shows of each target's numbers now."""
+        for ref, owner in self._world.deployments.items():
+            found = self._numbers(owner)
+            before = self._of.get(ref)
+            if found is None or before is None or before.uid != found[0]:
+                self._of.pop(ref, None)
+                if found is not None:
+                    self._of[ref] = Fight(found[0], found[1], self._world.now)
+            elif found[1] != before.numbers:
+                self._changed(ref, before, found[1], by_others=found[2])
+
+    def _changed(self, ref: WorkloadRef, fight: Fight, numbers: Numbers, *, by_others: bool) -> None:
+        now, ours = self._world.now, self._oracle.ours.get(ref)
+        fight.numbers = numbers
+        if not by_others or ours is None:
+            return
+        if numbers == ours[: len(numbers)]:
+            fight.repaired_at = now
+        else:
+            over = fight.repaired_at is not None and now - fight.repaired_at >= REPAIRED_AFTER_SECONDS
+            fight.changed_at = (*(() if over else fight.changed_at), now)[-CHANGES:]
+            fight.repaired_at = None
+
+    def _numbers(self, owner: Deployment) -> tuple[str, Numbers, bool] | None:
+        """The object's UID, the numbers that we write there and whether others wrote them; None: we write none."""
+        autoscalers: list[Hpa | ScaledObject] = [*self._world.scaled_objects.values(), *self._world.hpas.values()]
+        mine = next((one for one in autoscalers if one.target == owner.ref), None)
+        if mine is None:
+            return owner.uid, (owner.replicas,), bool(owner.writer)
+        if getattr(mine, "paused", False) or f'"{INSTALLATION}"' not in mine.annotations.get(ANNOTATION, ""):
+            return None
+        return mine.uid, (mine.minimum, mine.maximum), any(mine.writers)
+
+    def judge(self, plan: Plan, policy: Policy) -> None:
+        """After a cycle whose plan knew what was shown last."""
+        now, window = self._world.now, policy.guards.foreign.window_seconds
+        models = {one.name: model.id for model in policy.models for one in model.targets}
+        refused = {refusal.subject: refusal for refusal in plan.refusals if refusal.guard == "foreign"}
+        written = {change.target.name for change in plan.changes}
+        for ref, fight in self._of.items():
+            repaired = None if fight.repaired_at is None else now - fight.repaired_at
+            model = models.get(ref.name, "")
+            alone = sum(each == model for each in models.values()) == 1  # no other target of the model is fought over
+            if (
+                repaired is not None
+                and repaired > REPAIRED_AFTER_SECONDS + SLACK_SECONDS
+                and alone
+                and model in refused
+            ):
+                self._oracle.fail("f", f"{refused[model].why}: our numbers stand there again for {repaired:.0f} s")
+            stood_up_at = self._stood_up_at.get(model, 0.0)
+            since = [at for at in fight.changed_at if at > stood_up_at]
+            watched = fight.begun_at < stood_up_at < now - SLACK_SECONDS
+            if watched and len(since) < CHANGES and alone and model in refused:
+                self._oracle.fail("f", f"{refused[model].why}: a person said to stand up {now - stood_up_at:.0f} s ago")
+            known = [at for at in since if at <= self.knows_until or at > self.knows_since]
+            lasts = len([at for at in known if now - at < window - SLACK_SECONDS]) >= CHANGES
+            over = repaired is not None and repaired > REPAIRED_AFTER_SECONDS - SLACK_SECONDS
+            if ref.name in written and lasts and not over:
+                ago = now - fight.changed_at[-1]
+                self._oracle.fail("f", f"{ref.name} is written over others who fight for it, the last {ago:.0f} s ago")

@@ -1,0 +1,73 @@
+"""Over whom we stand down is held against who really fights."""
+
+from rebalancer.domain.plan import Change, Plan, Refusal
+from rebalancer.domain.snapshot import TargetView
+from tests.machine.fights import Fights
+from tests.machine.test_oracle import Bench
+from tests.machine.worlds import START
+
+
+class Ring:
+    """The bench's model `a`, of which we asked for 4 replicas last; `kubectl` writes other numbers."""
+
+    def __init__(self) -> None:
+        self.bench = Bench()
+        self.fights = Fights(self.bench.world, self.bench.oracle)
+        self.bench.oracle.ours[self.bench.ref("a")] = 4, 4
+        self.fights.look()
+
+    def somebody_writes(self, *replicas: int) -> None:
+        for each in replicas:
+            self.bench.world.scale(self.bench.ref("a"), each, "kubectl")
+            self.wait(5.0)
+
+    def wait(self, seconds: float) -> None:
+        self.bench.live(seconds)
+        self.fights.look()
+
+    def judged(self, *, writes: bool = False, refuses: bool = False) -> str:
+        target = TargetView(pool="x", namespace="serving", kind="Deployment", name="a")
+        changes = (Change("1", "grant", "a", target, 4, 5, 5, ""),) if writes else ()
+        refusals = (Refusal("foreign", "a", 4, 5, "kubectl changed Deployment a 2 times"),) if refuses else ()
+        self.fights.judge(Plan(1, START, changes=changes, refusals=refusals), self.bench.oracle.policy)
+        return self.bench.rules
+
+
+def test_a_write_over_two_changes_by_somebody_else_is_seen() -> None:
+    ring = Ring()
+    ring.somebody_writes(5)
+    assert ring.judged(writes=True) == ""
+    ring.somebody_writes(3)
+    assert ring.judged(writes=True) == "f"
+
+
+def test_one_after_our_numbers_stood_again_is_none() -> None:
+    ring = Ring()
+    ring.somebody_writes(5, 3, 4)
+    ring.wait(40.0)
+    assert ring.judged(writes=True) == ""
+
+
+def test_a_fight_that_was_repaired_is_not_to_be_told_for_ever() -> None:
+    ring = Ring()
+    ring.somebody_writes(5, 3, 4)
+    assert ring.judged(refuses=True) == ""
+    ring.wait(60.0)
+    assert ring.judged(refuses=True) == "f"
+
+
+def test_a_person_ends_what_was_and_not_what_comes() -> None:
+    ring = Ring()
+    ring.somebody_writes(5, 3)
+    ring.fights.stood_up("a")
+    ring.wait(10.0)
+    assert ring.judged(writes=True) == ""
+    ring.somebody_writes(5, 3)
+    assert ring.judged(writes=True) == "f"
+
+
+def test_what_a_restart_lost_is_no_fight_that_we_know_of() -> None:
+    ring = Ring()
+    ring.somebody_writes(5, 3)
+    ring.fights.knows_until, ring.fights.knows_since = START, ring.bench.world.now
+    assert ring.judged(writes=True) == ""
