@@ -6,6 +6,7 @@ import numpy as np
 
 from rebalancer.domain.events import Counters, Gauges
 from rebalancer.sim.demand import F64
+from rebalancer.sim.fluid.deferred import finished
 from rebalancer.sim.fluid.serving import serve
 from rebalancer.sim.scenario import Model
 from rebalancer.world import Look, Pod
@@ -71,6 +72,8 @@ class FluidService:
         ready = len(self._serving)
         self.served_by[begin:end] = ready
         self._serve(begin, end, ready)
+        if end == len(self.wait) and self._model.deferred:
+            self.wait, self.late = finished(self._model, self.busy, self.lost)
         self._finish((self.busy[begin:end] / self._work_of_one[begin:end]).tolist())
 
     def _serve(self, begin: int, end: int, ready: int) -> None:
