@@ -97,6 +97,20 @@ class Replaced(NamedTuple):
         return cls(pool, target, int(asked), pod) if pod and asked.isdecimal() else cls(pool, "", -1, rest or target)
 
 
+class Came(Struct, frozen=True):
+    """Requests that wait, of those that came from `since` on until the next of these began."""
+
+    since: Instant
+    requests: float
+
+
+class Line(Struct, frozen=True):
+    """What waits of a model whose requests have a deadline, as a look at `at` found it: the oldest first."""
+
+    at: Instant
+    came: tuple[Came, ...] = ()
+
+
 class ModelMemory(Struct, frozen=True, omit_defaults=True):
     """One model's past.
 
@@ -107,7 +121,8 @@ class ModelMemory(Struct, frozen=True, omit_defaults=True):
     `unmet_since`: short since. `levels`: what was offered lately, and `falls`: when that fell suddenly by itself, both
     oldest first (guard `sudden`). `jump`: one that the guard `plausible` looks at. `deferred_since`: a batch model that
     has fewer replicas than it needs since then. `owed`: of a model with an outlook, what it may claim as its own.
-    `begun_anew`: what demand was in force is unknown since a start.
+    `begun_anew`: what demand was in force is unknown since a start. `line`: what waits of a batch model, by when it
+    came; None: nobody knows, or it has no deadline.
     """
 
     demand: int | None = None
@@ -126,6 +141,7 @@ class ModelMemory(Struct, frozen=True, omit_defaults=True):
     deferred_since: Instant | None = None
     owed: Owed | None = None
     begun_anew: bool = False
+    line: Line | None = None
 
 
 class Loan(Struct, frozen=True):

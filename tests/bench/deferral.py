@@ -104,7 +104,7 @@ def demand_of(name: str) -> Demand:
     """What comes, by second."""
     streams = []
     for model, traffic in USERS[name].models.items():
-        rows = np.array(list(_rows(traffic.recipe, Random(f"{SEED}/{name}/{model}"), SECONDS)), float)  # noqa: S311
+        rows = np.array(list(_rows(traffic.recipe, Random(f"{SEED}/{name}/{model}"), SECONDS)), float)
         streams.append(Stream(model, *rows.T))
     return Demand(name, tuple(streams))
 

@@ -59,7 +59,7 @@ def test_clients_that_lost_patience_and_those_turned_away_come_to_nobody() -> No
     able = capacities(there, np.array([[1, 2], [2, 3]]), STEPS, DT, COLD)
     ones = np.ones(2)
     queue = np.array([np.inf, 10.0]), np.array([0.0, 0.8])
-    how = Serving(ones * 2.0, ones * 0.5, np.array([8.0, 1e6]), *queue, ones < 0.0)
+    how = Serving(ones * 2.0, ones * 0.5, np.array([8.0, 1e6]), *queue, ones < 0.0, ones < 0.0)
     found = costs(of, able, there.backlog, how, DT)
     for row in range(2):
         for lane, model in enumerate(of.model.tolist()):
