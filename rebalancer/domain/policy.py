@@ -219,8 +219,8 @@ class DeferralRule(Part):
 
     weight: Annotated[FiniteFloat, Field(gt=0, le=1)] = Field(
         default=0.1,
-        description="What their requests count when they come: this share of their priority. With each quarter of their"
-        " time that they have waited it is divided by this once more.",
+        description="What their requests count when they come: this share of their priority; all of it once half of the"
+        " time to the deadline is gone, and as many times more at the end.",
     )
     window_seconds: Seconds = Field(
         default=3600.0,

@@ -98,6 +98,17 @@ def test_a_model_by_the_minute_beside_one_by_the_request_each_pays_its_own() -> 
             assert found[row, lane] == pytest.approx(wanted, rel=2e-4, abs=1e-3)
 
 
+def test_a_deferred_model_pays_for_what_is_left_undone_and_the_one_beside_it_for_what_is_late() -> None:
+    of = lanes(np.full((STEPS, 2), 6.0), [0, 1], [3.0, 3.0])  # 3 replicas of work for 150 s
+    there = standing((2, [], 100.0), (2, [], 100.0))
+    able = capacities(there, np.array([[1, 1], [2, 2], [5, 5]]), STEPS, DT, COLD)
+    how = serving(2, patience=1e9)._replace(deferred=np.array([True, False]))
+    found = costs(of, able, there.backlog, how, DT)
+    # 100 + 450 came; three new ones serve for 90 s.
+    assert found[:, 0].tolist() == pytest.approx([400.0, 250.0, 0.0], abs=10.0)
+    assert found[:, 1].tolist() == costs(of, able, there.backlog, serving(2, patience=1e9), DT)[:, 1].tolist()
+
+
 def test_a_sweep_in_pieces_is_the_same_as_in_one(monkeypatch: pytest.MonkeyPatch) -> None:
     of = some_paths(4, 3, 7)
     there = standing((6, [10.0], 3.0), (9, [], 40.0), (4, [], 0.0))
