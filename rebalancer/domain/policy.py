@@ -237,10 +237,7 @@ class DeferralRule(Part):
     )
 
     def deadline_seconds(self, model: Model) -> float | None:
-        """In how long from its coming a request of the model is to be finished; None where nothing may be deferred so.
-
-        That is so of other classes than batch, and of a batch model that has a share instead.
-        """
+        """How long after it came a request is to be finished; None of other classes, and with a share instead."""
         told = model.deferral or ModelDeferral()
         if model.workload_class != "batch" or told.share is not None:
             return None
