@@ -108,6 +108,20 @@ class Replaced(NamedTuple):
         return cls(pool, target, int(asked), pod) if pod and asked.isdecimal() else cls(pool, "", -1, rest or target)
 
 
+class Came(Struct, frozen=True):
+    """Requests that wait, of those that came from `since` on until the next of these began."""
+
+    since: Instant
+    requests: float
+
+
+class Line(Struct, frozen=True):
+    """What waits of a model whose requests have a deadline, as a look at `at` found it: the oldest first."""
+
+    at: Instant
+    came: tuple[Came, ...] = ()
+
+
 class ModelMemory(Struct, frozen=True, omit_defaults=True):
     """One model's past.
 
@@ -119,7 +133,8 @@ class ModelMemory(Struct, frozen=True, omit_defaults=True):
     oldest first (guard `sudden`). `jump`: one that the guard `plausible` looks at. `deferred_since`: a batch model that
     has fewer replicas than it needs since then. `owed`: of a model with an outlook, what it may claim as its own.
     `begun_anew`: what demand was in force is unknown since a start. `gave_at`: when it last gave a replica
-    away; `spare_since`: its share has been below what it has since then.
+    away; `spare_since`: its share has been below what it has since then. `line`: what
+    waits of a batch model, by when it came; None: nobody knows, or it has no deadline.
     """
 
     demand: int | None = None
@@ -140,6 +155,7 @@ class ModelMemory(Struct, frozen=True, omit_defaults=True):
     begun_anew: bool = False
     gave_at: Instant | None = None
     spare_since: Instant | None = None
+    line: Line | None = None
 
 
 class Loan(Struct, frozen=True):

@@ -16,8 +16,9 @@ class Outlook(Struct, frozen=True):
     `period_seconds`. `work_of_one`: replica-seconds per request, 1 where nobody counts requests; `by_minute` those of a
     usual second. `error`, `plain_error`: of the forecast over the last hour, with and without what was learnt; None:
     not known yet. `usual`: median of the last hour's minutes that were observed; `weight`: what one that is late counts
-    among other models, less where this one looks further. All quantised to 1e-6; `at` the second it was made,
-    `horizon_seconds` from there to where the paths end.
+    among other models, less where this one looks further. `deferred`: of a model with a deadline beyond the horizon
+    nothing is late before that; what is left undone there takes the place of late requests. All quantised to 1e-6; `at`
+    the second it was made, `horizon_seconds` from there to where the paths end.
     """
 
     at: Instant
@@ -42,3 +43,4 @@ class Outlook(Struct, frozen=True):
     usual: float | None = None
     weight: float = 1.0
     by_minute: bool = False
+    deferred: bool = False

@@ -119,6 +119,21 @@ class Signals(Part):
         return tuple(name for name, on in pairs if on)
 
 
+class ModelDeferral(Part):
+    """How long one model of class batch may be deferred, or how much of it may not be: one of the two."""
+
+    deadline_seconds: Seconds | None = Field(
+        default=None,
+        description="Its requests are to be finished so long after they came. Default: slo.latencySeconds, else"
+        " deferral.windowSeconds.",
+    )
+    share: Ratio | None = Field(
+        default=None,
+        description="In place of a deadline: a turn in each window, in which so much of what it needs comes before what"
+        " anybody gains.",
+    )
+
+
 class Model(Part):
     """One served model."""
 
@@ -164,6 +179,9 @@ class Model(Part):
         description="bounds: min and max of the autoscaler that owns the target, /scale where none does. scale: /scale"
         " only; refused while an autoscaler owns the target.",
     )
+    deferral: ModelDeferral | None = Field(
+        default=None, description="Of a model of class batch: until when its requests are due, or its share."
+    )
 
     @property
     def gpus_per_pod(self) -> int:
@@ -200,10 +218,14 @@ class DeferralRule(Part):
     """How models of class batch yield to the others, and are deferred by that instead of starved."""
 
     weight: Annotated[FiniteFloat, Field(gt=0, le=1)] = Field(
-        default=0.1, description="What their requests count while they yield: this share of their priority."
+        default=0.1,
+        description="What their requests count when they come: this share of their priority; all of it once half of the"
+        " time to the deadline is gone, and as many times more at the end.",
     )
     window_seconds: Seconds = Field(
-        default=3600.0, description="A batch model that lacks replicas has a turn in each window of so long ..."
+        default=3600.0,
+        description="The time to a batch model's deadline where it says none. One that has a share instead, or of which"
+        " nobody knows what waits, has a turn in each window of so long while it lacks replicas ...",
     )
     turn_seconds: Seconds = Field(
         default=900.0, description="... for the last part of it, in which its requests count their whole priority ..."
@@ -213,6 +235,14 @@ class DeferralRule(Part):
         description="... and so much of what it needs, at least one replica, comes before what anybody gains. Floors"
         " and wanted entitlements of others come first.",
     )
+
+    def deadline_seconds(self, model: Model) -> float | None:
+        """How long after it came a request is to be finished; None of other classes, and with a share instead."""
+        told = model.deferral or ModelDeferral()
+        if model.workload_class != "batch" or told.share is not None:
+            return None
+        promised = model.slo.latency_seconds if model.slo else self.window_seconds
+        return told.deadline_seconds or promised
 
 
 class SurgeRules(Part):

@@ -115,7 +115,8 @@ def _assess(world: scene.Scene) -> dict[str, ModelMemory]:
             wanted = holder.ruling.wanted(holder.model, found.replicas)
             found = demand.Demand(wanted, unknown=False, surge=found.surge, why=f"{said}; {found.why}")
         holder.demand = found
-        kept = _defer(world, holder, kept)
+        rule, load = world.policy.deferral, holder.load
+        holder.deferral, kept = deferral.defer(holder.model, load, found, holder.held, kept, rule, world.now)
         remembered[name] = _without_void(kept, holder) if kept.replaced else kept
     return remembered
 
@@ -159,14 +160,6 @@ def _demand(world: scene.Scene, holder: scene.Holder) -> tuple[demand.Demand, Mo
     if load.outlook is None or holder.ballot.blind or seen.refusal is not None:
         return demand.assess(model, holder.ballot, load.work, holder.has, kept, policy, world.now)
     return demand.foreseen(model, load.outlook, holder.ballot, load.work, kept, policy, world.now)
-
-
-def _defer(world: scene.Scene, holder: scene.Holder, kept: ModelMemory) -> ModelMemory:
-    """How far a batch model stands back, onto its holder; returns its memory."""
-    rule, before = world.policy.deferral, kept.deferred_since
-    holder.deferral = deferral.defer(holder.model, holder.demand, holder.held, before, rule, world.now)
-    since = holder.deferral.since
-    return kept if since == before else replace(kept, deferred_since=since)
 
 
 def _stopped(world: scene.Scene, written: changes.Changes, node_plan: nodes.NodePlan, why: str) -> list[Refusal]:

@@ -31,6 +31,7 @@ CHECKS: tuple[Check, ...] = (
     quantities.watermarks,
     quantities.surge_windows,
     quantities.turn_in_window,
+    quantities.deferred_one_way,
     quantities.voting_signals,
     schedules.unique_schedule_names,
     schedules.bounds_of_schedules,

@@ -90,6 +90,20 @@ def turn_in_window(policy: Part) -> Iterator[Finding]:
     yield from _below(policy.part("deferral"), "turnSeconds", "windowSeconds")
 
 
+def deferred_one_way(policy: Part) -> Iterator[Finding]:
+    """A model is deferred when it is of class batch, and by a deadline or by a share."""
+    for model in policy.parts("models"):
+        deferral = model.part("deferral")
+        if not isinstance(deferral.raw, dict):
+            continue
+        if model.text("class") != "batch":
+            what = f"deferral: only batch is deferred, and class is {model.text('class') or 'interactive'}"
+            yield Finding(deferral.path, what, fix="set class: batch or leave deferral out")
+        elif deferral.given("deadlineSeconds") == deferral.given("share"):
+            what = "deferral has both" if deferral.given("share") else "deferral has neither"
+            yield Finding(deferral.path, what, "deadlineSeconds or share", "say one of the two")
+
+
 def voting_signals(policy: Part) -> Iterator[Finding]:
     """Something votes for every model, and latency votes against a promise."""
     for model in policy.parts("models"):

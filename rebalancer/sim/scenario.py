@@ -14,8 +14,8 @@ class Model:
     `work`: (seconds,) replica-seconds of work that arrive in each second; `requests`: (seconds,) how many carry it.
     A second's arrivals wait max(0, backlog / ready - `headroom_seconds`) s: late above `slo_wait_seconds`, gone above
     `patience_seconds`, turned away where the backlog holds more than `queue_base` + `queue_per_replica` x ready
-    requests. A replica serves `start_seconds` after it was placed; its GPUs are free
-    `release_seconds` after it was asked to go.
+    requests. Of a `deferred` model late is what is finished later than `slo_wait_seconds` after it came. A replica
+    serves `start_seconds` after it was placed; its GPUs are free `release_seconds` after it was asked to go.
 
     For metrics that count requests: a full replica has `slots` in hand, the batch of the measured profiles; a recorded
     request stands for `scale` of them, where a trace was thinned or its work multiplied. `recorded_slots`: the same
@@ -39,6 +39,7 @@ class Model:
     queue_per_replica: float = 0.0
     slots: float = 64.0
     scale: float = 1.0
+    deferred: bool = False
 
     @property
     def recorded_slots(self) -> float:

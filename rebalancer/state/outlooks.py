@@ -49,6 +49,7 @@ class _Rules(NamedTuple):
     column: int
     wait_seconds: float
     step_seconds: int
+    deadline_seconds: float | None
 
 
 class Outlooks:
@@ -60,7 +61,7 @@ class Outlooks:
         self._held: dict[str, _Held] = {}
         self._carried: dict[str, float] = {}
         self._onto: dict[str, tuple[ModelLoad, Outlook | None, ModelLoad]] = {}
-        self._services: dict[tuple[int, ...], tuple[I64, Service]] = {}  # by columns, while the policy is the same
+        self._services: dict[tuple[int, ...], tuple[I64, Service]] = {}  # by horizon and columns, one policy's
         self._before: tuple[Sequence[ModelLoad], Sequence[ModelView], frozenset[str], float] | None = None
         self.set_policy(policy, columns)
 
@@ -76,8 +77,10 @@ class Outlooks:
             column = columns[model.id]
             if before.get(column, model.id) != model.id:
                 self._book.forget(column)
+            deadline = policy.deferral.deadline_seconds(model)
             wait = model.slo.latency_seconds if model.slo else WAIT_SECONDS[model.workload_class]
-            self._rules[model.id] = _Rules(model, column, wait, step_seconds(wait))
+            wait = wait if deadline is None else deadline
+            self._rules[model.id] = _Rules(model, column, wait, step_seconds(wait), deadline)
         self._held = {name: held for name, held in self._held.items() if name in self._rules}
         self._carried = {name: carried for name, carried in self._carried.items() if name in self._rules}
         self._onto = {name: onto for name, onto in self._onto.items() if name in self._rules}
@@ -160,17 +163,21 @@ class Outlooks:
             if view is not None:
                 held = self._holding(view, doomed, rules)
                 cold = cold_seconds(start_seconds(rules.model, view))
-                terms = cold, rules.step_seconds, coarseness(load.work.resolution_seconds), behind(load, head)
-                members.setdefault(terms, []).append((rules, held, load))
+                shared = cold, rules.step_seconds, coarseness(load.work.resolution_seconds), behind(load, head)
+                members.setdefault(shared, []).append((rules, held, load))
         groups = []
         services, self._services = self._services, {}  # only those of groups that there are
         for (cold, step, interval, late), some in sorted(members.items()):
             some.sort(key=lambda member: member[0].column)
-            key = tuple(rules.column for rules, _, _ in some)
-            found = services.get(key) or (np.array(key, dtype=np.int64), _service([rules for rules, _, _ in some]))
-            columns, service = self._services[key] = found
+            terms = Terms(cold, step, interval)
+            known = terms.horizon_seconds, *(rules.column for rules, _, _ in some)
+            found = services.get(known) or (
+                np.array(known[1:], dtype=np.int64),
+                _service([rules for rules, _, _ in some], terms.horizon_seconds),
+            )
+            columns, service = self._services[known] = found
             standing = _standing(some, cold, self._book.work_of_one(columns).tolist(), now)
-            groups.append(Group(columns, standing, service, Terms(cold, step, interval), head and head - late))
+            groups.append(Group(columns, standing, service, terms, head and head - late))
         return groups
 
     def _holding(self, view: ModelView, doomed: frozenset[str], rules: _Rules) -> _Held:
@@ -221,13 +228,16 @@ def _holding(view: ModelView, doomed: frozenset[str], start: float) -> _Held:
     return _Held(view, doomed, ready, tuple(sorted(due_at)), unplaced)
 
 
-def _service(group: Sequence[_Rules]) -> Service:
+def _service(group: Sequence[_Rules], horizon_seconds: int) -> Service:
     models = [rules.model for rules in group]
     wait = np.array([rules.wait_seconds for rules in group])
     many = np.ones(len(group))
+    deadline = np.array([np.nan if rules.deadline_seconds is None else rules.deadline_seconds for rules in group])
+    deferred = deadline > horizon_seconds
     by_minute = np.array([model.slo is not None and model.slo.budgeting_method == "timeslices" for model in models])
+    patience = np.where(np.isnan(deadline), PATIENCE_SECONDS, np.inf)  # who has a deadline does not leave before it
     return Service(
-        Serving(wait, HEADROOM_SHARE * wait, PATIENCE_SECONDS * many, np.inf * many, 0.0 * many, by_minute),
+        Serving(wait, HEADROOM_SHARE * wait, patience, np.inf * many, 0.0 * many, by_minute & ~deferred, deferred),
         _whole(model.min_replicas for model in models),
         _whole(model.max_replicas for model in models),
         np.array([model.priority / 100 for model in models]),

@@ -113,7 +113,7 @@ class Works:
         past = self._of(numbers[0] // TOGETHER, later).of(np.array(numbers) % TOGETHER)
         ones, many = np.ones(len(numbers), dtype=np.int64), np.ones(len(numbers))
         standing = Standing(np.array(held), np.full((len(held), 0), np.inf), 0.0 * many)
-        serving = Serving(2.0 * many, 0.5 * many, 30.0 * many, np.inf * many, 0.0 * many, many < 0.0)
+        serving = Serving(2.0 * many, 0.5 * many, 30.0 * many, np.inf * many, 0.0 * many, many < 0.0, many < 0.0)
         learned = learn(past, TERMS.cold_seconds, TERMS.horizon_seconds)
         found = outlooks(past, learned, standing, Service(serving, ones, 100 * ones, many), TERMS)
         return [outlook for outlook in found if outlook is not None]

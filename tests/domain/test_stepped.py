@@ -8,10 +8,12 @@ from msgspec import Struct
 
 from rebalancer.domain.memory import (
     Ask,
+    Came,
     Decided,
     GrantFailure,
     Jump,
     Level,
+    Line,
     Loan,
     Loss,
     Memory,
@@ -45,6 +47,7 @@ MODEL = ModelMemory(
     begun_anew=True,
     gave_at=NOW - 25,
     spare_since=NOW - 26,
+    line=Line(NOW - 31, (Came(NOW - 32, 5.0),)),
 )
 MEMORY = Memory(
     models={"b": MODEL},
@@ -85,7 +88,7 @@ def test_every_instant_is_as_long_ago_as_before_and_nothing_else_changes(seconds
     before, after = msgspec.to_builtins(MEMORY), msgspec.to_builtins(stepped(MEMORY, seconds))
     moved = [number + seconds if number > NOW / 2 else number for number in numbers(before)]
     assert list(numbers(after)) == moved
-    assert sum(number > NOW / 2 for number in numbers(before)) == 29
+    assert sum(number > NOW / 2 for number in numbers(before)) == 31
     assert stepped(stepped(MEMORY, seconds), -seconds) == MEMORY
 
 

@@ -206,7 +206,7 @@ class TestNeed:
 
     @pytest.mark.parametrize(("lost", "rules"), [(1, ""), (2, "c")])
     def test_of_two_gpus_a_replica_one_may_be_left_over_and_two_may_not(self, lost: int, rules: str) -> None:
-        bench = Bench(a_model("a", gpus=2, entitlement=3, level=5.0, floor=1), a_model("b", entitlement=2))
+        bench = Bench(a_model("a", gpus=2, entitlement=1, level=5.0, floor=1), a_model("b", entitlement=2))
         bench.scale("a", 3 - lost)
         bench.live(15.0)
         bench.scale("b", 3)

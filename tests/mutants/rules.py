@@ -12,11 +12,12 @@ from rebalancer.domain.memory import Outage, Owed, Silent
 from rebalancer.domain.readings import ModelLoad
 from rebalancer.domain.replica_set import ends_just
 from rebalancer.domain.snapshot import PodView, TargetView
-from rebalancer.planning.asked import owed, sudden
+from rebalancer.planning.asked import deferral, line, owed, sudden
+from rebalancer.planning.asked.demand import need_now
 from rebalancer.planning.given import drains, moves
 from rebalancer.planning.guarded import foreign, guards
 from rebalancer.planning.seen import holdings, scene, sight
-from rebalancer.planning.shared import loans
+from rebalancer.planning.shared import loans, shares
 from rebalancer.planning.told import explain
 from rebalancer.state import absent, due, notices, views
 from tests.mutants.mutant import Mutant
@@ -54,6 +55,7 @@ def rules() -> Iterator[Mutant]:
     yield _instead(explain, "keeps_borrowed", "borrower", "is not told", lambda *_: "")
     yield _instead(loans, "_overbooked", "lender", "stays who it was", lambda *_: {})
     yield from _owed()
+    yield from _deadlines()
     yield from _outages()
     yield from _nodes_that_go()
 
@@ -91,6 +93,18 @@ def _owed() -> Iterator[Mutant]:
     yield _instead(owed, "ERRORS", "owed", "believes chance", 0.0)
     yield _instead(owed, "_lower", "owed", "has no patience", lambda _, enough, *__: Owed(enough))
     yield _instead(owed, "_lower", "owed", "keeps all of it", lambda now, _, *more: true(now, now.replicas - 1, *more))
+
+
+def _deadlines() -> Iterator[Mutant]:
+    yield _instead(deferral, "WHOLE_AFTER", "deadline", "never grows urgent", math.inf)
+    yield _instead(deferral, "WHOLE_AFTER", "deadline", "is urgent at once", 0.1)
+    yield _instead(deferral, "DONE_WITHIN", "deadline", "keeps no time", 1.0)
+    yield _instead(deferral, "DONE_WITHIN", "deadline", "takes no time", 0.5)
+    yield _instead(deferral, "_deadlines", "deadline", "claims nothing", lambda *_: [])
+    yield _instead(line, "_last", "deadline", "forgets who was served", lambda groups, _: groups)
+    yield _instead(line, "_last", "deadline", "takes all for new", lambda *_: ())
+    yield _instead(shares, "bound_due", "deadline", "takes what others need", lambda *_: None)
+    yield _property(scene.Holder, "need_now", "deadline", "holds on to it", lambda holder: need_now(holder.load.work))
 
 
 def _nodes_that_go() -> Iterator[Mutant]:

@@ -197,9 +197,10 @@ class Holder:
     def need_now(self) -> int | None:
         """What a donor holds above this is surplus and may go at once.
 
-        Measured: the limits cost 13-21 points of violation in a surge without that exemption, 0.1 with it.
+        Measured: the limits cost 13-21 points of violation in a surge without that exemption, 0.1 with it. Of work with
+        a deadline that is what is due: it gives way at once.
         """
-        return need_now(self.load.work)
+        return self.deferral.due if self.deferral.counts else need_now(self.load.work)
 
 
 @dataclass(slots=True)

@@ -14,6 +14,7 @@ from rebalancer.planning.seen.kept import Kept
 from rebalancer.planning.seen.scene import Holder, Part, PoolState, Scene
 from rebalancer.planning.shared.caps import Caps
 from rebalancer.planning.shared.curves import Curve, Table, table_of
+from rebalancer.planning.shared.deferred import bound_due, values_of
 from rebalancer.planning.shared.places import Claim, Space, share_places, smallest
 
 
@@ -34,7 +35,11 @@ def _called_for(holder: Holder) -> int:
     """Replicas without which a model is called short: of one that keeps its latency what its floor or a person wants.
 
     That it needs more is then a figure's word against its users'. Doomed replicas keep it only as long as they live.
+    One whose work has a deadline is short of what that takes, though not all of it comes before what others need.
     """
+    if holder.deferral.counts:
+        takes = holder.deferral.deadline.replicas if holder.deferral.deadline is not None else 0
+        return max(takes, holder.floor, holder.ruling.wanted(holder.model, 0))
     slo = holder.model.slo
     told = [vote.value for vote in holder.ballot.votes if vote.signal == "latency" and vote.value is not None]
     if slo is None or not told or told[0] > slo.latency_seconds or holder.doomed or not holder.steady:
@@ -58,6 +63,7 @@ def _connected(scene: Scene) -> list[tuple[frozenset[str], list[Holder]]]:
 
 
 def _share_of(scene: Scene, pools: frozenset[str], holders: Sequence[Holder]) -> None:
+    bound_due(scene, pools, holders)
     caps = Caps(scene)
     sharing: list[_Sharer] = []
     others: list[Holder] = []
@@ -121,8 +127,8 @@ def own(holder: Holder) -> int:
     """What comes before any gain: floor, wanted entitlement, what a person wants at least; a batch model's turn."""
     if holder.ruling.pin is not None:
         return holder.most
-    wanted = min(holder.demand.owed, max(holder.model.entitlement, holder.deferral.due))
-    return min(holder.most, max(holder.floor, wanted, holder.ruling.raised_floor))
+    wanted = min(holder.demand.owed, holder.model.entitlement)
+    return min(holder.most, max(holder.floor, wanted, holder.deferral.due, holder.ruling.raised_floor))
 
 
 def _claim_of(holder: Holder, outlook: Outlook, free: Sequence[Part], counts: tuple[int, int], kept: Kept) -> Claim:
@@ -133,19 +139,17 @@ def _claim_of(holder: Holder, outlook: Outlook, free: Sequence[Part], counts: tu
     fixed, most = counts
     least = min(most, max(outlook.least, own(holder)))
     pools = tuple([part.pool for part in free])
-    weight = holder.deferral.weight
-    return kept.of(holder.model.id, _claim, outlook, (least, most, fixed), weight, holder.gpus, pools, free[0].gpus)
+    of = outlook.least, values_of(holder, outlook, kept)
+    return kept.of(holder.model.id, _claim, of, (least, most, fixed), holder.gpus, pools, free[0].gpus)
 
 
-def _claim(  # noqa: PLR0913  # what it is made from
-    outlook: Outlook, counts: tuple[int, int, int], weight: float, gpus: int, pools: tuple[str, ...], pod_gpus: int
+def _claim(
+    of: tuple[int, tuple[float, ...]], counts: tuple[int, int, int], gpus: int, pools: tuple[str, ...], pod_gpus: int
 ) -> Claim:
-    """`counts`: the least and the most replicas, and how many of them are in other parts."""
-    least, most, fixed = counts
-    values = outlook.values[least - outlook.least : most - outlook.least + 1] if least >= outlook.least else ()
+    """`of`: what counts of replicas cost, from the first on; `counts`: least, most, and how many are in other parts."""
+    (first, values), (least, most, fixed) = of, counts
+    values = values[least - first : most - first + 1] if least >= first else ()
     values = values[max(0, fixed - least) :]
-    if weight < 1.0:
-        values = tuple(value * weight for value in values)
     return Claim(Curve(max(0, least - fixed), values or (0.0,), gpus), frozenset(pools), pod_gpus)
 
 
@@ -242,12 +246,12 @@ def next_gain(holder: Holder, count: int, kept: Kept) -> float:
     outlook = holder.load.outlook
     if outlook is None or holder.share is None or count < outlook.least:
         return 0.0
-    gain = kept.of(holder.model.id, _best_mean, outlook, count, holder.most)
-    return gain * holder.deferral.weight / holder.gpus
+    values = values_of(holder, outlook, kept)[count - outlook.least : holder.most - outlook.least + 1]
+    return kept.of(holder.model.id, _best_mean, values) / holder.gpus
 
 
-def _best_mean(outlook: Outlook, count: int, most: int) -> float:
-    here, *ahead = outlook.values[count - outlook.least : most - outlook.least + 1] or (0.0,)
+def _best_mean(values: tuple[float, ...]) -> float:
+    here, *ahead = values or (0.0,)
     return max([(here - value) / step for step, value in enumerate(ahead, 1)], default=0.0)
 
 

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from rebalancer.domain.arithmetic import figure
-from rebalancer.domain.instant import clock
 from rebalancer.domain.outlook import Outlook
 from rebalancer.domain.plan import Refusal, Step
 from rebalancer.domain.readings import TOLD_LAG_SECONDS, Carries, Work
@@ -13,6 +12,7 @@ from rebalancer.planning.asked import sudden
 from rebalancer.planning.asked.demand import Demand, need_now
 from rebalancer.planning.asked.votes import Ballot, Vote
 from rebalancer.planning.seen.scene import Holder, Scene
+from rebalancer.planning.told.deferred import deferral_steps
 
 NEAR = 2  # counts about the share whose cost is told
 
@@ -34,7 +34,7 @@ def steps_of(holder: Holder, told: Told, refusals: list[Refusal], scene: Scene) 
     readings = _readings(kept.of(name, _said, holder.ballot), scene.now)
     measured = load.work, load.carries, round(load.lag_seconds)
     stages = kept.of(name, _stages, measured, asked, outlook, (holder.share or 0, holder.cost), came)
-    apart = (*_schedule(holder), *_deferral(holder), *_outage(holder, scene))
+    apart = (*_schedule(holder), *deferral_steps(holder), *_outage(holder, scene))
     if not apart and not told.waiting and not refusals:
         return (readings, *stages)
     waits = [why if many == 1 else f"{why} ({many} times)" for why, many in Counter(told.waiting).items()]
@@ -168,25 +168,6 @@ def _schedule(holder: Holder) -> tuple[Step, ...]:
         "nextAt": None if scheduled.turn is None else scheduled.turn.at,
     }
     return (Step("schedule", said + above, numbers),)
-
-
-def _deferral(holder: Holder) -> tuple[Step, ...]:
-    """How far a batch model stands back, and when its turn is."""
-    found = holder.deferral
-    if found.weight >= 1.0 and found.since is None:
-        return ()
-    said = f"yields: a request counts {figure(found.weight)} of its priority"
-    if found.due and found.until is not None:
-        said = f"its turn until {clock(found.until)}: {found.due} come before what anybody gains"
-    elif found.since is not None and found.turn_at is not None:
-        said += f"; deferred since {clock(found.since)}, its turn is at {clock(found.turn_at)}"
-    numbers: dict[str, float | int | str | None] = {
-        "weight": found.weight,
-        "deferredSince": found.since,
-        "turnAt": found.turn_at,
-        "due": found.due,
-    }
-    return (Step("deferral", said, numbers),)
 
 
 def _outage(holder: Holder, scene: Scene) -> tuple[Step, ...]:

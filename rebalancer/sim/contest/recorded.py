@@ -33,7 +33,8 @@ class Service:
     """What one replica of a model does. `batch`: requests that it decodes at once when it is full.
 
     `batch` None: 1.25 x the policy's `concurrency.perReplica`, which is what a replica carries within its SLO; without
-    one 64. `release_seconds`: from being asked to go until its GPUs are free; clients leave after `patience_seconds`.
+    one 64. `release_seconds`: from being asked to go until its GPUs are free; clients leave after `patience_seconds`,
+    but never from a model with a deadline.
     """
 
     prefill_tokens_per_second: float = 8000.0
@@ -171,7 +172,14 @@ def scenario_of(policy: told.Policy, terms: Terms) -> Scenario:
             f" {max(nodes, default=0)}; see --gpus-per-node"
         )
     models = [
-        _model(each, streams.get(each.id), terms.services.get(each.id, Service()), demand) for each in policy.models
+        _model(
+            each,
+            streams.get(each.id),
+            terms.services.get(each.id, Service()),
+            demand,
+            policy.deferral.deadline_seconds(each),
+        )
+        for each in policy.models
     ]
     return Scenario(demand.name, "", tuple(models), nodes, demand.seconds, pool.price_per_gpu_hour)
 
@@ -204,8 +212,11 @@ def _nodes(gpus: int, each: int) -> Sequence[int]:
     return [each] * (gpus // each) + [gpus % each] * (gpus % each > 0)
 
 
-def _model(of: told.Model, stream: Stream | None, service: Service, demand: Demand) -> Model:
+def _model(
+    of: told.Model, stream: Stream | None, service: Service, demand: Demand, deadline_seconds: float | None
+) -> Model:
     none = np.zeros(demand.seconds)
+    promised = of.slo.latency_seconds if of.slo else SLO_SECONDS
     return Model(
         name=of.id,
         work=none if stream is None else service.rates(of).work(stream),
@@ -217,7 +228,8 @@ def _model(of: told.Model, stream: Stream | None, service: Service, demand: Dema
         priority=float(of.priority),
         start_seconds=round(of.load_seconds),
         release_seconds=service.release_seconds,
-        slo_wait_seconds=of.slo.latency_seconds if of.slo else SLO_SECONDS,
-        patience_seconds=service.patience_seconds,
+        slo_wait_seconds=promised if deadline_seconds is None else deadline_seconds,
+        patience_seconds=service.patience_seconds if deadline_seconds is None else SECONDS_MOST,
         slots=service.rates(of).batch,
+        deferred=deadline_seconds is not None,
     )

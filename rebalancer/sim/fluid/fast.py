@@ -8,6 +8,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from rebalancer.sim.controller import Controller, Seen
+from rebalancer.sim.fluid.deferred import finished
 from rebalancer.sim.fluid.fleet import NEVER, Fleet
 from rebalancer.sim.fluid.karpenter import DRAIN_AFTER_SECONDS, Karpenter
 from rebalancer.sim.fluid.serving import serve
@@ -165,8 +166,15 @@ class FastWorld:
                 self._left[index],
             )
 
+    def _judge_deferred(self) -> None:
+        """Of models with a deadline it is known now what was late."""
+        for index, model in enumerate(self._scenario.models):
+            if model.deferred:
+                self._wait[index], self._late[index] = finished(model, self._busy[index], self._lost[index])
+
     def record(self, controller: str) -> Record:
         """What happened so far."""
+        self._judge_deferred()
         launched = self._karpenter.gpu_seconds(self.now) if self._karpenter else 0
         return Record(
             self._scenario,

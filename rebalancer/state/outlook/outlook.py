@@ -153,7 +153,8 @@ def _curves(  # noqa: PLR0913  # one thing each
     each_late = late[np.clip(current - least, 0, len(late) - 1), np.arange(len(current))] / np.maximum(current, 1)
     doubt = ERRORS_OF_DECREASE * error + LATE_OF_DECREASE * each_late * (current - counts)
     caution = np.where(counts < current, doubt, 0.0)
-    cost = late + moved + caution + _unseen(ahead.level, counts, terms)
+    risk = np.where(service.serving.deferred, 0.0, caution + _unseen(ahead.level, counts, terms))
+    cost = late + moved + risk
     worth = service.priority / one
     value = cost * worth * terms.weight - FULL_USE * counts
     inside = counts == least + np.arange(len(counts))[:, np.newaxis]
@@ -223,6 +224,7 @@ def _told(  # noqa: PLR0913  # one thing each
     widths = np.isfinite(curves.value).sum(axis=0).tolist()
     least, current, usable = curves.counts[0].tolist(), curves.current.tolist(), replays.usable.tolist()
     by_minute, weight = service.serving.by_minute.tolist(), round(curves.weight, QUANTUM)
+    deferred = service.serving.deferred.tolist()
     values, late, errors = _rounded(curves.value.T, curves.late.T, curves.error.T).tolist()
     figures = _rounded(
         ahead.level, told.base[0], shifted.p, shifted.level, shifted.times_usual, curves.one, *more
@@ -257,6 +259,7 @@ def _told(  # noqa: PLR0913  # one thing each
                 usual=middle,
                 weight=weight,
                 by_minute=by_minute[model],
+                deferred=deferred[model],
             )
         )
     return tuple(found)

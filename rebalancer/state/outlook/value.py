@@ -23,7 +23,8 @@ class Serving(NamedTuple):
     """How each model serves, (models,): seconds of wait that are late, that come for free, after which clients leave.
 
     Arrivals are turned away where the backlog exceeds `queue_base` + `queue_per_replica` x ready (replica-seconds).
-    `by_minute`: whether the objective is kept or missed by the minute, not by each request.
+    `by_minute`: whether the objective is kept or missed by the minute, not by each request. `deferred`: whether
+    all that counts is what is left undone at the horizon, since no deadline is before it.
     """
 
     slo_wait_seconds: F64
@@ -32,11 +33,13 @@ class Serving(NamedTuple):
     queue_base: F64
     queue_per_replica: F64
     by_minute: NDArray[np.bool_]
+    deferred: NDArray[np.bool_]
 
     def of(self, models: I64) -> "Serving":
         """How some of them do."""
         waits = self.slo_wait_seconds[models], self.headroom_seconds[models], self.patience_seconds[models]
-        return Serving(*waits, self.queue_base[models], self.queue_per_replica[models], self.by_minute[models])
+        queue = self.queue_base[models], self.queue_per_replica[models]
+        return Serving(*waits, *queue, self.by_minute[models], self.deferred[models])
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +122,8 @@ class _Sweep:
         left = np.empty(shape, dtype=np.float32)
         left[:] = backlog[self._first + self._model]
         cost = np.zeros(shape, dtype=np.float32)
-        return self._lateness(left, cost) + self._after(left)
+        late = self._lateness(left, cost) + self._after(left)
+        return np.where(self._own.deferred, left, late) if self._own.deferred.any() else late
 
     def _changes(self) -> list[bool]:
         """Whether some capacity differs from that of the step before."""

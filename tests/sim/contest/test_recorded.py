@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rebalancer.domain.policy import Policy
+from rebalancer.domain.policy import ModelDeferral, Policy
 from rebalancer.settings.problems import check_text
 from rebalancer.sim import data
 from rebalancer.sim.contest.recorded import Service, Terms, Unfit, one_pool, read_demand, scenario_of, with_gpus
@@ -116,6 +116,16 @@ def test_a_model_gets_what_the_policy_says() -> None:
     assert (chat.start_seconds, chat.slo_wait_seconds, scenario.nodes) == (60, 2.0, (8, 8, 8))
     assert scenario.usd_per_gpu_hour == 2.0
     assert chat.work.tolist() == pytest.approx([800 / 4000 + 100 * 0.02 / 50] * 10)
+
+
+def test_a_batch_model_has_its_deadline_and_nobody_leaves_it() -> None:
+    due = {"deferral": ModelDeferral(deadline_seconds=900.0)}
+    models = [each.model_copy(update=due if each.id == "summary" else {}) for each in policy().models]
+    told = policy().model_copy(update={"models": tuple(models)})
+    summary = scenario_of(told, Terms(demand("summary"))).models[2]
+    assert (summary.deferred, summary.slo_wait_seconds) == (True, 900.0)
+    assert summary.patience_seconds >= 10 * summary.requests.size
+    assert not scenario_of(told, Terms(demand("chat"))).models[0].deferred
 
 
 def test_a_full_replica_holds_a_quarter_more_than_it_carries_within_its_slo() -> None:

@@ -43,7 +43,9 @@ def serving(
     models: int = 1, slo: float = 2.0, headroom: float = 0.5, patience: float = 30.0, *, by_minute: bool = False
 ) -> Serving:
     ones = np.ones(models)
-    return Serving(ones * slo, ones * headroom, ones * patience, ones * EVER, ones * 0.0, np.full(models, by_minute))
+    return Serving(
+        ones * slo, ones * headroom, ones * patience, ones * EVER, ones * 0.0, np.full(models, by_minute), ones < 0.0
+    )
 
 
 def standing(*models: tuple[int, list[float], float]) -> Standing:

@@ -207,6 +207,7 @@ def _service(seen: Seen, past: Past, columns: I64) -> Service:
             np.where(np.isfinite(base), np.where(np.isfinite(base), base, 0.0) * each, np.inf),
             np.array([model.queue_per_replica for model in models]) * each,
             np.full(len(models), seen.scenario.name in BY_MINUTE),
+            np.zeros(len(models), dtype=np.bool_),
         ),
         np.array([model.floor for model in models]),
         np.array([model.most for model in models]),

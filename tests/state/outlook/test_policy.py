@@ -1,5 +1,7 @@
 """An outlook follows the policy in force, also where it is made from what was gathered under the one before."""
 
+import pytest
+
 from rebalancer.domain.policy import Policy
 from rebalancer.state import ClusterState
 from tests.builders import NOW, a_model, a_policy
@@ -59,3 +61,26 @@ def test_what_metrics_of_fifteen_seconds_smooth_away_is_put_back() -> None:
         late.append(outlook.late[outlook.current - outlook.least])
     fine, coarse = late
     assert coarse > fine + 0.1
+
+
+def test_only_a_deadline_beyond_a_start_and_what_it_must_serve_defers() -> None:
+    found = []
+    for deadline in (150.0, 151.0, None):  # a start of 60 s, and 90 s
+        model = a_model("b", 1, workload_class="batch", slo=deadline and {"latency_seconds": deadline})
+        state = feed(two_pods(a_policy(model)), *minutes_of(running=4.0, minutes=20))
+        outlook = load_of(state.snapshot(NOW, 1)).outlook
+        assert outlook is not None
+        found.append((outlook.horizon_seconds, outlook.deferred))
+    assert found == [(150, False), (150, True), (150, True)]
+
+
+def test_of_deferred_work_a_count_costs_what_it_leaves_undone() -> None:
+    late = {}
+    for kind in ("interactive", "batch"):
+        state = feed(two_pods(a_policy(a_model("b", 0, workload_class=kind))), *minutes_of(running=4.0, minutes=20))
+        outlook = load_of(state.snapshot(NOW, 1)).outlook
+        assert outlook is not None
+        late[kind] = {outlook.least + place: cost for place, cost in enumerate(outlook.late)}
+    # Two replicas of work for 150 s; one that is there does 150 of the 300 replica-seconds, and none does none of them.
+    assert late["batch"][0] - late["batch"][1] == pytest.approx(late["batch"][0] / 2, rel=0.1)
+    assert late["batch"][1] != late["interactive"][1]

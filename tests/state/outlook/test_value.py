@@ -59,7 +59,7 @@ def test_clients_that_lost_patience_and_those_turned_away_come_to_nobody() -> No
     able = capacities(there, np.array([[1, 2], [2, 3]]), STEPS, DT, COLD)
     ones = np.ones(2)
     queue = np.array([np.inf, 10.0]), np.array([0.0, 0.8])
-    how = Serving(ones * 2.0, ones * 0.5, np.array([8.0, 1e6]), *queue, ones < 0.0)
+    how = Serving(ones * 2.0, ones * 0.5, np.array([8.0, 1e6]), *queue, ones < 0.0, ones < 0.0)
     found = costs(of, able, there.backlog, how, DT)
     for row in range(2):
         for lane, model in enumerate(of.model.tolist()):
@@ -96,6 +96,17 @@ def test_a_model_by_the_minute_beside_one_by_the_request_each_pays_its_own() -> 
             path, course = of.work[:, lane].tolist(), able[:, row, model].tolist()
             wanted = plain.cost(path, course, there.backlog[model], 6.0, DT, minute=float(model))
             assert found[row, lane] == pytest.approx(wanted, rel=2e-4, abs=1e-3)
+
+
+def test_a_deferred_model_pays_for_what_is_left_undone_and_the_one_beside_it_for_what_is_late() -> None:
+    of = lanes(np.full((STEPS, 2), 6.0), [0, 1], [3.0, 3.0])  # 3 replicas of work for 150 s
+    there = standing((2, [], 100.0), (2, [], 100.0))
+    able = capacities(there, np.array([[1, 1], [2, 2], [5, 5]]), STEPS, DT, COLD)
+    how = serving(2, patience=1e9)._replace(deferred=np.array([True, False]))
+    found = costs(of, able, there.backlog, how, DT)
+    # 100 + 450 came; three new ones serve for 90 s.
+    assert found[:, 0].tolist() == pytest.approx([400.0, 250.0, 0.0], abs=10.0)
+    assert found[:, 1].tolist() == costs(of, able, there.backlog, serving(2, patience=1e9), DT)[:, 1].tolist()
 
 
 def test_a_sweep_in_pieces_is_the_same_as_in_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,65 @@
+"""Who waits for a batch model, by when they came: what deadlines are counted from.
+
+Metrics tell how many wait and how much work comes, not who it is. First come, first served: those who wait are those
+who came last.
+"""
+
+from itertools import accumulate
+
+from msgspec.structs import replace
+
+from rebalancer.domain.memory import Came, Line
+from rebalancer.domain.readings import ModelLoad, Reading
+
+GRAINS = 32  # to a deadline: a group's requests count as old as its oldest, 3 % of the time they have
+MOST_GROUPS = 64  # of somebody who waits much longer than that, the oldest are put together
+QUANTUM = 6  # decimals of requests, as of everything that leaves
+
+
+def follow(before: Line | None, load: ModelLoad, work_of_one: float, deadline_seconds: float) -> Line | None:
+    """The line after a newer look, as it was without one; None while nobody has ever told how many wait.
+
+    What came since the look before is the last minute's work by `work_of_one`, the replica-seconds of a request; it is
+    more where more wait than that explains. Of the first look nobody knows when they came: they count as new.
+    """
+    look = load.signals.get("queue")
+    if not isinstance(look, Reading) or (before is not None and look.at <= before.at):
+        return before
+    since = look.at if before is None else before.at
+    rate = (load.work.last_60s or 0.0) / work_of_one
+    came = min(look.value, rate * (look.at - since))
+    older = _last(() if before is None else before.came, look.value - came)
+    came = round(look.value - sum(each.requests for each in older), QUANTUM)
+    return Line(look.at, _joined(older, Came(since, came), deadline_seconds / GRAINS))
+
+
+def _last(groups: tuple[Came, ...], requests: float) -> tuple[Came, ...]:
+    """The youngest so many: the oldest were served."""
+    kept: list[Came] = []
+    for group in reversed(groups):
+        some = round(min(group.requests, requests), QUANTUM)
+        if some <= 0.0:
+            break
+        kept.append(group if some == group.requests else replace(group, requests=some))
+        requests -= some
+    return tuple(reversed(kept))
+
+
+def _joined(older: tuple[Came, ...], new: Came, grain_seconds: float) -> tuple[Came, ...]:
+    """With those who came since, in the last group while that is not `grain_seconds` long."""
+    if new.requests <= 0.0:
+        return older
+    if older and new.since - older[-1].since < grain_seconds:
+        return (*older[:-1], _together(older[-1], new))
+    if len(older) < MOST_GROUPS:
+        return (*older, new)
+    return (_together(older[0], older[1]), *older[2:], new)
+
+
+def _together(one: Came, next_one: Came) -> Came:
+    return replace(one, requests=round(one.requests + next_one.requests, QUANTUM))
+
+
+def in_order(line: Line) -> list[tuple[Came, float]]:
+    """Each group with the requests that are finished when it is, its own included."""
+    return list(zip(line.came, accumulate(each.requests for each in line.came), strict=True))
