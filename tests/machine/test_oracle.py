@@ -71,7 +71,7 @@ class TestFloor:
         assert bench.rules == "a"
 
     def test_pods_of_a_name_that_is_back_may_be_taken_for_serving(self) -> None:
-        bench = Bench(a_model("a", entitlement=3), a_model("b", level=1.0, floor=1))
+        bench = Bench(a_model("a", entitlement=3, level=1.0), a_model("b", level=1.0, floor=1))
         bench.world.faults.remove(bench.world.nodes["x1"])
         bench.world.add_node("x1", 4, {"pool": "x"})
         bench.live(5.0)
@@ -207,6 +207,8 @@ class TestNeed:
     @pytest.mark.parametrize(("lost", "rules"), [(1, ""), (2, "c")])
     def test_of_two_gpus_a_replica_one_may_be_left_over_and_two_may_not(self, lost: int, rules: str) -> None:
         bench = Bench(a_model("a", gpus=2, entitlement=1, level=5.0, floor=1), a_model("b", entitlement=2))
+        bench.world.scale(bench.ref("a"), 3)  # two of them borrowed
+        bench.live(30.0)
         bench.scale("a", 3 - lost)
         bench.live(15.0)
         bench.scale("b", 3)
