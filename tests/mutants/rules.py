@@ -28,7 +28,7 @@ Loads = Sequence[ModelLoad]
 
 def rules() -> Iterator[Mutant]:
     """One or more a rule; the rule's name is that of the test class in `tests/planning`."""
-    yield _instead(arithmetic, "_gpus_of", "allocatable", "believes a node", lambda node, _: node.gpus)
+    yield _instead(arithmetic, "node_gpus", "allocatable", "believes a node", lambda node, _: node.gpus)
     yield Mutant("allocatable", "owes at once", _owes_at_once)
     yield Mutant(
         "allocatable", "takes 0 for known", lambda patch: patch.setattr(sight, "unknown_gpus", lambda *_: None)
