@@ -50,7 +50,8 @@ class Carries(Struct, frozen=True):
     """Requests running on one replica within its SLO: the policy's figure, and what `readings` loaded looks taught.
 
     `prior`: None where the policy has no figure. `learnt`: the middle of what is likely; `low`, `high`: four of five
-    times it is between; None where nobody has seen so much carried in time, or so much break it.
+    times it is between; None where nobody has seen so much carried in time, or so much break it. `cached`: how many its
+    cache would hold where that is less than the policy's figure, else None.
     """
 
     prior: float | None
@@ -58,6 +59,7 @@ class Carries(Struct, frozen=True):
     readings: int
     low: float | None = None
     high: float | None = None
+    cached: float | None = None
 
 
 class ModelLoad(Struct, frozen=True):

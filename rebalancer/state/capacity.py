@@ -2,7 +2,8 @@
 
 A full replica runs all it can: what it carries then *is* its capacity. One that keeps its latency carries at least what
 it carries; where a load breaks it that lighter loads keep, and no queue is to blame, it carries at most that. The
-policy's figure is where this begins: a guess with a width, worth a second and a half of full replicas.
+policy's figure is where this begins: a guess with a width, worth a second and a half of full replicas, and no more than
+the cache would hold by what running requests hold of it. Of 128 requests with long prompts a 7B model's holds 8.
 
 The middle is a mean of logarithms, because a figure is wrong by a factor. What agrees with it makes it firmer, up to
 ten minutes' worth; what contradicts it wears it away within a minute or two, so another engine or other prompts are
@@ -63,6 +64,8 @@ class CapacityKept(NamedTuple):
     """A `Capacity` for the checkpoint. `prior`: the policy's figure, 0 where it has none.
 
     `within`, `late`: seconds by load, in steps of 5 % from `lowest` on; None: an older version's, which says nothing.
+    `cache`: requests and the share of the cache that they held, each times seconds, fading; how many it holds, 0:
+    unknown.
     """
 
     prior: float
@@ -72,20 +75,38 @@ class CapacityKept(NamedTuple):
     late: tuple[float, ...] = ()
     carried: tuple[float, ...] = ()
     lowest: int | None = None
+    cache: tuple[float, float, float] = (0.0, 0.0, 0.0)
 
 
 class Capacity:
     """One model's, in requests running on one replica. `learnt`: the middle, None while nothing is known.
 
     `prior`: the policy's figure, None where it has none; `readings`: how many looks at loaded replicas spoke.
+    `cached_requests`: how many the cache would hold, by what those that run hold of it; 0: unknown.
     """
 
-    __slots__ = ("_figure", "_fresh", "_late", "_middle", "_most", "_sums", "_within", "learnt", "prior", "readings")
+    __slots__ = (
+        "_cache_used",
+        "_figure",
+        "_fresh",
+        "_guess",
+        "_late",
+        "_middle",
+        "_most",
+        "_requests_cached",
+        "_sums",
+        "_within",
+        "cached_requests",
+        "learnt",
+        "prior",
+        "readings",
+    )
 
     def __init__(self, prior: float | None, kept: CapacityKept | None = None) -> None:
         """`kept`: what was seen before, whatever the figure was then: a figure is a guess, and that is not."""
         self.prior = prior
-        self._figure = None if prior is None else log(prior)
+        self._requests_cached, self._cache_used, self.cached_requests = (0.0, 0.0, 0.0) if kept is None else kept.cache
+        self._begin()
         self.readings, self._fresh = 0, 0.0
         self._within: dict[int, float] = {}
         self._late: dict[int, float] = {}
@@ -120,6 +141,24 @@ class Capacity:
         if self._fresh >= SETTLE_SECONDS:
             self._settle()
 
+    def cached(self, carried: float, use: float, seconds: float) -> None:
+        """Each replica's requests, `carried` of them, held the share `use` (more than 0) of its cache."""
+        stays = exp(-seconds / MEMORY_SECONDS)
+        self._requests_cached = stays * self._requests_cached + seconds * carried
+        self._cache_used = stays * self._cache_used + seconds * use
+        holds = self._requests_cached / self._cache_used
+        if abs(holds - self.cached_requests) > MORE * self.cached_requests:
+            self.cached_requests = holds
+            self._begin()
+            self._conclude()
+
+    def _begin(self) -> None:
+        """Where belief begins: the policy's figure, or what the cache holds if that is less."""
+        self._guess = self.prior
+        if self.prior is not None and self.cached_requests:
+            self._guess = min(self.prior, self.cached_requests)
+        self._figure = None if self._guess is None else log(self._guess)
+
     def _believe(self, size: float, seconds: float, middle: float | None, *, full: bool) -> None:
         """One more look says so."""
         if middle is not None:
@@ -137,9 +176,14 @@ class Capacity:
         self._conclude()
 
     def _more_than(self, size: float) -> float:
-        """By how much what is carried in time falls short of what could be, where the policy's figure is no guide."""
+        """By how much what is carried in time falls short of what could be, where the policy's figure is no guide.
+
+        An engine carries more than that and no more than its cache holds: half way between, where the policy is silent.
+        """
         if self._sums.full >= SURE_SECONDS or (self._figure is not None and size <= self._figure + MORE):
             return 0.0
+        if self._figure is None and self.cached_requests:
+            return max(log(GUESS), 0.5 * (log(self.cached_requests) - size))
         return log(GUESS)
 
     def _conclude(self) -> None:
@@ -153,7 +197,7 @@ class Capacity:
         middle = self._middle
         if middle is None or (self.prior is None and not self._known):
             return None
-        likely = exp(middle) if self._sums.seconds or self.prior is None else self.prior
+        likely = exp(middle) if self._sums.seconds or self._guess is None else self._guess
         return likely if self._most == NOWHERE else min(likely, exp(STEP * self._most))
 
     @property
@@ -208,6 +252,7 @@ class Capacity:
             readings=self.readings,
             low=round(self.learnt / width, 6),
             high=round(self.learnt * width, 6) if self._most < NOWHERE or sums.full or not sums.kept else None,
+            cached=round(self.cached_requests, 6) if self._guess is not None and self._guess != self.prior else None,
         )
 
     @property
@@ -217,6 +262,6 @@ class Capacity:
         lowest, most = (min(places), max(places)) if places else (0, -1)
         span = range(lowest, most + 1)
         within, late = (tuple(round(told.get(place, 0.0), 1) for place in span) for told in (self._within, self._late))
-        return CapacityKept(
-            self.prior or 0.0, self.learnt or 0.0, self.readings, within, late, tuple(self._sums), lowest
-        )
+        cache = self._requests_cached, self._cache_used, self.cached_requests
+        carried = tuple(self._sums)
+        return CapacityKept(self.prior or 0.0, self.learnt or 0.0, self.readings, within, late, carried, lowest, cache)

@@ -3,11 +3,12 @@
 `arrivals`: where the engine counts requests and tokens. Tokens written are work that came and is done; who joined the
 queue brought the work of one request (`state.pace`), who runs has half of it ahead. Requests that came, times the work
 of one, would be 1.0 (30 s) to 0.6 (5 min) of a standard deviation off where lengths vary: this is 0.3 to 0.1.
-`concurrency`: Little's law. Requests running keep their replicas busy; what joined the queue is work that came and is
-not done, what left it is done by now, unless its client gave up: that work came, too, and without it the demand on an
-overloaded model would look like what it can do. Where nobody counts what is finished, the work of those who wait is
-unknown, and they count as if they were running, at most as much as runs: doubling finds a surge's size in a few starts,
-and a queue of minutes would look like 29 times the work there is.
+`concurrency`: Little's law. Requests running keep their replicas busy, those of an engine with a cache more than by
+their number: it batches, and usually does half of the work with a quarter of the slots in use. What joined the queue is
+work that came and is not done, what left it is done by now, unless its client gave up: that work came, too, and without
+it the demand on an overloaded model would look like what it can do. Where nobody counts what is finished, the work of
+those who wait is unknown, and they count as if they were running, at most as much as runs: doubling finds a surge's
+size in a few starts, and a queue of minutes would look like 29 times the work there is.
 `utilisation`: the share of full use (the class's high watermark) of the replicas there are. The low watermark is the
 vote's: held between the two, work would follow the replicas upwards and never come down.
 """
@@ -19,6 +20,7 @@ from rebalancer.domain.events import Counters, Gauges, MetricSample
 from rebalancer.domain.policy import ConcurrencySignal
 from rebalancer.domain.readings import Carries
 from rebalancer.state.capacity import Capacity, CapacityKept
+from rebalancer.state.cost import beginning
 from rebalancer.state.pace import Pace, PaceKept
 from rebalancer.state.series import Arrivals, Loaded
 
@@ -47,6 +49,8 @@ NOT_LEARNT = Path("", "what a replica carries is not learnt yet")
 FULL_WAITING = 0.1  # of those who run wait: an engine with room would take them on
 FULL_ROOTS = 2.0  # standard deviations of what was finished meanwhile: a shorter queue may have been empty in between
 FULL_KV_USE = 0.98  # of the cache: the next request must wait, or is preempted
+FILLING = 0.1  # more in an interval than this share of those who run, and one a replica: it takes on who waits
+USUAL_PROMPT_TOKENS = 6.0  # for each generated one, where nobody counts them: 5.5 in Azure's conversations
 MEASURED = 0.02  # more than which what a replica carries must have changed to count all work anew
 BROKE_SECONDS = 120.0  # after a queue, in which latencies tell of it still: they are of a window
 
@@ -114,8 +118,11 @@ class Offered:
         running, waiting = gauges.running or 0.0, gauges.waiting or 0.0
         finished = 0.0 if came is None else max(0.0, came[4])
         queued = waiting >= max(FULL_WAITING * running, 1.0)
-        lasting = queued and waiting >= FULL_ROOTS * sqrt(finished)
-        full = running > 0.0 and (lasting or (gauges.kv_cache_use or 0.0) >= FULL_KV_USE)
+        # Whoever does not count beside one who does cannot tell a queue from one that is empty in between.
+        knows = came is not None or sample.at - self._finished_at >= COUNTED_SECONDS
+        lasting = queued and knows and waiting >= FULL_ROOTS * sqrt(finished)
+        cache = gauges.kv_cache_use or 0.0
+        full = running > 0.0 and (lasting or cache >= FULL_KV_USE)
         queued_at = sample.at if queued else before.queued_at
         begun = sample.at - seconds
         same = before.replicas == pods and sample.at - before.at <= 1.5 * seconds and ready_at <= begun
@@ -123,14 +130,20 @@ class Offered:
             within = self._within(gauges)
             if within is False and sample.at - queued_at < BROKE_SECONDS:
                 within = None  # the queue broke it
-            if within is not None or (full and before.full):
-                self.capacity.saw(running / pods, part * seconds, full=full and before.full, within=within)
-                self._measure_by(self.capacity.learnt)
-        return Loaded(sample.at, pods, full, queued_at)
+            filling = running - before.running > max(pods, FILLING * running)
+            throughout = full and before.full and not filling
+            if cache > 0.0:
+                self.capacity.cached(running / pods, cache, part * seconds)
+            if within is not None or throughout:
+                self.capacity.saw(running / pods, part * seconds, full=throughout, within=within)
+            self._measure_by(self.capacity.learnt)
+        return Loaded(sample.at, pods, full, queued_at, running)
 
     def _measure_by(self, learnt: float | None) -> None:
         """All that was seen counts by what is known now: else half of a day's work would look like twice the next."""
         measure = self._measure
+        if self.capacity is not None:
+            self.pace.full, self.pace.cached = learnt or 0.0, self.capacity.cached_requests
         if learnt is None or measure is None:
             self._measure = learnt
         elif abs(learnt - measure) > MEASURED * measure:
@@ -170,7 +183,20 @@ class Offered:
             self.path = NOT_YET
         elif not self._may_speak_uncounted(sample) and not contradicts:
             return None
-        return busy + min(busy, waiting / measure), seconds
+        done = self._done(busy, pods)
+        return done + min(done, waiting / measure), seconds
+
+    def _done(self, busy: float, pods: int) -> float:
+        """Replicas' worth of work done where `busy` of `pods` are, by slots in use, and nobody counts tokens.
+
+        An engine with a cache batches: the fewer run, the sooner each has its next token (`cost.beginning`). Others do
+        as much as they have slots in use.
+        """
+        cached = self.capacity.cached_requests if self.capacity else 0.0
+        if not cached or not pods or not self._measure:
+            return busy
+        begins = beginning(USUAL_PROMPT_TOKENS, self._measure, cached)  # of what a request costs a full replica
+        return busy / (begins + (1.0 - begins) * min(1.0, busy / pods))
 
     def _may_speak_uncounted(self, sample: MetricSample) -> bool:
         """Also the first sample of who counts has nothing to count from; it changes no path."""
@@ -184,21 +210,21 @@ class Offered:
         return True
 
     def _of_counters(self, came: Arrivals, busy: float, pods: int, interval: float) -> Spread | None:
-        since, until, requests, queued, finished, gone, tokens = came
+        since, until, requests, queued, finished, gone, tokens, prompts = came
         seconds, pace, joined = until - since, self.pace, queued + gone
         if tokens == tokens:  # noqa: PLR0124  # NaN where nobody counts them; a call would cost more than the rest
             if finished >= 0.0 <= tokens:
-                pace.wrote(until, seconds, busy, pods, finished, tokens)
+                pace.wrote(until, seconds, busy, pods, finished, tokens, prompts)
             each, self.path = pace.by_tokens, BY_TOKENS
         else:
             if finished >= 0.0:
-                pace.finished(until, busy * seconds, finished)
+                pace.finished(until, self._done(busy, pods) * seconds, finished)
             each, self.path = pace.by_requests, BY_REQUESTS
         if not each:
             return None
         seconds = max(seconds, 0.5 * interval)  # two records of nearly one instant are no burst
         if self.path is BY_REQUESTS:
-            return max(0.0, joined * each / seconds + busy), interval
+            return max(0.0, joined * each / seconds + self._done(busy, pods)), interval
         # Joined the queue: all of a request's work; began to run: half of it.
         work = max(0.0, tokens) * pace.of_token + 0.5 * (requests - finished + joined) * each + self._owed
         self._owed = min(0.0, max(work, -each))

@@ -7,7 +7,7 @@ where replicas are full (`state.cost`). Where nobody counts tokens: busy replica
 from math import exp
 from typing import NamedTuple
 
-from rebalancer.state.cost import Block, Cost, CostKept
+from rebalancer.state.cost import Block, Cost, CostKept, beginning
 
 PROMPT_SHARE = 1 / 8  # of a generated token's work that a prompt's has: 1/3 (8B) to 1/8 (70B) with full batches
 BLOCK_SECONDS = 10.0  # sums are folded once in so long: an exponential for each sample would cost as much as the rest
@@ -18,7 +18,8 @@ LEAST_REQUESTS = 1e-3  # finished and not yet forgotten: below, what was known l
 class PaceKept(NamedTuple):
     """A `Pace` for the checkpoint: its sums (over, under), what a token costs, and what they said last.
 
-    `unfolded`: what came since they were folded, in `Pace`'s order; `block`: the same of the cost's.
+    `unfolded`: what came since they were folded, in `Pace`'s order; `block`: the same of the cost's. `read`: tokens of
+    prompts, as the lengths are summed and not folded yet; `full`, `cached`: as `Pace` has them.
     """
 
     lengths: tuple[float, float] = (0.0, 0.0)
@@ -29,13 +30,17 @@ class PaceKept(NamedTuple):
     folded_at: float = 0.0
     unfolded: tuple[float, float, float, float, float, float, float] = (0.0,) * 7
     block: Block = Block()
+    read: tuple[float, float] = (0.0, 0.0)
+    full: float = 0.0
+    cached: float = 0.0
 
 
 class Pace:
     """One model's, in the order of event time but for what producers differ by.
 
     `by_tokens`, `by_requests`: replica-seconds per request, 0 = unknown; `of_token`: per token of a full replica. Of
-    what came since the last fold: requests and their tokens, and what replicas did for them.
+    what came since the last fold: requests and their tokens, and what replicas did for them. `full`, `cached`: requests
+    that a full replica runs, and that its cache would hold, as is known from elsewhere (0: unknown).
     """
 
     __slots__ = (
@@ -48,10 +53,14 @@ class Pace:
         "_folded_at",
         "_lengths",
         "_plain",
+        "_prompts",
+        "_read",
         "_seconds",
         "_tokens",
         "by_requests",
         "by_tokens",
+        "cached",
+        "full",
         "of_token",
     )
 
@@ -59,17 +68,24 @@ class Pace:
         kept = kept or PaceKept()
         self._lengths, self._cost, self._plain = kept.lengths, Cost(kept.cost, kept.block), kept.plain
         self.by_tokens, self.by_requests = kept.by_tokens, kept.by_requests
-        self.of_token = self._cost.of_token
+        self._read, self._prompts = kept.read
+        self.full, self.cached = kept.full, kept.cached
+        self.of_token = self._cost.of_token(self._begins)
         self._folded_at = kept.folded_at
         self._finished, self._tokens, self._busy, self._able, self._seconds, *plain = kept.unfolded
         self._busy_plain, self._finished_plain = plain
 
     def _begin(self) -> None:
-        self._finished = self._tokens = self._busy = self._able = self._seconds = 0.0
+        self._finished = self._tokens = self._prompts = self._busy = self._able = self._seconds = 0.0
         self._busy_plain = self._finished_plain = 0.0
 
-    def wrote(self, until: float, seconds: float, busy: float, pods: int, finished: float, tokens: float) -> None:  # noqa: PLR0913  # fmt: skip  # a value type would be made for each sample
-        """`busy` replicas of the `pods` that spoke did so many requests and tokens in `seconds` up to `until`."""
+    def wrote(self, until: float, seconds: float, busy: float, pods: int, finished: float, tokens: float, prompts: float) -> None:  # noqa: E501, PLR0913  # fmt: skip  # a value type would be made for each sample
+        """`busy` replicas of the `pods` that spoke did so many requests and tokens in `seconds` up to `until`.
+
+        `prompts`: tokens that were read, NaN where nobody counts them.
+        """
+        if prompts > 0.0:
+            self._prompts += prompts
         self._tokens += tokens
         self._finished += finished
         self._busy += busy * seconds
@@ -89,15 +105,22 @@ class Pace:
         passed, self._folded_at = until - self._folded_at, until
         forgets = exp(-passed / LENGTHS_SECONDS)
         self._lengths = tokens, requests = _faded(self._lengths, forgets, self._tokens, self._finished)
+        self._read = forgets * self._read + self._prompts
         self._plain = busy_plain, plain = _faded(self._plain, forgets, self._busy_plain, self._finished_plain)
         if self._able:
             self._cost.saw(until, self._seconds, self._busy, self._able, self._tokens)
-            self.of_token = self._cost.of_token
+            self.of_token = self._cost.of_token(self._begins)
         if requests >= LEAST_REQUESTS and self.of_token:
             self.by_tokens = tokens / requests * self.of_token
         if plain >= LEAST_REQUESTS:
             self.by_requests = busy_plain / plain
         self._begin()
+
+    @property
+    def _begins(self) -> float:
+        """Where the line of what a token costs is likely to begin; 1 where prompts are not counted beside answers."""
+        written = self._lengths[0] - PROMPT_SHARE * self._read
+        return beginning(self._read / written, self.full, self.cached) if self._read > 0.0 < written else 1.0
 
     def scale(self, times: float) -> None:
         """All that was seen kept so many times the replicas busy that it was taken to."""
@@ -122,6 +145,9 @@ class Pace:
             self._folded_at,
             (*unfolded, self._busy_plain, self._finished_plain),
             self._cost.block,
+            (self._read, self._prompts),
+            self.full,
+            self.cached,
         )
 
 

@@ -1,7 +1,8 @@
 """One producer's samples of one pod, or of a model as a whole: the newest, and what its counters say.
 
-Of each instant seven numbers are kept: when, requests finished or in flight (NaN: not counted), counting since when,
-requests waiting, requests finished, requests gone unserved, tokens (in generated ones' worth; both NaN: not counted).
+Of each instant eight numbers are kept: when, requests finished or in flight (NaN: not counted), counting since when,
+requests waiting, requests finished, requests gone unserved, tokens in generated ones' worth, tokens of prompts (of the
+last three NaN: not counted).
 """
 
 from math import inf, isnan, nan
@@ -17,23 +18,27 @@ REMEMBERED = 4  # samples kept to put a late one between its neighbours; a produ
 MAX_GAP_SECONDS = 300.0  # counters further apart than this say nothing about when the requests came
 
 # From, to (epoch seconds), requests that came; requests that joined the queue (or left it), that finished, that went
-# unserved, tokens. Negative takes back an earlier figure.
-Arrivals = tuple[float, float, float, float, float, float, float]
-_Mark = tuple[float, float, float, float, float, float, float]
+# unserved, tokens, tokens of prompts. Negative takes back an earlier figure.
+Arrivals = tuple[float, float, float, float, float, float, float, float]
+_Mark = tuple[float, float, float, float, float, float, float, float]
 
 
 class Loaded(NamedTuple):
-    """How a sample found its replicas: when, how many, whether all ran what they can, and when somebody last waited."""
+    """How a sample found its replicas: when, how many, whether all ran what they can, and when somebody last waited.
+
+    `running`: requests on all of them.
+    """
 
     at: float
     replicas: int
     full: bool
     queued_at: float
+    running: float = 0.0
 
 
 UNSEEN = Loaded(-inf, 0, full=False, queued_at=-inf)
 _NONE: list[Arrivals] = []
-_PACKED = Struct("<7d")  # marks are kept as bytes: as objects, those of 10,000 pods would not fit in a cache
+_PACKED = Struct("<8d")  # marks are kept as bytes: as objects, those of 10,000 pods would not fit in a cache
 _OLDER = (REMEMBERED - 1) * _PACKED.size
 
 
@@ -105,12 +110,13 @@ class Series:
 def _mark(sample: MetricSample) -> _Mark:
     counters, running = sample.counters, sample.gauges.running
     if counters is None or counters.requests_finished is None or running is None:
-        return sample.at, nan, nan, nan, nan, nan, nan
+        return sample.at, nan, nan, nan, nan, nan, nan, nan
     waiting, finished, gone = sample.gauges.waiting or 0.0, counters.requests_finished, counters.requests_left
     prompt, generated = counters.prompt_tokens, counters.generated_tokens
     tokens = nan if prompt is None and generated is None else PROMPT_SHARE * (prompt or 0.0) + (generated or 0.0)
     inside = finished + running + waiting
-    return sample.at, inside, counters.start_time, waiting, finished, nan if gone is None else gone, tokens
+    left, read = nan if gone is None else gone, nan if prompt is None else prompt
+    return sample.at, inside, counters.start_time, waiting, finished, left, tokens, read
 
 
 def _between(before: _Mark, after: _Mark, sign: float) -> list[Arrivals]:
@@ -118,11 +124,12 @@ def _between(before: _Mark, after: _Mark, sign: float) -> list[Arrivals]:
 
     Nobody left where one of the two does not tell who did: all who ever left, told for the first time, came long ago.
     """
-    since, inside, start, waiting, finished, gone, tokens = before
-    until, later_inside, same_start, later_waiting, later_finished, later_gone, later_tokens = after
+    since, inside, start, waiting, finished, gone, tokens, read = before
+    until, later_inside, same_start, later_waiting, later_finished, later_gone, later_tokens, later_read = after
     if start != same_start or until - since > MAX_GAP_SECONDS:
         return _NONE
     left = 0.0 if isnan(later_gone - gone) else later_gone - gone
     came = later_inside - inside + left
     came = sign * came if came > 0.0 else 0.0
-    return [(since, until, came, later_waiting - waiting, later_finished - finished, left, later_tokens - tokens)]
+    joined, done = later_waiting - waiting, later_finished - finished
+    return [(since, until, came, joined, done, left, later_tokens - tokens, later_read - read)]

@@ -64,6 +64,11 @@ def test_before_anything_was_seen_it_is_the_policys_word() -> None:
     )
 
 
+def test_a_cache_that_holds_less_than_the_policy_says_is_told() -> None:
+    said = told(COUNTED, Carries(prior=128.0, learnt=8.0, readings=0, cached=8.0)).said
+    assert said.endswith("; a replica carries 8 requests: the policy says 128, but its cache holds 8")
+
+
 def test_work_that_nobody_can_tell_yet_says_why() -> None:
     why = "what a replica carries is not learnt yet"
     assert told(Work(why_not_better=why)).said == f"unknown: {why}"

@@ -146,6 +146,43 @@ def test_a_checkpoint_of_an_older_version_is_read_and_teaches_nothing() -> None:
 SLO = a_policy(a_model("b", slo={"latency_seconds": 2.0}))  # 4 requests a replica, says the policy
 
 
+def cached(capacity: Capacity, seconds: float = 60.0) -> Capacity:
+    """Two requests hold a quarter of each cache: it is full of eight."""
+    for _ in range(int(seconds / 5)):
+        capacity.cached(2.0, 0.25, 5.0)
+    return capacity
+
+
+def test_of_the_policys_figure_no_more_is_believed_than_the_cache_holds() -> None:
+    assert cached(Capacity(PRIOR)).learnt == pytest.approx(8.0)
+    assert cached(Capacity(4.0)).learnt == 4.0
+    carries = cached(Capacity(PRIOR)).carries
+    assert carries is not None
+    assert carries.prior == PRIOR
+    assert carries.cached == pytest.approx(8.0)
+
+
+def test_what_full_replicas_carry_stands_against_a_cache_that_tells_otherwise() -> None:
+    capacity = cached(Capacity(PRIOR))
+    for _ in range(12):
+        capacity.saw(40.0, 5.0, full=True, within=None)
+    assert capacity.learnt == pytest.approx(40.0, rel=0.15)
+
+
+def test_without_a_figure_it_is_half_way_between_what_was_carried_and_what_the_cache_holds() -> None:
+    capacity = cached(Capacity(None))
+    for _ in range(160):
+        capacity.saw(2.0, 5.0, full=False, within=True)
+    assert capacity.learnt == pytest.approx(4.0, rel=0.01)
+
+
+def test_what_the_cache_holds_goes_through_a_checkpoint() -> None:
+    capacity = cached(Capacity(PRIOR), 20.0)
+    again = Capacity(PRIOR, msgspec.json.decode(msgspec.json.encode(capacity.kept), type=CapacityKept))
+    assert again.carries == capacity.carries
+    assert cached(again, 600.0).carries == cached(capacity, 600.0).carries
+
+
 def busy(policy: Policy, ttft: float, running: float, waiting: float = 0.0, minutes: int = 5) -> ClusterState:
     """Two pods that run so many requests each, one of which became Ready long ago."""
     state = two_pods(policy)
@@ -176,6 +213,31 @@ def test_a_replica_that_is_full_at_one_look_only_says_nothing(ttft: float) -> No
         gauges = {"ttft_p95_seconds": ttft, "waiting": waiting}
         feed(state, *(a_sample(pod=pod, at=at, running=2.0, gauges=gauges) for pod in ("b-1", "b-2")), now=at)
     carries = load_of(state, now=NOW + 300).carries
+    assert carries is not None
+    assert carries.learnt == 4.0
+
+
+def test_a_replica_that_still_takes_on_who_waits_is_not_full() -> None:
+    """Long prompts are read one after the other: a queue stands, and each look finds more running."""
+    state = two_pods(a_policy(a_model("b", signals={"concurrency": {"per_replica": 30.0}})))
+    for n in range(9):
+        at = NOW + 5.0 * n
+        pods = [a_sample(pod=pod, at=at, running=2.0 * n, gauges={"waiting": 20.0}) for pod in ("b-1", "b-2")]
+        feed(state, *pods, now=at)
+    carries = load_of(state, now=NOW + 40).carries
+    assert carries is not None
+    assert carries.learnt == 30.0
+
+
+def test_beside_one_who_counts_a_queue_is_full_replicas_by_the_counters_word_only() -> None:
+    """Ten finished while two waited: in between nobody did. Who does not count cannot know."""
+    state = two_pods()
+    for n in range(24):
+        at, looks = NOW + 5.0 * n, {"waiting": 2.0}
+        counted = [a_sample(pod=pod, at=at, running=2.0, finished=10.0 * n, gauges=looks) for pod in ("b-1", "b-2")]
+        blunt = [a_sample(pod=pod, at=at + 1, source="other", running=2.0, gauges=looks) for pod in ("b-1", "b-2")]
+        feed(state, *counted, *blunt, now=at + 1)
+    carries = load_of(state, now=NOW + 116).carries
     assert carries is not None
     assert carries.learnt == 4.0
 

@@ -99,6 +99,19 @@ def test_replicas_that_are_not_full_are_busier_than_their_slots() -> None:
     assert load_of(state, now=at + 600).work.long == pytest.approx((engine.work - before) / 600, rel=0.1)
 
 
+@pytest.mark.parametrize("counted", [True, False])
+def test_an_engine_with_a_cache_does_more_than_its_slots_in_use_say(*, counted: bool) -> None:
+    """It batches: a quarter of 64 slots in use is half of the work, as `state.cost` says of such engines."""
+    works = []
+    for gauges in ({}, {"kv_cache_use": 0.05}):
+        state = slots_of(64.0)
+        for n in range(1, 61):
+            finished = 8.0 * n if counted else None
+            feed(state, a_sample(at=NOW + 5.0 * n, running=32.0, finished=finished, gauges=gauges), now=NOW + 5.0 * n)
+        works.append(last_minute(state, NOW + 300).last_60s)
+    assert works == pytest.approx([0.5, 1.1], rel=0.05)
+
+
 def test_a_burst_of_short_answers_is_no_burst_of_work() -> None:
     engine, state, at = Engine(replicas=2, slots=16, alone=0.5), slots_of(16.0), NOW
     for number in range(12):

@@ -113,6 +113,7 @@ def _work(work: Work, carries: Carries | None, late: int) -> Step:
             "carriesLow": carries.low,
             "carriesHigh": carries.high,
             "carriesPolicy": carries.prior,
+            "carriesCached": carries.cached,
             "readings": carries.readings,
         }
     return Step("work", said, numbers)
@@ -121,6 +122,8 @@ def _work(work: Work, carries: Carries | None, late: int) -> Step:
 def _carried(carries: Carries) -> str:
     """What a replica carries, by how much evidence, and what the policy says."""
     policy = "the policy says nothing" if carries.prior is None else f"the policy says {figure(carries.prior)}"
+    if carries.cached is not None:
+        policy += f", but its cache holds {figure(carries.cached)}"
     if not carries.readings:
         return f"a replica carries {figure(carries.learnt)} requests: {policy}"
     low = figure(carries.learnt if carries.low is None else carries.low)

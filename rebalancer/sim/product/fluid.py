@@ -23,7 +23,7 @@ class FluidService:
     small, those of a model with 7.5 would look four times as urgent beside one with 1.9, and late they count alike.
     `slots` (the model's `recorded_slots`, where not given) run on a busy replica; who waits is the backlog over the
     recent work of one request; utilisation and running are means since the last scrape, latency is the worst wait since
-    then.
+    then. There is no cache: one as full as the replica is busy would tell what a replica carries, as no engine's does.
     `wait`, `late`, `lost`, `left`: shape (seconds,), as `sim.record.Record` has them; `busy`, `served_by`: so too, as
     `sim.controller.Seen` has them.
     """
@@ -123,7 +123,6 @@ class FluidService:
             running=busy * self._slots / shares,
             waiting=(self._line.waiting(end) if self._line else self._backlog / float(self._work_of_one[end - 1]))
             / shares,
-            kv_cache_use=use,
             gpu_utilisation=use,
             ttft_p95_seconds=worst if worst < np.inf else None,
         )
