@@ -67,4 +67,5 @@ def _gauges(line: Line, shares: int) -> Gauges:
 
 
 def _counters(served: Requests, since: float) -> Counters:
-    return Counters(since, served.count, None, served.prompt_tokens, served.generated_tokens)
+    """Without tokens of prompts: who counts them batches, and writes the sooner the fewer run. Slots do not."""
+    return Counters(since, served.count, None, generated_tokens=served.generated_tokens)
