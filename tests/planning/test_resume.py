@@ -45,7 +45,7 @@ def test_what_counts_how_long_something_lasts_begins_anew() -> None:
 
 
 @pytest.mark.parametrize(("gaps", "gave_at"), [(False, NOW - 50.0), (True, NOW)])
-def test_where_writes_are_unknown_everybody_may_just_have_given_a_replica(gaps: bool, gave_at: float) -> None:  # noqa: FBT001
+def test_where_writes_are_unknown_everybody_may_just_have_given_a_replica(gaps: bool, gave_at: float) -> None:  # noqa: FBT001  # a case
     kept = ModelMemory(gave_at=NOW - 50.0, spare_since=NOW - 100.0)
     begun = resume(Memory(models={"b": kept}), NOW, ("b",), behind=True, gaps=gaps).models["b"]
     assert (begun.gave_at, begun.spare_since) == (gave_at, None)

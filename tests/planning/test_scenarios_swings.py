@@ -1,0 +1,51 @@
+"""Room that nobody needs does not go to and fro at constant load."""
+
+import pytest
+from msgspec.structs import replace
+
+from tests.builders import a_model, a_policy, a_snapshot, an_elastic_pool
+from tests.planning.outlooks import an_outlook
+from tests.planning.story import Story, moves
+from tests.planning.test_scenarios_shares import a_pair, a_story, flat, steep
+
+
+class TestSwings:
+    """What replicas are worth swings with the instant at which the look-ahead replays the past."""
+
+    def gave(self) -> Story:
+        """Of a and b: b gave a replica away, has the 3 that a level of 1.0 needs, and would gain most from now on."""
+        curves = {"a": steep(3, 5), "b": flat(3, 5)}
+        story = a_story(a_pair(a_model("a"), a_model("b")), {"a": 4, "b": 4}, curves)
+        assert moves(story.turn()) == {"b": (4, 3)}
+        story.turn()
+        self.turned(story)
+        return story
+
+    def turned(self, story: Story, **overrides: float) -> None:
+        story.foresee("a", flat(3, 5))
+        story.look_ahead("b", replace(an_outlook(steep(3, 5), 3), **overrides))
+
+    def test_who_gave_room_away_takes_none_back_for_ten_minutes(self) -> None:
+        story = self.gave()
+        story.wait(560.0)
+        assert moves(story.plan()) == {}
+        story.wait(30.0)
+        assert moves(story.plan()) == {"a": (5, 3)}
+
+    @pytest.mark.parametrize("overrides", [{"shift": 0.5, "shifted": 1.0}, {"level": 1.5, "base": 1.5}])
+    def test_but_what_a_surge_or_its_demand_calls_for_at_once(self, overrides: dict[str, float]) -> None:
+        story = self.gave()
+        self.turned(story, **overrides)
+        assert "a" in moves(story.plan())
+
+    def test_what_costs_money_goes_when_it_has_been_surplus_for_two_minutes(self) -> None:
+        policy = a_policy(a_model("b", pools=("spot",)), pools=(an_elastic_pool(gpus=8),), cost_weight=0.02)
+        snapshot = a_snapshot(policy, {"b": 4}, {"b": {"concurrency": 4.0}}, {"b": 0.1}, nodes={"spot": 1})
+        story = Story(policy, snapshot)
+        for each in (1.9, 2.1, 1.9):  # less than its GPU costs at one instant, more at the next
+            story.foresee("b", steep(1, 4, each))
+            assert moves(story.plan()) == {}
+            story.wait(110.0)
+        assert moves(story.plan()) == {}
+        story.wait(10.0)
+        assert moves(story.plan()) == {"b": (4, 1)}
