@@ -40,6 +40,16 @@ class ForeignChanges:
         self.counts: Counter[WorkloadRef] = Counter()
         self._objects = objects
         self._past: dict[WorkloadRef, ForeignPast] = {}
+        self._asked: dict[WorkloadRef, Numbers] = {}
+
+    def asked(self, ref: WorkloadRef, numbers: Numbers) -> None:
+        """These are ours from now on: a write of them was acknowledged.
+
+        A watch may never show them: who writes over them at once is shown in their place, and may put them back later.
+        """
+        self._asked[ref] = numbers
+        if ref in self._past:
+            self._past[ref] = replace(self._past[ref], ours=numbers)
 
     def saw(self, change: Change, at: float) -> None:
         """An object changed at `at`."""
@@ -95,7 +105,7 @@ class ForeignChanges:
     def _changed(self, old: Written, new: Written, at: float) -> None:
         """Tell our own writes, repairs and foreign changes apart, number by number."""
         ref, before, after = _target(new), _numbers(old), _numbers(new)
-        past = self._past.get(ref) or ForeignPast(ref, ())
+        past = self._past.get(ref) or ForeignPast(ref, (), self._asked.get(ref))
         ours = before if past.ours is None or len(past.ours) != len(after) else past.ours
         numbers = zip(ours, before, after, _writers(new), strict=True)
         moved = [(our, now, writer) for our, was, now, writer in numbers if now != was]
@@ -107,8 +117,8 @@ class ForeignChanges:
             self._past[ref] = ForeignPast(ref, (*changes, ForeignChange(at, foreign))[-REMEMBERED:], ours)
         elif by_others and after == ours:
             self._past[ref] = replace(past, repaired_at=at)
-        elif moved and not by_others and past.changes:
-            self._past[ref] = replace(past, ours=after)
+        elif moved and not by_others and (past.changes or ref in self._asked):
+            self.asked(ref, after)  # as the server has them: an HPA's minimum of 0 is 1 there
 
 
 def _over(past: ForeignPast, at: float) -> bool:
