@@ -23,10 +23,15 @@ Numbers = tuple[int | None, ...]
 
 
 class Fight(Struct):
-    """What others did to one object: when, and since when our numbers stand there again; `begun_at`: watched since."""
+    """What others did to one object: when, and since when our numbers stand there again; `begun_at`: watched since.
+
+    `first`: the numbers at `begun_at`. Replicas that no autoscaler owns are ours to write before we ever did: until
+    then others change these, and put these back.
+    """
 
     uid: str
     numbers: Numbers
+    first: Numbers
     begun_at: float
     changed_at: tuple[float, ...] = ()
     repaired_at: float | None = None
@@ -58,14 +63,14 @@ class Fights:
             if found is None or before is None or before.uid != found[0]:
                 self._of.pop(ref, None)
                 if found is not None:
-                    self._of[ref] = Fight(found[0], found[1], self._world.now)
+                    self._of[ref] = Fight(found[0], found[1], found[1], self._world.now)
             elif found[1] != before.numbers:
                 self._changed(ref, before, found[1], by_others=found[2])
 
     def _changed(self, ref: WorkloadRef, fight: Fight, numbers: Numbers, *, by_others: bool) -> None:
-        now, ours = self._world.now, self._oracle.ours.get(ref)
+        now, ours = self._world.now, self._oracle.ours.get(ref, fight.first)
         fight.numbers = numbers
-        if not by_others or ours is None:
+        if not by_others:
             return
         if numbers == ours[: len(numbers)]:
             fight.repaired_at = now

@@ -10,10 +10,11 @@ from tests.machine.worlds import START
 class Ring:
     """The bench's model `a`, of which we asked for 4 replicas last; `kubectl` writes other numbers."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, ours: bool = True) -> None:
         self.bench = Bench()
         self.fights = Fights(self.bench.world, self.bench.oracle)
-        self.bench.oracle.ours[self.bench.ref("a")] = 4, 4
+        if ours:
+            self.bench.oracle.ours[self.bench.ref("a")] = 4, 4
         self.fights.look()
 
     def somebody_writes(self, *replicas: int) -> None:
@@ -64,6 +65,18 @@ def test_a_person_ends_what_was_and_not_what_comes() -> None:
     assert ring.judged(writes=True) == ""
     ring.somebody_writes(5, 3)
     assert ring.judged(writes=True) == "f"
+
+
+def test_two_changes_after_a_person_said_so_are_a_fight_though_the_first_came_before_we_ever_wrote() -> None:
+    for changes, broken in (((5,), "f"), ((5, 3), "")):
+        ring = Ring(ours=False)
+        ring.wait(5.0)
+        ring.fights.stood_up("a")
+        ring.wait(30.0)
+        ring.somebody_writes(*changes[:1])
+        ring.bench.oracle.ours[ring.bench.ref("a")] = 4, 4
+        ring.somebody_writes(*changes[1:])
+        assert ring.judged(refuses=True) == broken
 
 
 def test_what_a_restart_lost_is_no_fight_that_we_know_of() -> None:
