@@ -141,6 +141,19 @@ class TestRepairs:
         feed(state, changed(over, at=NOW + 30.0), changed(back, at=NOW + 40.0))
         assert repaired_at(state) == NOW + 40.0
 
+    def test_after_a_restart_ours_is_what_was_written_before_it(self) -> None:
+        """Also where somebody wrote over it while nobody looked; our own later write is seen by its name."""
+        before = with_scaled_object(scaled(1, 4))
+        before.asked("b", a_workload().ref, 6, NOW, minimum=2)
+        entry = checkpoint.memory_entry(Memory(), 41, NOW, {}, before.foreign_past())
+        for found, ours in ((scaled(1, 9, "argocd", "argocd"), (2, 6)), (scaled(3, 9, "", "argocd"), (3, 6))):
+            after = ClusterState(a_policy(a_model("a"), a_model("b")), NOW)
+            after.restore_foreign(checkpoint.read([entry], ["b"], NOW).foreign)
+            kedas = replace(an_hpa(), owner_scaled_object="b", minimum=1, maximum=9)
+            feed(after, changed(a_workload(replicas=2), at=NOW), changed(kedas, at=NOW), changed(found, at=NOW))
+            assert seen(scaled(*ours, "kubectl-edit", "kubectl-edit"), state=after) == ()
+            assert repaired_at(after) == NOW + 10.0
+
     def test_ours_is_what_the_server_made_of_it(self) -> None:
         state = with_scaled_object(scaled(1, 4))
         state.asked("b", a_workload().ref, 6, NOW, minimum=0)
