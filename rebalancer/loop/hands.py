@@ -11,6 +11,7 @@ import structlog
 
 from rebalancer.act import recorder as act
 from rebalancer.act.gate import Gate
+from rebalancer.act.ledger import bounded
 from rebalancer.domain.cluster import WorkloadRef
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.outcome import WRITTEN, Outcome
@@ -121,6 +122,6 @@ def asked_of(state: ClusterState) -> Callable[[Change, int, float], None]:
 
     def asked(change: Change, replicas: int, at: float) -> None:
         ref = WorkloadRef(change.target.namespace, change.target.kind, change.target.name)
-        state.asked(change.model, ref, replicas, at)
+        state.asked(change.model, ref, replicas, at, minimum=change.minimum if bounded(change.target) else None)
 
     return asked

@@ -215,10 +215,13 @@ class ClusterState:
             self.wakes.add(wakes.NOTICE)
         self._under_notice = under
 
-    def asked(self, model: str, target: WorkloadRef, replicas: int, at: float) -> None:
-        """A write of `replicas` for `target` of `model` was acknowledged: it counts until the watch shows it."""
+    def asked(self, model: str, target: WorkloadRef, replicas: int, at: float, *, minimum: int | None = None) -> None:
+        """A write of `replicas` for `target` of `model` was acknowledged: it counts until the watch shows it.
+
+        `minimum`: the lower bound beside it where `replicas` is the maximum of an autoscaler, else None.
+        """
         if self._holdings.model_of(target) == model:
-            self._holdings.asked(target, replicas, at)
+            self._holdings.asked(target, replicas, at, minimum)
 
     def note(self, outcome: Outcome, now: float) -> None:  # noqa: ARG002  every input comes with its instant
         """What became of a write, for the next cycle."""

@@ -22,7 +22,7 @@ Written = Workload | Hpa | ScaledObject  # what carries numbers that we write
 
 
 class ForeignPast(Struct, frozen=True):
-    """The last foreign changes of one target, oldest first; for the checkpoint, too.
+    """The last foreign changes of one target that was written to or changed, oldest first; for the checkpoint, too.
 
     `ours`: the numbers that we asked for last (None: unknown), `repaired_at`: since when others have put them back.
     """
@@ -41,9 +41,18 @@ class ForeignChanges:
         self._objects = objects
         self._past: dict[WorkloadRef, ForeignPast] = {}
 
+    def asked(self, ref: WorkloadRef, numbers: Numbers) -> None:
+        """These are ours from now on: a write of them was acknowledged.
+
+        A watch may never show them: who writes over them at once is shown in their place, and may put them back later.
+        """
+        self._past[ref] = replace(self._past.get(ref) or ForeignPast(ref, ()), ours=numbers)
+
     def saw(self, change: Change, at: float) -> None:
         """An object changed at `at`."""
         match change:
+            case (None, Hpa(owner_scaled_object=str())):
+                pass  # KEDA's own: it follows the ScaledObject, whoever wrote there
             case (None, (Workload() | Hpa() | ScaledObject()) as new) if _target(new) in self._past:
                 self._found(new, at)
             case (Workload() as old, Workload() as new) if not self._owned(new.ref):
@@ -54,7 +63,7 @@ class ForeignChanges:
                 self._changed(old, new, at)
 
     def of(self, ref: WorkloadRef) -> ForeignPast | None:
-        """What others did to a target lately; None when nobody did anything."""
+        """What others did to a target lately; None when nobody did anything, and we neither."""
         return self._past.get(ref)
 
     def past(self, targets: Collection[WorkloadRef]) -> tuple[ForeignPast, ...]:
@@ -87,10 +96,18 @@ class ForeignChanges:
         )
 
     def _found(self, new: Written, at: float) -> None:
-        """After a restart: somebody may have put our numbers back while nobody looked."""
-        past = self._past[_target(new)]
-        if past.repaired_at is None and past.ours == _numbers(new) and any(_writers(new)):
-            self._past[past.target] = replace(past, repaired_at=at)
+        """After a restart: somebody may have put our numbers back, and we may have written others, while nobody looked.
+
+        What stands there with nobody else's name is what we asked for last, whatever an older checkpoint says.
+        """
+        past, numbers, writers = self._past[_target(new)], _numbers(new), _writers(new)
+        if past.ours is None or len(past.ours) != len(numbers):
+            return
+        each = zip(past.ours, numbers, writers, strict=True)
+        past = replace(past, ours=tuple(our if writer else now for our, now, writer in each))
+        if past.changes and past.repaired_at is None and past.ours == numbers and any(writers):
+            past = replace(past, repaired_at=at)
+        self._past[past.target] = past
 
     def _changed(self, old: Written, new: Written, at: float) -> None:
         """Tell our own writes, repairs and foreign changes apart, number by number."""
@@ -107,8 +124,8 @@ class ForeignChanges:
             self._past[ref] = ForeignPast(ref, (*changes, ForeignChange(at, foreign))[-REMEMBERED:], ours)
         elif by_others and after == ours:
             self._past[ref] = replace(past, repaired_at=at)
-        elif moved and not by_others and past.changes:
-            self._past[ref] = replace(past, ours=after)
+        elif moved and not by_others and ref in self._past:
+            self.asked(ref, after)  # as the server has them: an HPA's minimum of 0 is 1 there
 
 
 def _over(past: ForeignPast, at: float) -> bool:

@@ -107,9 +107,13 @@ class Holdings:
                 self._start_seconds.pop(model, None)
                 self.restore_load_seconds(model, (max(0.0, pod.ready_at - pod.created_at),))
 
-    def asked(self, target: WorkloadRef, replicas: int, at: float) -> None:
-        """We wrote `replicas` at `at`; it counts until the watch shows it or 10 s have passed."""
+    def asked(self, target: WorkloadRef, replicas: int, at: float, minimum: int | None) -> None:
+        """We wrote `replicas` at `at`; it counts until the watch shows it or 10 s have passed.
+
+        `minimum`: the lower bound beside it, None where it is no autoscaler's maximum.
+        """
         if target in self._targets:
+            self.foreign.asked(target, (replicas,) if minimum is None else (minimum, replicas))
             self._asked[target] = _Asked(replicas, at)
             self._settle(target)
             self._dirty.add(self._targets[target].model.id)

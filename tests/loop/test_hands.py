@@ -4,9 +4,10 @@ import pytest
 from msgspec.structs import replace
 
 from rebalancer.act.gate import Gate
+from rebalancer.domain.cluster import ClusterObject, Originals
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.outcome import WRITTEN, Intent, Outcome
-from rebalancer.domain.plan import Decision
+from rebalancer.domain.plan import Change, Decision
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.loop.cycle import cycle
 from rebalancer.loop.hands import GateHands, asked_of
@@ -16,7 +17,7 @@ from rebalancer.state import ClusterState
 from rebalancer.world import World
 from rebalancer.world.port import WorldPort
 from tests.builders import NOW, a_policy
-from tests.state.objects import a_cluster_node, a_ready_pod, a_state, a_workload
+from tests.state.objects import a_cluster_node, a_ready_pod, a_scaled_object, a_state, a_workload, changed, feed
 
 
 class Noted(Unwritten):
@@ -140,3 +141,19 @@ async def test_an_outcome_of_a_model_that_left_the_policy_is_told_and_the_cycle_
     await cycle(NOW, hands)
     assert hands.skipped == [("6-left-a100", "left is no model of the policy any more")]
     assert len(hands.memory.models["b"].losses) == 1
+
+
+@pytest.mark.parametrize(("paused", "ours"), [(False, (2, 5)), (True, (5,))])
+def test_what_was_written_are_bounds_where_an_autoscaler_chooses_and_else_replicas(
+    *, paused: bool, ours: tuple[int, ...]
+) -> None:
+    """Who writes over them is told from who puts them back by these numbers."""
+    bounds = replace(a_scaled_object(bounds=(1, 4)), originals=Originals(1, 4), paused=paused)
+    state = a_state(a_policy(), a_workload("b", 4), bounds)
+    (target,) = next(model for model in state.peek(NOW).models if model.id == "b").targets
+    asked_of(state)(Change("1", "grant", "b", target, 4, 5, 2, ""), 5, NOW)
+    by_hand: ClusterObject = replace(bounds, maximum=9, writers=("", "kubectl-edit"), resource_version="2")
+    if paused:
+        by_hand = replace(a_workload("b", 7), writer="kubectl-edit", resource_version="2")
+    feed(state, changed(by_hand))
+    assert [one.ours for one in state.foreign_past()] == [ours]

@@ -1,7 +1,8 @@
 """Who fights over a target by the truth, held against whom the service stands down from.
 
-A fight: two changes by somebody else to other numbers than ours within the window. While it lasts nobody of us writes
-there; it is over when it is old, or when somebody has put our numbers back and they have stood for 30 s.
+A fight: two changes by somebody else to other numbers than ours within the window. Who puts one of two bounds back and
+leaves the other as it is has changed nothing that is ours, and repaired nothing yet. While a fight lasts nobody of us
+writes there; it is over when it is old, or when somebody has put our numbers back and they have stood for 30 s.
 """
 
 from msgspec import Struct
@@ -23,10 +24,15 @@ Numbers = tuple[int | None, ...]
 
 
 class Fight(Struct):
-    """What others did to one object: when, and since when our numbers stand there again; `begun_at`: watched since."""
+    """What others did to one object: when, and since when our numbers stand there again; `begun_at`: watched since.
+
+    `first`: the numbers at `begun_at`. Replicas that no autoscaler owns are ours to write before we ever did: until
+    then others change these, and put these back.
+    """
 
     uid: str
     numbers: Numbers
+    first: Numbers
     begun_at: float
     changed_at: tuple[float, ...] = ()
     repaired_at: float | None = None
@@ -58,31 +64,31 @@ class Fights:
             if found is None or before is None or before.uid != found[0]:
                 self._of.pop(ref, None)
                 if found is not None:
-                    self._of[ref] = Fight(found[0], found[1], self._world.now)
+                    self._of[ref] = Fight(found[0], found[1], found[1], self._world.now)
             elif found[1] != before.numbers:
-                self._changed(ref, before, found[1], by_others=found[2])
+                self._changed(ref, before, found[1], found[2])
 
-    def _changed(self, ref: WorkloadRef, fight: Fight, numbers: Numbers, *, by_others: bool) -> None:
-        now, ours = self._world.now, self._oracle.ours.get(ref)
+    def _changed(self, ref: WorkloadRef, fight: Fight, numbers: Numbers, writers: tuple[str, ...]) -> None:
+        now, ours = self._world.now, self._oracle.ours.get(ref, fight.first)[: len(numbers)]
+        each = zip(fight.numbers, numbers, ours, writers, strict=True)
+        by_others = [(after, our) for before, after, our, writer in each if after != before and writer]
         fight.numbers = numbers
-        if not by_others or ours is None:
-            return
-        if numbers == ours[: len(numbers)]:
+        if by_others and numbers == ours:
             fight.repaired_at = now
-        else:
+        elif any(after != our for after, our in by_others):
             over = fight.repaired_at is not None and now - fight.repaired_at >= REPAIRED_AFTER_SECONDS
             fight.changed_at = (*(() if over else fight.changed_at), now)[-CHANGES:]
             fight.repaired_at = None
 
-    def _numbers(self, owner: Deployment) -> tuple[str, Numbers, bool] | None:
-        """The object's UID, the numbers that we write there and whether others wrote them; None: we write none."""
+    def _numbers(self, owner: Deployment) -> tuple[str, Numbers, tuple[str, ...]] | None:
+        """The object's UID, the numbers that we write there and who wrote each, "" for us; None: we write none."""
         autoscalers: list[Hpa | ScaledObject] = [*self._world.scaled_objects.values(), *self._world.hpas.values()]
         mine = next((one for one in autoscalers if one.target == owner.ref), None)
         if mine is None:
-            return owner.uid, (owner.replicas,), bool(owner.writer)
+            return owner.uid, (owner.replicas,), (owner.writer,)
         if getattr(mine, "paused", False) or f'"{INSTALLATION}"' not in mine.annotations.get(ANNOTATION, ""):
             return None
-        return mine.uid, (mine.minimum, mine.maximum), any(mine.writers)
+        return mine.uid, (mine.minimum, mine.maximum), mine.writers
 
     def judge(self, plan: Plan, policy: Policy) -> None:
         """After a cycle whose plan knew what was shown last."""

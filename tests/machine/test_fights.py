@@ -1,25 +1,33 @@
 """Over whom we stand down is held against who really fights."""
 
+from rebalancer.act.originals import ANNOTATION
 from rebalancer.domain.plan import Change, Plan, Refusal
 from rebalancer.domain.snapshot import TargetView
 from tests.machine.fights import Fights
-from tests.machine.test_oracle import Bench
-from tests.machine.worlds import START
+from tests.machine.service import INSTALLATION
+from tests.machine.test_oracle import Bench, a_model
+from tests.machine.worlds import START, ModelSpec
 
 
 class Ring:
     """The bench's model `a`, of which we asked for 4 replicas last; `kubectl` writes other numbers."""
 
-    def __init__(self) -> None:
-        self.bench = Bench()
+    def __init__(self, *models: ModelSpec, ours: bool = True) -> None:
+        self.bench = Bench(*models)
         self.fights = Fights(self.bench.world, self.bench.oracle)
-        self.bench.oracle.ours[self.bench.ref("a")] = 4, 4
+        if ours:
+            self.bench.oracle.ours[self.bench.ref("a")] = 4, 4
         self.fights.look()
 
     def somebody_writes(self, *replicas: int) -> None:
         for each in replicas:
             self.bench.world.scale(self.bench.ref("a"), each, "kubectl")
             self.wait(5.0)
+
+    def sets(self, low: int, high: int, writer: str = "kubectl") -> None:
+        (hpa,) = self.bench.world.hpas.values()
+        self.bench.world.set_bounds(hpa, low, high, {ANNOTATION: f'{{"min":1,"max":9,"by":"{INSTALLATION}"}}'}, writer)
+        self.wait(5.0)
 
     def wait(self, seconds: float) -> None:
         self.bench.live(seconds)
@@ -64,6 +72,40 @@ def test_a_person_ends_what_was_and_not_what_comes() -> None:
     assert ring.judged(writes=True) == ""
     ring.somebody_writes(5, 3)
     assert ring.judged(writes=True) == "f"
+
+
+def test_one_of_two_bounds_that_is_put_back_is_neither_a_change_nor_a_repair() -> None:
+    ring = Ring(a_model(owner="hpa"))
+    ring.sets(4, 4, writer="")
+    ring.sets(1, 9)
+    ring.sets(1, 4)
+    assert ring.judged(writes=True) == ""
+    ring.wait(40.0)
+    ring.sets(1, 9)
+    assert ring.judged(writes=True) == "f"
+
+
+def test_our_own_write_beside_a_bound_that_somebody_set_is_no_repair() -> None:
+    ring = Ring(a_model(owner="hpa"))
+    ring.sets(4, 4, writer="")
+    ring.sets(1, 9)
+    ring.bench.oracle.ours[ring.bench.ref("a")] = 1, 4
+    ring.sets(1, 4, writer="")
+    ring.wait(40.0)
+    ring.sets(1, 9)
+    assert ring.judged(writes=True) == "f"
+
+
+def test_two_changes_after_a_person_said_so_are_a_fight_though_the_first_came_before_we_ever_wrote() -> None:
+    for changes, broken in (((5,), "f"), ((5, 3), "")):
+        ring = Ring(ours=False)
+        ring.wait(5.0)
+        ring.fights.stood_up("a")
+        ring.wait(30.0)
+        ring.somebody_writes(*changes[:1])
+        ring.bench.oracle.ours[ring.bench.ref("a")] = 4, 4
+        ring.somebody_writes(*changes[1:])
+        assert ring.judged(refuses=True) == broken
 
 
 def test_what_a_restart_lost_is_no_fight_that_we_know_of() -> None:

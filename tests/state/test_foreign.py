@@ -130,6 +130,36 @@ class TestRepairs:
         assert [one.at for one in found] == [NOW + 10.0, NOW + 30.0]
         assert repaired_at(state) == NOW + 40.0
 
+    def test_ours_is_what_was_written_though_somebody_wrote_over_it_before_a_watch_showed_it(self) -> None:
+        state, ref = with_scaled_object(scaled(1, 4)), a_workload().ref
+        state.asked("b", ref, 6, NOW, minimum=2)
+        found = seen(scaled(1, 9, "argocd", "argocd"), scaled(2, 6, "argocd", "argocd"), state=state)
+        assert (len(found), repaired_at(state)) == (1, NOW + 20.0)
+        state.asked("b", ref, 7, NOW, minimum=2)
+        over = replace(scaled(1, 5, "kubectl-edit", "kubectl-edit"), resource_version="103")
+        back = replace(scaled(2, 7, "kubectl-edit", "kubectl-edit"), resource_version="104")
+        feed(state, changed(over, at=NOW + 30.0), changed(back, at=NOW + 40.0))
+        assert repaired_at(state) == NOW + 40.0
+
+    def test_after_a_restart_ours_is_what_was_written_before_it(self) -> None:
+        """Also where somebody wrote over it while nobody looked; our own later write is seen by its name."""
+        before = with_scaled_object(scaled(1, 4))
+        before.asked("b", a_workload().ref, 6, NOW, minimum=2)
+        entry = checkpoint.memory_entry(Memory(), 41, NOW, {}, before.foreign_past())
+        for found, ours in ((scaled(1, 9, "argocd", "argocd"), (2, 6)), (scaled(3, 9, "", "argocd"), (3, 6))):
+            after = ClusterState(a_policy(a_model("a"), a_model("b")), NOW)
+            after.restore_foreign(checkpoint.read([entry], ["b"], NOW).foreign)
+            kedas = replace(an_hpa(), owner_scaled_object="b", minimum=1, maximum=9)
+            feed(after, changed(a_workload(replicas=2), at=NOW), changed(kedas, at=NOW), changed(found, at=NOW))
+            assert seen(scaled(*ours, "kubectl-edit", "kubectl-edit"), state=after) == ()
+            assert repaired_at(after) == NOW + 10.0
+
+    def test_ours_is_what_the_server_made_of_it(self) -> None:
+        state = with_scaled_object(scaled(1, 4))
+        state.asked("b", a_workload().ref, 6, NOW, minimum=0)
+        found = seen(scaled(1, 6), scaled(1, 9, "", "argocd"), scaled(1, 6, "", "argocd"), state=state)
+        assert (len(found), repaired_at(state)) == (1, NOW + 30.0)
+
     def test_a_change_soon_after_it_goes_on_with_the_fight_and_a_later_one_begins_another(self) -> None:
         for seconds, fought in ((29.0, 2), (30.0, 1)):
             state = with_scaled_object(scaled(1, 4))
