@@ -324,7 +324,7 @@ class TestRollout:
         assert decision_of(story.plans[-1], "b").doomed == 4
 
     def a_full_pool(self, needed: float) -> Story:
-        """Model b owns 8, serves on a node under notice and is in a rollout; a owns 4, serves with 8, needs `needed`."""
+        """Model b owns 8, serves on a node under notice in a rollout; a owns 4, serves with 8, needs `needed`."""
         policy = a_policy(a_model("a", entitlement=4), a_model("b", 2, entitlement=8), pools=(a_pool(gpus=16),))
         load = {"a": {"concurrency": 4.0 * needed}, "b": {"concurrency": 32.0}}
         story = Story(policy, a_snapshot(policy, {"b": 8, "a": 8}, load, {"a": needed, "b": 8.0}))
