@@ -17,7 +17,7 @@ from rebalancer.planning.asked.demand import need_now
 from rebalancer.planning.given import drains, moves
 from rebalancer.planning.guarded import foreign, guards
 from rebalancer.planning.seen import holdings, scene, sight
-from rebalancer.planning.shared import loans, shares
+from rebalancer.planning.shared import donors, loans, shares
 from rebalancer.planning.told import explain
 from rebalancer.state import absent, due, notices, views
 from tests.mutants.mutant import Mutant
@@ -45,6 +45,7 @@ def rules() -> Iterator[Mutant]:
     yield _instead(arithmetic, "asleep", "asleep", "sees nobody asleep", lambda _: None)
     yield _instead(holdings, "other_on", "foreign", "sees no other installation", lambda _: "")
     yield _property(scene.Part, "replaceable", "rollout", "replaces nothing", lambda _: 0)
+    yield _instead(donors, "_needed_beside_a_rollout", "rollout", "takes what is needed", lambda *_: 0)
     yield _instead(drains, "ends_just", "marks", "trusts to luck", _marked)
     yield _instead(drains, "ends_just", "gone", "releases the lost", lambda *_, **__: True)
     yield _instead(moves, "held_back", "lending", "lends what is called", lambda *_: frozenset())

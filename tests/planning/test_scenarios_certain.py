@@ -323,6 +323,27 @@ class TestRollout:
         assert moves(story.plan()) == {}  # just its replacement, however much it would like
         assert decision_of(story.plans[-1], "b").doomed == 4
 
+    def a_full_pool(self, needed: float) -> Story:
+        """Model b owns 8, serves on a node under notice in a rollout; a owns 4, serves with 8, needs `needed`."""
+        policy = a_policy(a_model("a", entitlement=4), a_model("b", 2, entitlement=8), pools=(a_pool(gpus=16),))
+        load = {"a": {"concurrency": 4.0 * needed}, "b": {"concurrency": 32.0}}
+        story = Story(policy, a_snapshot(policy, {"b": 8, "a": 8}, load, {"a": needed, "b": 8.0}))
+        story.target("b", rolling=True)
+        story.notice("a100-2", karpenter=True)
+        return story
+
+    def test_nobody_gives_a_replica_that_it_needs_for_pods_that_may_never_serve(self) -> None:
+        story = self.a_full_pool(needed=8.0)
+        assert all("a" not in moves(plan) for plan in story.turns(3))
+        shortage = unmet_of(story.plans[-1], "b")
+        assert shortage is not None
+        assert shortage.constraint == "rollout"
+
+    def test_what_nobody_needs_is_given_for_them(self) -> None:
+        story = self.a_full_pool(needed=0.1)
+        plans = story.turns(5)  # its cooldown is 30 s
+        assert {moves(plan)["a"] for plan in plans if "a" in moves(plan)} == {(8, 1)}
+
     def test_without_free_gpus_a_node_is_asked_for_it(self) -> None:
         policy = a_policy(a_model("b", 2, pools=("spot",)), pools=(an_elastic_pool(gpus=32, gpus_per_node=8),))
         story = Story(policy, a_snapshot(policy, {"b": 8}, {"b": {"concurrency": 32.0}}, {"b": 8.0}, nodes={"spot": 1}))

@@ -266,6 +266,29 @@ class TestShift:
         assert all("a" not in moves(later) for later in story.turns(4, 2.0))
         assert moves(story.turn())["a"] == (4, 3)  # 3 lost long ago; half of 3 above the floor, at least 1
 
+    def large_and_small(self, floor: int, owned: int) -> Story:
+        """Model a holds the 4 GPUs of a node, owns `owned` and needs all; b has none and needs 2 on one node.
+
+        Half of the 2 that a has above its floor of 2 is 1: by that alone b would never come.
+        """
+        b = a_model("b", floor, gpus_per_replica=2, priority=1000)
+        policy = a_policy(a_model("a", 2, priority=1, entitlement=owned), b, pools=(a_pool(gpus=4),))
+        readings = {"a": {"concurrency": 16.0}, "b": {"concurrency": 4.0}}
+        story = Story(policy, a_snapshot(policy, {"a": 4}, readings, {"a": 4.0}))
+        story.turn()
+        return story
+
+    def test_as_many_go_as_make_room_for_one_replica_of_a_model_under_its_floor(self) -> None:
+        story = self.large_and_small(floor=1, owned=4)
+        assert moves(story.plans[0]) == {"a": (4, 2)}
+        story.settle()
+        assert moves(story.turn()) == {"b": (0, 1)}
+
+    def test_for_what_is_no_floor_no_more_go_than_the_share(self) -> None:
+        story = self.large_and_small(floor=0, owned=0)
+        assert all(moves(plan) == {} for plan in story.turns(3))
+        assert refusal_of(story.plans[-1], "shift", "a").why == "1 of at most 1 lost in 10 s, present need 7"
+
     def test_surplus_is_not_limited(self) -> None:
         assert moves(a_donor_and_a_needy(need=0.1).turn()) == {"a": (7, 1)}
 

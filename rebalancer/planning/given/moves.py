@@ -146,7 +146,7 @@ def _raise(scene: Scene, moves: Moves, unit: Unit) -> None:
 
 def release(scene: Scene, moves: Moves, victim: Victim, recipient: str | None) -> None:
     """It goes for `recipient` (None: for nobody), or a guard says why it does not."""
-    one = Release(scene, moves.tally, victim.part, victim.purpose, victim.pod)
+    one = Release(scene, moves.tally, victim.part, victim.purpose, victim.pod, victim.together)
     refusal = judge(one)
     if refusal is not None:
         moves.refuse(refusal, recipient)
@@ -172,7 +172,7 @@ def _shift(scene: Scene, moves: Moves, unit: Unit) -> None:
     recipient = unit.part.model
     trial = moves.tally.copy()
     for victim in unit.victims:
-        one = Release(scene, trial, victim.part, victim.purpose, victim.pod)
+        one = Release(scene, trial, victim.part, victim.purpose, victim.pod, victim.together)
         refusal = judge(one)
         if refusal is not None:
             moves.refuse(refusal, recipient)

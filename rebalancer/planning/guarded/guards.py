@@ -1,7 +1,8 @@
 """Guards: each turns a move into a refusal with its numbers, or lets it pass.
 
 Limits are max(1, floor(share x base)) replicas per sliding window and bind only below the donor's present need
-(`Holder.need_now`). What passes which guard is in `planning.release`.
+(`Holder.need_now`). Where one replica of a model under its floor takes the room of several, that many are the least
+limit instead of 1: they go together or not at all. What passes which guard is in `planning.release`.
 """
 
 import math
@@ -157,8 +158,8 @@ def shift(release: Release) -> Refusal | None:
 def _limited(  # noqa: PLR0913  # the numbers that the refusal prints
     release: Release, guard: str, rule: RateLimit, lost: int, base: int, losers: Iterable[Holder]
 ) -> Refusal | None:
-    """Refuse when one more would exceed max(1, floor(share x base)) in the window and cut into present need."""
-    limit = max(1, math.floor(rule.share * base + 1e-9))
+    """Refuse when one more would exceed max(together, floor(share x base)) in the window and cut into present need."""
+    limit = max(release.together, math.floor(rule.share * base + 1e-9))
     if not release.below_need:
         return None
     unknown = release.scene.memory.unknown_before

@@ -87,13 +87,17 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """One more replica of `part` would go, for `purpose`; `pod`: which (None: it is no pod yet, or open)."""
+    """One more replica of `part` would go, for `purpose`; `pod`: which (None: it is no pod yet, or open).
+
+    `together`: how many of its model's make room for one replica of a model under its floor; 1 where none of these.
+    """
 
     scene: Scene
     tally: Tally
     part: Part
     purpose: Purpose
     pod: PodView | None = None
+    together: int = 1
 
     @property
     def holder(self) -> Holder:

@@ -27,8 +27,10 @@ def displace(recipient: Holder, part: Part, tier: str, ledger: Ledger) -> Unit |
         return None
     node, picks = chosen
     victims = []
+    together = Counter(donor.part.model for donor, pod in picks if tier == FLOOR and pod.node is not None)
     for donor, pod in picks:
-        victim = Victim(donor.part, pod, _purpose(donor.holder, recipient, tier, ledger))
+        purpose = _purpose(donor.holder, recipient, tier, ledger)
+        victim = Victim(donor.part, pod, purpose, max(1, together[donor.part.model]))
         ledger.take(victim)
         victims.append(victim)
     ledger.seat(part, node)
@@ -49,6 +51,11 @@ def _reserve(donor: Holder, recipient: Holder, tier: str) -> int:
     return max(donor.floor, donor.aim)
 
 
+def _needed_beside_a_rollout(donor: Holder, part: Part) -> int:
+    """Replicas of the donor that go for no `part` in a rollout: that may hang, and its new pods never serve."""
+    return 0 if part.stuck is None else max(donor.aim, donor.needed)
+
+
 class _Donor(NamedTuple):
     """A donor's part with what it could give, and how little we like to ask it."""
 
@@ -62,7 +69,7 @@ def _donors(recipient: Holder, part: Part, tier: str, ledger: Ledger) -> list[_D
     """Who could give a replica in the part's pool, best first: allowed by guards, surplus, no pod yet, low priority.
 
     Those that guards protect are asked all the same, so that the refusal is told; but not where a node can be had
-    and the guard is not over with the start.
+    and the guard is not over with the start. For pods under notice of a part in a rollout only surplus is asked.
     """
     donors = []
     grows = any(_may_grow(each, ledger.scene) for each in recipient.parts)
@@ -70,7 +77,7 @@ def _donors(recipient: Holder, part: Part, tier: str, ledger: Ledger) -> list[_D
         if donor is recipient or ledger.gained.get(donor.model.id):
             continue
         left = ledger.placed_of(donor)
-        spare = left - _reserve(donor, recipient, tier)
+        spare = left - max(_reserve(donor, recipient, tier), _needed_beside_a_rollout(donor, part))
         if spare <= 0:
             continue
         for own in donor.parts:

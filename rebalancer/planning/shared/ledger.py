@@ -17,11 +17,12 @@ from rebalancer.planning.shared.fits import Fits
 
 @dataclass(frozen=True, slots=True)
 class Victim:
-    """One replica that would go."""
+    """One replica that would go; `together`: how many of its model's, on nodes, go for one replica under a floor."""
 
     part: Part
     pod: PodView
     purpose: Purpose
+    together: int = 1
 
 
 @dataclass(frozen=True, slots=True)
