@@ -16,15 +16,18 @@ class Side(NamedTuple):
 
 
 def beyond(sides: Sequence[tuple[Side, Side]]) -> Counter[str]:
-    """Replicas that a start had taken and its twin has not, of models that serve with fewer by it; empty where none.
+    """Replicas that a start takes in a cycle and its twin does not, of models that then serve with fewer than there.
 
-    `sides`: start and twin after each cycle since the start; the last one is judged. Models count as a whole: a twin
-    that gave a GPU of one pool to somebody has spared the one of another pool that goes as surplus here. And by what
-    they serve with: what the twin withdrew while it loaded may serve here, since a start holds back, and goes later.
-    While it holds back it takes nothing sooner than its twin. Afterwards its demand may fall as much sooner as a write
-    of the twin after the start made the twin's cooldown begin anew: a cooldown, and the plan in which it ends.
+    `sides`: start and twin after each cycle since the start. Models count as a whole: a twin that gave a GPU of one
+    pool to somebody has spared the one of another pool that goes as surplus here. And by what they serve with as it
+    goes: what the twin withdrew while it loaded may serve here, since a start holds back, and goes later. While it
+    holds back it takes nothing sooner than its twin. Afterwards its demand may fall as much sooner as a write of the
+    twin after the start made the twin's cooldown begin anew: a cooldown, and the plan in which it ends.
     """
-    last = len(sides) - 1
-    mine, _ = sides[last if last < HELD_STEPS else last - AHEAD_STEPS]
-    _, its = sides[last]
-    return (mine.taken - its.taken) & (its.serving - mine.serving)
+    now = len(sides) - 1
+    at = now if now < HELD_STEPS else now - AHEAD_STEPS
+    mine, then = sides[at]
+    _, its = sides[now]
+    just = mine.taken - sides[at - 1][0].taken if at > 0 else mine.taken
+    more = (mine.taken - its.taken) & (then.serving - mine.serving)
+    return Counter({model: replicas for model, replicas in more.items() if just[model]})

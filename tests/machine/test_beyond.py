@@ -16,7 +16,7 @@ def side(taken_at: int, step: int, serving: int) -> Side:
 
 
 def found(mine_at: int, its_at: int, mine: int = 3, its: int = 3) -> list[int]:
-    """The steps after which a start that takes one of `mine` in `mine_at` took beyond its twin, with one of `its`."""
+    """The steps in which it is seen that a start took one of `mine` beyond its twin, which has `its`."""
     sides = [(side(mine_at, step, mine), side(its_at, step, its)) for step in range(STEPS)]
     return [step for step in range(STEPS) if beyond(sides[: step + 1])]
 
@@ -31,7 +31,7 @@ def test_afterwards_it_may_be_sooner_by_a_cooldown_that_began_anew_for_the_twin_
 
 
 def test_what_the_twin_never_takes_is_more() -> None:
-    assert found(mine_at=HELD_STEPS, its_at=NEVER) == [*range(HELD, STEPS)]
+    assert found(mine_at=HELD_STEPS, its_at=NEVER) == [HELD]
 
 
 def test_it_may_take_later_what_its_twin_took() -> None:
@@ -40,4 +40,9 @@ def test_it_may_take_later_what_its_twin_took() -> None:
 
 def test_what_the_twin_withdrew_before_it_served_may_go_once_it_does() -> None:
     assert found(mine_at=HELD_STEPS, its_at=NEVER, mine=4, its=3) == []
-    assert found(mine_at=HELD_STEPS, its_at=NEVER, mine=4, its=4) == [*range(HELD, STEPS)]
+    assert found(mine_at=HELD_STEPS, its_at=NEVER, mine=4, its=4) == [HELD]
+
+
+def test_what_the_twin_gains_later_makes_nothing_more_of_what_went_before() -> None:
+    sides = [(side(HELD_STEPS, step, 4), side(NEVER, step, 3 if step < 30 else 9)) for step in range(STEPS)]
+    assert not any(beyond(sides[: step + 1]) for step in range(STEPS))
