@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from rebalancer.sim.product.clock import still
 from tests.machine import recipes
+from tests.machine.beyond import AHEAD_STEPS, Side, beyond
 from tests.machine.deeds import APART, DEEDS, LATE, Deed
 from tests.machine.noted import Verdict
 from tests.machine.stage import CHECKPOINT_STEPS, STEP_SECONDS, Stage
@@ -152,10 +153,9 @@ def _turn_users(stages: Iterable[Stage], model: str, share: float) -> None:
 def play_restarted(history: History, watch: Watch = nobody) -> Played:
     """Two worlds in which the same happens; in one the service restarts, and takes no more than it does in the other.
 
-    Judged over two minutes after the restart, by what each has taken since of replicas that serve and stay: the first
-    plans after a start take nothing anyway. Replicas that serve nobody may go in one world and not in the other, since
-    the cycles of before the start are not known here (`docs/restart.md`, what is not promised). Later what one has
-    written and the other has not makes them two different worlds. `watch` is told of the one that restarts.
+    Judged over two minutes after the restart, by replicas that serve and stay (`beyond`). Others may go in one world
+    only: the cycles of before the start are not known here (`docs/restart.md`, what is not promised). Later what one
+    has written and the other has not makes them two worlds. `watch` is told of the one that restarts.
     """
     with still() as runner:
         return runner.run(_play_restarted(history, watch))
@@ -169,8 +169,8 @@ async def _play_restarted(history: History, watch: Watch) -> Played:
     disk_lost = rng.random() < 0.3
     stage, twin, played = Stage(history.spec), Stage(history.spec), Played()
     deeds = [deed for deed in history.deeds if deed.name != RESTART]
-    before = Counter[str](), Counter[str]()
-    for step in range(at + RESTARTED_STEPS):
+    before, sides = (Counter[str](), Counter[str]()), list[tuple[Side, Side]]()
+    for step in range(at + RESTARTED_STEPS + AHEAD_STEPS):
         if step == at:
             stage.restart(back, disk_lost=disk_lost)
             played.met[RESTART] += 1
@@ -180,11 +180,12 @@ async def _play_restarted(history: History, watch: Watch) -> Played:
         await _step(stage, now, played, watch)
         await _step(twin, now, Played(), nobody)
         if step >= at:
-            taken = stage.oracle.lost - before[0], twin.oracle.lost - before[1]
-            if more := taken[0] - taken[1]:
-                where = "another node" if disk_lost else "its own disk"
-                what = f"{dict(more)} more within {(step - at) * STEP_SECONDS:.0f} s"
-                stage.oracle.fail("r", f"restarted on {where}, {back} checkpoints back, it takes {what}")
+            mine, its = (one.oracle.lost - was for one, was in zip((stage, twin), before, strict=True))
+            sides.append((Side(mine, stage.oracle.serving()), Side(its, twin.oracle.serving())))
+            if more := beyond(sides):
+                where = f"{'another node' if disk_lost else 'its own disk'}, {back} checkpoints back"
+                seconds = (step - at) * STEP_SECONDS
+                stage.oracle.fail("r", f"restarted on {where}, it takes {dict(more)} more within {seconds:.0f} s")
         if stage.oracle.verdicts:
             break
     return _over(stage, played)

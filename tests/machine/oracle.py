@@ -28,7 +28,7 @@ class Oracle:
     """What is true, and what each write does to it.
 
     `deadlines`: when announced nodes go. `asked`: what the service asked of each target last, `ours`: as bounds.
-    `lost`: serving replicas on nodes that stay, which its writes took, by model and pool.
+    `lost`: serving replicas on nodes that stay, which its writes took, by model.
     """
 
     def __init__(self, world: World, policy: Policy, levels: dict[str, float]) -> None:
@@ -161,9 +161,13 @@ class Oracle:
             return self.fail("a", f"{owner.model} is in no policy and loses {len(pods)} replicas")
         self._judge_floor(model, pods or given_away)
         self._judge_need(owner, model, pods)
-        self.lost[f"{model.id} on {owner.node_selector['pool']}"] += self._serving(model.id, pods)[1]
+        self.lost[model.id] += self._serving(model.id, pods)[1]
         self._ended |= {pod.uid for pod in pods}
         return None
+
+    def serving(self) -> Counter[str]:
+        """Replicas of each model that serve and may stay, less what the service has taken."""
+        return Counter({model.id: self._serving(model.id, [])[0] for model in self.policy.models})
 
     def _serving(self, model: str, gone: list[Pod]) -> tuple[int, int]:
         """Replicas that serve and may stay before these go, and how many of these are such for certain.

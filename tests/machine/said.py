@@ -40,11 +40,15 @@ class Said:
         self._showing: dict[str, bool] = {}
         self._none: dict[str, bool] = {}
         self._templates: dict[str, int] = {}
+        self._wanted: dict[WorkloadRef, int] = {}
         self._elsewhere: set[str] = set()
 
     def look(self) -> None:
-        """Who wrote which numbers since the last look; of which pools every node is Ready and shows GPUs, or none."""
-        self._showing, self._none = {}, {}
+        """Who wrote which numbers since the last look; of which pools every node is Ready and shows GPUs, or none.
+
+        And which releases are under way before the next cycle writes: its plan cannot know what its writes change.
+        """
+        self._showing, self._none, self._wanted = {}, {}, {}
         for node in self._world.nodes.values():
             pool = node.labels["pool"]
             self._showing[pool] = self._showing.get(pool, True) and node.ready and node.allocatable > 0
@@ -58,6 +62,8 @@ class Said:
             if now != self._by_others.get(ref, now) and now:
                 self._fought_at[ref] = self._world.now
             self._by_others[ref] = now
+            most = (one.maximum for one in scaled if one.target == ref and one.maximum is not None)
+            self._wanted[ref] = min(owner.replicas, self._oracle.asked.get(ref, owner.replicas), *most)
 
     def restarted(self, younger_seconds: float) -> None:
         """The service begins from a checkpoint: what others did seems by so much younger to it than it is.
@@ -103,13 +109,9 @@ class Said:
         Ready, and ends those that serve.
         """
         ref, pods = shown
-        autoscalers: list[Hpa | ScaledObject] = [*self._world.hpas.values(), *self._world.scaled_objects.values()]
-        owner = self._world.deployments.get(ref)
-        numbers = [one.maximum for one in autoscalers if one.target == ref and one.maximum is not None]
-        numbers += [self._oracle.asked.get(ref, len(pods)), 0 if owner is None else owner.replicas]
         least = sum(one.serves and one.active and one.goes is False for one in pods)
         others = sum(one.active for one in pods) - least
-        worst = max(0, min(least, *(number - others for number in numbers)))
+        worst = max(0, min(least, self._wanted.get(ref, 0) - others))
         return worst, sum(one.serves and one.active and not one.overdue for one in pods)
 
     def _judge_budgets(self, plan: Plan, policy: Policy) -> None:

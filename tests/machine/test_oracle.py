@@ -117,7 +117,7 @@ class TestFloor:
         bench.world.faults.stick(bench.world.ready_pods("a")[0])
         bench.live(5.0)
         bench.scale("a", 2)  # the stuck one, and one that serves
-        assert bench.oracle.lost == {"a on x": 1}
+        assert bench.oracle.lost == {"a": 1}
 
     def test_a_minimum_that_lets_the_hpa_go_under_it_is_seen(self) -> None:
         bench = Bench(a_model("a", owner="keda"), a_model("b"))

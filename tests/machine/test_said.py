@@ -97,3 +97,13 @@ def test_a_stand_down_outlasts_its_window_only_by_as_much_as_a_clock_was_set_bac
     bench.live(60.0)
     said.judge(plan, policy, Sync(), set())
     assert bench.rules == "f"
+
+
+def test_a_release_under_way_counts_though_the_cycles_own_write_calls_it_off() -> None:
+    bench = Bench(a_model(owner="hpa"), a_model("b"))
+    said, hpa = Said(bench.world, bench.oracle, Counter()), next(iter(bench.world.hpas.values()))
+    bench.world.set_bounds(hpa, 3, 3, {}, "rebalancer")
+    said.look()
+    bench.world.set_bounds(hpa, 6, 6, {}, "rebalancer")  # its HPA had raised it to so many, of which four serve
+    said.judge(a_plan(ready=3), bench.oracle.policy, Sync(), set())
+    assert bench.rules == ""

@@ -1,0 +1,48 @@
+"""A start takes no more of a model than its twin, and after it has held back only a little sooner."""
+
+from collections import Counter
+
+from tests.machine.beyond import AHEAD_STEPS, HELD_STEPS, Side, beyond
+
+STEPS = 60
+NEVER = STEPS
+HELD = HELD_STEPS + AHEAD_STEPS
+
+
+def side(taken_at: int, step: int, serving: int) -> Side:
+    """One replica is taken in that step, of so many that serve."""
+    taken = int(step >= taken_at)
+    return Side(Counter(b=taken), Counter(b=serving - taken))
+
+
+def found(mine_at: int, its_at: int, mine: int = 3, its: int = 3) -> list[int]:
+    """The steps in which it is seen that a start took one of `mine` beyond its twin, which has `its`."""
+    sides = [(side(mine_at, step, mine), side(its_at, step, its)) for step in range(STEPS)]
+    return [step for step in range(STEPS) if beyond(sides[: step + 1])]
+
+
+def test_while_it_holds_back_it_takes_nothing_sooner() -> None:
+    assert found(mine_at=HELD_STEPS - 1, its_at=HELD_STEPS) == [HELD_STEPS - 1]
+
+
+def test_afterwards_it_may_be_sooner_by_a_cooldown_that_began_anew_for_the_twin_and_no_more() -> None:
+    assert found(mine_at=HELD_STEPS, its_at=HELD) == []
+    assert found(mine_at=HELD_STEPS, its_at=HELD + 1) == [HELD]
+
+
+def test_what_the_twin_never_takes_is_more() -> None:
+    assert found(mine_at=HELD_STEPS, its_at=NEVER) == [HELD]
+
+
+def test_it_may_take_later_what_its_twin_took() -> None:
+    assert found(mine_at=30, its_at=3) == []
+
+
+def test_what_the_twin_withdrew_before_it_served_may_go_once_it_does() -> None:
+    assert found(mine_at=HELD_STEPS, its_at=NEVER, mine=4, its=3) == []
+    assert found(mine_at=HELD_STEPS, its_at=NEVER, mine=4, its=4) == [HELD]
+
+
+def test_what_the_twin_gains_later_makes_nothing_more_of_what_went_before() -> None:
+    sides = [(side(HELD_STEPS, step, 4), side(NEVER, step, 3 if step < 30 else 9)) for step in range(STEPS)]
+    assert not any(beyond(sides[: step + 1]) for step in range(STEPS))
