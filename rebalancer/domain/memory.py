@@ -108,18 +108,18 @@ class Replaced(NamedTuple):
         return cls(pool, target, int(asked), pod) if pod and asked.isdecimal() else cls(pool, "", -1, rest or target)
 
 
-class Came(Struct, frozen=True):
+class WaitingSince(Struct, frozen=True):
     """Requests that wait, of those that came from `since` on until the next of these began."""
 
     since: Instant
     requests: float
 
 
-class Line(Struct, frozen=True):
+class Waiting(Struct, frozen=True):
     """What waits of a model whose requests have a deadline, as a look at `at` found it: the oldest first."""
 
     at: Instant
-    came: tuple[Came, ...] = ()
+    groups: tuple[WaitingSince, ...] = ()
 
 
 class ModelMemory(Struct, frozen=True, omit_defaults=True):
@@ -133,7 +133,7 @@ class ModelMemory(Struct, frozen=True, omit_defaults=True):
     oldest first (guard `sudden`). `jump`: one that the guard `plausible` looks at. `deferred_since`: a batch model that
     has fewer replicas than it needs since then. `owed`: of a model with an outlook, what it may claim as its own.
     `begun_anew`: what demand was in force is unknown since a start. `gave_at`: when it last gave a replica
-    away; `spare_since`: its share has been below what it has since then. `line`: what
+    away; `spare_since`: its share has been below what it has since then. `waiting`: what
     waits of a batch model, by when it came; None: nobody knows, or it has no deadline.
     """
 
@@ -155,7 +155,7 @@ class ModelMemory(Struct, frozen=True, omit_defaults=True):
     begun_anew: bool = False
     gave_at: Instant | None = None
     spare_since: Instant | None = None
-    line: Line | None = None
+    waiting: Waiting | None = None
 
 
 class Loan(Struct, frozen=True):

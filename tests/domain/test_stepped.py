@@ -8,12 +8,10 @@ from msgspec import Struct
 
 from rebalancer.domain.memory import (
     Ask,
-    Came,
     Decided,
     GrantFailure,
     Jump,
     Level,
-    Line,
     Loan,
     Loss,
     Memory,
@@ -24,6 +22,8 @@ from rebalancer.domain.memory import (
     Rose,
     Shift,
     Silent,
+    Waiting,
+    WaitingSince,
 )
 from rebalancer.domain.stepped import stepped
 from tests.builders import NOW
@@ -47,7 +47,7 @@ MODEL = ModelMemory(
     begun_anew=True,
     gave_at=NOW - 25,
     spare_since=NOW - 26,
-    line=Line(NOW - 31, (Came(NOW - 32, 5.0),)),
+    waiting=Waiting(NOW - 31, (WaitingSince(NOW - 32, 5.0),)),
 )
 MEMORY = Memory(
     models={"b": MODEL},

@@ -8,14 +8,14 @@ HELD_STEPS = 13  # of 5 s, the first cycles: the next one is 70 s after the star
 AHEAD_STEPS = 8  # of 5 s: a planning period and a cooldown of the class `interactive`, as all models here are
 
 
-class Side(NamedTuple):
+class SinceStart(NamedTuple):
     """Of each model, after a cycle: serving replicas that were taken since the start, and what serves still."""
 
     taken: Counter[str]
     serving: Counter[str]
 
 
-def beyond(sides: Sequence[tuple[Side, Side]]) -> Counter[str]:
+def beyond(sides: Sequence[tuple[SinceStart, SinceStart]]) -> Counter[str]:
     """Replicas that a start takes in a cycle and its twin does not, of models that then serve with fewer than there.
 
     `sides`: start and twin after each cycle since the start. Models count as a whole: a twin that gave a GPU of one

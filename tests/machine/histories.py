@@ -9,10 +9,10 @@ from msgspec.structs import replace
 
 from rebalancer.sim.product.clock import still
 from tests.machine import recipes
-from tests.machine.beyond import AHEAD_STEPS, Side, beyond
+from tests.machine.beyond import AHEAD_STEPS, SinceStart, beyond
 from tests.machine.deeds import APART, DEEDS, LATE, Deed
-from tests.machine.noted import Verdict
 from tests.machine.stage import CHECKPOINT_STEPS, STEP_SECONDS, Stage
+from tests.machine.verdicts import Verdict
 from tests.machine.worlds import WorldSpec, a_spec, rate_of
 
 STEPS = (60, 80, 160)
@@ -169,7 +169,7 @@ async def _play_restarted(history: History, watch: Watch) -> Played:
     disk_lost = rng.random() < 0.3
     stage, twin, played = Stage(history.spec), Stage(history.spec), Played()
     deeds = [deed for deed in history.deeds if deed.name != RESTART]
-    before, sides = (Counter[str](), Counter[str]()), list[tuple[Side, Side]]()
+    before, sides = (Counter[str](), Counter[str]()), list[tuple[SinceStart, SinceStart]]()
     for step in range(at + RESTARTED_STEPS + AHEAD_STEPS):
         if step == at:
             stage.restart(back, disk_lost=disk_lost)
@@ -181,7 +181,7 @@ async def _play_restarted(history: History, watch: Watch) -> Played:
         await _step(twin, now, Played(), nobody)
         if step >= at:
             mine, its = (one.oracle.lost - was for one, was in zip((stage, twin), before, strict=True))
-            sides.append((Side(mine, stage.oracle.serving()), Side(its, twin.oracle.serving())))
+            sides.append((SinceStart(mine, stage.oracle.serving()), SinceStart(its, twin.oracle.serving())))
             if more := beyond(sides):
                 where = f"{'another node' if disk_lost else 'its own disk'}, {back} checkpoints back"
                 seconds = (step - at) * STEP_SECONDS

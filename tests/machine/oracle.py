@@ -14,7 +14,7 @@ from math import ceil, inf
 from rebalancer.domain.cluster import WorkloadRef
 from rebalancer.domain.policy import Model, Policy
 from rebalancer.world import Deployment, Hpa, Node, Pod, ScaledObject, World
-from tests.machine.noted import Debt, Seen, Verdict
+from tests.machine.verdicts import Debt, Seen, Verdict
 from tests.machine.worlds import CARRIED, CONCURRENCY, NOT_READY_SECONDS, SERVICE_SECONDS, STEP_SECONDS
 
 GRACE_SECONDS = 30.0

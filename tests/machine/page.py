@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from tests.machine.deeds import DEEDS
-from tests.machine.noted import Verdict
+from tests.machine.verdicts import Verdict
 
 
 class Found(NamedTuple):

@@ -15,9 +15,9 @@ from rebalancer.domain.plan import Plan
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Sync
 from rebalancer.world import Deployment, Hpa, ScaledObject, World
-from tests.machine.noted import Seen
 from tests.machine.oracle import Oracle
 from tests.machine.service import INSTALLATION
+from tests.machine.verdicts import Seen
 from tests.machine.worlds import STEP_SECONDS
 
 FOREIGN_SLACK_SECONDS = 4 * STEP_SECONDS

@@ -2,17 +2,17 @@
 
 from collections import Counter
 
-from tests.machine.beyond import AHEAD_STEPS, HELD_STEPS, Side, beyond
+from tests.machine.beyond import AHEAD_STEPS, HELD_STEPS, SinceStart, beyond
 
 STEPS = 60
 NEVER = STEPS
 HELD = HELD_STEPS + AHEAD_STEPS
 
 
-def side(taken_at: int, step: int, serving: int) -> Side:
+def side(taken_at: int, step: int, serving: int) -> SinceStart:
     """One replica is taken in that step, of so many that serve."""
     taken = int(step >= taken_at)
-    return Side(Counter(b=taken), Counter(b=serving - taken))
+    return SinceStart(Counter(b=taken), Counter(b=serving - taken))
 
 
 def found(mine_at: int, its_at: int, mine: int = 3, its: int = 3) -> list[int]:

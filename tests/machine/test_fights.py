@@ -74,10 +74,16 @@ def test_a_person_ends_what_was_and_not_what_comes() -> None:
     assert ring.judged(writes=True) == "f"
 
 
-def test_one_of_two_bounds_that_is_put_back_is_neither_a_change_nor_a_repair() -> None:
+def with_bounds_set_by_somebody() -> Ring:
+    """An HPA at 4 to 4 by us, which somebody sets to 1 to 9."""
     ring = Ring(a_model(owner="hpa"))
     ring.sets(4, 4, writer="")
     ring.sets(1, 9)
+    return ring
+
+
+def test_one_of_two_bounds_that_is_put_back_is_neither_a_change_nor_a_repair() -> None:
+    ring = with_bounds_set_by_somebody()
     ring.sets(1, 4)
     assert ring.judged(writes=True) == ""
     ring.wait(40.0)
@@ -86,9 +92,7 @@ def test_one_of_two_bounds_that_is_put_back_is_neither_a_change_nor_a_repair() -
 
 
 def test_our_own_write_beside_a_bound_that_somebody_set_is_no_repair() -> None:
-    ring = Ring(a_model(owner="hpa"))
-    ring.sets(4, 4, writer="")
-    ring.sets(1, 9)
+    ring = with_bounds_set_by_somebody()
     ring.bench.oracle.ours[ring.bench.ref("a")] = 1, 4
     ring.sets(1, 4, writer="")
     ring.wait(40.0)

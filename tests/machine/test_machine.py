@@ -4,10 +4,10 @@ import pytest
 
 from tests.machine.__main__ import APART_EVERY, history_of, played
 from tests.machine.histories import History, Played, Watch, a_history, play_apart
-from tests.machine.noted import Verdict
 from tests.machine.shrink import shrunk, told
 from tests.machine.twins import TWINS
 from tests.machine.undone import NUMBERS, TRAFFIC, undo
+from tests.machine.verdicts import Verdict
 from tests.mutants.rules import RULES
 
 # 19 ends with a replica of an elastic pool that goes as surplus and comes back each two minutes.

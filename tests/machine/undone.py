@@ -14,9 +14,9 @@ import pytest
 
 from tests.machine.deeds import DEEDS
 from tests.machine.histories import History, Played, a_history, play, play_apart, play_restarted
-from tests.machine.noted import Verdict
 from tests.machine.quiet import be_quiet
 from tests.machine.twins import TWINS, WHOLES
+from tests.machine.verdicts import Verdict
 from tests.mutants.mutant import Mutant
 from tests.mutants.rules import RULES
 

@@ -12,7 +12,7 @@ from rebalancer.domain.memory import Outage, Owed, Silent
 from rebalancer.domain.readings import ModelLoad
 from rebalancer.domain.replica_set import ends_just
 from rebalancer.domain.snapshot import PodView, TargetView
-from rebalancer.planning.asked import deferral, line, owed, sudden
+from rebalancer.planning.asked import deferral, owed, sudden, waiting
 from rebalancer.planning.asked.demand import need_now
 from rebalancer.planning.given import drains, moves
 from rebalancer.planning.guarded import foreign, guards
@@ -102,8 +102,8 @@ def _deadlines() -> Iterator[Mutant]:
     yield _instead(deferral, "DONE_WITHIN", "deadline", "keeps no time", 1.0)
     yield _instead(deferral, "DONE_WITHIN", "deadline", "takes no time", 0.5)
     yield _instead(deferral, "_deadlines", "deadline", "claims nothing", lambda *_: [])
-    yield _instead(line, "_last", "deadline", "forgets who was served", lambda groups, _: groups)
-    yield _instead(line, "_last", "deadline", "takes all for new", lambda *_: ())
+    yield _instead(waiting, "_last", "deadline", "forgets who was served", lambda groups, _: groups)
+    yield _instead(waiting, "_last", "deadline", "takes all for new", lambda *_: ())
     yield _instead(shares, "bound_due", "deadline", "takes what others need", lambda *_: None)
     yield _property(scene.Holder, "need_now", "deadline", "holds on to it", lambda holder: need_now(holder.load.work))
 

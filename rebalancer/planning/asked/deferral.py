@@ -16,12 +16,12 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from rebalancer.domain.memory import Line, ModelMemory
+from rebalancer.domain.memory import ModelMemory, Waiting
 from rebalancer.domain.outlook import Outlook
 from rebalancer.domain.policy import DeferralRule, Model
 from rebalancer.domain.readings import ModelLoad
 from rebalancer.planning.asked.demand import Demand
-from rebalancer.planning.asked.line import follow, in_order
+from rebalancer.planning.asked.waiting import follow, in_order
 
 BATCH = "batch"
 # Of the time to the deadline, less a start: who has waited so long counts the whole priority, and ten times that at the
@@ -87,30 +87,30 @@ def defer(  # noqa: PLR0913  # each is one input
     if deadline is not None and outlook is not None:
         if deadline <= outlook.horizon_seconds:
             return NO_DEFERRAL, _remembered(kept, None, None)
-        line = follow(kept.line, load, outlook.work_of_one, deadline)
-        if line is not None and outlook.deferred:
-            return _by_deadline(line, outlook, deadline, rule.weight, now), _remembered(kept, None, line)
+        waiting = follow(kept.waiting, load, outlook.work_of_one, deadline)
+        if waiting is not None and outlook.deferred:
+            return _by_deadline(waiting, outlook, deadline, rule.weight, now), _remembered(kept, None, waiting)
     found = _by_turns(model, demand, held, kept.deferred_since, rule, now)
-    return found, _remembered(kept, found.since, kept.line)
+    return found, _remembered(kept, found.since, kept.waiting)
 
 
-def _remembered(kept: ModelMemory, since: float | None, line: Line | None) -> ModelMemory:
-    if since == kept.deferred_since and line is kept.line:
+def _remembered(kept: ModelMemory, since: float | None, waiting: Waiting | None) -> ModelMemory:
+    if since == kept.deferred_since and waiting is kept.waiting:
         return kept
-    return replace(kept, deferred_since=since, line=line)
+    return replace(kept, deferred_since=since, waiting=waiting)
 
 
-def _by_deadline(line: Line, outlook: Outlook, seconds: float, weight: float, now: float) -> Deferral:
+def _by_deadline(waiting: Waiting, outlook: Outlook, seconds: float, weight: float, now: float) -> Deferral:
     """`seconds` to the deadline; `weight`: what a request counts when it comes.
 
-    Only so many count more as the replicas that are needed by now do to the horizon: else all of a long line would be
+    Only so many count more as the replicas that are needed by now do to the horizon: else all of a long queue would be
     urgent at once, take GPUs for which a start is paid twice, and give them back a minute later.
     """
-    ahead, deadlines = outlook.horizon_seconds, _deadlines(line, outlook, seconds, now)
+    ahead, deadlines = outlook.horizon_seconds, _deadlines(waiting, outlook, seconds, now)
     takes = max([each.replicas for each in deadlines], default=0)
     urgent = takes * ahead / outlook.work_of_one
     counts: list[tuple[float, float]] = []  # the oldest first
-    for group in line.came:
+    for group in waiting.groups:
         gone = min(1.0, max(0.0, now - group.since) / (seconds - ahead))
         some = min(group.requests, urgent)
         counts.append((some, round(weight ** (1.0 - gone / WHOLE_AFTER), 6)))
@@ -124,13 +124,13 @@ def _by_deadline(line: Line, outlook: Outlook, seconds: float, weight: float, no
     return Deferral(counts[0][1] if counts else weight, counts=(coming, *reversed(counts)), deadline=first, due=due)
 
 
-def _deadlines(line: Line, outlook: Outlook, seconds: float, now: float) -> list[Deadline]:
-    """Of each group in the line, with the replicas that it would take if they were asked for now.
+def _deadlines(waiting: Waiting, outlook: Outlook, seconds: float, now: float) -> list[Deadline]:
+    """Of each group in the queue, with the replicas that it would take if they were asked for now.
 
     They have a start and 90 s less for it, and no less than that where time is up.
     """
     found, ahead = [], outlook.horizon_seconds
-    for came, requests in in_order(line):
+    for came, requests in in_order(waiting):
         work = requests * outlook.work_of_one
         done_by = came.since + DONE_WITHIN * seconds - ahead
         replicas = math.ceil(work / max(done_by - now, ahead))

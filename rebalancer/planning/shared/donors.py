@@ -110,10 +110,10 @@ def _judged(part: Part, purpose: Purpose, ledger: Ledger) -> Refusal | None:
 def _askable(recipient: Holder, pool: str, tier: str, ledger: Ledger) -> list[Holder]:
     """Models with something to spare in the pool at this tier. While units are placed they only become fewer.
 
-    Found once per pool, tier and priority: at 1,000 models in a surge of 50, asking all of them for each replica that
-    is short took four fifths of the plan.
+    Found once per pool, tier and whatever else `_reserve` knows of the recipient: at 1,000 models in a surge of 50,
+    asking all of them for each replica that is short took four fifths of the plan.
     """
-    key = (pool, tier, recipient.model.priority if tier == WANTED else 0)
+    key = (pool, tier, (recipient.model.priority, recipient.share is None) if tier == WANTED else None)
     found = ledger.askable.get(key)
     if found is None:
         found = ledger.askable[key] = [

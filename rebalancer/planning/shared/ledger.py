@@ -69,7 +69,7 @@ class Ledger:
     confined: Counter[str] = field(default_factory=Counter)
     judged: dict[str, dict[tuple[str, Purpose], Refusal | None]] = field(default_factory=dict)
     lacking: set[str] = field(default_factory=set)
-    askable: dict[tuple[str, str, int], list[Holder]] = field(default_factory=dict)
+    askable: dict[tuple[str, str, tuple[int, bool] | None], list[Holder]] = field(default_factory=dict)
     _eligible: dict[Landing, tuple[str, ...]] = field(default_factory=dict)
     _fits: dict[tuple[Landing, bool], Fits] = field(default_factory=dict)
     _fits_of: dict[str, list[tuple[bool, Fits]]] = field(default_factory=dict)

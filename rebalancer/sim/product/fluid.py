@@ -38,7 +38,7 @@ class FluidService:
         self._watched = False
         self._backlog = self._gone = 0.0
         self._work_of_one = _work_of_one(model.work[:seconds], model.requests[:seconds])
-        self._line = FirstCome(model, seconds) if model.deferred else None
+        self._queue = FirstCome(model, seconds) if model.deferred else None
         self._pods: Sequence[Pod] | None = None
         self._serving: Sequence[Pod] = ()
         self._finished: dict[str | None, float] = {None: 0.0}
@@ -73,10 +73,10 @@ class FluidService:
         ready = len(self._serving)
         self.served_by[begin:end] = ready
         self._serve(begin, end, ready)
-        if end == len(self.wait) and self._line:
+        if end == len(self.wait) and self._queue:
             self.wait, self.late = finished(self._model, self.busy, self.lost)
         busy = self.busy[begin:end]
-        self._finish((self._line.finish(busy) if self._line else busy / self._work_of_one[begin:end]).tolist())
+        self._finish((self._queue.finish(busy) if self._queue else busy / self._work_of_one[begin:end]).tolist())
 
     def _serve(self, begin: int, end: int, ready: int) -> None:
         model = self._model
@@ -121,7 +121,7 @@ class FluidService:
         use = min(1.0, busy / able) if able else None
         gauges = Gauges(
             running=busy * self._slots / shares,
-            waiting=(self._line.waiting(end) if self._line else self._backlog / float(self._work_of_one[end - 1]))
+            waiting=(self._queue.waiting(end) if self._queue else self._backlog / float(self._work_of_one[end - 1]))
             / shares,
             gpu_utilisation=use,
             ttft_p95_seconds=worst if worst < np.inf else None,

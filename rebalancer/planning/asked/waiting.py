@@ -8,7 +8,7 @@ from itertools import accumulate
 
 from msgspec.structs import replace
 
-from rebalancer.domain.memory import Came, Line
+from rebalancer.domain.memory import Waiting, WaitingSince
 from rebalancer.domain.readings import ModelLoad, Reading
 
 GRAINS = 32  # to a deadline: a group's requests count as old as its oldest, 3 % of the time they have
@@ -16,8 +16,8 @@ MOST_GROUPS = 64  # of somebody who waits much longer than that, the oldest are 
 QUANTUM = 6  # decimals of requests, as of everything that leaves
 
 
-def follow(before: Line | None, load: ModelLoad, work_of_one: float, deadline_seconds: float) -> Line | None:
-    """The line after a newer look, as it was without one; None while nobody has ever told how many wait.
+def follow(before: Waiting | None, load: ModelLoad, work_of_one: float, deadline_seconds: float) -> Waiting | None:
+    """Who waits after a newer look, as it was without one; None while nobody has ever told how many wait.
 
     What came since the look before is the last minute's work by `work_of_one`, the replica-seconds of a request; it is
     more where more wait than that explains. Of the first look nobody knows when they came: they count as new.
@@ -28,14 +28,14 @@ def follow(before: Line | None, load: ModelLoad, work_of_one: float, deadline_se
     since = look.at if before is None else before.at
     rate = (load.work.last_60s or 0.0) / work_of_one
     came = min(look.value, rate * (look.at - since))
-    older = _last(() if before is None else before.came, look.value - came)
+    older = _last(() if before is None else before.groups, look.value - came)
     came = round(look.value - sum(each.requests for each in older), QUANTUM)
-    return Line(look.at, _joined(older, Came(since, came), deadline_seconds / GRAINS))
+    return Waiting(look.at, _joined(older, WaitingSince(since, came), deadline_seconds / GRAINS))
 
 
-def _last(groups: tuple[Came, ...], requests: float) -> tuple[Came, ...]:
+def _last(groups: tuple[WaitingSince, ...], requests: float) -> tuple[WaitingSince, ...]:
     """The youngest so many: the oldest were served."""
-    kept: list[Came] = []
+    kept: list[WaitingSince] = []
     for group in reversed(groups):
         some = round(min(group.requests, requests), QUANTUM)
         if some <= 0.0:
@@ -45,7 +45,7 @@ def _last(groups: tuple[Came, ...], requests: float) -> tuple[Came, ...]:
     return tuple(reversed(kept))
 
 
-def _joined(older: tuple[Came, ...], new: Came, grain_seconds: float) -> tuple[Came, ...]:
+def _joined(older: tuple[WaitingSince, ...], new: WaitingSince, grain_seconds: float) -> tuple[WaitingSince, ...]:
     """With those who came since, in the last group while that is not `grain_seconds` long."""
     if new.requests <= 0.0:
         return older
@@ -56,10 +56,10 @@ def _joined(older: tuple[Came, ...], new: Came, grain_seconds: float) -> tuple[C
     return (_together(older[0], older[1]), *older[2:], new)
 
 
-def _together(one: Came, next_one: Came) -> Came:
+def _together(one: WaitingSince, next_one: WaitingSince) -> WaitingSince:
     return replace(one, requests=round(one.requests + next_one.requests, QUANTUM))
 
 
-def in_order(line: Line) -> list[tuple[Came, float]]:
+def in_order(waiting: Waiting) -> list[tuple[WaitingSince, float]]:
     """Each group with the requests that are finished when it is, its own included."""
-    return list(zip(line.came, accumulate(each.requests for each in line.came), strict=True))
+    return list(zip(waiting.groups, accumulate(each.requests for each in waiting.groups), strict=True))
