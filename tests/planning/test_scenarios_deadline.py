@@ -136,7 +136,7 @@ class TestDeadline:
         found = step(story.plan())
         assert found is not None
         assert found.said == (
-            "deferred: 400 requests are due by 08:59:59, one replica suffices from 08:35:49 on; the oldest counts 0.1"
+            "400 requests are due by 08:59:59, one replica suffices from 08:35:49 on; the oldest counts 0.1"
             " of its priority"
         )
         found = step(at(story, DONE_BY))
@@ -155,7 +155,7 @@ class TestDeadline:
         wait_in(story, 0.0)
         found = step(story.plan())
         assert found is not None
-        assert found.said == "deferred: nobody waits; a request that comes counts 0.1 of its priority"
+        assert found.said == "nobody waits; a request that comes counts 0.1 of its priority"
 
 
 class TestTurnsInstead:

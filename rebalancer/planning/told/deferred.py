@@ -33,11 +33,11 @@ def _deadline(found: Deferral) -> Step:
     deadline = found.deadline
     counts = f"the oldest counts {figure(found.weight)} of its priority"
     if deadline is None:
-        said = f"deferred: nobody waits; a request that comes counts {figure(found.weight)} of its priority"
+        said = f"nobody waits; a request that comes counts {figure(found.weight)} of its priority"
         return Step("deferral", said, {"weight": found.weight, "waiting": 0})
     due = f"{figure(round(deadline.requests))} requests are due by {clock(deadline.by)}"
     if not deadline.replicas:
-        said = f"deferred: {due}, one replica suffices from {clock(deadline.one_from)} on; {counts}"
+        said = f"{due}, one replica suffices from {clock(deadline.one_from)} on; {counts}"
     else:
         beside = "" if found.due >= deadline.replicas else f", {found.due} of them beside what others need"
         said = f"{due}: that takes {deadline.replicas} replicas now{beside}; {counts}"
