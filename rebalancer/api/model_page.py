@@ -13,8 +13,8 @@ from rebalancer.domain.plan import ModelDecision, Plan
 from rebalancer.domain.policy import Model
 from rebalancer.domain.readings import ModelLoad, NoReading
 from rebalancer.domain.snapshot import ModelView, Snapshot
-from rebalancer.planning.asked.demand import rules_of
-from rebalancer.planning.asked.votes import Ballot, poll
+from rebalancer.planning.demand.demand import rules_of
+from rebalancer.planning.demand.votes import Ballot, poll
 
 RATIOS = {"kvCache", "utilisation"}
 

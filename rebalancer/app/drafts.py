@@ -9,7 +9,7 @@ from rebalancer.act.moment import written_as
 from rebalancer.domain.cluster import Override
 from rebalancer.domain.policy import Policy
 from rebalancer.kube.resources import OVERRIDES, Object
-from rebalancer.planning.asked.rulings import PRECEDENCE, STAND_UP
+from rebalancer.planning.overrides.rulings import PRECEDENCE, STAND_UP
 
 ASKED = "rebalancer.io/asked"  # annotation of an Override that came by us: the digest of what was asked for
 COUNTED = frozenset({"pin", "cap", "floor"})

@@ -17,7 +17,7 @@ from rebalancer.domain.plan import Change, OverrideState, Plan, Refusal
 from rebalancer.domain.policy import NodeRules, Policy
 from rebalancer.domain.snapshot import ModelView, NoticeView, PodView, Snapshot, TargetView
 from rebalancer.planning import plan as decide
-from rebalancer.planning.passing import passed_guards
+from rebalancer.planning.guard_preview import passed_guards
 
 Key = tuple[str, str]  # model, pool
 

@@ -24,7 +24,7 @@ from rebalancer.ingest.past import Past, read_past
 from rebalancer.obs import journal
 from rebalancer.obs.broker import Broker
 from rebalancer.obs.journal_tail import read_tail
-from rebalancer.planning.resume import resume
+from rebalancer.planning.memory.resume import resume
 from rebalancer.state import ClusterState, checkpoint
 from rebalancer.state.checkpoint import Restored
 from rebalancer.state.foreign import ForeignPast

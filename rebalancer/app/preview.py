@@ -10,7 +10,7 @@ from rebalancer.api.text.words import clock, counted, some
 from rebalancer.app.foresight import Foresight, Known, Move
 from rebalancer.domain.cluster import Override
 from rebalancer.domain.policy import Model
-from rebalancer.planning.asked.rulings import PRECEDENCE, STAND_UP
+from rebalancer.planning.overrides.rulings import PRECEDENCE, STAND_UP
 
 WHEN = ("now", "then")
 

@@ -16,7 +16,7 @@ from rebalancer.domain.policy import Policy
 from rebalancer.domain.readings import ModelLoad
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.obs import journal
-from rebalancer.planning import Kept, plan
+from rebalancer.planning import Memo, plan
 
 MOST_CYCLES = 100  # made again: 10 s of planning at 1,000 models, which is longer than anybody should wait for a start
 
@@ -50,7 +50,7 @@ def remade(  # noqa: PLR0913  # what there is, and what is wanted
         memory, cycle = parts[0].memory or Memory(), begin - 1
     if last_cycle - cycle > MOST_CYCLES or not all(number in cycles for number in range(begin, last_cycle + 1)):
         return None
-    snapshot, kept, made = journal.EMPTY, Kept(), dict[str, ModelLoad]()
+    snapshot, kept, made = journal.EMPTY, Memo(), dict[str, ModelLoad]()
     for part in range(len(parts)):
         snapshot = journal.apply(snapshot, parts[part].delta)
     for number in range(begin, last_cycle + 1):

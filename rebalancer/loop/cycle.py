@@ -7,7 +7,7 @@ from rebalancer.domain.outcome import Outcome
 from rebalancer.domain.plan import Decision
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
-from rebalancer.planning import Kept, plan
+from rebalancer.planning import Memo, plan
 
 
 class Hands(Protocol):
@@ -15,7 +15,7 @@ class Hands(Protocol):
 
     policy: Policy
     memory: Memory
-    kept: Kept
+    kept: Memo
 
     def look(self, now: float) -> Snapshot:
         """The world at `now`, with what became of our writes since the last cycle."""

@@ -20,8 +20,8 @@ from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.domain.stepped import stepped
 from rebalancer.obs.clock import Clock
-from rebalancer.planning import Kept
-from rebalancer.planning.recall import recall, stranger
+from rebalancer.planning import Memo
+from rebalancer.planning.memory.outcomes import recall, stranger
 from rebalancer.state import ClusterState
 
 log = structlog.get_logger()
@@ -55,7 +55,7 @@ class GateHands:
     ) -> None:
         self.policy = policy
         self.memory = memory
-        self.kept = Kept()
+        self.kept = Memo()
         self.next_cycle = first_cycle
         self.last_plan: Plan | None = None
         self._state = state
@@ -94,14 +94,14 @@ class GateHands:
                 self.skip(outcome, f"{type(error).__name__}: {error}")
         if outcomes:
             self._recorder.begin_anew()
-        self.kept = Kept()  # what it had made so far may be what it failed on
+        self.kept = Memo()  # what it had made so far may be what it failed on
         self.next_cycle += 1
 
     def stepped(self, seconds: float) -> None:
         """The clock was set by so many seconds: cooldowns and guards' windows have lasted as long as they have."""
         self.memory = stepped(self.memory, seconds)
         self._recorder.begin_anew()
-        self.kept = Kept()
+        self.kept = Memo()
 
     def skip(self, outcome: Outcome, why: str) -> None:
         """`outcome` is not remembered."""

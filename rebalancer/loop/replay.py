@@ -11,7 +11,7 @@ from rebalancer.domain.plan import Decision
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.obs import journal
-from rebalancer.planning import Kept, plan
+from rebalancer.planning import Memo, plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def replay(lines: Iterable[bytes], policy: Policy | None = None) -> Replay:
     Raises ValueError naming the line when it is not a journal's.
     """
     found = Replay()
-    memory, kept = Memory(), Kept()
+    memory, kept = Memory(), Memo()
     for turn in turns(lines, found, policy):
         decision = plan(turn.snapshot, turn.policy, memory if turn.memory is None else turn.memory, kept)
         memory = decision.memory

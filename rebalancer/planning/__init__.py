@@ -11,7 +11,7 @@ Rooms, in the order in which a decision passes them; each knows only those befor
     told      steps of every explanation, what is unmet, answers to overrides
 """
 
+from rebalancer.planning.memo import Memo
 from rebalancer.planning.planner import plan
-from rebalancer.planning.seen.kept import Kept
 
-__all__ = ["Kept", "plan"]
+__all__ = ["Memo", "plan"]

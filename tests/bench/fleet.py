@@ -15,7 +15,7 @@ from rebalancer.domain.outlook import Outlook
 from rebalancer.domain.plan import Plan
 from rebalancer.domain.policy import Model, Policy
 from rebalancer.domain.snapshot import ModelView, Snapshot
-from rebalancer.planning import Kept, plan
+from rebalancer.planning import Memo, plan
 from rebalancer.state.outlook.learning import learn
 from rebalancer.state.outlook.outlook import Service, Terms, outlooks
 from rebalancer.state.outlook.past import F64, Past, per_second
@@ -148,7 +148,7 @@ class World:
 
     def __init__(self, policy: Policy, snapshot: Snapshot, works: Works) -> None:
         self.policy, self._works = policy, works
-        self.memory, self._kept = Memory(), Kept()
+        self.memory, self._kept = Memory(), Memo()
         self._later = dict.fromkeys((model.id for model in policy.models), 0)
         self.snapshot = snapshot
         self._decided: Plan | None = None

@@ -8,7 +8,7 @@ from rebalancer.app.process import quiet_collector
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
-from rebalancer.planning import Kept, plan
+from rebalancer.planning import Memo, plan
 from tests.bench.fleet import Fleet
 from tests.bench.scale import Scale, moved_on
 from tests.bench.timing import Times, measure, where_it_goes
@@ -41,7 +41,7 @@ class _Turning:
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
-        self._memory, self._kept = Memory(), Kept()
+        self._memory, self._kept = Memory(), Memo()
 
     def turn(self, snapshot: Snapshot) -> None:
         """One plan."""

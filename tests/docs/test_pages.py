@@ -18,8 +18,8 @@ from rebalancer.domain.policy import Classes, Guards, NodeRules, OverrideRules, 
 from rebalancer.domain.snapshot import REPAIRED_AFTER_SECONDS
 from rebalancer.obs.metrics.alerts import rules_text
 from rebalancer.obs.metrics.catalogue import METRICS
-from rebalancer.planning.guarded.guards import GUARDS
-from rebalancer.planning.guarded.release import PASSES, Purpose
+from rebalancer.planning.guards.guards import GUARDS
+from rebalancer.planning.guards.release import PASSES, Purpose
 from rebalancer.settings.service import PREFIX, ServiceSettings
 from tests.docs.blocks import DOCS, blocks, written_pages
 from tests.house.repository import ROOT

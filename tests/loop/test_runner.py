@@ -12,7 +12,7 @@ from rebalancer.domain.plan import Decision
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.loop.runner import Runner
-from rebalancer.planning import Kept
+from rebalancer.planning import Memo
 from rebalancer.state.wakes import GATHER_SECONDS
 from tests.builders import NOW, a_policy, a_snapshot
 
@@ -38,7 +38,7 @@ class CountingHands:
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
         self.memory = Memory()
-        self.kept = Kept()
+        self.kept = Memo()
         self.looks: list[float] = []
         self.recovered: list[float] = []
         self.recovers = True

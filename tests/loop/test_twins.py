@@ -31,7 +31,7 @@ from rebalancer.domain.plan import Decision, Plan
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.obs import journal
-from rebalancer.planning import Kept
+from rebalancer.planning import Memo
 from rebalancer.planning import plan as decide
 from rebalancer.sandbox.demo_cluster import IDLE_RATES, DemoCluster, build, demo_policy
 from rebalancer.state import ClusterState, checkpoint
@@ -58,7 +58,7 @@ class Successor:
     state: ClusterState
     memory: Memory
     whole: bool
-    kept: Kept = field(default_factory=Kept)
+    kept: Memo = field(default_factory=Memo)
 
     def plan(self, now: float, cycle: int, policy: Policy) -> Plan:
         decision = decide(self.state.snapshot(now, cycle), policy, self.memory, self.kept)

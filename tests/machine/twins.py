@@ -14,11 +14,11 @@ from rebalancer.act.restoring import Restoring
 from rebalancer.app import past
 from rebalancer.domain import arithmetic
 from rebalancer.domain.memory import Memory
-from rebalancer.planning import recall
-from rebalancer.planning.guarded import foreign
-from rebalancer.planning.seen import holdings
-from rebalancer.planning.seen.scene import Scene
-from rebalancer.planning.shared.ledger import Ledger
+from rebalancer.planning.allocation.ledger import Ledger
+from rebalancer.planning.facts import holdings
+from rebalancer.planning.facts.scene import Scene
+from rebalancer.planning.guards import foreign
+from rebalancer.planning.memory import outcomes
 from rebalancer.state import ClusterState
 from rebalancer.state.foreign import ForeignChanges
 from tests.mutants.mutant import Mutant
@@ -40,7 +40,7 @@ def twins() -> Iterator[Mutant]:
 
 def wholes() -> Iterator[Mutant]:
     """Rules that no mutant of `tests.mutants` undoes, for one world is enough to show them."""
-    yield Mutant("stranger", "counts for somebody", lambda patch: patch.setattr(recall, "stranger", lambda *_: None))
+    yield Mutant("stranger", "counts for somebody", lambda patch: patch.setattr(outcomes, "stranger", lambda *_: None))
     yield Mutant("restoring", "gives nothing back", lambda patch: patch.setattr(Restoring, "look", _nothing))
     yield Mutant("serves", "does not look again", lambda patch: patch.setattr(gate, "check", lambda *_, **__: None))
     yield Mutant("surplus", "counts who does not serve", _counts_who_does_not_serve)
@@ -90,9 +90,9 @@ def _one_fight_stops_everybody(patch: Patch) -> None:
 
     def stand_down(scene: Scene) -> None:
         true(scene)
-        if any(part.stuck == foreign.STANDS_DOWN for holder in scene.holders.values() for part in holder.parts):
-            for holder in scene.holders.values():
-                holder.parts = tuple(dataclasses.replace(part, stuck=foreign.STANDS_DOWN) for part in holder.parts)
+        if any(part.stuck == foreign.STANDS_DOWN for holder in scene.models.values() for part in holder.targets):
+            for holder in scene.models.values():
+                holder.targets = tuple(dataclasses.replace(part, stuck=foreign.STANDS_DOWN) for part in holder.targets)
 
     patch.setattr(foreign, "stand_down", stand_down)
 

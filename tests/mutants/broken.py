@@ -8,11 +8,11 @@ import pytest
 
 from rebalancer.domain import policy as rules
 from rebalancer.domain.plan import Refusal
-from rebalancer.planning.given import moves
-from rebalancer.planning.guarded import foreign, guards
-from rebalancer.planning.guarded.release import PASSES, Purpose, Release
-from rebalancer.planning.seen import plausible
-from rebalancer.planning.seen.scene import Holder
+from rebalancer.planning.actions import moves
+from rebalancer.planning.demand import plausible
+from rebalancer.planning.facts.scene import ModelFacts
+from rebalancer.planning.guards import foreign, guards
+from rebalancer.planning.guards.release import PASSES, Purpose, Release
 from tests.mutants.mutant import Mutant
 from tests.mutants.rules import RULES
 
@@ -81,9 +81,9 @@ def _floor(patch: Patch, by: int) -> None:
     true = guards.GUARDS["floor"]
 
     def moved(release: Release) -> Refusal | None:
-        holder = release.holder
-        holders = {**release.scene.holders, holder.model.id: replace(holder, floor=holder.floor + by)}
-        return true(replace(release, scene=replace(release.scene, holders=holders)))
+        holder = release.model
+        holders = {**release.scene.models, holder.entry.id: replace(holder, floor=holder.floor + by)}
+        return true(replace(release, scene=replace(release.scene, models=holders)))
 
     patch.setitem(guards.GUARDS, "floor", moved)
 
@@ -97,7 +97,7 @@ def _rate(patch: Patch, name: str, by: int) -> None:
     true = guards._limited  # noqa: SLF001  # the very thing to break
 
     def moved(  # as the true one
-        release: Release, guard: str, rule: rules.RateLimit, lost: int, base: int, losers: Iterable[Holder]
+        release: Release, guard: str, rule: rules.RateLimit, lost: int, base: int, losers: Iterable[ModelFacts]
     ) -> Refusal | None:
         return true(release, guard, rule, lost - by if guard == name else lost, base, losers)
 

@@ -12,13 +12,15 @@ from rebalancer.domain.memory import Outage, Owed, Silent
 from rebalancer.domain.readings import ModelLoad
 from rebalancer.domain.replica_set import ends_just
 from rebalancer.domain.snapshot import PodView, TargetView
-from rebalancer.planning.asked import deferral, owed, sudden, waiting
-from rebalancer.planning.asked.demand import need_now
-from rebalancer.planning.given import drains, moves
-from rebalancer.planning.guarded import foreign, guards
-from rebalancer.planning.seen import holdings, scene, sight
-from rebalancer.planning.shared import donors, loans, shares
-from rebalancer.planning.told import explain
+from rebalancer.planning.actions import drains, moves
+from rebalancer.planning.allocation import donors, loans
+from rebalancer.planning.demand import deferral, owed, waiting
+from rebalancer.planning.demand.demand import need_now
+from rebalancer.planning.explanation import explain
+from rebalancer.planning.facts import build, holdings, scene
+from rebalancer.planning.guards import foreign, guards
+from rebalancer.planning.memory import outages
+from rebalancer.planning.shares import by_worth
 from rebalancer.state import absent, due, notices, views
 from tests.mutants.mutant import Mutant
 
@@ -31,12 +33,16 @@ def rules() -> Iterator[Mutant]:
     yield _instead(arithmetic, "node_gpus", "allocatable", "believes a node", lambda node, _: node.gpus)
     yield Mutant("allocatable", "owes at once", _owes_at_once)
     yield Mutant(
-        "allocatable", "takes 0 for known", lambda patch: patch.setattr(sight, "unknown_gpus", lambda *_: None)
+        "allocatable", "takes 0 for known", lambda patch: patch.setattr(build, "unknown_gpus", lambda *_: None)
     )
-    yield _property(scene.Part, "placed", "allocatable", "owes for who waits", lambda part: part.held)
+    yield _property(
+        scene.TargetFacts, "placed", "allocatable", "owes for who waits", lambda target: target.staying_replicas
+    )
     yield _instead(arithmetic, "node_counts", "dead", "counts the dead", lambda *_: True)
     yield Mutant("others", "counts their maximum", _counts_their_maximum)
-    yield _property(scene.Part, "obliging", "others", "is obliged by them", lambda part: part.held)
+    yield _property(
+        scene.TargetFacts, "obliging", "others", "is obliged by them", lambda target: target.staying_replicas
+    )
     yield Mutant("gpus", "sees no difference", lambda patch: patch.setattr(holdings, "gpus_differ", lambda *_: None))
     yield Mutant(
         "gpus", "counts the policy's", lambda patch: patch.setattr(holdings, "pod_gpus", lambda _, policy: policy)
@@ -44,7 +50,7 @@ def rules() -> Iterator[Mutant]:
     yield _instead(holdings, "certain_pod_gpus", "gpus", "owes for the most", arithmetic.pod_gpus)
     yield _instead(arithmetic, "asleep", "asleep", "sees nobody asleep", lambda _: None)
     yield _instead(holdings, "other_on", "foreign", "sees no other installation", lambda _: "")
-    yield _property(scene.Part, "replaceable", "rollout", "replaces nothing", lambda _: 0)
+    yield _property(scene.TargetFacts, "replaceable", "rollout", "replaces nothing", lambda _: 0)
     yield _instead(donors, "_needed_beside_a_rollout", "rollout", "takes what is needed", lambda *_: 0)
     yield _instead(drains, "ends_just", "marks", "trusts to luck", _marked)
     yield _instead(drains, "ends_just", "gone", "releases the lost", lambda *_, **__: True)
@@ -66,17 +72,17 @@ def _marked(pod: PodView, staying: Iterable[PodView], doomed: Iterable[PodView],
 
 
 def _outages() -> Iterator[Mutant]:
-    rose, silent, concerned = sudden._who_rose, sudden._silent, sudden._concerned  # noqa: SLF001  the very thing to break
-    yield _instead(sudden, "_who_rose", "sudden", "hears nobody rise", lambda *_: None)
+    rose, silent, concerned = outages._who_rose, outages._silent, outages._concerned  # noqa: SLF001  the very thing to break
+    yield _instead(outages, "_who_rose", "sudden", "hears nobody rise", lambda *_: None)
     yield _instead(
-        sudden, "_who_rose", "sudden", "takes a return for a rise", lambda seen, _, look: rose(seen, (), look)
+        outages, "_who_rose", "sudden", "takes a return for a rise", lambda seen, _, look: rose(seen, (), look)
     )
     yield _instead(guards, "silence", "sudden", "holds everybody", _all_are_silent)
-    yield _instead(sudden, "_silent", "sudden", "names who fell first only", lambda *of: tuple(of[1]) or silent(*of))
-    yield _instead(sudden, "_concerned", "sudden", "knows no producers", lambda loads: {"": loads})
-    yield _instead(sudden, "_concerned", "sudden", "sees producers only", lambda loads: _no_front(concerned(loads)))
+    yield _instead(outages, "_silent", "sudden", "names who fell first only", lambda *of: tuple(of[1]) or silent(*of))
+    yield _instead(outages, "_concerned", "sudden", "knows no producers", lambda loads: {"": loads})
+    yield _instead(outages, "_concerned", "sudden", "sees producers only", lambda loads: _no_front(concerned(loads)))
     yield _instead(
-        sudden, "_concerned", "sudden", "hears of everybody", lambda loads: dict.fromkeys(concerned(loads), loads)
+        outages, "_concerned", "sudden", "hears of everybody", lambda loads: dict.fromkeys(concerned(loads), loads)
     )
 
 
@@ -104,15 +110,17 @@ def _deadlines() -> Iterator[Mutant]:
     yield _instead(deferral, "_deadlines", "deadline", "claims nothing", lambda *_: [])
     yield _instead(waiting, "_last", "deadline", "forgets who was served", lambda groups, _: groups)
     yield _instead(waiting, "_last", "deadline", "takes all for new", lambda *_: ())
-    yield _instead(shares, "bound_due", "deadline", "takes what others need", lambda *_: None)
-    yield _property(scene.Holder, "need_now", "deadline", "holds on to it", lambda holder: need_now(holder.load.work))
+    yield _instead(by_worth, "bound_due", "deadline", "takes what others need", lambda *_: None)
+    yield _property(
+        scene.ModelFacts, "need_now", "deadline", "holds on to it", lambda holder: need_now(holder.load.work)
+    )
 
 
 def _nodes_that_go() -> Iterator[Mutant]:
     true = views.pod_phase
     yield _instead(views, "pod_phase", "gone", "believes the lost", lambda pod, **_: true(pod))
     yield _instead(absent.Absent, "lost", "gone", "forgets the node", lambda *_: None)
-    yield _instead(sight, "doomed_nodes", "notice", "counts at once", lambda told, *_: arithmetic.noticed_nodes(told))
+    yield _instead(build, "doomed_nodes", "notice", "counts at once", lambda told, *_: arithmetic.noticed_nodes(told))
     yield _instead(due, "doomed_at", "notice", "counts too late", lambda deadline, *_: deadline)
     reasons = notices.VOLUNTARY_REASONS
     yield _instead(notices, "VOLUNTARY_REASONS", "disruption", "is voluntary", {*reasons, None})
@@ -135,7 +143,7 @@ def _owes_at_once(patch: Patch) -> None:
         found = true(*args)
         return found._replace(most=found.budget)
 
-    patch.setattr(sight, "pool_gpus", moved)
+    patch.setattr(build, "pool_gpus", moved)
 
 
 def _counts_their_maximum(patch: Patch) -> None:

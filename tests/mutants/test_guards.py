@@ -3,7 +3,7 @@
 import pytest
 
 from rebalancer.domain.policy import Guards
-from rebalancer.planning.guarded.guards import GUARDS
+from rebalancer.planning.guards.guards import GUARDS
 from tests.mutants.broken import MUTANTS
 from tests.mutants.killed import fails, named_after, verdict
 from tests.mutants.mutant import Mutant

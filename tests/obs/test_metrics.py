@@ -11,7 +11,7 @@ from rebalancer.obs.metrics import Figure, Metrics
 from rebalancer.obs.metrics.catalogue import COUNTER, GUARDS, KUBE_ERRORS, METRICS, REASONS, Metric
 from rebalancer.obs.metrics.figures import notice_figures, plan_figures
 from rebalancer.planning import plan
-from rebalancer.planning.guarded.guards import GUARDS as JUDGES
+from rebalancer.planning.guards.guards import GUARDS as JUDGES
 from tests.builders import NOW, a_model, a_notice, a_policy, a_snapshot
 
 UNITS = {"seconds", "replicas", "gpus"}  # base units that a name may carry

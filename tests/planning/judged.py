@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from rebalancer.domain.memory import Loss, ModelMemory
-from rebalancer.planning.guarded.guards import judge
-from rebalancer.planning.guarded.release import Purpose, Release, Tally
+from rebalancer.planning.guards.guards import judge
+from rebalancer.planning.guards.release import Purpose, Release, Tally
 from rebalancer.planning.planner import survey
 from tests.builders import a_model, a_policy, a_pool, a_snapshot
 from tests.planning.story import Story
@@ -31,10 +31,10 @@ def lost(story: Story, model: str, replicas: int, counts: str, age: float = 100.
 def verdicts(story: Story, model: str = "a", purposes: Iterable[Purpose] = Purpose) -> dict[Purpose, str | None]:
     """By purpose, the guard that declines that one replica of `model` goes; None where it may."""
     scene = survey(story.snapshot, story.policy, story.memory).scene
-    part = scene.holders[model].parts[0]
+    part = scene.models[model].targets[0]
     found: dict[Purpose, str | None] = {}
     for purpose in purposes:
-        refusal = judge(Release(scene, Tally.of(scene), part, purpose, part.kept[-1]))
+        refusal = judge(Release(scene, Tally.of(scene), part, purpose, part.staying_pods[-1]))
         found[purpose] = None if refusal is None else refusal.guard
     return found
 

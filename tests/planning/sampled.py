@@ -16,7 +16,7 @@ from rebalancer.domain.memory import Memory
 from rebalancer.domain.outcome import Outcome
 from rebalancer.domain.plan import Change, Plan
 from rebalancer.domain.policy import Policy
-from rebalancer.planning import Kept
+from rebalancer.planning import Memo
 from rebalancer.planning import plan as decide
 from rebalancer.state import ClusterState
 from tests.builders import NOW
@@ -38,7 +38,7 @@ class Sampled:
     now: float = NOW
     offered: dict[str, float | None] = field(default_factory=dict)
     memory: Memory = field(default_factory=Memory)
-    kept: Kept = field(default_factory=Kept)
+    kept: Memo = field(default_factory=Memo)
     plans: list[Plan] = field(default_factory=list)
 
     def __post_init__(self) -> None:

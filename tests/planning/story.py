@@ -16,7 +16,7 @@ from rebalancer.domain.plan import Change, ModelDecision, NodePoolChange, Plan, 
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.readings import ModelLoad, Signal, Work
 from rebalancer.domain.snapshot import NodeView, NoticeView, PoolView, Snapshot, TargetView
-from rebalancer.planning import Kept
+from rebalancer.planning import Memo
 from rebalancer.planning import plan as decide
 from tests import builders
 from tests.planning import cluster
@@ -42,7 +42,7 @@ class Story:
     plans: list[Plan] = field(default_factory=list)
     levels: dict[str, float] = field(default_factory=dict)
     shapes: dict[str, Shape] = field(default_factory=dict)
-    kept: Kept = field(default_factory=Kept)
+    kept: Memo = field(default_factory=Memo)
 
     def __repr__(self) -> str:
         """The world in a few lines, for a failing test."""

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rebalancer.planning.shared.curves import Curve, hull_slopes, share_out, table_of
+from rebalancer.planning.shares.curves import Curve, hull_slopes, share_out, table_of
 from tests.bench.fleet import Fleet
 
 

@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from rebalancer.domain.snapshot import Sync
-from rebalancer.planning.guarded.release import Purpose
+from rebalancer.planning.guards.release import Purpose
 from tests.builders import NOW
 from tests.planning.doubts import an_outage
 from tests.planning.judged import a_needed_model, declined, lost, verdicts

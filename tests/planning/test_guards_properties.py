@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from rebalancer.domain.memory import Loss, Memory, ModelMemory
 from rebalancer.domain.readings import ModelLoad, Work
-from rebalancer.planning.guarded.guards import judge
-from rebalancer.planning.guarded.release import Purpose, Release, Tally
+from rebalancer.planning.guards.guards import judge
+from rebalancer.planning.guards.release import Purpose, Release, Tally
 from rebalancer.planning.planner import survey
 from tests.planning import oracle
 from tests.planning.doubts import a_jumping_model, an_outage, an_outlook, says
@@ -40,10 +40,10 @@ def let_go(story: Story, memory: Memory) -> dict[Asked, bool]:
     scene = survey(story.snapshot, story.policy, memory).scene
     tally = Tally.of(scene)
     return {
-        (*part.key, purpose): judge(Release(scene, tally, part, purpose, part.kept[-1])) is None
-        for holder in scene.holders.values()
-        for part in holder.parts
-        if part.kept
+        (*part.key, purpose): judge(Release(scene, tally, part, purpose, part.staying_pods[-1])) is None
+        for holder in scene.models.values()
+        for part in holder.targets
+        if part.staying_pods
         for purpose in Purpose
     }
 

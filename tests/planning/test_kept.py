@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from rebalancer.domain.codec import to_bytes
-from rebalancer.planning import Kept, plan
-from rebalancer.planning.shared.fits import Fits
+from rebalancer.planning import Memo, plan
+from rebalancer.planning.allocation.fits import Fits
 from tests.bench.fleet import Fleet
 from tests.builders import a_model, a_policy, a_snapshot
 from tests.planning.story import Story, decision_of
@@ -24,7 +24,7 @@ class Counted:
 
 
 def test_a_result_stands_while_equal_values_go_in() -> None:
-    kept, total = Kept(), Counted()
+    kept, total = Memo(), Counted()
     assert [kept.of("a", total, 1, (2, 3)) for _ in range(3)] == [6, 6, 6]
     assert total.asked == 1
     assert kept.of("a", total, 1, (2, 4)) == 7
@@ -33,14 +33,14 @@ def test_a_result_stands_while_equal_values_go_in() -> None:
 
 
 def test_functions_do_not_get_each_others_results() -> None:
-    kept, total, other = Kept(), Counted(), Counted()
+    kept, total, other = Memo(), Counted(), Counted()
     kept.of("a", total, 1, ())
     kept.of("a", other, 1, ())
     assert (total.asked, other.asked) == (1, 1)
 
 
 def test_another_policy_ends_what_stands() -> None:
-    kept, total, policy = Kept(), Counted(), a_policy()
+    kept, total, policy = Memo(), Counted(), a_policy()
     for seen in (policy, policy, a_policy()):
         kept.follow(seen)
         kept.of("a", total, 1, ())
@@ -52,7 +52,7 @@ class Bag(dict[str, int]):
 
 
 def test_a_sum_goes_on_until_the_policy_is_another() -> None:
-    kept = Kept()
+    kept = Memo()
     kept.follow(a_policy())
     kept.sums(Bag)["a"] = 1
     assert kept.sums(Bag) == {"a": 1}

@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from rebalancer.domain.memory import Owed
 from rebalancer.domain.readings import Work
-from rebalancer.planning.asked.owed import Crossed, crossed, owed, waits
+from rebalancer.planning.demand.owed import Crossed, crossed, owed, waits
 from tests.builders import a_model
 from tests.planning.outlooks import an_outlook
 

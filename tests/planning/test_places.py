@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rebalancer.planning.shared.curves import Curve
-from rebalancer.planning.shared.places import Claim, Space, share_places, smallest
+from rebalancer.planning.shares.curves import Curve
+from rebalancer.planning.shares.places import Claim, Space, share_places, smallest
 
 
 def seats(claims: Sequence[Claim], counts: Sequence[int], spaces: Mapping[str, Space]) -> bool:

@@ -9,7 +9,7 @@ from rebalancer.domain.outcome import WRITTEN, Intent, Outcome
 from rebalancer.domain.policy import Model, Policy, Pool
 from rebalancer.domain.snapshot import ModelView, PoolView, Snapshot, TargetView
 from rebalancer.planning import plan
-from rebalancer.planning.recall import stranger
+from rebalancer.planning.memory.outcomes import stranger
 from tests.builders import NOW, a_load, a_policy, a_pool, a_snapshot
 from tests.planning.story import Story
 from tests.planning.worlds import fewer, overrides, policies, stories

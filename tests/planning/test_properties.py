@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from rebalancer.domain.codec import to_bytes
 from rebalancer.domain.memory import Memory
 from rebalancer.planning import plan as decide
-from rebalancer.planning.shared.curves import Curve
+from rebalancer.planning.shares.curves import Curve
 from tests.planning import oracle
 from tests.planning.busy import a_busy_story
 from tests.planning.outlooks import look

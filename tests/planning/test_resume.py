@@ -4,9 +4,9 @@ import pytest
 from msgspec.structs import replace
 
 from rebalancer.domain.memory import Memory, ModelMemory
-from rebalancer.planning.guarded.release import Purpose
-from rebalancer.planning.recall import recall
-from rebalancer.planning.resume import resume
+from rebalancer.planning.guards.release import Purpose
+from rebalancer.planning.memory.outcomes import recall
+from rebalancer.planning.memory.resume import resume
 from tests.builders import NOW, a_model, a_policy, a_pool, a_snapshot
 from tests.planning.judged import a_needed_model, verdicts
 from tests.planning.story import Story, moves

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from rebalancer.domain.memory import Memory, ModelMemory, Replaced
 from rebalancer.domain.outcome import Outcome
-from rebalancer.planning import Kept
-from rebalancer.planning.recall import recall
+from rebalancer.planning import Memo
+from rebalancer.planning.memory.outcomes import recall
 from tests.builders import a_model, a_policy, a_pool, a_snapshot
 from tests.planning.story import Story, change_of, moves
 
@@ -50,7 +50,7 @@ def lives_on(story: Story, needed: int, turns: int = 12) -> tuple[Outcome, ...]:
 
 def starts_again(story: Story, memory: Memory) -> None:
     """A process that knows no more than `memory`."""
-    story.memory, story.kept = memory, Kept()
+    story.memory, story.kept = memory, Memo()
     story.snapshot = replace(story.snapshot, outcomes=())
 
 

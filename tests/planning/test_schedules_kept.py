@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from rebalancer.domain.policy import Model
-from rebalancer.planning.asked.schedules import Scheduled, resolve_schedules, scheduled_at
+from rebalancer.planning.overrides.schedules import Scheduled, resolve_schedules, scheduled_at
 from tests.builders import a_policy, a_pool, a_snapshot
 from tests.domain.test_schedules import LEADS, MODELS, WEEKS, a_schedule, a_scheduled_model, utc
 

@@ -4,7 +4,7 @@ import pytest
 
 from rebalancer.domain.memory import Waiting, WaitingSince
 from rebalancer.domain.readings import NoReading, Work
-from rebalancer.planning.asked.waiting import MOST_GROUPS, follow
+from rebalancer.planning.demand.waiting import MOST_GROUPS, follow
 from tests.builders import NOW, a_load, a_reading
 
 ONE, DEADLINE = 2.0, 3200.0  # replica-seconds of a request; groups of 100 s

@@ -256,7 +256,7 @@ def test_the_digest_of_the_source_covers_every_module_that_decides_however_deep(
         str(path.relative_to(package)) for room in ("domain", "planning") for path in (package / room).rglob("*.py")
     }
     assert {name for name, _ in journal.code_sources()} == deciding
-    assert "planning/guarded/guards.py" in deciding
+    assert "planning/guards/guards.py" in deciding
 
 
 async def test_a_clock_that_is_set_back_puts_no_keyframe_off(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from rebalancer.domain.plan import Decision, NodePoolChange
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.loop.cycle import cycle
-from rebalancer.planning import Kept
+from rebalancer.planning import Memo
 from rebalancer.state import ClusterState
 from rebalancer.world import World
 from rebalancer.world.values import value
@@ -23,7 +23,7 @@ class VirtualHands:
     def __init__(self, world: World, policy: Policy) -> None:
         self.policy = policy
         self.memory = Memory()
-        self.kept = Kept()
+        self.kept = Memo()
         self.outcomes: list[Outcome] = []
         self.state = ClusterState(policy, world.now)
         self._world = world

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from rebalancer.app.reference.table import code, table
 from rebalancer.ingest.rejected import MAX_VALUE_BYTES, Reason
-from rebalancer.planning.guarded.guards import GUARDS
+from rebalancer.planning.guards.guards import GUARDS
 
 _INTRO = """\
 # Reasons

@@ -12,7 +12,7 @@ from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.loop.cycle import cycle
 from rebalancer.loop.replay import Replay, Turn, compare, turns
-from rebalancer.planning import Kept
+from rebalancer.planning import Memo
 from rebalancer.sim.product.clock import still
 
 
@@ -22,7 +22,7 @@ class FedHands:
     def __init__(self, policy: Policy, found: Replay) -> None:
         self.policy = policy
         self.memory = Memory()
-        self.kept = Kept()
+        self.kept = Memo()
         self._found = found
         self._turn: Turn | None = None
 

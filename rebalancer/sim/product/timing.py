@@ -9,7 +9,7 @@ from rebalancer.domain.plan import Decision
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.loop.cycle import Hands
-from rebalancer.planning import Kept
+from rebalancer.planning import Memo
 
 
 class PlanTimes:
@@ -54,12 +54,12 @@ class TimedHands:
         self._hands.memory = memory
 
     @property
-    def kept(self) -> Kept:
+    def kept(self) -> Memo:
         """What stands from the plan before."""
         return self._hands.kept
 
     @kept.setter
-    def kept(self, kept: Kept) -> None:
+    def kept(self, kept: Memo) -> None:
         self._hands.kept = kept
 
     def look(self, now: float) -> Snapshot:

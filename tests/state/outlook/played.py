@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from rebalancer.planning.shared.curves import Curve, share_out
+from rebalancer.planning.shares.curves import Curve, share_out
 from rebalancer.sim.controller import Seen
 from rebalancer.sim.scenario import BY_MINUTE
 from rebalancer.state.outlook import (

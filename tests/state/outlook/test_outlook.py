@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rebalancer.domain import codec
-from rebalancer.planning.shared.curves import Curve, share_out
+from rebalancer.planning.shares.curves import Curve, share_out
 from rebalancer.state.outlook import Outlook, Terms, from_cells, learn, outlooks
 from rebalancer.state.outlook.learned import Learned
 from rebalancer.state.outlook.level import base, level, usual

@@ -1,0 +1,84 @@
+"""The lower bounds of a model's autoscalers: position must not be given away by an HPA that sees less.
+
+Where the budget is fixed the minimum is the grant (min = max pins). Where nodes can go it is the demand, as far as the
+model's other targets do not hold it already, so that the sum of minimums never falls under the floor. A minimum
+that falls is a decrease for every guard, for the autoscaler may follow it; while one forbids it, it stays.
+"""
+
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from rebalancer.domain.plan import Refusal
+from rebalancer.planning.facts.scene import ModelFacts, Scene, TargetFacts
+from rebalancer.planning.guards.guards import judge
+from rebalancer.planning.guards.release import Purpose, Release, Tally
+
+Key = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class After:
+    """One part after this plan: replicas asked for, those of them that are undoomed, doomed ones it takes off."""
+
+    asked: int
+    undoomed: int
+    doomed_gone: int = 0
+
+
+def wanted_minimums(scene: Scene, model: ModelFacts, after: dict[Key, After]) -> dict[Key, int]:
+    """Lower bounds as demand wants them, before guards, for every part of the model that an autoscaler owns."""
+    needed = max(model.demand.replicas, model.floor)
+    follows = [target for target in model.targets if _follows_demand(scene, target)]
+    needed -= sum(after[target.key].undoomed for target in model.targets if target not in follows)
+    found = {
+        target.key: max(target.least, after[target.key].asked) for target in model.targets if target.owner is not None
+    }
+    for target in follows:
+        then = after[target.key]
+        own = max(0, min(then.undoomed, needed))
+        needed -= own
+        unseen = target.owner.minimum if target.owner is not None and model.demand.unknown else 0
+        found[target.key] = min(found[target.key], max(target.least, unseen or own + then.asked - then.undoomed))
+    return found
+
+
+def _follows_demand(scene: Scene, target: TargetFacts) -> bool:
+    state = scene.pools.get(target.pool)
+    return target.owner is not None and state is not None and state.grows
+
+
+def kept_minimum(target: TargetFacts, then: After, wanted: int) -> int:
+    """The minimum beside another change of the part: it falls no further than the maximum and the doomed that go."""
+    if target.owner is None:
+        return then.asked
+    return max(wanted, min(then.asked, target.owner.minimum - then.doomed_gone))
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """A minimum that guards let fall as far as `minimum`.
+
+    counts: the window it used up (None: it did not fall), counted: by how many. refusal: why no further.
+    """
+
+    minimum: int
+    counts: str | None
+    counted: int
+    refusal: Refusal | None
+
+
+def lower(scene: Scene, tally: Tally, target: TargetFacts, before: int, wanted: int) -> Lowered:
+    """Let the part's minimum fall from `before` towards `wanted`, one replica at a time."""
+    counted, refusal, minimum = 0, None, before
+    while minimum > wanted and refusal is None:
+        release = Release(scene, tally, target, Purpose.MINIMUM)
+        refusal = judge(release)
+        if refusal is None:
+            counted += release.counts == "step"
+            tally.book(release)
+            minimum -= 1
+    if refusal is not None:
+        refusal = replace(refusal, replicas_to=refusal.replicas_from - (minimum - wanted))
+    fell = "step" if counted else "exempt"
+    return Lowered(minimum, fell if minimum < before else None, counted, refusal)

@@ -1,0 +1,277 @@
+"""Moves become changes: per target one number to ask for, its bounds, and words with the numbers behind it."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from rebalancer.domain.arithmetic import figure
+from rebalancer.domain.cluster import Override
+from rebalancer.domain.memory import NodeGrant, Replaced
+from rebalancer.domain.plan import Change
+from rebalancer.domain.snapshot import AutoscalerView, PodView
+from rebalancer.planning.actions.bounds import After, kept_minimum, lower, wanted_minimums
+from rebalancer.planning.actions.moves import Coming, Going, Moves
+from rebalancer.planning.actions.node_grants import NodePlan
+from rebalancer.planning.facts.scene import UNSEEN, ModelFacts, Scene, TargetFacts
+from rebalancer.planning.guards.release import Purpose
+from rebalancer.planning.shares.by_worth import kept_by_one
+
+Key = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Withdrawal:
+    """Replicas of a node grant that brought nothing."""
+
+    grant: NodeGrant
+    replicas: int
+    why: str
+
+
+@dataclass(slots=True)
+class Changes:
+    """What is to be written: decreases before raises and bounds, each in the policy's order of models and pools.
+
+    granted: undoomed replicas per model once it is.
+    """
+
+    down: list[Change]
+    up: list[Change]
+    granted: dict[str, int]
+
+
+def changes_of(scene: Scene, moves: Moves, nodes: NodePlan) -> Changes:
+    """One change per target that is to be written. Refusals of lower minimums are added to `moves`."""
+    found = Changes([], [], {})
+    withdrawn = {
+        target.key: _Withdrawal(grant, count, why) for grant, target, count, why in nodes.withdrawn if count > 0
+    }
+    touched = {model for model, _ in (*moves.going, *moves.coming, *withdrawn)}
+    for holder in scene.models.values():
+        if holder.quiet and holder.entry.id not in touched:
+            found.granted[holder.entry.id] = holder.staying_replicas
+            continue
+        after = {target.key: _after(target, moves, withdrawn.get(target.key)) for target in holder.targets}
+        found.granted[holder.entry.id] = sum(each.undoomed for each in after.values())
+        minimums = wanted_minimums(scene, holder, after)
+        for target in holder.targets:
+            if target.stuck is not None and target.key not in moves.coming:
+                continue
+            then = after[target.key]
+            wanted = minimums.get(target.key, then.asked)
+            if then.asked < target.desired_replicas:
+                kept = kept_minimum(target, then, wanted)
+                found.down.append(_decrease(scene, holder, target, then, kept, moves, withdrawn.get(target.key)))
+            elif then.asked > target.desired_replicas:
+                kept = kept_minimum(target, then, wanted)
+                found.up.append(_increase(scene, holder, target, moves.coming[target.key], kept, after))
+            elif target.owner is not None:
+                found.up += _bounds(scene, target, wanted, moves)
+    return found
+
+
+def _after(target: TargetFacts, moves: Moves, withdrawn: _Withdrawal | None) -> After:
+    """The part once this plan is written."""
+    going, coming = moves.going.get(target.key), moves.coming.get(target.key)
+    doomed = {pod.uid for pod in target.doomed}
+    released = [pod.uid in doomed for pod in going.pods] if going else []
+    undoomed = released.count(False)
+    if going is None and withdrawn is not None:
+        undoomed = withdrawn.replicas
+    gone = target.settle + released.count(True) + (len(going.ended) if going else 0)
+    more = coming.replicas if coming else 0
+    return After(target.desired_replicas - gone - undoomed + more, target.staying_replicas - undoomed + more, gone)
+
+
+def _decrease(  # noqa: PLR0913  # what goes, down to where, and why
+    scene: Scene,
+    model: ModelFacts,
+    target: TargetFacts,
+    then: After,
+    minimum: int,
+    moves: Moves,
+    withdrawn: _Withdrawal | None,
+) -> Change:
+    going = moves.going.get(target.key)
+    if going is None and withdrawn is not None:
+        return _withdrawal(scene, target, then, minimum, withdrawn)
+    going = going or Going()
+    pods = [pod for pod in (*going.ended, *going.pods) if not pod.uid.startswith(UNSEEN)]
+    return Change(
+        id=f"{scene.snapshot.cycle}-{target.model}-{target.pool}",
+        kind="release" if going.pods or going.ended else "settle",
+        model=target.model,
+        target=target.view,
+        replicas_from=target.desired_replicas,
+        replicas_to=then.asked,
+        minimum=minimum,
+        reason=_why_down(model, target, going, scene),
+        shift=going.shift,
+        victims=tuple(pod.uid for pod in pods),
+        victim_names=tuple(pod.name for pod in pods),
+        passes=_passes(going, model),
+        counts=going.counts if going.pods else None,
+        counted=sum(going.counted.values()) - going.counted["exempt"],
+        recipients=tuple(going.recipients),
+        replaces=(*target.settled, *(_spelled(target, then, pod) for pod in going.ended)),
+        floor=model.floor,
+    )
+
+
+def _passes(going: Going, model: ModelFacts) -> str | None:
+    """Named only when every replica that goes passes; first what the gate hurries least for: a reclaim."""
+    words = {
+        Purpose.RECLAIM: "reclaim",
+        Purpose.DRAIN: "drain",
+        Purpose.OVERRIDE: _override_words(model.ruling.decides),
+    }
+    purposes = {*going.purposes, *((Purpose.DRAIN,) if going.ended else ())}
+    if not purposes <= words.keys():
+        return None
+    return ", ".join(said for purpose, said in words.items() if purpose in purposes) or None
+
+
+def _override_words(one: Override | None) -> str:
+    below = " allowBelowFloor" if one is not None and one.allow_below_floor else ""
+    return f"override {one.name}{below}" if one is not None else "override"
+
+
+def _why_down(model: ModelFacts, target: TargetFacts, going: Going, scene: Scene) -> str:
+    if not going.pods and not going.ended:
+        return "doomed pods have gone; their replacements stay"
+    words = []
+    if Purpose.DRAIN in going.purposes or going.ended:
+        words.append("drain " + ", ".join(sorted({pod.node or "?" for pod in target.doomed})))
+    if Purpose.OVERRIDE in going.purposes:
+        words.append(_override_words(model.ruling.decides))
+    if going.recipients:
+        home = "goes home to" if Purpose.RECLAIM in going.purposes else "for"
+        worth = _worth(model, going.recipients, scene) if Purpose.SHIFT in going.purposes else ""
+        words.append(f"{home} {', '.join(going.recipients)}{worth}")
+    if Purpose.BUDGET in going.purposes:
+        state = scene.pools[target.pool]
+        words.append(f"pool {target.pool} has a budget of {state.budget} GPUs, {state.promised} are promised")
+    if Purpose.SURPLUS in going.purposes:
+        words.append("surplus")
+    words.append(model.demand.why)
+    return ", ".join(words)
+
+
+def _worth(model: ModelFacts, recipients: Iterable[str], scene: Scene) -> str:
+    """What a replica keeps from being late where it goes, and where it was; "" where no look-ahead says."""
+    here, outlook = kept_by_one(model), model.load.outlook
+    there = [kept for kept in (kept_by_one(scene.models[name]) for name in recipients) if kept is not None]
+    if here is None or outlook is None or not there:
+        return ""
+    late = f"{'seconds' if outlook.by_minute else 'requests'} from being late in {outlook.horizon_seconds} s"
+    return f" (each keeps {figure(max(there))} {late} there, {figure(here)} here)"
+
+
+def _withdrawal(scene: Scene, target: TargetFacts, then: After, minimum: int, withdrawn: _Withdrawal) -> Change:
+    return Change(
+        id=f"{scene.snapshot.cycle}-{target.model}-{target.pool}",
+        kind="withdraw",
+        model=target.model,
+        target=target.view,
+        replicas_from=target.desired_replicas,
+        replicas_to=then.asked,
+        minimum=minimum,
+        reason=f"node grant {withdrawn.grant.id} ended: {withdrawn.why}",
+        passes="withdraw: only pods without a node go",
+        replaces=target.settled,
+        grant=withdrawn.grant.id,
+        node_pool=withdrawn.grant.node_pool,
+        floor=scene.models[target.model].floor,
+    )
+
+
+def _increase(  # noqa: PLR0913  # what comes, up to where, and beside whom
+    scene: Scene, model: ModelFacts, target: TargetFacts, coming: Coming, minimum: int, after: Mapping[Key, After]
+) -> Change:
+    targets = {each.pool: each for each in model.targets}
+    ruled = model.ruling.pin or model.ruling.floor
+    return Change(
+        id=f"{scene.snapshot.cycle}-{target.model}-{target.pool}",
+        kind="replace" if coming.beside else "grant",
+        model=target.model,
+        target=target.view,
+        replicas_from=target.desired_replicas,
+        replicas_to=target.desired_replicas + coming.replicas,
+        minimum=minimum,
+        reason=_why_up(model, coming),
+        shift=_open_shift(scene, target),
+        nodes=tuple(sorted(set(coming.nodes))),
+        passes=_override_words(ruled) if ruled is not None else None,
+        replaces=tuple(_spelled(targets[pool], after[target.model, pool], pod) for pool, pod in coming.beside),
+        grant=coming.grant,
+        node_pool=coming.node_pool,
+        floor=model.floor,
+    )
+
+
+def _spelled(target: TargetFacts, then: After, pod: PodView) -> str:
+    """A replaced pod of `part`, which stands while its target is asked for what this plan leaves it."""
+    return str(Replaced(target.pool, target.view.uid, then.asked, pod.uid))
+
+
+def _open_shift(scene: Scene, target: TargetFacts) -> str | None:
+    """The oldest shift that has freed GPUs for the part and granted none yet."""
+    mine = [one for one in scene.memory.shifts if one.recipient == target.model and one.pool == target.pool]
+    return next((one.id for one in mine if one.granted_at is None), mine[0].id if mine else None)
+
+
+def _why_up(model: ModelFacts, coming: Coming) -> str:
+    words = [model.demand.why]
+    if coming.beside:
+        nodes = ", ".join(sorted({pod.node or "?" for _, pod in coming.beside}))
+        words.insert(0, f"replaces {len(coming.beside)} on {nodes}")
+    if coming.nodes:
+        words.append("on " + ", ".join(sorted(set(coming.nodes))))
+    if coming.grant is not None:
+        words.append(f"node grant {coming.grant} in nodepool {coming.node_pool}")
+    return ", ".join(words)
+
+
+def _most_minimum(scene: Scene, target: TargetFacts, owner: AutoscalerView) -> int:
+    """The highest minimum that a bounds change may set: what was asked for; in a pool that is over, what runs.
+
+    An autoscaler that somebody let go down runs less than we asked for, and its GPUs may be another's by now.
+    """
+    state = scene.pools.get(target.pool)
+    known = state is not None and state.budget is not None and state.promised <= state.budget
+    return target.desired_replicas if known else max(owner.minimum, min(target.desired_replicas, target.view.replicas))
+
+
+def _bounds(scene: Scene, target: TargetFacts, wanted: int, moves: Moves) -> list[Change]:
+    """New bounds for an unchanged number: taking an autoscaler over, or a minimum that follows demand.
+
+    An idle one is not taken over: its maximum would be 1, a grant that nobody asked for. Nor is one on its way up to
+    its own minimum.
+    """
+    owner, ours = target.owner, target.owner is not None and target.owner.originals is not None
+    if owner is None or target.view.asked is not None or target.desired_replicas < target.least:
+        return []
+    if not ours and owner.minimum > target.desired_replicas:
+        return []
+    wanted = min(wanted, _most_minimum(scene, target, owner))
+    lowered = lower(scene, moves.tally, target, max(wanted, min(target.desired_replicas, owner.minimum)), wanted)
+    minimum = lowered.minimum
+    if lowered.refusal is not None:
+        moves.refuse(lowered.refusal, None)
+    if ours and (owner.minimum, owner.maximum) == (minimum, target.desired_replicas):
+        return []
+    return [
+        Change(
+            id=f"{scene.snapshot.cycle}-{target.model}-{target.pool}",
+            kind="bounds",
+            model=target.model,
+            target=target.view,
+            replicas_from=target.desired_replicas,
+            replicas_to=target.desired_replicas,
+            minimum=minimum,
+            reason=f"bounds {owner.minimum}-{owner.maximum} -> {minimum}-{target.desired_replicas}"
+            + ("" if ours else f", taking {owner.kind} {owner.name} over"),
+            counts=lowered.counts,
+            counted=lowered.counted,
+            floor=scene.models[target.model].floor,
+        )
+    ]

@@ -1,0 +1,120 @@
+"""After the moves: doomed replicas are ended before their node goes, as far as Kubernetes would end just them."""
+
+from collections.abc import Iterator, Mapping
+
+from rebalancer.domain.plan import Refusal
+from rebalancer.domain.replica_set import ends_just, out_class
+from rebalancer.domain.snapshot import NoticeView, PodView
+from rebalancer.planning.actions.moves import Going, Key, Moves, release
+from rebalancer.planning.allocation.ledger import Victim
+from rebalancer.planning.facts.scene import ModelFacts, Scene, TargetFacts
+from rebalancer.planning.guards.release import Purpose
+
+
+def drain(scene: Scene, moves: Moves) -> None:
+    """Add to the moves which doomed pods the coming replicas replace, and which go now."""
+    for model in scene.models.values():
+        if model.doomed:
+            _drain(scene, moves, model, _beside(moves, model))
+
+
+def _beside(moves: Moves, model: ModelFacts) -> dict[Key, list[PodView]]:
+    """Say which doomed pods the coming replicas replace, those of their own part first; returns the pods left alone."""
+    alone = {target.key: _unreplaced_pods(target) for target in model.targets}
+    coming = [(target, moves.coming[target.key]) for target in model.targets if target.key in moves.coming]
+    pairs = [(target, one, other) for target, one in coming for other in model.targets]
+    for _, one, other in sorted(pairs, key=lambda pair: pair[0] is not pair[2]):
+        while alone[other.key] and len(one.beside) < one.replicas:
+            one.beside.append((other.pool, alone[other.key].pop(0)))
+    return alone
+
+
+def _drain(scene: Scene, moves: Moves, model: ModelFacts, alone: dict[Key, list[PodView]]) -> None:
+    """Doomed replicas go before their node does: replaced ones, and those that nothing is on its way for.
+
+    A target that grows in this plan goes on in the next: replacements are asked first.
+    """
+    notices = {notice.node: notice for notice in scene.snapshot.notices}
+    replacements = model.ready_staying - (model.staying_replicas - sum(target.replaced for target in model.targets))
+    expected = len(moves.waiting.get(model.entry.id, ()))
+    name = model.entry.id
+    above = sum(target.sure - target.settle for target in model.targets) - moves.tally.taken[name] - model.floor
+    for target in model.targets:
+        if target.stuck is not None or target.key in moves.coming:
+            continue
+        going = moves.going.get(target.key)
+        counted = target.staying_replicas + target.unreplaced
+        beside = max(0, min(above, target.desired_replicas - target.settle - max(target.least, counted)))
+        state = scene.pools.get(target.pool)
+        if state is None or state.budget is None:
+            beside = 0  # its nodes are not seen: the guard empty speaks for the others
+        spare = max(0, counted - target.least - (len(going.pods) if going else 0))
+        for pod, notice in _noticed(_replaced_pods(target)[:beside], notices):
+            leaves = _leaves(notice, target, scene.now) and not notice.karpenter
+            if leaves and (replacements > 0 or not _open(notice)) and _goes(scene, moves, target, pod):
+                replacements -= 1
+                above -= 1
+                moves.going.setdefault(target.key, Going()).ended.append(pod)
+        for pod, notice in _noticed(alone[target.key][:spare], notices):
+            if _open(notice) and expected > 0:
+                expected -= 1
+            elif _leaves(notice, target, scene.now) and _goes(scene, moves, target, pod):
+                release(scene, moves, Victim(target, pod, Purpose.DRAIN), None)
+
+
+def _noticed(pods: list[PodView], notices: Mapping[str, NoticeView]) -> Iterator[tuple[PodView, NoticeView]]:
+    """Each pod with its node's notice. A node that is dead without one is left out: Kubernetes evicts its pods."""
+    return ((pod, notices[pod.node]) for pod in pods if pod.node and pod.node in notices)
+
+
+def _goes(scene: Scene, moves: Moves, target: TargetFacts, pod: PodView) -> bool:
+    """Whether asking for one replica less ends this one and no other; a refusal says where only its mark is missing."""
+    going = moves.going.get(target.key, Going())
+    gone = {each.uid for each in (*going.pods, *going.ended)}
+    staying = [each for each in target.staying_pods if each.uid not in gone]
+    doomed = [each for each in target.doomed if each.uid not in gone]
+    if not ends_just(pod, staying, doomed, marked=True):
+        return False
+    if scene.snapshot.marks_victims or ends_just(pod, staying, doomed, marked=False):
+        return True
+    if not any(each.guard == "marks" and each.subject == target.model for each in moves.refusals):
+        moves.refuse(_unmarked(scene.models[target.model], pod), None)
+    return False
+
+
+def _unmarked(model: ModelFacts, pod: PodView) -> Refusal:
+    return Refusal(
+        guard="marks",
+        subject=model.entry.id,
+        replicas_from=model.committed_replicas,
+        replicas_to=model.committed_replicas - 1,
+        why=f"Kubernetes might end another replica than {pod.name} on {pod.node}: no pod is marked, "
+        "actuation.deletionCost is off; it goes with its node, or by kubectl drain",
+    )
+
+
+def _replaced_pods(target: TargetFacts) -> list[PodView]:
+    """Doomed pods with a replacement asked beside them, in a stable order."""
+    return sorted(target.beside, key=_goes_first)
+
+
+def _unreplaced_pods(target: TargetFacts) -> list[PodView]:
+    """Doomed pods without one, in a stable order."""
+    beside = {pod.uid for pod in target.beside}
+    return sorted((pod for pod in target.doomed if pod.uid not in beside), key=_goes_first)
+
+
+def _goes_first(pod: PodView) -> tuple[int, str]:
+    return -out_class(pod), pod.uid
+
+
+def _leaves(notice: NoticeView, target: TargetFacts, now: float) -> bool:
+    """Whether a doomed pod is to be released now. Karpenter moves voluntary ones by itself."""
+    if notice.voluntary:
+        return False
+    return notice.karpenter or now >= notice.deadline - target.view.grace_seconds
+
+
+def _open(notice: NoticeView) -> bool:
+    """A person's drain has no deadline: its replicas serve until their replacements do."""
+    return notice.kind == "drain" and not notice.karpenter

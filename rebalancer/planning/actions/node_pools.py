@@ -1,0 +1,83 @@
+"""What is written on Karpenter's NodePools: a limit that lets nodes come, its way back, and the consolidation hold."""
+
+from collections.abc import Collection, Iterable, Iterator
+
+from rebalancer.domain.plan import NodePoolChange
+from rebalancer.domain.snapshot import NodePoolView
+from rebalancer.planning.facts.scene import PoolFacts, Scene
+
+
+def whole_nodes(gpus: int, per_node: int) -> int:
+    """GPUs of the nodes of `per_node` that bring `gpus`."""
+    return -(-gpus // per_node) * per_node
+
+
+def raised_limit(scene: Scene, state: PoolFacts, view: NodePoolView, nodes: int, reason: str) -> NodePoolChange | None:
+    """The limit that lets `nodes` more come; None when it is there already, or there is none."""
+    per_node = state.pool.gpus_per_node
+    there = {node.name: node.gpus for node in state.view.nodes if node.node_pool == view.name}
+    claimed = sum(claim.gpus for claim in view.claims if claim.failed is None and claim.node not in there)
+    granted = sum(whole_nodes(one.gpus, per_node) for one in scene.memory.node_grants if one.node_pool == view.name)
+    wanted = sum(there.values()) + max(claimed, granted) + nodes * per_node
+    wanted = max(view.gpus_used, min(wanted, state.pool.gpu_limit))
+    if view.gpu_limit is None or view.gpu_limit >= wanted:
+        return None
+    return _change(scene, state, view, "limit", wanted, reason)
+
+
+def restored_limits(scene: Scene, needed: Collection[str]) -> Iterator[NodePoolChange]:
+    """A limit that no grant needs any more returns to its saved value, never under use. `needed`: by NodePool."""
+    for state in scene.pools.values():
+        for view in state.view.node_pools:
+            saved = _saved_limit(view, state.pool.resource)
+            if view.name in needed or saved is None or view.gpu_limit is None or view.gpu_limit <= saved:
+                continue
+            back = max(saved, view.gpus_used, 0)
+            if back < view.gpu_limit:
+                reason = f"no node grant needs it; saved value {saved}, in use {view.gpus_used}"
+                yield _change(scene, state, view, "restore-limit", back, reason)
+
+
+def _change(  # noqa: PLR0913  # one thing each
+    scene: Scene, state: PoolFacts, view: NodePoolView, kind: str, limit: int, reason: str
+) -> NodePoolChange:
+    return NodePoolChange(
+        id=f"{scene.snapshot.cycle}-{view.name}-{kind.removesuffix('-limit')}",
+        kind=kind,
+        name=view.name,
+        uid=view.uid,
+        pool=state.pool.name,
+        resource=state.pool.resource,
+        reason=reason,
+        limit_from=view.gpu_limit,
+        limit_to=limit,
+    )
+
+
+def _saved_limit(view: NodePoolView, resource: str) -> int | None:
+    if view.saved is None or view.saved.limits is None:
+        return None
+    raw = view.saved.limits.get(resource)
+    return int(raw) if raw is not None and raw.isdigit() else None
+
+
+def holds(scene: Scene, releasing: Iterable[str]) -> Iterator[NodePoolChange]:
+    """From release to the last granted replica, Karpenter must not consolidate nodes whose GPUs are between owners.
+
+    `releasing`: pools where this plan releases for somebody.
+    """
+    moving = {*releasing, *(shift.pool for shift in scene.memory.shifts)}
+    for state in scene.pools.values():
+        for view in state.view.node_pools:
+            wanted = state.pool.name in moving
+            if wanted == view.held or view.other:
+                continue
+            yield NodePoolChange(
+                id=f"{scene.snapshot.cycle}-{view.name}-{'hold' if wanted else 'end-hold'}",
+                kind="hold" if wanted else "end-hold",
+                name=view.name,
+                uid=view.uid,
+                pool=state.pool.name,
+                resource=state.pool.resource,
+                reason="a shift is under way" if wanted else "no shift is under way",
+            )

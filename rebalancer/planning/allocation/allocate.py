@@ -1,0 +1,308 @@
+"""Stage 5: all demands meet the GPUs there are, before guards.
+
+Everybody starts with what it holds. What a model lacks is sought in tiers - floors, wanted entitlements, then the
+rest by priority - each unit first in free GPUs, then in GPUs about to be free, then at a donor's expense. What a donor
+must not be asked for depends on the tier (`_reserve`): to a floor everything above floors gives way, to an entitlement
+everything borrowed, beyond that only surplus and lower priority. So nobody is robbed by an equal, nobody starves
+below its floor, and on an unchanged world a second allocation moves nothing. What is free even then is lent
+(`idle.fill`).
+"""
+
+from dataclasses import dataclass, field
+
+from rebalancer.planning.allocation.donors import ENTITLED, FLOOR, WANTED, displace
+from rebalancer.planning.allocation.idle import fill
+from rebalancer.planning.allocation.ledger import Ledger, Unit, Victim
+from rebalancer.planning.facts.scene import ModelFacts, PoolFacts, Scene, TargetFacts
+from rebalancer.planning.guards.release import Purpose
+from rebalancer.planning.guards.stuck import sentence
+
+
+@dataclass(slots=True)
+class Allocation:
+    """What allocation found.
+
+    units: wanted, in the order of their claims. releases: replicas that go though nobody needs them. short: per model
+    how many replicas found no place, the binding constraint, and why.
+    """
+
+    releases: list[Victim] = field(default_factory=list)
+    units: list[Unit] = field(default_factory=list)
+    short: dict[str, tuple[int, str, str]] = field(default_factory=dict)
+
+    @property
+    def giving(self) -> set[tuple[str, str]]:
+        """Parts that would give something; they receive nothing in the same plan."""
+        victims = (*self.releases, *(victim for unit in self.units for victim in unit.victims))
+        return {victim.target.key for victim in victims}
+
+
+def allocate(scene: Scene, ledger: Ledger) -> Allocation:
+    """Shrink to the budget, place what models lack tier by tier, let go what nobody needs."""
+    found = Allocation()
+    ledger.lacking = {name for name, holder in scene.models.items() if not _content(holder)}
+    _shrink(ledger, found, waiting=False)
+    priorities = sorted({model.priority for model in scene.policy.models}, reverse=True)
+    for tier in (FLOOR, ENTITLED, WANTED):
+        ledger.reseating = tier != WANTED
+        _keep_for_the_confined(tier, ledger)
+        for priority in priorities:
+            _serve_in_turn(priority, tier, ledger, found)
+    _give_way(ledger, found)
+    found.units += fill(ledger)
+    _let_go(ledger, found)
+    return found
+
+
+def _serve_in_turn(priority: int, tier: str, ledger: Ledger, found: Allocation) -> None:
+    """Equals take turns in order of their ids: one replica each, until each has its aim or finds no place."""
+    wanting = [
+        (model, missing)
+        for model, missing in _lacking(tier, ledger)
+        if model.entry.priority == priority and model.ruling.paused is None
+    ]
+    while wanting:
+        left = []
+        for model, missing in wanting:
+            found.short.pop(model.entry.id, None)
+            unit = _place(model, tier, ledger)
+            if unit is None:
+                short = missing - _unseated(model, tier, ledger)
+                if short > 0:
+                    found.short[model.entry.id] = (short, *_why_short(model, ledger))
+                continue
+            found.units.append(unit)
+            ledger.gained[model.entry.id] += 1
+            if len(model.targets) == 1:
+                ledger.confined[unit.target.pool] -= unit.target.gpus
+            if missing > 1:
+                left.append((model, missing - 1))
+        wanting = left
+
+
+def _keep_for_the_confined(tier: str, ledger: Ledger) -> None:
+    """Count the GPUs of each pool that models lack which run nowhere else: others look elsewhere first."""
+    ledger.confined.clear()
+    if all(len(model.targets) == 1 for model in ledger.scene.models.values()):
+        return
+    for model, missing in _lacking(tier, ledger):
+        if len(model.targets) == 1 and model.ruling.paused is None:
+            (target,) = model.targets
+            ledger.confined[target.pool] += missing * target.gpus
+
+
+def _lacking(tier: str, ledger: Ledger) -> list[tuple[ModelFacts, int]]:
+    """Those that have less than their aim, by id, with how many replicas they lack."""
+    found = []
+    unseated = {} if tier == WANTED else ledger.unseated
+    for name in sorted({*ledger.lacking, *ledger.gone, *unseated}):
+        model = ledger.scene.models[name]
+        missing = _aim(model, tier) - ledger.left_of(model) + unseated.get(name, 0) - ledger.gained.get(name, 0)
+        if missing > 0:
+            found.append((model, missing))
+    return found
+
+
+def _content(model: ModelFacts) -> bool:
+    """Whether it has what every tier entitles it to, as long as nothing is taken from it."""
+    return model.ruling.frozen is None and model.staying_replicas >= max(
+        model.floor, model.aim, min(model.demand.owed, model.entry.entitlement)
+    )
+
+
+def _unseated(model: ModelFacts, tier: str, ledger: Ledger) -> int:
+    """Replicas asked for that fit on no node: they are not yet what a floor or an entitlement promises.
+
+    Beyond the entitlement they are patient: somebody else's GPU is not taken for a pod that a node may come for.
+    """
+    return 0 if tier == WANTED else ledger.unseated.get(model.entry.id, 0)
+
+
+def _shrink(ledger: Ledger, found: Allocation, *, waiting: bool) -> None:
+    """A pool that certainly shrank obliges releases down to floors: surplus, then the borrowed, then what is owned.
+
+    Of each what has no node goes first, then low priority. Replicas that wait though their model's floor or entitlement
+    is not on nodes give way last (`waiting`): first a place is sought for them.
+    """
+    _take_back(ledger, found, waiting=waiting)
+    for pool in sorted(pool for pool, owed in ledger.owed.items() if owed > 0):
+        for keeps in (_keeps_aim, _keeps_entitled, _keeps_floor):
+            for placed in (False, True):
+                for model in reversed(ledger.scene.models_by_priority()):
+                    for target in model.targets:
+                        if target.pool == pool and (placed or _gives_way(model, ledger, waiting=waiting)):
+                            _shrink_part(target, keeps(model), ledger, found, placed=placed)
+
+
+def _give_way(ledger: Ledger, found: Allocation) -> None:
+    """Replicas for which no place was found go last; what their models lack by that is short."""
+    before = len(found.releases)
+    _shrink(ledger, found, waiting=True)
+    for name in sorted({victim.target.model for victim in found.releases[before:]}):
+        model = ledger.scene.models[name]
+        short = _keeps_aim(model) - ledger.left_of(model) - ledger.gained[name]
+        if short > 0:
+            found.short[name] = (short, *_why_short(model, ledger))
+
+
+def _gives_way(model: ModelFacts, ledger: Ledger, *, waiting: bool) -> bool:
+    """Whether what the model has on no node may go: not before a place is sought for its floor and entitlement.
+
+    Nor in a plan that found one: what it would give then is what somebody else gives a replica for.
+    """
+    seeks = ledger.placed_of(model) < min(_keeps_entitled(model), ledger.left_of(model))
+    return not seeks or (waiting and not ledger.reseated[model.entry.id])
+
+
+def _take_back(ledger: Ledger, found: Allocation, *, waiting: bool) -> None:
+    """A number that somebody else raised beyond what there is gives back what has no node and what nobody needs."""
+    for model in ledger.scene.models.values():
+        if not _gives_way(model, ledger, waiting=waiting):
+            continue
+        for target in (target for target in model.targets if target.view.by_others):
+            while ledger.capacity.get(target.pool, 0) < 0 and _unplaced_first(target, ledger):
+                if not _release_one(target, _keeps_aim(model), Purpose.BUDGET, ledger, found):
+                    break
+
+
+def _shrink_part(target: TargetFacts, keep: int, ledger: Ledger, found: Allocation, *, placed: bool) -> None:
+    owed = ledger.owed_held if placed else ledger.owed
+    while owed[target.pool] > 0:
+        if not placed and not _unplaced_first(target, ledger):
+            return
+        if not _release_one(target, keep, Purpose.BUDGET, ledger, found):
+            return
+
+
+def _unplaced_first(target: TargetFacts, ledger: Ledger) -> bool:
+    """Whether the next of the part's replicas to go has no node."""
+    first = next(iter(ledger.candidates(target)), None)
+    return first is not None and first.node is None
+
+
+def _keeps_aim(model: ModelFacts) -> int:
+    return max(model.floor, model.aim)
+
+
+def _keeps_entitled(model: ModelFacts) -> int:
+    return max(model.floor, min(model.demand.owed, model.entry.entitlement))
+
+
+def _keeps_floor(model: ModelFacts) -> int:
+    return model.floor
+
+
+def _let_go(ledger: Ledger, found: Allocation) -> None:
+    """What a person or the policy caps goes; and surplus that costs money, where no autoscaler decides about it."""
+    growing = {name for name, state in ledger.scene.pools.items() if state.grows}
+    for model in ledger.scene.models.values():
+        ruling = model.ruling
+        content = not growing and ledger.left_of(model) <= model.most_replicas and ledger.caps.kept(model.targets)
+        if content or ledger.gained.get(model.entry.id) or ruling.frozen is not None:
+            continue
+        capped = ruling.pin is not None or ruling.cap is not None
+        for target in reversed(model.targets):
+            _release_down(target, model.most_replicas, Purpose.OVERRIDE if capped else Purpose.SURPLUS, ledger, found)
+            while ledger.caps.room(target) < 0 and _release_one(target, model.floor, Purpose.SURPLUS, ledger, found):
+                pass
+            if target.pool in growing and target.owner is None:
+                _release_down(target, max(_keeps_aim(model), model.kept_replicas), Purpose.SURPLUS, ledger, found)
+
+
+def _release_down(target: TargetFacts, keep: int, purpose: Purpose, ledger: Ledger, found: Allocation) -> None:
+    while _release_one(target, keep, purpose, ledger, found):
+        pass
+
+
+def _release_one(target: TargetFacts, keep: int, purpose: Purpose, ledger: Ledger, found: Allocation) -> bool:
+    """Let one replica of the part go if its model keeps `keep`; whether one went.
+
+    One that serves is no surplus beside replicas that do not: bounds may wake nobody, a load may take long, a silent
+    node may never answer again.
+    """
+    model = ledger.scene.models[target.model]
+    if ledger.left_of(model) <= keep or target.stuck is not None or ledger.left(target) <= target.least:
+        return False
+    victim = Victim(target, ledger.candidates(target)[0], purpose)
+    placed = ledger.home(target, victim.pod) is not None
+    if (ledger.placed_of(model) if placed else ledger.left_of(model)) <= keep:
+        return False
+    if purpose is Purpose.SURPLUS and victim.pod.phase == "ready" and ledger.ready_of(model) <= keep:
+        return False
+    ledger.take(victim)
+    found.releases.append(victim)
+    return True
+
+
+def _aim(model: ModelFacts, tier: str) -> int:
+    """Replicas the tier entitles the model to."""
+    if model.ruling.frozen is not None:
+        return model.committed_replicas if tier == WANTED else min(model.committed_replicas, model.floor)
+    if tier == WANTED:
+        return model.aim
+    return model.floor if tier == FLOOR else min(model.demand.owed, model.entry.entitlement)
+
+
+def _place(model: ModelFacts, tier: str, ledger: Ledger) -> Unit | None:
+    """One more replica: free GPUs in any of its pools, then GPUs about to be free, then somebody else's.
+
+    Of a model that asks for its most already, only where one waits: that takes the place, and nothing more is asked.
+    """
+    asks = ledger.left_of(model) + ledger.gained.get(model.entry.id, 0)
+    more = asks < max(_aim(model, tier), model.entry.max_replicas)
+    open_parts = (target for target in _in_tier_order(model, tier, ledger) if ledger.open_to(target, model))
+    targets = [target for target in open_parts if more or ledger.waits(target)]
+    excluded = model.ruling.excluded_nodes
+    for now, source in ((True, "free"), (False, "soon")):
+        for target in targets:
+            if ledger.headroom(target) < target.gpus:
+                continue
+            node = ledger.fit(target, excluded, now=now)
+            if node is not None:
+                ledger.seat(target, node)
+                return Unit(target, tier, source, node)
+    for target in targets:
+        unit = displace(model, target, tier, ledger)
+        if unit is not None:
+            return unit
+    return None
+
+
+def _in_tier_order(model: ModelFacts, tier: str, ledger: Ledger) -> list[TargetFacts]:
+    """Entitled replicas look on primary pools first, others in the policy's order, but last where others must."""
+    if tier == WANTED:
+        return sorted(
+            model.targets,
+            key=lambda target: (
+                len(model.targets) > 1
+                and target.gpus <= ledger.capacity.get(target.pool, 0) < target.gpus + ledger.confined[target.pool]
+            ),
+        )
+    pools = ledger.scene.pools
+    return sorted(
+        model.targets, key=lambda target: target.pool not in pools or pools[target.pool].pool.kind != "primary"
+    )
+
+
+def _why_short(model: ModelFacts, ledger: Ledger) -> tuple[str, str]:
+    """(binding constraint, words with numbers) for a replica that found no place."""
+    alone = [target for target in model.targets if target.stuck is not None]
+    if alone and len(alone) == len(model.targets):
+        return alone[0].stuck or "", "; ".join(sentence(target, model) for target in alone)
+    pools = ledger.scene.pools
+    capped = [target for target in model.targets if target.stuck is None and ledger.caps.room(target) <= 0]
+    free = [_free_words(target, pools[target.pool], ledger) for target in model.targets if target.pool in pools]
+    if capped and all(
+        target in capped or ledger.capacity.get(target.pool, 0) < target.gpus for target in model.targets
+    ):
+        return "cap", "; ".join([*(ledger.caps.words(target) for target in capped), *free])
+    fits = any(ledger.capacity.get(target.pool, 0) >= target.gpus for target in model.targets)
+    return ("fit" if fits else "budget"), "; ".join(free)
+
+
+def _free_words(target: TargetFacts, state: PoolFacts, ledger: Ledger) -> str:
+    if state.budget is None:
+        return f"budget unknown: {state.unknown}"
+    words = ", ".join(f"{gpus} on {name}" for name, gpus in ledger.spare(target.pool, 4)) or "none free"
+    left = f"{ledger.capacity[target.pool]} of {state.budget} in the budget"
+    return f"{target.gpus} GPUs on one node of {target.pool}; {words}; {left}"

@@ -1,0 +1,231 @@
+"""Room at somebody's expense: which donors may be asked at a tier, in which order, and which of their replicas go."""
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import groupby
+from typing import NamedTuple
+
+from rebalancer.domain.plan import Refusal
+from rebalancer.domain.replica_set import out_class
+from rebalancer.domain.snapshot import PodView
+from rebalancer.planning.allocation.ledger import Ledger, Unit, Victim
+from rebalancer.planning.facts.scene import ModelFacts, Scene, TargetFacts
+from rebalancer.planning.guards.guards import judge
+from rebalancer.planning.guards.release import Purpose, Release
+
+FLOOR, ENTITLED, WANTED = "floor", "entitlement", "demand"  # the tiers, in their order
+
+
+def displace(recipient: ModelFacts, target: TargetFacts, tier: str, ledger: Ledger) -> Unit | None:
+    """Room for one replica of `part` at the expense of the donors that mind least."""
+    donors = _donors(recipient, target, tier, ledger)
+    if not donors:
+        return None
+    nodes = set(ledger.eligible(target)) - recipient.ruling.excluded_nodes
+    chosen = _one_victim(target, donors, nodes, ledger) or _several_victims(target, donors, nodes, ledger)
+    if chosen is None:
+        return None
+    node, picks = chosen
+    victims = []
+    together = Counter(donor.target.model for donor, pod in picks if tier == FLOOR and pod.node is not None)
+    for donor, pod in picks:
+        purpose = _purpose(donor.model, recipient, tier, ledger)
+        victim = Victim(donor.target, pod, purpose, max(1, together[donor.target.model]))
+        ledger.take(victim)
+        victims.append(victim)
+    ledger.seat(target, node)
+    return Unit(target, tier, "shift", node, tuple(victims))
+
+
+def _reserve(donor: ModelFacts, recipient: ModelFacts, tier: str) -> int:
+    """Replicas that `recipient` may not touch at this tier."""
+    ruling = donor.ruling
+    if ruling.pin is not None or ruling.frozen is not None:
+        return donor.staying_replicas
+    if tier == FLOOR:
+        return donor.floor
+    own = max(donor.entry.entitlement, ruling.raised_floor)
+    weighed = recipient.share is not None  # priorities are in the shares, of which models that vote are no part
+    if tier == ENTITLED or (donor.entry.priority < recipient.entry.priority and not weighed):
+        return max(donor.floor, min(donor.demand.owed, own))
+    return max(donor.floor, donor.aim)
+
+
+def _needed_beside_a_rollout(donor: ModelFacts, target: TargetFacts) -> int:
+    """Replicas of the donor that go for no `part` in a rollout: that may hang, and its new pods never serve."""
+    return 0 if target.stuck is None else max(donor.aim, donor.needed)
+
+
+class _Donor(NamedTuple):
+    """A donor's part with what it could give, and how little we like to ask it."""
+
+    model: ModelFacts
+    target: TargetFacts
+    spare: int
+    rank: tuple[bool, bool, bool, int, int, str]
+
+
+def _donors(recipient: ModelFacts, target: TargetFacts, tier: str, ledger: Ledger) -> list[_Donor]:
+    """Who could give a replica in the part's pool, best first: allowed by guards, surplus, no pod yet, low priority.
+
+    Those that guards protect are asked all the same, so that the refusal is told; but not where a node can be had
+    and the guard is not over with the start. For pods under notice of a target in a rollout only surplus is asked.
+    """
+    donors = []
+    grows = any(_may_grow(each, ledger.scene) for each in recipient.targets)
+    for donor in _askable(recipient, target.pool, tier, ledger):
+        if donor is recipient or ledger.gained.get(donor.entry.id):
+            continue
+        left = ledger.placed_of(donor)
+        spare = left - max(_reserve(donor, recipient, tier), _needed_beside_a_rollout(donor, target))
+        if spare <= 0:
+            continue
+        for own in donor.targets:
+            here = min(spare, ledger.left(own) - own.least)
+            if own.pool == target.pool and own.stuck is None and here > 0:
+                purpose = _purpose(donor, recipient, tier, ledger)
+                refusal = _judged(own, purpose, ledger)
+                if refusal is not None and grows and refusal.guard != "start":
+                    continue
+                needed = left <= donor.aim
+                rank = (refusal is not None, needed, own.unseen_pods == 0, donor.entry.priority, -spare, donor.entry.id)
+                donors.append(_Donor(donor, own, here, rank))
+    return sorted(donors, key=lambda each: each.rank)
+
+
+def _judged(target: TargetFacts, purpose: Purpose, ledger: Ledger) -> Refusal | None:
+    """Whether the next replica of the part may go; asked again once the model has given one.
+
+    What it gives for somebody else passes the guards that count what others give.
+    """
+    known = ledger.judged.get(target.model)
+    if known is None:
+        known = ledger.judged[target.model] = {}
+    key = (target.pool, purpose)
+    if key not in known:
+        known[key] = judge(Release(ledger.scene, ledger.tally, target, purpose, ledger.candidates(target)[0]))
+    return known[key]
+
+
+def _askable(recipient: ModelFacts, pool: str, tier: str, ledger: Ledger) -> list[ModelFacts]:
+    """Models with something to spare in the pool at this tier. While units are placed they only become fewer.
+
+    Found once per pool, tier and whatever else `_reserve` knows of the recipient: at 1,000 models in a surge of 50,
+    asking all of them for each replica that is short took four fifths of the plan.
+    """
+    key = (pool, tier, (recipient.entry.priority, recipient.share is None) if tier == WANTED else None)
+    found = ledger.askable.get(key)
+    if found is None:
+        found = ledger.askable[key] = [
+            donor
+            for donor in ledger.scene.of_pool.get(pool, ())
+            if ledger.placed_of(donor) > _reserve(donor, recipient, tier)
+        ]
+    return found
+
+
+def _purpose(donor: ModelFacts, recipient: ModelFacts, tier: str, ledger: Ledger) -> Purpose:
+    """What a person capped goes by their word; what is borrowed goes home to an owner's need; else it is a shift."""
+    held = ledger.placed_of(donor)
+    if donor.ruling.cap is not None and held > donor.ruling.wanted(donor.entry, donor.entry.max_replicas):
+        return Purpose.OVERRIDE
+    borrowed = held > donor.entry.entitlement
+    if tier in {FLOOR, ENTITLED} and borrowed and not recipient.ballot.blind:
+        return Purpose.RECLAIM
+    return Purpose.SHIFT
+
+
+def _may_grow(target: TargetFacts, scene: Scene) -> bool:
+    """Whether Karpenter may bring a node for the part."""
+    state = scene.pools.get(target.pool)
+    return state is not None and target.stuck is None and target.gpus <= min(state.growth, state.pool.gpus_per_node)
+
+
+Picks = list[tuple[_Donor, PodView]]
+
+
+class _Step(NamedTuple):
+    """Replicas of a donor that go together: the last makes room on the node, a ReplicaSet ends the others before it."""
+
+    donor: _Donor
+    pods: tuple[PodView, ...]
+
+
+def _one_victim(target: TargetFacts, donors: list[_Donor], nodes: set[str], ledger: Ledger) -> tuple[str, Picks] | None:
+    """A single replica whose node then has the room."""
+    rooms = ledger.rooms[target.pool]
+    for donor in donors:
+        if ledger.headroom(target) + donor.target.gpus < target.gpus:
+            continue
+        for pod in ledger.first_out(donor.target):
+            node = ledger.home(donor.target, pod)
+            if node in nodes and rooms[node].soon + donor.target.gpus >= target.gpus:
+                return node, [(donor, pod)]
+    return None
+
+
+def _several_victims(
+    target: TargetFacts, donors: list[_Donor], nodes: set[str], ledger: Ledger
+) -> tuple[str, Picks] | None:
+    """Fewest replicas that make room together on one node; ties by how little we like to ask them, then by name."""
+    on_node: dict[str, list[_Step]] = {}
+    for donor in donors:
+        for node, steps in _steps(donor, nodes, ledger).items():
+            on_node.setdefault(node, []).extend(steps)
+    best: tuple[int, int, str] | None = None
+    picks: Picks = []
+    for node, steps in sorted(on_node.items()):
+        chosen = _enough(target, steps, ledger.rooms[target.pool][node].soon, ledger)
+        if chosen is not None:
+            key = (len(chosen), donors.index(chosen[0][0]), node)
+            if best is None or key < best:
+                best, picks = key, chosen
+    return (best[2], picks) if best else None
+
+
+def _steps(donor: _Donor, nodes: set[str], ledger: Ledger) -> dict[str, list[_Step]]:
+    """By node: the donor's replicas there, each with all that a ReplicaSet would end before it.
+
+    Of one class the deletion cost chooses. A replica that is loading on another node goes before one that serves.
+    """
+    found: dict[str, list[_Step]] = {}
+    before: list[PodView] = []
+    for _, alike in groupby(ledger.candidates(donor.target)[: donor.spare * 4], out_class):
+        pods = list(alike)
+        for pod in pods:
+            node = ledger.home(donor.target, pod)
+            if node in nodes:
+                steps = found.setdefault(node, [])
+                first = () if not before else _missing(before, steps)
+                steps.append(_Step(donor, (*first, pod)))
+        before += pods
+    return found
+
+
+def _missing(before: list[PodView], steps: list[_Step]) -> Iterator[PodView]:
+    """Those of `before` that go in none of the steps."""
+    going = {pod.uid for step in steps for pod in step.pods}
+    return (pod for pod in before if pod.uid not in going)
+
+
+def _enough(target: TargetFacts, steps: list[_Step], room: int, ledger: Ledger) -> Picks | None:
+    """The first of `steps` that together free enough GPUs for one replica, respecting what each donor can spare.
+
+    Replicas that fit on no node are nothing that it would miss.
+    """
+    chosen: Picks = []
+    used: Counter[tuple[str, str]] = Counter()
+    missed: Counter[tuple[str, str]] = Counter()
+    freed, capacity = 0, ledger.headroom(target)
+    for donor, pods in steps:
+        own, key = donor.target, donor.target.key
+        used[key] += len(pods)
+        missed[key] += sum([ledger.home(own, pod) is not None for pod in pods])
+        if missed[key] > donor.spare or used[key] > ledger.left(own) - own.least:
+            continue  # and so are all later steps of this donor
+        chosen += [(donor, pod) for pod in pods]
+        freed += own.gpus
+        capacity += own.gpus * len(pods)
+        if room + freed >= target.gpus and capacity >= target.gpus:
+            return chosen
+    return None

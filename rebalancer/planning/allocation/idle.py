@@ -1,0 +1,66 @@
+"""GPUs of a fixed budget that nobody's share can use, because it fits on no node of them: they are lent all the same.
+
+Who gains most per GPU from the one that is free gets it. A share that needs such GPUs takes them back: above its own
+share every model gives.
+"""
+
+import heapq
+
+from rebalancer.planning.allocation.ledger import Ledger, Unit
+from rebalancer.planning.facts.scene import ModelFacts, TargetFacts
+from rebalancer.planning.shares.by_worth import next_gain
+from rebalancer.planning.shares.curves import LEAST_GAIN
+
+IDLE = "idle"  # the last tier
+
+
+def fill(ledger: Ledger) -> list[Unit]:
+    """One replica after another for whom it is worth most, into free GPUs of pools that do not grow."""
+    units: list[Unit] = []
+    tight: set[object] = set()  # kinds of pods that fit nowhere any more
+    queue: list[tuple[float, str]] = []
+    if not any(_idle(pool, ledger) for pool in ledger.capacity):
+        return units
+    for name, model in ledger.scene.models.items():
+        _enter(queue, name, model, ledger)
+    heapq.heapify(queue)
+    while queue:
+        _, name = heapq.heappop(queue)
+        model = ledger.scene.models[name]
+        unit = next((found for target in model.targets if (found := _seated(target, model, ledger, tight))), None)
+        if unit is not None:
+            units.append(unit)
+            ledger.gained[name] += 1
+            left: list[tuple[float, str]] = []
+            _enter(left, name, model, ledger)
+            for entry in left:
+                heapq.heappush(queue, entry)
+    return units
+
+
+def _idle(pool: str, ledger: Ledger) -> bool:
+    state = ledger.scene.pools.get(pool)
+    return state is not None and not state.grows and state.budget is not None and ledger.capacity[pool] > 0
+
+
+def _enter(queue: list[tuple[float, str]], name: str, model: ModelFacts, ledger: Ledger) -> None:
+    """A model that shares, gives nothing in this plan, and has all of its share that can be placed."""
+    if model.share is None or ledger.gone[name] or not any(_idle(target.pool, ledger) for target in model.targets):
+        return
+    gain = next_gain(model, model.staying_replicas + ledger.gained[name], ledger.scene.memo)
+    if gain > LEAST_GAIN:
+        queue.append((-gain, name))
+
+
+def _seated(target: TargetFacts, model: ModelFacts, ledger: Ledger, tight: set[object]) -> Unit | None:
+    kind = ledger.kind(target, model.ruling.excluded_nodes)
+    if kind in tight or not _idle(target.pool, ledger) or not ledger.open_to(target, model):
+        return None
+    if ledger.capacity[target.pool] >= target.gpus:
+        for now, source in ((True, "free"), (False, "soon")):
+            node = ledger.fit(target, model.ruling.excluded_nodes, now=now)
+            if node is not None:
+                ledger.seat(target, node)
+                return Unit(target, IDLE, source, node)
+    tight.add(kind)
+    return None

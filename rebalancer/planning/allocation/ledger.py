@@ -1,0 +1,266 @@
+"""The working copy of what is free while units are placed: rooms on nodes, capacity of pools, what was taken."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice, takewhile
+
+from rebalancer.domain.cluster import Taint, Toleration
+from rebalancer.domain.plan import Refusal
+from rebalancer.domain.replica_set import out_class
+from rebalancer.domain.snapshot import NodeView, PodView
+from rebalancer.planning.allocation.fits import Fits
+from rebalancer.planning.facts.scene import ModelFacts, NodeRoom, PodPlacement, Scene, TargetFacts
+from rebalancer.planning.guards.release import Purpose, Release, Tally
+from rebalancer.planning.shares.caps import Caps
+
+
+@dataclass(frozen=True, slots=True)
+class Victim:
+    """One replica that would go; `together`: how many of its model's, on nodes, go for one replica under a floor."""
+
+    target: TargetFacts
+    pod: PodView
+    purpose: Purpose
+    together: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """One more replica for `part`.
+
+    source: `free` (fits now), `soon` (fits once GPUs are freed), `shift` (its victims make the room), `node` (a node
+    grant).
+    """
+
+    target: TargetFacts
+    tier: str
+    source: str
+    node: str | None = None
+    victims: tuple[Victim, ...] = ()
+
+
+@dataclass(slots=True)
+class Ledger:
+    """Working copy of what is free, while units are placed. Rooms are copies: the scene stays as it is.
+
+    `capacity`: GPUs by pool that may still be promised. `owed`: GPUs by pool that must be released, as its replicas
+    hold or ask for more than it certainly has; `owed_held` of them by replicas that hold GPUs. Who waits for a GPU
+    gives way itself: what others hold is sought for it where its room is of use.
+    `reseating`: at this tier places are sought for replicas that wait, too; `reseated`: how many have one.
+    `confined`: GPUs by pool that models still lack at this tier which run on no other. `lacking`: models that are
+    to have more at some tier though nothing is taken from them.
+    """
+
+    scene: Scene
+    tally: Tally
+    rooms: dict[str, dict[str, NodeRoom]]
+    capacity: dict[str, int]
+    owed: dict[str, int]
+    owed_held: dict[str, int]
+    caps: Caps
+    taken: dict[tuple[str, str], list[PodView]] = field(default_factory=dict)
+    gone: Counter[str] = field(default_factory=Counter)
+    gained: Counter[str] = field(default_factory=Counter)
+    unseated: Counter[str] = field(default_factory=Counter)
+    seated: Counter[tuple[str, str]] = field(default_factory=Counter)
+    reseating: bool = False
+    reseated: Counter[str] = field(default_factory=Counter)
+    confined: Counter[str] = field(default_factory=Counter)
+    judged: dict[str, dict[tuple[str, Purpose], Refusal | None]] = field(default_factory=dict)
+    lacking: set[str] = field(default_factory=set)
+    askable: dict[tuple[str, str, tuple[int, bool] | None], list[ModelFacts]] = field(default_factory=dict)
+    _eligible: dict[PodPlacement, tuple[str, ...]] = field(default_factory=dict)
+    _fits: dict[tuple[PodPlacement, bool], Fits] = field(default_factory=dict)
+    _fits_of: dict[str, list[tuple[bool, Fits]]] = field(default_factory=dict)
+    _spare: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
+    homes: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, scene: Scene, tally: Tally) -> "Ledger":
+        """Rooms with pending pods and raises not yet seen placed where the scheduler would put them."""
+        rooms = {
+            name: {node: NodeRoom(room.node, room.now, room.soon) for node, room in state.rooms.items()}
+            for name, state in scene.pools.items()
+        }
+        held, obliging, placed = (dict.fromkeys(scene.pools, 0) for _ in range(3))
+        unplaced = []
+        for model in scene.models.values():
+            for target in model.targets:
+                if target.pool in held:
+                    held[target.pool] += target.staying_replicas * target.gpus
+                    obliging[target.pool] += target.obliging * target.certain_gpus
+                    placed[target.pool] += target.placed * target.certain_gpus
+                if target.unplaced:
+                    unplaced.append(target)
+        capacity = {
+            name: 0 if state.budget is None else state.budget - held[name] for name, state in scene.pools.items()
+        }
+        known = {name: state.most for name, state in scene.pools.items() if state.budget is not None}
+        owed = {name: obliging[name] - most for name, most in known.items()}
+        owed_held = {name: placed[name] - most for name, most in known.items()}
+        ledger = cls(scene, tally, rooms, capacity, owed, owed_held, Caps(scene))
+        for target in unplaced:
+            ledger._seat_unplaced(target)
+        return ledger
+
+    def _seat_unplaced(self, target: TargetFacts) -> None:
+        """Pods without a node and raises not yet seen take room now, best fit."""
+        for pod in target.unplaced:
+            node = self.fit(target, frozenset(), now=True) or self.fit(target, frozenset(), now=False)
+            if node is None:
+                self.unseated[target.model] += 1
+                continue
+            self._use(target.pool, node, target.gpus, target.gpus)
+            self.homes.setdefault(target.key, {})[pod.uid] = node
+
+    def eligible(self, target: TargetFacts) -> tuple[str, ...]:
+        """Nodes of the part's pool that its pods may land on: selector and taints; found once per kind of pod."""
+        names = self._eligible.get(target.placement)
+        if names is None:
+            nodes = tuple(room.node for room in self.rooms.get(target.pool, {}).values())
+            names = self._eligible[target.placement] = self.scene.memo.of(
+                target.placement, _eligible, target.placement, nodes
+            )
+        return names
+
+    def fit(self, target: TargetFacts, excluded: frozenset[str], *, now: bool) -> str | None:
+        """Best-fitting eligible node with room for one replica's pod, None if there is none."""
+        fits = self._fits.get((target.placement, now))
+        if fits is None:
+            rooms = self.rooms.get(target.pool, {})
+            fits = Fits({name: _free(rooms[name], now=now) for name in self.eligible(target)})
+            self._fits[target.placement, now] = fits
+            self._fits_of.setdefault(target.pool, []).append((now, fits))
+        return fits.best(target.gpus, excluded)
+
+    def _use(self, pool: str, node: str, now: int, soon: int) -> None:
+        """So many GPUs of the node are used from now on, and once what goes has gone."""
+        room = self.rooms[pool][node]
+        room.now -= now
+        room.soon -= soon
+        self._spare.pop(pool, None)
+        for at_once, fits in self._fits_of.get(pool, ()):
+            fits.set(node, _free(room, now=at_once))
+
+    def spare(self, pool: str, most: int) -> list[tuple[str, int]]:
+        """The first `most` nodes with GPUs that are free, or about to be, and how many."""
+        found = self._spare.get(pool)
+        if found is None:
+            free = ((name, room.soon) for name, room in self.rooms[pool].items() if room.soon > 0)
+            found = self._spare[pool] = list(islice(free, most))
+        return found
+
+    def kind(self, target: TargetFacts, excluded: frozenset[str]) -> object:
+        """What decides where the part's pods fit: where one of a kind fits nowhere, none of it does."""
+        return (target.placement, target.gpus, excluded)
+
+    def open_to(self, target: TargetFacts, model: ModelFacts) -> bool:
+        """Whether the part may receive: healthy, budget known, not excluded, not capped, nothing taken from it yet.
+
+        In a rollout, which may hang, a target receives just as many as it has doomed pods without a replacement.
+        """
+        state = self.scene.pools.get(target.pool)
+        return (
+            (target.stuck is None or self.seated[target.key] < target.replaceable)
+            and state is not None
+            and state.budget is not None
+            and target.pool not in model.ruling.excluded_pools
+            and target.key not in self.taken
+            and self.caps.room(target) > 0
+        )
+
+    def headroom(self, target: TargetFacts) -> int:
+        """GPUs that may be promised for one more replica of the part. One that waits for a node is promised already."""
+        return max(self.capacity[target.pool], target.gpus if self._reseats(target) else 0)
+
+    def _reseats(self, target: TargetFacts) -> bool:
+        """Whether a place is sought for a replica that was asked for and fits on no node."""
+        return self.reseating and self.unseated.get(target.model, 0) > self.reseated[target.model]
+
+    def waits(self, target: TargetFacts) -> bool:
+        """Whether a replica that the part has asked for fits on no node, and no place was found for it yet."""
+        waiting = sum(self.home(target, pod) is None for pod in self.candidates(target))
+        return waiting > self.seated[target.key]
+
+    def seat(self, target: TargetFacts, node: str) -> None:
+        """Put one replica of `part` on `node`."""
+        self._use(target.pool, node, target.gpus, target.gpus)
+        if self._reseats(target):
+            self.reseated[target.model] += 1
+        else:
+            self.capacity[target.pool] -= target.gpus
+        self.seated[target.key] += 1
+        self.caps.take(target)
+
+    def left(self, target: TargetFacts) -> int:
+        """Replicas of the part that nobody has taken in this plan."""
+        return target.staying_replicas - len(self.taken.get(target.key, ()))
+
+    def left_of(self, model: ModelFacts) -> int:
+        """Replicas of the model that nobody has taken in this plan."""
+        return model.staying_replicas - self.gone.get(model.entry.id, 0)
+
+    def placed_of(self, model: ModelFacts) -> int:
+        """Those of them that are on a node, or will fit on one."""
+        return self.left_of(model) - self.unseated.get(model.entry.id, 0)
+
+    def ready_of(self, model: ModelFacts) -> int:
+        """Replicas of the model that are Ready and that nobody has taken in this plan."""
+        return sum(pod.phase == "ready" for target in model.targets for pod in self.candidates(target))
+
+    def candidates(self, target: TargetFacts) -> list[PodView]:
+        """Pods of the part that could still go, first victim first."""
+        gone = {pod.uid for pod in self.taken.get(target.key, ())}
+        return (
+            [pod for pod in reversed(target.staying_pods) if pod.uid not in gone]
+            if gone
+            else list(reversed(target.staying_pods))
+        )
+
+    def first_out(self, target: TargetFacts) -> Iterator[PodView]:
+        """Those of them that can be the very next to go: a deletion cost chooses among pods of one class."""
+        pods = self.candidates(target)
+        return takewhile(lambda pod: out_class(pod) == out_class(pods[0]), pods)
+
+    def home(self, target: TargetFacts, pod: PodView) -> str | None:
+        """The node whose room the pod holds (a pending pod: where it was seated)."""
+        return pod.node or self.homes.get(target.key, {}).get(pod.uid)
+
+    def take(self, victim: Victim) -> None:
+        """That replica goes: its room comes back once it is gone."""
+        target = victim.target
+        self.taken.setdefault(target.key, []).append(victim.pod)
+        self.gone[target.model] += 1
+        self.caps.give(target)
+        self.judged.pop(target.model, None)
+        if target.pool in self.capacity:
+            self.capacity[target.pool] += target.gpus
+        if target.pool in self.owed:
+            self.owed[target.pool] -= target.certain_gpus
+            self.owed_held[target.pool] -= target.certain_gpus if victim.pod.node is not None else 0
+        node = self.home(target, victim.pod)
+        if node is None:
+            self.unseated[target.model] -= 1
+        if node is not None and node in self.rooms.get(target.pool, {}):
+            self._use(target.pool, node, -target.gpus if victim.pod.node is None else 0, -target.gpus)
+        self.tally.book(Release(self.scene, self.tally, target, victim.purpose, victim.pod))
+
+
+def _free(room: NodeRoom, *, now: bool) -> int:
+    return min(room.now, room.soon) if now else room.soon
+
+
+def _eligible(landing: PodPlacement, nodes: tuple[NodeView, ...]) -> tuple[str, ...]:
+    return tuple(sorted(node.name for node in nodes if may_land(landing, node)))
+
+
+def may_land(landing: PodPlacement, node: NodeView) -> bool:
+    """Whether such pods may be scheduled on the node (selector and tolerations)."""
+    if any(node.labels.get(key) != value for key, value in landing.selector):
+        return False
+    return all(_tolerated(taint, landing.tolerations) for taint in node.taints)
+
+
+def _tolerated(taint: Taint, tolerations: tuple[Toleration, ...]) -> bool:
+    return taint.effect == "PreferNoSchedule" or any(one.tolerates(taint) for one in tolerations)

@@ -1,1 +1,0 @@
-"""What signals, people and clocks ask for: votes, demand, overrides, schedules, and whose work is deferred."""

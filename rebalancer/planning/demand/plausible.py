@@ -1,0 +1,128 @@
+"""Guard `plausible`: a jump of offered work far beyond what is usual waits for a second opinion.
+
+It declines raises, so it judges demand and no release: one garbled or forged sample must not buy everybody's GPUs.
+While it doubts, the model keeps its aim. Another signal that asks for more confirms the jump at once, some samples in a
+row do otherwise; then it is the measure of further jumps for an hour, until the median knows it.
+
+One sample stays in the means for 20 minutes. Once samples are plausible again and only means are not, votes decide.
+"""
+
+import math
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from rebalancer.domain.arithmetic import figure
+from rebalancer.domain.memory import Jump
+from rebalancer.domain.outlook import Outlook
+from rebalancer.domain.plan import Refusal
+from rebalancer.domain.policy import PlausibleRule
+from rebalancer.domain.readings import Work
+from rebalancer.planning.demand.votes import Ballot, Vote, replicas_for
+from rebalancer.planning.facts.scene import ModelFacts
+
+ONE_REPLICA = 1.0  # replica-seconds per second
+CONFIRMED_SECONDS = 3600.0  # half of it later the median of the last hour knows a jump that lasted
+
+
+class Opinion(Struct, frozen=True):
+    """`refusal`: what is declined (None: nothing is doubted). `jump`: to remember. `keeps`: votes are in doubt too."""
+
+    refusal: Refusal | None = None
+    jump: Jump | None = None
+    keeps: bool = False
+
+
+BELIEVED, NONE = Opinion(), Jump()
+
+
+def opinion(model: ModelFacts, rule: PlausibleRule, now: float) -> Opinion:
+    """What to think of the work that `holder` is offered. A model whose usual work is unknown is believed."""
+    outlook = model.load.outlook
+    if outlook is None or outlook.usual is None or model.ballot.blind:
+        return BELIEVED
+    known = model.memory.jump
+    before = _confirmed(known, now) if known is not None else NONE
+    limit = rule.times * max(outlook.usual, ONE_REPLICA, before.confirmed)
+    loudest = _loudest(model)
+    said = float(loudest.replicas) if loudest is not None else 0.0
+    work = max(said, *_means(model.load.work, outlook))
+    if work <= limit:
+        return BELIEVED if before is NONE else Opinion(jump=before)
+    if loudest is None or said <= limit:
+        return Opinion(_refusal(model, rule, (work, limit), 0, None), _kept(before))
+    at = now - loudest.age(now)
+    jump = _observed(before, model.memory.jump, at, said)
+    samples = _samples(jump, at, model)
+    if samples >= rule.samples or _seconded(model, loudest):
+        return Opinion(jump=Jump(confirmed=jump.least, confirmed_at=now))
+    until = (jump.since or at) + (rule.samples - 1) * model.load.interval_seconds
+    return Opinion(_refusal(model, rule, (work, limit), samples, until), jump, keeps=True)
+
+
+def believed(outlook: Outlook, ballot: Ballot, work: Work, rule: PlausibleRule) -> bool:
+    """Whether there is nothing to doubt, whatever the instant, in a model that remembers no jump."""
+    if outlook.usual is None or ballot.blind:
+        return True
+    limit = rule.times * max(outlook.usual, ONE_REPLICA)
+    return all(vote.replicas <= limit for vote in ballot.votes) and max(_means(work, outlook)) <= limit
+
+
+def _confirmed(jump: Jump | None, now: float) -> Jump:
+    """What was confirmed within the last hour."""
+    if jump is None or jump.confirmed_at is None or now - jump.confirmed_at >= CONFIRMED_SECONDS:
+        return NONE
+    return Jump(confirmed=jump.confirmed, confirmed_at=jump.confirmed_at)
+
+
+def _kept(confirmed: Jump) -> Jump | None:
+    return confirmed if confirmed.confirmed_at is not None else None
+
+
+def _observed(confirmed: Jump, jump: Jump | None, at: float, said: float) -> Jump:
+    """One more sample that says so."""
+    if jump is None or jump.since is None:
+        return replace(confirmed, since=at, least=said)
+    return replace(confirmed, since=jump.since, least=min(jump.least, said))
+
+
+def _samples(jump: Jump, at: float, model: ModelFacts) -> int:
+    """How many samples in a row said so: every look since the first one found the newest to say so."""
+    interval, since = model.load.interval_seconds, at if jump.since is None else jump.since
+    return 1 + (math.floor((at - since) / interval + 1e-6) if interval > 0 else 0)
+
+
+def _loudest(model: ModelFacts) -> Vote | None:
+    """The vote for most, of those that ask for more than are Ready."""
+    more = [vote for vote in model.ballot.votes if vote.replicas > model.serving_replicas]
+    return max(more, key=lambda vote: vote.replicas, default=None)
+
+
+def _seconded(model: ModelFacts, loudest: Vote) -> bool:
+    """Whether another signal asks for more than are Ready."""
+    return any(vote.replicas > model.serving_replicas for vote in model.ballot.votes if vote.signal != loudest.signal)
+
+
+def _means(work: Work, outlook: Outlook) -> list[float]:
+    """Every mean of offered work that somebody would act on."""
+    known = [mean for mean in (work.short, work.last_60s, work.slow) if mean is not None]
+    return [*known, outlook.level, outlook.shifted if outlook.shift > 0.0 else 0.0]
+
+
+def _refusal(
+    model: ModelFacts, rule: PlausibleRule, told: tuple[float, float], samples: int, until: float | None
+) -> Refusal:
+    work, limit = told
+    outlook = model.load.outlook
+    usual = outlook.usual if outlook is not None else None
+    beside = f"{rule.times:g} times the usual {figure(usual or 0.0)} or one"
+    waits = f"{samples} of {rule.samples} samples, no other signal" if samples else "only means remember it"
+    return Refusal(
+        guard="plausible",
+        subject=model.entry.id,
+        replicas_from=model.staying_replicas,
+        replicas_to=max(model.staying_replicas, min(replicas_for(work), model.entry.max_replicas)),
+        why=f"{figure(work)} replicas of work are beyond {figure(limit)} ({beside}); {waits}",
+        numbers={"work": work, "limit": limit, "usual": usual, "samples": samples, "wanted": rule.samples},
+        until=until,
+    )

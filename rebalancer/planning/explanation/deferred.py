@@ -1,0 +1,56 @@
+"""How a batch model stands back, in words: what is due by when, or when its turn is."""
+
+from rebalancer.domain.arithmetic import figure
+from rebalancer.domain.instant import clock
+from rebalancer.domain.plan import Step
+from rebalancer.planning.demand.deferral import Deferral
+from rebalancer.planning.facts.scene import ModelFacts
+
+
+def deferral_steps(model: ModelFacts) -> tuple[Step, ...]:
+    """How far a batch model stands back, and when it is due, or its turn."""
+    found = model.deferral
+    if found.counts:
+        return (_deadline(found),)
+    if found.weight >= 1.0 and found.since is None:
+        return ()
+    said = f"yields: a request counts {figure(found.weight)} of its priority"
+    if found.due and found.until is not None:
+        said = f"its turn until {clock(found.until)}: {found.due} come before what anybody gains"
+    elif found.since is not None and found.turn_at is not None:
+        said += f"; deferred since {clock(found.since)}, its turn is at {clock(found.turn_at)}"
+    numbers: dict[str, float | int | str | None] = {
+        "weight": found.weight,
+        "deferredSince": found.since,
+        "turnAt": found.turn_at,
+        "due": found.due,
+    }
+    return (Step("deferral", said, numbers),)
+
+
+def _deadline(found: Deferral) -> Step:
+    """What is due by when, and what it takes."""
+    deadline = found.deadline
+    counts = f"the oldest counts {figure(found.weight)} of its priority"
+    if deadline is None:
+        said = f"nobody waits; a request that comes counts {figure(found.weight)} of its priority"
+        return Step("deferral", said, {"weight": found.weight, "waiting": 0})
+    due = f"{figure(round(deadline.requests))} requests are due by {clock(deadline.by)}"
+    if not deadline.replicas:
+        said = f"{due}, one replica suffices from {clock(deadline.one_from)} on; {counts}"
+    else:
+        beside = "" if found.due >= deadline.replicas else f", {found.due} of them beside what others need"
+        said = f"{due}: that takes {deadline.replicas} replicas now{beside}; {counts}"
+    return Step(
+        "deferral",
+        said,
+        {
+            "weight": found.weight,
+            "waiting": sum(some for some, _ in found.counts[1:]),
+            "dueBy": deadline.by,
+            "dueRequests": deadline.requests,
+            "oneSufficesFrom": deadline.one_from,
+            "takes": deadline.replicas,
+            "due": found.due,
+        },
+    )

@@ -1,0 +1,211 @@
+"""The last stage: every model's demand, allocation and grant in numbers, every pool's arithmetic, and what is unmet."""
+
+from collections import Counter
+
+from msgspec.structs import replace
+
+from rebalancer.domain.memory import Loan, ModelMemory
+from rebalancer.domain.plan import ModelDecision, PoolDecision, Refusal, Unmet
+from rebalancer.planning.actions.moves import Moves
+from rebalancer.planning.allocation.allocate import Allocation
+from rebalancer.planning.explanation.steps import Told, steps_of
+from rebalancer.planning.facts.scene import ModelFacts, PoolFacts, Scene
+from rebalancer.planning.guards.foreign import STANDS_DOWN, keeps_borrowed, standing
+from rebalancer.planning.guards.guards import stopped_by
+
+_FOR_WANT_OF_GPUS = frozenset({"budget", "fit", STANDS_DOWN})
+
+
+def merged(refusals: list[Refusal]) -> tuple[Refusal, ...]:
+    """One refusal per guard and subject: replicas refused one by one are one move refused."""
+    found: dict[tuple[str, str], Refusal] = {}
+    for refusal in refusals:
+        key = (refusal.guard, refusal.subject)
+        known = found.get(key)
+        found[key] = refusal if known is None else _together(known, refusal)
+    return tuple(found[key] for key in sorted(found))
+
+
+def _together(one: Refusal, more: Refusal) -> Refusal:
+    """What was refused is not gone, so the next one asks from the same number: then the moves add up."""
+    to = min(one.replicas_to, more.replicas_to)
+    if one.replicas_from == more.replicas_from:
+        to = one.replicas_to + more.replicas_to - more.replicas_from
+    return replace(one, replicas_from=max(one.replicas_from, more.replicas_from), replicas_to=max(0, to))
+
+
+def allocated(scene: Scene, found: Allocation) -> dict[str, int]:
+    """Undoomed replicas per model as allocation wants it, before guards."""
+    counts = {name: model.staying_replicas for name, model in scene.models.items()}
+    for unit in found.units:
+        counts[unit.target.model] += 1
+        for victim in unit.victims:
+            counts[victim.target.model] -= 1
+    for victim in found.releases:
+        counts[victim.target.model] -= 1
+    return counts
+
+
+def _by_model(loans: tuple[Loan, ...]) -> tuple[Counter[str | None], Counter[str | None], Counter[str]]:
+    """Replicas and GPUs lent, and replicas borrowed."""
+    gpus: Counter[str | None] = Counter()
+    for loan in loans:
+        gpus[loan.owner] += loan.gpus
+    return Counter([loan.owner for loan in loans]), gpus, Counter([loan.borrower for loan in loans])
+
+
+def explain_models(  # noqa: PLR0913  # every stage's result is shown
+    scene: Scene,
+    found: Allocation,
+    moves: Moves,
+    loans: tuple[Loan, ...],
+    after: dict[str, int],
+    refusals: tuple[Refusal, ...],
+) -> tuple[ModelDecision, ...]:
+    """One decision per model, sorted by id, each stage a step with its numbers."""
+    wanted = allocated(scene, found)
+    lent, gpus_lent, borrowed = scene.memo.of("", _by_model, loans)
+    by_subject: dict[str, list[Refusal]] = {}
+    for refusal in refusals:
+        by_subject.setdefault(refusal.subject, []).append(refusal)
+    decisions = []
+    for name in sorted(scene.models):
+        model = scene.models[name]
+        own, lends = by_subject.get(name, []), lent.get(name, 0)
+        told = Told(wanted[name], after[name], moves.waiting.get(name, ()))
+        decisions.append(
+            ModelDecision(
+                model=name,
+                demand=None if model.demand.unknown else model.needed,
+                allocation=told.allocation,
+                granted=told.after,
+                ready=model.ready_staying + _unsettled(model, scene.doomed),
+                loading=model.loading_staying,
+                doomed=model.doomed,
+                floor=model.entry.min_replicas,
+                surge=model.demand.surge,
+                lent=lends,
+                borrowed=borrowed.get(name, 0),
+                why=_headline(model, own, gpus_lent.get(name, 0), told.allocation),
+                steps=steps_of(model, told, own, scene),
+            )
+        )
+    return tuple(decisions)
+
+
+def _unsettled(model: ModelFacts, doomed: frozenset[str]) -> int:
+    """Ready replicas that go once a number comes back; they serve until that is written, which may be refused for long.
+
+    Need is met without them, therefore `ModelFacts.steady` is.
+    """
+    going = [pod for target in model.targets for pod in target.leaving_pods[: target.settle]]
+    return len([pod for pod in going if pod.phase == "ready" and pod.node not in doomed])
+
+
+def _headline(model: ModelFacts, refusals: list[Refusal], gpus_lent: int, allocation: int) -> str:
+    """The one thing to know about the model."""
+    if model.short:
+        return f"short {model.short}"
+    if refusals:
+        return f"{refusals[0].guard} holds {abs(refusals[0].replicas_from - refusals[0].replicas_to)}"
+    if model.demand.unknown:
+        return model.demand.why
+    if gpus_lent:
+        return f"lends {gpus_lent} GPUs"
+    if allocation < model.staying_replicas:
+        return f"releases {model.staying_replicas - allocation}"
+    return model.demand.why
+
+
+def explain_pools(scene: Scene, loans: tuple[Loan, ...]) -> tuple[PoolDecision, ...]:
+    """The arithmetic of each pool: owned + lent + loading + doomed + foreign + free, and what is promised of what."""
+    lent: Counter[str] = Counter()
+    for loan in loans:
+        lent[loan.pool] += loan.gpus
+    return tuple(_pool(scene, scene.pools[name], lent[name]) for name in sorted(scene.pools))
+
+
+def _pool(scene: Scene, state: PoolFacts, lent: int) -> PoolDecision:
+    ready = loading = doomed = 0
+    for node in state.view.nodes:
+        taken = state.taken.get(node.name)
+        if taken is not None and node.name in scene.doomed:
+            doomed += taken.gpus
+        elif taken is not None:
+            ready += taken.ready
+            loading += taken.gpus - taken.ready
+    total = sum(node.gpus for node in state.view.nodes)
+    foreign = sum(node.foreign_gpus for node in state.view.nodes)
+    lent = min(ready, lent)
+    return PoolDecision(
+        pool=state.pool.name,
+        budget=state.budget,
+        promised=state.promised,
+        owned=ready - lent,
+        lent=lent,
+        loading=loading,
+        doomed=doomed,
+        foreign=foreign,
+        free=max(0, total - foreign - ready - loading - doomed),
+    )
+
+
+def unmet(  # noqa: PLR0913  # every stage's result says what binds
+    scene: Scene,
+    found: Allocation,
+    moves: Moves,
+    granted: dict[str, int],
+    stop: str | None,
+    models: dict[str, ModelMemory],
+) -> tuple[tuple[Unmet, ...], dict[str, ModelMemory]]:
+    """Needs that stay open with their binding constraint, and memory of since when. `stop`: nothing is written."""
+    rows = []
+    kept = dict(models)
+    wanted = allocated(scene, found)
+    node_grants = {model for (model, _), one in moves.coming.items() if one.grant}
+    for name in sorted(scene.models):
+        holder = scene.models[name]
+        memory = kept.get(name) or ModelMemory()
+        since = (memory.unmet_since if memory.unmet_since is not None else scene.now) if holder.short else None
+        if since != memory.unmet_since:
+            kept[name] = replace(memory, unmet_since=since)
+        if since is not None:
+            brought = granted[name] if name in node_grants else 0
+            constraint, why = _binding(holder, found, moves, declined=wanted[name] < holder.needed, brought=brought)
+            others = _written_by_others(holder, scene) if constraint in _FOR_WANT_OF_GPUS else ""
+            if others:
+                constraint, why = STANDS_DOWN, others
+            if stop is not None and holder.needed > holder.staying_replicas:
+                constraint, why = stopped_by(scene), stop
+            rows.append(Unmet(model=name, replicas=holder.short, constraint=constraint, why=why, since=since))
+    return tuple(rows), kept
+
+
+def _written_by_others(model: ModelFacts, scene: Scene) -> str:
+    """Why there are no GPUs for a model: we stand down on it, or on somebody who keeps GPUs that are its own."""
+    if all(target.stuck == STANDS_DOWN for target in model.targets):
+        return standing(model, scene)
+    return keeps_borrowed(model, scene) if model.staying_replicas < min(model.needed, model.entry.entitlement) else ""
+
+
+def _binding(model: ModelFacts, found: Allocation, moves: Moves, *, declined: bool, brought: int) -> tuple[str, str]:
+    """What a model's need waits for: a person, a guard, GPUs that are not there or worth more elsewhere, or time.
+
+    `brought`: replicas that it is granted, where a node comes for some of them.
+    """
+    name, ruling = model.entry.id, model.ruling
+    person = ruling.paused or ruling.frozen
+    if person is not None:
+        return person.kind, f"override {person.name}"
+    if moves.blocked.get(name):
+        refusal = moves.blocked[name][0]
+        return refusal.guard, str(refusal)
+    if name in found.short and brought < model.needed:
+        _, constraint, why = found.short[name]
+        return constraint, f"granted {brought}, on a node that comes; beyond that {why}" if brought else why
+    if model.share is not None and declined:
+        pools = ", ".join(target.pool for target in model.targets)
+        return "budget", f"its share of {pools} is {model.share}: the other GPUs there are worth more elsewhere"
+    if moves.waiting.get(name):
+        return "waiting", "; ".join(sorted(set(moves.waiting[name])))
+    return "waiting", "granted; pods are on their way"

@@ -1,0 +1,91 @@
+"""What each override is told: what it did since when, how far it could not, or what outranks it."""
+
+from msgspec.structs import replace
+
+from rebalancer.domain.cluster import Override
+from rebalancer.domain.instant import clock
+from rebalancer.domain.memory import Decided
+from rebalancer.domain.plan import OverrideState, Unmet
+from rebalancer.planning.facts.scene import ModelFacts, Scene
+from rebalancer.planning.guards.foreign import standing
+from rebalancer.planning.overrides.rulings import IN_FORCE, STAND_UP
+
+
+def tell(
+    scene: Scene, states: tuple[OverrideState, ...], granted: dict[str, int], open_needs: tuple[Unmet, ...]
+) -> tuple[tuple[OverrideState, ...], tuple[Decided, ...]]:
+    """The overrides' states in words, and memory of since when and from where those in force count.
+
+    That memory lasts as long as the object: one that is superseded meanwhile goes on from the same instant.
+    """
+    overrides = {one.uid: one for one in scene.snapshot.overrides}
+    decided = {each.uid: each for each in scene.memory.overrides if each.uid in overrides}
+    short = {row.model: row for row in open_needs}
+    told = []
+    for state in states:
+        one = overrides[state.uid]
+        if state.phase != IN_FORCE:
+            told.append(state)
+            continue
+        began = decided.setdefault(one.uid, Decided(one.uid, scene.now, _replicas(scene, one)))
+        words = [_did(scene, one, began, granted), _short_of(scene, one, granted, short), state.message]
+        told.append(replace(state, message="; ".join(word for word in words if word)))
+    return tuple(told), tuple(decided[uid] for uid in sorted(decided))
+
+
+def _replicas(scene: Scene, one: Override) -> int:
+    """What the override is about, counted: its model's replicas, or those on its nodes."""
+    if one.subject_kind == "model":
+        return scene.models[one.subject].staying_replicas
+    nodes = _nodes(scene, one)
+    pods = (pod for model in scene.models.values() for target in model.targets for pod in target.view.pods)
+    return sum(1 for pod in pods if pod.node in nodes and pod.phase != "terminating")
+
+
+def _nodes(scene: Scene, one: Override) -> set[str]:
+    there = {node.name: name for name, state in scene.pools.items() for node in state.view.nodes}
+    return {node for node, pool in there.items() if one.subject == (pool if one.subject_kind == "pool" else node)}
+
+
+def _did(scene: Scene, one: Override, began: Decided, granted: dict[str, int]) -> str:
+    since = f"since {clock(began.at)}"
+    if one.subject_kind == "model":
+        course = _course(began.replicas, scene.models[one.subject].staying_replicas, granted[one.subject])
+        return _did_to_model(scene, one, course, since)
+    about = f"{one.subject_kind} {one.subject}"
+    if one.kind == "exclude":
+        return f"no new grants on {about}{f' for {one.model}' if one.model else ''}, {since}"
+    if not _nodes(scene, one):
+        return f"{about}: no such node is seen"
+    return f"{about} is being drained: {_course(began.replicas, _replicas(scene, one))} replicas there, {since}"
+
+
+def _did_to_model(scene: Scene, one: Override, course: str, since: str) -> str:
+    model = scene.models[one.subject]
+    over, stands_down = model.ruling.over(one.kind), standing(model, scene)
+    if over is not None:
+        return f"waits: {over.kind} by override {over.name} outranks it"
+    if one.kind == "pause":
+        return f"{one.subject} is left alone, {since}"
+    if one.kind == STAND_UP:
+        return stands_down or f"foreign changes of {one.subject} count only {since}"
+    if stands_down and all(target.stuck is not None for target in model.targets):
+        return f"waits: {stands_down}"
+    return "; ".join(filter(None, [f"{one.subject} {course}, {since}", stands_down]))
+
+
+def _course(before: int, now: int, soon: int | None = None) -> str:
+    """`5`, `5 -> 3`, or `5, 3 granted` while what is granted is not written yet."""
+    said = str(now) if before == now else f"{before} -> {now}"
+    return said if soon in {None, now} else f"{said}, {soon} granted"
+
+
+def _short_of(scene: Scene, one: Override, granted: dict[str, int], short: dict[str, Unmet]) -> str:
+    """Why the model does not get as many as a person said."""
+    model: ModelFacts | None = scene.models.get(one.subject) if one.subject_kind == "model" else None
+    if model is None or model.ruling.decides is not one or model.ruling.over(one.kind) is not None:
+        return ""
+    if model.demand.replicas <= granted[one.subject] or standing(model, scene):
+        return ""
+    row = short.get(one.subject)
+    return f"{one.kind} {one.value} needs more" + (f": {row.constraint}, {row.why}" if row else "")

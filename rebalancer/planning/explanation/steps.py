@@ -1,0 +1,247 @@
+"""The steps of one model's explanation, stage by stage, each with its numbers."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from rebalancer.domain.arithmetic import figure
+from rebalancer.domain.outlook import Outlook
+from rebalancer.domain.plan import Refusal, Step
+from rebalancer.domain.readings import TOLD_LAG_SECONDS, Carries, Work
+from rebalancer.planning.demand.demand import Demand, need_now
+from rebalancer.planning.demand.votes import Ballot, Vote
+from rebalancer.planning.explanation.deferred import deferral_steps
+from rebalancer.planning.facts.scene import ModelFacts, Scene
+from rebalancer.planning.memory import outages
+
+NEAR = 2  # counts about the share whose cost is told
+
+
+class Told(NamedTuple):
+    """What came out: replicas allocated, there after the plan; and what the model's grants wait for."""
+
+    allocation: int
+    after: int
+    waiting: Sequence[str]
+
+
+def steps_of(model: ModelFacts, told: Told, refusals: list[Refusal], scene: Scene) -> tuple[Step, ...]:
+    """From readings to the plan; a stage that had nothing to do with the model is left out."""
+    load, outlook = model.load, None if model.share is None else model.load.outlook
+    kept, name = scene.memo, model.entry.id
+    asked = (model.demand, model.needed, model.floor, model.entry.entitlement, model.cost)
+    came = (model.staying_replicas, model.committed_replicas, model.doomed, told.allocation, told.after)
+    readings = _readings(kept.of(name, _said, model.ballot), scene.now)
+    measured = load.work, load.carries, round(load.lag_seconds)
+    stages = kept.of(name, _stages, measured, asked, outlook, (model.share or 0, model.cost), came)
+    apart = (*_schedule(model), *deferral_steps(model), *_outage(model, scene))
+    if not apart and not told.waiting and not refusals:
+        return (readings, *stages)
+    waits = [why if many == 1 else f"{why} ({many} times)" for why, many in Counter(told.waiting).items()]
+    waiting = Step("shift", "waits for " + "; ".join(waits), {"waiting": len(told.waiting)})
+    guards = [Step("guard", str(refusal), dict(refusal.numbers)) for refusal in refusals]
+    shift = [waiting] if told.waiting else []
+    work, demand, *placed, granted = stages
+    return (readings, work, demand, *apart, *placed, *shift, *guards, granted)
+
+
+def _stages(
+    measured: tuple[Work, Carries | None, int],
+    asked: tuple[Demand, int, int, int, float],
+    outlook: Outlook | None,
+    share: tuple[int, float],
+    came: tuple[int, int, int, int, int],
+) -> tuple[Step, ...]:
+    """Those that know neither the instant nor other models: what is asked of it, what it is worth, what it gets."""
+    shared = () if outlook is None else (_outlook(outlook), _share(outlook, *share))
+    return (_work(*measured), _demand(measured[0], *asked), *shared, *_placed(*came))
+
+
+def _placed(held: int, has: int, doomed: int, allocation: int, granted: int) -> Iterator[Step]:
+    if doomed:
+        yield Step("doomed", f"{doomed} doomed", {"doomed": doomed, "unreplaced": has - held})
+    yield Step("allocation", f"{held} -> {allocation}", {"held": held, "allocation": allocation})
+    yield Step("plan", f"granted {granted}", {"granted": granted})
+
+
+class _Said(NamedTuple):
+    """A ballot in words that lack the votes' ages, with the instants they were seen at, and in numbers."""
+
+    votes: tuple[tuple[str, float], ...]
+    abstained: tuple[str, ...]
+    numbers: dict[str, float | int | str | None]
+
+
+def _readings(said: _Said, now: float) -> Step:
+    words = [f"{vote} ({max(0.0, now - at):.0f} s)" for vote, at in said.votes]
+    return Step("readings", "; ".join([*words, *said.abstained]) or "no signal configured", said.numbers)
+
+
+def _said(ballot: Ballot) -> _Said:
+    numbers: dict[str, float | int | str | None] = {vote.signal: vote.replicas for vote in ballot.votes}
+    numbers.update((signal, None) for signal, _ in ballot.abstained)
+    return _Said(
+        tuple((f"{vote.signal} {_value(vote)} votes {vote.replicas}", vote.at) for vote in ballot.votes),
+        tuple(f"{signal} abstains ({why})" for signal, why in ballot.abstained),
+        numbers,
+    )
+
+
+def _value(vote: Vote) -> str:
+    return "idle" if vote.value is None else figure(vote.value)
+
+
+def _work(work: Work, carries: Carries | None, late: int) -> Step:
+    """By which path offered work is known, why by no better one, how late, and what a replica is taken to carry."""
+    said = f"unknown: {work.why_not_better or 'no sample tells what is asked of the model'}"
+    if work.source:
+        known = "unknown" if work.last_60s is None else figure(work.last_60s)
+        why = f" ({work.why_not_better})" if work.why_not_better else ""
+        said = f"{known} replicas kept busy, by {work.source} every {figure(work.resolution_seconds)} s{why}"
+    numbers: dict[str, float | int | str | None] = {
+        "source": work.source or None,
+        "resolutionSeconds": work.resolution_seconds,
+        "work": work.last_60s,
+    }
+    if late >= TOLD_LAG_SECONDS:
+        said += f"; samples come {late} s late, so a rise is answered that much later"
+        numbers["lagSeconds"] = late
+    if carries is not None:
+        said += f"; {_carried(carries)}"
+        numbers |= {
+            "carries": carries.learnt,
+            "carriesLow": carries.low,
+            "carriesHigh": carries.high,
+            "carriesPolicy": carries.prior,
+            "carriesCached": carries.cached,
+            "readings": carries.readings,
+        }
+    return Step("work", said, numbers)
+
+
+def _carried(carries: Carries) -> str:
+    """What a replica carries, by how much evidence, and what the policy says."""
+    policy = "the policy says nothing" if carries.prior is None else f"the policy says {figure(carries.prior)}"
+    if carries.cached is not None:
+        policy += f", but its cache holds {figure(carries.cached)}"
+    if not carries.readings:
+        return f"a replica carries {figure(carries.learnt)} requests: {policy}"
+    low = figure(carries.learnt if carries.low is None else carries.low)
+    span = f"{low} or more" if carries.high is None else f"{low}-{figure(carries.high)}"
+    by = f"by {carries.readings} readings"
+    if carries.prior is not None and carries.low is not None and carries.prior < carries.low:
+        policy += ", yet more was carried"
+    elif carries.prior is not None and carries.high is not None and carries.prior > carries.high:
+        policy += ", yet it was full, or broke the SLO, with fewer"
+    return f"a replica carries {span} requests {by}, most likely {figure(carries.learnt)}; {policy}"
+
+
+def _demand(  # noqa: PLR0913  # one thing each
+    work: Work, demand: Demand, need: int, floor: int, entitlement: int, cost: float
+) -> Step:
+    gain = "less than they cost" if cost else "nothing"
+    said = demand.why if need == demand.replicas else f"{demand.why}; more than {need} gain {gain}"
+    return Step(
+        "demand",
+        said + (", in surge" if demand.surge else ""),
+        {
+            "demand": None if demand.unknown else need,
+            "floor": floor,
+            "entitlement": entitlement,
+            "workShort": work.short,
+            "workLong": work.long,
+            "workSlow": work.slow,
+            "presentNeed": need_now(work),
+        },
+    )
+
+
+def _schedule(model: ModelFacts) -> tuple[Step, ...]:
+    """What the model's schedules say now and next, and which override stands above them."""
+    scheduled, ruling = model.ruling.scheduled, model.ruling
+    said = "" if scheduled is None else scheduled.told
+    if scheduled is None or not said:
+        return ()
+    over = ruling.paused or ruling.frozen or ruling.pin or ruling.cap
+    value = "" if over is None or over.value is None else f" {over.value}"
+    above = f"; {over.kind}{value} by override {over.name} stands above it" if over is not None else ""
+    numbers: dict[str, float | int | str | None] = {
+        "floor": scheduled.standing.floor,
+        "cap": scheduled.standing.cap,
+        "nextAt": None if scheduled.turn is None else scheduled.turn.at,
+    }
+    return (Step("schedule", said + above, numbers),)
+
+
+def _outage(model: ModelFacts, scene: Scene) -> tuple[Step, ...]:
+    """Why the fall of a model that fell together with others is not taken for an outage; one that is, is refused."""
+    rule = scene.policy.guards.sudden
+    found = outages.silence(scene.memory.outages, model.entry.id, model.load.work, rule, scene.now)
+    if found is None or found[0].against is None:
+        return ()
+    outage, rose = found[0], found[0].against
+    numbers: dict[str, float | int | str | None] = {
+        "since": outage.since,
+        "fell": outage.fell,
+        "of": outage.of,
+        "source": outage.source or None,
+        "rose": rose.model,
+        "roseTo": rose.work,
+        "roseFrom": rose.usual,
+    }
+    return (Step("outage", outages.told(outage, model.entry.id, rule), numbers),)
+
+
+def _outlook(outlook: Outlook) -> Step:
+    """What the look-ahead knows: the level, a shift of it, how far it looks back and on, and its own error."""
+    said = f"level {figure(outlook.level)}, {outlook.replays} replays of its past, {outlook.horizon_seconds} s ahead"
+    if outlook.shift:
+        said += f"; with {outlook.shift:.0%} it has shifted to {figure(outlook.shifted)}"
+    if outlook.rho:
+        said += f"; with {outlook.rho:.0%} it repeats every {outlook.period_seconds} s"
+    if outlook.error is not None and outlook.plain_error is not None:
+        error, plain = figure(outlook.error), figure(outlook.plain_error)
+        said += f"; error {error} (a plain slow mean: {plain})"
+        if outlook.error > outlook.plain_error:
+            said += ", so the plain mean is used"
+    return Step(
+        "outlook",
+        said,
+        {
+            "level": outlook.level,
+            "slowMean": outlook.base,
+            "dispersion": outlook.dispersion,
+            "shift": outlook.shift,
+            "shifted": outlook.shifted,
+            "timesUsual": outlook.excess,
+            "replays": outlook.replays,
+            "horizonSeconds": outlook.horizon_seconds,
+            "periodSeconds": outlook.period_seconds,
+            "periodShare": outlook.rho,
+            "workOfOne": outlook.work_of_one,
+            "weight": outlook.weight,
+            "error": outlook.error,
+            "plainError": outlook.plain_error,
+        },
+    )
+
+
+def _share(outlook: Outlook, share: int, cost: float) -> Step:
+    """What the counts about the share would cost, in late requests or seconds to the horizon (times priority).
+
+    `cost`: what a replica must keep from being late there where a node would have to bring it.
+    """
+    costs = {
+        count: outlook.late[count - outlook.least]
+        for count in range(share - NEAR, share + NEAR + 1)
+        if 0 <= count - outlook.least < len(outlook.late)
+    }
+    said = ", ".join(f"{count}: {figure(late)}" for count, late in costs.items())
+    numbers: dict[str, float | int | str | None] = {"share": share, "current": outlook.current}
+    numbers.update((f"lateAt{count}", late) for count, late in costs.items())
+    what = "seconds" if outlook.by_minute else "requests"
+    bought = f"; one on a node that comes or could go must save {figure(cost)}" if cost else ""
+    if cost:
+        numbers["costOfOne"] = cost
+    late = f"late {what} in {outlook.horizon_seconds} s with {said}{bought}"
+    return Step("share", f"{share} replica{'' if share == 1 else 's'} of the GPUs there are; {late}", numbers)

@@ -1,0 +1,184 @@
+"""One cycle's facts, gathered: what stands from the cycle before is not looked at again."""
+
+from collections import Counter
+from collections.abc import Mapping
+
+from rebalancer.domain.arithmetic import PoolGpus, doomed_nodes, node_receives, noticed_nodes, pool_gpus, unknown_gpus
+from rebalancer.domain.memory import Memory, ModelMemory
+from rebalancer.domain.policy import Policy, Pool
+from rebalancer.domain.readings import ModelLoad
+from rebalancer.domain.snapshot import NodeView, PoolView, Snapshot
+from rebalancer.planning.facts.holdings import NOTHING, Holding, holding
+from rebalancer.planning.facts.scene import ModelFacts, NodeGpus, NodeRoom, PoolFacts, Scene, TargetFacts
+from rebalancer.planning.memo import Memo
+from rebalancer.planning.overrides.rulings import NO_RULING, Ruling
+
+
+class Occupancy:
+    """GPUs of every node that our pods hold. Of a model that holds something else now the difference is booked."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, NodeGpus] = {}
+        self._booked: dict[str, Holding] = {}
+
+    def book(self, holdings: Mapping[str, Holding]) -> None:
+        """Each model's holding; who is not named keeps what was booked."""
+        for name, now in holdings.items():
+            then = self._booked.get(name)
+            if then is not now:
+                if then is not None:
+                    self._add(then, -1)
+                self._add(now, 1)
+                self._booked[name] = now
+
+    def _add(self, one: Holding, sign: int) -> None:
+        for node, more in one.nodes.items():
+            there = self.nodes.pop(node, NOTHING)
+            gpus = there.gpus + sign * more.gpus
+            if gpus:
+                self.nodes[node] = NodeGpus(
+                    gpus,
+                    there.staying + sign * more.staying,
+                    there.ready + sign * more.ready,
+                    there.kept + sign * more.kept,
+                )
+
+
+def build(snapshot: Snapshot, policy: Policy, memory: Memory, rulings: Mapping[str, Ruling], kept: Memo) -> Scene:
+    """The scene of one cycle. Nothing of the snapshot is changed."""
+    doomed = doomed_nodes(snapshot.notices, snapshot.pools, policy.nodes, snapshot.at)
+    noticed = noticed_nodes(snapshot.notices)
+    holdings = _holdings(snapshot, policy, memory, rulings, doomed, kept)
+    occupancy = kept.sums(Occupancy)
+    occupancy.book(holdings)
+    promised: Counter[str] = Counter()
+    for one in holdings.values():
+        for name, more in one.promised:
+            promised[name] += more
+    pools = {pool.name: pool for pool in policy.pools}
+    held = {name: on_node.gpus for name, on_node in occupancy.nodes.items()}
+    beside = _beside(snapshot, occupancy, holdings, doomed)
+    states = {}
+    for view in snapshot.pools:
+        pool = pools[view.name]
+        rooms = _rooms(view, occupancy.nodes, noticed)
+        gpus = pool_gpus(
+            pool, view, memory.node_grants, doomed, policy.nodes, snapshot.at, held, snapshot.sync.synced_at
+        )
+        if gpus.most is not None:
+            gpus = gpus._replace(most=min(gpus.most + beside[view.name], pool.gpu_limit - gpus.foreign))
+        unknown = _unknown(pool, view, holdings)
+        states[view.name] = _state(pool, view, promised[view.name], rooms, occupancy.nodes, gpus, unknown)
+    models = _holders(snapshot, policy, memory, rulings, holdings)
+    return Scene(snapshot, policy, memory, snapshot.at, doomed, states, models, kept)
+
+
+def _beside(
+    snapshot: Snapshot, occupancy: Occupancy, holdings: Mapping[str, Holding], doomed: frozenset[str]
+) -> Counter[str]:
+    """GPUs by pool that Ready pods of it hold on nodes of no pool: as many are there, though no node counts for them.
+
+    The Node cannot be read, or its labels are others now; its pods serve all the same, and nothing is owed for them.
+    """
+    found: Counter[str] = Counter()
+    strangers = occupancy.nodes.keys() - {node.name for view in snapshot.pools for node in view.nodes} - doomed
+    if strangers:
+        for target in (target for one in holdings.values() for target in one.targets if not target.view.missing):
+            serving = sum(pod.phase == "ready" and pod.node in strangers for pod in target.view.pods)
+            found[target.pool] += serving * target.certain_gpus
+    return found
+
+
+def _holdings(  # noqa: PLR0913  # what holdings are made from
+    snapshot: Snapshot,
+    policy: Policy,
+    memory: Memory,
+    rulings: Mapping[str, Ruling],
+    doomed: frozenset[str],
+    kept: Memo,
+) -> dict[str, Holding]:
+    views = {view.id: view for view in snapshot.models}
+    found: dict[str, Holding] = {}
+    for model in policy.models:
+        name = model.id
+        remembered, ruling = memory.models.get(name), rulings.get(name)
+        replaced = remembered.replaced if remembered is not None else ()
+        floor = model.min_replicas if ruling is None else ruling.floor_of(model)
+        paused = ruling is not None and ruling.paused is not None
+        found[name] = kept.of(name, holding, model, views.get(name), replaced, floor, paused, doomed)
+    return found
+
+
+def _holders(
+    snapshot: Snapshot,
+    policy: Policy,
+    memory: Memory,
+    rulings: Mapping[str, Ruling],
+    holdings: Mapping[str, Holding],
+) -> dict[str, ModelFacts]:
+    loads = {load.model: load for load in snapshot.loads}
+    found: dict[str, ModelFacts] = {}
+    for model in policy.models:
+        name = model.id
+        ruling, one = rulings.get(name, NO_RULING), holdings[name]
+        found[name] = ModelFacts(
+            entry=model,
+            load=loads.get(name) or ModelLoad(model=name),
+            memory=memory.models.get(name) or ModelMemory(),
+            ruling=ruling,
+            targets=one.targets,
+            floor=ruling.floor_of(model),
+            staying_replicas=one.staying_replicas,
+            committed_replicas=one.committed_replicas,
+            serving_replicas=one.serving_replicas,
+            ready_staying=one.ready_staying,
+            loading_staying=one.loading_staying,
+            doomed=one.doomed,
+            quiet=one.quiet,
+            contested=one.contested,
+            most_replicas=ruling.wanted(model, model.max_replicas),
+            nodes=one.nodes,
+        )
+    return found
+
+
+def _state(  # noqa: PLR0913  # the terms of a pool's arithmetic
+    pool: Pool,
+    view: PoolView,
+    promised: int,
+    rooms: dict[str, NodeRoom],
+    taken: Mapping[str, NodeGpus],
+    gpus: PoolGpus,
+    unknown: str | None,
+) -> PoolFacts:
+    """Without a budget where the GPUs that pods of ours hold cannot be told from none: that is never the truth then."""
+    if unknown is not None:
+        return PoolFacts(pool, view, None, promised, rooms, taken, most=0, unknown=unknown)
+    most = gpus.most if gpus.most is not None else pool.gpu_limit - gpus.foreign
+    return PoolFacts(pool, view, gpus.budget, promised, rooms, taken, most=most)
+
+
+def _unknown(pool: Pool, view: PoolView, holdings: Mapping[str, Holding]) -> str | None:
+    why = unknown_gpus(pool, view)
+    running = why is not None and any(_runs(target, view.name) for one in holdings.values() for target in one.targets)
+    return why if running else None
+
+
+def _runs(target: TargetFacts, pool: str) -> bool:
+    return target.pool == pool and not target.view.missing and any(pod.node is not None for pod in target.view.pods)
+
+
+def _rooms(view: PoolView, taken: Mapping[str, NodeGpus], noticed: frozenset[str]) -> dict[str, NodeRoom]:
+    """Nodes that may receive pods.
+
+    One that offers fewer devices than pods of ours hold there has no room that a release makes: nobody knows whose
+    devices are gone.
+    """
+    receiving = (node for node in view.nodes if node_receives(node, noticed))
+    held = ((node, taken.get(node.name, NOTHING)) for node in receiving)
+    return {node.name: _room(node, on_node) for node, on_node in held if node.gpus >= on_node.gpus}
+
+
+def _room(node: NodeView, taken: NodeGpus) -> NodeRoom:
+    free = node.gpus - node.foreign_gpus
+    return NodeRoom(node, free - taken.gpus, free - taken.staying)

@@ -1,0 +1,227 @@
+"""What each model holds: a part per target, with the replicas that stay, go, are doomed or still to come told apart."""
+
+import math
+from functools import partial
+from typing import NamedTuple
+
+from rebalancer.domain.arithmetic import (
+    assured,
+    certain_pod_gpus,
+    converging,
+    gpus_differ,
+    pod_gpus,
+    promised_replicas,
+    unreachable,
+)
+from rebalancer.domain.memory import Replaced
+from rebalancer.domain.policy import Model
+from rebalancer.domain.replica_set import keep_order
+from rebalancer.domain.snapshot import ModelView, PodView, TargetView
+from rebalancer.planning.facts.scene import UNSEEN, NodeGpus, TargetFacts, least_of
+
+NOTHING = NodeGpus(0, 0, 0, 0)
+
+
+class Holding(NamedTuple):
+    """One model's parts, in the policy's order of preference, and their sums (as in `ModelFacts`).
+
+    promised: GPUs by pool. nodes: what its pods hold of each node.
+    """
+
+    targets: tuple[TargetFacts, ...]
+    staying_replicas: int
+    committed_replicas: int
+    serving_replicas: int
+    ready_staying: int
+    loading_staying: int
+    doomed: int
+    quiet: bool
+    contested: bool
+    promised: tuple[tuple[str, int], ...]
+    nodes: dict[str, NodeGpus]
+
+
+def holding(  # noqa: PLR0913  # what it is made from
+    model: Model,
+    view: ModelView | None,
+    replaced: tuple[str, ...],
+    floor: int,
+    paused: bool,  # noqa: FBT001  # one of the values it is made from
+    doomed: frozenset[str],
+) -> Holding:
+    """What `model` holds. `replaced`: as its memory has it; `floor`: as rulings leave it."""
+    seen = {target.pool: target for target in (view.targets if view else ())}
+    targets = [seen[spec.pool] for spec in model.targets if spec.pool in seen]
+    parts = _parts(model, targets, _Told(replaced, floor, paused, doomed))
+    steady = [part.ready_staying for part in parts]
+    return Holding(
+        targets=parts,
+        staying_replicas=sum(part.staying_replicas for part in parts),
+        committed_replicas=sum(part.staying_replicas + part.unreplaced for part in parts),
+        serving_replicas=sum(pod.phase == "ready" for target in targets for pod in target.pods),
+        ready_staying=sum(steady),
+        loading_staying=sum(len(part.staying_pods) - part.unseen_pods for part in parts) - sum(steady),
+        doomed=sum(len(part.doomed) for part in parts),
+        quiet=all(part.settle == 0 and part.view.autoscaler is None for part in parts),
+        contested=any(part.view.foreign or other_on(part.view) for part in parts),
+        promised=tuple(
+            (part.pool, promised_replicas(part.view, doomed) * part.gpus) for part in parts if not part.view.missing
+        ),
+        nodes=_nodes(parts),
+    )
+
+
+class _Told(NamedTuple):
+    replaced: tuple[str, ...]
+    floor: int
+    paused: bool
+    doomed: frozenset[str]
+
+
+class _Above(NamedTuple):
+    """By how many replicas a model is above its floor, each at least 0: asked for, assured of, serving."""
+
+    asked: int
+    assured: int
+    serving: int
+
+    @classmethod
+    def of(cls, targets: list[TargetView], told: _Told) -> "_Above":
+        there = [target for target in targets if not target.missing]
+        pods = [pod for target in targets for pod in target.pods]
+        serve = sum(1 for pod in pods if pod.phase == "ready" and pod.node not in told.doomed)
+        sums = sum(converging(each) for each in there), sum(assured(each) for each in there), serve
+        return cls(*(max(0, each - told.floor) for each in sums))
+
+    def less(self, target: TargetFacts) -> "_Above":
+        """Once the part's numbers came back, in the worst case those of serving replicas."""
+        return _Above(*(max(0, each - target.settle) for each in self))
+
+
+class _Replaced(NamedTuple):
+    """Doomed pods of a target with replacements asked beside them: those there, gone, and those that say nothing more.
+
+    The latter two as memory has them. `spared`: under no notice any more, or not to be believed (`Replaced`).
+    """
+
+    there: tuple[PodView, ...] = ()
+    gone: tuple[str, ...] = ()
+    spared: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, target: TargetView, alive: list[PodView], told: _Told, wanted: int) -> "_Replaced":
+        living = {pod.uid: pod for pod in alive}
+        there, gone, spared = set(), [], []
+        for entry in told.replaced:
+            one = Replaced.of(entry)
+            if one.pool != target.pool:
+                continue
+            if (one.target, one.asked) != (target.uid, wanted):
+                spared.append(entry)
+            elif one.pod not in living:
+                gone.append(entry)
+            elif living[one.pod].node in told.doomed:
+                there.add(one.pod)
+            else:
+                spared.append(entry)
+        return cls(tuple(pod for pod in alive if pod.uid in there), tuple(gone), tuple(spared))
+
+
+NONE_REPLACED = _Replaced()
+
+
+def _parts(model: Model, targets: list[TargetView], told: _Told) -> tuple[TargetFacts, ...]:
+    """What each target holds. Numbers come back only as far as the model is above its floor."""
+    above, parts = _Above.of(targets, told), []
+    for target in targets:
+        part = _part(model, target, told, above)
+        above = above.less(part)
+        parts.append(part)
+    return tuple(parts)
+
+
+def _part(model: Model, target: TargetView, told: _Told, above: _Above) -> TargetFacts:
+    """What `target` holds, with replacements told from the replicas they stand beside.
+
+    Of replaced ones that are gone the number comes back once the autoscalers of their replacements have followed; where
+    a ReplicaSet had made new ones by then, and those serve, it stays for the floor.
+    """
+    doomed = told.doomed
+    wanted = 0 if target.missing else converging(target)
+    alive = [pod for pod in target.pods if pod.phase != "terminating"]
+    alive.sort(key=partial(keep_order, doomed=doomed))
+    replaced = _Replaced.of(target, alive, told, wanted) if told.replaced else NONE_REPLACED
+    others = [pod for pod in alive if pod not in replaced.there] if replaced.there else alive
+    number = max(0, wanted - len(replaced.there))
+    not_serving = number - sum(1 for pod in others[:number] if pod.phase == "ready")
+    most = min(above.asked, max(0, number - least_of(target)), not_serving + above.serving)
+    settle = min(len(replaced.gone), most, above.assured)
+    base = number - settle
+    staying = others[:base]
+    alone = [pod for pod in staying if pod.node in doomed] if doomed else []
+    undoomed = [pod for pod in staying if pod.node not in doomed] if doomed else staying
+    held = base - len(alone)
+    return TargetFacts(
+        model=model.id,
+        pool=target.pool,
+        gpus=pod_gpus(target, model.gpus_per_pod),
+        certain_gpus=certain_pod_gpus(target, model.gpus_per_pod),
+        view=target,
+        desired_replicas=wanted,
+        doomed=(*replaced.there, *alone),
+        beside=replaced.there,
+        settle=settle,
+        settled=replaced.gone[:settle],
+        void=(*replaced.gone[most:], *replaced.spared),
+        staying_replicas=held,
+        staying_pods=(*undoomed, *_unseen(held - len(undoomed))),
+        leaving_pods=tuple(others[base:]),
+        unseen_pods=held - len(undoomed),
+        stuck=_stuck(model, target, paused=told.paused),
+    )
+
+
+def _unseen(count: int) -> tuple[PodView, ...]:
+    """Stand-ins for replicas asked for that are no pods yet: last to be kept, first to go."""
+    return tuple(
+        PodView(uid=f"{UNSEEN}{index}", name="", node=None, phase="pending", since=math.inf, created_at=math.inf)
+        for index in range(count)
+    )
+
+
+def other_on(target: TargetView) -> str:
+    """The installation of the rebalancer that writes to the target's autoscaler, where it is another one."""
+    return "" if target.autoscaler is None else target.autoscaler.other
+
+
+def _stuck(model: Model, target: TargetView, *, paused: bool) -> str | None:
+    """The first of the reasons for which the target is left alone, in the words of `Unmet.constraint`."""
+    autoscaler = target.autoscaler
+    owned = autoscaler is not None and not autoscaler.paused and model.actuation == "scale"
+    reasons = {
+        "missing": target.missing,
+        "paused": paused,
+        "rollout": target.rolling,
+        "gpus": gpus_differ(target, model.gpus_per_pod) is not None,
+        "autoscaler-paused": autoscaler is not None and autoscaler.paused and model.actuation != "scale",
+        "foreign": owned or other_on(target) != "",
+        "idle": not owned and unreachable(target) is not None,
+    }
+    return next((reason for reason, holds in reasons.items() if holds), None)
+
+
+def _nodes(targets: tuple[TargetFacts, ...]) -> dict[str, NodeGpus]:
+    found: dict[str, NodeGpus] = {}
+    for target in targets:
+        gpus, going = target.gpus, {pod.uid for pod in target.leaving_pods}
+        kept = {pod.uid for pod in target.staying_pods}
+        for pod in target.view.pods:
+            if pod.node is not None:
+                of_all, staying, ready, stay = found.get(pod.node, NOTHING)
+                found[pod.node] = NodeGpus(
+                    of_all + gpus,
+                    staying + gpus * (pod.phase != "terminating" and pod.uid not in going),
+                    ready + gpus * (pod.phase == "ready"),
+                    stay + gpus * (pod.uid in kept),
+                )
+    return found

@@ -1,0 +1,243 @@
+"""Guards: each turns a move into a refusal with its numbers, or lets it pass.
+
+Limits are max(1, floor(share x base)) replicas per sliding window and bind only below the donor's present need
+(`ModelFacts.need_now`). Where one replica of a model under its floor takes the room of several, that many are the least
+limit instead of 1: they go together or not at all. What passes which guard is in `planning.release`.
+"""
+
+import math
+from collections.abc import Callable, Iterable
+
+from rebalancer.domain.arithmetic import figure
+from rebalancer.domain.plan import Refusal
+from rebalancer.domain.policy import RateLimit
+from rebalancer.planning.demand.demand import rules_of
+from rebalancer.planning.facts.scene import ModelFacts, PoolFacts, Scene
+from rebalancer.planning.guards.release import PASSES, Purpose, Release, lost
+from rebalancer.planning.memory.outages import silence, told
+
+COOLDOWNS = 2  # for which demand may stand on what a vote said
+
+
+def floor(release: Release) -> Refusal | None:
+    """No action of ours takes a model below its floor; nothing passes this but an override that says so by name.
+
+    Nor below it in Ready replicas: where one of its pools loads, another does not go before that is Ready.
+    """
+    least = release.model.floor
+    if release.after < least:
+        return release.refuse("floor", f"floor is {least}", floor=least, after=release.after)
+    if release.takes_ready and release.ready_after < least:
+        ready = release.ready_after
+        return release.refuse("floor", f"floor is {least}, {ready} would be Ready", floor=least, ready=ready)
+    assured = release.assured_after
+    if assured is not None and assured < least:
+        return release.refuse("floor", f"floor is {least}, minimums would add up to {assured}", floor=least)
+    return None
+
+
+def empty(release: Release) -> Refusal | None:
+    """An empty set is never "all": where pods run and no node or no GPU is seen, the budget is unknown, not 0."""
+    pool = release.target.pool
+    state = release.scene.pools.get(pool)
+    if state is not None and state.budget is not None:
+        return None
+    why = state.unknown if state is not None else f"no node of pool {pool} is seen while pods run there"
+    return release.refuse("empty", why, pool=pool, nodes=0 if state is None else len(state.view.nodes))
+
+
+def start(release: Release) -> Refusal | None:
+    """No decrease before everything is listed and fresh, and enough metric intervals of the model were seen live."""
+    sync = release.scene.snapshot.sync
+    unready = (*sync.missing, *sync.stale)
+    if unready:
+        return release.refuse("start", "not synced: " + ", ".join(unready), unsynced=len(unready))
+    wanted = release.scene.policy.guards.start.metric_intervals
+    seen = release.model.load.intervals_live
+    if seen >= wanted:
+        return _impatient(release)
+    return release.refuse(
+        "start", f"{seen} of {wanted} metric intervals seen since the start", seen=seen, wanted=wanted
+    )
+
+
+def _impatient(release: Release) -> Refusal | None:
+    """After a start that does not know how long votes had asked for less: whatever goes for want of demand waits.
+
+    For as long as demand may stand on a vote from before: it falls to the highest of a cooldown, then waits for another
+    one; and those who borrow wait for a planning period. What is called home does not wait, unless somebody beside it
+    has more than it needs: that waits, and would be taken before a replica that its borrower needs.
+    """
+    scene, resumed = release.scene, release.scene.memory.resumed_at
+    if resumed is None:
+        return None
+    waiting = [release.model] if release.purpose is not Purpose.RECLAIM else release.others_to_spare
+    cooldowns = [rules_of(scene.policy, model.entry).cooldown_seconds for model in waiting]
+    seconds = scene.policy.plan_every_seconds + COOLDOWNS * max(cooldowns, default=0.0)
+    if not waiting or scene.now - resumed >= seconds:
+        return None
+    return release.refuse(
+        "start",
+        f"what votes said before the start {scene.now - resumed:.0f} s ago is not known; waits {seconds:.0f} s",
+        resumed + seconds,
+        seconds=seconds,
+    )
+
+
+def blind(release: Release) -> Refusal | None:
+    """No decrease of a model that no usable vote speaks for."""
+    ballot = release.model.ballot
+    if not ballot.blind:
+        return None
+    why = "; ".join(f"{signal} {why}" for signal, why in ballot.abstained) or "no signal configured"
+    return release.refuse("blind", f"no usable vote: {why}", usable=0, configured=ballot.configured)
+
+
+def agree(release: Release) -> Refusal | None:
+    """No decrease on the word of one signal where several are configured: one broken exporter says idle, too."""
+    ballot = release.model.ballot
+    needed = min(release.scene.policy.guards.agree.votes, ballot.configured)
+    usable = len(ballot.votes)
+    if usable >= needed:
+        return None
+    silent = "; ".join(f"{signal} {why}" for signal, why in ballot.abstained)
+    why = f"{usable} of {needed} usable votes: {silent}"
+    return release.refuse("agree", why, usable=usable, needed=needed, configured=ballot.configured)
+
+
+def sudden(release: Release) -> Refusal | None:
+    """No decrease for a while of a model that fell at once with most others: an outage, not calm."""
+    scene, model = release.scene, release.model
+    work, rule = model.load.work, scene.policy.guards.sudden
+    found = silence(scene.memory.outages, model.entry.id, work, rule, scene.now)
+    if found is None or found[0].against is not None:
+        return None
+    outage, silent = found
+    left = "unknown work" if work.last_60s is None else figure(work.last_60s)
+    back = figure((1.0 - rule.drop) * silent.work)
+    return release.refuse(
+        "sudden",
+        f"{told(outage, silent.model, rule)}; this one has {left} of {figure(silent.work)} replicas of work"
+        f" and is held until more than {back} are back",
+        outage.until,
+        fell=outage.fell,
+        of=outage.of,
+        drop=rule.drop,
+        window_seconds=rule.window_seconds,
+        had=silent.work,
+        source=outage.source or None,
+    )
+
+
+def step(release: Release) -> Refusal | None:
+    """A model loses at most `share` of its replicas per window."""
+    rule = release.scene.policy.guards.step
+    model = release.model
+    past = lost(model.memory.losses, rule, release.scene.now, "step")
+    gone = past + release.tally.step[model.entry.id]
+    return _limited(release, "step", rule, gone, past + model.committed_replicas, [model])
+
+
+def fleet(release: Release) -> Refusal | None:
+    """All models together lose at most `share` of the replicas above floors per window."""
+    rule = release.scene.policy.guards.fleet
+    everybody = release.scene.models.values()
+    return _limited(release, "fleet", rule, release.tally.fleet_lost, release.tally.fleet_base, everybody)
+
+
+def shift(release: Release) -> Refusal | None:
+    """A donor gives at most `share` of what it holds above its floor per window to others."""
+    rule = release.scene.policy.guards.shift
+    model = release.model
+    past = lost(model.memory.losses, rule, release.scene.now, "shift")
+    gone = past + release.tally.shift[model.entry.id]
+    base = past + max(0, model.committed_replicas - model.floor)
+    return _limited(release, "shift", rule, gone, base, [model])
+
+
+def _limited(  # noqa: PLR0913  # the numbers that the refusal prints
+    release: Release, guard: str, rule: RateLimit, lost: int, base: int, losers: Iterable[ModelFacts]
+) -> Refusal | None:
+    """Refuse when one more would exceed max(together, floor(share x base)) in the window and cut into present need."""
+    limit = max(release.together, math.floor(rule.share * base + 1e-9))
+    if not release.below_need:
+        return None
+    unknown = release.scene.memory.unknown_before
+    if unknown is not None and release.scene.now - unknown < rule.window_seconds:
+        return release.refuse(
+            guard,
+            f"what was lost before the start {release.scene.now - unknown:.0f} s ago is not known",
+            unknown + rule.window_seconds,
+            limit=limit,
+            window_seconds=rule.window_seconds,
+        )
+    if lost + 1 <= limit:
+        return None
+    counts = "shift" if guard == "shift" else "step"
+    inside = [
+        loss.at
+        for model in losers
+        for loss in model.memory.losses
+        if loss.counts == counts and release.scene.now - loss.at < rule.window_seconds
+    ]
+    until = min(inside) + rule.window_seconds if inside else None
+    need = release.model.need_now
+    return release.refuse(
+        guard,
+        f"{lost} of at most {limit} lost in {rule.window_seconds:.0f} s, present need {'?' if need is None else need}",
+        until,
+        lost=lost,
+        limit=limit,
+        base=base,
+        window_seconds=rule.window_seconds,
+        need=need,
+    )
+
+
+GUARDS: dict[str, Callable[[Release], Refusal | None]] = {
+    "floor": floor,
+    "empty": empty,
+    "start": start,
+    "blind": blind,
+    "agree": agree,
+    "sudden": sudden,
+    "step": step,
+    "fleet": fleet,
+    "shift": shift,
+}
+
+
+def judge(release: Release) -> Refusal | None:
+    """The first guard that declines this replica's release, None when it may go."""
+    passed = PASSES[release.purpose]
+    for name, guard in GUARDS.items():
+        if name in passed:
+            continue
+        refusal = guard(release)
+        if refusal is not None:
+            return refusal
+    return None
+
+
+def budget(state: PoolFacts, promised: int, more: int) -> str | None:
+    """Why `more` GPUs cannot be promised in the pool beside the `promised` ones, None when they can."""
+    if state.budget is not None and promised + more <= state.budget:
+        return None
+    of = "an unknown budget" if state.budget is None else f"{state.budget}"
+    return f"{promised} of {of} GPUs of {state.pool.name} are promised"
+
+
+def stopped(scene: Scene) -> str | None:
+    """Why nothing at all may be written now: write stop, or lists of what must be known first are missing."""
+    if scene.snapshot.write_stop is not None:
+        stop = scene.snapshot.write_stop
+        return f"writes stopped by {stop.actor or '?'}: {stop.reason or 'no reason given'}"
+    missing = scene.snapshot.sync.missing
+    if missing:
+        return "not listed yet: " + ", ".join(missing)
+    return None
+
+
+def stopped_by(scene: Scene) -> str:
+    """The guard behind `stopped`."""
+    return "stop" if scene.snapshot.write_stop is not None else "start"

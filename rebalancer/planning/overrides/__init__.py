@@ -1,0 +1,1 @@
+"""What people and schedules rule, before anything is counted."""

@@ -1,0 +1,205 @@
+"""Overrides in force, resolved: what people decided about each model and node, and which of them count.
+
+Precedence: pause, freeze, pin, cap, floor, drain, exclude; the newest wins within a kind for one subject, the loser
+is told Superseded. (A drain reaches planning as a notice; standUp sets no number and conflicts with no other kind.)
+Below all of them stand the schedules of the policy: a person's cap takes the place of a scheduled one, a pin that of
+both bounds.
+"""
+
+from dataclasses import dataclass, field
+
+from rebalancer.domain.cluster import Override
+from rebalancer.domain.instant import clock
+from rebalancer.domain.plan import OverrideState
+from rebalancer.domain.policy import Model, Policy
+from rebalancer.domain.snapshot import Snapshot
+from rebalancer.planning.overrides.schedules import Scheduled, resolve_schedules
+
+IN_FORCE = "InForce"
+CLOCKS_APART_SECONDS = 5.0  # who writes expiresAt and the API server, which keeps whole seconds, differ so much
+STAND_UP = "standUp"
+PRECEDENCE = ("pause", "freeze", "pin", "cap", "floor", "drain", "exclude", STAND_UP)
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """What overrides say about one model, and below them its schedules; None = nothing."""
+
+    paused: Override | None = None
+    frozen: Override | None = None
+    pin: Override | None = None
+    cap: Override | None = None
+    floor: Override | None = None
+    excluded_nodes: frozenset[str] = frozenset()
+    excluded_pools: frozenset[str] = frozenset()
+    scheduled: Scheduled | None = None
+    stood_up: Override | None = None
+
+    def floor_of(self, model: Model) -> int:
+        """The floor this model's actions must keep.
+
+        The policy's, raised by a schedule as far as no person pins or caps it lower, unless an override lowers it by
+        name.
+        """
+        if self.pin is None and self.cap is None and self.scheduled is None:
+            return model.min_replicas
+        lowered = [one.value for one in (self.pin, self.cap) if one and one.allow_below_floor and one.value is not None]
+        return min([max(model.min_replicas, self._scheduled_floor), *lowered])
+
+    def wanted(self, model: Model, demand: int) -> int:
+        """Demand as the overrides and below them the schedules leave it, within [floor, maxReplicas]."""
+        if self is NO_RULING:
+            return max(model.min_replicas, min(demand, model.max_replicas))
+        floor = self.floor_of(model)
+        if self.pin is not None and self.pin.value is not None:
+            return max(floor, min(self.pin.value, model.max_replicas))
+        if self.floor is not None and self.floor.value is not None:
+            demand = max(demand, self.floor.value)
+        if self.cap is not None and self.cap.value is not None:
+            demand = min(demand, self.cap.value)
+        elif self.scheduled is not None:
+            demand = min(demand, max(self.scheduled.standing.cap, self.raised_floor))
+        return max(floor, min(demand, model.max_replicas))
+
+    def said(self, model: Model, demand: int) -> str:
+        """What sets the model's number in place of `demand`, in words; "" when nothing does."""
+        if self is NO_RULING:
+            return ""
+        wanted, scheduled = self.wanted(model, demand), self.scheduled
+        if wanted == demand:
+            return ""
+        if scheduled is not None and self.pin is None:
+            if wanted > demand and wanted == self._scheduled_floor > self.raised_floor:
+                capped = wanted < scheduled.standing.floor and self.cap is not None
+                return scheduled.floor_words + (f", {_words(self.cap)}" if capped else "")
+            if wanted < demand and self.cap is None and scheduled.standing.cap >= self.raised_floor:
+                return scheduled.cap_words
+        return _words(self.decides)
+
+    @property
+    def _scheduled_floor(self) -> int:
+        if self.scheduled is None or self.pin is not None:
+            return 0
+        floor = self.scheduled.standing.floor
+        return floor if self.cap is None else min(floor, self.cap.value or 0)
+
+    @property
+    def raised_floor(self) -> int:
+        """The least a person wants the model to have; others do not get it."""
+        return (self.floor.value or 0) if self.floor is not None else 0
+
+    def over(self, kind: str) -> Override | None:
+        """What outranks this model's override of `kind`, so that it changes nothing meanwhile."""
+        ranks = {
+            "freeze": (self.paused,),
+            "pin": (self.paused, self.frozen),
+            "cap": (self.paused, self.frozen, self.pin),
+        }
+        ranks["floor"] = (*ranks["cap"], self.cap if self._capped_below_floor else None)
+        return next((one for one in ranks.get(kind, ()) if one is not None), None)
+
+    @property
+    def _capped_below_floor(self) -> bool:
+        return self.cap is not None and self.floor is not None and (self.cap.value or 0) < (self.floor.value or 0)
+
+    @property
+    def settled(self) -> Override | None:
+        """The override under which nothing else moves the model's number up, if any."""
+        return self.paused or self.frozen or self.pin
+
+    @property
+    def decides(self) -> Override | None:
+        """The override that sets this model's number, if any."""
+        return self.pin or self.cap or self.floor
+
+
+NO_RULING = Ruling()
+
+
+def _words(one: Override | None) -> str:
+    return f"{one.kind} {one.value} by override {one.name}" if one is not None else ""
+
+
+@dataclass(slots=True)
+class _Draft:
+    by_kind: dict[str, Override] = field(default_factory=dict)
+    nodes: set[str] = field(default_factory=set)
+    pools: set[str] = field(default_factory=set)
+
+
+def resolve(snapshot: Snapshot, policy: Policy) -> tuple[dict[str, Ruling], tuple[OverrideState, ...]]:
+    """Rulings per model id (models without one are absent), and the state of every override."""
+    models = {model.id: model for model in policy.models}
+    pools = {pool.name for pool in policy.pools}
+    drafts: dict[str, _Draft] = {}
+    states: list[OverrideState] = []
+    # Newest first: the first of a kind and subject is the one in force. Ties by name, so that order is total.
+    for one in sorted(snapshot.overrides, key=lambda each: (-each.created_at, each.name)):
+        ended = _unusable(one, policy, models, pools, snapshot.at)
+        if ended is not None:
+            states.append(_told(one, *ended))
+        else:
+            states.append(_told(one, *_enter(one, models, drafts)))
+    scheduled = resolve_schedules(snapshot, policy)
+    for name in scheduled:
+        drafts.setdefault(name, _Draft())
+    rulings = {
+        name: Ruling(
+            paused=draft.by_kind.get("pause"),
+            frozen=draft.by_kind.get("freeze"),
+            pin=draft.by_kind.get("pin"),
+            cap=draft.by_kind.get("cap"),
+            floor=draft.by_kind.get("floor"),
+            excluded_nodes=frozenset(draft.nodes),
+            excluded_pools=frozenset(draft.pools),
+            scheduled=scheduled.get(name),
+            stood_up=draft.by_kind.get(STAND_UP),
+        )
+        for name, draft in drafts.items()
+    }
+    return rulings, tuple(sorted(states, key=lambda state: (state.namespace, state.name)))
+
+
+def _told(one: Override, phase: str, message: str) -> OverrideState:
+    return OverrideState(namespace=one.namespace, name=one.name, uid=one.uid, phase=phase, message=message)
+
+
+def _unusable(
+    one: Override, policy: Policy, models: dict[str, Model], pools: set[str], now: float
+) -> tuple[str, str] | None:
+    """Why an override does nothing: expired, too long, or about something that does not exist or is not there."""
+    if one.expires_at <= now:
+        return "Expired", f"ended at {clock(one.expires_at)}"
+    longest = policy.overrides.max_seconds
+    if one.expires_at - one.created_at > longest + CLOCKS_APART_SECONDS:
+        return "Refused", f"expires after more than {longest:.0f} s (policy overrides.maxSeconds); make it shorter"
+    name = one.subject if one.subject_kind == "model" else one.model
+    if name is not None and name not in models:
+        return "Refused", f"no model {name!r} in the policy"
+    if name is not None and models[name].namespace != one.namespace:
+        # Who may override is asked per namespace, so a right in one must not reach a model of another.
+        return "Refused", f"model {name} is in namespace {models[name].namespace}; create the override there"
+    if one.subject_kind == "pool" and one.subject not in pools:
+        return "Refused", f"no pool {one.subject!r} in the policy"
+    return None
+
+
+def _enter(one: Override, models: dict[str, Model], drafts: dict[str, _Draft]) -> tuple[str, str]:
+    """Put one usable override where it counts; returns (phase, how far it cannot be applied)."""
+    if one.kind == "drain":
+        return IN_FORCE, ""
+    if one.kind == "exclude":
+        for name in [one.model] if one.model else models:
+            draft = drafts.setdefault(name, _Draft())
+            (draft.pools if one.subject_kind == "pool" else draft.nodes).add(one.subject)
+        return IN_FORCE, ""
+    draft = drafts.setdefault(one.subject, _Draft())
+    if one.kind in draft.by_kind:
+        return "Superseded", f"by {draft.by_kind[one.kind].name}, which is newer"
+    draft.by_kind[one.kind] = one
+    model = models[one.subject]
+    if one.kind in {"pin", "cap"} and (one.value or 0) < model.min_replicas and not one.allow_below_floor:
+        return IN_FORCE, f"applied at the floor {model.min_replicas}; set allowBelowFloor to go below it"
+    if one.kind in {"pin", "floor"} and (one.value or 0) > model.max_replicas:
+        return IN_FORCE, f"applied at maxReplicas {model.max_replicas}"
+    return IN_FORCE, ""

@@ -1,0 +1,295 @@
+"""Stage 5a: each model's share of the GPUs there are, by what each count of replicas is worth to whom.
+
+Pools that models can both run on are shared as one. A model nobody knows anything about, whose work is not plausible,
+or whose number a person decides, keeps what it holds, and the others share the rest. Floors and wanted entitlements
+come before any gain.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from rebalancer.domain.outlook import Outlook
+from rebalancer.planning.facts.scene import ModelFacts, PoolFacts, Scene, TargetFacts
+from rebalancer.planning.memo import Memo
+from rebalancer.planning.shares.caps import Caps
+from rebalancer.planning.shares.curves import Curve, Table, table_of
+from rebalancer.planning.shares.deferred import bound_due, values_of
+from rebalancer.planning.shares.places import Claim, Space, share_places, smallest
+
+
+def share(scene: Scene) -> None:
+    """Set every holder's `share`: replicas it is to have before guards; None where its demand decides instead.
+
+    And `needed` and `short`, which follow from it.
+    """
+    for pools, models in _connected(scene):
+        if all(scene.pools[pool].budget is not None for pool in pools):  # else nobody is moved by what might be there
+            _share_of(scene, pools, models)
+    for model in scene.models.values():
+        model.needed = _needed(model, scene.memo)
+        model.short = max(0, _called_for(model) - model.ready_staying - model.loading_staying)
+
+
+def _called_for(model: ModelFacts) -> int:
+    """Replicas without which a model is called short: of one that keeps its latency what its floor or a person wants.
+
+    That it needs more is then a figure's word against its users'. Doomed replicas keep it only as long as they live.
+    One whose work has a deadline is short of what that takes, though not all of it comes before what others need.
+    """
+    if model.deferral.counts:
+        takes = model.deferral.deadline.replicas if model.deferral.deadline is not None else 0
+        return max(takes, model.floor, model.ruling.wanted(model.entry, 0))
+    slo = model.entry.slo
+    told = [vote.value for vote in model.ballot.votes if vote.signal == "latency" and vote.value is not None]
+    if slo is None or not told or told[0] > slo.latency_seconds or model.doomed or not model.ready_staying:
+        return model.needed
+    return min(model.needed, model.ruling.wanted(model.entry, 0))
+
+
+def _connected(scene: Scene) -> list[tuple[frozenset[str], list[ModelFacts]]]:
+    """Pools that some model joins, by name of the first, with their models."""
+    alike: dict[tuple[str, ...], list[ModelFacts]] = {}
+    for model in scene.models.values():
+        alike.setdefault(tuple([target.pool for target in model.targets if target.pool in scene.pools]), []).append(
+            model
+        )
+    found: list[tuple[frozenset[str], list[ModelFacts]]] = []
+    for mine, models in alike.items():
+        if mine:
+            touching = [each for each in found if not each[0].isdisjoint(mine)]
+            found = [each for each in found if each[0].isdisjoint(mine)]
+            joined = [one for _, others in touching for one in others]
+            found.append((frozenset(mine).union(*(pools for pools, _ in touching)), [*joined, *models]))
+    return sorted(found, key=lambda each: min(each[0]))
+
+
+def _share_of(scene: Scene, pools: frozenset[str], models: Sequence[ModelFacts]) -> None:
+    bound_due(scene, pools, models)
+    caps = Caps(scene)
+    sharing: list[_Sharer] = []
+    others: list[ModelFacts] = []
+    kept: Counter[str] = Counter()
+    for model in sorted(models, key=lambda each: each.entry.id):
+        free = _free(model, scene)
+        person = model.ruling.frozen or model.ruling.paused
+        outlook = model.load.outlook
+        if (
+            outlook is None
+            or model.ballot.blind
+            or model.plausibility_refusal is not None
+            or person is not None
+            or not free
+        ):
+            kept.update(_kept(model, [] if person else free))
+            others.append(model)
+            continue
+        held = 0
+        if len(free) < len(model.targets):
+            names = {target.pool for target in free}
+            fixed = [target for target in model.targets if target.pool not in names]
+            kept.update({target.pool: target.staying_replicas * target.gpus for target in fixed})
+            held = sum(target.staying_replicas for target in fixed)
+        most = caps.most(free, model.most_replicas - held) + held
+        sharing.append(_Sharer(model, _claim_of(model, outlook, free, (held, most), scene.memo), held))
+    spaces = _spaces(scene, pools, sharing, others, kept)
+    for (model, _, held), count in zip(sharing, _counts(scene, min(pools), sharing, spaces), strict=True):
+        model.share = held + count
+
+
+class _Sharer(NamedTuple):
+    """A model that shares, what it may have in its free parts, and the replicas it `held` in the others."""
+
+    model: ModelFacts
+    claim: Claim
+    held: int
+
+
+def _free(model: ModelFacts, scene: Scene) -> Sequence[TargetFacts]:
+    """Parts whose number may change: of a healthy target, in a pool that is seen and that nobody excluded."""
+    return [
+        target
+        for target in model.targets
+        if target.stuck is None and target.pool in scene.pools and target.pool not in model.ruling.excluded_pools
+    ]
+
+
+def _kept(model: ModelFacts, free: Sequence[TargetFacts]) -> dict[str, int]:
+    """GPUs by pool that a model without a curve keeps from the others: what it holds.
+
+    Where votes say what it needs: what it holds of that, and what is its own though it does not hold it yet. The rest
+    is for whoever can use it.
+    """
+    counts = {target.pool: target.staying_replicas for target in model.targets}
+    if free and not model.demand.unknown:
+        counts[free[0].pool] += max(0, own(model) - model.staying_replicas)
+        surplus = model.staying_replicas - max(own(model), model.demand.replicas)
+        for target in reversed(free):
+            goes = max(0, min(surplus, target.staying_replicas))
+            counts[target.pool] -= goes
+            surplus -= goes
+    return {pool: count * model.gpus for pool, count in counts.items()}
+
+
+def own(model: ModelFacts) -> int:
+    """What comes before any gain: floor, wanted entitlement, what a person wants at least; a batch model's turn."""
+    if model.ruling.pin is not None:
+        return model.most_replicas
+    wanted = min(model.demand.owed, model.entry.entitlement)
+    return min(model.most_replicas, max(model.floor, wanted, model.deferral.due, model.ruling.raised_floor))
+
+
+def _claim_of(
+    model: ModelFacts, outlook: Outlook, free: Sequence[TargetFacts], counts: tuple[int, int], kept: Memo
+) -> Claim:
+    """What the model may have in its free parts: from what is its own, as far as a person or the policy caps it.
+
+    `counts`: replicas in other parts, and the most in all of them.
+    """
+    fixed, most = counts
+    least = min(most, max(outlook.least, own(model)))
+    pools = tuple([target.pool for target in free])
+    of = outlook.least, values_of(model, outlook, kept)
+    return kept.of(model.entry.id, _claim, of, (least, most, fixed), model.gpus, pools, free[0].gpus)
+
+
+def _claim(
+    of: tuple[int, tuple[float, ...]], counts: tuple[int, int, int], gpus: int, pools: tuple[str, ...], pod_gpus: int
+) -> Claim:
+    """`of`: what counts of replicas cost, from the first on; `counts`: least, most, and how many are in other parts."""
+    (first, values), (least, most, fixed) = of, counts
+    values = values[least - first : most - first + 1] if least >= first else ()
+    values = values[max(0, fixed - least) :]
+    return Claim(Curve(max(0, least - fixed), values or (0.0,), gpus), frozenset(pools), pod_gpus)
+
+
+def _spaces(
+    scene: Scene,
+    pools: frozenset[str],
+    sharing: Sequence[_Sharer],
+    others: Sequence[ModelFacts],
+    kept: Mapping[str, int],
+) -> dict[str, Space]:
+    """What the models share of each pool."""
+    large = {target.pool for each in sharing for target in each.model.targets if target.gpus > 1}
+    found = {}
+    for pool in sorted(pools):
+        state = scene.pools[pool]
+        gpus = (state.budget or 0) - kept[pool]
+        if pool not in large and len(state.rooms) == len(state.view.nodes):  # on nodes that take any pod
+            found[pool] = Space(gpus)
+        else:
+            found[pool] = Space.of(gpus, _nodes(scene, state, others))
+    return found
+
+
+def _nodes(scene: Scene, state: PoolFacts, others: Sequence[ModelFacts]) -> Iterator[int]:
+    """GPUs by node that are free or held by who shares; on a node that receives nothing only the latter."""
+    theirs: Counter[str] = Counter()
+    for model in others:
+        for node, one in model.nodes.items():
+            theirs[node] += one.kept
+    for view in state.view.nodes:
+        taken, room = state.taken.get(view.name), state.rooms.get(view.name)
+        held = taken.kept - theirs[view.name] if taken is not None else 0
+        yield held + (max(0, room.soon) if room is not None else 0)
+    yield from _new_nodes(state, sum(grant.gpus for grant in scene.memory.node_grants if grant.pool == state.pool.name))
+
+
+def _new_nodes(state: PoolFacts, gpus: int) -> tuple[int, ...]:
+    each = state.pool.gpus_per_node
+    return (each,) * (gpus // each) + ((gpus % each,) if gpus % each else ())
+
+
+def _counts(scene: Scene, name: str, sharing: Sequence[_Sharer], spaces: dict[str, Space]) -> tuple[int, ...]:
+    """Where nodes can come and go GPU-hours cost money: as many as are worth it, the fixed GPUs in any case."""
+    claims = tuple([each.claim for each in sharing])
+    growing = {name: scene.pools[name] for name in spaces if scene.pools[name].grows}
+    if growing:
+        grown = {name: _grown(space, growing[name]) if name in growing else space for name, space in spaces.items()}
+        price = _price(scene.policy.cost_weight, sharing)
+        priced = [
+            _priced(each.model, each.claim, price) if each.claim.pools & growing.keys() else each.claim
+            for each in sharing
+        ]
+        dearest = sorted(growing, key=lambda name: (-growing[name].pool.price_per_gpu_hour, name))
+        spaces = smallest(priced, share_places(priced, grown), grown, dearest)
+    if not claims:
+        return ()
+    tables = scene.memo.sums(_Tables)
+    tables[name] = table_of([claim.curve for claim in claims], tables.get(name))
+    return scene.memo.of(name, share_places, claims, spaces, tables[name])
+
+
+class _Tables(dict[str, Table]):
+    """The curves of the plan before as arrays, by name of the first of the pools that are shared as one."""
+
+
+def _grown(space: Space, state: PoolFacts) -> Space:
+    return space.plus(state.growth, _new_nodes(state, state.growth))
+
+
+def _price(cost_weight: float, sharing: Sequence[_Sharer]) -> float:
+    """What a GPU-second costs where nodes can go, in requests: `cost_weight` of what one does for these models.
+
+    One price for all of them: a request that is kept is worth its priority, whoever it belongs to.
+    """
+    models = [each.model for each in sharing]
+    looks = [(model.gpus, model.load.outlook) for model in models if model.load.outlook is not None]
+    requests = sum(look.level / (look.work_of_one or 1.0) for _, look in looks)
+    gpus = sum(look.level * each for each, look in looks)
+    return cost_weight * requests / gpus if gpus > 0.0 else 0.0
+
+
+def _priced(model: ModelFacts, claim: Claim, each: float) -> Claim:
+    """The claim with what its GPUs cost until the horizon, which is the holder's `cost`; `each`: of a GPU-second.
+
+    A batch model yields to others, not to the price: that counts as little as its requests do.
+    """
+    outlook = model.load.outlook
+    if outlook is None:
+        return claim
+    model.cost = each * outlook.horizon_seconds * model.gpus
+    cost = model.cost * outlook.weight * model.deferral.weight
+    values = tuple(value + cost * number for number, value in enumerate(claim.curve.values))
+    return claim._replace(curve=claim.curve._replace(values=values))
+
+
+def next_gain(model: ModelFacts, count: int, kept: Memo) -> float:
+    """What one GPU more is worth to a model with `count` replicas, in requests: the best mean over the steps ahead."""
+    outlook = model.load.outlook
+    if outlook is None or model.share is None or count < outlook.least:
+        return 0.0
+    values = values_of(model, outlook, kept)[count - outlook.least : model.most_replicas - outlook.least + 1]
+    return kept.of(model.entry.id, _best_mean, values) / model.gpus
+
+
+def _best_mean(values: tuple[float, ...]) -> float:
+    here, *ahead = values or (0.0,)
+    return max([(here - value) / step for step, value in enumerate(ahead, 1)], default=0.0)
+
+
+def kept_by_one(model: ModelFacts) -> float | None:
+    """Late requests (or seconds) to the horizon that one replica of those between held and share keeps, in the mean.
+
+    None where there is none between them, or nobody looks ahead.
+    """
+    outlook, share = model.load.outlook, model.share
+    if outlook is None or share is None or share == model.staying_replicas:
+        return None
+    most = len(outlook.late) - 1
+    fewer, more = sorted(min(most, max(0, count - outlook.least)) for count in (model.staying_replicas, share))
+    return max(0.0, outlook.late[fewer] - outlook.late[more]) / abs(share - model.staying_replicas)
+
+
+def _needed(model: ModelFacts, kept: Memo) -> int:
+    outlook = model.load.outlook
+    if outlook is None or model.share is None or model.share >= model.demand.replicas:
+        return model.demand.replicas
+    return min(model.demand.replicas, max(model.share, kept.of(model.entry.id, _best, outlook, model.cost)))
+
+
+def _best(outlook: Outlook, cost: float) -> int:
+    """The most replicas of those that cost least; `cost`: of each, where nodes would have to bring it."""
+    values = [value + cost * outlook.weight * number for number, value in enumerate(outlook.values)]
+    return outlook.least + len(values) - 1 - values[::-1].index(min(values))

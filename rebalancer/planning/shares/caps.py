@@ -1,0 +1,70 @@
+"""Caps on elastic pools: how many more replicas a model may hold there by its own limit and by its team's.
+
+A cap stops raises; what is above one because the policy was lowered goes as surplus does, through the guards.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from rebalancer.planning.facts.scene import Scene, TargetFacts
+
+NO_CAP = 1_000_000_000
+
+
+class Caps:
+    """What models and teams hold on elastic pools while units are placed, and what they may; nothing without caps."""
+
+    def __init__(self, scene: Scene) -> None:
+        policy = scene.policy
+        self._replicas = {
+            model.id: model.elastic_replicas for model in policy.models if model.elastic_replicas is not None
+        }
+        self._gpus = {team.name: team.elastic_gpus for team in policy.teams}
+        self._team = {model.id: model.team for model in policy.models} if self._gpus else {}
+        some = bool(self._replicas or self._gpus)
+        self._elastic = frozenset(pool.name for pool in policy.pools if some and pool.kind == "elastic")
+        self._held: Counter[str] = Counter()
+        self._team_gpus: Counter[str] = Counter()
+        for holder in scene.models.values() if self._elastic else ():
+            for target in holder.targets:
+                self._add(target, target.staying_replicas)
+
+    def _add(self, target: TargetFacts, replicas: int) -> None:
+        if target.pool in self._elastic:
+            self._held[target.model] += replicas
+            self._team_gpus[self._team.get(target.model, "")] += replicas * target.gpus
+
+    def take(self, target: TargetFacts) -> None:
+        """One replica more of the part."""
+        self._add(target, 1)
+
+    def give(self, target: TargetFacts) -> None:
+        """One replica less."""
+        self._add(target, -1)
+
+    def room(self, target: TargetFacts) -> int:
+        """Replicas that the part may still get; below 0: so many are above a cap."""
+        if target.pool not in self._elastic:
+            return NO_CAP
+        own, gpus = self._replicas.get(target.model), self._gpus.get(self._team.get(target.model, ""))
+        of_model = NO_CAP if own is None else own - self._held[target.model]
+        of_team = NO_CAP if gpus is None else (gpus - self._team_gpus[self._team[target.model]]) // target.gpus
+        return min(of_model, of_team)
+
+    def kept(self, targets: Sequence[TargetFacts]) -> bool:
+        """Whether none of the parts is above a cap."""
+        return not self._elastic or all(self.room(target) >= 0 for target in targets)
+
+    def most(self, targets: Sequence[TargetFacts], most: int) -> int:
+        """`most` as far as the model's caps leave it: all there is to say where it runs on elastic pools alone."""
+        if not targets or any(target.pool not in self._elastic for target in targets):
+            return most
+        held = sum(target.staying_replicas for target in targets)
+        return min(most, max(0, held + min(self.room(target) for target in targets)))
+
+    def words(self, target: TargetFacts) -> str:
+        """What caps the part, with its numbers."""
+        own, team = self._replicas.get(target.model), self._team.get(target.model, "")
+        if own is not None and own <= self._held[target.model]:
+            return f"{self._held[target.model]} replicas on elastic pools, elasticReplicas {own}"
+        return f"team {team} holds {self._team_gpus[team]} GPUs of elastic pools, elasticGpus {self._gpus[team]}"

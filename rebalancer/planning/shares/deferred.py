@@ -1,0 +1,47 @@
+"""What deferred work is worth to share by: urgent requests more, and what is due before what others gain."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from rebalancer.domain.outlook import Outlook
+from rebalancer.planning.demand.deferral import NO_DEFERRAL, Deferral
+from rebalancer.planning.facts.scene import ModelFacts, Scene
+from rebalancer.planning.memo import Memo
+
+
+def bound_due(scene: Scene, pools: Iterable[str], models: Sequence[ModelFacts]) -> None:
+    """What is due by deadlines comes before what others gain, but not before what they need.
+
+    What does not fit beside that is worth what its requests count: late ones of either are as bad.
+    """
+    deferred = [model for model in models if model.deferral.due and model.deferral.deadline is not None]
+    if not deferred:
+        return
+    room = sum(scene.pools[pool].budget or 0 for pool in pools)
+    for model in models:
+        mine = model.deferral.deadline is not None
+        room -= max(model.floor, 0 if mine else model.demand.replicas) * model.gpus
+    for model in deferred:
+        more = max(0, min(model.deferral.due - model.floor, room // model.gpus))
+        room -= more * model.gpus
+        model.deferral = replace(model.deferral, due=model.floor + more)
+
+
+def values_of(model: ModelFacts, outlook: Outlook, kept: Memo) -> tuple[float, ...]:
+    """What each count of replicas costs, with requests that are deferred as what they count by now."""
+    if model.deferral is NO_DEFERRAL:
+        return outlook.values
+    return kept.of(model.entry.id, _deferred, outlook, model.deferral, model.entry.priority / 100)
+
+
+def _deferred(outlook: Outlook, deferral: Deferral, priority: float) -> tuple[float, ...]:
+    """By turns all requests count alike; by a deadline what a count leaves undone are the youngest."""
+    if not deferral.counts:
+        return tuple([value * deferral.weight for value in outlook.values])
+    each = priority * outlook.weight
+    return tuple(
+        [
+            (value - late * outlook.weight) * deferral.weight + deferral.undone(late / priority) * each
+            for value, late in zip(outlook.values, outlook.late, strict=True)
+        ]
+    )
