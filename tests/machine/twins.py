@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from rebalancer.act import checks, gate
 from rebalancer.act.restoring import Restoring
@@ -16,7 +17,7 @@ from rebalancer.domain import arithmetic
 from rebalancer.domain.memory import Memory
 from rebalancer.planning.allocation.ledger import Ledger
 from rebalancer.planning.facts import holdings
-from rebalancer.planning.facts.scene import Scene
+from rebalancer.planning.facts.scene import ModelFacts, Scene
 from rebalancer.planning.guards import foreign
 from rebalancer.planning.memory import outcomes
 from rebalancer.state import ClusterState
@@ -85,14 +86,19 @@ def _counts_who_does_not_serve(patch: Patch) -> None:
     patch.setattr(Ledger, "ready_of", Ledger.left_of)
 
 
+def _frozen(model: ModelFacts) -> ModelFacts:
+    targets = tuple(dataclasses.replace(target, stuck=foreign.STANDS_DOWN) for target in model.targets)
+    return structs.replace(model, targets=targets)
+
+
 def _one_fight_stops_everybody(patch: Patch) -> None:
     true = foreign.stand_down
 
-    def stand_down(scene: Scene) -> None:
-        true(scene)
-        if any(part.stuck == foreign.STANDS_DOWN for holder in scene.models.values() for part in holder.targets):
-            for holder in scene.models.values():
-                holder.targets = tuple(dataclasses.replace(part, stuck=foreign.STANDS_DOWN) for part in holder.targets)
+    def stand_down(scene: Scene[ModelFacts]) -> Scene[ModelFacts]:
+        scene = true(scene)
+        if any(target.stuck == foreign.STANDS_DOWN for model in scene.models.values() for target in model.targets):
+            return scene.with_models(_frozen(model) for model in scene.models.values())
+        return scene
 
     patch.setattr(foreign, "stand_down", stand_down)
 

@@ -5,14 +5,15 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
+from msgspec import structs
 
 from rebalancer.domain import policy as rules
 from rebalancer.domain.plan import Refusal
 from rebalancer.planning.actions import moves
 from rebalancer.planning.demand import plausible
-from rebalancer.planning.facts.scene import ModelFacts
 from rebalancer.planning.guards import foreign, guards
 from rebalancer.planning.guards.release import PASSES, Purpose, Release
+from rebalancer.planning.shares.share import ModelShare
 from tests.mutants.mutant import Mutant
 from tests.mutants.rules import RULES
 
@@ -81,9 +82,9 @@ def _floor(patch: Patch, by: int) -> None:
     true = guards.GUARDS["floor"]
 
     def moved(release: Release) -> Refusal | None:
-        holder = release.model
-        holders = {**release.scene.models, holder.entry.id: replace(holder, floor=holder.floor + by)}
-        return true(replace(release, scene=replace(release.scene, models=holders)))
+        moved = structs.replace(release.model, floor=release.model.floor + by)
+        models = (moved if model is release.model else model for model in release.scene.models.values())
+        return true(replace(release, scene=release.scene.with_models(models)))
 
     patch.setitem(guards.GUARDS, "floor", moved)
 
@@ -97,7 +98,7 @@ def _rate(patch: Patch, name: str, by: int) -> None:
     true = guards._limited  # noqa: SLF001  # the very thing to break
 
     def moved(  # as the true one
-        release: Release, guard: str, rule: rules.RateLimit, lost: int, base: int, losers: Iterable[ModelFacts]
+        release: Release, guard: str, rule: rules.RateLimit, lost: int, base: int, losers: Iterable[ModelShare]
     ) -> Refusal | None:
         return true(release, guard, rule, lost - by if guard == name else lost, base, losers)
 

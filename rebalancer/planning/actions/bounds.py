@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from rebalancer.domain.plan import Refusal
-from rebalancer.planning.facts.scene import ModelFacts, Scene, TargetFacts
+from rebalancer.planning.facts.scene import Scene, TargetFacts
 from rebalancer.planning.guards.guards import judge
 from rebalancer.planning.guards.release import Purpose, Release, Tally
+from rebalancer.planning.shares.share import ModelShare
 
 Key = tuple[str, str]
 
@@ -26,7 +27,7 @@ class After:
     doomed_gone: int = 0
 
 
-def wanted_minimums(scene: Scene, model: ModelFacts, after: dict[Key, After]) -> dict[Key, int]:
+def wanted_minimums(scene: Scene[ModelShare], model: ModelShare, after: dict[Key, After]) -> dict[Key, int]:
     """Lower bounds as demand wants them, before guards, for every part of the model that an autoscaler owns."""
     needed = max(model.demand.replicas, model.floor)
     follows = [target for target in model.targets if _follows_demand(scene, target)]
@@ -43,7 +44,7 @@ def wanted_minimums(scene: Scene, model: ModelFacts, after: dict[Key, After]) ->
     return found
 
 
-def _follows_demand(scene: Scene, target: TargetFacts) -> bool:
+def _follows_demand(scene: Scene[ModelShare], target: TargetFacts) -> bool:
     state = scene.pools.get(target.pool)
     return target.owner is not None and state is not None and state.grows
 
@@ -68,7 +69,7 @@ class Lowered:
     refusal: Refusal | None
 
 
-def lower(scene: Scene, tally: Tally, target: TargetFacts, before: int, wanted: int) -> Lowered:
+def lower(scene: Scene[ModelShare], tally: Tally, target: TargetFacts, before: int, wanted: int) -> Lowered:
     """Let the part's minimum fall from `before` towards `wanted`, one replica at a time."""
     counted, refusal, minimum = 0, None, before
     while minimum > wanted and refusal is None:

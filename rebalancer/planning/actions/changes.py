@@ -6,14 +6,15 @@ from dataclasses import dataclass
 from rebalancer.domain.arithmetic import figure
 from rebalancer.domain.cluster import Override
 from rebalancer.domain.memory import NodeGrant, Replaced
-from rebalancer.domain.plan import Change
+from rebalancer.domain.plan import Change, Refusal
 from rebalancer.domain.snapshot import AutoscalerView, PodView
 from rebalancer.planning.actions.bounds import After, kept_minimum, lower, wanted_minimums
 from rebalancer.planning.actions.moves import Coming, Going, Moves
 from rebalancer.planning.actions.node_grants import NodePlan
-from rebalancer.planning.facts.scene import UNSEEN, ModelFacts, Scene, TargetFacts
-from rebalancer.planning.guards.release import Purpose
+from rebalancer.planning.facts.scene import UNSEEN, Scene, TargetFacts
+from rebalancer.planning.guards.release import Purpose, Tally
 from rebalancer.planning.shares.by_worth import kept_by_one
+from rebalancer.planning.shares.share import ModelShare
 
 Key = tuple[str, str]
 
@@ -31,41 +32,50 @@ class _Withdrawal:
 class Changes:
     """What is to be written: decreases before raises and bounds, each in the policy's order of models and pools.
 
-    granted: undoomed replicas per model once it is.
+    down: decreases.
+    up: raises and bounds.
+    granted: replicas per model once it is written, those under notice not counted.
+    refusals: minimums that stay where they are.
     """
 
     down: list[Change]
     up: list[Change]
     granted: dict[str, int]
+    refusals: list[Refusal]
+
+    def stopped(self, scene: Scene[ModelShare]) -> "Changes":
+        """The same while nothing is written."""
+        granted = {name: model.staying_replicas for name, model in scene.models.items()}
+        return Changes([], [], granted, self.refusals)
 
 
-def changes_of(scene: Scene, moves: Moves, nodes: NodePlan) -> Changes:
-    """One change per target that is to be written. Refusals of lower minimums are added to `moves`."""
-    found = Changes([], [], {})
+def changes_of(scene: Scene[ModelShare], moves: Moves, nodes: NodePlan) -> Changes:
+    """One change per target that is to be written."""
+    found, tally = Changes([], [], {}, []), moves.tally.copy()
     withdrawn = {
         target.key: _Withdrawal(grant, count, why) for grant, target, count, why in nodes.withdrawn if count > 0
     }
-    touched = {model for model, _ in (*moves.going, *moves.coming, *withdrawn)}
-    for holder in scene.models.values():
-        if holder.quiet and holder.entry.id not in touched:
-            found.granted[holder.entry.id] = holder.staying_replicas
+    touched = {name for name, _ in (*moves.going, *moves.coming, *withdrawn)}
+    for model in scene.models.values():
+        if model.quiet and model.entry.id not in touched:
+            found.granted[model.entry.id] = model.staying_replicas
             continue
-        after = {target.key: _after(target, moves, withdrawn.get(target.key)) for target in holder.targets}
-        found.granted[holder.entry.id] = sum(each.undoomed for each in after.values())
-        minimums = wanted_minimums(scene, holder, after)
-        for target in holder.targets:
+        after = {target.key: _after(target, moves, withdrawn.get(target.key)) for target in model.targets}
+        found.granted[model.entry.id] = sum(each.undoomed for each in after.values())
+        minimums = wanted_minimums(scene, model, after)
+        for target in model.targets:
             if target.stuck is not None and target.key not in moves.coming:
                 continue
             then = after[target.key]
             wanted = minimums.get(target.key, then.asked)
             if then.asked < target.desired_replicas:
                 kept = kept_minimum(target, then, wanted)
-                found.down.append(_decrease(scene, holder, target, then, kept, moves, withdrawn.get(target.key)))
+                found.down.append(_decrease(scene, model, target, then, kept, moves, withdrawn.get(target.key)))
             elif then.asked > target.desired_replicas:
                 kept = kept_minimum(target, then, wanted)
-                found.up.append(_increase(scene, holder, target, moves.coming[target.key], kept, after))
+                found.up.append(_increase(scene, model, target, moves.coming[target.key], kept, after))
             elif target.owner is not None:
-                found.up += _bounds(scene, target, wanted, moves)
+                found.up += _bounds(scene, target, wanted, tally, found.refusals)
     return found
 
 
@@ -83,8 +93,8 @@ def _after(target: TargetFacts, moves: Moves, withdrawn: _Withdrawal | None) -> 
 
 
 def _decrease(  # noqa: PLR0913  # what goes, down to where, and why
-    scene: Scene,
-    model: ModelFacts,
+    scene: Scene[ModelShare],
+    model: ModelShare,
     target: TargetFacts,
     then: After,
     minimum: int,
@@ -117,7 +127,7 @@ def _decrease(  # noqa: PLR0913  # what goes, down to where, and why
     )
 
 
-def _passes(going: Going, model: ModelFacts) -> str | None:
+def _passes(going: Going, model: ModelShare) -> str | None:
     """Named only when every replica that goes passes; first what the gate hurries least for: a reclaim."""
     words = {
         Purpose.RECLAIM: "reclaim",
@@ -135,7 +145,7 @@ def _override_words(one: Override | None) -> str:
     return f"override {one.name}{below}" if one is not None else "override"
 
 
-def _why_down(model: ModelFacts, target: TargetFacts, going: Going, scene: Scene) -> str:
+def _why_down(model: ModelShare, target: TargetFacts, going: Going, scene: Scene[ModelShare]) -> str:
     if not going.pods and not going.ended:
         return "doomed pods have gone; their replacements stay"
     words = []
@@ -156,7 +166,7 @@ def _why_down(model: ModelFacts, target: TargetFacts, going: Going, scene: Scene
     return ", ".join(words)
 
 
-def _worth(model: ModelFacts, recipients: Iterable[str], scene: Scene) -> str:
+def _worth(model: ModelShare, recipients: Iterable[str], scene: Scene[ModelShare]) -> str:
     """What a replica keeps from being late where it goes, and where it was; "" where no look-ahead says."""
     here, outlook = kept_by_one(model), model.load.outlook
     there = [kept for kept in (kept_by_one(scene.models[name]) for name in recipients) if kept is not None]
@@ -166,7 +176,9 @@ def _worth(model: ModelFacts, recipients: Iterable[str], scene: Scene) -> str:
     return f" (each keeps {figure(max(there))} {late} there, {figure(here)} here)"
 
 
-def _withdrawal(scene: Scene, target: TargetFacts, then: After, minimum: int, withdrawn: _Withdrawal) -> Change:
+def _withdrawal(
+    scene: Scene[ModelShare], target: TargetFacts, then: After, minimum: int, withdrawn: _Withdrawal
+) -> Change:
     return Change(
         id=f"{scene.snapshot.cycle}-{target.model}-{target.pool}",
         kind="withdraw",
@@ -185,7 +197,12 @@ def _withdrawal(scene: Scene, target: TargetFacts, then: After, minimum: int, wi
 
 
 def _increase(  # noqa: PLR0913  # what comes, up to where, and beside whom
-    scene: Scene, model: ModelFacts, target: TargetFacts, coming: Coming, minimum: int, after: Mapping[Key, After]
+    scene: Scene[ModelShare],
+    model: ModelShare,
+    target: TargetFacts,
+    coming: Coming,
+    minimum: int,
+    after: Mapping[Key, After],
 ) -> Change:
     targets = {each.pool: each for each in model.targets}
     ruled = model.ruling.pin or model.ruling.floor
@@ -213,13 +230,13 @@ def _spelled(target: TargetFacts, then: After, pod: PodView) -> str:
     return str(Replaced(target.pool, target.view.uid, then.asked, pod.uid))
 
 
-def _open_shift(scene: Scene, target: TargetFacts) -> str | None:
+def _open_shift(scene: Scene[ModelShare], target: TargetFacts) -> str | None:
     """The oldest shift that has freed GPUs for the part and granted none yet."""
     mine = [one for one in scene.memory.shifts if one.recipient == target.model and one.pool == target.pool]
     return next((one.id for one in mine if one.granted_at is None), mine[0].id if mine else None)
 
 
-def _why_up(model: ModelFacts, coming: Coming) -> str:
+def _why_up(model: ModelShare, coming: Coming) -> str:
     words = [model.demand.why]
     if coming.beside:
         nodes = ", ".join(sorted({pod.node or "?" for _, pod in coming.beside}))
@@ -231,7 +248,7 @@ def _why_up(model: ModelFacts, coming: Coming) -> str:
     return ", ".join(words)
 
 
-def _most_minimum(scene: Scene, target: TargetFacts, owner: AutoscalerView) -> int:
+def _most_minimum(scene: Scene[ModelShare], target: TargetFacts, owner: AutoscalerView) -> int:
     """The highest minimum that a bounds change may set: what was asked for; in a pool that is over, what runs.
 
     An autoscaler that somebody let go down runs less than we asked for, and its GPUs may be another's by now.
@@ -241,7 +258,9 @@ def _most_minimum(scene: Scene, target: TargetFacts, owner: AutoscalerView) -> i
     return target.desired_replicas if known else max(owner.minimum, min(target.desired_replicas, target.view.replicas))
 
 
-def _bounds(scene: Scene, target: TargetFacts, wanted: int, moves: Moves) -> list[Change]:
+def _bounds(
+    scene: Scene[ModelShare], target: TargetFacts, wanted: int, tally: Tally, refusals: list[Refusal]
+) -> list[Change]:
     """New bounds for an unchanged number: taking an autoscaler over, or a minimum that follows demand.
 
     An idle one is not taken over: its maximum would be 1, a grant that nobody asked for. Nor is one on its way up to
@@ -253,10 +272,10 @@ def _bounds(scene: Scene, target: TargetFacts, wanted: int, moves: Moves) -> lis
     if not ours and owner.minimum > target.desired_replicas:
         return []
     wanted = min(wanted, _most_minimum(scene, target, owner))
-    lowered = lower(scene, moves.tally, target, max(wanted, min(target.desired_replicas, owner.minimum)), wanted)
+    lowered = lower(scene, tally, target, max(wanted, min(target.desired_replicas, owner.minimum)), wanted)
     minimum = lowered.minimum
     if lowered.refusal is not None:
-        moves.refuse(lowered.refusal, None)
+        refusals.append(lowered.refusal)
     if ours and (owner.minimum, owner.maximum) == (minimum, target.desired_replicas):
         return []
     return [

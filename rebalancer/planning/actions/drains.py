@@ -7,18 +7,23 @@ from rebalancer.domain.replica_set import ends_just, out_class
 from rebalancer.domain.snapshot import NoticeView, PodView
 from rebalancer.planning.actions.moves import Going, Key, Moves, release
 from rebalancer.planning.allocation.ledger import Victim
-from rebalancer.planning.facts.scene import ModelFacts, Scene, TargetFacts
+from rebalancer.planning.facts.scene import Scene, TargetFacts
 from rebalancer.planning.guards.release import Purpose
+from rebalancer.planning.shares.share import ModelShare
 
 
-def drain(scene: Scene, moves: Moves) -> None:
-    """Add to the moves which doomed pods the coming replicas replace, and which go now."""
+def drain(scene: Scene[ModelShare], moves: Moves) -> Moves:
+    """The moves, with which doomed pods the coming replicas replace, and which go now."""
+    if not any(model.doomed for model in scene.models.values()):
+        return moves
+    moves = moves.copy()
     for model in scene.models.values():
         if model.doomed:
             _drain(scene, moves, model, _beside(moves, model))
+    return moves
 
 
-def _beside(moves: Moves, model: ModelFacts) -> dict[Key, list[PodView]]:
+def _beside(moves: Moves, model: ModelShare) -> dict[Key, list[PodView]]:
     """Say which doomed pods the coming replicas replace, those of their own part first; returns the pods left alone."""
     alone = {target.key: _unreplaced_pods(target) for target in model.targets}
     coming = [(target, moves.coming[target.key]) for target in model.targets if target.key in moves.coming]
@@ -29,7 +34,7 @@ def _beside(moves: Moves, model: ModelFacts) -> dict[Key, list[PodView]]:
     return alone
 
 
-def _drain(scene: Scene, moves: Moves, model: ModelFacts, alone: dict[Key, list[PodView]]) -> None:
+def _drain(scene: Scene[ModelShare], moves: Moves, model: ModelShare, alone: dict[Key, list[PodView]]) -> None:
     """Doomed replicas go before their node does: replaced ones, and those that nothing is on its way for.
 
     A target that grows in this plan goes on in the next: replacements are asked first.
@@ -67,7 +72,7 @@ def _noticed(pods: list[PodView], notices: Mapping[str, NoticeView]) -> Iterator
     return ((pod, notices[pod.node]) for pod in pods if pod.node and pod.node in notices)
 
 
-def _goes(scene: Scene, moves: Moves, target: TargetFacts, pod: PodView) -> bool:
+def _goes(scene: Scene[ModelShare], moves: Moves, target: TargetFacts, pod: PodView) -> bool:
     """Whether asking for one replica less ends this one and no other; a refusal says where only its mark is missing."""
     going = moves.going.get(target.key, Going())
     gone = {each.uid for each in (*going.pods, *going.ended)}
@@ -82,7 +87,7 @@ def _goes(scene: Scene, moves: Moves, target: TargetFacts, pod: PodView) -> bool
     return False
 
 
-def _unmarked(model: ModelFacts, pod: PodView) -> Refusal:
+def _unmarked(model: ModelShare, pod: PodView) -> Refusal:
     return Refusal(
         guard="marks",
         subject=model.entry.id,

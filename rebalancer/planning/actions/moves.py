@@ -5,7 +5,7 @@ which sees them free and grants then. The shift's id ties the two together.
 """
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from rebalancer.domain.plan import Refusal
 from rebalancer.domain.replica_set import out_class
@@ -17,6 +17,7 @@ from rebalancer.planning.allocation.lending import CALLED_HOME, held_back
 from rebalancer.planning.facts.scene import Scene
 from rebalancer.planning.guards.guards import budget, judge
 from rebalancer.planning.guards.release import Purpose, Release, Tally
+from rebalancer.planning.shares.share import ModelShare
 
 Key = tuple[str, str]
 
@@ -35,6 +36,17 @@ class Going:
     shift: str | None = None
     recipients: list[str] = field(default_factory=list)
     ended: list[PodView] = field(default_factory=list)
+
+    def copy(self) -> "Going":
+        """For a stage that lets more of them go."""
+        return Going(
+            list(self.pods),
+            list(self.purposes),
+            Counter(self.counted),
+            self.shift,
+            list(self.recipients),
+            list(self.ended),
+        )
 
     @property
     def counts(self) -> str:
@@ -75,6 +87,20 @@ class Moves:
     spared: Counter[str] = field(default_factory=Counter)
     stay: dict[Key, int] = field(default_factory=dict)
 
+    def copy(self) -> "Moves":
+        """For a stage that goes on from these moves."""
+        return Moves(
+            self.tally.copy(),
+            dict(self.promised),
+            {key: going.copy() for key, going in self.going.items()},
+            {key: replace(coming, beside=list(coming.beside)) for key, coming in self.coming.items()},
+            {name: list(words) for name, words in self.waiting.items()},
+            {name: list(refusals) for name, refusals in self.blocked.items()},
+            list(self.refusals),
+            Counter(self.spared),
+            dict(self.stay),
+        )
+
     @property
     def releasing(self) -> set[str]:
         """Pools where somebody releases for somebody."""
@@ -98,7 +124,7 @@ class Moves:
         self.waiting.setdefault(model, []).append(why)
 
 
-def judge_moves(scene: Scene, found: Allocation, nodes: NodePlan, tally: Tally) -> Moves:
+def judge_moves(scene: Scene[ModelShare], found: Allocation, nodes: NodePlan, tally: Tally) -> Moves:
     """Pass every move by the guards, in the order of the claims they serve. `tally`: nothing taken yet."""
     moves = Moves(tally, {name: state.promised for name, state in scene.pools.items()})
     withdrawing = {target.key for _, target, count, _ in nodes.withdrawn if count > 0}
@@ -128,7 +154,7 @@ def judge_moves(scene: Scene, found: Allocation, nodes: NodePlan, tally: Tally) 
     return moves
 
 
-def _raise(scene: Scene, moves: Moves, unit: Unit) -> None:
+def _raise(scene: Scene[ModelShare], moves: Moves, unit: Unit) -> None:
     """One more replica into GPUs that are free and may be promised now, else it waits."""
     target = unit.target
     if unit.source != "free":
@@ -144,7 +170,7 @@ def _raise(scene: Scene, moves: Moves, unit: Unit) -> None:
     coming.nodes.append(unit.node or "")
 
 
-def release(scene: Scene, moves: Moves, victim: Victim, recipient: str | None) -> None:
+def release(scene: Scene[ModelShare], moves: Moves, victim: Victim, recipient: str | None) -> None:
     """It goes for `recipient` (None: for nobody), or a guard says why it does not."""
     one = Release(scene, moves.tally, victim.target, victim.purpose, victim.pod, victim.together)
     refusal = judge(one)
@@ -156,7 +182,7 @@ def release(scene: Scene, moves: Moves, victim: Victim, recipient: str | None) -
     moves.tally.book(one)
 
 
-def _enter(moves: Moves, one: Release, victim: Victim, recipient: str | None, scene: Scene) -> None:
+def _enter(moves: Moves, one: Release, victim: Victim, recipient: str | None, scene: Scene[ModelShare]) -> None:
     going = moves.going.setdefault(victim.target.key, Going())
     going.pods.append(victim.pod)
     going.purposes.append(victim.purpose)
@@ -167,7 +193,7 @@ def _enter(moves: Moves, one: Release, victim: Victim, recipient: str | None, sc
             going.recipients.append(recipient)
 
 
-def _shift(scene: Scene, moves: Moves, unit: Unit) -> None:
+def _shift(scene: Scene[ModelShare], moves: Moves, unit: Unit) -> None:
     """All victims of a unit pass, or none goes: half a shift frees GPUs for nobody."""
     recipient = unit.target.model
     trial = moves.tally.copy()

@@ -4,6 +4,7 @@ Karpenter launches only for pending pods: a grant raises the NodePool's limit fi
 policy's bound), then replicas past the free GPUs by exactly the replicas that stay short.
 """
 
+import dataclasses
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -18,8 +19,9 @@ from rebalancer.domain.snapshot import NodePoolView, Snapshot, TargetView
 from rebalancer.planning.actions.node_pools import holds, raised_limit, restored_limits, whole_nodes
 from rebalancer.planning.allocation.allocate import Allocation
 from rebalancer.planning.allocation.ledger import Unit
-from rebalancer.planning.facts.scene import ModelFacts, PoolFacts, Scene, TargetFacts
+from rebalancer.planning.facts.scene import PoolFacts, Scene, TargetFacts
 from rebalancer.planning.shares.caps import Caps
+from rebalancer.planning.shares.share import ModelShare
 
 SHIFT_LASTS_SECONDS = 900.0  # a shift whose recipient never became Ready stops holding consolidation after this
 SHOWS_SECONDS = 10.0  # a write whose reply was lost is seen by then, or was none
@@ -40,6 +42,10 @@ class NodePlan:
     withdrawn: list[tuple[NodeGrant, TargetFacts, int, str]] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
     ended: set[str] = field(default_factory=set)
+
+    def stopped(self) -> "NodePlan":
+        """The same while nothing is written."""
+        return dataclasses.replace(self, changes=[])
 
 
 def refresh(memory: Memory, snapshot: Snapshot, policy: Policy) -> Memory:
@@ -110,7 +116,7 @@ def _over(shift: Shift, targets: dict[tuple[str, str], TargetView], now: float) 
     return len(alive) >= converging(target) and all(pod.phase == "ready" for pod in alive)
 
 
-def plan_nodes(scene: Scene, found: Allocation) -> NodePlan:
+def plan_nodes(scene: Scene[ModelShare], found: Allocation) -> NodePlan:
     """Withdraw what brought nothing, grant what is short, let limits return."""
     plan = NodePlan(Caps(scene))
     for unit in found.units:
@@ -127,7 +133,7 @@ def plan_nodes(scene: Scene, found: Allocation) -> NodePlan:
     return plan
 
 
-def _withdraw(scene: Scene, plan: NodePlan) -> None:
+def _withdraw(scene: Scene[ModelShare], plan: NodePlan) -> None:
     """Replicas that no node came for. Those of the floor go on asking: nothing of ours takes a model below it."""
     for grant in scene.memory.node_grants:
         model = scene.models.get(grant.model)
@@ -146,7 +152,7 @@ def _withdraw(scene: Scene, plan: NodePlan) -> None:
             plan.withdrawn.append((grant, target, count, why))
 
 
-def _failed_claim(scene: Scene, grant: NodeGrant) -> str | None:
+def _failed_claim(scene: Scene[ModelShare], grant: NodeGrant) -> str | None:
     for view in scene.pools[grant.pool].view.node_pools:
         for claim in view.claims:
             if view.name == grant.node_pool and claim.failed is not None and claim.created_at >= grant.asked_at:
@@ -154,7 +160,7 @@ def _failed_claim(scene: Scene, grant: NodeGrant) -> str | None:
     return None
 
 
-def _grant(scene: Scene, model: ModelFacts, targets: list[TargetFacts], short: int, plan: NodePlan) -> None:
+def _grant(scene: Scene[ModelShare], model: ModelShare, targets: list[TargetFacts], short: int, plan: NodePlan) -> None:
     """Ask for nodes for `short` replicas in the first of the model's `parts` whose pool can grow."""
     wanted = short - _replaced_by_karpenter(scene, model)
     for target in targets:
@@ -179,7 +185,7 @@ def _grant(scene: Scene, model: ModelFacts, targets: list[TargetFacts], short: i
         wanted -= replicas
 
 
-def _may_grow(model: ModelFacts, target: TargetFacts, state: PoolFacts) -> bool:
+def _may_grow(model: ModelShare, target: TargetFacts, state: PoolFacts) -> bool:
     """Whether nodes may be asked for at all: not in a pool that is over its budget, nor for who may not land there."""
     return (
         bool(state.view.node_pools)
@@ -189,24 +195,24 @@ def _may_grow(model: ModelFacts, target: TargetFacts, state: PoolFacts) -> bool:
     )
 
 
-def _replaced_by_karpenter(scene: Scene, model: ModelFacts) -> int:
+def _replaced_by_karpenter(scene: Scene[ModelShare], model: ModelShare) -> int:
     """Doomed replicas under voluntary disruption: Karpenter brings their node itself."""
     voluntary = {notice.node for notice in scene.snapshot.notices if notice.voluntary}
     return sum(1 for target in model.targets for pod in target.doomed if pod.node in voluntary)
 
 
-def _willing(scene: Scene, state: PoolFacts) -> NodePoolView | None:
+def _willing(scene: Scene[ModelShare], state: PoolFacts) -> NodePoolView | None:
     """The first NodePool of the pool that exists and has not just failed."""
     failing = {failure.node_pool for failure in _resting(scene)}
     views = {view.name: view for view in state.view.node_pools}
     return next((views[name] for name in state.pool.node_pools if name in views and name not in failing), None)
 
 
-def _resting(scene: Scene) -> list[GrantFailure]:
+def _resting(scene: Scene[ModelShare]) -> list[GrantFailure]:
     return [failure for failure in scene.memory.grant_failures if failure.until > scene.now]
 
 
-def _growth(scene: Scene, state: PoolFacts, plan: NodePlan) -> int:
+def _growth(scene: Scene[ModelShare], state: PoolFacts, plan: NodePlan) -> int:
     """GPUs that may still be added when all nodes asked for have come."""
     per_node = state.pool.gpus_per_node
     open_grants = [grant for grant in scene.memory.node_grants if grant.pool == state.pool.name]
@@ -216,7 +222,12 @@ def _growth(scene: Scene, state: PoolFacts, plan: NodePlan) -> int:
 
 
 def _no_growth(  # noqa: PLR0913  # the numbers that the refusal prints
-    scene: Scene, model: ModelFacts, target: TargetFacts, state: PoolFacts, node_pool: NodePoolView | None, wanted: int
+    scene: Scene[ModelShare],
+    model: ModelShare,
+    target: TargetFacts,
+    state: PoolFacts,
+    node_pool: NodePoolView | None,
+    wanted: int,
 ) -> Refusal:
     """Why no node is asked for."""
     pool, guard, until = state.pool, "budget", None
@@ -245,7 +256,7 @@ def _no_growth(  # noqa: PLR0913  # the numbers that the refusal prints
 
 
 def _raise(  # noqa: PLR0913  # the change's own fields
-    scene: Scene, state: PoolFacts, view: NodePoolView, short: str, grant_id: str, plan: NodePlan
+    scene: Scene[ModelShare], state: PoolFacts, view: NodePoolView, short: str, grant_id: str, plan: NodePlan
 ) -> None:
     """One change of the limit per NodePool, for all that this plan grants there."""
     change = raised_limit(scene, state, view, plan.nodes[view.name], f"{short} and no shift can meet it")
@@ -258,6 +269,6 @@ def _raise(  # noqa: PLR0913  # the change's own fields
     plan.changes = [*(each for each in plan.changes if each.id != change.id), change]
 
 
-def hold(scene: Scene, plan: NodePlan, releasing: Iterable[str]) -> None:
-    """Add to the plan what holds, or no longer, where GPUs are between owners."""
-    plan.changes += holds(scene, releasing)
+def hold(scene: Scene[ModelShare], plan: NodePlan, releasing: Iterable[str]) -> NodePlan:
+    """The plan with what holds, or no longer, where GPUs are between owners."""
+    return dataclasses.replace(plan, changes=[*plan.changes, *holds(scene, releasing)])

@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Iterator
 from rebalancer.domain.plan import NodePoolChange
 from rebalancer.domain.snapshot import NodePoolView
 from rebalancer.planning.facts.scene import PoolFacts, Scene
+from rebalancer.planning.shares.share import ModelShare
 
 
 def whole_nodes(gpus: int, per_node: int) -> int:
@@ -12,7 +13,9 @@ def whole_nodes(gpus: int, per_node: int) -> int:
     return -(-gpus // per_node) * per_node
 
 
-def raised_limit(scene: Scene, state: PoolFacts, view: NodePoolView, nodes: int, reason: str) -> NodePoolChange | None:
+def raised_limit(
+    scene: Scene[ModelShare], state: PoolFacts, view: NodePoolView, nodes: int, reason: str
+) -> NodePoolChange | None:
     """The limit that lets `nodes` more come; None when it is there already, or there is none."""
     per_node = state.pool.gpus_per_node
     there = {node.name: node.gpus for node in state.view.nodes if node.node_pool == view.name}
@@ -25,7 +28,7 @@ def raised_limit(scene: Scene, state: PoolFacts, view: NodePoolView, nodes: int,
     return _change(scene, state, view, "limit", wanted, reason)
 
 
-def restored_limits(scene: Scene, needed: Collection[str]) -> Iterator[NodePoolChange]:
+def restored_limits(scene: Scene[ModelShare], needed: Collection[str]) -> Iterator[NodePoolChange]:
     """A limit that no grant needs any more returns to its saved value, never under use. `needed`: by NodePool."""
     for state in scene.pools.values():
         for view in state.view.node_pools:
@@ -39,7 +42,7 @@ def restored_limits(scene: Scene, needed: Collection[str]) -> Iterator[NodePoolC
 
 
 def _change(  # noqa: PLR0913  # one thing each
-    scene: Scene, state: PoolFacts, view: NodePoolView, kind: str, limit: int, reason: str
+    scene: Scene[ModelShare], state: PoolFacts, view: NodePoolView, kind: str, limit: int, reason: str
 ) -> NodePoolChange:
     return NodePoolChange(
         id=f"{scene.snapshot.cycle}-{view.name}-{kind.removesuffix('-limit')}",
@@ -61,7 +64,7 @@ def _saved_limit(view: NodePoolView, resource: str) -> int | None:
     return int(raw) if raw is not None and raw.isdigit() else None
 
 
-def holds(scene: Scene, releasing: Iterable[str]) -> Iterator[NodePoolChange]:
+def holds(scene: Scene[ModelShare], releasing: Iterable[str]) -> Iterator[NodePoolChange]:
     """From release to the last granted replica, Karpenter must not consolidate nodes whose GPUs are between owners.
 
     `releasing`: pools where this plan releases for somebody.

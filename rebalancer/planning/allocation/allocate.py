@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from rebalancer.planning.allocation.donors import ENTITLED, FLOOR, WANTED, displace
 from rebalancer.planning.allocation.idle import fill
 from rebalancer.planning.allocation.ledger import Ledger, Unit, Victim
-from rebalancer.planning.facts.scene import ModelFacts, PoolFacts, Scene, TargetFacts
+from rebalancer.planning.facts.scene import PoolFacts, Scene, TargetFacts
 from rebalancer.planning.guards.release import Purpose
 from rebalancer.planning.guards.stuck import sentence
+from rebalancer.planning.shares.share import ModelShare
 
 
 @dataclass(slots=True)
@@ -37,7 +38,7 @@ class Allocation:
         return {victim.target.key for victim in victims}
 
 
-def allocate(scene: Scene, ledger: Ledger) -> Allocation:
+def allocate(scene: Scene[ModelShare], ledger: Ledger) -> Allocation:
     """Shrink to the budget, place what models lack tier by tier, let go what nobody needs."""
     found = Allocation()
     ledger.lacking = {name for name, holder in scene.models.items() if not _content(holder)}
@@ -91,7 +92,7 @@ def _keep_for_the_confined(tier: str, ledger: Ledger) -> None:
             ledger.confined[target.pool] += missing * target.gpus
 
 
-def _lacking(tier: str, ledger: Ledger) -> list[tuple[ModelFacts, int]]:
+def _lacking(tier: str, ledger: Ledger) -> list[tuple[ModelShare, int]]:
     """Those that have less than their aim, by id, with how many replicas they lack."""
     found = []
     unseated = {} if tier == WANTED else ledger.unseated
@@ -103,14 +104,14 @@ def _lacking(tier: str, ledger: Ledger) -> list[tuple[ModelFacts, int]]:
     return found
 
 
-def _content(model: ModelFacts) -> bool:
+def _content(model: ModelShare) -> bool:
     """Whether it has what every tier entitles it to, as long as nothing is taken from it."""
     return model.ruling.frozen is None and model.staying_replicas >= max(
         model.floor, model.aim, min(model.demand.owed, model.entry.entitlement)
     )
 
 
-def _unseated(model: ModelFacts, tier: str, ledger: Ledger) -> int:
+def _unseated(model: ModelShare, tier: str, ledger: Ledger) -> int:
     """Replicas asked for that fit on no node: they are not yet what a floor or an entitlement promises.
 
     Beyond the entitlement they are patient: somebody else's GPU is not taken for a pod that a node may come for.
@@ -145,7 +146,7 @@ def _give_way(ledger: Ledger, found: Allocation) -> None:
             found.short[name] = (short, *_why_short(model, ledger))
 
 
-def _gives_way(model: ModelFacts, ledger: Ledger, *, waiting: bool) -> bool:
+def _gives_way(model: ModelShare, ledger: Ledger, *, waiting: bool) -> bool:
     """Whether what the model has on no node may go: not before a place is sought for its floor and entitlement.
 
     Nor in a plan that found one: what it would give then is what somebody else gives a replica for.
@@ -180,15 +181,15 @@ def _unplaced_first(target: TargetFacts, ledger: Ledger) -> bool:
     return first is not None and first.node is None
 
 
-def _keeps_aim(model: ModelFacts) -> int:
+def _keeps_aim(model: ModelShare) -> int:
     return max(model.floor, model.aim)
 
 
-def _keeps_entitled(model: ModelFacts) -> int:
+def _keeps_entitled(model: ModelShare) -> int:
     return max(model.floor, min(model.demand.owed, model.entry.entitlement))
 
 
-def _keeps_floor(model: ModelFacts) -> int:
+def _keeps_floor(model: ModelShare) -> int:
     return model.floor
 
 
@@ -234,7 +235,7 @@ def _release_one(target: TargetFacts, keep: int, purpose: Purpose, ledger: Ledge
     return True
 
 
-def _aim(model: ModelFacts, tier: str) -> int:
+def _aim(model: ModelShare, tier: str) -> int:
     """Replicas the tier entitles the model to."""
     if model.ruling.frozen is not None:
         return model.committed_replicas if tier == WANTED else min(model.committed_replicas, model.floor)
@@ -243,7 +244,7 @@ def _aim(model: ModelFacts, tier: str) -> int:
     return model.floor if tier == FLOOR else min(model.demand.owed, model.entry.entitlement)
 
 
-def _place(model: ModelFacts, tier: str, ledger: Ledger) -> Unit | None:
+def _place(model: ModelShare, tier: str, ledger: Ledger) -> Unit | None:
     """One more replica: free GPUs in any of its pools, then GPUs about to be free, then somebody else's.
 
     Of a model that asks for its most already, only where one waits: that takes the place, and nothing more is asked.
@@ -268,7 +269,7 @@ def _place(model: ModelFacts, tier: str, ledger: Ledger) -> Unit | None:
     return None
 
 
-def _in_tier_order(model: ModelFacts, tier: str, ledger: Ledger) -> list[TargetFacts]:
+def _in_tier_order(model: ModelShare, tier: str, ledger: Ledger) -> list[TargetFacts]:
     """Entitled replicas look on primary pools first, others in the policy's order, but last where others must."""
     if tier == WANTED:
         return sorted(
@@ -284,7 +285,7 @@ def _in_tier_order(model: ModelFacts, tier: str, ledger: Ledger) -> list[TargetF
     )
 
 
-def _why_short(model: ModelFacts, ledger: Ledger) -> tuple[str, str]:
+def _why_short(model: ModelShare, ledger: Ledger) -> tuple[str, str]:
     """(binding constraint, words with numbers) for a replica that found no place."""
     alone = [target for target in model.targets if target.stuck is not None]
     if alone and len(alone) == len(model.targets):

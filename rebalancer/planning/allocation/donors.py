@@ -9,14 +9,15 @@ from rebalancer.domain.plan import Refusal
 from rebalancer.domain.replica_set import out_class
 from rebalancer.domain.snapshot import PodView
 from rebalancer.planning.allocation.ledger import Ledger, Unit, Victim
-from rebalancer.planning.facts.scene import ModelFacts, Scene, TargetFacts
+from rebalancer.planning.facts.scene import Scene, TargetFacts
 from rebalancer.planning.guards.guards import judge
 from rebalancer.planning.guards.release import Purpose, Release
+from rebalancer.planning.shares.share import ModelShare
 
 FLOOR, ENTITLED, WANTED = "floor", "entitlement", "demand"  # the tiers, in their order
 
 
-def displace(recipient: ModelFacts, target: TargetFacts, tier: str, ledger: Ledger) -> Unit | None:
+def displace(recipient: ModelShare, target: TargetFacts, tier: str, ledger: Ledger) -> Unit | None:
     """Room for one replica of `part` at the expense of the donors that mind least."""
     donors = _donors(recipient, target, tier, ledger)
     if not donors:
@@ -37,7 +38,7 @@ def displace(recipient: ModelFacts, target: TargetFacts, tier: str, ledger: Ledg
     return Unit(target, tier, "shift", node, tuple(victims))
 
 
-def _reserve(donor: ModelFacts, recipient: ModelFacts, tier: str) -> int:
+def _reserve(donor: ModelShare, recipient: ModelShare, tier: str) -> int:
     """Replicas that `recipient` may not touch at this tier."""
     ruling = donor.ruling
     if ruling.pin is not None or ruling.frozen is not None:
@@ -51,7 +52,7 @@ def _reserve(donor: ModelFacts, recipient: ModelFacts, tier: str) -> int:
     return max(donor.floor, donor.aim)
 
 
-def _needed_beside_a_rollout(donor: ModelFacts, target: TargetFacts) -> int:
+def _needed_beside_a_rollout(donor: ModelShare, target: TargetFacts) -> int:
     """Replicas of the donor that go for no `part` in a rollout: that may hang, and its new pods never serve."""
     return 0 if target.stuck is None else max(donor.aim, donor.needed)
 
@@ -59,13 +60,13 @@ def _needed_beside_a_rollout(donor: ModelFacts, target: TargetFacts) -> int:
 class _Donor(NamedTuple):
     """A donor's part with what it could give, and how little we like to ask it."""
 
-    model: ModelFacts
+    model: ModelShare
     target: TargetFacts
     spare: int
     rank: tuple[bool, bool, bool, int, int, str]
 
 
-def _donors(recipient: ModelFacts, target: TargetFacts, tier: str, ledger: Ledger) -> list[_Donor]:
+def _donors(recipient: ModelShare, target: TargetFacts, tier: str, ledger: Ledger) -> list[_Donor]:
     """Who could give a replica in the part's pool, best first: allowed by guards, surplus, no pod yet, low priority.
 
     Those that guards protect are asked all the same, so that the refusal is told; but not where a node can be had
@@ -107,7 +108,7 @@ def _judged(target: TargetFacts, purpose: Purpose, ledger: Ledger) -> Refusal | 
     return known[key]
 
 
-def _askable(recipient: ModelFacts, pool: str, tier: str, ledger: Ledger) -> list[ModelFacts]:
+def _askable(recipient: ModelShare, pool: str, tier: str, ledger: Ledger) -> list[ModelShare]:
     """Models with something to spare in the pool at this tier. While units are placed they only become fewer.
 
     Found once per pool, tier and whatever else `_reserve` knows of the recipient: at 1,000 models in a surge of 50,
@@ -124,7 +125,7 @@ def _askable(recipient: ModelFacts, pool: str, tier: str, ledger: Ledger) -> lis
     return found
 
 
-def _purpose(donor: ModelFacts, recipient: ModelFacts, tier: str, ledger: Ledger) -> Purpose:
+def _purpose(donor: ModelShare, recipient: ModelShare, tier: str, ledger: Ledger) -> Purpose:
     """What a person capped goes by their word; what is borrowed goes home to an owner's need; else it is a shift."""
     held = ledger.placed_of(donor)
     if donor.ruling.cap is not None and held > donor.ruling.wanted(donor.entry, donor.entry.max_replicas):
@@ -135,7 +136,7 @@ def _purpose(donor: ModelFacts, recipient: ModelFacts, tier: str, ledger: Ledger
     return Purpose.SHIFT
 
 
-def _may_grow(target: TargetFacts, scene: Scene) -> bool:
+def _may_grow(target: TargetFacts, scene: Scene[ModelShare]) -> bool:
     """Whether Karpenter may bring a node for the part."""
     state = scene.pools.get(target.pool)
     return state is not None and target.stuck is None and target.gpus <= min(state.growth, state.pool.gpus_per_node)

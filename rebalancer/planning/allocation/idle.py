@@ -7,9 +7,10 @@ share every model gives.
 import heapq
 
 from rebalancer.planning.allocation.ledger import Ledger, Unit
-from rebalancer.planning.facts.scene import ModelFacts, TargetFacts
+from rebalancer.planning.facts.scene import TargetFacts
 from rebalancer.planning.shares.by_worth import next_gain
 from rebalancer.planning.shares.curves import LEAST_GAIN
+from rebalancer.planning.shares.share import ModelShare
 
 IDLE = "idle"  # the last tier
 
@@ -43,7 +44,7 @@ def _idle(pool: str, ledger: Ledger) -> bool:
     return state is not None and not state.grows and state.budget is not None and ledger.capacity[pool] > 0
 
 
-def _enter(queue: list[tuple[float, str]], name: str, model: ModelFacts, ledger: Ledger) -> None:
+def _enter(queue: list[tuple[float, str]], name: str, model: ModelShare, ledger: Ledger) -> None:
     """A model that shares, gives nothing in this plan, and has all of its share that can be placed."""
     if model.share is None or ledger.gone[name] or not any(_idle(target.pool, ledger) for target in model.targets):
         return
@@ -52,7 +53,7 @@ def _enter(queue: list[tuple[float, str]], name: str, model: ModelFacts, ledger:
         queue.append((-gain, name))
 
 
-def _seated(target: TargetFacts, model: ModelFacts, ledger: Ledger, tight: set[object]) -> Unit | None:
+def _seated(target: TargetFacts, model: ModelShare, ledger: Ledger, tight: set[object]) -> Unit | None:
     kind = ledger.kind(target, model.ruling.excluded_nodes)
     if kind in tight or not _idle(target.pool, ledger) or not ledger.open_to(target, model):
         return None

@@ -10,9 +10,10 @@ from rebalancer.domain.plan import Refusal
 from rebalancer.domain.replica_set import out_class
 from rebalancer.domain.snapshot import NodeView, PodView
 from rebalancer.planning.allocation.fits import Fits
-from rebalancer.planning.facts.scene import ModelFacts, NodeRoom, PodPlacement, Scene, TargetFacts
+from rebalancer.planning.facts.scene import NodeRoom, PodPlacement, Scene, TargetFacts
 from rebalancer.planning.guards.release import Purpose, Release, Tally
 from rebalancer.planning.shares.caps import Caps
+from rebalancer.planning.shares.share import ModelShare
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ class Ledger:
     to have more at some tier though nothing is taken from them.
     """
 
-    scene: Scene
+    scene: Scene[ModelShare]
     tally: Tally
     rooms: dict[str, dict[str, NodeRoom]]
     capacity: dict[str, int]
@@ -69,7 +70,7 @@ class Ledger:
     confined: Counter[str] = field(default_factory=Counter)
     judged: dict[str, dict[tuple[str, Purpose], Refusal | None]] = field(default_factory=dict)
     lacking: set[str] = field(default_factory=set)
-    askable: dict[tuple[str, str, tuple[int, bool] | None], list[ModelFacts]] = field(default_factory=dict)
+    askable: dict[tuple[str, str, tuple[int, bool] | None], list[ModelShare]] = field(default_factory=dict)
     _eligible: dict[PodPlacement, tuple[str, ...]] = field(default_factory=dict)
     _fits: dict[tuple[PodPlacement, bool], Fits] = field(default_factory=dict)
     _fits_of: dict[str, list[tuple[bool, Fits]]] = field(default_factory=dict)
@@ -77,7 +78,7 @@ class Ledger:
     homes: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, scene: Scene, tally: Tally) -> "Ledger":
+    def of(cls, scene: Scene[ModelShare], tally: Tally) -> "Ledger":
         """Rooms with pending pods and raises not yet seen placed where the scheduler would put them."""
         rooms = {
             name: {node: NodeRoom(room.node, room.now, room.soon) for node, room in state.rooms.items()}
@@ -155,7 +156,7 @@ class Ledger:
         """What decides where the part's pods fit: where one of a kind fits nowhere, none of it does."""
         return (target.placement, target.gpus, excluded)
 
-    def open_to(self, target: TargetFacts, model: ModelFacts) -> bool:
+    def open_to(self, target: TargetFacts, model: ModelShare) -> bool:
         """Whether the part may receive: healthy, budget known, not excluded, not capped, nothing taken from it yet.
 
         In a rollout, which may hang, a target receives just as many as it has doomed pods without a replacement.
@@ -197,15 +198,15 @@ class Ledger:
         """Replicas of the part that nobody has taken in this plan."""
         return target.staying_replicas - len(self.taken.get(target.key, ()))
 
-    def left_of(self, model: ModelFacts) -> int:
+    def left_of(self, model: ModelShare) -> int:
         """Replicas of the model that nobody has taken in this plan."""
         return model.staying_replicas - self.gone.get(model.entry.id, 0)
 
-    def placed_of(self, model: ModelFacts) -> int:
+    def placed_of(self, model: ModelShare) -> int:
         """Those of them that are on a node, or will fit on one."""
         return self.left_of(model) - self.unseated.get(model.entry.id, 0)
 
-    def ready_of(self, model: ModelFacts) -> int:
+    def ready_of(self, model: ModelShare) -> int:
         """Replicas of the model that are Ready and that nobody has taken in this plan."""
         return sum(pod.phase == "ready" for target in model.targets for pod in self.candidates(target))
 

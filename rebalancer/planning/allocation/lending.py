@@ -9,12 +9,13 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
 from rebalancer.planning.allocation.ledger import Unit
-from rebalancer.planning.facts.scene import ModelFacts, Scene
+from rebalancer.planning.facts.scene import Scene
+from rebalancer.planning.shares.share import ModelShare
 
 CALLED_HOME = "GPUs that their owner's votes are about to call home"
 
 
-def held_back(scene: Scene, units: Sequence[Unit]) -> frozenset[int]:
+def held_back(scene: Scene[ModelShare], units: Sequence[Unit]) -> frozenset[int]:
     """Which of `units`, by index, would lend what is called home in a moment."""
     if not units:
         return frozenset()
@@ -32,7 +33,7 @@ def held_back(scene: Scene, units: Sequence[Unit]) -> frozenset[int]:
     return frozenset(back)
 
 
-def _called(model: ModelFacts) -> int:
+def _called(model: ModelShare) -> int:
     """The replicas of its own that an owner's votes ask for beyond what it is owed already; 0: none beyond that."""
     votes, demand = model.ballot.need, model.demand
     if votes is None or demand.busy is None or demand.unknown or model.plausibility_refusal is not None:
@@ -43,7 +44,7 @@ def _called(model: ModelFacts) -> int:
     return asked if asked > demand.owed else 0
 
 
-def _loans(scene: Scene, units: Sequence[Unit]) -> Iterator[int]:
+def _loans(scene: Scene[ModelShare], units: Sequence[Unit]) -> Iterator[int]:
     """Units on owned GPUs that give a model more than its own, where no person asked for it."""
     count: Counter[str] = Counter()
     for index, unit in enumerate(units):
@@ -56,7 +57,7 @@ def _loans(scene: Scene, units: Sequence[Unit]) -> Iterator[int]:
 
 
 def _taking_from_owners(
-    scene: Scene, units: Sequence[Unit], loans: Sequence[int], owners: dict[str, int]
+    scene: Scene[ModelShare], units: Sequence[Unit], loans: Sequence[int], owners: dict[str, int]
 ) -> Iterator[int]:
     """Loans for which a replica would go that its own model's votes ask for."""
     left = {name: scene.models[name].staying_replicas for name in owners}
@@ -68,7 +69,7 @@ def _taking_from_owners(
             left.update({name: left[name] - count for name, count in going.items()})
 
 
-def _missing_by_pool(scene: Scene, owners: dict[str, int]) -> Counter[str]:
+def _missing_by_pool(scene: Scene[ModelShare], owners: dict[str, int]) -> Counter[str]:
     """GPUs that owners will call home beyond what they hold, on the first pool of their own."""
     missing: Counter[str] = Counter()
     for name, asked in owners.items():
@@ -81,7 +82,7 @@ def _missing_by_pool(scene: Scene, owners: dict[str, int]) -> Counter[str]:
     return missing
 
 
-def _left_free(scene: Scene, units: Sequence[Unit], back: set[int]) -> Counter[str]:
+def _left_free(scene: Scene[ModelShare], units: Sequence[Unit], back: set[int]) -> Counter[str]:
     """GPUs of each budget that stay free when all units but those held back are granted."""
     taken: defaultdict[str, int] = defaultdict(int)
     for index, unit in enumerate(units):

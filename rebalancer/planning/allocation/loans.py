@@ -7,12 +7,13 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from rebalancer.domain.memory import Loan
-from rebalancer.planning.facts.scene import ModelFacts, Scene
+from rebalancer.planning.facts.scene import Scene
+from rebalancer.planning.shares.share import ModelShare
 
 UNBOOKED = ""  # the owner of a loan that is still to be booked; None is a loan of nobody's GPUs
 
 
-def book(scene: Scene) -> tuple[Loan, ...]:
+def book(scene: Scene[ModelShare]) -> tuple[Loan, ...]:
     """Loans that match what is held now: each to an owner with unused entitlement, the most first (ties by id).
 
     One whose owner has come to use its entitlement goes on in the name of who lends now: nobody gave its GPUs back.
@@ -36,7 +37,7 @@ def book(scene: Scene) -> tuple[Loan, ...]:
     return tuple(sorted(_booked(scene, loans), key=_order))
 
 
-def _booked(scene: Scene, loans: list[Loan]) -> list[Loan]:
+def _booked(scene: Scene[ModelShare], loans: list[Loan]) -> list[Loan]:
     """With an owner each, or nobody's."""
     lent = Counter(_by_owner(tuple(loans)))
     lenders = {pool: _Lenders(scene, pool, lent) for pool in {loan.pool for loan in loans if loan.owner == UNBOOKED}}
@@ -51,7 +52,7 @@ def _booked(scene: Scene, loans: list[Loan]) -> list[Loan]:
     return found
 
 
-def _overbooked(scene: Scene, loans: Sequence[Loan]) -> dict[str, int]:
+def _overbooked(scene: Scene[ModelShare], loans: Sequence[Loan]) -> dict[str, int]:
     """GPUs by owner that are booked to it beyond what it has unused; one that has left the policy lends nothing."""
     found = {}
     for owner, gpus in scene.memo.of("", _by_owner, tuple(loans)).items():
@@ -103,7 +104,7 @@ def _order(loan: Loan) -> tuple[float, str, str, str]:
     return (loan.at, loan.borrower, loan.pool, loan.owner or "")
 
 
-def _borrowed(model: ModelFacts, beyond: int) -> Iterator[tuple[tuple[str, str], int]]:
+def _borrowed(model: ModelShare, beyond: int) -> Iterator[tuple[tuple[str, str], int]]:
     """Replicas `beyond` entitlement by part: the last of its pools hold them first."""
     for target in reversed(model.targets):
         here = min(beyond, target.staying_replicas)
@@ -119,7 +120,7 @@ class _Lenders:
     least. (Asking every model for every loan takes 5 s at 1,000 models and 5,000 loans, once after a lost memory.)
     """
 
-    def __init__(self, scene: Scene, pool: str, lent: Counter[str]) -> None:
+    def __init__(self, scene: Scene[ModelShare], pool: str, lent: Counter[str]) -> None:
         self._holders = scene.models
         self._lent = lent
         state = scene.pools.get(pool)

@@ -36,15 +36,15 @@ class Opinion(Struct, frozen=True):
 BELIEVED, NONE = Opinion(), Jump()
 
 
-def opinion(model: ModelFacts, rule: PlausibleRule, now: float) -> Opinion:
-    """What to think of the work that `holder` is offered. A model whose usual work is unknown is believed."""
+def opinion(model: ModelFacts, ballot: Ballot, rule: PlausibleRule, now: float) -> Opinion:
+    """What to think of the work that `model` is offered, by its votes and its means. A model whose usual work is unknown is believed."""
     outlook = model.load.outlook
-    if outlook is None or outlook.usual is None or model.ballot.blind:
+    if outlook is None or outlook.usual is None or ballot.blind:
         return BELIEVED
     known = model.memory.jump
     before = _confirmed(known, now) if known is not None else NONE
     limit = rule.times * max(outlook.usual, ONE_REPLICA, before.confirmed)
-    loudest = _loudest(model)
+    loudest = _loudest(ballot, model.serving_replicas)
     said = float(loudest.replicas) if loudest is not None else 0.0
     work = max(said, *_means(model.load.work, outlook))
     if work <= limit:
@@ -54,7 +54,7 @@ def opinion(model: ModelFacts, rule: PlausibleRule, now: float) -> Opinion:
     at = now - loudest.age(now)
     jump = _observed(before, model.memory.jump, at, said)
     samples = _samples(jump, at, model)
-    if samples >= rule.samples or _seconded(model, loudest):
+    if samples >= rule.samples or _seconded(ballot, loudest, model.serving_replicas):
         return Opinion(jump=Jump(confirmed=jump.least, confirmed_at=now))
     until = (jump.since or at) + (rule.samples - 1) * model.load.interval_seconds
     return Opinion(_refusal(model, rule, (work, limit), samples, until), jump, keeps=True)
@@ -92,15 +92,15 @@ def _samples(jump: Jump, at: float, model: ModelFacts) -> int:
     return 1 + (math.floor((at - since) / interval + 1e-6) if interval > 0 else 0)
 
 
-def _loudest(model: ModelFacts) -> Vote | None:
+def _loudest(ballot: Ballot, ready: int) -> Vote | None:
     """The vote for most, of those that ask for more than are Ready."""
-    more = [vote for vote in model.ballot.votes if vote.replicas > model.serving_replicas]
+    more = [vote for vote in ballot.votes if vote.replicas > ready]
     return max(more, key=lambda vote: vote.replicas, default=None)
 
 
-def _seconded(model: ModelFacts, loudest: Vote) -> bool:
+def _seconded(ballot: Ballot, loudest: Vote, ready: int) -> bool:
     """Whether another signal asks for more than are Ready."""
-    return any(vote.replicas > model.serving_replicas for vote in model.ballot.votes if vote.signal != loudest.signal)
+    return any(vote.replicas > ready for vote in ballot.votes if vote.signal != loudest.signal)
 
 
 def _means(work: Work, outlook: Outlook) -> list[float]:

@@ -4,10 +4,10 @@ from rebalancer.domain.arithmetic import figure
 from rebalancer.domain.instant import clock
 from rebalancer.domain.plan import Step
 from rebalancer.planning.demand.deferral import Deferral
-from rebalancer.planning.facts.scene import ModelFacts
+from rebalancer.planning.shares.share import ModelShare
 
 
-def deferral_steps(model: ModelFacts) -> tuple[Step, ...]:
+def deferral_steps(model: ModelShare) -> tuple[Step, ...]:
     """How far a batch model stands back, and when it is due, or its turn."""
     found = model.deferral
     if found.counts:

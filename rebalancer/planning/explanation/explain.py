@@ -9,9 +9,10 @@ from rebalancer.domain.plan import ModelDecision, PoolDecision, Refusal, Unmet
 from rebalancer.planning.actions.moves import Moves
 from rebalancer.planning.allocation.allocate import Allocation
 from rebalancer.planning.explanation.steps import Told, steps_of
-from rebalancer.planning.facts.scene import ModelFacts, PoolFacts, Scene
+from rebalancer.planning.facts.scene import PoolFacts, Scene
 from rebalancer.planning.guards.foreign import STANDS_DOWN, keeps_borrowed, standing
 from rebalancer.planning.guards.guards import stopped_by
+from rebalancer.planning.shares.share import ModelShare
 
 _FOR_WANT_OF_GPUS = frozenset({"budget", "fit", STANDS_DOWN})
 
@@ -34,7 +35,7 @@ def _together(one: Refusal, more: Refusal) -> Refusal:
     return replace(one, replicas_from=max(one.replicas_from, more.replicas_from), replicas_to=max(0, to))
 
 
-def allocated(scene: Scene, found: Allocation) -> dict[str, int]:
+def allocated(scene: Scene[ModelShare], found: Allocation) -> dict[str, int]:
     """Undoomed replicas per model as allocation wants it, before guards."""
     counts = {name: model.staying_replicas for name, model in scene.models.items()}
     for unit in found.units:
@@ -55,7 +56,7 @@ def _by_model(loans: tuple[Loan, ...]) -> tuple[Counter[str | None], Counter[str
 
 
 def explain_models(  # noqa: PLR0913  # every stage's result is shown
-    scene: Scene,
+    scene: Scene[ModelShare],
     found: Allocation,
     moves: Moves,
     loans: tuple[Loan, ...],
@@ -93,16 +94,16 @@ def explain_models(  # noqa: PLR0913  # every stage's result is shown
     return tuple(decisions)
 
 
-def _unsettled(model: ModelFacts, doomed: frozenset[str]) -> int:
+def _unsettled(model: ModelShare, doomed: frozenset[str]) -> int:
     """Ready replicas that go once a number comes back; they serve until that is written, which may be refused for long.
 
-    Need is met without them, therefore `ModelFacts.steady` is.
+    Need is met without them, therefore `ModelShare.steady` is.
     """
     going = [pod for target in model.targets for pod in target.leaving_pods[: target.settle]]
     return len([pod for pod in going if pod.phase == "ready" and pod.node not in doomed])
 
 
-def _headline(model: ModelFacts, refusals: list[Refusal], gpus_lent: int, allocation: int) -> str:
+def _headline(model: ModelShare, refusals: list[Refusal], gpus_lent: int, allocation: int) -> str:
     """The one thing to know about the model."""
     if model.short:
         return f"short {model.short}"
@@ -117,7 +118,7 @@ def _headline(model: ModelFacts, refusals: list[Refusal], gpus_lent: int, alloca
     return model.demand.why
 
 
-def explain_pools(scene: Scene, loans: tuple[Loan, ...]) -> tuple[PoolDecision, ...]:
+def explain_pools(scene: Scene[ModelShare], loans: tuple[Loan, ...]) -> tuple[PoolDecision, ...]:
     """The arithmetic of each pool: owned + lent + loading + doomed + foreign + free, and what is promised of what."""
     lent: Counter[str] = Counter()
     for loan in loans:
@@ -125,7 +126,7 @@ def explain_pools(scene: Scene, loans: tuple[Loan, ...]) -> tuple[PoolDecision, 
     return tuple(_pool(scene, scene.pools[name], lent[name]) for name in sorted(scene.pools))
 
 
-def _pool(scene: Scene, state: PoolFacts, lent: int) -> PoolDecision:
+def _pool(scene: Scene[ModelShare], state: PoolFacts, lent: int) -> PoolDecision:
     ready = loading = doomed = 0
     for node in state.view.nodes:
         taken = state.taken.get(node.name)
@@ -150,45 +151,44 @@ def _pool(scene: Scene, state: PoolFacts, lent: int) -> PoolDecision:
     )
 
 
-def unmet(  # noqa: PLR0913  # every stage's result says what binds
-    scene: Scene,
+def unmet(
+    scene: Scene[ModelShare],
     found: Allocation,
     moves: Moves,
     granted: dict[str, int],
     stop: str | None,
-    models: dict[str, ModelMemory],
 ) -> tuple[tuple[Unmet, ...], dict[str, ModelMemory]]:
     """Needs that stay open with their binding constraint, and memory of since when. `stop`: nothing is written."""
     rows = []
-    kept = dict(models)
+    kept = {name: model.remembered for name, model in scene.models.items()}
     wanted = allocated(scene, found)
-    node_grants = {model for (model, _), one in moves.coming.items() if one.grant}
+    with_nodes = {name for (name, _), one in moves.coming.items() if one.grant}
     for name in sorted(scene.models):
-        holder = scene.models[name]
-        memory = kept.get(name) or ModelMemory()
-        since = (memory.unmet_since if memory.unmet_since is not None else scene.now) if holder.short else None
+        model = scene.models[name]
+        memory = model.remembered
+        since = (memory.unmet_since if memory.unmet_since is not None else scene.now) if model.short else None
         if since != memory.unmet_since:
             kept[name] = replace(memory, unmet_since=since)
         if since is not None:
-            brought = granted[name] if name in node_grants else 0
-            constraint, why = _binding(holder, found, moves, declined=wanted[name] < holder.needed, brought=brought)
-            others = _written_by_others(holder, scene) if constraint in _FOR_WANT_OF_GPUS else ""
+            brought = granted[name] if name in with_nodes else 0
+            constraint, why = _binding(model, found, moves, declined=wanted[name] < model.needed, brought=brought)
+            others = _written_by_others(model, scene) if constraint in _FOR_WANT_OF_GPUS else ""
             if others:
                 constraint, why = STANDS_DOWN, others
-            if stop is not None and holder.needed > holder.staying_replicas:
+            if stop is not None and model.needed > model.staying_replicas:
                 constraint, why = stopped_by(scene), stop
-            rows.append(Unmet(model=name, replicas=holder.short, constraint=constraint, why=why, since=since))
+            rows.append(Unmet(model=name, replicas=model.short, constraint=constraint, why=why, since=since))
     return tuple(rows), kept
 
 
-def _written_by_others(model: ModelFacts, scene: Scene) -> str:
+def _written_by_others(model: ModelShare, scene: Scene[ModelShare]) -> str:
     """Why there are no GPUs for a model: we stand down on it, or on somebody who keeps GPUs that are its own."""
     if all(target.stuck == STANDS_DOWN for target in model.targets):
         return standing(model, scene)
     return keeps_borrowed(model, scene) if model.staying_replicas < min(model.needed, model.entry.entitlement) else ""
 
 
-def _binding(model: ModelFacts, found: Allocation, moves: Moves, *, declined: bool, brought: int) -> tuple[str, str]:
+def _binding(model: ModelShare, found: Allocation, moves: Moves, *, declined: bool, brought: int) -> tuple[str, str]:
     """What a model's need waits for: a person, a guard, GPUs that are not there or worth more elsewhere, or time.
 
     `brought`: replicas that it is granted, where a node comes for some of them.

@@ -6,13 +6,14 @@ from rebalancer.domain.cluster import Override
 from rebalancer.domain.instant import clock
 from rebalancer.domain.memory import Decided
 from rebalancer.domain.plan import OverrideState, Unmet
-from rebalancer.planning.facts.scene import ModelFacts, Scene
+from rebalancer.planning.facts.scene import Scene
 from rebalancer.planning.guards.foreign import standing
 from rebalancer.planning.overrides.rulings import IN_FORCE, STAND_UP
+from rebalancer.planning.shares.share import ModelShare
 
 
 def tell(
-    scene: Scene, states: tuple[OverrideState, ...], granted: dict[str, int], open_needs: tuple[Unmet, ...]
+    scene: Scene[ModelShare], states: tuple[OverrideState, ...], granted: dict[str, int], open_needs: tuple[Unmet, ...]
 ) -> tuple[tuple[OverrideState, ...], tuple[Decided, ...]]:
     """The overrides' states in words, and memory of since when and from where those in force count.
 
@@ -33,7 +34,7 @@ def tell(
     return tuple(told), tuple(decided[uid] for uid in sorted(decided))
 
 
-def _replicas(scene: Scene, one: Override) -> int:
+def _replicas(scene: Scene[ModelShare], one: Override) -> int:
     """What the override is about, counted: its model's replicas, or those on its nodes."""
     if one.subject_kind == "model":
         return scene.models[one.subject].staying_replicas
@@ -42,12 +43,12 @@ def _replicas(scene: Scene, one: Override) -> int:
     return sum(1 for pod in pods if pod.node in nodes and pod.phase != "terminating")
 
 
-def _nodes(scene: Scene, one: Override) -> set[str]:
+def _nodes(scene: Scene[ModelShare], one: Override) -> set[str]:
     there = {node.name: name for name, state in scene.pools.items() for node in state.view.nodes}
     return {node for node, pool in there.items() if one.subject == (pool if one.subject_kind == "pool" else node)}
 
 
-def _did(scene: Scene, one: Override, began: Decided, granted: dict[str, int]) -> str:
+def _did(scene: Scene[ModelShare], one: Override, began: Decided, granted: dict[str, int]) -> str:
     since = f"since {clock(began.at)}"
     if one.subject_kind == "model":
         course = _course(began.replicas, scene.models[one.subject].staying_replicas, granted[one.subject])
@@ -60,7 +61,7 @@ def _did(scene: Scene, one: Override, began: Decided, granted: dict[str, int]) -
     return f"{about} is being drained: {_course(began.replicas, _replicas(scene, one))} replicas there, {since}"
 
 
-def _did_to_model(scene: Scene, one: Override, course: str, since: str) -> str:
+def _did_to_model(scene: Scene[ModelShare], one: Override, course: str, since: str) -> str:
     model = scene.models[one.subject]
     over, stands_down = model.ruling.over(one.kind), standing(model, scene)
     if over is not None:
@@ -80,9 +81,9 @@ def _course(before: int, now: int, soon: int | None = None) -> str:
     return said if soon in {None, now} else f"{said}, {soon} granted"
 
 
-def _short_of(scene: Scene, one: Override, granted: dict[str, int], short: dict[str, Unmet]) -> str:
+def _short_of(scene: Scene[ModelShare], one: Override, granted: dict[str, int], short: dict[str, Unmet]) -> str:
     """Why the model does not get as many as a person said."""
-    model: ModelFacts | None = scene.models.get(one.subject) if one.subject_kind == "model" else None
+    model: ModelShare | None = scene.models.get(one.subject) if one.subject_kind == "model" else None
     if model is None or model.ruling.decides is not one or model.ruling.over(one.kind) is not None:
         return ""
     if model.demand.replicas <= granted[one.subject] or standing(model, scene):

@@ -11,8 +11,9 @@ from rebalancer.domain.readings import TOLD_LAG_SECONDS, Carries, Work
 from rebalancer.planning.demand.demand import Demand, need_now
 from rebalancer.planning.demand.votes import Ballot, Vote
 from rebalancer.planning.explanation.deferred import deferral_steps
-from rebalancer.planning.facts.scene import ModelFacts, Scene
+from rebalancer.planning.facts.scene import Scene
 from rebalancer.planning.memory import outages
+from rebalancer.planning.shares.share import ModelShare
 
 NEAR = 2  # counts about the share whose cost is told
 
@@ -25,7 +26,7 @@ class Told(NamedTuple):
     waiting: Sequence[str]
 
 
-def steps_of(model: ModelFacts, told: Told, refusals: list[Refusal], scene: Scene) -> tuple[Step, ...]:
+def steps_of(model: ModelShare, told: Told, refusals: list[Refusal], scene: Scene[ModelShare]) -> tuple[Step, ...]:
     """From readings to the plan; a stage that had nothing to do with the model is left out."""
     load, outlook = model.load, None if model.share is None else model.load.outlook
     kept, name = scene.memo, model.entry.id
@@ -156,7 +157,7 @@ def _demand(  # noqa: PLR0913  # one thing each
     )
 
 
-def _schedule(model: ModelFacts) -> tuple[Step, ...]:
+def _schedule(model: ModelShare) -> tuple[Step, ...]:
     """What the model's schedules say now and next, and which override stands above them."""
     scheduled, ruling = model.ruling.scheduled, model.ruling
     said = "" if scheduled is None else scheduled.told
@@ -173,7 +174,7 @@ def _schedule(model: ModelFacts) -> tuple[Step, ...]:
     return (Step("schedule", said + above, numbers),)
 
 
-def _outage(model: ModelFacts, scene: Scene) -> tuple[Step, ...]:
+def _outage(model: ModelShare, scene: Scene[ModelShare]) -> tuple[Step, ...]:
     """Why the fall of a model that fell together with others is not taken for an outage; one that is, is refused."""
     rule = scene.policy.guards.sudden
     found = outages.silence(scene.memory.outages, model.entry.id, model.load.work, rule, scene.now)

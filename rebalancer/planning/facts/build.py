@@ -1,7 +1,7 @@
 """One cycle's facts, gathered: what stands from the cycle before is not looked at again."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from rebalancer.domain.arithmetic import PoolGpus, doomed_nodes, node_receives, noticed_nodes, pool_gpus, unknown_gpus
 from rebalancer.domain.memory import Memory, ModelMemory
@@ -9,7 +9,15 @@ from rebalancer.domain.policy import Policy, Pool
 from rebalancer.domain.readings import ModelLoad
 from rebalancer.domain.snapshot import NodeView, PoolView, Snapshot
 from rebalancer.planning.facts.holdings import NOTHING, Holding, holding
-from rebalancer.planning.facts.scene import ModelFacts, NodeGpus, NodeRoom, PoolFacts, Scene, TargetFacts
+from rebalancer.planning.facts.scene import (
+    ModelFacts,
+    NodeGpus,
+    NodeRoom,
+    PoolFacts,
+    Scene,
+    TargetFacts,
+    by_id_and_pool,
+)
 from rebalancer.planning.memo import Memo
 from rebalancer.planning.overrides.rulings import NO_RULING, Ruling
 
@@ -44,12 +52,14 @@ class Occupancy:
                 )
 
 
-def build(snapshot: Snapshot, policy: Policy, memory: Memory, rulings: Mapping[str, Ruling], kept: Memo) -> Scene:
+def build(
+    snapshot: Snapshot, policy: Policy, memory: Memory, rulings: Mapping[str, Ruling], memo: Memo
+) -> Scene[ModelFacts]:
     """The scene of one cycle. Nothing of the snapshot is changed."""
     doomed = doomed_nodes(snapshot.notices, snapshot.pools, policy.nodes, snapshot.at)
     noticed = noticed_nodes(snapshot.notices)
-    holdings = _holdings(snapshot, policy, memory, rulings, doomed, kept)
-    occupancy = kept.sums(Occupancy)
+    holdings = _holdings(snapshot, policy, memory, rulings, doomed, memo)
+    occupancy = memo.sums(Occupancy)
     occupancy.book(holdings)
     promised: Counter[str] = Counter()
     for one in holdings.values():
@@ -69,8 +79,8 @@ def build(snapshot: Snapshot, policy: Policy, memory: Memory, rulings: Mapping[s
             gpus = gpus._replace(most=min(gpus.most + beside[view.name], pool.gpu_limit - gpus.foreign))
         unknown = _unknown(pool, view, holdings)
         states[view.name] = _state(pool, view, promised[view.name], rooms, occupancy.nodes, gpus, unknown)
-    models = _holders(snapshot, policy, memory, rulings, holdings)
-    return Scene(snapshot, policy, memory, snapshot.at, doomed, states, models, kept)
+    models, of_pool = by_id_and_pool(_models(snapshot, policy, memory, rulings, holdings))
+    return Scene(snapshot, policy, memory, snapshot.at, doomed, states, memo, models, of_pool)
 
 
 def _beside(
@@ -95,7 +105,7 @@ def _holdings(  # noqa: PLR0913  # what holdings are made from
     memory: Memory,
     rulings: Mapping[str, Ruling],
     doomed: frozenset[str],
-    kept: Memo,
+    memo: Memo,
 ) -> dict[str, Holding]:
     views = {view.id: view for view in snapshot.models}
     found: dict[str, Holding] = {}
@@ -105,23 +115,22 @@ def _holdings(  # noqa: PLR0913  # what holdings are made from
         replaced = remembered.replaced if remembered is not None else ()
         floor = model.min_replicas if ruling is None else ruling.floor_of(model)
         paused = ruling is not None and ruling.paused is not None
-        found[name] = kept.of(name, holding, model, views.get(name), replaced, floor, paused, doomed)
+        found[name] = memo.of(name, holding, model, views.get(name), replaced, floor, paused, doomed)
     return found
 
 
-def _holders(
+def _models(
     snapshot: Snapshot,
     policy: Policy,
     memory: Memory,
     rulings: Mapping[str, Ruling],
     holdings: Mapping[str, Holding],
-) -> dict[str, ModelFacts]:
+) -> Iterator[ModelFacts]:
     loads = {load.model: load for load in snapshot.loads}
-    found: dict[str, ModelFacts] = {}
     for model in policy.models:
         name = model.id
         ruling, one = rulings.get(name, NO_RULING), holdings[name]
-        found[name] = ModelFacts(
+        yield ModelFacts(
             entry=model,
             load=loads.get(name) or ModelLoad(model=name),
             memory=memory.models.get(name) or ModelMemory(),
@@ -139,7 +148,6 @@ def _holders(
             most_replicas=ruling.wanted(model, model.max_replicas),
             nodes=one.nodes,
         )
-    return found
 
 
 def _state(  # noqa: PLR0913  # the terms of a pool's arithmetic

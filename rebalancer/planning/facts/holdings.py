@@ -17,7 +17,7 @@ from rebalancer.domain.memory import Replaced
 from rebalancer.domain.policy import Model
 from rebalancer.domain.replica_set import keep_order
 from rebalancer.domain.snapshot import ModelView, PodView, TargetView
-from rebalancer.planning.facts.scene import UNSEEN, NodeGpus, TargetFacts, least_of
+from rebalancer.planning.facts.scene import UNSEEN, NodeGpus, PodPlacement, TargetFacts, least_of
 
 NOTHING = NodeGpus(0, 0, 0, 0)
 
@@ -161,12 +161,14 @@ def _part(model: Model, target: TargetView, told: _Told, above: _Above) -> Targe
     alone = [pod for pod in staying if pod.node in doomed] if doomed else []
     undoomed = [pod for pod in staying if pod.node not in doomed] if doomed else staying
     held = base - len(alone)
+    there = (*undoomed, *_unseen(held - len(undoomed)))
     return TargetFacts(
         model=model.id,
         pool=target.pool,
         gpus=pod_gpus(target, model.gpus_per_pod),
         certain_gpus=certain_pod_gpus(target, model.gpus_per_pod),
         view=target,
+        placement=PodPlacement(target.pool, tuple(sorted(target.node_selector.items())), target.tolerations),
         desired_replicas=wanted,
         doomed=(*replaced.there, *alone),
         beside=replaced.there,
@@ -174,9 +176,11 @@ def _part(model: Model, target: TargetView, told: _Told, above: _Above) -> Targe
         settled=replaced.gone[:settle],
         void=(*replaced.gone[most:], *replaced.spared),
         staying_replicas=held,
-        staying_pods=(*undoomed, *_unseen(held - len(undoomed))),
+        staying_pods=there,
         leaving_pods=tuple(others[base:]),
         unseen_pods=held - len(undoomed),
+        unplaced=tuple(pod for pod in there if pod.node is None),
+        sure=0 if target.missing else assured(target),
         stuck=_stuck(model, target, paused=told.paused),
     )
 

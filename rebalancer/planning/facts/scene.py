@@ -1,22 +1,22 @@
 """The snapshot seen through the policy: who holds what, which nodes have room, what is doomed.
 
-Facts only, gathered by `planning.sight`. `TargetFacts`: one model's holding in one pool; `ModelFacts`: a model.
+Facts only, built by `facts.build`; nothing here changes afterwards. `TargetFacts`: what one model holds in one pool;
+`ModelFacts`: a model. Later stages know more of a model and say so by its type: `demand.need.ModelNeed`, then
+`shares.share.ModelShare`. A `Scene` carries the models of one stage.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, TypeVar
 
-from rebalancer.domain.arithmetic import assured, node_gpus
+from msgspec import Struct
+
+from rebalancer.domain.arithmetic import node_gpus
 from rebalancer.domain.cluster import Toleration
 from rebalancer.domain.memory import Memory, ModelMemory
-from rebalancer.domain.plan import Refusal
 from rebalancer.domain.policy import Model, Policy, Pool
 from rebalancer.domain.readings import ModelLoad
 from rebalancer.domain.snapshot import AutoscalerView, NodeView, PodView, PoolView, Snapshot, TargetView
-from rebalancer.planning.demand.deferral import NO_DEFERRAL, Deferral
-from rebalancer.planning.demand.demand import Demand, need_now
-from rebalancer.planning.demand.votes import Ballot
 from rebalancer.planning.memo import Memo
 from rebalancer.planning.overrides.rulings import Ruling
 
@@ -30,8 +30,6 @@ class NodeGpus(NamedTuple):
     kept: int
 
 
-NO_BALLOT = Ballot((), (), 0)
-NO_DEMAND = Demand(0, unknown=True, surge=False, why="")
 UNSEEN = "unseen/"  # no pod UID begins so
 
 
@@ -43,20 +41,36 @@ class PodPlacement(NamedTuple):
     tolerations: tuple[Toleration, ...]
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class TargetFacts:
-    """One model's replicas in one pool.
+    """What one model holds in one pool.
 
-    desired_replicas: what the target converges to = held + doomed + settle. doomed: pods under notice that nobody deletes yet;
-    `beside` some of them a replacement was asked (here or in another pool), `settle` such pods are gone and their
-    number comes back (`settled`: which; `void`: those whose number is back already by somebody else's hand, or stays:
-    the floor wants it, the notice was taken back, or it is not the number that we asked for; fewer replicas are then a
-    decrease like any other).
-    staying_replicas: undoomed replicas asked. kept: pods that stay (best first), going: pods that a release already written will
-    take, unseen: how many of kept are asked for but are no pods yet. stuck: why the target is neither donor nor
-    recipient now (None: it is both); of one in a rollout pods under notice are replaced all the same.
-    gpus: of a replica, the most where policy, template and pods differ; certain_gpus: the least of them, on which
-    releases rest.
+    Worked example: a Deployment of 5 is under KEDA with a minimum of 4. One pod stands on a node under notice and has
+    a replacement beside it, so 6 are asked for; one of these is no pod yet. Then `desired_replicas` is 6, `doomed` and
+    `beside` are that one pod, `staying_replicas` is 5, `staying_pods` are four pods and one stand-in, `unseen_pods` is
+    1, and `sure` is 4.
+
+    model: id of the model.
+    pool: name of the pool.
+    gpus: GPUs of one pod; where policy, template and pods differ the most of them, on which grants rest.
+    certain_gpus: GPUs of one pod; where they differ the least of them, on which releases rest.
+    view: the target as the snapshot has it.
+    placement: on which nodes its pods may land.
+    desired_replicas: what the target converges to; always `staying_replicas` + `doomed` + `settle`.
+    doomed: pods on nodes under notice that nobody deletes yet.
+    beside: those of `doomed` for which a replacement was asked, here or in another pool.
+    settle: replaced pods that are gone and whose number is to be taken back from the target.
+    settled: UIDs of the pods behind `settle`.
+    void: entries of memory about replaced pods that say nothing any more: somebody else took the number back, or it
+        stays because the floor wants it, the notice was taken back, or it is not the number that we asked for.
+    staying_replicas: replicas asked for, those under notice not counted.
+    staying_pods: the pods of `staying_replicas`, the best first; stand-ins for those that are no pods yet come last.
+    leaving_pods: pods that a decrease already written will take.
+    unseen_pods: how many of `staying_pods` are stand-ins.
+    unplaced: those of `staying_pods` that have no node.
+    sure: how many of `desired_replicas` no autoscaler may take by itself.
+    stuck: why the target is neither donor nor recipient, None where it is both; in a rollout pods under notice are
+        replaced all the same.
     """
 
     model: str
@@ -64,6 +78,7 @@ class TargetFacts:
     gpus: int
     certain_gpus: int
     view: TargetView
+    placement: PodPlacement
     desired_replicas: int
     doomed: tuple[PodView, ...]
     beside: tuple[PodView, ...]
@@ -74,18 +89,14 @@ class TargetFacts:
     staying_pods: tuple[PodView, ...]
     leaving_pods: tuple[PodView, ...]
     unseen_pods: int
+    unplaced: tuple[PodView, ...]
+    sure: int
     stuck: str | None
-    key: tuple[str, str] = field(init=False)  # (model id, pool name)
-    placement: PodPlacement = field(init=False)
-    unplaced: tuple[PodView, ...] = field(init=False)  # those kept that have no node
-    sure: int = field(init=False)  # of asked, doomed ones included: below it no autoscaler may go by itself
 
-    def __post_init__(self) -> None:
-        self.key = (self.model, self.pool)
-        selector = tuple(sorted(self.view.node_selector.items()))
-        self.placement = PodPlacement(self.pool, selector, self.view.tolerations)
-        self.unplaced = tuple(pod for pod in self.staying_pods if pod.node is None)
-        self.sure = 0 if self.view.missing else assured(self.view)
+    @property
+    def key(self) -> tuple[str, str]:
+        """Model id and pool name."""
+        return (self.model, self.pool)
 
     @property
     def replaced(self) -> int:
@@ -137,19 +148,25 @@ class TargetFacts:
         return min(self.staying_replicas, max(0, self.sure - len(self.doomed) - self.settle))
 
 
-@dataclass(slots=True)
-class ModelFacts:
-    """One model of the policy with everything known about it.
+class ModelFacts(Struct, frozen=True):
+    """One model of the policy and what it holds over all its targets.
 
-    staying_replicas: undoomed replicas asked for. has: as before any notice, so with the doomed ones that nobody replaces yet.
-    serving_replicas: all that serve, doomed ones included (votes count them). steady and loading: Ready and not yet Ready, doomed
-    ones not counted: what need is met with. `quiet`: unless replicas move nothing is to be written; `contested`: others
-    wrote its numbers lately. `most`: replicas that policy, schedules and people let it have. `nodes`: what its pods
-    hold of them. `share`: of the GPUs there are, by what each count of replicas is worth. `needed`: its demand, less
-    those that would gain nothing though they were there; `short`: those of them that neither are nor come. `doubt`:
-    what the guard `plausible` declined of its demand. `deferral`: how far it stands back as batch work. `cost`: of a
-    replica until the horizon where nodes can go, in requests; 0: where it runs GPUs are there anyway. `keeps`: replicas
-    of which none is surplus yet, however many its aim has.
+    entry: its entry in the policy.
+    load: its readings.
+    memory: what the plan before remembered of it.
+    ruling: what people and schedules say about it.
+    targets: what it holds by target, in the policy's order of preference.
+    floor: replicas below which it is never taken.
+    staying_replicas: replicas asked for, those under notice not counted.
+    committed_replicas: `staying_replicas`, and those under notice that nobody replaces yet.
+    serving_replicas: Ready pods, those under notice included; votes count them.
+    ready_staying: Ready pods that are not under notice.
+    loading_staying: pods that are neither Ready nor under notice.
+    doomed: pods under notice.
+    quiet: whether nothing is to be written unless replicas move.
+    contested: whether others wrote its numbers lately.
+    most_replicas: the most that policy, schedules and people let it have.
+    nodes: GPUs that its pods hold, by node.
     """
 
     entry: Model
@@ -166,17 +183,8 @@ class ModelFacts:
     doomed: int
     quiet: bool
     contested: bool
-    ballot: Ballot = NO_BALLOT
-    demand: Demand = NO_DEMAND
-    most_replicas: int = 0
-    nodes: Mapping[str, NodeGpus] = field(default_factory=dict)
-    share: int | None = None
-    needed: int = 0
-    short: int = 0
-    plausibility_refusal: Refusal | None = None
-    deferral: Deferral = NO_DEFERRAL
-    cost: float = 0.0
-    kept_replicas: int = 0
+    most_replicas: int
+    nodes: Mapping[str, NodeGpus]
 
     @property
     def gpus(self) -> int:
@@ -184,23 +192,13 @@ class ModelFacts:
         return self.entry.gpus_per_replica
 
     @property
-    def aim(self) -> int:
-        """Replicas it is to have before guards: its share; its demand where there is nothing to share by."""
-        return self.demand.replicas if self.share is None else self.share
-
-    @property
     def assured(self) -> int:
-        """Ready, undoomed replicas that nobody but us can take."""
+        """Ready replicas, those under notice not counted, that nobody but us can take."""
         return sum(min(target.assured, target.ready_staying) for target in self.targets)
 
-    @property
-    def need_now(self) -> int | None:
-        """What a donor holds above this is surplus and may go at once.
 
-        Measured: the limits cost 13-21 points of violation in a surge without that exemption, 0.1 with it. Of work with
-        a deadline that is what is due: it gives way at once.
-        """
-        return self.deferral.due if self.deferral.counts else need_now(self.load.work)
+AnyModel = TypeVar("AnyModel", bound=ModelFacts, covariant=True)
+NextModel = TypeVar("NextModel", bound=ModelFacts)
 
 
 @dataclass(slots=True)
@@ -212,12 +210,18 @@ class NodeRoom:
     soon: int
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class PoolFacts:
-    """A pool with its arithmetic. budget None: unknown, and `unknown` says why.
+    """A pool with its arithmetic, all in GPUs.
 
-    most: the GPUs beyond which releases are owed, the budget where that is certain. taken: what our pods hold of every
-    node, other pools' nodes included.
+    pool: its entry in the policy.
+    view: the pool as the snapshot has it.
+    budget: what models may hold together; None where it is unknown.
+    promised: what models hold or were promised.
+    rooms: what is free, by node that may receive pods.
+    taken: what our pods hold, by node; nodes of other pools are included.
+    most: what models may hold before releases are owed; it is `budget` where that is certain.
+    unknown: why the budget is unknown, "" where it is known.
     """
 
     pool: Pool
@@ -247,29 +251,51 @@ class PoolFacts:
         return max(0, self.pool.gpu_limit - there)
 
 
-@dataclass(slots=True)
-class Scene:
-    """One cycle's facts. `kept`: what stands from the plan before."""
+@dataclass(frozen=True, slots=True)
+class Scene(Generic[AnyModel]):
+    """What one cycle knows after a stage.
+
+    snapshot: the cluster and its readings, as planning was given them.
+    policy: the policy in force.
+    memory: what the plan before left, with the outcomes of its writes.
+    now: the instant of the snapshot, in seconds since the epoch.
+    doomed: names of nodes that will be gone, or are.
+    pools: the pools by name.
+    memo: what stands from the plan before because it was made from equal values.
+    models: the models by id, in the policy's order.
+    of_pool: the models by name of a pool in which they have a target, in the policy's order.
+    """
 
     snapshot: Snapshot
     policy: Policy
     memory: Memory
     now: float
     doomed: frozenset[str]
-    pools: dict[str, PoolFacts]
-    models: dict[str, ModelFacts]
-    memo: Memo = field(default_factory=Memo)
-    of_pool: dict[str, list[ModelFacts]] = field(init=False)  # with a part there, in the policy's order
+    pools: Mapping[str, PoolFacts]
+    memo: Memo
+    models: Mapping[str, AnyModel]
+    of_pool: Mapping[str, Sequence[AnyModel]]
 
-    def __post_init__(self) -> None:
-        self.of_pool = {}
-        for model in self.models.values():
-            for target in model.targets:
-                self.of_pool.setdefault(target.pool, []).append(model)
+    def with_models(self, models: Iterable[NextModel]) -> "Scene[NextModel]":
+        """The same cycle with its models as a stage leaves them."""
+        found, of_pool = by_id_and_pool(models)
+        return Scene(
+            self.snapshot, self.policy, self.memory, self.now, self.doomed, self.pools, self.memo, found, of_pool
+        )
 
-    def models_by_priority(self) -> list[ModelFacts]:
+    def models_by_priority(self) -> list[AnyModel]:
         """Highest priority first, ties by id."""
         return [self.models[name] for name in self.memo.of("", _by_priority, self.policy)]
+
+
+def by_id_and_pool(models: Iterable[NextModel]) -> tuple[dict[str, NextModel], dict[str, list[NextModel]]]:
+    """The models by id, and by name of a pool in which they have a target."""
+    found = {model.entry.id: model for model in models}
+    of_pool: dict[str, list[NextModel]] = {}
+    for model in found.values():
+        for target in model.targets:
+            of_pool.setdefault(target.pool, []).append(model)
+    return found, of_pool
 
 
 def _by_priority(policy: Policy) -> tuple[str, ...]:

@@ -9,12 +9,15 @@ the rebalancer holds is left alone for as long as it holds it.
 import dataclasses
 from collections.abc import Iterator
 
+from msgspec import structs
+
 from rebalancer.domain.instant import clock
 from rebalancer.domain.plan import Refusal
 from rebalancer.domain.policy import ForeignRule
 from rebalancer.domain.snapshot import REPAIRED_AFTER_SECONDS, ForeignChange, TargetView
 from rebalancer.planning.facts.holdings import other_on
-from rebalancer.planning.facts.scene import ModelFacts, Scene, TargetFacts
+from rebalancer.planning.facts.scene import AnyModel, ModelFacts, Scene, TargetFacts
+from rebalancer.planning.shares.share import ModelShare
 
 STANDS_DOWN = "foreign"
 
@@ -33,17 +36,23 @@ def fight(target: TargetView, rule: ForeignRule, stood_up_at: float | None, now:
     return recent if len(recent) >= rule.changes else ()
 
 
-def stand_down(scene: Scene) -> None:
-    """Mark the targets that others write: neither donor nor recipient, and their bounds stay."""
-    for model in _written_by_others(scene):
-        fights = _fights(model, scene)
-        model.targets = tuple(
-            dataclasses.replace(target, stuck=target.stuck or STANDS_DOWN) if target.key in fights else target
-            for target in model.targets
-        )
+def stand_down(scene: Scene[ModelFacts]) -> Scene[ModelFacts]:
+    """The scene with the targets marked that others write: neither donor nor recipient, and their bounds stay."""
+    if not _written_by_others(scene):
+        return scene
+    return scene.with_models(_stood_down(model, scene) if model.contested else model for model in scene.models.values())
 
 
-def refusals(scene: Scene) -> Iterator[Refusal]:
+def _stood_down(model: ModelFacts, scene: Scene[ModelFacts]) -> ModelFacts:
+    fights = _fights(model, scene)
+    targets = (
+        dataclasses.replace(target, stuck=target.stuck or STANDS_DOWN) if target.key in fights else target
+        for target in model.targets
+    )
+    return structs.replace(model, targets=tuple(targets))
+
+
+def refusals(scene: Scene[ModelShare]) -> Iterator[Refusal]:
     """One per target on which we stand down: who writes it, and until when we leave it alone."""
     for model in _written_by_others(scene):
         fights = _fights(model, scene)
@@ -54,7 +63,7 @@ def refusals(scene: Scene) -> Iterator[Refusal]:
                 yield _fought(model, target, fights[target.key], scene.policy.guards.foreign)
 
 
-def standing(model: ModelFacts, scene: Scene) -> str:
+def standing(model: ModelShare, scene: Scene[ModelShare]) -> str:
     """Why and until when we stand down on the model's targets, and what ends it; "" when we do not."""
     fights, rule = _fights(model, scene) if model.contested else {}, scene.policy.guards.foreign
     words = [
@@ -66,7 +75,7 @@ def standing(model: ModelFacts, scene: Scene) -> str:
     return "; ".join([*words, *(_why_other(target) for target in model.targets if other_on(target.view))])
 
 
-def keeps_borrowed(owner: ModelFacts, scene: Scene) -> str:
+def keeps_borrowed(owner: ModelShare, scene: Scene[ModelShare]) -> str:
     """Who keeps GPUs on the owner's pools beyond its own because we stand down on it; "" when nobody does."""
     pools = {target.pool for target in owner.targets}
     words = []
@@ -83,18 +92,18 @@ def keeps_borrowed(owner: ModelFacts, scene: Scene) -> str:
     return "; ".join(words)
 
 
-def _written_by_others(scene: Scene) -> list[ModelFacts]:
+def _written_by_others(scene: Scene[AnyModel]) -> list[AnyModel]:
     return [model for model in scene.models.values() if model.contested]
 
 
-def _fights(model: ModelFacts, scene: Scene) -> dict[tuple[str, str], Fight]:
+def _fights(model: ModelFacts, scene: Scene[ModelFacts]) -> dict[tuple[str, str], Fight]:
     """By part: the fight over its target, where there is one."""
     rule, stood_up_at = scene.policy.guards.foreign, _stood_up_at(model, scene)
     fights = {target.key: fight(target.view, rule, stood_up_at, scene.now) for target in model.targets}
     return {key: found for key, found in fights.items() if found}
 
 
-def _stood_up_at(model: ModelFacts, scene: Scene) -> float | None:
+def _stood_up_at(model: ModelFacts, scene: Scene[ModelFacts]) -> float | None:
     """Since when a person's word to stand up counts: from its first cycle on, by our own clock."""
     word = model.ruling.stood_up
     if word is None:
@@ -126,7 +135,7 @@ def _managers(changes: Fight) -> str:
     return ", ".join(sorted({one.manager for one in changes}))
 
 
-def _fought(model: ModelFacts, target: TargetFacts, changes: Fight, rule: ForeignRule) -> Refusal:
+def _fought(model: ModelShare, target: TargetFacts, changes: Fight, rule: ForeignRule) -> Refusal:
     numbers: Numbers = {
         "manager": _managers(changes),
         "changes": len(changes),
@@ -135,6 +144,6 @@ def _fought(model: ModelFacts, target: TargetFacts, changes: Fight, rule: Foreig
     return _refusal(model, _why(target, changes, rule), numbers, _until(target.view, changes, rule))
 
 
-def _refusal(model: ModelFacts, why: str, numbers: Numbers, until: float | None) -> Refusal:
+def _refusal(model: ModelShare, why: str, numbers: Numbers, until: float | None) -> Refusal:
     wanted = model.staying_replicas if model.demand.unknown else model.demand.replicas
     return Refusal(STANDS_DOWN, model.entry.id, model.staying_replicas, wanted, why, numbers, until)

@@ -1,7 +1,7 @@
 """Guards: each turns a move into a refusal with its numbers, or lets it pass.
 
 Limits are max(1, floor(share x base)) replicas per sliding window and bind only below the donor's present need
-(`ModelFacts.need_now`). Where one replica of a model under its floor takes the room of several, that many are the least
+(`ModelShare.need_now`). Where one replica of a model under its floor takes the room of several, that many are the least
 limit instead of 1: they go together or not at all. What passes which guard is in `planning.release`.
 """
 
@@ -12,9 +12,10 @@ from rebalancer.domain.arithmetic import figure
 from rebalancer.domain.plan import Refusal
 from rebalancer.domain.policy import RateLimit
 from rebalancer.planning.demand.demand import rules_of
-from rebalancer.planning.facts.scene import ModelFacts, PoolFacts, Scene
+from rebalancer.planning.facts.scene import PoolFacts, Scene
 from rebalancer.planning.guards.release import PASSES, Purpose, Release, lost
 from rebalancer.planning.memory.outages import silence, told
+from rebalancer.planning.shares.share import ModelShare
 
 COOLDOWNS = 2  # for which demand may stand on what a vote said
 
@@ -156,7 +157,7 @@ def shift(release: Release) -> Refusal | None:
 
 
 def _limited(  # noqa: PLR0913  # the numbers that the refusal prints
-    release: Release, guard: str, rule: RateLimit, lost: int, base: int, losers: Iterable[ModelFacts]
+    release: Release, guard: str, rule: RateLimit, lost: int, base: int, losers: Iterable[ModelShare]
 ) -> Refusal | None:
     """Refuse when one more would exceed max(together, floor(share x base)) in the window and cut into present need."""
     limit = max(release.together, math.floor(rule.share * base + 1e-9))
@@ -227,7 +228,7 @@ def budget(state: PoolFacts, promised: int, more: int) -> str | None:
     return f"{promised} of {of} GPUs of {state.pool.name} are promised"
 
 
-def stopped(scene: Scene) -> str | None:
+def stopped(scene: Scene[ModelShare]) -> str | None:
     """Why nothing at all may be written now: write stop, or lists of what must be known first are missing."""
     if scene.snapshot.write_stop is not None:
         stop = scene.snapshot.write_stop
@@ -238,6 +239,6 @@ def stopped(scene: Scene) -> str | None:
     return None
 
 
-def stopped_by(scene: Scene) -> str:
+def stopped_by(scene: Scene[ModelShare]) -> str:
     """The guard behind `stopped`."""
     return "stop" if scene.snapshot.write_stop is not None else "start"

@@ -11,7 +11,8 @@ from rebalancer.domain.memory import Loss
 from rebalancer.domain.plan import Refusal
 from rebalancer.domain.policy import RateLimit
 from rebalancer.domain.snapshot import PodView
-from rebalancer.planning.facts.scene import ModelFacts, Scene, TargetFacts
+from rebalancer.planning.facts.scene import Scene, TargetFacts
+from rebalancer.planning.shares.share import ModelShare
 
 
 class Purpose(Enum):
@@ -54,7 +55,7 @@ class Tally:
     shift: Counter[str] = field(default_factory=Counter)
 
     @classmethod
-    def of(cls, scene: Scene) -> "Tally":
+    def of(cls, scene: Scene[ModelShare]) -> "Tally":
         """Nothing taken yet; the fleet's window and base (replicas above floors) are summed once per plan."""
         rule = scene.policy.guards.fleet
         models = scene.models.values()
@@ -92,7 +93,7 @@ class Release:
     `together`: how many of its model's make room for one replica of a model under its floor; 1 where none of these.
     """
 
-    scene: Scene
+    scene: Scene[ModelShare]
     tally: Tally
     target: TargetFacts
     purpose: Purpose
@@ -100,12 +101,12 @@ class Release:
     together: int = 1
 
     @property
-    def model(self) -> ModelFacts:
+    def model(self) -> ModelShare:
         """The model that loses it."""
         return self.scene.models[self.target.model]
 
     @property
-    def others_to_spare(self) -> list[ModelFacts]:
+    def others_to_spare(self) -> list[ModelShare]:
         """Other models that could give up replicas in the part's pool, and are to have fewer than they hold."""
         return [
             model

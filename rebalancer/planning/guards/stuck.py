@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 from rebalancer.domain.arithmetic import gpus_differ, unreachable
 from rebalancer.domain.plan import Refusal
-from rebalancer.planning.facts.scene import ModelFacts, Scene, TargetFacts
+from rebalancer.planning.facts.scene import Scene, TargetFacts
+from rebalancer.planning.shares.share import ModelShare
 
 _SENTENCES = {
     "missing": "does not exist",
@@ -18,7 +19,7 @@ _SENTENCES = {
 }
 
 
-def sentence(part: TargetFacts, model: ModelFacts) -> str:
+def sentence(part: TargetFacts, model: ModelShare) -> str:
     """Why the part is neither donor nor recipient: `deployment chat in pool a100 is in the middle of a rollout`."""
     target = part.view
     what = f"{target.kind.lower()} {target.name} in pool {part.pool}"
@@ -31,7 +32,7 @@ def sentence(part: TargetFacts, model: ModelFacts) -> str:
     return f"{what} {_SENTENCES.get(part.stuck or '', part.stuck)}"
 
 
-def refusals(scene: Scene) -> Iterator[Refusal]:
+def refusals(scene: Scene[ModelShare]) -> Iterator[Refusal]:
     """One per target whose GPUs differ: guard `gpus`."""
     for model in scene.models.values():
         for target in model.targets:
@@ -39,7 +40,7 @@ def refusals(scene: Scene) -> Iterator[Refusal]:
                 yield _refusal(target, model)
 
 
-def _refusal(part: TargetFacts, model: ModelFacts) -> Refusal:
+def _refusal(part: TargetFacts, model: ModelShare) -> Refusal:
     target = part.view
     return Refusal(
         guard="gpus",

@@ -6,32 +6,50 @@ come before any gain.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from msgspec.structs import asdict
+
 from rebalancer.domain.outlook import Outlook
-from rebalancer.planning.facts.scene import ModelFacts, PoolFacts, Scene, TargetFacts
+from rebalancer.planning.demand.need import ModelNeed
+from rebalancer.planning.facts.scene import PoolFacts, Scene, TargetFacts
 from rebalancer.planning.memo import Memo
 from rebalancer.planning.shares.caps import Caps
 from rebalancer.planning.shares.curves import Curve, Table, table_of
 from rebalancer.planning.shares.deferred import bound_due, values_of
 from rebalancer.planning.shares.places import Claim, Space, share_places, smallest
+from rebalancer.planning.shares.share import ModelShare
 
 
-def share(scene: Scene) -> None:
-    """Set every holder's `share`: replicas it is to have before guards; None where its demand decides instead.
-
-    And `needed` and `short`, which follow from it.
-    """
+def share(scene: Scene[ModelNeed]) -> Scene[ModelShare]:
+    """Every model with the replicas that it is to have before guards, and with what follows from them."""
+    found: dict[str, _Portion] = {}
     for pools, models in _connected(scene):
         if all(scene.pools[pool].budget is not None for pool in pools):  # else nobody is moved by what might be there
-            _share_of(scene, pools, models)
-    for model in scene.models.values():
-        model.needed = _needed(model, scene.memo)
-        model.short = max(0, _called_for(model) - model.ready_staying - model.loading_staying)
+            found |= _portions(scene, pools, bound_due(scene, pools, models))
+    return scene.with_models(_shared(model, found.get(name), scene.memo) for name, model in scene.models.items())
 
 
-def _called_for(model: ModelFacts) -> int:
+class _Portion(NamedTuple):
+    """What sharing found for a model, which `model` has what is due bound to what others leave it.
+
+    share: replicas, None where its demand decides. cost: of a replica until the horizon, in requests.
+    """
+
+    model: ModelNeed
+    share: int | None
+    cost: float
+
+
+def _shared(model: ModelNeed, portion: _Portion | None, memo: Memo) -> ModelShare:
+    model, share, cost = portion or _Portion(model, None, 0.0)
+    needed = _needed(model, share, cost, memo)
+    short = max(0, _called_for(model, needed) - model.ready_staying - model.loading_staying)
+    return ModelShare(**asdict(model), share=share, needed=needed, short=short, cost=cost)
+
+
+def _called_for(model: ModelNeed, needed: int) -> int:
     """Replicas without which a model is called short: of one that keeps its latency what its floor or a person wants.
 
     That it needs more is then a figure's word against its users'. Doomed replicas keep it only as long as they live.
@@ -43,18 +61,18 @@ def _called_for(model: ModelFacts) -> int:
     slo = model.entry.slo
     told = [vote.value for vote in model.ballot.votes if vote.signal == "latency" and vote.value is not None]
     if slo is None or not told or told[0] > slo.latency_seconds or model.doomed or not model.ready_staying:
-        return model.needed
-    return min(model.needed, model.ruling.wanted(model.entry, 0))
+        return needed
+    return min(needed, model.ruling.wanted(model.entry, 0))
 
 
-def _connected(scene: Scene) -> list[tuple[frozenset[str], list[ModelFacts]]]:
+def _connected(scene: Scene[ModelNeed]) -> list[tuple[frozenset[str], list[ModelNeed]]]:
     """Pools that some model joins, by name of the first, with their models."""
-    alike: dict[tuple[str, ...], list[ModelFacts]] = {}
+    alike: dict[tuple[str, ...], list[ModelNeed]] = {}
     for model in scene.models.values():
         alike.setdefault(tuple([target.pool for target in model.targets if target.pool in scene.pools]), []).append(
             model
         )
-    found: list[tuple[frozenset[str], list[ModelFacts]]] = []
+    found: list[tuple[frozenset[str], list[ModelNeed]]] = []
     for mine, models in alike.items():
         if mine:
             touching = [each for each in found if not each[0].isdisjoint(mine)]
@@ -64,11 +82,10 @@ def _connected(scene: Scene) -> list[tuple[frozenset[str], list[ModelFacts]]]:
     return sorted(found, key=lambda each: min(each[0]))
 
 
-def _share_of(scene: Scene, pools: frozenset[str], models: Sequence[ModelFacts]) -> None:
-    bound_due(scene, pools, models)
+def _portions(scene: Scene[ModelNeed], pools: frozenset[str], models: Sequence[ModelNeed]) -> dict[str, _Portion]:
     caps = Caps(scene)
     sharing: list[_Sharer] = []
-    others: list[ModelFacts] = []
+    others: list[ModelNeed] = []
     kept: Counter[str] = Counter()
     for model in sorted(models, key=lambda each: each.entry.id):
         free = _free(model, scene)
@@ -93,19 +110,24 @@ def _share_of(scene: Scene, pools: frozenset[str], models: Sequence[ModelFacts])
         most = caps.most(free, model.most_replicas - held) + held
         sharing.append(_Sharer(model, _claim_of(model, outlook, free, (held, most), scene.memo), held))
     spaces = _spaces(scene, pools, sharing, others, kept)
-    for (model, _, held), count in zip(sharing, _counts(scene, min(pools), sharing, spaces), strict=True):
-        model.share = held + count
+    costs = _costs(scene, pools, sharing)
+    found = {model.entry.id: _Portion(model, None, 0.0) for model in others}
+    for (model, _, held), cost, count in zip(
+        sharing, costs, _counts(scene, min(pools), sharing, spaces, costs), strict=True
+    ):
+        found[model.entry.id] = _Portion(model, held + count, cost)
+    return found
 
 
 class _Sharer(NamedTuple):
     """A model that shares, what it may have in its free parts, and the replicas it `held` in the others."""
 
-    model: ModelFacts
+    model: ModelNeed
     claim: Claim
     held: int
 
 
-def _free(model: ModelFacts, scene: Scene) -> Sequence[TargetFacts]:
+def _free(model: ModelNeed, scene: Scene[ModelNeed]) -> Sequence[TargetFacts]:
     """Parts whose number may change: of a healthy target, in a pool that is seen and that nobody excluded."""
     return [
         target
@@ -114,7 +136,7 @@ def _free(model: ModelFacts, scene: Scene) -> Sequence[TargetFacts]:
     ]
 
 
-def _kept(model: ModelFacts, free: Sequence[TargetFacts]) -> dict[str, int]:
+def _kept(model: ModelNeed, free: Sequence[TargetFacts]) -> dict[str, int]:
     """GPUs by pool that a model without a curve keeps from the others: what it holds.
 
     Where votes say what it needs: what it holds of that, and what is its own though it does not hold it yet. The rest
@@ -131,7 +153,7 @@ def _kept(model: ModelFacts, free: Sequence[TargetFacts]) -> dict[str, int]:
     return {pool: count * model.gpus for pool, count in counts.items()}
 
 
-def own(model: ModelFacts) -> int:
+def own(model: ModelNeed) -> int:
     """What comes before any gain: floor, wanted entitlement, what a person wants at least; a batch model's turn."""
     if model.ruling.pin is not None:
         return model.most_replicas
@@ -140,7 +162,7 @@ def own(model: ModelFacts) -> int:
 
 
 def _claim_of(
-    model: ModelFacts, outlook: Outlook, free: Sequence[TargetFacts], counts: tuple[int, int], kept: Memo
+    model: ModelNeed, outlook: Outlook, free: Sequence[TargetFacts], counts: tuple[int, int], memo: Memo
 ) -> Claim:
     """What the model may have in its free parts: from what is its own, as far as a person or the policy caps it.
 
@@ -149,8 +171,8 @@ def _claim_of(
     fixed, most = counts
     least = min(most, max(outlook.least, own(model)))
     pools = tuple([target.pool for target in free])
-    of = outlook.least, values_of(model, outlook, kept)
-    return kept.of(model.entry.id, _claim, of, (least, most, fixed), model.gpus, pools, free[0].gpus)
+    of = outlook.least, values_of(model, outlook, memo)
+    return memo.of(model.entry.id, _claim, of, (least, most, fixed), model.gpus, pools, free[0].gpus)
 
 
 def _claim(
@@ -164,10 +186,10 @@ def _claim(
 
 
 def _spaces(
-    scene: Scene,
+    scene: Scene[ModelNeed],
     pools: frozenset[str],
     sharing: Sequence[_Sharer],
-    others: Sequence[ModelFacts],
+    others: Sequence[ModelNeed],
     kept: Mapping[str, int],
 ) -> dict[str, Space]:
     """What the models share of each pool."""
@@ -183,7 +205,7 @@ def _spaces(
     return found
 
 
-def _nodes(scene: Scene, state: PoolFacts, others: Sequence[ModelFacts]) -> Iterator[int]:
+def _nodes(scene: Scene[ModelNeed], state: PoolFacts, others: Sequence[ModelNeed]) -> Iterator[int]:
     """GPUs by node that are free or held by who shares; on a node that receives nothing only the latter."""
     theirs: Counter[str] = Counter()
     for model in others:
@@ -201,17 +223,19 @@ def _new_nodes(state: PoolFacts, gpus: int) -> tuple[int, ...]:
     return (each,) * (gpus // each) + ((gpus % each,) if gpus % each else ())
 
 
-def _counts(scene: Scene, name: str, sharing: Sequence[_Sharer], spaces: dict[str, Space]) -> tuple[int, ...]:
+def _counts(
+    scene: Scene[ModelNeed],
+    name: str,
+    sharing: Sequence[_Sharer],
+    spaces: dict[str, Space],
+    costs: Sequence[float],
+) -> tuple[int, ...]:
     """Where nodes can come and go GPU-hours cost money: as many as are worth it, the fixed GPUs in any case."""
     claims = tuple([each.claim for each in sharing])
     growing = {name: scene.pools[name] for name in spaces if scene.pools[name].grows}
     if growing:
         grown = {name: _grown(space, growing[name]) if name in growing else space for name, space in spaces.items()}
-        price = _price(scene.policy.cost_weight, sharing)
-        priced = [
-            _priced(each.model, each.claim, price) if each.claim.pools & growing.keys() else each.claim
-            for each in sharing
-        ]
+        priced = [_priced(each.model, each.claim, cost) for each, cost in zip(sharing, costs, strict=True)]
         dearest = sorted(growing, key=lambda name: (-growing[name].pool.price_per_gpu_hour, name))
         spaces = smallest(priced, share_places(priced, grown), grown, dearest)
     if not claims:
@@ -241,27 +265,39 @@ def _price(cost_weight: float, sharing: Sequence[_Sharer]) -> float:
     return cost_weight * requests / gpus if gpus > 0.0 else 0.0
 
 
-def _priced(model: ModelFacts, claim: Claim, each: float) -> Claim:
-    """The claim with what its GPUs cost until the horizon, which is the holder's `cost`; `each`: of a GPU-second.
+def _costs(scene: Scene[ModelNeed], pools: Iterable[str], sharing: Sequence[_Sharer]) -> list[float]:
+    """What a replica of each costs until its horizon, in requests; 0 where no node can come or go for it."""
+    growing = {name for name in pools if scene.pools[name].grows}
+    if not growing:
+        return [0.0] * len(sharing)
+    price = _price(scene.policy.cost_weight, sharing)
+    return [
+        price * model.load.outlook.horizon_seconds * model.gpus
+        if model.load.outlook is not None and claim.pools & growing
+        else 0.0
+        for model, claim, _ in sharing
+    ]
+
+
+def _priced(model: ModelNeed, claim: Claim, cost: float) -> Claim:
+    """The claim with the `cost` of each replica in requests.
 
     A batch model yields to others, not to the price: that counts as little as its requests do.
     """
-    outlook = model.load.outlook
-    if outlook is None:
+    if model.load.outlook is None or not cost:
         return claim
-    model.cost = each * outlook.horizon_seconds * model.gpus
-    cost = model.cost * outlook.weight * model.deferral.weight
+    cost *= model.load.outlook.weight * model.deferral.weight
     values = tuple(value + cost * number for number, value in enumerate(claim.curve.values))
     return claim._replace(curve=claim.curve._replace(values=values))
 
 
-def next_gain(model: ModelFacts, count: int, kept: Memo) -> float:
+def next_gain(model: ModelShare, count: int, memo: Memo) -> float:
     """What one GPU more is worth to a model with `count` replicas, in requests: the best mean over the steps ahead."""
     outlook = model.load.outlook
     if outlook is None or model.share is None or count < outlook.least:
         return 0.0
-    values = values_of(model, outlook, kept)[count - outlook.least : model.most_replicas - outlook.least + 1]
-    return kept.of(model.entry.id, _best_mean, values) / model.gpus
+    values = values_of(model, outlook, memo)[count - outlook.least : model.most_replicas - outlook.least + 1]
+    return memo.of(model.entry.id, _best_mean, values) / model.gpus
 
 
 def _best_mean(values: tuple[float, ...]) -> float:
@@ -269,7 +305,7 @@ def _best_mean(values: tuple[float, ...]) -> float:
     return max([(here - value) / step for step, value in enumerate(ahead, 1)], default=0.0)
 
 
-def kept_by_one(model: ModelFacts) -> float | None:
+def kept_by_one(model: ModelShare) -> float | None:
     """Late requests (or seconds) to the horizon that one replica of those between held and share keeps, in the mean.
 
     None where there is none between them, or nobody looks ahead.
@@ -282,11 +318,11 @@ def kept_by_one(model: ModelFacts) -> float | None:
     return max(0.0, outlook.late[fewer] - outlook.late[more]) / abs(share - model.staying_replicas)
 
 
-def _needed(model: ModelFacts, kept: Memo) -> int:
+def _needed(model: ModelNeed, share: int | None, cost: float, memo: Memo) -> int:
     outlook = model.load.outlook
-    if outlook is None or model.share is None or model.share >= model.demand.replicas:
+    if outlook is None or share is None or share >= model.demand.replicas:
         return model.demand.replicas
-    return min(model.demand.replicas, max(model.share, kept.of(model.entry.id, _best, outlook, model.cost)))
+    return min(model.demand.replicas, max(share, memo.of(model.entry.id, _best, outlook, cost)))
 
 
 def _best(outlook: Outlook, cost: float) -> int:

@@ -6,6 +6,7 @@ A cap stops raises; what is above one because the policy was lowered goes as sur
 from collections import Counter
 from collections.abc import Sequence
 
+from rebalancer.planning.demand.need import ModelNeed
 from rebalancer.planning.facts.scene import Scene, TargetFacts
 
 NO_CAP = 1_000_000_000
@@ -14,7 +15,7 @@ NO_CAP = 1_000_000_000
 class Caps:
     """What models and teams hold on elastic pools while units are placed, and what they may; nothing without caps."""
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: Scene[ModelNeed]) -> None:
         policy = scene.policy
         self._replicas = {
             model.id: model.elastic_replicas for model in policy.models if model.elastic_replicas is not None

@@ -3,35 +3,40 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from msgspec import structs
+
 from rebalancer.domain.outlook import Outlook
 from rebalancer.planning.demand.deferral import NO_DEFERRAL, Deferral
-from rebalancer.planning.facts.scene import ModelFacts, Scene
+from rebalancer.planning.demand.need import ModelNeed
+from rebalancer.planning.facts.scene import Scene
 from rebalancer.planning.memo import Memo
 
 
-def bound_due(scene: Scene, pools: Iterable[str], models: Sequence[ModelFacts]) -> None:
-    """What is due by deadlines comes before what others gain, but not before what they need.
+def bound_due(scene: Scene[ModelNeed], pools: Iterable[str], models: Sequence[ModelNeed]) -> list[ModelNeed]:
+    """The models with what is due by deadlines bound to what others leave: it comes before what others gain, but not before what they need.
 
     What does not fit beside that is worth what its requests count: late ones of either are as bad.
     """
     deferred = [model for model in models if model.deferral.due and model.deferral.deadline is not None]
     if not deferred:
-        return
+        return list(models)
     room = sum(scene.pools[pool].budget or 0 for pool in pools)
     for model in models:
         mine = model.deferral.deadline is not None
         room -= max(model.floor, 0 if mine else model.demand.replicas) * model.gpus
+    found = {}
     for model in deferred:
         more = max(0, min(model.deferral.due - model.floor, room // model.gpus))
         room -= more * model.gpus
-        model.deferral = replace(model.deferral, due=model.floor + more)
+        found[model.entry.id] = structs.replace(model, deferral=replace(model.deferral, due=model.floor + more))
+    return [found.get(model.entry.id, model) for model in models]
 
 
-def values_of(model: ModelFacts, outlook: Outlook, kept: Memo) -> tuple[float, ...]:
+def values_of(model: ModelNeed, outlook: Outlook, memo: Memo) -> tuple[float, ...]:
     """What each count of replicas costs, with requests that are deferred as what they count by now."""
     if model.deferral is NO_DEFERRAL:
         return outlook.values
-    return kept.of(model.entry.id, _deferred, outlook, model.deferral, model.entry.priority / 100)
+    return memo.of(model.entry.id, _deferred, outlook, model.deferral, model.entry.priority / 100)
 
 
 def _deferred(outlook: Outlook, deferral: Deferral, priority: float) -> tuple[float, ...]:

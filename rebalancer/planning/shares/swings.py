@@ -10,39 +10,43 @@ GPUs: there room goes step by step to the model that surges next. This costs 0.0
 from msgspec.structs import replace
 
 from rebalancer.domain.memory import ModelMemory
-from rebalancer.planning.facts.scene import ModelFacts, Scene
+from rebalancer.planning.facts.scene import Scene
 from rebalancer.planning.shares.by_worth import own
+from rebalancer.planning.shares.share import ModelShare
 
 GAVE_SECONDS = 600.0  # who gave is content with its demand for so long; a surge of ten minutes lends for as long
 STANDS_SECONDS = 120.0  # from replay to replay: what is surplus in between only is none
 LIKELY = 0.02  # a shift of the level; below it the look-ahead plays none
 
 
-def damp(scene: Scene, remembered: dict[str, ModelMemory]) -> None:
+def damp(scene: Scene[ModelShare]) -> Scene[ModelShare]:
     """Who gave a replica away lately has no share beyond its demand, and nothing is surplus before it has long been.
 
-    A surge, or a likely one, waits for nothing. `remembered` gets since when each share is below what its model has.
+    A surge, or a likely one, waits for nothing. What is remembered of a model says since when its share is below what
+    it has.
     """
-    for name, model in scene.models.items():
-        kept = remembered[name]
-        if model.share is None:
-            since = None
-        else:
-            since = _spare_since(model, kept, scene.now)
-            if since is not None and scene.now - since < STANDS_SECONDS:
-                model.kept_replicas = model.staying_replicas
-            if kept.gave_at is not None and scene.now - kept.gave_at < GAVE_SECONDS and not _surges(model):
-                model.share = min(model.share, max(model.committed_replicas, model.demand.replicas, own(model)))
-        if since != kept.spare_since:
-            remembered[name] = replace(kept, spare_since=since)
+    return scene.with_models(_damped(model, scene.now) for model in scene.models.values())
 
 
-def _spare_since(model: ModelFacts, kept: ModelMemory, now: float) -> float | None:
+def _damped(model: ModelShare, now: float) -> ModelShare:
+    kept, share, stays = model.remembered, model.share, model.kept_replicas
+    since = _spare_since(model, kept, now)
+    if since is not None and now - since < STANDS_SECONDS:
+        stays = model.staying_replicas
+    if share is not None and kept.gave_at is not None and now - kept.gave_at < GAVE_SECONDS and not _surges(model):
+        share = min(share, max(model.committed_replicas, model.demand.replicas, own(model)))
+    if since == kept.spare_since and share == model.share and stays == model.kept_replicas:
+        return model
+    kept = kept if since == kept.spare_since else replace(kept, spare_since=since)
+    return replace(model, remembered=kept, share=share, kept_replicas=stays)
+
+
+def _spare_since(model: ModelShare, kept: ModelMemory, now: float) -> float | None:
     if model.share is None or model.share >= model.committed_replicas:
         return None
     return now if kept.spare_since is None else kept.spare_since
 
 
-def _surges(model: ModelFacts) -> bool:
+def _surges(model: ModelShare) -> bool:
     outlook = model.load.outlook
     return model.demand.surge or (outlook is not None and outlook.shift >= LIKELY)

@@ -1,0 +1,97 @@
+"""What every model needs: its votes, its outlook where that is plausible, what people rule, what may wait."""
+
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from msgspec.structs import asdict, replace
+
+from rebalancer.domain.memory import ModelMemory
+from rebalancer.domain.plan import Refusal
+from rebalancer.domain.policy import Model, Policy
+from rebalancer.domain.readings import ModelLoad
+from rebalancer.planning.demand import deferral, demand, plausible, votes
+from rebalancer.planning.demand.need import ModelNeed
+from rebalancer.planning.demand.owed import waits
+from rebalancer.planning.facts.scene import ModelFacts, Scene
+
+
+def assess(scene: Scene[ModelFacts]) -> Scene[ModelNeed]:
+    """Every model with its need."""
+    return scene.with_models(_need(model, scene) for model in scene.models.values())
+
+
+def _need(model: ModelFacts, scene: Scene[ModelFacts]) -> ModelNeed:
+    policy, now = scene.policy, scene.now
+    found = scene.memo.of(
+        model.entry.id, _calmly, model.entry, model.load, model.serving_replicas, model.memory, policy
+    )
+    if found is None or now >= found.until:
+        found = _at(now, model, policy)
+    needed = found.demand
+    if said := model.ruling.said(model.entry, needed.replicas):
+        wanted = model.ruling.wanted(model.entry, needed.replicas)
+        needed = demand.Demand(wanted, unknown=False, surge=needed.surge, why=f"{said}; {needed.why}")
+    held = model.staying_replicas
+    stands_back, kept = deferral.defer(model.entry, model.load, needed, held, found.memory, policy.deferral, now)
+    kept = _without_void(kept, model) if kept.replaced else kept
+    return ModelNeed(
+        **asdict(model),
+        ballot=found.ballot,
+        demand=needed,
+        plausibility_refusal=found.doubt,
+        deferral=stands_back,
+        remembered=kept,
+    )
+
+
+class _Found(NamedTuple):
+    """What a model's signals say, and its memory afterwards; the same at every instant before `until`."""
+
+    ballot: votes.Ballot
+    demand: demand.Demand
+    memory: ModelMemory
+    doubt: Refusal | None
+    until: float
+
+
+def _calmly(model: Model, load: ModelLoad, ready: int, kept: ModelMemory, policy: Policy) -> _Found | None:
+    """By the outlook, where the instant has no say but for staleness: no surge, no doubt, no owner who waits."""
+    if load.outlook is None or kept.jump is not None or waits(kept.owed):
+        return None
+    if not demand.calm(load.work, kept, policy.surge):
+        return None
+    blind = policy.guards.blind
+    ballot = votes.poll(model, load, ready, demand.rules_of(policy, model), blind, -math.inf)
+    if ballot.blind or not plausible.believed(load.outlook, ballot, load.work, policy.guards.plausible):
+        return None
+    found, kept = demand.foreseen(model, load.outlook, ballot, load.work, kept, policy, now=math.nan)
+    return None if waits(kept.owed) else _Found(ballot, found, kept, None, votes.fresh_until(load, blind))
+
+
+def _at(now: float, model: ModelFacts, policy: Policy) -> _Found:
+    """By the outlook where there is one that is plausible; by votes else, as far as they are."""
+    entry, load, has = model.entry, model.load, model.committed_replicas
+    rules = demand.rules_of(policy, entry)
+    ballot = votes.poll(entry, load, model.serving_replicas, rules, policy.guards.blind, now)
+    seen = plausible.opinion(model, ballot, policy.guards.plausible, now)
+    kept = model.memory if model.memory.jump == seen.jump else replace(model.memory, jump=seen.jump)
+    if seen.keeps:
+        found, kept = demand.doubted(entry, load.work, has, kept, policy, now)
+    elif load.outlook is None or ballot.blind or seen.refusal is not None:
+        found, kept = demand.assess(entry, ballot, load.work, has, kept, policy, now)
+    else:
+        found, kept = demand.foreseen(entry, load.outlook, ballot, load.work, kept, policy, now)
+    doubt = seen.refusal if model.ruling.settled is None else None
+    return _Found(ballot, found, kept, doubt, until=now)
+
+
+def _without_void(kept: ModelMemory, model: ModelFacts) -> ModelMemory:
+    void = {entry for target in model.targets for entry in target.void}
+    return replace(kept, replaced=tuple(sorted(set(kept.replaced) - void))) if void else kept
+
+
+def doubts(scene: Scene[ModelNeed]) -> Iterator[Refusal]:
+    """Raises that the guard `plausible` declined."""
+    found = (model.plausibility_refusal for model in scene.models.values())
+    return (one for one in found if one is not None and one.replicas_to > one.replicas_from)

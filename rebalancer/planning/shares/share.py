@@ -1,0 +1,25 @@
+"""What is known of a model once the GPUs there are have been shared by worth."""
+
+from rebalancer.planning.demand.need import ModelNeed
+
+
+class ModelShare(ModelNeed, frozen=True):
+    """The facts and the need of a model, and what it is to have before guards.
+
+    share: replicas of the GPUs there are, by what each count of replicas is worth; None where its demand decides.
+    needed: replicas of its demand, less those that would gain nothing though they were there.
+    short: replicas of `needed` that neither serve nor load.
+    cost: what a replica costs until the horizon where nodes can go, in requests; 0 where GPUs are there anyway.
+    kept_replicas: replicas of which none is surplus yet, however many `aim` has.
+    """
+
+    share: int | None
+    needed: int
+    short: int
+    cost: float = 0.0
+    kept_replicas: int = 0
+
+    @property
+    def aim(self) -> int:
+        """Replicas it is to have before guards: its share; its demand where there is nothing to share by."""
+        return self.demand.replicas if self.share is None else self.share
