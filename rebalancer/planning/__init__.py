@@ -1,14 +1,18 @@
 """The decision: `plan(snapshot, policy, memory) -> Decision(plan, memory)`. Pure: same input, same bytes out.
 
-Rooms, in the order in which a decision passes them; each knows only those before it. `planner` lists the stages,
-`recall` folds in what became of our writes, `resume` begins from older memory, `passing` previews a person's decision.
+Rooms, in the order in which a decision passes them; each imports only from those before it, and no stage changes what
+an earlier one returned. `planner` lists the stages, `guard_preview` shows a person what guards would say, `memo` keeps
+what the next plan would make again from equal values.
 
-    asked     votes, demand (surge, cooldown), overrides, schedules, deferral
-    seen      who holds what, into a scene; what the next plan would make again from equal values is kept
-    guarded   what may go, and the refusals
-    shared    each model's share by worth, then GPUs for every unit: donors, idle, loans
-    given     moves past the guards (releases before grants), node grants, changes to write
-    told      steps of every explanation, what is unmet, answers to overrides
+    memory        what became of our writes, which node grants are open, what is an outage; a start from older memory
+    overrides     what people and schedules rule
+    facts         who holds what, which nodes have room, what is doomed: a `Scene` of `ModelFacts`
+    demand        votes and outlook, what is owed, what may wait: `ModelNeed`
+    shares        each model's share of the GPUs by worth: `ModelShare`
+    guards        what may go, and the refusals
+    allocation    GPUs for every unit: donors, idle GPUs, loans
+    actions       moves past the guards (releases before grants), node grants, changes to write
+    explanation   steps of every explanation, what is unmet, answers to overrides
 """
 
 from rebalancer.planning.memo import Memo

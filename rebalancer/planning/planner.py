@@ -20,7 +20,7 @@ from rebalancer.planning.facts.scene import Scene
 from rebalancer.planning.guards import foreign, guards, stuck
 from rebalancer.planning.guards.release import Tally
 from rebalancer.planning.memo import Memo
-from rebalancer.planning.memory import outages, outcomes
+from rebalancer.planning.memory import open_grants, outages, outcomes
 from rebalancer.planning.overrides import rulings
 from rebalancer.planning.shares import by_worth, swings
 from rebalancer.planning.shares.share import ModelShare
@@ -44,7 +44,7 @@ def survey(snapshot: Snapshot, policy: Policy, memory: Memory, memo: Memo | None
     memo.follow(policy)
     snapshot = fitted(snapshot, policy)
     memory = outcomes.recall(memory, snapshot.outcomes, policy, snapshot.at)
-    memory = node_grants.refresh(memory, snapshot, policy)
+    memory = open_grants.refresh(memory, snapshot, policy)
     memory = outages.watch(memory, snapshot, policy)
     ruled, told = rulings.resolve(snapshot, policy)
     facts = foreign.stand_down(build.build(snapshot, policy, memory, ruled, memo))

@@ -20,7 +20,7 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class After:
-    """One part after this plan: replicas asked for, those of them that are undoomed, doomed ones it takes off."""
+    """One target after this plan: replicas asked for, those of them that are undoomed, doomed ones it takes off."""
 
     asked: int
     undoomed: int
@@ -28,7 +28,7 @@ class After:
 
 
 def wanted_minimums(scene: Scene[ModelShare], model: ModelShare, after: dict[Key, After]) -> dict[Key, int]:
-    """Lower bounds as demand wants them, before guards, for every part of the model that an autoscaler owns."""
+    """Lower bounds as demand wants them, before guards, for every target of the model that an autoscaler owns."""
     needed = max(model.demand.replicas, model.floor)
     follows = [target for target in model.targets if _follows_demand(scene, target)]
     needed -= sum(after[target.key].undoomed for target in model.targets if target not in follows)
@@ -50,7 +50,7 @@ def _follows_demand(scene: Scene[ModelShare], target: TargetFacts) -> bool:
 
 
 def kept_minimum(target: TargetFacts, then: After, wanted: int) -> int:
-    """The minimum beside another change of the part: it falls no further than the maximum and the doomed that go."""
+    """The minimum beside another change of the target: it falls no further than the maximum and the doomed that go."""
     if target.owner is None:
         return then.asked
     return max(wanted, min(then.asked, target.owner.minimum - then.doomed_gone))
@@ -70,7 +70,7 @@ class Lowered:
 
 
 def lower(scene: Scene[ModelShare], tally: Tally, target: TargetFacts, before: int, wanted: int) -> Lowered:
-    """Let the part's minimum fall from `before` towards `wanted`, one replica at a time."""
+    """Let the target's minimum fall from `before` towards `wanted`, one replica at a time."""
     counted, refusal, minimum = 0, None, before
     while minimum > wanted and refusal is None:
         release = Release(scene, tally, target, Purpose.MINIMUM)

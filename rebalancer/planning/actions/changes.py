@@ -80,7 +80,7 @@ def changes_of(scene: Scene[ModelShare], moves: Moves, nodes: NodePlan) -> Chang
 
 
 def _after(target: TargetFacts, moves: Moves, withdrawn: _Withdrawal | None) -> After:
-    """The part once this plan is written."""
+    """The target once this plan is written."""
     going, coming = moves.going.get(target.key), moves.coming.get(target.key)
     doomed = {pod.uid for pod in target.doomed}
     released = [pod.uid in doomed for pod in going.pods] if going else []
@@ -226,12 +226,12 @@ def _increase(  # noqa: PLR0913  # what comes, up to where, and beside whom
 
 
 def _spelled(target: TargetFacts, then: After, pod: PodView) -> str:
-    """A replaced pod of `part`, which stands while its target is asked for what this plan leaves it."""
+    """A replaced pod of `target`, which stands while its target is asked for what this plan leaves it."""
     return str(Replaced(target.pool, target.view.uid, then.asked, pod.uid))
 
 
 def _open_shift(scene: Scene[ModelShare], target: TargetFacts) -> str | None:
-    """The oldest shift that has freed GPUs for the part and granted none yet."""
+    """The oldest shift that has freed GPUs for the target and granted none yet."""
     mine = [one for one in scene.memory.shifts if one.recipient == target.model and one.pool == target.pool]
     return next((one.id for one in mine if one.granted_at is None), mine[0].id if mine else None)
 

@@ -24,7 +24,7 @@ def drain(scene: Scene[ModelShare], moves: Moves) -> Moves:
 
 
 def _beside(moves: Moves, model: ModelShare) -> dict[Key, list[PodView]]:
-    """Say which doomed pods the coming replicas replace, those of their own part first; returns the pods left alone."""
+    """Say which doomed pods the coming replicas replace, their own target's first; returns the pods left alone."""
     alone = {target.key: _unreplaced_pods(target) for target in model.targets}
     coming = [(target, moves.coming[target.key]) for target in model.targets if target.key in moves.coming]
     pairs = [(target, one, other) for target, one in coming for other in model.targets]

@@ -24,7 +24,7 @@ Key = tuple[str, str]
 
 @dataclass(slots=True)
 class Going:
-    """Replicas that go from one part: pods first to last, and for whom.
+    """Replicas that go from one target: pods first to last, and for whom.
 
     counted: how many of them use up which guard's window. ended: doomed pods whose replacement stands; no count has
     them any more.
@@ -56,7 +56,7 @@ class Going:
 
 @dataclass(slots=True)
 class Coming:
-    """Replicas granted now to one part.
+    """Replicas granted now to one target.
 
     grant, node_pool: the node grant among them. beside: the doomed pods, with their pools, that some of them replace.
     """
@@ -70,11 +70,11 @@ class Coming:
 
 @dataclass(slots=True)
 class Moves:
-    """What passed the guards per part, what did not, and what waits for GPUs (model -> why).
+    """What passed the guards per target, what did not, and what waits for GPUs (model -> why).
 
     tally: what the guards' windows hold after it. promised: GPUs per pool after it. spared: replicas per model that
     allocation had taken and a guard keeps: what it then sought for the model elsewhere is not needed. stay: the class
-    of those kept that a ReplicaSet would end before others of their part.
+    of those kept that a ReplicaSet would end before others of their target.
     """
 
     tally: Tally

@@ -11,20 +11,15 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from rebalancer.domain.arithmetic import converging
-from rebalancer.domain.memory import GrantFailure, Memory, NodeGrant, Shift
+from rebalancer.domain.memory import GrantFailure, NodeGrant
 from rebalancer.domain.plan import NodePoolChange, Refusal
-from rebalancer.domain.policy import Policy
-from rebalancer.domain.snapshot import NodePoolView, Snapshot, TargetView
+from rebalancer.domain.snapshot import NodePoolView
 from rebalancer.planning.actions.node_pools import holds, raised_limit, restored_limits, whole_nodes
 from rebalancer.planning.allocation.allocate import Allocation
 from rebalancer.planning.allocation.ledger import Unit
 from rebalancer.planning.facts.scene import PoolFacts, Scene, TargetFacts
 from rebalancer.planning.shares.caps import Caps
 from rebalancer.planning.shares.share import ModelShare
-
-SHIFT_LASTS_SECONDS = 900.0  # a shift whose recipient never became Ready stops holding consolidation after this
-SHOWS_SECONDS = 10.0  # a write whose reply was lost is seen by then, or was none
 
 
 @dataclass(slots=True)
@@ -46,74 +41,6 @@ class NodePlan:
     def stopped(self) -> "NodePlan":
         """The same while nothing is written."""
         return dataclasses.replace(self, changes=[])
-
-
-def refresh(memory: Memory, snapshot: Snapshot, policy: Policy) -> Memory:
-    """Grants less what has found a node, failures since which none has come, shifts still under way.
-
-    Run before the budget is summed.
-    """
-    if not (memory.node_grants or memory.shifts or memory.grant_failures):
-        return memory
-    gpus = {model.id: model.gpus_per_pod for model in policy.models}
-    targets = {(view.id, target.pool): target for view in snapshot.models for target in view.targets}
-    grants = _open_grants(memory.node_grants, targets, gpus, snapshot.at) if memory.node_grants else ()
-    shifts = tuple(shift for shift in memory.shifts if not _over(shift, targets, snapshot.at))
-    failures = _failures(memory.grant_failures, snapshot) if memory.grant_failures else ()
-    return replace(memory, node_grants=grants, grant_failures=failures, shifts=shifts)
-
-
-def _failures(failures: tuple[GrantFailure, ...], snapshot: Snapshot) -> tuple[GrantFailure, ...]:
-    """A NodePool that has brought a node since it failed has capacity again."""
-    came_at: dict[str | None, float] = {}
-    for node in (node for view in snapshot.pools for node in view.nodes if node.ready):
-        came_at[node.node_pool] = max(came_at.get(node.node_pool, 0.0), node.ready_changed_at or 0.0)
-    return tuple(one for one in failures if came_at.get(one.node_pool, 0.0) <= one.until - one.rest_seconds)
-
-
-def _open_grants(
-    grants: tuple[NodeGrant, ...], targets: dict[tuple[str, str], TargetView], gpus: dict[str, int], now: float
-) -> tuple[NodeGrant, ...]:
-    """A grant is open for the GPUs that its replicas, or others in its pool, still wait for.
-
-    The scheduler may bind a granted replica to GPUs that were free for another one: then that one waits for the node.
-    """
-    waiting = {key: _unplaced(target) * gpus.get(key[0], 0) for key, target in targets.items()}
-    own = {
-        grant.id: min(grant.replicas * gpus.get(grant.model, 0), waiting.get((grant.model, grant.pool), 0))
-        for grant in grants
-    }
-    others: Counter[str] = Counter()
-    for (_, pool), count in waiting.items():
-        others[pool] += count
-    for grant in grants:
-        others[grant.pool] -= own[grant.id]
-    found = []
-    for grant in grants:
-        spare = grant.replicas * gpus.get(grant.model, 0) - own[grant.id] if now < grant.until else 0
-        more = min(spare, others[grant.pool])
-        others[grant.pool] -= more
-        if own[grant.id] + more > 0 or now - grant.asked_at < SHOWS_SECONDS:
-            found.append(replace(grant, gpus=own[grant.id] + more))
-    return tuple(found)
-
-
-def _unplaced(target: TargetView) -> int:
-    """Replicas that wait for a node: pending pods, and raises that are no pods yet."""
-    alive = [pod for pod in target.pods if pod.phase != "terminating"]
-    return sum(1 for pod in alive if pod.phase == "pending") + max(0, converging(target) - len(alive))
-
-
-def _over(shift: Shift, targets: dict[tuple[str, str], TargetView], now: float) -> bool:
-    """Whether donors' pods are gone and the last granted replica is Ready (or nobody will ever see it be)."""
-    if now - shift.opened_at > SHIFT_LASTS_SECONDS or (shift.recipient, shift.pool) not in targets:
-        return True
-    donors = [targets[name, shift.pool] for name in shift.donors if (name, shift.pool) in targets]
-    if shift.granted_at is None or any(len(donor.pods) > converging(donor) for donor in donors):
-        return False
-    target = targets[shift.recipient, shift.pool]
-    alive = [pod for pod in target.pods if pod.phase != "terminating"]
-    return len(alive) >= converging(target) and all(pod.phase == "ready" for pod in alive)
 
 
 def plan_nodes(scene: Scene[ModelShare], found: Allocation) -> NodePlan:
@@ -161,7 +88,7 @@ def _failed_claim(scene: Scene[ModelShare], grant: NodeGrant) -> str | None:
 
 
 def _grant(scene: Scene[ModelShare], model: ModelShare, targets: list[TargetFacts], short: int, plan: NodePlan) -> None:
-    """Ask for nodes for `short` replicas in the first of the model's `parts` whose pool can grow."""
+    """Ask for nodes for `short` replicas in the first of the model's `targets` whose pool can grow."""
     wanted = short - _replaced_by_karpenter(scene, model)
     for target in targets:
         state = scene.pools.get(target.pool)

@@ -41,7 +41,7 @@ class Allocation:
 def allocate(scene: Scene[ModelShare], ledger: Ledger) -> Allocation:
     """Shrink to the budget, place what models lack tier by tier, let go what nobody needs."""
     found = Allocation()
-    ledger.lacking = {name for name, holder in scene.models.items() if not _content(holder)}
+    ledger.lacking = {name for name, each in scene.models.items() if not _content(each)}
     _shrink(ledger, found, waiting=False)
     priorities = sorted({model.priority for model in scene.policy.models}, reverse=True)
     for tier in (FLOOR, ENTITLED, WANTED):
@@ -176,7 +176,7 @@ def _shrink_part(target: TargetFacts, keep: int, ledger: Ledger, found: Allocati
 
 
 def _unplaced_first(target: TargetFacts, ledger: Ledger) -> bool:
-    """Whether the next of the part's replicas to go has no node."""
+    """Whether the next of the target's replicas to go has no node."""
     first = next(iter(ledger.candidates(target)), None)
     return first is not None and first.node is None
 
@@ -216,7 +216,7 @@ def _release_down(target: TargetFacts, keep: int, purpose: Purpose, ledger: Ledg
 
 
 def _release_one(target: TargetFacts, keep: int, purpose: Purpose, ledger: Ledger, found: Allocation) -> bool:
-    """Let one replica of the part go if its model keeps `keep`; whether one went.
+    """Let one replica of the target go if its model keeps `keep`; whether one went.
 
     One that serves is no surplus beside replicas that do not: bounds may wake nobody, a load may take long, a silent
     node may never answer again.

@@ -18,7 +18,7 @@ FLOOR, ENTITLED, WANTED = "floor", "entitlement", "demand"  # the tiers, in thei
 
 
 def displace(recipient: ModelShare, target: TargetFacts, tier: str, ledger: Ledger) -> Unit | None:
-    """Room for one replica of `part` at the expense of the donors that mind least."""
+    """Room for one replica of `target` at the expense of the donors that mind least."""
     donors = _donors(recipient, target, tier, ledger)
     if not donors:
         return None
@@ -53,12 +53,12 @@ def _reserve(donor: ModelShare, recipient: ModelShare, tier: str) -> int:
 
 
 def _needed_beside_a_rollout(donor: ModelShare, target: TargetFacts) -> int:
-    """Replicas of the donor that go for no `part` in a rollout: that may hang, and its new pods never serve."""
+    """Replicas of the donor that go for no `target` in a rollout: that may hang, and its new pods never serve."""
     return 0 if target.stuck is None else max(donor.aim, donor.needed)
 
 
 class _Donor(NamedTuple):
-    """A donor's part with what it could give, and how little we like to ask it."""
+    """A donor's target with what it could give, and how little we like to ask it."""
 
     model: ModelShare
     target: TargetFacts
@@ -67,7 +67,7 @@ class _Donor(NamedTuple):
 
 
 def _donors(recipient: ModelShare, target: TargetFacts, tier: str, ledger: Ledger) -> list[_Donor]:
-    """Who could give a replica in the part's pool, best first: allowed by guards, surplus, no pod yet, low priority.
+    """Who could give a replica in the target's pool, best first: allowed by guards, surplus, no pod yet, low priority.
 
     Those that guards protect are asked all the same, so that the refusal is told; but not where a node can be had
     and the guard is not over with the start. For pods under notice of a target in a rollout only surplus is asked.
@@ -95,7 +95,7 @@ def _donors(recipient: ModelShare, target: TargetFacts, tier: str, ledger: Ledge
 
 
 def _judged(target: TargetFacts, purpose: Purpose, ledger: Ledger) -> Refusal | None:
-    """Whether the next replica of the part may go; asked again once the model has given one.
+    """Whether the next replica of the target may go; asked again once the model has given one.
 
     What it gives for somebody else passes the guards that count what others give.
     """
@@ -137,7 +137,7 @@ def _purpose(donor: ModelShare, recipient: ModelShare, tier: str, ledger: Ledger
 
 
 def _may_grow(target: TargetFacts, scene: Scene[ModelShare]) -> bool:
-    """Whether Karpenter may bring a node for the part."""
+    """Whether Karpenter may bring a node for the target."""
     state = scene.pools.get(target.pool)
     return state is not None and target.stuck is None and target.gpus <= min(state.growth, state.pool.gpus_per_node)
 

@@ -28,7 +28,7 @@ class Victim:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """One more replica for `part`.
+    """One more replica for `target`.
 
     source: `free` (fits now), `soon` (fits once GPUs are freed), `shift` (its victims make the room), `node` (a node
     grant).
@@ -116,7 +116,7 @@ class Ledger:
             self.homes.setdefault(target.key, {})[pod.uid] = node
 
     def eligible(self, target: TargetFacts) -> tuple[str, ...]:
-        """Nodes of the part's pool that its pods may land on: selector and taints; found once per kind of pod."""
+        """Nodes of the target's pool that its pods may land on: selector and taints; found once per kind of pod."""
         names = self._eligible.get(target.placement)
         if names is None:
             nodes = tuple(room.node for room in self.rooms.get(target.pool, {}).values())
@@ -153,11 +153,11 @@ class Ledger:
         return found
 
     def kind(self, target: TargetFacts, excluded: frozenset[str]) -> object:
-        """What decides where the part's pods fit: where one of a kind fits nowhere, none of it does."""
+        """What decides where the target's pods fit: where one of a kind fits nowhere, none of it does."""
         return (target.placement, target.gpus, excluded)
 
     def open_to(self, target: TargetFacts, model: ModelShare) -> bool:
-        """Whether the part may receive: healthy, budget known, not excluded, not capped, nothing taken from it yet.
+        """Whether the target may receive: healthy, budget known, not excluded, not capped, nothing taken from it yet.
 
         In a rollout, which may hang, a target receives just as many as it has doomed pods without a replacement.
         """
@@ -172,7 +172,7 @@ class Ledger:
         )
 
     def headroom(self, target: TargetFacts) -> int:
-        """GPUs that may be promised for one more replica of the part. One that waits for a node is promised already."""
+        """GPUs that may be promised for one replica more. One that waits for a node is promised already."""
         return max(self.capacity[target.pool], target.gpus if self._reseats(target) else 0)
 
     def _reseats(self, target: TargetFacts) -> bool:
@@ -180,12 +180,12 @@ class Ledger:
         return self.reseating and self.unseated.get(target.model, 0) > self.reseated[target.model]
 
     def waits(self, target: TargetFacts) -> bool:
-        """Whether a replica that the part has asked for fits on no node, and no place was found for it yet."""
+        """Whether a replica that the target has asked for fits on no node, and no place was found for it yet."""
         waiting = sum(self.home(target, pod) is None for pod in self.candidates(target))
         return waiting > self.seated[target.key]
 
     def seat(self, target: TargetFacts, node: str) -> None:
-        """Put one replica of `part` on `node`."""
+        """Put one replica of `target` on `node`."""
         self._use(target.pool, node, target.gpus, target.gpus)
         if self._reseats(target):
             self.reseated[target.model] += 1
@@ -195,7 +195,7 @@ class Ledger:
         self.caps.take(target)
 
     def left(self, target: TargetFacts) -> int:
-        """Replicas of the part that nobody has taken in this plan."""
+        """Replicas of the target that nobody has taken in this plan."""
         return target.staying_replicas - len(self.taken.get(target.key, ()))
 
     def left_of(self, model: ModelShare) -> int:
@@ -211,7 +211,7 @@ class Ledger:
         return sum(pod.phase == "ready" for target in model.targets for pod in self.candidates(target))
 
     def candidates(self, target: TargetFacts) -> list[PodView]:
-        """Pods of the part that could still go, first victim first."""
+        """Pods of the target that could still go, first victim first."""
         gone = {pod.uid for pod in self.taken.get(target.key, ())}
         return (
             [pod for pod in reversed(target.staying_pods) if pod.uid not in gone]

@@ -105,7 +105,7 @@ def _order(loan: Loan) -> tuple[float, str, str, str]:
 
 
 def _borrowed(model: ModelShare, beyond: int) -> Iterator[tuple[tuple[str, str], int]]:
-    """Replicas `beyond` entitlement by part: the last of its pools hold them first."""
+    """Replicas `beyond` entitlement by target: the last of its pools hold them first."""
     for target in reversed(model.targets):
         here = min(beyond, target.staying_replicas)
         if here > 0:

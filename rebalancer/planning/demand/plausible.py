@@ -37,7 +37,10 @@ BELIEVED, NONE = Opinion(), Jump()
 
 
 def opinion(model: ModelFacts, ballot: Ballot, rule: PlausibleRule, now: float) -> Opinion:
-    """What to think of the work that `model` is offered, by its votes and its means. A model whose usual work is unknown is believed."""
+    """What to think of the work that `model` is offered, by its votes and its means.
+
+    A model whose usual work is unknown is believed.
+    """
     outlook = model.load.outlook
     if outlook is None or outlook.usual is None or ballot.blind:
         return BELIEVED

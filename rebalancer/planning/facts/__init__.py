@@ -1,1 +1,1 @@
-"""The snapshot through the policy: a `Scene` of models, parts, pools and nodes that every later stage reads."""
+"""The snapshot through the policy: a `Scene` of models, targets, pools and nodes that every later stage reads."""

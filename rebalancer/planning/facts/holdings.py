@@ -1,4 +1,4 @@
-"""What each model holds: a part per target, with the replicas that stay, go, are doomed or still to come told apart."""
+"""What each model holds: by target, with the replicas that stay, go, are doomed or still to come told apart."""
 
 import math
 from functools import partial
@@ -23,7 +23,7 @@ NOTHING = NodeGpus(0, 0, 0, 0)
 
 
 class Holding(NamedTuple):
-    """One model's parts, in the policy's order of preference, and their sums (as in `ModelFacts`).
+    """What one model holds by target, in the policy's order of preference, and their sums (as in `ModelFacts`).
 
     promised: GPUs by pool. nodes: what its pods hold of each node.
     """
@@ -51,23 +51,25 @@ def holding(  # noqa: PLR0913  # what it is made from
 ) -> Holding:
     """What `model` holds. `replaced`: as its memory has it; `floor`: as rulings leave it."""
     seen = {target.pool: target for target in (view.targets if view else ())}
-    targets = [seen[spec.pool] for spec in model.targets if spec.pool in seen]
-    parts = _parts(model, targets, _Told(replaced, floor, paused, doomed))
-    steady = [part.ready_staying for part in parts]
+    views = [seen[spec.pool] for spec in model.targets if spec.pool in seen]
+    targets = _targets(model, views, _Told(replaced, floor, paused, doomed))
+    steady = [target.ready_staying for target in targets]
     return Holding(
-        targets=parts,
-        staying_replicas=sum(part.staying_replicas for part in parts),
-        committed_replicas=sum(part.staying_replicas + part.unreplaced for part in parts),
-        serving_replicas=sum(pod.phase == "ready" for target in targets for pod in target.pods),
+        targets=targets,
+        staying_replicas=sum(target.staying_replicas for target in targets),
+        committed_replicas=sum(target.staying_replicas + target.unreplaced for target in targets),
+        serving_replicas=sum(pod.phase == "ready" for view in views for pod in view.pods),
         ready_staying=sum(steady),
-        loading_staying=sum(len(part.staying_pods) - part.unseen_pods for part in parts) - sum(steady),
-        doomed=sum(len(part.doomed) for part in parts),
-        quiet=all(part.settle == 0 and part.view.autoscaler is None for part in parts),
-        contested=any(part.view.foreign or other_on(part.view) for part in parts),
+        loading_staying=sum(len(target.staying_pods) - target.unseen_pods for target in targets) - sum(steady),
+        doomed=sum(len(target.doomed) for target in targets),
+        quiet=all(target.settle == 0 and target.view.autoscaler is None for target in targets),
+        contested=any(target.view.foreign or other_on(target.view) for target in targets),
         promised=tuple(
-            (part.pool, promised_replicas(part.view, doomed) * part.gpus) for part in parts if not part.view.missing
+            (target.pool, promised_replicas(target.view, doomed) * target.gpus)
+            for target in targets
+            if not target.view.missing
         ),
-        nodes=_nodes(parts),
+        nodes=_nodes(targets),
     )
 
 
@@ -94,7 +96,7 @@ class _Above(NamedTuple):
         return cls(*(max(0, each - told.floor) for each in sums))
 
     def less(self, target: TargetFacts) -> "_Above":
-        """Once the part's numbers came back, in the worst case those of serving replicas."""
+        """Once the target's numbers came back, in the worst case those of serving replicas."""
         return _Above(*(max(0, each - target.settle) for each in self))
 
 
@@ -130,17 +132,17 @@ class _Replaced(NamedTuple):
 NONE_REPLACED = _Replaced()
 
 
-def _parts(model: Model, targets: list[TargetView], told: _Told) -> tuple[TargetFacts, ...]:
+def _targets(model: Model, views: list[TargetView], told: _Told) -> tuple[TargetFacts, ...]:
     """What each target holds. Numbers come back only as far as the model is above its floor."""
-    above, parts = _Above.of(targets, told), []
-    for target in targets:
-        part = _part(model, target, told, above)
-        above = above.less(part)
-        parts.append(part)
-    return tuple(parts)
+    above, found = _Above.of(views, told), []
+    for view in views:
+        target = _target(model, view, told, above)
+        above = above.less(target)
+        found.append(target)
+    return tuple(found)
 
 
-def _part(model: Model, target: TargetView, told: _Told, above: _Above) -> TargetFacts:
+def _target(model: Model, target: TargetView, told: _Told, above: _Above) -> TargetFacts:
     """What `target` holds, with replacements told from the replicas they stand beside.
 
     Of replaced ones that are gone the number comes back once the autoscalers of their replacements have followed; where

@@ -124,7 +124,7 @@ class TargetFacts:
 
     @property
     def replaceable(self) -> int:
-        """Replicas that the part may receive though it is stuck: in a rollout those beside its doomed pods."""
+        """Replicas that the target may receive though it is stuck: in a rollout those beside its doomed pods."""
         return self.unreplaced if self.stuck == "rollout" else 0
 
     @property
@@ -197,7 +197,7 @@ class ModelFacts(Struct, frozen=True):
         return sum(min(target.assured, target.ready_staying) for target in self.targets)
 
 
-AnyModel = TypeVar("AnyModel", bound=ModelFacts, covariant=True)
+Model_co = TypeVar("Model_co", bound=ModelFacts, covariant=True)
 NextModel = TypeVar("NextModel", bound=ModelFacts)
 
 
@@ -252,7 +252,7 @@ class PoolFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Scene(Generic[AnyModel]):
+class Scene(Generic[Model_co]):
     """What one cycle knows after a stage.
 
     snapshot: the cluster and its readings, as planning was given them.
@@ -273,8 +273,8 @@ class Scene(Generic[AnyModel]):
     doomed: frozenset[str]
     pools: Mapping[str, PoolFacts]
     memo: Memo
-    models: Mapping[str, AnyModel]
-    of_pool: Mapping[str, Sequence[AnyModel]]
+    models: Mapping[str, Model_co]
+    of_pool: Mapping[str, Sequence[Model_co]]
 
     def with_models(self, models: Iterable[NextModel]) -> "Scene[NextModel]":
         """The same cycle with its models as a stage leaves them."""
@@ -283,7 +283,7 @@ class Scene(Generic[AnyModel]):
             self.snapshot, self.policy, self.memory, self.now, self.doomed, self.pools, self.memo, found, of_pool
         )
 
-    def models_by_priority(self) -> list[AnyModel]:
+    def models_by_priority(self) -> list[Model_co]:
         """Highest priority first, ties by id."""
         return [self.models[name] for name in self.memo.of("", _by_priority, self.policy)]
 

@@ -16,7 +16,7 @@ from rebalancer.domain.plan import Refusal
 from rebalancer.domain.policy import ForeignRule
 from rebalancer.domain.snapshot import REPAIRED_AFTER_SECONDS, ForeignChange, TargetView
 from rebalancer.planning.facts.holdings import other_on
-from rebalancer.planning.facts.scene import AnyModel, ModelFacts, Scene, TargetFacts
+from rebalancer.planning.facts.scene import Model_co, ModelFacts, Scene, TargetFacts
 from rebalancer.planning.shares.share import ModelShare
 
 STANDS_DOWN = "foreign"
@@ -67,9 +67,9 @@ def standing(model: ModelShare, scene: Scene[ModelShare]) -> str:
     """Why and until when we stand down on the model's targets, and what ends it; "" when we do not."""
     fights, rule = _fights(model, scene) if model.contested else {}, scene.policy.guards.foreign
     words = [
-        f"stand-down until {clock(_until(target.view, fights[target.key], rule))}: {_why(target, fights[target.key], rule)}"
+        f"stand-down until {clock(_until(target.view, changes, rule))}: {_why(target, changes, rule)}"
         for target in model.targets
-        if target.key in fights
+        if (changes := fights.get(target.key))
     ]
     words += [f"`rebalancer stand-up {model.entry.id}` ends it"] if words else []
     return "; ".join([*words, *(_why_other(target) for target in model.targets if other_on(target.view))])
@@ -92,12 +92,12 @@ def keeps_borrowed(owner: ModelShare, scene: Scene[ModelShare]) -> str:
     return "; ".join(words)
 
 
-def _written_by_others(scene: Scene[AnyModel]) -> list[AnyModel]:
+def _written_by_others(scene: Scene[Model_co]) -> list[Model_co]:
     return [model for model in scene.models.values() if model.contested]
 
 
 def _fights(model: ModelFacts, scene: Scene[ModelFacts]) -> dict[tuple[str, str], Fight]:
-    """By part: the fight over its target, where there is one."""
+    """By target: the fight over it, where there is one."""
     rule, stood_up_at = scene.policy.guards.foreign, _stood_up_at(model, scene)
     fights = {target.key: fight(target.view, rule, stood_up_at, scene.now) for target in model.targets}
     return {key: found for key, found in fights.items() if found}
@@ -118,9 +118,9 @@ def _until(target: TargetView, changes: Fight, rule: ForeignRule) -> float:
     )
 
 
-def _why(part: TargetFacts, changes: Fight, rule: ForeignRule) -> str:
-    owner, target = part.owner, part.view
-    what = f"{target.kind} {target.name}" if owner is None else f"{owner.kind} {owner.name}"
+def _why(target: TargetFacts, changes: Fight, rule: ForeignRule) -> str:
+    owner, view = target.owner, target.view
+    what = f"{view.kind} {view.name}" if owner is None else f"{owner.kind} {owner.name}"
     return f"{_managers(changes)} changed {what} {len(changes)} times within {rule.window_seconds:.0f} s"
 
 

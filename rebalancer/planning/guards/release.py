@@ -47,7 +47,7 @@ class Tally:
     fleet_lost: int
     fleet_base: int
     taken: Counter[str] = field(default_factory=Counter)
-    parts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    targets: Counter[tuple[str, str]] = field(default_factory=Counter)
     ready: Counter[str] = field(default_factory=Counter)
     drained: Counter[str] = field(default_factory=Counter)
     lowered: Counter[str] = field(default_factory=Counter)
@@ -66,7 +66,7 @@ class Tally:
         """For trying several replicas of which all go or none."""
         counters = (self.taken, self.ready, self.drained, self.lowered, self.step, self.shift)
         taken, *others = (Counter(each) for each in counters)
-        return Tally(self.fleet_lost, self.fleet_base, taken, Counter(self.parts), *others)
+        return Tally(self.fleet_lost, self.fleet_base, taken, Counter(self.targets), *others)
 
     def book(self, release: "Release") -> None:
         """That replica goes."""
@@ -77,7 +77,7 @@ class Tally:
             self.lowered[name] += 1
         else:
             self.taken[name] += 1
-            self.parts[release.target.key] += 1
+            self.targets[release.target.key] += 1
             self.ready[name] += release.takes_ready
         if counts == "step":
             self.step[name] += 1
@@ -88,7 +88,7 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """One more replica of `part` would go, for `purpose`; `pod`: which (None: it is no pod yet, or open).
+    """One more replica of `target` would go, for `purpose`; `pod`: which (None: it is no pod yet, or open).
 
     `together`: how many of its model's make room for one replica of a model under its floor; 1 where none of these.
     """
@@ -107,7 +107,7 @@ class Release:
 
     @property
     def others_to_spare(self) -> list[ModelShare]:
-        """Other models that could give up replicas in the part's pool, and are to have fewer than they hold."""
+        """Other models that could give up replicas in the target's pool, and are to have fewer than they hold."""
         return [
             model
             for model in self.scene.of_pool[self.target.pool]
@@ -146,7 +146,7 @@ class Release:
     @property
     def assured_after(self) -> int | None:
         """What the model's autoscalers still have to keep when it is gone; None where that does not change."""
-        taken, own = self.tally.parts, self.target
+        taken, own = self.tally.targets, self.target
         if self.purpose is Purpose.DRAIN:  # its own target's minimum is written with it, doomed ones count until then
             others = sum(target.sure for target in self.model.targets if target is not own)
             return others + own.desired_replicas - self.tally.taken[own.model] - self.tally.drained[own.model] - 1

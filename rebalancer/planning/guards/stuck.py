@@ -19,17 +19,17 @@ _SENTENCES = {
 }
 
 
-def sentence(part: TargetFacts, model: ModelShare) -> str:
-    """Why the part is neither donor nor recipient: `deployment chat in pool a100 is in the middle of a rollout`."""
-    target = part.view
-    what = f"{target.kind.lower()} {target.name} in pool {part.pool}"
-    if part.stuck == "gpus":
-        return f"{what}: {gpus_differ(target, model.entry.gpus_per_pod)}"
-    if part.stuck == "idle":
-        return f"{what}: {unreachable(target)}"
-    if part.stuck == "foreign":
+def sentence(target: TargetFacts, model: ModelShare) -> str:
+    """Why the target is neither donor nor recipient: `deployment chat in pool a100 is in the middle of a rollout`."""
+    view = target.view
+    what = f"{view.kind.lower()} {view.name} in pool {target.pool}"
+    if target.stuck == "gpus":
+        return f"{what}: {gpus_differ(view, model.entry.gpus_per_pod)}"
+    if target.stuck == "idle":
+        return f"{what}: {unreachable(view)}"
+    if target.stuck == "foreign":
         return f"{what} is written by somebody else"
-    return f"{what} {_SENTENCES.get(part.stuck or '', part.stuck)}"
+    return f"{what} {_SENTENCES.get(target.stuck or '', target.stuck)}"
 
 
 def refusals(scene: Scene[ModelShare]) -> Iterator[Refusal]:
@@ -40,18 +40,18 @@ def refusals(scene: Scene[ModelShare]) -> Iterator[Refusal]:
                 yield _refusal(target, model)
 
 
-def _refusal(part: TargetFacts, model: ModelShare) -> Refusal:
-    target = part.view
+def _refusal(target: TargetFacts, model: ModelShare) -> Refusal:
+    view = target.view
     return Refusal(
         guard="gpus",
         subject=model.entry.id,
         replicas_from=model.staying_replicas,
         replicas_to=model.staying_replicas if model.demand.unknown else model.demand.replicas,
-        why=sentence(part, model),
+        why=sentence(target, model),
         numbers={
             "policy": model.entry.gpus_per_pod,
-            "template": target.gpus_per_pod,
-            "pods": target.running_gpus,
-            "counted": part.gpus,
+            "template": view.gpus_per_pod,
+            "pods": view.running_gpus,
+            "counted": target.gpus,
         },
     )

@@ -120,7 +120,7 @@ def _portions(scene: Scene[ModelNeed], pools: frozenset[str], models: Sequence[M
 
 
 class _Sharer(NamedTuple):
-    """A model that shares, what it may have in its free parts, and the replicas it `held` in the others."""
+    """A model that shares, what it may have in its free targets, and the replicas it `held` in the others."""
 
     model: ModelNeed
     claim: Claim
@@ -164,9 +164,9 @@ def own(model: ModelNeed) -> int:
 def _claim_of(
     model: ModelNeed, outlook: Outlook, free: Sequence[TargetFacts], counts: tuple[int, int], memo: Memo
 ) -> Claim:
-    """What the model may have in its free parts: from what is its own, as far as a person or the policy caps it.
+    """What the model may have in its free targets: from what is its own, as far as a person or the policy caps it.
 
-    `counts`: replicas in other parts, and the most in all of them.
+    `counts`: replicas in other targets, and the most in all of them.
     """
     fixed, most = counts
     least = min(most, max(outlook.least, own(model)))
@@ -178,7 +178,7 @@ def _claim_of(
 def _claim(
     of: tuple[int, tuple[float, ...]], counts: tuple[int, int, int], gpus: int, pools: tuple[str, ...], pod_gpus: int
 ) -> Claim:
-    """`of`: what counts of replicas cost, from the first on; `counts`: least, most, and how many are in other parts."""
+    """`of`: what counts of replicas cost, from the first on; `counts`: least, most, how many are in other targets."""
     (first, values), (least, most, fixed) = of, counts
     values = values[least - first : most - first + 1] if least >= first else ()
     values = values[max(0, fixed - least) :]

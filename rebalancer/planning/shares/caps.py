@@ -26,8 +26,8 @@ class Caps:
         self._elastic = frozenset(pool.name for pool in policy.pools if some and pool.kind == "elastic")
         self._held: Counter[str] = Counter()
         self._team_gpus: Counter[str] = Counter()
-        for holder in scene.models.values() if self._elastic else ():
-            for target in holder.targets:
+        for each in scene.models.values() if self._elastic else ():
+            for target in each.targets:
                 self._add(target, target.staying_replicas)
 
     def _add(self, target: TargetFacts, replicas: int) -> None:
@@ -36,7 +36,7 @@ class Caps:
             self._team_gpus[self._team.get(target.model, "")] += replicas * target.gpus
 
     def take(self, target: TargetFacts) -> None:
-        """One replica more of the part."""
+        """One replica more of the target."""
         self._add(target, 1)
 
     def give(self, target: TargetFacts) -> None:
@@ -44,7 +44,7 @@ class Caps:
         self._add(target, -1)
 
     def room(self, target: TargetFacts) -> int:
-        """Replicas that the part may still get; below 0: so many are above a cap."""
+        """Replicas that the target may still get; below 0: so many are above a cap."""
         if target.pool not in self._elastic:
             return NO_CAP
         own, gpus = self._replicas.get(target.model), self._gpus.get(self._team.get(target.model, ""))
@@ -53,7 +53,7 @@ class Caps:
         return min(of_model, of_team)
 
     def kept(self, targets: Sequence[TargetFacts]) -> bool:
-        """Whether none of the parts is above a cap."""
+        """Whether none of the targets is above a cap."""
         return not self._elastic or all(self.room(target) >= 0 for target in targets)
 
     def most(self, targets: Sequence[TargetFacts], most: int) -> int:
@@ -64,7 +64,7 @@ class Caps:
         return min(most, max(0, held + min(self.room(target) for target in targets)))
 
     def words(self, target: TargetFacts) -> str:
-        """What caps the part, with its numbers."""
+        """What caps the target, with its numbers."""
         own, team = self._replicas.get(target.model), self._team.get(target.model, "")
         if own is not None and own <= self._held[target.model]:
             return f"{self._held[target.model]} replicas on elastic pools, elasticReplicas {own}"

@@ -13,8 +13,9 @@ from rebalancer.planning.memo import Memo
 
 
 def bound_due(scene: Scene[ModelNeed], pools: Iterable[str], models: Sequence[ModelNeed]) -> list[ModelNeed]:
-    """The models with what is due by deadlines bound to what others leave: it comes before what others gain, but not before what they need.
+    """The models with what is due by deadlines bound to what the others' need leaves of the pools.
 
+    It comes before what others gain.
     What does not fit beside that is worth what its requests count: late ones of either are as bad.
     """
     deferred = [model for model in models if model.deferral.due and model.deferral.deadline is not None]
