@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -82,6 +83,12 @@ def test_every_file_that_a_page_names_exists() -> None:
     }
     assert len(named) > 5
     assert [each for each in named if not (ROOT / each[1].rstrip(".")).exists()] == []
+
+
+def test_every_word_of_the_glossary_is_where_it_says_in_the_code() -> None:
+    named = re.findall(r"\| `([\w.]+)\.(\w+)` \|$", TEXTS["glossary.md"], re.MULTILINE)
+    assert len(named) > 40
+    assert [each for each in named if not hasattr(import_module(f"rebalancer.{each[0]}"), each[1])] == []
 
 
 def test_every_test_that_the_page_on_restarts_names_exists() -> None:
