@@ -47,9 +47,11 @@ def survey(snapshot: Snapshot, policy: Policy, memory: Memory, memo: Memo | None
     memory = open_grants.refresh(memory, snapshot, policy)
     memory = outages.watch(memory, snapshot, policy)
     ruled, told = rulings.resolve(snapshot, policy)
-    facts = foreign.stand_down(build.build(snapshot, policy, memory, ruled, memo))
+    facts = build.build(snapshot, policy, memory, ruled, memo)
+    facts = foreign.stand_down(facts)
     needs = assess.assess(facts)
-    shares = swings.damp(by_worth.share(needs))
+    shares = by_worth.share(needs)
+    shares = swings.damp(shares)
     return Survey(shares, told)
 
 

@@ -14,7 +14,7 @@ from rebalancer.domain.replica_set import ends_just
 from rebalancer.domain.snapshot import PodView, TargetView
 from rebalancer.planning.actions import drains, moves
 from rebalancer.planning.allocation import donors, loans
-from rebalancer.planning.demand import deferral, owed, waiting
+from rebalancer.planning.demand import deferral, need, owed, waiting
 from rebalancer.planning.demand.demand import need_now
 from rebalancer.planning.explanation import explain
 from rebalancer.planning.facts import build, holdings, scene
@@ -110,10 +110,10 @@ def _deadlines() -> Iterator[Mutant]:
     yield _instead(deferral, "_deadlines", "deadline", "claims nothing", lambda *_: [])
     yield _instead(waiting, "_last", "deadline", "forgets who was served", lambda groups, _: groups)
     yield _instead(waiting, "_last", "deadline", "takes all for new", lambda *_: ())
-    yield _instead(by_worth, "bound_due", "deadline", "takes what others need", lambda *_: None)
-    yield _property(
-        scene.ModelFacts, "need_now", "deadline", "holds on to it", lambda holder: need_now(holder.load.work)
+    yield _instead(
+        by_worth, "bound_due", "deadline", "takes what others need", lambda _scene, _pools, models: list(models)
     )
+    yield _property(need.ModelNeed, "need_now", "deadline", "holds on to it", lambda holder: need_now(holder.load.work))
 
 
 def _nodes_that_go() -> Iterator[Mutant]:
