@@ -158,9 +158,10 @@ def _gives_way(model: ModelShare, ledger: Ledger, *, waiting: bool) -> bool:
 def _take_back(ledger: Ledger, found: Allocation, *, waiting: bool) -> None:
     """A number that somebody else raised beyond what there is gives back what has no node and what nobody needs."""
     for model in ledger.scene.models.values():
-        if not _gives_way(model, ledger, waiting=waiting):
+        raised = [target for target in model.targets if target.view.by_others]
+        if not raised or not _gives_way(model, ledger, waiting=waiting):
             continue
-        for target in (target for target in model.targets if target.view.by_others):
+        for target in raised:
             while ledger.capacity.get(target.pool, 0) < 0 and _unplaced_first(target, ledger):
                 if not _release_one(target, _keeps_aim(model), Purpose.BUDGET, ledger, found):
                     break
