@@ -91,6 +91,7 @@ class _SecondHalf:
         folder = Path(tempfile.mkdtemp(prefix="rebalancer-second-half-"))
         self._session = session
         self._untold = {item.nodeid for item in items}
+        self._failed = False
         self._log = folder / "log"
         self._reaper = Reaper(folder)
         reports = folder / "reports"
@@ -131,18 +132,17 @@ class _SecondHalf:
         return done
 
     def wait(self) -> None:
-        """Tell the rest as it comes. Raises `Session.Interrupted` when it ended too early, unless `-x` said so."""
+        """Tell the rest as it comes. Raises `Session.Interrupted` when it ended as no run of tests does."""
         while self._process.poll() is None:
             self._tell()
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(_LOOK_SECONDS)
         self._tell()
-        if self._untold and not self._session.shouldfail:
+        code, untold = self._process.returncode, self._untold if not self._session.shouldfail else ()
+        if untold or code != (pytest.ExitCode.TESTS_FAILED if self._failed else pytest.ExitCode.OK):
             end = self._log.read_bytes()[-_LOG_BYTES:].decode(errors="replace")
-            raise self._session.Interrupted(
-                f"the second half ended with {self._process.returncode} and did not run {len(self._untold)} tests,"
-                f" {min(self._untold)} among them; its last words:\n{end}"
-            )
+            missed = f" and did not run {len(untold)} tests, {min(untold)} among them" if untold else ""
+            raise self._session.Interrupted(f"the second half ended with {code}{missed}; its last words:\n{end}")
 
     def _tell(self) -> None:
         *lines, self._piece = (self._piece + self._reports.read()).split(b"\n")
@@ -155,6 +155,7 @@ class _SecondHalf:
         if report.when == "setup":
             config.hook.pytest_runtest_logstart(nodeid=report.nodeid, location=report.location)
         config.hook.pytest_runtest_logreport(report=report)
+        self._failed |= report.failed
         if report.when == "teardown":
             config.hook.pytest_runtest_logfinish(nodeid=report.nodeid, location=report.location)
             self._untold.discard(report.nodeid)

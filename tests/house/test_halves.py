@@ -49,7 +49,18 @@ def test_a_second_half_that_dies_fails_the_run_by_the_tests_it_did_not_run(halve
     halves.makepyfile(test_off="import os\ndef test_dies():\n    os._exit(0)\n")
     done = run(halves)
     assert done.ret == pytest.ExitCode.INTERRUPTED
-    done.stdout.fnmatch_lines(["*did not run 1 tests, test_off.py::test_dies among them*"])
+    done.stdout.fnmatch_lines(["*ended with 0 and did not run 1 tests, test_off.py::test_dies among them*"])
+
+
+def test_a_second_half_that_fails_after_its_last_test_fails_the_run_with_its_words(halves: pytest.Pytester) -> None:
+    halves.makepyfile(test_off="def test_is_well():\n    pass\n")
+    halves.makeconftest(
+        CONFTEST
+        + "def pytest_unconfigure(config):\n    if config.getoption('reports_to'):\n        raise OSError('bad end')\n"
+    )
+    done = run(halves)
+    assert done.ret == pytest.ExitCode.INTERRUPTED
+    done.stdout.fnmatch_lines(["*the second half ended with 1; its last words:*", "*OSError: bad end*"])
 
 
 def test_the_first_failure_ends_both_when_that_is_asked_for(halves: pytest.Pytester) -> None:
