@@ -1,9 +1,9 @@
 """A pytest plugin that `make test` asks for (`-p tests.halves`): the two halves of a run side by side.
 
-Tests on the testbed's one stack mostly wait for other people's controllers; all others mostly compute. So the first
-have this process, and the others a second pytest of the same arguments and seed, at a lower priority: what has
-deadlines of its own goes first. Whatever the second reports is told and counted here: one summary, one exit code. A run
-with tests of one half only has one process.
+Tests on the testbed's one stack mostly wait for other people's controllers: their 20 minutes keep less than half a core
+busy, and most others compute. So the first have this process, and the others a second pytest of the same arguments and
+seed, at a lower priority: what has deadlines of its own goes first. Whatever the second reports is told and counted
+here: one summary, one exit code. A run with tests of one half only has one process.
 """
 
 import ast
