@@ -30,7 +30,7 @@ demo: $(STAMP) ## a surge, a spot notice and an override on an embedded Kafka an
 	@$(BIN)/rebalancer demo $(ARGS)
 
 test: $(STAMP) ## every test, the real Kafka, API server, KEDA and Karpenter included
-	@$(BIN)/python -m pytest -m "not proof" $(ARGS)
+	@$(BIN)/python -m pytest -p tests.halves -m "not proof" $(ARGS)
 
 check: lint ## lint and every test but the real tier and the slow ones (minutes)
 	@$(BIN)/python -m pytest -m "not real and not slow and not proof" $(ARGS)

@@ -13,6 +13,8 @@ from tests.testbed.place import Access
 
 _HOP_BY_HOP = {"host", "connection", "transfer-encoding", "content-length", "content-encoding", "accept-encoding"}
 _UNAVAILABLE = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 503, "message": "the test says so"}
+# Watches that go through do not end by themselves: aiohttp waits for them twice, a minute each unless told otherwise.
+_SHUTDOWN_SECONDS = 0.1
 
 
 @dataclass
@@ -36,7 +38,9 @@ class ApiProxy:
             proxy = cls(access, session)
             app = web.Application(client_max_size=16 * 1024 * 1024)
             app.router.add_route("*", "/{path:.*}", proxy.handle)
-            async with TestServer(app) as server:
+            server = TestServer(app)
+            await server.start_server(shutdown_timeout=_SHUTDOWN_SECONDS)
+            async with server:
                 proxy.url = str(server.make_url("")).rstrip("/")
                 yield proxy
 

@@ -1,0 +1,78 @@
+"""Two halves of a run are one run: whatever the second one did is counted, told, and missed if it was not done."""
+
+import pytest
+
+from tests.house.repository import ROOT
+
+CONFTEST = "import pytest\n\n@pytest.fixture(scope='session')\ndef stack():\n    yield 'up'\n"
+ON_THE_STACK = "import os\ndef test_on(stack):\n    print('first', os.getpid())\n"
+
+
+@pytest.fixture
+def halves(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    pytester.makeconftest(CONFTEST)
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # seconds of every start
+    pytester.makepyfile(test_on=ON_THE_STACK)
+    return pytester
+
+
+def run(halves: pytest.Pytester, *arguments: str) -> pytest.RunResult:
+    return halves.runpytest_subprocess("-p", "tests.halves", "-p", "no:cacheprovider", *arguments)
+
+
+def test_both_halves_are_counted_and_a_failure_of_the_second_is_told_as_ones_own(halves: pytest.Pytester) -> None:
+    halves.makepyfile(
+        test_off="import pytest\n"
+        "def test_fails():\n    print('printed'); assert 1 == 2\n"
+        "def test_is_well():\n    pass\n"
+        "def test_skips():\n    pytest.skip('no such thing')\n"
+        "@pytest.fixture\ndef broken():\n    yield\n    raise OSError('at its end')\n"
+        "def test_ends_badly(broken):\n    pass\n"
+    )
+    done = run(halves, "-rs")
+    done.assert_outcomes(passed=3, failed=1, skipped=1, errors=1)
+    assert done.ret == pytest.ExitCode.TESTS_FAILED
+    done.stdout.fnmatch_lines_random(["*assert 1 == 2", "printed", "*no such thing", "*at its end"])
+
+
+def test_they_have_a_process_each_and_the_second_gives_way(halves: pytest.Pytester) -> None:
+    text = "import os\ndef test_nice{}:\n    assert os.getpriority(os.PRIO_PROCESS, 0) == {} + int(os.environ['NICE'])"
+    halves.makepyfile(test_on=text.format("(stack)", 0), test_off=text.format("()", 5))
+    halves.makeconftest(
+        CONFTEST + "import os\nos.environ.setdefault('NICE', str(os.getpriority(os.PRIO_PROCESS, 0)))\n"
+    )
+    run(halves).assert_outcomes(passed=2)
+
+
+def test_a_second_half_that_dies_fails_the_run_by_the_tests_it_did_not_run(halves: pytest.Pytester) -> None:
+    halves.makepyfile(test_off="import os\ndef test_dies():\n    os._exit(0)\n")
+    done = run(halves)
+    assert done.ret == pytest.ExitCode.INTERRUPTED
+    done.stdout.fnmatch_lines(["*ended with 0 and did not run 1 tests, test_off.py::test_dies among them*"])
+
+
+def test_a_second_half_that_fails_after_its_last_test_fails_the_run_with_its_words(halves: pytest.Pytester) -> None:
+    halves.makepyfile(test_off="def test_is_well():\n    pass\n")
+    halves.makeconftest(
+        CONFTEST
+        + "def pytest_unconfigure(config):\n    if config.getoption('reports_to'):\n        raise OSError('bad end')\n"
+    )
+    done = run(halves)
+    assert done.ret == pytest.ExitCode.INTERRUPTED
+    done.stdout.fnmatch_lines(["*the second half ended with 1; its last words:*", "*OSError: bad end*"])
+
+
+def test_the_first_failure_ends_both_when_that_is_asked_for(halves: pytest.Pytester) -> None:
+    halves.makepyfile(test_off="def test_fails():\n    assert False\n")
+    done = run(halves, "-x")
+    assert done.ret == pytest.ExitCode.TESTS_FAILED
+    done.stdout.fnmatch_lines(["*stopping after 1 failures*"])
+
+
+@pytest.mark.parametrize("chosen", ["test_on.py", "test_off.py"])
+def test_a_run_of_one_half_has_one_process(halves: pytest.Pytester, chosen: str) -> None:
+    halves.makepyfile(test_off="import os\ndef test_off():\n    print('second', os.getpid())\n")
+    done = run(halves, chosen, "-s")
+    done.assert_outcomes(passed=1)
+    done.stdout.fnmatch_lines(["*first *" if chosen == "test_on.py" else "*second *"])  # printed here: -s reaches it
