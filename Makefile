@@ -58,18 +58,10 @@ lint: $(STAMP) ## ruff, mypy, the rooms, generated files up to date
 	@$(BIN)/ruff format --check --quiet . || { echo "not formatted: $(BIN)/ruff format ."; exit 1; }
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
-	@$(BIN)/python -m rebalancer.settings.generate --check
-	@$(BIN)/python -m rebalancer.cli.reference --check
-	@$(BIN)/python -m rebalancer.obs.metrics.generate --check
-	@$(BIN)/python -m rebalancer.app.reference --check
-	@$(BIN)/python -m rebalancer.api.generate --check
+	@$(BIN)/python -m rebalancer.generate --check
 
 generate: $(STAMP) ## the files that are written from code: schema, reference pages, alerts, dashboard
-	@$(BIN)/python -m rebalancer.settings.generate
-	@$(BIN)/python -m rebalancer.cli.reference
-	@$(BIN)/python -m rebalancer.obs.metrics.generate
-	@$(BIN)/python -m rebalancer.app.reference
-	@$(BIN)/python -m rebalancer.api.generate
+	@$(BIN)/python -m rebalancer.generate
 
 docs: $(STAMP) ## the pages under docs/ as a site in build/docs; a warning is an error
 	@$(BIN)/mkdocs build --strict

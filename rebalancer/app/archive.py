@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from rebalancer.api.look import NotRecorded, Recorded, RecordsBusy
+from rebalancer.api.ports.page_data import NotRecorded, RecordedCycle, RecordsBusy
 from rebalancer.domain.codec import from_bytes
 from rebalancer.domain.outcome import Outcome
 from rebalancer.domain.plan import Plan
@@ -38,7 +38,7 @@ class Archive:
         self._turn = asyncio.Lock()
         self._waiting = 0
 
-    async def recorded(self, *, cycle: int | None = None, at: float | None = None) -> Recorded:
+    async def recorded(self, *, cycle: int | None = None, at: float | None = None) -> RecordedCycle:
         """Cycle `cycle`, or the last one at `at` or before. Raises NotRecorded, RecordsBusy."""
         if self._waiting >= MOST_WAITING:
             raise RecordsBusy(f"{self._waiting} others read the journal")
@@ -49,7 +49,7 @@ class Archive:
         finally:
             self._waiting -= 1
 
-    def _read(self, wanted: "_Wanted") -> Recorded:
+    def _read(self, wanted: "_Wanted") -> RecordedCycle:
         deadline = self._clock.monotonic() + READ_SECONDS
 
         def check() -> None:
@@ -102,7 +102,7 @@ def _marks(handle: BinaryIO, check: Callable[[], None]) -> Iterator[_Mark]:
         offset += len(raw)
 
 
-def _recorded(handle: BinaryIO, wanted: _Wanted, check: Callable[[], None], oldest: float) -> Recorded:
+def _recorded(handle: BinaryIO, wanted: _Wanted, check: Callable[[], None], oldest: float) -> RecordedCycle:
     """The cycle wanted, re-made from the keyframe before it. Raises NotRecorded, DecodeError."""
     handle.seek(0)
     keyframe = target = None
@@ -134,7 +134,7 @@ def _code(handle: BinaryIO, until: int) -> str:
     return code
 
 
-def _rebuilt(handle: BinaryIO, target: _Mark, code: str, check: Callable[[], None]) -> Recorded:
+def _rebuilt(handle: BinaryIO, target: _Mark, code: str, check: Callable[[], None]) -> RecordedCycle:
     snapshot = journal.EMPTY
     decided: journal.CycleLine | None = None
     outcomes: list[Outcome] = []
@@ -153,4 +153,4 @@ def _rebuilt(handle: BinaryIO, target: _Mark, code: str, check: Callable[[], Non
     if decided is None:
         raise NotRecorded(f"cycle {target.cycle} is not whole in the journal")
     plan = from_bytes(bytes(decided.plan), Plan)
-    return Recorded(plan, snapshot, decided.policy, code, tuple(outcomes))
+    return RecordedCycle(plan, snapshot, decided.policy, code, tuple(outcomes))

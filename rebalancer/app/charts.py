@@ -3,7 +3,7 @@
 from array import array
 from collections.abc import Iterable
 
-from rebalancer.api.pages import Point
+from rebalancer.api.ports.timeline import Point
 from rebalancer.domain.plan import ModelDecision
 
 STEP_SECONDS = 30

@@ -3,19 +3,26 @@
 And the policy in force, whenever it is another one.
 """
 
-from collections.abc import Callable
+import asyncio
 
-from rebalancer.app.hands import ServiceHands
+import structlog
+
+from rebalancer.app.cycle_ports import ServicePorts
 from rebalancer.domain.policy import Policy
-from rebalancer.ingest.kafka import KafkaIntake
+from rebalancer.ingest.intake import KafkaIntake
+from rebalancer.kafka.outbox import Outbox
 from rebalancer.obs.clock import Clock
-from rebalancer.obs.outbox import Outbox
+from rebalancer.obs.metrics import Metrics
 from rebalancer.settings.service import ServiceSettings
 from rebalancer.state import ClusterState, checkpoint, chunks
 
+LAST_SECONDS = 10.0
+
+log = structlog.get_logger()
+
 
 class Checkpoints:
-    """Writes what the next start will read. `full` once more at an ordered shutdown.
+    """Writes what the next start will read; `last` once more at an ordered shutdown.
 
     `slot`: where memory goes first if it needs chunks. The slot changes when all of them are acknowledged, so that a
     writing that broke off goes over itself. `acknowledged_monotonic`: when the last memory was (None: none yet).
@@ -26,19 +33,19 @@ class Checkpoints:
         settings: ServiceSettings,
         clock: Clock,
         state: ClusterState,
-        hands: ServiceHands,
+        cycle_ports: ServicePorts,
         intake: KafkaIntake,
         outbox: Outbox,
-        failed: Callable[[str], None],
+        metrics: Metrics,
         slot: int = 0,
     ) -> None:
         self._settings = settings
         self._clock = clock
         self._state = state
-        self._hands = hands
+        self._cycle_ports = cycle_ports
         self._intake = intake
         self._outbox = outbox
-        self._failed = failed
+        self._metrics = metrics
         self._next_model = 0
         self._slot = slot
         self._offsets: dict[tuple[str, int], int] = {}  # of a period ago
@@ -56,15 +63,15 @@ class Checkpoints:
     def _share(self) -> int:
         """Models whose rings are due in one period."""
         periods = max(1.0, self._settings.rings_seconds / self._settings.checkpoint_seconds)
-        return -(-len(self._hands.policy.models) // int(periods))
+        return -(-len(self._cycle_ports.policy.models) // int(periods))
 
     async def memory(self) -> None:
         """What planning must not forget and state cannot see again, with the offsets of the events it has seen."""
-        self._state.offsets = self._intake.safe_offsets()
-        cycle = self._hands.next_cycle - 1
+        self._state.offsets = self._intake.consumer.safe_offsets()
+        cycle = self._cycle_ports.next_cycle - 1
         now = self._clock.now()
         foreign, notices = self._state.foreign_past(), self._state.notices_past()
-        entry = checkpoint.memory_entry(self._hands.memory, cycle, now, self._state.offsets, foreign, notices)
+        entry = checkpoint.memory_entry(self._cycle_ports.memory, cycle, now, self._state.offsets, foreign, notices)
         for key, value in chunks.entries(*entry, self._slot):
             if not await self._outbox.send("state", key, value):
                 self._failed("memory")
@@ -74,7 +81,7 @@ class Checkpoints:
 
     async def policy(self) -> None:
         """The policy in force, unless it was acknowledged before."""
-        policy = self._hands.policy
+        policy = self._cycle_ports.policy
         if policy is self._policy:
             return
         if await self._outbox.send("state", *checkpoint.policy_entry(policy)):
@@ -87,21 +94,31 @@ class Checkpoints:
 
         A producer's counters say what came beside its sample before only; what the rings have is recognised.
         """
-        ids = [model.id for model in self._hands.policy.models]
-        before, self._offsets = self._offsets, self._intake.safe_offsets()
+        ids = [model.id for model in self._cycle_ports.policy.models]
+        before, self._offsets = self._offsets, self._intake.consumer.safe_offsets()
         self._state.offsets = before or self._offsets
         for _ in range(min(models, len(ids))):
             self._next_model = (self._next_model + 1) % len(ids)
             model = ids[self._next_model]
-            if model not in {one.id for one in self._hands.policy.models}:
+            if model not in {one.id for one in self._cycle_ports.policy.models}:
                 continue  # it left the policy while another model's were on their way
             key, value = checkpoint.rings_entry(model, self._state.rings_bytes(model))
             if not await self._outbox.send("state", key, value):
                 self._failed(f"rings of {model}")
                 return
 
-    async def full(self) -> None:
-        """Everything."""
-        await self.memory()
-        await self.policy()
-        await self.rings(len(self._hands.policy.models))
+    def _failed(self, what: str) -> None:
+        log.warning("no checkpoint", of=what)
+        self._metrics.count("rebalancer_checkpoint_failures_total")
+
+    async def last(self) -> None:
+        """Everything, unless Kafka is away. Raises nothing: without it the next start reads more of other topics."""
+        if self._outbox.trouble is not None:
+            return
+        try:
+            async with asyncio.timeout(LAST_SECONDS):
+                await self.memory()
+                await self.policy()
+                await self.rings(len(self._cycle_ports.policy.models))
+        except Exception:  # stopping goes on
+            log.exception("the last checkpoint could not be written")

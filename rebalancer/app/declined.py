@@ -2,7 +2,7 @@
 
 import re
 
-from rebalancer.api.people import Declined
+from rebalancer.api.ports.operator import Declined
 from rebalancer.kube.errors import Ambiguous, Conflict, Forbidden, Invalid, KubeError, NotFound, Temporary
 
 _FIELD = re.compile(r" is invalid: (?:\[)?(?P<field>[\w.\[\]]+): ")

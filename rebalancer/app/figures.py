@@ -9,13 +9,13 @@ from rebalancer.domain.cluster import SOURCES
 from rebalancer.domain.pinned import STATES, Pinned
 from rebalancer.domain.snapshot import Snapshot, Sync
 from rebalancer.ingest.gauges import IMPOSSIBLE
-from rebalancer.ingest.kafka import KafkaIntake
+from rebalancer.ingest.intake import KafkaIntake
 from rebalancer.ingest.prometheus import PrometheusReadings
 from rebalancer.ingest.watches import Watches
+from rebalancer.kafka.outbox import Outbox
 from rebalancer.kube.client import KubeClient
 from rebalancer.obs.metrics import Figure
 from rebalancer.obs.metrics.catalogue import BY_NAME, GAUGES, INPUTS, REASONS
-from rebalancer.obs.outbox import Outbox
 from rebalancer.settings.entries import FORMS
 from rebalancer.settings.policy_file import PolicyFile
 from rebalancer.settings.service import ServiceSettings
@@ -61,7 +61,7 @@ def input_figures(state: ClusterState, intake: KafkaIntake) -> Iterator[Figure]:
     yield from _impossible("kafka", counts)
     for model, changes in state.foreign_changes().items():
         yield Figure("rebalancer_foreign_changes_total", changes, (model,))
-    for topic, seconds in intake.stuck_by_topic().items():
+    for topic, seconds in intake.consumer.stuck_by_topic().items():
         yield Figure("rebalancer_consumer_stuck_seconds", seconds, (topic,))
 
 

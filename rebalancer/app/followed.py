@@ -4,12 +4,12 @@ import asyncio
 
 import structlog
 
-from rebalancer.app.hands import ServiceHands
+from rebalancer.app.cycle_ports import ServicePorts
 from rebalancer.app.past import read_last_policy
 from rebalancer.domain.policy import Policy
-from rebalancer.ingest.past import PastUnreadable
+from rebalancer.kafka.broker import Broker
+from rebalancer.kafka.topic_past import PastUnreadable
 from rebalancer.loop.runner import Runner
-from rebalancer.obs.broker import Broker
 from rebalancer.obs.clock import Clock
 from rebalancer.obs.recorder import Recorder
 from rebalancer.settings.policy_file import PolicyFile
@@ -64,10 +64,10 @@ class FollowedPolicy:
             await asyncio.to_thread(self._file.go_on_from, last, self._clock.now())
             log.warning("policy", problem=self._file.trouble)
 
-    async def follow(self, state: ClusterState, hands: ServiceHands, runner: Runner) -> None:
+    async def follow(self, state: ClusterState, cycle_ports: ServicePorts, runner: Runner) -> None:
         """Take a changed policy over, for ever; a bad file keeps the last good one.
 
-        Hands and state change without a wait between them: no plan is made, and no write passes the gate, under one of
+        Ports and state change without a wait between them: no plan is made, and no write passes the gate, under one of
         them alone. What leaves the policy is then given back by `Restoring`.
         """
         while True:
@@ -78,8 +78,8 @@ class FollowedPolicy:
             if self._file.trouble is not None:
                 log.warning("policy", problem=self._file.trouble)
             policy = self._file.current
-            if policy is not None and policy is not hands.policy:
-                hands.policy = policy
+            if policy is not None and policy is not cycle_ports.policy:
+                cycle_ports.policy = policy
                 state.set_policy(policy, now)
                 self._recorder.policy(policy, now)
                 runner.wake()

@@ -6,12 +6,13 @@ is made again (`app.remade`); where neither reaches back, `planning.resume` hold
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
 import msgspec
+import structlog
 from msgspec.structs import replace
 
 from rebalancer.app.remade import remade
@@ -20,9 +21,10 @@ from rebalancer.domain.outcome import UNKNOWN, Intent, Outcome
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.domain.stepped import stepped
-from rebalancer.ingest.past import Past, read_past
+from rebalancer.kafka.broker import Broker
+from rebalancer.kafka.topic_past import Past, PastUnreadable, read_past
 from rebalancer.obs import journal
-from rebalancer.obs.broker import Broker
+from rebalancer.obs.clock import Clock
 from rebalancer.obs.journal_tail import read_tail
 from rebalancer.planning.memory.resume import resume
 from rebalancer.state import ClusterState, checkpoint
@@ -32,6 +34,9 @@ from rebalancer.state.notices import NoticePast
 
 SLACK_SECONDS = 60.0  # brokers stamp records with their own clocks
 PAUSE_SECONDS = 60.0  # a wheel that turns writes a line each planning period; after so long some are missing
+AGAIN_SECONDS = 2.0  # between two looks for a Kafka that is away
+
+log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +118,7 @@ class Writes:
 async def read_start(
     broker: Broker, policy: Policy, now: float, files: Sequence[Path] = (), keyframe_seconds: float = 300.0
 ) -> Start:
-    """Checkpoint and later writes; `files`: of the local journal. Raises ingest.past.PastUnreadable without Kafka.
+    """Checkpoint and later writes; `files`: of the local journal. Raises kafka.topic_past.PastUnreadable without Kafka.
 
     `keyframe_seconds`: between keyframes; `decisions` is read from the one before the checkpoint on.
     """
@@ -128,8 +133,29 @@ async def read_start(
     return await asyncio.to_thread(begin_from, restored, writes, policy, now)
 
 
+async def await_start(
+    read: Callable[[], Awaitable[Start]], clock: Clock, waiting: Callable[[str | None], None]
+) -> Start:
+    """What `read` (`read_start`) finds, tried again until Kafka answers; `waiting` hears why not yet, then None.
+
+    Without the past the guards' windows are unknown, so nothing starts before it is read.
+    """
+    while True:
+        try:
+            start = await read()
+        except PastUnreadable as error:
+            waiting(str(error))
+            log.warning("waiting for Kafka", error=str(error))
+            await clock.sleep(AGAIN_SECONDS)
+        else:
+            waiting(None)
+            for problem in start.problems:
+                log.warning("checkpoint", problem=problem)
+            return start
+
+
 async def read_last_policy(broker: Broker) -> Policy | None:
-    """The policy that was in force last, if it is known. Raises ingest.past.PastUnreadable without Kafka."""
+    """The policy that was in force last, if it is known. Raises kafka.topic_past.PastUnreadable without Kafka."""
     entries = await read_past(broker.bootstrap, broker.topic("state"), broker.security())
     return checkpoint.read_policy((entry.key, entry.value) for entry in entries)
 

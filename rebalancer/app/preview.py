@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from rebalancer.api.asks import Effect, Preview
+from rebalancer.api.ports.requests import Effect, Preview
 from rebalancer.api.text.words import clock, counted, some
 from rebalancer.app.foresight import Foresight, Known, Move
 from rebalancer.domain.cluster import Override
@@ -33,7 +33,7 @@ def preview_of(known: Known, override: Override, seen: Foresight) -> Preview:
         confirm=name_to_type(known, override),
         unmet_before=seen.without.unmet,
         unmet_after=seen.without.unmet if refused else seen.course.unmet,
-        said=tuple(_lines(effects, conflicts, refused, seen)),
+        lines=tuple(_lines(effects, conflicts, refused, seen)),
     )
 
 
@@ -50,7 +50,7 @@ def preview_of_resume(known: Known, seen: Foresight, actor: str) -> Preview:
         confirm="resume",
         unmet_before=seen.without.unmet,
         unmet_after=seen.course.unmet,
-        said=tuple(_lines(effects, (), None, seen)),
+        lines=tuple(_lines(effects, (), None, seen)),
     )
 
 
@@ -165,7 +165,7 @@ def _lines(
     if refused is not None:
         yield f"no   {refused}"
         return
-    lines = [f"{effect.when:4} {effect.said}" for effect in effects]
+    lines = [f"{effect.when:4} {effect.text}" for effect in effects]
     lines += [f"node {change}" for change in seen.course.now.node_pools if change not in seen.without.now.node_pools]
     lines += [f"!    {refusal}" for refusal in seen.refusals]
     state = seen.state

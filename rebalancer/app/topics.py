@@ -2,9 +2,7 @@
 
 from typing import Any
 
-from aiokafka.helpers import create_ssl_context
-
-from rebalancer.obs.broker import Broker
+from rebalancer.kafka.broker import Broker, trust
 from rebalancer.settings.service import ServiceSettings
 
 
@@ -17,9 +15,7 @@ def _security(settings: ServiceSettings) -> dict[str, Any]:
     protocol = settings.kafka_security_protocol
     found: dict[str, Any] = {"security_protocol": protocol}
     if protocol in {"SSL", "SASL_SSL"}:
-        found["ssl_context"] = create_ssl_context(
-            cafile=str(settings.kafka_ca_file) if settings.kafka_ca_file else None
-        )
+        found["ssl_context"] = trust(settings.kafka_ca_file)
     if protocol.startswith("SASL"):
         password = settings.kafka_password()
         found["sasl_mechanism"] = settings.kafka_sasl_mechanism

@@ -1,8 +1,9 @@
 """The command line: results on stdout, talk on stderr, and an exit code that scripts can trust.
 
-One small module per command in `commands/`, listed in `entry.py`; a command imports heavy rooms (`app`, the HTTP
-client, the policy) inside its function, so that `rebalancer --help` answers at once. `render/` holds pure functions
-from domain values to text.
+`commands` has a module per command, or a folder where the command has work of its own: its `__init__.py` holds the
+options, the modules beside it do the work. `entry.py` lists them. `remote` reaches the service and the cluster,
+`terminal` talks with the person, `render` holds pure functions from domain values to text. A command imports heavy
+rooms (`app`, the HTTP client, the policy) inside its function, so that `rebalancer --help` answers at once.
 """
 
 

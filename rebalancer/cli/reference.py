@@ -1,19 +1,12 @@
-"""`python -m rebalancer.cli.reference [--check]`: writes `docs/reference/cli.md` from the commands themselves.
+"""The reference page of the command line, made from the commands themselves."""
 
-With `--check` nothing is written, and the exit code is 1 when the file is not what would be written.
-"""
-
-import argparse
-import sys
 from collections.abc import Iterator
 from inspect import cleandoc
-from pathlib import Path
 from typing import Any
 
 import typer
 
-FILE = Path("docs/reference/cli.md")
-HEAD = """<!-- Written by `python -m rebalancer.cli.reference`; do not edit. -->
+HEAD = """\
 # Command line
 
 `rebalancer` talks to two places. What it changes it writes to Kubernetes through your kubeconfig, in your own name;
@@ -34,7 +27,7 @@ are RFC 3339 in UTC, durations seconds, what is unknown is `null`.
 """
 
 
-def text() -> str:
+def cli_page() -> str:
     """The page."""
     from rebalancer.cli.entry import app
 
@@ -103,23 +96,3 @@ def _said(parameter: Any, context: Any) -> str:  # noqa: ANN401  same
     if parameter.envvar:
         parts.append(f"Environment: `{parameter.envvar}`.")
     return " ".join(parts).replace("|", "\\|")
-
-
-def main(arguments: list[str]) -> int:
-    """Write or check the page; the exit code."""
-    parser = argparse.ArgumentParser(description="Writes the reference of the command line.")
-    parser.add_argument("--check", action="store_true", help="only say whether the file is up to date")
-    parser.add_argument("--file", type=Path, default=FILE, help=f"default {FILE}")
-    chosen = parser.parse_args(arguments)
-    if not chosen.check:
-        chosen.file.parent.mkdir(parents=True, exist_ok=True)
-        chosen.file.write_text(text())
-        return 0
-    if chosen.file.exists() and chosen.file.read_text() == text():
-        return 0
-    sys.stderr.write(f"error: {chosen.file} is out of date; run: python -m rebalancer.cli.reference\n")
-    return 1
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -5,18 +5,18 @@ from collections.abc import Callable, Mapping, Sequence
 from math import inf
 
 import structlog
-from aiokafka import ConsumerRecord, TopicPartition
 
 from rebalancer.domain.events import CapacityNotice, Event, MetricSample, Position, Rejection
-from rebalancer.ingest.dead_letters import DeadLetters, Letter
 from rebalancer.ingest.decode import Mended, decode_metric, decode_override
 from rebalancer.ingest.envelope import Headers
-from rebalancer.ingest.frontier import Frontier
 from rebalancer.ingest.gauges import IMPOSSIBLE
 from rebalancer.ingest.notices import decode_notice
-from rebalancer.ingest.orders import Order, Orders
+from rebalancer.ingest.override_queue import OverrideQueue, QueuedOverride
 from rebalancer.ingest.rejected import Reason, rejection
 from rebalancer.ingest.signed import SignedOverride
+from rebalancer.kafka.dead_letters import DeadLetters, Letter
+from rebalancer.kafka.frontier import Frontier
+from rebalancer.kafka.records import ConsumerRecord, TopicPartition
 
 REMEMBERED_IDS = 10_000
 MENDED_EVERY_SECONDS = 60.0  # one letter about a producer's impossible gauges; it may send them every second, for ever
@@ -36,21 +36,25 @@ log = structlog.get_logger()
 
 
 class Reader:
-    """Decodes batches and hands the events to `sink`, overrides to `orders`; the rest goes to `dead_letters`.
+    """Decodes batches and hands the events to `sink`, overrides to `queue`; the rest goes to `dead_letters`.
 
     `decoders` by full topic name. `frontiers` has one per partition that is read. `counts`: events, tombstones,
     ignored (records that mean nothing to us), duplicates, rejected.<reason>, and impossible.<gauge>.
     """
 
     def __init__(
-        self, decoders: Mapping[str, Decoder], sink: Sink, dead_letters: DeadLetters, orders: Orders | None = None
+        self,
+        decoders: Mapping[str, Decoder],
+        sink: Sink,
+        dead_letters: DeadLetters,
+        queue: OverrideQueue | None = None,
     ) -> None:
         self.frontiers: dict[TopicPartition, Frontier] = {}
         self.counts: Counter[str] = Counter()
         self._decoders = decoders
         self._sink = sink
         self._dead_letters = dead_letters
-        self._orders = orders
+        self._queue = queue
         self._seen: dict[tuple[str, str], None] = {}
         self._mended_at: dict[str, float] = {}
 
@@ -85,14 +89,14 @@ class Reader:
             elif isinstance(decoded, tuple):
                 events += self._fresh(decoded)
             elif isinstance(decoded, SignedOverride):
-                self._order(record, decoded)
+                self._queue_override(record, decoded)
             elif isinstance(decoded, Rejection):
                 self._reject(record, decoded)
 
-    def _order(self, record: ConsumerRecord, signed: SignedOverride) -> None:
+    def _queue_override(self, record: ConsumerRecord, signed: SignedOverride) -> None:
         frontier = self.frontiers[TopicPartition(record.topic, record.partition)]
-        if self._orders is not None:
-            self._orders.put(Order(record, signed, frontier))
+        if self._queue is not None:
+            self._queue.put(QueuedOverride(record, signed, frontier))
 
     def _mended(self, record: ConsumerRecord, mended: Mended, now: float) -> None:
         """Each gauge that was left out is counted; the record itself can be read in the dead-letter topic, at times."""

@@ -4,6 +4,7 @@ import random
 from dataclasses import dataclass
 from typing import Final
 
+from rebalancer.obs.backoff import Backoff
 from rebalancer.obs.clock import Clock
 
 _LONGEST_RETRY_AFTER_SECONDS: Final = 60.0
@@ -30,29 +31,29 @@ class Pace:
 
 
 class Pacer:
-    """Counts failures and waits accordingly."""
+    """Says when the next connection may be made; counts failures and waits accordingly."""
 
     def __init__(self, pace: Pace, clock: Clock, rng: random.Random) -> None:
-        self.failures = 0
         self._pace = pace
         self._clock = clock
-        self._rng = rng
+        self._backoff = Backoff(rng, pace.gap_seconds, pace.backoff_cap_seconds)
         self._not_before_monotonic = clock.monotonic()
 
     def succeeded(self) -> None:
         """Something came through: forget the failures."""
-        self.failures = 0
+        self._backoff.succeeded()
+
+    @property
+    def failures(self) -> int:
+        """Failures in a row."""
+        return self._backoff.failures
 
     def failed(self, *, at_least_seconds: float | None = None) -> float:
         """Put the next turn off and return by how many seconds.
 
         1st failure 0.5-1 s, then 1-2 s, 2-4 s ... up to half to the whole cap.
         """
-        doublings = min(self.failures, 30)  # a week of failures must not overflow
-        ceiling = min(self._pace.backoff_cap_seconds, self._pace.gap_seconds * 2.0**doublings)
-        asked = min(at_least_seconds or 0.0, _LONGEST_RETRY_AFTER_SECONDS)
-        wait = max(ceiling * self._rng.uniform(0.5, 1.0), asked)
-        self.failures += 1
+        wait = max(self._backoff.failed(), min(at_least_seconds or 0.0, _LONGEST_RETRY_AFTER_SECONDS))
         self._not_before_monotonic = max(self._not_before_monotonic, self._clock.monotonic() + wait)
         return wait
 

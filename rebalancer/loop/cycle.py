@@ -10,8 +10,8 @@ from rebalancer.domain.snapshot import Snapshot
 from rebalancer.planning import Memo, plan
 
 
-class Hands(Protocol):
-    """What a cycle works with: the service's are real, the simulator's move a simulated cluster."""
+class CyclePorts(Protocol):
+    """What a cycle works with: the service's ports are real, the simulator's move a simulated cluster."""
 
     policy: Policy
     memory: Memory
@@ -30,11 +30,11 @@ class Hands(Protocol):
         ...
 
 
-async def cycle(now: float, hands: Hands) -> Decision:
+async def cycle(now: float, ports: CyclePorts) -> Decision:
     """Look, decide, remember, carry out."""
-    snapshot = hands.look(now)
-    before = hands.memory
-    decision = plan(snapshot, hands.policy, before, hands.kept)
-    hands.note(snapshot, before, decision)
-    await hands.carry_out(decision)
+    snapshot = ports.look(now)
+    before = ports.memory
+    decision = plan(snapshot, ports.policy, before, ports.kept)
+    ports.note(snapshot, before, decision)
+    await ports.carry_out(decision)
     return decision

@@ -12,7 +12,7 @@ from typing import Protocol
 
 import structlog
 
-from rebalancer.loop.cycle import Hands, cycle
+from rebalancer.loop.cycle import CyclePorts, cycle
 from rebalancer.obs.clock import Clock
 
 AT_MOST_EVERY_SECONDS = 0.1
@@ -20,8 +20,8 @@ AT_MOST_EVERY_SECONDS = 0.1
 log = structlog.get_logger()
 
 
-class SteadyHands(Hands, Protocol):
-    """Hands that find their way back after a cycle that failed."""
+class RecoverablePorts(CyclePorts, Protocol):
+    """Ports that find their way back after a cycle that failed."""
 
     def recover(self, now: float) -> None:
         """Nothing of what the failed cycle was told goes into the next one."""
@@ -37,9 +37,9 @@ class Runner:
     """
 
     def __init__(
-        self, hands: SteadyHands, clock: Clock, turned: Callable[[float, bool], None] = lambda _seconds, _ok: None
+        self, ports: RecoverablePorts, clock: Clock, turned: Callable[[float, bool], None] = lambda _seconds, _ok: None
     ) -> None:
-        self._hands = hands
+        self._ports = ports
         self._clock = clock
         self._turned = turned
         self._wanted = asyncio.Event()
@@ -81,7 +81,7 @@ class Runner:
 
     async def _rest(self) -> None:
         """Until the next planning period or the first thing that cannot wait, but never less than 100 ms."""
-        period = self._hands.policy.plan_every_seconds
+        period = self._ports.policy.plan_every_seconds
         await self._clock.sleep(min(AT_MOST_EVERY_SECONDS, period))
         ends_monotonic = self._clock.monotonic() + period
         while (left_seconds := min(ends_monotonic, self._due_monotonic) - self._clock.monotonic()) > 0:
@@ -102,7 +102,7 @@ class Runner:
         self._due_monotonic = math.inf
         began = self._clock.monotonic()
         try:
-            await cycle(self._clock.now(), self._hands)
+            await cycle(self._clock.now(), self._ports)
         except Exception as error:  # the loop outlives every cycle
             log.exception("a cycle failed; the next one looks again", in_a_row=self.failed_in_a_row + 1)
             self._failed(error)
@@ -116,6 +116,6 @@ class Runner:
         self.failed_in_a_row += 1
         self.failure = f"{type(error).__name__}: {error}"
         try:
-            self._hands.recover(self._clock.now())
+            self._ports.recover(self._clock.now())
         except Exception:  # then the next cycle has what this one had
             log.exception("what a failed cycle was told could not be remembered")

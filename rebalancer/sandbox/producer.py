@@ -8,7 +8,7 @@ import msgspec
 from aiokafka import AIOKafkaProducer
 
 from rebalancer.domain.events import METRIC_SAMPLE_TYPE, Counters, MetricSample
-from rebalancer.obs.broker import Broker
+from rebalancer.kafka.broker import Broker
 
 NOTICE_SECONDS = 120.0  # a spot notice comes this long before the machine goes
 

@@ -4,7 +4,7 @@ import asyncio
 from contextlib import AsyncExitStack
 from typing import Self
 
-from rebalancer.obs.broker import TOPICS, Broker
+from rebalancer.kafka.broker import TOPICS, Broker
 from rebalancer.obs.clock import Clock
 from rebalancer.sandbox.api import EmbeddedKubernetes
 from rebalancer.sandbox.broker import EmbeddedBroker

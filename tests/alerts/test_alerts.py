@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.obs.metrics import generate
 from rebalancer.obs.metrics.alerts import ALERTS, RUNBOOKS
 from rebalancer.obs.metrics.catalogue import METRICS
 from tests.alerts.cases import CASES
@@ -78,19 +77,3 @@ def test_rules_name_only_metrics_that_exist() -> None:
 
 def _words(text: str) -> set[str]:
     return set("".join(c if c.isalnum() or c in "_:" else " " for c in text).split())
-
-
-def test_the_generated_files_are_what_the_code_says() -> None:
-    assert generate.main(["--check", "--folder", str(ROOT)]) == 0
-
-
-def test_the_generator_writes_checks_and_says_what_is_stale(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = ["--folder", str(tmp_path)]
-    assert generate.main(["--check", *folder]) == 1
-    assert generate.main(folder) == 0
-    assert generate.main(["--check", *folder]) == 0
-    page = tmp_path / "docs/reference/metrics.md"
-    page.write_text(page.read_text() + "more")
-    capsys.readouterr()
-    assert generate.main(["--check", *folder]) == 1
-    assert "docs/reference/metrics.md" in capsys.readouterr().err

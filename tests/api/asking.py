@@ -10,16 +10,16 @@ import aiohttp
 import msgspec
 from multidict import CIMultiDict
 
-from rebalancer.api.access import Authority
-from rebalancer.api.reception import Reception
-from rebalancer.api.reviews import Reviews
-from rebalancer.api.server import Servers
-from rebalancer.api.stream import page_parts
+from rebalancer.api.auth.authentication import Authentication
+from rebalancer.api.auth.authority import Authority
+from rebalancer.api.auth.token_reviews import Reviews
+from rebalancer.api.handlers.event_stream import page_parts
+from rebalancer.api.serving.server import Servers
 from rebalancer.kube.access import Access
 from rebalancer.kube.client import KubeClient
 from rebalancer.sandbox.api import EmbeddedKubernetes
-from tests.api.decided import SomeView, some_view
-from tests.api.looks import SomeLooks
+from tests.api.decided import SomeStatusPort, some_status_port
+from tests.api.page_data import SomePageData
 from tests.sandbox.hand_clock import HandClock
 
 HOST = "rebalancer.example"
@@ -51,9 +51,9 @@ class Answer:
 
 @dataclass(frozen=True)
 class Asked:
-    """The running API: `view` behind it, `kubernetes` its authority, `clock` its time."""
+    """The running API: `status_port` behind it, `kubernetes` its authority, `clock` its time."""
 
-    view: SomeView
+    status_port: SomeStatusPort
     clock: HandClock
     kubernetes: EmbeddedKubernetes
     servers: Servers
@@ -77,17 +77,17 @@ class Asked:
 @asynccontextmanager
 async def asking(authority: Authority | None = None) -> AsyncIterator[Asked]:
     """The API, by default with the API server as its authority."""
-    clock, view = HandClock(), some_view()
+    clock, status_port = HandClock(), some_status_port()
     async with EmbeddedKubernetes(clock) as kubernetes:
         access = Access(kubernetes.url, "Bearer sandbox-rebalancer")
         async with KubeClient(access, clock, random.Random(1)) as kube:
             reviews = Reviews(clock)
             reviews.kube = kube
-            reception = Reception(authority or reviews, clock, {HOST}, NAMESPACE)
-            parts = page_parts(SomeLooks(view))
-            servers = Servers(view, reception, ("127.0.0.1", 0), ("127.0.0.1", 0), parts)
+            authentication = Authentication(authority or reviews, clock, {HOST}, NAMESPACE)
+            parts = page_parts(SomePageData(status_port))
+            servers = Servers(status_port, authentication, ("127.0.0.1", 0), ("127.0.0.1", 0), parts)
             await servers.start()
             try:
-                yield Asked(view, clock, kubernetes, servers)
+                yield Asked(status_port, clock, kubernetes, servers)
             finally:
                 await servers.stop()

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from rebalancer.api.access import Trusting
+from rebalancer.api.auth.authority import Trusting
 from tests.api.asking import Asked, asking
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from rebalancer.api.view import Status, Unready
+from rebalancer.api.ports.status import Status, Unready
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.plan import Plan
 from rebalancer.domain.snapshot import Snapshot, Sync
@@ -13,7 +13,7 @@ READINGS = {"a": {"concurrency": 8.0}, "b": {"concurrency": 40.0}}
 
 
 @dataclass
-class SomeView:
+class SomeStatusPort:
     """A service that has decided once, and says of itself what a test wants."""
 
     decided: Plan | None
@@ -56,8 +56,8 @@ class SomeView:
         return b"rebalancer_synced 1.0\n"
 
 
-def some_view() -> SomeView:
+def some_status_port() -> SomeStatusPort:
     """Models a and b on one pool."""
     policy = a_policy()
     seen = a_snapshot(policy, {"a": 2, "b": 4}, READINGS)
-    return SomeView(plan(seen, policy, Memory()).plan, seen)
+    return SomeStatusPort(plan(seen, policy, Memory()).plan, seen)

@@ -48,7 +48,7 @@ async def _live(
             service = Service(_settings(folder, sandbox, changed), clock)
             try:
                 await service.start()
-                while service.plan is None or service.insight.unready():
+                while service.plan is None or service.reporter.unready():
                     await asyncio.sleep(POLL_SECONDS)
                 told.put(f"http://127.0.0.1:{service.servers.api_port}")
                 while not end.is_set():

@@ -2,14 +2,15 @@
 
 from msgspec.structs import replace
 
-from rebalancer.api.look import Look
-from rebalancer.api.model_page import model_page
-from rebalancer.api.models_table import Asked
-from rebalancer.api.overview import overview
-from rebalancer.api.pages import Happening, ModelPage, Overview, Point, PoolPage
-from rebalancer.api.pool_page import pool_page
-from rebalancer.api.tiles import seat
-from rebalancer.api.wire import to_wire
+from rebalancer.api.http.json_codec import to_wire
+from rebalancer.api.pages.gpu_tiles import seat
+from rebalancer.api.pages.model_page import model_page
+from rebalancer.api.pages.models_table import ModelsQuery
+from rebalancer.api.pages.overview import overview
+from rebalancer.api.pages.pool_page import pool_page
+from rebalancer.api.pages.values import ModelPage, Overview, PoolPage
+from rebalancer.api.ports.page_data import PageData
+from rebalancer.api.ports.timeline import Point, TimelineEvent
 from rebalancer.domain.memory import Loan
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import PodView, PoolView, Snapshot, TargetView
@@ -127,11 +128,13 @@ LOANS = (
 )
 
 
-def _seen(clock: str, kind: str, cycle: int, said: str, model: str | None = None, pool: str | None = None) -> Happening:
-    return Happening(scene.at(clock), kind, said, cycle, model, pool)
+def _seen(
+    clock: str, kind: str, cycle: int, said: str, model: str | None = None, pool: str | None = None
+) -> TimelineEvent:
+    return TimelineEvent(scene.at(clock), kind, said, cycle, model, pool)
 
 
-HAPPENINGS = (
+TIMELINE = (
     _seen("02:45:10", "override", 48_042, "cap sdxl 6 by ci until 05:59:00: render batch", "sdxl"),
     _seen("02:58:20", "release", 48_124, "3 -> 2  demand is 2", "mixtral-8x7b", "a100"),
     _seen("02:58:24", "grant", 48_125, "5 -> 6  from mixtral-8x7b", "llama-70b", "a100"),
@@ -144,13 +147,13 @@ HAPPENINGS = (
     _seen("03:12:06", "node", 48_216, "nodepool/spot 16 -> 24 GPU limit  node ~03:16", None, "spot"),
 )
 
-LOOK = Look(
+PAGE_DATA = PageData(
     epoch=EPOCH,
     status=replace(scene.STATUS, notices=SNAPSHOT.notices),
     snapshot=SNAPSHOT,
     policy=POLICY,
     loans=LOANS,
-    happenings=HAPPENINGS,
+    timeline=TIMELINE,
 )
 
 
@@ -166,22 +169,22 @@ def chart() -> tuple[Point, ...]:
     return tuple(points)
 
 
-def the_overview(asked: Asked | None = None) -> Overview:
+def the_overview(query: ModelsQuery | None = None) -> Overview:
     """What `/v1/overview` answers."""
-    return overview(LOOK, asked or Asked(), seat({}, SNAPSHOT))
+    return overview(PAGE_DATA, query or ModelsQuery(), seat({}, SNAPSHOT))
 
 
 def the_model_page(model: str = "llama-70b") -> ModelPage:
     """What `/v1/models/MODEL` answers."""
     spec = next(each for each in POLICY.models if each.id == model)
     decision = next(each for each in scene.PLAN.models if each.model == model)
-    return model_page(LOOK, scene.PLAN, spec, decision, chart())
+    return model_page(PAGE_DATA, scene.PLAN, spec, decision, chart())
 
 
 def the_pool_page(pool: str = "a100") -> PoolPage:
     """What `/v1/pools/POOL` answers."""
     spec = next(each for each in POLICY.pools if each.name == pool)
-    return pool_page(LOOK, spec, seat({}, SNAPSHOT))
+    return pool_page(PAGE_DATA, spec, seat({}, SNAPSHOT))
 
 
 def overview_json() -> bytes:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from rebalancer.api.access import Principal
-from rebalancer.api.reviews import Reviews
+from rebalancer.api.auth.authority import Principal
+from rebalancer.api.auth.token_reviews import Reviews
 from rebalancer.kube.resources import TOKENREVIEWS, Object, Resource
 from tests.api.asking import Asked, token
 from tests.sandbox.hand_clock import HandClock

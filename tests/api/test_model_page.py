@@ -3,22 +3,22 @@
 import pytest
 from msgspec.structs import replace
 
-from rebalancer.api.look import Look
-from rebalancer.api.model_page import model_page
-from rebalancer.api.pages import LoanRow, ModelPage, SignalRow
-from rebalancer.api.pool_page import PAGE, pool_page
+from rebalancer.api.pages.gpu_tiles import seat
+from rebalancer.api.pages.model_page import model_page
+from rebalancer.api.pages.pool_page import PAGE, pool_page
+from rebalancer.api.pages.values import LoanRow, ModelPage, SignalRow
+from rebalancer.api.ports.page_data import PageData
 from rebalancer.api.text.explain import render_explain
-from rebalancer.api.tiles import seat
 from rebalancer.domain.readings import NoReading, Signal
 from rebalancer.domain.snapshot import Snapshot
-from tests.api.scenes import LOOK, POLICY, SNAPSHOT, chart, the_model_page, the_pool_page
+from tests.api.scenes import PAGE_DATA, POLICY, SNAPSHOT, chart, the_model_page, the_pool_page
 from tests.builders import a_node, a_reading
 from tests.cli.scene import NOW, PLAN, at
 
 
 def page_of(snapshot: Snapshot) -> ModelPage:
-    look = Look(LOOK.epoch, LOOK.status, snapshot, POLICY, LOOK.loans, LOOK.happenings)
-    return model_page(look, PLAN, POLICY.models[0], PLAN.models[0], ())
+    data = PageData(PAGE_DATA.epoch, PAGE_DATA.status, snapshot, POLICY, PAGE_DATA.loans, PAGE_DATA.timeline)
+    return model_page(data, PLAN, POLICY.models[0], PLAN.models[0], ())
 
 
 def seen_with(**signals: Signal) -> Snapshot:
@@ -54,7 +54,7 @@ def test_the_scene_is_as_drawn() -> None:
     assert "\n".join(page.explanation) == render_explain(PLAN, SNAPSHOT, "llama-70b")
     assert [refusal.subject for refusal in page.refusals] == ["qwen-32b"]
     assert page.chart == chart()
-    assert {happening.model for happening in page.happenings} == {"llama-70b"}
+    assert {event.model for event in page.timeline} == {"llama-70b"}
 
 
 def test_overrides_of_a_model_are_on_its_page_until_they_expire() -> None:
@@ -112,8 +112,8 @@ def test_a_pools_page_says_who_is_where_and_who_lent() -> None:
 def test_nodes_come_in_pages_of_sixty_four_and_counts_are_of_all() -> None:
     nodes = tuple(a_node(f"n-{number:03}") for number in range(150))
     snapshot = replace(SNAPSHOT, pools=(replace(SNAPSHOT.pools[0], nodes=nodes), *SNAPSHOT.pools[1:]))
-    look = Look(LOOK.epoch, LOOK.status, snapshot, POLICY)
-    found = [pool_page(look, POLICY.pools[0], seat({}, snapshot), page) for page in (1, 2, 3, 4)]
+    data = PageData(PAGE_DATA.epoch, PAGE_DATA.status, snapshot, POLICY)
+    found = [pool_page(data, POLICY.pools[0], seat({}, snapshot), page) for page in (1, 2, 3, 4)]
     assert [len(page.nodes) for page in found] == [PAGE, PAGE, 22, 0]
     assert {page.nodes_total for page in found} == {150}
     assert found[3].counts == {"free": 1200}

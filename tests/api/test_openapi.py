@@ -3,14 +3,12 @@
 import json
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 
-from rebalancer.api.generate import DOCUMENT_FILE, main
-from rebalancer.api.routes import ROUTES, openapi_text
+from rebalancer.api.serving.routes import ROUTES, openapi_text
 from tests.api.asking import Asked, token
 
 DOCUMENT: dict[str, Any] = json.loads(openapi_text())
@@ -73,18 +71,3 @@ async def test_it_is_served_to_everybody_as_it_is_kept(api: Asked) -> None:
     answer = await api("GET", "/v1/openapi.json")
     assert answer.status == 200
     assert answer.body.decode() == openapi_text()
-
-
-def test_the_kept_document_is_up_to_date() -> None:
-    assert DOCUMENT_FILE.read_text() == openapi_text(), "run: make generate"
-
-
-def test_the_generator_says_what_to_run_when_the_document_is_old(
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    file = tmp_path / "openapi.json"
-    assert main(["--check", "--file", str(file)]) == 1
-    assert "python -m rebalancer.api.generate" in capsys.readouterr().err
-    assert main(["--file", str(file)]) == 0
-    assert main(["--check", "--file", str(file)]) == 0

@@ -13,7 +13,7 @@ from schemathesis import Case
 from schemathesis.core.transport import Response
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
-from rebalancer.api.routes import openapi_text
+from rebalancer.api.serving.routes import openapi_text
 from tests.api.living import living_service
 
 # schemathesis draws from `random` inside its strategies.

@@ -3,41 +3,48 @@
 import pytest
 from msgspec.structs import replace
 
-from rebalancer.api.look import Look
-from rebalancer.api.models_table import SORTS, STATES, Asked
-from rebalancer.api.overview import overview
-from rebalancer.api.pages import Need, Overview
+from rebalancer.api.http.json_codec import from_wire
+from rebalancer.api.pages.gpu_tiles import seat
+from rebalancer.api.pages.models_table import SORTS, STATES, ModelsQuery
+from rebalancer.api.pages.overview import overview
+from rebalancer.api.pages.values import AttentionItem, Overview
+from rebalancer.api.ports.page_data import PageData
 from rebalancer.api.text.words import clock
-from rebalancer.api.tiles import seat
-from rebalancer.api.wire import from_wire
 from rebalancer.domain.pinned import Pinned
 from rebalancer.domain.plan import Refusal
 from rebalancer.domain.snapshot import Snapshot, Sync
-from tests.api.scenes import LOOK, SNAPSHOT, overview_json, the_overview
+from tests.api.scenes import PAGE_DATA, SNAPSHOT, overview_json, the_overview
 from tests.builders import a_notice, a_pod, a_target
 from tests.cli.scene import NOW, PLAN, at
 
 
-def of(look: Look = LOOK, asked: Asked | None = None) -> Overview:
-    return overview(look, asked or Asked(), seat({}, look.snapshot))
+def of(data: PageData = PAGE_DATA, query: ModelsQuery | None = None) -> Overview:
+    return overview(data, query or ModelsQuery(), seat({}, data.snapshot))
 
 
-def told(look: Look) -> list[str]:
-    return [need.said for need in of(look).needs]
+def told(data: PageData) -> list[str]:
+    return [item.text for item in of(data).attention]
 
 
-def look_with(**changed: object) -> Look:
+def page_data_with(**changed: object) -> PageData:
     """The scene with other fields of its status."""
-    return Look(LOOK.epoch, replace(LOOK.status, **changed), LOOK.snapshot, LOOK.policy, LOOK.loans, LOOK.happenings)
+    return PageData(
+        PAGE_DATA.epoch,
+        replace(PAGE_DATA.status, **changed),
+        PAGE_DATA.snapshot,
+        PAGE_DATA.policy,
+        PAGE_DATA.loans,
+        PAGE_DATA.timeline,
+    )
 
 
-def look_at(snapshot: Snapshot) -> Look:
-    return Look(LOOK.epoch, LOOK.status, snapshot, LOOK.policy, LOOK.loans, LOOK.happenings)
+def look_at(snapshot: Snapshot) -> PageData:
+    return PageData(PAGE_DATA.epoch, PAGE_DATA.status, snapshot, PAGE_DATA.policy, PAGE_DATA.loans, PAGE_DATA.timeline)
 
 
 def test_the_scene_is_as_drawn() -> None:
     page = the_overview()
-    assert [(need.severity, need.said, need.until) for need in page.needs] == [
+    assert [(item.severity, item.text, item.until) for item in page.attention] == [
         ("critical", "spot-2 goes 03:13:40: llama-70b 1, sdxl 4", at("03:13:40")),
         ("warning", "llama-70b short 1 (4 GPUs); qwen-32b may shrink 03:14:40", at("03:14:40")),
     ]
@@ -61,7 +68,7 @@ def test_the_scene_is_as_drawn() -> None:
     ]
     assert page.models[0].next_at == at("03:14:40")
     assert [one.name for one in page.overrides] == ["cap-sdxl"]
-    assert len(page.happenings) == len(LOOK.happenings)
+    assert len(page.timeline) == len(PAGE_DATA.timeline)
 
 
 def test_counts_of_the_tiles_are_those_that_status_prints() -> None:
@@ -78,8 +85,8 @@ def test_the_page_survives_the_wire() -> None:
 
 
 def test_whatever_keeps_the_service_from_seeing_is_told_before_what_comes_later() -> None:
-    look = look_with(sync=Sync(missing=("pods",), stale=("nodes",)), policy_problems=("policy.yaml:3 bad", "more"))
-    assert told(look) == [
+    data = page_data_with(sync=Sync(missing=("pods",), stale=("nodes",)), policy_problems=("policy.yaml:3 bad", "more"))
+    assert told(data) == [
         "not read yet: pods; nothing is taken from a model until they are",
         "silent: nodes; nothing is taken from a model while they are",
         "spot-2 goes 03:13:40: llama-70b 1, sdxl 4",
@@ -90,30 +97,30 @@ def test_whatever_keeps_the_service_from_seeing_is_told_before_what_comes_later(
 
 def test_a_policy_file_that_is_refused_in_part_is_told_with_the_entries() -> None:
     refused = ("models.sdxl keeps its last good form", "models.new is left out")
-    look = look_with(policy_problems=("policy.yaml:3 bad",), policy_refused=refused)
+    data = page_data_with(policy_problems=("policy.yaml:3 bad",), policy_refused=refused)
     said = "the policy file is not good, the rest of it is in force: "
-    assert told(look)[-1] == said + "models.sdxl keeps its last good form, models.new is left out: policy.yaml:3 bad"
-    assert of(look).policy_refused == refused
+    assert told(data)[-1] == said + "models.sdxl keeps its last good form, models.new is left out: policy.yaml:3 bad"
+    assert of(data).policy_refused == refused
 
 
 def test_what_stays_pinned_in_shadow_needs_somebody_who_gives_it_back() -> None:
     pinned = Pinned("ScaledObject", "serving", "sdxl", "uid", "rebalancer/rebalancer", "held")
-    needs = of(look_with(write_mode="shadow", pinned=(pinned,))).needs
+    attention = of(page_data_with(write_mode="shadow", pinned=(pinned,))).attention
     said = (
         "bounds or limits of ours are still on 1 object (scaledobject/serving/sdxl): KEDA cannot move past them; "
         "run rebalancer hand-back"
     )
-    assert Need("warning", said) in needs
+    assert AttentionItem("warning", said) in attention
 
 
 def test_a_model_under_its_floor_is_critical_and_one_that_is_not_seen_a_warning() -> None:
     floored = replace(PLAN.models[0], ready=1)
     blind = replace(PLAN.models[2], demand=None, why="unknown: concurrency 48 s old")
-    page = of(look_with(plan=replace(PLAN, models=(floored, *PLAN.models[1:2], blind, PLAN.models[3]))))
-    said = {need.model: need for need in page.needs if need.model}
+    page = of(page_data_with(plan=replace(PLAN, models=(floored, *PLAN.models[1:2], blind, PLAN.models[3]))))
+    said = {item.model: item for item in page.attention if item.model}
     assert said["llama-70b"].severity == "critical"
-    assert said["llama-70b"].said.startswith("llama-70b under its floor: 1 ready of 2, short 1 (4 GPUs)")
-    assert said["qwen-32b"] == Need("warning", "qwen-32b is not seen: concurrency 48 s old", model="qwen-32b")
+    assert said["llama-70b"].text.startswith("llama-70b under its floor: 1 ready of 2, short 1 (4 GPUs)")
+    assert said["qwen-32b"] == AttentionItem("warning", "qwen-32b is not seen: concurrency 48 s old", model="qwen-32b")
 
 
 @pytest.mark.parametrize(("seconds", "asked_for"), [(200.0, False), (481.0, True)])
@@ -121,55 +128,55 @@ def test_what_only_waits_for_its_pods_needs_nobody_until_it_takes_twice_its_star
     seconds: float, *, asked_for: bool
 ) -> None:
     row = replace(PLAN.unmet[0], constraint="waiting", why="granted; pods are on their way", since=NOW - seconds)
-    needs = of(look_with(plan=replace(PLAN, unmet=(row,)))).needs
-    assert any(need.model == "llama-70b" for need in needs) is asked_for
+    attention = of(page_data_with(plan=replace(PLAN, unmet=(row,)))).attention
+    assert any(item.model == "llama-70b" for item in attention) is asked_for
 
 
 def test_a_node_that_brings_its_own_replacement_is_told_only_when_somebody_runs_there() -> None:
     empty = a_notice("a100-9", deadline=NOW + 60.0, voluntary=True)
     used = a_notice("a100-1", deadline=NOW + 60.0, voluntary=True)
-    needs = of(look_at(replace(SNAPSHOT, notices=(used, empty)))).needs
-    assert [(need.severity, need.node) for need in needs if need.node] == [("warning", "a100-1")]
+    attention = of(look_at(replace(SNAPSHOT, notices=(used, empty)))).attention
+    assert [(item.severity, item.node) for item in attention if item.node] == [("warning", "a100-1")]
 
 
 def test_a_notice_whose_time_has_not_come_warns_and_says_when_it_counts() -> None:
     notice = a_notice("a100-1", deadline=NOW + 3600.0, doomed_at=NOW + 1800.0)
-    (need,) = [one for one in of(look_at(replace(SNAPSHOT, notices=(notice,)))).needs if one.node]
-    assert need.severity == "warning"
-    assert f"(counts from {clock(NOW + 1800)})" in need.said
+    (item,) = [one for one in of(look_at(replace(SNAPSHOT, notices=(notice,)))).attention if one.node]
+    assert item.severity == "warning"
+    assert f"(counts from {clock(NOW + 1800)})" in item.text
     due = replace(SNAPSHOT, notices=(replace(notice, doomed_at=None),))
-    (need,) = [one for one in of(look_at(due)).needs if one.node]
-    assert (need.severity, "counts from" in need.said) == ("critical", False)
+    (item,) = [one for one in of(look_at(due)).attention if one.node]
+    assert (item.severity, "counts from" in item.text) == ("critical", False)
 
 
 def test_a_node_that_is_gone_is_told_as_long_as_somebody_is_missing_there() -> None:
     gone = a_notice("a100-1", kind="gone", deadline=NOW - 3.0)
-    needs = of(look_at(replace(SNAPSHOT, notices=(gone, replace(gone, node="a100-9"))))).needs
-    assert [need.said.split(":")[0] for need in needs if need.node] == ["a100-1 is gone"]
+    attention = of(look_at(replace(SNAPSHOT, notices=(gone, replace(gone, node="a100-9"))))).attention
+    assert [item.text.split(":")[0] for item in attention if item.node] == ["a100-1 is gone"]
 
 
 def test_a_fight_over_a_field_is_told() -> None:
     refusal = Refusal("foreign", "sdxl", 6, 2, "argocd wrote spec.replicas twice in 10 min")
-    needs = of(look_with(plan=replace(PLAN, refusals=(refusal,)))).needs
-    assert [need.model for need in needs if "argocd" in need.said] == ["sdxl"]
-    assert any(need.said.endswith("; `rebalancer stand-up sdxl` ends it") for need in needs)
+    attention = of(page_data_with(plan=replace(PLAN, refusals=(refusal,)))).attention
+    assert [item.model for item in attention if "argocd" in item.text] == ["sdxl"]
+    assert any(item.text.endswith("; `rebalancer stand-up sdxl` ends it") for item in attention)
 
 
 def test_gpus_that_differ_between_policy_and_cluster_are_told() -> None:
     refusal = Refusal("gpus", "sdxl", 6, 6, "1 GPUs per pod in the policy, 2 in the template of sdxl")
-    needs = of(look_with(plan=replace(PLAN, refusals=(refusal,)))).needs
-    assert [need.model for need in needs if "2 in the template" in need.said] == ["sdxl"]
+    attention = of(page_data_with(plan=replace(PLAN, refusals=(refusal,)))).attention
+    assert [item.model for item in attention if "2 in the template" in item.text] == ["sdxl"]
 
 
 def test_a_hundred_needs_are_fifty_lines_of_which_the_last_counts_the_rest() -> None:
     notices = tuple(a_notice(f"n{n:03}", deadline=NOW + n) for n in range(100))
-    needs = of(look_at(replace(SNAPSHOT, notices=notices))).needs
-    assert len(needs) == 50
-    assert needs[-1].said == "and 52 more needs of a person"
+    attention = of(look_at(replace(SNAPSHOT, notices=notices))).attention
+    assert len(attention) == 50
+    assert attention[-1].text == "and 52 more needs of a person"
 
 
 def test_before_the_first_plan_there_are_tiles_and_no_rows() -> None:
-    page = of(look_with(plan=None))
+    page = of(page_data_with(plan=None))
     assert (page.plan_at, page.models, page.models_total) == (None, (), 0)
     assert page.pools[0].nodes[0].gpus == "########"
 
@@ -217,7 +224,7 @@ def test_on_a_node_whose_notice_has_not_come_to_its_time_nothing_is_doomed() -> 
 
 
 def test_before_the_nodes_are_listed_a_pools_size_is_unknown() -> None:
-    assert [pool.gpus for pool in of(look_with(sync=Sync(missing=("nodes",)))).pools] == [None, None]
+    assert [pool.gpus for pool in of(page_data_with(sync=Sync(missing=("nodes",)))).pools] == [None, None]
 
 
 def test_more_pods_than_a_node_has_gpus_do_not_overflow_its_tiles() -> None:
@@ -230,29 +237,29 @@ def test_more_pods_than_a_node_has_gpus_do_not_overflow_its_tiles() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "found"),
+    ("query", "found"),
     [
-        (Asked(q="LLAMA"), ["llama-70b"]),
-        (Asked(q="chat"), ["llama-70b", "mixtral-8x7b"]),
-        (Asked(q="nobody"), []),
-        (Asked(state="short"), ["llama-70b"]),
-        (Asked(state="held"), ["qwen-32b"]),
-        (Asked(state="doomed"), ["llama-70b", "sdxl"]),
-        (Asked(state="lending"), ["mixtral-8x7b"]),
-        (Asked(sort="model"), ["llama-70b", "mixtral-8x7b", "qwen-32b", "sdxl"]),
-        (Asked(sort="ready"), ["llama-70b", "qwen-32b", "mixtral-8x7b", "sdxl"]),
-        (Asked(sort="doomed"), ["sdxl", "llama-70b", "mixtral-8x7b", "qwen-32b"]),
-        (Asked(page=2), []),
+        (ModelsQuery(q="LLAMA"), ["llama-70b"]),
+        (ModelsQuery(q="chat"), ["llama-70b", "mixtral-8x7b"]),
+        (ModelsQuery(q="nobody"), []),
+        (ModelsQuery(state="short"), ["llama-70b"]),
+        (ModelsQuery(state="held"), ["qwen-32b"]),
+        (ModelsQuery(state="doomed"), ["llama-70b", "sdxl"]),
+        (ModelsQuery(state="lending"), ["mixtral-8x7b"]),
+        (ModelsQuery(sort="model"), ["llama-70b", "mixtral-8x7b", "qwen-32b", "sdxl"]),
+        (ModelsQuery(sort="ready"), ["llama-70b", "qwen-32b", "mixtral-8x7b", "sdxl"]),
+        (ModelsQuery(sort="doomed"), ["sdxl", "llama-70b", "mixtral-8x7b", "qwen-32b"]),
+        (ModelsQuery(page=2), []),
     ],
 )
-def test_rows_are_searched_filtered_sorted_and_paged_here(asked: Asked, found: list[str]) -> None:
-    page = of(asked=asked)
+def test_rows_are_searched_filtered_sorted_and_paged_here(query: ModelsQuery, found: list[str]) -> None:
+    page = of(query=query)
     assert [row.model for row in page.models] == found
-    assert page.models_total == (4 if asked.page > 1 else len(found))
+    assert page.models_total == (4 if query.page > 1 else len(found))
 
 
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("sort", SORTS)
 def test_every_filter_goes_with_every_order(state: str, sort: str) -> None:
     everything = {row.model for row in of().models}
-    assert {row.model for row in of(asked=Asked(state=state, sort=sort)).models} <= everything
+    assert {row.model for row in of(query=ModelsQuery(state=state, sort=sort)).models} <= everything

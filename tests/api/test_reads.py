@@ -9,31 +9,30 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from rebalancer.api.access import Trusting
-from rebalancer.api.look import Look, NotRecorded, Recorded, RecordsBusy
-from rebalancer.api.pages import (
+from rebalancer.api.auth.authentication import Authentication
+from rebalancer.api.auth.authority import Trusting
+from rebalancer.api.handlers.event_stream import page_parts
+from rebalancer.api.http.json_codec import from_wire
+from rebalancer.api.pages.values import (
     DecisionPage,
-    DecisionRow,
     Decisions,
     Explanation,
-    Happening,
     ModelPage,
     Overview,
     PoolPage,
 )
-from rebalancer.api.reception import Reception
-from rebalancer.api.server import Servers
-from rebalancer.api.stream import page_parts
+from rebalancer.api.ports.page_data import NotRecorded, PageData, RecordedCycle, RecordsBusy
+from rebalancer.api.ports.timeline import DecisionRow, TimelineEvent
+from rebalancer.api.serving.server import Servers
 from rebalancer.api.text.explain import render_explain
-from rebalancer.api.wire import from_wire
 from rebalancer.domain.outcome import WRITTEN, Intent, Outcome
 from rebalancer.loop.clock import RealClock
-from tests.api.decided import some_view
-from tests.api.looks import SomeLooks
-from tests.api.scenes import LOOK, SNAPSHOT, chart, the_model_page, the_overview, the_pool_page
+from tests.api.decided import some_status_port
+from tests.api.page_data import SomePageData
+from tests.api.scenes import PAGE_DATA, SNAPSHOT, chart, the_model_page, the_overview, the_pool_page
 from tests.cli.scene import NOW, PLAN
 
-RECORDED = Recorded(
+RECORDED_CYCLE = RecordedCycle(
     PLAN,
     SNAPSHOT,
     "policy-1",
@@ -50,10 +49,14 @@ class Reads:
     """The API over the scene."""
 
     def __init__(self) -> None:
-        self.looks = SomeLooks(seen=LOOK)
-        self.looks.charts = {"llama-70b": chart()}
+        self.source = SomePageData(seen=PAGE_DATA)
+        self.source.charts = {"llama-70b": chart()}
         self.servers = Servers(
-            some_view(), Reception(Trusting(), RealClock()), ("127.0.0.1", 0), ("127.0.0.1", 0), page_parts(self.looks)
+            some_status_port(),
+            Authentication(Trusting(), RealClock()),
+            ("127.0.0.1", 0),
+            ("127.0.0.1", 0),
+            page_parts(self.source),
         )
 
     async def get(self, path: str, **headers: str) -> tuple[int, bytes, Any]:
@@ -107,21 +110,21 @@ async def test_an_explanation_is_the_lines_that_explain_prints_and_those_of_the_
 async def test_an_instant_is_explained_by_what_was_decided_then(reads: Reads) -> None:
     asked: list[float | None] = []
 
-    def records(_cycle: int | None, at: float | None) -> Recorded:
+    def records(_cycle: int | None, at: float | None) -> RecordedCycle:
         asked.append(at)
-        return RECORDED
+        return RECORDED_CYCLE
 
-    reads.looks.records = records
-    reads.looks.show(changed(LOOK, status=replace(LOOK.status, plan=replace(PLAN, cycle=99_999))))
+    reads.source.records = records
+    reads.source.show(changed(PAGE_DATA, status=replace(PAGE_DATA.status, plan=replace(PLAN, cycle=99_999))))
     found = from_wire((await reads.get("/v1/explain/sdxl?at=2027-01-16T03:12:07Z"))[1], Explanation)
     assert (asked, found.cycle) == ([NOW], 48_216)
 
 
 async def test_what_the_journal_does_not_have_is_404_with_the_oldest_instant_that_it_has(reads: Reads) -> None:
-    def records(_cycle: int | None, _at: float | None) -> Recorded:
+    def records(_cycle: int | None, _at: float | None) -> RecordedCycle:
         raise NotRecorded("the journal does not reach back to then", oldest=NOW)
 
-    reads.looks.records = records
+    reads.source.records = records
     for path, where in (("/v1/explain/sdxl?at=2020-01-01T00:00:00Z", "query.at"), ("/v1/decisions/7", "path.cycle")):
         assert await reads.refused(path) == (
             404,
@@ -130,18 +133,18 @@ async def test_what_the_journal_does_not_have_is_404_with_the_oldest_instant_tha
 
 
 async def test_a_busy_journal_is_503_and_says_when_to_come_back(reads: Reads) -> None:
-    def records(_cycle: int | None, _at: float | None) -> Recorded:
+    def records(_cycle: int | None, _at: float | None) -> RecordedCycle:
         raise RecordsBusy("4 others read the journal")
 
-    reads.looks.records = records
+    reads.source.records = records
     status, _, headers = await reads.get("/v1/decisions/7")
     assert (status, headers["Retry-After"]) == (503, "5")
 
 
 async def test_a_cycle_is_answered_with_inputs_plan_and_outcomes_whole_or_for_one_model(reads: Reads) -> None:
-    reads.looks.records = lambda _cycle, _at: RECORDED
+    reads.source.records = lambda _cycle, _at: RECORDED_CYCLE
     whole = from_wire((await reads.get("/v1/decisions/48216"))[1], DecisionPage)
-    assert (whole.plan, whole.inputs, whole.outcomes) == (PLAN, SNAPSHOT, RECORDED.outcomes)
+    assert (whole.plan, whole.inputs, whole.outcomes) == (PLAN, SNAPSHOT, RECORDED_CYCLE.outcomes)
     assert (whole.policy_digest, whole.code_digest) == ("policy-1", "code-1")
     alone = from_wire((await reads.get("/v1/decisions/48216?model=qwen-32b"))[1], DecisionPage)
     assert [each.model for each in alone.plan.models] == ["qwen-32b"]
@@ -154,9 +157,9 @@ async def test_a_cycle_is_answered_with_inputs_plan_and_outcomes_whole_or_for_on
 async def test_decisions_are_paged_newest_first_and_filtered(reads: Reads) -> None:
     def row(cycle: int) -> DecisionRow:
         kind, model = ("grant", "a") if cycle % 2 else ("refusal", "b")
-        return DecisionRow(cycle, NOW + cycle, (Happening(NOW + cycle, kind, "x", cycle, model),))
+        return DecisionRow(cycle, NOW + cycle, (TimelineEvent(NOW + cycle, kind, "x", cycle, model),))
 
-    reads.looks.rows = tuple(row(cycle) for cycle in range(1, 11))
+    reads.source.rows = tuple(row(cycle) for cycle in range(1, 11))
     assert await cycles(reads, "?limit=4") == ([10, 9, 8, 7], 7)
     assert await cycles(reads, "?limit=4&before=7") == ([6, 5, 4, 3], 3)
     assert await cycles(reads, "?limit=4&before=3") == ([2, 1], None)
@@ -192,7 +195,7 @@ async def test_what_is_not_there_is_404_and_names_what_is(reads: Reads, path: st
 
 @pytest.mark.parametrize("path", ["/v1/models/sdxl", "/v1/explain/sdxl", "/v1/plan"])
 async def test_before_the_first_decision_it_says_where_to_look(reads: Reads, path: str) -> None:
-    reads.looks.show(changed(LOOK, status=replace(LOOK.status, plan=None)))
+    reads.source.show(changed(PAGE_DATA, status=replace(PAGE_DATA.status, plan=None)))
     if path == "/v1/plan":
         return
     status, said = await reads.refused(path)
@@ -215,7 +218,7 @@ HOSTILE = ("<script>alert(1)</script>", "a\u202eb\u2066", "a\nb\r\x1b[31m", "x" 
 
 @pytest.mark.parametrize("name", HOSTILE)
 async def test_a_hostile_name_is_data_in_every_read_and_never_draws(reads: Reads, name: str) -> None:
-    reads.looks.show(hostile_look(name))
+    reads.source.show(hostile_page_data(name))
     for path in ("/v1/overview", f"/v1/models/{HOSTILE_MODEL}", "/v1/pools/a100", f"/v1/explain/{HOSTILE_MODEL}"):
         status, body, headers = await reads.get(path)
         assert status == 200
@@ -228,9 +231,9 @@ async def test_a_hostile_name_is_data_in_every_read_and_never_draws(reads: Reads
 HOSTILE_MODEL = "llama-70b"
 
 
-def hostile_look(name: str) -> Look:
+def hostile_page_data(name: str) -> PageData:
     """The scene in which everything that comes from elsewhere is called `name`."""
-    seen = LOOK.snapshot
+    seen = PAGE_DATA.snapshot
     model, *others = seen.models
     targets = tuple(
         replace(target, pods=tuple(replace(pod, name=name) for pod in target.pods)) for target in model.targets
@@ -247,12 +250,12 @@ def hostile_look(name: str) -> Look:
         changes=tuple(replace(change, reason=name) for change in PLAN.changes),
     )
     status = replace(
-        LOOK.status, cluster=name, policy_problems=(name,), plan=plan, overrides=(override,), notices=(notice,)
+        PAGE_DATA.status, cluster=name, policy_problems=(name,), plan=plan, overrides=(override,), notices=(notice,)
     )
     snapshot = replace(
         seen, models=(replace(model, targets=targets), *others), pools=pools, overrides=(override,), notices=(notice,)
     )
-    return changed(LOOK, status=status, snapshot=snapshot)
+    return changed(PAGE_DATA, status=status, snapshot=snapshot)
 
 
 def texts(value: object) -> list[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from rebalancer.api.look import NotRecorded, RecordsBusy
+from rebalancer.api.ports.page_data import NotRecorded, RecordsBusy
 from rebalancer.app.archive import READ_SECONDS, Archive
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.outcome import WRITTEN, Intent, Outcome

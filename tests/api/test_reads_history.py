@@ -6,9 +6,9 @@ import tracemalloc
 import pytest
 from msgspec.structs import replace
 
-from rebalancer.api.pages import Happening
+from rebalancer.api.ports.timeline import TimelineEvent
 from rebalancer.app.charts import POINTS, STEP_SECONDS, Charts
-from rebalancer.app.history import MOST_CYCLES, MOST_HAPPENINGS, MOST_PER_CYCLE, RECENT_SECONDS, History
+from rebalancer.app.history import MOST_CYCLES, MOST_EVENTS, MOST_PER_CYCLE, RECENT_SECONDS, History
 from rebalancer.domain.memory import Loan, Memory
 from rebalancer.domain.outcome import FAILED, REFUSED, SHADOW, UNKNOWN, WRITTEN, Intent, Outcome
 from rebalancer.domain.plan import Decision, Plan, Refusal
@@ -34,7 +34,7 @@ def wrote(number: int, status: str = WRITTEN, kind: str = "grant", at: float | N
 
 
 def told(history: History) -> list[tuple[str, str]]:
-    return [(each.kind, each.said) for row in history.rows() for each in row.happenings]
+    return [(each.kind, each.text) for row in history.rows() for each in row.timeline]
 
 
 def test_a_refusal_is_told_when_it_begins_and_again_when_it_came_back_after_a_minute() -> None:
@@ -51,7 +51,7 @@ def test_a_refusal_is_told_when_it_begins_and_again_when_it_came_back_after_a_mi
 def test_a_refusal_about_no_model_names_the_node_pool() -> None:
     history = History()
     history.cycle(*cycle(1, Refusal("budget", "spot", 16, 24, "the policy allows 16")))
-    assert history.rows()[0].happenings[0].model is None
+    assert history.rows()[0].timeline[0].model is None
     assert told(history)[0][1] == "nodepool/spot 16 -> 24  refused by budget: the policy allows 16"
 
 
@@ -77,7 +77,7 @@ def test_what_became_of_a_change_is_told_in_its_words(outcome: Outcome, kind: st
     history = History()
     history.wrote([outcome])
     assert told(history) == [(kind, said)]
-    assert history.rows()[0].happenings[0].model == (None if kind == "node" else "b")
+    assert history.rows()[0].timeline[0].model == (None if kind == "node" else "b")
 
 
 def test_bounds_move_silently_and_what_is_tried_again_and_again_is_told_once() -> None:
@@ -108,7 +108,7 @@ def test_notices_overrides_and_the_red_button_are_told_when_they_come_and_go() -
         ("override", "cap b 2 by alice has expired"),
         ("stop", "writes resumed"),
     ]
-    by_said = {each.said: each for row in history.rows() for each in row.happenings}
+    by_said = {each.text: each for row in history.rows() for each in row.timeline}
     assert by_said["cap b 2 by alice until 08:00:45: calm"].model == "b"
     assert by_said["drain a100 by alice is gone"].pool == "a100"
     assert by_said["a100-1 goes 08:02:00 (spot-interruption)"].pool == "a100"
@@ -125,7 +125,7 @@ def test_one_cycle_is_one_row_and_keeps_fifty_of_its_happenings() -> None:
     history.cycle(*cycle(1, STEP))
     history.wrote([wrote(1, subject=f"m{n}") for n in range(60)])
     (row,) = history.rows()
-    assert (len(row.happenings), row.more) == (MOST_PER_CYCLE, 11)
+    assert (len(row.timeline), row.more) == (MOST_PER_CYCLE, 11)
 
 
 def test_memory_is_bounded_in_cycles_and_in_happenings() -> None:
@@ -135,7 +135,7 @@ def test_memory_is_bounded_in_cycles_and_in_happenings() -> None:
     assert len(history.rows()) == MOST_CYCLES
     for number in range(5_000, 5_000 + MOST_CYCLES):
         history.wrote([wrote(number, subject=f"m{n}") for n in range(60)])
-    assert sum(len(row.happenings) for row in history.rows()) <= MOST_HAPPENINGS
+    assert sum(len(row.timeline) for row in history.rows()) <= MOST_EVENTS
 
 
 def test_recent_are_the_last_thirty_minutes_oldest_first() -> None:
@@ -157,8 +157,8 @@ def test_it_knows_the_last_snapshot_and_the_loans_booked_by_its_plan() -> None:
 
 async def test_whoever_waits_hears_of_each_move() -> None:
     history = History()
-    assert await history.moved(-1) == 0
-    waiting = asyncio.ensure_future(history.moved(0))
+    assert await history.newer_than(-1) == 0
+    waiting = asyncio.ensure_future(history.newer_than(0))
     await asyncio.wait([waiting], timeout=0.01)
     assert not waiting.done()
     history.cycle(*cycle(1))
@@ -224,4 +224,4 @@ def test_an_hour_later_an_old_step_is_not_taken_for_a_new_one() -> None:
 def test_a_happening_is_a_value_of_the_contract() -> None:
     history = History()
     history.wrote([wrote(1)])
-    assert history.recent(NOW + 20.0) == (Happening(NOW + 10.0, "grant", "2 -> 3  demand is 3", 1, "b", "a100"),)
+    assert history.recent(NOW + 20.0) == (TimelineEvent(NOW + 10.0, "grant", "2 -> 3  demand is 3", 1, "b", "a100"),)

@@ -12,18 +12,19 @@ import aiohttp
 import pytest
 from msgspec.structs import replace
 
-from rebalancer.api.access import Trusting
-from rebalancer.api.look import Look, Recorded
-from rebalancer.api.made import Frame
-from rebalancer.api.models_table import PAGE, Asked
-from rebalancer.api.overview import overview
-from rebalancer.api.pages import Happening, Overview
-from rebalancer.api.reception import Reception
-from rebalancer.api.server import Servers
-from rebalancer.api.stream import page_parts
-from rebalancer.api.tiles import seat
-from rebalancer.api.view import Status
-from rebalancer.api.wire import from_wire
+from rebalancer.api.auth.authentication import Authentication
+from rebalancer.api.auth.authority import Trusting
+from rebalancer.api.handlers.event_stream import page_parts
+from rebalancer.api.http.json_codec import from_wire
+from rebalancer.api.pages.gpu_tiles import seat
+from rebalancer.api.pages.models_table import PAGE, ModelsQuery
+from rebalancer.api.pages.overview import overview
+from rebalancer.api.pages.renderer import Frame
+from rebalancer.api.pages.values import Overview
+from rebalancer.api.ports.page_data import PageData, RecordedCycle
+from rebalancer.api.ports.status import Status
+from rebalancer.api.ports.timeline import TimelineEvent
+from rebalancer.api.serving.server import Servers
 from rebalancer.app.history import History
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.plan import Decision
@@ -31,8 +32,8 @@ from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.loop.clock import RealClock
 from rebalancer.planning import plan
-from tests.api.decided import some_view
-from tests.api.looks import SomeLooks
+from tests.api.decided import some_status_port
+from tests.api.page_data import SomePageData
 from tests.bench.scale import LARGE
 from tests.builders import NOW, a_notice
 
@@ -69,7 +70,7 @@ def large() -> Iterator[tuple[Policy, Snapshot, Decision]]:
 
 
 @pytest.fixture(scope="module")
-def look(large: tuple[Policy, Snapshot, Decision]) -> Look:
+def data(large: tuple[Policy, Snapshot, Decision]) -> PageData:
     policy, seen, decision = large
     status = Status(
         cluster="prod-eu",
@@ -86,18 +87,19 @@ def look(large: tuple[Policy, Snapshot, Decision]) -> Look:
         notices=seen.notices,
         overrides=(),
     )
-    happenings = tuple(
-        Happening(NOW - 1800 + n, "grant", "10 -> 11  demand is 11", n, f"m{n % 1000:04d}", "p0") for n in range(1800)
+    timeline = tuple(
+        TimelineEvent(NOW - 1800 + n, "grant", "10 -> 11  demand is 11", n, f"m{n % 1000:04d}", "p0")
+        for n in range(1800)
     )
-    return Look("e", status, seen, policy, decision.memory.loans, happenings)
+    return PageData("e", status, seen, policy, decision.memory.loans, timeline)
 
 
-def test_an_overview_costs_tens_of_milliseconds_and_weighs_what_a_phone_can_carry(look: Look) -> None:
-    seats = seat({}, look.snapshot)
-    took, frame = [], Frame.of(overview(look, Asked(), seats))
+def test_an_overview_costs_tens_of_milliseconds_and_weighs_what_a_phone_can_carry(data: PageData) -> None:
+    seats = seat({}, data.snapshot)
+    took, frame = [], Frame.of(overview(data, ModelsQuery(), seats))
     for _ in range(5):
         began = time.thread_time()
-        frame = Frame.of(overview(look, Asked(), seat(seats, look.snapshot)))
+        frame = Frame.of(overview(data, ModelsQuery(), seat(seats, data.snapshot)))
         took.append(time.thread_time() - began)
     seconds = min(took)
     print(f"overview {seconds * 1e3:.0f} ms, {len(frame.body)} bytes, packed {len(frame.packed)}")  # noqa: T201  figures
@@ -107,14 +109,14 @@ def test_an_overview_costs_tens_of_milliseconds_and_weighs_what_a_phone_can_carr
     assert zlib.decompressobj(-zlib.MAX_WBITS).decompress(frame.packed) == frame.event
 
 
-def test_ten_thousand_gpus_are_ten_thousand_characters_and_a_page_is_a_hundred_models(look: Look) -> None:
-    page = overview(look, Asked(), seat({}, look.snapshot))
+def test_ten_thousand_gpus_are_ten_thousand_characters_and_a_page_is_a_hundred_models(data: PageData) -> None:
+    page = overview(data, ModelsQuery(), seat({}, data.snapshot))
     assert sum(len(node.gpus) for pool in page.pools for node in pool.nodes) == 10_000
     assert sum(sum(pool.counts.values()) for pool in page.pools) == 10_000
     assert (len(page.models), page.models_total) == (PAGE, 1000)
-    assert len(page.needs) == 50
-    assert len(page.happenings) == 500
-    pages = [overview(look, Asked(page=n), {}).models for n in range(1, 12)]
+    assert len(page.attention) == 50
+    assert len(page.timeline) == 500
+    pages = [overview(data, ModelsQuery(page=n), {}).models for n in range(1, 12)]
     assert len({row.model for rows in pages for row in rows}) == 1000
     assert pages[10] == ()
 
@@ -133,18 +135,18 @@ def test_hearing_of_a_cycle_costs_the_wheel_little(large: tuple[Policy, Snapshot
 
 
 @asynccontextmanager
-async def serving(look: Look) -> AsyncIterator[tuple[str, SomeLooks]]:
-    looks = SomeLooks(seen=look)
-    assert look.status.plan is not None
-    recorded = Recorded(look.status.plan, look.snapshot, "policy-1", "code-1")
-    looks.records = lambda _cycle, _at: recorded
-    view = some_view()
-    view.decided, view.seen = look.status.plan, look.snapshot
-    reception = Reception(Trusting(), RealClock())
-    servers = Servers(view, reception, ("127.0.0.1", 0), ("127.0.0.1", 0), page_parts(looks))
+async def serving(data: PageData) -> AsyncIterator[tuple[str, SomePageData]]:
+    source = SomePageData(seen=data)
+    assert data.status.plan is not None
+    recorded = RecordedCycle(data.status.plan, data.snapshot, "policy-1", "code-1")
+    source.records = lambda _cycle, _at: recorded
+    status_port = some_status_port()
+    status_port.decided, status_port.seen = data.status.plan, data.snapshot
+    authentication = Authentication(Trusting(), RealClock())
+    servers = Servers(status_port, authentication, ("127.0.0.1", 0), ("127.0.0.1", 0), page_parts(source))
     await servers.start()
     try:
-        yield f"http://127.0.0.1:{servers.api_port}", looks
+        yield f"http://127.0.0.1:{servers.api_port}", source
     finally:
         await servers.stop()
 
@@ -190,8 +192,8 @@ PATHS = (
 )
 
 
-async def test_no_read_keeps_the_event_loop_from_its_work(look: Look) -> None:
-    async with serving(look) as (url, _), aiohttp.ClientSession(auto_decompress=False) as session:
+async def test_no_read_keeps_the_event_loop_from_its_work(data: PageData) -> None:
+    async with serving(data) as (url, _), aiohttp.ClientSession(auto_decompress=False) as session:
         for path in PATHS:
             busy: list[float] = []
             async with watched(busy), session.get(url + path, headers={"Accept-Encoding": "gzip"}) as response:
@@ -201,28 +203,28 @@ async def test_no_read_keeps_the_event_loop_from_its_work(look: Look) -> None:
             assert max(busy) < BUSY_SECONDS, path
 
 
-async def test_many_readers_of_the_stream_cost_one_overview_per_frame(look: Look) -> None:
-    async with serving(look) as (url, looks), aiohttp.ClientSession() as session, contextlib.AsyncExitStack() as stack:
+async def test_many_readers_of_the_stream_cost_one_overview_per_frame(data: PageData) -> None:
+    async with serving(data) as (url, source), aiohttp.ClientSession() as session, contextlib.AsyncExitStack() as stack:
         responses = [await stack.enter_async_context(session.get(f"{url}/v1/stream")) for _ in range(READERS)]
         for response in responses:
             await next_overview(response)
-        made = looks.made
+        made = source.made
         busy: list[float] = []
         async with watched(busy):
-            looks.show(with_fewer_ready(look))
+            source.show(with_fewer_ready(data))
             pages = [await next_overview(response) for response in responses]
         assert len(set(pages)) == 1
         assert from_wire(pages[0], Overview).models_total == 1000
-        assert looks.made - made <= 2
+        assert source.made - made <= 2
         assert max(busy) < BUSY_SECONDS
 
 
-def with_fewer_ready(look: Look) -> Look:
-    decided = look.status.plan
+def with_fewer_ready(data: PageData) -> PageData:
+    decided = data.status.plan
     assert decided is not None
     models = tuple(replace(each, ready=each.ready - 1) for each in decided.models)
-    status = replace(look.status, plan=replace(decided, models=models))
-    return Look(look.epoch, status, look.snapshot, look.policy, look.loans, look.happenings)
+    status = replace(data.status, plan=replace(decided, models=models))
+    return PageData(data.epoch, status, data.snapshot, data.policy, data.loans, data.timeline)
 
 
 async def next_overview(response: aiohttp.ClientResponse) -> bytes:

@@ -6,7 +6,7 @@ from http.cookies import SimpleCookie
 
 import pytest
 
-from rebalancer.api.sessions import COOKIE
+from rebalancer.api.auth.sessions import COOKIE
 from tests.api.asking import HOST, NAMESPACE, Asked, token
 from tests.sandbox.hand_clock import START
 

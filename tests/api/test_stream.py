@@ -12,40 +12,40 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from rebalancer.api.access import Trusting
-from rebalancer.api.look import Look
-from rebalancer.api.made import FRAME_SECONDS, Frame, Pages
-from rebalancer.api.models_table import Asked
-from rebalancer.api.overview import overview
-from rebalancer.api.reception import Reception
-from rebalancer.api.server import Servers
-from rebalancer.api.stream import BEAT_SECONDS, CHANNELS, Box, Channels, page_parts
-from rebalancer.api.tiles import seat
+from rebalancer.api.auth.authentication import Authentication
+from rebalancer.api.auth.authority import Trusting
+from rebalancer.api.handlers.event_stream import BEAT_SECONDS, CHANNELS, Box, Channels, page_parts
+from rebalancer.api.pages.gpu_tiles import seat
+from rebalancer.api.pages.models_table import ModelsQuery
+from rebalancer.api.pages.overview import overview
+from rebalancer.api.pages.renderer import FRAME_SECONDS, Frame, PageRenderer
+from rebalancer.api.ports.page_data import PageData
+from rebalancer.api.serving.server import Servers
 from rebalancer.loop.clock import RealClock
-from tests.api.decided import some_view
-from tests.api.looks import SomeLooks
-from tests.api.scenes import LOOK
+from tests.api.decided import some_status_port
+from tests.api.page_data import SomePageData
+from tests.api.scenes import PAGE_DATA
 
 Event = dict[str, Any]
 
 
-def at_cycle(cycle: int, ready: int = 5) -> Look:
+def at_cycle(cycle: int, ready: int = 5) -> PageData:
     """The scene some cycles on, with `ready` replicas of its first model."""
-    plan = LOOK.status.plan
+    plan = PAGE_DATA.status.plan
     assert plan is not None
     models = (replace(plan.models[0], ready=ready), *plan.models[1:])
-    status = replace(LOOK.status, plan=replace(plan, cycle=cycle, at=plan.at + cycle, models=models))
-    return changed(LOOK, status=status)
+    status = replace(PAGE_DATA.status, plan=replace(plan, cycle=cycle, at=plan.at + cycle, models=models))
+    return changed(PAGE_DATA, status=status)
 
 
 class Running:
     """The API on loopback over looks that a test moves."""
 
     def __init__(self) -> None:
-        self.looks = SomeLooks(seen=at_cycle(1))
-        self.parts = page_parts(self.looks)
-        reception = Reception(Trusting(), RealClock())
-        self.servers = Servers(some_view(), reception, ("127.0.0.1", 0), ("127.0.0.1", 0), self.parts)
+        self.source = SomePageData(seen=at_cycle(1))
+        self.parts = page_parts(self.source)
+        authentication = Authentication(Trusting(), RealClock())
+        self.servers = Servers(some_status_port(), authentication, ("127.0.0.1", 0), ("127.0.0.1", 0), self.parts)
 
     def url(self, path: str = "/v1/stream") -> str:
         return f"http://127.0.0.1:{self.servers.api_port}{path}"
@@ -101,13 +101,13 @@ async def test_the_first_event_is_the_whole_overview_and_the_next_what_changed(r
         first = await anext(said)
         assert (first["event"], first["id"]) == ("overview", "rb-0-1a2b3c-1")
         assert first["data"]["models"][0]["ready"] == 5
-        running.looks.show(at_cycle(2, ready=6))
+        running.source.show(at_cycle(2, ready=6))
         second = await anext(said)
         assert (second["id"], second["data"]["models"][0]["ready"]) == ("rb-0-1a2b3c-2", 6)
 
 
 async def test_a_reader_that_comes_back_after_a_gap_gets_the_whole_overview_of_now(running: Running) -> None:
-    running.looks.show(at_cycle(9, ready=3))
+    running.source.show(at_cycle(9, ready=3))
     async with listening(running, **{"Last-Event-ID": "rb-0-1a2b3c-1"}) as said:
         assert (await anext(said))["data"]["models"][0]["ready"] == 3
 
@@ -115,13 +115,13 @@ async def test_a_reader_that_comes_back_after_a_gap_gets_the_whole_overview_of_n
 async def test_a_cycle_that_changed_nothing_is_no_event_but_the_beat_tells_its_time(
     running: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rebalancer.api.stream.BEAT_SECONDS", 0.3)
+    monkeypatch.setattr("rebalancer.api.handlers.event_stream.BEAT_SECONDS", 0.3)
     async with listening(running) as said:
         await anext(said)
-        running.looks.show(at_cycle(2))
+        running.source.show(at_cycle(2))
         beat = await anext(said)
         assert beat["event"] == "beat"
-        running.looks.show(at_cycle(3))
+        running.source.show(at_cycle(3))
         while beat["data"]["cycle"] != 3:
             beat = await anext(said)
             assert beat["event"] == "beat"
@@ -134,7 +134,7 @@ async def test_many_cycles_at_once_are_few_frames_of_which_the_last_is_true(runn
         began = loop.time()
         seen: list[int] = []
         for cycle in range(2, 300):
-            running.looks.show(at_cycle(cycle, ready=cycle))
+            running.source.show(at_cycle(cycle, ready=cycle))
             await asyncio.wait([asyncio.ensure_future(asyncio.Event().wait())], timeout=0.005)
         while not seen or seen[-1] != 299:
             seen.append((await anext(said))["data"]["models"][0]["ready"])
@@ -145,11 +145,11 @@ async def test_an_overview_is_made_once_for_all_who_ask_the_same(running: Runnin
     async with listening(running) as one, listening(running) as two, listening(running, "/v1/stream?q=x") as other:
         for said in (one, two, other):
             await anext(said)
-        made = running.looks.made
-        running.looks.show(at_cycle(2, ready=6))
+        made = running.source.made
+        running.source.show(at_cycle(2, ready=6))
         for said in (one, two):
             assert (await anext(said))["data"]["models"][0]["ready"] == 6
-        assert running.looks.made - made <= 2  # one for the two, one for the other, which sees no difference
+        assert running.source.made - made <= 2  # one for the two, one for the other, which sees no difference
 
 
 async def test_each_reader_gets_the_rows_it_asked_for(running: Running) -> None:
@@ -162,12 +162,12 @@ async def test_frames_arrive_at_once_packed_or_not(running: Running, encoding: s
     async with listening(running, **{"Accept-Encoding": encoding}) as said:
         await anext(said)
         for cycle in (2, 3):
-            running.looks.show(at_cycle(cycle, ready=cycle))
+            running.source.show(at_cycle(cycle, ready=cycle))
             assert (await anext(said))["data"]["models"][0]["ready"] == cycle
 
 
 def test_packed_frames_follow_each_other_in_one_stream_in_any_order() -> None:
-    frames = [Frame.of(overview(at_cycle(n), Asked(), seat({}, LOOK.snapshot))) for n in (1, 2, 3)]
+    frames = [Frame.of(overview(at_cycle(n), ModelsQuery(), seat({}, PAGE_DATA.snapshot))) for n in (1, 2, 3)]
     reader = zlib.decompressobj(-zlib.MAX_WBITS)
     for frame in (frames[2], frames[0], frames[1], frames[0]):
         assert reader.decompress(frame.packed) == frame.event
@@ -178,14 +178,14 @@ async def test_a_reader_that_leaves_is_forgotten(running: Running) -> None:
     async with listening(running) as said:
         await anext(said)
         assert running.listeners == 1
-    running.looks.show(at_cycle(2, ready=9))
+    running.source.show(at_cycle(2, ready=9))
     await until(lambda: running.listeners == 0, "the stream is closed")
 
 
 async def test_a_reader_that_does_not_read_is_dropped_and_holds_one_frame_at_most(
     running: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rebalancer.api.stream.STUCK_SECONDS", 0.3)
+    monkeypatch.setattr("rebalancer.api.handlers.event_stream.STUCK_SECONDS", 0.3)
     reader, writer = await asyncio.open_connection("127.0.0.1", running.servers.api_port, limit=1024)
     writer.write(b"GET /v1/stream HTTP/1.1\r\nHost: localhost\r\n\r\n")
     await reader.readline()
@@ -193,20 +193,20 @@ async def test_a_reader_that_does_not_read_is_dropped_and_holds_one_frame_at_mos
     async with asyncio.timeout(30):
         while cycle == 1 or running.listeners:
             cycle += 1
-            running.looks.show(long_look(cycle))
+            running.source.show(long_page_data(cycle))
             await asyncio.wait([asyncio.ensure_future(asyncio.Event().wait())], timeout=0.05)
     writer.close()
 
 
-def long_look(cycle: int) -> Look:
+def long_page_data(cycle: int) -> PageData:
     """A frame of some MiB, so that the sockets' buffers are soon full."""
-    look = at_cycle(cycle)
+    data = at_cycle(cycle)
     problems = tuple(f"{cycle} {n} " + "x" * 100_000 for n in range(60))
-    return changed(look, status=replace(look.status, policy_problems=problems))
+    return changed(data, status=replace(data.status, policy_problems=problems))
 
 
 async def test_a_box_holds_the_newest_frame_alone() -> None:
-    frames = [Frame.of(overview(at_cycle(n), Asked(), seat({}, LOOK.snapshot))) for n in (1, 2)]
+    frames = [Frame.of(overview(at_cycle(n), ModelsQuery(), seat({}, PAGE_DATA.snapshot))) for n in (1, 2)]
     box = Box()
     for frame in frames:
         box.put(frame)
@@ -231,18 +231,18 @@ async def test_a_page_that_cannot_be_made_ends_nobodys_stream(running: Running) 
     async with listening(running) as said:
         await anext(said)
         broken = at_cycle(2)
-        running.looks.show(changed(broken, status=replace(broken.status, plan="nonsense")))
-        await until(lambda: running.looks.made > 1, "it was tried")
-        running.looks.show(at_cycle(3, ready=4))
+        running.source.show(changed(broken, status=replace(broken.status, plan="nonsense")))
+        await until(lambda: running.source.made > 1, "it was tried")
+        running.source.show(at_cycle(3, ready=4))
         assert (await anext(said))["data"]["models"][0]["ready"] == 4
 
 
 async def test_a_frame_is_never_older_than_the_move_it_is_asked_for() -> None:
-    looks = SomeLooks(seen=at_cycle(1))
-    pages = Pages(looks)
-    assert (await pages.frame(Asked())).page.cycle == 1
-    looks.show(at_cycle(2, ready=6))
-    assert (await pages.frame(Asked(), looks.move)).page.cycle == 2
+    source = SomePageData(seen=at_cycle(1))
+    renderer = PageRenderer(source)
+    assert (await renderer.frame(ModelsQuery())).page.cycle == 1
+    source.show(at_cycle(2, ready=6))
+    assert (await renderer.frame(ModelsQuery(), source.version)).page.cycle == 2
 
 
 def test_the_beat_comes_every_five_seconds() -> None:

@@ -27,7 +27,7 @@ def spoilt() -> str:
 
 
 def in_force(service: Service) -> dict[str, Model]:
-    return {model.id: model for model in service.hands.policy.models} if service.hands else {}
+    return {model.id: model for model in service.cycle_ports.policy.models} if service.cycle_ports else {}
 
 
 async def test_a_bad_entry_keeps_its_form_and_its_pins_while_its_neighbours_are_taken_over_also_by_a_restart(
@@ -35,19 +35,19 @@ async def test_a_bad_entry_keeps_its_form_and_its_pins_while_its_neighbours_are_
 ) -> None:
     sandbox.kubernetes.store.put(pinned("image"))
     async with started(write_mode="act") as service:
-        await until(lambda: service.plan is not None and not service.insight.unready(), "ready")
+        await until(lambda: service.plan is not None and not service.reporter.unready(), "ready")
         await asyncio.to_thread(policy_path.write_text, spoilt())
         await until(lambda: in_force(service)["chat"].max_replicas == 6, "chat's new maximum is in force")
-        assert service.insight.status().policy_refused == (REFUSED,)
+        assert service.reporter.status().policy_refused == (REFUSED,)
         code, body = await get(service.servers.probe_port, "/readyz")
         assert (code, body["policyRefused"]) == (200, [REFUSED])
-        assert b'rebalancer_policy_entries_refused{form="kept"} 1.0' in service.insight.metrics()
+        assert b'rebalancer_policy_entries_refused{form="kept"} 1.0' in service.reporter.metrics()
     async with started(write_mode="act") as reborn:
-        await until(lambda: reborn.plan is not None and not reborn.insight.unready(), "ready again")
+        await until(lambda: reborn.plan is not None and not reborn.reporter.unready(), "ready again")
         assert in_force(reborn)["chat"].max_replicas == 6
         assert in_force(reborn)["image"].max_replicas == 5
-        assert reborn.insight.status().policy_refused == (REFUSED,)
-        assert [one for one in reborn.insight.status().pinned if one.state == DEPARTED] == []
+        assert reborn.reporter.status().policy_refused == (REFUSED,)
+        assert [one for one in reborn.reporter.status().pinned if one.state == DEPARTED] == []
     assert is_ours(sandbox, "image")
 
 

@@ -27,9 +27,11 @@ async def test_a_service_whose_clock_is_set_stays_ready_and_alive_and_says_by_ho
     started: Started, clock: SettableClock, step: float
 ) -> None:
     async with started() as service:
-        await until(lambda: service.plan is not None and not service.insight.unready(), "readiness")
+        await until(lambda: service.plan is not None and not service.reporter.unready(), "readiness")
         clock.set_by = step
-        assert service.insight.unready() == ()
-        assert service.insight.dead() is None
-        (line,) = [one for one in service.insight.metrics().decode().splitlines() if one.startswith("rebalancer_clock")]
+        assert service.reporter.unready() == ()
+        assert service.reporter.dead() is None
+        (line,) = [
+            one for one in service.reporter.metrics().decode().splitlines() if one.startswith("rebalancer_clock")
+        ]
         assert float(line.split()[1]) == pytest.approx(step, abs=1.0)

@@ -34,16 +34,16 @@ async def test_after_two_changes_by_somebody_else_it_stands_down_and_says_who(
     started: Started, sandbox: Sandbox, cluster: DemoCluster, clock: ScaledClock
 ) -> None:
     async with started(write_mode="act") as service:
-        await until(lambda: service.plan is not None and not service.insight.unready(), "ready")
+        await until(lambda: service.plan is not None and not service.reporter.unready(), "ready")
         await set_replicas(sandbox, "chat", 5)
-        await until(lambda: b'foreign_changes_total{model="chat"} 1.0' in service.insight.metrics(), "one seen")
+        await until(lambda: b'foreign_changes_total{model="chat"} 1.0' in service.reporter.metrics(), "one seen")
         assert refusals(service) == []
         await set_replicas(sandbox, "chat", 6)
         await until(lambda: refusals(service), "it stands down")
         (refusal,) = refusals(service)
         assert refusal.subject == "chat"
         assert refusal.numbers["manager"] == STRANGER
-        assert b'rebalancer_foreign_writer{model="chat"} 1.0' in service.insight.metrics()
+        assert b'rebalancer_foreign_writer{model="chat"} 1.0' in service.reporter.metrics()
         since = len(sandbox.kubernetes.audit)
         cluster.dials["chat"].turn(4 * IDLE_RATES["chat"], clock.now())
         cluster.dials["code"].turn(4 * IDLE_RATES["code"], clock.now())
@@ -60,7 +60,7 @@ async def test_a_person_ends_the_stand_down_over_http_and_the_service_writes_aga
     started: Started, sandbox: Sandbox, cluster: DemoCluster, clock: ScaledClock
 ) -> None:
     async with started(write_mode="act", own_namespace="serving") as service:
-        await until(lambda: service.plan is not None and not service.insight.unready(), "ready")
+        await until(lambda: service.plan is not None and not service.reporter.unready(), "ready")
         for number, replicas in ((1, 5), (2, 2)):
             await set_replicas(sandbox, "chat", replicas)
             seen = f'foreign_changes_total{{model="chat"}} {number}.0'.encode()
@@ -82,4 +82,4 @@ async def test_a_person_ends_the_stand_down_over_http_and_the_service_writes_aga
 
 
 def _told(service: Service, seen: bytes) -> bool:
-    return seen in service.insight.metrics()
+    return seen in service.reporter.metrics()

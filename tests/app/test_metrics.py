@@ -30,7 +30,7 @@ ASK_SECONDS = 30.0
 
 
 def decided(service: Service) -> bool:
-    return service.plan is not None and not service.insight.unready()
+    return service.plan is not None and not service.reporter.unready()
 
 
 async def scrape(service: Service) -> dict[str, Family]:
@@ -57,8 +57,8 @@ async def test_it_shows_exactly_the_catalogue_and_labels_are_bounded_whatever_co
     async with started() as service:
         await until(lambda: decided(service), "ready")
         await send(sandbox.bootstrap, b"not json", event({**SAMPLE, "model": HOSTILE}, time=None))
-        await until(lambda: b'rejected_records_total{reason="not-json"} 1.0' in service.insight.metrics(), "rejected")
-        await until(lambda: b'input_total{result="unknown-model"} 1.0' in service.insight.metrics(), "unknown model")
+        await until(lambda: b'rejected_records_total{reason="not-json"} 1.0' in service.reporter.metrics(), "rejected")
+        await until(lambda: b'input_total{result="unknown-model"} 1.0' in service.reporter.metrics(), "unknown model")
         shown = await scrape(service)
     assert set(shown) == {metric.name.removesuffix("_total") for metric in METRICS}
     assert {metric.kind for metric in METRICS if metric.kind != shown[metric.name.removesuffix("_total")].type} == set()

@@ -15,12 +15,12 @@ from rebalancer.domain.memory import Loss, Memory, ModelMemory
 from rebalancer.domain.outcome import UNKNOWN, WRITTEN, Intent, Outcome
 from rebalancer.domain.snapshot import ForeignChange, Snapshot
 from rebalancer.domain.stepped import stepped
+from rebalancer.kafka.broker import Broker
+from rebalancer.kafka.outbox import Outbox
 from rebalancer.loop.clock import RealClock
 from rebalancer.obs import journal
-from rebalancer.obs.broker import Broker
 from rebalancer.obs.journal_files import JournalFiles
 from rebalancer.obs.journal_tail import read_tail
-from rebalancer.obs.outbox import Outbox
 from rebalancer.obs.recorder import Recorder
 from rebalancer.planning import plan
 from rebalancer.sandbox.broker import EmbeddedBroker

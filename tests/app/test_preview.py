@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from rebalancer.api.asks import Preview
+from rebalancer.api.ports.requests import Preview
 from rebalancer.app.foresight import Known, foresee, foresee_resume
 from rebalancer.app.preview import preview_of, preview_of_resume
 from rebalancer.domain.cluster import Override
@@ -52,7 +52,7 @@ def preview(known: Known, kind: str, subject: str, value: int | None = None, **f
 
 def test_a_cap_reads_as_on_the_command_line() -> None:
     seen = preview(a_scene(), "cap", "qwen-32b", 2)
-    assert seen.said == (
+    assert seen.lines == (
         "now  qwen-32b 3 -> 2  passes step, fleet; floor 1 kept",
         "then llama-70b 6 -> 7 on a100-3, ready ~08:08; unmet 0",
     )
@@ -61,33 +61,33 @@ def test_a_cap_reads_as_on_the_command_line() -> None:
 
 def test_without_an_expected_change_it_says_so() -> None:
     seen = preview(a_scene(), "cap", "qwen-32b", 9)
-    assert seen.said == ("now  nothing changes: qwen-32b 3, since 08:00:00; unmet 1 replica",)
+    assert seen.lines == ("now  nothing changes: qwen-32b 3, since 08:00:00; unmet 1 replica",)
 
 
 def test_a_pin_up_shows_where_it_lands_and_who_declines_to_give_for_it() -> None:
     free = preview(a_scene(qwen=2, wants=5), "pin", "llama-70b", 9)
-    assert free.said == ("now  llama-70b 6 -> 7 on a100-3, ready ~08:07; unmet 2 replicas",)
+    assert free.lines == ("now  llama-70b 6 -> 7 on a100-3, ready ~08:07; unmet 2 replicas",)
     full = preview(a_scene(qwen=3, wants=5), "pin", "llama-70b", 9)
-    assert full.said == (
+    assert full.lines == (
         "!    qwen-32b 3 -> 2  refused by shift: 1 of at most 1 lost in 10 s, present need 5; unmet 3 replicas",
     )
 
 
 def test_below_the_floor_is_refused_unless_it_says_so_and_then_the_model_is_to_be_typed() -> None:
     refused = preview(a_scene(), "pin", "llama-70b", 0)
-    assert refused.said == ("no   pin 0 is below the floor 2 of llama-70b; set allowBelowFloor",)
+    assert refused.lines == ("no   pin 0 is below the floor 2 of llama-70b; set allowBelowFloor",)
     assert refused.refused is not None
     assert refused.effects == ()
     allowed = preview(a_scene(), "pin", "llama-70b", 0, allow_below_floor=True)
     assert (allowed.refused, allowed.confirm) == (None, "llama-70b")
-    assert allowed.said[0] == "now  llama-70b 6 -> 0  passes step, fleet; below the floor 2; unmet 0"
+    assert allowed.lines[0] == "now  llama-70b 6 -> 0  passes step, fleet; below the floor 2; unmet 0"
 
 
 def test_a_drain_shows_what_moves_and_wants_its_node_typed() -> None:
     known = a_scene(qwen=1)
     seen = preview(known, "drain", "a100-1")
     assert seen.confirm == "a100-1"
-    assert seen.said == (
+    assert seen.lines == (
         "now  llama-70b 6 -> 10 on a100-2, a100-3, 4 of them for doomed ones, ready ~08:07; unmet 1 replica",
     )
 
@@ -96,7 +96,7 @@ def test_a_drain_of_a_node_that_goes_in_a_fortnight_moves_now() -> None:
     known = a_scene(qwen=1)
     later = a_notice("a100-1", kind="scheduled-change", deadline=NOW + 14 * 86_400, doomed_at=NOW + 13 * 86_400)
     told = Known(replace(known.snapshot, notices=(later,)), known.policy, known.memory)
-    assert preview(told, "drain", "a100-1").said == preview(known, "drain", "a100-1").said
+    assert preview(told, "drain", "a100-1").lines == preview(known, "drain", "a100-1").lines
 
 
 def test_a_node_that_nobody_sees_and_a_model_that_is_none_are_refused() -> None:
@@ -135,7 +135,7 @@ def fought(known: Known, model: str) -> Known:
 
 def test_while_we_stand_down_it_says_what_it_waits_for_and_how_that_ends() -> None:
     known = fought(a_scene(), "qwen-32b")
-    (said,) = preview(known, "cap", "qwen-32b", 2).said
+    (said,) = preview(known, "cap", "qwen-32b", 2).lines
     assert said == (
         "now  nothing changes: waits: stand-down until 08:09:00: argocd changed Deployment qwen-32b 2 times within "
         "600 s; `rebalancer stand-up qwen-32b` ends it; unmet 1 replica"
@@ -145,7 +145,7 @@ def test_while_we_stand_down_it_says_what_it_waits_for_and_how_that_ends() -> No
 def test_standing_up_shows_what_is_written_then_and_outranks_nobody() -> None:
     cap = an_override("cap", "qwen-32b", 2)
     seen = preview(fought(a_scene(cap), "qwen-32b"), "standUp", "qwen-32b")
-    assert (seen.said[0], seen.conflicts) == ("now  qwen-32b 3 -> 2  floor 1 kept", ())
+    assert (seen.lines[0], seen.conflicts) == ("now  qwen-32b 3 -> 2  floor 1 kept", ())
     earlier = an_override("standUp", "qwen-32b", name="earlier", actor="bob")
     assert preview(a_scene(earlier), "cap", "qwen-32b", 2).conflicts == ()
     again = preview(a_scene(earlier), "standUp", "qwen-32b")
@@ -172,7 +172,7 @@ def test_resume_shows_the_first_plan_that_would_be_written() -> None:
     stopped = a_scene(an_override("cap", "qwen-32b", 2, name="ov-1"))
     known = Known(replace(stopped.snapshot, write_stop=a_write_stop()), stopped.policy, stopped.memory)
     seen = preview_of_resume(known, foresee_resume(known), "carol")
-    assert seen.said == (
+    assert seen.lines == (
         "now  qwen-32b 3 -> 2  floor 1 kept",
         "then llama-70b 6 -> 7 on a100-3, ready ~08:08; unmet 0",
     )
@@ -186,5 +186,5 @@ def test_an_override_on_a_pool_that_grows_tells_of_its_node_and_of_no_time() -> 
     )
     snapshot = a_snapshot(policy, {"b": 8}, {"b": {"concurrency": 32.0}}, {"b": 8.0}, {"spot": 1})
     seen = preview(Known(snapshot, policy, Memory()), "pin", "b", 10)
-    assert "node nodepool/spot" in " ".join(seen.said)
+    assert "node nodepool/spot" in " ".join(seen.lines)
     assert [each.at for each in seen.effects if each.model == "b"] == [None]

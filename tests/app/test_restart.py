@@ -14,11 +14,11 @@ AHEAD_SECONDS = 7200.0
 
 
 def noticed(service: Service) -> list[str]:
-    return [view.node for view in service.insight.snapshot().notices]
+    return [view.node for view in service.reporter.snapshot().notices]
 
 
 def planned(service: Service) -> bool:
-    return service.plan is not None and not service.insight.unready()
+    return service.plan is not None and not service.reporter.unready()
 
 
 async def tell(sandbox: Sandbox, clock: ScaledClock, node: str) -> None:
@@ -57,5 +57,5 @@ async def test_a_kill_leaves_an_older_checkpoint_and_the_start_knows_all_that_wa
         await until(lambda: planned(reborn), "ready again")
         assert reborn.plan is not None
         assert reborn.plan.cycle > last
-        assert reborn.hands is not None
-        assert (reborn.hands.memory.resumed_at, reborn.hands.memory.unknown_before) == (None, None)
+        assert reborn.cycle_ports is not None
+        assert (reborn.cycle_ports.memory.resumed_at, reborn.cycle_ports.memory.unknown_before) == (None, None)

@@ -44,7 +44,7 @@ def is_ours(sandbox: Sandbox, name: str) -> bool:
 
 
 def is_ready(service: Service) -> bool:
-    return service.plan is not None and not service.insight.unready()
+    return service.plan is not None and not service.reporter.unready()
 
 
 def without_image() -> str:
@@ -89,7 +89,7 @@ async def test_a_model_that_leaves_the_policy_is_given_back_whatever_happens_and
         await until(lambda: not is_ours(sandbox, "image"), "given back")
         cycle = service.plan.cycle if service.plan else 0
         await until(lambda: service.plan is not None and service.plan.cycle >= cycle + 3, "three more plans")
-        await until(lambda: 'pinned_objects{state="departed"} 0.0' in service.insight.metrics().decode(), "seen")
+        await until(lambda: 'pinned_objects{state="departed"} 0.0' in service.reporter.metrics().decode(), "seen")
     assert bounds(sandbox, "image") == (1, 4)
     assert not is_ours(sandbox, "image")
     codes = [each.code for each in sandbox.kubernetes.audit[before:] if "/scaledobjects/image" in each.path]
@@ -101,7 +101,7 @@ async def test_after_a_write_stop_it_is_given_back(started: Started, sandbox: Sa
     sandbox.kubernetes.store.put(stop)
     sandbox.kubernetes.store.put(pinned("old"))
     async with started(write_mode="act") as service:
-        await until(lambda: 'pinned_objects{state="departed"} 1.0' in service.insight.metrics().decode(), "counted")
+        await until(lambda: 'pinned_objects{state="departed"} 1.0' in service.reporter.metrics().decode(), "counted")
         assert is_ours(sandbox, "old")
         sandbox.kubernetes.store.remove(WRITESTOPS, "stop")
         await until(lambda: not is_ours(sandbox, "old"), "given back")
@@ -113,8 +113,8 @@ async def test_in_shadow_what_is_pinned_is_told_with_the_command_that_ends_it(
 ) -> None:
     sandbox.kubernetes.store.put(pinned(name, "ml/rebalancer"))
     async with started(own_namespace="ml") as service:
-        await until(lambda: list(said_pinned(service.insight.status())), "told")
-        (said,) = said_pinned(service.insight.status())
+        await until(lambda: list(said_pinned(service.reporter.status())), "told")
+        (said,) = said_pinned(service.reporter.status())
     assert said.what == (
         f"bounds or limits of ours are still on 1 object (scaledobject/serving/{name}): KEDA cannot move past them"
     )
@@ -127,8 +127,8 @@ async def test_another_installations_object_is_refused_and_named(started: Starte
     async with started(write_mode="act") as service:
         await until(lambda: service.plan is not None and service.plan.refusals, "refused")
         (refusal,) = [one for one in service.plan.refusals if one.guard == "foreign"] if service.plan else []
-        await until(lambda: list(said_pinned(service.insight.status())), "told")
-        (said,) = said_pinned(service.insight.status())
+        await until(lambda: list(said_pinned(service.reporter.status())), "told")
+        (said,) = said_pinned(service.reporter.status())
     assert (refusal.subject, refusal.numbers["manager"]) == ("image", "search/rebalancer")
     assert refusal.why.startswith("ScaledObject image is held by installation search/rebalancer")
     assert said.what.startswith("installation search/rebalancer holds 1 object (scaledobject/serving/image)")

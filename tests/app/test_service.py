@@ -15,7 +15,7 @@ SURGE = 4.0
 
 
 def decided(service: Service) -> bool:
-    return service.plan is not None and not service.insight.unready()
+    return service.plan is not None and not service.reporter.unready()
 
 
 def demand(service: Service, model: str) -> int | None:
@@ -25,7 +25,7 @@ def demand(service: Service, model: str) -> int | None:
 
 def history_known(service: Service) -> bool:
     """Every model's slow level, which looks 20 minutes back."""
-    loads = service.insight.snapshot().loads
+    loads = service.reporter.snapshot().loads
     return bool(loads) and all(load.work.slow is not None for load in loads)
 
 
@@ -82,13 +82,13 @@ async def test_a_changed_policy_is_taken_over_and_a_bad_one_keeps_the_last_good_
     good = POLICY_FILE.read_text()
     async with started() as service:
         await until(lambda: decided(service), "ready")
-        first = service.insight.status().policy_digest
+        first = service.reporter.status().policy_digest
         await asyncio.to_thread(policy_path.write_text, good.replace("maxReplicas: 7", "maxReplicas: 6"))
-        await until(lambda: service.insight.status().policy_digest != first, "the new policy is in force")
-        second = service.insight.status().policy_digest
+        await until(lambda: service.reporter.status().policy_digest != first, "the new policy is in force")
+        second = service.reporter.status().policy_digest
         await asyncio.to_thread(policy_path.write_text, "pools: 7\n")
-        await until(lambda: service.insight.status().policy_problems, "the problem is told")
-        assert service.insight.status().policy_digest == second
+        await until(lambda: service.reporter.status().policy_problems, "the problem is told")
+        assert service.reporter.status().policy_digest == second
         assert (await get(service.servers.probe_port, "/readyz"))[0] == 200
 
 
@@ -96,7 +96,7 @@ async def test_without_its_own_crds_it_does_not_write(started: Started, sandbox:
     sandbox.kubernetes.faults.fail_next(10_000, 404, path_part="/apis/rebalancer.io/")
     async with started(write_mode="act") as service:
         await until(lambda: service.plan is not None, "a plan")
-        await until(lambda: {"overrides", "writestops"} <= {one.what for one in service.insight.unready()}, "told")
+        await until(lambda: {"overrides", "writestops"} <= {one.what for one in service.reporter.unready()}, "told")
         assert service.plan is not None
         assert service.plan.changes == ()
 
@@ -122,7 +122,7 @@ def _journal(folder: Path) -> list[bytes]:
 async def test_metrics_count_what_was_read_and_show_what_was_decided(started: Started) -> None:
     async with started() as service:
         await until(lambda: decided(service) and demand(service, "chat") is not None, "a demand")
-        text = service.insight.metrics().decode()
+        text = service.reporter.metrics().decode()
     assert 'rebalancer_model_replicas{model="chat",state="demand"}' in text
     assert 'rebalancer_pool_gpus{pool="a100",state="budget"} 16.0' in text
     assert "rebalancer_synced 1.0" in text

@@ -7,7 +7,7 @@ from typing import Any
 import aiohttp
 import msgspec
 
-from rebalancer.api.wire import instant_of
+from rebalancer.api.http.json_codec import instant_of
 from rebalancer.app import Service
 from rebalancer.loop.clock import ScaledClock
 from rebalancer.sandbox.demo_cluster import IDLE_RATES, DemoCluster
@@ -17,7 +17,7 @@ SURGE = 4.0
 
 
 def decided(service: Service) -> bool:
-    return service.plan is not None and not service.insight.unready()
+    return service.plan is not None and not service.reporter.unready()
 
 
 async def json_of(service: Service, path: str) -> dict[str, Any]:

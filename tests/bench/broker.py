@@ -1,6 +1,6 @@
 """A helper: the embedded broker with the service's topics. Says its address."""
 
-from rebalancer.obs.broker import TOPICS, Broker
+from rebalancer.kafka.broker import TOPICS, Broker
 from rebalancer.sandbox.broker import EmbeddedBroker
 from tests.bench.children import say, until_the_end
 

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from rebalancer.ingest.dead_letters import DeadLetters
-from rebalancer.ingest.frontier import Frontier
-from rebalancer.ingest.kafka import FETCH, SHARE
 from rebalancer.ingest.reader import DECODERS, Reader, Sink
+from rebalancer.kafka.broker import Broker
+from rebalancer.kafka.consumer import FETCH, SHARE
+from rebalancer.kafka.dead_letters import DeadLetters
+from rebalancer.kafka.frontier import Frontier
+from rebalancer.kafka.outbox import Outbox
 from rebalancer.loop.clock import RealClock
-from rebalancer.obs.broker import Broker
-from rebalancer.obs.outbox import Outbox
 from rebalancer.state import ClusterState
 from tests.bench.children import child
 from tests.bench.lists import listed

@@ -18,7 +18,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from rebalancer.obs.broker import Broker
+from rebalancer.kafka.broker import Broker
 from rebalancer.sandbox.producer import Producer
 from tests.bench import journal
 from tests.bench.children import Child, child

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from confluent_kafka import Producer
 
 from rebalancer.domain.events import METRIC_SAMPLE_TYPE
-from rebalancer.obs.broker import TOPICS, Broker
+from rebalancer.kafka.broker import TOPICS, Broker
 from tests.bench.scale import PER_REPLICA, REPLICAS
 
 METRICS = Broker("").topic("metrics")

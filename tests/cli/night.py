@@ -7,13 +7,13 @@ from typing import Any
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from rebalancer.api.asks import OverrideAsk, Preview
-from rebalancer.api.pages import Explanation
-from rebalancer.api.people import Overrides, Writes
-from rebalancer.api.replies import ErrorBody
+from rebalancer.api.http.json_codec import from_wire, to_wire
+from rebalancer.api.http.responses import ErrorBody
+from rebalancer.api.pages.values import Explanation
+from rebalancer.api.ports.operator import Overrides, Writes
+from rebalancer.api.ports.requests import OverrideRequest, Preview
+from rebalancer.api.ports.status import Status
 from rebalancer.api.text.explain import render_explain
-from rebalancer.api.view import Status
-from rebalancer.api.wire import from_wire, to_wire
 from tests.cli.scene import PREVIEW, RESUME_PREVIEW, SNAPSHOT, STATUS
 
 
@@ -28,7 +28,7 @@ class Night:
         self.writes = Writes("rb-0", "rb-0", "act", stopped=True)
         self.token: str | None = None
         self.allowed = True
-        self.asks: list[tuple[OverrideAsk, str]] = []
+        self.asks: list[tuple[OverrideRequest, str]] = []
         self.paths: list[str] = []
 
     def app(self) -> web.Application:
@@ -72,7 +72,7 @@ class Night:
         return _answer(Explanation(plan.at, plan.cycle, model, unmet=unmet, explanation=lines))
 
     async def _preview(self, request: web.Request) -> web.Response:
-        ask = from_wire(await request.read(), OverrideAsk)
+        ask = from_wire(await request.read(), OverrideRequest)
         self.asks.append((ask, request.headers["Idempotency-Key"]))
         return _answer(self.preview)
 

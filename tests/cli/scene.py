@@ -2,8 +2,8 @@
 
 from msgspec.structs import replace
 
-from rebalancer.api.asks import Effect, Preview
-from rebalancer.api.view import Status
+from rebalancer.api.ports.requests import Effect, Preview
+from rebalancer.api.ports.status import Status
 from rebalancer.domain.plan import (
     Change,
     ModelDecision,
@@ -147,7 +147,7 @@ PREVIEW = Preview(
     expires_at=at("03:42:07"),
     effects=(Effect("now", "qwen-32b 3 -> 2  passes step; floor 1 kept", "qwen-32b", 3, 2),),
     unmet_before=1,
-    said=(
+    lines=(
         "now  qwen-32b 3 -> 2  passes step; floor 1 kept",
         "then llama-70b 6 -> 7 on a100-4, ready ~03:20; unmet 0",
     ),
@@ -159,5 +159,5 @@ RESUME_PREVIEW = Preview(
     namespace="",
     actor="rebalancer-operator",
     expires_at=at("03:42:07"),
-    said=("now  sdxl 6 -> 2  drain spot-2, demand is 2",),
+    lines=("now  sdxl 6 -> 2  drain spot-2, demand is 2",),
 )

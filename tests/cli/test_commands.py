@@ -13,11 +13,11 @@ from aiohttp.test_utils import TestServer
 from msgspec.structs import replace
 from ruamel.yaml import YAML
 
-from rebalancer.api.wire import to_wire
+from rebalancer.api.http.json_codec import to_wire
 from rebalancer.cli.entry import run
 from rebalancer.cli.render import render_explain, render_plan, render_status
 from rebalancer.domain.plan import Plan
-from rebalancer.settings.generate import schema_text
+from rebalancer.settings.schema import schema_text
 from tests.cli.night import Night
 from tests.cli.running import process, rebalancer
 from tests.cli.scene import NOW, PLAN, SNAPSHOT, STATUS

@@ -5,7 +5,16 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from rebalancer.cli.checks import FAIL, OK, WARN, of_node_pool, of_scaled_object, of_snapshot, of_status, rendered
+from rebalancer.cli.commands.doctor.checks import (
+    FAIL,
+    OK,
+    WARN,
+    of_node_pool,
+    of_scaled_object,
+    of_snapshot,
+    of_status,
+    rendered,
+)
 from rebalancer.domain.pinned import Pinned
 from rebalancer.domain.plan import Refusal
 from rebalancer.domain.readings import ModelLoad

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from rebalancer.cli.tokens import Token, find, keep
+from rebalancer.cli.remote.tokens import Token, find, keep
 from rebalancer.sandbox.api.server import EmbeddedKubernetes
 from tests.cli.night import Night, served
 from tests.cli.running import rebalancer

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from rebalancer.api.asks import OverrideAsk, Subject
+from rebalancer.api.ports.requests import OverrideRequest, Subject
 from rebalancer.sandbox.api.resources import OVERRIDES, Obj, Target
 from rebalancer.sandbox.api.server import EmbeddedKubernetes
 from rebalancer.sandbox.api.status import ApiError
@@ -44,9 +44,9 @@ async def test_an_override_becomes_an_object_in_the_persons_name(
     name = override["metadata"]["name"]
     out, err = capsys.readouterr()
     assert out == f"{name} in force. Undo: rebalancer override delete {name}\n"
-    assert err.splitlines() == list(night.preview.said)
+    assert err.splitlines() == list(night.preview.lines)
     (ask, key), *more = night.asks
-    assert ask == OverrideAsk("cap", Subject(model="qwen-32b"), "TICKET-1", 2, 1800.0)
+    assert ask == OverrideRequest("cap", Subject(model="qwen-32b"), "TICKET-1", 2, 1800.0)
     assert len(key) >= 32
     assert not more
 

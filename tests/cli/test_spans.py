@@ -3,7 +3,7 @@
 import pytest
 
 from rebalancer.cli.failure import Failed
-from rebalancer.cli.spans import instant_of, seconds_of
+from rebalancer.cli.terminal.spans import instant_of, seconds_of
 from tests.cli.scene import MIDNIGHT, NOW, at
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rebalancer.api.asks import OverrideAsk, Subject
+from rebalancer.api.ports.requests import OverrideRequest, Subject
 from rebalancer.sandbox.api.resources import OVERRIDES
 from rebalancer.sandbox.api.server import EmbeddedKubernetes
 from tests.cli.conftest import Heeding
@@ -29,7 +29,7 @@ async def test_it_makes_an_override_with_actor_and_reason_that_lasts_as_the_serv
         "actor": "oncall",
     }
     ((ask, _),) = night.asks
-    assert ask == OverrideAsk("standUp", Subject(model="qwen-32b"), "argocd ignores it now")
+    assert ask == OverrideRequest("standUp", Subject(model="qwen-32b"), "argocd ignores it now")
     out, err = capsys.readouterr()
     name = made["metadata"]["name"]
     assert out == f"{name} in force. Undo: rebalancer override delete {name}\n"

@@ -73,7 +73,7 @@ async def test_resume_shows_the_first_plan_and_wants_a_word(
     capsys.readouterr()
     assert await rebalancer("writes", "resume") == 2
     err = capsys.readouterr().err
-    assert night.resume_preview.said[0] in err
+    assert night.resume_preview.lines[0] in err
     assert "bad rollout" in err
     assert "add --yes" in err
     assert len(stops(kubernetes)) == 2

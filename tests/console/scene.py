@@ -2,21 +2,20 @@
 
 from msgspec.structs import replace
 
-from rebalancer.api.asks import Preview
-from rebalancer.api.pages import (
+from rebalancer.api.pages.values import (
+    AttentionItem,
     DecisionPage,
-    Happening,
     ModelPage,
     ModelRow,
-    Need,
     NodeTiles,
     Overview,
-    Point,
     PoolRow,
     ReplicaRow,
     SignalRow,
 )
-from rebalancer.api.view import Status
+from rebalancer.api.ports.requests import Preview
+from rebalancer.api.ports.status import Status
+from rebalancer.api.ports.timeline import Point, TimelineEvent
 from rebalancer.domain.cluster import Override
 from rebalancer.domain.plan import ModelDecision, Plan, PoolDecision, Refusal, Step, Unmet
 from rebalancer.domain.snapshot import Snapshot, Sync
@@ -47,22 +46,22 @@ def at(clock: str) -> float:
     return NOW - NOW % 86_400 + hours * 3600 + minutes * 60 + seconds
 
 
-HAPPENINGS = (
-    Happening(at("02:46:30"), "override", "cap sdxl 6 by ci: render batch", 48_054, "sdxl"),
-    Happening(at("02:58:10"), "release", "mixtral-8x7b 3 -> 2 lends 4 GPUs", 48_130, "mixtral-8x7b"),
-    Happening(at("02:58:40"), "grant", "llama-70b 5 -> 6 on a100-2, lent by mixtral-8x7b", 48_130, "llama-70b"),
-    Happening(at("03:06:20"), "refusal", "qwen-32b 4 -> 3 refused by agree: one vote of two", 48_177, "qwen-32b"),
-    Happening(at("03:09:40"), "release", "qwen-32b 4 -> 3 its demand is 2", 48_197, "qwen-32b"),
-    Happening(at("03:10:02"), "grant", "llama-70b 6 -> 7 on a100-3", 48_197, "llama-70b"),
-    Happening(at("03:11:40"), "notice", "spot-2 goes 03:13:40", 48_208, None, "spot"),
-    Happening(at("03:11:41"), "release", "sdxl 6 -> 2 drain spot-2, demand is 2", 48_209, "sdxl"),
-    Happening(at("03:11:41"), "refusal", "qwen-32b 3 -> 2 refused by step: lost 1 at 03:09:40", 48_209, "qwen-32b"),
-    Happening(at("03:11:50"), "node", "nodepool/spot 16 -> 24 GPU limit; node ~03:16", 48_210, None, "spot"),
+TIMELINE = (
+    TimelineEvent(at("02:46:30"), "override", "cap sdxl 6 by ci: render batch", 48_054, "sdxl"),
+    TimelineEvent(at("02:58:10"), "release", "mixtral-8x7b 3 -> 2 lends 4 GPUs", 48_130, "mixtral-8x7b"),
+    TimelineEvent(at("02:58:40"), "grant", "llama-70b 5 -> 6 on a100-2, lent by mixtral-8x7b", 48_130, "llama-70b"),
+    TimelineEvent(at("03:06:20"), "refusal", "qwen-32b 4 -> 3 refused by agree: one vote of two", 48_177, "qwen-32b"),
+    TimelineEvent(at("03:09:40"), "release", "qwen-32b 4 -> 3 its demand is 2", 48_197, "qwen-32b"),
+    TimelineEvent(at("03:10:02"), "grant", "llama-70b 6 -> 7 on a100-3", 48_197, "llama-70b"),
+    TimelineEvent(at("03:11:40"), "notice", "spot-2 goes 03:13:40", 48_208, None, "spot"),
+    TimelineEvent(at("03:11:41"), "release", "sdxl 6 -> 2 drain spot-2, demand is 2", 48_209, "sdxl"),
+    TimelineEvent(at("03:11:41"), "refusal", "qwen-32b 3 -> 2 refused by step: lost 1 at 03:09:40", 48_209, "qwen-32b"),
+    TimelineEvent(at("03:11:50"), "node", "nodepool/spot 16 -> 24 GPU limit; node ~03:16", 48_210, None, "spot"),
 )
 
-NEEDS = (
-    Need("critical", "spot-2 goes 03:13:40: llama-70b 1, sdxl 4", at("03:13:40"), None, "spot", "spot-2"),
-    Need("warning", "llama-70b short 1 (4 GPUs); qwen-32b may shrink 03:14:40", at("03:14:40"), "llama-70b"),
+ATTENTION = (
+    AttentionItem("critical", "spot-2 goes 03:13:40: llama-70b 1, sdxl 4", at("03:13:40"), None, "spot", "spot-2"),
+    AttentionItem("warning", "llama-70b short 1 (4 GPUs); qwen-32b may shrink 03:14:40", at("03:14:40"), "llama-70b"),
 )
 
 POOLS = (
@@ -127,11 +126,11 @@ OVERVIEW = Overview(
     cycle=CYCLE,
     plan_at=NOW - 1,
     sync=Sync(),
-    needs=NEEDS,
+    attention=ATTENTION,
     pools=POOLS,
     models=MODELS,
     models_total=4,
-    happenings=HAPPENINGS,
+    timeline=TIMELINE,
     overrides=(CAP,),
 )
 
@@ -192,7 +191,7 @@ LLAMA = ModelPage(
         ReplicaRow("llama-70b-7", "spot-2", "spot", "doomed", NOW - 2000, "spot", 12.0),
     ),
     chart=tuple(_point(minute) for minute in range(61)),
-    happenings=tuple(each for each in HAPPENINGS if each.model == "llama-70b" or each.kind == "notice"),
+    timeline=tuple(each for each in TIMELINE if each.model == "llama-70b" or each.kind == "notice"),
     overrides=(),
 )
 
@@ -206,7 +205,7 @@ PREVIEW = Preview(
     expires_at=NOW + 1800,
     unmet_before=1,
     unmet_after=0,
-    said=("now  qwen-32b 3 -> 2  passes step; floor 1 kept", "then llama-70b 6 -> 7 on a100-4, ready ~03:20; unmet 0"),
+    lines=("now  qwen-32b 3 -> 2  passes step; floor 1 kept", "then llama-70b 6 -> 7 on a100-4, ready ~03:20; unmet 0"),
 )
 
 PLAN = Plan(

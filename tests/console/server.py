@@ -9,12 +9,13 @@ from typing import Any
 from aiohttp import web
 from msgspec.structs import replace
 
-from rebalancer.api.frame import add_headers
-from rebalancer.api.pages import Beat, DecisionRow, Decisions, ModelPage, Overview, PoolPage
-from rebalancer.api.people import Accepted, Writes
-from rebalancer.api.route import Handler
-from rebalancer.api.static import console_routes
-from rebalancer.api.wire import to_wire
+from rebalancer.api.handlers.console_files import console_routes
+from rebalancer.api.http.json_codec import to_wire
+from rebalancer.api.http.route import Handler
+from rebalancer.api.pages.values import Beat, Decisions, ModelPage, Overview, PoolPage
+from rebalancer.api.ports.operator import Accepted, Writes
+from rebalancer.api.ports.timeline import DecisionRow
+from rebalancer.api.serving.middleware import add_headers
 from tests.console.scene import DECISION, LLAMA, NEW, OVERVIEW, PREVIEW, STATUS
 
 TOKEN = "a-token"
@@ -126,7 +127,7 @@ class SceneServer:
         )
 
     def _decisions(self, _: web.Request) -> Decisions:
-        rows = [DecisionRow(each.cycle, each.at, (each,)) for each in reversed(self.overview.happenings)]
+        rows = [DecisionRow(each.cycle, each.at, (each,)) for each in reversed(self.overview.timeline)]
         return Decisions(tuple(rows), None)
 
     async def _login(self, request: web.Request) -> web.Response:

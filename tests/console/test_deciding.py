@@ -38,15 +38,15 @@ async def test_a_silent_service_grows_late_then_not_live(scene: SceneServer, ope
     await page.clock.install()
     await page.goto(scene.url + "/console/")
     await shown(page)
-    age, need = page.locator("rb-age"), page.locator(".needs rb-until").first
+    age, item = page.locator("rb-age"), page.locator(".needs rb-until").first
     await expect(age).to_have_text(re.compile(r"^LIVE \d+ s$"))
-    await expect(need).to_have_text(re.compile(r"^1m\d+s$"))
+    await expect(item).to_have_text(re.compile(r"^1m\d+s$"))
     scene.silent = True
     await page.clock.run_for(14_000)
     await expect(age).to_have_text(re.compile(r"^LATE 1\d s$"))
     await page.clock.run_for(20_000)
     await expect(age).to_have_text("NOT LIVE since 03:12:06")
-    await expect(need).to_have_text("03:13:40")
+    await expect(item).to_have_text("03:13:40")
     await expect(page.get_by_role("button", name="End cap sdxl 6")).to_be_disabled()
     await expect(page.get_by_role("button", name="Stop writes")).to_be_enabled()
     await ask_cap(page)
@@ -77,7 +77,7 @@ async def test_what_is_heard_has_no_countdown_and_comes_at_most_each_ten_seconds
     await shown(page)
     said = page.locator("#said")
     await expect(said).to_have_text("LIVE. WRITING. Needs you 2: spot-2 goes 03:13:40: llama-70b 1, sdxl 4")
-    await scene.show(needs=(), at=NOW + 1, plan_at=NOW + 1)
+    await scene.show(attention=(), at=NOW + 1, plan_at=NOW + 1)
     await page.clock.run_for(3_000)
     await expect(page.get_by_text("Nothing needs you.", exact=True)).to_be_visible()
     await expect(said).to_contain_text("Needs you 2")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from aiohttp import ClientSession
 
-from rebalancer.api.static import TYPES, assets
+from rebalancer.api.handlers.console_files import TYPES, assets
 from tests.console.server import SceneServer
 from tests.house.repository import ROOT
 

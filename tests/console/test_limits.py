@@ -6,7 +6,8 @@ import pytest
 from msgspec.structs import replace
 from playwright.async_api import Page, expect
 
-from rebalancer.api.pages import Happening, ModelRow, Need, NodeTiles, PoolRow
+from rebalancer.api.pages.values import AttentionItem, ModelRow, NodeTiles, PoolRow
+from rebalancer.api.ports.timeline import TimelineEvent
 from tests.console.conftest import Opened
 from tests.console.scene import CAP, LLAMA, MODELS, NOW, OVERVIEW
 from tests.console.server import SceneServer
@@ -37,15 +38,15 @@ async def test_names_and_reasons_that_want_to_be_markup_stay_text(scene: SceneSe
     name = re.sub("[/{}]", "", HOSTILE)  # what would not fit into the address of a model
     model = replace(MODELS[0], model=name, why=HOSTILE)
     override = replace(CAP, reason=HOSTILE, actor=HOSTILE, subject=HOSTILE)
-    happening = Happening(NOW - 60, "grant", HOSTILE, 1, name)
+    event = TimelineEvent(NOW - 60, "grant", HOSTILE, 1, name)
     scene.overview = replace(
         OVERVIEW,
         cluster=HOSTILE,
-        needs=(Need("critical", HOSTILE, NOW + 60, name),),
+        attention=(AttentionItem("critical", HOSTILE, NOW + 60, name),),
         pools=(replace(pool("a", 2), name=HOSTILE),),
         models=(model,),
         overrides=(override,),
-        happenings=(happening,),
+        timeline=(event,),
         policy_problems=(HOSTILE,),
     )
     scene.model = replace(
@@ -57,7 +58,7 @@ async def test_names_and_reasons_that_want_to_be_markup_stay_text(scene: SceneSe
         signals=(replace(LLAMA.signals[0], signal=HOSTILE, reading=HOSTILE, why=HOSTILE),),
         replicas=(replace(LLAMA.replicas[0], name=HOSTILE, node=HOSTILE, lender=HOSTILE),),
         overrides=(override,),
-        happenings=(happening,),
+        timeline=(event,),
     )
     page = await opened(scene.url + "/console/")
     await expect(page.locator("table.models tbody th")).to_have_text(name)

@@ -10,7 +10,7 @@ from rebalancer.domain.cluster import WriteStop
 from rebalancer.domain.snapshot import Sync
 from tests.console.axe import axe_source
 from tests.console.conftest import NARROW, Opened
-from tests.console.scene import HAPPENINGS, NOW, at
+from tests.console.scene import NOW, TIMELINE, at
 from tests.console.server import SceneServer
 from tests.testbed.build import Missing
 
@@ -149,7 +149,7 @@ async def test_everything_is_reached_by_tab_and_the_focus_is_seen(scene: SceneSe
 
 
 async def test_what_reads_the_same_twice_stands_there_twice(scene: SceneServer, opened: Opened) -> None:
-    await scene.show(happenings=(HAPPENINGS[0],) * 3, policy_problems=("no pool x at 3", "no pool x at 4"))
+    await scene.show(timeline=(TIMELINE[0],) * 3, policy_problems=("no pool x at 3", "no pool x at 4"))
     page = await opened(scene.url + "/console/")
     for name in ("one", "two"):  # drawn from nothing, then over what is there
         await scene.show(cluster=name)
@@ -159,7 +159,7 @@ async def test_what_reads_the_same_twice_stands_there_twice(scene: SceneServer, 
 
 
 async def test_nothing_to_do_says_so(scene: SceneServer, opened: Opened) -> None:
-    await scene.show(needs=(), models=(), models_total=0, overrides=(), happenings=())
+    await scene.show(attention=(), models=(), models_total=0, overrides=(), timeline=())
     page = await opened(scene.url + "/console/")
     await expect(page.get_by_text("Nothing needs you.", exact=True)).to_be_visible()
     await expect(page.get_by_text("No models found. Run: rebalancer doctor")).to_be_visible()

@@ -55,7 +55,7 @@ async def shell(tmp_path: Path) -> AsyncIterator[Shell]:
         try:
             await service.start()
             async with asyncio.timeout(30):
-                while service.plan is None or service.insight.unready():
+                while service.plan is None or service.reporter.unready():
                     await asyncio.sleep(0.05)
             environment = {
                 **os.environ,

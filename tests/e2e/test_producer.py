@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from rebalancer.domain.events import CapacityNotice, MetricSample, Position
 from rebalancer.ingest.decode import decode_metric
 from rebalancer.ingest.notices import decode_notice
-from rebalancer.obs.broker import Broker
+from rebalancer.kafka.broker import Broker
 from rebalancer.sandbox.broker import EmbeddedBroker
 from rebalancer.sandbox.producer import NOTICE_SECONDS, Producer
 from tests.world.worlds import START, a_deployment, a_served_model, a_world

@@ -7,28 +7,10 @@ from types import TracebackType
 from typing import Self
 
 from rebalancer.domain.events import CapacityNotice, Event, MetricSample, Rejection
-from rebalancer.ingest.dead_letters import Keeper
-from rebalancer.ingest.kafka import KafkaIntake
+from rebalancer.ingest.intake import KafkaIntake
+from rebalancer.kafka.broker import Broker
+from rebalancer.kafka.dead_letters import Keeper
 from rebalancer.loop.clock import RealClock
-from rebalancer.obs.broker import Broker
-
-
-class SkippingClock(RealClock):
-    """Real time that a test can move ahead; whoever sleeps looks again at once."""
-
-    def __init__(self) -> None:
-        self.skipped = 0.0
-
-    def now(self) -> float:
-        return super().now() + self.skipped
-
-    def monotonic(self) -> float:
-        return super().monotonic() + self.skipped
-
-    async def sleep(self, seconds: float) -> None:
-        ends = self.monotonic() + seconds
-        while self.monotonic() < ends:
-            await asyncio.sleep(min(0.02, ends - self.monotonic()))
 
 
 class Refusing:

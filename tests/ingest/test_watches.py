@@ -29,8 +29,7 @@ from tests.ingest.manifests import (
     scaled_object,
     write_stop,
 )
-from tests.ingest.rig import SkippingClock
-from tests.ingest.waiting import until
+from tests.kafka.waiting import SkippingClock, until
 
 
 class Told:

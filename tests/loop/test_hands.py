@@ -10,7 +10,7 @@ from rebalancer.domain.outcome import WRITTEN, Intent, Outcome
 from rebalancer.domain.plan import Change, Decision
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.loop.cycle import cycle
-from rebalancer.loop.hands import GateHands, asked_of
+from rebalancer.loop.gate_ports import GatePorts, mark_unconfirmed
 from rebalancer.sim.product.clock import WorldClock
 from rebalancer.sim.product.notes import Unwritten
 from rebalancer.state import ClusterState
@@ -34,7 +34,7 @@ class Noted(Unwritten):
         self.begun += 1
 
 
-class Hands(GateHands):
+class CyclePorts(GatePorts):
     """The service's, on a state of two models with two replicas; `skipped`: outcomes nobody remembers, and why."""
 
     def __init__(self, first_cycle: int = 7) -> None:
@@ -52,7 +52,7 @@ class Hands(GateHands):
             recorder=self.noted,
             may_write=lambda: None,
             write_mode="shadow",
-            on_written=asked_of(self.state),
+            on_written=mark_unconfirmed(self.state),
         )
         super().__init__(policy, Memory(), self.state, self.noted, gate, clock, lambda: None, first_cycle)
 
@@ -86,61 +86,61 @@ def a_riddle() -> Outcome:
 
 
 async def test_after_a_failed_cycle_the_other_outcomes_are_in_memory_and_the_next_cycle_plans() -> None:
-    hands = Hands()
+    ports = CyclePorts()
     for outcome in (a_loss("a"), a_riddle(), a_loss("b")):
-        hands.state.note(outcome, NOW)
+        ports.state.note(outcome, NOW)
     with pytest.raises(TypeError):
-        await cycle(NOW, hands)
-    hands.recover(NOW)
-    assert {name: len(one.losses) for name, one in hands.memory.models.items()} == {"a": 1, "b": 1}
-    assert [name for name, _ in hands.skipped] == ["6-riddle"]
-    before = hands.memory
-    decision = await cycle(NOW + 10.0, hands)
+        await cycle(NOW, ports)
+    ports.recover(NOW)
+    assert {name: len(one.losses) for name, one in ports.memory.models.items()} == {"a": 1, "b": 1}
+    assert [name for name, _ in ports.skipped] == ["6-riddle"]
+    before = ports.memory
+    decision = await cycle(NOW + 10.0, ports)
     assert decision.plan.cycle == 8
-    assert hands.noted.cycles == [(8, before)]
-    assert {name: len(one.losses) for name, one in hands.memory.models.items()} == {"a": 1, "b": 1}
+    assert ports.noted.cycles == [(8, before)]
+    assert {name: len(one.losses) for name, one in ports.memory.models.items()} == {"a": 1, "b": 1}
 
 
 async def test_memory_that_changed_outside_a_cycle_is_recorded_whole_and_only_then() -> None:
-    hands = Hands()
-    hands.recover(NOW)
-    assert (hands.noted.begun, hands.next_cycle) == (0, 8)
-    hands.state.note(a_loss("a"), NOW)
-    hands.recover(NOW)
-    assert (hands.noted.begun, hands.next_cycle) == (1, 9)
+    ports = CyclePorts()
+    ports.recover(NOW)
+    assert (ports.noted.begun, ports.next_cycle) == (0, 8)
+    ports.state.note(a_loss("a"), NOW)
+    ports.recover(NOW)
+    assert (ports.noted.begun, ports.next_cycle) == (1, 9)
 
 
 @pytest.mark.parametrize("step", [1800.0, -1800.0])
 async def test_a_loss_before_the_clock_was_set_counts_in_its_window_for_as_long_as_it_would_have(step: float) -> None:
     """Its window is 300 s; both what is remembered and what no cycle has looked at yet."""
-    hands = Hands()
-    hands.state.note(a_loss("a"), NOW)
-    await cycle(NOW, hands)
-    hands.state.note(a_loss("b"), NOW)
-    hands.state.stepped(step)
-    hands.stepped(step)
-    assert hands.noted.begun == 1
-    await cycle(NOW + step + 290.0, hands)
-    assert {name: len(one.losses) for name, one in hands.memory.models.items()} == {"a": 1, "b": 1}
-    await cycle(NOW + step + 300.0, hands)
-    assert {name: len(one.losses) for name, one in hands.memory.models.items()} == {"a": 0, "b": 0}
+    ports = CyclePorts()
+    ports.state.note(a_loss("a"), NOW)
+    await cycle(NOW, ports)
+    ports.state.note(a_loss("b"), NOW)
+    ports.state.stepped(step)
+    ports.stepped(step)
+    assert ports.noted.begun == 1
+    await cycle(NOW + step + 290.0, ports)
+    assert {name: len(one.losses) for name, one in ports.memory.models.items()} == {"a": 1, "b": 1}
+    await cycle(NOW + step + 300.0, ports)
+    assert {name: len(one.losses) for name, one in ports.memory.models.items()} == {"a": 0, "b": 0}
 
 
 async def test_a_cycle_that_fails_without_outcomes_leaves_memory_as_it_was() -> None:
-    hands = Hands()
-    await cycle(NOW, hands)
-    before = hands.memory
-    hands.recover(NOW + 10.0)
-    assert hands.memory == before
+    ports = CyclePorts()
+    await cycle(NOW, ports)
+    before = ports.memory
+    ports.recover(NOW + 10.0)
+    assert ports.memory == before
 
 
 async def test_an_outcome_of_a_model_that_left_the_policy_is_told_and_the_cycle_plans() -> None:
-    hands = Hands()
+    ports = CyclePorts()
     for outcome in (a_loss("left"), a_loss("b")):
-        hands.state.note(outcome, NOW)
-    await cycle(NOW, hands)
-    assert hands.skipped == [("6-left-a100", "left is no model of the policy any more")]
-    assert len(hands.memory.models["b"].losses) == 1
+        ports.state.note(outcome, NOW)
+    await cycle(NOW, ports)
+    assert ports.skipped == [("6-left-a100", "left is no model of the policy any more")]
+    assert len(ports.memory.models["b"].losses) == 1
 
 
 @pytest.mark.parametrize(("paused", "ours"), [(False, (2, 5)), (True, (5,))])
@@ -151,7 +151,7 @@ def test_what_was_written_are_bounds_where_an_autoscaler_chooses_and_else_replic
     bounds = replace(a_scaled_object(bounds=(1, 4)), originals=Originals(1, 4), paused=paused)
     state = a_state(a_policy(), a_workload("b", 4), bounds)
     (target,) = next(model for model in state.peek(NOW).models if model.id == "b").targets
-    asked_of(state)(Change("1", "grant", "b", target, 4, 5, 2, ""), 5, NOW)
+    mark_unconfirmed(state)(Change("1", "grant", "b", target, 4, 5, 2, ""), 5, NOW)
     by_hand: ClusterObject = replace(bounds, maximum=9, writers=("", "kubectl-edit"), resource_version="2")
     if paused:
         by_hand = replace(a_workload("b", 7), writer="kubectl-edit", resource_version="2")

@@ -32,8 +32,8 @@ class LoopClock:
         await asyncio.sleep(seconds)
 
 
-class CountingHands:
-    """Hands that note when they were asked to look, and to recover; `fails` makes the next looks raise."""
+class CountingPorts:
+    """Ports that note when they were asked to look, and to recover; `fails` makes the next looks raise."""
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
@@ -71,13 +71,13 @@ class CountingHands:
 
 
 @pytest.fixture
-def hands() -> CountingHands:
-    return CountingHands(a_policy(plan_every_seconds=10.0))
+def ports() -> CountingPorts:
+    return CountingPorts(a_policy(plan_every_seconds=10.0))
 
 
 @pytest.fixture
-def runner(hands: CountingHands) -> Runner:
-    return Runner(hands, LoopClock())
+def runner(ports: CountingPorts) -> Runner:
+    return Runner(ports, LoopClock())
 
 
 async def run_for(runner: Runner, seconds: float) -> asyncio.Task[None]:
@@ -91,127 +91,127 @@ async def end(task: asyncio.Task[None]) -> None:
     await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_a_plan_is_made_at_once_and_then_each_planning_period(hands: CountingHands, runner: Runner) -> None:
+async def test_a_plan_is_made_at_once_and_then_each_planning_period(ports: CountingPorts, runner: Runner) -> None:
     task = await run_for(runner, 31.0)
     await end(task)
-    assert hands.looks == [0.0, 10.1, 20.2, 30.3]
+    assert ports.looks == [0.0, 10.1, 20.2, 30.3]
 
 
 async def test_something_urgent_is_answered_at_once_when_the_last_cycle_is_over_100_ms_ago(
-    hands: CountingHands, runner: Runner
+    ports: CountingPorts, runner: Runner
 ) -> None:
     task = await run_for(runner, 5.0)
     runner.wake()
     await asyncio.sleep(0)
     await asyncio.sleep(0.01)
     await end(task)
-    assert hands.looks == [0.0, 5.0]
+    assert ports.looks == [0.0, 5.0]
 
 
 async def test_a_flood_of_urgent_things_turns_the_wheel_at_most_every_100_ms(
-    hands: CountingHands, runner: Runner
+    ports: CountingPorts, runner: Runner
 ) -> None:
     task = await run_for(runner, 1.0)
     for _ in range(100):
         runner.wake()
         await asyncio.sleep(0.01)
     await end(task)
-    urgent = [look for look in hands.looks if look >= 1.0]
+    urgent = [look for look in ports.looks if look >= 1.0]
     assert 9 <= len(urgent) <= 11
     assert all(later - earlier >= 0.1 - 1e-6 for earlier, later in pairwise(urgent))
 
 
-async def test_what_is_freed_within_100_ms_is_planned_together(hands: CountingHands, runner: Runner) -> None:
+async def test_what_is_freed_within_100_ms_is_planned_together(ports: CountingPorts, runner: Runner) -> None:
     task = await run_for(runner, 5.0)
     for _ in range(5):  # five pods of one shift go, 20 ms apart
         runner.wake(GATHER_SECONDS)
         await asyncio.sleep(0.02)
     await asyncio.sleep(1.0)
     await end(task)
-    assert hands.looks == [0.0, 5.1]
+    assert ports.looks == [0.0, 5.1]
 
 
-async def test_what_goes_on_being_freed_puts_no_turn_off(hands: CountingHands, runner: Runner) -> None:
+async def test_what_goes_on_being_freed_puts_no_turn_off(ports: CountingPorts, runner: Runner) -> None:
     task = await run_for(runner, 5.0)
     for _ in range(20):
         runner.wake(GATHER_SECONDS)
         await asyncio.sleep(0.05)
     await end(task)
-    assert hands.looks[1:4] == [5.1, 5.25, 5.4]  # at most 100 ms after the first since the last turn
+    assert ports.looks[1:4] == [5.1, 5.25, 5.4]  # at most 100 ms after the first since the last turn
 
 
-async def test_what_is_urgent_does_not_wait_for_what_is_gathered(hands: CountingHands, runner: Runner) -> None:
+async def test_what_is_urgent_does_not_wait_for_what_is_gathered(ports: CountingPorts, runner: Runner) -> None:
     task = await run_for(runner, 5.0)
     runner.wake(GATHER_SECONDS)
     await asyncio.sleep(0.03)
     runner.wake()
     await asyncio.sleep(0.5)
     await end(task)
-    assert hands.looks == [0.0, 5.03]
+    assert ports.looks == [0.0, 5.03]
 
 
-async def test_a_period_that_ends_while_it_gathers_is_not_put_off(hands: CountingHands, runner: Runner) -> None:
+async def test_a_period_that_ends_while_it_gathers_is_not_put_off(ports: CountingPorts, runner: Runner) -> None:
     task = await run_for(runner, 10.05)
     runner.wake(GATHER_SECONDS)
     await asyncio.sleep(0.5)
     await end(task)
-    assert hands.looks == [0.0, 10.1]
+    assert ports.looks == [0.0, 10.1]
 
 
-async def test_a_cycle_that_fails_is_followed_by_the_next_one(hands: CountingHands, runner: Runner) -> None:
-    hands.fails = 2
+async def test_a_cycle_that_fails_is_followed_by_the_next_one(ports: CountingPorts, runner: Runner) -> None:
+    ports.fails = 2
     task = await run_for(runner, 21.0)
     await end(task)
-    assert len(hands.looks) == 3
-    assert hands.memory.models
+    assert len(ports.looks) == 3
+    assert ports.memory.models
 
 
-async def test_only_a_cycle_that_planned_counts_as_one(hands: CountingHands, runner: Runner) -> None:
+async def test_only_a_cycle_that_planned_counts_as_one(ports: CountingPorts, runner: Runner) -> None:
     task = await run_for(runner, 1.0)
     assert (runner.planned_monotonic, runner.failed_in_a_row) == (0.0, 0)
-    hands.fails = 2
+    ports.fails = 2
     await asyncio.sleep(20.0)
     assert runner.planned_monotonic == 0.0
     assert runner.ended_monotonic == pytest.approx(20.2)
     assert (runner.failed_in_a_row, runner.failure) == (2, "RuntimeError: nothing to see")
-    assert hands.recovered == [10.1, 20.2]
+    assert ports.recovered == [10.1, 20.2]
     await asyncio.sleep(10.0)
     await end(task)
     assert runner.planned_monotonic == pytest.approx(30.3)
     assert runner.failed_in_a_row == 0
 
 
-async def test_the_hook_hears_whether_a_cycle_planned(hands: CountingHands) -> None:
+async def test_the_hook_hears_whether_a_cycle_planned(ports: CountingPorts) -> None:
     heard: list[bool] = []
-    hands.fails = 1
-    task = await run_for(Runner(hands, LoopClock(), lambda _seconds, ok: heard.append(ok)), 11.0)
+    ports.fails = 1
+    task = await run_for(Runner(ports, LoopClock(), lambda _seconds, ok: heard.append(ok)), 11.0)
     await end(task)
     assert heard == [False, True]
 
 
-async def test_the_wheel_turns_on_where_nothing_can_be_recovered(hands: CountingHands, runner: Runner) -> None:
-    hands.fails, hands.recovers = 2, False
+async def test_the_wheel_turns_on_where_nothing_can_be_recovered(ports: CountingPorts, runner: Runner) -> None:
+    ports.fails, ports.recovers = 2, False
     task = await run_for(runner, 21.0)
     await end(task)
-    assert len(hands.looks) == 3
+    assert len(ports.looks) == 3
     assert runner.failed_in_a_row == 0
 
 
 async def test_stopping_waits_for_the_write_under_way_and_starts_no_other_cycle(
-    hands: CountingHands, runner: Runner, looptime: looptime.LoopTimeEventLoop
+    ports: CountingPorts, runner: Runner, looptime: looptime.LoopTimeEventLoop
 ) -> None:
-    hands.write_seconds = 3.0
+    ports.write_seconds = 3.0
     task = await run_for(runner, 1.0)
     await runner.stop(deadline_seconds=10.0)
-    assert hands.writes_ended == 1
+    assert ports.writes_ended == 1
     assert looptime == pytest.approx(3.1)
-    assert hands.looks == [0.0]
+    assert ports.looks == [0.0]
     await end(task)
 
 
-async def test_stopping_gives_up_on_a_write_that_does_not_end(hands: CountingHands, runner: Runner) -> None:
-    hands.write_seconds = 1e6
+async def test_stopping_gives_up_on_a_write_that_does_not_end(ports: CountingPorts, runner: Runner) -> None:
+    ports.write_seconds = 1e6
     task = await run_for(runner, 1.0)
     await runner.stop(deadline_seconds=2.0)
-    assert hands.writes_ended == 0
+    assert ports.writes_ended == 0
     await end(task)

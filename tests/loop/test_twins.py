@@ -38,7 +38,7 @@ from rebalancer.state import ClusterState, checkpoint
 from rebalancer.state.objects import key_of
 from rebalancer.world import World
 from tests.planning.test_properties_restart import judge, judge_whole
-from tests.world.virtual import VirtualHands
+from tests.world.virtual import VirtualPorts
 from tests.world.worlds import START
 
 CHECKPOINT_SECONDS = 30.0
@@ -66,7 +66,7 @@ class Successor:
         return decision.plan
 
 
-class Twin(VirtualHands):
+class Twin(VirtualPorts):
     """The one that lives on. It leaves checkpoints and decisions, and its topics are kept since the last of them."""
 
     def __init__(self, world: World, policy: Policy) -> None:

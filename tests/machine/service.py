@@ -27,7 +27,7 @@ from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.loop.clock import SteppedClock
 from rebalancer.loop.cycle import cycle
-from rebalancer.loop.hands import GateHands, asked_of
+from rebalancer.loop.gate_ports import GatePorts, mark_unconfirmed
 from rebalancer.state import ClusterState, checkpoint
 from rebalancer.world import World
 from rebalancer.world.port import WorldPort
@@ -77,7 +77,7 @@ class Begun(NamedTuple):
 class Topics:
     """What outlives a process: decisions and notices in Kafka, and the journal on its own disk.
 
-    `away`: Kafka acknowledges nothing, and only the journal has it. Implements `loop.hands.Recorder`.
+    `away`: Kafka acknowledges nothing, and only the journal has it. Implements `loop.gate_ports.Recorder`.
     """
 
     def __init__(self, now: Callable[[], float]) -> None:
@@ -117,7 +117,7 @@ class Topics:
         )
 
 
-class Hands(GateHands):
+class MachinePorts(GatePorts):
     """Lets something happen between plan and write."""
 
     between: Callable[[], None] = staticmethod(lambda: None)
@@ -134,7 +134,7 @@ class Service:
     `marks_victims`: whether it marks the pods that shall go.
     """
 
-    hands: Hands
+    ports: MachinePorts
     state: ClusterState
 
     def __init__(self, world: World, policy: Policy, port: WorldPort, *, marks_victims: bool) -> None:
@@ -168,15 +168,15 @@ class Service:
             recorder=self.topics,
             may_write=lambda: None,
             write_mode="act",
-            on_written=asked_of(state),
+            on_written=mark_unconfirmed(state),
             installation=INSTALLATION,
         )
         self.restoring = Restoring(self._port, state.pinned, self.clock, gate.events, lambda: None, "act", INSTALLATION)
-        self.hands = Hands(
+        self.ports = MachinePorts(
             self.policy, memory, state, self.topics, gate, self.clock, lambda: None, first_cycle=first_cycle
         )
-        self.hands.between = self._between
-        self.clock.steps += (state.stepped, gate.stepped, self.hands.stepped)
+        self.ports.between = self._between
+        self.clock.steps += (state.stepped, gate.stepped, self.ports.stepped)
 
     def _between(self) -> None:
         self.between()
@@ -198,11 +198,11 @@ class Service:
 
     def keep(self) -> None:
         """Write a checkpoint, as the service does every 30 s."""
-        hands, state, now = self.hands, self.state, self.clock.now()
+        ports, state, now = self.ports, self.state, self.clock.now()
         first = checkpoint.memory_entry(
-            hands.memory, hands.next_cycle - 1, now, {}, state.foreign_past(), state.notices_past()
+            ports.memory, ports.next_cycle - 1, now, {}, state.foreign_past(), state.notices_past()
         )
-        rings = (checkpoint.rings_entry(model.id, state.rings_bytes(model.id)) for model in hands.policy.models)
+        rings = (checkpoint.rings_entry(model.id, state.rings_bytes(model.id)) for model in ports.policy.models)
         kept = Kept(self._world.now, (first, *rings), len(self.topics.notices), self.utc.offset_seconds)
         self.checkpoints.append(kept)
 
@@ -225,7 +225,7 @@ class Service:
 
     def reload(self, policy: Policy) -> None:
         """Take another policy over, as the service does."""
-        self.policy = self.hands.policy = policy
+        self.policy = self.ports.policy = policy
         self.state.set_policy(policy, self.clock.now())
 
     # --- what it hears, and what it does
@@ -262,7 +262,7 @@ class Service:
 
     async def turn(self) -> Decision:
         """One cycle. What it raises is a verdict."""
-        return await cycle(self.clock.now(), self.hands)
+        return await cycle(self.clock.now(), self.ports)
 
 
 def _doubt(sample: MetricSample) -> MetricSample:

@@ -10,7 +10,7 @@ import numpy as np
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 from aiokafka.structs import RecordMetadata
 
-from rebalancer.obs.broker import Broker
+from rebalancer.kafka.broker import Broker
 from rebalancer.state.checkpoint import RINGS_PREFIX, ModelPast
 from rebalancer.state.ring_level import COVERAGE, WORK
 from rebalancer.state.rings import LEVELS, Rings

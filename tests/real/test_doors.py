@@ -15,8 +15,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from rebalancer.api.asks import OverrideAsk
-from rebalancer.api.wire import from_wire
+from rebalancer.api.http.json_codec import from_wire
+from rebalancer.api.ports.requests import OverrideRequest
 from rebalancer.app.declined import declined
 from rebalancer.app.drafts import Draft, Misshapen, check_shape
 from rebalancer.ingest.signed import signed_record
@@ -163,7 +163,7 @@ async def test_what_the_api_server_refuses_is_refused_over_http_with_its_field(
     kube: Kube, crds: None, namespace: str, spec: Json
 ) -> None:
     """One rule book: what nobody may write by kubectl, nobody may ask for."""
-    ask = from_wire(json.dumps(spec | {"reason": WHY}), OverrideAsk)
+    ask = from_wire(json.dumps(spec | {"reason": WHY}), OverrideRequest)
     draft = Draft(
         "ov-1",
         namespace,

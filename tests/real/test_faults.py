@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from rebalancer.api.wire import instant_of
-from rebalancer.obs.broker import Broker
+from rebalancer.api.http.json_codec import instant_of
+from rebalancer.kafka.broker import Broker
 from rebalancer.state.checkpoint import ModelPast
 from tests.real.occupancy import Pods, scaled
 from tests.real.oracles import below_floor, over_budget, over_share, steps

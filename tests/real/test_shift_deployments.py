@@ -3,7 +3,7 @@
 import asyncio
 from itertools import pairwise
 
-from rebalancer.api.wire import instant_of
+from rebalancer.api.http.json_codec import instant_of
 from tests.real.occupancy import Pods, failed, scaled
 from tests.real.policies import SHIFT_SECONDS, model, policy, pool
 from tests.real.service import Service

@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from rebalancer.api.wire import instant_of
+from rebalancer.api.http.json_codec import instant_of
 from tests.real.occupancy import Pods, bounded, failed, scaled
 from tests.real.policies import SHIFT_SECONDS, model, policy, pool
 from tests.real.service import Service

@@ -184,16 +184,16 @@ async def _stopped(stage: Stage) -> None:
 async def _unplannable(stage: Stage) -> None:
     """A defect of ours: whatever is seen, planning raises."""
     stage.words["POLICY"] = str(stage.settings.policy_path)
-    hands = stage.service.hands
-    assert hands is not None
-    hands.policy = hands.policy.model_copy(update={"guards": None})
+    ports = stage.service.cycle_ports
+    assert ports is not None
+    ports.policy = ports.policy.model_copy(update={"guards": None})
 
 
 async def _mended(stage: Stage) -> None:
     """Another build, or another policy."""
-    hands = stage.service.hands
-    assert hands is not None
-    hands.policy = hands.policy.model_copy(update={"guards": demo_policy().guards})
+    ports = stage.service.cycle_ports
+    assert ports is not None
+    ports.policy = ports.policy.model_copy(update={"guards": demo_policy().guards})
 
 
 async def _back_to_shadow(stage: Stage) -> None:

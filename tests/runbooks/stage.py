@@ -141,9 +141,9 @@ class Stage:
 
 async def ready(service: Service) -> bool:
     """It decides on the whole history, and misses nothing."""
-    loads = service.insight.snapshot().loads
+    loads = service.reporter.snapshot().loads
     known = bool(loads) and all(load.work.slow is not None for load in loads)
-    return service.plan is not None and known and not service.insight.unready()
+    return service.plan is not None and known and not service.reporter.unready()
 
 
 @asynccontextmanager

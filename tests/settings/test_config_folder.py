@@ -1,14 +1,11 @@
-"""`config/` is what the code says: the schema is generated, the example is good and shows every default."""
+"""`config/` is what the code says: the example is good and shows every default."""
 
 import re
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 from rebalancer.domain.policy import json_schema
-from rebalancer.settings import generate
 from rebalancer.settings.allowed import keys_at, part_at, words
 from rebalancer.settings.document import read_document
 from rebalancer.settings.problems import check_text
@@ -16,20 +13,6 @@ from rebalancer.settings.problems import check_text
 CONFIG = Path(__file__).parents[2] / "config"
 EXAMPLE = (CONFIG / "policy.yaml").read_text()
 DEFAULTS_SHOWN = re.sub(r"^(\s*)#([A-Za-z]+:)", r"\1\2", EXAMPLE, flags=re.MULTILINE)
-
-
-def test_the_schema_file_is_what_the_types_say() -> None:
-    assert (CONFIG / "policy.schema.json").read_text() == generate.schema_text()
-
-
-def test_the_generator_writes_and_checks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "schema.json"
-    assert generate.main(["--check", "--file", str(file)]) == 1
-    assert "run: python -m rebalancer.settings.generate" in capsys.readouterr().err
-    assert generate.main(["--file", str(file)]) == 0
-    assert generate.main(["--check", "--file", str(file)]) == 0
-    file.write_text(file.read_text().replace("entitlement", "endowment"))
-    assert generate.main(["--check", "--file", str(file)]) == 1
 
 
 def test_the_example_is_a_good_policy() -> None:

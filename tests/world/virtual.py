@@ -17,7 +17,7 @@ from rebalancer.world.values import value
 TICK_SECONDS = 0.5
 
 
-class VirtualHands:
+class VirtualPorts:
     """Looks at a world through the real state, writes straight into the world."""
 
     def __init__(self, world: World, policy: Policy) -> None:
@@ -56,7 +56,7 @@ class VirtualHands:
                 self._planned_at = self._world.now
                 await cycle(self._world.now, self)
 
-    # --- loop.cycle.Hands
+    # --- loop.cycle.CyclePorts
 
     def look(self, now: float) -> Snapshot:
         self._cycle += 1

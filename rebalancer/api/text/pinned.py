@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from rebalancer.api.ports.status import Status
 from rebalancer.api.text.words import counted, printable, some
-from rebalancer.api.view import Status
 from rebalancer.domain.pinned import DEPARTED, HELD, OTHER, UNNAMED, Pinned
 
 DEFAULT_INSTALLATION = "rebalancer/rebalancer"  # what `hand-back` means when it is told nothing

@@ -1,7 +1,7 @@
 """What a policy file with problems means, for `status`, `doctor` and what needs a person."""
 
+from rebalancer.api.ports.status import Status
 from rebalancer.api.text.words import some
-from rebalancer.api.view import Status
 
 
 def kept_of(status: Status) -> str:

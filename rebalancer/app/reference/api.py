@@ -4,8 +4,9 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from rebalancer.api.route import Permission, Route
-from rebalancer.api.routes import ROUTES, openapi_text
+from rebalancer.api.http.query_params import parameters
+from rebalancer.api.http.route import Permission, Route
+from rebalancer.api.serving.routes import ROUTES, openapi_text
 from rebalancer.app.reference.table import code, table
 
 Schema = Mapping[str, Any]
@@ -31,7 +32,7 @@ def api_page() -> str:
 
 
 def _contents(routes: Iterable[Route]) -> str:
-    rows = ((code(f"{route.method} {route.path}"), _who(route), route.said) for route in routes)
+    rows = ((code(f"{route.method} {route.path}"), _who(route), route.summary) for route in routes)
     return "\n" + table(("route", "who may", "what"), rows)
 
 
@@ -46,9 +47,10 @@ def _may(permission: Permission) -> str:
 
 
 def _route(route: Route) -> str:
-    if not route.query:
+    known = parameters(route.query)
+    if not known:
         return ""
-    rows = [(code(query.name), _kind(query.schema), query.said) for query in route.query]
+    rows = [(code(name), _kind(schema), schema["description"]) for name, schema in known.items()]
     return f"\n## `{route.method} {route.path}`\n\n{table(('query', 'type', 'meaning'), rows)}"
 
 

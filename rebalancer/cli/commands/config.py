@@ -8,7 +8,7 @@ import typer
 
 from rebalancer.cli.failure import DONE, FAILED
 from rebalancer.cli.group import group
-from rebalancer.cli.output import Output, OutputOption, show
+from rebalancer.cli.terminal.output import Output, OutputOption, show
 
 if TYPE_CHECKING:
     from rebalancer.settings.problem import Problem
@@ -39,7 +39,7 @@ def check(
 @app.command()
 def schema() -> None:
     """Print the JSON schema of a policy file."""
-    from rebalancer.settings.generate import schema_text
+    from rebalancer.settings.schema import schema_text
 
     typer.echo(schema_text(), nl=False)
 

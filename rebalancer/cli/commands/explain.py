@@ -4,11 +4,9 @@ from typing import Annotated
 
 import typer
 
-from rebalancer.cli.complete import models
 from rebalancer.cli.failure import DIFFERS, DONE
-from rebalancer.cli.output import ExitCodeOption, Output, OutputOption, show
-from rebalancer.cli.service import decoded, read
-from rebalancer.cli.where import (
+from rebalancer.cli.remote.answers import decoded, read
+from rebalancer.cli.remote.where import (
     SERVICE_NAMESPACE,
     ContextOption,
     KubeconfigOption,
@@ -16,6 +14,8 @@ from rebalancer.cli.where import (
     ServiceNamespaceOption,
     Where,
 )
+from rebalancer.cli.terminal.complete import models
+from rebalancer.cli.terminal.output import ExitCodeOption, Output, OutputOption, show
 
 
 def command(
@@ -37,13 +37,13 @@ def command(
     """
     from urllib.parse import quote
 
-    from rebalancer.api.pages import Explanation
+    from rebalancer.api.pages.values import Explanation
 
     where = Where(server, kubeconfig, context, service_namespace)
     (body,) = read(where, f"/v1/explain/{quote(model, safe='')}{_query(at)}")
-    told = decoded(body, Explanation)
-    show(output, body, lambda: "\n".join(told.explanation))
-    return DIFFERS if exit_code and told.unmet else DONE
+    explanation = decoded(body, Explanation)
+    show(output, body, lambda: "\n".join(explanation.explanation))
+    return DIFFERS if exit_code and explanation.unmet else DONE
 
 
 def _query(at: str | None) -> str:
@@ -51,8 +51,8 @@ def _query(at: str | None) -> str:
         return ""
     from urllib.parse import urlencode
 
-    from rebalancer.api.wire import instant_text
-    from rebalancer.cli.spans import instant_of
+    from rebalancer.api.http.json_codec import instant_text
+    from rebalancer.cli.terminal.spans import instant_of
     from rebalancer.loop.clock import RealClock
 
     return "?" + urlencode({"at": instant_text(instant_of(at, "--at", RealClock().now()))})

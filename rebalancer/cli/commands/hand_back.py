@@ -6,7 +6,7 @@ from typing import Annotated, NamedTuple
 import typer
 
 from rebalancer.cli.failure import DONE, FAILED, USAGE, Failed
-from rebalancer.cli.where import INSTALLATION
+from rebalancer.cli.remote.where import INSTALLATION
 
 STOP_SECONDS = 90.0  # a stop takes up to 45 s, and the kubelet a while to tell
 ROLLOUT_SECONDS = 180.0  # the same, and a start

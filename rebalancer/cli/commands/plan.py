@@ -1,9 +1,8 @@
 """`rebalancer plan`."""
 
 from rebalancer.cli.failure import DIFFERS, DONE
-from rebalancer.cli.output import ExitCodeOption, Output, OutputOption, WatchOption, show
-from rebalancer.cli.service import decoded, read
-from rebalancer.cli.where import (
+from rebalancer.cli.remote.answers import decoded, read
+from rebalancer.cli.remote.where import (
     SERVICE_NAMESPACE,
     ContextOption,
     KubeconfigOption,
@@ -11,6 +10,7 @@ from rebalancer.cli.where import (
     ServiceNamespaceOption,
     Where,
 )
+from rebalancer.cli.terminal.output import ExitCodeOption, Output, OutputOption, WatchOption, show
 
 PATH = "/v1/plan"
 
@@ -35,7 +35,7 @@ def command(
     where = Where(server, kubeconfig, context, service_namespace)
     wide = output is Output.WIDE
     if watch:
-        from rebalancer.cli.watching import watch as watch_paths
+        from rebalancer.cli.terminal.watch import watch as watch_paths
 
         watch_paths(where, (PATH,), output, lambda bodies: render_plan(decoded(bodies[0], Plan), wide=wide))
     (body,) = read(where, PATH)

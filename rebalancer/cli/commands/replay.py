@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rebalancer.cli.failure import DIFFERS, DONE, FAILED, Failed
-from rebalancer.cli.output import Output, OutputOption, show
+from rebalancer.cli.terminal.output import Output, OutputOption, show
 
 if TYPE_CHECKING:
     from rebalancer.domain.policy import Policy

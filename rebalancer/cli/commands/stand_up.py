@@ -4,11 +4,8 @@ from typing import Annotated
 
 import typer
 
-from rebalancer.cli.complete import models
-from rebalancer.cli.kinds import Kind
-from rebalancer.cli.output import Output, OutputOption
-from rebalancer.cli.talk import DryRunOption, KeyOption, NoInputOption, QuietOption, Talk, YesOption
-from rebalancer.cli.where import (
+from rebalancer.cli.commands.override.kinds import Kind
+from rebalancer.cli.remote.where import (
     SERVICE_NAMESPACE,
     ContextOption,
     KubeconfigOption,
@@ -17,6 +14,9 @@ from rebalancer.cli.where import (
     ServiceNamespaceOption,
     Where,
 )
+from rebalancer.cli.terminal.complete import models
+from rebalancer.cli.terminal.output import Output, OutputOption
+from rebalancer.cli.terminal.talk import DryRunOption, KeyOption, NoInputOption, QuietOption, Talk, YesOption
 
 
 def command(
@@ -40,9 +40,9 @@ def command(
 
     It makes an override of kind standUp in your own name. Who goes on changing them meets a stand-down again.
     """
-    from rebalancer.cli.asking import Words
-    from rebalancer.cli.making import Manner, make
+    from rebalancer.cli.commands.override.arguments import OverrideArguments
+    from rebalancer.cli.commands.override.create import Manner, create
 
     where, talk = Where(server, kubeconfig, context, service_namespace), Talk(quiet, no_input)
-    words = Words(Kind.STAND_UP, model, None, reason, None, None, namespace, allow_below_floor=False)
-    return make(where, talk, words, Manner(key, yes, None, dry_run, output))
+    arguments = OverrideArguments(Kind.STAND_UP, model, None, reason, None, None, namespace, allow_below_floor=False)
+    return create(where, talk, arguments, Manner(key, yes, None, dry_run, output))

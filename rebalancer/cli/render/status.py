@@ -1,8 +1,8 @@
 """`rebalancer status`: is it alive and writing, where are the GPUs, who lacks what."""
 
+from rebalancer.api.ports.status import Status
 from rebalancer.api.text.pinned import said_pinned
 from rebalancer.api.text.words import UNKNOWN, clock, columns, counts_from, known, printable, some, span
-from rebalancer.api.view import Status
 from rebalancer.domain.plan import ModelDecision, Plan, PoolDecision
 from rebalancer.domain.snapshot import NoticeView
 

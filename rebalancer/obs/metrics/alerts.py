@@ -216,7 +216,7 @@ ALERTS: tuple[Alert, ...] = (
 RUNBOOKS = "RUNBOOK_URL"
 
 _HEAD = f"""\
-# Written by `python -m rebalancer.obs.metrics.generate` from rebalancer/obs/metrics/alerts.py; do not edit.
+# Written by `python -m rebalancer.generate` from rebalancer/obs/metrics/alerts.py; do not edit.
 #
 # {RUNBOOKS} stands for the address of the runbooks. The chart puts its value prometheusRule.runbookUrl there and does
 # not render the file as a template, because descriptions hold Prometheus' own braces.

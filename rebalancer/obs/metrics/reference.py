@@ -3,7 +3,6 @@
 from rebalancer.obs.metrics.catalogue import METRICS, Label, Metric
 
 _HEAD = """\
-<!-- Written by `python -m rebalancer.obs.metrics.generate` from rebalancer/obs/metrics/catalogue.py; do not edit. -->
 # Metrics
 
 The probe port serves these at `/metrics`, and no others. A figure that is unknown is absent, never zero. Labels are
@@ -13,7 +12,7 @@ knows never becomes a label.
 """
 
 
-def reference_text() -> str:
+def metrics_page() -> str:
     """The whole page."""
     return _HEAD + "\n".join(_entry(metric) for metric in METRICS)
 

@@ -9,7 +9,7 @@ from rebalancer.domain.outcome import Intent, Outcome
 from rebalancer.domain.plan import Decision
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
-from rebalancer.loop.hands import Recorder
+from rebalancer.loop.gate_ports import Recorder
 from rebalancer.obs import recorder
 from rebalancer.obs.journal_files import JournalFiles
 

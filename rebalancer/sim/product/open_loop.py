@@ -16,8 +16,8 @@ from rebalancer.planning import Memo
 from rebalancer.sim.product.clock import still
 
 
-class FedHands:
-    """Implements `loop.cycle.Hands`: looks at recorded snapshots, writes nothing, compares what is decided."""
+class RecordedPorts:
+    """Implements `loop.cycle.CyclePorts`: looks at recorded snapshots, writes nothing, compares what is decided."""
 
     def __init__(self, policy: Policy, found: Replay) -> None:
         self.policy = policy
@@ -53,10 +53,10 @@ class FedHands:
 def feed(lines: Iterable[bytes]) -> Replay:
     """Turn the cycle on a journal's inputs. Raises ValueError naming the line that is not a journal's."""
     found = Replay()
-    hands: FedHands | None = None
+    ports: RecordedPorts | None = None
     with still() as runner:
         for turn in turns(lines, found):
-            hands = hands or FedHands(turn.policy, found)
-            hands.take(turn)
-            runner.run(cycle(turn.snapshot.at, hands))
+            ports = ports or RecordedPorts(turn.policy, found)
+            ports.take(turn)
+            runner.run(cycle(turn.snapshot.at, ports))
     return found

@@ -7,8 +7,8 @@ from typing import Literal
 from rebalancer.act.gate import Gate
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.policy import Policy
-from rebalancer.loop.cycle import Hands, cycle
-from rebalancer.loop.hands import GateHands, Recorder, asked_of
+from rebalancer.loop.cycle import CyclePorts, cycle
+from rebalancer.loop.gate_ports import GatePorts, Recorder, mark_unconfirmed
 from rebalancer.obs.journal import code_digest
 from rebalancer.sim.product.clock import WorldClock, still
 from rebalancer.sim.product.ears import Ears
@@ -16,7 +16,7 @@ from rebalancer.sim.product.fluid import FluidService
 from rebalancer.sim.product.inside import Autoscalers
 from rebalancer.sim.product.notes import notes
 from rebalancer.sim.product.stage import STARTED_AT, Serve, Stage
-from rebalancer.sim.product.timing import PlanTimes, TimedHands
+from rebalancer.sim.product.timing import PlanTimes, TimedPorts
 from rebalancer.sim.record import Record
 from rebalancer.sim.scenario import Scenario
 from rebalancer.state import ClusterState
@@ -108,10 +108,10 @@ class Product:
             recorder=recorder,
             may_write=lambda: None,
             write_mode="act",
-            on_written=asked_of(state),
+            on_written=mark_unconfirmed(state),
         )
-        self.hands = GateHands(policy, Memory(), state, recorder, gate, clock, self._wanted, first_cycle=1)
-        self._turning: Hands = self.hands if times is None else TimedHands(self.hands, times)
+        self.ports = GatePorts(policy, Memory(), state, recorder, gate, clock, self._wanted, first_cycle=1)
+        self._turning: CyclePorts = self.ports if times is None else TimedPorts(self.ports, times)
         self._turn_again = False
         self._due_at = world.now
 
@@ -127,6 +127,6 @@ class Product:
         self._ears.hear()
         if now >= self._due_at or self._turn_again or self._state.wakes:
             self._turn_again = False
-            self._due_at = now + self.hands.policy.plan_every_seconds
+            self._due_at = now + self.ports.policy.plan_every_seconds
             await cycle(now, self._turning)
             self._world.advance(now)

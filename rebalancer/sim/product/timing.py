@@ -8,7 +8,7 @@ from rebalancer.domain.outcome import Outcome
 from rebalancer.domain.plan import Decision
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
-from rebalancer.loop.cycle import Hands
+from rebalancer.loop.cycle import CyclePorts
 from rebalancer.planning import Memo
 
 
@@ -27,52 +27,52 @@ class PlanTimes:
         return sorted(self.seconds)[ceil(0.99 * len(self.seconds)) - 1] * 1e3
 
 
-class TimedHands:
-    """Implements `loop.cycle.Hands` by somebody else's: what passes from a look to its note is the plan."""
+class TimedPorts:
+    """Implements `loop.cycle.CyclePorts` by somebody else's: what passes from a look to its note is the plan."""
 
-    def __init__(self, hands: Hands, times: PlanTimes) -> None:
-        self._hands = hands
+    def __init__(self, ports: CyclePorts, times: PlanTimes) -> None:
+        self._ports = ports
         self._times = times
         self._looked_at = 0.0
 
     @property
     def policy(self) -> Policy:
         """The policy in force."""
-        return self._hands.policy
+        return self._ports.policy
 
     @policy.setter
     def policy(self, policy: Policy) -> None:
-        self._hands.policy = policy
+        self._ports.policy = policy
 
     @property
     def memory(self) -> Memory:
         """What the next plan remembers."""
-        return self._hands.memory
+        return self._ports.memory
 
     @memory.setter
     def memory(self, memory: Memory) -> None:
-        self._hands.memory = memory
+        self._ports.memory = memory
 
     @property
     def kept(self) -> Memo:
         """What stands from the plan before."""
-        return self._hands.kept
+        return self._ports.kept
 
     @kept.setter
     def kept(self, kept: Memo) -> None:
-        self._hands.kept = kept
+        self._ports.kept = kept
 
     def look(self, now: float) -> Snapshot:
         """The same, and from then on the plan is under way."""
-        snapshot = self._hands.look(now)
+        snapshot = self._ports.look(now)
         self._looked_at = self._times.clock()
         return snapshot
 
     def note(self, snapshot: Snapshot, before: Memory, decision: Decision) -> None:
         """The plan is made."""
         self._times.seconds.append(self._times.clock() - self._looked_at)
-        self._hands.note(snapshot, before, decision)
+        self._ports.note(snapshot, before, decision)
 
     async def carry_out(self, decision: Decision) -> tuple[Outcome, ...]:
         """The same."""
-        return await self._hands.carry_out(decision)
+        return await self._ports.carry_out(decision)

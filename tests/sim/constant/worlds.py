@@ -121,7 +121,7 @@ async def _played(stage: Stage, policy: Policy) -> None:
     async with notes(None, quick, "", STARTED_AT) as recorder:
         product = Product(stage, quick, recorder)
         for second in range(SECONDS):
-            product.hands.policy = slow if second < LEARNING_SECONDS - SLOW_SECONDS else quick
+            product.ports.policy = slow if second < LEARNING_SECONDS - SLOW_SECONDS else quick
             await product.live(second)
             stage.note(second)
         stage.world.advance(STARTED_AT + SECONDS)

@@ -127,7 +127,7 @@ def test_the_service_hears_of_an_interruption_before_karpenter_drains_the_node()
     with still() as runner:
         for second in range(582):
             runner.run(product.live(second))
-    (notice,) = product.hands.look(stage.world.now).notices
+    (notice,) = product.ports.look(stage.world.now).notices
     assert (notice.kind, notice.since - STARTED_AT, notice.deadline - STARTED_AT) == ("spot-interruption", 580, 700)
     assert notice.karpenter
     assert not any(node.taints for node in stage.world.nodes.values())

@@ -90,14 +90,14 @@ def test_the_fast_path_that_plays_the_recorded_asks_agrees_with_the_full_world()
 def test_what_the_gate_would_refuse_in_a_cluster_it_refuses_here() -> None:
     policy = default_policy(SCENARIO)
     stage = Stage(SCENARIO, policy)
-    hands = Product(stage, policy, Unwritten()).hands
-    snapshot = hands.look(stage.world.now)
+    ports = Product(stage, policy, Unwritten()).ports
+    snapshot = ports.look(stage.world.now)
     (target,) = snapshot.models[0].targets
 
     def asked_for(replicas: int) -> str:
         change = Change(f"to-{replicas}", "grant", "a", target, target.replicas, replicas, replicas, "a test")
         with still() as runner:
-            (outcome,) = runner.run(hands.carry_out(Decision(Plan(1, snapshot.at, (change,)), Memory())))
+            (outcome,) = runner.run(ports.carry_out(Decision(Plan(1, snapshot.at, (change,)), Memory())))
         return outcome.detail or outcome.status
 
     assert asked_for(1).startswith("floor: ")

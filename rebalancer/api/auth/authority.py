@@ -1,0 +1,73 @@
+"""Who calls and what they may do: the words for it, and the two who can say so."""
+
+from typing import Final, Protocol
+
+from aiohttp import web
+from msgspec import Struct
+
+from rebalancer.api.http.responses import ApiError
+from rebalancer.api.http.route import Permission
+
+GROUP: Final = "rebalancer.io"
+LOCAL: Final = "local"
+
+
+class Principal(Struct, frozen=True):
+    """An authenticated user, as the API server knows it. `extra` in sorted pairs."""
+
+    user: str
+    groups: tuple[str, ...] = ()
+    uid: str = ""
+    extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+
+PRINCIPAL: Final = web.RequestKey("principal", Principal)
+
+
+class Authority(Protocol):
+    """Says who a token's bearer is, and what a principal may do. Raises ApiError 503 when it cannot tell."""
+
+    trusting: bool
+    """Whether callers need no token: then every caller is `local`."""
+
+    def knows(self, token: str) -> bool:
+        """Whether `who` answers without asking anybody."""
+        ...
+
+    async def who(self, token: str) -> Principal | None:
+        """The token's bearer; None when the token is not good here."""
+        ...
+
+    async def may(self, principal: Principal, permission: Permission, namespace: str = "") -> bool:
+        """Whether the principal may; `namespace` empty: in the whole cluster."""
+        ...
+
+
+class Trusting:
+    """Everybody who reaches the port is `local` and may do everything: for one's own machine, on loopback."""
+
+    trusting = True
+
+    def knows(self, token: str) -> bool:  # noqa: ARG002  any token, or none
+        """Yes."""
+        return True
+
+    async def who(self, token: str) -> Principal | None:  # noqa: ARG002  same
+        """The one user there is."""
+        return Principal(LOCAL)
+
+    async def may(self, principal: Principal, permission: Permission, namespace: str = "") -> bool:  # noqa: ARG002  same
+        """Yes."""
+        return True
+
+
+def forbidden(principal: Principal, permission: Permission, namespace: str = "") -> ApiError:
+    """The answer to somebody who may not."""
+    what = f"{permission.verb} {permission.resource}.{GROUP}"
+    where = f" in namespace {namespace}" if namespace else ""
+    option = f" --namespace {namespace}" if namespace else ""
+    return ApiError(
+        403,
+        f"{principal.user} may not {what}{where}",
+        f"ask for that right; it is there when `kubectl auth can-i {what}{option} --as {principal.user}` says yes",
+    )

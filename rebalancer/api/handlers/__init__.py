@@ -1,0 +1,1 @@
+"""What answers a route: each takes a request, asks a port or a page for values, and gives them back as JSON."""

@@ -1,0 +1,168 @@
+"""Reads: the service, its plan, the world as it knows it, the console's pages, and what was decided."""
+
+import asyncio
+from typing import Any, NoReturn
+
+from aiohttp import web
+
+from rebalancer.api.handlers.app_keys import RENDERER, STATUS_PORT
+from rebalancer.api.handlers.event_stream import CHANNELS, follow
+from rebalancer.api.http.json_codec import instant_text
+from rebalancer.api.http.packing import packed, packed_body
+from rebalancer.api.http.query_params import query_of
+from rebalancer.api.http.responses import ApiError
+from rebalancer.api.http.route import Route
+from rebalancer.api.pages.decisions import DecisionQuery, DecisionsQuery, decision_page, decisions
+from rebalancer.api.pages.explanation import ExplanationQuery, explained
+from rebalancer.api.pages.model_page import model_page
+from rebalancer.api.pages.models_table import ModelsQuery
+from rebalancer.api.pages.pool_page import PoolQuery, pool_page
+from rebalancer.api.pages.values import DecisionPage, Decisions, Explanation, ModelPage, Overview, PoolPage
+from rebalancer.api.ports.page_data import NotRecorded, PageData, RecordedCycle, RecordsBusy
+from rebalancer.api.ports.status import Status
+from rebalancer.api.text.words import printable, some
+from rebalancer.domain.plan import Plan
+from rebalancer.domain.snapshot import Snapshot
+
+
+async def status(request: web.Request) -> web.Response:
+    """The service, its plan, notices and overrides."""
+    return await packed(request, request.app[STATUS_PORT].status())
+
+
+async def snapshot(request: web.Request) -> web.Response:
+    """The world as it is known now."""
+    return await packed(request, request.app[STATUS_PORT].snapshot())
+
+
+async def plan(request: web.Request) -> web.Response:
+    """The last plan."""
+    return await packed(request, _decided(request.app[STATUS_PORT].status()))
+
+
+async def overview(request: web.Request) -> web.Response:
+    """The first page."""
+    frame = await request.app[RENDERER].frame(query_of(request, ModelsQuery))
+    return await packed_body(request, frame.body)
+
+
+async def stream(request: web.Request) -> web.StreamResponse:
+    """The first page, whenever it changes."""
+    return await follow(request, request.app[RENDERER], request.app[CHANNELS], query_of(request, ModelsQuery))
+
+
+async def model(request: web.Request) -> web.Response:
+    """One model's page."""
+    renderer, name = request.app[RENDERER], request.match_info["model"]
+    chart = renderer.source.chart(name)
+
+    def page(data: PageData, _seats: object) -> ModelPage:
+        decided = _decided(data.status)
+        spec = next((each for each in data.policy.models if each.id == name), None)
+        decision = next((each for each in decided.models if each.model == name), None)
+        if spec is None or decision is None:
+            _no_model(name, [each.id for each in data.policy.models])
+        return model_page(data, decided, spec, decision, chart)
+
+    return await packed(request, await renderer.make(page))
+
+
+async def pool(request: web.Request) -> web.Response:
+    """One pool's page."""
+    name, page = request.match_info["pool"], query_of(request, PoolQuery).page
+
+    def made(data: PageData, seats: Any) -> PoolPage:  # noqa: ANN401  handed on
+        spec = next((each for each in data.policy.pools if each.name == name), None)
+        if spec is None:
+            known = some([each.name for each in data.policy.pools], 20)
+            raise ApiError(404, f"no pool {printable(name)[:64]!r} in the policy", f"pools: {known}", "path.pool")
+        return pool_page(data, spec, seats, page)
+
+    return await packed(request, await request.app[RENDERER].make(made))
+
+
+async def explain(request: web.Request) -> web.Response:
+    """Why a model has what it has, or had."""
+    name = request.match_info["model"]
+    at = query_of(request, ExplanationQuery).at
+    if at is not None:
+        recorded = await _recorded(request, at=at)
+        explanation = await asyncio.to_thread(_explained, recorded.plan, recorded.snapshot, name)
+    else:
+        data = request.app[RENDERER].source.read()
+        explanation = await asyncio.to_thread(_explained, _decided(data.status), data.snapshot, name)
+    return await packed(request, explanation)
+
+
+def _explained(decided: Plan, seen: Snapshot, name: str) -> Explanation:
+    if all(each.model != name for each in decided.models):
+        _no_model(name, [each.model for each in decided.models])
+    return explained(decided, seen, name)
+
+
+def _no_model(name: str, known: list[str]) -> NoReturn:
+    raise ApiError(404, f"no model {printable(name)[:64]!r} in the policy", f"models: {some(known, 20)}", "path.model")
+
+
+async def history(request: web.Request) -> web.Response:
+    """Cycles in memory that did or refused something new."""
+    query = query_of(request, DecisionsQuery)
+    rows = request.app[RENDERER].source.decisions()
+    return await packed(request, await asyncio.to_thread(decisions, rows, query))
+
+
+async def decision(request: web.Request) -> web.Response:
+    """One cycle from the journal."""
+    number = request.match_info["cycle"]
+    if not (number.isascii() and number.isdigit() and len(number) <= 15):  # noqa: PLR2004  below 2**53
+        raise ApiError(404, f"no cycle {printable(number)[:20]!r}", "cycles are whole numbers", "path.cycle")
+    recorded = await _recorded(request, cycle=int(number))
+    page = await asyncio.to_thread(decision_page, recorded, query_of(request, DecisionQuery).model)
+    return await packed(request, page)
+
+
+async def _recorded(request: web.Request, *, cycle: int | None = None, at: float | None = None) -> RecordedCycle:
+    try:
+        return await request.app[RENDERER].source.recorded(cycle=cycle, at=at)
+    except NotRecorded as error:
+        reaches = instant_text(error.oldest) if error.oldest is not None else None
+        fix = f"it reaches back to {reaches}" if reaches else "it begins with the first cycle of the service"
+        where = "query.at" if cycle is None else "path.cycle"
+        raise ApiError(404, str(error), fix, where) from error
+    except RecordsBusy as error:
+        raise ApiError(503, str(error), "try again", retry_after_seconds=5) from error
+
+
+def _decided(now: Status) -> Plan:
+    if now.plan is None:
+        raise ApiError(503, "nothing is decided yet", "see /readyz on the probe port for what is missing")
+    return now.plan
+
+
+ROUTES = (
+    Route("GET", "/v1/status", status, "The service, its last plan, notices and overrides.", Status),
+    Route("GET", "/v1/plan", plan, "What the last cycle decided.", Plan),
+    Route("GET", "/v1/snapshot", snapshot, "The world as it is known now.", Snapshot),
+    Route(
+        "GET",
+        "/v1/overview",
+        overview,
+        "Who lacks what, who holds which GPU, what happened.",
+        Overview,
+        query=ModelsQuery,
+    ),
+    Route("GET", "/v1/stream", stream, "The overview, whenever it changes.", Overview, query=ModelsQuery, streams=True),
+    Route("GET", "/v1/models/{model}", model, "One model's page.", ModelPage, errors=(404,)),
+    Route("GET", "/v1/pools/{pool}", pool, "One pool's page.", PoolPage, query=PoolQuery, errors=(404,)),
+    Route(
+        "GET",
+        "/v1/explain/{model}",
+        explain,
+        "Why a model has what it has.",
+        Explanation,
+        query=ExplanationQuery,
+        errors=(404,),
+    ),
+    Route("GET", "/v1/decisions", history, "Cycles that did or refused something.", Decisions, query=DecisionsQuery),
+    Route("GET", "/v1/decisions/{cycle}", decision, "One cycle.", DecisionPage, query=DecisionQuery, errors=(404,)),
+)

@@ -1,0 +1,1 @@
+"""What the console shows, made from the data of one instant. Pure functions; the renderer calls them in threads."""

@@ -1,0 +1,130 @@
+"""NEEDS YOU: what a person should look at, the soonest first."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+
+from rebalancer.api.pages.blockers import Blockers
+from rebalancer.api.pages.gpu_tiles import pods_of
+from rebalancer.api.pages.values import AttentionItem
+from rebalancer.api.ports.page_data import PageData
+from rebalancer.api.text.pinned import said_pinned
+from rebalancer.api.text.policy_file import kept_of
+from rebalancer.api.text.words import clock, counted, goes, printable, some
+from rebalancer.domain.plan import ModelDecision, Plan, Unmet
+from rebalancer.domain.snapshot import NoticeView, Snapshot
+
+CRITICAL, WARNING = "critical", "warning"
+MOST = 50  # needs shown one by one: who has more looks at the pools, not at lines
+COMING_SECONDS = 300.0  # what was granted is on its way for at least this long before anybody is called
+
+
+def attention_items(data: PageData, blockers: Blockers) -> tuple[AttentionItem, ...]:
+    """What is wrong now, then by the instant at which it comes or ends, then what is open and can wait."""
+    items = [*_service(data), *_notices(data.snapshot)]
+    plan = data.status.plan
+    if plan is not None:
+        items += [*_models(plan, blockers, data.status.at), *_foreign(plan)]
+    items.sort(key=lambda item: (_due(item), item.severity, item.text))
+    if len(items) > MOST:
+        rest = items[MOST - 1 :]
+        worst = min(item.severity for item in rest)
+        items[MOST - 1 :] = [AttentionItem(worst, f"and {counted(len(rest), 'more need')} of a person")]
+    return tuple(items)
+
+
+def _due(item: AttentionItem) -> float:
+    if item.until is not None:
+        return item.until
+    return 0.0 if item.severity == CRITICAL else float("inf")
+
+
+def _service(data: PageData) -> Iterator[AttentionItem]:
+    status = data.status
+    if status.sync.missing:
+        yield AttentionItem(
+            CRITICAL, f"not read yet: {some(status.sync.missing)}; nothing is taken from a model until they are"
+        )
+    if status.sync.stale:
+        yield AttentionItem(
+            CRITICAL, f"silent: {some(status.sync.stale)}; nothing is taken from a model while they are"
+        )
+    for pinned in said_pinned(status):
+        yield AttentionItem(WARNING, f"{pinned.what}; {pinned.todo}")
+    if status.policy_problems:
+        more = len(status.policy_problems) - 1
+        rest = f" (and {more} more)" if more else ""
+        text = f"the policy file is not good, {kept_of(status)}: {status.policy_problems[0]}{rest}"
+        yield AttentionItem(WARNING, printable(text))
+
+
+def _notices(snapshot: Snapshot) -> Iterator[AttentionItem]:
+    """Nodes that go, and which models lose how many replicas there. Whoever replaces its own node loses nobody's."""
+    losses: dict[str, Counter[str]] = defaultdict(Counter)
+    noticed = {notice.node for notice in snapshot.notices}
+    for model, _, pod in pods_of(snapshot.models):
+        if pod.node in noticed and pod.phase != "terminating":
+            losses[pod.node or ""][model.id] += 1
+    pools = {node.name: pool.name for pool in snapshot.pools for node in pool.nodes}
+    for notice in snapshot.notices:
+        lost = losses[notice.node]
+        if lost or not (notice.voluntary or notice.kind == "gone"):
+            yield _notice(notice, lost, pools.get(notice.node), snapshot.at)
+
+
+def _notice(notice: NoticeView, lost: Counter[str], pool: str | None, at: float) -> AttentionItem:
+    who = some([f"{model} {count}" for model, count in sorted(lost.items())]) or "nothing of ours runs there"
+    severity = CRITICAL if lost and not notice.voluntary and notice.counts(at) else WARNING
+    text = f"{goes(notice, at)}: {who}"
+    return AttentionItem(severity, printable(text), until=notice.deadline, pool=pool, node=printable(notice.node))
+
+
+def _models(plan: Plan, blockers: Blockers, at: float) -> Iterator[AttentionItem]:
+    for decision in plan.models:
+        row = blockers.unmet.get(decision.model)
+        if decision.ready < decision.floor:
+            text = f"{decision.model} under its floor: {decision.ready} ready of {decision.floor}"
+            text += f", {_short(row, blockers)}" if row is not None else ""
+            yield AttentionItem(CRITICAL, printable(text), until=blockers.next_at(decision.model), model=decision.model)
+        elif row is not None and _needs_somebody(row, blockers, at):
+            gate = blockers.gate(row.model)
+            until = gate.until if gate is not None else None
+            yield AttentionItem(
+                WARNING, printable(f"{row.model} {_short(row, blockers)}"), until=until, model=row.model
+            )
+        elif decision.demand is None:
+            yield AttentionItem(
+                WARNING, printable(f"{decision.model} is not seen: {_unseen(decision)}"), model=decision.model
+            )
+
+
+def _unseen(decision: ModelDecision) -> str:
+    return decision.why.removeprefix("unknown: ") or "no usable vote"
+
+
+def _needs_somebody(row: Unmet, blockers: Blockers, at: float) -> bool:
+    """What only waits for its pods comes by itself, unless it takes far longer than it should."""
+    if row.constraint != "waiting":
+        return True
+    view = blockers.views.get(row.model)
+    return at - row.since > max(COMING_SECONDS, 2 * (view.load_seconds or 0.0) if view else 0.0)
+
+
+def _short(row: Unmet, blockers: Blockers) -> str:
+    """`short 1 (4 GPUs); qwen-32b may shrink 03:14:40`."""
+    gpus = blockers.gpus(row.model) * row.replicas
+    size = f"short {row.replicas}" + (f" ({counted(gpus, 'GPU')})" if gpus else "")
+    gate = blockers.gate(row.model)
+    if gate is None or gate.until is None:
+        return f"{size}; {row.constraint}: {row.why}"
+    moves = "shrink" if gate.replicas_to < gate.replicas_from else "grow"
+    return f"{size}; {gate.subject} may {moves} {clock(gate.until)}"
+
+
+def _foreign(plan: Plan) -> Iterator[AttentionItem]:
+    """Somebody else writes what we write, or policy and cluster differ: they must agree on one."""
+    models = {decision.model for decision in plan.models}
+    for refusal in plan.refusals:
+        if refusal.guard in {"foreign", "gpus"}:
+            end = f"; `rebalancer stand-up {refusal.subject}` ends it" if refusal.guard == "foreign" else ""
+            text, model = printable(f"{refusal}{end}"), refusal.subject if refusal.subject in models else None
+            yield AttentionItem(WARNING, text, model=model)

@@ -1,0 +1,98 @@
+"""What was decided: the cycles in memory, and single ones from the journal."""
+
+from collections.abc import Iterable
+from typing import Annotated
+
+from msgspec import Meta, Struct
+from msgspec.structs import replace
+
+from rebalancer.api.pages.values import DecisionPage, Decisions
+from rebalancer.api.ports.page_data import RecordedCycle
+from rebalancer.api.ports.timeline import DecisionRow
+from rebalancer.domain.plan import Plan
+from rebalancer.domain.snapshot import Snapshot
+
+KINDS = ("release", "grant", "notice", "refusal", "override", "stop", "node")
+LIMIT, MOST = 50, 200
+
+
+class DecisionsQuery(Struct, frozen=True):
+    """Which cycles, and which of their events."""
+
+    model: Annotated[str, Meta(max_length=63, description="only what happened to this model")] = ""
+    kind: Annotated[str, Meta(description="only happenings of this kind", extra_json_schema={"enum": ["", *KINDS]})] = (
+        ""
+    )
+    before: Annotated[int, Meta(ge=0, le=10**15, description="only cycles before this one")] | None = None
+    limit: Annotated[int, Meta(ge=1, le=MOST, description="cycles on one page")] = LIMIT
+
+    def of(self, row: DecisionRow) -> DecisionRow | None:
+        """What of `row` is asked for, None when nothing is."""
+        if self.before is not None and row.cycle >= self.before:
+            return None
+        if not self.model and not self.kind:
+            return row
+        wanted = tuple(
+            each for each in row.timeline if self.model in {"", each.model or ""} and self.kind in {"", each.kind}
+        )
+        return replace(row, timeline=wanted) if wanted else None
+
+
+class DecisionQuery(Struct, frozen=True):
+    """Of which model the decision is shown; empty: of all."""
+
+    model: Annotated[str, Meta(max_length=63, description="that model's part alone")] = ""
+
+
+def decisions(rows: tuple[DecisionRow, ...], query: DecisionsQuery) -> Decisions:
+    """A page of `rows` (oldest first), the newest first."""
+    page: list[DecisionRow] = []
+    for row in reversed(rows):
+        matching = query.of(row)
+        if matching is None:
+            continue
+        if len(page) == query.limit:
+            return Decisions(tuple(page), next_before=page[-1].cycle)
+        page.append(matching)
+    return Decisions(tuple(page))
+
+
+def decision_page(recorded: RecordedCycle, model: str = "") -> DecisionPage:
+    """One cycle; of `model` alone when it is named."""
+    plan, inputs, outcomes = recorded.plan, recorded.snapshot, recorded.outcomes
+    if model:
+        plan, inputs = _plan_of(plan, model), _inputs_of(inputs, model)
+        outcomes = tuple(each for each in outcomes if each.intent.subject == model)
+    return DecisionPage(
+        cycle=plan.cycle,
+        at=plan.at,
+        policy_digest=recorded.policy_digest,
+        code_digest=recorded.code_digest,
+        plan=plan,
+        inputs=inputs,
+        outcomes=outcomes,
+    )
+
+
+def _plan_of(plan: Plan, model: str) -> Plan:
+    pools: Iterable[str] = {change.target.pool for change in plan.changes if change.model == model}
+    return replace(
+        plan,
+        changes=tuple(each for each in plan.changes if each.model == model),
+        node_pools=tuple(each for each in plan.node_pools if each.pool in pools),
+        refusals=tuple(each for each in plan.refusals if each.subject == model),
+        unmet=tuple(each for each in plan.unmet if each.model == model),
+        models=tuple(each for each in plan.models if each.model == model),
+    )
+
+
+def _inputs_of(snapshot: Snapshot, model: str) -> Snapshot:
+    views = tuple(each for each in snapshot.models if each.id == model)
+    pools = {target.pool for view in views for target in view.targets}
+    return replace(
+        snapshot,
+        pools=tuple(each for each in snapshot.pools if each.name in pools),
+        models=views,
+        loads=tuple(each for each in snapshot.loads if each.model == model),
+        outcomes=tuple(each for each in snapshot.outcomes if each.intent.subject == model),
+    )

@@ -1,0 +1,153 @@
+"""Which GPU is what: one character each, by node, then device. A pod keeps its tiles for as long as it is there.
+
+Nobody tells which device a pod got, so a pod is seated where there is room when it is first seen and stays there: a
+neighbour that leaves reshuffles nothing.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from rebalancer.api.pages.values import DOOMED, FREE, LENT, LOADING, OTHER, OWNED, UNKNOWN
+from rebalancer.domain.memory import Loan
+from rebalancer.domain.snapshot import ModelView, NodeView, NoticeView, PodView, PoolView, Snapshot, TargetView
+
+WORDS = {
+    OWNED: "owned",
+    LENT: "lent",
+    LOADING: "loading",
+    DOOMED: "doomed",
+    OTHER: "other",
+    FREE: "free",
+    UNKNOWN: "unknown",
+}
+NOBODY, FOREIGN = "", "foreign"  # who sits on a GPU besides pods; no UID is spelled so
+
+Seats = Mapping[str, tuple[str, ...]]  # node -> pod UID per device
+
+
+def pods_of(models: Iterable[ModelView]) -> Iterator[tuple[ModelView, TargetView, PodView]]:
+    """Every pod with its model and target."""
+    return ((model, target, pod) for model in models for target in model.targets for pod in target.pods)
+
+
+def seat(before: Seats, snapshot: Snapshot) -> dict[str, tuple[str, ...]]:
+    """Who sits where now, given who sat where before."""
+    guests: dict[str, list[tuple[float, str, int]]] = defaultdict(list)
+    for _, target, pod in pods_of(snapshot.models):
+        if pod.node is not None and target.gpus_per_pod:
+            guests[pod.node].append((pod.created_at, pod.uid, target.gpus_per_pod))
+    return {
+        node.name: _seat(before.get(node.name, ()), node, guests.get(node.name, []))
+        for pool in snapshot.pools
+        for node in pool.nodes
+    }
+
+
+def _seat(before: tuple[str, ...], node: NodeView, guests: list[tuple[float, str, int]]) -> tuple[str, ...]:
+    """Who stays, stays; pods are seated from the first free device on, others from the last one back."""
+    wanted = Counter({uid: gpus for _, uid, gpus in guests})
+    wanted[FOREIGN] = node.foreign_gpus
+    seats = [NOBODY] * node.gpus
+    for device, uid in enumerate(before[: node.gpus]):
+        if wanted[uid] > 0:
+            seats[device] = uid
+            wanted[uid] -= 1
+    free = [device for device, uid in enumerate(seats) if uid == NOBODY]
+    for _ in range(min(wanted[FOREIGN], len(free))):
+        seats[free.pop()] = FOREIGN
+    arriving = [uid for _, uid, _ in sorted(guests) for _ in range(wanted[uid])]
+    for device, uid in zip(free, arriving, strict=False):
+        seats[device] = uid
+    return tuple(seats)
+
+
+def lenders(models: Iterable[ModelView], loans: Iterable[Loan], doomed: frozenset[str]) -> dict[str, str]:
+    """Pod UID -> who lent its GPUs (the owner, or the elastic pool): the last loan is the youngest replica's."""
+    by_target: dict[tuple[str, str], list[Loan]] = defaultdict(list)
+    for loan in loans:
+        by_target[loan.borrower, loan.pool].append(loan)
+    lenders_by_pod: dict[str, str] = {}
+    for model in models:
+        for target in model.targets:
+            owed = by_target.get((model.id, target.pool))
+            if owed:
+                lenders_by_pod |= _lenders(target, owed, doomed)
+    return lenders_by_pod
+
+
+def _lenders(target: TargetView, owed: list[Loan], doomed: frozenset[str]) -> dict[str, str]:
+    staying = [pod for pod in target.pods if pod.node not in doomed and pod.phase != "terminating"]
+    youngest = sorted(staying, key=lambda pod: (pod.created_at, pod.uid), reverse=True)
+    last_first = sorted(owed, key=lambda loan: loan.at, reverse=True)
+    gpus = max(1, target.gpus_per_pod)
+    names = [loan.owner or loan.pool for loan in last_first for _ in range(max(1, loan.gpus // gpus))]
+    return {pod.uid: name for pod, name in zip(youngest, names, strict=False)}
+
+
+def due(snapshot: Snapshot) -> frozenset[str]:
+    """Nodes whose notice has come to its time; the pods on others under notice still count."""
+    return frozenset(notice.node for notice in snapshot.notices if notice.counts(snapshot.at))
+
+
+def pod_state(pod: PodView, doomed: Collection[str]) -> str:
+    """In words: pending, loading, ready, lost, doomed, terminating."""
+    return "doomed" if pod.node in doomed and pod.phase != "terminating" else pod.phase
+
+
+@dataclass(frozen=True, slots=True)
+class GpuTiles:
+    """What it takes to draw any node of one snapshot."""
+
+    seats: Seats
+    notices: dict[str, NoticeView]
+    doomed: frozenset[str]
+    lenders: dict[str, str]
+    loading: frozenset[str]
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, loans: Iterable[Loan], seats: Seats) -> "GpuTiles":
+        """Looked up once for all nodes."""
+        notices = {notice.node: notice for notice in snapshot.notices}
+        loading = frozenset(pod.uid for _, _, pod in pods_of(snapshot.models) if pod.phase in {"loading", "pending"})
+        doomed = due(snapshot)
+        return cls(seats, notices, doomed, lenders(snapshot.models, loans, doomed), loading)
+
+    def draw(self, node: NodeView) -> str:
+        """One character per GPU, first match: unknown, other, doomed, loading, lent, owned, free.
+
+        Of a node that is not Ready nothing is known. On one that goes, free GPUs go too.
+        """
+        if not node.ready:
+            return UNKNOWN * node.gpus
+        doomed = node.name in self.doomed
+        return "".join(self._gpu(uid, doomed) for uid in self.seats.get(node.name, (NOBODY,) * node.gpus))
+
+    def _gpu(self, uid: str, doomed: bool) -> str:  # noqa: FBT001  # the node's
+        if uid == FOREIGN:
+            return OTHER
+        if doomed:
+            return DOOMED
+        if uid == NOBODY:
+            return FREE
+        if uid in self.loading:
+            return LOADING
+        return LENT if uid in self.lenders else OWNED
+
+    def deadline(self, node: str) -> float | None:
+        """When the node goes, None while it stays."""
+        notice = self.notices.get(node)
+        return None if notice is None else notice.deadline
+
+
+def counted_states(drawn: Iterable[str]) -> dict[str, int]:
+    """GPUs per state word in the order of a bar, zeros omitted."""
+    counts: Counter[str] = Counter()
+    for gpus in drawn:
+        counts.update(gpus)
+    return {word: counts[state] for state, word in WORDS.items() if counts[state]}
+
+
+def known_gpus(pool: PoolView, missing: Iterable[str]) -> int | None:
+    """The pool's GPUs; None before its nodes were listed."""
+    return None if "nodes" in missing else sum(node.gpus for node in pool.nodes)

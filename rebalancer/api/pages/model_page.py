@@ -1,0 +1,98 @@
+"""One model's page: what it holds and needs, how it is seen, why, and its last hour."""
+
+from collections.abc import Iterator
+
+from rebalancer.api.pages.gpu_tiles import due, lenders, pod_state
+from rebalancer.api.pages.overview import newest, running_overrides
+from rebalancer.api.pages.values import ModelPage, ReplicaRow, SignalRow
+from rebalancer.api.ports.page_data import PageData
+from rebalancer.api.ports.timeline import Point
+from rebalancer.api.text.explain import concerning, render_explain
+from rebalancer.api.text.printed import printed
+from rebalancer.domain.arithmetic import figure
+from rebalancer.domain.plan import ModelDecision, Plan
+from rebalancer.domain.policy import Model
+from rebalancer.domain.readings import ModelLoad, NoReading
+from rebalancer.domain.snapshot import ModelView, Snapshot
+from rebalancer.planning.demand.demand import rules_of
+from rebalancer.planning.demand.votes import Ballot, poll
+
+RATIOS = {"kvCache", "utilisation"}
+
+
+def model_page(
+    data: PageData, plan: Plan, model: Model, decision: ModelDecision, chart: tuple[Point, ...]
+) -> ModelPage:
+    """The page of `model`, of which `plan` holds `decision`."""
+    view = {each.id: each for each in data.snapshot.models}.get(model.id, ModelView(id=model.id, targets=()))
+    lacks = next((row for row in plan.unmet if row.model == model.id), None)
+    return ModelPage(
+        at=data.status.at,
+        cycle=plan.cycle,
+        decision=printed(decision),
+        namespace=model.namespace,
+        workload_class=model.workload_class,
+        team=printed(model.team),
+        priority=model.priority,
+        actuation=model.actuation,
+        unmet=printed((lacks,)) if lacks else (),
+        refusals=printed(tuple(concerning(plan, data.snapshot, view, lacks))),
+        explanation=tuple(render_explain(plan, data.snapshot, model.id).splitlines()),
+        signals=tuple(_signals(data, model, view)),
+        replicas=tuple(sorted(_replicas(data, view), key=lambda row: (row.pool, row.node or "", row.name))),
+        chart=chart,
+        timeline=newest(data.timeline, model.id),
+        overrides=running_overrides(data.status, model.id),
+    )
+
+
+def _signals(data: PageData, model: Model, view: ModelView) -> Iterator[SignalRow]:
+    """Every configured signal as it voted in the last cycle; its age is of now."""
+    load = _load(data.snapshot, model.id)
+    ready = sum(pod.phase == "ready" for target in view.targets for pod in target.pods)
+    blind = data.policy.guards.blind
+    ballot = poll(model, load, ready, rules_of(data.policy, model), blind, data.snapshot.at)
+    for signal in model.signals.configured:
+        yield _signal(signal, load, ballot, data.status.at)
+
+
+def _load(snapshot: Snapshot, model: str) -> ModelLoad:
+    return next((load for load in snapshot.loads if load.model == model), ModelLoad(model=model))
+
+
+def _signal(signal: str, load: ModelLoad, ballot: Ballot, now: float) -> SignalRow:
+    vote = next((each for each in ballot.votes if each.signal == signal), None)
+    why = dict(ballot.abstained).get(signal, "")
+    if vote is not None and vote.value is None:
+        return SignalRow(signal, "idle", vote.replicas, vote.age(now))
+    reading = load.signals.get(signal, NoReading(why="never-seen"))
+    if isinstance(reading, NoReading):
+        return SignalRow(signal, None, None, None, why or reading.why)
+    age = max(0.0, now - reading.at)
+    if vote is None:  # what may not vote may not be read as if it were so: why it has no vote says what was seen
+        return SignalRow(signal, None, None, age, why)
+    return SignalRow(signal, _words(signal, reading.value), vote.replicas, age)
+
+
+def _words(signal: str, value: float) -> str:
+    """A reading for people."""
+    if signal in RATIOS:
+        return f"{value:.0%}"
+    return f"{figure(value)} s" if signal == "latency" else figure(value)
+
+
+def _replicas(data: PageData, view: ModelView) -> Iterator[ReplicaRow]:
+    doomed = due(data.snapshot)
+    lent = lenders((view,), data.loans, doomed)
+    requests = _load(data.snapshot, view.id).pod_requests
+    for target in view.targets:
+        for pod in target.pods:
+            yield ReplicaRow(
+                name=printed(pod.name),
+                node=printed(pod.node),
+                pool=target.pool,
+                state=pod_state(pod, doomed),
+                since=pod.since,
+                lender=lent.get(pod.uid, ""),
+                requests=requests.get(pod.uid),
+            )

@@ -1,0 +1,252 @@
+"""What the console shows, as values: one overview, one model, one pool. Counted here, once, for every reader.
+
+Times are instants (UTC epoch seconds in memory, RFC 3339 on the wire); unknown is None, never zero.
+"""
+
+from typing import Annotated
+
+from msgspec import Meta, Struct, field
+
+from rebalancer.api.ports.timeline import DecisionRow, Point, TimelineEvent
+from rebalancer.domain.cluster import Override, WriteStop
+from rebalancer.domain.instant import Instant
+from rebalancer.domain.outcome import Outcome
+from rebalancer.domain.plan import Change, ModelDecision, Plan, Refusal, Unmet
+from rebalancer.domain.snapshot import NoticeView, Snapshot, Sync
+
+# One character per GPU on the wire, first match: 10,000 GPUs are 10 KB.
+UNKNOWN, OTHER, DOOMED, LOADING, LENT, OWNED, FREE = "?ox/+#."
+
+
+PageNumber = Annotated[int, Meta(ge=1, le=1000, description="which page, from 1")]
+
+
+class AttentionItem(Struct, frozen=True):
+    """One thing a person should look at. `severity`: critical or warning; `until`: when it comes or ends (None: open).
+
+    `model`, `pool`, `node`: what it is about, for links.
+    """
+
+    severity: str
+    text: str = field(name="said")
+    until: Instant | None = None
+    model: str | None = None
+    pool: str | None = None
+    node: str | None = None
+
+
+class NodeTiles(Struct, frozen=True):
+    """A node's GPUs by device, one character each (see the constants above)."""
+
+    name: str
+    gpus: str
+    ready: bool = True
+    doomed_at: Instant | None = None
+
+
+class PoolRow(Struct, frozen=True):
+    """A pool's counts and tiles. `counts`: state word -> GPUs, zeros omitted. `nodes` empty above 512 nodes.
+
+    State words: owned, lent, loading, doomed, other, free, unknown. `nodes_total`: how many nodes there are.
+    """
+
+    name: str
+    kind: str
+    gpus: int | None
+    counts: dict[str, int]
+    nodes: tuple[NodeTiles, ...] = ()
+    nodes_total: int = 0
+
+
+class ModelRow(Struct, frozen=True):
+    """One line of the models table; `next_at`: when the thing it waits for comes by itself."""
+
+    model: str
+    demand: int | None
+    allocation: int
+    ready: int
+    loading: int
+    doomed: int
+    floor: int
+    lent: int
+    borrowed: int
+    unmet: int
+    why: str
+    surge: bool = False
+    next_at: Instant | None = None
+    workload_class: str = ""
+    namespace: str = ""
+
+
+class Overview(Struct, frozen=True):
+    """Everything the first page needs, at one instant. The stream sends the same value; its id is `epoch-cycle`.
+
+    `models`: the page asked for, trouble first; `models_total`: how many match. `timeline`: 30 minutes, oldest
+    first, the newest 500. `overrides`: those that have not expired, with what the last cycle said of each.
+    """
+
+    epoch: str
+    cluster: str
+    instance: str
+    leader: str
+    write_mode: str
+    at: Instant
+    cycle: int
+    plan_at: Instant | None
+    sync: Sync
+    writes_stopped: WriteStop | None = None
+    policy_problems: tuple[str, ...] = ()
+    attention: tuple[AttentionItem, ...] = field(default=(), name="needs")
+    pools: tuple[PoolRow, ...] = ()
+    models: tuple[ModelRow, ...] = ()
+    models_total: int = 0
+    timeline: tuple[TimelineEvent, ...] = field(default=(), name="happenings")
+    overrides: tuple[Override, ...] = ()
+    policy_refused: tuple[str, ...] = ()
+
+
+class Beat(Struct, frozen=True):
+    """What the stream sends every 5 s as event `beat`: the server's time, and how old what it shows is."""
+
+    at: Instant
+    cycle: int
+    plan_at: Instant | None
+
+
+class SignalRow(Struct, frozen=True):
+    """One signal of a model: its reading in words, its vote in replicas, the age in seconds; None = it has none."""
+
+    signal: str
+    reading: str | None
+    vote: int | None
+    age_seconds: float | None
+    why: str = ""
+
+
+class ReplicaRow(Struct, frozen=True):
+    """One pod. `state`: pending, loading, ready, doomed, terminating; `lender`: who lent its GPUs, "" when its own.
+
+    On an elastic pool, which nobody owns, the lender is the pool. `requests`: in flight, None where samples do not
+    come per pod.
+    """
+
+    name: str
+    node: str | None
+    pool: str
+    state: str
+    since: Instant
+    lender: str = ""
+    requests: float | None = None
+
+
+class ModelPage(Struct, frozen=True):
+    """One model. `explanation`: the lines `rebalancer explain` prints. `chart`: at most 120 points of 60 minutes."""
+
+    at: Instant
+    cycle: int
+    decision: ModelDecision
+    namespace: str
+    workload_class: str
+    team: str
+    priority: int
+    actuation: str
+    unmet: tuple[Unmet, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+    explanation: tuple[str, ...] = ()
+    signals: tuple[SignalRow, ...] = ()
+    replicas: tuple[ReplicaRow, ...] = ()
+    chart: tuple[Point, ...] = ()
+    timeline: tuple[TimelineEvent, ...] = field(default=(), name="happenings")
+    overrides: tuple[Override, ...] = ()
+
+
+class PodRow(Struct, frozen=True):
+    """One pod on a node of a pool; `state` and `lender` as in ReplicaRow."""
+
+    name: str
+    model: str
+    gpus: int
+    state: str
+    since: Instant
+    lender: str = ""
+
+
+class NodeRow(Struct, frozen=True):
+    """One node: its GPUs one character each, who holds them. `foreign_gpus`: held by pods that are no model's."""
+
+    name: str
+    gpus: str
+    ready: bool
+    schedulable: bool
+    foreign_gpus: int
+    doomed_at: Instant | None = None
+    pods: tuple[PodRow, ...] = ()
+
+
+class LoanRow(Struct, frozen=True):
+    """One replica of `borrower` on somebody else's GPUs; `lender` as in ReplicaRow."""
+
+    borrower: str
+    lender: str
+    gpus: int
+    at: Instant
+
+
+class PoolPage(Struct, frozen=True):
+    """One pool. `budget`: GPUs that may be used, `promised`: what our targets ask for; None = unknown.
+
+    `nodes`: the page asked for, 64 each, by name; `nodes_total`: how many there are.
+    """
+
+    at: Instant
+    cycle: int
+    name: str
+    kind: str
+    resource: str
+    capacity_type: str
+    price_per_gpu_hour: float
+    gpu_limit: int
+    node_pools: tuple[str, ...]
+    gpus: int | None
+    counts: dict[str, int]
+    budget: int | None = None
+    promised: int | None = None
+    nodes: tuple[NodeRow, ...] = ()
+    nodes_total: int = 0
+    loans: tuple[LoanRow, ...] = ()
+    notices: tuple[NoticeView, ...] = ()
+    timeline: tuple[TimelineEvent, ...] = field(default=(), name="happenings")
+
+
+class Decisions(Struct, frozen=True):
+    """Newest first. `next_before`: ask for the next page with `before=`; None: there is no older one in memory."""
+
+    decisions: tuple[DecisionRow, ...]
+    next_before: int | None = None
+
+
+class DecisionPage(Struct, frozen=True):
+    """One cycle from the journal: what it saw, what it decided, what became of that.
+
+    `policy_digest`, `code_digest`: by which policy and source. With `?model=` everything is that model's alone.
+    """
+
+    cycle: int
+    at: Instant
+    policy_digest: str
+    code_digest: str
+    plan: Plan
+    inputs: Snapshot
+    outcomes: tuple[Outcome, ...] = ()
+
+
+class Explanation(Struct, frozen=True):
+    """Why a model has what it has, at `at`. `explanation`: the lines `rebalancer explain` prints."""
+
+    at: Instant
+    cycle: int
+    model: ModelDecision
+    refusals: tuple[Refusal, ...] = ()
+    unmet: tuple[Unmet, ...] = ()
+    changes: tuple[Change, ...] = ()
+    explanation: tuple[str, ...] = ()

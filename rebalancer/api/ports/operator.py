@@ -1,0 +1,107 @@
+"""The port by which people decide over HTTP: overrides and the write stop, and what either is answered with."""
+
+from typing import Protocol
+
+from msgspec import Struct
+
+from rebalancer.api.ports.requests import OverrideRequest, Preview, ResumeRequest, StopRequest
+from rebalancer.domain.cluster import Override, WriteStop
+
+
+class Overrides(Struct, frozen=True):
+    """All overrides there are, by namespace and name, whatever their phase. `instance` answered, `leader` acts."""
+
+    instance: str
+    leader: str
+    overrides: tuple[Override, ...] = ()
+
+
+class Accepted(Struct, frozen=True):
+    """The Override object as it is stored. `created` False: a request with this Idempotency-Key made it before."""
+
+    instance: str
+    leader: str
+    created: bool
+    override: Override
+
+
+class Writes(Struct, frozen=True):
+    """Whether the service may write. `stops`: every WriteStop, oldest first, with who and since when; empty: it may.
+
+    `write_mode` shadow writes nothing either.
+    """
+
+    instance: str
+    leader: str
+    write_mode: str
+    stopped: bool
+    stops: tuple[WriteStop, ...] = ()
+
+
+class Requester(Struct, frozen=True):
+    """Who asks, as authentication says. `key`: the request's Idempotency-Key, the same for each of its repeats."""
+
+    actor: str
+    key: str
+
+
+class Declined(Exception):
+    """A request not done: HTTP status, what was wrong, what to do, where; `preview` when the plan has changed."""
+
+    def __init__(  # noqa: PLR0913  an answer has these parts
+        self,
+        status: int,
+        error: str,
+        fix: str = "",
+        where: str = "",
+        *,
+        preview: Preview | None = None,
+        retry_after_seconds: float | None = None,
+    ) -> None:
+        super().__init__(error)
+        self.status = status
+        self.error = error
+        self.fix = fix
+        self.where = where
+        self.preview = preview
+        self.retry_after_seconds = retry_after_seconds
+
+
+class OperatorPort(Protocol):
+    """Where decisions of people become objects. Every method raises Declined."""
+
+    def namespace_of(self, request: OverrideRequest) -> str:
+        """Where the override would stand: as asked, else its model's namespace, else the service's own."""
+        ...
+
+    async def overrides(self) -> Overrides:
+        """All overrides."""
+        ...
+
+    async def preview(self, request: OverrideRequest, requester: Requester) -> Preview:
+        """What the override would do now; nothing is written."""
+        ...
+
+    async def create(self, request: OverrideRequest, requester: Requester) -> Accepted:
+        """Make the Override object, or find the one that this key made before."""
+        ...
+
+    async def delete(self, namespace: str, name: str, actor: str) -> None:
+        """Take an override back."""
+        ...
+
+    async def writes(self) -> Writes:
+        """Whether writes are stopped, by whom and since when."""
+        ...
+
+    async def stop(self, request: StopRequest, requester: Requester) -> Writes:
+        """Stop all writes; works before the cluster is known and while Kafka is away."""
+        ...
+
+    async def resume(self, request: ResumeRequest, actor: str) -> Writes:
+        """Take every write stop away."""
+        ...
+
+    async def resume_preview(self, actor: str) -> Preview:
+        """The first plan that would be written on resume."""
+        ...

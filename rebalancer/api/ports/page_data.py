@@ -1,0 +1,80 @@
+"""What the console's pages are made of, and the port by which the service gives it."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from rebalancer.api.ports.status import Status
+from rebalancer.api.ports.timeline import DecisionRow, Point, TimelineEvent
+from rebalancer.domain.memory import Loan
+from rebalancer.domain.outcome import Outcome
+from rebalancer.domain.plan import Plan
+from rebalancer.domain.policy import Policy
+from rebalancer.domain.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class PageData:
+    """All of one instant, frozen: pages are made of it in threads.
+
+    `epoch` names this run of the service. `status` is of now, `snapshot` what its plan was made from (what is seen
+    now before the first), `loans` as booked by that plan, `timeline` the last 30 minutes, oldest first.
+    """
+
+    epoch: str
+    status: Status
+    snapshot: Snapshot
+    policy: Policy
+    loans: tuple[Loan, ...] = ()
+    timeline: tuple[TimelineEvent, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedCycle:
+    """One cycle as the journal has it."""
+
+    plan: Plan
+    snapshot: Snapshot
+    policy_digest: str
+    code_digest: str
+    outcomes: tuple[Outcome, ...] = ()
+
+
+class NotRecorded(LookupError):
+    """The journal does not have it. `oldest`: the first instant that it knows, None when it knows nothing."""
+
+    def __init__(self, what: str, oldest: float | None = None) -> None:
+        super().__init__(what)
+        self.oldest = oldest
+
+
+class RecordsBusy(Exception):
+    """The journal could not be read in time: others read it too, or there is too much between two keyframes."""
+
+
+class PageDataSource(Protocol):
+    """The service as its pages see it."""
+
+    @property
+    def version(self) -> int:
+        """Counts what was heard of the service; a `read` after it has grown shows what is new."""
+        ...
+
+    def read(self) -> PageData:
+        """Everything at this instant."""
+        ...
+
+    def chart(self, model: str) -> tuple[Point, ...]:
+        """The last 60 minutes of `model`, oldest first, at most 120 points."""
+        ...
+
+    def decisions(self) -> tuple[DecisionRow, ...]:
+        """Cycles in memory that did or refused something new, oldest first."""
+        ...
+
+    async def recorded(self, *, cycle: int | None = None, at: float | None = None) -> RecordedCycle:
+        """Cycle `cycle`, or the last one decided at `at` or before. Raises NotRecorded, RecordsBusy."""
+        ...
+
+    async def newer_than(self, after: int) -> int:
+        """Wait until `version` is beyond `after`; returns it."""
+        ...

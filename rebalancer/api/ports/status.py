@@ -1,0 +1,74 @@
+"""The service's own account of itself: its state, what it sees, what is wrong with it, its metrics."""
+
+from typing import Protocol
+
+from msgspec import Struct
+
+from rebalancer.domain.cluster import Override, WriteStop
+from rebalancer.domain.instant import Instant
+from rebalancer.domain.pinned import Pinned
+from rebalancer.domain.plan import Plan
+from rebalancer.domain.snapshot import NoticeView, Snapshot, Sync
+
+
+class Unready(Struct, frozen=True):
+    """One thing that is not as it should be, since when (UTC epoch seconds), and what is known about it."""
+
+    what: str
+    since: Instant
+    detail: str = ""
+
+
+class Status(Struct, frozen=True):
+    """One look at the service. `plan` None: nothing has been decided yet. `unready`: what /readyz complains about.
+
+    `pinned`: what carries values of ours, or of `installation`s like us, and nobody moves as it should: everything in
+    shadow; what the policy does not name; what another installation holds. `policy_refused`: entries of the policy file
+    that are not in force as it has them; empty although there are `policy_problems`: nothing of it is.
+    """
+
+    cluster: str
+    instance: str
+    leader: str
+    write_mode: str
+    writes_stopped: WriteStop | None
+    at: Instant
+    cycle: int
+    policy_digest: str
+    policy_problems: tuple[str, ...]
+    sync: Sync
+    plan: Plan | None
+    notices: tuple[NoticeView, ...]
+    overrides: tuple[Override, ...]
+    unready: tuple[Unready, ...] = ()
+    installation: str = ""
+    pinned: tuple[Pinned, ...] = ()
+    policy_refused: tuple[str, ...] = ()
+
+
+class StatusPort(Protocol):
+    """The service as its routes see it."""
+
+    def status(self) -> Status:
+        """All of it at one instant."""
+        ...
+
+    def snapshot(self) -> Snapshot:
+        """The world as it is known now."""
+        ...
+
+    def unready(self) -> tuple[Unready, ...]:
+        """Why we are not ready; empty when we are."""
+        ...
+
+    def policy_refused(self) -> tuple[str, ...]:
+        """Entries of the policy file that are not in force as it has them, each with what is instead."""
+        ...
+
+    def dead(self) -> str | None:
+        """Why only a restart helps; None while it does not."""
+        ...
+
+    def metrics(self) -> bytes:
+        """Prometheus exposition format."""
+        ...

@@ -1,0 +1,34 @@
+"""What happened, as values: marks of the timeline, cycles with what they did, and the points of a model's chart."""
+
+from msgspec import Struct, field
+
+from rebalancer.domain.instant import Instant
+
+
+class TimelineEvent(Struct, frozen=True):
+    """One mark of the timeline. `kind`: release, grant, notice, refusal, override, stop, node."""
+
+    at: Instant
+    kind: str
+    text: str = field(name="said")
+    cycle: int
+    model: str | None = None
+    pool: str | None = None
+
+
+class DecisionRow(Struct, frozen=True):
+    """One cycle that did or refused something new; `more`: events beyond the 50 that are kept of one cycle."""
+
+    cycle: int
+    at: Instant
+    timeline: tuple[TimelineEvent, ...] = field(name="happenings")
+    more: int = 0
+
+
+class Point(Struct, frozen=True):
+    """One step of the chart; None = unknown then."""
+
+    at: Instant
+    demand: int | None
+    allocation: int | None
+    ready: int | None

@@ -1,0 +1,44 @@
+"""Probes and metrics: a port of their own, no token; a kubelet and Prometheus have none for us."""
+
+from aiohttp import web
+from msgspec import Struct
+
+from rebalancer.api.handlers.app_keys import STATUS_PORT
+from rebalancer.api.http.responses import answer
+from rebalancer.api.ports.status import StatusPort, Unready
+
+
+class Readiness(Struct, frozen=True):
+    """Whether the service is ready, and what is not. `policy_refused` leaves it ready, but a person should know."""
+
+    ready: bool
+    unready: tuple[Unready, ...]
+    policy_refused: tuple[str, ...] = ()
+
+
+async def livez(request: web.Request) -> web.Response:
+    """Fails only when a restart helps."""
+    dead = request.app[STATUS_PORT].dead()
+    return web.Response(text="ok\n") if dead is None else web.Response(text=f"{dead}\n", status=503)
+
+
+async def readyz(request: web.Request) -> web.Response:
+    """What is not ready, and since when."""
+    status_port = request.app[STATUS_PORT]
+    unready = status_port.unready()
+    return await answer(Readiness(not unready, unready, status_port.policy_refused()), 503 if unready else 200)
+
+
+async def metrics(request: web.Request) -> web.Response:
+    """Prometheus scrapes this."""
+    return web.Response(
+        body=request.app[STATUS_PORT].metrics(), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
+    )
+
+
+def probe_app(status_port: StatusPort) -> web.Application:
+    """Probes and metrics."""
+    app = web.Application()
+    app[STATUS_PORT] = status_port
+    app.add_routes([web.get("/livez", livez), web.get("/readyz", readyz), web.get("/metrics", metrics)])
+    return app

@@ -1,0 +1,54 @@
+"""The ports of the service's cycles: those of `loop.gate_ports`, whose work is shown in metrics and history too."""
+
+from collections.abc import Callable
+
+from rebalancer.act.gate import Gate
+from rebalancer.app.history import History
+from rebalancer.domain.memory import Memory
+from rebalancer.domain.outcome import Outcome
+from rebalancer.domain.plan import Decision
+from rebalancer.domain.policy import Policy
+from rebalancer.domain.snapshot import Snapshot
+from rebalancer.loop.gate_ports import GatePorts
+from rebalancer.obs.clock import Clock
+from rebalancer.obs.metrics import Metrics
+from rebalancer.obs.recorder import Recorder
+from rebalancer.state import ClusterState
+
+
+class ServicePorts(GatePorts):
+    """Tells metrics and history what was decided and done."""
+
+    def __init__(  # noqa: PLR0913  # the parts it holds together
+        self,
+        policy: Policy,
+        memory: Memory,
+        state: ClusterState,
+        recorder: Recorder,
+        gate: Gate,
+        metrics: Metrics,
+        clock: Clock,
+        again: Callable[[], None],
+        first_cycle: int,
+        history: History,
+    ) -> None:
+        super().__init__(policy, memory, state, recorder, gate, clock, again, first_cycle)
+        self._metrics = metrics
+        self._history = history
+
+    def note(self, snapshot: Snapshot, before: Memory, decision: Decision) -> None:
+        """Kept as it is for every cycle, and in the history."""
+        super().note(snapshot, before, decision)
+        self._history.cycle(snapshot, decision)
+
+    def skip(self, outcome: Outcome, why: str) -> None:
+        """Told and counted."""
+        super().skip(outcome, why)
+        self._metrics.count("rebalancer_skipped_outcomes_total")
+
+    async def carry_out(self, decision: Decision) -> tuple[Outcome, ...]:
+        """Through the gate; outcomes are counted and told."""
+        outcomes = await super().carry_out(decision)
+        self._metrics.outcomes(outcomes)
+        self._history.wrote(outcomes)
+        return outcomes

@@ -1,0 +1,59 @@
+"""What the console's pages are made of: implements `api.ports.page_data.PageDataSource` over the running parts."""
+
+from collections.abc import Callable
+
+from rebalancer.api.ports.page_data import PageData, RecordedCycle
+from rebalancer.api.ports.timeline import DecisionRow, Point
+from rebalancer.app.archive import Archive
+from rebalancer.app.history import History
+from rebalancer.app.status_reporter import StatusReporter
+from rebalancer.domain.policy import Policy
+from rebalancer.obs.clock import Clock
+
+
+class ServicePageData:
+    """Page data from the status reporter, the history and the journal's archive; `policy` gives the one in force."""
+
+    def __init__(
+        self, reporter: StatusReporter, clock: Clock, policy: Callable[[], Policy], history: History, archive: Archive
+    ) -> None:
+        self._reporter = reporter
+        self._clock = clock
+        self._policy = policy
+        self._history = history
+        self._archive = archive
+        self._epoch = f"{int(clock.now() * 1000):x}"
+
+    @property
+    def version(self) -> int:
+        """Counts what was heard of the cycles."""
+        return self._history.version
+
+    def read(self) -> PageData:
+        """Everything at this instant, as the wheel saw it last: what cannot wait turns the wheel at once."""
+        known = self._history.snapshot or self._reporter.snapshot()
+        status = self._reporter.status_of(known)
+        return PageData(
+            epoch=self._epoch,
+            status=status,
+            snapshot=known,
+            policy=self._policy(),
+            loans=self._history.loans,
+            timeline=self._history.recent(status.at),
+        )
+
+    def chart(self, model: str) -> tuple[Point, ...]:
+        """The last hour of one model."""
+        return self._history.chart(model, self._clock.now())
+
+    def decisions(self) -> tuple[DecisionRow, ...]:
+        """Cycles in memory, oldest first."""
+        return self._history.rows()
+
+    async def recorded(self, *, cycle: int | None = None, at: float | None = None) -> RecordedCycle:
+        """One cycle from the journal. Raises NotRecorded, RecordsBusy."""
+        return await self._archive.recorded(cycle=cycle, at=at)
+
+    async def newer_than(self, after: int) -> int:
+        """Wait for something newer."""
+        return await self._history.newer_than(after)

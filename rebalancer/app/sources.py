@@ -1,0 +1,49 @@
+"""How what is seen gets into the state, and when the runner is woken by it."""
+
+from collections.abc import Callable
+
+from rebalancer.app.cycle_ports import ServicePorts
+from rebalancer.domain.events import Event
+from rebalancer.ingest.intake import KafkaIntake
+from rebalancer.ingest.prometheus import PrometheusReadings, Server
+from rebalancer.loop.runner import Runner
+from rebalancer.obs.clock import Clock
+from rebalancer.settings.service import ServiceSettings
+from rebalancer.state import ClusterState
+from rebalancer.state.wakes import patience_seconds
+
+PODS_LOOK_SECONDS = 0.05
+
+Sink = Callable[[list[Event]], None]
+
+
+def sink_of(state: ClusterState, runner: Runner, clock: Clock) -> Sink:
+    """Where all sources put their events: into the state, which may know of something that cannot wait."""
+
+    def sink(events: list[Event]) -> None:
+        state.apply_all(events, clock.now())
+        if state.wakes:
+            runner.wake(patience_seconds(state.wakes))
+
+    return sink
+
+
+async def read_when_pods_are_known(intake: KafkaIntake, state: ClusterState, clock: Clock) -> None:
+    """A sample of a pod counts for its model: before the pods are listed nobody could say whose it is."""
+    while {"pods", "deployments"} & set(state.sync(clock.now()).missing):
+        await clock.sleep(PODS_LOOK_SECONDS)
+    await intake.run()
+
+
+def prometheus_of(
+    settings: ServiceSettings, clock: Clock, sink: Sink, state: ClusterState, cycle_ports: ServicePorts
+) -> PrometheusReadings:
+    """The second source of readings, asked for the pods of the policy's namespaces."""
+    return PrometheusReadings(
+        Server(settings.prometheus_url, settings.prometheus_token_file, settings.prometheus_ca_file),
+        settings.prometheus_interval_seconds,
+        clock,
+        sink,
+        lambda: {model.namespace for model in cycle_ports.policy.models},
+        state.pod_named,
+    )

@@ -1,0 +1,248 @@
+"""What the service says about itself: implements `api.ports.status.StatusPort` over the running parts."""
+
+import socket
+from collections.abc import Iterator
+
+from rebalancer.act.restoring import Restoring
+from rebalancer.api.ports.status import Status, Unready
+from rebalancer.app.checkpoints import Checkpoints
+from rebalancer.app.cycle_ports import ServicePorts
+from rebalancer.app.figures import (
+    build_figures,
+    input_figures,
+    output_figures,
+    people_figures,
+    pinned_figures,
+    policy_figures,
+    prometheus_figures,
+    sync_figures,
+    watch_figures,
+)
+from rebalancer.domain.cluster import SOURCES
+from rebalancer.domain.pinned import HELD, Pinned
+from rebalancer.domain.plan import Plan
+from rebalancer.domain.snapshot import Snapshot, Sync
+from rebalancer.ingest.intake import KafkaIntake
+from rebalancer.ingest.prometheus import PrometheusReadings
+from rebalancer.ingest.watches import Watches
+from rebalancer.kafka.outbox import Outbox
+from rebalancer.kube.client import KubeClient
+from rebalancer.loop.clock import SteppedClock
+from rebalancer.loop.runner import Runner
+from rebalancer.obs.metrics import Figure, Metrics
+from rebalancer.obs.metrics.figures import notice_figures, plan_figures
+from rebalancer.obs.recorder import Recorder
+from rebalancer.settings.policy_file import PolicyFile
+from rebalancer.settings.service import ServiceSettings
+from rebalancer.state import ClusterState
+
+SILENT_SECONDS = 15.0  # a broker that is there answers for each partition ten times a second
+PEEK_SECONDS = 0.5  # with fresh readings of 1,000 models a look costs 80 ms of the event loop; many may ask
+DEAD_SECONDS = 180.0  # a wheel that stood still this long is turned again only by a restart
+FRUITLESS_SECONDS = 900.0  # cycles that fail for so long may do so for what is in memory: a restart has it anew
+LATE_SECONDS = 60.0  # a plan is due every planning period, and writes take some seconds of it
+
+
+class StatusReporter:
+    """Before `connect` only probes have something to say. `waiting`: what the start waits for.
+
+    `kube`: the way to the API server, once there is one; `prometheus`: the second source of readings, if it is asked.
+    """
+
+    def __init__(  # noqa: PLR0913  # the parts it looks into
+        self,
+        settings: ServiceSettings,
+        clock: SteppedClock,
+        metrics: Metrics,
+        policy_file: PolicyFile,
+        outbox: Outbox,
+        recorder: Recorder,
+    ) -> None:
+        self.instance = socket.gethostname()
+        self.waiting: str | None = None
+        self.kube: KubeClient | None = None
+        self.prometheus: PrometheusReadings | None = None
+        self._settings = settings
+        self._clock = clock
+        self._metrics = metrics
+        self._policy_file = policy_file
+        self._outbox = outbox
+        self._recorder = recorder
+        self._state: ClusterState | None = None
+        self._cycle_ports: ServicePorts | None = None
+        self._runner: Runner | None = None
+        self._intake: KafkaIntake | None = None
+        self._watches: Watches | None = None
+        self._checkpoints: Checkpoints | None = None
+        self._restoring: Restoring | None = None
+        self._since: dict[str, float] = {}
+        self._seen: Snapshot | None = None
+        self._started_at = clock.now()
+        self._started_monotonic = clock.monotonic()
+
+    def connect(  # noqa: PLR0913  # the parts it looks into
+        self,
+        state: ClusterState,
+        cycle_ports: ServicePorts,
+        runner: Runner,
+        intake: KafkaIntake,
+        watches: Watches,
+        checkpoints: Checkpoints,
+        restoring: Restoring,
+    ) -> None:
+        """The wheel turns: these are its parts."""
+        self._state, self._cycle_ports, self._runner, self._intake = state, cycle_ports, runner, intake
+        self._watches, self._checkpoints, self._restoring = watches, checkpoints, restoring
+
+    def waits_for(self, what: str | None) -> None:
+        """The start waits for `what`; None: for nothing any more."""
+        self.waiting = what
+
+    @property
+    def plan(self) -> Plan | None:
+        """The last plan."""
+        return self._cycle_ports.last_plan if self._cycle_ports else None
+
+    def snapshot(self) -> Snapshot:
+        """The world as it is known now, or was half a second ago."""
+        now = self._clock.now()
+        if self._state is None:
+            return Snapshot(cycle=0, at=now)
+        if self._seen is None or not 0 <= now - self._seen.at < PEEK_SECONDS:
+            self._seen = self._state.peek(now)
+        return self._seen
+
+    def status(self) -> Status:
+        """All of it at one instant."""
+        return self.status_of(self.snapshot())
+
+    def status_of(self, known: Snapshot) -> Status:
+        """All of it now, with notices and people's decisions as in `known`: costs next to nothing."""
+        now = self._clock.now()
+        return Status(
+            cluster=self._settings.cluster_name,
+            instance=self.instance,
+            leader=self.instance,
+            write_mode=self._settings.write_mode,
+            writes_stopped=known.write_stop,
+            at=now,
+            cycle=known.cycle,
+            policy_digest=self._policy_file.digest,
+            policy_problems=tuple(str(problem) for problem in self._policy_file.problems),
+            sync=self._state.sync(now) if self._state else known.sync,
+            plan=self.plan,
+            notices=known.notices,
+            overrides=known.overrides,
+            unready=(*self.unready(), *self._abstaining()),
+            installation=self._settings.installation,
+            pinned=self._pinned(),
+            policy_refused=self.policy_refused(),
+        )
+
+    def policy_refused(self) -> tuple[str, ...]:
+        """Entries of the policy file that are not in force as it has them."""
+        return tuple(str(each) for each in self._policy_file.refused)
+
+    def _pinned(self) -> tuple[Pinned, ...]:
+        """What was written to and does not belong to the everyday work of a service that acts."""
+        found = self._restoring.pinned if self._restoring else ()
+        return tuple(each for each in found if each.state != HELD or self._settings.write_mode == "shadow")
+
+    def unready(self) -> tuple[Unready, ...]:
+        """What is not synced, connected or turning, since when."""
+        now = self._clock.now()
+        found = self._troubles(now)
+        self._since = {what: self._since.get(what, now) for what in found}
+        return tuple(Unready(what, self._since[what], detail) for what, detail in found.items())
+
+    def _abstaining(self) -> tuple[Unready, ...]:
+        """A second source without readings: no reason not to be ready, but somebody should know."""
+        if self.prometheus is None or self.prometheus.trouble is None:
+            return ()
+        return (Unready("prometheus", self.prometheus.since, self.prometheus.trouble),)
+
+    def _troubles(self, now: float) -> dict[str, str]:
+        if self._state is None or self._intake is None or self._runner is None:
+            return {"start": self.waiting or "coming up"}
+        sync = self._state.sync(now)
+        said = self._state.troubles()
+        found = {source: said.get(source, "not listed yet") for source in sync.missing}
+        found |= {source: said.get(source, "silent") for source in sync.stale}
+        if self._intake.consumer.trouble is not None:
+            found["kafka-in"] = self._intake.consumer.trouble
+        elif self._intake.consumer.stuck_seconds() > SILENT_SECONDS:
+            found["kafka-in"] = f"no progress for {self._intake.consumer.stuck_seconds():.0f} s"
+        if self._outbox.trouble is not None:
+            found["kafka-out"] = self._outbox.trouble
+        if self._recorder.trouble is not None:
+            found["journal"] = self._recorder.trouble
+        if (why := self._planless(self._runner)) is not None:
+            found["plan"] = why
+        return found
+
+    def _planless(self, runner: Runner) -> str | None:
+        """Why the last plan does not stand for now; None when it does."""
+        if runner.failed_in_a_row:
+            return f"{runner.failed_in_a_row} cycles in a row failed, the last with {runner.failure}"
+        if runner.planned_monotonic is None:
+            return "nothing is decided yet"
+        late = self._clock.monotonic() - runner.planned_monotonic
+        if late > max(LATE_SECONDS, 3 * self._period_seconds):
+            return f"no plan for {late:.0f} s"
+        return None
+
+    @property
+    def _period_seconds(self) -> float:
+        return self._cycle_ports.policy.plan_every_seconds if self._cycle_ports is not None else 0.0
+
+    @property
+    def _kept_monotonic(self) -> float:
+        """When what a restart must find was last kept; a start finds it as it was."""
+        kept = self._checkpoints.acknowledged_monotonic if self._checkpoints is not None else None
+        return self._started_monotonic if kept is None else kept
+
+    def dead(self) -> str | None:
+        """A wheel that stands still is helped by a restart, and so may be one that turns for nothing.
+
+        The latter only where the cluster is seen: what cannot be seen is no better seen after a restart.
+        """
+        runner, began = self._runner, self._runner.began_monotonic if self._runner is not None else None
+        if runner is None or self._state is None or began is None:
+            return None
+        monotonic = self._clock.monotonic()
+        still = monotonic - (runner.ended_monotonic or began)
+        if still > max(DEAD_SECONDS, 5 * self._period_seconds):
+            return f"no cycle ended for {still:.0f} s"
+        fruitless = monotonic - (runner.planned_monotonic or began)
+        sync = self._state.sync(self._clock.now())
+        if fruitless > max(FRUITLESS_SECONDS, 5 * self._period_seconds) and not (sync.missing or sync.stale):
+            return f"no cycle planned for {fruitless:.0f} s, the last failed with {runner.failure}"
+        return None
+
+    def metrics(self) -> bytes:
+        """Prometheus exposition format."""
+        return self._metrics.text(self._figures(self._clock.now()))
+
+    def _figures(self, now: float) -> Iterator[Figure]:
+        known = self.snapshot()
+        yield from build_figures(self._settings)
+        yield Figure("rebalancer_start_timestamp_seconds", self._started_at)
+        yield Figure("rebalancer_failed_cycles_in_a_row", self._runner.failed_in_a_row if self._runner else 0)
+        yield from policy_figures(self._policy_file)
+        yield Figure("rebalancer_journal_good", self._recorder.trouble is None)
+        yield Figure("rebalancer_checkpoint_age_seconds", self._clock.monotonic() - self._kept_monotonic)
+        yield from sync_figures(self._state.sync(now) if self._state else Sync(missing=tuple(SOURCES)))
+        yield from people_figures(known)
+        if self._watches is not None:
+            yield from watch_figures(self._watches)
+        yield Figure("rebalancer_clock_step_seconds", round(self._clock.stepped_seconds, 3))
+        yield from output_figures(self._outbox, self.kube)
+        if self._restoring is not None:
+            yield from pinned_figures(self._restoring.pinned)
+        if self.prometheus is not None:
+            yield from prometheus_figures(self.prometheus)
+        if self._state and self._intake and self._cycle_ports:
+            yield from input_figures(self._state, self._intake)
+            yield from notice_figures(known, self._cycle_ports.memory)
+        if self.plan is not None:
+            yield from plan_figures(self.plan, now)

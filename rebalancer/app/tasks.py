@@ -1,0 +1,36 @@
+"""The parts of the service that run side by side, each as a task; the end of one is the end of all."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+import structlog
+
+log = structlog.get_logger()
+
+
+class Tasks:
+    """`failed` resolves, with the reason, when a part ended that must not."""
+
+    def __init__(self) -> None:
+        self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._tasks: list[asyncio.Task[Any]] = []
+
+    def spawn(self, name: str, work: Coroutine[Any, Any, Any]) -> None:
+        """Run `work` until `stop`."""
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        task.add_done_callback(self._ended)
+        self._tasks.append(task)
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        if task.cancelled() or self.failed.done():
+            return
+        why = f"{task.get_name()} ended: {task.exception() or 'without an error'}"
+        log.error("a part ended that must not", part=task.get_name(), exc_info=task.exception())
+        self.failed.set_result(why)
+
+    async def stop(self) -> None:
+        """Cancel every part, the last one first, and wait until all have ended."""
+        for task in reversed(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -1,0 +1,130 @@
+"""What `rebalancer doctor` looks at, each a pure function from what was read to findings."""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from msgspec import Struct
+
+from rebalancer.api.ports.status import Status
+from rebalancer.api.text.pinned import said_pinned
+from rebalancer.api.text.policy_file import kept_of
+from rebalancer.api.text.words import some, span
+from rebalancer.domain.arithmetic import unreachable
+from rebalancer.domain.readings import MOST_LAG_SECONDS, TOLD_LAG_SECONDS
+from rebalancer.domain.snapshot import Snapshot
+
+OK, WARN, FAIL = "ok", "warn", "FAIL"
+_REFUSALS = {  # refusals that no waiting ends, and what does
+    "gpus": "gpusPerReplica in the policy must be what the template asks for",
+    "empty": "kubectl get nodes, and the pods of their device plugin; or the pool's resource in the policy",
+}
+_UNITS = {"s": 1, "m": 60, "h": 3600}
+_AVERAGE = re.compile(r"^\s*(avg|avg_over_time|quantile|histogram_quantile|max|min)\b")
+
+
+class Finding(Struct, frozen=True):
+    """One check. `about`: what was looked at; `said`: what was found; `fix`: what to do, "" when all is well."""
+
+    state: str
+    about: str
+    said: str
+    fix: str = ""
+
+
+def of_status(status: Status) -> Iterator[Finding]:
+    """The service by its own word."""
+    yield _if(not status.policy_problems, FAIL, "policy", some(status.policy_problems), "rebalancer config check FILE")
+    if status.policy_refused:
+        yield Finding(FAIL, "policy", kept_of(status), "rebalancer config check FILE")
+    missing, stale = some(status.sync.missing), some(status.sync.stale)
+    yield _if(not missing, FAIL, "service", f"not read yet: {missing}", "its log says which right or CRD it lacks")
+    yield _if(not stale, WARN, "service", f"silent: {stale}", "look at the producers and at Kafka")
+    yield _if(bool(status.leader), FAIL, "service", "no leader: nothing changes", "look at its pods and the Lease")
+    stopped = status.writes_stopped
+    why = f"stopped by {stopped.actor}: {stopped.reason}" if stopped else ""
+    yield _if(stopped is None, WARN, "writes", why, "rebalancer writes resume")
+    yield _if(status.write_mode == "act", WARN, "writes", "shadow: nothing is written", "writeMode: act, when trusted")
+    pinned = list(said_pinned(status))
+    yield from (Finding(WARN, "pinned", said.what, said.todo) for said in pinned)
+    if not pinned:
+        yield Finding(OK, "pinned", "")
+    models = status.plan.models if status.plan else ()
+    yield _if(bool(models), WARN, "models", "no model is decided about", "add models to the policy")
+    blind = some([model.model for model in models if model.demand is None])
+    yield _if(not blind, WARN, "models", f"no usable vote: {blind}", "rebalancer explain MODEL shows each signal")
+    for refusal in status.plan.refusals if status.plan else ():
+        if refusal.guard in _REFUSALS:
+            yield Finding(FAIL, f"model/{refusal.subject}", refusal.why, _REFUSALS[refusal.guard])
+
+
+def of_snapshot(snapshot: Snapshot) -> Iterator[Finding]:
+    """The policy against the cluster."""
+    for pool in snapshot.pools:
+        fix = "compare the policy's node labels with kubectl get nodes --show-labels"
+        yield _if(bool(pool.nodes or pool.node_pools), WARN, f"pool/{pool.name}", "no node has its labels", fix)
+    starts = {model.id: model.load_seconds for model in snapshot.models}
+    for load in snapshot.loads:
+        if load.lag_seconds >= TOLD_LAG_SECONDS:
+            late = _late(load.lag_seconds, starts.get(load.model))
+            yield Finding(WARN, f"model/{load.model}", late, "scrape or send its metrics sooner and more often")
+    for model in snapshot.models:
+        gone = some([f"{target.kind.lower()}/{target.name}" for target in model.targets if target.missing])
+        yield _if(not gone, FAIL, f"model/{model.id}", f"not found: {gone}", "correct the target in the policy")
+        for sleeps in filter(None, map(unreachable, model.targets)):
+            yield Finding(WARN, f"model/{model.id}", sleeps, "nothing of ours wakes it; rebalancer explain MODEL")
+
+
+def _late(lag_seconds: float, start_seconds: float | None) -> str:
+    """What late samples cost: who rises waits for as much longer as for replicas that start so much later."""
+    cost = "surges are answered so much later"
+    if start_seconds is not None:
+        cost = f"surges are answered as if a start took {span(start_seconds + lag_seconds)}, not {span(start_seconds)}"
+    beyond = f"; beyond {span(MOST_LAG_SECONDS)} no sample has a vote" if lag_seconds >= MOST_LAG_SECONDS else ""
+    return f"its samples come {span(lag_seconds)} late: {cost}{beyond}"
+
+
+def of_node_pool(node_pool: dict[str, Any], load_seconds: float | None) -> Iterator[Finding]:
+    """Karpenter must not take a node away while a replica still loads on it."""
+    after = str(node_pool.get("spec", {}).get("disruption", {}).get("consolidateAfter", "0s"))
+    seconds = _seconds(after)
+    if load_seconds is None or seconds is None:  # unknown, or Never
+        return
+    about = f"nodepool/{node_pool['metadata']['name']}"
+    said = f"consolidateAfter {after} < load time {span(load_seconds)}"
+    fix = f"spec.disruption.consolidateAfter: {int(load_seconds // 60) + 2}m"
+    yield _if(seconds >= load_seconds, WARN, about, said, fix)
+
+
+def of_scaled_object(scaled: dict[str, Any]) -> Iterator[Finding]:
+    """An average divided by the replicas once more asks for too few: KEDA's default metricType is AverageValue."""
+    for number, trigger in enumerate(scaled.get("spec", {}).get("triggers", [])):
+        about = f"scaledobject/{scaled['metadata']['name']}"
+        query = str(trigger.get("metadata", {}).get("query", ""))
+        averages = trigger.get("type") == "prometheus" and _AVERAGE.match(query) is not None
+        by_replica = trigger.get("metricType", "AverageValue") == "AverageValue"
+        said = f"trigger {number}: AverageValue of an average"
+        yield _if(not (averages and by_replica), FAIL, about, said, "metricType: Value")
+
+
+def rendered(findings: Iterable[Finding]) -> str:
+    """What is not well, its fix below it, and how many checks there were."""
+    found = list(findings)
+    lines = []
+    for each in found:
+        if each.state != OK:
+            lines.append(f"{each.state:<4} {each.about} {each.said}")
+            lines.append(f"     fix: {each.fix}")
+    bad = {state: sum(each.state == state for each in found) for state in (OK, WARN, FAIL)}
+    parts = [f"{bad[OK]} ok", f"{bad[WARN]} warning{'' if bad[WARN] == 1 else 's'}", f"{bad[FAIL]} failed"]
+    lines.append(f"{len(found)} checks: {', '.join(parts)}")
+    return "\n".join(lines)
+
+
+def _if(well: bool, state: str, about: str, said: str, fix: str) -> Finding:
+    return Finding(OK, about, "") if well else Finding(state, about, said, fix)
+
+
+def _seconds(text: str) -> float | None:
+    parts = re.findall(r"(\d+(?:\.\d+)?)([smh])", text)
+    return sum(float(number) * _UNITS[unit] for number, unit in parts) if parts else None

@@ -1,0 +1,67 @@
+"""`rebalancer notice`: says to the service that a node goes, or that it stays after all."""
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from rebalancer.cli.failure import DONE
+from rebalancer.cli.group import group
+from rebalancer.cli.terminal.talk import DryRunOption, NoInputOption, QuietOption, Talk, YesOption
+
+
+class NoticeKind(StrEnum):
+    """Why capacity goes."""
+
+    SPOT = "spot-interruption"
+    REBALANCE = "rebalance"
+    SCHEDULED = "scheduled-change"
+    RESERVATION = "reservation-interruption"
+    STATE = "state-change"
+    DISRUPTION = "disruption"
+
+
+app = group("Capacity notices, as a cloud would send them.")
+
+
+@app.command()
+def add(
+    node: Annotated[str, typer.Argument(help="Name of the node that goes.", metavar="NODE")],
+    lasts: Annotated[str, typer.Option("--in", help="When it goes, from now.", metavar="DURATION")] = "2m",
+    kind: Annotated[NoticeKind, typer.Option("--kind", help="Why it goes.")] = NoticeKind.SPOT,
+    voluntary: Annotated[
+        bool, typer.Option("--voluntary", help="Its replacement comes by itself (consolidation, drift).")
+    ] = False,
+    cancel: Annotated[bool, typer.Option("--cancel", help="Take earlier notices of this node back.")] = False,
+    kafka_bootstrap: Annotated[
+        str | None,
+        typer.Option("--kafka-bootstrap", help="HOST:PORT of brokers.", envvar="REBALANCER_KAFKA_BOOTSTRAP"),
+    ] = None,
+    yes: YesOption = False,
+    dry_run: DryRunOption = False,
+    no_input: NoInputOption = False,
+    quiet: QuietOption = False,
+) -> int:
+    """Tell the service that a node goes, by an event in Kafka: for what a cloud knows and does not tell by itself.
+
+    Kafka's address and login come from the REBALANCER_KAFKA_... settings, the topic from REBALANCER_TOPIC_PREFIX. When
+    it is you who wants a node emptied: rebalancer override add drain NODE, in your own name.
+    """
+    import asyncio
+
+    from rebalancer.cli.commands.notice.event import event_of, send, settings_of
+    from rebalancer.cli.render.overrides import hour
+    from rebalancer.cli.terminal.spans import seconds_of
+    from rebalancer.loop.clock import RealClock
+
+    settings, now, talk = settings_of(kafka_bootstrap), RealClock().now(), Talk(quiet, no_input)
+    deadline = now + seconds_of(lasts, "--in")
+    event = event_of(node, kind.value, now, deadline, voluntary=voluntary, cancelled=cancel)
+    what = f"Take the notices of {node} back" if cancel else f"Move off {node} by {hour(deadline)} UTC"
+    if dry_run:
+        typer.echo(event.value.decode())
+        return DONE
+    talk.agreed(f"{what}?", yes=yes)
+    topic = asyncio.run(send(settings, event))
+    typer.echo(event.id if quiet else f"{event.id} written to {topic}. See it: rebalancer status")
+    return DONE

@@ -1,0 +1,70 @@
+"""Capacity notices into Kafka, as CloudEvents."""
+
+import uuid
+from datetime import UTC, datetime
+
+import msgspec
+from msgspec import Struct
+
+from rebalancer.app.topics import broker_of
+from rebalancer.cli.failure import UNREACHABLE, USAGE, Failed
+from rebalancer.ingest.notices import CAPACITY_NOTICE_TYPE
+from rebalancer.kafka.broker import BROKER_ERRORS
+from rebalancer.kafka.outbox import send_once
+from rebalancer.settings.service import BadSettings, ServiceSettings, read_settings
+
+SOURCE = "rebalancer-cli"
+HEADERS = [("content-type", b"application/cloudevents+json")]
+
+
+class Event(Struct, frozen=True):
+    """A record's value and the event's id in it."""
+
+    id: str
+    value: bytes
+
+
+def settings_of(bootstrap: str | None) -> ServiceSettings:
+    """How to reach Kafka. Raises Failed saying which variable is missing."""
+    try:
+        return read_settings() if bootstrap is None else ServiceSettings(kafka_bootstrap=bootstrap)
+    except BadSettings as wrong:
+        raise Failed(str(wrong), USAGE) from wrong
+    except ValueError as wrong:
+        raise Failed(f"the REBALANCER_ settings are not good: {wrong}", USAGE) from wrong
+
+
+def event_of(node: str, kind: str, now: float, deadline: float, *, voluntary: bool, cancelled: bool) -> Event:
+    """The CloudEvent that says that `node` goes at `deadline`, or that it stays."""
+    name = f"notice-{uuid.uuid4()}"
+    data: dict[str, object] = {"kind": kind, "node": node, "voluntary": voluntary, "cancelled": cancelled}
+    if not cancelled:
+        data["deadline"] = _spelled(deadline)
+    event = {
+        "specversion": "1.0",
+        "type": CAPACITY_NOTICE_TYPE,
+        "source": SOURCE,
+        "id": name,
+        "time": _spelled(now),
+        "datacontenttype": "application/json",
+        "data": data,
+    }
+    return Event(name, msgspec.json.encode(event))
+
+
+async def send(settings: ServiceSettings, event: Event) -> str:
+    """Write it to the notices topic; the topic's name. Raises Failed when Kafka does not take it."""
+    broker = broker_of(settings)
+    topic = broker.topic("notices")
+    try:
+        await send_once(broker, topic, event.value, HEADERS)
+    except BadSettings as wrong:
+        raise Failed(str(wrong), USAGE) from wrong
+    except BROKER_ERRORS as error:
+        what = f"Kafka at {settings.kafka_bootstrap} did not take it ({type(error).__name__}: {error})"
+        raise Failed(f"{what}; nothing was written to {topic}", UNREACHABLE) from error
+    return topic
+
+
+def _spelled(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,0 +1,155 @@
+"""`rebalancer override`: `add` shows what an override would do, asks, and creates it; also `list` and `delete`."""
+
+from typing import Annotated
+
+import typer
+
+from rebalancer.cli.commands.override.kinds import Kind
+from rebalancer.cli.failure import DONE
+from rebalancer.cli.group import group
+from rebalancer.cli.remote.where import (
+    SERVICE_NAMESPACE,
+    ContextOption,
+    KubeconfigOption,
+    NamespaceOption,
+    ServerOption,
+    ServiceNamespaceOption,
+    Where,
+)
+from rebalancer.cli.terminal.complete import overrides, subjects
+from rebalancer.cli.terminal.output import Output, OutputOption, show
+from rebalancer.cli.terminal.talk import (
+    ConfirmOption,
+    DryRunOption,
+    KeyOption,
+    NoInputOption,
+    QuietOption,
+    Talk,
+    YesOption,
+)
+
+app = group("Decide for a while in the rebalancer's place: pause, freeze, pin, cap, floor, drain, exclude, stand up.")
+
+
+@app.command()
+def add(
+    kind: Annotated[
+        Kind,
+        typer.Argument(
+            metavar="KIND",
+            help="pause and freeze a model; pin, cap, floor it at a number; drain or exclude a node or pool; "
+            "standUp: end a stand-down, as stand-up does.",
+        ),
+    ],
+    subject: Annotated[
+        str,
+        typer.Argument(
+            help="A model's id; for drain and exclude node/NAME or pool/NAME.",
+            metavar="SUBJECT",
+            autocompletion=subjects,
+        ),
+    ],
+    value: Annotated[
+        int | None, typer.Argument(help="Replicas, for pin, cap and floor.", metavar="VALUE", min=0)
+    ] = None,
+    reason: Annotated[str, typer.Option("--reason", help="Why, for whoever reads it at night.")] = ...,  # type: ignore[assignment]  # typer's way to say required
+    lasts: Annotated[
+        str | None,
+        typer.Option("--for", help="How long: 30m, 1h30m; without it the policy's default.", metavar="DURATION"),
+    ] = None,
+    model: Annotated[str | None, typer.Option("--model", help="With exclude: this model only.")] = None,
+    allow_below_floor: Annotated[
+        bool, typer.Option("--allow-below-floor", help="A pin or cap may go below the policy's floor. It is audited.")
+    ] = False,
+    namespace: NamespaceOption = None,
+    key: KeyOption = None,
+    yes: YesOption = False,
+    confirm: ConfirmOption = None,
+    dry_run: DryRunOption = False,
+    server: ServerOption = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    service_namespace: ServiceNamespaceOption = SERVICE_NAMESPACE,
+    output: OutputOption = Output.TABLE,
+    no_input: NoInputOption = False,
+    quiet: QuietOption = False,
+) -> int:
+    """Make an override after showing what it would do now. It ends by itself.
+
+    It is written in your own name through your kubeconfig. What is severe (a drain, a pool, below the floor) wants its
+    name typed, or --confirm NAME.
+    """
+    from rebalancer.cli.commands.override.arguments import OverrideArguments
+    from rebalancer.cli.commands.override.create import Manner, create
+
+    where, talk = Where(server, kubeconfig, context, service_namespace), Talk(quiet, no_input)
+    arguments = OverrideArguments(kind, subject, value, reason, lasts, model, namespace, allow_below_floor)
+    return create(where, talk, arguments, Manner(key, yes, confirm, dry_run, output))
+
+
+@app.command("list")
+def list_(
+    all_: Annotated[bool, typer.Option("--all", help="Those that are over too.")] = False,
+    namespace: Annotated[
+        str | None, typer.Option("--namespace", "-n", metavar="NAMESPACE", help="Only those of this namespace.")
+    ] = None,
+    server: ServerOption = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    service_namespace: ServiceNamespaceOption = SERVICE_NAMESPACE,
+    output: OutputOption = Output.TABLE,
+) -> int:
+    """List overrides: what is in force, until when, who decided and why."""
+    import asyncio
+
+    from msgspec.structs import replace
+
+    from rebalancer.api.http.json_codec import to_wire
+    from rebalancer.api.ports.operator import Overrides
+    from rebalancer.cli.commands.override.prepared import stored
+    from rebalancer.cli.failure import NoAnswer
+    from rebalancer.cli.remote.answers import decoded, read
+    from rebalancer.cli.render.overrides import render_overrides
+
+    where = Where(server, kubeconfig, context, service_namespace)
+    try:
+        (body,) = read(where, "/v1/overrides")
+    except NoAnswer as failed:
+        typer.echo(f"as Kubernetes has it; the service could not be asked: {failed}", err=True)
+        body = to_wire(asyncio.run(stored(where)))
+    listed = decoded(body, Overrides)
+    shown = tuple(
+        each for each in listed.overrides if (all_ or each.phase != "Expired") and namespace in {None, each.namespace}
+    )
+    chosen = to_wire(replace(listed, overrides=shown))
+    show(output, chosen, lambda: render_overrides(shown, wide=output is Output.WIDE))
+    return DONE
+
+
+@app.command()
+def delete(
+    name: Annotated[str, typer.Argument(help="Name of the override.", metavar="NAME", autocompletion=overrides)],
+    namespace: NamespaceOption = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    dry_run: DryRunOption = False,
+    quiet: QuietOption = False,
+) -> int:
+    """Take an override back, in whatever namespace it is."""
+    import asyncio
+
+    from rebalancer.cli.remote.cluster import open_cluster
+    from rebalancer.cli.remote.objects import find_override, remove
+    from rebalancer.kube.resources import OVERRIDES, Ref
+
+    async def take_back() -> str:
+        async with open_cluster(Where(None, kubeconfig, context)) as cluster:
+            ref = Ref(OVERRIDES, namespace, name) if namespace else await find_override(cluster, name)
+            if dry_run:
+                return f"would delete override {name} in {ref.namespace}; nothing was written"
+            there = await remove(cluster, ref)
+            return f"{name} deleted" if there else f"{name} was gone already"
+
+    said = asyncio.run(take_back())
+    typer.echo(name if quiet else said)
+    return DONE

@@ -1,0 +1,60 @@
+"""An override made at the terminal: shown, agreed to, written once, and what became of it."""
+
+import asyncio
+import uuid
+from dataclasses import dataclass
+
+import msgspec
+
+from rebalancer.api.http.json_codec import to_wire
+from rebalancer.cli.commands.override.arguments import OverrideArguments
+from rebalancer.cli.commands.override.prepared import Prepared, outcome, prepare, store, value_of
+from rebalancer.cli.failure import DONE, Failed
+from rebalancer.cli.remote.where import Where
+from rebalancer.cli.render.overrides import hour
+from rebalancer.cli.terminal.output import Output, show
+from rebalancer.cli.terminal.talk import Talk
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How it is to be made: under which key, asking or not, for real or not, and how the result is shown."""
+
+    key: str | None
+    yes: bool
+    confirm: str | None
+    dry_run: bool
+    output: Output
+
+
+def create(where: Where, talk: Talk, arguments: OverrideArguments, manner: Manner) -> int:
+    """Show what it would do, ask, write it, say what became of it; the exit code. Raises Failed."""
+    prepared = asyncio.run(prepare(where, arguments, manner.key or str(uuid.uuid4())))
+    if prepared.preview is not None and prepared.preview.refused:
+        raise Failed(f"it would be refused: {prepared.preview.refused}; nothing was written")
+    if manner.dry_run:
+        return _dry_run(prepared, manner.output)
+    talk.say(*prepared.lines())
+    _agree(talk, prepared, arguments.severe, manner)
+    made = value_of(asyncio.run(store(where, prepared)))
+    said = outcome(made)
+    talk.say(*filter(None, [made.message]))
+    show(manner.output, to_wire(made), lambda: made.name if talk.quiet else said)
+    return DONE
+
+
+def _agree(talk: Talk, prepared: Prepared, severe: str | None, manner: Manner) -> None:
+    until = f"until {hour(prepared.expires_at)} UTC as {prepared.actor}"
+    word = (prepared.preview and prepared.preview.confirm) or severe
+    if word is None:
+        talk.agreed(f"Apply {until}?", yes=manner.yes)
+    else:
+        talk.typed(word, f"This is severe. To apply it {until}", manner.confirm, f"--confirm {word}")
+
+
+def _dry_run(prepared: Prepared, output: Output) -> int:
+    spec, metadata = prepared.obj["spec"], prepared.obj["metadata"]
+    would = f"would create Override {metadata['namespace']}/{metadata['name']} until {hour(prepared.expires_at)} UTC"
+    text = "\n".join([*prepared.lines(), f"{would} as {spec['actor']}; nothing was written"])
+    show(output, prepared.preview_body or msgspec.json.encode(prepared.obj), lambda: text)
+    return DONE

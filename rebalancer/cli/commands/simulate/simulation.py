@@ -1,0 +1,236 @@
+"""What `rebalancer simulate` does: reads what it was given, plays it, writes the page."""
+
+import gzip
+import os
+import sys
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+
+import numpy as np
+
+from rebalancer.cli.commands.simulate.speeds import Speeds, gpus_of, services
+from rebalancer.cli.failure import USAGE, Failed
+from rebalancer.cli.terminal.talk import Talk
+from rebalancer.domain.policy import Policy
+from rebalancer.settings.policy_file import check_bytes
+from rebalancer.sim import data
+from rebalancer.sim.contest.contest import Result, Side, Tell, contest
+from rebalancer.sim.contest.named import GENERATED, named_cases, ruling
+from rebalancer.sim.contest.outcome import Run
+from rebalancer.sim.contest.recorded import Terms, Unfit, one_pool, read_demand, scenario_of, with_gpus
+from rebalancer.sim.contest.telling import rows
+from rebalancer.sim.demand import Demand
+from rebalancer.sim.page.bins import clock
+from rebalancer.sim.product import default_policy
+from rebalancer.sim.suite.cases import Case
+from rebalancer.sim.suite.names import Entry, Ours, UnknownController, contender
+from rebalancer.sim.traces.folder import MissingTrace, traces_folder
+from rebalancer.sim.traces.servegen import servegen
+from rebalancer.world.traffic import BadTrace
+
+SERVEGEN = {"servegen-0": 0, "servegen-1": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class SimulationRequest:
+    """The command line."""
+
+    trace: str
+    row_seconds: int
+    policy: Path | None
+    gpus: Sequence[str]
+    controller: str
+    compare: str | None
+    seed: int
+    traces: Path | None
+    speeds: Speeds
+    gpus_per_node: int
+    metrics_delay_seconds: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Simulated:
+    """What came of it. `words`: sentences under the table."""
+
+    title: str
+    words: list[str]
+    result: Result
+    runs: tuple[Run, ...]
+
+
+def simulate(request: SimulationRequest, talk: Talk) -> Simulated:
+    """Play what was asked for. Raises Failed."""
+    case = named_cases().get(request.trace)
+    try:
+        sides, notes = _recorded(request) if case is None else _of_suite(request, case)
+        delay = 1 if case is None and request.metrics_delay_seconds is None else request.metrics_delay_seconds
+        with _progress(talk) as tell:
+            result, runs = contest(request.trace, sides, tell, metrics_delay_seconds=delay, seed=request.seed)
+    except (Unfit, UnknownController, MissingTrace) as wrong:
+        raise Failed(str(wrong), USAGE) from wrong
+    for line in notes:
+        talk.say(f"note: {line}")
+    words = [] if result.difference is None else [f"{result.difference.said}."]
+    gpus = ", ".join(dict.fromkeys(str(run.record.scenario.gpus) for run in runs))
+    title = f"{request.trace}: {clock(result.seconds)} h, {len(sides[0].policy.models)} models on {gpus} GPUs"
+    return Simulated(title, words, result, runs)
+
+
+def written(path: Path, simulated: Simulated) -> None:
+    """Write the page. Raises Failed."""
+    from rebalancer.sim.page.html import page
+
+    outcomes = simulated.result.runs
+    text = page(simulated.title, simulated.words, rows(outcomes, wide=True), simulated.runs)
+    try:
+        path.write_text(text)
+    except OSError as error:
+        raise Failed(f"{path}: cannot be written ({error.strerror})") from error
+
+
+def _recorded(request: SimulationRequest) -> tuple[list[Side], list[str]]:
+    """Recorded traffic under one or two policies, and what is to be said of it. Raises Failed, Unfit, MissingTrace."""
+    demand = _demand(request)
+    policy, name = _policy(request.policy, request.trace)
+    terms = Terms(demand, services(request.speeds, policy), request.gpus_per_node)
+    gpus = gpus_of(request.gpus)
+
+    def side(who: Ours | Entry, of: Policy, called: str | None) -> Side:
+        whole = one_pool(with_gpus(of, gpus))
+        scenario = scenario_of(whole, terms)
+        return Side(who, scenario, whole, called, {model.name: model.slots for model in scenario.models})
+
+    return _sides(request, policy, name, side), list(_notes(policy, demand, request.row_seconds))
+
+
+def _of_suite(request: SimulationRequest, case: Case) -> tuple[list[Side], list[str]]:
+    """A scenario of the benchmarks, under the one policy that they use or another. Raises as `_recorded`."""
+    speeds = [word for field in fields(request.speeds) for word in getattr(request.speeds, field.name)]
+    if speeds or request.gpus or request.row_seconds != 1:
+        raise Failed(f"{request.trace} says itself what arrives, on how many GPUs and how fast replicas are", USAGE)
+    folder = Path() if case.day == GENERATED else traces_folder(request.traces, os.environ)
+    scenario = case.build(folder, request.seed)
+
+    def side(who: Ours | Entry, of: Policy, called: str | None) -> Side:
+        return Side(who, scenario, ruling(scenario, of), called)
+
+    if request.policy is None:
+        return _sides(request, default_policy(scenario), "the benchmarks' policy", side), []
+    return _sides(request, *_policy(request.policy, request.trace), side), []
+
+
+def _demand(request: SimulationRequest) -> Demand:
+    name = request.trace
+    if name in SERVEGEN:
+        return replace(servegen(traces_folder(request.traces, os.environ), SERVEGEN[name]), name=name)
+    try:
+        content = data.trace(name) if name in data.TRACES else Path(name).read_bytes()
+        if name not in data.TRACES and name.endswith(".gz"):
+            content = gzip.decompress(content)
+        return read_demand(content, name, request.row_seconds)
+    except FileNotFoundError as error:
+        known = ", ".join([*data.TRACES, *SERVEGEN])
+        raise Failed(
+            f"{name}: no such file, and no trace of that name; there are {known},"
+            f" and the benchmarks' cases such as {next(iter(named_cases()))}",
+            USAGE,
+        ) from error
+    except (OSError, EOFError, zlib.error) as error:
+        why = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise Failed(f"{name}: cannot be read ({why})", USAGE) from error
+    except BadTrace as wrong:
+        raise Failed(f"{name}: {wrong}", USAGE) from wrong
+
+
+def _policy(path: Path | None, trace: str) -> tuple[Policy, str]:
+    if path is None and trace not in data.TRACES:
+        raise Failed(f"no policy: give --policy FILE, the one that rules the models of {trace}", USAGE)
+    if path is None:
+        return _shipped(trace)
+    if path.stem in data.TRACES and path.suffix == ".yaml" and path.parent == Path() and not path.exists():
+        return _shipped(path.stem)  # by the name that it was told under
+    try:
+        return _checked(path.read_bytes(), str(path)), path.name
+    except OSError as error:
+        raise Failed(f"{path}: cannot be read ({error.strerror})") from error
+
+
+def _shipped(trace: str) -> tuple[Policy, str]:
+    """The policy that comes with a trace."""
+    name = f"{trace}.yaml"
+    return _checked(data.policy(trace).encode(), name), name
+
+
+def _checked(content: bytes, name: str) -> Policy:
+    policy, problems = check_bytes(content, name)
+    if policy is None:
+        raise Failed("\n".join(str(problem) for problem in problems))
+    return policy
+
+
+Sided = Callable[[Ours | Entry, Policy, str | None], Side]
+
+
+def _sides(request: SimulationRequest, policy: Policy, policy_name: str, side: Sided) -> list[Side]:
+    who = contender(request.controller)
+    if request.compare is None:
+        return [side(who, policy, None)]
+    if not _is_file(request.compare):
+        return [side(who, policy, None), side(contender(request.compare), policy, None)]
+    other, name = _policy(Path(request.compare), request.trace)
+    names = (policy_name, name) if policy_name != name else (str(request.policy or policy_name), request.compare)
+    first = side(who, policy, names[0])
+    try:
+        return [first, side(who, other, names[1])]
+    except Unfit as wrong:
+        raise Unfit(f"{names[1]}: {wrong}") from wrong
+
+
+def _is_file(word: str) -> bool:
+    return word.endswith((".yaml", ".yml", ".json")) or os.sep in word
+
+
+def _notes(policy: Policy, demand: Demand, row_seconds: int) -> Iterator[str]:
+    apart = _seconds_apart(demand)
+    if row_seconds == 1 and apart > 1:
+        yield (
+            f"no two rows are less than {apart} s apart, and each was played as the traffic of one second, which hides"
+            f" waits; if they speak of {apart} s: --row-seconds {apart}"
+        )
+    loaded = {stream.model for stream in demand.streams}
+    silent = [each.id for each in policy.models if not loaded & {each.id, *each.aliases}]
+    if silent:
+        yield f"no requests in the trace for {', '.join(silent)}: played without any"
+    if len(policy.pools) > 1:
+        names = " and ".join(pool.name for pool in policy.pools)
+        yield f"the pools {names} are played as one whose GPUs are always there"
+
+
+def _seconds_apart(demand: Demand) -> int:
+    """The least between two seconds in which something came."""
+    came = np.flatnonzero(np.sum([stream.requests[: demand.seconds] for stream in demand.streams], axis=0))
+    return int(np.diff(came).min()) if len(came) > 1 else 1
+
+
+@contextmanager
+def _progress(talk: Talk) -> Iterator[Tell]:
+    """A bar on a terminal, nothing elsewhere."""
+    if talk.quiet or not sys.stderr.isatty():
+        yield lambda _name, _share: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        tasks = {}
+
+        def tell(name: str, share: float) -> None:
+            if name not in tasks:
+                tasks[name] = bar.add_task(f"simulate {name}", total=1.0)
+            bar.update(tasks[name], completed=share)
+
+        yield tell

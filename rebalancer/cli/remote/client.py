@@ -1,0 +1,159 @@
+"""Requests to the service's API over aiohttp; imported when a command reads, not when help is asked for."""
+
+import asyncio
+import os
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from http import HTTPStatus
+from pathlib import Path
+
+import aiohttp
+import msgspec
+
+from rebalancer.api.http.json_codec import from_wire
+from rebalancer.api.http.responses import ErrorBody
+from rebalancer.cli.failure import UNREACHABLE, USAGE, Failed, NoAnswer
+from rebalancer.cli.remote.cluster import Cluster, open_cluster
+from rebalancer.cli.remote.tokens import Token, find
+from rebalancer.cli.remote.where import Where
+from rebalancer.kube.forward import Forward
+from rebalancer.kube.resources import PODS, Object
+from rebalancer.loop.clock import RealClock
+
+TIMEOUT_SECONDS = 10.0
+API_PORT = 8080
+APP_LABEL, APP = "app.kubernetes.io/name", "rebalancer"
+GOOD = (HTTPStatus.OK, HTTPStatus.CREATED, HTTPStatus.ACCEPTED)
+
+
+class Api:
+    """One conversation with the service at `address` (what people are told; `base` is what is dialled)."""
+
+    def __init__(self, session: aiohttp.ClientSession, base: str, address: str, token: Token | None) -> None:
+        self.address = address
+        self.forward: Forward | None = None
+        self._session = session
+        self._base = base
+        self._token = token
+
+    async def get(self, path: str) -> bytes:
+        """The body at `path`. Raises Failed."""
+        return await self._ask("GET", path)
+
+    async def post(self, path: str, body: bytes, headers: Mapping[str, str] | None = None) -> bytes:
+        """The answer to a JSON `body`. Raises Failed."""
+        return await self._ask("POST", path, body, {"Content-Type": "application/json", **(headers or {})})
+
+    async def _ask(
+        self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
+    ) -> bytes:
+        try:
+            async with self._session.request(
+                method, self._base + path, data=body, headers=headers, allow_redirects=False
+            ) as response:
+                answer = await response.read()
+        except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError) as error:
+            raise Failed(f"--server {self.address} is no http:// address", USAGE) from error
+        except TimeoutError as error:
+            what = f"no answer from {self.address} within {TIMEOUT_SECONDS:g} s; see its /livez"
+            raise NoAnswer(what, UNREACHABLE) from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise self._lost(error) from error
+        if response.status in GOOD:
+            return answer
+        raise self._refused(response, path, answer)
+
+    def _lost(self, error: Exception) -> BaseException:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():  # Ctrl-C while it connected: the client tells of a lost connection
+            return asyncio.CancelledError()
+        if self.forward is not None:
+            return NoAnswer(f"no answer from {self.address}: {self.forward.trouble or _why(error)}", UNREACHABLE)
+        message = f"no answer from {self.address} ({_why(error)}); does the service run there? "
+        return NoAnswer(message + "--server names another address", UNREACHABLE)
+
+    def _refused(self, response: aiohttp.ClientResponse, path: str, body: bytes) -> Failed:
+        said = _refusal(body) or f"{self.address}{path} answered {response.status} {response.reason}"
+        if response.status == HTTPStatus.UNAUTHORIZED:
+            which = "there is none" if self._token is None else f"that of {self._token.account} is not accepted"
+            return NoAnswer(f"{said}; the service wants a token and {which}: run rebalancer login")
+        if response.status == HTTPStatus.FORBIDDEN:
+            return NoAnswer(f"{said}; for more rights: rebalancer login --as operator")
+        return NoAnswer(said) if response.status >= HTTPStatus.INTERNAL_SERVER_ERROR else Failed(said)
+
+
+@asynccontextmanager
+async def open_api(where: Where) -> AsyncIterator[Api]:
+    """The service's API: at its address, else at a pod of it by the API server. Raises Failed."""
+    async with AsyncExitStack() as open_:
+        timeout = aiohttp.ClientTimeout(total=TIMEOUT_SECONDS)
+        if (address := where.address) is not None:
+            token = await asyncio.to_thread(_token, address)
+            session = aiohttp.ClientSession(timeout=timeout, headers=_headers(token))
+            yield Api(await open_.enter_async_context(session), address, address, token)
+            return
+        cluster = await open_.enter_async_context(open_cluster(where))
+        pod, port = await _find_pod(cluster, where)
+        folder = await asyncio.to_thread(tempfile.mkdtemp, prefix="rebalancer-")  # 0700
+        open_.push_async_callback(asyncio.to_thread, shutil.rmtree, folder, ignore_errors=True)
+        forward = Forward(cluster.access, where.namespace, pod, port, Path(folder))
+        await open_.enter_async_context(forward)
+        token = await asyncio.to_thread(_token, place_of(cluster.access.server, where))
+        connector = aiohttp.UnixConnector(str(forward.path))
+        session = aiohttp.ClientSession(timeout=timeout, headers=_headers(token), connector=connector)
+        api = Api(await open_.enter_async_context(session), "http://localhost", f"{where.namespace}/{pod}", token)
+        api.forward = forward
+        yield api
+
+
+def place_of(server: str, where: Where) -> str:
+    """The name under which a token for the service in this cluster is kept."""
+    return where.address or f"{server} namespace {where.namespace}"
+
+
+async def _find_pod(cluster: Cluster, where: Where) -> tuple[str, int]:
+    """A ready pod of the service and its API's port. Raises Failed when none is."""
+    pods = (await cluster.kube.list(PODS, where.namespace)).items
+    ours = [pod for pod in pods if pod["metadata"].get("labels", {}).get(APP_LABEL) == APP]
+    ready = sorted(pod["metadata"]["name"] for pod in ours if _is_ready(pod))
+    if not ready:
+        state = f"{len(ours)} pods, none ready" if ours else f"no pod with {APP_LABEL}={APP}"
+        fix = "--service-namespace or --server names another place"
+        raise NoAnswer(f"no service in namespace {where.namespace}: {state}; {fix}", UNREACHABLE)
+    chosen = next(pod for pod in ours if pod["metadata"]["name"] == ready[0])
+    ports = [port for each in chosen["spec"]["containers"] for port in each.get("ports", [])]
+    return ready[0], next((port["containerPort"] for port in ports if port.get("name") == "api"), API_PORT)
+
+
+def _is_ready(pod: Object) -> bool:
+    """Whether it serves. Deleted pods do not, whatever their condition still says."""
+    conditions = pod.get("status", {}).get("conditions", [])
+    ready = any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+    return ready and "deletionTimestamp" not in pod["metadata"]
+
+
+def _token(place: str) -> Token | None:
+    """The token for `place`, None when there is none or it has run out."""
+    token = find(place)
+    return None if token is None or token.expires_at <= RealClock().now() else token
+
+
+def _headers(token: Token | None) -> dict[str, str]:
+    return {} if token is None else {"Authorization": f"Bearer {token.token}"}
+
+
+def _why(error: Exception) -> str:
+    """The system's own short words where it has a number (name look-ups have negative ones of their own)."""
+    number = error.errno if isinstance(error, OSError) else None
+    return os.strerror(number) if number is not None and number > 0 else str(error)
+
+
+def _refusal(body: bytes) -> str:
+    """The service's own words in an error answer, "" when there are none."""
+    try:
+        said = from_wire(body, ErrorBody)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return ""
+    return "; ".join(part for part in (said.error, said.fix) if part)

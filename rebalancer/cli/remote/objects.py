@@ -1,0 +1,114 @@
+"""The objects that decisions become, and their way to the API server: once, however often it is tried."""
+
+import hashlib
+from datetime import UTC, datetime
+
+from rebalancer.api.ports.requests import OverrideRequest
+from rebalancer.cli.failure import UNREACHABLE, Failed
+from rebalancer.cli.remote.cluster import Cluster
+from rebalancer.kube.errors import Ambiguous, Conflict, Forbidden, NotFound
+from rebalancer.kube.resources import OVERRIDES, WRITESTOPS, Object, Ref, Resource
+
+TRIES = 3
+STATUS_SECONDS = 5.0
+POLL_SECONDS = 0.25
+
+
+def override_name(actor: str, key: str) -> str:
+    """An Override's name, the same for each repeat of `key` by one person."""
+    return f"ov-{hashlib.sha256(f'cli {actor} {key}'.encode()).hexdigest()[:12]}"
+
+
+def stop_name(key: str) -> str:
+    """A WriteStop's name, the same for each repeat of `key`. Each press has its own: a resume takes those it showed."""
+    return f"stop-{hashlib.sha256(key.encode()).hexdigest()[:12]}"
+
+
+def override_object(request: OverrideRequest, name: str, namespace: str, actor: str, expires_at: float) -> Object:
+    """The Override as it is to be stored."""
+    target = {"model": request.target.model, "node": request.target.node, "pool": request.target.pool}
+    spec: Object = {
+        "kind": request.kind,
+        "target": {key: value for key, value in target.items() if value is not None},
+        "reason": request.reason,
+        "expiresAt": datetime.fromtimestamp(round(expires_at), UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "actor": actor,
+    }
+    if request.value is not None:
+        spec["value"] = request.value
+    if request.allow_below_floor:
+        spec["allowBelowFloor"] = True
+    return _object(OVERRIDES, {"name": name, "namespace": namespace}, spec)
+
+
+def stop_object(name: str, reason: str, actor: str) -> Object:
+    """The WriteStop as it is to be stored."""
+    return _object(WRITESTOPS, {"name": name}, {"reason": reason, "actor": actor})
+
+
+def _object(resource: Resource, metadata: Object, spec: Object) -> Object:
+    return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, "spec": spec}
+
+
+async def create_once(cluster: Cluster, resource: Resource, obj: Object) -> Object:
+    """Create `obj`, whose name its key chose; the object as stored. A lost reply is tried again: no second one comes.
+
+    Raises Failed when another decision has the name, KubeError when the API server refuses.
+    """
+    ref = Ref(resource, obj["metadata"].get("namespace"), obj["metadata"]["name"])
+    for _ in range(TRIES):
+        try:
+            return await cluster.kube.create(resource, obj)
+        except Conflict as conflict:
+            if not conflict.already_exists:
+                raise
+            return _same(obj, await cluster.kube.get(ref))
+        except Ambiguous:
+            continue  # made or not: the same name says which
+    raise Failed(f"no reply about {ref.name} after {TRIES} tries; it may have been applied: look", UNREACHABLE)
+
+
+def _same(asked: Object, found: Object) -> Object:
+    decided = {key: value for key, value in asked["spec"].items() if key != "expiresAt"}  # a repeat comes later
+    if all(found["spec"].get(key) == value for key, value in decided.items()):
+        return found
+    raise Failed(f"{asked['metadata']['name']} is another decision, made with the same --key: choose another key")
+
+
+async def with_status(cluster: Cluster, ref: Ref) -> Object | None:
+    """The object once its status says something; None when it does not within 5 s."""
+    give_up = cluster.clock.monotonic() + STATUS_SECONDS
+    while True:
+        found = await cluster.kube.get(ref)
+        if found.get("status", {}).get("phase"):
+            return found
+        if cluster.clock.monotonic() > give_up:
+            return None
+        await cluster.clock.sleep(POLL_SECONDS)
+
+
+async def find_override(cluster: Cluster, name: str) -> Ref:
+    """Where the override `name` is, in whatever namespace. Raises Failed when it is nowhere, or in several."""
+    try:
+        items = (await cluster.kube.list(OVERRIDES)).items
+    except Forbidden as error:
+        raise Failed(f"you may not look for {name} in every namespace: say where it is with -n NAMESPACE") from error
+    found = sorted(each["metadata"]["namespace"] for each in items if each["metadata"]["name"] == name)
+    if not found:
+        raise Failed(f"no override {name}; rebalancer override list shows them")
+    if len(found) > 1:
+        raise Failed(f"override {name} is in {', '.join(found)}: say which with -n")
+    return Ref(OVERRIDES, found[0], name)
+
+
+async def remove(cluster: Cluster, ref: Ref) -> bool:
+    """Delete; whether it was there. A lost reply is tried again."""
+    for _ in range(TRIES):
+        try:
+            await cluster.kube.delete(ref)
+            return True
+        except NotFound:
+            return False
+        except Ambiguous:
+            continue
+    raise Failed(f"no reply about {ref.name} after {TRIES} tries; it may be gone: look", UNREACHABLE)

@@ -1,0 +1,1 @@
+"""The person at the terminal: results, talk, questions, colours, completion, and the times that people type."""

@@ -1,0 +1,57 @@
+"""`--watch`: the same answer again and again, redrawn on a terminal, a line of JSON per change in a pipe."""
+
+import asyncio
+import sys
+from collections.abc import Callable
+
+import msgspec
+import typer
+
+from rebalancer.cli.failure import UNREACHABLE, Failed
+from rebalancer.cli.remote.client import Api, open_api
+from rebalancer.cli.remote.where import Where
+from rebalancer.cli.terminal.output import Output
+from rebalancer.cli.terminal.paint import painted
+from rebalancer.loop.clock import RealClock
+
+PERIOD_SECONDS = 2.0
+CLEAR = "\x1b[H\x1b[2J\x1b[3J"
+
+Draw = Callable[[tuple[bytes, ...]], str]
+
+
+def watch(where: Where, paths: tuple[str, ...], output: Output, draw: Draw) -> None:
+    """Show the answers at `paths` each 2 s until interrupted; the first of them is what a pipe gets.
+
+    Raises Failed when the service is not there at the start; later it says so and tries again.
+    """
+    asyncio.run(_watch(where, paths, output, draw))
+
+
+async def _watch(where: Where, paths: tuple[str, ...], output: Output, draw: Draw) -> None:
+    clock, last = RealClock(), b""
+    async with open_api(where) as api:
+        bodies = await _bodies(api, paths)
+        while True:
+            if sys.stdout.isatty() and output.for_people:
+                typer.echo(CLEAR + painted(draw(bodies)))
+            elif bodies[0] != last:
+                last = bodies[0]
+                typer.echo(msgspec.json.format(last, indent=-1).decode())
+            await clock.sleep(PERIOD_SECONDS)
+            bodies = await _again(api, paths, bodies)
+
+
+async def _again(api: Api, paths: tuple[str, ...], before: tuple[bytes, ...]) -> tuple[bytes, ...]:
+    """The next answers; those before when nobody answers now, and a word about it."""
+    try:
+        return await _bodies(api, paths)
+    except Failed as failed:
+        if failed.code != UNREACHABLE:
+            raise
+        typer.echo(f"{failed}; trying again", err=True)
+        return before
+
+
+async def _bodies(api: Api, paths: tuple[str, ...]) -> tuple[bytes, ...]:
+    return tuple([await api.get(path) for path in paths])

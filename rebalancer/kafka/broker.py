@@ -1,0 +1,132 @@
+"""Where Kafka is, and the topics this service reads and writes there."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from ssl import SSLContext
+from typing import Any, NamedTuple
+
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.errors import KafkaError
+from aiokafka.helpers import create_ssl_context
+
+REQUEST_SECONDS = 10
+MOST_REPLICAS = 3
+# What an absent or unwilling broker makes a client raise.
+BROKER_ERRORS = (KafkaError, OSError)  # a TimeoutError is an OSError
+
+
+class Topic(NamedTuple):
+    """How a topic is made where we are the first to need it."""
+
+    partitions: int = 1
+    settings: Mapping[str, str] = {}
+
+
+TOPICS: dict[str, Topic] = {
+    "metrics": Topic(partitions=12),
+    "notices": Topic(),
+    "overrides": Topic(),
+    "decisions": Topic(),
+    # Only closed segments are compacted: 64 MiB ones close often enough to keep a start short.
+    "state": Topic(settings={"cleanup.policy": "compact", "segment.bytes": str(64 * 1024 * 1024)}),
+    "dead-letter": Topic(),
+}
+
+
+@dataclass(frozen=True)
+class Broker:
+    """`bootstrap` is `host:port[,host:port]`; `security` gives aiokafka's security arguments.
+
+    It is asked at each new connection, so that rotated credentials are read again.
+    """
+
+    bootstrap: str
+    prefix: str = "rebalancer."
+    security: Callable[[], Mapping[str, Any]] = dict
+
+    def topic(self, name: str) -> str:
+        """Full name of one of `TOPICS`."""
+        return f"{self.prefix}{name}"
+
+    def connection(self) -> dict[str, Any]:
+        """Arguments that every aiokafka client gets."""
+        return {
+            "bootstrap_servers": self.bootstrap,
+            "client_id": "rebalancer",
+            "request_timeout_ms": REQUEST_SECONDS * 1000,
+            "retry_backoff_ms": 250,
+            "metadata_max_age_ms": 30_000,
+            **self.security(),
+        }
+
+    async def make_topics(self) -> dict[str, int]:
+        """Make those of `TOPICS` that are missing, where that is allowed; partitions of those there are, by full name.
+
+        Raises one of BROKER_ERRORS when the broker is away.
+        """
+        async with self._admin() as admin:
+            await self._create(admin, set(await admin.list_topics()))
+            return await _partitions(admin, [self.topic(name) for name in TOPICS])
+
+    async def partitions(self, topic: str) -> int:
+        """Partitions of the topic with this full name; 0 when it does not exist. Raises one of BROKER_ERRORS."""
+        async with self._admin() as admin:
+            if topic not in await admin.list_topics():
+                return 0  # describing it could make it
+            return (await _partitions(admin, [topic])).get(topic, 0)
+
+    @asynccontextmanager
+    async def _admin(self) -> AsyncIterator[AIOKafkaAdminClient]:
+        admin = AIOKafkaAdminClient(**self.connection())
+        try:
+            async with asyncio.timeout(REQUEST_SECONDS):
+                await admin.start()
+                yield admin
+        finally:
+            await finish(admin.close(), seconds=1.0)
+
+    async def _create(self, admin: AIOKafkaAdminClient, there: Collection[str]) -> None:
+        cluster = await admin.describe_cluster()
+        brokers = {broker["node_id"] for broker in cluster["brokers"]}
+        topics = [
+            NewTopic(
+                self.topic(name),
+                topic.partitions,
+                replication_factor=min(MOST_REPLICAS, len(brokers)),
+                topic_configs=dict(topic.settings),
+            )
+            for name, topic in TOPICS.items()
+            if self.topic(name) not in there
+        ]
+        if topics and cluster["controller_id"] in brokers:
+            # Refused, it is not ours to make: describing it makes it where brokers do that, else it stays missing.
+            with suppress(*BROKER_ERRORS):
+                await admin.create_topics(topics)
+
+
+async def _partitions(admin: AIOKafkaAdminClient, topics: list[str]) -> dict[str, int]:
+    described = await admin.describe_topics(topics)
+    return {topic["topic"]: len(topic["partitions"]) for topic in described if not topic["error_code"]}
+
+
+def trust(ca_file: Path | None) -> SSLContext:
+    """Whom a client believes to be the broker: who has a certificate of this CA, else of one that the machine knows."""
+    context: SSLContext = create_ssl_context(cafile=str(ca_file) if ca_file else None)
+    return context
+
+
+async def finish(ending: Coroutine[Any, Any, Any], seconds: float) -> bool:
+    """Run a client's stop or close, but not for ever; whether it came to its end.
+
+    A client that loses its broker while it stops may hang, or raise CancelledError although nobody cancelled it.
+    """
+    task = asyncio.ensure_future(ending)
+    done, _ = await asyncio.wait({task}, timeout=seconds)
+    if not done:
+        task.cancel()
+        await asyncio.wait({task}, timeout=seconds)
+        return False
+    return not task.cancelled() and task.exception() is None

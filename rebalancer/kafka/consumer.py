@@ -1,0 +1,249 @@
+"""The one consumer: every partition of the topics it is to read, by `assign`, without group or commits.
+
+Urgent topics are taken first in each turn and the bulk topic only a share at a time, so that a flood of the latter
+delays neither them nor the event loop.
+"""
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import NoReturn, Protocol
+
+import structlog
+from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
+from aiokafka.errors import KafkaError, OffsetOutOfRangeError
+
+from rebalancer.kafka.broker import BROKER_ERRORS, REQUEST_SECONDS, Broker, finish
+from rebalancer.kafka.frontier import Frontier
+from rebalancer.kafka.offsets import starts
+from rebalancer.kafka.progress import Progress
+from rebalancer.obs.backoff import Backoff
+from rebalancer.obs.clock import Clock
+
+# Records per share of a turn: at most 20 ms of decoding when all of them are rejected, 1-2 ms when none is.
+SHARE = 250
+IDLE_MS = 200
+LOOK_SECONDS = 1.0
+TOPICS_SECONDS = 30.0
+MISSING_TOPICS_SECONDS = 2.0
+STUCK_SECONDS = 60.0
+BACKOFF_SECONDS = (1.0, 10.0)  # the first and the longest
+STOP_SECONDS = 5.0
+
+FETCH = {
+    "fetch_max_wait_ms": 100,  # the longest a partition can be kept out of a fetch that waits for the others
+    "max_partition_fetch_bytes": 512 * 1024,
+    "fetch_max_bytes": 16 * 1024 * 1024,
+}
+
+log = structlog.get_logger()
+
+
+class StuckError(Exception):
+    """The client runs, but nothing comes through."""
+
+
+Batch = Mapping[TopicPartition, Sequence[ConsumerRecord]]
+
+
+class BatchReader(Protocol):
+    """Who takes what is read. `frontiers` has one per partition, from its assignment on."""
+
+    frontiers: dict[TopicPartition, Frontier]
+
+    def read(self, batch: Batch, now: float) -> None:
+        """Take a batch in; called in the event loop. Returns at once and raises nothing, whatever is in it."""
+        ...
+
+
+class Consumer:
+    """Run `run()` as a task: batches go to `reader`.
+
+    `since_seconds`: the topics by name without prefix, with how far back each is read where no offset is known;
+    `bulk` is the one of them that waits for the others. `read_up_to`: next offset per (topic, partition) from a
+    checkpoint. `trouble` says why nothing is read, None while it is; `missing` names topics that do not exist.
+    `counts`: resyncs (what was to be read next is gone: everything there is was read again) and reconnects.
+    """
+
+    def __init__(  # noqa: PLR0913  # the parts it connects
+        self,
+        broker: Broker,
+        clock: Clock,
+        rng: random.Random,
+        reader: BatchReader,
+        since_seconds: Mapping[str, float],
+        bulk: str,
+        read_up_to: Mapping[tuple[str, int], int],
+    ) -> None:
+        self.trouble: str | None = "not connected yet"
+        self.missing: tuple[str, ...] = ()
+        self.counts: Counter[str] = Counter()
+        self._broker = broker
+        self._clock = clock
+        self._reader = reader
+        self._since_seconds = since_seconds
+        self._bulk_topic = broker.topic(bulk)
+        self._read_up_to = dict(read_up_to)
+        self._backoff = Backoff(rng, *BACKOFF_SECONDS)
+        self._progress = Progress(clock.monotonic())
+        self._there: frozenset[TopicPartition] = frozenset()
+        self._urgent: tuple[TopicPartition, ...] = ()
+        self._bulk: tuple[TopicPartition, ...] = ()
+        self._faltered = False
+
+    def safe_offsets(self) -> dict[tuple[str, int], int]:
+        """For the checkpoint: next offset per (topic, partition) below which nothing can be lost."""
+        return self._read_up_to | {
+            (one.topic, one.partition): frontier.safe for one, frontier in self._reader.frontiers.items()
+        }
+
+    def stuck_seconds(self) -> float:
+        """How long the partition that is worst off has not made progress."""
+        return self._progress.stuck_seconds(self._clock.monotonic())
+
+    def stuck_by_topic(self) -> dict[str, float]:
+        """The same for each topic there is, by its name without prefix."""
+        stuck = self._progress.stuck_by_topic(self._clock.monotonic())
+        return {name: stuck[full] for name in self._since_seconds if (full := self._broker.topic(name)) in stuck}
+
+    async def run(self) -> NoReturn:
+        """Consume, and connect again whatever happens. Raises nothing but cancellation."""
+        while True:
+            started_monotonic = self._clock.monotonic()
+            try:
+                await self._session(started_monotonic)
+            except Exception as error:  # noqa: BLE001  # a defect of the client ends its session, not the service
+                self._troubled(f"Kafka at {self._broker.bootstrap} cannot be read: {error!r}")
+            self.counts["reconnects"] += 1
+            if self._clock.monotonic() - started_monotonic > STUCK_SECONDS:  # it worked until now
+                self._backoff.succeeded()
+            await self._clock.sleep(self._backoff.failed())
+
+    async def _session(self, started_monotonic: float) -> None:
+        """One consumer, until it fails."""
+        self._there = await self._find_partitions()
+        finding = asyncio.create_task(self._keep_finding_partitions(), name="kafka-partitions")
+        consumer = AIOKafkaConsumer(
+            **self._broker.connection(),
+            **FETCH,
+            enable_auto_commit=False,
+            auto_offset_reset="none",
+            isolation_level="read_committed",
+        )
+        try:
+            async with asyncio.timeout(REQUEST_SECONDS):
+                await consumer.start()
+            await self._consume(consumer, started_monotonic)
+        finally:
+            finding.cancel()
+            if not await finish(consumer.stop(), STOP_SECONDS):
+                # A stop that failed half-way leaves the connections open, and has no second try.
+                await finish(consumer._client.close(), STOP_SECONDS)  # noqa: SLF001  no public call does it
+
+    async def _find_partitions(self) -> frozenset[TopicPartition]:
+        """All partitions there are of our topics; one may come, grow or go at any time."""
+        there = await self._broker.make_topics()
+        topics = [self._broker.topic(name) for name in self._since_seconds]
+        self.missing = tuple(topic for topic in topics if topic not in there)
+        return frozenset(TopicPartition(topic, index) for topic in topics for index in range(there.get(topic, 0)))
+
+    async def _keep_finding_partitions(self) -> None:
+        while True:
+            await self._clock.sleep(MISSING_TOPICS_SECONDS if self.missing else TOPICS_SECONDS)
+            with suppress(*BROKER_ERRORS):
+                self._there = await self._find_partitions()
+
+    async def _consume(self, consumer: AIOKafkaConsumer, started_monotonic: float) -> None:
+        assigned = await self._assign(consumer)
+        self._recovered()
+        looked_monotonic = started_monotonic
+        while True:
+            if self._there != assigned:
+                assigned = await self._assign(consumer)
+            monotonic = self._clock.monotonic()
+            if monotonic - looked_monotonic >= LOOK_SECONDS:
+                looked_monotonic = monotonic
+                await self._look(consumer, monotonic - started_monotonic)
+            await self._turn(consumer)
+
+    async def _assign(self, consumer: AIOKafkaConsumer) -> frozenset[TopicPartition]:
+        """Read all partitions there are."""
+        there = self._there
+        partitions = sorted(there)
+        if partitions:
+            await self._seek(consumer, partitions)
+        self._bulk = tuple(one for one in partitions if one.topic == self._bulk_topic)
+        self._urgent = tuple(one for one in partitions if one.topic != self._bulk_topic)
+        self._progress.follow(partitions, self._clock.monotonic())
+        return there
+
+    async def _look(self, consumer: AIOKafkaConsumer, session_seconds: float) -> None:
+        """Is anything coming through? Raises StuckError when nothing has for a minute."""
+        await self._progress.look(consumer, self._clock.monotonic())
+        stuck = self.stuck_seconds()
+        if min(stuck, session_seconds) > STUCK_SECONDS:
+            raise StuckError(f"no progress for {stuck:.0f} s")
+        if not self._faltered:
+            self._recovered()
+        self._faltered = False
+
+    async def _seek(self, consumer: AIOKafkaConsumer, partitions: Sequence[TopicPartition]) -> None:
+        """Assign the partitions and go on where they were read up to."""
+        now = self._clock.now()
+        since = {self._broker.topic(name): now - seconds for name, seconds in self._since_seconds.items()}
+        frontiers = self._reader.frontiers
+        read_up_to = self._read_up_to | {one: frontier.next_offset for one, frontier in frontiers.items()}
+        begin = await starts(consumer, partitions, since, read_up_to)
+        consumer.assign(partitions)
+        for one, offset in begin.items():
+            consumer.seek(one, offset)
+            if one not in frontiers:
+                frontiers[one] = Frontier(offset)
+
+    async def _turn(self, consumer: AIOKafkaConsumer) -> None:
+        """One share of each kind, the urgent ones first; without any of them wait a moment for more."""
+        try:
+            busy = await self._take(consumer, self._urgent)
+            busy = await self._take(consumer, self._bulk) or busy
+            if busy:
+                await asyncio.sleep(0)  # noqa: TID251  # no wait: the loop's other tasks have their turn
+            elif self._there:
+                await self._take(consumer, self._urgent + self._bulk, IDLE_MS)
+            else:
+                await self._clock.sleep(LOOK_SECONDS)
+        except OffsetOutOfRangeError as error:
+            await self._resync(consumer, error.args[0])
+        except KafkaError as error:
+            self._faltered = True
+            self._troubled(f"records cannot be read: {error!r}")
+            await self._clock.sleep(LOOK_SECONDS)
+
+    async def _take(self, consumer: AIOKafkaConsumer, partitions: Sequence[TopicPartition], wait_ms: int = 0) -> bool:
+        """Read a share of these partitions' records; whether there were any."""
+        if not partitions:
+            return False
+        batch = await consumer.getmany(*partitions, timeout_ms=wait_ms, max_records=SHARE)
+        if batch:
+            self._reader.read(batch, self._clock.now())
+        return bool(batch)
+
+    async def _resync(self, consumer: AIOKafkaConsumer, partitions: Iterable[TopicPartition]) -> None:
+        """What was to be read next is gone (retention, a topic made anew): read everything there is."""
+        for one, offset in (await consumer.beginning_offsets(list(partitions))).items():
+            consumer.seek(one, offset)
+            self._reader.frontiers[one] = Frontier(offset)
+            self.counts["resyncs"] += 1
+            log.error("records are gone before they were read", partition=str(one), read_again_from=offset)
+
+    def _troubled(self, why: str) -> None:
+        """The first failure is told, not the five hundred after it."""
+        if self.trouble is None:
+            log.warning("kafka intake", trouble=why)
+        self.trouble = why
+
+    def _recovered(self) -> None:
+        if self.trouble is not None:
+            log.info("kafka intake", trouble=None)
+            self.trouble = None

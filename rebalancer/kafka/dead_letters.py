@@ -1,0 +1,109 @@
+"""Rejected records on their way to the dead-letter topic; nothing waits for them, and none is lost."""
+
+import asyncio
+import random
+from collections import Counter, deque
+from collections.abc import Sequence
+from itertools import islice
+from typing import NamedTuple, NoReturn, Protocol
+
+from aiokafka import ConsumerRecord
+
+from rebalancer.domain.events import Rejection
+from rebalancer.kafka.frontier import Frontier
+from rebalancer.obs.backoff import Backoff
+from rebalancer.obs.clock import Clock
+
+MAX_WAITING_BYTES = 16 * 1024 * 1024
+LETTER_OVERHEAD_BYTES = 500
+AT_ONCE = 100
+BACKOFF_SECONDS = (1.0, 10.0)  # the first and the longest
+
+
+class Keeper(Protocol):
+    """Where dead letters go: `kafka.outbox.Outbox`."""
+
+    async def dead_letter(
+        self, rejection: Rejection, key: bytes | None, value: bytes, headers: Sequence[tuple[str, bytes | None]]
+    ) -> bool:
+        """Whether the record is kept for good."""
+        ...
+
+
+class Letter(NamedTuple):
+    """One rejected record, and the frontier that waits for it."""
+
+    record: ConsumerRecord
+    rejection: Rejection
+    frontier: Frontier
+
+    @property
+    def size(self) -> int:
+        """Bytes it takes while it waits."""
+        headers = sum(len(name) + len(text or b"") for name, text in self.record.headers)
+        return LETTER_OVERHEAD_BYTES + len(self.record.key or b"") + len(self.record.value or b"") + headers
+
+
+class DeadLetters:
+    """Run `run()` as a task; `bury` from anywhere, it returns at once.
+
+    `counts`: buried (acknowledged), put-off (no room to wait in: the next start reads them again).
+    """
+
+    def __init__(
+        self, keeper: Keeper, clock: Clock, rng: random.Random, *, max_waiting_bytes: int = MAX_WAITING_BYTES
+    ) -> None:
+        self.counts: Counter[str] = Counter()
+        self.waiting_bytes = 0
+        self._keeper = keeper
+        self._clock = clock
+        self._backoff = Backoff(rng, *BACKOFF_SECONDS)
+        self._max_waiting_bytes = max_waiting_bytes
+        self._queue: deque[Letter] = deque()
+        self._wanted = asyncio.Event()
+
+    def bury(self, letter: Letter) -> None:
+        """Keep the letter's offset open until the dead-letter topic has it."""
+        offset = letter.record.offset
+        if self.waiting_bytes + letter.size > self._max_waiting_bytes:
+            letter.frontier.give_up(offset)
+            self.counts["put-off"] += 1
+            return
+        letter.frontier.hold(offset)
+        self.waiting_bytes += letter.size
+        self._queue.append(letter)
+        self._wanted.set()
+
+    async def run(self) -> NoReturn:
+        """Deliver, again and again until acknowledged. Raises nothing but cancellation."""
+        while True:
+            await self._wanted.wait()
+            if await self._deliver():
+                self._backoff.succeeded()
+            else:
+                await self._clock.sleep(self._backoff.failed())
+
+    async def _deliver(self) -> bool:
+        """Try the oldest letters, leave what is not acknowledged in the queue; whether all were."""
+        letters = list(islice(self._queue, AT_ONCE))
+        acknowledged = await asyncio.gather(*(self._keep(letter) for letter in letters))
+        for _ in letters:
+            self._queue.popleft()
+        for letter, done in zip(letters, acknowledged, strict=True):
+            if done:
+                self._buried(letter)
+        self._queue.extendleft(
+            letter for letter, done in zip(reversed(letters), reversed(acknowledged), strict=True) if not done
+        )
+        if not self._queue:
+            self._wanted.clear()
+        return all(acknowledged)
+
+    async def _keep(self, letter: Letter) -> bool:
+        record = letter.record
+        return await self._keeper.dead_letter(letter.rejection, record.key, record.value or b"", record.headers)
+
+    def _buried(self, letter: Letter) -> None:
+        self.waiting_bytes -= letter.size
+        self.counts["buried"] += 1
+        letter.frontier.acknowledged(letter.record.offset)

@@ -1,0 +1,229 @@
+"""The one producer: decisions, state and dead letters go out through it, and nothing ever waits for it without end.
+
+aiokafka's idempotent producer keeps a record until the broker took it, however long that lasts, and its `stop()` waits
+as long (aio-libs/aiokafka#1101). Here a send has a deadline, memory a bound, and the end of the service an end.
+"""
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Sequence
+from typing import NoReturn
+
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import (
+    InvalidTopicError,
+    KafkaError,
+    MessageSizeTooLargeError,
+    TopicAuthorizationFailedError,
+    UnknownTopicOrPartitionError,
+)
+
+from rebalancer.domain.events import Rejection
+from rebalancer.kafka.broker import BROKER_ERRORS, REQUEST_SECONDS, Broker, finish
+from rebalancer.obs.backoff import Backoff
+from rebalancer.obs.clock import Clock
+
+MAX_PENDING_BYTES = 32 * 1024 * 1024
+BACKOFF_SECONDS = (1.0, 10.0)  # the first and the longest
+RECORD_OVERHEAD_BYTES = 200  # about what a future, a header list and the batch around it take
+
+# A dead letter must fit into the 1 MiB that brokers take by default; what is cut off still is in its own topic.
+MAX_LETTER_VALUE_BYTES = 512 * 1024
+MAX_LETTER_HEADER_BYTES = 64 * 1024
+LETTER_HEADER_PREFIX = "rebalancer-"
+
+# Refusals that say something about the record or its topic, and nothing about the producer.
+RECORD_ERRORS = (
+    InvalidTopicError,
+    MessageSizeTooLargeError,
+    TopicAuthorizationFailedError,
+    UnknownTopicOrPartitionError,
+)
+
+Headers = Sequence[tuple[str, bytes | None]]
+
+
+class Outbox:
+    """Run `run()` as a task; `send` from anywhere.
+
+    `counts`: acknowledged, unacknowledged (the deadline passed, the record may still arrive), failed, dropped (no room
+    left), connected. `trouble` says why nothing can be sent, None while it can.
+    """
+
+    def __init__(
+        self, broker: Broker, clock: Clock, rng: random.Random, *, max_pending_bytes: int = MAX_PENDING_BYTES
+    ) -> None:
+        self.counts: Counter[str] = Counter()
+        self.trouble: str | None = "not connected yet"
+        self.pending_bytes = 0
+        self._broker = broker
+        self._clock = clock
+        self._backoff = Backoff(rng, *BACKOFF_SECONDS)
+        self._max_pending_bytes = max_pending_bytes
+        self._producer: AIOKafkaProducer | None = None
+        self._connected = asyncio.Event()
+        self._broken = asyncio.Event()
+        self._answered_monotonic = clock.monotonic()
+
+    async def run(self) -> NoReturn:
+        """Keep a producer connected. Raises nothing but cancellation."""
+        while True:
+            try:
+                await self._connect()
+                self._backoff.succeeded()
+                await self._broken.wait()
+            except BROKER_ERRORS as error:
+                self.trouble = f"Kafka at {self._broker.bootstrap} cannot be written to: {error!r}"
+            await self._disconnect(seconds=1.0)
+            await self._clock.sleep(self._backoff.failed())
+
+    async def send(
+        self, topic: str, key: bytes | None, value: bytes, headers: Headers = (), deadline_seconds: float = 5.0
+    ) -> bool:
+        """Whether all in-sync replicas have the record within the deadline; False may turn out true later.
+
+        `topic` is one of `broker.TOPICS`. Records to one topic under one key keep their order.
+        """
+        size = RECORD_OVERHEAD_BYTES + len(key or b"") + len(value) + _header_bytes(headers)
+        if self.pending_bytes + size > self._max_pending_bytes:
+            self.counts["dropped"] += 1
+            return False
+        self.pending_bytes += size
+        began_monotonic = self._clock.monotonic()
+        producer: AIOKafkaProducer | None = None
+        sent: asyncio.Future[object] | None = None
+        try:
+            async with asyncio.timeout(deadline_seconds):
+                await self._connected.wait()
+                producer = self._producer
+                sent = await self._put(producer, topic, key, value, headers)
+                await asyncio.wait({sent})
+                sent.result()
+        except TimeoutError:
+            self._unanswered(began_monotonic, deadline_seconds)
+            return False
+        except BROKER_ERRORS as error:
+            self._failed(producer, error)
+            return False
+        finally:
+            self._release(size, sent)
+        self._answered(producer)
+        return True
+
+    async def dead_letter(
+        self,
+        rejection: Rejection,
+        key: bytes | None,
+        value: bytes,
+        headers: Headers,
+        deadline_seconds: float = 10.0,
+    ) -> bool:
+        """Keep a rejected record's bytes beside the reason; whether the broker has it within the deadline."""
+        position = rejection.position
+        ours = {
+            "topic": position.topic,
+            "partition": str(position.partition),
+            "offset": str(position.offset),
+            "reason": rejection.reason,
+            "detail": rejection.detail,
+            "at": f"{rejection.at:.3f}",
+        }
+        theirs = [header for header in headers if not header[0].startswith(LETTER_HEADER_PREFIX)]
+        if _header_bytes(theirs) > MAX_LETTER_HEADER_BYTES:
+            theirs = []
+            ours["headers-cut"] = "true"
+        if len(value) > MAX_LETTER_VALUE_BYTES:
+            ours["value-cut"] = f"{len(value)} bytes"
+        named = [(f"{LETTER_HEADER_PREFIX}{name}", text.encode()) for name, text in ours.items()]
+        key = None if key is None else key[:MAX_LETTER_HEADER_BYTES]
+        value = value[:MAX_LETTER_VALUE_BYTES]
+        return await self.send("dead-letter", key, value, [*theirs, *named], deadline_seconds)
+
+    async def close(self, deadline_seconds: float = 5.0) -> None:
+        """Wait for what is under way, at most until the deadline. Cancel `run()` first; sends are False from now on."""
+        await self._disconnect(deadline_seconds)
+        self._connected.set()  # who waits for a connection finds that there is no producer
+
+    async def _connect(self) -> None:
+        await self._broker.make_topics()
+        self._broken.clear()
+        self._producer = AIOKafkaProducer(
+            **self._broker.connection(), acks="all", enable_idempotence=True, compression_type="lz4"
+        )
+        async with asyncio.timeout(REQUEST_SECONDS):
+            await self._producer.start()
+        self.counts["connected"] += 1
+        self.trouble = None
+        self._connected.set()
+
+    async def _put(
+        self, producer: AIOKafkaProducer | None, topic: str, key: bytes | None, value: bytes, headers: Headers
+    ) -> asyncio.Future[object]:
+        """The record in the producer's hands; the future resolves when it is acknowledged."""
+        if producer is None:
+            raise KafkaError("there is no producer any more")
+        sent: asyncio.Future[object] = await producer.send(self._broker.topic(topic), value, key, headers=list(headers))
+        return sent
+
+    def _answered(self, producer: AIOKafkaProducer | None) -> None:
+        self.counts["acknowledged"] += 1
+        self._answered_monotonic = self._clock.monotonic()
+        if producer is self._producer and not self._broken.is_set():
+            self.trouble = None
+
+    def _unanswered(self, since_monotonic: float, seconds: float) -> None:
+        """A deadline passed. The producer tries on in silence, so unless others were answered meanwhile we say it."""
+        self.counts["unacknowledged"] += 1
+        if self.trouble is None and self._answered_monotonic < since_monotonic:
+            self.trouble = f"Kafka at {self._broker.bootstrap} acknowledged nothing within {seconds:g} s"
+
+    def _failed(self, producer: AIOKafkaProducer | None, error: BaseException) -> None:
+        """A record was refused. Unless that is about the record itself the producer may be past repair: replace it."""
+        self.counts["failed"] += 1
+        if producer is not None and producer is self._producer and not isinstance(error, RECORD_ERRORS):
+            self.trouble = f"Kafka at {self._broker.bootstrap} refused a record: {error!r}"
+            self._broken.set()
+
+    def _release(self, size: int, sent: asyncio.Future[object] | None) -> None:
+        """Give the record's room back as soon as the producer does not hold it any more."""
+        if sent is None or sent.done():
+            self.pending_bytes -= size
+            return
+
+        def done(future: asyncio.Future[object]) -> None:
+            self.pending_bytes -= size
+            if not future.cancelled():
+                future.exception()  # looked at, else asyncio complains that nobody did
+
+        sent.add_done_callback(done)
+
+    async def _disconnect(self, seconds: float) -> None:
+        self._connected.clear()
+        producer, self._producer = self._producer, None
+        if producer is None:
+            return
+        stopping = asyncio.ensure_future(producer.stop())
+        await asyncio.wait({stopping}, timeout=seconds)
+        if not stopping.done():
+            # No public call makes an idempotent producer give up what the broker did not take.
+            producer._message_accumulator.fail_all(KafkaError("the producer was closed"))  # noqa: SLF001  no public call does it
+            await asyncio.wait({stopping}, timeout=1.0)
+        stopping.cancel()
+        await asyncio.wait({stopping}, timeout=1.0)
+        if stopping.done() and not stopping.cancelled():
+            stopping.exception()
+
+
+async def send_once(broker: Broker, topic: str, value: bytes, headers: Headers) -> None:
+    """Write one record with a producer of its own, and wait until it is acknowledged. Raises one of BROKER_ERRORS."""
+    producer = AIOKafkaProducer(**broker.connection(), acks="all")
+    try:
+        await producer.start()
+        await producer.send_and_wait(topic, value=value, headers=list(headers))
+    finally:
+        await finish(producer.stop(), seconds=1.0)
+
+
+def _header_bytes(headers: Headers) -> int:
+    return sum(len(name) + len(text or b"") for name, text in headers)

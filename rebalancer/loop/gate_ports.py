@@ -1,0 +1,127 @@
+"""The ports of a running cycle: it looks through the state, remembers, and writes by the gate.
+
+The service and the simulator turn the wheel with the same ports; what they are connected to differs. What a cycle was
+told of our writes is remembered even where the cycle fails: guards' windows live on it.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+import structlog
+
+from rebalancer.act import recorder as act
+from rebalancer.act.gate import Gate
+from rebalancer.act.ledger import bounded
+from rebalancer.domain.cluster import WorkloadRef
+from rebalancer.domain.memory import Memory
+from rebalancer.domain.outcome import WRITTEN, Outcome
+from rebalancer.domain.plan import Change, Decision, Plan
+from rebalancer.domain.policy import Policy
+from rebalancer.domain.snapshot import Snapshot
+from rebalancer.domain.stepped import stepped
+from rebalancer.obs.clock import Clock
+from rebalancer.planning import Memo
+from rebalancer.planning.memory.outcomes import recall, stranger
+from rebalancer.state import ClusterState
+
+log = structlog.get_logger()
+
+
+class Recorder(act.Recorder, Protocol):
+    """Keeps decisions as well as intents and outcomes."""
+
+    def cycle(self, snapshot: Snapshot, memory_before: Memory, decision: Decision) -> None:
+        """One decision with its inputs."""
+        ...
+
+    def begin_anew(self) -> None:
+        """Memory changed outside a cycle: the next one is recorded with all that goes into it."""
+        ...
+
+
+class GatePorts:
+    """Implements `loop.cycle.CyclePorts` over state and gate; `again` asks the runner for another cycle soon."""
+
+    def __init__(  # noqa: PLR0913  # the parts it holds together
+        self,
+        policy: Policy,
+        memory: Memory,
+        state: ClusterState,
+        recorder: Recorder,
+        gate: Gate,
+        clock: Clock,
+        again: Callable[[], None],
+        first_cycle: int,
+    ) -> None:
+        self.policy = policy
+        self.memory = memory
+        self.kept = Memo()
+        self.next_cycle = first_cycle
+        self.last_plan: Plan | None = None
+        self._state = state
+        self._recorder = recorder
+        self._gate = gate
+        self._clock = clock
+        self._again = again
+
+    def look(self, now: float) -> Snapshot:
+        """The world as the state knows it, with the outcomes since the last look."""
+        self._state.take_wakes()
+        return self._state.snapshot(now, self.next_cycle)
+
+    def note(self, snapshot: Snapshot, before: Memory, decision: Decision) -> None:
+        """Memory, journal, the plan to show; the next cycle has the next number."""
+        models = {model.id for model in self.policy.models}
+        for outcome in snapshot.outcomes:
+            why = stranger(outcome.intent, models)
+            if why is not None:
+                self.skip(outcome, why)
+        self.memory = decision.memory
+        self.last_plan = decision.plan
+        self.next_cycle = snapshot.cycle + 1
+        self._recorder.cycle(snapshot, before, decision)
+
+    def recover(self, now: float) -> None:
+        """After a cycle that decided nothing: remember its outcomes one by one, so that no other cycle gets them.
+
+        One that cannot be understood is lost alone.
+        """
+        outcomes = self._state.outcomes(self.next_cycle)
+        for outcome in outcomes:
+            try:
+                self.memory = recall(self.memory, (outcome,), self.policy, now)
+            except Exception as error:  # noqa: BLE001  whatever it is, the others count
+                self.skip(outcome, f"{type(error).__name__}: {error}")
+        if outcomes:
+            self._recorder.begin_anew()
+        self.kept = Memo()  # what it had made so far may be what it failed on
+        self.next_cycle += 1
+
+    def stepped(self, seconds: float) -> None:
+        """The clock was set by so many seconds: cooldowns and guards' windows have lasted as long as they have."""
+        self.memory = stepped(self.memory, seconds)
+        self._recorder.begin_anew()
+        self.kept = Memo()
+
+    def skip(self, outcome: Outcome, why: str) -> None:
+        """`outcome` is not remembered."""
+        log.error("what became of a write is ignored", intent=outcome.intent.id, status=outcome.status, why=why)
+
+    async def carry_out(self, decision: Decision) -> tuple[Outcome, ...]:
+        """Through the gate; what was written asks for another look soon: a shift or a drain has a next step."""
+        outcomes = await self._gate.apply(decision.plan, self.policy, decision.memory)
+        for outcome in outcomes:
+            self._state.note(outcome, self._clock.now())
+        if any(outcome.status == WRITTEN for outcome in outcomes):
+            self._again()
+        return outcomes
+
+
+def mark_unconfirmed(state: ClusterState) -> Callable[[Change, int, float], None]:
+    """A gate's `on_written`: an acknowledged write counts in `state` until a watch shows it."""
+
+    def asked(change: Change, replicas: int, at: float) -> None:
+        ref = WorkloadRef(change.target.namespace, change.target.kind, change.target.name)
+        state.asked(change.model, ref, replicas, at, minimum=change.minimum if bounded(change.target) else None)
+
+    return asked

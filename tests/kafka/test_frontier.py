@@ -1,0 +1,39 @@
+"""How far a partition is done, whatever the order in which dead letters are acknowledged."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rebalancer.kafka.frontier import Frontier
+
+
+def test_without_rejections_all_that_was_read_is_done() -> None:
+    frontier = Frontier(7)
+    frontier.next_offset = 12
+    assert frontier.safe == 12
+
+
+def test_what_was_given_up_stays_open_for_ever() -> None:
+    frontier = Frontier(0)
+    frontier.hold(3)
+    frontier.give_up(5)
+    frontier.give_up(9)
+    frontier.next_offset = 20
+    frontier.acknowledged(3)
+    assert frontier.safe == 5
+
+
+@given(st.data())
+def test_safe_is_the_first_record_that_is_neither_applied_nor_acknowledged(data: st.DataObject) -> None:
+    length = data.draw(st.integers(1, 30))
+    rejected = data.draw(st.sets(st.integers(0, length - 1)))
+    frontier, open_offsets = Frontier(0), set[int]()
+    for offset in range(length):
+        if offset in rejected:
+            frontier.hold(offset)
+            open_offsets.add(offset)
+        frontier.next_offset = offset + 1
+        if data.draw(st.booleans()) and open_offsets:
+            acknowledged = data.draw(st.sampled_from(sorted(open_offsets)))
+            frontier.acknowledged(acknowledged)
+            open_offsets.remove(acknowledged)
+        assert frontier.safe == min(open_offsets, default=offset + 1)
