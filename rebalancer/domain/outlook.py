@@ -8,11 +8,11 @@ from rebalancer.domain.instant import Instant
 class Outlook(Struct, frozen=True):
     """How late each count of replicas of a model would be until the horizon, and why.
 
-    Worked example: a model of priority 100 has `current` 4 replicas and looks 180 s ahead. `least` is 3, `late` is
-    (900.0, 200.0, 150.0): with 3 replicas 9 requests would be late until the horizon, with 4 replicas 2, with 5
-    replicas 1.5, each times the priority. `weight` is 150 / 180 = 0.83, so `values` begin with 750 and 167 (and some
-    more for moves, for doubt and for surges that no replay has): the fourth replica keeps some 580 from being lost. A
-    replica that keeps more elsewhere goes there.
+    Worked example: a model of priority 200 has `current` 4 replicas and looks 180 s ahead. `least` is 3, `late` is
+    (18.0, 4.0, 3.0): with 3 replicas 9 requests would be late until the horizon, with 4 replicas 2, with 5 replicas
+    1.5, each counted twice for the priority. `weight` is 150 / 180 = 0.83, so `values` begin with 15.0, 3.3 and 2.5,
+    and some more for moves, for doubt and for surges that no replay has. The fourth replica is worth 11.7, the fifth
+    0.8: a GPU that keeps more than that from being late elsewhere goes there.
 
     at: the second at which it was made.
     horizon_seconds: seconds from `at` to the end of the replays: a start and 90 s.
@@ -20,7 +20,7 @@ class Outlook(Struct, frozen=True):
     least: the count of replicas to which the first of `values`, `late` and `errors` belongs.
     values: cost of `least`, `least` + 1, ... replicas; lower is better. It is `late` times `weight`, more for moving,
         for doubt about a decrease and for surges that no replay has, and 1e-6 less for each replica.
-    late: requests that would be late until the horizon with so many replicas, times priority; see `by_minute`,
+    late: requests that would be late until the horizon with so many replicas, times priority / 100; see `by_minute`,
         `deferred`.
     errors: standard error of each number of `late` in its difference from that of `current`.
     level: offered work that is expected on average, in replicas.

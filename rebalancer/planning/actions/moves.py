@@ -1,7 +1,7 @@
-"""Stages 6 and 8: allocation and node grants pass the guards, or become refusals - releases before grants.
+"""Moves of replicas, past the guards: releases first, then grants, each either made or refused with its numbers.
 
-A replica is granted now only into GPUs that are free now; one whose GPUs are still going waits for a later cycle,
-which sees them free and grants then. The shift's id ties the two together.
+Stages 6 and 8 of a plan. A replica is granted now only into GPUs that are free now; one whose GPUs are still going
+waits for a later cycle, which sees them free and grants then. The shift's id ties the two together.
 """
 
 from collections import Counter
@@ -24,10 +24,14 @@ Key = tuple[str, str]
 
 @dataclass(slots=True)
 class Going:
-    """Replicas that go from one target: pods first to last, and for whom.
+    """Replicas that go from one target.
 
-    counted: how many of them use up which guard's window. ended: doomed pods whose replacement stands; no count has
-    them any more.
+    pods: the pods that go, first to last.
+    purposes: why each of `pods` goes, in the same order.
+    counted: how many of `pods` use up which guard's window (`step`, `shift`, or `exempt` for none).
+    shift: id of the shift they belong to, None where they go for nobody.
+    recipients: ids of the models that get their GPUs.
+    ended: doomed pods whose replacement stands; no guard's window and no replica count has them any more.
     """
 
     pods: list[PodView] = field(default_factory=list)
@@ -58,7 +62,11 @@ class Going:
 class Coming:
     """Replicas granted now to one target.
 
-    grant, node_pool: the node grant among them. beside: the doomed pods, with their pools, that some of them replace.
+    nodes: names of the nodes on whose free GPUs they are granted.
+    replicas: how many replicas are granted.
+    grant: id of the node grant by which some of them are granted, None where all of them have free GPUs.
+    node_pool: name of the NodePool of that grant, None without one.
+    beside: doomed pods that some of them replace, each with the name of its pool.
     """
 
     nodes: list[str] = field(default_factory=list)
@@ -70,11 +78,19 @@ class Coming:
 
 @dataclass(slots=True)
 class Moves:
-    """What passed the guards per target, what did not, and what waits for GPUs (model -> why).
+    """Which moves passed the guards, which did not, and which wait for GPUs; a target is keyed by (model id, pool).
 
-    tally: what the guards' windows hold after it. promised: GPUs per pool after it. spared: replicas per model that
-    allocation had taken and a guard keeps: what it then sought for the model elsewhere is not needed. stay: the class
-    of those kept that a ReplicaSet would end before others of their target.
+    tally: what guards' windows have after these moves.
+    promised: GPUs promised after these moves, by pool.
+    going: replicas that go, by target.
+    coming: replicas that come, by target.
+    waiting: for each replica that waits a clause that says for what, by model id.
+    blocked: refusals that keep a model from its replicas, by the id of that model.
+    refusals: all refusals, in the order in which they were made.
+    spared: replicas that allocation had taken and that stay after all, by model id; as many others sought for the model
+        are not needed.
+    stay: the highest ReplicaSet class of the spared pods on nodes, by target: no pod of a lower class may go, since the
+        ReplicaSet would end the spared ones first.
     """
 
     tally: Tally

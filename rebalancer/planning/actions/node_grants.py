@@ -1,7 +1,8 @@
-"""Stage 7: what no shift can meet becomes a node grant; grants that ended, limits that return, holds on consolidation.
+"""Node grants: a model that no shift can serve gets replicas on nodes that Karpenter is to bring; stage 7 of a plan.
 
-Karpenter launches only for pending pods: a grant raises the NodePool's limit first (never under use, within the
-policy's bound), then replicas past the free GPUs by exactly the replicas that stay short.
+Karpenter launches nodes only for pending pods. So a grant raises the NodePool's limit first (never under use, within
+the policy's bound), then the target's replicas past the free GPUs by exactly the replicas that stay short. Grants that
+brought nothing are withdrawn, limits return, and consolidation rests while GPUs are between owners.
 """
 
 import dataclasses
@@ -24,10 +25,15 @@ from rebalancer.planning.shares.share import ModelShare
 
 @dataclass(slots=True)
 class NodePlan:
-    """changes to NodePools in order, units of node grants with their grant ids, grants to withdraw, refusals.
+    """What a plan does about nodes.
 
-    caps: with all units of the allocation. nodes: how many nodes are asked for per NodePool. ended: ids of grants that
-    nothing is left of.
+    caps: caps on elastic pools, with all units of the allocation counted.
+    changes: writes to NodePools, in the order in which they go out.
+    nodes: nodes that this plan wants to come, by NodePool.
+    units: replicas granted onto nodes to come, each with its grant's id and its NodePool.
+    withdrawn: for each grant that ended the grant, its target, how many replicas go, and why.
+    refusals: why no node may come for a model.
+    ended: ids of grants of which nothing is left.
     """
 
     caps: Caps

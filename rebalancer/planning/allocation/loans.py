@@ -1,4 +1,7 @@
-"""Who lends to whom: a replica beyond entitlement holds borrowed GPUs, booked to an owner, ended last in, first out."""
+"""The loans: a replica beyond its model's entitlement holds GPUs that are booked to an owner who does not use them.
+
+Loans end last in, first out: a model that comes to have fewer replicas gives up its youngest loans.
+"""
 
 import heapq
 from collections import Counter

@@ -1,4 +1,4 @@
-"""What every model needs: its votes, its outlook where that is plausible, what people rule, what may wait."""
+"""The need of every model: by its outlook where that is plausible, else by votes, with rulings and deferral."""
 
 import math
 from collections.abc import Iterator
@@ -46,7 +46,14 @@ def _need(model: ModelFacts, scene: Scene[ModelFacts]) -> ModelNeed:
 
 
 class _Found(NamedTuple):
-    """What a model's signals say, and its memory afterwards; the same at every instant before `until`."""
+    """What a model's signals say; the same at every instant before `until`.
+
+    ballot: the votes of its signals.
+    demand: replicas it needs.
+    memory: its memory afterwards.
+    doubt: what the guard `plausible` declined of its demand, None where nothing is doubted.
+    until: instant from which on it must be found again.
+    """
 
     ballot: votes.Ballot
     demand: demand.Demand

@@ -1,4 +1,4 @@
-"""What an owner is owed: how many of its own replicas a model may claim before anybody gains.
+"""How many of its own replicas a model may claim before anybody gains.
 
 Work that hovers at a replica's capacity would move GPUs to and fro with every crossing. So one replica more is owed
 when work has crossed beyond chance, or votes have asked for it throughout `OWED_AFTER_SECONDS`, and one less when it

@@ -1,7 +1,7 @@
-"""Who waits for a batch model, by when they came: what deadlines are counted from.
+"""The queue of a batch model by the time its requests came, from which deadlines count.
 
-Metrics tell how many wait and how much work comes, not who it is. First come, first served: those who wait are those
-who came last.
+Metrics tell how many wait and how much work comes, not which requests they are. First come, first served: the requests
+that wait are the last that came.
 """
 
 from itertools import accumulate

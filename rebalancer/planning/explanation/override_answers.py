@@ -1,4 +1,4 @@
-"""What each override is told: what it did since when, how far it could not, or what outranks it."""
+"""The answer to each override: what it did since when, how far it could not, or which override outranks it."""
 
 from msgspec.structs import replace
 

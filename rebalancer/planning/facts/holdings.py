@@ -23,9 +23,19 @@ NOTHING = NodeGpus(0, 0, 0, 0)
 
 
 class Holding(NamedTuple):
-    """What one model holds by target, in the policy's order of preference, and their sums (as in `ModelFacts`).
+    """What one model has over all its targets; the sums are those of `ModelFacts`.
 
-    promised: GPUs by pool. nodes: what its pods hold of each node.
+    targets: what it has by target, in the policy's order of preference.
+    staying_replicas: replicas asked for, doomed ones not counted.
+    committed_replicas: `staying_replicas`, and doomed ones that nobody replaces yet.
+    serving_replicas: Ready pods, doomed ones included.
+    ready_staying: Ready pods that are not doomed.
+    loading_staying: pods that are neither Ready nor doomed.
+    doomed: doomed pods.
+    quiet: whether nothing is to be written unless replicas move.
+    contested: whether others wrote its numbers lately.
+    promised: GPUs that its targets ask for, by pool.
+    nodes: GPUs that its pods hold, by node.
     """
 
     targets: tuple[TargetFacts, ...]
@@ -74,6 +84,14 @@ def holding(  # noqa: PLR0913  # what it is made from
 
 
 class _Told(NamedTuple):
+    """What a model's targets are judged by besides the snapshot.
+
+    replaced: entries of memory about replaced pods.
+    floor: replicas below which it is never taken.
+    paused: whether a person paused it.
+    doomed: names of doomed nodes.
+    """
+
     replaced: tuple[str, ...]
     floor: int
     paused: bool

@@ -42,7 +42,18 @@ PASSES = {
 
 @dataclass(slots=True)
 class Tally:
-    """What this plan has taken so far, on top of what the windows in memory hold."""
+    """What this plan has taken so far, on top of the windows in memory; counters are by model id, but for `targets`.
+
+    fleet_lost: replicas that all models lost within the window of the guard `fleet`, this plan's included.
+    fleet_base: replicas above floors, the lost ones included; the guard `fleet` allows a share of them.
+    taken: replicas taken, doomed ones and minimums not counted.
+    targets: the same as `taken` by (model id, pool).
+    ready: Ready replicas taken.
+    drained: doomed replicas taken.
+    lowered: replicas by which minimums were lowered.
+    step: replicas that use up the window of the guard `step`.
+    shift: replicas that use up the window of the guard `shift`.
+    """
 
     fleet_lost: int
     fleet_base: int
@@ -88,9 +99,14 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """One more replica of `target` would go, for `purpose`; `pod`: which (None: it is no pod yet, or open).
+    """One more replica that would go; guards judge it.
 
-    `together`: how many of its model's make room for one replica of a model under its floor; 1 where none of these.
+    scene: the scene, for numbers of its model and of the others.
+    tally: what this plan has taken so far.
+    target: the target that loses it.
+    purpose: why it would go.
+    pod: the pod; None where it is no pod yet, or open which one.
+    together: how many replicas of its model make room for one replica of a model under its floor; else 1.
     """
 
     scene: Scene[ModelShare]

@@ -30,9 +30,14 @@ NAMED = 4  # models by name in a sentence; the rest is counted
 
 
 class _Look(NamedTuple):
-    """What one look at all models shows. `fell`: by model, None where it had no work worth the name.
+    """One look at all models for a sudden fall of demand.
 
-    `most`: of the work that was noted within the window; `usual`: who fell like this by itself lately.
+    memory: memory before the look.
+    most: the most offered work noted within the window, in replicas, by model id.
+    fell: whether its work fell suddenly, by model id; None where it had too little work to say, or work is unknown.
+    usual: ids of models whose work fell so by itself lately; they say nothing about the others.
+    rule: the policy's rule of the guard `sudden`.
+    now: instant of the look.
     """
 
     memory: Memory

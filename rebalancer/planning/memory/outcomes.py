@@ -1,8 +1,8 @@
-"""Stage 0: what became of our writes, folded into memory; windows pruned, loans and node grants brought up to date.
+"""Outcomes of our writes are folded into memory; losses older than every guard's window are forgotten. The first stage.
 
-Only writes that happened count (`Outcome.happened`): a shadow plan or a refused write leaves no trace, so the same
-plan is made again until it goes through. What says nothing to the policy in force is skipped alone (`stranger`), and
-what is remembered of models and pools that left it is forgotten.
+Only writes that happened count (`Outcome.happened`): a shadow plan or a refused write leaves no trace, so the same plan
+is made again until it goes through. An outcome that says nothing to the policy in force is skipped alone (`stranger`),
+and memory of models and pools that left the policy is forgotten.
 """
 
 from collections.abc import Container

@@ -1,4 +1,4 @@
-"""What a start believes of memory that is older than the cluster: where it does not know, it holds back."""
+"""How a start uses memory that is older than the cluster: where it does not know, it holds back."""
 
 from collections.abc import Iterable
 

@@ -23,7 +23,18 @@ PRECEDENCE = ("pause", "freeze", "pin", "cap", "floor", "drain", "exclude", STAN
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """What overrides say about one model, and below them its schedules; None = nothing."""
+    """What overrides, and below them schedules, say about one model; None: nothing of that kind.
+
+    paused: the override of kind pause: its targets are neither donor nor recipient.
+    frozen: the override of kind freeze: its number of replicas stays.
+    pin: the override that sets its number of replicas.
+    cap: the override that sets the most replicas.
+    floor: the override that sets the fewest replicas it is to have.
+    excluded_nodes: names of nodes on which it gets nothing new.
+    excluded_pools: names of pools in which it gets nothing new.
+    scheduled: what its schedules say now.
+    stood_up: the override of kind standUp: the guard `foreign` forgets changes by others from before it.
+    """
 
     paused: Override | None = None
     frozen: Override | None = None

@@ -15,9 +15,14 @@ KEPT_AT_MOST = 4096
 
 @dataclass(frozen=True)
 class Scheduled:
-    """What the schedules of `model` say at `at` (UTC epoch seconds), and what next; turn None: nothing for 8 days.
+    """What the schedules of a model say at an instant, in numbers and, until `until`, in the same words.
 
-    It says the same, word for word, until `until`. A floor is asked for `lead_seconds` before its window.
+    model: its entry in the policy.
+    lead_seconds: seconds by which a floor counts before its window begins.
+    at: the instant.
+    until: before this instant nothing of it changes.
+    standing: the bounds that hold.
+    turn: the next change of the bounds, None where none comes within 8 days.
     """
 
     model: Model

@@ -36,9 +36,15 @@ class Share(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
-    """`curves` as arrays, in order of models: (models, widest) and (models,).
+    """The curves of all models as arrays, one row per model, in their order.
 
-    `steps`: every step of a hull that gains, as (model, gain per GPU, the best first); ties by model, then step.
+    curves: the curves themselves.
+    values: cost of each count, (models, widest curve); inf beyond a model's range.
+    slopes: what the next replica changes of the cost along the lower convex hull, (models, widest curve - 1).
+    least: fewest replicas of each model, (models,).
+    gpus: GPUs of one replica of each model, (models,).
+    steps: every step of a hull that gains: its model, and its gain per GPU as a negative cost; the best first, ties by
+        model, then step.
     """
 
     curves: tuple[Curve, ...]
