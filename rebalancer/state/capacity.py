@@ -1,13 +1,15 @@
-"""What one replica carries within its SLO, learnt within minutes from what it is seen to carry.
+"""The requests that one replica carries within its SLO, learnt within minutes from replicas under load.
 
-A full replica runs all it can: what it carries then *is* its capacity. One that keeps its latency carries at least what
-it carries; where a load breaks it that lighter loads keep, and no queue is to blame, it carries at most that. The
-policy's figure is where this begins: a guess with a width, worth a second and a half of full replicas, and no more than
-the cache would hold by what running requests hold of it. Of 128 requests with long prompts a 7B model's holds 8.
+A full replica runs all it can, and that number *is* its capacity. One that keeps its latency carries at least as many
+requests as run on it; where a load breaks the latency that lighter loads keep, and no queue is to blame, it carries at
+most that load. The policy's figure is where this begins: a guess with a width, worth a second and a half of full
+replicas, and no more than the cache would hold by the share of it that running requests hold. Of 128 requests with long
+prompts a 7B model's holds 8.
 
-The middle is a mean of logarithms, because a figure is wrong by a factor. What agrees with it makes it firmer, up to
-ten minutes' worth; what contradicts it wears it away within a minute or two, so another engine or other prompts are
-learnt as quickly as the first ones. Loads below it that were kept say nothing: they only bear out a bound above them.
+The middle is a mean of logarithms, because a figure is wrong by a factor. Evidence that agrees with it makes it firmer,
+up to ten minutes' worth; evidence against it wears it away within a minute or two, so another engine or other prompts
+are learnt as quickly as the first ones. Loads below it that were kept say nothing: they only bear out a bound above
+them.
 """
 
 from math import exp, floor, log, sqrt
@@ -43,9 +45,13 @@ NOWHERE = 1_000_000  # a place above all loads
 
 
 class Sums(NamedTuple):
-    """Seconds of full replicas and of others that say what is carried, times its logarithm, and times its square.
+    """Evidence about the logarithm of the requests that a replica carries, as fading sums over seconds.
 
-    `figure`: what the policy's figure still is worth, in the same seconds.
+    full: seconds of full replicas.
+    kept: seconds of other replicas that say how many they carry at least.
+    logs: sum over these seconds of the logarithm.
+    squares: sum over these seconds of its square.
+    figure: weight that the policy's figure still has, in seconds.
     """
 
     full: float = 0.0
@@ -61,11 +67,17 @@ class Sums(NamedTuple):
 
 
 class CapacityKept(NamedTuple):
-    """A `Capacity` for the checkpoint. `prior`: the policy's figure, 0 where it has none.
+    """A `Capacity` for the checkpoint.
 
-    `within`, `late`: seconds by load, in steps of 5 % from `lowest` on; None: an older version's, which says nothing.
-    `cache`: requests and the share of the cache that they held, each times seconds, fading; how many it holds, 0:
-    unknown.
+    prior: the policy's figure in requests, 0 where it has none.
+    learnt: requests that a replica was taken to carry, 0 where that was unknown.
+    readings: number of looks at loaded replicas that taught it.
+    within: seconds in which the latency met the SLO, by load in steps of 5 % from `lowest` on.
+    late: seconds in which it did not, by the same loads.
+    carried: the `Sums`.
+    lowest: logarithm of the lowest load over 0.05, rounded down; None: an older version's, whose loads are not known.
+    cache: fading sums of requests times seconds and of the cache's share times seconds, and the requests that it would
+        hold (0: unknown).
     """
 
     prior: float

@@ -36,10 +36,15 @@ def beginning(prompt_tokens: float, full: float, cached: float = 0.0) -> float:
 
 
 class CostKept(NamedTuple):
-    """A `Cost` for the checkpoint: sums over blocks.
+    """A `Cost` for the checkpoint: fading sums over blocks.
 
-    `busy`: replica-seconds by slots in use; `used`, `rate`, `rate_used`: the share in use, the tokens per second of a
-    replica and their product, by tokens; `rate_busy`: that rate by busy seconds.
+    blocks: number of blocks.
+    tokens: tokens written.
+    busy: replica-seconds by slots in use.
+    used: share of slots in use times tokens.
+    rate: tokens per second of a replica times tokens.
+    rate_used: both times tokens.
+    rate_busy: tokens per second of a replica times busy replica-seconds.
     """
 
     blocks: float = 0.0
@@ -52,10 +57,16 @@ class CostKept(NamedTuple):
 
 
 class Block(NamedTuple):
-    """What came since the last block began, at `since` (0: none has): as `Cost.saw` is told it.
+    """Sums since the last block of samples began.
 
-    `used`: the share in use by tokens, which are written while slots are in use: over a minute's mean of both, bursts
-    beside idle seconds would look like replicas that are slow at little load (Azure's code: 1.2 of the work there is).
+    since: when it began, 0: no block has begun.
+    busy: replica-seconds by slots in use.
+    able: replica-seconds there were.
+    tokens: tokens written.
+    seconds: seconds between two samples.
+    used: share of slots in use times tokens. Tokens are written while slots are in use: over a minute's mean of both,
+        bursts beside idle seconds would look like replicas that are slow at little load (Azure's code: 1.2 of the work
+        there is).
     """
 
     since: float = 0.0

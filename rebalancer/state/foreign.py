@@ -1,7 +1,7 @@
-"""Who else changes the numbers we write: replicas where no autoscaler owns them, else the bounds we have taken over.
+"""Changes by somebody else to numbers that we write: a target's replicas, or the bounds of its autoscaler.
 
-The field managers that the API server notes say whose a change was (`ingest.objects.meta.writer`). Whoever puts our own
-numbers back repairs: that is no foreign change, and it ends the fight once it has stood for a while.
+The field managers that the API server notes say whose a change was (`ingest.objects.meta.writer`). Somebody who puts
+our own numbers back repairs: that is no foreign change, and it ends the fight once it has stood for a while.
 """
 
 from collections import Counter
@@ -22,9 +22,12 @@ Written = Workload | Hpa | ScaledObject  # what carries numbers that we write
 
 
 class ForeignPast(Struct, frozen=True):
-    """The last foreign changes of one target that was written to or changed, oldest first; for the checkpoint, too.
+    """The last foreign changes of one target that was written to or changed; for the checkpoint, too.
 
-    `ours`: the numbers that we asked for last (None: unknown), `repaired_at`: since when others have put them back.
+    target: the target's namespace, kind and name.
+    changes: the last two foreign changes, oldest first.
+    ours: the numbers that we asked for last: replicas, or minimum and maximum; None: unknown.
+    repaired_at: since when others have put them back, None where they have not.
     """
 
     target: WorkloadRef

@@ -36,9 +36,13 @@ EFFECTS = frozenset({"disruption", "gone"})  # kinds that another one may have c
 
 
 class NoticePast(Struct, frozen=True):
-    """What a restart must not lose of one node; `node` "" = of those that were told of and are not there yet.
+    """Knowledge of one node under notice that a restart must not lose.
 
-    `tainted_at`: since when Karpenter's taint is seen. `due`: a deadline, and from when on pods do not count for it.
+    node: name of the node; "": of nodes and instances that are named in notices and not there yet.
+    told: notices about it.
+    absent: since when its Node is missing, None while it is listed.
+    tainted_at: since when Karpenter's taint is seen, None where there is none.
+    due: a deadline, and the instant from which on its pods count for nobody; None where that is not fixed.
     """
 
     node: str

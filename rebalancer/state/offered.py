@@ -1,14 +1,17 @@
-"""What one sample says of the work offered to its model, by the best path that its producer allows.
+"""The work offered to a model as one sample shows it, by the best path that its producer allows.
 
-`arrivals`: where the engine counts requests and tokens. Tokens written are work that came and is done; who joined the
-queue brought the work of one request (`state.pace`), who runs has half of it ahead. Requests that came, times the work
-of one, would be 1.0 (30 s) to 0.6 (5 min) of a standard deviation off where lengths vary: this is 0.3 to 0.1.
+`arrivals`: where the engine counts requests and tokens. Tokens written are work that came and is done; requests that
+joined the queue brought the work of one request each (`state.pace`), running ones have half of it ahead. Requests that
+came, times the work of one, would be 1.0 (30 s) to 0.6 (5 min) of a standard deviation off where lengths vary: this is
+0.3 to 0.1.
+
 `concurrency`: Little's law. Requests running keep their replicas busy, those of an engine with a cache more than by
-their number: it batches, and usually does half of the work with a quarter of the slots in use. What joined the queue is
-work that came and is not done, what left it is done by now, unless its client gave up: that work came, too, and without
-it the demand on an overloaded model would look like what it can do. Where nobody counts what is finished, the work of
-those who wait is unknown, and they count as if they were running, at most as much as runs: doubling finds a surge's
-size in a few starts, and a queue of minutes would look like 29 times the work there is.
+their number: it batches, and usually does half of the work with a quarter of the slots in use. Requests that joined the
+queue are work that came and is not done, requests that left it are done by now, unless the client gave up: that work
+came, too, and without it the demand on an overloaded model would look like the work that it can do. Where nobody counts
+finished requests, the work of waiting ones is unknown, and they count as if they were running, at most as much as runs:
+doubling finds a surge's size in a few starts, and a queue of minutes would look like 29 times the work there is.
+
 `utilisation`: the share of full use (the class's high watermark) of the replicas there are. The low watermark is the
 vote's: held between the two, work would follow the replicas upwards and never come down.
 """
@@ -58,8 +61,14 @@ BROKE_SECONDS = 120.0  # after a queue, in which latencies tell of it still: the
 class OfferedKept(NamedTuple):
     """An `Offered` for the checkpoint.
 
-    `spoken_at`: when requests running, finished ones, and the finest source were last told of; 0: never. `owed`: as it
-    stands between two samples.
+    path: where the newest figure of offered work came from.
+    resolution_seconds: seconds within which the finest source does not tell arrivals apart.
+    tells_tokens: whether it is an LLM's engine, whose SLO is the time to the first token.
+    pace: what one request costs.
+    capacity: what one replica carries, None where the policy has no signal concurrency.
+    spoken_at: instants of the newest count of requests running, of finished requests, and of the finest source; 0:
+        never.
+    owed: replica-seconds, at most 0, that finished requests take back from the promise of their beginning.
     """
 
     path: Path = Path("", "")

@@ -1,4 +1,4 @@
-"""Which objects carry values of a rebalancer's, by their annotation, and whether the policy in force names them."""
+"""Finds the objects that carry an installation's annotation, and whether the policy in force names them."""
 
 from collections.abc import Iterator
 

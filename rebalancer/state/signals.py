@@ -29,9 +29,12 @@ T = TypeVar("T", bound=np.generic)
 
 
 class Signals(NamedTuple):
-    """What one model's samples say. `fresh_until`: when the first of them grows stale (inf: none will).
+    """The signals of one model, from its newest samples.
 
-    `lag_seconds`: the longest usual lag of producers whose samples are fresh; None where none is.
+    by_name: a reading for each signal, or the reason why there is none.
+    pod_requests: requests in flight, by UID of the pod.
+    fresh_until: instant at which the first of its samples grows stale; inf: none will.
+    lag_seconds: the longest usual lag of producers with a fresh sample, in seconds; None where none is fresh.
     """
 
     by_name: dict[str, Signal]
@@ -67,9 +70,13 @@ class _Groups:
 
 
 class _Looks(NamedTuple):
-    """Per subject and signal; NaN = unknown. `counts`: how many subjects each model has, in their order.
+    """Figures by subject and signal, (subjects, signals) where no shape is named; NaN: unknown.
 
-    `bounds`: (subjects, 2) of the producers that are fresh, until when, and minus their usual lag; inf where none is.
+    values: the figures.
+    at: when they were measured.
+    fresh: whether they are fresh.
+    bounds: (subjects, 2): until when its fresh producers are fresh, and minus their usual lag; inf where none is fresh.
+    counts: number of subjects of each model, in the models' order.
     """
 
     values: Floats
@@ -80,7 +87,14 @@ class _Looks(NamedTuple):
 
 
 class _Readings(NamedTuple):
-    """Per model and signal; NaN = unknown. `usable`: enough of the model's pods are covered. `bounds`: as of looks."""
+    """Figures by model and signal, (models, signals) where no shape is named; NaN: unknown.
+
+    values: the figures.
+    at: when they were measured.
+    coverage: share of the model's pods with a fresh figure, 0-1.
+    usable: whether that is enough of them.
+    bounds: (models, 2), as of `_Looks`.
+    """
 
     values: Floats
     at: Floats

@@ -1,9 +1,9 @@
-"""What was told about nodes and instances that will go: by subject, kind and event, in any order, any number of times.
+"""Notices about nodes and instances that will vanish, by subject, kind and event; in any order, and repeated.
 
-Two events of one kind on one node, as two maintenances that AWS Health tells, are two notices: each ends by itself.
+Two events of one kind on one node, as two maintenances in AWS Health, are two notices: each ends by itself.
 
-What is told of a node that is not there yet waits for it. What was told of a node whose Node object has gone stays for
-as long as somebody says that it matters (`forget`): the machine is gone then, what ran on it may not know yet.
+A notice about a node that is not there yet waits for it. A notice about a node whose Node object has gone stays for as
+long as somebody says that it matters (`forget`): the machine is gone then, but not yet the pods that ran on it.
 """
 
 from collections import Counter
@@ -27,9 +27,15 @@ _Subject = tuple[str, str, str]  # node or instance, kind, event ("" where the s
 
 
 class ToldPast(Struct, frozen=True):
-    """What was told about one subject in one kind and event, for the checkpoint.
+    """The notices about one subject in one kind and event, for the checkpoint.
 
-    `uid`: of the Node it is about, "" while it waits for it; another Node of that name is another machine.
+    subject: name of the node, or id of the instance.
+    kind: kind of the notices.
+    heard_at: when the last of them came.
+    notices: the notices that stand, by the instant they were issued.
+    cancelled_at: notices issued up to this instant are taken back; 0: none is.
+    uid: UID of the Node, "" while it is awaited; another Node of that name is another machine.
+    event: the source's name for the event, "" where it names none.
     """
 
     subject: str

@@ -1,4 +1,4 @@
-"""All that metrics told about one model: its producers' samples, and what one sample says about the whole.
+"""Everything that metrics say about one model: its producers' samples, and the whole as far as one sample shows it.
 
 A pod counts while it is Ready, and only if it is the model's by its owner: a UID we do not know is nobody's.
 """
@@ -23,9 +23,12 @@ LIVE_INTERVALS = 100  # counted this far: more than any `start` guard may ask fo
 
 
 class Heard(NamedTuple):
-    """Subjects of which something was told: their names, their rows in `Latest`, and how many rows each of them has.
+    """The subjects that have samples, in order.
 
-    `producers`: who told of them.
+    names: UIDs of the pods (or the model's id).
+    places: rows in `Latest`, all of a subject's together.
+    lengths: number of rows of each subject.
+    producers: names of the producers behind them.
     """
 
     names: list[str]

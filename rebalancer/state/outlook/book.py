@@ -39,9 +39,13 @@ QUICK_OF_LEVEL = slice(1, 3)  # those of the quick means that the level has
 
 
 class Group(NamedTuple):
-    """Models that share start, step and lag. `columns`: theirs in the rings, ascending; the others are in that order.
+    """Models that share the length of a start, the step and the lag.
 
-    `until`: the second where what is known of them ends, if that is before the rings do.
+    columns: their columns in the rings, ascending; the other fields are in that order.
+    standing: their replicas and backlogs now.
+    service: the policy for each of them.
+    terms: start, step and interval that they share.
+    until: second at which knowledge of them ends, None where that is the end of the rings.
     """
 
     columns: I64

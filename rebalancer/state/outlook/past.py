@@ -69,11 +69,13 @@ def at(sums: F64, points: Rungs) -> F64:
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """Models in columns. `edges`: (cells + 1,) seconds, ascending; the last is where the past ends.
+    """Offered work of several models in the past, as running sums; models are columns.
 
-    `work`: (cells + 1, models) running sum of replica-seconds, any offset. `seen`: the same of seconds observed, None
-    where every second was. `since`: (models,) first observed second. `each`: (models,) replica-seconds per request of
-    the last 10 minutes in which somebody asked; 0: unknown.
+    edges: seconds between cells, ascending, (cells + 1,); the last is where the past ends.
+    work: running sum of replica-seconds, with any offset, (cells + 1, models).
+    since: first observed second, (models,).
+    each: replica-seconds per request of the last 10 minutes with requests, (models,); 0: unknown.
+    seen: running sum of seconds observed, as `work`; None where every second was.
     """
 
     edges: I64

@@ -1,4 +1,4 @@
-"""Earlier seconds to replay from, as far as a past and what was learnt tell of them, and what came after each."""
+"""The earlier seconds from which a model's past is replayed, and the work that came after each of them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,9 +23,12 @@ _NOISE = normals(1, 4_096)[0]
 
 @dataclass(frozen=True, slots=True)
 class Replays:
-    """Earlier seconds to replay from, (anchors, models) each: their level, and the scale by dispersion.
+    """Earlier seconds from which to replay; (anchors, models) where no shape is named.
 
-    `weight` 0: nothing usable is known of then. `seconds`: (anchors,), newest first.
+    seconds: the seconds, newest first, (anchors,).
+    level: the level at each of them, in replicas.
+    scale: factor of the fluctuations by dispersion now and then.
+    weight: weight of the replay; 0: nothing usable is known of then.
     """
 
     seconds: I64
@@ -41,9 +44,17 @@ class Replays:
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """From `past.until` over `steps` of `step_seconds`, at `level` (models,) now. `each`: work per request.
+    """The time from the end of the past to the horizon, and the knowledge of each model for it.
 
-    `interval_seconds`: what one sample of the past stands for.
+    past: the past.
+    ladder: the past as running sums every 10 s.
+    bins: running sums over bins of 10 s, for dispersions.
+    learned: figures learnt about each model.
+    level: offered work that is expected from now on, in replicas, (models,).
+    each: replica-seconds per request, (models,).
+    steps: number of steps to the horizon.
+    step_seconds: seconds per step.
+    interval_seconds: seconds that one sample of the past stands for.
     """
 
     past: Past

@@ -1,7 +1,7 @@
-"""What may arrive from now to the horizon: paths of work, most of them replays of the model's own past.
+"""Paths of the work that may arrive from now to the horizon, most of them replays of the model's own past.
 
-A replay is what arrived after an earlier second, moved from the level of then to that of now: it holds every error that
-a forecast made then would have had, at every horizon, bursts and all.
+A replay is the work that arrived after an earlier second, moved from the level of then to that of now: it has every
+error that a forecast made then would have had, at every horizon, bursts and all.
 """
 
 from collections.abc import Sequence
@@ -30,9 +30,12 @@ from rebalancer.state.outlook.shift import Shift
 
 @dataclass(frozen=True, slots=True)
 class Paths:
-    """Lanes: one path of one model each. `work`: (steps, lanes) replica-seconds per step.
+    """Paths of work of all models; a lane is one path of one model.
 
-    `model`: (lanes,) which; `weight`: (lanes,) summing to 1 over each model; `level`: (lanes,) for what comes later.
+    work: replica-seconds that arrive per step, (steps, lanes).
+    model: number of the model, ascending, (lanes,).
+    weight: weight of the path, summing to 1 over each model, (lanes,).
+    level: offered work after the horizon, in replicas, (lanes,).
     """
 
     work: F32

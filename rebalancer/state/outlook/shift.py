@@ -36,9 +36,12 @@ LEAST_TYPICAL = 0.001
 
 
 class Shift(NamedTuple):
-    """(models,): the probability that the level is now `level`; the excess in sqrt(level) and in usual ones.
+    """Whether each model's level has shifted, (models,) each.
 
-    `level` is the mean over the window in which the excess is the most unusual, or the level since (`shift`).
+    p: probability that it is `level` now, 0-1.
+    level: mean over the window with the most unusual excess, or the level since the shift (`shift`), in replicas.
+    excess: excess over that window, in square roots of the level.
+    times_usual: its size as a multiple of the model's usual excess.
     """
 
     p: F64
