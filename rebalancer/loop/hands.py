@@ -1,7 +1,7 @@
-"""The hands of a running service: the cycle looks through the state, remembers, and writes by the gate.
+"""The hands of a running service: by them a cycle looks at the state, remembers its plan, and writes through the gate.
 
-The service and the simulator turn the wheel with the same ones; what they are connected to differs. What a cycle was
-told of our writes is remembered even where the cycle fails: guards' windows live on it.
+The service and the simulator turn the loop with the same ones; they are connected to different worlds. The outcomes
+that a cycle was given are remembered even where the cycle fails: guards' windows rest on them.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,8 @@
-"""The outlook of every model, with all that the look-ahead needs for it from views, loads and the policy."""
+"""The outlook of every model, with all that the look-ahead needs for it from views, loads and the policy.
+
+A model counts with the replicas that its targets converge to: Ready pods that are not doomed now, loading ones once a
+start is over, and replicas without a pod or without a node after a whole start from now.
+"""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
