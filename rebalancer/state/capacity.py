@@ -62,7 +62,7 @@ class Sums(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """All that were seen."""
+        """Seconds of evidence, without the policy's figure."""
         return self.full + self.kept
 
 
@@ -91,7 +91,7 @@ class CapacityKept(NamedTuple):
 
 
 class Capacity:
-    """One model's, in requests running on one replica. `learnt`: the middle, None while nothing is known.
+    """What one replica of a model carries, in requests running; `learnt`: the middle, None while nothing is known.
 
     `prior`: the policy's figure, None where it has none; `readings`: how many looks at loaded replicas spoke.
     `cached_requests`: how many the cache would hold, by what those that run hold of it; 0: unknown.
@@ -165,14 +165,14 @@ class Capacity:
             self._conclude()
 
     def _begin(self) -> None:
-        """Where belief begins: the policy's figure, or what the cache holds if that is less."""
+        """Begins with the policy's figure, or with the requests that the cache holds if these are fewer."""
         self._guess = self.prior
         if self.prior is not None and self.cached_requests:
             self._guess = min(self.prior, self.cached_requests)
         self._figure = None if self._guess is None else log(self._guess)
 
     def _believe(self, size: float, seconds: float, middle: float | None, *, full: bool) -> None:
-        """One more look says so."""
+        """Adds `seconds` of evidence that a replica carries exp(`size`) requests."""
         if middle is not None:
             size = min(max(size, middle - REACH), middle + REACH)
         agrees = middle is None or abs(size - middle) <= AGREES
@@ -188,7 +188,7 @@ class Capacity:
         self._conclude()
 
     def _more_than(self, size: float) -> float:
-        """By how much what is carried in time falls short of what could be, where the policy's figure is no guide.
+        """Logarithm by which a replica may carry more than it does in time, where the policy's figure is no guide.
 
         An engine carries more than that and no more than its cache holds: half way between, where the policy is silent.
         """
@@ -199,7 +199,7 @@ class Capacity:
         return log(GUESS)
 
     def _conclude(self) -> None:
-        """The logarithm of the middle, whatever latencies say of a bound, and what is likely with it."""
+        """Finds the logarithm of the middle, whatever bound latencies show, and the likely figure with that bound."""
         sums = self._sums
         seconds = sums.figure + sums.seconds
         self._middle = (sums.logs + sums.figure * (self._figure or 0.0)) / seconds if seconds else None
@@ -214,7 +214,7 @@ class Capacity:
 
     @property
     def _known(self) -> bool:
-        """Whether what was seen is enough where the policy says nothing."""
+        """Whether the evidence is enough where the policy has no figure."""
         return self._sums.full >= SURE_SECONDS or sum(self._within.values()) >= KNOWN_SECONDS
 
     def _settle(self) -> None:
@@ -269,7 +269,7 @@ class Capacity:
 
     @property
     def kept(self) -> CapacityKept:
-        """For the checkpoint."""
+        """The capacity for the checkpoint."""
         places = self._within.keys() | self._late.keys()
         lowest, most = (min(places), max(places)) if places else (0, -1)
         span = range(lowest, most + 1)

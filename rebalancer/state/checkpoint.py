@@ -53,13 +53,13 @@ class ModelPast(Struct, frozen=True):
     offered: OfferedKept = OfferedKept()
 
     def to_bytes(self) -> bytes:
-        """A JSON head with its length before it, then the rings as they are."""
+        """The past as a JSON head with its length before it, then the rings as they are."""
         head = msgspec.json.encode(msgspec.structs.replace(self, rings=b""))
         return _SIZE.pack(len(head)) + head + self.rings
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "ModelPast":
-        """Raises ValueError (msgspec's errors are such) when `data` is not what `to_bytes` gives."""
+        """The past that `data` spells. Raises ValueError (msgspec's are such) when `to_bytes` did not make it."""
         if len(data) < _SIZE.size:
             raise ValueError(f"a past of {len(data)} bytes is cut short")
         (size,) = _SIZE.unpack_from(data)

@@ -78,7 +78,7 @@ class Block(NamedTuple):
 
 
 class Cost:
-    """One model's."""
+    """The cost of a token of one model, learnt block by block."""
 
     __slots__ = ("_able", "_busy", "_seconds", "_since", "_tokens", "_used", "kept")
 
@@ -91,7 +91,7 @@ class Cost:
         self._busy = self._able = self._tokens = self._seconds = self._used = 0.0
 
     def saw(self, until: float, seconds: float, busy: float, able: float, tokens: float) -> None:
-        """In replica-seconds: `busy` by slots in use, of `able` that there were, wrote so many tokens by `until`.
+        """Adds `tokens` written by `until` in `busy` replica-seconds by slots in use, of `able` that there were.
 
         `seconds`: between samples.
         """
@@ -116,7 +116,7 @@ class Cost:
         return CostKept(*(stays * old + new for old, new in zip(self.kept, seen, strict=True)))
 
     def scale(self, times: float) -> None:
-        """Slots in use were so many times the share that they were taken for."""
+        """Corrects all sums where slots in use were `times` the share that they were taken for."""
         kept = self.kept
         self._busy *= times
         self._used *= times

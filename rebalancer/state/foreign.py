@@ -45,7 +45,7 @@ class ForeignChanges:
         self._past: dict[WorkloadRef, ForeignPast] = {}
 
     def asked(self, ref: WorkloadRef, numbers: Numbers) -> None:
-        """These are ours from now on: a write of them was acknowledged.
+        """Notes `numbers` as ours from now on: a write of them was acknowledged.
 
         A watch may never show them: who writes over them at once is shown in their place, and may put them back later.
         """
@@ -66,11 +66,11 @@ class ForeignChanges:
                 self._changed(old, new, at)
 
     def of(self, ref: WorkloadRef) -> ForeignPast | None:
-        """What others did to a target lately; None when nobody did anything, and we neither."""
+        """The last foreign changes of a target; None where nobody changed it, and we did not write to it."""
         return self._past.get(ref)
 
     def past(self, targets: Collection[WorkloadRef]) -> tuple[ForeignPast, ...]:
-        """Those of `targets`, for the checkpoint."""
+        """The last foreign changes of `targets`, for the checkpoint."""
         return tuple(self._past[ref] for ref in sorted(self._past.keys() & set(targets)))
 
     def restore(self, past: Iterable[ForeignPast]) -> None:

@@ -194,7 +194,7 @@ class Notices:
                     )
 
     def _merged(self, name: str, facts: list[NoticeView]) -> NoticeView:
-        """The first cause by force names it; the earliest deadline stands."""
+        """All facts of one node as one notice: the first cause by force names it; the earliest deadline stands."""
         first = min(
             facts, key=lambda fact: (fact.voluntary, fact.kind in EFFECTS, fact.deadline, fact.kind, fact.source)
         )
@@ -213,7 +213,7 @@ class Notices:
     # --- the checkpoint
 
     def past(self) -> tuple[NoticePast, ...]:
-        """What a restart must not lose, by node."""
+        """Knowledge that a restart must not lose, by node."""
         told, absent, due = self._told.past(), self._absent.past(), self.due.past()
         names = told.keys() | absent.keys() | self._tainted.keys() | due.keys()
         return tuple(

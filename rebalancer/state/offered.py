@@ -105,7 +105,7 @@ class Offered:
     def configure(
         self, concurrency: ConcurrencySignal | None, high_utilisation: float, slo_seconds: float | None
     ) -> None:
-        """What the policy says: what a replica carries (None: nothing), its full use, the SLO (None: no SLO)."""
+        """Takes over the policy: signal concurrency (None: not configured), full use, and the SLO (None: no SLO)."""
         self._high_utilisation = high_utilisation
         self._slo_seconds = slo_seconds
         known = None if self.capacity is None else self.capacity.kept
@@ -118,7 +118,7 @@ class Offered:
     def learn(  # noqa: PLR0913  # what a look at replicas is made of
         self, sample: MetricSample, came: Arrivals | None, before: Loaded, pods: int, part: float, ready_at: float
     ) -> Loaded:
-        """What a producer's newest sample says of what replicas carry; how it found them, for the next one.
+        """Learns from a producer's newest sample what replicas carry; returns the state in which it found them.
 
         `came`, `pods`: as for `work`; `before`: what the sample before said; `part`: what share of the model the pods
         are; `ready_at`: since when all of them are Ready.
@@ -162,10 +162,11 @@ class Offered:
             self.told_before *= times
 
     def work(self, sample: MetricSample, came: Arrivals | None, pods: int, *, contradicts: bool = False) -> Spread | None:  # noqa: E501  # fmt: skip
-        """None when the sample cannot tell. `came`: since its producer's sample before, None if that is unknown.
+        """The work that a sample shows, in replicas, and for how many seconds up to it; None when it cannot tell.
 
-        `pods`: how many the sample speaks for. `contradicts`: its producer sees more than those of a better path can
-        have missed.
+        came: the counters' change since its producer's sample before, None if that is unknown.
+        pods: number of pods that the sample speaks for.
+        contradicts: whether its producer sees more than those of a better path can have missed.
         """
         gauges, seconds = sample.gauges, sample.interval_seconds
         measure = self._measure
@@ -264,7 +265,7 @@ class Offered:
 
     @property
     def kept(self) -> OfferedKept:
-        """For the checkpoint."""
+        """The paths and what they learnt, for the checkpoint."""
         capacity = None if self.capacity is None else self.capacity.kept
         spoken_at = max(0.0, self._counted_at), max(0.0, self._finished_at), max(0.0, self._resolved_at)
         return OfferedKept(

@@ -11,7 +11,7 @@ Carrier = ScaledObject | Hpa | NodePool
 
 
 def pinned_objects(objects: Objects, policy: Policy, installation: str) -> tuple[Pinned, ...]:
-    """Those that concern `installation`, in order."""
+    """The objects that concern `installation`, in order."""
     found = (_pinned(obj, saved, installation, named=named) for obj, saved, named in _saved(objects, policy))
     return tuple(sorted(each for each in found if each is not None))
 

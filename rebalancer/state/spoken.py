@@ -73,7 +73,7 @@ class Spoken:
 
 
 def joined(one: Looks, other: Looks) -> Looks:
-    """Both."""
+    """The rows of both."""
     return Looks(
         np.concatenate([one.ends, other.ends]),
         np.concatenate([one.lengths, other.lengths]),

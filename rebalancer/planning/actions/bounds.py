@@ -56,7 +56,7 @@ def _follows_demand(scene: Scene[ModelShare], target: TargetFacts) -> bool:
 
 
 def kept_minimum(target: TargetFacts, then: After, wanted: int) -> int:
-    """The minimum beside another change of the target: it falls no further than the maximum and the doomed that go."""
+    """The minimum beside another change of the target, in replicas: it falls only with the maximum and doomed pods."""
     if target.owner is None:
         return then.asked
     return max(wanted, min(then.asked, target.owner.minimum - then.doomed_gone))

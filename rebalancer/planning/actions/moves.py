@@ -42,7 +42,7 @@ class Going:
     ended: list[PodView] = field(default_factory=list)
 
     def copy(self) -> "Going":
-        """For a stage that lets more of them go."""
+        """A copy for a stage that lets more replicas go."""
         return Going(
             list(self.pods),
             list(self.purposes),
@@ -54,7 +54,7 @@ class Going:
 
     @property
     def counts(self) -> str:
-        """The window they use up; the stricter one where there are two."""
+        """The guard whose window they use up, the stricter one of two: `step`, `shift`, or `exempt` for none."""
         return next((guard for guard in ("step", "shift") if self.counted[guard]), "exempt")
 
 
@@ -104,7 +104,7 @@ class Moves:
     stay: dict[Key, int] = field(default_factory=dict)
 
     def copy(self) -> "Moves":
-        """For a stage that goes on from these moves."""
+        """A copy for a stage that goes on from these moves."""
         return Moves(
             self.tally.copy(),
             dict(self.promised),
@@ -119,24 +119,24 @@ class Moves:
 
     @property
     def releasing(self) -> set[str]:
-        """Pools where somebody releases for somebody."""
+        """Names of the pools in which a model releases for another."""
         return {pool for (_, pool), going in self.going.items() if going.recipients}
 
     def refuse(self, refusal: Refusal, recipient: str | None) -> None:
-        """Keep a refusal, and that it blocks `recipient`'s unit."""
+        """Note a refusal, and that it blocks a unit of `recipient`; None: nobody's."""
         self.refusals.append(refusal)
         if recipient is not None:
             self.blocked.setdefault(recipient, []).append(refusal)
 
     def keep(self, *victims: Victim) -> None:
-        """They do not go."""
+        """Note that these replicas do not go after all."""
         for victim in victims:
             self.spared[victim.target.model] += 1
             if victim.pod.node is not None:  # one without goes instead of others at no loss
                 self.stay[victim.target.key] = max(out_class(victim.pod), self.stay.get(victim.target.key, 0))
 
     def wait(self, model: str, why: str) -> None:
-        """One replica of `model` waits."""
+        """Note that one replica of `model` waits, and for what."""
         self.waiting.setdefault(model, []).append(why)
 
 
@@ -171,7 +171,7 @@ def judge_moves(scene: Scene[ModelShare], found: Allocation, nodes: NodePlan, ta
 
 
 def _raise(scene: Scene[ModelShare], moves: Moves, unit: Unit) -> None:
-    """One more replica into GPUs that are free and may be promised now, else it waits."""
+    """Grants one more replica if its GPUs are free and may be promised now; else it waits."""
     target = unit.target
     if unit.source != "free":
         moves.wait(target.model, f"GPUs on {unit.node} are not free yet")
@@ -187,7 +187,7 @@ def _raise(scene: Scene[ModelShare], moves: Moves, unit: Unit) -> None:
 
 
 def release(scene: Scene[ModelShare], moves: Moves, victim: Victim, recipient: str | None) -> None:
-    """It goes for `recipient` (None: for nobody), or a guard says why it does not."""
+    """Lets a replica go for `recipient` (None: for nobody), or notes the guard's refusal."""
     one = Release(scene, moves.tally, victim.target, victim.purpose, victim.pod, victim.together)
     refusal = judge(one)
     if refusal is not None:
@@ -210,7 +210,7 @@ def _enter(moves: Moves, one: Release, victim: Victim, recipient: str | None, sc
 
 
 def _shift(scene: Scene[ModelShare], moves: Moves, unit: Unit) -> None:
-    """All victims of a unit pass, or none goes: half a shift frees GPUs for nobody."""
+    """Lets all victims of a unit go, or none of them: half a shift frees GPUs for nobody."""
     recipient = unit.target.model
     trial = moves.tally.copy()
     for victim in unit.victims:

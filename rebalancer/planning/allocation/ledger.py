@@ -109,7 +109,7 @@ class Ledger:
 
     @classmethod
     def of(cls, scene: Scene[ModelShare], tally: Tally) -> "Ledger":
-        """Rooms with pending pods and raises not yet seen placed where the scheduler would put them."""
+        """The ledger before the first unit; pods without a node are placed as the scheduler would place them."""
         rooms = {
             name: {node: NodeRoom(room.node, room.now, room.soon) for node, room in state.rooms.items()}
             for name, state in scene.pools.items()
@@ -166,7 +166,7 @@ class Ledger:
         return fits.best(target.gpus, excluded)
 
     def _use(self, pool: str, node: str, now: int, soon: int) -> None:
-        """So many GPUs of the node are used from now on, and once what goes has gone."""
+        """Counts GPUs of the node as used now, and as used once all that goes has gone; negative numbers free them."""
         room = self.rooms[pool][node]
         room.now -= now
         room.soon -= soon
@@ -183,7 +183,7 @@ class Ledger:
         return found
 
     def kind(self, target: TargetFacts, excluded: frozenset[str]) -> object:
-        """What decides where the target's pods fit: where one of a kind fits nowhere, none of it does."""
+        """The kind of a target's pods, as far as it decides where they fit: of one kind all fit or none."""
         return (target.placement, target.gpus, excluded)
 
     def open_to(self, target: TargetFacts, model: ModelShare) -> bool:
@@ -202,7 +202,7 @@ class Ledger:
         )
 
     def headroom(self, target: TargetFacts) -> int:
-        """GPUs that may be promised for one replica more. One that waits for a node is promised already."""
+        """GPUs that may be promised for one more replica; a replica that waits for a node has its promise already."""
         return max(self.capacity[target.pool], target.gpus if self._reseats(target) else 0)
 
     def _reseats(self, target: TargetFacts) -> bool:
@@ -233,7 +233,7 @@ class Ledger:
         return model.staying_replicas - self.gone.get(model.entry.id, 0)
 
     def placed_of(self, model: ModelShare) -> int:
-        """Those of them that are on a node, or will fit on one."""
+        """Replicas of the model that nobody has taken and that are on a node, or will fit on one."""
         return self.left_of(model) - self.unseated.get(model.entry.id, 0)
 
     def ready_of(self, model: ModelShare) -> int:
@@ -250,7 +250,7 @@ class Ledger:
         )
 
     def first_out(self, target: TargetFacts) -> Iterator[PodView]:
-        """Those of them that can be the very next to go: a deletion cost chooses among pods of one class."""
+        """Pods of the target that can be the next to go: all of the first class, of which deletion costs choose."""
         pods = self.candidates(target)
         return takewhile(lambda pod: out_class(pod) == out_class(pods[0]), pods)
 
@@ -259,7 +259,7 @@ class Ledger:
         return pod.node or self.homes.get(target.key, {}).get(pod.uid)
 
     def take(self, victim: Victim) -> None:
-        """That replica goes: its room comes back once it is gone."""
+        """Takes a replica: its room counts as free once it has gone."""
         target = victim.target
         self.taken.setdefault(target.key, []).append(victim.pod)
         self.gone[target.model] += 1

@@ -17,7 +17,7 @@ from rebalancer.planning.facts.scene import ModelFacts, Scene
 
 
 def assess(scene: Scene[ModelFacts]) -> Scene[ModelNeed]:
-    """Every model with its need."""
+    """The scene with every model's need."""
     return scene.with_models(_need(model, scene) for model in scene.models.values())
 
 
@@ -63,7 +63,7 @@ class _Found(NamedTuple):
 
 
 def _calmly(model: Model, load: ModelLoad, ready: int, kept: ModelMemory, policy: Policy) -> _Found | None:
-    """By the outlook, where the instant has no say but for staleness: no surge, no doubt, no owner who waits."""
+    """What a model's signals say where it is the same at any instant before `until`; None in a surge, doubt or wait."""
     if load.outlook is None or kept.jump is not None or waits(kept.owed):
         return None
     if not demand.calm(load.work, kept, policy.surge):
@@ -77,7 +77,7 @@ def _calmly(model: Model, load: ModelLoad, ready: int, kept: ModelMemory, policy
 
 
 def _at(now: float, model: ModelFacts, policy: Policy) -> _Found:
-    """By the outlook where there is one that is plausible; by votes else, as far as they are."""
+    """What a model's signals say at `now`: by the outlook where it is plausible, else by votes."""
     entry, load, has = model.entry, model.load, model.committed_replicas
     rules = demand.rules_of(policy, entry)
     ballot = votes.poll(entry, load, model.serving_replicas, rules, policy.guards.blind, now)

@@ -28,7 +28,7 @@ def merged(refusals: list[Refusal]) -> tuple[Refusal, ...]:
 
 
 def _together(one: Refusal, more: Refusal) -> Refusal:
-    """What was refused is not gone, so the next one asks from the same number: then the moves add up."""
+    """Two refusals as one: a refused replica is not gone, so of refusals from the same number the moves add up."""
     to = min(one.replicas_to, more.replicas_to)
     if one.replicas_from == more.replicas_from:
         to = one.replicas_to + more.replicas_to - more.replicas_from

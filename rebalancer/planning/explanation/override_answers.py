@@ -15,7 +15,7 @@ from rebalancer.planning.shares.share import ModelShare
 def tell(
     scene: Scene[ModelShare], states: tuple[OverrideState, ...], granted: dict[str, int], open_needs: tuple[Unmet, ...]
 ) -> tuple[tuple[OverrideState, ...], tuple[Decided, ...]]:
-    """The overrides' states in words, and memory of since when and from where those in force count.
+    """The overrides' states with an answer each, and memory of the numbers from which those in force count.
 
     That memory lasts as long as the object: one that is superseded meanwhile goes on from the same instant.
     """

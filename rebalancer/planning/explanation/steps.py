@@ -19,7 +19,7 @@ NEAR = 2  # counts about the share whose cost is told
 
 
 class Told(NamedTuple):
-    """What came out: replicas allocated, there after the plan; and what the model's grants wait for."""
+    """Results that the steps show: replicas allocated and after the plan, and what the model's grants wait for."""
 
     allocation: int
     after: int
@@ -53,7 +53,7 @@ def _stages(
     share: tuple[int, float],
     came: tuple[int, int, int, int, int],
 ) -> tuple[Step, ...]:
-    """Those that know neither the instant nor other models: what is asked of it, what it is worth, what it gets."""
+    """The steps that depend neither on the instant nor on other models: demand, worth and share."""
     shared = () if outlook is None else (_outlook(outlook), _share(outlook, *share))
     return (_work(*measured), _demand(measured[0], *asked), *shared, *_placed(*came))
 

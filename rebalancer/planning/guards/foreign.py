@@ -53,7 +53,7 @@ def _stood_down(model: ModelFacts, scene: Scene[ModelFacts]) -> ModelFacts:
 
 
 def refusals(scene: Scene[ModelShare]) -> Iterator[Refusal]:
-    """One per target on which we stand down: who writes it, and until when we leave it alone."""
+    """One refusal per target on which we stand down: who writes it, and until when we leave it alone."""
     for model in _written_by_others(scene):
         fights = _fights(model, scene)
         for target in model.targets:

@@ -67,20 +67,20 @@ class Tally:
 
     @classmethod
     def of(cls, scene: Scene[ModelShare]) -> "Tally":
-        """Nothing taken yet; the fleet's window and base (replicas above floors) are summed once per plan."""
+        """The tally before anything is taken; the fleet's window and base are summed once per plan."""
         rule = scene.policy.guards.fleet
         models = scene.models.values()
         past = sum([lost(each.memory.losses, rule, scene.now, "step") for each in models if each.memory.losses])
         return cls(past, past + sum([max(0, model.committed_replicas - model.entry.min_replicas) for model in models]))
 
     def copy(self) -> "Tally":
-        """For trying several replicas of which all go or none."""
+        """A copy to try several replicas of which all go or none."""
         counters = (self.taken, self.ready, self.drained, self.lowered, self.step, self.shift)
         taken, *others = (Counter(each) for each in counters)
         return Tally(self.fleet_lost, self.fleet_base, taken, Counter(self.targets), *others)
 
     def book(self, release: "Release") -> None:
-        """That replica goes."""
+        """Counts a replica that goes."""
         name, counts = release.model.entry.id, release.counts  # what counts is asked before the replica is gone
         if release.purpose is Purpose.DRAIN:
             self.drained[name] += 1

@@ -73,7 +73,7 @@ class Ruling:
         return max(floor, min(demand, model.max_replicas))
 
     def said(self, model: Model, demand: int) -> str:
-        """What sets the model's number in place of `demand`, in words; "" when nothing does."""
+        """The words of the override or schedule that sets the model's number in place of `demand`; "" without one."""
         if self is NO_RULING:
             return ""
         wanted, scheduled = self.wanted(model, demand), self.scheduled

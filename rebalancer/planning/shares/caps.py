@@ -57,7 +57,7 @@ class Caps:
         return not self._elastic or all(self.room(target) >= 0 for target in targets)
 
     def most(self, targets: Sequence[TargetFacts], most: int) -> int:
-        """`most` as far as the model's caps leave it: all there is to say where it runs on elastic pools alone."""
+        """`most`, as far as the model's caps allow it on elastic pools."""
         if not targets or any(target.pool not in self._elastic for target in targets):
             return most
         held = sum(target.staying_replicas for target in targets)

@@ -55,7 +55,7 @@ class Space(NamedTuple):
         return min(self.gpus // size.grain * size.grain, fits)
 
     def beside(self, size: Size) -> "Space":
-        """What is left for others when pods of that size have all that they can have."""
+        """The space that is left for others when pods of that size have all that they can have."""
         left: Counter[int] = Counter()
         for node, many in self.nodes:
             left[node % size.grain if node >= size.least else node] += many
@@ -168,6 +168,6 @@ def _used(kinds: Sequence[_Kind], gpus: Sequence[int]) -> dict[_Need, int]:
 
 
 def _sizes(kinds: Iterable[_Kind]) -> list[Size]:
-    """The smallest first."""
+    """The sizes of pods, the smallest first."""
     found = sorted({kind.pod_gpus for kind in kinds})
     return [Size(least, math.gcd(*found[place:])) for place, least in enumerate(found)]

@@ -55,13 +55,13 @@ class Group(NamedTuple):
     until: int | None = None
 
     def end(self, rings: Rings) -> int:
-        """The second where what is known of them ends."""
+        """The second at which knowledge of these models ends."""
         head = rings.head or 0
         return head if self.until is None else min(head, self.until)
 
 
 class Book:
-    """`learned`, `outlooks` by column; None of a model of which nothing was observed."""
+    """The outlooks of all models and the figures learnt about them, by column; None: nothing was observed."""
 
     def __init__(self, columns: int) -> None:
         self.learned: list[Learned] = [Learned()] * columns
@@ -92,7 +92,7 @@ class Book:
         return each
 
     def forget(self, column: int) -> None:
-        """Another model has the column now."""
+        """Forgets a column that another model has now."""
         self.learned[column], self.outlooks[column] = Learned(), None
         self._each[column], self._then.at[column] = 0.0, 0
 
@@ -118,7 +118,7 @@ class Book:
             self._made(mine, stood, second)
 
     def _made(self, columns: I64, standing: Standing, at: int) -> None:
-        """Their outlooks were made from this at second `at`: until that has changed they stand."""
+        """Notes from what the outlooks of `columns` were made at second `at`: until that has changed they stand."""
         told = [(one.level, one.shift) if one else (0.0, 0.0) for one in (self.outlooks[c] for c in columns.tolist())]
         level, shifts = np.array(told).reshape(-1, 2).T
         made = Glance(standing.ready, standing.starting, standing.backlog, level, shifts, np.full(len(columns), at))
@@ -150,7 +150,7 @@ class Book:
             self.renewed += len(wanted)
 
     def _learn(self, rings: Rings, group: Group, every_seconds: int) -> None:
-        """As of each model's last turn: who starts between two turns learns what it would have learnt in the last."""
+        """Learns about models whose turn has come, as of that turn: a start learns what the last turn would have."""
         plan, turns = border(group.end(rings)) // every_seconds, max(1, LEARN_EVERY_SECONDS // every_seconds)
         passed = (plan + group.columns // TOGETHER) % turns  # plans since its turn
         at = np.array([self.learned[column].at for column in group.columns.tolist()])

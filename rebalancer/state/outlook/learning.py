@@ -53,7 +53,7 @@ class Grid(NamedTuple):
 
 
 def learn(past: Past, cold_seconds: int, horizon_seconds: int) -> tuple[Learned, ...]:
-    """One value per model of the past, in its order."""
+    """The figures learnt about each model of the past, in its order."""
     oldest = int(past.until - past.since.min())
     count = min(LEARN_SECONDS, oldest - horizon_seconds - YOUNGEST_SECONDS) // GRID_SECONDS
     if count < LEAST_POINTS:

@@ -67,22 +67,22 @@ class Terms(NamedTuple):
 
     @property
     def past_seconds(self) -> int:
-        """What the levels of the oldest replays reach back to."""
+        """Seconds of past that the levels of the oldest replays need."""
         return PAST_SECONDS + HOUR_SECONDS + self.horizon_seconds
 
     @property
     def horizon_seconds(self) -> int:
-        """A start and the time it must earn its move back in, in whole rungs."""
+        """Seconds from now to the horizon: a start and 90 s in which a move must earn itself back, in whole rungs."""
         return -(-(self.cold_seconds + DWELL_SECONDS) // RUNG_SECONDS) * RUNG_SECONDS
 
     @property
     def steps(self) -> int:
-        """To the horizon."""
+        """Number of steps to the horizon."""
         return self.horizon_seconds // self.step_seconds
 
     @property
     def weight(self) -> float:
-        """What something late to the horizon counts among models that look less or further."""
+        """Factor that makes late work until this horizon comparable with that of models that look less or further."""
         return COMMON_SECONDS / self.horizon_seconds
 
 
@@ -134,7 +134,7 @@ def outlooks(  # noqa: PLR0913  # one thing each
 
 
 def _one(ahead: Ahead, service: Service, middle: F64) -> F64:
-    """Late replica-seconds that count one, (models,): a request's, or a second's where objectives are by the minute.
+    """Late replica-seconds that count as 1, (models,): a request's, or a second's where objectives are by the minute.
 
     A minute counts the same however much traffic it has, so GPUs that keep as much of it in time keep more minutes of
     models that need few.

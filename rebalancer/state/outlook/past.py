@@ -30,7 +30,7 @@ class Rungs(NamedTuple):
 
     @property
     def seconds_ago(self) -> I64:
-        """(number,)."""
+        """Seconds from each point to the end, (number,)."""
         return RUNG_SECONDS * (self.back + self.apart * np.arange(self.number, dtype=np.int64))
 
 
@@ -86,16 +86,16 @@ class Past:
 
     @property
     def until(self) -> int:
-        """The second that has not happened yet."""
+        """The second at which the past ends: it has not happened yet."""
         return int(self.edges[-1])
 
     @property
     def models(self) -> int:
-        """How many."""
+        """Number of models."""
         return int(self.work.shape[1])
 
     def of(self, columns: I64) -> "Past":
-        """Some of the models."""
+        """The past of the models in `columns`."""
         seen = None if self.seen is None else self.seen[:, columns]
         return Past(self.edges, self.work[:, columns], self.since[columns], self.each[columns], seen)
 

@@ -38,7 +38,7 @@ class Replays:
 
     @property
     def usable(self) -> I64:
-        """(models,): how many."""
+        """Number of usable replays, (models,)."""
         return np.asarray(np.count_nonzero(self.weight, axis=0))
 
 
@@ -69,22 +69,22 @@ class Ahead:
 
     @property
     def horizon_seconds(self) -> int:
-        """How far."""
+        """Seconds from now to the horizon."""
         return self.steps * self.step_seconds
 
     @property
     def beta(self) -> F64:
-        """(models, 3)."""
+        """Corrections of the level, (models, 3)."""
         return np.array([one.beta for one in self.learned])
 
     @property
     def gamma(self) -> F64:
-        """(models,)."""
+        """How much of a dispersion stays, as an exponent, (models,)."""
         return np.array([one.gamma for one in self.learned])
 
 
 def replays(ahead: Ahead) -> Replays:
-    """Anchors every minute of the past hour, as far as they have come to their end."""
+    """Anchors every two minutes of the past hour, as far as their horizon is over by now."""
     past, horizon = ahead.past, ahead.horizon_seconds
     known = int(ahead.ladder.age.max()) - horizon - YOUNGEST_SECONDS
     count = min(PAST_SECONDS, known) // ANCHOR_SECONDS + 1
@@ -103,7 +103,7 @@ def replays(ahead: Ahead) -> Replays:
 
 
 def windows(ahead: Ahead, known: Replays) -> tuple[F64, F64 | None]:
-    """(models, anchors, steps): work that came after each anchor, and seconds not observed."""
+    """Work that came after each anchor, and seconds not observed of it (None: none); (models, anchors, steps)."""
     count = len(known.seconds)
     if not count:
         return np.zeros((ahead.past.models, 0, ahead.steps)), None

@@ -91,7 +91,7 @@ def _usual(x: F64, known: F64) -> F64:
 
 
 def _median(of: F64) -> F64:
-    """Of each column, (models,); inf stands for what is not known. numpy's own for NaN takes 2 ms for 3 columns."""
+    """Median of each column, (models,), inf standing for unknown. numpy's own for NaN takes 2 ms for 3 columns."""
     ascending = np.sort(of, axis=0)
     count = np.isfinite(of).sum(axis=0)
     columns = np.arange(of.shape[1])
@@ -101,7 +101,7 @@ def _median(of: F64) -> F64:
 
 
 def shift(ladder: Ladder, levels: F64, learned: Sequence[Learned]) -> Shift:
-    """Now, at the end of the past. `levels`: (models,)."""
+    """Whether each model's level has shifted by now, the end of the past. `levels`: (models,)."""
     rates = np.array([ladder.mean(NOW, window)[0] for window in SHIFT_WINDOWS_SECONDS])
     usual = usual_of(learned)
     found = shift_of_means(rates, levels, learned, usual)

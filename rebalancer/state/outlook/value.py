@@ -43,7 +43,7 @@ class Serving(NamedTuple):
     deferred: NDArray[np.bool_]
 
     def of(self, models: I64) -> "Serving":
-        """How some of them do."""
+        """How the models in `models` serve."""
         waits = self.slo_wait_seconds[models], self.headroom_seconds[models], self.patience_seconds[models]
         queue = self.queue_base[models], self.queue_per_replica[models]
         return Serving(*waits, *queue, self.by_minute[models], self.deferred[models])
@@ -73,7 +73,7 @@ class Standing:
         return self.ready + self.starting
 
     def of(self, models: I64) -> "Standing":
-        """How some of them stand."""
+        """Replicas and backlogs of the models in `models`."""
         return Standing(self.ready[models], self.due[models], self.backlog[models])
 
 
