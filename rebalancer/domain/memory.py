@@ -144,7 +144,8 @@ class Waiting(Struct, frozen=True):
 class ModelMemory(Struct, frozen=True, omit_defaults=True):
     """What one plan remembers of a model for the next.
 
-    demand: replicas of the demand in force, which falls only after a cooldown; None before the first and after a start.
+    demand: replicas of the demand in force, which falls only after a cooldown; None before the first and where a start
+        made it unknown.
     higher_since: since when votes ask for more than the demand in force, None while they do not.
     surge_since: since when the model is in a surge, None while it is not.
     calm_since: since when its short window is below the leave ratio of a surge, None while it is not.
@@ -155,7 +156,7 @@ class ModelMemory(Struct, frozen=True, omit_defaults=True):
     losses: replicas that it lost by our writes, within the guards' longest window; oldest first.
     replaced: doomed pods beside which we asked for a replacement, each as `Replaced` spells it.
     levels: its offered work within the window of the guard `sudden`, oldest first.
-    falls: when its work fell suddenly without the others', the last two at most, oldest first.
+    falls: when its work fell suddenly by itself, the last two at most, oldest first.
     jump: a jump of its work that the guard `plausible` remembers, None where there is none.
     deferred_since: since when a batch model has had fewer replicas than it needs, None while it has not.
     owed: replicas of its own that it may claim, None before it has an outlook.

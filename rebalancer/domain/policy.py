@@ -248,10 +248,10 @@ class DeferralRule(Part):
 class SurgeRules(Part):
     """When a rise is a surge: demand has risen faster than its slow level explains."""
 
-    short_window_seconds: Seconds = Field(default=15.0, description="Window of the work that may be a surge ...")
-    long_window_seconds: Seconds = Field(default=300.0, description="... and of the level it is compared with.")
-    enter_ratio: FiniteFloat = Field(default=1.5, gt=1, le=100, description="A surge begins at so many times it.")
-    leave_ratio: FiniteFloat = Field(default=1.2, ge=1, le=100, description="It ends once below so many times it ...")
+    short_window_seconds: Seconds = Field(default=15.0, description="Mean work over this window is compared ...")
+    long_window_seconds: Seconds = Field(default=300.0, description="... with the mean over this one.")
+    enter_ratio: FiniteFloat = Field(default=1.5, gt=1, le=100, description="A surge begins at this multiple of it.")
+    leave_ratio: FiniteFloat = Field(default=1.2, ge=1, le=100, description="It ends once below this multiple ...")
     leave_after_seconds: Seconds = Field(default=60.0, description="... for this long.")
 
 

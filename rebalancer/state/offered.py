@@ -164,9 +164,9 @@ class Offered:
     def work(self, sample: MetricSample, came: Arrivals | None, pods: int, *, contradicts: bool = False) -> Spread | None:  # noqa: E501  # fmt: skip
         """The work that a sample shows, in replicas, and for how many seconds up to it; None when it cannot tell.
 
-        came: the counters' change since its producer's sample before, None if that is unknown.
-        pods: number of pods that the sample speaks for.
-        contradicts: whether its producer sees more than those of a better path can have missed.
+        `came`: the counters' change since its producer's sample before, None if that is unknown. `pods`: number of pods
+        that the sample speaks for. `contradicts`: whether its producer sees more than those of a better path can have
+        missed.
         """
         gauges, seconds = sample.gauges, sample.interval_seconds
         measure = self._measure

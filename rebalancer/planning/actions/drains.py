@@ -1,10 +1,11 @@
 """Doomed replicas are ended before their node goes, as far as Kubernetes would end them and no others.
 
 This comes after the moves. Worked example: chat has 3 replicas, one of them on node-7, which a person drains. The first
-plan raises the target to 4 beside the doomed replica (a `replace`), and nothing goes. Once 3 replicas are Ready on
-other nodes, a later plan takes the target back to 3 and marks the doomed pod, which the ReplicaSet then deletes. Were
-it a cloud's notice with a deadline, the doomed replica would serve until its grace period before that, and then go
-whether its replacement is Ready or not. A replaced pod on a node that Karpenter drains is left to Karpenter.
+plan that finds a free GPU raises the target to 4 beside the doomed replica (a `replace`), and nothing goes. Once 3
+replicas are Ready on other nodes, a later plan takes the target back to 3 and marks the doomed pod, which the
+ReplicaSet then deletes. Were it a cloud's notice with a deadline, the doomed replica would serve until its grace period
+before that, and then go whether its replacement is Ready or not. A replaced pod on a node that Karpenter drains is left
+to Karpenter.
 """
 
 from collections.abc import Iterator, Mapping
