@@ -70,7 +70,7 @@ class Dialect:
         return {self.minimum_key: minimum, self.maximum_key: maximum}
 
     def wanted(self, change: Change) -> Bounds:
-        """What `change` asks for; a maximum of 0 does not exist, the least grant is 1."""
+        """The bounds that `change` asks for; a maximum of 0 does not exist, the least grant is 1."""
         return Bounds(max(self.least_minimum, change.minimum), max(1, change.replicas_to))
 
     def originals(self, obj: Object) -> Object:

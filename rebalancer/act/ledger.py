@@ -102,14 +102,14 @@ class Booking:
 
 
 def asking(change: Change) -> Ask:
-    """What the target is asked for after `change`; an autoscaler's maximum cannot be 0, the least grant is 1."""
+    """The replicas and minimum asked for after `change`; an autoscaler's maximum cannot be 0, the least grant is 1."""
     if bounded(change.target):
         return Ask(max(1, change.replicas_to), change.minimum)
     return Ask(change.replicas_to, change.replicas_to)
 
 
 def converging(target: TargetView) -> Ask:
-    """What the target goes to without another write of ours: our maximum counts before the HPA shows it.
+    """The replicas to which the target goes without another write; our maximum counts before the HPA shows it.
 
     `arithmetic.asked` holds on to the old number until the HPA shows the new one: right for a budget, not for a floor.
     """

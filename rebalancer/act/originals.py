@@ -17,7 +17,7 @@ BY: Final = "by"
 
 
 def saved_on(obj: Object, installation: str) -> Object | None:
-    """What `installation`, or one that gave no name, saved on `obj`; None when nothing was saved.
+    """The values that `installation`, or an unnamed one, saved on `obj`; None when nothing was saved.
 
     Raises Refused when the annotation cannot be read (to write then would lose what it stood for), and when another
     installation wrote it.

@@ -120,7 +120,7 @@ class Replaced(NamedTuple):
 
     @classmethod
     def of(cls, text: str) -> "Replaced":
-        """What `text` spells; one that does not say of which target and number it is, is never believed."""
+        """The entry that `text` spells; a spelling without target and number gives one that never counts."""
         pool, _, rest = text.partition("/")
         target, _, rest = rest.partition("/")
         asked, _, pod = rest.partition("/")
@@ -142,7 +142,7 @@ class Waiting(Struct, frozen=True):
 
 
 class ModelMemory(Struct, frozen=True, omit_defaults=True):
-    """What one plan remembers of a model for the next.
+    """One plan's memory of a model for the next.
 
     demand: replicas of the demand in force, which falls only after a cooldown; None before the first and where a start
         made it unknown.
@@ -274,7 +274,7 @@ class GrantFailure(Struct, frozen=True):
 
 
 class Decided(Struct, frozen=True):
-    """What a model, or the nodes of a drain, had when an override came into force.
+    """Replicas of a model, or on the nodes of a drain, when an override came into force.
 
     uid: UID of the override.
     at: when it came into force.
@@ -287,7 +287,7 @@ class Decided(Struct, frozen=True):
 
 
 class Memory(Struct, frozen=True, omit_defaults=True):
-    """What one plan leaves to the next; tuples are in the order of their instants unless a field says otherwise.
+    """One plan's memory for the next; tuples are in the order of their instants unless a field says otherwise.
 
     models: memory of each model, by id.
     loans: replicas beyond entitlement, in the order in which they were borrowed.

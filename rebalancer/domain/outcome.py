@@ -12,7 +12,7 @@ UNKNOWN = "unknown"
 
 
 class Intent(Struct, frozen=True, tag="intent"):
-    """What the gate is about to write; of a decrease Kafka acknowledges it before the write goes out.
+    """A write that is about to go out; of a decrease Kafka acknowledges the intent before that.
 
     id: id of the change in its plan.
     cycle: number of the cycle that planned it.
@@ -64,7 +64,7 @@ class Intent(Struct, frozen=True, tag="intent"):
 
 
 class Outcome(Struct, frozen=True, tag="outcome"):
-    """What became of an intent; after a restart an intent without an outcome counts as unknown.
+    """The end of an intent; after a restart an intent without an outcome counts as unknown.
 
     intent: the intent.
     at: when it ended.

@@ -209,7 +209,7 @@ class PoolDecision(Struct, frozen=True):
 
 
 class OverrideState(Struct, frozen=True):
-    """What an override does in this plan.
+    """The effect of an override in this plan.
 
     namespace: its namespace.
     name: its name.

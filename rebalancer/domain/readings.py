@@ -72,7 +72,7 @@ class Carries(Struct, frozen=True):
 
 
 class ModelLoad(Struct, frozen=True):
-    """What one model is asked to do, as metrics show it.
+    """The load of one model, as metrics show it.
 
     model: id of the model.
     signals: by name: concurrency (requests in flight), queue (requests waiting), kvCache (use of the cache, 0-1),

@@ -61,7 +61,7 @@ class Runner:
         self._wanted.set()
 
     async def stop(self, deadline_seconds: float) -> None:
-        """No new turn; wait for the one under way, so that no write is cut in two."""
+        """Begins no new cycle and waits for the one under way, so that no write is cut in two."""
         self._stopping = True
         self.wake()
         try:

@@ -54,7 +54,7 @@ def survey(snapshot: Snapshot, policy: Policy, memory: Memory, memo: Memo | None
 
 
 def plan(snapshot: Snapshot, policy: Policy, memory: Memory, memo: Memo | None = None) -> Decision:
-    """What to do now, and what to remember. `memo`: the planner's own, for a plan that is made sooner, not otherwise.
+    """The changes to make now, and memory for the next plan. `memo` makes a plan sooner, not different.
 
     Pure: no clock (the instant is `snapshot.at`), no I/O, no randomness; ties go by id. A plan on an unchanged world
     that carried out the last one is empty.

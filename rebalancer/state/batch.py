@@ -42,7 +42,7 @@ class RingBatch:
         self._spoken.forget(place)
 
     def said(self, place: int) -> Looks:
-        """What the producer at `place` said last of its work."""
+        """The latest figures of work from the producer at `place`."""
         _, looks, places = _work_of(self._work)
         return joined(self._spoken.of(place), Looks(*(one[places == place] for one in looks)))
 

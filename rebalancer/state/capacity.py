@@ -91,7 +91,7 @@ class CapacityKept(NamedTuple):
 
 
 class Capacity:
-    """What one replica of a model carries, in requests running; `learnt`: the middle, None while nothing is known.
+    """The requests that one replica of a model carries; `learnt`: the middle, None while nothing is known.
 
     `prior`: the policy's figure, None where it has none; `readings`: how many looks at loaded replicas spoke.
     `cached_requests`: how many the cache would hold, by what those that run hold of it; 0: unknown.

@@ -308,7 +308,7 @@ class ClusterState:
         return accepted + self._counters + self._loads.counters + self._objects.counters + self._notices.counters
 
     def foreign_changes(self) -> Mapping[str, int]:
-        """By model: how often somebody else changed the numbers that we write."""
+        """Number of foreign changes to the numbers that we write, by model."""
         return self._holdings.foreign_changes()
 
     def unknown_models(self) -> Mapping[str, int]:

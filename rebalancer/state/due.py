@@ -53,7 +53,7 @@ class Due:
     # --- the checkpoint
 
     def past(self) -> dict[str, tuple[float, float]]:
-        """What was said of each node, for the checkpoint."""
+        """The instants of each node, for the checkpoint."""
         return dict(self._said)
 
     def restore(self, node: str, past: tuple[float, float]) -> None:

@@ -145,5 +145,5 @@ def _numbers(found: Written) -> Numbers:
 
 
 def _writers(found: Written) -> tuple[str, ...]:
-    """Who set each of the numbers, "" for us."""
+    """The field manager that set each of the numbers, "" for us."""
     return (found.writer,) if isinstance(found, Workload) else found.writers

@@ -122,7 +122,7 @@ class _Cell:
 def once(  # noqa: PLR0913  # what is told, and by whom else
     highest: Highest | None, sides: Sides | None, seconds: range, figure: float, share: float, *, whole: bool
 ) -> Iterator[More]:
-    """What has to be added to the rings for `figure` in each of these seconds."""
+    """The additions to the rings for `figure` in each of these seconds."""
     for more in highest.more(seconds, figure, share) if highest else ():
         added = more if sides is None else sides.more(*more, whole=whole)
         if added is not None:

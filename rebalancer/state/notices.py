@@ -68,7 +68,7 @@ class Notices:
 
     @property
     def counters(self) -> Counter[str]:
-        """What became of notices, by a small closed set of words."""
+        """Numbers of notices by what became of them, in a small closed set of words."""
         return self._told.counters
 
     # --- what comes in
@@ -174,7 +174,7 @@ class Notices:
         return self._objects.node_of_instance(instance) if instance is not None else None
 
     def _by_absence(self) -> Iterator[NoticeView]:
-        """What a Node left behind: from then on its pods are nowhere, whoever said that it would go, or did not."""
+        """Notices of nodes that are gone: from then on their pods are nowhere, whoever announced it or did not."""
         for node, since in self._absent.gone():
             yield NoticeView(node=node, kind="gone", since=since, deadline=since, source="kubernetes")
 

@@ -46,7 +46,7 @@ class Index(Generic[T]):
 
 
 class Objects:
-    """All sources. A relist is the full truth; a single object never goes back to an older version."""
+    """The objects of all sources. A relist is the full truth; a single object never goes back to an older version."""
 
     def __init__(self) -> None:
         self.counters: Counter[str] = Counter()

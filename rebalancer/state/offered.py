@@ -260,7 +260,7 @@ class Offered:
 
     @property
     def carries(self) -> Carries | None:
-        """What one replica carries; None while nothing is known."""
+        """The requests that one replica carries; None while nothing is known."""
         return None if self.capacity is None else self.capacity.carries
 
     @property

@@ -133,7 +133,7 @@ class Pace:
         return beginning(self._read / written, self.full, self.cached) if self._read > 0.0 < written else 1.0
 
     def scale(self, times: float) -> None:
-        """All that was seen kept so many times the replicas busy that it was taken to."""
+        """Corrects all sums where replicas were `times` as busy as they were taken to be."""
         self._cost.scale(times)
         self._busy *= times
         self._busy_plain *= times
@@ -144,7 +144,7 @@ class Pace:
 
     @property
     def kept(self) -> PaceKept:
-        """For the checkpoint."""
+        """The pace for the checkpoint."""
         unfolded = self._finished, self._tokens, self._busy, self._able, self._seconds
         return PaceKept(
             self._lengths,

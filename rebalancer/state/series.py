@@ -78,7 +78,7 @@ class Series:
         return not isnan(inside)
 
     def take(self, sample: MetricSample, latest: Latest, now: float) -> list[Arrivals] | None:
-        """What arrived, by the counters of a new instant; None for an instant seen before.
+        """The arrivals that the counters of a new instant show; None for an instant seen before.
 
         Arrivals = finished + gone unserved + change of (running + waiting), never below 0.
         """

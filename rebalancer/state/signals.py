@@ -61,11 +61,11 @@ class _Groups:
         return groups if self.alone else np.repeat(groups, self._lengths, axis=0)
 
     def highest(self, values: Floats, used: Flags) -> Floats:
-        """Of the used ones, NaN where there is none."""
+        """The highest used value of each group, NaN where there is none."""
         return self.reduced(np.fmax, np.where(used, values, np.nan))
 
     def lowest(self, values: Floats, used: Flags) -> Floats:
-        """Of the used ones, NaN where there is none."""
+        """The lowest used value of each group, NaN where there is none."""
         return self.reduced(np.fmin, np.where(used, values, np.nan))
 
 
@@ -124,7 +124,7 @@ def signals_of(tracks: Sequence[Track], latest: Latest, now: float, blind: Blind
 
 
 def _looks(heard: Sequence[Heard], answers: Sequence[bool], latest: Latest, now: float, blind: BlindRule) -> _Looks:
-    """Of all subjects that were heard, model by model. `answers`: whose SLO is about whole answers.
+    """Figures of all subjects that have samples, model by model. `answers`: models whose SLO is about whole answers.
 
     Where tokens are told it is about the first of them: an answer that takes 20 s says nothing about who waits.
     """

@@ -54,7 +54,7 @@ class Spoken:
         self._looks["lengths"][place + 1 : place + 2] = 0
 
     def of(self, place: int) -> Looks:
-        """What the producer at `place` said."""
+        """The remembered figures of the producer at `place`."""
         row = self._looks[place + 1 : place + 2].ravel()
         told = row[row["lengths"] > 0]
         return Looks(

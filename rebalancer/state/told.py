@@ -48,7 +48,7 @@ class ToldPast(Struct, frozen=True):
 
 
 class _Told(Struct):
-    """What was told about one subject (node or instance) in one kind and event."""
+    """The notices about one subject (node or instance) in one kind and event."""
 
     heard_at: float
     notices: dict[float, CapacityNotice] = {}  # by the instant they were issued
@@ -71,7 +71,7 @@ class _Told(Struct):
             self.take(notice)
 
     def standing(self, node: Node | None, now: float) -> Iterator[CapacityNotice]:
-        """What holds for the node, None when it has gone: not taken back, and the node was not left alone."""
+        """The notices that stand for the node (None: it has gone): not taken back, and the node was not spared."""
         for at, notice in self.notices.items():
             if at > self.cancelled_at and (node is None or not _spared(node, notice, now)):
                 yield notice
@@ -84,7 +84,7 @@ def _spared(node: Node, notice: CapacityNotice, now: float) -> bool:
 
 
 class Told:
-    """All that was told and may still matter."""
+    """All notices that may still matter."""
 
     def __init__(self, objects: Objects) -> None:
         self.counters: Counter[str] = Counter()
@@ -144,7 +144,7 @@ class Told:
                 self.drop(name)
 
     def standing(self, now: float) -> Iterator[tuple[str, CapacityNotice]]:
-        """What holds now, with the name of its node."""
+        """The notices that stand now, each with the name of its node."""
         for name, subjects in self._of.items():
             node = self._objects.one(Node, name)
             for notice in chain.from_iterable(told.standing(node, now) for told in subjects.values()):

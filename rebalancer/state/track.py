@@ -41,7 +41,7 @@ NOBODY = Heard([], [], [], frozenset())
 
 
 def _sum(figures: Iterable[float]) -> float:
-    """Of those that are known; NaN where none is."""
+    """The sum of the known figures; NaN where none is known."""
     known = [figure for figure in figures if not isnan(figure)]
     return sum(known) if known else nan
 
@@ -194,7 +194,7 @@ class Track:
         return self.offered.work(sample, came, pods, contradicts=contradicts)
 
     def worked_once(self, subject: Subject, seconds: range, work: float, share: float) -> Iterator[More]:
-        """What `work` in these seconds adds to what others said of them."""
+        """The part of `work` in these seconds that goes beyond what other producers reported of them."""
         return once(subject.worked, self.worked_sides, seconds, work, share, whole=subject is self.whole)
 
     def arrived_once(self, subject: Subject, seconds: range, requests: float) -> Iterator[More]:

@@ -30,7 +30,7 @@ class _Withdrawal:
 
 @dataclass(slots=True)
 class Changes:
-    """What is to be written: decreases before raises and bounds, each in the policy's order of models and pools.
+    """The writes of a plan: decreases before raises and bounds, each in the policy's order of models and pools.
 
     down: decreases.
     up: raises and bounds.

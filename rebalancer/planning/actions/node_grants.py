@@ -25,7 +25,7 @@ from rebalancer.planning.shares.share import ModelShare
 
 @dataclass(slots=True)
 class NodePlan:
-    """What a plan does about nodes.
+    """A plan's node grants, withdrawals, and writes to NodePools.
 
     caps: caps on elastic pools, with all units of the allocation counted.
     changes: writes to NodePools, in the order in which they go out.

@@ -46,7 +46,7 @@ def _need(model: ModelFacts, scene: Scene[ModelFacts]) -> ModelNeed:
 
 
 class _Found(NamedTuple):
-    """What a model's signals say; the same at every instant before `until`.
+    """The need that a model's signals show; the same at every instant before `until`.
 
     ballot: the votes of its signals.
     demand: replicas it needs.
@@ -63,7 +63,7 @@ class _Found(NamedTuple):
 
 
 def _calmly(model: Model, load: ModelLoad, ready: int, kept: ModelMemory, policy: Policy) -> _Found | None:
-    """What a model's signals say where it is the same at any instant before `until`; None in a surge, doubt or wait."""
+    """The need that a model's signals show at any instant before `until`; None in a surge, a doubt or a wait."""
     if load.outlook is None or kept.jump is not None or waits(kept.owed):
         return None
     if not demand.calm(load.work, kept, policy.surge):
@@ -77,7 +77,7 @@ def _calmly(model: Model, load: ModelLoad, ready: int, kept: ModelMemory, policy
 
 
 def _at(now: float, model: ModelFacts, policy: Policy) -> _Found:
-    """What a model's signals say at `now`: by the outlook where it is plausible, else by votes."""
+    """The need that a model's signals show at `now`: by the outlook where it is plausible, else by votes."""
     entry, load, has = model.entry, model.load, model.committed_replicas
     rules = demand.rules_of(policy, entry)
     ballot = votes.poll(entry, load, model.serving_replicas, rules, policy.guards.blind, now)

@@ -67,7 +67,7 @@ def waits(owed: Owed | None) -> bool:
 
 
 def _stood(asks: tuple[Ask, ...], asked: int, now: float) -> tuple[Ask, ...]:
-    """For each number of replicas since when votes have asked for no fewer; ascending in both."""
+    """For each number of replicas, since when votes have asked for no fewer; ascending in both."""
     more = [ask.since for ask in asks if ask.replicas >= asked]
     return (*(ask for ask in asks if ask.replicas < asked), Ask(more[0] if more else now, asked))
 

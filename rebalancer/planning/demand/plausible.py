@@ -72,7 +72,7 @@ def believed(outlook: Outlook, ballot: Ballot, work: Work, rule: PlausibleRule) 
 
 
 def _confirmed(jump: Jump | None, now: float) -> Jump:
-    """What was confirmed within the last hour."""
+    """The jump as far as it proved true within the last hour, without a doubted one."""
     if jump is None or jump.confirmed_at is None or now - jump.confirmed_at >= CONFIRMED_SECONDS:
         return NONE
     return Jump(confirmed=jump.confirmed, confirmed_at=jump.confirmed_at)

@@ -58,7 +58,7 @@ class Ballot(Struct, frozen=True):
 
     @property
     def blind(self) -> bool:
-        """No usable vote at all: nothing may be taken from this model on its own account."""
+        """Whether no vote is usable: then nothing may be taken from this model on its own account."""
         return not self.votes
 
     @property

@@ -189,7 +189,7 @@ def _written_by_others(model: ModelShare, scene: Scene[ModelShare]) -> str:
 
 
 def _binding(model: ModelShare, found: Allocation, moves: Moves, *, declined: bool, brought: int) -> tuple[str, str]:
-    """What a model's need waits for: a person, a guard, GPUs that are not there or worth more elsewhere, or time.
+    """The constraint that a model's need waits for (a person, a guard, GPUs, or time), and a sentence about it.
 
     `brought`: replicas that it is granted, where a node comes for some of them.
     """

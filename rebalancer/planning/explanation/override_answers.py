@@ -35,7 +35,7 @@ def tell(
 
 
 def _replicas(scene: Scene[ModelShare], one: Override) -> int:
-    """What the override is about, counted: its model's replicas, or those on its nodes."""
+    """Number of replicas that the override is about: its model's, or those on its nodes."""
     if one.subject_kind == "model":
         return scene.models[one.subject].staying_replicas
     nodes = _nodes(scene, one)

@@ -42,7 +42,7 @@ PASSES = {
 
 @dataclass(slots=True)
 class Tally:
-    """What this plan has taken so far, on top of the windows in memory; counters are by model id, but for `targets`.
+    """Replicas that this plan has taken so far, on top of the windows in memory; by model id, but for `targets`.
 
     fleet_lost: replicas that all models lost within the window of the guard `fleet`, this plan's included.
     fleet_base: replicas above floors, the lost ones included; the guard `fleet` allows a share of them.
@@ -161,7 +161,7 @@ class Release:
 
     @property
     def assured_after(self) -> int | None:
-        """What the model's autoscalers still have to keep when it is gone; None where that does not change."""
+        """Replicas that the model's autoscalers still have to keep afterwards; None where that does not change."""
         taken, own = self.tally.targets, self.target
         if self.purpose is Purpose.DRAIN:  # its own target's minimum is written with it, doomed ones count until then
             others = sum(target.sure for target in self.model.targets if target is not own)

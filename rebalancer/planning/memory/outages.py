@@ -106,7 +106,7 @@ def told(outage: Outage, model: str, rule: SuddenRule) -> str:
 
 
 def _concerned(loads: Sequence[ModelLoad]) -> dict[str, Sequence[ModelLoad]]:
-    """By the name of what may fail the models whose silence it would be; "" for what is in front of all of them.
+    """The models whose silence it would be, by the producer that may fail; "" for all of them.
 
     A producer of one model says nothing: that falls by itself, too. One of all models is in front of all.
     """
@@ -136,7 +136,7 @@ def _seen(source: str, loads: Sequence[ModelLoad], before: Outage | None, look: 
 
 
 def _silent(loads: Sequence[ModelLoad], known: Iterable[Silent], look: _Look) -> tuple[Silent, ...]:
-    """Who fell, by name, with the most it had: those `known`, and whoever follows while the outage lasts."""
+    """The models that fell, by name, with the most work they had: the `known` ones, and others that follow."""
     had = {one.model: one.work for one in known}
     for load in loads:
         if look.fell[load.model]:

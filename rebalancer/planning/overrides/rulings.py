@@ -23,7 +23,7 @@ PRECEDENCE = ("pause", "freeze", "pin", "cap", "floor", "drain", "exclude", STAN
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """What overrides, and below them schedules, say about one model; None: nothing of that kind.
+    """The overrides about one model, and below them its schedules; None: nothing of that kind.
 
     paused: the override of kind pause: its targets are neither donor nor recipient.
     frozen: the override of kind freeze: its number of replicas stays.
@@ -100,7 +100,7 @@ class Ruling:
         return (self.floor.value or 0) if self.floor is not None else 0
 
     def over(self, kind: str) -> Override | None:
-        """What outranks this model's override of `kind`, so that it changes nothing meanwhile."""
+        """The override that outranks this model's override of `kind`, so that it changes nothing; None: none does."""
         ranks = {
             "freeze": (self.paused,),
             "pin": (self.paused, self.frozen),

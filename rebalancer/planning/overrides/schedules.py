@@ -15,7 +15,7 @@ KEPT_AT_MOST = 4096
 
 @dataclass(frozen=True)
 class Scheduled:
-    """What the schedules of a model say at an instant, in numbers and, until `until`, in the same words.
+    """The rulings of a model's schedules at an instant, in numbers and in words.
 
     model: its entry in the policy.
     lead_seconds: seconds by which a floor counts before its window begins.
@@ -87,7 +87,7 @@ def resolve_schedules(snapshot: Snapshot, policy: Policy) -> dict[str, Scheduled
 
 
 def scheduled_at(model: Model, at: float, lead_seconds: float) -> Scheduled:
-    """What the schedules of `model` say at `at`."""
+    """The rulings of the schedules of `model` at `at`."""
     until = min(stands_until(model, at, lead_seconds), (at // MINUTE_SECONDS + 1) * MINUTE_SECONDS)
     standing, turn = standing_at(model, at, lead_seconds), next_turn(model, at, lead_seconds)
     return Scheduled(model, lead_seconds, at, until, standing, turn)

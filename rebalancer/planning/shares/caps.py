@@ -64,7 +64,7 @@ class Caps:
         return min(most, max(0, held + min(self.room(target) for target in targets)))
 
     def words(self, target: TargetFacts) -> str:
-        """What caps the target, with its numbers."""
+        """The cap that binds the target, in words with its numbers."""
         own, team = self._replicas.get(target.model), self._team.get(target.model, "")
         if own is not None and own <= self._held[target.model]:
             return f"{self._held[target.model]} replicas on elastic pools, elasticReplicas {own}"

@@ -63,7 +63,7 @@ class Space(NamedTuple):
         return Space(max(0, gpus), tuple(sorted(left.items())))
 
     def plus(self, gpus: int, nodes: Iterable[int]) -> "Space":
-        """With `gpus` more, on `nodes` of so many each."""
+        """The space with `gpus` more, on `nodes` of so many each."""
         more = Counter(dict(self.nodes)) + Counter(nodes)
         return Space(self.gpus + gpus, tuple(sorted(more.items())) if self.nodes else ())
 
@@ -144,7 +144,7 @@ def smallest(claims: Sequence[Claim], counts: Sequence[int], spaces: Spaces, ord
 
 
 def _where_they_fit(kind: _Kind, spaces: Spaces) -> Pools:
-    """Without the pools none of whose nodes is large enough; all where none is: then there is no room for them."""
+    """The pools with a node that is large enough; all where none is: then there is no room for such pods."""
     return frozenset(pool for pool in kind.pools if spaces[pool].largest >= kind.pod_gpus) or kind.pools
 
 

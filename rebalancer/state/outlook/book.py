@@ -168,7 +168,7 @@ class Book:
                 self._usual[:, columns] = usual_of(told)
 
     def _glance(self, rings: Rings, group: Group) -> Glance:
-        """What a curve would be made from now: the last five minutes afresh, the slow means at most a minute old."""
+        """The figures for a curve from now: the last five minutes afresh, the slow means at most a minute old."""
         columns, standing = group.columns, group.standing
         end = group.end(rings)
         at = np.full(len(columns), border(end))
@@ -221,7 +221,7 @@ def border(second: int) -> int:
 
 
 def remembered(rings: Rings, columns: I64, seconds: int, each: F64, until: int | None = None) -> Past:
-    """What rings know of some models, from `seconds` before (as far as they reach) to `until` (None: their head).
+    """The rings' past of some models, from `seconds` before (as far as it reaches) to `until` (None: their head).
 
     The end is a border of their cells of 2 s: steps of 2 s would else halve every one of them, and bursts with them.
     """

@@ -116,7 +116,7 @@ def windows(ahead: Ahead, known: Replays) -> tuple[F64, F64 | None]:
 
 
 def roughened(work: F64, begin: int, ahead: Ahead) -> F64:
-    """What metrics of several seconds smooth away: requests come by chance within an interval, each with its work.
+    """The work with the roughness that coarse metrics smooth away: requests come by chance, each with its work.
 
     `work`: (steps, models) spread evenly over each interval, from `begin` on. The noise is fixed in time, and sums to 0
     over an interval.

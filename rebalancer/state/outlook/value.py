@@ -142,7 +142,7 @@ class _Sweep:
         return [True, *(rows[1:] != rows[:-1]).any(axis=1).tolist()]
 
     def _capacity(self, step: int) -> tuple[F32, F32]:
-        """By count and lane: capacity, and the backlog above which arrivals leave or are turned away."""
+        """Capacity, and the backlog above which arrivals leave or are turned away; (counts, lanes) each."""
         able = self._able[step].take(self._model, axis=1)
         longest = (self._own.patience_seconds + self._own.headroom_seconds).astype(np.float32)
         bound = np.maximum(able, np.float32(NO_REPLICA)) * longest
