@@ -43,7 +43,7 @@ def same_object(obj: Object, uid: str, what: str) -> None:
 
 
 async def together(first: Awaitable[A], second: Awaitable[B]) -> tuple[A, B]:
-    """Both results, awaited at the same time; of two errors the first one's is raised."""
+    """The results of two awaitables, awaited at the same time; of two errors the first one's is raised."""
     one, two = await asyncio.gather(first, second, return_exceptions=True)
     if isinstance(one, BaseException):
         raise one

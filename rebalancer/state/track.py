@@ -202,7 +202,7 @@ class Track:
         return once(subject.arrived, self.arrived_sides, seconds, requests, 0.0, whole=subject is self.whole)
 
     def take_sides(self) -> None:
-        """It begins to be told of as a whole and pod by pod; the rings have what one of these said."""
+        """Begins to compare samples of the whole with those of its pods; so far the rings have one side's work."""
         self.worked_sides, self.arrived_sides = Sides(self.min_coverage), Sides(None)
         for subject in (self.whole, *self.pods.values()):
             for highest, sides in ((subject.worked, self.worked_sides), (subject.arrived, self.arrived_sides)):

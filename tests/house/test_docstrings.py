@@ -1,4 +1,4 @@
-"""Docstrings: each public class and function has one, and a class of four or more fields has a line for each field."""
+"""Docstrings: everything public has one that begins with a noun, and a class of four or more fields a line for each."""
 
 import ast
 import re
@@ -10,12 +10,13 @@ from tests.house.repository import ROOT, tracked
 
 ROOMS = ("domain", "planning", "state", "act", "loop")
 LEAST_FIELDS = 4  # a class of fewer fields may describe them in a sentence
+NO_NOUN = re.compile(r"(Those|These|This|That|They|It|Both|Who|Whoever)\b")  # a reader asks: those what?
 
 Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def undescribed(tree: ast.Module) -> Iterator[str]:
-    """What lacks a docstring in a module, and each field that lacks its line, as `line: name`."""
+    """Modules, classes, functions without a docstring that names its subject, fields without a line: `line: name`."""
     if ast.get_docstring(tree) is None:
         yield "1: the module"
     parts = {node.name for node in tree.body if isinstance(node, ast.ClassDef) if ast.get_docstring(node)}
@@ -23,7 +24,10 @@ def undescribed(tree: ast.Module) -> Iterator[str]:
         docstring = ast.get_docstring(node)
         if docstring is None:
             yield f"{node.lineno}: {name}"
-        elif isinstance(node, ast.ClassDef):
+            continue
+        if NO_NOUN.match(docstring):
+            yield f"{node.lineno}: {name} begins with {docstring.split()[0]}"
+        if isinstance(node, ast.ClassDef):
             fields = [
                 item for item in node.body if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name)
             ]
@@ -78,9 +82,10 @@ FOUR = "a: int\n    b: int\n    c: int\n    d: int"
         ("'A module.'\ndef _f(): ...", []),
         ("'A module.'\nclass A:\n    'An A.'\n    def f(self): ...", ["4: A.f"]),
         (f"'A module.'\nclass A:\n    '''An A.\n\n    a: x\n    b: y\n    d: z\n    '''\n    {FOUR}", ["11: A.c"]),
+        ("'A module.'\ndef f():\n    'Those of f.'", ["2: f begins with Those"]),
         ("'A module.'\nclass A:\n    'An A of a, b and c.'\n    a: int\n    b: int\n    c: int", []),
     ],
-    ids=["nothing", "private", "a method", "a field", "three fields"],
+    ids=["nothing", "private", "a method", "a field", "no noun", "three fields"],
 )
 def test_a_lack_of_words_is_seen(text: str, found: list[str]) -> None:
     assert list(undescribed(ast.parse(text))) == found

@@ -93,7 +93,7 @@ def silence(
 
 
 def told(outage: Outage, model: str, rule: SuddenRule) -> str:
-    """Who fell together with `model`, and why that is taken for an outage, or why it is not."""
+    """A sentence: which models fell together with `model`, and why that is taken for an outage, or is not."""
     names = [model, *(one.model for one in outage.silent if one.model != model)]
     of = f"{outage.fell} of {outage.of} with work" + (f" that {outage.source} tells of" if outage.source else "")
     fell = f"{_and(names)} fell by {rule.drop:.0%} or more within {rule.window_seconds:.0f} s ({of})"

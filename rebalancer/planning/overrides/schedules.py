@@ -50,7 +50,7 @@ class Scheduled:
 
     @cached_property
     def told(self) -> str:
-        """Both bounds and the next change in words, in the zone of the first schedule; "" when nothing is near."""
+        """The bounds and their next change in words, in the zone of the first schedule; "" when nothing is near."""
         words = [self.floor_words, self.cap_words]
         if self.turn is not None:
             when = clock_in(self.turn.at, self.model.schedules[0].time_zone, self.at)
