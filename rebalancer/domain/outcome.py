@@ -29,8 +29,8 @@ class Intent(Struct, frozen=True, tag="intent"):
     counted: replicas by which that window is used up.
     lenders: models whose loans it would end; planning leaves it empty.
     recipients: models for which it releases.
-    replaces: doomed pods, as `memory.Replaced` spells them: beside them a `replace` asks for more, of the others the
-        number comes back.
+    replaces: doomed pods, as `memory.Replaced` spells them: a `replace` asks for as many more beside them, any other
+        kind takes their number back.
     grant: id of the node grant that it opens or withdraws, None where it does neither.
     node_pool: name of the NodePool of that grant or of this change, None without either.
     limit_from: limit of the NodePool before, in GPUs; None: unlimited, or no limit changes.

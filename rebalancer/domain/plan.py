@@ -42,8 +42,8 @@ class Change(Struct, frozen=True):
     counted: replicas by which that window is used up.
     lenders: models whose loans it would end; planning leaves it empty.
     recipients: models for which it releases.
-    replaces: doomed pods, as `memory.Replaced` spells them: beside them a `replace` asks for more, of the others the
-        number comes back.
+    replaces: doomed pods, as `memory.Replaced` spells them: a `replace` asks for as many more beside them, any other
+        kind takes their number back.
     grant: id of the node grant that it opens or withdraws, None where it does neither.
     node_pool: name of the NodePool of that grant, None without one.
     floor: the model's floor in this plan, in replicas: the policy's as schedules and overrides leave it.

@@ -31,8 +31,8 @@ class ToldPast(Struct, frozen=True):
 
     subject: name of the node, or id of the instance.
     kind: kind of the notices.
-    heard_at: when the last of them came.
-    notices: the notices that stand, by the instant they were issued.
+    heard_at: when the first of them came.
+    notices: the last notices of it, taken back or not, by the instant they were issued.
     cancelled_at: notices issued up to this instant are taken back; 0: none is.
     uid: UID of the Node, "" while it is awaited; another Node of that name is another machine.
     event: the source's name for the event, "" where it names none.
