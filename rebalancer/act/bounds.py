@@ -1,9 +1,9 @@
-"""Minimum and maximum of an autoscaler, in one merge patch: what the drivers of ScaledObjects and HPAs share.
+"""Writes minimum and maximum of an autoscaler in one merge patch; the drivers of ScaledObjects and HPAs share it.
 
 The object's own bounds are saved on it with our first write, and never again. Each change of a ScaledObject's spec
-makes KEDA rebuild its scalers, therefore: only on real change, and at most once per object in 10 s. What frees GPUs,
-and what takes those that a shift has freed, does not wait for that: the HPA acts every 15 s, and each sync that it
-misses leaves GPUs idle beside requests that wait.
+makes KEDA rebuild its scalers; so we write only on a real change, and at most once per object in 10 s. A write that
+frees GPUs, or that takes GPUs which a shift has freed, does not wait for that: the HPA acts every 15 s, and each sync
+that it misses leaves GPUs idle beside requests that wait.
 """
 
 from collections.abc import Callable
@@ -42,9 +42,14 @@ class _Written(NamedTuple):
 
 @dataclass(frozen=True)
 class Dialect:
-    """How one kind of autoscaler spells its bounds, and what an absent or a least value means.
+    """How one kind of autoscaler spells its bounds, and which bounds an absent or a least value stands for.
 
-    `objection` is why such an object must not be written, None when nothing speaks against it.
+    resource: the kind's API resource.
+    minimum_key: key of the minimum in its spec.
+    maximum_key: key of the maximum in its spec.
+    absent: bounds in force where the keys are absent, in replicas.
+    least_minimum: lowest minimum that the kind allows, in replicas.
+    objection: returns why an object of the kind must not be written, None where nothing speaks against it.
     """
 
     resource: Resource
@@ -65,7 +70,7 @@ class Dialect:
         return {self.minimum_key: minimum, self.maximum_key: maximum}
 
     def wanted(self, change: Change) -> Bounds:
-        """What `change` asks for; a maximum of 0 does not exist, the least grant is 1."""
+        """The bounds that `change` asks for; a maximum of 0 does not exist, the least grant is 1."""
         return Bounds(max(self.least_minimum, change.minimum), max(1, change.replicas_to))
 
     def originals(self, obj: Object) -> Object:
@@ -75,7 +80,7 @@ class Dialect:
 
 
 class BoundsDriver:
-    """Writes an autoscaler's bounds; never widens what it was asked for beyond what the kind can express."""
+    """Writes an autoscaler's bounds, never wider ones than a change asks for, as far as its kind can express them."""
 
     def __init__(self, kube: Port, clock: Clock, dialect: Dialect, installation: str = "") -> None:
         self._kube = kube

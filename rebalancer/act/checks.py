@@ -1,4 +1,4 @@
-"""Floor, budget and limit once more, over what is true at the moment of the write: the plan may be old, or wrong."""
+"""Floor, budget and limit are checked again against the cluster as it is at a write: the plan may be old, or wrong."""
 
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final
@@ -30,7 +30,7 @@ NOT_DECREASES: Final = frozenset({"settle", "withdraw"})  # nothing that serves 
 
 
 class Ground:
-    """What one plan stands on besides the snapshot: the policy, and the node grants, those it opens itself included."""
+    """The policy and the node grants, this plan's own included, against which the writes of one plan are checked."""
 
     def __init__(self, policy: Policy, grants: Iterable[NodeGrant]) -> None:
         self.policy = policy

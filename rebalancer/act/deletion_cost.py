@@ -1,4 +1,4 @@
-"""Who goes first when a Deployment shrinks: the annotation that its ReplicaSet reads, on the victims only.
+"""Marks the pods that go first when a Deployment shrinks: its ReplicaSet reads their pod-deletion-cost annotation.
 
 A ReplicaSet deletes unready pods first, then those of the lowest `controller.kubernetes.io/pod-deletion-cost` (absent
 counts as 0). It reads the cost once, when replicas fall, so it is written before. Best effort: without it Kubernetes

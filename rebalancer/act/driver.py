@@ -1,4 +1,4 @@
-"""What every driver does: look at one object, write it once, and look again when the reply was lost."""
+"""The steps that every driver shares: read one object, write it once, and read it again when the reply was lost."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -43,7 +43,7 @@ def same_object(obj: Object, uid: str, what: str) -> None:
 
 
 async def together(first: Awaitable[A], second: Awaitable[B]) -> tuple[A, B]:
-    """Both results, awaited at once; the first one's error comes before the second's."""
+    """The results of two awaitables, awaited at the same time; of two errors the first one's is raised."""
     one, two = await asyncio.gather(first, second, return_exceptions=True)
     if isinstance(one, BaseException):
         raise one

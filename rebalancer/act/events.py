@@ -1,6 +1,6 @@
-"""Kubernetes Events on the objects we write: what `kubectl describe` shows of us.
+"""Posts Kubernetes Events on the objects we write, which `kubectl describe` shows.
 
-They are told after the write and posted by a task of their own, so that no write ever waits for one.
+They are queued after the write and posted by a task of their own, so that no write ever waits for one.
 """
 
 import asyncio
@@ -42,7 +42,13 @@ ALARMING: Final = ("floor", "budget", "foreign", "originals", "installation", "u
 
 @dataclass(frozen=True)
 class _Regarding:
-    """The object an event is about."""
+    """The object that an Event is about.
+
+    resource: its API resource.
+    namespace: its namespace, "" where it has none.
+    name: its name.
+    uid: its Kubernetes UID.
+    """
 
     resource: Resource
     namespace: str

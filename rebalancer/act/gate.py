@@ -201,7 +201,7 @@ class Gate:
             log.exception("a write could not be told", change=change.id)  # it happened all the same
 
     def _driver(self, change: Change, ground: Ground) -> Driver[Change]:
-        """Who may write this target: its autoscaler's bounds where one owns it, else its scale."""
+        """The driver for this target: its autoscaler's bounds where one owns it, else its scale."""
         model, autoscaler = ground.models.get(change.model), change.target.autoscaler
         if model is None:
             raise Refused("moved", f"{change.model} is no model of the policy any more")
@@ -246,7 +246,7 @@ class Gate:
         self._intended.add(intent)
 
     async def _mark_victims(self, change: Change, facts: Snapshot, *, needed: bool) -> str:
-        """What did not work. Raises Refused when a floor rests on the marks that are missing."""
+        """A sentence about marks that failed. Raises Refused when a floor rests on the marks that are missing."""
         if not facts.marks_victims or change.replicas_to >= change.replicas_from:
             return ""
         trouble = await self._deletion_cost.mark(change)

@@ -46,7 +46,7 @@ async def hand_back(
 
 
 def restorer(resource: Resource, installation: str, *, unnamed: bool) -> Restore:
-    """What gives an autoscaler or a NodePool back.
+    """A function that makes the patch by which an autoscaler or a NodePool gets its own values back.
 
     It raises Refused for what another installation wrote to, and without `unnamed` for what carries no name.
     """
@@ -85,7 +85,7 @@ async def write_back(kube: Port, ref: Ref, obj: Object, restore: Restore, ask: A
 
 
 def told(body: Object) -> str:
-    """What a restoring patch sets, in words."""
+    """The values that a restoring patch sets, in words."""
     parts = [f"{key} {_shown(value)}" for key, value in body.get("spec", {}).items()]
     return ", ".join(parts) or "annotation removed"
 

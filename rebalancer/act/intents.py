@@ -1,4 +1,4 @@
-"""What is about to be written, from what the plan asks for; and the order in which a plan is written."""
+"""The intent of each change, and the order in which the changes of a plan are written."""
 
 from collections.abc import Iterable
 from typing import Final, TypeAlias

@@ -1,4 +1,4 @@
-"""What the gate itself asked for lately, on top of what the watches show: floor and budget must hold in between.
+"""The gate's own writes of the last 10 s, until the watches show them: floor and budget must hold in between.
 
 A watch shows a write some milliseconds later, and a lost reply leaves open whether there was one. So for 10 s every
 target counts with the least it may have been asked for where a floor is summed, and with the most where a budget is.
@@ -57,7 +57,7 @@ class Ledger:
         return target if entry is None else replace(target, asked=max(entry.most, asked(target)))
 
     def enter(self, key: Key, entry: Entry) -> None:
-        """From now on this is known of the target."""
+        """Note that one target may have been asked for other numbers."""
         self._entries[key] = entry
 
     def forget(self, now: float) -> None:
@@ -102,14 +102,14 @@ class Booking:
 
 
 def asking(change: Change) -> Ask:
-    """What the target is asked for after `change`; an autoscaler's maximum cannot be 0, the least grant is 1."""
+    """The replicas and minimum asked for after `change`; an autoscaler's maximum cannot be 0, the least grant is 1."""
     if bounded(change.target):
         return Ask(max(1, change.replicas_to), change.minimum)
     return Ask(change.replicas_to, change.replicas_to)
 
 
 def converging(target: TargetView) -> Ask:
-    """What the target goes to without another write of ours: our maximum counts before the HPA shows it.
+    """The replicas to which the target goes without another write; our maximum counts before the HPA shows it.
 
     `arithmetic.asked` holds on to the old number until the HPA shows the new one: right for a budget, not for a floor.
     """

@@ -23,12 +23,12 @@ class Parts:
 
     @classmethod
     def of(cls, obj: Object) -> Self:
-        """As they are now."""
+        """The parts of a NodePool as they are now."""
         return cls(obj["spec"].get("limits"), (obj["spec"].get("disruption") or {}).get("budgets"))
 
     @classmethod
     def saved(cls, obj: Object, installation: str) -> Self | None:
-        """As they were before our first write, None when nothing is saved. Raises Refused as `saved_on` does."""
+        """The parts before our first write, None when nothing is saved. Raises Refused as `saved_on` does."""
         saved = saved_on(obj, installation)
         return None if saved is None else cls(saved.get("limits"), saved.get("budgets"))
 
@@ -46,21 +46,21 @@ class Parts:
             raise Refused("moved", f"the limit of {resource} is {value!r}, no whole number") from error
 
     def with_limit(self, resource: str, value: Any) -> Self:  # noqa: ANN401 - spelled as the object had it
-        """With that limit for `resource`; None removes it."""
+        """The parts with that limit for `resource`; None removes it."""
         rest = {key: each for key, each in (self.limits or {}).items() if key != resource}
         return replace(self, limits=rest if value is None else {**rest, resource: value})
 
     def with_limit_of(self, original: Self, resource: str) -> Self:
-        """With `original`'s limit for `resource`; no limits at all again where it had none."""
+        """The parts with `original`'s limit for `resource`; without any limits where it had none."""
         back = self.with_limit(resource, (original.limits or {}).get(resource))
         return replace(back, limits=back.limits or original.limits)
 
     def with_hold(self) -> Self:
-        """With our hold behind the NodePool's own budgets: the most restrictive one counts."""
+        """The parts with our hold behind the NodePool's own budgets: the most restrictive one counts."""
         return self if self.held else replace(self, budgets=_held(self.budgets))
 
     def without_hold(self, original: Self) -> Self:
-        """With `original`'s budgets; where somebody edited them meanwhile, only the hold goes."""
+        """The parts with `original`'s budgets; where somebody edited them meanwhile, only the hold goes."""
         if self.budgets == _held(original.budgets):
             return replace(self, budgets=original.budgets)
         return replace(self, budgets=[each for each in self.budgets or [] if each != HOLD]) if self.held else self

@@ -1,4 +1,4 @@
-"""One write, sent once: what became of it, also when the reply was lost or makes no sense."""
+"""Sends one write once, and finds out whether it happened even when the reply is lost or makes no sense."""
 
 import structlog
 

@@ -1,8 +1,8 @@
-"""What an object was before our first write to it: saved on it in one annotation, as JSON.
+"""The values that an object had before our first write: saved on it in one annotation, as JSON.
 
-`{"min": .., "max": .., "by": ..}` on an autoscaler, `{"limits": .., "budgets": .., "by": ..}` on a NodePool; null = the
-key was absent. `by` names the installation that wrote: two of them in one cluster leave each other's objects alone.
-Where none is named an older version wrote; that is taken over by whoever's policy names the target.
+`{"min": .., "max": .., "by": ..}` on an autoscaler, `{"limits": .., "budgets": .., "by": ..}` on a NodePool; null means
+that the key was absent. `by` names the installation that wrote: two of them in one cluster leave each other's objects
+alone. Where it is missing an older version wrote; the installation whose policy names the target takes that over.
 """
 
 from typing import Any, Final
@@ -17,7 +17,7 @@ BY: Final = "by"
 
 
 def saved_on(obj: Object, installation: str) -> Object | None:
-    """What `installation`, or one that gave no name, saved on `obj`; None when nothing was saved.
+    """The values that `installation`, or an unnamed one, saved on `obj`; None when nothing was saved.
 
     Raises Refused when the annotation cannot be read (to write then would lose what it stood for), and when another
     installation wrote it.

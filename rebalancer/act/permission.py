@@ -1,4 +1,4 @@
-"""May we write at all: leadership, the write stop and whether we see the cluster."""
+"""Whether we may write at all: leadership, the write stop, and whether we see the cluster."""
 
 import asyncio
 from collections.abc import Callable

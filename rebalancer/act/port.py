@@ -1,4 +1,4 @@
-"""What the gate asks of a Kubernetes API: the few verbs its drivers use. `KubeClient` has them all.
+"""The few verbs of the Kubernetes API that the gate's drivers use; `KubeClient` has them all.
 
 A simulated cluster that answers them in memory is written to by the very same gate, checks and drivers.
 """
@@ -11,7 +11,7 @@ from rebalancer.kube.wire import RAW, T
 
 
 class Port(Protocol):
-    """All of them raise KubeError; what they mean is said in `rebalancer.kube.client`."""
+    """The verbs; each of them raises KubeError, whose kinds `rebalancer.kube.client` explains."""
 
     async def get(self, ref: Ref) -> Object:
         """Read one object."""

@@ -1,4 +1,4 @@
-"""A read that many ask for at once: one request serves them all while its answer is young enough."""
+"""A read that many callers want at once: one request serves them all while its answer is young enough."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class Recent(Generic[T]):
-    """The answer of `read`, asked for no longer than `age_seconds` before it is used; failures are kept as long."""
+    """The answer of `read`, at most `age_seconds` older than the question; a failure is an answer, too."""
 
     def __init__(self, read: Callable[[], Awaitable[T]], clock: Clock, age_seconds: float) -> None:
         self._read = read

@@ -1,4 +1,4 @@
-"""Where intents and outcomes are written down: the `decisions` topic and the journal stand behind it."""
+"""The interface to which intents and outcomes are written: behind it stand the `decisions` topic and the journal."""
 
 from typing import Protocol
 

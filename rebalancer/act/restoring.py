@@ -1,8 +1,8 @@
-"""Gives back, until it is given back, what we wrote to and the policy in force does not name (any more).
+"""Gives objects back that we wrote to and that the policy in force does not name, until all of them are given back.
 
 A model or a pool that leaves the policy, also while we were down, leaves bounds and limits of ours behind, and their
-own controllers stand still between them. What the watches show is looked through every 2 s; what fails is tried again,
-each time after twice as long, a minute at most. In shadow it is only told.
+own controllers stand still between them. The watched objects are looked through every 2 s; an attempt that fails is
+repeated, each time after twice as long, a minute at most. In shadow nothing is given back: a log line names it.
 """
 
 import asyncio

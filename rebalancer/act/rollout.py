@@ -1,4 +1,4 @@
-"""Waits for the service itself to run as its Deployment says: one that still acts would take over again.
+"""Waits until the service's own pods run as its Deployment says: an old pod that still acts would take over again.
 
 Under the strategy Recreate no new pod is made before the last old one is gone, terminating ones included.
 """

@@ -1,4 +1,4 @@
-"""`/scale`: for targets that no autoscaler owns. In effect within a second."""
+"""Writes the replicas of a target that no autoscaler owns, through its `/scale`; they take effect within a second."""
 
 import msgspec
 

@@ -1,4 +1,4 @@
-"""KEDA's ScaledObject: KEDA carries its bounds to the HPA it owns, which clamps the workload within 15 s."""
+"""The bounds of KEDA's ScaledObject: KEDA passes them to the HPA it owns, which clamps the workload within 15 s."""
 
 from typing import Final
 

@@ -1,6 +1,6 @@
-"""Ends the service itself before what it wrote is handed back: one that still runs would write again.
+"""Stops the service itself before its writes are handed back: one that still runs would write again.
 
-Its Deployment goes to no replicas, and its pods are waited for: one that is told to end still finishes a write.
+Its Deployment goes to 0 replicas, and its pods are waited for: a terminating one still finishes a write.
 """
 
 from rebalancer.kube.client import KubeClient

@@ -1,6 +1,6 @@
-"""The sums that planning and the gate must agree on: asked, doomed, promised, budget (design's section 1).
+"""Sums of replicas and GPUs on which planning and the gate must agree: asked, doomed, promised, budget.
 
-All in whole replicas and GPUs, over one snapshot's views. Nothing here decides.
+The formulas are those of the design's section 1. All are whole numbers over one snapshot's views. Nothing here decides.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -12,10 +12,10 @@ from rebalancer.domain.snapshot import NodeView, NoticeView, PodView, PoolView, 
 
 
 def converging(target: TargetView) -> int:
-    """Replicas the target will come to without another write: what we last asked for, shown by the HPA or not.
+    """Replicas that the target will come to without another write: the last number of ours, shown by the HPA or not.
 
-    A maximum that somebody else wrote is no promise of ours: 100 of it are not 100 replicas, and what runs or is on its
-    way counts instead. Nor is one that reaches nobody, as of an autoscaler that is asleep at 0 replicas.
+    A maximum that somebody else wrote is no promise of ours: 100 of it are not 100 replicas, so the replicas in the
+    target's spec count instead. Nor is a maximum that reaches nobody, as of an autoscaler that is asleep at 0 replicas.
     """
     autoscaler = target.autoscaler
     if target.asked is not None:
@@ -53,10 +53,10 @@ def unreachable(target: TargetView) -> str | None:
 
 
 def asked(target: TargetView) -> int:
-    """The most replicas the target may have on its way to what it converges to: what a budget must count.
+    """The most replicas that the target may have on its way to `converging`: this many a budget must count.
 
-    A write under way counts at once. While the HPA still shows the maximum from before, what it runs counts up to
-    that: an autoscaler we have not taken over is held to what it runs as well.
+    A write under way counts at once. While the HPA still shows the maximum from before, the replicas that run count up
+    to that maximum: an autoscaler that we have not taken over counts with the replicas that run as well.
     """
     autoscaler = target.autoscaler
     if autoscaler is None or autoscaler.originals is None or autoscaler.paused:
@@ -166,9 +166,12 @@ def node_receives(node: NodeView, noticed: Collection[str]) -> bool:
 
 
 class PoolGpus(NamedTuple):
-    """GPUs of one pool. `budget`: what may be promised. `most`: what may still be there for all that is known.
+    """GPUs of one pool.
 
-    `most` is None where nodes bound it by nothing that is certain: then only the policy's limit less `foreign` does.
+    budget: GPUs that may be promised.
+    most: GPUs that may still be there for all that is known; None where nodes give no certain bound, so that only the
+        policy's limit less `foreign` holds.
+    foreign: GPUs that pods of no model request.
     """
 
     budget: int
@@ -208,7 +211,7 @@ def pool_gpus(  # noqa: PLR0913  # each argument is one term of the formula in t
 
 
 def node_gpus(node: NodeView, held: int) -> int:
-    """GPUs that a node has: at least those that pods hold on a Ready one. `held`: by pods of ours."""
+    """GPUs that a node has: on a Ready one at least as many as its pods hold. `held`: by our models' pods there."""
     return max(node.gpus, held + node.foreign_gpus) if node.ready else node.gpus
 
 

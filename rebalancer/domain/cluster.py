@@ -1,4 +1,4 @@
-"""What Kubernetes shows, reduced to the fields we use: `ingest` makes these values, `state` keeps them."""
+"""Kubernetes objects, reduced to the fields that the rebalancer uses; `ingest` makes them, `state` keeps them."""
 
 from msgspec import Struct
 
@@ -16,7 +16,13 @@ class Taint(Struct, frozen=True):
 
 
 class Toleration(Struct, frozen=True):
-    """A pod toleration; an empty key with operator Exists tolerates everything, an empty effect every effect."""
+    """A pod toleration, as Kubernetes spells it.
+
+    key: the taint's key; an empty key with operator Exists tolerates every taint.
+    operator: Equal (key and value must match) or Exists (the key alone must).
+    value: the taint's value, compared under operator Equal alone.
+    effect: the taint effect that it covers; an empty one covers every effect.
+    """
 
     key: str = ""
     operator: str = "Equal"
@@ -35,7 +41,20 @@ class Toleration(Struct, frozen=True):
 
 
 class Node(Struct, frozen=True):
-    """`allocatable` holds extended resources only (whole devices); capacity is a promise, allocatable is not."""
+    """A Kubernetes node.
+
+    name: name of the Node object.
+    uid: its Kubernetes UID.
+    resource_version: its version in the API server; of two, the newer stands.
+    provider_id: the cloud's id, whose last part names the instance; "" where there is no cloud.
+    labels: its labels, by which pools find their nodes.
+    taints: its taints.
+    allocatable: whole devices by extended resource that pods may request; the node's `capacity` may promise more.
+    ready: whether its Ready condition is True.
+    ready_changed_at: when that condition last changed; None where it has no such condition.
+    unschedulable: whether it is cordoned.
+    deleting: whether its deletion has begun.
+    """
 
     name: str
     uid: str
@@ -67,7 +86,24 @@ class WorkloadRef(Struct, frozen=True, order=True):
 
 
 class Pod(Struct, frozen=True):
-    """`gpus` sums the containers' requests per extended resource; `workload` is the owner by its owner reference."""
+    """A pod of the cluster, of a model or of somebody else.
+
+    namespace: its namespace.
+    name: its name.
+    uid: its Kubernetes UID.
+    resource_version: its version in the API server; of two, the newer stands.
+    workload: the scale target that owns it by owner references, None where none does.
+    node: name of the node it is bound to, None before it has one.
+    gpus: devices by extended resource that its containers request together.
+    phase: Kubernetes' phase: Pending, Running, Succeeded, Failed or Unknown.
+    ready: whether its Ready condition is True.
+    ready_at: when that condition became True, None while it is not.
+    created_at: when it was created.
+    deleting_at: the instant by which a deletion ends it (the request and its grace period), None while nobody deletes
+        it.
+    grace_seconds: seconds that its containers have to end once it is deleted.
+    deletion_cost: its pod-deletion-cost annotation; a ReplicaSet ends lower ones first. None where it has none.
+    """
 
     namespace: str
     name: str
@@ -91,9 +127,18 @@ class Pod(Struct, frozen=True):
 
 
 class Workload(Struct, frozen=True):
-    """A Deployment. `gpus`, `node_selector`, `tolerations` come from its pod template.
+    """A Deployment, the object whose replicas a scale target counts.
 
-    `writer`: the field manager that set its replicas, "" when that is us or unknown.
+    ref: its namespace, kind and name.
+    uid: its Kubernetes UID.
+    resource_version: its version in the API server; of two, the newer stands.
+    replicas: replicas in its spec.
+    gpus: devices by extended resource that one pod of its template requests.
+    node_selector: labels that its template wants of a node.
+    tolerations: the tolerations of its template.
+    grace_seconds: seconds that one of its pods has to end.
+    rolling: whether a rollout is under way.
+    writer: the field manager that set its replicas, "" where that is us or unknown.
     """
 
     ref: WorkloadRef
@@ -120,9 +165,20 @@ class Originals(Struct, frozen=True):
 
 
 class Hpa(Struct, frozen=True):
-    """A HorizontalPodAutoscaler (autoscaling/v2). `owner_scaled_object` names the ScaledObject KEDA made it for.
+    """A HorizontalPodAutoscaler (autoscaling/v2).
 
-    `writers`: the field managers that set minimum and maximum, "" where that is us or unknown.
+    namespace: its namespace.
+    name: its name.
+    uid: its Kubernetes UID.
+    resource_version: its version in the API server; of two, the newer stands.
+    target: the workload that it scales.
+    minimum: fewest replicas that its spec allows.
+    maximum: most replicas that its spec allows.
+    current: replicas that its status counts now.
+    desired: replicas that its status wants.
+    owner_scaled_object: name of the ScaledObject for which KEDA made it, None where nobody did.
+    originals: its own bounds, as our annotation saved them; None where it has no such annotation.
+    writers: the field managers that set minimum and maximum, "" where that is us or unknown.
     """
 
     namespace: str
@@ -140,7 +196,21 @@ class Hpa(Struct, frozen=True):
 
 
 class ScaledObject(Struct, frozen=True):
-    """KEDA's ScaledObject. None bounds mean KEDA's defaults (min 0, max 100). `writers` as of an Hpa."""
+    """KEDA's ScaledObject, which makes an HPA of its own and acts through it.
+
+    namespace: its namespace.
+    name: its name.
+    uid: its Kubernetes UID.
+    resource_version: its version in the API server; of two, the newer stands.
+    target: the workload that it scales.
+    minimum: its minReplicaCount, None for KEDA's default of 0.
+    maximum: its maxReplicaCount, None for KEDA's default of 100.
+    idle: its idleReplicaCount, to which KEDA takes the target while no trigger is active; None where it has none.
+    paused: whether an annotation pauses it: then it moves nothing.
+    hpa_name: name of the HPA that KEDA made for it, None while that is unknown.
+    originals: its own bounds, as our annotation saved them; None where it has no such annotation.
+    writers: the field managers that set minimum and maximum, "" where that is us or unknown.
+    """
 
     namespace: str
     name: str
@@ -157,7 +227,13 @@ class ScaledObject(Struct, frozen=True):
 
 
 class DisruptionBudget(Struct, frozen=True, omit_defaults=True, rename="camel"):
-    """One entry of a NodePool's spec.disruption.budgets, as Karpenter spells it."""
+    """One entry of a NodePool's spec.disruption.budgets, as Karpenter spells it.
+
+    nodes: nodes that may be disrupted at once, as a number or as a percentage.
+    reasons: the reasons it applies to (Empty, Underutilized, Drifted); none means all of them.
+    schedule: cron expression at which it comes into force, None where it always is in force.
+    duration: how long it is in force each time, as Kubernetes spells durations; None without a schedule.
+    """
 
     nodes: str = "10%"
     reasons: tuple[str, ...] = ()
@@ -177,7 +253,18 @@ class SavedNodePool(Struct, frozen=True):
 
 
 class NodePool(Struct, frozen=True):
-    """A Karpenter NodePool. `limits` and `used` hold whole devices per extended resource."""
+    """A Karpenter NodePool.
+
+    name: its name.
+    uid: its Kubernetes UID.
+    resource_version: its version in the API server; of two, the newer stands.
+    limits: most devices by extended resource that Karpenter may bring in all; a resource without a key is unlimited.
+    used: devices by extended resource that its nodes have, by its status.
+    weight: its weight, by which Karpenter prefers one NodePool to another.
+    budgets: its disruption budgets; None where the key is absent.
+    ready: whether its Ready condition is True, or it has none.
+    saved: its own limits and budgets, as our annotation saved them; None where it has no such annotation.
+    """
 
     name: str
     uid: str
@@ -191,7 +278,21 @@ class NodePool(Struct, frozen=True):
 
 
 class NodeClaim(Struct, frozen=True):
-    """A node that Karpenter asked for. `failed` carries the condition's message when it cannot be had."""
+    """A Karpenter NodeClaim: one node that it has ordered.
+
+    name: its name.
+    uid: its Kubernetes UID.
+    resource_version: its version in the API server; of two, the newer stands.
+    node_pool: name of the NodePool it belongs to.
+    gpus: devices by extended resource that the node is to bring.
+    node: name of the node it became, None before that.
+    provider_id: the cloud's id, whose last part names the instance; "" before there is one.
+    created_at: when it was created.
+    initialized: whether its node is Ready with all its devices.
+    failed: message of the condition that says why it cannot be had; None while nothing speaks against it.
+    deleting_at: when its deletion was requested, None while nobody deletes it.
+    disruption_reason: why Karpenter disrupts its node (Empty, Underutilized, Drifted, ...); None where it does not.
+    """
 
     name: str
     uid: str
@@ -208,7 +309,25 @@ class NodeClaim(Struct, frozen=True):
 
 
 class Override(Struct, frozen=True):
-    """A person's decision. `subject`: a model id; for drain and exclude a node or pool name."""
+    """A person's decision about a model, a node or a pool, with a reason and an end.
+
+    name: name of the Override object.
+    namespace: its namespace.
+    uid: its Kubernetes UID.
+    resource_version: its version in the API server; of two, the newer stands.
+    kind: pause, freeze, pin, cap, floor, drain, exclude or standUp (write where the guard `foreign` stands down).
+    subject: id of a model, or name of a node or pool.
+    subject_kind: whose name `subject` is: model, node or pool.
+    reason: why, in the person's words; never used to decide.
+    actor: who decided.
+    created_at: when it was created; of two of one kind the newer counts.
+    expires_at: from this instant on it counts no more.
+    value: replicas of a pin, a cap or a floor; None for the other kinds.
+    model: id of the only model that an exclude keeps away, None where it holds for all of them.
+    allow_below_floor: whether it may take the model below its floor.
+    phase: phase that its status shows now, "" before we wrote any; `plan.OverrideState` lists them.
+    message: sentence that its status shows now.
+    """
 
     name: str
     namespace: str
@@ -229,7 +348,15 @@ class Override(Struct, frozen=True):
 
 
 class WriteStop(Struct, frozen=True):
-    """The red button: while one exists nothing is written to workloads, autoscalers, pods or NodePools."""
+    """The red button: while one exists nothing is written to workloads, autoscalers, pods or NodePools.
+
+    name: name of the WriteStop object.
+    uid: its Kubernetes UID.
+    resource_version: its version in the API server; of two, the newer stands.
+    reason: why, in the person's words.
+    actor: who pressed it.
+    created_at: when it was created; of several the oldest is shown.
+    """
 
     name: str
     uid: str

@@ -1,7 +1,7 @@
-"""What comes in: typed events, and typed rejections of what cannot be one.
+"""Events from outside (metric samples, notices of lost capacity, Kubernetes objects), and records rejected as none.
 
-`Position` orders records of one source; newest by (source, time, partition, offset) wins. Absent is not zero: a gauge
-or counter that a sample does not carry is None.
+`Position` orders records of one source; the newest by (source, time, partition, offset) wins. Absent is not zero: a
+gauge or counter that a sample does not carry is None.
 """
 
 from typing import Annotated
@@ -32,7 +32,18 @@ class Position(Struct, frozen=True, order=True):
 
 
 class Gauges(Struct, frozen=True, omit_defaults=True, rename="camel", forbid_unknown_fields=True):
-    """Instant values of one model or pod. Ratios 0-1, latencies in seconds, memory in MiB."""
+    """Values of one model or pod at one instant; None: the sample does not carry the gauge.
+
+    running: requests in work.
+    waiting: requests in the queue.
+    kv_cache_use: share of the KV cache in use, 0-1.
+    gpu_utilisation: share of the time in which the GPUs had work, 0-1.
+    fb_used_mib: framebuffer memory of the GPUs in use, MiB.
+    fb_free_mib: framebuffer memory of the GPUs that is free, MiB.
+    ttft_p95_seconds: 95th percentile of the time to the first token, seconds.
+    latency_p95_seconds: 95th percentile of the latency, seconds.
+    latency_p99_seconds: 99th percentile of the latency, seconds; it stands in where no 95th is measured.
+    """
 
     running: Amount | None = None
     waiting: Amount | None = None
@@ -46,9 +57,13 @@ class Gauges(Struct, frozen=True, omit_defaults=True, rename="camel", forbid_unk
 
 
 class Counters(Struct, frozen=True, omit_defaults=True, rename="camel", forbid_unknown_fields=True):
-    """Cumulative since `start_time` (epoch seconds; a new start time means the producer restarted).
+    """Counts since the producer started; None: the sample does not carry the counter.
 
-    `requests_left`: whose clients gave up or that were turned away, none of those finished; None counts as none.
+    start_time: when counting began; another start time means that the producer restarted.
+    requests_finished: requests answered.
+    requests_left: requests whose clients gave up or that were turned away, none of them finished; None counts as none.
+    prompt_tokens: tokens read.
+    generated_tokens: tokens written.
     """
 
     start_time: Instant
@@ -59,7 +74,18 @@ class Counters(Struct, frozen=True, omit_defaults=True, rename="camel", forbid_u
 
 
 class MetricSample(Struct, frozen=True, tag="metric"):
-    """One producer's look at a model (`pod` None) or at one of its pods (`pod` = UID) at `at`, event time."""
+    """One producer's measurements of a model, or of one of its pods, at one instant.
+
+    source: name of the producer (CloudEvents source).
+    id: the producer's id of the record (CloudEvents id).
+    at: when it was measured, by the producer's clock (event time).
+    model: model id or one of the model's aliases.
+    interval_seconds: seconds between two samples of the producer.
+    gauges: values at that instant.
+    pod: UID of the pod, None where the sample is of the whole model.
+    counters: counts up to that instant, None where the producer has none.
+    position: where the record stands in Kafka, None where it came another way.
+    """
 
     source: str
     id: str
@@ -73,14 +99,21 @@ class MetricSample(Struct, frozen=True, tag="metric"):
 
 
 class CapacityNotice(Struct, frozen=True, tag="notice"):
-    """Capacity that will vanish at `deadline`.
+    """Word that a node or instance will vanish, or that an earlier notice of it is taken back.
 
-    `kind`: spot-interruption, rebalance, scheduled-change, reservation-interruption, state-change, or disruption
-    (Karpenter's taint or a NodeClaim's deletion). `voluntary`: consolidation, drift: its replacement node
-    comes by itself. `node` or `instance_id` says which; `cancelled` takes an earlier notice back. `ends_at`: the
-    capacity may vanish until then, and is spared when it did not; None where only the deadline is told. `event`: which
-    of several plans for the same capacity it is about, as its source names them (AWS Health: the event's ARN); "" where
-    it does not: then `cancelled` takes back all of that kind.
+    source: name of the producer (CloudEvents source).
+    id: the producer's id of the record.
+    at: when the notice was given (event time).
+    kind: spot-interruption, rebalance, scheduled-change, reservation-interruption, state-change, or disruption
+        (Karpenter's taint, or the deletion of a NodeClaim).
+    deadline: when the capacity vanishes at the earliest.
+    node: name of the node, None where `instance_id` names the capacity.
+    instance_id: the cloud's id of the instance, None where `node` names the capacity.
+    voluntary: whether it is consolidation or drift, so that a replacement node comes by itself.
+    cancelled: whether it takes earlier notices back: those of its `event`, or all of its kind where that is "".
+    position: where the record stands in Kafka, None where it came another way.
+    ends_at: the capacity vanishes before this instant or is spared; None where only the deadline is known.
+    event: the source's name for one of several plans for the same capacity (AWS Health: the event's ARN), "" for none.
     """
 
     source: str
@@ -98,7 +131,13 @@ class CapacityNotice(Struct, frozen=True, tag="notice"):
 
 
 class Rejection(Struct, frozen=True, tag="rejection"):
-    """A record that could not become an event; the dead-letter topic keeps its bytes beside this."""
+    """A record that could not become an event; the dead-letter topic has its bytes beside this.
+
+    position: where the record stands in Kafka.
+    at: when it was rejected.
+    reason: one of a small closed set of words, by which rejections are counted.
+    detail: sentence for people: which part of the record is wrong, and how.
+    """
 
     position: Position
     at: Instant
@@ -107,9 +146,13 @@ class Rejection(Struct, frozen=True, tag="rejection"):
 
 
 class ObjectsListed(Struct, frozen=True, tag="listed"):
-    """The full truth about one source: what is not in `objects` is gone.
+    """A complete list of one source's objects: whatever is in neither `objects` nor `unreadable` is gone.
 
-    But for what is `unreadable` (`NAMESPACE/NAME`): it is there, nobody knows how, and what was known of it stands.
+    source: one of `cluster.SOURCES`.
+    at: when the list came.
+    objects: every object that could be read.
+    unreadable: `NAMESPACE/NAME` of objects that exist and cannot be read; state goes on with their last readable
+        version.
     """
 
     source: str
@@ -127,7 +170,7 @@ class ObjectChanged(Struct, frozen=True, tag="changed"):
 
 
 class ObjectUnreadable(Struct, frozen=True, tag="unreadable"):
-    """One object (`NAMESPACE/NAME`) was added or changed and cannot be read: as in a list, what was known stands."""
+    """One object (`NAMESPACE/NAME`) came or changed and cannot be read: its last readable version goes on to count."""
 
     source: str
     at: Instant
@@ -143,7 +186,13 @@ class ObjectGone(Struct, frozen=True, tag="gone"):
 
 
 class SourceState(Struct, frozen=True, tag="source"):
-    """A source came alive (`trouble` None), or why it is not; `absent` = the cluster does not have that API."""
+    """A source came alive, or it says why it is not.
+
+    source: one of `cluster.SOURCES`.
+    at: when that was seen.
+    trouble: sentence that says why it is not alive, None while it is.
+    absent: whether the cluster does not have that API at all.
+    """
 
     source: str
     at: Instant

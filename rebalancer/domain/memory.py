@@ -1,4 +1,4 @@
-"""What planning must not forget from one cycle to the next; goes in, comes out, is kept in the `state` topic."""
+"""What planning remembers from one plan to the next: it goes in, comes out, and checkpoints carry it over a restart."""
 
 from typing import NamedTuple
 
@@ -8,7 +8,12 @@ from rebalancer.domain.instant import Instant
 
 
 class Loss(Struct, frozen=True):
-    """Replicas a model lost by a write of ours, and the guard window it used up (`step`, `shift`, or `exempt`)."""
+    """Replicas that a model lost by one write of ours.
+
+    at: when it was written.
+    replicas: how many replicas it lost.
+    counts: the guard whose window they use up: `step`, `shift` or `exempt`.
+    """
 
     at: Instant
     replicas: int
@@ -16,16 +21,19 @@ class Loss(Struct, frozen=True):
 
 
 class Level(Struct, frozen=True):
-    """Offered work of `work` replicas, a mean over the minute that ended at `at`."""
+    """Offered work of `work` replicas: the mean over the minute that ended at `at`."""
 
     at: Instant
     work: float
 
 
 class Jump(Struct, frozen=True):
-    """Samples of work far beyond what is usual: `since` the first (None: none now), `least` replicas in the lowest.
+    """A jump of offered work that the guard `plausible` doubts, and the last one that proved true.
 
-    `confirmed`: replicas in the last jump that turned out to be one, at `confirmed_at`.
+    since: when the first doubted sample was taken, None while nothing is doubted.
+    least: the lowest offered work of the doubted samples, in replicas.
+    confirmed: offered work of the last jump that proved true, in replicas; the measure of the next one for an hour.
+    confirmed_at: when it proved true, None where none has within the last hour.
     """
 
     since: Instant | None = None
@@ -35,16 +43,18 @@ class Jump(Struct, frozen=True):
 
 
 class Ask(Struct, frozen=True):
-    """Votes have asked for `replicas` or more since then."""
+    """Since `since` votes have asked for `replicas` or more, without a break."""
 
     since: Instant
     replicas: int
 
 
 class Owed(Struct, frozen=True):
-    """How many of its own replicas a model may claim before anybody gains, and what would change that.
+    """How many of its own replicas a model may claim before anybody gains, and what would change that number.
 
-    `asks`: what votes ask for beyond them, ascending. `lower_since`: one less would do since then.
+    replicas: replicas that it may claim, at most its entitlement.
+    asks: for each higher number since when votes ask for it; ascending in replicas and in instants.
+    lower_since: since when one replica less would be enough, None while it would not.
     """
 
     replicas: int
@@ -68,11 +78,15 @@ class Rose(NamedTuple):
 
 
 class Outage(Struct, frozen=True):
-    """Demand fell at once, at `since`, in `fell` of the `of` models that had any.
+    """Demand that fell at once in most models with work: something in front of them failed, they did not calm down.
 
-    `source`: the producer that tells of all of them, and may be what fails; "" where it is what is in front of every
-    model. Before `until` nothing is taken from those who are `silent`, by name, unless their work is back. `against`:
-    who rose meanwhile; then it is no outage, nobody is held, and it is kept to be told.
+    since: when the fall was seen.
+    until: before this instant nothing is taken from the silent models.
+    fell: number of models whose work fell suddenly.
+    of: number of models that had work before.
+    silent: the models that fell, by name; one whose work is back may be taken from again.
+    source: the producer that reports all these models and may itself have failed; "" where every model is concerned.
+    against: the model that rose meanwhile, so this is no outage and holds nobody back; None where none rose.
     """
 
     since: Instant
@@ -85,10 +99,15 @@ class Outage(Struct, frozen=True):
 
 
 class Replaced(NamedTuple):
-    """A doomed pod beside which a replacement was asked: as memory and changes spell it, `POOL/TARGET/ASKED/POD`.
+    """A doomed pod beside which we asked for a replacement; memory and changes spell it `POOL/TARGET/ASKED/POD`.
 
-    `target` and `pod` are UIDs. It is believed only while that target is asked for `asked` replicas: what somebody else
-    wrote, or we wrote and do not know of, may have taken the pod's number back already.
+    It counts only while its target asks for `asked` replicas: somebody else's write, or one of ours that we do not know
+    of, may have taken the pod's number back already.
+
+    pool: name of the pool.
+    target: UID of the target, "" where the spelling is older and has none.
+    asked: replicas that the target asked for after the write.
+    pod: UID of the doomed pod.
     """
 
     pool: str
@@ -101,7 +120,7 @@ class Replaced(NamedTuple):
 
     @classmethod
     def of(cls, text: str) -> "Replaced":
-        """What `text` spells; one that does not say of which target and number it is, is never believed."""
+        """The entry that `text` spells; a spelling without target and number gives one that never counts."""
         pool, _, rest = text.partition("/")
         target, _, rest = rest.partition("/")
         asked, _, pod = rest.partition("/")
@@ -116,25 +135,35 @@ class WaitingSince(Struct, frozen=True):
 
 
 class Waiting(Struct, frozen=True):
-    """What waits of a model whose requests have a deadline, as a look at `at` found it: the oldest first."""
+    """Requests that wait for a model with a deadline, as seen at `at`: `groups` by when they came, oldest first."""
 
     at: Instant
     groups: tuple[WaitingSince, ...] = ()
 
 
 class ModelMemory(Struct, frozen=True, omit_defaults=True):
-    """One model's past.
+    """One plan's memory of a model for the next.
 
-    `demand`: the demand in force (falls only after a cooldown). `higher_since`: votes above what it has since.
-    `replaced`: doomed pods beside which a replacement was asked, each as `Replaced`. `surge_since`: in surge from then
-    on (None: not); `calm_since`: below the leave ratio since. `lower_since`: its votes have asked for fewer than it has
-    since then, `lower_peak` the most they asked for meanwhile.
-    `unmet_since`: short since. `levels`: what was offered lately, and `falls`: when that fell suddenly by itself, both
-    oldest first (guard `sudden`). `jump`: one that the guard `plausible` looks at. `deferred_since`: a batch model that
-    has fewer replicas than it needs since then. `owed`: of a model with an outlook, what it may claim as its own.
-    `begun_anew`: what demand was in force is unknown since a start. `gave_at`: when it last gave a replica
-    away; `spare_since`: its share has been below what it has since then. `waiting`: what
-    waits of a batch model, by when it came; None: nobody knows, or it has no deadline.
+    demand: replicas of the demand in force, which falls only after a cooldown; None before the first and where a start
+        made it unknown.
+    higher_since: since when votes ask for more than the demand in force, None while they do not.
+    surge_since: since when the model is in a surge, None while it is not.
+    calm_since: since when its short window is below the leave ratio of a surge, None while it is not.
+    lower_since: since when its votes ask for fewer replicas than the demand in force, None while they do not.
+    lower_peak: the most replicas that its votes asked for since `lower_since`.
+    last_move_at: when a write of ours last gave it or took from it a replica, None before the first.
+    unmet_since: since when it has fewer replicas than it needs, None while it has enough.
+    losses: replicas that it lost by our writes, within the guards' longest window; oldest first.
+    replaced: doomed pods beside which we asked for a replacement, each as `Replaced` spells it.
+    levels: its offered work within the window of the guard `sudden`, oldest first.
+    falls: when its work fell suddenly by itself, the last two at most, oldest first.
+    jump: a jump of its work that the guard `plausible` remembers, None where there is none.
+    deferred_since: since when a batch model has had fewer replicas than it needs, None while it has not.
+    owed: replicas of its own that it may claim, None before it has an outlook.
+    begun_anew: whether a start has made the demand in force unknown.
+    gave_at: when it last released a replica, None before the first; after a start with gaps, the start.
+    spare_since: since when its share is below the replicas it has, None while it is not.
+    waiting: requests that wait for a batch model by the time they came; None: nobody counts them or it has no deadline.
     """
 
     demand: int | None = None
@@ -159,7 +188,18 @@ class ModelMemory(Struct, frozen=True, omit_defaults=True):
 
 
 class Loan(Struct, frozen=True):
-    """One replica of `borrower` beyond its entitlement on `pool`, its GPUs booked to `owner` (None: nobody's)."""
+    """One replica that a model has beyond its entitlement, with the owner to whom its GPUs are booked.
+
+    Worked example: chat owns 4 replicas of 2 GPUs on gpu-a and uses 3, code owns 2 replicas of 2 GPUs there and has 3.
+    One loan stands: borrower code, owner chat, pool gpu-a, 2 GPUs. When chat claims its fourth replica, code is the one
+    to release.
+
+    borrower: id of the model that has the replica.
+    owner: id of the model that does not use these GPUs; None: nobody's, as on an elastic pool.
+    pool: name of the pool.
+    gpus: GPUs of the replica.
+    at: since when it is borrowed; the borrower's last loan on a pool ends first.
+    """
 
     borrower: str
     owner: str | None
@@ -169,9 +209,17 @@ class Loan(Struct, frozen=True):
 
 
 class Shift(Struct, frozen=True):
-    """Release by donors, then grant to a recipient, until the last granted replica is Ready.
+    """Donors release, then a recipient is granted, until the last granted replica is Ready.
 
-    `released_at`: the first release was written; `granted_at`: the recipient's raise was written.
+    id: `s`, the cycle that opened it, the recipient and the pool, joined by `-`.
+    pool: name of the pool whose GPUs move.
+    recipient: id of the model that is to have them.
+    donors: ids of the models that released for it, sorted.
+    replicas: replicas released for it.
+    opened_at: when its first release was written.
+    node_pools: names of NodePools; planning leaves it empty.
+    released_at: when its first release was written; None in older memory alone.
+    granted_at: when the recipient's raise was written, None before that.
     """
 
     id: str
@@ -186,7 +234,17 @@ class Shift(Struct, frozen=True):
 
 
 class NodeGrant(Struct, frozen=True):
-    """Replicas granted past the free GPUs of `pool`, into nodes that `node_pool` is to bring until `until`."""
+    """Replicas granted beyond the free GPUs of a pool, into nodes that Karpenter is to bring.
+
+    id: names the grant in changes and intents.
+    model: id of the model.
+    pool: name of the pool.
+    node_pool: name of the NodePool that is to bring the nodes.
+    replicas: replicas granted.
+    gpus: GPUs that these replicas, or others of the pool in their place, still wait for.
+    asked_at: when the raise was written.
+    until: when it ends if no node has come.
+    """
 
     id: str
     model: str
@@ -199,9 +257,14 @@ class NodeGrant(Struct, frozen=True):
 
 
 class GrantFailure(Struct, frozen=True):
-    """A node grant that brought nothing: `node_pool` rests so long, and is not asked again before `until`.
+    """A node grant that brought nothing, so its NodePool rests; remembered for a while after that.
 
-    It is remembered for some time after that: the next rest is longer unless a node has come meanwhile.
+    A rest is twice as long as the one before unless a node has come meanwhile.
+
+    node_pool: name of the NodePool.
+    until: when the rest ends; before it no node is asked of the NodePool.
+    why: sentence that says why the grant was withdrawn.
+    rest_seconds: length of the rest, in seconds.
     """
 
     node_pool: str
@@ -211,7 +274,12 @@ class GrantFailure(Struct, frozen=True):
 
 
 class Decided(Struct, frozen=True):
-    """An override came into force at `at`, when its model had (its nodes held) so many replicas."""
+    """Replicas of a model, or on the nodes of a drain, when an override came into force.
+
+    uid: UID of the override.
+    at: when it came into force.
+    replicas: replicas of the model then, or on the drained nodes.
+    """
 
     uid: str
     at: Instant
@@ -219,11 +287,19 @@ class Decided(Struct, frozen=True):
 
 
 class Memory(Struct, frozen=True, omit_defaults=True):
-    """All of it. Tuples are in order of their instants, `overrides` by UID, `outages` by source (guard `sudden`).
+    """One plan's memory for the next; tuples are in the order of their instants unless a field says otherwise.
 
-    `unknown_before`: a start that does not know all that was written before it; guards' windows that reach back there
-    count as used up (None: all is known). `resumed_at`: a start that knows the writes before it, but not how long votes
-    had asked for less (None: this memory is of the cycle before).
+    models: memory of each model, by id.
+    loans: replicas beyond entitlement, in the order in which they were borrowed.
+    shifts: shifts under way.
+    node_grants: node grants whose GPUs are still to come.
+    grant_failures: NodePools that rest, or have rested lately.
+    overrides: overrides that came into force, by UID.
+    unknown_before: a start that does not know all writes before it, so guards' windows that reach back there count as
+        used up; None where all are known.
+    resumed_at: a start that knows the writes before it but not since when votes ask for fewer; None where that is
+        known.
+    outages: sudden falls of demand that still count, by `source`.
     """
 
     models: dict[str, ModelMemory] = {}

@@ -1,4 +1,4 @@
-"""What became of a change: intent before the write, outcome after it. Both go to `decisions` and the journal."""
+"""The two records of every write: an intent before it, an outcome after it; `decisions` and the journal get both."""
 
 from msgspec import Struct
 
@@ -12,9 +12,31 @@ UNKNOWN = "unknown"
 
 
 class Intent(Struct, frozen=True, tag="intent"):
-    """What is about to be written. A decrease's intent is acknowledged by Kafka before the write goes out.
+    """A write that is about to go out; of a decrease Kafka acknowledges the intent before that.
 
-    `kind` and the rest as in `plan.Change` / `plan.NodePoolChange`; `subject` is the model id or NodePool name.
+    id: id of the change in its plan.
+    cycle: number of the cycle that planned it.
+    at: when the gate came to it.
+    kind: kind of the change, of `plan.Change` or of `plan.NodePoolChange`.
+    subject: model id, or name of the NodePool.
+    object: the object written to: `deployment/NAMESPACE/NAME` or `nodepool/NAME`.
+    replicas_from: replicas that the target asks for before; 0 of a NodePool.
+    replicas_to: replicas that it is to ask for; 0 of a NodePool.
+    reason: sentence that says why.
+    pool: name of the pool; "" in older journals alone.
+    shift: id of the shift it belongs to, None where it belongs to none.
+    counts: the guard whose window it uses up: `step`, `shift` or `exempt`; None: no guard's.
+    counted: replicas by which that window is used up.
+    lenders: models whose loans it would end; planning leaves it empty.
+    recipients: models for which it releases.
+    replaces: doomed pods, as `memory.Replaced` spells them: a `replace` asks for as many more beside them, any other
+        kind takes their number back.
+    grant: id of the node grant that it opens or withdraws, None where it does neither.
+    node_pool: name of the NodePool of that grant or of this change, None without either.
+    limit_from: limit of the NodePool before, in GPUs; None: unlimited, or no limit changes.
+    limit_to: limit that it is to have, in GPUs; None as above.
+    minimum_from: the autoscaler's minimum before, in replicas; None where no autoscaler owns the target.
+    minimum_to: the minimum it is to have, in replicas; None as above.
     """
 
     id: str
@@ -42,10 +64,13 @@ class Intent(Struct, frozen=True, tag="intent"):
 
 
 class Outcome(Struct, frozen=True, tag="outcome"):
-    """What became of `intent`.
+    """The end of an intent; after a restart an intent without an outcome counts as unknown.
 
-    `status`: written, shadow (would have been), refused (by the gate, `detail` says which check), failed, unknown
-    (the reply was lost: it may have been applied). An intent without outcome after a restart counts as unknown.
+    intent: the intent.
+    at: when it ended.
+    status: written, shadow (it would have been), refused (by the gate), failed, or unknown (the reply was lost: it may
+        have been applied).
+    detail: sentence that says why: which check refused it, or how it failed; "" where it was written.
     """
 
     intent: Intent

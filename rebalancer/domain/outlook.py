@@ -1,4 +1,4 @@
-"""What every count of replicas of a model is worth, judged by replays of its own past, and why."""
+"""How late each count of replicas of a model would be, as the look-ahead finds by replays of the model's own past."""
 
 from msgspec import Struct
 
@@ -6,19 +6,40 @@ from rebalancer.domain.instant import Instant
 
 
 class Outlook(Struct, frozen=True):
-    """`values`: cost of least, least + 1, ... replicas, lower is better: requests late, times priority and `weight`.
+    """How late each count of replicas of a model would be until the horizon, and why.
 
-    Where the objective is `by_minute`, seconds of late minutes take the place of late requests. `late`: the same to the
-    horizon without weight, switching, caution, full use and surges that no replay holds. `errors`: standard errors of
-    `late` against that of `current`. `level`: replicas it is taken to need on average; `base`: before the learnt
-    correction. `dispersion`: variance over mean of 10-s rates, replicas. `shift`: probability that the level is
-    `shifted` now; `excess` in usual ones. `replays`: earlier errors played; `rho` of the weight is on whole periods of
-    `period_seconds`. `work_of_one`: replica-seconds per request, 1 where nobody counts requests; `by_minute` those of a
-    usual second. `error`, `plain_error`: of the forecast over the last hour, with and without what was learnt; None:
-    not known yet. `usual`: median of the last hour's minutes that were observed; `weight`: what one that is late counts
-    among other models, less where this one looks further. `deferred`: of a model with a deadline beyond the horizon
-    nothing is late before that; what is left undone there takes the place of late requests. All quantised to 1e-6; `at`
-    the second it was made, `horizon_seconds` from there to where the paths end.
+    Worked example: a model of priority 200 has `current` 4 replicas and looks 180 s ahead. `least` is 3, `late` is
+    (18.0, 4.0, 3.0): with 3 replicas 9 requests would be late until the horizon, with 4 replicas 2, with 5 replicas
+    1.5, each counted twice for the priority. `weight` is 150 / 180 = 0.83, so `values` begin with 15.0, 3.3 and 2.5,
+    and some more for moves, for doubt and for surges that no replay has. The fourth replica is worth 11.7, the fifth
+    0.8: a GPU that keeps more than that from being late elsewhere goes there.
+
+    at: the second at which it was made.
+    horizon_seconds: seconds from `at` to the end of the replays: a start and 90 s.
+    current: replicas that serve or start, without doomed ones.
+    least: the count of replicas to which the first of `values`, `late` and `errors` belongs.
+    values: cost of `least`, `least` + 1, ... replicas; lower is better. It is `late` times `weight`, more for moving,
+        for doubt about a decrease and for surges that no replay has, and 1e-6 less for each replica.
+    late: requests that would be late until the horizon with so many replicas, times priority / 100; see `by_minute`,
+        `deferred`.
+    errors: standard error of each number of `late` in its difference from that of `current`.
+    level: offered work that is expected on average, in replicas.
+    base: that level before the correction that was learnt, in replicas: the slow mean.
+    dispersion: variance over mean of the offered work in bins of 10 s, in replicas.
+    shift: probability that the level has shifted to `shifted`, 0-1.
+    shifted: the level that a shift would have led to, in replicas.
+    excess: distance of the last 30 or 60 s from the level, as a multiple of the model's usual distance.
+    replays: number of stretches of the model's past that were played.
+    period_seconds: seconds after which its work repeats itself, as far as `rho` says so.
+    rho: share of the replays' weight that is on whole periods of `period_seconds`, 0-1.
+    work_of_one: replica-seconds that count as 1 in `late`: a request's (1 where nobody counts requests), with
+        `by_minute` a usual second's.
+    error: the forecast's distance from the work that came, as a share of that work, over the last hour; None: unknown.
+    plain_error: the same of a forecast by the slow mean alone; None: unknown.
+    usual: median of the last hour's observed minutes of offered work, in replicas; None while it is unknown.
+    weight: factor between `late` and `values`: 150 s over the horizon, so that models with unequal starts compare.
+    by_minute: whether the objective counts minutes; then `late` counts seconds of late minutes in place of requests.
+    deferred: whether its deadline lies beyond the horizon; then `late` counts requests left undone at the horizon.
     """
 
     at: Instant

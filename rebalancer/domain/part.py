@@ -1,4 +1,4 @@
-"""What policies are made of: frozen parts with camelCase keys, in which an unknown key is an error, and quantities."""
+"""The base of all policy classes (frozen, camelCase keys, an unknown key is an error) and their types of quantities."""
 
 from typing import Annotated
 
@@ -11,6 +11,6 @@ Seconds = Annotated[FiniteFloat, Field(gt=0, le=7 * 86_400)]
 
 
 class Part(BaseModel):
-    """A mapping of the file."""
+    """A mapping of the policy file."""
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True, extra="forbid", strict=True)

@@ -1,4 +1,4 @@
-"""What a rebalancer wrote to and has not given back: whose it is, and whether the policy in force names it."""
+"""Autoscalers and NodePools that carry our annotation: who wrote it, and whether the policy names them."""
 
 from msgspec import Struct
 
@@ -18,9 +18,14 @@ KINDS: dict[type, str] = {
 
 
 class Pinned(Struct, frozen=True, order=True):
-    """An autoscaler or a NodePool that carries the annotation. `by`: the installation it names, "" where it names none.
+    """An autoscaler or a NodePool that carries the annotation: its own controller moves it only within our last values.
 
-    While it is so its own controller moves it only within the values that we wrote last.
+    kind: kind of the object: one of the values of `KINDS`.
+    namespace: its namespace, "" of a NodePool.
+    name: its name.
+    uid: its Kubernetes UID.
+    by: the installation that the annotation names, "" where it names none.
+    state: one of `STATES`.
     """
 
     kind: str

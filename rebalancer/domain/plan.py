@@ -1,7 +1,7 @@
-"""What a cycle decided: changes to make, moves refused and need unmet, each with its numbers.
+"""The result of a cycle: changes to write, moves that guards refused, and needs that stay unmet, each with its numbers.
 
-A change says what and why; `act` turns it into writes. Text for people is made from these values by whoever shows
-them (`__str__` is one line that can be read aloud); nothing here is parsed back.
+A change says which number is to be written and why; `act` turns it into writes. Text for people is made from these
+values by whoever shows them (`__str__` is one line that can be read aloud); nothing here is parsed back.
 """
 
 from msgspec import Struct
@@ -12,7 +12,7 @@ from rebalancer.domain.snapshot import TargetView
 
 
 class Step(Struct, frozen=True):
-    """One stage of the explanation of one model: which stage, what came out, with which numbers."""
+    """One stage of a model's explanation: its name, its result as a sentence, and the numbers behind it."""
 
     stage: str
     said: str
@@ -20,15 +20,33 @@ class Step(Struct, frozen=True):
 
 
 class Change(Struct, frozen=True):
-    """Ask target `target` of `model` for `replicas_to` instead of `replicas_from` replicas.
+    """One write: target `target` of `model` is to ask for `replicas_to` instead of `replicas_from` replicas.
 
-    kind: `release` (fewer), `grant` (more), `replace` (more, beside doomed pods), `settle` (the number comes back as
-    doomed pods leave; not a decrease), `withdraw` (a node grant that brought nothing), `bounds` (same number, new
-    bounds). `minimum` is the lower bound to write where an autoscaler owns the target. `victims`: pod UIDs that
-    should go, first to last. `shift`: id of the transaction this belongs to; `passes`: guards it need not ask
-    (with why); `counts`: the guard whose window it uses up (`step`, `shift`, `exempt`), `counted`: by how many of its
-    replicas. `replaces`: doomed pod UIDs beside which a `replace` asks for as many more; `grant`, `node_pool`: the node
-    grant this raise belongs to. `floor`: the model's in this plan, the policy's as schedules and overrides leave it.
+    id: cycle, model and pool, joined by `-`.
+    kind: `release` (fewer), `grant` (more), `replace` (more, beside doomed pods), `settle` (the number comes back once
+        replaced pods have gone; no decrease), `withdraw` (a node grant brought nothing), `bounds` (same number, new
+        bounds).
+    model: id of the model.
+    target: the target as planning saw it.
+    replicas_from: replicas that the target asks for now.
+    replicas_to: replicas that it is to ask for; the maximum where an autoscaler owns it.
+    minimum: the lower bound to write where an autoscaler owns the target, in replicas.
+    reason: sentence that says why.
+    shift: id of the shift it belongs to, None where it belongs to none.
+    victims: UIDs of the pods that should go, first to last.
+    victim_names: names of these pods, in the same order.
+    nodes: names of the nodes on whose GPUs a raise counts, sorted.
+    passes: why guards or the gate let it pass where others wait: a reclaim, a drain, an override or a withdrawal by
+        name; None: it passes as others do.
+    counts: the guard whose window it uses up: `step`, `shift` or `exempt`; None: no guard's.
+    counted: replicas by which that window is used up.
+    lenders: models whose loans it would end; planning leaves it empty.
+    recipients: models for which it releases.
+    replaces: doomed pods, as `memory.Replaced` spells them: a `replace` asks for as many more beside them, any other
+        kind takes their number back.
+    grant: id of the node grant that it opens or withdraws, None where it does neither.
+    node_pool: name of the NodePool of that grant, None without one.
+    floor: the model's floor in this plan, in replicas: the policy's as schedules and overrides leave it.
     """
 
     id: str
@@ -58,9 +76,19 @@ class Change(Struct, frozen=True):
 
 
 class NodePoolChange(Struct, frozen=True):
-    """A change to NodePool `name` (behind `pool`): kind `limit`, `restore-limit`, `hold`, `end-hold`.
+    """One write to a NodePool.
 
-    `resource` and limits are set for the first two; None = unlimited / key absent.
+    id: cycle, NodePool and kind, joined by `-`.
+    kind: `limit` (more GPUs may come), `restore-limit` (its own limit again), `hold` (Karpenter must not consolidate),
+        `end-hold`.
+    name: name of the NodePool.
+    uid: its Kubernetes UID.
+    pool: name of the pool that it is behind.
+    resource: extended resource that a limit counts.
+    reason: sentence that says why.
+    limit_from: its limit now, in GPUs; None: unlimited, or no limit changes.
+    limit_to: the limit it is to have, in GPUs; None as above.
+    grant: id of the node grant for which nodes are to come, None without one.
     """
 
     id: str
@@ -81,9 +109,15 @@ class NodePoolChange(Struct, frozen=True):
 
 
 class Refusal(Struct, frozen=True):
-    """A move that guard `guard` declined: `subject` (a model or NodePool) from -> to, with the guard's numbers.
+    """A move that a guard declined.
 
-    `until`: when the guard would let it pass if nothing else changes (None: unknown).
+    guard: name of the guard.
+    subject: model id, or name of the NodePool.
+    replicas_from: replicas before the move.
+    replicas_to: replicas that it would have led to.
+    why: sentence that says why.
+    numbers: the numbers by which the guard decided.
+    until: when the guard would let it pass if nothing else changes; None where that is unknown.
     """
 
     guard: str
@@ -99,9 +133,14 @@ class Refusal(Struct, frozen=True):
 
 
 class Unmet(Struct, frozen=True):
-    """Replicas a model needs and does not have.
+    """Replicas that a model needs and does not have.
 
-    `constraint`: what binds: budget, fit, paused, a guard's name, or waiting (granted or releasing, not there yet).
+    model: id of the model.
+    replicas: how many are missing.
+    constraint: what they wait for: `budget`, `fit`, `paused`, the name of a guard, or `waiting` (granted or being
+        released, and not there yet).
+    why: sentence that says so with names.
+    since: since when the model is short.
     """
 
     model: str
@@ -112,7 +151,22 @@ class Unmet(Struct, frozen=True):
 
 
 class ModelDecision(Struct, frozen=True):
-    """Everything decided about one model. `demand` None = unknown (no usable vote)."""
+    """Everything that a plan decides about one model, in replicas where no unit is named.
+
+    model: id of the model.
+    demand: replicas it needs; None where no vote is usable.
+    allocation: replicas it is to have before guards.
+    granted: replicas its targets ask for once the plan is written, without doomed ones.
+    ready: Ready replicas, without doomed ones.
+    loading: replicas that are neither Ready nor doomed.
+    doomed: doomed replicas.
+    floor: the policy's floor.
+    surge: whether it is in a surge.
+    lent: loans by others of GPUs that are its own.
+    borrowed: loans of its own: replicas beyond its entitlement.
+    why: the one thing to know about it, as a clause.
+    steps: its explanation, stage by stage.
+    """
 
     model: str
     demand: int | None
@@ -130,7 +184,18 @@ class ModelDecision(Struct, frozen=True):
 
 
 class PoolDecision(Struct, frozen=True):
-    """A pool's arithmetic: budget and where its GPUs are. `budget` None = unknown."""
+    """Where the GPUs of a pool are; owned, lent, loading, doomed, foreign and free add up to those its nodes have.
+
+    pool: name of the pool.
+    budget: GPUs that models may have there together; None where that is unknown.
+    promised: GPUs that their targets ask for.
+    owned: GPUs of Ready replicas that are not lent.
+    lent: GPUs of Ready replicas that are borrowed.
+    loading: GPUs of pods that are not Ready yet.
+    doomed: GPUs of models on doomed nodes.
+    foreign: GPUs of pods that belong to no model.
+    free: GPUs that nobody holds.
+    """
 
     pool: str
     budget: int | None
@@ -144,7 +209,14 @@ class PoolDecision(Struct, frozen=True):
 
 
 class OverrideState(Struct, frozen=True):
-    """What an override is doing: phase InForce, Superseded, Refused (as far as it does not fit) or Expired."""
+    """The effect of an override in this plan.
+
+    namespace: its namespace.
+    name: its name.
+    uid: its Kubernetes UID.
+    phase: InForce, Superseded (a newer one counts), Refused (as far as it does not fit) or Expired.
+    message: sentence that says what it did, or why it does nothing.
+    """
 
     namespace: str
     name: str
@@ -154,7 +226,18 @@ class OverrideState(Struct, frozen=True):
 
 
 class Plan(Struct, frozen=True):
-    """One cycle's answer. `changes` are in the order in which they are to be written."""
+    """One cycle's answer.
+
+    cycle: number of the cycle.
+    at: instant of its snapshot.
+    changes: writes to targets, in the order in which they go out.
+    node_pools: writes to NodePools, which go out first.
+    refusals: moves that guards declined, by guard and subject.
+    unmet: needs that stay open, by model.
+    models: decisions by model, sorted by id.
+    pools: where GPUs are by pool, sorted by name.
+    overrides: what each override does.
+    """
 
     cycle: int
     at: Instant
@@ -173,7 +256,7 @@ class Plan(Struct, frozen=True):
 
 
 class Decision(Struct, frozen=True):
-    """What planning returns: the plan, and what the next cycle must not forget."""
+    """The answer of planning: `plan`, and `memory` for the plan after it."""
 
     plan: Plan
     memory: Memory

@@ -1,7 +1,7 @@
-"""The policy: what a platform team asks for, as frozen values whose JSON schema is published in `config/`.
+"""The policy file of a platform team, as frozen values whose JSON schema is published in `config/`.
 
-Keys are camelCase in YAML. Every field says its unit, its range and why it exists; unknown keys are errors. Checks
-that need two fields at once live in `problems.py`, so that one run reports everything that is wrong.
+Keys are camelCase in YAML. Every field says its unit, its range and why it exists; unknown keys are errors. Checks that
+need two fields at once live in `problems.py`, so that one run reports everything that is wrong.
 """
 
 from functools import cached_property
@@ -248,11 +248,11 @@ class DeferralRule(Part):
 class SurgeRules(Part):
     """When a rise is a surge: demand has risen faster than its slow level explains."""
 
-    short_window_seconds: Seconds = 15.0
-    long_window_seconds: Seconds = 300.0
-    enter_ratio: Annotated[FiniteFloat, Field(gt=1, le=100)] = 1.5
-    leave_ratio: Annotated[FiniteFloat, Field(ge=1, le=100)] = 1.2
-    leave_after_seconds: Seconds = 60.0
+    short_window_seconds: Seconds = Field(default=15.0, description="Mean work over this window is compared ...")
+    long_window_seconds: Seconds = Field(default=300.0, description="... with the mean over this one.")
+    enter_ratio: FiniteFloat = Field(default=1.5, gt=1, le=100, description="A surge begins at this multiple of it.")
+    leave_ratio: FiniteFloat = Field(default=1.2, ge=1, le=100, description="It ends once below this multiple ...")
+    leave_after_seconds: Seconds = Field(default=60.0, description="... for this long.")
 
 
 class RateLimit(Part):
@@ -365,8 +365,8 @@ class OverrideRules(Part):
 class Policy(Part):
     """A whole policy file."""
 
-    api_version: Literal["rebalancer.io/v1alpha1"]
-    kind: Literal["Policy"]
+    api_version: Literal["rebalancer.io/v1alpha1"] = Field(description="Version of the file's format.")
+    kind: Literal["Policy"] = Field(description="What the file is.")
     pools: tuple[Pool, ...] = Field(min_length=1)
     models: tuple[Model, ...] = Field(min_length=1)
     teams: tuple[Team, ...] = Field(default=(), description="Limits that the models of one team share.")

@@ -1,4 +1,4 @@
-"""A reading is a value with an age, or a reason why there is none. Unknown is never zero."""
+"""Measurements of a model, each a value with an age or a reason why there is none. Unknown is never zero."""
 
 from msgspec import Struct
 
@@ -12,7 +12,7 @@ TOLD_LAG_SECONDS = 10.0  # from here on people are told of a lag: it costs what 
 
 
 class Reading(Struct, frozen=True, tag="reading"):
-    """`value` seen at `at` (event time) on `coverage` (0-1) of the model's Ready pods."""
+    """A value that was measured at `at` (event time) on the share `coverage` (0-1) of the model's Ready pods."""
 
     value: float
     at: Instant
@@ -20,7 +20,7 @@ class Reading(Struct, frozen=True, tag="reading"):
 
 
 class NoReading(Struct, frozen=True, tag="none"):
-    """Why there is no value: never-seen, absent, not-finite."""
+    """The reason why there is no value: never-seen, absent or not-finite."""
 
     why: str
 
@@ -29,12 +29,18 @@ Signal = Reading | NoReading
 
 
 class Work(Struct, frozen=True):
-    """Offered work: replicas kept busy (replica-seconds per second), means over windows that end where knowledge does.
+    """Offered work in replicas (replica-seconds per second), as means over windows that end where knowledge ends.
 
-    None = fewer than half of the window's seconds were observed. `short` and `long` are the policy's surge windows,
-    `slow` weighs 60/300/1200 s by .1/.5/.4 over those that are known (the look-ahead's level before what it learns).
-    `source`: how it was found, from the best to the worst: arrivals, concurrency, utilisation; "" while nothing told.
-    `resolution_seconds`: how finely arrivals are told apart. `why_not_better`: what the source above it lacks.
+    A mean is None where fewer than half of its window's seconds were observed.
+
+    short: mean over the policy's short surge window.
+    last_60s: mean over 60 s.
+    long: mean over the policy's long surge window.
+    slow: 0.1, 0.5 and 0.4 times the means over 60, 300 and 1200 s, over those of them that are known.
+    source: how it was found, from the best to the worst: arrivals, concurrency or utilisation; "" while no sample
+        serves.
+    resolution_seconds: seconds within which arrivals are not told apart.
+    why_not_better: what a better source lacks, as a clause; "" at the best one.
     """
 
     short: float | None = None
@@ -47,11 +53,14 @@ class Work(Struct, frozen=True):
 
 
 class Carries(Struct, frozen=True):
-    """Requests running on one replica within its SLO: the policy's figure, and what `readings` loaded looks taught.
+    """Requests running on one replica that it serves within its SLO, as learnt from replicas under load.
 
-    `prior`: None where the policy has no figure. `learnt`: the middle of what is likely; `low`, `high`: four of five
-    times it is between; None where nobody has seen so much carried in time, or so much break it. `cached`: how many its
-    cache would hold where that is less than the policy's figure, else None.
+    prior: the policy's figure, None where it has none.
+    learnt: middle of the likely range.
+    readings: number of looks at loaded replicas that taught it.
+    low: lower end of the range in which it is four times out of five; None while it is unknown.
+    high: upper end of that range; None where no load has broken the SLO and no replica was full.
+    cached: requests that the replica's cache would have room for where that is less than `prior`, else None.
     """
 
     prior: float | None
@@ -63,16 +72,22 @@ class Carries(Struct, frozen=True):
 
 
 class ModelLoad(Struct, frozen=True):
-    """What one model is asked to do, as metrics show it.
+    """The load of one model, as metrics show it.
 
-    signals: in-flight requests (concurrency), waiting requests (queue), KV-cache use 0-1 (kvCache), p95 seconds
-    (latency), GPU utilisation 0-1 (utilisation). Counts are sums over Ready pods, ratios are means, latency the worst.
-    `pod_requests`: requests in flight per pod UID, where samples come per pod. `intervals_live`: metric intervals
-    seen since the process started (guard `start`). `carries`: None while nothing is known of it.
-    `outlook`: what each count of replicas is worth; None before anything was observed. `lag_seconds`: how far behind
-    its samples usually are, beyond an interval; `known_until`: where knowledge ends, None: nothing was told. `told_by`:
-    producers whose silence would be the model's, sorted: whoever tells of it as a whole, as its gateway does, and who
-    tells of all of its pods where that is one; several that each tell of some do not fall silent at once.
+    model: id of the model.
+    signals: by name: concurrency (requests in flight), queue (requests waiting), kvCache (use of the cache, 0-1),
+        latency (p95, seconds), utilisation (of the GPUs, 0-1). Requests are sums over Ready pods, ratios means, latency
+        the worst.
+    work: its offered work.
+    interval_seconds: seconds between two of its samples; 0 before the first.
+    intervals_live: metric intervals seen since the process started, as the guard `start` counts them.
+    pod_requests: requests in flight by pod UID, where samples come by the pod.
+    outlook: cost of each count of replicas; None before anything was observed.
+    carries: requests that one replica serves in time; None while nothing is known of it.
+    lag_seconds: seconds by which its samples are usually late, beyond an interval.
+    known_until: instant at which knowledge of its work ends; None where no sample has come.
+    told_by: producers whose failure would silence the model, sorted: each that measures it as a whole (its gateway),
+        and the one that measures all of its pods. Several that measure some pods each do not fail at once.
     """
 
     model: str

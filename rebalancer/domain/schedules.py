@@ -34,8 +34,11 @@ class Window:
 class Standing:
     """A model's bounds in replicas: min_replicas <= floor <= cap <= max_replicas.
 
-    floor_by, cap_by: the windows that set them, None where the policy's own number counts; a cap that a floor above it
-    outweighs is named all the same.
+    floor: replicas below which it is not taken.
+    cap: replicas above which it is not granted.
+    floor_by: the window that sets the floor, None where the policy's own number counts.
+    cap_by: the window that sets the cap, None where the policy's own number counts; it is named though a floor above it
+        outweighs it.
     """
 
     floor: int

@@ -1,4 +1,4 @@
-"""The world as one cycle sees it: everything planning may know, nothing it would have to ask for.
+"""The cluster and its readings at one instant: everything that planning may know, and nothing it would have to ask for.
 
 Tuples are sorted by their first field. Instants are kept as instants (ages are computed from `Snapshot.at`), so a part
 that did not change is the same value in the next cycle: the journal writes only the difference.
@@ -15,10 +15,17 @@ REPAIRED_AFTER_SECONDS = 30.0  # so long our numbers must stand that others have
 
 
 class PodView(Struct, frozen=True):
-    """One non-terminal pod of a target. `phase`: pending (no node), loading, ready, lost, terminating; `since` it.
+    """One pod of a target that has neither succeeded nor failed.
 
-    lost: Ready by its last word, but its node is not listed: it serves nobody (`since` is when it became Ready).
-    `begun`: its containers run; before, its image may still be on the way.
+    uid: its Kubernetes UID.
+    name: its name.
+    node: name of its node, None before it has one.
+    phase: pending (no node), loading, ready, terminating, or lost: Ready by its last word on a node that is not listed,
+        so it serves nobody.
+    since: when it became Ready (ready, lost), when its deletion was requested (terminating), else when it was created.
+    created_at: when it was created.
+    deletion_cost: its pod-deletion-cost annotation; a ReplicaSet ends lower ones first. None where it has none.
+    begun: whether its containers run; before that its image may still be on the way.
     """
 
     uid: str
@@ -32,12 +39,21 @@ class PodView(Struct, frozen=True):
 
 
 class AutoscalerView(Struct, frozen=True):
-    """Who owns the target's replicas. `kind`: ScaledObject or HorizontalPodAutoscaler.
+    """The autoscaler that chooses a target's replicas.
 
-    `minimum`/`maximum` are the object's own bounds, `effective_*` what the HPA shows (a release is done when it shows
-    the new max). `originals` None = we have not written here yet. `idle`: a ScaledObject's idleReplicaCount, to which
-    KEDA takes the target while no trigger is active, whatever the bounds are. `other`: another installation of the
-    rebalancer wrote here, so we do not.
+    kind: ScaledObject or HorizontalPodAutoscaler.
+    name: name of the object.
+    uid: its Kubernetes UID.
+    resource_version: its version in the API server.
+    minimum: the object's own lower bound, in replicas.
+    maximum: the object's own upper bound, in replicas.
+    effective_minimum: the lower bound in the HPA that acts; KEDA passes a ScaledObject's on to it some time later.
+    effective_maximum: the upper bound in the HPA that acts; a release is done once this shows the new maximum.
+    paused: whether an annotation pauses it: then it chooses nothing.
+    originals: its own bounds from before our first write; None: we have not written to it.
+    idle: a ScaledObject's idleReplicaCount, to which KEDA takes the target while no trigger is active, whatever the
+        bounds; None where it has none.
+    other: name of another installation of the rebalancer that wrote to it, so we do not; "" where none did.
     """
 
     kind: str
@@ -55,7 +71,7 @@ class AutoscalerView(Struct, frozen=True):
 
 
 class ForeignChange(Struct, frozen=True):
-    """Somebody else changed the numbers that we write, as `manager` (their field manager), seen at `at`."""
+    """Somebody else, with the field manager `manager`, changed a number that we write; seen at `at`."""
 
     at: Instant
     manager: str
@@ -64,12 +80,27 @@ class ForeignChange(Struct, frozen=True):
 class TargetView(Struct, frozen=True):
     """One model's scale target in one pool.
 
-    `replicas` is spec.replicas as last seen, `asked` what we wrote and have not seen yet (None: nothing under way);
-    `missing`: the policy names it but the cluster has no such object. `foreign`: the last two foreign changes,
-    `repaired_at`: since when others have put our numbers back after them (None: they have not).
-    `gpus_per_pod` is what its template requests, `running_gpus` the most that one of its pods requests (None: no pods).
-    `by_others`:
-    somebody else wrote the number in force (the maximum where an autoscaler that we took over owns it, else replicas).
+    pool: name of the pool.
+    namespace: its namespace.
+    kind: its kind, Deployment.
+    name: its name.
+    uid: its Kubernetes UID, "" where it is missing.
+    resource_version: its version in the API server, "" where it is missing.
+    replicas: replicas in its spec, as last seen.
+    asked: replicas that we wrote and the watch does not show yet; None where no write of ours is under way.
+    missing: whether the policy names it and the cluster has no such object.
+    rolling: whether a rollout is under way.
+    autoscaler: the autoscaler that chooses its replicas, None where none does.
+    gpus_per_pod: GPUs of the pool's resource that one pod of its template requests.
+    node_selector: labels that its template wants of a node.
+    tolerations: tolerations of its template.
+    grace_seconds: seconds that one of its pods has to end.
+    pods: its pods, by UID.
+    foreign: the last two changes of its numbers by somebody else, oldest first.
+    running_gpus: the most GPUs that one of its pods requests, None where it has no pods.
+    by_others: whether somebody else wrote the number in force: the maximum of an autoscaler that we took over, else the
+        replicas.
+    repaired_at: since when others' numbers are ours again after such changes; None where they are not.
     """
 
     pool: str
@@ -95,7 +126,7 @@ class TargetView(Struct, frozen=True):
 
 
 class ModelView(Struct, frozen=True):
-    """One model's holdings. `load_seconds`: measured pod creation to Ready (median), None before the first."""
+    """The targets of one model; `load_seconds`: measured median from pod creation to Ready, None before the first."""
 
     id: str
     targets: tuple[TargetView, ...]
@@ -103,9 +134,18 @@ class ModelView(Struct, frozen=True):
 
 
 class NodeView(Struct, frozen=True):
-    """One node of a pool. `gpus` allocatable, `foreign_gpus` held by pods that are no model's.
+    """One node of a pool.
 
-    `fell_at`: when `gpus` last became fewer while we watched; None when it has not, or has come back.
+    name: its name.
+    gpus: allocatable GPUs of the pool's resource.
+    ready: whether its Ready condition is True.
+    schedulable: whether it is neither cordoned nor being deleted.
+    foreign_gpus: GPUs that pods of no model request there.
+    ready_changed_at: when its Ready condition last changed; None where it has no such condition.
+    node_pool: name of its Karpenter NodePool, None where Karpenter does not own it.
+    labels: its labels.
+    taints: its taints.
+    fell_at: when `gpus` last became fewer while we watched; None when it has not, or all of them are back.
     """
 
     name: str
@@ -121,7 +161,14 @@ class NodeView(Struct, frozen=True):
 
 
 class NodeClaimView(Struct, frozen=True):
-    """A node still to come (`node` None or not Ready yet) in a NodePool."""
+    """A node still to come in a NodePool.
+
+    name: name of its NodeClaim.
+    gpus: GPUs of the pool's resource that it is to bring.
+    created_at: when it was ordered.
+    node: name of the node it became that is not Ready yet, None before that.
+    failed: sentence that says why it cannot be had; None while nothing speaks against it.
+    """
 
     name: str
     gpus: int
@@ -131,9 +178,18 @@ class NodeClaimView(Struct, frozen=True):
 
 
 class NodePoolView(Struct, frozen=True):
-    """A Karpenter NodePool behind a pool. `gpu_limit` None = unlimited; `held`: our consolidation hold is in place.
+    """A Karpenter NodePool behind a pool; GPUs are of the pool's resource.
 
-    `other`: another installation of the rebalancer wrote to it, so we do not.
+    name: its name.
+    uid: its Kubernetes UID.
+    resource_version: its version in the API server.
+    gpu_limit: most GPUs that Karpenter may bring, None where that is unlimited.
+    gpus_used: GPUs that its nodes have, by its status.
+    budgets: its disruption budgets; None where the key is absent.
+    held: whether our budget that forbids consolidation is in place.
+    saved: its own limits and budgets from before our first write; None: we have not written to it.
+    claims: its nodes still to come, by name.
+    other: name of another installation of the rebalancer that wrote to it, so we do not; "" where none did.
     """
 
     name: str
@@ -157,10 +213,17 @@ class PoolView(Struct, frozen=True):
 
 
 class NoticeView(Struct, frozen=True):
-    """Node `node` goes at `deadline`. `karpenter`: Karpenter drains it, within seconds.
+    """Word that a node will vanish: all that was heard of it as one notice.
 
-    `doomed_at`: from then on its pods count for nobody; None means from the notice on. Before it they serve and count
-    as any others, but nothing new is granted there.
+    node: name of the node.
+    kind: kind of the first cause by force: drain, gone, or a kind of `events.CapacityNotice`.
+    since: when the first word of it came.
+    deadline: the earliest instant at which it may vanish.
+    voluntary: whether its replacement node comes by itself; everybody who speaks of it must say so.
+    karpenter: whether Karpenter drains it, within seconds.
+    source: who said so: a producer, an override, karpenter.sh or kubernetes.
+    doomed_at: from then on its pods count for nobody; until then they serve and count, and nothing new is granted
+        there. None: from the notice on.
     """
 
     node: str
@@ -173,12 +236,17 @@ class NoticeView(Struct, frozen=True):
     doomed_at: Instant | None = None
 
     def counts(self, at: Instant) -> bool:
-        """Whether it has come to its time: the pods there count for nobody at `at`."""
+        """Whether the notice has come to its time: whether at `at` the pods there count for nobody."""
         return self.doomed_at is None or self.doomed_at <= at
 
 
 class Sync(Struct, frozen=True):
-    """`missing`: sources not listed yet; `stale`: listed once, silent now. Empty both = synced."""
+    """Whether the snapshot rests on whole lists; it does where `missing` and `stale` are empty.
+
+    missing: sources whose objects have never been listed.
+    stale: sources that were listed once and are silent now.
+    synced_at: when every source had been listed for the first time, None before that.
+    """
 
     missing: tuple[str, ...] = ()
     stale: tuple[str, ...] = ()
@@ -186,10 +254,20 @@ class Sync(Struct, frozen=True):
 
 
 class Snapshot(Struct, frozen=True):
-    """Input of one cycle. `outcomes`: what became of our writes since the last cycle.
+    """The input of one cycle.
 
-    `marks_victims`: a release marks the pods that shall go; otherwise a ReplicaSet ends whichever of its Ready pods it
-    likes.
+    cycle: number of the cycle.
+    at: instant at which it was taken; all ages count from it.
+    sync: whether all sources are listed and fresh.
+    write_stop: the WriteStop in force, None where nobody pressed the red button.
+    overrides: all overrides, by name.
+    notices: nodes under notice, by name.
+    pools: the policy's pools, by name.
+    models: what each model's targets have, by id.
+    loads: what each model is asked to do, by id.
+    outcomes: what became of our writes since the last cycle.
+    marks_victims: whether a release marks the pods that shall go; a ReplicaSet else ends whichever of its Ready pods it
+        likes.
     """
 
     cycle: int

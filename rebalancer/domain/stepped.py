@@ -1,4 +1,4 @@
-"""Memory under a clock that was set: what lasted for ten seconds before has lasted for ten seconds after.
+"""Corrects all remembered instants when the clock was set: a state that has lasted 10 s has lasted 10 s after it, too.
 
 All instants that are remembered are readings of our own clock. Set forward half an hour it would end every cooldown and
 forget every guard's window at once; set back, nothing could fall and nobody could borrow for half an hour more.

@@ -26,7 +26,7 @@ def zone(name: str) -> ZoneInfo:
 
 
 def local(at: float, name: str) -> datetime:
-    """What clocks in zone `name` show at `at` (UTC epoch seconds)."""
+    """The local time that clocks in zone `name` show at `at` (UTC epoch seconds)."""
     return datetime.fromtimestamp(at, zone(name))
 
 

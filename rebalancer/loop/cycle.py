@@ -1,4 +1,4 @@
-"""One turn of the wheel. Reads like the table of contents of the service."""
+"""One cycle: look at the cluster, plan, remember the plan, write it. Reads like the service's table of contents."""
 
 from typing import Protocol
 
@@ -11,7 +11,7 @@ from rebalancer.planning import Memo, plan
 
 
 class CyclePorts(Protocol):
-    """What a cycle works with: the service's ports are real, the simulator's move a simulated cluster."""
+    """Everything that a cycle works with: the service's ports are real, the simulator's move a simulated cluster."""
 
     policy: Policy
     memory: Memory

@@ -1,7 +1,7 @@
-"""The ports of a running cycle: it looks through the state, remembers, and writes by the gate.
+"""The ports of a running service: by them a cycle looks at the state, remembers its plan, and writes through the gate.
 
-The service and the simulator turn the wheel with the same ports; what they are connected to differs. What a cycle was
-told of our writes is remembered even where the cycle fails: guards' windows live on it.
+The service and the simulator turn the loop with the same ports; they are connected to different worlds. The outcomes
+that a cycle was given are remembered even where the cycle fails: guards' windows rest on them.
 """
 
 from collections.abc import Callable

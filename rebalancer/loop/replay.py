@@ -1,4 +1,4 @@
-"""Replay: re-make every decision of a journal from its inputs and compare byte by byte."""
+"""Makes every decision of a journal again from its inputs and compares the two byte by byte."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -16,7 +16,14 @@ from rebalancer.planning import Memo, plan
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One cycle that decides differently now: journal line, cycle, what differs (`plan` or `memory`), and both."""
+    """One cycle that this version decides differently.
+
+    line: line of the journal, from 1.
+    cycle: number of the cycle.
+    what: `plan` or `memory`, whichever differs.
+    recorded: the plan as recorded, or the digest of its memory.
+    replayed: the same as made again.
+    """
 
     line: int
     cycle: int
@@ -27,7 +34,15 @@ class Difference:
 
 @dataclass(slots=True)
 class Replay:
-    """What a replay found. `skipped`: cycles before the first keyframe; `other_code`: recorded by other source."""
+    """The result of a replay.
+
+    cycles: number of cycles made again.
+    skipped: number of cycles before the first keyframe, which cannot be made again.
+    changes: number of changes in the plans made again.
+    refusals: number of refusals in the plans made again.
+    other_code: digest of the source that recorded the journal where it is another than this one's, else None.
+    differences: the cycles that differ, in order.
+    """
 
     cycles: int = 0
     skipped: int = 0
@@ -39,9 +54,14 @@ class Replay:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One recorded cycle: its inputs, and what it decided. `line`: of the journal, from 1.
+    """One recorded cycle: its inputs, and its decision.
 
-    `memory`: what goes into it where a keyframe says so; None: what the cycle before left.
+    line: line of the journal, from 1.
+    snapshot: its snapshot.
+    policy: its policy.
+    memory: its memory where a keyframe has it; None: the cycle before left it.
+    plan: the recorded plan as bytes.
+    memory_digest: digest of the recorded memory after it.
     """
 
     line: int
@@ -54,7 +74,14 @@ class Turn:
 
 @dataclass(slots=True)
 class _Position:
-    """Where the reader stands: the state that the next cycle's delta applies to."""
+    """The reader's place in a journal: the state to which the next cycle's delta applies.
+
+    policy: the policy in force, None before the first.
+    snapshot: the last cycle's snapshot.
+    memory: memory from a keyframe that the next cycle begins with, None where it goes on from the cycle before.
+    parts_left: parts of a keyframe that are still to come.
+    begun: whether a whole keyframe has been read.
+    """
 
     policy: Policy | None = None
     snapshot: Snapshot = journal.EMPTY

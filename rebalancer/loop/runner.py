@@ -1,8 +1,8 @@
-"""Turns the wheel: a joint plan every planning period, and at once when something happens that cannot wait.
+"""Runs cycles: one every planning period, and one at once when something happens that cannot wait.
 
-A notice, an override, a write stop, a surge, a replica becoming Ready: at the first such event, then at most every
-100 ms. A freed GPU waits as long for those that are freed with it, so that one grant takes them together. The runner
-reads the one Clock and hands `now` in.
+A notice, an override, a write stop, a surge, a replica becoming Ready: at the first such event, then at most every 100
+ms. A freed GPU waits as long for others that are freed with it, so that one grant takes them together. The runner reads
+the one Clock and hands `now` in.
 """
 
 import asyncio
@@ -61,7 +61,7 @@ class Runner:
         self._wanted.set()
 
     async def stop(self, deadline_seconds: float) -> None:
-        """No new turn; wait for the one under way, so that no write is cut in two."""
+        """Begins no new cycle and waits for the one under way, so that no write is cut in two."""
         self._stopping = True
         self.wake()
         try:

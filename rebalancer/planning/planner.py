@@ -28,7 +28,7 @@ from rebalancer.planning.shares.share import ModelShare
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What there is to decide from: every model with its facts, its need and its share.
+    """Everything that a plan is decided from: every model with its facts, its need and its share.
 
     scene: the cycle after these stages.
     told: what each override was told so far.
@@ -56,7 +56,7 @@ def survey(snapshot: Snapshot, policy: Policy, memory: Memory, memo: Memo | None
 
 
 def plan(snapshot: Snapshot, policy: Policy, memory: Memory, memo: Memo | None = None) -> Decision:
-    """What to do now, and what to remember. `memo`: the planner's own, for a plan that is made sooner, not otherwise.
+    """The changes to make now, and memory for the next plan. `memo` makes a plan sooner, not different.
 
     Pure: no clock (the instant is `snapshot.at`), no I/O, no randomness; ties go by id. A plan on an unchanged world
     that carried out the last one is empty.
@@ -98,7 +98,7 @@ def plan(snapshot: Snapshot, policy: Policy, memory: Memory, memo: Memo | None =
 def _stopped(
     scene: Scene[ModelShare], written: changes.Changes, nodes: node_grants.NodePlan, why: str
 ) -> list[Refusal]:
-    """What is not written while everything is stopped: each change as a refusal."""
+    """The changes of a plan that may not be written, each as a refusal."""
     guard = guards.stopped_by(scene)
     refused = [
         Refusal(guard, change.model, change.replicas_from, change.replicas_to, why)

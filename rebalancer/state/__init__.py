@@ -1,4 +1,4 @@
-"""What is known: events go in one by one, one snapshot comes out. One writer, no clock, no I/O."""
+"""State: Kubernetes objects and metrics go in event by event, one snapshot comes out. One writer, no clock, no I/O."""
 
 from rebalancer.state.cluster import ClusterState
 

@@ -52,7 +52,7 @@ class Absent:
         self._gone.discard(node)
 
     def look(self, now: float, certain: Callable[[], bool]) -> None:
-        """What is missing for too long is gone, where the lists of nodes and pods are `certain`; what is over goes."""
+        """Nodes missing for too long count as gone, where the lists are `certain`; nodes without pods are dropped."""
         if not self._since or not {"nodes", "pods"} <= self._objects.listed:
             return
         for node in [node for node in self._since if node not in self]:
@@ -72,7 +72,7 @@ class Absent:
     # --- the checkpoint
 
     def past(self) -> dict[str, AbsentPast]:
-        """All of them by node, for the checkpoint."""
+        """Every absent node for the checkpoint, by name."""
         return {node: AbsentPast(since, node in self._gone) for node, since in self._since.items()}
 
     def restore(self, node: str, past: AbsentPast) -> None:

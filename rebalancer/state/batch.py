@@ -28,11 +28,11 @@ class RingBatch:
         return len(self._work) >= FULL or len(self._requests) >= FULL
 
     def worked(self, column: int, at: float, interval_seconds: float, work: float, share: float, place: int) -> None:  # noqa: PLR0913  # fmt: skip  # a value type would be made for each sample
-        """`work` replicas were busy in the interval that ends at `at`, seen on `share` of the model."""
+        """Adds `work` replicas kept busy throughout the interval that ends at `at`, seen on `share` of the model."""
         self._work.extend((column, at, interval_seconds, work, share, place))
 
     def arrived(self, column: int, since: float, until: float, requests: float) -> None:
-        """`requests` came in between two instants."""
+        """Adds `requests` that came between two instants."""
         self._requests.extend((column, since, until, requests))
 
     def begins(self, place: int) -> None:
@@ -42,7 +42,7 @@ class RingBatch:
         self._spoken.forget(place)
 
     def said(self, place: int) -> Looks:
-        """What the producer at `place` said last of its work."""
+        """The latest figures of work from the producer at `place`."""
         _, looks, places = _work_of(self._work)
         return joined(self._spoken.of(place), Looks(*(one[places == place] for one in looks)))
 
@@ -63,7 +63,7 @@ class RingBatch:
 
 
 def _work_of(numbers: "array[float]") -> tuple[Ints, Looks, Ints]:
-    """Columns, looks and places."""
+    """Columns, looks and places of the work in the batch."""
     column, at, interval, work, share, place = _rows(numbers, 6)
     ends, lengths = _seconds(at - interval, at)
     return column.astype(np.int64), Looks(ends, lengths, work, share), place.astype(np.int64)

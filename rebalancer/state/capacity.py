@@ -1,13 +1,15 @@
-"""What one replica carries within its SLO, learnt within minutes from what it is seen to carry.
+"""The requests that one replica carries within its SLO, learnt within minutes from replicas under load.
 
-A full replica runs all it can: what it carries then *is* its capacity. One that keeps its latency carries at least what
-it carries; where a load breaks it that lighter loads keep, and no queue is to blame, it carries at most that. The
-policy's figure is where this begins: a guess with a width, worth a second and a half of full replicas, and no more than
-the cache would hold by what running requests hold of it. Of 128 requests with long prompts a 7B model's holds 8.
+A full replica runs all it can, and that number *is* its capacity. One that keeps its latency carries at least as many
+requests as run on it; where a load breaks the latency that lighter loads keep, and no queue is to blame, it carries at
+most that load. The policy's figure is where this begins: a guess with a width, worth a second and a half of full
+replicas, and no more than the cache would hold by the share of it that running requests hold. Of 128 requests with long
+prompts a 7B model's holds 8.
 
-The middle is a mean of logarithms, because a figure is wrong by a factor. What agrees with it makes it firmer, up to
-ten minutes' worth; what contradicts it wears it away within a minute or two, so another engine or other prompts are
-learnt as quickly as the first ones. Loads below it that were kept say nothing: they only bear out a bound above them.
+The middle is a mean of logarithms, because a figure is wrong by a factor. Evidence that agrees with it makes it firmer,
+up to ten minutes' worth; evidence against it wears it away within a minute or two, so another engine or other prompts
+are learnt as quickly as the first ones. Loads below it that were kept say nothing: they only bear out a bound above
+them.
 """
 
 from math import exp, floor, log, sqrt
@@ -43,9 +45,13 @@ NOWHERE = 1_000_000  # a place above all loads
 
 
 class Sums(NamedTuple):
-    """Seconds of full replicas and of others that say what is carried, times its logarithm, and times its square.
+    """Evidence about the logarithm of the requests that a replica carries, as fading sums over seconds.
 
-    `figure`: what the policy's figure still is worth, in the same seconds.
+    full: seconds of full replicas.
+    kept: seconds of other replicas that say how many they carry at least.
+    logs: sum over these seconds of the logarithm.
+    squares: sum over these seconds of its square.
+    figure: weight that the policy's figure still has, in seconds.
     """
 
     full: float = 0.0
@@ -56,16 +62,22 @@ class Sums(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """All that were seen."""
+        """Seconds of evidence, without the policy's figure."""
         return self.full + self.kept
 
 
 class CapacityKept(NamedTuple):
-    """A `Capacity` for the checkpoint. `prior`: the policy's figure, 0 where it has none.
+    """A `Capacity` for the checkpoint.
 
-    `within`, `late`: seconds by load, in steps of 5 % from `lowest` on; None: an older version's, which says nothing.
-    `cache`: requests and the share of the cache that they held, each times seconds, fading; how many it holds, 0:
-    unknown.
+    prior: the policy's figure in requests, 0 where it has none.
+    learnt: requests that a replica was taken to carry, 0 where that was unknown.
+    readings: number of looks at loaded replicas that taught it.
+    within: seconds in which the latency met the SLO, by load in steps of 5 % from `lowest` on.
+    late: seconds in which it did not, by the same loads.
+    carried: the `Sums`.
+    lowest: logarithm of the lowest load over 0.05, rounded down; None: an older version's, whose loads are not known.
+    cache: fading sums of requests times seconds and of the cache's share times seconds, and the requests that it would
+        hold (0: unknown).
     """
 
     prior: float
@@ -79,7 +91,7 @@ class CapacityKept(NamedTuple):
 
 
 class Capacity:
-    """One model's, in requests running on one replica. `learnt`: the middle, None while nothing is known.
+    """The requests that one replica of a model carries; `learnt`: the middle, None while nothing is known.
 
     `prior`: the policy's figure, None where it has none; `readings`: how many looks at loaded replicas spoke.
     `cached_requests`: how many the cache would hold, by what those that run hold of it; 0: unknown.
@@ -153,14 +165,14 @@ class Capacity:
             self._conclude()
 
     def _begin(self) -> None:
-        """Where belief begins: the policy's figure, or what the cache holds if that is less."""
+        """Begins with the policy's figure, or with the requests that the cache holds if these are fewer."""
         self._guess = self.prior
         if self.prior is not None and self.cached_requests:
             self._guess = min(self.prior, self.cached_requests)
         self._figure = None if self._guess is None else log(self._guess)
 
     def _believe(self, size: float, seconds: float, middle: float | None, *, full: bool) -> None:
-        """One more look says so."""
+        """Adds `seconds` of evidence that a replica carries exp(`size`) requests."""
         if middle is not None:
             size = min(max(size, middle - REACH), middle + REACH)
         agrees = middle is None or abs(size - middle) <= AGREES
@@ -176,7 +188,7 @@ class Capacity:
         self._conclude()
 
     def _more_than(self, size: float) -> float:
-        """By how much what is carried in time falls short of what could be, where the policy's figure is no guide.
+        """Logarithm by which a replica may carry more than it does in time, where the policy's figure is no guide.
 
         An engine carries more than that and no more than its cache holds: half way between, where the policy is silent.
         """
@@ -187,7 +199,7 @@ class Capacity:
         return log(GUESS)
 
     def _conclude(self) -> None:
-        """The logarithm of the middle, whatever latencies say of a bound, and what is likely with it."""
+        """Finds the logarithm of the middle, whatever bound latencies show, and the likely figure with that bound."""
         sums = self._sums
         seconds = sums.figure + sums.seconds
         self._middle = (sums.logs + sums.figure * (self._figure or 0.0)) / seconds if seconds else None
@@ -202,7 +214,7 @@ class Capacity:
 
     @property
     def _known(self) -> bool:
-        """Whether what was seen is enough where the policy says nothing."""
+        """Whether the evidence is enough where the policy has no figure."""
         return self._sums.full >= SURE_SECONDS or sum(self._within.values()) >= KNOWN_SECONDS
 
     def _settle(self) -> None:
@@ -257,7 +269,7 @@ class Capacity:
 
     @property
     def kept(self) -> CapacityKept:
-        """For the checkpoint."""
+        """The capacity for the checkpoint."""
         places = self._within.keys() | self._late.keys()
         lowest, most = (min(places), max(places)) if places else (0, -1)
         span = range(lowest, most + 1)

@@ -1,9 +1,9 @@
-"""What a restart must find again, as entries of the compacted `state` topic: `memory` and one `rings/MODEL` each.
+"""The checkpoint that a restart reads: entries of the compacted `state` topic, `memory` and one `rings/MODEL` each.
 
-Every entry carries the offsets of the events it includes: a start seeks to the smallest of them, and what an entry has
-already is recognised when it comes again. A damaged entry is reported and skipped: an older one of its key stands.
-Memory that is too large for a record comes in chunks (`state.chunks`); of those that are whole the newest stands.
-The policy in force stands beside them, once per change: a start whose policy file is bad goes on from it.
+Every entry carries the offsets of the events it includes: a start seeks to the smallest of them, and an event that an
+entry includes already is recognised when it comes again. A damaged entry is reported and skipped: an older one of its
+key stands. Memory that is too large for a record comes in chunks (`state.chunks`); of those that are whole the newest
+stands. The policy in force stands beside them, once per change: a start whose policy file is bad goes on from it.
 """
 
 import struct
@@ -33,10 +33,15 @@ _SIZE = struct.Struct("<I")
 
 
 class ModelPast(Struct, frozen=True):
-    """One model's rings and what was measured beside them.
+    """One model's rings, and the figures that were measured beside them.
 
-    `seen`: next offset per partition of its own samples; `newest_at`: event time of the newest of them.
-    `offered`: how its work is known, what a request costs and what a replica carries, as learnt.
+    rings: the rings as bytes.
+    newest_at: event time of its newest sample.
+    interval_seconds: seconds between two of its samples.
+    seen: next offset of its own samples, by partition.
+    offsets: next offset of all events that this includes, by topic and partition.
+    load_seconds: measured seconds of its last starts, from pod creation to Ready.
+    offered: how its work is known, what a request costs and what a replica carries, as learnt.
     """
 
     rings: bytes
@@ -48,13 +53,13 @@ class ModelPast(Struct, frozen=True):
     offered: OfferedKept = OfferedKept()
 
     def to_bytes(self) -> bytes:
-        """A JSON head with its length before it, then the rings as they are."""
+        """The past as a JSON head with its length before it, then the rings as they are."""
         head = msgspec.json.encode(msgspec.structs.replace(self, rings=b""))
         return _SIZE.pack(len(head)) + head + self.rings
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "ModelPast":
-        """Raises ValueError (msgspec's errors are such) when `data` is not what `to_bytes` gives."""
+        """The past that `data` spells. Raises ValueError (msgspec's are such) when `to_bytes` did not make it."""
         if len(data) < _SIZE.size:
             raise ValueError(f"a past of {len(data)} bytes is cut short")
         (size,) = _SIZE.unpack_from(data)
@@ -65,9 +70,17 @@ class ModelPast(Struct, frozen=True):
 
 
 class Restored(Struct, frozen=True):
-    """What a start found. `offsets`: where to begin to read; `problems`: entries that were skipped, and why.
+    """The checkpoint as a start found it.
 
-    `slot`: where the next memory goes if it needs chunks, so that the one found stands until that is whole.
+    memory: memory of the newest whole entry.
+    cycle: number of the cycle that wrote it, 0 where none is found.
+    at: instant of that cycle, None where none is found.
+    offsets: next offset to read, by topic and partition.
+    rings: the bytes of each model's past, by model id.
+    foreign: the last changes by others to numbers that we write, by target.
+    notices: knowledge of nodes that vanish or have vanished.
+    problems: entries that were skipped, each as a sentence that says why.
+    slot: number of the slot for the next memory that needs chunks, so that the one found stands until that is whole.
     """
 
     memory: Memory = Memory()
@@ -82,6 +95,16 @@ class Restored(Struct, frozen=True):
 
 
 class _MemoryEntry(Struct, frozen=True):
+    """The entry `memory` of the topic; fields as of `Restored`.
+
+    memory: memory after the cycle.
+    cycle: number of the cycle.
+    at: instant of the cycle.
+    offsets: next offset of the events it includes, by topic and partition.
+    foreign: the last changes by others to numbers that we write, by target.
+    notices: knowledge of nodes that vanish or have vanished.
+    """
+
     memory: Memory
     cycle: int
     at: float

@@ -224,7 +224,7 @@ class ClusterState:
             self._holdings.asked(target, replicas, at, minimum)
 
     def note(self, outcome: Outcome, now: float) -> None:  # noqa: ARG002  every input comes with its instant
-        """What became of a write, for the next cycle."""
+        """Notes an outcome of a write for the next cycle."""
         self._noted.append(outcome)
 
     def stepped(self, seconds: float) -> None:
@@ -243,7 +243,7 @@ class ClusterState:
         self._holdings.stepped(seconds)
 
     def take_wakes(self) -> frozenset[str]:
-        """Why to turn the wheel now; asked once, forgotten."""
+        """The reasons to begin a cycle now; they are forgotten with the answer."""
         taken = frozenset(self.wakes)
         self.wakes.clear()
         return taken
@@ -255,7 +255,7 @@ class ClusterState:
         return self._look(now, self.outcomes(cycle), ahead=True)
 
     def outcomes(self, cycle: int) -> tuple[Outcome, ...]:
-        """What cycle `cycle` is told of our writes: what was noted before it was first asked for."""
+        """Outcomes for cycle `cycle`: all that were noted before it first asked."""
         if cycle != self._cycle:
             self._cycle = cycle
             self._handed = tuple(self._noted)
@@ -299,16 +299,16 @@ class ClusterState:
         return self._sources.sync(now)
 
     def troubles(self) -> dict[str, str]:
-        """What sources say is wrong with them."""
+        """The sources with a trouble, each with a sentence that says which."""
         return self._sources.trouble()
 
     def counters(self) -> Mapping[str, int]:
-        """What became of inputs, by a small closed set of words."""
+        """Numbers of inputs by what became of them, in a small closed set of words."""
         accepted = Counter({"accepted": self._loads.accepted})
         return accepted + self._counters + self._loads.counters + self._objects.counters + self._notices.counters
 
     def foreign_changes(self) -> Mapping[str, int]:
-        """By model: how often somebody else changed the numbers that we write."""
+        """Number of foreign changes to the numbers that we write, by model."""
         return self._holdings.foreign_changes()
 
     def unknown_models(self) -> Mapping[str, int]:
@@ -322,7 +322,7 @@ class ClusterState:
         return None if pod is None or model is None else (model, pod.uid, pod.created_at)
 
     def pinned(self) -> tuple[Pinned, ...]:
-        """What carries values that we, or another rebalancer, wrote: by the policy in force."""
+        """The objects that carry values written by us or another installation, by the policy in force."""
         return pinned_objects(self._objects, self._policy, self._installation)
 
     # --- the checkpoint
@@ -353,7 +353,7 @@ class ClusterState:
         self._holdings.restore_foreign(past)
 
     def notices_past(self) -> tuple[NoticePast, ...]:
-        """What is known of nodes that go, or are gone."""
+        """Knowledge of nodes under notice and of nodes that are gone, for the checkpoint."""
         return self._notices.past()
 
     def restore_notices(self, past: Iterable[NoticePast]) -> None:
@@ -362,7 +362,7 @@ class ClusterState:
         self._notices_touched = True
 
     def restore_offsets(self, offsets: Mapping[tuple[str, int], int]) -> None:
-        """Where the intake begins to read."""
+        """Sets the offsets from which the intake begins to read."""
         self.offsets = dict(offsets)
 
 
@@ -371,5 +371,5 @@ def _by_name(override: Override) -> tuple[str, str]:
 
 
 def _kept(old: T | None, new: T) -> T:
-    """The very same value while it is equal: whoever compares by identity sees what did not change."""
+    """`old` where it equals `new`, so that equal values stay the very same one; else `new`."""
     return old if old is not None and old == new else new

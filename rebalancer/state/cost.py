@@ -36,10 +36,15 @@ def beginning(prompt_tokens: float, full: float, cached: float = 0.0) -> float:
 
 
 class CostKept(NamedTuple):
-    """A `Cost` for the checkpoint: sums over blocks.
+    """A `Cost` for the checkpoint: fading sums over blocks.
 
-    `busy`: replica-seconds by slots in use; `used`, `rate`, `rate_used`: the share in use, the tokens per second of a
-    replica and their product, by tokens; `rate_busy`: that rate by busy seconds.
+    blocks: number of blocks.
+    tokens: tokens written.
+    busy: replica-seconds by slots in use.
+    used: share of slots in use times tokens.
+    rate: tokens per second of a replica times tokens.
+    rate_used: both times tokens.
+    rate_busy: tokens per second of a replica times busy replica-seconds.
     """
 
     blocks: float = 0.0
@@ -52,10 +57,16 @@ class CostKept(NamedTuple):
 
 
 class Block(NamedTuple):
-    """What came since the last block began, at `since` (0: none has): as `Cost.saw` is told it.
+    """Sums since the last block of samples began.
 
-    `used`: the share in use by tokens, which are written while slots are in use: over a minute's mean of both, bursts
-    beside idle seconds would look like replicas that are slow at little load (Azure's code: 1.2 of the work there is).
+    since: when it began, 0: no block has begun.
+    busy: replica-seconds by slots in use.
+    able: replica-seconds there were.
+    tokens: tokens written.
+    seconds: seconds between two samples.
+    used: share of slots in use times tokens. Tokens are written while slots are in use: over a minute's mean of both,
+        bursts beside idle seconds would look like replicas that are slow at little load (Azure's code: 1.2 of the work
+        there is).
     """
 
     since: float = 0.0
@@ -67,7 +78,7 @@ class Block(NamedTuple):
 
 
 class Cost:
-    """One model's."""
+    """The cost of a token of one model, learnt block by block."""
 
     __slots__ = ("_able", "_busy", "_seconds", "_since", "_tokens", "_used", "kept")
 
@@ -80,7 +91,7 @@ class Cost:
         self._busy = self._able = self._tokens = self._seconds = self._used = 0.0
 
     def saw(self, until: float, seconds: float, busy: float, able: float, tokens: float) -> None:
-        """In replica-seconds: `busy` by slots in use, of `able` that there were, wrote so many tokens by `until`.
+        """Adds `tokens` written by `until` in `busy` replica-seconds by slots in use, of `able` that there were.
 
         `seconds`: between samples.
         """
@@ -105,7 +116,7 @@ class Cost:
         return CostKept(*(stays * old + new for old, new in zip(self.kept, seen, strict=True)))
 
     def scale(self, times: float) -> None:
-        """Slots in use were so many times the share that they were taken for."""
+        """Corrects all sums where slots in use were `times` the share that they were taken for."""
         kept = self.kept
         self._busy *= times
         self._used *= times

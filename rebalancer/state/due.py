@@ -11,7 +11,7 @@ MARGIN_SECONDS = 60.0  # for plans, watches, autoscalers and the scheduler
 
 
 def doomed_at(deadline: float, load_seconds: float, node_seconds: float, grace_seconds: float) -> float:
-    """From when on pods of a node that goes at `deadline` count for nobody: their replacements are due by then.
+    """Instant from which on pods of a node with that `deadline` count for nobody: their replacements are due by then.
 
     A replacement waits for its node where the pool can get one (`node_seconds`, 0 elsewhere), then loads; whatever it
     replaces has its grace to end in, and a minute is left for plans, watches and autoscalers. A maintenance at
@@ -53,7 +53,7 @@ class Due:
     # --- the checkpoint
 
     def past(self) -> dict[str, tuple[float, float]]:
-        """What was said of each node, for the checkpoint."""
+        """The instants of each node, for the checkpoint."""
         return dict(self._said)
 
     def restore(self, node: str, past: tuple[float, float]) -> None:

@@ -1,7 +1,7 @@
-"""Who else changes the numbers we write: replicas where no autoscaler owns them, else the bounds we have taken over.
+"""Changes by somebody else to numbers that we write: a target's replicas, or the bounds of its autoscaler.
 
-The field managers that the API server notes say whose a change was (`ingest.objects.meta.writer`). Whoever puts our own
-numbers back repairs: that is no foreign change, and it ends the fight once it has stood for a while.
+The field managers that the API server notes say whose a change was (`ingest.objects.meta.writer`). Somebody who puts
+our own numbers back repairs: that is no foreign change, and it ends the fight once it has stood for a while.
 """
 
 from collections import Counter
@@ -22,9 +22,12 @@ Written = Workload | Hpa | ScaledObject  # what carries numbers that we write
 
 
 class ForeignPast(Struct, frozen=True):
-    """The last foreign changes of one target that was written to or changed, oldest first; for the checkpoint, too.
+    """The last foreign changes of one target that was written to or changed; for the checkpoint, too.
 
-    `ours`: the numbers that we asked for last (None: unknown), `repaired_at`: since when others have put them back.
+    target: the target's namespace, kind and name.
+    changes: the last two foreign changes, oldest first.
+    ours: the numbers that we asked for last: replicas, or minimum and maximum; None: unknown.
+    repaired_at: since when others have put them back, None where they have not.
     """
 
     target: WorkloadRef
@@ -42,7 +45,7 @@ class ForeignChanges:
         self._past: dict[WorkloadRef, ForeignPast] = {}
 
     def asked(self, ref: WorkloadRef, numbers: Numbers) -> None:
-        """These are ours from now on: a write of them was acknowledged.
+        """Notes `numbers` as ours from now on: a write of them was acknowledged.
 
         A watch may never show them: who writes over them at once is shown in their place, and may put them back later.
         """
@@ -63,11 +66,11 @@ class ForeignChanges:
                 self._changed(old, new, at)
 
     def of(self, ref: WorkloadRef) -> ForeignPast | None:
-        """What others did to a target lately; None when nobody did anything, and we neither."""
+        """The last foreign changes of a target; None where nobody changed it, and we did not write to it."""
         return self._past.get(ref)
 
     def past(self, targets: Collection[WorkloadRef]) -> tuple[ForeignPast, ...]:
-        """Those of `targets`, for the checkpoint."""
+        """The last foreign changes of `targets`, for the checkpoint."""
         return tuple(self._past[ref] for ref in sorted(self._past.keys() & set(targets)))
 
     def restore(self, past: Iterable[ForeignPast]) -> None:
@@ -142,5 +145,5 @@ def _numbers(found: Written) -> Numbers:
 
 
 def _writers(found: Written) -> tuple[str, ...]:
-    """Who set each of the numbers, "" for us."""
+    """The field manager that set each of the numbers, "" for us."""
     return (found.writer,) if isinstance(found, Workload) else found.writers

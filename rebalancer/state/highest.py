@@ -21,7 +21,7 @@ More = tuple[int, float, float]  # a second, what is added to its figure, and to
 
 
 class Highest:
-    """One subject's seconds. `said`: by who told of them first."""
+    """The seconds of one subject; `said`: those of its first producer."""
 
     __slots__ = ("_figures", "_newest", "_shares")
 
@@ -35,7 +35,7 @@ class Highest:
         self._figures, self._shares = array("f", known.tobytes()), array("f", seen.tobytes())
 
     def more(self, seconds: Iterable[int], figure: float, share: float) -> Iterator[More]:
-        """What `figure` in each of these seconds, seen on `share` of the model, adds to what was told of them."""
+        """The part of `figure` in each of these seconds, seen on `share` of the model, beyond the figures before."""
         figures, shares = self._figures, self._shares
         for second in seconds:
             if second > self._newest:
@@ -52,7 +52,7 @@ class Highest:
                 yield second, max(0.0, figure - known), max(0.0, share - seen)
 
     def told(self) -> Iterator[More]:
-        """Second by second."""
+        """The figures of all remembered seconds, second by second."""
         for second in range(self._newest - SPAN + 1, self._newest + 1):
             place = second % SPAN
             if not isnan(self._figures[place]):
@@ -122,7 +122,7 @@ class _Cell:
 def once(  # noqa: PLR0913  # what is told, and by whom else
     highest: Highest | None, sides: Sides | None, seconds: range, figure: float, share: float, *, whole: bool
 ) -> Iterator[More]:
-    """What has to be added to the rings for `figure` in each of these seconds."""
+    """The additions to the rings for `figure` in each of these seconds."""
     for more in highest.more(seconds, figure, share) if highest else ():
         added = more if sides is None else sides.more(*more, whole=whole)
         if added is not None:
@@ -130,6 +130,6 @@ def once(  # noqa: PLR0913  # what is told, and by whom else
 
 
 def seconds_of(since: float, until: float) -> range:
-    """Those in (since, until] as the rings count them: whole ones, at least one."""
+    """The seconds in (since, until] as the rings count them: whole ones, at least one."""
     end = int(until)
     return range(end - min(max(end - int(since), 1), MAX_INTERVAL_SECONDS) + 1, end + 1)

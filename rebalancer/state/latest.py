@@ -38,7 +38,7 @@ class Latest:
         return place
 
     def close(self, place: int) -> None:
-        """The row may be used again."""
+        """Frees the row for another producer."""
         self._free.append(place)
 
     def put(self, place: int, sample: MetricSample, lag_seconds: float) -> None:

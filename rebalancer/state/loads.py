@@ -78,19 +78,19 @@ class Loads:
 
     @property
     def columns(self) -> dict[str, int]:
-        """Each model's place in the rings."""
+        """Each model's column in the rings."""
         return {name: track.column for name, track in self.tracks.items()}
 
     @property
     def rings(self) -> Rings:
-        """With all that came in by now."""
+        """The rings with all that came in by now."""
         self._flush()
         return self._rings
 
     # --- what comes in
 
     def set_pods(self, pods: Mapping[str, tuple[str, float | None]]) -> None:
-        """All pods of all models: UID -> model, Ready since."""
+        """Takes over all pods of all models: for each UID its model, and since when it is Ready."""
         for uid in [uid for uid, model in self._model_of_pod.items() if pods.get(uid, ("", None))[0] != model]:
             self.pod_gone(uid)
         for uid, (model, ready_at) in pods.items():
@@ -172,14 +172,14 @@ class Loads:
             self._alarmed.add(track)
 
     def _count_anew(self, track: Track) -> None:
-        """A replica carries something else than was believed: what is in the rings was more work, or less."""
+        """Scales the work in a model's rings: a replica carries something else than was believed."""
         self._flush()
         self._rings.scale_work(track.column, track.offered.told_before)
         track.alarm_above *= track.offered.told_before
         track.offered.told_before = 1.0
 
     def _begins(self, track: Track, subject: Subject, source: str) -> None:
-        """A producer begins to tell of `subject`: from the second one on what is told of the same seconds meets.
+        """Prepares `subject` for a new producer: from the second one on, figures of the same seconds are compared.
 
         The first sample of a producer tells of no arrivals, so of those nothing was told before that it could repeat.
         """

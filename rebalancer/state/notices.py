@@ -36,9 +36,13 @@ EFFECTS = frozenset({"disruption", "gone"})  # kinds that another one may have c
 
 
 class NoticePast(Struct, frozen=True):
-    """What a restart must not lose of one node; `node` "" = of those that were told of and are not there yet.
+    """Knowledge of one node under notice that a restart must not lose.
 
-    `tainted_at`: since when Karpenter's taint is seen. `due`: a deadline, and from when on pods do not count for it.
+    node: name of the node; "": of nodes and instances that are named in notices and not there yet.
+    told: notices about it.
+    absent: since when its Node is missing, None while it is listed.
+    tainted_at: since when Karpenter's taint is seen, None where there is none.
+    due: a deadline, and the instant from which on its pods count for nobody; None where that is not fixed.
     """
 
     node: str
@@ -64,7 +68,7 @@ class Notices:
 
     @property
     def counters(self) -> Counter[str]:
-        """What became of notices, by a small closed set of words."""
+        """Numbers of notices by what became of them, in a small closed set of words."""
         return self._told.counters
 
     # --- what comes in
@@ -170,7 +174,7 @@ class Notices:
         return self._objects.node_of_instance(instance) if instance is not None else None
 
     def _by_absence(self) -> Iterator[NoticeView]:
-        """What a Node left behind: from then on its pods are nowhere, whoever said that it would go, or did not."""
+        """Notices of nodes that are gone: from then on their pods are nowhere, whoever announced it or did not."""
         for node, since in self._absent.gone():
             yield NoticeView(node=node, kind="gone", since=since, deadline=since, source="kubernetes")
 
@@ -190,7 +194,7 @@ class Notices:
                     )
 
     def _merged(self, name: str, facts: list[NoticeView]) -> NoticeView:
-        """The first cause by force names it; the earliest deadline stands."""
+        """All facts of one node as one notice: the first cause by force names it; the earliest deadline stands."""
         first = min(
             facts, key=lambda fact: (fact.voluntary, fact.kind in EFFECTS, fact.deadline, fact.kind, fact.source)
         )
@@ -209,7 +213,7 @@ class Notices:
     # --- the checkpoint
 
     def past(self) -> tuple[NoticePast, ...]:
-        """What a restart must not lose, by node."""
+        """Knowledge that a restart must not lose, by node."""
         told, absent, due = self._told.past(), self._absent.past(), self.due.past()
         names = told.keys() | absent.keys() | self._tainted.keys() | due.keys()
         return tuple(

@@ -46,7 +46,7 @@ class Index(Generic[T]):
 
 
 class Objects:
-    """All sources. A relist is the full truth; a single object never goes back to an older version."""
+    """The objects of all sources. A relist is the full truth; a single object never goes back to an older version."""
 
     def __init__(self) -> None:
         self.counters: Counter[str] = Counter()
@@ -153,25 +153,25 @@ _SOURCE_OF: Mapping[type, str] = {kind: source for source, kind in SOURCES.items
 
 
 def key_of(found: ClusterObject) -> Key:
-    """Namespace and name."""
+    """The object's key: namespace ("" where it has none) and name."""
     if isinstance(found, Workload):
         return found.ref.namespace, found.ref.name
     return getattr(found, "namespace", ""), found.name
 
 
 def _key(name: str) -> Key:
-    """Of `NAMESPACE/NAME`, or `NAME` where there is no namespace."""
+    """The key of `NAMESPACE/NAME`, or of `NAME` where there is no namespace."""
     namespace, _, own = name.rpartition("/")
     return namespace, own
 
 
 def instance_id(provider_id: str) -> str | None:
-    """`i-0abc` of `aws:///eu-west-1a/i-0abc`."""
+    """The instance's id in a provider id: `i-0abc` of `aws:///eu-west-1a/i-0abc`; None where there is none."""
     return provider_id.rpartition("/")[2] or None
 
 
 def _older(new: ClusterObject, known: ClusterObject) -> bool:
-    """By resource version, where both are the integers that API servers hand out."""
+    """Whether `new` is older by resource version, where both are the integers that API servers hand out."""
     if not (new.resource_version.isdigit() and known.resource_version.isdigit()):
         return False
     return int(new.resource_version) < int(known.resource_version)

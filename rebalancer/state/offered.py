@@ -1,14 +1,17 @@
-"""What one sample says of the work offered to its model, by the best path that its producer allows.
+"""The work offered to a model as one sample shows it, by the best path that its producer allows.
 
-`arrivals`: where the engine counts requests and tokens. Tokens written are work that came and is done; who joined the
-queue brought the work of one request (`state.pace`), who runs has half of it ahead. Requests that came, times the work
-of one, would be 1.0 (30 s) to 0.6 (5 min) of a standard deviation off where lengths vary: this is 0.3 to 0.1.
+`arrivals`: where the engine counts requests and tokens. Tokens written are work that came and is done; requests that
+joined the queue brought the work of one request each (`state.pace`), running ones have half of it ahead. Requests that
+came, times the work of one, would be 1.0 (30 s) to 0.6 (5 min) of a standard deviation off where lengths vary: this is
+0.3 to 0.1.
+
 `concurrency`: Little's law. Requests running keep their replicas busy, those of an engine with a cache more than by
-their number: it batches, and usually does half of the work with a quarter of the slots in use. What joined the queue is
-work that came and is not done, what left it is done by now, unless its client gave up: that work came, too, and without
-it the demand on an overloaded model would look like what it can do. Where nobody counts what is finished, the work of
-those who wait is unknown, and they count as if they were running, at most as much as runs: doubling finds a surge's
-size in a few starts, and a queue of minutes would look like 29 times the work there is.
+their number: it batches, and usually does half of the work with a quarter of the slots in use. Requests that joined the
+queue are work that came and is not done, requests that left it are done by now, unless the client gave up: that work
+came, too, and without it the demand on an overloaded model would look like the work that it can do. Where nobody counts
+finished requests, the work of waiting ones is unknown, and they count as if they were running, at most as much as runs:
+doubling finds a surge's size in a few starts, and a queue of minutes would look like 29 times the work there is.
+
 `utilisation`: the share of full use (the class's high watermark) of the replicas there are. The low watermark is the
 vote's: held between the two, work would follow the replicas upwards and never come down.
 """
@@ -58,8 +61,14 @@ BROKE_SECONDS = 120.0  # after a queue, in which latencies tell of it still: the
 class OfferedKept(NamedTuple):
     """An `Offered` for the checkpoint.
 
-    `spoken_at`: when requests running, finished ones, and the finest source were last told of; 0: never. `owed`: as it
-    stands between two samples.
+    path: where the newest figure of offered work came from.
+    resolution_seconds: seconds within which the finest source does not tell arrivals apart.
+    tells_tokens: whether it is an LLM's engine, whose SLO is the time to the first token.
+    pace: what one request costs.
+    capacity: what one replica carries, None where the policy has no signal concurrency.
+    spoken_at: instants of the newest count of requests running, of finished requests, and of the finest source; 0:
+        never.
+    owed: replica-seconds, at most 0, that finished requests take back from the promise of their beginning.
     """
 
     path: Path = Path("", "")
@@ -96,7 +105,7 @@ class Offered:
     def configure(
         self, concurrency: ConcurrencySignal | None, high_utilisation: float, slo_seconds: float | None
     ) -> None:
-        """What the policy says: what a replica carries (None: nothing), its full use, the SLO (None: no SLO)."""
+        """Takes over the policy: signal concurrency (None: not configured), full use, and the SLO (None: no SLO)."""
         self._high_utilisation = high_utilisation
         self._slo_seconds = slo_seconds
         known = None if self.capacity is None else self.capacity.kept
@@ -109,7 +118,7 @@ class Offered:
     def learn(  # noqa: PLR0913  # what a look at replicas is made of
         self, sample: MetricSample, came: Arrivals | None, before: Loaded, pods: int, part: float, ready_at: float
     ) -> Loaded:
-        """What a producer's newest sample says of what replicas carry; how it found them, for the next one.
+        """Learns from a producer's newest sample what replicas carry; returns the state in which it found them.
 
         `came`, `pods`: as for `work`; `before`: what the sample before said; `part`: what share of the model the pods
         are; `ready_at`: since when all of them are Ready.
@@ -153,10 +162,11 @@ class Offered:
             self.told_before *= times
 
     def work(self, sample: MetricSample, came: Arrivals | None, pods: int, *, contradicts: bool = False) -> Spread | None:  # noqa: E501  # fmt: skip
-        """None when the sample cannot tell. `came`: since its producer's sample before, None if that is unknown.
+        """The work that a sample shows, in replicas, and for how many seconds up to it; None when it cannot tell.
 
-        `pods`: how many the sample speaks for. `contradicts`: its producer sees more than those of a better path can
-        have missed.
+        `came`: the counters' change since its producer's sample before, None if that is unknown. `pods`: number of pods
+        that the sample speaks for. `contradicts`: whether its producer sees more than those of a better path can have
+        missed.
         """
         gauges, seconds = sample.gauges, sample.interval_seconds
         measure = self._measure
@@ -250,12 +260,12 @@ class Offered:
 
     @property
     def carries(self) -> Carries | None:
-        """What one replica carries; None while nothing is known."""
+        """The requests that one replica carries; None while nothing is known."""
         return None if self.capacity is None else self.capacity.carries
 
     @property
     def kept(self) -> OfferedKept:
-        """For the checkpoint."""
+        """The paths and what they learnt, for the checkpoint."""
         capacity = None if self.capacity is None else self.capacity.kept
         spoken_at = max(0.0, self._counted_at), max(0.0, self._finished_at), max(0.0, self._resolved_at)
         return OfferedKept(

@@ -1,7 +1,7 @@
-"""The outlook of every model: what the look-ahead has to know of each, gathered from views, loads and the policy.
+"""The outlook of every model, with all that the look-ahead needs for it from views, loads and the policy.
 
-What is asked of a model's target stands for what it will have; of that the pods on nodes without a notice count, Ready
-ones now, loading ones when a start is over, and what is no pod yet, or has no node, a whole start from now.
+A model counts with the replicas that its targets converge to: Ready pods that are not doomed now, loading ones once a
+start is over, and replicas without a pod or without a node after a whole start from now.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -33,7 +33,14 @@ COLD_STEPS_SECONDS = ((300, 10), (3600, 60), (86_400, 600))  # starts up to so l
 
 
 class _Held(NamedTuple):
-    """One model's replicas while its view is the same. `due_at`: of those that load; `unplaced`: what has no node."""
+    """One model's replicas while its view is the same.
+
+    view: the view.
+    doomed: names of doomed nodes.
+    ready: Ready replicas that stay.
+    due_at: when each loading replica is expected to serve, ascending.
+    unplaced: replicas asked for that have no node.
+    """
 
     view: ModelView
     doomed: frozenset[str]
@@ -43,7 +50,14 @@ class _Held(NamedTuple):
 
 
 class _Rules(NamedTuple):
-    """What the policy says of one model, and where it is in the rings."""
+    """The policy for one model, as the look-ahead needs it.
+
+    model: its entry in the policy.
+    column: its column in the rings.
+    wait_seconds: seconds of wait beyond which a request is late.
+    step_seconds: seconds per step of the look-ahead.
+    deadline_seconds: seconds after which a request is due, None of a model without a deadline.
+    """
 
     model: Model
     column: int

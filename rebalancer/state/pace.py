@@ -16,10 +16,20 @@ LEAST_REQUESTS = 1e-3  # finished and not yet forgotten: below, what was known l
 
 
 class PaceKept(NamedTuple):
-    """A `Pace` for the checkpoint: its sums (over, under), what a token costs, and what they said last.
+    """A `Pace` for the checkpoint; pairs are fading sums, one over the other.
 
-    `unfolded`: what came since they were folded, in `Pace`'s order; `block`: the same of the cost's. `read`: tokens of
-    prompts, as the lengths are summed and not folded yet; `full`, `cached`: as `Pace` has them.
+    lengths: tokens over requests finished.
+    cost: what a token costs.
+    plain: busy replica-seconds over requests finished, where nobody counts tokens.
+    by_tokens: replica-seconds per request by tokens, 0: unknown.
+    by_requests: replica-seconds per request by requests finished, 0: unknown.
+    folded_at: when the sums were last folded.
+    unfolded: sums since then: requests finished, tokens, busy and available replica-seconds, seconds between samples,
+        and both of `plain`.
+    block: the block of the cost that is not full yet.
+    read: tokens of prompts, folded and not folded yet.
+    full: requests that a full replica runs, 0: unknown.
+    cached: requests that its cache would hold, 0: unknown.
     """
 
     lengths: tuple[float, float] = (0.0, 0.0)
@@ -123,7 +133,7 @@ class Pace:
         return beginning(self._read / written, self.full, self.cached) if self._read > 0.0 < written else 1.0
 
     def scale(self, times: float) -> None:
-        """All that was seen kept so many times the replicas busy that it was taken to."""
+        """Corrects all sums where replicas were `times` as busy as they were taken to be."""
         self._cost.scale(times)
         self._busy *= times
         self._busy_plain *= times
@@ -134,7 +144,7 @@ class Pace:
 
     @property
     def kept(self) -> PaceKept:
-        """For the checkpoint."""
+        """The pace for the checkpoint."""
         unfolded = self._finished, self._tokens, self._busy, self._able, self._seconds
         return PaceKept(
             self._lengths,

@@ -1,4 +1,4 @@
-"""Which objects carry values of a rebalancer's, by their annotation, and whether the policy in force names them."""
+"""Finds the objects that carry an installation's annotation, and whether the policy in force names them."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ Carrier = ScaledObject | Hpa | NodePool
 
 
 def pinned_objects(objects: Objects, policy: Policy, installation: str) -> tuple[Pinned, ...]:
-    """Those that concern `installation`, in order."""
+    """The objects that concern `installation`, in order."""
     found = (_pinned(obj, saved, installation, named=named) for obj, saved, named in _saved(objects, policy))
     return tuple(sorted(each for each in found if each is not None))
 

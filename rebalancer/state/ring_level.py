@@ -30,7 +30,7 @@ class Level:
 
     @property
     def oldest_second(self) -> int:
-        """Of those that still have a cell."""
+        """The oldest second that still has a cell."""
         return (self.newest - self.cells + 1) * self.step
 
     def deposit(self, seconds: Ints, columns: Ints, values: Mapping[int, Cells]) -> None:
@@ -44,7 +44,7 @@ class Level:
             np.add.at(flat, places, numbers)
 
     def take_out(self, cells: int) -> Cells:
-        """What is in the oldest `cells` cells, which are empty then."""
+        """The sums of the oldest `cells` cells, which are empty then."""
         rows = self._rows(self.newest - self.cells + 1, cells)
         sums = np.array(self.sums[rows])
         self.sums[rows] = _NOTHING

@@ -24,9 +24,13 @@ _Mark = tuple[float, float, float, float, float, float, float, float]
 
 
 class Loaded(NamedTuple):
-    """How a sample found its replicas: when, how many, whether all ran what they can, and when somebody last waited.
+    """The state in which a sample found its replicas.
 
-    `running`: requests on all of them.
+    at: when it was measured.
+    replicas: how many there were.
+    full: whether all of them ran all they can.
+    queued_at: when a request last waited.
+    running: requests running on all of them.
     """
 
     at: float
@@ -74,7 +78,7 @@ class Series:
         return not isnan(inside)
 
     def take(self, sample: MetricSample, latest: Latest, now: float) -> list[Arrivals] | None:
-        """What arrived, by the counters of a new instant; None for an instant seen before.
+        """The arrivals that the counters of a new instant show; None for an instant seen before.
 
         Arrivals = finished + gone unserved + change of (running + waiting), never below 0.
         """

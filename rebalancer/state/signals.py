@@ -29,9 +29,12 @@ T = TypeVar("T", bound=np.generic)
 
 
 class Signals(NamedTuple):
-    """What one model's samples say. `fresh_until`: when the first of them grows stale (inf: none will).
+    """The signals of one model, from its newest samples.
 
-    `lag_seconds`: the longest usual lag of producers whose samples are fresh; None where none is.
+    by_name: a reading for each signal, or the reason why there is none.
+    pod_requests: requests in flight, by UID of the pod.
+    fresh_until: instant at which the first of its samples grows stale; inf: none will.
+    lag_seconds: the longest usual lag of producers with a fresh sample, in seconds; None where none is fresh.
     """
 
     by_name: dict[str, Signal]
@@ -58,18 +61,22 @@ class _Groups:
         return groups if self.alone else np.repeat(groups, self._lengths, axis=0)
 
     def highest(self, values: Floats, used: Flags) -> Floats:
-        """Of the used ones, NaN where there is none."""
+        """The highest used value of each group, NaN where there is none."""
         return self.reduced(np.fmax, np.where(used, values, np.nan))
 
     def lowest(self, values: Floats, used: Flags) -> Floats:
-        """Of the used ones, NaN where there is none."""
+        """The lowest used value of each group, NaN where there is none."""
         return self.reduced(np.fmin, np.where(used, values, np.nan))
 
 
 class _Looks(NamedTuple):
-    """Per subject and signal; NaN = unknown. `counts`: how many subjects each model has, in their order.
+    """Figures by subject and signal, (subjects, signals) where no shape is named; NaN: unknown.
 
-    `bounds`: (subjects, 2) of the producers that are fresh, until when, and minus their usual lag; inf where none is.
+    values: the figures.
+    at: when they were measured.
+    fresh: whether they are fresh.
+    bounds: (subjects, 2): until when its fresh producers are fresh, and minus their usual lag; inf where none is fresh.
+    counts: number of subjects of each model, in the models' order.
     """
 
     values: Floats
@@ -80,7 +87,14 @@ class _Looks(NamedTuple):
 
 
 class _Readings(NamedTuple):
-    """Per model and signal; NaN = unknown. `usable`: enough of the model's pods are covered. `bounds`: as of looks."""
+    """Figures by model and signal, (models, signals) where no shape is named; NaN: unknown.
+
+    values: the figures.
+    at: when they were measured.
+    coverage: share of the model's pods with a fresh figure, 0-1.
+    usable: whether that is enough of them.
+    bounds: (models, 2), as of `_Looks`.
+    """
 
     values: Floats
     at: Floats
@@ -110,7 +124,7 @@ def signals_of(tracks: Sequence[Track], latest: Latest, now: float, blind: Blind
 
 
 def _looks(heard: Sequence[Heard], answers: Sequence[bool], latest: Latest, now: float, blind: BlindRule) -> _Looks:
-    """Of all subjects that were heard, model by model. `answers`: whose SLO is about whole answers.
+    """Figures of all subjects that have samples, model by model. `answers`: models whose SLO is about whole answers.
 
     Where tokens are told it is about the first of them: an answer that takes 20 s says nothing about who waits.
     """

@@ -62,7 +62,7 @@ class Sources:
         return dict(sorted(self._trouble.items()))
 
     def sync(self, now: float) -> Sync:
-        """What is missing and what is stale, by name."""
+        """The sources that are missing and those that are stale, by name."""
         silent = {source for source, heard in self._heard_at.items() if now - heard > SILENT_AFTER_SECONDS}
         stale = (silent | self._trouble.keys()) - self._missing - self._absent
         return Sync(missing=tuple(sorted(self._missing)), stale=tuple(sorted(stale)), synced_at=self._synced_at)

@@ -1,6 +1,6 @@
-"""What each producer said last of the seconds just past: a second one may begin to speak of them at any time.
+"""The latest figures of each producer by second, for when a second producer begins to report the same seconds.
 
-Written in one piece when a batch goes to the rings, where it costs a hundredth of what one by one would.
+They are written in one piece when a batch goes to the rings, at a hundredth of the price of one by one.
 """
 
 from typing import NamedTuple
@@ -16,7 +16,13 @@ NOBODY = -1  # the place of what no producer said, but what it adds to others' w
 
 
 class Looks(NamedTuple):
-    """Of one producer: their last seconds, how many seconds, and what was told of each, on which share of the model."""
+    """Some producers' figures, one row per interval that a sample stands for.
+
+    ends: last second of the interval.
+    lengths: seconds of the interval.
+    figures: the figure of each of these seconds.
+    shares: the share of the model that it is about, 0-1.
+    """
 
     ends: Ints
     lengths: Ints
@@ -48,7 +54,7 @@ class Spoken:
         self._looks["lengths"][place + 1 : place + 2] = 0
 
     def of(self, place: int) -> Looks:
-        """What the producer at `place` said."""
+        """The remembered figures of the producer at `place`."""
         row = self._looks[place + 1 : place + 2].ravel()
         told = row[row["lengths"] > 0]
         return Looks(
@@ -67,7 +73,7 @@ class Spoken:
 
 
 def joined(one: Looks, other: Looks) -> Looks:
-    """Both."""
+    """The rows of both."""
     return Looks(
         np.concatenate([one.ends, other.ends]),
         np.concatenate([one.lengths, other.lengths]),

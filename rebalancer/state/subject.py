@@ -1,4 +1,4 @@
-"""What is told of, by its producers: a pod, or a model as a whole."""
+"""A subject of metrics, with one series of samples per producer: a pod, or a model as a whole."""
 
 from math import isnan, nan
 

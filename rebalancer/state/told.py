@@ -1,9 +1,9 @@
-"""What was told about nodes and instances that will go: by subject, kind and event, in any order, any number of times.
+"""Notices about nodes and instances that will vanish, by subject, kind and event; in any order, and repeated.
 
-Two events of one kind on one node, as two maintenances that AWS Health tells, are two notices: each ends by itself.
+Two events of one kind on one node, as two maintenances in AWS Health, are two notices: each ends by itself.
 
-What is told of a node that is not there yet waits for it. What was told of a node whose Node object has gone stays for
-as long as somebody says that it matters (`forget`): the machine is gone then, what ran on it may not know yet.
+A notice about a node that is not there yet waits for it. A notice about a node whose Node object has gone stays for as
+long as somebody says that it matters (`forget`): the machine is gone then, but not yet the pods that ran on it.
 """
 
 from collections import Counter
@@ -27,9 +27,15 @@ _Subject = tuple[str, str, str]  # node or instance, kind, event ("" where the s
 
 
 class ToldPast(Struct, frozen=True):
-    """What was told about one subject in one kind and event, for the checkpoint.
+    """The notices about one subject in one kind and event, for the checkpoint.
 
-    `uid`: of the Node it is about, "" while it waits for it; another Node of that name is another machine.
+    subject: name of the node, or id of the instance.
+    kind: kind of the notices.
+    heard_at: when the first of them came.
+    notices: the last notices of it, taken back or not, by the instant they were issued.
+    cancelled_at: notices issued up to this instant are taken back; 0: none is.
+    uid: UID of the Node, "" while it is awaited; another Node of that name is another machine.
+    event: the source's name for the event, "" where it names none.
     """
 
     subject: str
@@ -42,7 +48,7 @@ class ToldPast(Struct, frozen=True):
 
 
 class _Told(Struct):
-    """What was told about one subject (node or instance) in one kind and event."""
+    """The notices about one subject (node or instance) in one kind and event."""
 
     heard_at: float
     notices: dict[float, CapacityNotice] = {}  # by the instant they were issued
@@ -65,7 +71,7 @@ class _Told(Struct):
             self.take(notice)
 
     def standing(self, node: Node | None, now: float) -> Iterator[CapacityNotice]:
-        """What holds for the node, None when it has gone: not taken back, and the node was not left alone."""
+        """The notices that stand for the node (None: it has gone): not taken back, and the node was not spared."""
         for at, notice in self.notices.items():
             if at > self.cancelled_at and (node is None or not _spared(node, notice, now)):
                 yield notice
@@ -78,7 +84,7 @@ def _spared(node: Node, notice: CapacityNotice, now: float) -> bool:
 
 
 class Told:
-    """All that was told and may still matter."""
+    """All notices that may still matter."""
 
     def __init__(self, objects: Objects) -> None:
         self.counters: Counter[str] = Counter()
@@ -138,7 +144,7 @@ class Told:
                 self.drop(name)
 
     def standing(self, now: float) -> Iterator[tuple[str, CapacityNotice]]:
-        """What holds now, with the name of its node."""
+        """The notices that stand now, each with the name of its node."""
         for name, subjects in self._of.items():
             node = self._objects.one(Node, name)
             for notice in chain.from_iterable(told.standing(node, now) for told in subjects.values()):

@@ -1,4 +1,4 @@
-"""All that metrics told about one model: its producers' samples, and what one sample says about the whole.
+"""Everything that metrics say about one model: its producers' samples, and the whole as far as one sample shows it.
 
 A pod counts while it is Ready, and only if it is the model's by its owner: a UID we do not know is nobody's.
 """
@@ -23,9 +23,12 @@ LIVE_INTERVALS = 100  # counted this far: more than any `start` guard may ask fo
 
 
 class Heard(NamedTuple):
-    """Subjects of which something was told: their names, their rows in `Latest`, and how many rows each of them has.
+    """The subjects that have samples, in order.
 
-    `producers`: who told of them.
+    names: UIDs of the pods (or the model's id).
+    places: rows in `Latest`, all of a subject's together.
+    lengths: number of rows of each subject.
+    producers: names of the producers behind them.
     """
 
     names: list[str]
@@ -38,7 +41,7 @@ NOBODY = Heard([], [], [], frozenset())
 
 
 def _sum(figures: Iterable[float]) -> float:
-    """Of those that are known; NaN where none is."""
+    """The sum of the known figures; NaN where none is known."""
     known = [figure for figure in figures if not isnan(figure)]
     return sum(known) if known else nan
 
@@ -191,7 +194,7 @@ class Track:
         return self.offered.work(sample, came, pods, contradicts=contradicts)
 
     def worked_once(self, subject: Subject, seconds: range, work: float, share: float) -> Iterator[More]:
-        """What `work` in these seconds adds to what others said of them."""
+        """The part of `work` in these seconds that goes beyond what other producers reported of them."""
         return once(subject.worked, self.worked_sides, seconds, work, share, whole=subject is self.whole)
 
     def arrived_once(self, subject: Subject, seconds: range, requests: float) -> Iterator[More]:
@@ -199,7 +202,7 @@ class Track:
         return once(subject.arrived, self.arrived_sides, seconds, requests, 0.0, whole=subject is self.whole)
 
     def take_sides(self) -> None:
-        """It begins to be told of as a whole and pod by pod; the rings have what one of these said."""
+        """Begins to compare samples of the whole with those of its pods; so far the rings have one side's work."""
         self.worked_sides, self.arrived_sides = Sides(self.min_coverage), Sides(None)
         for subject in (self.whole, *self.pods.values()):
             for highest, sides in ((subject.worked, self.worked_sides), (subject.arrived, self.arrived_sides)):

@@ -100,7 +100,7 @@ def target_view(  # noqa: PLR0913  # what it is made from
 def autoscaler_view(
     scaled_objects: Iterable[ScaledObject], hpas: Iterable[Hpa], installation: str
 ) -> AutoscalerView | None:
-    """Who owns a target: its ScaledObject with the HPA that KEDA made for it, else an HPA."""
+    """The autoscaler of a target: its ScaledObject with the HPA that KEDA made for it, else an HPA, or None."""
     scaled = min(scaled_objects, key=lambda found: found.name, default=None)
     by_name = sorted(hpas, key=lambda found: found.name)
     if scaled is not None:

@@ -1,4 +1,4 @@
-"""Which changes cannot wait for the next joint plan."""
+"""Which changes of the cluster make a plan at once instead of at the next planning period."""
 
 from collections.abc import Callable, Collection, Iterator
 

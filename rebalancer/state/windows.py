@@ -18,7 +18,7 @@ SILENT_INTERVALS = 2
 
 
 class Windows:
-    """Those that `Work` is told by: of a surge, and of the slow level."""
+    """The windows over which `Work` is averaged: of a surge, and of the slow level."""
 
     def __init__(self, surge: SurgeRules) -> None:
         self._surge = surge

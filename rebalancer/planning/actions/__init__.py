@@ -1,1 +1,1 @@
-"""What is done about it: moves past the guards, node grants, and the numbers to write."""
+"""What is done about it: moves past the guards, node grants, drains, and the numbers to write."""

@@ -1,8 +1,9 @@
-"""The lower bounds of a model's autoscalers: position must not be given away by an HPA that sees less.
+"""The lower bounds of a model's autoscalers, so that no HPA gives away replicas that the model is to have.
 
-Where the budget is fixed the minimum is the grant (min = max pins). Where nodes can go it is the demand, as far as the
-model's other targets do not hold it already, so that the sum of minimums never falls under the floor. A minimum
-that falls is a decrease for every guard, for the autoscaler may follow it; while one forbids it, it stays.
+Where the budget is fixed the minimum is the grant (minimum = maximum pins the number). Where nodes can go it is the
+demand, less the replicas that the model's other targets have already, so that the sum of minimums never falls under the
+floor. A minimum that falls is a decrease for every guard, since the autoscaler may follow it; while a guard forbids the
+decrease, the minimum stays.
 """
 
 from dataclasses import dataclass
@@ -20,7 +21,12 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class After:
-    """One target after this plan: replicas asked for, those of them that are undoomed, doomed ones it takes off."""
+    """A target once this plan is written.
+
+    asked: replicas that it asks for.
+    undoomed: those of them that are not doomed.
+    doomed_gone: doomed replicas that the plan takes off.
+    """
 
     asked: int
     undoomed: int
@@ -50,7 +56,7 @@ def _follows_demand(scene: Scene[ModelShare], target: TargetFacts) -> bool:
 
 
 def kept_minimum(target: TargetFacts, then: After, wanted: int) -> int:
-    """The minimum beside another change of the target: it falls no further than the maximum and the doomed that go."""
+    """The minimum beside another change of the target, in replicas: it falls only with the maximum and doomed pods."""
     if target.owner is None:
         return then.asked
     return max(wanted, min(then.asked, target.owner.minimum - then.doomed_gone))
@@ -58,9 +64,12 @@ def kept_minimum(target: TargetFacts, then: After, wanted: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """A minimum that guards let fall as far as `minimum`.
+    """How far guards let a target's minimum fall.
 
-    counts: the window it used up (None: it did not fall), counted: by how many. refusal: why no further.
+    minimum: the minimum it may have, in replicas.
+    counts: the window that the fall uses up, `step` or `exempt`; None: it did not fall.
+    counted: replicas by which the window `step` is used up.
+    refusal: why it falls no further, None where it falls as far as was wanted.
     """
 
     minimum: int

@@ -30,7 +30,7 @@ class _Withdrawal:
 
 @dataclass(slots=True)
 class Changes:
-    """What is to be written: decreases before raises and bounds, each in the policy's order of models and pools.
+    """The writes of a plan: decreases before raises and bounds, each in the policy's order of models and pools.
 
     down: decreases.
     up: raises and bounds.
@@ -44,7 +44,7 @@ class Changes:
     refusals: list[Refusal]
 
     def stopped(self, scene: Scene[ModelShare]) -> "Changes":
-        """The same while nothing is written."""
+        """The same with nothing to write: every model has the replicas that it has now."""
         granted = {name: model.staying_replicas for name, model in scene.models.items()}
         return Changes([], [], granted, self.refusals)
 
@@ -128,7 +128,7 @@ def _decrease(  # noqa: PLR0913  # what goes, down to where, and why
 
 
 def _passes(going: Going, model: ModelShare) -> str | None:
-    """Named only when every replica that goes passes; first what the gate hurries least for: a reclaim."""
+    """Why every replica that goes passes guards, in words; None where one does not. A reclaim is named first."""
     words = {
         Purpose.RECLAIM: "reclaim",
         Purpose.DRAIN: "drain",
@@ -167,7 +167,7 @@ def _why_down(model: ModelShare, target: TargetFacts, going: Going, scene: Scene
 
 
 def _worth(model: ModelShare, recipients: Iterable[str], scene: Scene[ModelShare]) -> str:
-    """What a replica keeps from being late where it goes, and where it was; "" where no look-ahead says."""
+    """How much a replica keeps from being late where it goes and where it was; "" where no outlook knows."""
     here, outlook = kept_by_one(model), model.load.outlook
     there = [kept for kept in (kept_by_one(scene.models[name]) for name in recipients) if kept is not None]
     if here is None or outlook is None or not there:
@@ -226,7 +226,7 @@ def _increase(  # noqa: PLR0913  # what comes, up to where, and beside whom
 
 
 def _spelled(target: TargetFacts, then: After, pod: PodView) -> str:
-    """A replaced pod of `target`, which stands while its target is asked for what this plan leaves it."""
+    """The spelling of a replaced pod of `target`, which counts while the target asks for as many as after this plan."""
     return str(Replaced(target.pool, target.view.uid, then.asked, pod.uid))
 
 
@@ -249,7 +249,7 @@ def _why_up(model: ModelShare, coming: Coming) -> str:
 
 
 def _most_minimum(scene: Scene[ModelShare], target: TargetFacts, owner: AutoscalerView) -> int:
-    """The highest minimum that a bounds change may set: what was asked for; in a pool that is over, what runs.
+    """The highest minimum that bounds may set: the replicas asked for; in a pool over its budget those that run.
 
     An autoscaler that somebody let go down runs less than we asked for, and its GPUs may be another's by now.
     """

@@ -1,4 +1,12 @@
-"""After the moves: doomed replicas are ended before their node goes, as far as Kubernetes would end just them."""
+"""Doomed replicas are ended before their node goes, as far as Kubernetes would end them and no others.
+
+This comes after the moves. Worked example: chat has 3 replicas, one of them on node-7, which a person drains. The first
+plan that finds a free GPU raises the target to 4 beside the doomed replica (a `replace`), and nothing goes. Once 3
+replicas are Ready on other nodes, a later plan takes the target back to 3 and marks the doomed pod, which the
+ReplicaSet then deletes. Were it a cloud's notice with a deadline, the doomed replica would serve until its grace period
+before that, and then go whether its replacement is Ready or not. A replaced pod on a node that Karpenter drains is left
+to Karpenter.
+"""
 
 from collections.abc import Iterator, Mapping
 
@@ -13,7 +21,7 @@ from rebalancer.planning.shares.share import ModelShare
 
 
 def drain(scene: Scene[ModelShare], moves: Moves) -> Moves:
-    """The moves, with which doomed pods the coming replicas replace, and which go now."""
+    """The moves, completed by the doomed pods that coming replicas replace and by those that go now."""
     if not any(model.doomed for model in scene.models.values()):
         return moves
     moves = moves.copy()
@@ -24,7 +32,10 @@ def drain(scene: Scene[ModelShare], moves: Moves) -> Moves:
 
 
 def _beside(moves: Moves, model: ModelShare) -> dict[Key, list[PodView]]:
-    """Say which doomed pods the coming replicas replace, their own target's first; returns the pods left alone."""
+    """Note which doomed pods the coming replicas replace, those of their own target first.
+
+    Returns by target the doomed pods that no replica replaces, this plan's coming replicas counted.
+    """
     alone = {target.key: _unreplaced_pods(target) for target in model.targets}
     coming = [(target, moves.coming[target.key]) for target in model.targets if target.key in moves.coming]
     pairs = [(target, one, other) for target, one in coming for other in model.targets]
@@ -35,9 +46,14 @@ def _beside(moves: Moves, model: ModelShare) -> dict[Key, list[PodView]]:
 
 
 def _drain(scene: Scene[ModelShare], moves: Moves, model: ModelShare, alone: dict[Key, list[PodView]]) -> None:
-    """Doomed replicas go before their node does: replaced ones, and those that nothing is on its way for.
+    """Ends the doomed replicas of one model whose time has come.
 
-    A target that grows in this plan goes on in the next: replacements are asked first.
+    `alone`: its doomed pods that nothing replaces, by target.
+
+    Replaced pods go as long as the model stays at its floor, one for each replacement that is Ready; they go without
+    one where the notice has a deadline. Pods without a replacement go at the deadline. Of a person's drain, which has
+    none, they wait while GPUs are being freed for the model. A target that grows in this plan is looked at in the next
+    one: replacements come first.
     """
     notices = {notice.node: notice for notice in scene.snapshot.notices}
     replacements = model.ready_staying - (model.staying_replicas - sum(target.replaced for target in model.targets))
@@ -68,12 +84,12 @@ def _drain(scene: Scene[ModelShare], moves: Moves, model: ModelShare, alone: dic
 
 
 def _noticed(pods: list[PodView], notices: Mapping[str, NoticeView]) -> Iterator[tuple[PodView, NoticeView]]:
-    """Each pod with its node's notice. A node that is dead without one is left out: Kubernetes evicts its pods."""
+    """Each pod with its node's notice; a pod whose node has none is left out, because Kubernetes evicts it."""
     return ((pod, notices[pod.node]) for pod in pods if pod.node and pod.node in notices)
 
 
 def _goes(scene: Scene[ModelShare], moves: Moves, target: TargetFacts, pod: PodView) -> bool:
-    """Whether asking for one replica less ends this one and no other; a refusal says where only its mark is missing."""
+    """Whether a decrease by one replica would end this very pod; one refusal a model where its mark is missing."""
     going = moves.going.get(target.key, Going())
     gone = {each.uid for each in (*going.pods, *going.ended)}
     staying = [each for each in target.staying_pods if each.uid not in gone]
@@ -104,7 +120,7 @@ def _replaced_pods(target: TargetFacts) -> list[PodView]:
 
 
 def _unreplaced_pods(target: TargetFacts) -> list[PodView]:
-    """Doomed pods without one, in a stable order."""
+    """Doomed pods without a replacement beside them, in a stable order."""
     beside = {pod.uid for pod in target.beside}
     return sorted((pod for pod in target.doomed if pod.uid not in beside), key=_goes_first)
 

@@ -1,7 +1,7 @@
-"""Stages 6 and 8: allocation and node grants pass the guards, or become refusals - releases before grants.
+"""Moves of replicas, past the guards: releases first, then grants, each either made or refused with its numbers.
 
-A replica is granted now only into GPUs that are free now; one whose GPUs are still going waits for a later cycle,
-which sees them free and grants then. The shift's id ties the two together.
+Stages 6 and 8 of a plan. A replica is granted now only into GPUs that are free now; one whose GPUs are still going
+waits for a later cycle, which sees them free and grants then. The shift's id ties the two together.
 """
 
 from collections import Counter
@@ -24,10 +24,14 @@ Key = tuple[str, str]
 
 @dataclass(slots=True)
 class Going:
-    """Replicas that go from one target: pods first to last, and for whom.
+    """Replicas that go from one target.
 
-    counted: how many of them use up which guard's window. ended: doomed pods whose replacement stands; no count has
-    them any more.
+    pods: the pods that go, first to last.
+    purposes: why each of `pods` goes, in the same order.
+    counted: how many of `pods` use up which guard's window (`step`, `shift`, or `exempt` for none).
+    shift: id of the shift they belong to, None where they go for nobody.
+    recipients: ids of the models that get their GPUs.
+    ended: doomed pods whose replacement stands; no guard's window and no replica count has them any more.
     """
 
     pods: list[PodView] = field(default_factory=list)
@@ -38,7 +42,7 @@ class Going:
     ended: list[PodView] = field(default_factory=list)
 
     def copy(self) -> "Going":
-        """For a stage that lets more of them go."""
+        """A copy for a stage that lets more replicas go."""
         return Going(
             list(self.pods),
             list(self.purposes),
@@ -50,7 +54,7 @@ class Going:
 
     @property
     def counts(self) -> str:
-        """The window they use up; the stricter one where there are two."""
+        """The guard whose window they use up, the stricter one of two: `step`, `shift`, or `exempt` for none."""
         return next((guard for guard in ("step", "shift") if self.counted[guard]), "exempt")
 
 
@@ -58,7 +62,11 @@ class Going:
 class Coming:
     """Replicas granted now to one target.
 
-    grant, node_pool: the node grant among them. beside: the doomed pods, with their pools, that some of them replace.
+    nodes: names of the nodes on whose free GPUs they are granted.
+    replicas: how many replicas are granted.
+    grant: id of the node grant by which some of them are granted, None where all of them have free GPUs.
+    node_pool: name of the NodePool of that grant, None without one.
+    beside: doomed pods that some of them replace, each with the name of its pool.
     """
 
     nodes: list[str] = field(default_factory=list)
@@ -70,11 +78,19 @@ class Coming:
 
 @dataclass(slots=True)
 class Moves:
-    """What passed the guards per target, what did not, and what waits for GPUs (model -> why).
+    """Which moves passed the guards, which did not, and which wait for GPUs; a target is keyed by (model id, pool).
 
-    tally: what the guards' windows hold after it. promised: GPUs per pool after it. spared: replicas per model that
-    allocation had taken and a guard keeps: what it then sought for the model elsewhere is not needed. stay: the class
-    of those kept that a ReplicaSet would end before others of their target.
+    tally: what guards' windows have after these moves.
+    promised: GPUs promised after these moves, by pool.
+    going: replicas that go, by target.
+    coming: replicas that come, by target.
+    waiting: for each replica that waits a clause that says for what, by model id.
+    blocked: refusals that keep a model from its replicas, by the id of that model.
+    refusals: all refusals, in the order in which they were made.
+    spared: replicas that allocation had taken and that stay after all, by model id; as many others sought for the model
+        are not needed.
+    stay: the highest ReplicaSet class of the spared pods on nodes, by target: no pod of a lower class may go, since the
+        ReplicaSet would end the spared ones first.
     """
 
     tally: Tally
@@ -88,7 +104,7 @@ class Moves:
     stay: dict[Key, int] = field(default_factory=dict)
 
     def copy(self) -> "Moves":
-        """For a stage that goes on from these moves."""
+        """A copy for a stage that goes on from these moves."""
         return Moves(
             self.tally.copy(),
             dict(self.promised),
@@ -103,24 +119,24 @@ class Moves:
 
     @property
     def releasing(self) -> set[str]:
-        """Pools where somebody releases for somebody."""
+        """Names of the pools in which a model releases for another."""
         return {pool for (_, pool), going in self.going.items() if going.recipients}
 
     def refuse(self, refusal: Refusal, recipient: str | None) -> None:
-        """Keep a refusal, and that it blocks `recipient`'s unit."""
+        """Note a refusal, and that it blocks a unit of `recipient`; None: nobody's."""
         self.refusals.append(refusal)
         if recipient is not None:
             self.blocked.setdefault(recipient, []).append(refusal)
 
     def keep(self, *victims: Victim) -> None:
-        """They do not go."""
+        """Note that these replicas do not go after all."""
         for victim in victims:
             self.spared[victim.target.model] += 1
             if victim.pod.node is not None:  # one without goes instead of others at no loss
                 self.stay[victim.target.key] = max(out_class(victim.pod), self.stay.get(victim.target.key, 0))
 
     def wait(self, model: str, why: str) -> None:
-        """One replica of `model` waits."""
+        """Note that one replica of `model` waits, and for what."""
         self.waiting.setdefault(model, []).append(why)
 
 
@@ -155,7 +171,7 @@ def judge_moves(scene: Scene[ModelShare], found: Allocation, nodes: NodePlan, ta
 
 
 def _raise(scene: Scene[ModelShare], moves: Moves, unit: Unit) -> None:
-    """One more replica into GPUs that are free and may be promised now, else it waits."""
+    """Grants one more replica if its GPUs are free and may be promised now; else it waits."""
     target = unit.target
     if unit.source != "free":
         moves.wait(target.model, f"GPUs on {unit.node} are not free yet")
@@ -171,7 +187,7 @@ def _raise(scene: Scene[ModelShare], moves: Moves, unit: Unit) -> None:
 
 
 def release(scene: Scene[ModelShare], moves: Moves, victim: Victim, recipient: str | None) -> None:
-    """It goes for `recipient` (None: for nobody), or a guard says why it does not."""
+    """Lets a replica go for `recipient` (None: for nobody), or notes the guard's refusal."""
     one = Release(scene, moves.tally, victim.target, victim.purpose, victim.pod, victim.together)
     refusal = judge(one)
     if refusal is not None:
@@ -194,7 +210,7 @@ def _enter(moves: Moves, one: Release, victim: Victim, recipient: str | None, sc
 
 
 def _shift(scene: Scene[ModelShare], moves: Moves, unit: Unit) -> None:
-    """All victims of a unit pass, or none goes: half a shift frees GPUs for nobody."""
+    """Lets all victims of a unit go, or none of them: half a shift frees GPUs for nobody."""
     recipient = unit.target.model
     trial = moves.tally.copy()
     for victim in unit.victims:

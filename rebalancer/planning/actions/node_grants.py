@@ -1,7 +1,8 @@
-"""Stage 7: what no shift can meet becomes a node grant; grants that ended, limits that return, holds on consolidation.
+"""Node grants: a model that no shift can serve gets replicas on nodes that Karpenter is to bring; stage 7 of a plan.
 
-Karpenter launches only for pending pods: a grant raises the NodePool's limit first (never under use, within the
-policy's bound), then replicas past the free GPUs by exactly the replicas that stay short.
+Karpenter launches nodes only for pending pods. So a grant raises the NodePool's limit first (never under use, within
+the policy's bound), then the target's replicas past the free GPUs by exactly the replicas that stay short. Grants that
+brought nothing are withdrawn, limits return, and consolidation rests while GPUs are between owners.
 """
 
 import dataclasses
@@ -24,10 +25,15 @@ from rebalancer.planning.shares.share import ModelShare
 
 @dataclass(slots=True)
 class NodePlan:
-    """changes to NodePools in order, units of node grants with their grant ids, grants to withdraw, refusals.
+    """A plan's node grants, withdrawals, and writes to NodePools.
 
-    caps: with all units of the allocation. nodes: how many nodes are asked for per NodePool. ended: ids of grants that
-    nothing is left of.
+    caps: caps on elastic pools, with all units of the allocation counted.
+    changes: writes to NodePools, in the order in which they go out.
+    nodes: nodes that this plan wants to come, by NodePool.
+    units: replicas granted onto nodes to come, each with its grant's id and its NodePool.
+    withdrawn: for each grant that ended the grant, its target, how many replicas go, and why.
+    refusals: why no node may come for a model.
+    ended: ids of grants of which nothing is left.
     """
 
     caps: Caps
@@ -39,12 +45,12 @@ class NodePlan:
     ended: set[str] = field(default_factory=set)
 
     def stopped(self) -> "NodePlan":
-        """The same while nothing is written."""
+        """The same with nothing to write."""
         return dataclasses.replace(self, changes=[])
 
 
 def plan_nodes(scene: Scene[ModelShare], found: Allocation) -> NodePlan:
-    """Withdraw what brought nothing, grant what is short, let limits return."""
+    """Withdraws grants that brought nothing, grants nodes to models that are short, and lets limits return."""
     plan = NodePlan(Caps(scene))
     for unit in found.units:
         plan.caps.take(unit.target)
@@ -61,7 +67,7 @@ def plan_nodes(scene: Scene[ModelShare], found: Allocation) -> NodePlan:
 
 
 def _withdraw(scene: Scene[ModelShare], plan: NodePlan) -> None:
-    """Replicas that no node came for. Those of the floor go on asking: nothing of ours takes a model below it."""
+    """Notes replicas for which no node came; those of the floor stay, since no write of ours takes a model below it."""
     for grant in scene.memory.node_grants:
         model = scene.models.get(grant.model)
         target = next((each for each in model.targets if each.pool == grant.pool), None) if model else None
@@ -113,7 +119,7 @@ def _grant(scene: Scene[ModelShare], model: ModelShare, targets: list[TargetFact
 
 
 def _may_grow(model: ModelShare, target: TargetFacts, state: PoolFacts) -> bool:
-    """Whether nodes may be asked for at all: not in a pool that is over its budget, nor for who may not land there."""
+    """Whether nodes may come at all: not into a pool over its budget, nor for a model that may not land there."""
     return (
         bool(state.view.node_pools)
         and state.budget is not None
@@ -156,7 +162,7 @@ def _no_growth(  # noqa: PLR0913  # the numbers that the refusal prints
     node_pool: NodePoolView | None,
     wanted: int,
 ) -> Refusal:
-    """Why no node is asked for."""
+    """The refusal of a node grant, with the reason why no node may come."""
     pool, guard, until = state.pool, "budget", None
     if "/mig-" in pool.resource:
         guard, why = "fit", f"no provider launches nodes that offer {pool.resource}"
@@ -185,7 +191,7 @@ def _no_growth(  # noqa: PLR0913  # the numbers that the refusal prints
 def _raise(  # noqa: PLR0913  # the change's own fields
     scene: Scene[ModelShare], state: PoolFacts, view: NodePoolView, short: str, grant_id: str, plan: NodePlan
 ) -> None:
-    """One change of the limit per NodePool, for all that this plan grants there."""
+    """Adds the change of a NodePool's limit, one for all that this plan grants there."""
     change = raised_limit(scene, state, view, plan.nodes[view.name], f"{short} and no shift can meet it")
     if change is None:
         return
@@ -197,5 +203,5 @@ def _raise(  # noqa: PLR0913  # the change's own fields
 
 
 def hold(scene: Scene[ModelShare], plan: NodePlan, releasing: Iterable[str]) -> NodePlan:
-    """The plan with what holds, or no longer, where GPUs are between owners."""
+    """The plan with changes that begin or end the hold on consolidation, as shifts are under way or not."""
     return dataclasses.replace(plan, changes=[*plan.changes, *holds(scene, releasing)])

@@ -29,7 +29,7 @@ def raised_limit(
 
 
 def restored_limits(scene: Scene[ModelShare], needed: Collection[str]) -> Iterator[NodePoolChange]:
-    """A limit that no grant needs any more returns to its saved value, never under use. `needed`: by NodePool."""
+    """Changes of limits that no grant needs back to their saved value, never under use. `needed`: names to leave."""
     for state in scene.pools.values():
         for view in state.view.node_pools:
             saved = _saved_limit(view, state.pool.resource)
@@ -65,7 +65,7 @@ def _saved_limit(view: NodePoolView, resource: str) -> int | None:
 
 
 def holds(scene: Scene[ModelShare], releasing: Iterable[str]) -> Iterator[NodePoolChange]:
-    """From release to the last granted replica, Karpenter must not consolidate nodes whose GPUs are between owners.
+    """Changes that keep Karpenter from consolidating nodes from a release to the last granted replica, or let it again.
 
     `releasing`: pools where this plan releases for somebody.
     """

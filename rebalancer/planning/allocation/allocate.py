@@ -33,7 +33,7 @@ class Allocation:
 
     @property
     def giving(self) -> set[tuple[str, str]]:
-        """Parts that would give something; they receive nothing in the same plan."""
+        """Keys of targets that would give a replica; they receive none in the same plan."""
         victims = (*self.releases, *(victim for unit in self.units for victim in unit.victims))
         return {victim.target.key for victim in victims}
 
@@ -56,7 +56,7 @@ def allocate(scene: Scene[ModelShare], ledger: Ledger) -> Allocation:
 
 
 def _serve_in_turn(priority: int, tier: str, ledger: Ledger, found: Allocation) -> None:
-    """Equals take turns in order of their ids: one replica each, until each has its aim or finds no place."""
+    """Places replicas of models of one priority in turns, by id: one each, until each has its aim or finds no place."""
     wanting = [
         (model, missing)
         for model, missing in _lacking(tier, ledger)
@@ -82,7 +82,7 @@ def _serve_in_turn(priority: int, tier: str, ledger: Ledger, found: Allocation) 
 
 
 def _keep_for_the_confined(tier: str, ledger: Ledger) -> None:
-    """Count the GPUs of each pool that models lack which run nowhere else: others look elsewhere first."""
+    """Counts the GPUs of each pool that models lack which can run nowhere else: others look elsewhere first."""
     ledger.confined.clear()
     if all(len(model.targets) == 1 for model in ledger.scene.models.values()):
         return
@@ -93,7 +93,7 @@ def _keep_for_the_confined(tier: str, ledger: Ledger) -> None:
 
 
 def _lacking(tier: str, ledger: Ledger) -> list[tuple[ModelShare, int]]:
-    """Those that have less than their aim, by id, with how many replicas they lack."""
+    """Models with fewer replicas than the tier entitles them to, by id, and how many they lack."""
     found = []
     unseated = {} if tier == WANTED else ledger.unseated
     for name in sorted({*ledger.lacking, *ledger.gone, *unseated}):
@@ -105,7 +105,7 @@ def _lacking(tier: str, ledger: Ledger) -> list[tuple[ModelShare, int]]:
 
 
 def _content(model: ModelShare) -> bool:
-    """Whether it has what every tier entitles it to, as long as nothing is taken from it."""
+    """Whether a model has all that every tier entitles it to, as long as nothing is taken from it."""
     return model.ruling.frozen is None and model.staying_replicas >= max(
         model.floor, model.aim, min(model.demand.owed, model.entry.entitlement)
     )
@@ -120,7 +120,7 @@ def _unseated(model: ModelShare, tier: str, ledger: Ledger) -> int:
 
 
 def _shrink(ledger: Ledger, found: Allocation, *, waiting: bool) -> None:
-    """A pool that certainly shrank obliges releases down to floors: surplus, then the borrowed, then what is owned.
+    """Releases replicas of pools that certainly shrank, down to floors: surplus first, then borrowed, then owned ones.
 
     Of each what has no node goes first, then low priority. Replicas that wait though their model's floor or entitlement
     is not on nodes give way last (`waiting`): first a place is sought for them.
@@ -147,7 +147,7 @@ def _give_way(ledger: Ledger, found: Allocation) -> None:
 
 
 def _gives_way(model: ModelShare, ledger: Ledger, *, waiting: bool) -> bool:
-    """Whether what the model has on no node may go: not before a place is sought for its floor and entitlement.
+    """Whether a replica without a node may go: only after a place was sought for its model's floor and entitlement.
 
     Nor in a plan that found one: what it would give then is what somebody else gives a replica for.
     """

@@ -1,4 +1,8 @@
-"""Room at somebody's expense: which donors may be asked at a tier, in which order, and which of their replicas go."""
+"""Whose GPUs a short model gets: which donors may give at a tier, in which order, and which of their replicas go.
+
+A tier is a claim: everybody's floor comes first, then what owners are owed, then demand. For a floor a donor gives down
+to its own floor, for an entitlement down to what it is owed itself, for demand down to its share or its demand.
+"""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -18,7 +22,11 @@ FLOOR, ENTITLED, WANTED = "floor", "entitlement", "demand"  # the tiers, in thei
 
 
 def displace(recipient: ModelShare, target: TargetFacts, tier: str, ledger: Ledger) -> Unit | None:
-    """Room for one replica of `target` at the expense of the donors that mind least."""
+    """A place for one replica of `target` made by releases of others, or None where no set of releases makes one.
+
+    One replica whose node then has room comes first, then the fewest that make room together. The victims are taken in
+    `ledger`, and the replica is seated there.
+    """
     donors = _donors(recipient, target, tier, ledger)
     if not donors:
         return None
@@ -39,7 +47,7 @@ def displace(recipient: ModelShare, target: TargetFacts, tier: str, ledger: Ledg
 
 
 def _reserve(donor: ModelShare, recipient: ModelShare, tier: str) -> int:
-    """Replicas that `recipient` may not touch at this tier."""
+    """Replicas that `donor` does not give to `recipient` at this tier; all of them where it is pinned or frozen."""
     ruling = donor.ruling
     if ruling.pin is not None or ruling.frozen is not None:
         return donor.staying_replicas
@@ -53,12 +61,19 @@ def _reserve(donor: ModelShare, recipient: ModelShare, tier: str) -> int:
 
 
 def _needed_beside_a_rollout(donor: ModelShare, target: TargetFacts) -> int:
-    """Replicas of the donor that go for no `target` in a rollout: that may hang, and its new pods never serve."""
+    """Replicas that a donor does not give to a `target` in a rollout, since its new pods may never serve."""
     return 0 if target.stuck is None else max(donor.aim, donor.needed)
 
 
 class _Donor(NamedTuple):
-    """A donor's target with what it could give, and how little we like to ask it."""
+    """A target of a donor, and how willingly it gives.
+
+    model: the donor.
+    target: its target in the recipient's pool.
+    spare: replicas that it could give.
+    rank: its place among donors, the lowest first: guarded, needed, no replica without a pod, priority, spare (most
+        first), id.
+    """
 
     model: ModelShare
     target: TargetFacts
@@ -67,10 +82,11 @@ class _Donor(NamedTuple):
 
 
 def _donors(recipient: ModelShare, target: TargetFacts, tier: str, ledger: Ledger) -> list[_Donor]:
-    """Who could give a replica in the target's pool, best first: allowed by guards, surplus, no pod yet, low priority.
+    """Donors with a replica to give in the target's pool, best first: unguarded, surplus, no pod yet, low priority.
 
-    Those that guards protect are asked all the same, so that the refusal is told; but not where a node can be had
-    and the guard is not over with the start. For pods under notice of a target in a rollout only surplus is asked.
+    Donors that a guard protects are in the list too, so that its refusal is shown; but not where a node can come
+    instead, unless the guard is `start`, which ends by itself. For the doomed pods of a target in a rollout only
+    surplus is given.
     """
     donors = []
     grows = any(_may_grow(each, ledger.scene) for each in recipient.targets)
@@ -95,9 +111,9 @@ def _donors(recipient: ModelShare, target: TargetFacts, tier: str, ledger: Ledge
 
 
 def _judged(target: TargetFacts, purpose: Purpose, ledger: Ledger) -> Refusal | None:
-    """Whether the next replica of the target may go; asked again once the model has given one.
+    """Why the target's next replica may not go, None where it may; judged again once the model has given one.
 
-    What it gives for somebody else passes the guards that count what others give.
+    A replica that goes for somebody else must pass the guards that count what others give.
     """
     known = ledger.judged.get(target.model)
     if known is None:
@@ -109,10 +125,10 @@ def _judged(target: TargetFacts, purpose: Purpose, ledger: Ledger) -> Refusal | 
 
 
 def _askable(recipient: ModelShare, pool: str, tier: str, ledger: Ledger) -> list[ModelShare]:
-    """Models with something to spare in the pool at this tier. While units are placed they only become fewer.
+    """Models with something to spare in the pool at this tier; they only become fewer while units are placed.
 
-    Found once per pool, tier and whatever else `_reserve` knows of the recipient: at 1,000 models in a surge of 50,
-    asking all of them for each replica that is short took four fifths of the plan.
+    The list is made once per pool, tier and property of the recipient that `_reserve` reads: at 1,000 models in a surge
+    of 50, a look at all of them for each replica that is short took four fifths of the plan.
     """
     key = (pool, tier, (recipient.entry.priority, recipient.share is None) if tier == WANTED else None)
     found = ledger.askable.get(key)
@@ -126,7 +142,7 @@ def _askable(recipient: ModelShare, pool: str, tier: str, ledger: Ledger) -> lis
 
 
 def _purpose(donor: ModelShare, recipient: ModelShare, tier: str, ledger: Ledger) -> Purpose:
-    """What a person capped goes by their word; what is borrowed goes home to an owner's need; else it is a shift."""
+    """Why a donor's replica goes: by a person's cap, home to an owner with a usable vote, or as a shift."""
     held = ledger.placed_of(donor)
     if donor.ruling.cap is not None and held > donor.ruling.wanted(donor.entry, donor.entry.max_replicas):
         return Purpose.OVERRIDE
@@ -168,7 +184,7 @@ def _one_victim(target: TargetFacts, donors: list[_Donor], nodes: set[str], ledg
 def _several_victims(
     target: TargetFacts, donors: list[_Donor], nodes: set[str], ledger: Ledger
 ) -> tuple[str, Picks] | None:
-    """Fewest replicas that make room together on one node; ties by how little we like to ask them, then by name."""
+    """The fewest replicas that make room together on one node; ties by rank of the donor, then by node name."""
     on_node: dict[str, list[_Step]] = {}
     for donor in donors:
         for node, steps in _steps(donor, nodes, ledger).items():
@@ -185,9 +201,9 @@ def _several_victims(
 
 
 def _steps(donor: _Donor, nodes: set[str], ledger: Ledger) -> dict[str, list[_Step]]:
-    """By node: the donor's replicas there, each with all that a ReplicaSet would end before it.
+    """By node: the donor's replicas there, each with all pods that a ReplicaSet would end before it.
 
-    Of one class the deletion cost chooses. A replica that is loading on another node goes before one that serves.
+    Among pods of one class the deletion cost chooses. A pod that loads goes before one that serves, on whatever node.
     """
     found: dict[str, list[_Step]] = {}
     before: list[PodView] = []
@@ -204,15 +220,15 @@ def _steps(donor: _Donor, nodes: set[str], ledger: Ledger) -> dict[str, list[_St
 
 
 def _missing(before: list[PodView], steps: list[_Step]) -> Iterator[PodView]:
-    """Those of `before` that go in none of the steps."""
+    """The pods of `before` that go in none of the steps."""
     going = {pod.uid for step in steps for pod in step.pods}
     return (pod for pod in before if pod.uid not in going)
 
 
 def _enough(target: TargetFacts, steps: list[_Step], room: int, ledger: Ledger) -> Picks | None:
-    """The first of `steps` that together free enough GPUs for one replica, respecting what each donor can spare.
+    """The first of `steps` that together free GPUs for one replica within what each donor can spare; None: all do not.
 
-    Replicas that fit on no node are nothing that it would miss.
+    A replica that fits on no node is no loss to its donor.
     """
     chosen: Picks = []
     used: Counter[tuple[str, str]] = Counter()

@@ -16,7 +16,7 @@ class Fits:
             heapq.heapify(names)
 
     def set(self, node: str, gpus: int) -> None:
-        """So many GPUs are free there now; a node of another kind is nothing to it."""
+        """Note the GPUs that are free on a node now; a node that this kind of pod may not land on is ignored."""
         if self._free.get(node, gpus) != gpus:
             self._free[node] = gpus
             heapq.heappush(self._with.setdefault(gpus, []), node)

@@ -1,4 +1,4 @@
-"""The working copy of what is free while units are placed: rooms on nodes, capacity of pools, what was taken."""
+"""The working copy of everything free while units are placed: rooms on nodes, capacity of pools, replicas taken."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -18,7 +18,13 @@ from rebalancer.planning.shares.share import ModelShare
 
 @dataclass(frozen=True, slots=True)
 class Victim:
-    """One replica that would go; `together`: how many of its model's, on nodes, go for one replica under a floor."""
+    """One replica that would go.
+
+    target: the target it belongs to.
+    pod: the pod; a stand-in where it is no pod yet.
+    purpose: why it would go.
+    together: how many replicas of its model, on nodes, go with it for one replica of a model under its floor; else 1.
+    """
 
     target: TargetFacts
     pod: PodView
@@ -28,10 +34,14 @@ class Victim:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """One more replica for `target`.
+    """One more replica for a target, and where its GPUs come from.
 
-    source: `free` (fits now), `soon` (fits once GPUs are freed), `shift` (its victims make the room), `node` (a node
-    grant).
+    target: the target that gets it.
+    tier: the claim it serves: `floor`, `entitlement` or `demand`.
+    source: `free` (it fits now), `soon` (it fits once GPUs are freed), `shift` (its victims make the room), `node` (a
+        node grant).
+    node: name of the node it is to run on, None for a node grant.
+    victims: replicas that go for it.
     """
 
     target: TargetFacts
@@ -43,14 +53,34 @@ class Unit:
 
 @dataclass(slots=True)
 class Ledger:
-    """Working copy of what is free, while units are placed. Rooms are copies: the scene stays as it is.
+    """Working copy of everything free while units are placed; rooms are copies, so the scene stays as it is.
 
-    `capacity`: GPUs by pool that may still be promised. `owed`: GPUs by pool that must be released, as its replicas
-    hold or ask for more than it certainly has; `owed_held` of them by replicas that hold GPUs. Who waits for a GPU
-    gives way itself: what others hold is sought for it where its room is of use.
-    `reseating`: at this tier places are sought for replicas that wait, too; `reseated`: how many have one.
-    `confined`: GPUs by pool that models still lack at this tier which run on no other. `lacking`: models that are
-    to have more at some tier though nothing is taken from them.
+    A replica that waits for a GPU is the first of its model to go, and others release for it only where their room is
+    of use to it.
+
+    scene: the scene, which is only read.
+    tally: what guards' windows have after the replicas taken so far.
+    rooms: free GPUs by pool and node, now and once all that goes has gone.
+    capacity: GPUs by pool that may still be promised.
+    owed: GPUs by pool that must be released: what its replicas have or ask for beyond the GPUs there are for certain.
+    owed_held: the part of `owed` that replicas on nodes hold.
+    caps: room left on elastic pools by models' and teams' limits.
+    taken: pods taken so far, by target.
+    gone: replicas taken so far, by model id.
+    gained: replicas granted so far, by model id; such a model gives none.
+    unseated: replicas without a node that fit on none, by model id.
+    seated: replicas seated so far, by target.
+    reseating: whether this tier seeks places for replicas that wait, too.
+    reseated: waiting replicas that have got a place, by model id.
+    confined: GPUs by pool that models which run on no other pool still lack at this tier.
+    judged: answers of the guards about a target's next replica, by model id, then pool and purpose.
+    lacking: ids of models that are to have more at some tier though nothing is taken from them.
+    askable: donors with something to spare, by pool, tier and property of the recipient.
+    _eligible: names of nodes that a kind of pod may land on.
+    _fits: nodes by free GPUs, by kind of pod and whether it is to fit now.
+    _fits_of: the same, by pool.
+    _spare: nodes with free GPUs, by pool, until one of them is used.
+    homes: nodes on which pods without a node were seated, by target and pod UID.
     """
 
     scene: Scene[ModelShare]
@@ -79,7 +109,7 @@ class Ledger:
 
     @classmethod
     def of(cls, scene: Scene[ModelShare], tally: Tally) -> "Ledger":
-        """Rooms with pending pods and raises not yet seen placed where the scheduler would put them."""
+        """The ledger before the first unit; pods without a node are placed as the scheduler would place them."""
         rooms = {
             name: {node: NodeRoom(room.node, room.now, room.soon) for node, room in state.rooms.items()}
             for name, state in scene.pools.items()
@@ -136,7 +166,7 @@ class Ledger:
         return fits.best(target.gpus, excluded)
 
     def _use(self, pool: str, node: str, now: int, soon: int) -> None:
-        """So many GPUs of the node are used from now on, and once what goes has gone."""
+        """Counts GPUs of the node as used now, and as used once all that goes has gone; negative numbers free them."""
         room = self.rooms[pool][node]
         room.now -= now
         room.soon -= soon
@@ -153,7 +183,7 @@ class Ledger:
         return found
 
     def kind(self, target: TargetFacts, excluded: frozenset[str]) -> object:
-        """What decides where the target's pods fit: where one of a kind fits nowhere, none of it does."""
+        """The kind of a target's pods, as far as it decides where they fit: of one kind all fit or none."""
         return (target.placement, target.gpus, excluded)
 
     def open_to(self, target: TargetFacts, model: ModelShare) -> bool:
@@ -172,7 +202,7 @@ class Ledger:
         )
 
     def headroom(self, target: TargetFacts) -> int:
-        """GPUs that may be promised for one replica more. One that waits for a node is promised already."""
+        """GPUs that may be promised for one more replica; a replica that waits for a node has its promise already."""
         return max(self.capacity[target.pool], target.gpus if self._reseats(target) else 0)
 
     def _reseats(self, target: TargetFacts) -> bool:
@@ -203,7 +233,7 @@ class Ledger:
         return model.staying_replicas - self.gone.get(model.entry.id, 0)
 
     def placed_of(self, model: ModelShare) -> int:
-        """Those of them that are on a node, or will fit on one."""
+        """Replicas of the model that nobody has taken and that are on a node, or will fit on one."""
         return self.left_of(model) - self.unseated.get(model.entry.id, 0)
 
     def ready_of(self, model: ModelShare) -> int:
@@ -220,7 +250,7 @@ class Ledger:
         )
 
     def first_out(self, target: TargetFacts) -> Iterator[PodView]:
-        """Those of them that can be the very next to go: a deletion cost chooses among pods of one class."""
+        """Pods of the target that can be the next to go: all of the first class, of which deletion costs choose."""
         pods = self.candidates(target)
         return takewhile(lambda pod: out_class(pod) == out_class(pods[0]), pods)
 
@@ -229,7 +259,7 @@ class Ledger:
         return pod.node or self.homes.get(target.key, {}).get(pod.uid)
 
     def take(self, victim: Victim) -> None:
-        """That replica goes: its room comes back once it is gone."""
+        """Takes a replica: its room counts as free once it has gone."""
         target = victim.target
         self.taken.setdefault(target.key, []).append(victim.pod)
         self.gone[target.model] += 1

@@ -1,8 +1,8 @@
-"""What is not lent though it could be: GPUs that their owner's votes are about to call home.
+"""GPUs that could be lent and are not, because their owner's votes are about to call them home.
 
-An owner's votes must stand for some 20 s before what they ask for is owed (`asked.demand`). A replica that is granted
-to a borrower meanwhile is taken home while it still loads: it served nobody, and its GPU stood still for two starts.
-The owner itself waits for nothing here.
+An owner's votes must stand for some 20 s before they are owed (`demand.owed`). A replica that is granted to a borrower
+meanwhile is taken home while it still loads: it served nobody, and its GPU stood still for two starts. The owner itself
+waits for nothing here.
 """
 
 from collections import Counter, defaultdict

@@ -1,4 +1,7 @@
-"""Who lends to whom: a replica beyond entitlement holds borrowed GPUs, booked to an owner, ended last in, first out."""
+"""The loans: a replica beyond its model's entitlement holds GPUs that are booked to an owner who does not use them.
+
+Loans end last in, first out: a model that comes to have fewer replicas gives up its youngest loans.
+"""
 
 import heapq
 from collections import Counter
@@ -38,7 +41,7 @@ def book(scene: Scene[ModelShare]) -> tuple[Loan, ...]:
 
 
 def _booked(scene: Scene[ModelShare], loans: list[Loan]) -> list[Loan]:
-    """With an owner each, or nobody's."""
+    """The loans with an owner each, None where it is nobody's GPUs."""
     lent = Counter(_by_owner(tuple(loans)))
     lenders = {pool: _Lenders(scene, pool, lent) for pool in {loan.pool for loan in loans if loan.owner == UNBOOKED}}
     found = []
@@ -64,7 +67,7 @@ def _overbooked(scene: Scene[ModelShare], loans: Sequence[Loan]) -> dict[str, in
 
 
 def _by_owner(loans: tuple[Loan, ...]) -> dict[str, int]:
-    """GPUs."""
+    """GPUs booked to each owner."""
     lent: Counter[str] = Counter()
     for loan in loans:
         if loan.owner is not None:
@@ -85,7 +88,7 @@ def _without_owners(loans: Sequence[Loan], beyond: dict[str, int]) -> list[Loan]
 
 
 def _first(loans: tuple[Loan, ...], most: dict[tuple[str, str], int]) -> list[Loan]:
-    """Without those that are the last of their borrower on a pool beyond `most`: last in, first out."""
+    """The loans without the last of each borrower on a pool beyond `most`: last in, first out."""
     left, kept = dict(most), []
     for loan in loans:
         key = (loan.borrower, loan.pool)
@@ -114,7 +117,7 @@ def _borrowed(model: ModelShare, beyond: int) -> Iterator[tuple[tuple[str, str],
 
 
 class _Lenders:
-    """The owners on one pool, most unused entitlement first (ties by id); nobody on an elastic pool: nobody's GPUs.
+    """The owners on one pool, most unused entitlement first (ties by id); nobody where the pool is elastic.
 
     A heap whose numbers may be old: `lent`, which all pools share, only grows, so the first that is still true is the
     least. (Asking every model for every loan takes 5 s at 1,000 models and 5,000 loans, once after a lost memory.)
@@ -132,7 +135,7 @@ class _Lenders:
         heapq.heapify(self._heap)
 
     def next(self, borrower: str) -> str | None:
-        """Who lends the next replica to `borrower`: not itself, and only what it does not use."""
+        """The owner who lends the next replica to `borrower`, never itself, and only unused GPUs; None: nobody."""
         aside = None
         best = self._least()
         if best is not None and best[1] == borrower:

@@ -1,4 +1,4 @@
-"""What every model needs: its votes, its outlook where that is plausible, what people rule, what may wait."""
+"""The need of every model: by its outlook where that is plausible, else by votes, with rulings and deferral."""
 
 import math
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from rebalancer.planning.facts.scene import ModelFacts, Scene
 
 
 def assess(scene: Scene[ModelFacts]) -> Scene[ModelNeed]:
-    """Every model with its need."""
+    """The scene with every model's need."""
     return scene.with_models(_need(model, scene) for model in scene.models.values())
 
 
@@ -46,7 +46,14 @@ def _need(model: ModelFacts, scene: Scene[ModelFacts]) -> ModelNeed:
 
 
 class _Found(NamedTuple):
-    """What a model's signals say, and its memory afterwards; the same at every instant before `until`."""
+    """The need that a model's signals show; the same at every instant before `until`.
+
+    ballot: the votes of its signals.
+    demand: replicas it needs.
+    memory: its memory afterwards.
+    doubt: what the guard `plausible` declined of its demand, None where nothing is doubted.
+    until: instant from which on it must be found again.
+    """
 
     ballot: votes.Ballot
     demand: demand.Demand
@@ -56,7 +63,7 @@ class _Found(NamedTuple):
 
 
 def _calmly(model: Model, load: ModelLoad, ready: int, kept: ModelMemory, policy: Policy) -> _Found | None:
-    """By the outlook, where the instant has no say but for staleness: no surge, no doubt, no owner who waits."""
+    """The need that a model's signals show at any instant before `until`; None in a surge, a doubt or a wait."""
     if load.outlook is None or kept.jump is not None or waits(kept.owed):
         return None
     if not demand.calm(load.work, kept, policy.surge):
@@ -70,7 +77,7 @@ def _calmly(model: Model, load: ModelLoad, ready: int, kept: ModelMemory, policy
 
 
 def _at(now: float, model: ModelFacts, policy: Policy) -> _Found:
-    """By the outlook where there is one that is plausible; by votes else, as far as they are."""
+    """The need that a model's signals show at `now`: by the outlook where it is plausible, else by votes."""
     entry, load, has = model.entry, model.load, model.committed_replicas
     rules = demand.rules_of(policy, entry)
     ballot = votes.poll(entry, load, model.serving_replicas, rules, policy.guards.blind, now)

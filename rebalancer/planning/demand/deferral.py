@@ -1,13 +1,13 @@
-"""Batch work yields to the others and is deferred, not starved: by a deadline, or else by turns.
+"""How far batch work stands back: it is deferred by a deadline, or else by turns, and never starved.
 
 By a deadline: a request that comes counts a tenth of its priority, all of it once half of its time is gone, and ten
-times that at the end; so batch work has at once what others leave idle, and gives way at once. Replicas without which
-it would not be done in three quarters of the time come before what others gain beyond their need: the last quarter is
-for surges, in which others need more.
+times that at the end. So batch work has at once the GPUs that others leave idle, and gives way at once. Replicas
+without which it would not be done in three quarters of the time come before what others gain beyond their need: the
+last quarter is for surges, in which others need more.
 
-By turns, where the policy says a share or nobody knows what waits: deferred for a window less a turn, its requests
-count all of their priority, and a share of what it needs comes before what anybody gains, until the window is over.
-Guards hold as ever: what is due is a claim, no way around them.
+By turns, where the policy sets a share or nobody knows how many requests wait: deferred for a window less a turn, then
+in its turn its requests count all of their priority, and a share of its need comes before what anybody gains, until the
+window is over. Guards apply as ever: what is due is a claim, no way around them.
 """
 
 import math
@@ -32,10 +32,13 @@ DONE_WITHIN = 0.75  # of the time: with 0.5 3.4 % late instead of 3.1 % where ba
 
 
 class Deadline(NamedTuple):
-    """`requests` are due by `by`, those before them included; one replica suffices for them from `one_from` on.
+    """A deadline of waiting requests, and the replicas that it takes.
 
-    Both are instants. `replicas`: those that it takes; of the deadline that is told those that all of them take, and 0
-    before `one_from`.
+    requests: requests that are due by then, the older ones of the queue included.
+    by: instant by which they are due.
+    one_from: instant up to which one replica is enough for them; from then on it takes more, or is late.
+    replicas: replicas that it takes to finish them; in `Deferral.deadline` the most that any deadline takes, 0 before
+        `one_from`.
     """
 
     requests: float
@@ -46,12 +49,19 @@ class Deadline(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Deferral:
-    """How a batch model stands back. `weight`: what its requests count, as a share of their priority; of the oldest.
+    """How far a batch model stands back.
 
-    By turns: it has lacked replicas from `since` on; its turn begins at `turn_at` and ends at `until`; all None: it
-    lacks none. By a deadline: `counts` has requests, and what each of them counts, from those that are still to come to
-    the oldest; `deadline` is the one that takes most, None while nothing waits. `due`: replicas that come before what
-    anybody gains, 0 outside its turn.
+    Worked example: a request is due an hour after it came, and the outlook looks 180 s ahead, so 3,420 s count. When it
+    comes its weight is 0.1: a tenth of its priority. After 855 s, a quarter of that time, it is 0.1 ** 0.5 = 0.32,
+    after half of it 1, and at the end 10.
+
+    weight: weight of its oldest requests as a share of their priority; 1 where it does not stand back.
+    since: by turns: since when it has fewer replicas than it needs, None while it has not.
+    turn_at: by turns: when its turn begins, None while it lacks nothing.
+    until: by turns: when its turn ends, None while it lacks nothing.
+    due: replicas that come before what anybody gains; 0 outside its turn and before a deadline presses.
+    counts: by a deadline: pairs of requests and the weight of each, from requests still to come to the oldest.
+    deadline: by a deadline: the one that presses first, None while nothing waits.
     """
 
     weight: float
@@ -63,7 +73,7 @@ class Deferral:
     deadline: Deadline | None = None
 
     def undone(self, requests: float) -> float:
-        """What it counts not to do so many requests: the youngest, since the oldest are done first."""
+        """Weight of `requests` requests left undone: the youngest, since the oldest are done first."""
         total, weight = 0.0, self.weight
         for some, weight in self.counts:
             total += min(some, requests) * weight
@@ -77,9 +87,11 @@ NO_DEFERRAL = Deferral(1.0)  # of every other class
 def defer(  # noqa: PLR0913  # each is one input
     model: Model, load: ModelLoad, demand: Demand, held: int, kept: ModelMemory, rule: DeferralRule, now: float
 ) -> tuple[Deferral, ModelMemory]:
-    """How the model that holds `held` replicas stands back at `now`, and its memory afterwards.
+    """How far the model that has `held` replicas stands back at `now`, and its memory afterwards.
 
-    What is due before a start and 90 s are over cannot be deferred: such a model counts as others do.
+    Models of other classes do not. Nor does one whose requests are due before the outlook's horizon is over (a start
+    and 90 s): such work cannot be deferred. By a deadline where the outlook was made for one and the queue is known,
+    else by turns.
     """
     if model.workload_class != BATCH:
         return NO_DEFERRAL, kept
@@ -101,10 +113,10 @@ def _remembered(kept: ModelMemory, since: float | None, waiting: Waiting | None)
 
 
 def _by_deadline(waiting: Waiting, outlook: Outlook, seconds: float, weight: float, now: float) -> Deferral:
-    """`seconds` to the deadline; `weight`: what a request counts when it comes.
+    """Deferral by a deadline `seconds` after a request came; `weight`: of a request when it comes.
 
-    Only so many count more as the replicas that are needed by now do to the horizon: else all of a long queue would be
-    urgent at once, take GPUs for which a start is paid twice, and give them back a minute later.
+    Only as many requests are urgent as the replicas that are needed by now finish to the horizon. Else all of a long
+    queue would be urgent at once, take GPUs for which a start is paid twice, and give them back a minute later.
     """
     ahead, deadlines = outlook.horizon_seconds, _deadlines(waiting, outlook, seconds, now)
     takes = max([each.replicas for each in deadlines], default=0)
@@ -125,9 +137,10 @@ def _by_deadline(waiting: Waiting, outlook: Outlook, seconds: float, weight: flo
 
 
 def _deadlines(waiting: Waiting, outlook: Outlook, seconds: float, now: float) -> list[Deadline]:
-    """Of each group in the queue, with the replicas that it would take if they were asked for now.
+    """The deadline of each group in the queue, with the replicas that it takes if they are asked for now.
 
-    They have a start and 90 s less for it, and no less than that where time is up.
+    A group is to be done within three quarters of its time, less the outlook's horizon for the start; where less is
+    left than that horizon, the horizon counts.
     """
     found, ahead = [], outlook.horizon_seconds
     for came, requests in in_order(waiting):
@@ -139,7 +152,10 @@ def _deadlines(waiting: Waiting, outlook: Outlook, seconds: float, now: float) -
 
 
 def _by_turns(model: Model, demand: Demand, held: int, since: float | None, rule: DeferralRule, now: float) -> Deferral:  # noqa: PLR0913  # fmt: skip  # each is one input
-    """A turn lasts to its end, though the model then has what it needs: else it would lose that again at once."""
+    """Deferral by turns of a model that has `held` replicas and has lacked some since `since`.
+
+    A turn lasts to its end though the model then has the replicas that it needs: else it would lose them again at once.
+    """
     short = not demand.unknown and held < demand.replicas
     if since is not None and now - since >= rule.window_seconds:
         since = None

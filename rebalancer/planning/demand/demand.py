@@ -1,10 +1,11 @@
-"""Stages 2b and 3: from votes to demand, with surge and cooldown as explicit states in memory.
+"""From votes to demand: the replicas a model needs, with surge and cooldown as explicit states in memory.
 
 Rising: the highest vote wins. Borrowing (beyond the entitlement) waits until the vote has stood for one planning
-period, unless the model is in surge: one noisy sample must not move somebody else's GPU. Falling: only after the
+period, unless the model is in a surge: one noisy sample must not move somebody else's GPU. Falling: only after the
 votes have been lower for the whole cooldown of the class, and then to the highest vote of that time.
 
-A model with an outlook needs what its level needs (`foreseen`); the votes of others decide for them (`assess`).
+A model with an outlook needs as many replicas as its level (`foreseen`); for a model without one its votes decide
+(`assess`); where its offered work is not plausible it needs what it has (`doubted`).
 """
 
 import math
@@ -24,12 +25,12 @@ NEED_ROOTS = 1.5  # a level needs itself and so many of its roots: bursts shorte
 
 
 def need_of(level: float) -> int:
-    """Replicas that a level of offered work (replicas kept busy) needs."""
+    """Replicas that a level of offered work (in replicas) needs: ceil(level + 1.5 sqrt(level))."""
     return replicas_for(level + NEED_ROOTS * math.sqrt(level))
 
 
 def need_now(work: Work) -> int | None:
-    """ceil(l + 1.5 sqrt(l)), l = max(slow level, last minute's offered work); None when the work is unknown."""
+    """Replicas that present work needs: `need_of` the slow level or the last minute, the higher one; None: unknown."""
     known = [level for level in (work.slow, work.last_60s) if level is not None]
     return need_of(max(0.0, *known)) if known else None
 
@@ -41,10 +42,14 @@ def rules_of(policy: Policy, model: Model) -> ClassRules:
 
 
 class Demand(Struct, frozen=True):
-    """Replicas a model needs. `unknown`: no usable vote, so what it has is what it keeps.
+    """The replicas a model needs, and why.
 
-    `busy`: those of them that its work keeps busy or its votes have stood for, where the others are room for bursts;
-    None: all of them.
+    replicas: how many it needs.
+    unknown: whether no vote was usable, so that the model has its present number.
+    surge: whether it is in a surge.
+    why: clause that says why.
+    busy: replicas among them that its work keeps busy or its votes have stood for, the others being room for bursts;
+        None: all of them.
     """
 
     replicas: int
@@ -55,12 +60,17 @@ class Demand(Struct, frozen=True):
 
     @property
     def owed(self) -> int:
-        """What of it an owner may claim before anybody gains."""
+        """Replicas of the demand that an owner may claim before anybody gains: all but the room for bursts."""
         return self.replicas if self.busy is None else min(self.replicas, self.busy)
 
 
 def assess(model: Model, ballot: Ballot, work: Work, has: int, kept: ModelMemory, policy: Policy, now: float) -> tuple[Demand, ModelMemory]:  # noqa: E501, PLR0913  # fmt: skip  # each is one input of the stage
-    """Demand of a model that holds `has` replicas, and its memory afterwards."""
+    """Demand by votes of a model that has `has` replicas at `now`, and its memory afterwards.
+
+    Without a usable vote the demand is unknown: the model needs the replicas it has, and no less than its floor. Else
+    the highest vote, within the policy's bounds, is compared with the demand in force: `_rise` and `_fall` say when it
+    follows.
+    """
     kept = _surge(kept, work, policy.surge, now)
     surge = kept.surge_since is not None
     need = ballot.need
@@ -79,19 +89,20 @@ def assess(model: Model, ballot: Ballot, work: Work, has: int, kept: ModelMemory
 
 
 def _in_force(kept: ModelMemory, has: int, need: int) -> int:
-    """The demand so far. Where that is unknown: what it has; after a start, as far as it needs it."""
+    """The demand so far, in replicas: before the first demand `has`, after a start the lower of `has` and `need`."""
     if kept.demand is not None:
         return kept.demand
     return min(has, need) if kept.begun_anew else has
 
 
 def foreseen(model: Model, outlook: Outlook, ballot: Ballot, work: Work, kept: ModelMemory, policy: Policy, now: float) -> tuple[Demand, ModelMemory]:  # noqa: E501, PLR0913  # fmt: skip
-    """Demand of a model with an outlook: its level, and as much of a shift as is likely, with room for bursts.
+    """Demand of a model with an outlook, and its memory afterwards: its level with room for bursts, or more if owed.
 
-    The level is slow, so there is nothing to wait for on the way down: what may go, and when, guards decide. An owner
-    who comes back does not wait for it: of its own it is owed what keeps busy or is asked for (`owed`). The room for
-    bursts is not: whoever gains more from it has it. Were it owed, three models that own a third of 24 GPUs each, one
-    of which surges, would be 25 % late instead of 3 %; were every vote, 6 % with four times the moves.
+    The level counts with as much of a shift as is likely (`level_of`). It is slow, so there is nothing to wait for on
+    the way down: guards decide which replica may go, and when. An owner who comes back does not wait for the level: of
+    its own replicas it is owed as many as are busy or as votes ask for (`owed`). The room for bursts is not owed: the
+    model that gains most from it has it. Were it owed, three models that own a third of 24 GPUs each, one of which
+    surges, would be 25 % late instead of 3 %; were every vote owed at once, 6 % with four times the moves.
     """
     kept = _surge(kept, work, policy.surge, now)
     surge, level, own = kept.surge_since is not None, level_of(outlook), model.entitlement
@@ -116,7 +127,7 @@ def _settled(kept: ModelMemory, demand: int) -> ModelMemory:
 
 
 def calm(work: Work, kept: ModelMemory, rules: SurgeRules) -> bool:
-    """Whether no surge lasts or begins, so that the instant has no say in what is foreseen."""
+    """Whether no surge lasts or begins; then what is foreseen does not depend on the instant."""
     if kept.surge_since is not None:
         return False
     if work.short is None or work.long is None or work.short < rules.enter_ratio * work.long:
@@ -125,7 +136,7 @@ def calm(work: Work, kept: ModelMemory, rules: SurgeRules) -> bool:
 
 
 def doubted(model: Model, work: Work, has: int, kept: ModelMemory, policy: Policy, now: float) -> tuple[Demand, ModelMemory]:  # noqa: E501, PLR0913  # fmt: skip
-    """Demand of a model whose offered work is not plausible: what it had of it before, and no less than it has."""
+    """Demand of a model whose offered work is not plausible, and its memory afterwards: no less than before."""
     kept = _surge(kept, work, policy.surge, now)
     held = max(has, model.min_replicas, 0 if kept.demand is None else kept.demand)
     why = "its offered work is not plausible"
@@ -133,6 +144,11 @@ def doubted(model: Model, work: Work, has: int, kept: ModelMemory, policy: Polic
 
 
 def _rise(model: Model, need: int, in_force: int, kept: ModelMemory, policy: Policy, now: float) -> tuple[Demand, ModelMemory]:  # noqa: E501, PLR0913  # fmt: skip
+    """Demand where the votes ask for `need`, no less than `in_force`, and the model's memory afterwards.
+
+    It rises to the model's entitlement at once; beyond that in a surge, or when the votes have stood for a planning
+    period.
+    """
     surge = kept.surge_since is not None
     if need == in_force:
         return Demand(need, unknown=False, surge=surge, why=f"demand is {need}"), _settled(kept, need)
@@ -147,6 +163,12 @@ def _rise(model: Model, need: int, in_force: int, kept: ModelMemory, policy: Pol
 
 
 def _fall(need: int, in_force: int, ballot: Ballot, kept: ModelMemory, cooldown: float, now: float, surge: bool) -> tuple[Demand, ModelMemory]:  # noqa: E501, PLR0913, FBT001  # fmt: skip
+    """Demand where the votes ask for `need`, less than `in_force`, and the model's memory afterwards.
+
+    It stays `in_force` while the votes do not agree to fewer, and until they have asked for fewer, and nothing has
+    moved for the model, throughout `cooldown` seconds. Then it falls to the highest vote of that time, and a new
+    cooldown begins.
+    """
     kept = replace(kept, higher_since=None)
     if not ballot.may_fall:
         why = f"votes say {need}; a decrease needs votes that agree"
@@ -167,7 +189,11 @@ def _fall(need: int, in_force: int, ballot: Ballot, kept: ModelMemory, cooldown:
 
 
 def _surge(kept: ModelMemory, work: Work, rules: SurgeRules, now: float) -> ModelMemory:
-    """Enter when the short window is enterRatio x the long one and at least one replica more; leave when calm."""
+    """The model's memory with its surge as `work` leaves it at `now`.
+
+    A surge begins when the short window is enterRatio times the long one and needs at least one replica more. It ends
+    when the short window has been below leaveRatio times the long one for leaveAfterSeconds.
+    """
     if work.short is None or work.long is None or calm(work, kept, rules):
         return kept
     if kept.surge_since is None:

@@ -1,4 +1,4 @@
-"""What is known of a model once it is known what it needs."""
+"""A model once its need is known."""
 
 from rebalancer.domain.memory import ModelMemory
 from rebalancer.domain.plan import Refusal

@@ -1,4 +1,4 @@
-"""What an owner is owed: how many of its own replicas a model may claim before anybody gains.
+"""How many of its own replicas a model may claim before anybody gains.
 
 Work that hovers at a replica's capacity would move GPUs to and fro with every crossing. So one replica more is owed
 when work has crossed beyond chance, or votes have asked for it throughout `OWED_AFTER_SECONDS`, and one less when it
@@ -26,12 +26,15 @@ class Crossed(NamedTuple):
     enough: int
 
     def of(self, own: int) -> "Crossed":
-        """No more of each than are its own."""
+        """The same, each number at most `own`."""
         return Crossed(*(min(own, count) for count in self))
 
 
 def crossed(outlook: Outlook, work: Work, owed: Owed | None, *, surge: bool) -> Crossed:
-    """By the level and the last minute. A surge, and more than one replica beyond what is `owed`, are no chance."""
+    """Where work stands against the replicas owed, by the level and the last minute.
+
+    A surge, and work of more than one replica beyond `owed`, are no chance: then `surely` is `busy`.
+    """
     level, minute = level_of(outlook), work.last_60s or 0.0
     busy = math.ceil(max(level, minute))
     noise = ERRORS * math.sqrt(max(0.0, outlook.dispersion * level))
@@ -47,7 +50,7 @@ def level_of(outlook: Outlook) -> float:
 
 
 def owed(before: Owed | None, work: Crossed, asked: int, patience_seconds: float, now: float) -> Owed:
-    """What is owed at `now`. `before`: what was in the plan before; `asked`: its own replicas that votes ask for."""
+    """Replicas owed at `now`; `before`: in the plan before, `asked`: of its own replicas as votes ask for."""
     before = before or Owed(work.busy)
     replicas = max(before.replicas, work.surely)
     asks = _stood(before.asks, asked, now)
@@ -59,18 +62,18 @@ def owed(before: Owed | None, work: Crossed, asked: int, patience_seconds: float
 
 
 def waits(owed: Owed | None) -> bool:
-    """Whether time alone would change it."""
+    """Whether the number owed would change by time alone."""
     return owed is not None and (bool(owed.asks) or owed.lower_since is not None)
 
 
 def _stood(asks: tuple[Ask, ...], asked: int, now: float) -> tuple[Ask, ...]:
-    """For each number of replicas since when votes have asked for no fewer; ascending in both."""
+    """For each number of replicas, since when votes have asked for no fewer; ascending in both."""
     more = [ask.since for ask in asks if ask.replicas >= asked]
     return (*(ask for ask in asks if ask.replicas < asked), Ask(more[0] if more else now, asked))
 
 
 def _lower(before: Owed, enough: int, patience_seconds: float, now: float) -> Owed:
-    """What is more than one replica beyond `enough` goes at once, the last one when it was too many for so long."""
+    """A lower number owed: down to one more than `enough` at once, by the last one after `patience_seconds`."""
     if enough + 1 < before.replicas or before.lower_since is None:
         return Owed(enough + 1, lower_since=now)
     return before if now - before.lower_since < patience_seconds else Owed(enough)

@@ -37,7 +37,7 @@ BELIEVED, NONE = Opinion(), Jump()
 
 
 def opinion(model: ModelFacts, ballot: Ballot, rule: PlausibleRule, now: float) -> Opinion:
-    """What to think of the work that `model` is offered, by its votes and its means.
+    """Whether the work offered to `model` is plausible, by its votes and its means.
 
     A model whose usual work is unknown is believed.
     """
@@ -72,7 +72,7 @@ def believed(outlook: Outlook, ballot: Ballot, work: Work, rule: PlausibleRule) 
 
 
 def _confirmed(jump: Jump | None, now: float) -> Jump:
-    """What was confirmed within the last hour."""
+    """The jump as far as it proved true within the last hour, without a doubted one."""
     if jump is None or jump.confirmed_at is None or now - jump.confirmed_at >= CONFIRMED_SECONDS:
         return NONE
     return Jump(confirmed=jump.confirmed, confirmed_at=jump.confirmed_at)
@@ -83,14 +83,14 @@ def _kept(confirmed: Jump) -> Jump | None:
 
 
 def _observed(confirmed: Jump, jump: Jump | None, at: float, said: float) -> Jump:
-    """One more sample that says so."""
+    """The jump with one more sample that shows it."""
     if jump is None or jump.since is None:
         return replace(confirmed, since=at, least=said)
     return replace(confirmed, since=jump.since, least=min(jump.least, said))
 
 
 def _samples(jump: Jump, at: float, model: ModelFacts) -> int:
-    """How many samples in a row said so: every look since the first one found the newest to say so."""
+    """Number of samples in a row that show the jump, from the first to the newest."""
     interval, since = model.load.interval_seconds, at if jump.since is None else jump.since
     return 1 + (math.floor((at - since) / interval + 1e-6) if interval > 0 else 0)
 

@@ -1,4 +1,10 @@
-"""Stages 1 and 2a: readings become votes. A signal that is stale, absent or seen on too few pods has no vote."""
+"""Readings become votes: replicas that each signal asks for; a stale, absent or barely covered signal has no vote.
+
+Worked example: chat has 5 Ready replicas and a floor of 1, one replica carries 10 requests, and 32 are in flight: the
+signal concurrency votes for ceil(32 / 10) = 4. Its queue is empty, so the signal queue votes for the floor, 1. GPU
+utilisation was last seen 5 minutes ago and abstains. The highest vote is the need: 4. Both votes agree to fewer
+replicas than there are, so demand may fall from 5 to 4 once the cooldown of the class is over.
+"""
 
 import math
 
@@ -23,7 +29,14 @@ def replicas_for(amount: float) -> int:
 
 
 class Vote(Struct, frozen=True):
-    """`replicas` that a signal asks for; `fewer`: it consents to less than there is. `value` None: by being idle."""
+    """The replicas that one signal asks for.
+
+    signal: name of the signal.
+    replicas: how many replicas it asks for.
+    value: the reading behind it, in the signal's unit; None: the model is idle, so nobody measures it.
+    at: when that was measured.
+    fewer: whether it agrees to fewer replicas than there are.
+    """
 
     signal: str
     replicas: int
@@ -45,7 +58,7 @@ class Ballot(Struct, frozen=True):
 
     @property
     def blind(self) -> bool:
-        """No usable vote at all: nothing may be taken from this model on its own account."""
+        """Whether no vote is usable: then nothing may be taken from this model on its own account."""
         return not self.votes
 
     @property
@@ -66,7 +79,14 @@ class Ballot(Struct, frozen=True):
 
 
 class _Electorate(Struct, frozen=True):
-    """What votes are counted against."""
+    """The model by which its signals' readings are counted.
+
+    model: its entry in the policy.
+    ready: its Ready replicas.
+    floor: replicas below which no vote goes.
+    rules: watermarks of its class.
+    carries: requests that one replica serves in time, None while nobody knows.
+    """
 
     model: Model
     ready: int

@@ -1,7 +1,7 @@
-"""Who waits for a batch model, by when they came: what deadlines are counted from.
+"""The queue of a batch model by the time its requests came, from which deadlines count.
 
-Metrics tell how many wait and how much work comes, not who it is. First come, first served: those who wait are those
-who came last.
+Metrics tell how many wait and how much work comes, not which requests they are. First come, first served: the requests
+that wait are the last that came.
 """
 
 from itertools import accumulate
@@ -17,7 +17,7 @@ QUANTUM = 6  # decimals of requests, as of everything that leaves
 
 
 def follow(before: Waiting | None, load: ModelLoad, work_of_one: float, deadline_seconds: float) -> Waiting | None:
-    """Who waits after a newer look, as it was without one; None while nobody has ever told how many wait.
+    """The queue after a newer look, the same without one; None while nobody has ever counted waiting requests.
 
     What came since the look before is the last minute's work by `work_of_one`, the replica-seconds of a request; it is
     more where more wait than that explains. Of the first look nobody knows when they came: they count as new.
@@ -34,7 +34,7 @@ def follow(before: Waiting | None, load: ModelLoad, work_of_one: float, deadline
 
 
 def _last(groups: tuple[WaitingSince, ...], requests: float) -> tuple[WaitingSince, ...]:
-    """The youngest so many: the oldest were served."""
+    """The youngest `requests` of the groups: the oldest were served."""
     kept: list[WaitingSince] = []
     for group in reversed(groups):
         some = round(min(group.requests, requests), QUANTUM)
@@ -46,7 +46,7 @@ def _last(groups: tuple[WaitingSince, ...], requests: float) -> tuple[WaitingSin
 
 
 def _joined(older: tuple[WaitingSince, ...], new: WaitingSince, grain_seconds: float) -> tuple[WaitingSince, ...]:
-    """With those who came since, in the last group while that is not `grain_seconds` long."""
+    """The groups with the newest requests, put into the last group while that is shorter than `grain_seconds`."""
     if new.requests <= 0.0:
         return older
     if older and new.since - older[-1].since < grain_seconds:

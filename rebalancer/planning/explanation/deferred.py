@@ -29,7 +29,7 @@ def deferral_steps(model: ModelShare) -> tuple[Step, ...]:
 
 
 def _deadline(found: Deferral) -> Step:
-    """What is due by when, and what it takes."""
+    """The deadline that presses first, in words, with the replicas that it takes."""
     deadline = found.deadline
     counts = f"the oldest counts {figure(found.weight)} of its priority"
     if deadline is None:

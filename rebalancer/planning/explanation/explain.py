@@ -28,7 +28,7 @@ def merged(refusals: list[Refusal]) -> tuple[Refusal, ...]:
 
 
 def _together(one: Refusal, more: Refusal) -> Refusal:
-    """What was refused is not gone, so the next one asks from the same number: then the moves add up."""
+    """Two refusals as one: a refused replica is not gone, so of refusals from the same number the moves add up."""
     to = min(one.replicas_to, more.replicas_to)
     if one.replicas_from == more.replicas_from:
         to = one.replicas_to + more.replicas_to - more.replicas_from
@@ -189,7 +189,7 @@ def _written_by_others(model: ModelShare, scene: Scene[ModelShare]) -> str:
 
 
 def _binding(model: ModelShare, found: Allocation, moves: Moves, *, declined: bool, brought: int) -> tuple[str, str]:
-    """What a model's need waits for: a person, a guard, GPUs that are not there or worth more elsewhere, or time.
+    """The constraint that a model's need waits for (a person, a guard, GPUs, or time), and a sentence about it.
 
     `brought`: replicas that it is granted, where a node comes for some of them.
     """

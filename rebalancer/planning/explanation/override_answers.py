@@ -1,4 +1,4 @@
-"""What each override is told: what it did since when, how far it could not, or what outranks it."""
+"""The answer to each override: what it did since when, how far it could not, or which override outranks it."""
 
 from msgspec.structs import replace
 
@@ -15,7 +15,7 @@ from rebalancer.planning.shares.share import ModelShare
 def tell(
     scene: Scene[ModelShare], states: tuple[OverrideState, ...], granted: dict[str, int], open_needs: tuple[Unmet, ...]
 ) -> tuple[tuple[OverrideState, ...], tuple[Decided, ...]]:
-    """The overrides' states in words, and memory of since when and from where those in force count.
+    """The overrides' states with an answer each, and memory of the numbers from which those in force count.
 
     That memory lasts as long as the object: one that is superseded meanwhile goes on from the same instant.
     """
@@ -35,7 +35,7 @@ def tell(
 
 
 def _replicas(scene: Scene[ModelShare], one: Override) -> int:
-    """What the override is about, counted: its model's replicas, or those on its nodes."""
+    """Number of replicas that the override is about: its model's, or those on its nodes."""
     if one.subject_kind == "model":
         return scene.models[one.subject].staying_replicas
     nodes = _nodes(scene, one)

@@ -19,7 +19,7 @@ NEAR = 2  # counts about the share whose cost is told
 
 
 class Told(NamedTuple):
-    """What came out: replicas allocated, there after the plan; and what the model's grants wait for."""
+    """Results that the steps show: replicas allocated and after the plan, and what the model's grants wait for."""
 
     allocation: int
     after: int
@@ -53,7 +53,7 @@ def _stages(
     share: tuple[int, float],
     came: tuple[int, int, int, int, int],
 ) -> tuple[Step, ...]:
-    """Those that know neither the instant nor other models: what is asked of it, what it is worth, what it gets."""
+    """The steps that depend neither on the instant nor on other models: demand, worth and share."""
     shared = () if outlook is None else (_outlook(outlook), _share(outlook, *share))
     return (_work(*measured), _demand(measured[0], *asked), *shared, *_placed(*came))
 
@@ -93,7 +93,7 @@ def _value(vote: Vote) -> str:
 
 
 def _work(work: Work, carries: Carries | None, late: int) -> Step:
-    """By which path offered work is known, why by no better one, how late, and what a replica is taken to carry."""
+    """The step of offered work: its source, why not a better one, its lag, and what a replica carries."""
     said = f"unknown: {work.why_not_better or 'no sample tells what is asked of the model'}"
     if work.source:
         known = "unknown" if work.last_60s is None else figure(work.last_60s)
@@ -121,7 +121,7 @@ def _work(work: Work, carries: Carries | None, late: int) -> Step:
 
 
 def _carried(carries: Carries) -> str:
-    """What a replica carries, by how much evidence, and what the policy says."""
+    """The requests that a replica carries, by how much evidence, and the policy's figure, in words."""
     policy = "the policy says nothing" if carries.prior is None else f"the policy says {figure(carries.prior)}"
     if carries.cached is not None:
         policy += f", but its cache holds {figure(carries.cached)}"
@@ -158,7 +158,7 @@ def _demand(  # noqa: PLR0913  # one thing each
 
 
 def _schedule(model: ModelShare) -> tuple[Step, ...]:
-    """What the model's schedules say now and next, and which override stands above them."""
+    """The step of the model's schedules, now and next, and of an override that stands above them."""
     scheduled, ruling = model.ruling.scheduled, model.ruling
     said = "" if scheduled is None else scheduled.told
     if scheduled is None or not said:
@@ -194,7 +194,7 @@ def _outage(model: ModelShare, scene: Scene[ModelShare]) -> tuple[Step, ...]:
 
 
 def _outlook(outlook: Outlook) -> Step:
-    """What the look-ahead knows: the level, a shift of it, how far it looks back and on, and its own error."""
+    """The step of the outlook: the level, a shift of it, how far it looks back and on, and its own error."""
     said = f"level {figure(outlook.level)}, {outlook.replays} replays of its past, {outlook.horizon_seconds} s ahead"
     if outlook.shift:
         said += f"; with {outlook.shift:.0%} it has shifted to {figure(outlook.shifted)}"
@@ -228,7 +228,7 @@ def _outlook(outlook: Outlook) -> Step:
 
 
 def _share(outlook: Outlook, share: int, cost: float) -> Step:
-    """What the counts about the share would cost, in late requests or seconds to the horizon (times priority).
+    """The step of the share: late requests or seconds to the horizon (times priority) with counts about it.
 
     `cost`: what a replica must keep from being late there where a node would have to bring it.
     """

@@ -23,7 +23,7 @@ from rebalancer.planning.overrides.rulings import NO_RULING, Ruling
 
 
 class Occupancy:
-    """GPUs of every node that our pods hold. Of a model that holds something else now the difference is booked."""
+    """GPUs of every node that our pods hold; of a model that holds others than before only the difference is booked."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, NodeGpus] = {}
@@ -159,7 +159,7 @@ def _state(  # noqa: PLR0913  # the terms of a pool's arithmetic
     gpus: PoolGpus,
     unknown: str | None,
 ) -> PoolFacts:
-    """Without a budget where the GPUs that pods of ours hold cannot be told from none: that is never the truth then."""
+    """The pool's arithmetic; without a budget where the GPUs that our pods hold cannot be told from none."""
     if unknown is not None:
         return PoolFacts(pool, view, None, promised, rooms, taken, most=0, unknown=unknown)
     most = gpus.most if gpus.most is not None else pool.gpu_limit - gpus.foreign

@@ -11,7 +11,7 @@ from rebalancer.domain.snapshot import PoolView, Snapshot
 
 
 def fitted(snapshot: Snapshot, policy: Policy) -> Snapshot:
-    """`snapshot` without what the policy does not name; a pool that it names and nobody has looked at has no nodes."""
+    """`snapshot` without pools and models that the policy does not name; a named pool that it lacks has no nodes."""
     pools, models = {pool.name for pool in policy.pools}, {model.id for model in policy.models}
     views = {view.name: view for view in snapshot.pools}
     if views.keys() != pools:

@@ -23,9 +23,19 @@ NOTHING = NodeGpus(0, 0, 0, 0)
 
 
 class Holding(NamedTuple):
-    """What one model holds by target, in the policy's order of preference, and their sums (as in `ModelFacts`).
+    """The pods, GPUs and replicas of one model over all its targets; the sums are those of `ModelFacts`.
 
-    promised: GPUs by pool. nodes: what its pods hold of each node.
+    targets: what it has by target, in the policy's order of preference.
+    staying_replicas: replicas asked for, doomed ones not counted.
+    committed_replicas: `staying_replicas`, and doomed ones that nobody replaces yet.
+    serving_replicas: Ready pods, doomed ones included.
+    ready_staying: Ready pods that are not doomed.
+    loading_staying: pods that are neither Ready nor doomed.
+    doomed: doomed pods.
+    quiet: whether nothing is to be written unless replicas move.
+    contested: whether others wrote its numbers lately.
+    promised: GPUs that its targets ask for, by pool.
+    nodes: GPUs that its pods hold, by node.
     """
 
     targets: tuple[TargetFacts, ...]
@@ -49,7 +59,7 @@ def holding(  # noqa: PLR0913  # what it is made from
     paused: bool,  # noqa: FBT001  # one of the values it is made from
     doomed: frozenset[str],
 ) -> Holding:
-    """What `model` holds. `replaced`: as its memory has it; `floor`: as rulings leave it."""
+    """The holding of `model`. `replaced`: as its memory has it; `floor`: as rulings leave it."""
     seen = {target.pool: target for target in (view.targets if view else ())}
     views = [seen[spec.pool] for spec in model.targets if spec.pool in seen]
     targets = _targets(model, views, _Told(replaced, floor, paused, doomed))
@@ -74,6 +84,14 @@ def holding(  # noqa: PLR0913  # what it is made from
 
 
 class _Told(NamedTuple):
+    """Facts by which a model's targets are judged, besides the snapshot.
+
+    replaced: entries of memory about replaced pods.
+    floor: replicas below which it is never taken.
+    paused: whether a person paused it.
+    doomed: names of doomed nodes.
+    """
+
     replaced: tuple[str, ...]
     floor: int
     paused: bool
@@ -133,7 +151,7 @@ NONE_REPLACED = _Replaced()
 
 
 def _targets(model: Model, views: list[TargetView], told: _Told) -> tuple[TargetFacts, ...]:
-    """What each target holds. Numbers come back only as far as the model is above its floor."""
+    """The facts of each target; replaced numbers come back only as far as the model is above its floor."""
     above, found = _Above.of(views, told), []
     for view in views:
         target = _target(model, view, told, above)
@@ -143,7 +161,7 @@ def _targets(model: Model, views: list[TargetView], told: _Told) -> tuple[Target
 
 
 def _target(model: Model, target: TargetView, told: _Told, above: _Above) -> TargetFacts:
-    """What `target` holds, with replacements told from the replicas they stand beside.
+    """The facts of `target`, in which replacements and the replicas they stand beside are told apart.
 
     Of replaced ones that are gone the number comes back once the autoscalers of their replacements have followed; where
     a ReplicaSet had made new ones by then, and those serve, it stays for the floor.

@@ -22,7 +22,13 @@ from rebalancer.planning.overrides.rulings import Ruling
 
 
 class NodeGpus(NamedTuple):
-    """GPUs of some pods on one node: all of them, of those not on their way out, of Ready ones, of those that stay."""
+    """GPUs that some pods hold on one node.
+
+    gpus: of all of them.
+    staying: of those that are not on their way out.
+    ready: of Ready ones.
+    kept: of those that are neither on their way out nor doomed.
+    """
 
     gpus: int
     staying: int

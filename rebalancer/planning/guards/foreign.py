@@ -53,7 +53,7 @@ def _stood_down(model: ModelFacts, scene: Scene[ModelFacts]) -> ModelFacts:
 
 
 def refusals(scene: Scene[ModelShare]) -> Iterator[Refusal]:
-    """One per target on which we stand down: who writes it, and until when we leave it alone."""
+    """One refusal per target on which we stand down: who writes it, and until when we leave it alone."""
     for model in _written_by_others(scene):
         fights = _fights(model, scene)
         for target in model.targets:
@@ -76,7 +76,7 @@ def standing(model: ModelShare, scene: Scene[ModelShare]) -> str:
 
 
 def keeps_borrowed(owner: ModelShare, scene: Scene[ModelShare]) -> str:
-    """Who keeps GPUs on the owner's pools beyond its own because we stand down on it; "" when nobody does."""
+    """The model that keeps GPUs beyond its own on the owner's pools because we stand down on it; "" for none."""
     pools = {target.pool for target in owner.targets}
     words = []
     for model in _written_by_others(scene):

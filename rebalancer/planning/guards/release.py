@@ -42,7 +42,18 @@ PASSES = {
 
 @dataclass(slots=True)
 class Tally:
-    """What this plan has taken so far, on top of what the windows in memory hold."""
+    """Replicas that this plan has taken so far, on top of the windows in memory; by model id, but for `targets`.
+
+    fleet_lost: replicas that all models lost within the window of the guard `fleet`, this plan's included.
+    fleet_base: replicas above floors, the lost ones included; the guard `fleet` allows a share of them.
+    taken: replicas taken, doomed ones and minimums not counted.
+    targets: the same as `taken` by (model id, pool).
+    ready: Ready replicas taken.
+    drained: doomed replicas taken.
+    lowered: replicas by which minimums were lowered.
+    step: replicas that use up the window of the guard `step`.
+    shift: replicas that use up the window of the guard `shift`.
+    """
 
     fleet_lost: int
     fleet_base: int
@@ -56,20 +67,20 @@ class Tally:
 
     @classmethod
     def of(cls, scene: Scene[ModelShare]) -> "Tally":
-        """Nothing taken yet; the fleet's window and base (replicas above floors) are summed once per plan."""
+        """The tally before anything is taken; the fleet's window and base are summed once per plan."""
         rule = scene.policy.guards.fleet
         models = scene.models.values()
         past = sum([lost(each.memory.losses, rule, scene.now, "step") for each in models if each.memory.losses])
         return cls(past, past + sum([max(0, model.committed_replicas - model.entry.min_replicas) for model in models]))
 
     def copy(self) -> "Tally":
-        """For trying several replicas of which all go or none."""
+        """A copy to try several replicas of which all go or none."""
         counters = (self.taken, self.ready, self.drained, self.lowered, self.step, self.shift)
         taken, *others = (Counter(each) for each in counters)
         return Tally(self.fleet_lost, self.fleet_base, taken, Counter(self.targets), *others)
 
     def book(self, release: "Release") -> None:
-        """That replica goes."""
+        """Counts a replica that goes."""
         name, counts = release.model.entry.id, release.counts  # what counts is asked before the replica is gone
         if release.purpose is Purpose.DRAIN:
             self.drained[name] += 1
@@ -88,9 +99,14 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """One more replica of `target` would go, for `purpose`; `pod`: which (None: it is no pod yet, or open).
+    """One more replica that would go; guards judge it.
 
-    `together`: how many of its model's make room for one replica of a model under its floor; 1 where none of these.
+    scene: the scene, for numbers of its model and of the others.
+    tally: what this plan has taken so far.
+    target: the target that loses it.
+    purpose: why it would go.
+    pod: the pod; None where it is no pod yet, or open which one.
+    together: how many replicas of its model make room for one replica of a model under its floor; else 1.
     """
 
     scene: Scene[ModelShare]
@@ -145,7 +161,7 @@ class Release:
 
     @property
     def assured_after(self) -> int | None:
-        """What the model's autoscalers still have to keep when it is gone; None where that does not change."""
+        """Replicas that the model's autoscalers still have to keep afterwards; None where that does not change."""
         taken, own = self.tally.targets, self.target
         if self.purpose is Purpose.DRAIN:  # its own target's minimum is written with it, doomed ones count until then
             others = sum(target.sure for target in self.model.targets if target is not own)

@@ -33,7 +33,7 @@ def sentence(target: TargetFacts, model: ModelShare) -> str:
 
 
 def refusals(scene: Scene[ModelShare]) -> Iterator[Refusal]:
-    """One per target whose GPUs differ: guard `gpus`."""
+    """A refusal by the guard `gpus` for each target whose GPUs differ between policy, template and pods."""
     for model in scene.models.values():
         for target in model.targets:
             if target.stuck == "gpus":

@@ -30,9 +30,14 @@ NAMED = 4  # models by name in a sentence; the rest is counted
 
 
 class _Look(NamedTuple):
-    """What one look at all models shows. `fell`: by model, None where it had no work worth the name.
+    """One look at all models for a sudden fall of demand.
 
-    `most`: of the work that was noted within the window; `usual`: who fell like this by itself lately.
+    memory: memory before the look.
+    most: the most offered work noted within the window, in replicas, by model id.
+    fell: whether its work fell suddenly, by model id; None where it had too little work to say, or work is unknown.
+    usual: ids of models whose work fell so by itself lately; they say nothing about the others.
+    rule: the policy's rule of the guard `sudden`.
+    now: instant of the look.
     """
 
     memory: Memory
@@ -44,7 +49,7 @@ class _Look(NamedTuple):
 
     @classmethod
     def of(cls, memory: Memory, loads: Iterable[ModelLoad], rule: SuddenRule, now: float) -> "_Look":
-        """By what is noted in memory."""
+        """A look by the notes in memory."""
         kept = {load.model: memory.models.get(load.model, _NOTHING) for load in loads}
         most = {model: _most(one, rule, now) for model, one in kept.items()}
         fell = {load.model: _fell(most[load.model], load, rule) for load in loads}
@@ -88,7 +93,7 @@ def silence(
 
 
 def told(outage: Outage, model: str, rule: SuddenRule) -> str:
-    """Who fell together with `model`, and why that is taken for an outage, or why it is not."""
+    """A sentence: which models fell together with `model`, and why that is taken for an outage, or is not."""
     names = [model, *(one.model for one in outage.silent if one.model != model)]
     of = f"{outage.fell} of {outage.of} with work" + (f" that {outage.source} tells of" if outage.source else "")
     fell = f"{_and(names)} fell by {rule.drop:.0%} or more within {rule.window_seconds:.0f} s ({of})"
@@ -101,7 +106,7 @@ def told(outage: Outage, model: str, rule: SuddenRule) -> str:
 
 
 def _concerned(loads: Sequence[ModelLoad]) -> dict[str, Sequence[ModelLoad]]:
-    """By the name of what may fail the models whose silence it would be; "" for what is in front of all of them.
+    """The models whose silence it would be, by the producer that may fail; "" for all of them.
 
     A producer of one model says nothing: that falls by itself, too. One of all models is in front of all.
     """
@@ -131,7 +136,7 @@ def _seen(source: str, loads: Sequence[ModelLoad], before: Outage | None, look: 
 
 
 def _silent(loads: Sequence[ModelLoad], known: Iterable[Silent], look: _Look) -> tuple[Silent, ...]:
-    """Who fell, by name, with the most it had: those `known`, and whoever follows while the outage lasts."""
+    """The models that fell, by name, with the most work they had: the `known` ones, and others that follow."""
     had = {one.model: one.work for one in known}
     for load in loads:
         if look.fell[load.model]:
@@ -140,14 +145,14 @@ def _silent(loads: Sequence[ModelLoad], known: Iterable[Silent], look: _Look) ->
 
 
 def _who_rose(loads: Sequence[ModelLoad], back: Collection[str], look: _Look) -> Rose | None:
-    """Who gained most, of those who gained as large a share as others lost; who fell in it only comes `back`."""
+    """The model that gained most, of those that gained as large a share as others lost; fallen ones come `back`."""
     others = [load for load in loads if not look.fell[load.model] and load.model not in back]
     rose = [one for one in (_rise(load, look.rule) for load in others) if one is not None]
     return max(rose, key=lambda one: one.work - one.usual, default=None)
 
 
 def _rise(load: ModelLoad, rule: SuddenRule) -> Rose | None:
-    """Its last minute against its means of up to 20 minutes; `least_work` more, as a small model doubles by chance."""
+    """A rise of the last minute over the means of up to 20 minutes, of at least `least_work`; None where it did not."""
     last, usual = load.work.last_60s, load.work.slow
     if last is None or usual is None or last < max((1.0 + rule.drop) * usual, usual + rule.least_work):
         return None
@@ -155,13 +160,13 @@ def _rise(load: ModelLoad, rule: SuddenRule) -> Rose | None:
 
 
 def _fell(most: float, load: ModelLoad, rule: SuddenRule) -> bool | None:
-    """None: it had no work worth the name, or what it has is unknown."""
+    """Whether the model's work fell suddenly; None: it had too little to say, or its work is unknown."""
     work = load.work.last_60s
     return None if work is None or most < rule.least_work else work <= (1.0 - rule.drop) * most
 
 
 def _most(kept: ModelMemory, rule: SuddenRule, now: float) -> float:
-    """Of the work that was noted within the window; 0.0 where none was."""
+    """The most offered work noted within the window, in replicas; 0.0 where none was."""
     return max([level.work for level in kept.levels if now - level.at <= rule.window_seconds], default=0.0)
 
 

@@ -1,8 +1,8 @@
-"""Stage 0: what became of our writes, folded into memory; windows pruned, loans and node grants brought up to date.
+"""Outcomes of our writes are folded into memory; losses older than every guard's window are forgotten. The first stage.
 
-Only writes that happened count (`Outcome.happened`): a shadow plan or a refused write leaves no trace, so the same
-plan is made again until it goes through. What says nothing to the policy in force is skipped alone (`stranger`), and
-what is remembered of models and pools that left it is forgotten.
+Only writes that happened count (`Outcome.happened`): a shadow plan or a refused write leaves no trace, so the same plan
+is made again until it goes through. An outcome that says nothing to the policy in force is skipped alone (`stranger`),
+and memory of models and pools that left the policy is forgotten.
 """
 
 from collections.abc import Container
@@ -116,7 +116,7 @@ def _node_grant(intent: Intent, gpus: int, policy: Policy, at: float) -> NodeGra
 def _failed(
     grants: list[NodeGrant], failures: list[GrantFailure], intent: Intent, policy: Policy, at: float
 ) -> list[GrantFailure]:
-    """A NodePool that brought nothing is left alone.
+    """The failures with one of this grant's NodePool, which is left alone for a while.
 
     After a time-out for as long again; after a failed NodeClaim for a minute, then for twice as long each time, at most
     a time-out. What fails while it rests is the same failure.
@@ -135,7 +135,7 @@ def _failed(
 
 
 def _withdrawn(grants: list[NodeGrant], intent: Intent, policy: Policy, at: float) -> list[NodeGrant]:
-    """What was withdrawn of a grant ends; the rest of it goes on for one more time-out."""
+    """The grants without the withdrawn replicas; the rest of a grant goes on for one more time-out."""
     until = at + policy.nodes.node_timeout_seconds
     left = []
     for grant in grants:
@@ -165,7 +165,7 @@ def _note_shift(shifts: dict[str, Shift], intent: Intent, at: float) -> None:
 
 
 def _within(at: float | None, seconds: float, now: float) -> float | None:
-    """`at`, as long as anything reaches back there."""
+    """`at`, None once it is more than `seconds` ago."""
     return at if at is not None and now - at < seconds else None
 
 

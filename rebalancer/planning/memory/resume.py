@@ -1,4 +1,4 @@
-"""What a start believes of memory that is older than the cluster: where it does not know, it holds back."""
+"""How a start uses memory that is older than the cluster: where it does not know, it holds back."""
 
 from collections.abc import Iterable
 
@@ -31,7 +31,7 @@ def resume(memory: Memory, now: float, models: Iterable[str], *, behind: bool, g
 
 
 def _begun_anew(kept: ModelMemory, gap_until: float | None) -> ModelMemory:
-    """Without what counts how long something has lasted, or lasts. `gap_until`: until then it may have given."""
+    """A model's memory without durations. `gap_until`: until then it may have released; None: it has not."""
     return replace(
         kept,
         demand=None,

@@ -23,7 +23,18 @@ PRECEDENCE = ("pause", "freeze", "pin", "cap", "floor", "drain", "exclude", STAN
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """What overrides say about one model, and below them its schedules; None = nothing."""
+    """The overrides about one model, and below them its schedules; None: nothing of that kind.
+
+    paused: the override of kind pause: its targets are neither donor nor recipient.
+    frozen: the override of kind freeze: its number of replicas stays.
+    pin: the override that sets its number of replicas.
+    cap: the override that sets the most replicas.
+    floor: the override that sets the fewest replicas it is to have.
+    excluded_nodes: names of nodes on which it gets nothing new.
+    excluded_pools: names of pools in which it gets nothing new.
+    scheduled: what its schedules say now.
+    stood_up: the override of kind standUp: the guard `foreign` forgets changes by others from before it.
+    """
 
     paused: Override | None = None
     frozen: Override | None = None
@@ -62,7 +73,7 @@ class Ruling:
         return max(floor, min(demand, model.max_replicas))
 
     def said(self, model: Model, demand: int) -> str:
-        """What sets the model's number in place of `demand`, in words; "" when nothing does."""
+        """The words of the override or schedule that sets the model's number in place of `demand`; "" without one."""
         if self is NO_RULING:
             return ""
         wanted, scheduled = self.wanted(model, demand), self.scheduled
@@ -89,7 +100,7 @@ class Ruling:
         return (self.floor.value or 0) if self.floor is not None else 0
 
     def over(self, kind: str) -> Override | None:
-        """What outranks this model's override of `kind`, so that it changes nothing meanwhile."""
+        """The override that outranks this model's override of `kind`, so that it changes nothing; None: none does."""
         ranks = {
             "freeze": (self.paused,),
             "pin": (self.paused, self.frozen),

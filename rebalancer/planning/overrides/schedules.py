@@ -15,9 +15,14 @@ KEPT_AT_MOST = 4096
 
 @dataclass(frozen=True)
 class Scheduled:
-    """What the schedules of `model` say at `at` (UTC epoch seconds), and what next; turn None: nothing for 8 days.
+    """The rulings of a model's schedules at an instant, in numbers and in words.
 
-    It says the same, word for word, until `until`. A floor is asked for `lead_seconds` before its window.
+    model: its entry in the policy.
+    lead_seconds: seconds by which a floor counts before its window begins.
+    at: the instant.
+    until: before this instant nothing of it changes.
+    standing: the bounds that hold.
+    turn: the next change of the bounds, None where none comes within 8 days.
     """
 
     model: Model
@@ -45,7 +50,7 @@ class Scheduled:
 
     @cached_property
     def told(self) -> str:
-        """All of it, the next change in the zone of the model's first schedule; "" when nothing is near."""
+        """The bounds and their next change in words, in the zone of the first schedule; "" when nothing is near."""
         words = [self.floor_words, self.cap_words]
         if self.turn is not None:
             when = clock_in(self.turn.at, self.model.schedules[0].time_zone, self.at)
@@ -82,7 +87,7 @@ def resolve_schedules(snapshot: Snapshot, policy: Policy) -> dict[str, Scheduled
 
 
 def scheduled_at(model: Model, at: float, lead_seconds: float) -> Scheduled:
-    """What the schedules of `model` say at `at`."""
+    """The rulings of the schedules of `model` at `at`."""
     until = min(stands_until(model, at, lead_seconds), (at // MINUTE_SECONDS + 1) * MINUTE_SECONDS)
     standing, turn = standing_at(model, at, lead_seconds), next_turn(model, at, lead_seconds)
     return Scheduled(model, lead_seconds, at, until, standing, turn)

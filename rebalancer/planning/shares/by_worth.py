@@ -154,7 +154,7 @@ def _kept(model: ModelNeed, free: Sequence[TargetFacts]) -> dict[str, int]:
 
 
 def own(model: ModelNeed) -> int:
-    """What comes before any gain: floor, wanted entitlement, what a person wants at least; a batch model's turn."""
+    """Replicas that come before any gain: floor, wanted entitlement, a person's least, a batch model's turn."""
     if model.ruling.pin is not None:
         return model.most_replicas
     wanted = min(model.demand.owed, model.entry.entitlement)
@@ -164,7 +164,7 @@ def own(model: ModelNeed) -> int:
 def _claim_of(
     model: ModelNeed, outlook: Outlook, free: Sequence[TargetFacts], counts: tuple[int, int], memo: Memo
 ) -> Claim:
-    """What the model may have in its free targets: from what is its own, as far as a person or the policy caps it.
+    """The claim of a model on its free targets: from its own replicas up to what a person or the policy caps.
 
     `counts`: replicas in other targets, and the most in all of them.
     """
@@ -192,7 +192,7 @@ def _spaces(
     others: Sequence[ModelNeed],
     kept: Mapping[str, int],
 ) -> dict[str, Space]:
-    """What the models share of each pool."""
+    """The GPUs of each pool that the models share."""
     large = {target.pool for each in sharing for target in each.model.targets if target.gpus > 1}
     found = {}
     for pool in sorted(pools):
@@ -254,7 +254,7 @@ def _grown(space: Space, state: PoolFacts) -> Space:
 
 
 def _price(cost_weight: float, sharing: Sequence[_Sharer]) -> float:
-    """What a GPU-second costs where nodes can go, in requests: `cost_weight` of what one does for these models.
+    """The price of a GPU-second where nodes can go, in requests: `cost_weight` of those it does for these models.
 
     One price for all of them: a request that is kept is worth its priority, whoever it belongs to.
     """
@@ -266,7 +266,7 @@ def _price(cost_weight: float, sharing: Sequence[_Sharer]) -> float:
 
 
 def _costs(scene: Scene[ModelNeed], pools: Iterable[str], sharing: Sequence[_Sharer]) -> list[float]:
-    """What a replica of each costs until its horizon, in requests; 0 where no node can come or go for it."""
+    """The cost of a replica of each until its horizon, in requests; 0 where no node can come or go for it."""
     growing = {name for name in pools if scene.pools[name].grows}
     if not growing:
         return [0.0] * len(sharing)
@@ -292,7 +292,7 @@ def _priced(model: ModelNeed, claim: Claim, cost: float) -> Claim:
 
 
 def next_gain(model: ModelShare, count: int, memo: Memo) -> float:
-    """What one GPU more is worth to a model with `count` replicas, in requests: the best mean over the steps ahead."""
+    """The worth of one GPU more to a model with `count` replicas, in requests: the best mean over the steps ahead."""
     outlook = model.load.outlook
     if outlook is None or model.share is None or count < outlook.least:
         return 0.0

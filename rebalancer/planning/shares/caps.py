@@ -57,14 +57,14 @@ class Caps:
         return not self._elastic or all(self.room(target) >= 0 for target in targets)
 
     def most(self, targets: Sequence[TargetFacts], most: int) -> int:
-        """`most` as far as the model's caps leave it: all there is to say where it runs on elastic pools alone."""
+        """`most`, as far as the model's caps allow it on elastic pools."""
         if not targets or any(target.pool not in self._elastic for target in targets):
             return most
         held = sum(target.staying_replicas for target in targets)
         return min(most, max(0, held + min(self.room(target) for target in targets)))
 
     def words(self, target: TargetFacts) -> str:
-        """What caps the target, with its numbers."""
+        """The cap that binds the target, in words with its numbers."""
         own, team = self._replicas.get(target.model), self._team.get(target.model, "")
         if own is not None and own <= self._held[target.model]:
             return f"{self._held[target.model]} replicas on elastic pools, elasticReplicas {own}"

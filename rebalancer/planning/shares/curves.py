@@ -36,9 +36,15 @@ class Share(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
-    """`curves` as arrays, in order of models: (models, widest) and (models,).
+    """The curves of all models as arrays, one row per model, in their order.
 
-    `steps`: every step of a hull that gains, as (model, gain per GPU, the best first); ties by model, then step.
+    curves: the curves themselves.
+    values: cost of each count, (models, widest curve); inf beyond a model's range.
+    slopes: what the next replica changes of the cost along the lower convex hull, (models, widest curve - 1).
+    least: fewest replicas of each model, (models,).
+    gpus: GPUs of one replica of each model, (models,).
+    steps: every step of a hull that gains: its model, and its gain per GPU as a negative cost; the best first, ties by
+        model, then step.
     """
 
     curves: tuple[Curve, ...]
@@ -58,7 +64,7 @@ def share_out(curves: Sequence[Curve], budget: int) -> Share:
 
 
 def table_of(curves: Sequence[Curve], before: Table | None = None) -> Table:
-    """At least one curve. `before`: a table of which the rows stand whose curves are the very same ones.
+    """The table of `curves`, at least one. Rows of `before` stand whose curves are the very same values.
 
     Of 1,000 models 5 % have another outlook from plan to plan: with `before` it takes 0.9 instead of 2.3 ms.
     """

@@ -34,14 +34,14 @@ def bound_due(scene: Scene[ModelNeed], pools: Iterable[str], models: Sequence[Mo
 
 
 def values_of(model: ModelNeed, outlook: Outlook, memo: Memo) -> tuple[float, ...]:
-    """What each count of replicas costs, with requests that are deferred as what they count by now."""
+    """The cost of each count of replicas, with deferred requests at their present weight."""
     if model.deferral is NO_DEFERRAL:
         return outlook.values
     return memo.of(model.entry.id, _deferred, outlook, model.deferral, model.entry.priority / 100)
 
 
 def _deferred(outlook: Outlook, deferral: Deferral, priority: float) -> tuple[float, ...]:
-    """By turns all requests count alike; by a deadline what a count leaves undone are the youngest."""
+    """The same costs with deferred weights: by turns one for all, by a deadline of the youngest left undone."""
     if not deferral.counts:
         return tuple([value * deferral.weight for value in outlook.values])
     each = priority * outlook.weight

@@ -55,7 +55,7 @@ class Space(NamedTuple):
         return min(self.gpus // size.grain * size.grain, fits)
 
     def beside(self, size: Size) -> "Space":
-        """What is left for others when pods of that size have all that they can have."""
+        """The space that is left for others when pods of that size have all that they can have."""
         left: Counter[int] = Counter()
         for node, many in self.nodes:
             left[node % size.grain if node >= size.least else node] += many
@@ -63,7 +63,7 @@ class Space(NamedTuple):
         return Space(max(0, gpus), tuple(sorted(left.items())))
 
     def plus(self, gpus: int, nodes: Iterable[int]) -> "Space":
-        """With `gpus` more, on `nodes` of so many each."""
+        """The space with `gpus` more, on `nodes` of so many each."""
         more = Counter(dict(self.nodes)) + Counter(nodes)
         return Space(self.gpus + gpus, tuple(sorted(more.items())) if self.nodes else ())
 
@@ -144,7 +144,7 @@ def smallest(claims: Sequence[Claim], counts: Sequence[int], spaces: Spaces, ord
 
 
 def _where_they_fit(kind: _Kind, spaces: Spaces) -> Pools:
-    """Without the pools none of whose nodes is large enough; all where none is: then there is no room for them."""
+    """The pools with a node that is large enough; all where none is: then there is no room for such pods."""
     return frozenset(pool for pool in kind.pools if spaces[pool].largest >= kind.pod_gpus) or kind.pools
 
 
@@ -168,6 +168,6 @@ def _used(kinds: Sequence[_Kind], gpus: Sequence[int]) -> dict[_Need, int]:
 
 
 def _sizes(kinds: Iterable[_Kind]) -> list[Size]:
-    """The smallest first."""
+    """The sizes of pods, the smallest first."""
     found = sorted({kind.pod_gpus for kind in kinds})
     return [Size(least, math.gcd(*found[place:])) for place, least in enumerate(found)]

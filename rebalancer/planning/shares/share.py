@@ -1,4 +1,4 @@
-"""What is known of a model once the GPUs there are have been shared by worth."""
+"""A model once the GPUs that there are have been shared by worth."""
 
 from rebalancer.planning.demand.need import ModelNeed
 

@@ -20,7 +20,7 @@ LIKELY = 0.02  # a shift of the level; below it the look-ahead plays none
 
 
 def damp(scene: Scene[ModelShare]) -> Scene[ModelShare]:
-    """Who gave a replica away lately has no share beyond its demand, and nothing is surplus before it has long been.
+    """The scene in which recent givers have no share beyond their demand, and surplus must have lasted for two minutes.
 
     A surge, or a likely one, waits for nothing. What is remembered of a model says since when its share is below what
     it has.

@@ -39,9 +39,13 @@ QUICK_OF_LEVEL = slice(1, 3)  # those of the quick means that the level has
 
 
 class Group(NamedTuple):
-    """Models that share start, step and lag. `columns`: theirs in the rings, ascending; the others are in that order.
+    """Models that share the length of a start, the step and the lag.
 
-    `until`: the second where what is known of them ends, if that is before the rings do.
+    columns: their columns in the rings, ascending; the other fields are in that order.
+    standing: their replicas and backlogs now.
+    service: the policy for each of them.
+    terms: start, step and interval that they share.
+    until: second at which knowledge of them ends, None where that is the end of the rings.
     """
 
     columns: I64
@@ -51,13 +55,13 @@ class Group(NamedTuple):
     until: int | None = None
 
     def end(self, rings: Rings) -> int:
-        """The second where what is known of them ends."""
+        """The second at which knowledge of these models ends."""
         head = rings.head or 0
         return head if self.until is None else min(head, self.until)
 
 
 class Book:
-    """`learned`, `outlooks` by column; None of a model of which nothing was observed."""
+    """The outlooks of all models and the figures learnt about them, by column; None: nothing was observed."""
 
     def __init__(self, columns: int) -> None:
         self.learned: list[Learned] = [Learned()] * columns
@@ -88,7 +92,7 @@ class Book:
         return each
 
     def forget(self, column: int) -> None:
-        """Another model has the column now."""
+        """Forgets a column that another model has now."""
         self.learned[column], self.outlooks[column] = Learned(), None
         self._each[column], self._then.at[column] = 0.0, 0
 
@@ -114,7 +118,7 @@ class Book:
             self._made(mine, stood, second)
 
     def _made(self, columns: I64, standing: Standing, at: int) -> None:
-        """Their outlooks were made from this at second `at`: until that has changed they stand."""
+        """Notes from what the outlooks of `columns` were made at second `at`: until that has changed they stand."""
         told = [(one.level, one.shift) if one else (0.0, 0.0) for one in (self.outlooks[c] for c in columns.tolist())]
         level, shifts = np.array(told).reshape(-1, 2).T
         made = Glance(standing.ready, standing.starting, standing.backlog, level, shifts, np.full(len(columns), at))
@@ -146,7 +150,7 @@ class Book:
             self.renewed += len(wanted)
 
     def _learn(self, rings: Rings, group: Group, every_seconds: int) -> None:
-        """As of each model's last turn: who starts between two turns learns what it would have learnt in the last."""
+        """Learns about models whose turn has come, as of that turn: a start learns what the last turn would have."""
         plan, turns = border(group.end(rings)) // every_seconds, max(1, LEARN_EVERY_SECONDS // every_seconds)
         passed = (plan + group.columns // TOGETHER) % turns  # plans since its turn
         at = np.array([self.learned[column].at for column in group.columns.tolist()])
@@ -164,7 +168,7 @@ class Book:
                 self._usual[:, columns] = usual_of(told)
 
     def _glance(self, rings: Rings, group: Group) -> Glance:
-        """What a curve would be made from now: the last five minutes afresh, the slow means at most a minute old."""
+        """The figures for a curve from now: the last five minutes afresh, the slow means at most a minute old."""
         columns, standing = group.columns, group.standing
         end = group.end(rings)
         at = np.full(len(columns), border(end))
@@ -217,7 +221,7 @@ def border(second: int) -> int:
 
 
 def remembered(rings: Rings, columns: I64, seconds: int, each: F64, until: int | None = None) -> Past:
-    """What rings know of some models, from `seconds` before (as far as they reach) to `until` (None: their head).
+    """The rings' past of some models, from `seconds` before (as far as it reaches) to `until` (None: their head).
 
     The end is a border of their cells of 2 s: steps of 2 s would else halve every one of them, and bursts with them.
     """

@@ -8,7 +8,7 @@ UNIFORMS = 12  # their sum less 6 has mean 0, variance 1 and all but the far tai
 
 
 def normals(rows: int, columns: int) -> F64:
-    """Shape (rows, columns); every second row is the mirror of the one before, so that together they have mean 0."""
+    """Fixed normal numbers, (rows, columns); every second row mirrors the one before, so together they have mean 0."""
     half = -(-rows // 2)
     numbers = np.arange(half * columns * UNIFORMS, dtype=np.uint64).reshape(half, columns, UNIFORMS)
     uniform = (_mixed(numbers) >> np.uint64(11)).astype(np.float64) * 2.0**-53

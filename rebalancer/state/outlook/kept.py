@@ -1,4 +1,4 @@
-"""When a curve still stands: it depends on its own model only, and most models change little in ten seconds."""
+"""Which models need a new curve: it depends on its own model alone, and most change little in ten seconds."""
 
 from typing import NamedTuple
 
@@ -10,7 +10,15 @@ from rebalancer.state.outlook.rule import KEPT_LEVEL, KEPT_SECONDS, SHIFT_LEAST
 
 
 class Glance(NamedTuple):
-    """What curves are made from, (models,) each: counts, backlog (replica-seconds), level, shift's p, and when."""
+    """The figures from which curves are made, (models,) each.
+
+    ready: replicas that serve.
+    starting: replicas that start.
+    backlog: replica-seconds of work that waits.
+    level: offered work that is expected on average, in replicas.
+    shift: probability that the level has shifted, 0-1.
+    at: the second of the look, 0: never.
+    """
 
     ready: I64
     starting: I64

@@ -1,4 +1,4 @@
-"""What was learnt about one model: small, goes to the checkpoint, and can be learnt again from the rings."""
+"""Figures learnt about one model from the last hours: small, and they can be learnt again from the rings."""
 
 from msgspec import Struct
 
@@ -8,10 +8,14 @@ Three = tuple[float, float, float]
 
 
 class Excesses(Struct, frozen=True):
-    """How far the mean of a short window stood from the level before, and what was left of it a start later.
+    """How far the mean of a short window stood from the level before, and how much of it was left a start later.
 
-    All in sqrt(level). `typical`: the usual size (0: not known yet). `up`, `down`: the largest of each sign. `pairs`:
-    (excess, what was left), of those large enough to be asked about.
+    All are in square roots of the level.
+
+    typical: the usual size of an excess; 0: not known yet.
+    up: the largest excess above the level.
+    down: the largest excess below it.
+    pairs: for each large excess its size, and how much of it was left a start later.
     """
 
     typical: float = 0.0
@@ -21,12 +25,17 @@ class Excesses(Struct, frozen=True):
 
 
 class Learned(Struct, frozen=True, omit_defaults=True):
-    """`beta`: the level's correction by last minute, 5 minutes and hour. `gamma`: how much of a dispersion stays.
+    """Figures that the last three hours taught about one model.
 
-    `rho`: share of replays taken from whole periods of `period_seconds` back. `excesses`: of each shift window.
-    `error`, `plain_error`: mean |forecast - came| / came over the last hour, with the correction (learnt before that
-    hour) and without; None before there is an hour to measure. `rare`: seconds, before those that are replayed anyway,
-    after which the most came that was not expected. `at`: second of learning, 0: never.
+    beta: correction of the level by how the last minute, 5 minutes and hour differ from it.
+    gamma: how much of a dispersion stays until the horizon, as an exponent, 0 for none.
+    period_seconds: seconds after which forecast errors repeat themselves.
+    rho: share of the replays' weight that is on whole periods, 0-0.9.
+    excesses: how excesses went on, for each window of a shift.
+    error: mean |forecast - came| / came over the last hour, with a correction learnt before it; None: no such hour yet.
+    plain_error: the same without a correction; None: no such hour yet.
+    rare: seconds after which far more came than was forecast, of those too old to be replayed anyway.
+    at: the second of learning; 0: never.
     """
 
     beta: Three = (0.0, 0.0, 0.0)

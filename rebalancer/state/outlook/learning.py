@@ -36,10 +36,13 @@ LEAST_DISPERSION = 1e-3  # of a constant series, whose logarithm is asked for
 
 
 class Grid(NamedTuple):
-    """Forecasts of the past, newest first: arrays of shape (points, models).
+    """Forecasts of the past and how they went, newest first; (points, models) where no shape is named.
 
-    `at`: when. `told`: the level's parts then; `came`: mean rate from a start later to the horizon;
-    `young`: a minute of past was known then, `known`: five minutes were.
+    at: the points in the past.
+    told: the level's parts then.
+    came: mean offered work from a start later to the horizon, in replicas.
+    young: 1 where at least a minute of past was known then, else 0.
+    known: 1 where at least five minutes were, else 0.
     """
 
     at: Rungs
@@ -50,7 +53,7 @@ class Grid(NamedTuple):
 
 
 def learn(past: Past, cold_seconds: int, horizon_seconds: int) -> tuple[Learned, ...]:
-    """One value per model of the past, in its order."""
+    """The figures learnt about each model of the past, in its order."""
     oldest = int(past.until - past.since.min())
     count = min(LEARN_SECONDS, oldest - horizon_seconds - YOUNGEST_SECONDS) // GRID_SECONDS
     if count < LEAST_POINTS:

@@ -82,7 +82,7 @@ class Bins(NamedTuple):
 
 
 def bins(ladder: Ladder) -> Bins:
-    """A bin counts where at least half of it was observed."""
+    """The bins of a ladder; a bin counts where at least half of it was observed."""
     seen, work = (of[1:] - of[:-1] for of in (ladder.seen, ladder.work))
     known = np.broadcast_to(seen * 2 >= RUNG_SECONDS, work.shape)
     rates = np.divide(work, seen, out=np.zeros(work.shape), where=known)

@@ -1,7 +1,7 @@
-"""From what is known of several models to an `Outlook` of each: what every count of replicas is worth, and why.
+"""Makes the `Outlook` of each of several models: how late every count of replicas would be, and why.
 
 Models of one batch share the cold start (hence the horizon) and the step; each model's outlook depends on it alone, but
-for this: where several rise at once, how far they might still rise counts less (`shift.level_since`).
+for one thing: where several rise at once, how far they might still rise counts less (`shift.level_since`).
 """
 
 from collections.abc import Sequence
@@ -39,7 +39,13 @@ from rebalancer.state.outlook.value import Serving, Standing, capacities, costs
 
 
 class Service(NamedTuple):
-    """What the policy says of each model, (models,) each: how it serves, fewest and most replicas, priority."""
+    """The policy for each model, (models,) each.
+
+    serving: how it serves: waits, patience, queues.
+    floor: its fewest replicas.
+    most: its most replicas.
+    priority: its priority over 100.
+    """
 
     serving: Serving
     floor: I64
@@ -48,9 +54,11 @@ class Service(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """What a batch shares. `cold_seconds`: the measured start, release of somebody else's GPUs included.
+    """The figures that the models of a batch share.
 
-    `interval_seconds`: of the metrics; the ring's cells where they are longer.
+    cold_seconds: seconds of a measured start, in which others' GPUs are released.
+    step_seconds: seconds per step of the replays.
+    interval_seconds: seconds between two samples of the metrics; of the rings' cells where these are longer.
     """
 
     cold_seconds: int
@@ -59,29 +67,35 @@ class Terms(NamedTuple):
 
     @property
     def past_seconds(self) -> int:
-        """What the levels of the oldest replays reach back to."""
+        """Seconds of past that the levels of the oldest replays need."""
         return PAST_SECONDS + HOUR_SECONDS + self.horizon_seconds
 
     @property
     def horizon_seconds(self) -> int:
-        """A start and the time it must earn its move back in, in whole rungs."""
+        """Seconds from now to the horizon: a start and 90 s in which a move must earn itself back, in whole rungs."""
         return -(-(self.cold_seconds + DWELL_SECONDS) // RUNG_SECONDS) * RUNG_SECONDS
 
     @property
     def steps(self) -> int:
-        """To the horizon."""
+        """Number of steps to the horizon."""
         return self.horizon_seconds // self.step_seconds
 
     @property
     def weight(self) -> float:
-        """What something late to the horizon counts among models that look less or further."""
+        """Factor that makes late work until this horizon comparable with that of models that look less or further."""
         return COMMON_SECONDS / self.horizon_seconds
 
 
 class Curves(NamedTuple):
-    """(counts, models) each: `value` is inf beyond a model's range; `counts` begin at its least.
+    """Costs by count of replicas; (counts, models) where no shape is named.
 
-    `current`, `one` (late replica-seconds that count one): (models,). `weight`: of the terms.
+    counts: the counts, from each model's least on.
+    value: cost of each count, inf beyond the model's range; lower is better.
+    late: late work until the horizon as `one` counts it, times priority.
+    error: standard error of `late` in its difference from the present count's.
+    current: replicas that serve or start, (models,).
+    one: late replica-seconds that count as 1, (models,).
+    weight: factor between `late` and `value`, the same for all.
     """
 
     counts: I64
@@ -101,9 +115,11 @@ def outlooks(  # noqa: PLR0913  # one thing each
     terms: Terms,
     ladder: Ladder | None = None,
 ) -> tuple[Outlook | None, ...]:
-    """One of each model, in order; None of a model of which nothing was ever observed.
+    """The outlook of each model, in order; None of a model of which nothing was ever observed.
 
-    `ladder`: the past's over the terms' `past_seconds`, where somebody has it already.
+    The stages: the level now and before correction, paths of work to the horizon, a queue on each path for each count
+    of replicas, and the cost of each count. `ladder`: running sums over the terms' `past_seconds`, where the caller has
+    them already.
     """
     ladder = ladder or past.ladder(terms.past_seconds)
     told = base(ladder, NOW)
@@ -118,7 +134,7 @@ def outlooks(  # noqa: PLR0913  # one thing each
 
 
 def _one(ahead: Ahead, service: Service, middle: F64) -> F64:
-    """Late replica-seconds that count one, (models,): a request's, or a second's where objectives are by the minute.
+    """Late replica-seconds that count as 1, (models,): a request's, or a second's where objectives are by the minute.
 
     A minute counts the same however much traffic it has, so GPUs that keep as much of it in time keep more minutes of
     models that need few.
@@ -138,7 +154,17 @@ def _ahead(past: Past, ladder: Ladder, learned: Sequence[Learned], told: Base, t
 def _curves(  # noqa: PLR0913  # one thing each
     ahead: Ahead, lanes: Paths, standing: Standing, service: Service, terms: Terms, one: F64
 ) -> Curves:
-    """`one`: late replica-seconds that count one, (models,)."""
+    """The cost of each count of replicas of each model.
+
+    Late work is found by replays for the counts of `_tried`, and by straight lines for the counts between them. Then
+
+        cost = late + moving + doubt + unseen
+        value = cost x priority / one x weight - 1e-6 x count
+
+    `moving`: 1 replica-second for each replica up or down. `doubt`, of a decrease alone: 2 standard errors, and 6 % of
+    the late work of an average replica for each replica taken. `unseen`: surges that no replay has (`_unseen`). Work
+    that is deferred costs `late` and `moving` only. `one`: late replica-seconds that count as 1, (models,).
+    """
     current = standing.current
     tried = _tried(np.maximum.reduceat(lanes.level, lanes.starts), current)
     least = np.maximum(service.floor, tried[0])
@@ -173,10 +199,10 @@ def _unseen(level: F64, counts: I64, terms: Terms) -> F64:
 
 
 def _tried(level: F64, current: I64) -> I64:
-    """(counts, models): what is looked at, wide enough to reach what the highest level played needs in one move.
+    """The counts that are replayed, (counts, models): up to the need of the highest level played.
 
-    Looked at no further than six up, a model that needs ten more would find that six gain nothing, and get none; so it
-    would if a neighbour with ten to spare were looked at no further than six down.
+    Were six up the most, a model that needs ten more would find that six gain nothing, and get none; so it would if a
+    neighbour with ten to spare were replayed no further than six down.
     """
     need = np.ceil(level + NEED_ROOTS * np.sqrt(level)).astype(np.int64)
     up = np.maximum(OFFSETS[-1], need - current)
@@ -188,7 +214,7 @@ def _tried(level: F64, current: I64) -> I64:
 
 
 def _between(tried: I64, of: F64, counts: I64) -> F64:
-    """On the line between the two counts tried around each of `counts`; all (counts, models)."""
+    """Values for `counts`, on the line between the two counts tried around each of them; all are (counts, models)."""
     above = np.minimum((tried[:, np.newaxis] < counts).sum(axis=0), len(tried) - 1)
     below = np.maximum(above - 1, 0)
     models = np.arange(tried.shape[1])
@@ -199,7 +225,11 @@ def _between(tried: I64, of: F64, counts: I64) -> F64:
 
 
 def _mean_and_error(each: F64, lanes: Paths, here: I64) -> tuple[F64, F64]:
-    """(counts, models): weighted mean over a model's lanes, and the standard error of its difference from `here`."""
+    """Weighted mean over each model's paths, and the standard error of its difference from the count `here`.
+
+    Both are (counts, models). The error is the root of the sum of squared weights times the weighted variance of the
+    difference on the same path, since two counts share the chance of their path.
+    """
     starts = lanes.starts
     mean = np.add.reduceat(each * lanes.weight, starts, axis=1)
     apart = each - each[here[lanes.model], np.arange(len(lanes.model))]
@@ -220,7 +250,10 @@ def _told(  # noqa: PLR0913  # one thing each
     more: tuple[F64, F64],
     known: NDArray[np.bool_],
 ) -> tuple[Outlook | None, ...]:
-    """`more`: dispersion and usual work, (models,) each."""
+    """One `Outlook` per model from the arrays of all, None where `known` is False.
+
+    `told`: the level before its correction; `more`: dispersion and usual work, (models,) each.
+    """
     widths = np.isfinite(curves.value).sum(axis=0).tolist()
     least, current, usable = curves.counts[0].tolist(), curves.current.tolist(), replays.usable.tolist()
     by_minute, weight = service.serving.by_minute.tolist(), round(curves.weight, QUANTUM)
@@ -266,6 +299,6 @@ def _told(  # noqa: PLR0913  # one thing each
 
 
 def _rounded(*of: F64) -> F64:
-    """Arrays that are alike, as they leave."""
+    """Arrays of one shape, rounded as everything that leaves."""
     rounded: F64 = np.array(of).round(QUANTUM) + 0.0
     return rounded

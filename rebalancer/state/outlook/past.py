@@ -30,7 +30,7 @@ class Rungs(NamedTuple):
 
     @property
     def seconds_ago(self) -> I64:
-        """(number,)."""
+        """Seconds from each point to the end, (number,)."""
         return RUNG_SECONDS * (self.back + self.apart * np.arange(self.number, dtype=np.int64))
 
 
@@ -69,11 +69,13 @@ def at(sums: F64, points: Rungs) -> F64:
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """Models in columns. `edges`: (cells + 1,) seconds, ascending; the last is where the past ends.
+    """Offered work of several models in the past, as running sums; models are columns.
 
-    `work`: (cells + 1, models) running sum of replica-seconds, any offset. `seen`: the same of seconds observed, None
-    where every second was. `since`: (models,) first observed second. `each`: (models,) replica-seconds per request of
-    the last 10 minutes in which somebody asked; 0: unknown.
+    edges: seconds between cells, ascending, (cells + 1,); the last is where the past ends.
+    work: running sum of replica-seconds, with any offset, (cells + 1, models).
+    since: first observed second, (models,).
+    each: replica-seconds per request of the last 10 minutes with requests, (models,); 0: unknown.
+    seen: running sum of seconds observed, as `work`; None where every second was.
     """
 
     edges: I64
@@ -84,16 +86,16 @@ class Past:
 
     @property
     def until(self) -> int:
-        """The second that has not happened yet."""
+        """The second at which the past ends: it has not happened yet."""
         return int(self.edges[-1])
 
     @property
     def models(self) -> int:
-        """How many."""
+        """Number of models."""
         return int(self.work.shape[1])
 
     def of(self, columns: I64) -> "Past":
-        """Some of the models."""
+        """The past of the models in `columns`."""
         seen = None if self.seen is None else self.seen[:, columns]
         return Past(self.edges, self.work[:, columns], self.since[columns], self.each[columns], seen)
 

@@ -1,4 +1,4 @@
-"""Earlier seconds to replay from, as far as a past and what was learnt tell of them, and what came after each."""
+"""The earlier seconds from which a model's past is replayed, and the work that came after each of them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,9 +23,12 @@ _NOISE = normals(1, 4_096)[0]
 
 @dataclass(frozen=True, slots=True)
 class Replays:
-    """Earlier seconds to replay from, (anchors, models) each: their level, and the scale by dispersion.
+    """Earlier seconds from which to replay; (anchors, models) where no shape is named.
 
-    `weight` 0: nothing usable is known of then. `seconds`: (anchors,), newest first.
+    seconds: the seconds, newest first, (anchors,).
+    level: the level at each of them, in replicas.
+    scale: factor of the fluctuations by dispersion now and then.
+    weight: weight of the replay; 0: nothing usable is known of then.
     """
 
     seconds: I64
@@ -35,15 +38,23 @@ class Replays:
 
     @property
     def usable(self) -> I64:
-        """(models,): how many."""
+        """Number of usable replays, (models,)."""
         return np.asarray(np.count_nonzero(self.weight, axis=0))
 
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """From `past.until` over `steps` of `step_seconds`, at `level` (models,) now. `each`: work per request.
+    """The time from the end of the past to the horizon, and the knowledge of each model for it.
 
-    `interval_seconds`: what one sample of the past stands for.
+    past: the past.
+    ladder: the past as running sums every 10 s.
+    bins: running sums over bins of 10 s, for dispersions.
+    learned: figures learnt about each model.
+    level: offered work that is expected from now on, in replicas, (models,).
+    each: replica-seconds per request, (models,).
+    steps: number of steps to the horizon.
+    step_seconds: seconds per step.
+    interval_seconds: seconds that one sample of the past stands for.
     """
 
     past: Past
@@ -58,22 +69,22 @@ class Ahead:
 
     @property
     def horizon_seconds(self) -> int:
-        """How far."""
+        """Seconds from now to the horizon."""
         return self.steps * self.step_seconds
 
     @property
     def beta(self) -> F64:
-        """(models, 3)."""
+        """Corrections of the level, (models, 3)."""
         return np.array([one.beta for one in self.learned])
 
     @property
     def gamma(self) -> F64:
-        """(models,)."""
+        """How much of a dispersion stays, as an exponent, (models,)."""
         return np.array([one.gamma for one in self.learned])
 
 
 def replays(ahead: Ahead) -> Replays:
-    """Anchors every minute of the past hour, as far as they have come to their end."""
+    """Anchors every two minutes of the past hour, as far as their horizon is over by now."""
     past, horizon = ahead.past, ahead.horizon_seconds
     known = int(ahead.ladder.age.max()) - horizon - YOUNGEST_SECONDS
     count = min(PAST_SECONDS, known) // ANCHOR_SECONDS + 1
@@ -92,7 +103,7 @@ def replays(ahead: Ahead) -> Replays:
 
 
 def windows(ahead: Ahead, known: Replays) -> tuple[F64, F64 | None]:
-    """(models, anchors, steps): work that came after each anchor, and seconds not observed."""
+    """Work that came after each anchor, and seconds not observed of it (None: none); (models, anchors, steps)."""
     count = len(known.seconds)
     if not count:
         return np.zeros((ahead.past.models, 0, ahead.steps)), None
@@ -105,7 +116,7 @@ def windows(ahead: Ahead, known: Replays) -> tuple[F64, F64 | None]:
 
 
 def roughened(work: F64, begin: int, ahead: Ahead) -> F64:
-    """What metrics of several seconds smooth away: requests come by chance within an interval, each with its work.
+    """The work with the roughness that coarse metrics smooth away: requests come by chance, each with its work.
 
     `work`: (steps, models) spread evenly over each interval, from `begin` on. The noise is fixed in time, and sums to 0
     over an interval.

@@ -1,7 +1,7 @@
-"""What may arrive from now to the horizon: paths of work, most of them replays of the model's own past.
+"""Paths of the work that may arrive from now to the horizon, most of them replays of the model's own past.
 
-A replay is what arrived after an earlier second, moved from the level of then to that of now: it holds every error that
-a forecast made then would have had, at every horizon, bursts and all.
+A replay is the work that arrived after an earlier second, moved from the level of then to that of now: it has every
+error that a forecast made then would have had, at every horizon, bursts and all.
 """
 
 from collections.abc import Sequence
@@ -30,9 +30,12 @@ from rebalancer.state.outlook.shift import Shift
 
 @dataclass(frozen=True, slots=True)
 class Paths:
-    """Lanes: one path of one model each. `work`: (steps, lanes) replica-seconds per step.
+    """Paths of work of all models; a lane is one path of one model.
 
-    `model`: (lanes,) which; `weight`: (lanes,) summing to 1 over each model; `level`: (lanes,) for what comes later.
+    work: replica-seconds that arrive per step, (steps, lanes).
+    model: number of the model, ascending, (lanes,).
+    weight: weight of the path, summing to 1 over each model, (lanes,).
+    level: offered work after the horizon, in replicas, (lanes,).
     """
 
     work: F32
@@ -42,12 +45,12 @@ class Paths:
 
     @property
     def starts(self) -> I64:
-        """(models,): the first lane of each."""
+        """Number of the first lane of each model, (models,)."""
         return np.concatenate([[0], 1 + (self.model[1:] != self.model[:-1]).nonzero()[0]])
 
 
 def paths(ahead: Ahead, shifted: Shift) -> tuple[Paths, Replays]:
-    """All lanes of all models, each model's weights summing to 1."""
+    """The paths of all models, each model's weights summing to 1, and the replays behind them."""
     known = replays(ahead)
     hist = windows(ahead, known)
     everybody = np.arange(ahead.past.models)
@@ -113,7 +116,7 @@ def _prior(ahead: Ahead, models: I64, usable: I64) -> Paths:
 
 
 def _periodic(ahead: Ahead, models: I64, total: F64) -> Paths:
-    """What came one to four periods ago, give or take 20 s: together rho / (1 - rho) of the others."""
+    """Paths of the work one to four periods ago, give or take 20 s: together rho / (1 - rho) of the others' weight."""
     slack = np.array([-PERIOD_SLACK_SECONDS, 0, PERIOD_SLACK_SECONDS])
     begins = []
     for model in models.tolist():
@@ -127,7 +130,7 @@ def _periodic(ahead: Ahead, models: I64, total: F64) -> Paths:
 
 
 def _rare(ahead: Ahead, models: I64) -> Paths:
-    """What came after the worst forecasts beyond the replays, which weigh as replays of that age would.
+    """Paths of the work after the worst forecasts that are too old to be replayed; they weigh by their age.
 
     Without them GPUs that nobody needs stay with the model whose surge is still replayed.
     """
@@ -167,7 +170,7 @@ def _total(lanes: Sequence[Paths], models: int) -> F64:
 
 
 def _joined(lanes: Sequence[Paths], total: F64) -> Paths:
-    """Side by side, lanes of one model together."""
+    """The paths side by side, those of one model together."""
     model = np.concatenate([block.model for block in lanes])
     weight = np.concatenate([block.weight for block in lanes]) / total[model]
     levels = np.concatenate([block.level for block in lanes])

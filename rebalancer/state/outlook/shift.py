@@ -36,9 +36,12 @@ LEAST_TYPICAL = 0.001
 
 
 class Shift(NamedTuple):
-    """(models,): the probability that the level is now `level`; the excess in sqrt(level) and in usual ones.
+    """Whether each model's level has shifted, (models,) each.
 
-    `level` is the mean over the window in which the excess is the most unusual, or the level since (`shift`).
+    p: probability that it is `level` now, 0-1.
+    level: mean over the window with the most unusual excess, or the level since the shift (`shift`), in replicas.
+    excess: excess over that window, in square roots of the level.
+    times_usual: its size as a multiple of the model's usual excess.
     """
 
     p: F64
@@ -88,7 +91,7 @@ def _usual(x: F64, known: F64) -> F64:
 
 
 def _median(of: F64) -> F64:
-    """Of each column, (models,); inf stands for what is not known. numpy's own for NaN takes 2 ms for 3 columns."""
+    """Median of each column, (models,), inf standing for unknown. numpy's own for NaN takes 2 ms for 3 columns."""
     ascending = np.sort(of, axis=0)
     count = np.isfinite(of).sum(axis=0)
     columns = np.arange(of.shape[1])
@@ -98,7 +101,7 @@ def _median(of: F64) -> F64:
 
 
 def shift(ladder: Ladder, levels: F64, learned: Sequence[Learned]) -> Shift:
-    """Now, at the end of the past. `levels`: (models,)."""
+    """Whether each model's level has shifted by now, the end of the past. `levels`: (models,)."""
     rates = np.array([ladder.mean(NOW, window)[0] for window in SHIFT_WINDOWS_SECONDS])
     usual = usual_of(learned)
     found = shift_of_means(rates, levels, learned, usual)

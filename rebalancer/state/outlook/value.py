@@ -1,7 +1,8 @@
-"""What it costs to hold m replicas from now on: late work on every path, for every count in range, in one sweep.
+"""The cost of m replicas from now on: late work on every path, for every count in range, in one sweep.
 
-Each path is a queue: a step's arrivals see the backlog as it was before, late ones cost what they are late by, those
-that would wait too long leave. Counts and paths of all models are advanced together, in float32.
+Each path is a queue: a step's arrivals see the backlog as it was before, late ones cost the share of their wait by
+which they are late, and those that would wait too long leave. Counts and paths of all models are advanced together, in
+float32.
 """
 
 from dataclasses import dataclass
@@ -20,11 +21,17 @@ MINUTE_SECONDS = 60  # of an objective by the minute
 
 
 class Serving(NamedTuple):
-    """How each model serves, (models,): seconds of wait that are late, that come for free, after which clients leave.
+    """How each model serves, (models,) each.
 
-    Arrivals are turned away where the backlog exceeds `queue_base` + `queue_per_replica` x ready (replica-seconds).
-    `by_minute`: whether the objective is kept or missed by the minute, not by each request. `deferred`: whether
-    all that counts is what is left undone at the horizon, since no deadline is before it.
+    A request is turned away where the backlog exceeds `queue_base` + `queue_per_replica` x ready.
+
+    slo_wait_seconds: seconds of wait that the SLO allows.
+    headroom_seconds: seconds of backlog that cost no wait, since a batch takes newcomers on.
+    patience_seconds: seconds of wait after which clients leave; inf: they do not.
+    queue_base: replica-seconds of backlog that the queue takes in any case.
+    queue_per_replica: replica-seconds of backlog that each Ready replica adds to that.
+    by_minute: whether the objective counts minutes instead of requests.
+    deferred: whether only the work left at the horizon counts, since no deadline is before it.
     """
 
     slo_wait_seconds: F64
@@ -36,7 +43,7 @@ class Serving(NamedTuple):
     deferred: NDArray[np.bool_]
 
     def of(self, models: I64) -> "Serving":
-        """How some of them do."""
+        """How the models in `models` serve."""
         waits = self.slo_wait_seconds[models], self.headroom_seconds[models], self.patience_seconds[models]
         queue = self.queue_base[models], self.queue_per_replica[models]
         return Serving(*waits, *queue, self.by_minute[models], self.deferred[models])
@@ -44,9 +51,11 @@ class Serving(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What there is of each model now. `ready`, `backlog` (replica-seconds): (models,).
+    """The replicas and the backlog of each model now.
 
-    `due`: (models, most starting) seconds until each starting replica serves, ascending, inf where there is none.
+    ready: replicas that serve, (models,).
+    due: seconds until each starting replica serves, ascending, inf where there is none; (models, most starting).
+    backlog: replica-seconds of work that waits, (models,).
     """
 
     ready: I64
@@ -55,23 +64,24 @@ class Standing:
 
     @property
     def starting(self) -> I64:
-        """(models,)."""
+        """Replicas that start, (models,)."""
         return np.asarray(np.count_nonzero(np.isfinite(self.due), axis=1))
 
     @property
     def current(self) -> I64:
-        """(models,): what is there and what comes."""
+        """Replicas that serve or start, (models,)."""
         return self.ready + self.starting
 
     def of(self, models: I64) -> "Standing":
-        """How some of them stand."""
+        """Replicas and backlogs of the models in `models`."""
         return Standing(self.ready[models], self.due[models], self.backlog[models])
 
 
 def capacities(standing: Standing, counts: I64, steps: int, step_seconds: int, cold_seconds: int) -> F32:
-    """Replicas that serve in each step when m of `counts` (counts, models) are asked for; (steps, counts, models).
+    """Replicas that serve in each step if a model asks for m of `counts` (counts, models); (steps, counts, models).
 
-    New ones serve after a cold start; shrinking takes starting ones first, the latest first, then ready ones at once.
+    New replicas serve after a cold start. A decrease takes starting replicas first, the latest first, and ready ones at
+    once.
     """
     ready, current = standing.ready, standing.current
     able = np.empty((steps, *counts.shape), dtype=np.float32)
@@ -87,9 +97,10 @@ def capacities(standing: Standing, counts: I64, steps: int, step_seconds: int, c
 
 
 def costs(paths: Paths, able: F32, backlog: F64, serving: Serving, step_seconds: int) -> F64:
-    """Late replica-seconds by count and lane, and by the minute where objectives are; (counts, lanes).
+    """Late replica-seconds until the horizon, and the price of the backlog left there; (counts, lanes).
 
-    `able`: (steps, counts, models); `backlog`: (models,).
+    `able`: replicas that serve, (steps, counts, models); `backlog`: replica-seconds, (models,). Of a deferred model
+    only the work left at the horizon counts.
     """
     counts = able.shape[1]
     lanes = paths.work.shape[1]
@@ -103,7 +114,7 @@ def costs(paths: Paths, able: F32, backlog: F64, serving: Serving, step_seconds:
 
 
 class _Sweep:
-    """Some lanes from now to the horizon."""
+    """Some paths from now to the horizon, for all counts at once."""
 
     def __init__(self, paths: Paths, part: slice, able: F32, serving: Serving, step_seconds: int) -> None:
         self._work = paths.work[:, part]
@@ -117,7 +128,7 @@ class _Sweep:
         self._late_after = self._own.headroom_seconds + 2.0 * self._own.slo_wait_seconds
 
     def run(self, backlog: F64) -> F64:
-        """(counts, lanes): what is late until the horizon, and what the backlog left there will cost."""
+        """Late replica-seconds until the horizon, and the price of the backlog left there; (counts, lanes)."""
         shape = self._able.shape[1], len(self._model)
         left = np.empty(shape, dtype=np.float32)
         left[:] = backlog[self._first + self._model]
@@ -131,7 +142,7 @@ class _Sweep:
         return [True, *(rows[1:] != rows[:-1]).any(axis=1).tolist()]
 
     def _capacity(self, step: int) -> tuple[F32, F32]:
-        """By count and lane: capacity, and the backlog above which arrivals leave or are turned away."""
+        """Capacity, and the backlog above which arrivals leave or are turned away; (counts, lanes) each."""
         able = self._able[step].take(self._model, axis=1)
         longest = (self._own.patience_seconds + self._own.headroom_seconds).astype(np.float32)
         bound = np.maximum(able, np.float32(NO_REPLICA)) * longest
@@ -139,9 +150,9 @@ class _Sweep:
         return able, np.minimum(bound, queue.astype(np.float32))
 
     def _lateness(self, left: F32, cost: F32) -> F64:
-        """Each step's arrivals cost work x min(1, wait / (headroom + 2 SLO)), and a little more when they leave.
+        """Late replica-seconds: arrivals x min(1, wait / (headroom + 2 SLO)), and 10 % more where they leave.
 
-        Where the objective is by the minute, all that a minute brings costs once more what its slowest arrivals do: two
+        Where the objective is by the minute, all arrivals of a minute cost once more what its slowest ones do: two
         minutes in which a few wait are worse than one in which as many do.
         """
         served = most = per_second = np.empty(0, dtype=np.float32)
@@ -182,11 +193,11 @@ class _Sweep:
         return cost.astype(np.float64)
 
     def _after(self, left: F32) -> F64:
-        """Beyond the horizon, level x the seconds that what is late by then takes to wear away.
+        """Price of the backlog left at the horizon: level x the seconds that its late part takes to wear away.
 
         Without it a backlog that no count can clear within the horizon would be worth nothing to anybody. Clients leave
-        after some seconds of wait, so what fewer replicas leave behind is the smaller queue: it counts as if nobody had
-        left, else the most overloaded model would look best with the fewest.
+        after some seconds of wait, so fewer replicas leave the smaller queue behind: it counts as if nobody had left,
+        else the most overloaded model would look best with the fewest.
         """
         able = self._able[-1].take(self._model, axis=1).astype(np.float64)
         excess = left - (self._own.headroom_seconds + self._own.slo_wait_seconds) * able
