@@ -7,6 +7,7 @@ keeps its own spelling (domain/codec.py). Keys of dicts are data and stay as the
 
 import inspect
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import cache, lru_cache, reduce
@@ -88,17 +89,19 @@ def twin(kind: Any) -> Any:  # noqa: ANN401  annotations are of any shape
 @cache
 def _struct_twin(kind: type[Struct]) -> type[Struct]:
     hints, config = get_type_hints(kind, include_extras=True), kind.__struct_config__
+    keys = {each.name: _key(each) for each in msgspec.structs.fields(kind)}
+    whole, about = _described(kind, keys)
     made = msgspec.defstruct(
         kind.__name__,
-        [_field(field, hints[field.name]) for field in msgspec.structs.fields(kind)],
+        [_field(field, hints[field.name], about.get(field.name)) for field in msgspec.structs.fields(kind)],
         module=kind.__module__,
-        rename={each.name: _key(each) for each in msgspec.structs.fields(kind)},
+        rename=keys,
         frozen=True,
         tag=config.tag,
         tag_field=config.tag_field,
         forbid_unknown_fields=config.forbid_unknown_fields,
     )
-    made.__doc__ = _description(made, kind)
+    made.__doc__ = whole
     _NATIVE[made] = kind
     return made
 
@@ -112,18 +115,21 @@ def _key(field: msgspec.structs.FieldInfo) -> str:
     return first + "".join(part[:1].upper() + part[1:] for part in others)
 
 
-def _description(made: type[Struct], kind: type[Struct]) -> str:
-    """The docstring, its fields called as on the wire."""
-    description = inspect.cleandoc(kind.__doc__ or "")
-    for name, key in zip(made.__struct_fields__, made.__struct_encode_fields__, strict=True):
-        description = description.replace(f"`{name}`", f"`{key}`")
-    return description
+def _described(kind: type[Struct], keys: Mapping[str, str]) -> tuple[str, dict[str, str]]:
+    """The docstring without its lines for fields, and those lines by field; fields are called as on the wire."""
+    text = inspect.cleandoc(kind.__doc__ or "")
+    for name, key in keys.items():
+        text = text.replace(f"`{name}`", f"`{key}`")
+    lines = re.compile(rf"^({'|'.join(keys)}): (.*(?:\n[ ]+\S.*)*)\n?", re.MULTILINE)
+    about = {name: " ".join(line.split()) for name, line in lines.findall(text)} if keys else {}
+    return (lines.sub("", text) if about else text).strip(), about
 
 
-def _field(field: msgspec.structs.FieldInfo, hint: object) -> tuple[str, Any, Any]:
+def _field(field: msgspec.structs.FieldInfo, hint: object, about: str | None) -> tuple[str, Any, Any]:
     """As defstruct wants it. A default Struct is one of the kind itself: only `_native` values come of it."""
     default = field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
-    return (field.name, twin(hint), default if default is msgspec.NODEFAULT else _twin_default(default))
+    kind = twin(hint) if about is None else Annotated[twin(hint), Meta(description=about)]
+    return (field.name, kind, default if default is msgspec.NODEFAULT else _twin_default(default))
 
 
 def _twin_default(value: Any) -> Any:  # noqa: ANN401  defaults are of any type
