@@ -59,7 +59,8 @@ def changes_of(scene: Scene, moves: Moves, nodes: NodePlan) -> Changes:
             then = after[target.key]
             wanted = minimums.get(target.key, then.asked)
             if then.asked < target.desired_replicas:
-                kept = kept_minimum(target, then, wanted)
+                most = wanted if target.owner is None else min(wanted, _most_minimum(scene, target, target.owner))
+                kept = kept_minimum(target, then, most)
                 found.down.append(_decrease(scene, holder, target, then, kept, moves, withdrawn.get(target.key)))
             elif then.asked > target.desired_replicas:
                 kept = kept_minimum(target, then, wanted)
@@ -232,7 +233,7 @@ def _why_up(model: ModelFacts, coming: Coming) -> str:
 
 
 def _most_minimum(scene: Scene, target: TargetFacts, owner: AutoscalerView) -> int:
-    """The highest minimum that a bounds change may set: what was asked for; in a pool that is over, what runs.
+    """The highest minimum beside a number that does not rise: what was asked for; in a pool that is over, what runs.
 
     An autoscaler that somebody let go down runs less than we asked for, and its GPUs may be another's by now.
     """

@@ -33,6 +33,7 @@ class NodeGpus(NamedTuple):
 NO_BALLOT = Ballot((), (), 0)
 NO_DEMAND = Demand(0, unknown=True, surge=False, why="")
 UNSEEN = "unseen/"  # no pod UID begins so
+ROLLOUT = "rollout"  # why a part is stuck that is replaced all the same
 
 
 class PodPlacement(NamedTuple):
@@ -114,7 +115,7 @@ class TargetFacts:
     @property
     def replaceable(self) -> int:
         """Replicas that the part may receive though it is stuck: in a rollout those beside its doomed pods."""
-        return self.unreplaced if self.stuck == "rollout" else 0
+        return self.unreplaced if self.stuck == ROLLOUT else 0
 
     @property
     def owner(self) -> AutoscalerView | None:

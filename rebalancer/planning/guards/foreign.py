@@ -14,7 +14,7 @@ from rebalancer.domain.plan import Refusal
 from rebalancer.domain.policy import ForeignRule
 from rebalancer.domain.snapshot import REPAIRED_AFTER_SECONDS, ForeignChange, TargetView
 from rebalancer.planning.facts.holdings import other_on
-from rebalancer.planning.facts.scene import ModelFacts, Scene, TargetFacts
+from rebalancer.planning.facts.scene import ROLLOUT, ModelFacts, Scene, TargetFacts
 
 STANDS_DOWN = "foreign"
 
@@ -34,11 +34,16 @@ def fight(target: TargetView, rule: ForeignRule, stood_up_at: float | None, now:
 
 
 def stand_down(scene: Scene) -> None:
-    """Mark the targets that others write: neither donor nor recipient, and their bounds stay."""
+    """Mark the targets that others write: neither donor nor recipient, and their bounds stay.
+
+    In a rollout, too, though pods under notice are replaced there: nothing passes this guard.
+    """
     for model in _written_by_others(scene):
         fights = _fights(model, scene)
         model.targets = tuple(
-            dataclasses.replace(target, stuck=target.stuck or STANDS_DOWN) if target.key in fights else target
+            dataclasses.replace(target, stuck=STANDS_DOWN)
+            if target.key in fights and target.stuck in {None, ROLLOUT}
+            else target
             for target in model.targets
         )
 
