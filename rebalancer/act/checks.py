@@ -13,6 +13,7 @@ from rebalancer.domain.arithmetic import (
     bound_gpus,
     doomed_nodes,
     doomed_pods,
+    noticed_nodes,
     pod_gpus,
     pool_gpus,
     promised_gpus,
@@ -169,12 +170,15 @@ def _check_serving(  # noqa: PLR0913  # what a floor is judged by
 
 
 def check_budget(change: Change, snapshot: Snapshot, ground: Ground, doomed: Collection[str], ledger: Ledger) -> None:
-    """Raise Refused when the write would raise what the pool's targets are promised beyond the pool's budget."""
+    """Raise Refused when the write raises what its target is asked for, and more is promised than there is.
+
+    Judged twice: by all GPUs of the pool, and by those of nodes that are under no notice. Nothing new is granted on
+    the others, so what is free there is no room for what others took elsewhere since the plan was made.
+    """
     view = next(each for each in snapshot.models if each.id == change.model)
     own = ledger.with_most(next(target for target in view.targets if _same(target, change.target)))
     then = replace(own, asked=max(asked(own), asking(change).replicas))
-    more = promised_replicas(then, doomed) - promised_replicas(own, doomed)
-    if more <= 0:
+    if asked(then) <= asked(own):
         return
     pool, nodes = ground.pools.get(own.pool), next((each for each in snapshot.pools if each.name == own.pool), None)
     if pool is None or nodes is None:
@@ -183,12 +187,15 @@ def check_budget(change: Change, snapshot: Snapshot, ground: Ground, doomed: Col
     if unknown is not None and _runs_in(snapshot, pool.name):
         raise Refused("budget", unknown)
     by_policy = {each.id: each.gpus_per_pod for each in ground.policy.models}
-    each = pod_gpus(own, by_policy[change.model])
-    promised = _promised(snapshot, nodes, by_policy, doomed, ledger) + more * each
     held, watched = bound_gpus(snapshot, by_policy), snapshot.sync.synced_at
-    budget = pool_gpus(pool, nodes, ground.grants, doomed, ground.policy.nodes, snapshot.at, held, watched).budget
-    if promised > budget:
-        raise Refused("budget", f"{promised} GPUs of {pool.name} would be promised, its budget is {budget}")
+    noticed = noticed_nodes(snapshot.notices)
+    for where, out in (("", {*doomed}), (" on nodes that stay", {*doomed, *noticed})):
+        more = promised_replicas(then, out) - promised_replicas(own, out)
+        promised = _promised(snapshot, nodes, by_policy, out, ledger) + more * pod_gpus(own, by_policy[change.model])
+        budget = pool_gpus(pool, nodes, ground.grants, out, ground.policy.nodes, snapshot.at, held, watched).budget
+        if promised > budget:
+            what = f"{promised} GPUs of {pool.name} would be promised{where}"
+            raise Refused("budget", f"{what}, its budget is {budget}")
 
 
 def _runs_in(snapshot: Snapshot, pool: str) -> bool:

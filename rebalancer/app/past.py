@@ -16,10 +16,11 @@ import structlog
 from msgspec.structs import replace
 
 from rebalancer.app.remade import remade
+from rebalancer.domain.cluster import WorkloadRef
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.outcome import UNKNOWN, Intent, Outcome
 from rebalancer.domain.policy import Policy
-from rebalancer.domain.snapshot import Snapshot
+from rebalancer.domain.snapshot import ForeignChange, Snapshot
 from rebalancer.domain.stepped import stepped
 from rebalancer.kafka.broker import Broker
 from rebalancer.kafka.topic_past import Past, PastUnreadable, read_past
@@ -176,7 +177,9 @@ def begin_from(restored: Restored, writes: Writes, policy: Policy, now: float) -
     new = restored.at is None and not writes.instants
     pause_seconds = max(PAUSE_SECONDS, 6 * policy.plan_every_seconds)
     gaps = not new and again is None and not writes.reach_back(begin, pause_seconds)
-    problems = restored.problems
+    problems, foreign = restored.problems, restored.foreign
+    if again is not None:
+        foreign = _foreign(foreign, again.snapshot, max(now, begin))
     if at is not None:
         memory = stepped(memory, min(0.0, now - at))
     if gaps:
@@ -186,7 +189,7 @@ def begin_from(restored: Restored, writes: Writes, policy: Policy, now: float) -
         first_cycle=last_cycle + 1,
         offsets=restored.offsets,
         rings=restored.rings,
-        foreign=restored.foreign,
+        foreign=foreign,
         outcomes=tuple(replace(outcome, at=min(outcome.at, now)) for outcome in writes.since(cycle)),
         problems=problems,
         notices=restored.notices,
@@ -194,6 +197,18 @@ def begin_from(restored: Restored, writes: Writes, policy: Policy, now: float) -
         seen=None if again is None else again.snapshot,
         ahead_seconds=max(0.0, (restored.at or now) - now),
     )
+
+
+def _foreign(kept: Iterable[ForeignPast], seen: Snapshot, at_most: float) -> tuple[ForeignPast, ...]:
+    """What others did, as the last cycle saw it: the checkpoint may be older. Whose number is whose it alone knows."""
+    found = {one.target: one for one in kept}
+    for target in (target for model in seen.models for target in model.targets):
+        ref = WorkloadRef(target.namespace, target.kind, target.name)
+        if target.foreign or ref in found:
+            changes = tuple(ForeignChange(min(one.at, at_most), one.manager) for one in target.foreign)
+            repaired_at = None if target.repaired_at is None else min(target.repaired_at, at_most)
+            found[ref] = replace(found.get(ref) or ForeignPast(ref, ()), changes=changes, repaired_at=repaired_at)
+    return tuple(found.values())
 
 
 def _longest_window(policy: Policy) -> float:

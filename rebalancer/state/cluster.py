@@ -233,6 +233,7 @@ class ClusterState:
         Event times, deadlines and what survives a restart are UTC, and are held against the new one.
         """
         self.past_stepped(seconds)
+        self._pools.stepped(seconds)
         self._sources.stepped(seconds)
         self._loads.stepped(seconds)
         self._noted = [replace(outcome, at=outcome.at + seconds) for outcome in self._noted]

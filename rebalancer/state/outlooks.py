@@ -121,6 +121,7 @@ class Outlooks:
         if self._before is None:
             return True
         loads, views, doomed, at = self._before
+        loads = [load for load in loads if load.model in self._rules]  # a policy may have come since
         newest = max((load.outlook.at for load in loads if load.outlook is not None), default=0.0)
         caught_up = (rings.head or 0) >= newest
         if not caught_up and now - at < KEPT_SECONDS:

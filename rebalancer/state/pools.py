@@ -33,6 +33,7 @@ class Pools:
         self._views: dict[str, PoolView] = {}
         self._all: tuple[PoolView, ...] = ()
         self._fell: dict[tuple[str, str], _Fall] = {}  # by node and resource
+        self._ready_changed: dict[str, float] = {}  # by node, by our clock
         self.set_policy(policy)
 
     def set_policy(self, policy: Policy) -> None:
@@ -68,10 +69,13 @@ class Pools:
         """An object was added, changed or removed, seen at `at`."""
         old, new = change
         if isinstance(new, Node):
-            self._fall(old if isinstance(old, Node) else None, new, at)
+            before = old if isinstance(old, Node) else None
+            self._fall(before, new, at)
+            self._condition(before, new, at)
             self._node_moved(new.name, self._home(new))
         elif isinstance(old, Node):
             self._fell = {key: fall for key, fall in self._fell.items() if key[0] != old.name}
+            self._ready_changed.pop(old.name, None)
             self._node_moved(old.name, None)
         for found in change:
             if isinstance(found, Pod):
@@ -84,6 +88,12 @@ class Pools:
             elif isinstance(found, NodeClaim):
                 self._dirty_pools.update(self._pools_of_node_pool(found.node_pool))
 
+    def stepped(self, seconds: float) -> None:
+        """The clock was set by so many seconds: a node is not Ready, and shows fewer devices, for as long as before."""
+        self._ready_changed = {name: at + seconds for name, at in self._ready_changed.items()}
+        self._fell = {key: fall._replace(at=fall.at + seconds) for key, fall in self._fell.items()}
+        self._dirty_nodes.update(self._pool_of_node)
+
     def _fall(self, old: Node | None, new: Node, at: float) -> None:
         """Note what has become fewer, until it is as many again as it was."""
         for resource in {*new.allocatable, *(old.allocatable if old is not None else ())}:
@@ -94,6 +104,15 @@ class Pools:
                 self._fell[key] = _Fall(max(before, known.before if known is not None else 0), at)
             elif known is not None and there >= known.before:
                 del self._fell[key]
+
+    def _condition(self, old: Node | None, new: Node, at: float) -> None:
+        """Note since when the node has been Ready or not, by our clock: what was seen at `at` is no later than that."""
+        if old is not None and old.ready_changed_at == new.ready_changed_at:
+            return
+        if new.ready_changed_at is None:
+            self._ready_changed.pop(new.name, None)
+        else:
+            self._ready_changed[new.name] = min(new.ready_changed_at, at)
 
     def _node_moved(self, name: str, home: str | None) -> None:
         before = self._pool_of_node.pop(name, None)
@@ -133,7 +152,8 @@ class Pools:
         foreign = (pod for pod in self._objects.pods_on.get(name) if self._model_of(pod.workload) is None)
         pool = self._pools[home]
         fall = self._fell.get((name, pool.resource))
-        view = node_view(node, pool, foreign, None if fall is None else fall.at)
+        fell_at = None if fall is None else fall.at
+        view = node_view(node, pool, foreign, self._ready_changed.get(name), fell_at)
         if view != self._nodes[home].get(name):
             self._nodes[home][name] = view
             self._dirty_pools.add(home)

@@ -4,11 +4,13 @@ Two events of one kind on one node, as two maintenances in AWS Health, are two n
 
 A notice about a node that is not there yet waits for it. A notice about a node whose Node object has gone stays for as
 long as somebody says that it matters (`forget`): the machine is gone then, but not yet the pods that ran on it.
+Or the machine is not gone: somebody deleted the Node, and its kubelet registers again under the same provider's name.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -34,8 +36,10 @@ class ToldPast(Struct, frozen=True):
     heard_at: when the first of them came.
     notices: the last notices of it, taken back or not, by the instant they were issued.
     cancelled_at: notices issued up to this instant are taken back; 0: none is.
-    uid: UID of the Node, "" while it is awaited; another Node of that name is another machine.
+    uid: UID of the Node, "" while it is awaited; another Node of that name is another machine, unless it has the
+        same `provider_id`.
     event: the source's name for the event, "" where it names none.
+    provider_id: the machine's name at its provider, "" where it is unknown.
     """
 
     subject: str
@@ -45,6 +49,21 @@ class ToldPast(Struct, frozen=True):
     cancelled_at: Instant = 0.0
     uid: str = ""
     event: str = ""
+    provider_id: str = ""
+
+
+class _Machine(NamedTuple):
+    """What a Node runs on, as the cloud names it: a kubelet that registers again makes another Node of the same one."""
+
+    uid: str
+    provider_id: str
+
+    def same(self, other: "_Machine") -> bool:
+        """Whether both are one; without a provider's word the Node object decides."""
+        return self.uid == other.uid or (self.provider_id != "" and self.provider_id == other.provider_id)
+
+
+UNKNOWN = _Machine("", "")
 
 
 class _Told(Struct):
@@ -76,6 +95,10 @@ class _Told(Struct):
             if at > self.cancelled_at and (node is None or not _spared(node, notice, now)):
                 yield notice
 
+    def ahead(self, now: float) -> bool:
+        """Whether a deadline is still to come."""
+        return any(notice.deadline > now for notice in self.standing(None, now))
+
 
 def _spared(node: Node, notice: CapacityNotice, now: float) -> bool:
     """A node that became Ready after the deadline is another one of that name, or came back, or was not taken."""
@@ -90,7 +113,7 @@ class Told:
         self.counters: Counter[str] = Counter()
         self._objects = objects
         self._of: dict[str, dict[_Subject, _Told]] = {}  # by name of the node they are about
-        self._uids: dict[str, str] = {}  # of those nodes, where it is known
+        self._machines: dict[str, _Machine] = {}  # of those nodes, where it is known
         self._waiting: dict[_Subject, _Told] = {}  # their node is not there yet
 
     def tell(self, notice: CapacityNotice, now: float) -> None:
@@ -108,8 +131,9 @@ class Told:
             _spread(home)
 
     def seen(self, node: Node) -> None:
-        """The node is there: what waited for it is its own; what another node of that name was told is not."""
-        if self._uids.get(node.name, node.uid) != node.uid:
+        """The node is there: what waited for it is its own; what another machine of that name was told is not."""
+        known = self._machines.get(node.name)
+        if known is not None and not known.same(_machine(node)):
             self.drop(node.name)
         if self._waiting:
             names = {node.name, instance_id(node.provider_id)}
@@ -119,25 +143,29 @@ class Told:
             _spread(self._of.get(node.name, {}))
 
     def _about(self, node: Node) -> dict[_Subject, _Told]:
-        self._uids[node.name] = node.uid
+        self._machines[node.name] = _machine(node)
         return self._of.setdefault(node.name, {})
 
     def drop(self, name: str) -> None:
         """Nothing that was told of that node matters any more."""
         self._of.pop(name, None)
-        self._uids.pop(name, None)
+        self._machines.pop(name, None)
 
     def forget(self, now: float, matters: Callable[[str], bool]) -> None:
         """Drop what found no node, what was taken back and what never happened.
 
-        `matters`: whether what was told of a node is kept although no such Node is there.
+        `matters`: whether what was told of a node is kept although no such Node is there. Without that it is kept until
+        its deadline, as far as the machine would be known again.
         """
         for subject in [one for one, told in self._waiting.items() if now - told.heard_at >= KEPT_SECONDS]:
             self.counters["unmatched-notice"] += bool(self._waiting.pop(subject).notices)
         for name, subjects in list(self._of.items()):
             node = self._objects.one(Node, name)
-            stays = node is not None or matters(name)
-            kept = {one: told for one, told in subjects.items() if stays and _keep(told, node, now)}
+            if node is not None or matters(name):
+                kept = {one: told for one, told in subjects.items() if _keep(told, node, now)}
+            else:  # somebody deleted the Node of a machine whose kubelet may register it again
+                named = name in self._machines and self._machines[name].provider_id != ""
+                kept = {one: told for one, told in subjects.items() if named and told.ahead(now)}
             if kept:
                 self._of[name] = kept
             else:
@@ -161,15 +189,16 @@ class Told:
         """Everything by node, "" for what waits for one, for the checkpoint."""
         waiting = {"": self._waiting} if self._waiting else {}
         return {
-            name: tuple(_past(subject, of[subject], self._uids.get(name, "")) for subject in sorted(of))
+            name: tuple(_past(subject, of[subject], self._machines.get(name, UNKNOWN)) for subject in sorted(of))
             for name, of in (self._of | waiting).items()
         }
 
     def restore(self, name: str, past: Iterable[ToldPast]) -> None:
         """Add what `past` gave of one node to what was told since."""
         for one in past:
-            if name and self._uids.setdefault(name, one.uid) != one.uid:
-                continue  # another Node of that name has been told of since
+            machine = _Machine(one.uid, one.provider_id)
+            if name and not self._machines.setdefault(name, machine).same(machine):
+                continue  # another machine of that name has been told of since
             home = self._of.setdefault(name, {}) if name else self._waiting
             told = home.setdefault((one.subject, one.kind, one.event), _Told(one.heard_at))
             told.add(_Told(one.heard_at, {notice.at: notice for notice in one.notices}, one.cancelled_at))
@@ -187,10 +216,14 @@ def _spread(home: dict[_Subject, _Told]) -> None:
             told.cancelled_at = max(told.cancelled_at, of_all.cancelled_at)
 
 
-def _past(subject: _Subject, told: _Told, uid: str) -> ToldPast:
+def _machine(node: Node) -> _Machine:
+    return _Machine(node.uid, node.provider_id)
+
+
+def _past(subject: _Subject, told: _Told, machine: _Machine) -> ToldPast:
     notices = tuple(told.notices[at] for at in sorted(told.notices))
     name, kind, event = subject
-    return ToldPast(name, kind, told.heard_at, notices, told.cancelled_at, uid, event)
+    return ToldPast(name, kind, told.heard_at, notices, told.cancelled_at, machine.uid, event, machine.provider_id)
 
 
 def _keep(told: _Told, node: Node | None, now: float) -> bool:

@@ -176,15 +176,17 @@ def shows(asked: int, workload: Workload | None, autoscaler: AutoscalerView | No
     return workload is not None and workload.replicas == asked
 
 
-def node_view(node: Node, pool: Pool, foreign: Iterable[Pod], fell_at: float | None = None) -> NodeView:
-    """One node of `pool`; `foreign`: the pods on it that are no model's; `fell_at` as in `NodeView`."""
+def node_view(
+    node: Node, pool: Pool, foreign: Iterable[Pod], ready_changed_at: float | None, fell_at: float | None
+) -> NodeView:
+    """One node of `pool`; `foreign`: the pods on it that are no model's; instants as in `NodeView`, by our clock."""
     return NodeView(
         name=node.name,
         gpus=node.allocatable.get(pool.resource, 0),
         ready=node.ready,
         schedulable=not node.unschedulable and not node.deleting,
         foreign_gpus=sum(pod.gpus.get(pool.resource, 0) for pod in foreign if not pod.terminal),
-        ready_changed_at=node.ready_changed_at,
+        ready_changed_at=ready_changed_at,
         node_pool=node.node_pool,
         labels=node.labels,
         taints=node.taints,

@@ -73,6 +73,36 @@ async def test_a_replacement_beside_doomed_pods_fits_the_budget_that_is_left(rig
     assert refused(six[0], "budget")  # 4 more where 3 are free
 
 
+async def test_what_others_took_since_the_plan_is_not_found_on_a_node_under_notice(rig: Rig) -> None:
+    """A maintenance in a fortnight takes nothing away yet, and nothing new goes there either."""
+    policy = a_policy(a_model("a"), a_model("b", min_replicas=2), pools=(a_pool(gpus=16),))
+    seen = a_snapshot(policy, replicas={"a": 6, "b": 3})  # 6 of a and 2 of b on a100-1, one of b on a100-2
+    soon = NOW + 14 * 86_400.0
+    notice = a_notice("a100-2", kind="scheduled-change", deadline=soon, doomed_at=soon - 600.0)
+    rig.stand(policy, replace(seen, notices=(notice,)))
+
+    (none,) = await rig.apply(change(rig.target("a"), 7))
+    rig.facts = replace(rig.facts, notices=())
+    (there,) = await rig.apply(change(rig.target("a"), 7))
+
+    assert none.detail == "budget: 9 GPUs of a100 would be promised on nodes that stay, its budget is 8"
+    assert there.status == "written"
+
+
+async def test_a_number_is_not_put_back_into_the_gpu_of_a_pod_that_ends_while_more_is_promised_than_there_is(
+    rig: Rig,
+) -> None:
+    """Others took a replica of b away, and 11 of 8 GPUs are promised: who gets this one is for the next plan."""
+    *stay, last = rig.target("b").pods
+    rig.show("b", replicas=len(stay), pods=(*stay, replace(last, phase="terminating")))
+    rig.store.put(deployment("b", len(stay)))
+    rig.show("a", replicas=6)
+
+    (outcome,) = await rig.apply(change(rig.target("b"), 5, kind="bounds"))
+
+    assert refused(outcome, "budget")
+
+
 async def test_a_grant_into_nodes_still_to_come_is_in_the_budget(rig: Rig) -> None:
     policy = a_policy(
         a_model("a", pools=("spot",)), a_model("b", pools=("spot",)), pools=(an_elastic_pool(gpus=8), a_pool())

@@ -6,21 +6,23 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from rebalancer.app.past import Start, Writes, begin_from
+from rebalancer.domain.cluster import WorkloadRef
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.plan import Decision
+from rebalancer.domain.snapshot import ForeignChange
 from rebalancer.obs import journal
 from rebalancer.obs.journal_tail import read_tail
 from rebalancer.state.checkpoint import Restored
-from tests.builders import a_model, a_policy, a_pool, a_snapshot
+from tests.builders import NAMESPACE, NOW, a_model, a_policy, a_pool, a_snapshot
 from tests.planning.story import Story
 
 CYCLES = 6
 
 
 class Journalled:
-    """A world of some cycles: its journal, and what was remembered after each."""
+    """A world of some cycles: its journal, and what was remembered after each. `fought`: as its last cycle sees b."""
 
-    def __init__(self) -> None:
+    def __init__(self, *fought: ForeignChange) -> None:
         policy = a_policy(a_model("a", 1, entitlement=4), a_model("b", 1, entitlement=2), pools=(a_pool(gpus=6),))
         self.story = Story(policy, a_snapshot(policy, {"a": 2, "b": 4}))
         self.lines: list[journal.Line] = []
@@ -28,6 +30,8 @@ class Journalled:
         before = journal.EMPTY
         for number in range(1, CYCLES + 1):
             self.story.load("a", {"concurrency": 12.0}, 3.0)
+            if number == CYCLES:
+                self.story.target("b", foreign=fought)
             self.story.snapshot = snapshot = replace(self.story.snapshot, cycle=number)
             if number == 1:
                 self.lines += journal.keyframe(snapshot, Memory())
@@ -60,6 +64,14 @@ def test_all_that_a_killed_process_knew_is_known_again_with_any_checkpoint() -> 
         assert (start.memory, start.first_cycle, start.problems) == (world.memories[-1], CYCLES + 1, ())
         assert start.seen is not None
         assert start.seen.cycle == CYCLES
+
+
+def test_who_fought_us_since_the_checkpoint_is_known_and_no_change_is_dated_ahead() -> None:
+    world = Journalled(*(ForeignChange(at, "helm") for at in (NOW + 30.0, NOW + 9000.0)))
+    now, target = world.story.snapshot.at, WorkloadRef(NAMESPACE, "Deployment", "b")
+    for checkpoint in (0, 2):
+        (past,) = world.begun(world.lines, checkpoint).foreign
+        assert (past.target, [one.at for one in past.changes]) == (target, [NOW + 30.0, now])
 
 
 def test_a_cycle_that_is_missing_or_was_decided_otherwise_is_not_made_again() -> None:

@@ -39,10 +39,10 @@ class Fight(Struct):
 
 
 class Fights:
-    """`knows_until`, `knows_since`: what was seen between the two a restart has lost."""
+    """What others did to each target, and what of it the service can know."""
 
     def __init__(self, world: World, oracle: Oracle) -> None:
-        self.knows_until = self.knows_since = world.now
+        self._lost: list[tuple[float, float]] = []  # what came between the two, by restarts
         self._world = world
         self._oracle = oracle
         self._of: dict[WorkloadRef, Fight] = {}
@@ -52,9 +52,13 @@ class Fights:
         """A person says that what others did to the model until the next cycle does not count any more."""
         self._stood_up_at[model] = self._world.now + STEP_SECONDS
 
-    def forget(self) -> None:
-        """Another policy is in force: what it leaves out is given back, and begins anew when it returns."""
-        self._of.clear()
+    def restarted(self, kept_at: float) -> None:
+        """The service begins from a checkpoint of then: it does not know who wrote what it finds and has not seen."""
+        self.look()
+        self._lost.append((kept_at, self._world.now))
+
+    def _known(self, at: float) -> bool:
+        return not any(kept_at <= at <= restarted_at for kept_at, restarted_at in self._lost)
 
     def look(self) -> None:
         """What the API server shows of each target's numbers now."""
@@ -112,8 +116,7 @@ class Fights:
             watched = fight.begun_at < stood_up_at < now - SLACK_SECONDS
             if watched and len(since) < CHANGES and alone and model in refused:
                 self._oracle.fail("f", f"{refused[model].why}: a person said to stand up {now - stood_up_at:.0f} s ago")
-            known = [at for at in since if at <= self.knows_until or at > self.knows_since]
-            lasts = len([at for at in known if now - at < window - SLACK_SECONDS]) >= CHANGES
+            lasts = sum(self._known(at) and now - at < window - SLACK_SECONDS for at in since) >= CHANGES
             over = repaired is not None and repaired > REPAIRED_AFTER_SECONDS - SLACK_SECONDS
             if ref.name in written and lasts and not over:
                 ago = now - fight.changed_at[-1]

@@ -67,7 +67,8 @@ class JudgedPort(WorldPort):
         taken = victims(active, max(0, len(active) - then))
         least_before, least = min(now, before[0]), min(then, after[0])
         given_away = [] if least >= least_before else victims(active, max(0, len(active) - least))
-        self._tell(owner, now, max(then, after[1]), taken, given_away)
+        given = min(max(now, before[0]), before[1])  # what it makes of the old ones: fewer than that is no raise
+        self._tell(owner, max(now, given), max(then, after[1]), taken, given_away)
 
     def _tell(self, owner: Deployment, before: int, after: int, taken: list[Pod], given_away: list[Pod]) -> None:
         if self._oracle.handing_back:

@@ -351,10 +351,13 @@ class Oracle:
         for other in self.policy.models:
             held = [pod for pod in self._pods(other.id) if pod.owner.node_selector["pool"] == pool and pod.serves]
             least = other.min_replicas if serving < model.min_replicas else max(other.entitlement, other.min_replicas)
+            # Where devices have gone under pods, what these free is nobody's until no more is held than is there.
+            nodes = {pod.node.name: pod.node for pod in held if pod.node is not None}.values()
+            lacking = sum(max(0, _held(node) - node.gpus) for node in nodes)
             if (
                 other.id != model.id
                 and not self._left_alone(other)
-                and (len(held) - least) * other.gpus_per_replica >= model.gpus_per_replica
+                and (len(held) - least) * other.gpus_per_replica >= model.gpus_per_replica + lacking
             ):
                 self.fail("d", f"{why}, {other.id} serves with {len(held)}, its own are {least}")
                 return

@@ -28,6 +28,7 @@ from rebalancer.domain.snapshot import Snapshot
 from rebalancer.loop.clock import SteppedClock
 from rebalancer.loop.cycle import cycle
 from rebalancer.loop.gate_ports import GatePorts, mark_unconfirmed
+from rebalancer.obs import journal
 from rebalancer.state import ClusterState, checkpoint
 from rebalancer.world import World
 from rebalancer.world.port import WorldPort
@@ -56,11 +57,12 @@ class Clock:
 
 
 class Kept(Struct, frozen=True):
-    """One checkpoint: its entries, when it was written, how many notices it includes, how far UTC was ahead then."""
+    """One checkpoint: its entries, when it was written, what it includes of both topics, how far UTC was ahead then."""
 
     at: float
     entries: tuple[tuple[bytes, bytes], ...]
     notices: int
+    samples: int
     offset_seconds: float
 
 
@@ -83,15 +85,18 @@ class Topics:
     def __init__(self, now: Callable[[], float]) -> None:
         self.outcomes: list[Outcome] = []
         self.notices: list[CapacityNotice] = []
+        self.samples: list[MetricSample] = []
         self.away = False
         self._now = now
         self._intents: list[tuple[Intent, bool]] = []
         self._sent: list[bool] = []  # of each outcome, whether Kafka has it
         self._cycles: list[tuple[float, int, bool]] = []
+        self._last: tuple[Snapshot, Memory, Decision] | None = None
 
     def cycle(self, snapshot: Snapshot, memory_before: Memory, decision: Decision) -> None:
-        """A line of every cycle: a start sees by it that none is missing."""
+        """A line of every cycle: a start sees by it that none is missing, and the last one whole, as by a keyframe."""
         self._cycles.append((self._now(), snapshot.cycle, not self.away))
+        self._last = snapshot, memory_before, decision
 
     def begin_anew(self) -> None:
         """No keyframe is kept."""
@@ -107,7 +112,7 @@ class Topics:
     def writes(self, *, disk_lost: bool) -> Writes:
         """What a start finds: all of it, or only what Kafka has."""
         cycles = [(at, cycle) for at, cycle, sent in self._cycles if sent or not disk_lost]
-        return Writes(
+        writes = Writes(
             intents={one.id: one for one, sent in self._intents if sent or not disk_lost},
             outcomes={
                 one.intent.id: one for one, sent in zip(self.outcomes, self._sent, strict=True) if sent or not disk_lost
@@ -115,6 +120,12 @@ class Topics:
             instants=[at for at, _ in cycles],
             last_cycle=max((cycle for _, cycle in cycles), default=0),
         )
+        if self._last is not None and self._last[0].cycle == writes.last_cycle:
+            snapshot, memory_before, decision = self._last
+            for line in journal.keyframe(snapshot, memory_before):
+                writes.take(line)
+            writes.take(journal.cycle_line(snapshot, snapshot, decision, ""))
+        return writes
 
 
 class MachinePorts(GatePorts):
@@ -203,7 +214,13 @@ class Service:
             ports.memory, ports.next_cycle - 1, now, {}, state.foreign_past(), state.notices_past()
         )
         rings = (checkpoint.rings_entry(model.id, state.rings_bytes(model.id)) for model in ports.policy.models)
-        kept = Kept(self._world.now, (first, *rings), len(self.topics.notices), self.utc.offset_seconds)
+        kept = Kept(
+            self._world.now,
+            (first, *rings),
+            len(self.topics.notices),
+            len(self.topics.samples),
+            self.utc.offset_seconds,
+        )
         self.checkpoints.append(kept)
 
     def restart(self, back: int, *, disk_lost: bool = False) -> Begun:
@@ -211,7 +228,7 @@ class Service:
 
         `disk_lost`: without its journal, as on another node.
         """
-        nothing = Kept(0.0, (), 0, 0.0)
+        nothing = Kept(0.0, (), 0, 0, 0.0)
         kept = self.checkpoints[-1 - min(back, len(self.checkpoints) - 1)] if self.checkpoints else nothing
         now = self.utc.now()
         restored = checkpoint.read(kept.entries, [model.id for model in self.policy.models], now)
@@ -219,7 +236,8 @@ class Service:
         self.start(past.memory, past.first_cycle)
         past.into(self.state, now)
         self.list_all()
-        self.state.apply_all(self.topics.notices[kept.notices :], self.clock.now())
+        told: list[Event] = [*self.topics.notices[kept.notices :], *self.topics.samples[kept.samples :]]
+        self.state.apply_all(told, self.clock.now())
         younger = max(0.0, min(kept.offset_seconds - self.utc.offset_seconds, self._world.now - kept.at))
         return Begun(kept.at, younger)
 
@@ -241,6 +259,20 @@ class Service:
 
     def hear(self) -> None:
         """Take over what changed, was told and was measured."""
+        self.watch()
+        world, now = self._world, self.clock.now()
+        notices = world.take_notices()
+        self.topics.notices += notices
+        events: list[Event] = [*notices]
+        samples = [one for one in world.take_samples() if one.model not in self.silent]
+        samples += [_doubt(one) for one in samples if one.model in self.doubted]
+        self.topics.samples += samples
+        events += samples
+        if events:
+            self.state.apply_all(events, now)
+
+    def watch(self) -> None:
+        """Take over what changed: of two worlds only one may look twice, and Kafka is no quicker for it."""
         world, now = self._world, self.clock.now()
         events: list[Event] = []
         if not self._bookmarked_at <= world.now < self._bookmarked_at + 60.0:
@@ -249,14 +281,6 @@ class Service:
         for thing, gone in world.take_changes():
             source, seen = value(thing, world.revision(thing))
             events.append((ObjectGone if gone else ObjectChanged)(source, now, seen))
-        notices = world.take_notices()
-        self.topics.notices += notices
-        events += notices
-        for sample in world.take_samples():
-            if sample.model not in self.silent:
-                events.append(sample)
-                if sample.model in self.doubted:
-                    events.append(_doubt(sample))
         if events:
             self.state.apply_all(events, now)
 

@@ -105,13 +105,12 @@ class Stage:
     def _take_over(self, policy: Policy) -> None:
         self.service.reload(policy)
         self.oracle.policy = policy
-        self.fights.forget()
 
     def restart(self, back: int, *, disk_lost: bool) -> None:
         """The service dies and starts again, from the checkpoint of so many ago."""
         begun = self.service.restart(back, disk_lost=disk_lost)
         self.said.restarted(begun.younger_seconds)
-        self.fights.knows_until, self.fights.knows_since = begun.kept_at, self.world.now
+        self.fights.restarted(begun.kept_at)
 
     def heal(self) -> None:
         """All that was broken is given back, as far as it can be; the first policy is in force again."""
@@ -128,7 +127,8 @@ class Stage:
         """One step: time goes by, the watches show what is so a second before the end of it, a cycle turns."""
         world, until = self.world, self.world.now + seconds
         world.advance(until - WATCH_SECONDS)
-        self._hear()
+        self.service.hear()
+        self._look()
         world.advance(until)
         self.oracle.measure({model: dial.rate(world.now) for model, dial in self._dials.items()})
         self.oracle.handing_back = True
@@ -155,8 +155,7 @@ class Stage:
         if not self.healed:
             self.calm.judge(service.policy, hindered=bool(self._hindering))
 
-    def _hear(self) -> None:
-        self.service.hear()
+    def _look(self) -> None:
         self.oracle.clock_is_wrong = self.service.utc.offset_seconds != 0.0
         self.oracle.look()
         self.said.look()
@@ -166,7 +165,8 @@ class Stage:
         """It happens between plan and write, and the watches are quick enough to show it."""
         happens()
         self.world.advance(self.world.now)
-        self._hear()
+        self.service.watch()
+        self._look()
 
 
 def reloaded(now: Policy, first: Policy, hit: tuple[str, ...], x: float, y: float) -> Policy | None:

@@ -115,5 +115,15 @@ def test_two_changes_after_a_person_said_so_are_a_fight_though_the_first_came_be
 def test_what_a_restart_lost_is_no_fight_that_we_know_of() -> None:
     ring = Ring()
     ring.somebody_writes(5, 3)
-    ring.fights.knows_until, ring.fights.knows_since = START, ring.bench.world.now
+    ring.fights.restarted(START)
+    ring.fights.restarted(ring.bench.world.now)  # from a checkpoint that does not know it either
+    assert ring.judged(writes=True) == ""
+
+
+def test_nor_is_what_was_written_since_the_last_look_before_it() -> None:
+    ring = Ring()
+    ring.somebody_writes(5)
+    ring.bench.world.scale(ring.bench.ref("a"), 3, "kubectl")
+    ring.fights.restarted(ring.bench.world.now)
+    ring.wait(5.0)
     assert ring.judged(writes=True) == ""

@@ -177,6 +177,18 @@ class TestPool:
         bench.scale("b", 5)
         assert bench.rules == ""
 
+    @pytest.mark.parametrize(("least", "rules"), [(6, ""), (1, "b")])
+    def test_bounds_that_fall_are_none_as_far_as_their_autoscaler_would_have_raised_by_itself(
+        self, least: int, rules: str
+    ) -> None:
+        bench = Bench(a_model("a", owner="keda"), a_model("b"))
+        (owner,) = bench.world.scaled_objects.values()
+        bench.world.scale(bench.ref("a"), 4)
+        bench.world.set_bounds(owner, least, 6, {})
+        bench.oracle.look()
+        bench.bounds("a", 5, 5)
+        assert bench.rules == rules
+
 
 def with_a_borrower() -> Bench:
     """`a` needs the four replicas that it serves with, and owns two."""
@@ -263,14 +275,19 @@ class TestRest:
         bench.oracle.judge_rest(120.0)
         assert bench.rules == "d"
 
-    def test_an_owner_short_while_another_borrows_is_seen(self) -> None:
+    @pytest.mark.parametrize(("lacking", "rules"), [((), "d"), (("x1",), "d"), (("x1", "x2"), "")])
+    def test_an_owner_short_while_another_borrows_is_seen_as_far_as_there_are_devices(
+        self, lacking: tuple[str, ...], rules: str
+    ) -> None:
         bench = Bench(a_model("a", level=5.0), a_model("b", level=0.5))
         bench.world.scale(bench.ref("a"), 2)
         bench.world.advance(START + 30.0)
         bench.world.scale(bench.ref("b"), 6)
+        for name in lacking:
+            bench.world.faults.lose_devices(bench.world.nodes[name], 1)
         bench.live(300.0)
         bench.oracle.judge_rest(120.0)
-        assert bench.rules == "d"
+        assert bench.rules == rules
 
     @pytest.mark.parametrize("level", [1.0, 4.0])
     def test_enough_for_everybody_is_rest(self, level: float) -> None:

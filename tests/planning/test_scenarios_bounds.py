@@ -4,7 +4,18 @@ from msgspec.structs import replace
 
 from rebalancer.domain.cluster import Originals
 from rebalancer.domain.snapshot import AutoscalerView
-from tests.builders import NOW, Replicas, a_model, a_node, a_policy, a_pool, a_snapshot, an_autoscaler, an_elastic_pool
+from tests.builders import (
+    NOW,
+    Replicas,
+    a_model,
+    a_node,
+    a_policy,
+    a_pool,
+    a_snapshot,
+    an_autoscaler,
+    an_elastic_pool,
+    an_override,
+)
 from tests.planning.story import Story, change_of, moves, refusal_of, unmet_of
 
 
@@ -46,6 +57,17 @@ class TestTakenDown:
         story.target("b", replicas=4, pods=story.of("b").pods[:4], autoscaler=ours(1, 6))
         story.pool("a100", nodes=(a_node("a100-1", 4, labels={"pool": "a100"}, fell_at=NOW),))
         assert change_of(story.plan(), "b").minimum <= 4
+
+    def test_a_release_sets_no_minimum_above_what_runs_in_a_pool_that_is_over(self) -> None:
+        # c holds 6 of the 8 GPUs that there are; b was asked for 6, runs 2 since somebody let it, and shall have 4.
+        policy = a_policy(a_model("b", 1, entitlement=6), a_model("c", 1, entitlement=6), pools=(a_pool(gpus=16),))
+        load = {"b": {"concurrency": 8.0}, "c": {"concurrency": 24.0}}
+        world = a_snapshot(policy, {"b": 2, "c": 6}, load, {"b": 2.0, "c": 6.0}, nodes={"a100": 1})
+        story = Story(policy, replace(world, overrides=(an_override("cap", value=4),)))
+        story.target("b", autoscaler=ours(1, 6))
+        story.pool("a100", nodes=(a_node("a100-1", 8, labels={"pool": "a100"}, fell_at=NOW),))
+        change = change_of(story.plan(), "b")
+        assert (change.kind, change.replicas_to, change.minimum) == ("release", 4, 2)
 
 
 class TestTakeover:

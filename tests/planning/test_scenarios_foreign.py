@@ -38,6 +38,17 @@ class TestForeign:
             "`rebalancer stand-up b` ends it"
         )
 
+    def test_nor_are_its_pods_under_notice_replaced_in_the_middle_of_a_rollout(self) -> None:
+        policy = a_policy(a_model("b", 2, entitlement=4), pools=(a_pool(gpus=16),))
+        story = Story(policy, a_snapshot(policy, {"b": 4}, {"b": {"concurrency": 16.0}}))
+        story.target("b", rolling=True)
+        story.notice("a100-1")
+        assert moves(story.plan()) == {"b": (4, 8)}
+        story.target("b", foreign=by(60.0, 5.0))
+        assert moves(story.plan()) == {}
+        story.target("b", foreign=(), autoscaler=an_autoscaler(4, 4, other="search/rebalancer"))
+        assert moves(story.plan()) == {}
+
     def test_bounds_stay_as_they_are(self) -> None:
         story = on_a_fixed_pool(4, 6, an_autoscaler(2, 9, originals=Originals(1, 10)))
         assert not story.plan().empty

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from rebalancer.act.ledger import Ask, Entry, Ledger
-from rebalancer.domain.cluster import SOURCES
+from rebalancer.domain.cluster import SOURCES, Node
 from rebalancer.domain.events import ObjectChanged, SourceState
 from rebalancer.domain.readings import Reading
 from rebalancer.loop.clock import SteppedClock
@@ -14,6 +14,7 @@ from rebalancer.state.sources import SILENT_AFTER_SECONDS
 from tests.builders import NOW, a_target
 from tests.state.loads import load_of, minutes_of, signal_of, two_pods
 from tests.state.objects import (
+    GPU,
     a_cluster_node,
     a_ready_pod,
     a_sample,
@@ -179,6 +180,37 @@ def test_what_the_gate_asked_for_counts_for_ten_seconds_whatever_the_clock_says(
     assert ledger.with_most(target).asked == 7
     ledger.forget(watched.after(6.0))
     assert ledger.with_most(target).asked is None
+
+
+@STEPS
+def test_a_node_has_been_not_ready_and_without_devices_for_as_long_as_before(step: float) -> None:
+    watched = Watched(a_state(None, a_cluster_node("n1"), a_cluster_node("n2")))
+    fell = replace(a_cluster_node("n2", resource_version="101"), allocatable={GPU: 0})
+    feed(watched.state, changed(_silent("n1", since=NOW - 200.0)), changed(fell), now=NOW)
+
+    def of(now: float) -> list[tuple[float, float | None]]:
+        nodes = (node for pool in watched.state.peek(now).pools for node in pool.nodes)
+        return [(now - (one.ready_changed_at or 0.0), one.fell_at and now - one.fell_at) for one in nodes]
+
+    (silent, _), (_, before) = of(watched.after(1.0))
+    (still, _), (_, after) = of(watched.after(9.0, step))
+    assert (silent, still) == pytest.approx((201.0, 210.0))
+    assert (before, after) == pytest.approx((1.0, 10.0))
+
+
+def test_a_node_that_falls_silent_while_the_clock_is_behind_is_silent_from_then_on() -> None:
+    """By the API server's clock that is half an hour ahead, and its GPUs would count for as long."""
+    watched = Watched(a_state(None, a_cluster_node("n1")))
+    behind = watched.after(1.0, -HALF_AN_HOUR)
+    feed(watched.state, ObjectChanged("nodes", behind, _silent("n1", since=NOW)), now=behind)
+    for seconds, step in ((300.0, 0.0), (0.0, HALF_AN_HOUR)):
+        now = watched.after(seconds, step)
+        ((node,),) = (pool.nodes for pool in watched.state.peek(now).pools)
+        assert now - (node.ready_changed_at or 0.0) == pytest.approx(300.0)
+
+
+def _silent(name: str, since: float) -> Node:
+    return replace(a_cluster_node(name, resource_version="101"), ready=False, ready_changed_at=since)
 
 
 # --- the clock itself

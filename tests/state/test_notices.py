@@ -5,7 +5,8 @@ from itertools import permutations
 import pytest
 from msgspec.structs import replace
 
-from rebalancer.domain.cluster import Override
+from rebalancer.domain.cluster import Node, Override
+from rebalancer.domain.events import SourceState
 from rebalancer.domain.snapshot import NoticeView
 from rebalancer.state import ClusterState
 from rebalancer.state.told import EVENTS_AT_MOST
@@ -160,23 +161,40 @@ def test_a_flood_of_notices_for_unknown_nodes_is_bounded() -> None:
     assert state.counters()["too-many-notices"] == 100
 
 
+def reborn(**overrides: object) -> Node:
+    """Another machine of the name n1."""
+    new = a_cluster_node("n1", uid="uid-reborn", provider_id="aws:///eu-west-1a/i-reborn")
+    return replace(new, **overrides)
+
+
 def test_a_notice_ends_with_its_node_where_nothing_of_ours_runs_there() -> None:
     state = a_state(POLICY, a_cluster_node("n1"), a_ready_pod("x", workload="x", node="n1"))
     feed(state, a_told_notice("n1"), gone(a_cluster_node("n1")))
     assert notices(state) == ()
-    feed(state, changed(a_cluster_node("n1", uid="uid-reborn", ready_changed_at=NOW + 30)))
+    feed(state, changed(reborn(ready_changed_at=NOW + 30)))
     assert notices(state) == ()
 
 
 def test_a_notice_does_not_pass_to_a_node_made_anew_whose_end_nobody_told() -> None:
     state = feed(with_nodes(), a_told_notice("n1"))
-    feed(state, changed(a_cluster_node("n1", uid="uid-reborn", resource_version="9")))
+    feed(state, changed(reborn(resource_version="9")))
     assert notices(state) == ()
 
 
+def test_a_notice_is_about_the_machine_whose_kubelet_registers_again_until_it_is_taken() -> None:
+    """Somebody deletes the Node of a spot instance, and nothing of ours runs there meanwhile."""
+    again = a_cluster_node("n1", uid="uid-again", ready_changed_at=NOW + 30)
+    for seconds, standing in ((30, True), (119, True), (121, False)):
+        state = feed(a_state(POLICY, a_cluster_node("n1")), a_told_notice("n1"), gone(a_cluster_node("n1")))
+        for second in range(seconds):  # looks at what it may forget
+            feed(state, SourceState("nodes", NOW + second), now=NOW + second)
+        feed(state, changed(again), now=NOW + seconds)
+        assert (notices(state, NOW + seconds) != ()) is standing
+
+
 def test_a_late_notice_does_not_doom_a_new_node_of_the_old_name() -> None:
-    reborn = a_cluster_node("n1", uid="uid-reborn", ready_changed_at=NOW - 30)
-    state = feed(a_state(POLICY, reborn), a_told_notice("n1", at=NOW - 400, deadline=NOW - 280))
+    new = a_cluster_node("n1", uid="uid-reborn", ready_changed_at=NOW - 30)
+    state = feed(a_state(POLICY, new), a_told_notice("n1", at=NOW - 400, deadline=NOW - 280))
     assert notices(state) == ()
     assert state.take_wakes() == frozenset()
 

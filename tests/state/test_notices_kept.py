@@ -74,8 +74,15 @@ def test_a_restart_after_the_lists_came_keeps_as_much() -> None:
 
 def test_what_was_told_before_a_restart_does_not_pass_to_a_node_made_anew() -> None:
     state = feed(with_nodes(), a_told_notice("n1"))
-    reborn = a_cluster_node("n1", uid="uid-reborn", ready_changed_at=NOW)
+    reborn = a_cluster_node("n1", uid="uid-reborn", provider_id="aws:///eu-west-1a/i-reborn", ready_changed_at=NOW)
     assert notices(restarted(state, *lists(reborn, *PODS[:1]))) == ()
+
+
+def test_what_was_told_before_a_restart_stands_for_the_same_machine_that_registered_again() -> None:
+    state = feed(with_nodes(), a_told_notice("n1"), gone(a_cluster_node("n1")), *map(gone, PODS))
+    notices(state)
+    again = a_cluster_node("n1", uid="uid-again", ready_changed_at=NOW)
+    assert [(one.node, one.deadline) for one in notices(restarted(state, *lists(again)))] == [("n1", NOW + 120)]
 
 
 def test_what_was_taken_back_before_a_restart_stays_taken_back() -> None:
@@ -105,5 +112,5 @@ def test_notices_of_nodes_that_went_with_their_pods_meanwhile_are_forgotten() ->
     state = feed(with_nodes(), a_told_notice("n1"), gone(a_cluster_node("n2")))
     fresh = restarted(state, *lists())
     assert notices(fresh) == ()
-    feed(fresh, a_sample(at=NOW + 2), now=NOW + 2)
+    feed(fresh, a_sample(at=NOW + 121), now=NOW + 121)
     assert fresh.notices_past() == ()

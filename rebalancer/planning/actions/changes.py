@@ -69,7 +69,8 @@ def changes_of(scene: Scene[ModelShare], moves: Moves, nodes: NodePlan) -> Chang
             then = after[target.key]
             wanted = minimums.get(target.key, then.asked)
             if then.asked < target.desired_replicas:
-                kept = kept_minimum(target, then, wanted)
+                most = wanted if target.owner is None else min(wanted, _most_minimum(scene, target, target.owner))
+                kept = kept_minimum(target, then, most)
                 found.down.append(_decrease(scene, model, target, then, kept, moves, withdrawn.get(target.key)))
             elif then.asked > target.desired_replicas:
                 kept = kept_minimum(target, then, wanted)
@@ -249,7 +250,7 @@ def _why_up(model: ModelShare, coming: Coming) -> str:
 
 
 def _most_minimum(scene: Scene[ModelShare], target: TargetFacts, owner: AutoscalerView) -> int:
-    """The highest minimum that bounds may set: the replicas asked for; in a pool over its budget those that run.
+    """The highest minimum beside a number that does not rise: what was asked for; in a pool that is over, what runs.
 
     An autoscaler that somebody let go down runs less than we asked for, and its GPUs may be another's by now.
     """

@@ -17,7 +17,7 @@ from rebalancer.domain.memory import Replaced
 from rebalancer.domain.policy import Model
 from rebalancer.domain.replica_set import keep_order
 from rebalancer.domain.snapshot import ModelView, PodView, TargetView
-from rebalancer.planning.facts.scene import UNSEEN, NodeGpus, PodPlacement, TargetFacts, least_of
+from rebalancer.planning.facts.scene import ROLLOUT, UNSEEN, NodeGpus, PodPlacement, TargetFacts, least_of
 
 NOTHING = NodeGpus(0, 0, 0, 0)
 
@@ -222,13 +222,14 @@ def _stuck(model: Model, target: TargetView, *, paused: bool) -> str | None:
     """The first of the reasons for which the target is left alone, in the words of `Unmet.constraint`."""
     autoscaler = target.autoscaler
     owned = autoscaler is not None and not autoscaler.paused and model.actuation == "scale"
+    theirs = owned or other_on(target) != ""
     reasons = {
         "missing": target.missing,
         "paused": paused,
-        "rollout": target.rolling,
+        ROLLOUT: target.rolling and not theirs,
         "gpus": gpus_differ(target, model.gpus_per_pod) is not None,
         "autoscaler-paused": autoscaler is not None and autoscaler.paused and model.actuation != "scale",
-        "foreign": owned or other_on(target) != "",
+        "foreign": theirs,
         "idle": not owned and unreachable(target) is not None,
     }
     return next((reason for reason, holds in reasons.items() if holds), None)

@@ -37,6 +37,7 @@ class NodeGpus(NamedTuple):
 
 
 UNSEEN = "unseen/"  # no pod UID begins so
+ROLLOUT = "rollout"  # why a target is stuck whose pods under notice are replaced all the same
 
 
 class PodPlacement(NamedTuple):
@@ -131,7 +132,7 @@ class TargetFacts:
     @property
     def replaceable(self) -> int:
         """Replicas that the target may receive though it is stuck: in a rollout those beside its doomed pods."""
-        return self.unreplaced if self.stuck == "rollout" else 0
+        return self.unreplaced if self.stuck == ROLLOUT else 0
 
     @property
     def owner(self) -> AutoscalerView | None:

@@ -16,7 +16,7 @@ from rebalancer.domain.plan import Refusal
 from rebalancer.domain.policy import ForeignRule
 from rebalancer.domain.snapshot import REPAIRED_AFTER_SECONDS, ForeignChange, TargetView
 from rebalancer.planning.facts.holdings import other_on
-from rebalancer.planning.facts.scene import Model_co, ModelFacts, Scene, TargetFacts
+from rebalancer.planning.facts.scene import ROLLOUT, Model_co, ModelFacts, Scene, TargetFacts
 from rebalancer.planning.shares.share import ModelShare
 
 STANDS_DOWN = "foreign"
@@ -37,7 +37,10 @@ def fight(target: TargetView, rule: ForeignRule, stood_up_at: float | None, now:
 
 
 def stand_down(scene: Scene[ModelFacts]) -> Scene[ModelFacts]:
-    """The scene with the targets marked that others write: neither donor nor recipient, and their bounds stay."""
+    """The scene with the targets marked that others write: neither donor nor recipient, and their bounds stay.
+
+    In a rollout, too, though pods under notice are replaced there: nothing passes this guard.
+    """
     if not _written_by_others(scene):
         return scene
     return scene.with_models(_stood_down(model, scene) if model.contested else model for model in scene.models.values())
@@ -46,7 +49,9 @@ def stand_down(scene: Scene[ModelFacts]) -> Scene[ModelFacts]:
 def _stood_down(model: ModelFacts, scene: Scene[ModelFacts]) -> ModelFacts:
     fights = _fights(model, scene)
     targets = (
-        dataclasses.replace(target, stuck=target.stuck or STANDS_DOWN) if target.key in fights else target
+        dataclasses.replace(target, stuck=STANDS_DOWN)
+        if target.key in fights and target.stuck in {None, ROLLOUT}
+        else target
         for target in model.targets
     )
     return structs.replace(model, targets=tuple(targets))

@@ -176,5 +176,7 @@ def target_is_made_anew(stage: Stage, x: float, y: float) -> Touched:
     if owner is None:
         return None
     stage.oracle.asked.pop(owner.ref, None)
+    if _autoscaler(stage, owner) is None:
+        stage.oracle.ours.pop(owner.ref, None)  # its replicas are what the file says
     stage.world.recreate(owner.ref, stage.models[owner.model].entitlement)
     return _on(owner)

@@ -84,3 +84,12 @@ def test_of_deferred_work_a_count_costs_what_it_leaves_undone() -> None:
     # Two replicas of work for 150 s; one that is there does 150 of the 300 replica-seconds, and none does none of them.
     assert late["batch"][0] - late["batch"][1] == pytest.approx(late["batch"][0] / 2, rel=0.1)
     assert late["batch"][1] != late["interactive"][1]
+
+
+def test_a_policy_that_comes_right_after_a_start_may_leave_out_whom_the_last_cycle_saw() -> None:
+    """Else the cycle after it fails: outlooks of before a start are taken up once the rings have what they rest on."""
+    both = a_policy(a_model("a"), a_model("b"))
+    state = ClusterState(both, NOW)
+    state.resume(ClusterState(both, NOW).peek(NOW))
+    state.set_policy(a_policy(a_model("b")), NOW)
+    assert [load.model for load in state.snapshot(NOW, 1).loads] == ["b"]
