@@ -8,11 +8,11 @@ from rebalancer.api.pages import ModelPage, Point, ReplicaRow, SignalRow
 from rebalancer.api.text.explain import concerning, render_explain
 from rebalancer.api.text.printed import printed
 from rebalancer.api.tiles import due, lenders, pod_state
-from rebalancer.domain.arithmetic import figure
 from rebalancer.domain.plan import ModelDecision, Plan
 from rebalancer.domain.policy import Model
 from rebalancer.domain.readings import ModelLoad, NoReading
 from rebalancer.domain.snapshot import ModelView, Snapshot
+from rebalancer.domain.words import figure
 from rebalancer.planning.demand.demand import rules_of
 from rebalancer.planning.demand.votes import Ballot, poll
 

@@ -73,7 +73,11 @@ class ModelRow(Struct, frozen=True):
 
 
 class Happening(Struct, frozen=True):
-    """One mark of the timeline. `kind`: release, grant, notice, refusal, override, stop, node."""
+    """One mark of the timeline. `kind`: release, grant, notice, refusal, override, stop, node.
+
+    `shift`: the change that released for somebody; of a grant that ends shifts all of theirs, separated by blanks: its
+    sentence tells release and grant, so a list that holds it leaves those releases out.
+    """
 
     at: Instant
     kind: str
@@ -81,6 +85,7 @@ class Happening(Struct, frozen=True):
     cycle: int
     model: str | None = None
     pool: str | None = None
+    shift: str | None = None
 
 
 class Overview(Struct, frozen=True):

@@ -87,7 +87,7 @@ def plan(snapshot: Snapshot, policy: Policy, memory: Memory, kept: Memo | None =
             node_pools=tuple(node_plan.changes),
             refusals=refused,
             unmet=unmet,
-            models=explain.explain_models(world, found, judged, booked, written.granted, refused),
+            models=explain.explain_models(world, found, judged, booked, written.granted, refused, unmet),
             pools=explain.explain_pools(world, booked),
             overrides=told,
         ),
