@@ -26,6 +26,7 @@ from rebalancer.domain.plan import Change, NodePoolChange
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.replica_set import serving_after
 from rebalancer.domain.snapshot import ModelView, PoolView, Snapshot, TargetView
+from rebalancer.domain.words import counted, gpus, replicas
 
 NOT_DECREASES: Final = frozenset({"settle", "withdraw"})  # nothing that serves goes, so no guard's window is used up
 
@@ -138,10 +139,10 @@ def check_floor(  # noqa: PLR0913  # what a floor is judged by
     stay = after.replicas - (len(dying) - go)
     stay += sum(max(0, ledger.least(each).replicas - len(doomed_pods(each, doomed))) for each in others)
     if before.replicas - after.replicas > go and stay < least:
-        raise Refused("floor", f"{change.model} would be asked for {stay} replicas that stay, its floor is {least}")
+        raise Refused("floor", f"{change.model} would keep {replicas(stay)}, and its floor is {least}")
     lowest = min(after.minimum, assured(own)) + sum(ledger.least(each).minimum for each in others)
     if before.minimum - after.minimum > go and lowest < least:
-        raise Refused("floor", f"{change.model} could be scaled down to {lowest} replicas, its floor is {least}")
+        raise Refused("floor", f"{change.model} could be scaled down to {replicas(lowest)}, and its floor is {least}")
     _check_serving(change, own, others, least, doomed, ledger, first)
 
 
@@ -166,7 +167,10 @@ def _check_serving(  # noqa: PLR0913  # what a floor is judged by
     ):
         left = serving_after(own.pods, then, doomed, first)
         if left < serving_after(own.pods, was, doomed) and left + theirs < least:
-            raise Refused("floor", f"{left + theirs} Ready replicas of {change.model} would stay, its floor is {least}")
+            raise Refused(
+                "floor",
+                f"{change.model} would keep {counted(left + theirs, 'Ready replica')}, and its floor is {least}",
+            )
 
 
 def check_budget(change: Change, snapshot: Snapshot, ground: Ground, doomed: Collection[str], ledger: Ledger) -> None:
@@ -194,8 +198,8 @@ def check_budget(change: Change, snapshot: Snapshot, ground: Ground, doomed: Col
         promised = _promised(snapshot, nodes, by_policy, out, ledger) + more * pod_gpus(own, by_policy[change.model])
         budget = pool_gpus(pool, nodes, ground.grants, out, ground.policy.nodes, snapshot.at, held, watched).budget
         if promised > budget:
-            what = f"{promised} GPUs of {pool.name} would be promised{where}"
-            raise Refused("budget", f"{what}, its budget is {budget}")
+            what = f"{gpus(promised)} of pool {pool.name} would be promised{where}"
+            raise Refused("budget", f"{what}, and its budget is {budget}")
 
 
 def _runs_in(snapshot: Snapshot, pool: str) -> bool:

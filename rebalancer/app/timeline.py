@@ -2,21 +2,25 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from msgspec.structs import replace
+
 from rebalancer.api.ports.timeline import TimelineEvent
 from rebalancer.api.text.printed import printed
-from rebalancer.api.text.words import clock, goes
+from rebalancer.api.text.words import clock, goes, when
 from rebalancer.domain.cluster import Override
 from rebalancer.domain.outcome import FAILED, REFUSED, SHADOW, UNKNOWN, WRITTEN, Intent, Outcome
 from rebalancer.domain.plan import Plan
 from rebalancer.domain.snapshot import Snapshot
+from rebalancer.domain.words import listed, node_pool_words
 
 AGAIN_SECONDS = 60.0  # what was not seen for this long and comes back is new again
+SHIFT_LASTS_SECONDS = 900.0  # as long as planning holds a shift open; a grant after it is told by itself
 KINDS = {"release": "release", "settle": "release", "withdraw": "release", "grant": "grant", "replace": "grant"}
 WORDS = {
-    SHADOW: "would be ",
-    REFUSED: "not written, ",
-    FAILED: "could not be written, ",
-    UNKNOWN: "may have been written, ",
+    SHADOW: "; shadow, so nothing is written",
+    REFUSED: "; not written",
+    FAILED: "; could not be written",
+    UNKNOWN: "; may have been written",
     WRITTEN: "",
 }
 
@@ -27,6 +31,7 @@ class Timeline:
     def __init__(self) -> None:
         self._last: Snapshot | None = None
         self._noticed: dict[tuple[object, ...], float] = {}
+        self._shifts: list[Outcome] = []  # releases for somebody who has not been granted yet, oldest first
 
     def of_cycle(self, snapshot: Snapshot, plan: Plan) -> list[TimelineEvent]:
         """New notices, overrides, write stops and refusals."""
@@ -44,17 +49,46 @@ class Timeline:
             intent = outcome.intent
             key = (outcome.status, intent.kind, intent.subject, intent.replicas_from, intent.replicas_to)
             if intent.kind != "bounds" and (self._new(key, outcome.at) or outcome.status == WRITTEN):
-                events.append(printed(_outcome(outcome)))
+                events.append(printed(self._as_shift(outcome)))
         return events
+
+    def _as_shift(self, outcome: Outcome) -> TimelineEvent:
+        """A grant with the releases that it was waiting for, as one shift; any other outcome as it is."""
+        intent, told = outcome.intent, _outcome(outcome)
+        self._shifts = [one for one in self._shifts if outcome.at - one.at < SHIFT_LASTS_SECONDS]
+        if outcome.status != WRITTEN or intent.shift is None:
+            return told
+        if intent.kind == "release":
+            self._shifts.append(outcome)
+            return replace(told, shift=intent.id)
+        ended = self._ended_by(intent)
+        if KINDS.get(intent.kind) != "grant" or not ended:
+            return told
+        gone = [f"{one.intent.subject} {_numbers(one.intent)} at {clock(one.at)}" for one in ended]
+        waited = f"{outcome.at - ended[0].at:.0f} s after"
+        ids = " ".join(one.intent.id for one in ended)
+        return replace(told, text=f"{told.text}, {waited} {listed(gone)}", shift=ids)
+
+    def _ended_by(self, grant: Intent) -> list[Outcome]:
+        """The oldest releases for the model in that pool that together gave as many replicas as it gets, taken off."""
+        ended: list[Outcome] = []
+        for one in self._shifts:
+            given = sum(each.intent.replicas_from - each.intent.replicas_to for each in ended)
+            if given >= grant.replicas_to - grant.replicas_from:
+                break
+            if grant.subject in one.intent.recipients and one.intent.pool == grant.pool:
+                ended.append(one)
+        self._shifts = [one for one in self._shifts if one not in ended]
+        return ended
 
     def _refusals(self, plan: Plan) -> Iterator[TimelineEvent]:
         models = {decision.model for decision in plan.models}
         for refusal in plan.refusals:
             if self._new((refusal.guard, refusal.subject), plan.at):
-                text = f"{refusal.replicas_from} -> {refusal.replicas_to}  refused by {refusal.guard}: {refusal.why}"
                 model = refusal.subject if refusal.subject in models else None
+                text = refusal.said
                 if model is None:
-                    text = f"nodepool/{refusal.subject} {text}"
+                    text = f"nodepool/{refusal.subject} is left as it is: guard {refusal.guard}, {refusal.why}"
                 yield TimelineEvent(plan.at, "refusal", text, plan.cycle, model)
 
     def _new(self, key: tuple[object, ...], at: float) -> bool:
@@ -66,23 +100,23 @@ class Timeline:
 def _outcome(outcome: Outcome) -> TimelineEvent:
     intent = outcome.intent
     kind = "refusal" if outcome.status in {REFUSED, FAILED} else KINDS.get(intent.kind, "node")
-    text = f"{WORDS.get(outcome.status, '')}{_numbers(intent)}  {intent.reason}"
+    text = f"{_sentence(intent)}{WORDS.get(outcome.status, '')}"
     if outcome.status not in {WRITTEN, SHADOW} and outcome.detail:
         text += f": {outcome.detail}"
     model = intent.subject if intent.kind in KINDS else None
     return TimelineEvent(outcome.at, kind, text, intent.cycle, model, intent.pool or None)
 
 
-def _numbers(intent: Intent) -> str:
+def _sentence(intent: Intent) -> str:
+    """As the plan that it carries out says it."""
     if intent.kind in KINDS:
-        return f"{intent.replicas_from} -> {intent.replicas_to}"
-    if intent.kind in {"limit", "restore-limit"}:
-        return f"nodepool/{intent.subject} {_limit(intent.limit_from)} -> {_limit(intent.limit_to)} GPU limit"
-    return f"nodepool/{intent.subject} {intent.kind}"
+        return f"{intent.reason} ({_numbers(intent)})"
+    numbers = node_pool_words(intent.kind, intent.limit_from, intent.limit_to)
+    return f"nodepool/{intent.subject} {numbers}: {intent.reason}"
 
 
-def _limit(limit: int | None) -> str:
-    return "no" if limit is None else str(limit)
+def _numbers(intent: Intent) -> str:
+    return f"{intent.replicas_from} -> {intent.replicas_to}"
 
 
 def _notices(before: Snapshot, now: Snapshot) -> Iterator[TimelineEvent]:
@@ -99,25 +133,30 @@ def _people(before: Snapshot, now: Snapshot) -> Iterator[TimelineEvent]:
     old, new = _by_uid(before), _by_uid(now)
     for uid, one in new.items():
         if uid not in old:
-            yield _override(one, f"by {one.actor} until {clock(one.expires_at)}: {one.reason}", now)
+            until = when(one.expires_at, now.at)
+            yield _override(one, "is put under", f"until {until}: {one.reason}", now)
     for uid, one in old.items():
         if uid not in new:
-            yield _override(one, f"by {one.actor} is gone", now)
+            yield _override(one, "is no longer under", "(taken back)", now)
         elif one.expires_at <= now.at and one.expires_at > before.at:
-            yield _override(one, f"by {one.actor} has expired", now)
+            yield _override(one, "is no longer under", "(expired)", now)
     if now.write_stop is not None and before.write_stop is None:
-        text = f"writes stopped by {now.write_stop.actor or '?'}: {now.write_stop.reason or '?'}"
+        text = f"{now.write_stop.actor or 'a person'} stopped the writes: {now.write_stop.reason or 'no reason given'}"
         yield TimelineEvent(now.at, "stop", text, now.cycle)
     if now.write_stop is None and before.write_stop is not None:
-        yield TimelineEvent(now.at, "stop", "writes resumed", now.cycle)
+        yield TimelineEvent(now.at, "stop", "writes go on again", now.cycle)
 
 
 def _by_uid(snapshot: Snapshot) -> Mapping[str, Override]:
     return {one.uid: one for one in snapshot.overrides}
 
 
-def _override(one: Override, text: str, now: Snapshot) -> TimelineEvent:
+def _override(one: Override, verb: str, more: str, now: Snapshot) -> TimelineEvent:
+    """`is put under pin 3 by ops until 03:42:34: ...` of a model; of a node or a pool with its name."""
     value = "" if one.value is None else f" {one.value}"
     model = one.subject if one.subject_kind == "model" else one.model
     pool = one.subject if one.subject_kind == "pool" else None
-    return TimelineEvent(now.at, "override", f"{one.kind} {one.subject}{value} {text}", now.cycle, model, pool)
+    subject = "" if model is not None else f"{one.subject_kind} {one.subject} "
+    on = f" on {one.subject_kind} {one.subject}" if model not in {None, one.subject} else ""
+    text = f"{subject}{verb} {one.kind}{value}{on} by {one.actor or '?'} {more}"
+    return TimelineEvent(now.at, "override", text, now.cycle, model, pool)

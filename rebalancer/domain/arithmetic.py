@@ -9,6 +9,7 @@ from typing import NamedTuple
 from rebalancer.domain.memory import NodeGrant
 from rebalancer.domain.policy import NodeRules, Pool
 from rebalancer.domain.snapshot import NodeView, NoticeView, PodView, PoolView, Snapshot, TargetView
+from rebalancer.domain.words import gpus
 
 
 def converging(target: TargetView) -> int:
@@ -127,7 +128,7 @@ def gpus_differ(target: TargetView, by_policy: int) -> str | None:
     if target.missing or len(told) == 1:
         return None
     pods = "" if target.running_gpus is None else f", its pods hold up to {target.running_gpus}"
-    return f"{by_policy} GPUs per pod in the policy, {target.gpus_per_pod} in the template of {target.name}{pods}"
+    return f"{gpus(by_policy)} per pod in the policy, {target.gpus_per_pod} in the template of {target.name}{pods}"
 
 
 def promised_gpus(snapshot: Snapshot, by_policy: Mapping[str, int], doomed: Collection[str]) -> dict[str, int]:
@@ -225,8 +226,3 @@ def unknown_gpus(pool: Pool, view: PoolView) -> str | None:
         f"{len(view.nodes)} nodes of pool {pool.name} offer no {pool.resource} while pods run there: a device plugin"
         " that is away, a renamed resource, or pods that hold GPUs by claims"
     )
-
-
-def figure(value: float) -> str:
-    """A reading in three figures, for people: 112, 97.1, 0.71."""
-    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"  # noqa: PLR2004  three figures, no exponent

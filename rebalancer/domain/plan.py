@@ -6,9 +6,10 @@ values by whoever shows them (`__str__` is one line that can be read aloud); not
 
 from msgspec import Struct
 
-from rebalancer.domain.instant import Instant
+from rebalancer.domain.instant import Instant, clock
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.snapshot import TargetView
+from rebalancer.domain.words import node_pool_words, replicas
 
 
 class Step(Struct, frozen=True):
@@ -72,7 +73,13 @@ class Change(Struct, frozen=True):
     floor: int = 0
 
     def __str__(self) -> str:
-        return f"{self.model} {self.replicas_from} -> {self.replicas_to}  {self.reason}"
+        return f"{self.model} {self.said}"
+
+    @property
+    def said(self) -> str:
+        """What the model does and why, then its numbers: `gets 1 replica on n2: it has ... (3 -> 4)`."""
+        moves = f" ({self.replicas_from} -> {self.replicas_to})" if self.replicas_from != self.replicas_to else ""
+        return f"{self.reason}{moves}"
 
 
 class NodePoolChange(Struct, frozen=True):
@@ -103,9 +110,12 @@ class NodePoolChange(Struct, frozen=True):
     grant: str | None = None
 
     def __str__(self) -> str:
-        if self.kind in {"limit", "restore-limit"}:
-            return f"nodepool/{self.name} {self.limit_from} -> {self.limit_to} GPU limit  {self.reason}"
-        return f"nodepool/{self.name} {self.kind}  {self.reason}"
+        return f"nodepool/{self.name} {self.said}"
+
+    @property
+    def said(self) -> str:
+        """What changes there and why: `GPU limit 2 -> 4: image is short of 2 replicas, ...`."""
+        return f"{node_pool_words(self.kind, self.limit_from, self.limit_to)}: {self.reason}"
 
 
 class Refusal(Struct, frozen=True):
@@ -129,7 +139,20 @@ class Refusal(Struct, frozen=True):
     until: Instant | None = None
 
     def __str__(self) -> str:
-        return f"{self.subject} {self.replicas_from} -> {self.replicas_to}  refused by {self.guard}: {self.why}"
+        return f"{self.subject} {self.said}"
+
+    @property
+    def said(self) -> str:
+        """What does not happen, who declined it and why: `keeps 1 replica that would go (3 -> 2): guard step, ...`."""
+        fewer = self.replicas_from - self.replicas_to
+        move = f"({self.replicas_from} -> {self.replicas_to}): guard {self.guard}"
+        if fewer > 0:
+            move = f"keeps {replicas(fewer)} that would go {move}"
+        elif fewer < 0:
+            move = f"does not get {replicas(-fewer)} more {move}"
+        else:
+            move = f"is left as it is: guard {self.guard}"
+        return f"{move}, {self.why}" + (f"; not before {clock(self.until)}" if self.until is not None else "")
 
 
 class Unmet(Struct, frozen=True):

@@ -61,6 +61,7 @@ class SourceSink:
         self._sink = sink
         self._left_out: tuple[str, ...] = ()  # of the list that is about to come, by `NAMESPACE/NAME`
         self._trouble: str | None = None
+        self._warned = False
         self._alive_at = 0.0
 
     def relisted(self, resource: Resource, items: Sequence[Any], resource_version: str, now: float) -> None:  # noqa: ARG002  part of the protocol
@@ -96,7 +97,11 @@ class SourceSink:
             self._recovered(now)
 
     def trouble(self, resource: Resource, reason: Trouble, now: float) -> None:
-        """The source cannot be followed; an API that the cluster does not have is no trouble but absent."""
+        """The source cannot be followed; an API that the cluster does not have is no trouble but absent.
+
+        A watch without a byte may be one of a quiet resource: it is listed at once, and people hear of it when that
+        fails, too.
+        """
         if reason.kind == "malformed":
             self._malformed(str(reason), max(1, len(reason.objects)))
             if reason.changed:
@@ -106,15 +111,16 @@ class SourceSink:
             return
         self.counts["troubles"] += 1
         absent = reason.kind == "absent"
-        if self._trouble is None:
+        if not self._warned and (reason.kind != "silent" or self._trouble is not None):
             log.warning("watch", source=self.source, resource=str(resource), trouble=str(reason))
+            self._warned = True
         self._trouble = str(reason)
         self._sink([SourceState(self.source, now, None if absent else str(reason), absent=absent)])
 
     def _recovered(self, now: float, *events: Event) -> None:
-        if self._trouble is not None:
+        if self._warned:
             log.info("watch", source=self.source, trouble=None)
-        self._trouble = None
+        self._trouble, self._warned = None, False
         self._alive_at = now
         self._sink([*events, SourceState(self.source, now)])
 

@@ -125,7 +125,7 @@ class Transport:
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             raise Temporary(f"{call}: not connected: {error}") from error
         except aiohttp.SocketTimeoutError as error:
-            raise Silent(f"{call}: not a byte for {idle_seconds} s") from error
+            raise Silent(f"{call}: the API server has said nothing for {idle_seconds or 0.0:.0f} s") from error
         except (aiohttp.ClientError, ConnectionError) as error:
             raise lost(call, str(error) or type(error).__name__) from error
 

@@ -87,7 +87,7 @@ def plan(snapshot: Snapshot, policy: Policy, memory: Memory, memo: Memo | None =
             node_pools=tuple(nodes.changes),
             refusals=refused,
             unmet=unmet,
-            models=explain.explain_models(scene, allocation, moved, booked, written.granted, refused),
+            models=explain.explain_models(scene, allocation, moved, booked, written.granted, refused, unmet),
             pools=explain.explain_pools(scene, booked),
             overrides=told,
         ),

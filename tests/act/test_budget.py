@@ -21,7 +21,7 @@ async def test_a_raise_beyond_the_budget_is_refused(rig: Rig) -> None:
     (outcome,) = await rig.apply(change(rig.target("a"), 4))
 
     assert refused(outcome, "budget")
-    assert outcome.detail == "budget: 9 GPUs of a100 would be promised, its budget is 8"
+    assert outcome.detail == "budget: 9 GPUs of pool a100 would be promised, and its budget is 8"
     assert rig.writes == []
 
 
@@ -181,7 +181,7 @@ async def test_a_node_has_at_least_the_gpus_that_pods_hold_there(rig: Rig) -> No
 
     (outcome,) = await rig.apply(change(rig.target("a"), 4))
 
-    assert outcome.detail == "budget: 9 GPUs of a100 would be promised, its budget is 8"
+    assert outcome.detail == "budget: 9 GPUs of pool a100 would be promised, and its budget is 8"
 
 
 async def test_a_pool_that_offers_no_gpu_while_pods_run_there_has_no_budget_to_promise_from(rig: Rig) -> None:

@@ -25,7 +25,7 @@ async def test_a_write_is_told_on_its_target(rig: Rig) -> None:
 
     regarding = {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": NAMESPACE, "name": "b", "uid": "uid-b"}
     assert event["regarding"] == regarding
-    assert event["note"] == "b 5 -> 4 surplus, says the test"
+    assert event["note"] == "b surplus, says the test (5 -> 4)"
     assert (event["reason"], event["type"], event["action"]) == ("ReplicasReleased", "Normal", "Rebalance")
     assert (event["reportingController"], event["reportingInstance"]) == ("rebalancer.io/rebalancer", "rebalancer")
     assert event["eventTime"] == "2027-01-15T08:00:00.000000Z"

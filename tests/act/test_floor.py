@@ -313,7 +313,7 @@ async def test_pods_of_the_other_target_that_failed_since_the_plan_stop_a_releas
     (outcome,) = await rig.apply(release)
 
     assert refused(outcome, "floor")
-    assert outcome.detail == "floor: 2 Ready replicas of b would stay, its floor is 3"
+    assert outcome.detail == "floor: b would keep 2 Ready replicas, and its floor is 3"
 
 
 async def test_nor_may_a_number_that_comes_back_take_them(rig: Rig) -> None:
@@ -346,7 +346,7 @@ async def test_nor_do_pods_whose_node_nobody_has_seen_and_a_replica_set_may_keep
     (outcome,) = await rig.apply(of_b(rig, "b-spot", 1))
 
     assert refused(outcome, "floor")
-    assert outcome.detail == "floor: 2 Ready replicas of b would stay, its floor is 3"
+    assert outcome.detail == "floor: b would keep 2 Ready replicas, and its floor is 3"
 
 
 async def test_replicas_that_load_may_go_whoever_failed(rig: Rig) -> None:

@@ -41,13 +41,17 @@ CASES = (
     Case(
         "RebalancerFloorAtRisk",
         replicas(ready=told(1, 2), loading=always(0), floor=always(2), doomed=told(1)),
-        Fired(B, "Model b has 1 replicas ready or loading, its floor is 2."),
+        Fired(B, "Model b is under its floor of 2: it has 1 replica, Ready or loading."),
         (replicas(ready=told(1, 2), loading=told(1), floor=always(2)), replicas(ready=told(2, 3), floor=always(2))),
     ),
     Case(
         "RebalancerUnmetDemand",
         {'rebalancer_unmet_replicas{model="b"}': told(3), 'rebalancer_unmet_seconds{model="b"}': told("0+10")},
-        Fired(B, "Model b needs 3 more replicas, for 19m 50s now."),
+        Fired(
+            B,
+            "Model b has been short of 3 replicas for 19m 50s: requests are late, or are about to be. "
+            "`rebalancer explain b` says what it waits for.",
+        ),
         (
             {'rebalancer_unmet_replicas{model="b"}': told(3), 'rebalancer_unmet_seconds{model="b"}': told(600)},
             {'rebalancer_unmet_replicas{model="b"}': told(0), 'rebalancer_unmet_seconds{model="b"}': told(700)},
@@ -60,7 +64,11 @@ CASES = (
             f'{UNMET}{{model="b"}}': told(1),
             'rebalancer_notice_left_seconds{model="b"}': told(80, "_"),
         },
-        Fired(B, "2 replicas of model b are on nodes under notice without a replacement; the first node goes in 80 s."),
+        Fired(
+            B,
+            "Model b has 2 replicas on nodes under notice, and nothing is on its way to replace them. The first of "
+            "these nodes goes in 80 s.",
+        ),
         (
             {f'{NOTICE}{{model="b"}}': told(2), f'{UNMET}{{model="b"}}': told(0), f'{UNMET}{{model="a"}}': told(1)},
             {f'{NOTICE}{{model="b"}}': told(0), f'{UNMET}{{model="b"}}': told(1)},
@@ -84,8 +92,8 @@ CASES = (
         },
         Fired(
             B,
-            "The rebalancer stands down on an object of model b: 2 foreign changes since its start, two or more within "
-            "10 minutes.",
+            "Somebody else changed what the rebalancer writes for model b: 2 times since its start, two or more of "
+            "them within 10 minutes. It stands down there and writes nothing until they agree.",
         ),
         ({'rebalancer_foreign_writer{model="b"}': told(0), 'rebalancer_foreign_changes_total{model="b"}': told(1)},),
     ),

@@ -136,14 +136,20 @@ def _seen(
 
 TIMELINE = (
     _seen("02:45:10", "override", 48_042, "cap sdxl 6 by ci until 05:59:00: render batch", "sdxl"),
-    _seen("02:58:20", "release", 48_124, "3 -> 2  demand is 2", "mixtral-8x7b", "a100"),
+    _seen("02:58:20", "release", 48_124, "gives up 1 replica that nobody needs (3 -> 2)", "mixtral-8x7b", "a100"),
     _seen("02:58:24", "grant", 48_125, "5 -> 6  from mixtral-8x7b", "llama-70b", "a100"),
     _seen("03:09:40", "release", 48_200, "4 -> 3  for llama-70b", "qwen-32b", "a100"),
     _seen("03:10:11", "grant", 48_203, "6 -> 7  from qwen-32b", "llama-70b", "a100"),
     _seen("03:11:40", "notice", 48_213, "spot-2 goes 03:13:40 (spot-interruption)", None, "spot"),
-    _seen("03:12:06", "release", 48_216, "6 -> 2  drain spot-2, demand is 2", "sdxl", "spot"),
-    _seen("03:12:06", "release", 48_216, "7 -> 6  drain spot-2, no 4 GPUs free together", "llama-70b", "spot"),
-    _seen("03:12:06", "refusal", 48_216, "3 -> 2  refused by step: lost 1 at 03:09:40", "qwen-32b"),
+    _seen("03:12:06", "release", 48_216, "ends 4 replicas on spot-2, under notice (6 -> 2)", "sdxl", "spot"),
+    _seen("03:12:06", "release", 48_216, "ends 1 replica on spot-2, under notice (7 -> 6)", "llama-70b", "spot"),
+    _seen(
+        "03:12:06",
+        "refusal",
+        48_216,
+        "keeps 1 replica that would go (3 -> 2): guard step, it lost 1 of at most 1",
+        "qwen-32b",
+    ),
     _seen("03:12:06", "node", 48_216, "nodepool/spot 16 -> 24 GPU limit  node ~03:16", None, "spot"),
 )
 

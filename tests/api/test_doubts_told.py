@@ -8,8 +8,9 @@ def test_a_jump_that_is_not_believed_yet_is_told_with_its_numbers_and_the_way_ro
     story = a_jumping_model()
     says(story, requests=100.0)
     said = render_explain(story.plan(), story.snapshot, "b")
-    assert "b 2 -> 25 by plausible: 25 replicas of work are beyond 20 (20 times the usual 1 or one)" in said
-    assert "1 of 3 samples, no other signal, next 08:00:09" in said
+    assert "does not get 23 replicas more (2 -> 25): guard plausible, 25 replicas of work are more than 20, " in said
+    assert "20 times the greater of its usual 1 and one replica's work; 1 of the 3 samples" in said
+    assert "and no other signal does; not before 08:00:09" in said
     assert "rebalancer override add floor b 25 --for 30m --reason ..." in said
 
 
@@ -20,6 +21,8 @@ def test_an_outage_is_told_with_its_end() -> None:
         offered(story, name, 1.0)
     story.turn(40.0)
     said = render_explain(story.plan(), story.snapshot, "m0")
-    assert "by sudden: m0, m1 and m2 fell by 50% or more within 120 s (3 of 4 with work) and nobody rose: " in said
-    assert "has 1 of 4 replicas of work and is held until more than 2 are back, next 08:15:30" in said
+    assert "guard sudden, m0, m1 and m2 lost 50% or more of their work within 120 s (3 of the 4 models" in said
+    assert (
+        "has 1 of 4 replicas of work left and keeps what it has until more than 2 are back; not before 08:15:30" in said
+    )
     assert "rebalancer override add cap m0" in said

@@ -66,7 +66,7 @@ def test_overrides_of_a_model_are_on_its_page_until_they_expire() -> None:
     ("signal", "row"),
     [
         (NoReading("never-seen"), SignalRow("latency", None, None, None, "never-seen")),
-        (a_reading(1.25, NOW - 2.0), SignalRow("latency", "1.25 s", 6, 2.0)),
+        (a_reading(1.25, NOW - 2.0), SignalRow("latency", "1.2 s", 6, 2.0)),
         (a_reading(1.25, NOW - 2.0, 0.5), SignalRow("latency", None, None, 2.0, "seen on 50% of the pods")),
     ],
 )

@@ -46,7 +46,7 @@ def test_the_scene_is_as_drawn() -> None:
     page = the_overview()
     assert [(item.severity, item.text, item.until) for item in page.attention] == [
         ("critical", "spot-2 goes 03:13:40: llama-70b 1, sdxl 4", at("03:13:40")),
-        ("warning", "llama-70b short 1 (4 GPUs); qwen-32b may shrink 03:14:40", at("03:14:40")),
+        ("warning", "llama-70b is short of 1 replica (4 GPUs); qwen-32b may shrink at 03:14:40", at("03:14:40")),
     ]
     assert {pool.name: (pool.kind, pool.gpus, pool.counts) for pool in page.pools} == {
         "a100": ("primary", 32, {"owned": 26, "loading": 4, "free": 2}),
@@ -90,7 +90,7 @@ def test_whatever_keeps_the_service_from_seeing_is_told_before_what_comes_later(
         "not read yet: pods; nothing is taken from a model until they are",
         "silent: nodes; nothing is taken from a model while they are",
         "spot-2 goes 03:13:40: llama-70b 1, sdxl 4",
-        "llama-70b short 1 (4 GPUs); qwen-32b may shrink 03:14:40",
+        "llama-70b is short of 1 replica (4 GPUs); qwen-32b may shrink at 03:14:40",
         "the policy file is not good, the last good one stays in force: policy.yaml:3 bad (and 1 more)",
     ]
 
@@ -115,12 +115,16 @@ def test_what_stays_pinned_in_shadow_needs_somebody_who_gives_it_back() -> None:
 
 def test_a_model_under_its_floor_is_critical_and_one_that_is_not_seen_a_warning() -> None:
     floored = replace(PLAN.models[0], ready=1)
-    blind = replace(PLAN.models[2], demand=None, why="unknown: concurrency 48 s old")
+    blind = replace(PLAN.models[2], demand=None, why="its demand is unknown: concurrency 48 s old")
     page = of(page_data_with(plan=replace(PLAN, models=(floored, *PLAN.models[1:2], blind, PLAN.models[3]))))
     said = {item.model: item for item in page.attention if item.model}
     assert said["llama-70b"].severity == "critical"
-    assert said["llama-70b"].text.startswith("llama-70b under its floor: 1 ready of 2, short 1 (4 GPUs)")
-    assert said["qwen-32b"] == AttentionItem("warning", "qwen-32b is not seen: concurrency 48 s old", model="qwen-32b")
+    assert said["llama-70b"].text.startswith(
+        "llama-70b is under its floor: 1 of 2 replicas are Ready, short of 1 replica (4 GPUs)"
+    )
+    assert said["qwen-32b"] == AttentionItem(
+        "warning", "qwen-32b is not seen and keeps what it has: concurrency 48 s old", model="qwen-32b"
+    )
 
 
 @pytest.mark.parametrize(("seconds", "asked_for"), [(200.0, False), (481.0, True)])
@@ -157,15 +161,15 @@ def test_a_node_that_is_gone_is_told_as_long_as_somebody_is_missing_there() -> N
 
 def test_a_fight_over_a_field_is_told() -> None:
     refusal = Refusal("foreign", "sdxl", 6, 2, "argocd wrote spec.replicas twice in 10 min")
-    attention = of(page_data_with(plan=replace(PLAN, refusals=(refusal,)))).attention
-    assert [item.model for item in attention if "argocd" in item.text] == ["sdxl"]
-    assert any(item.text.endswith("; `rebalancer stand-up sdxl` ends it") for item in attention)
+    needs = of(page_data_with(plan=replace(PLAN, refusals=(refusal,)))).attention
+    assert [item.model for item in needs if "argocd" in item.text] == ["sdxl"]
+    assert any(item.text.endswith("; `rebalancer stand-up sdxl` ends this") for item in needs)
 
 
 def test_gpus_that_differ_between_policy_and_cluster_are_told() -> None:
-    refusal = Refusal("gpus", "sdxl", 6, 6, "1 GPUs per pod in the policy, 2 in the template of sdxl")
-    attention = of(page_data_with(plan=replace(PLAN, refusals=(refusal,)))).attention
-    assert [item.model for item in attention if "2 in the template" in item.text] == ["sdxl"]
+    refusal = Refusal("gpus", "sdxl", 6, 6, "1 GPU per pod in the policy, 2 in the template of sdxl")
+    needs = of(page_data_with(plan=replace(PLAN, refusals=(refusal,)))).attention
+    assert [item.model for item in needs if "2 in the template" in item.text] == ["sdxl"]
 
 
 def test_a_hundred_needs_are_fifty_lines_of_which_the_last_counts_the_rest() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import tracemalloc
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -41,7 +42,9 @@ def test_a_refusal_is_told_when_it_begins_and_again_when_it_came_back_after_a_mi
     history = History()
     for number in range(1, 4):
         history.cycle(*cycle(number, STEP))
-    assert told(history) == [("refusal", "3 -> 2  refused by step: lost 1 at 07:58:00")]
+    assert told(history) == [
+        ("refusal", "keeps 1 replica that would go (3 -> 2): guard step, lost 1 at 07:58:00; not before 08:01:00")
+    ]
     for number in range(4, 12):
         history.cycle(*cycle(number))
     history.cycle(*cycle(12, STEP))
@@ -52,25 +55,49 @@ def test_a_refusal_about_no_model_names_the_node_pool() -> None:
     history = History()
     history.cycle(*cycle(1, Refusal("budget", "spot", 16, 24, "the policy allows 16")))
     assert history.rows()[0].timeline[0].model is None
-    assert told(history)[0][1] == "nodepool/spot 16 -> 24  refused by budget: the policy allows 16"
+    assert told(history)[0][1] == "nodepool/spot is left as it is: guard budget, the policy allows 16"
+
+
+def test_a_release_and_its_grant_are_told_as_one_shift() -> None:
+    history = History()
+    gives: dict[str, Any] = {
+        "kind": "release",
+        "subject": "a",
+        "shift": "s1-b-a100",
+        "recipients": ("b",),
+        "reason": "gives 1 to b",
+    }
+    history.wrote([wrote(1, replicas_from=5, replicas_to=4, **gives)])
+    history.wrote([wrote(2, replicas_from=4, replicas_to=3, **gives)])
+    history.wrote([wrote(3, shift="s1-b-a100", reason="gets 1 from a")])
+    history.wrote([wrote(4, shift="s1-b-a100", reason="gets 1 from a"), wrote(5, reason="gets 1")])
+    happenings = [each for row in history.rows() for each in row.timeline]
+    assert [(each.kind, each.shift) for each in happenings] == [
+        ("release", "1-b"),
+        ("release", "2-b"),
+        ("grant", "1-b"),
+        ("grant", "2-b"),
+        ("grant", None),
+    ]
+    assert happenings[2].text == "gets 1 from a (2 -> 3), 20 s after a 5 -> 4 at 08:00:10"
 
 
 @pytest.mark.parametrize(
     ("outcome", "kind", "said"),
     [
-        (wrote(1), "grant", "2 -> 3  demand is 3"),
-        (wrote(1, kind="settle", replicas_from=3, replicas_to=2), "release", "3 -> 2  demand is 3"),
-        (wrote(1, kind="replace"), "grant", "2 -> 3  demand is 3"),
-        (wrote(1, SHADOW), "grant", "would be 2 -> 3  demand is 3"),
-        (wrote(1, REFUSED), "refusal", "not written, 2 -> 3  demand is 3: why not"),
-        (wrote(1, FAILED), "refusal", "could not be written, 2 -> 3  demand is 3: why not"),
-        (wrote(1, UNKNOWN), "grant", "may have been written, 2 -> 3  demand is 3: why not"),
+        (wrote(1), "grant", "demand is 3 (2 -> 3)"),
+        (wrote(1, kind="settle", replicas_from=3, replicas_to=2), "release", "demand is 3 (3 -> 2)"),
+        (wrote(1, kind="replace"), "grant", "demand is 3 (2 -> 3)"),
+        (wrote(1, SHADOW), "grant", "demand is 3 (2 -> 3); shadow, so nothing is written"),
+        (wrote(1, REFUSED), "refusal", "demand is 3 (2 -> 3); not written: why not"),
+        (wrote(1, FAILED), "refusal", "demand is 3 (2 -> 3); could not be written: why not"),
+        (wrote(1, UNKNOWN), "grant", "demand is 3 (2 -> 3); may have been written: why not"),
         (
             wrote(1, kind="limit", subject="spot", limit_from=16, limit_to=24),
             "node",
-            "nodepool/spot 16 -> 24 GPU limit  demand is 3",
+            "nodepool/spot GPU limit 16 -> 24: demand is 3",
         ),
-        (wrote(1, kind="hold", subject="spot"), "node", "nodepool/spot hold  demand is 3"),
+        (wrote(1, kind="hold", subject="spot"), "node", "nodepool/spot consolidation is held: demand is 3"),
     ],
 )
 def test_what_became_of_a_change_is_told_in_its_words(outcome: Outcome, kind: str, said: str) -> None:
@@ -101,16 +128,16 @@ def test_notices_overrides_and_the_red_button_are_told_when_they_come_and_go() -
     history.cycle(*cycle(5, overrides=(cap,)))
     assert told(history) == [
         ("notice", "a100-1 goes 08:02:00 (spot-interruption)"),
-        ("override", "cap b 2 by alice until 08:00:45: calm"),
-        ("override", "drain a100 by alice until 09:00:00: test"),
-        ("override", "drain a100 by alice is gone"),
-        ("stop", "writes stopped by alice: bad rollout"),
-        ("override", "cap b 2 by alice has expired"),
-        ("stop", "writes resumed"),
+        ("override", "is put under cap 2 by alice until 08:00:45: calm"),
+        ("override", "pool a100 is put under drain by alice until 09:00:00: test"),
+        ("override", "pool a100 is no longer under drain by alice (taken back)"),
+        ("stop", "alice stopped the writes: bad rollout"),
+        ("override", "is no longer under cap 2 by alice (expired)"),
+        ("stop", "writes go on again"),
     ]
     by_said = {each.text: each for row in history.rows() for each in row.timeline}
-    assert by_said["cap b 2 by alice until 08:00:45: calm"].model == "b"
-    assert by_said["drain a100 by alice is gone"].pool == "a100"
+    assert by_said["is put under cap 2 by alice until 08:00:45: calm"].model == "b"
+    assert by_said["pool a100 is no longer under drain by alice (taken back)"].pool == "a100"
     assert by_said["a100-1 goes 08:02:00 (spot-interruption)"].pool == "a100"
 
 
@@ -224,4 +251,4 @@ def test_an_hour_later_an_old_step_is_not_taken_for_a_new_one() -> None:
 def test_a_happening_is_a_value_of_the_contract() -> None:
     history = History()
     history.wrote([wrote(1)])
-    assert history.recent(NOW + 20.0) == (TimelineEvent(NOW + 10.0, "grant", "2 -> 3  demand is 3", 1, "b", "a100"),)
+    assert history.recent(NOW + 20.0) == (TimelineEvent(NOW + 10.0, "grant", "demand is 3 (2 -> 3)", 1, "b", "a100"),)

@@ -61,7 +61,7 @@ def test_a_cap_reads_as_on_the_command_line() -> None:
 
 def test_without_an_expected_change_it_says_so() -> None:
     seen = preview(a_scene(), "cap", "qwen-32b", 9)
-    assert seen.lines == ("now  nothing changes: qwen-32b 3, since 08:00:00; unmet 1 replica",)
+    assert seen.lines == ("now  nothing changes: qwen-32b has 3 replicas; in force since 08:00:00; unmet 1 replica",)
 
 
 def test_a_pin_up_shows_where_it_lands_and_who_declines_to_give_for_it() -> None:
@@ -69,7 +69,10 @@ def test_a_pin_up_shows_where_it_lands_and_who_declines_to_give_for_it() -> None
     assert free.lines == ("now  llama-70b 6 -> 7 on a100-3, ready ~08:07; unmet 2 replicas",)
     full = preview(a_scene(qwen=3, wants=5), "pin", "llama-70b", 9)
     assert full.lines == (
-        "!    qwen-32b 3 -> 2  refused by shift: 1 of at most 1 lost in 10 s, present need 5; unmet 3 replicas",
+        (
+            "!    qwen-32b keeps 1 replica that would go (3 -> 2): guard shift, it has given away "
+            "1 of at most 1 replica in 10 s, and it needs 5 now; not before 08:00:03; unmet 3 replicas"
+        ),
     )
 
 
@@ -137,7 +140,7 @@ def test_while_we_stand_down_it_says_what_it_waits_for_and_how_that_ends() -> No
     known = fought(a_scene(), "qwen-32b")
     (said,) = preview(known, "cap", "qwen-32b", 2).lines
     assert said == (
-        "now  nothing changes: waits: stand-down until 08:09:00: argocd changed Deployment qwen-32b 2 times within "
+        "now  nothing changes: it waits: stand-down until 08:09:00: argocd changed Deployment qwen-32b 2 times within "
         "600 s; `rebalancer stand-up qwen-32b` ends it; unmet 1 replica"
     )
 

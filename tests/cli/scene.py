@@ -61,8 +61,8 @@ PLAN = Plan(
     cycle=48_216,
     at=at("03:12:06"),
     changes=(
-        change("sdxl", 6, 2, "drain spot-2, demand is 2"),
-        change("llama-70b", 7, 6, "drain spot-2, no 4 GPUs free together"),
+        change("sdxl", 6, 2, "ends 4 replicas on spot-2, under notice"),
+        change("llama-70b", 7, 6, "ends 1 replica on spot-2, under notice: no 4 GPUs are free together"),
     ),
     node_pools=(
         NodePoolChange(
@@ -83,11 +83,11 @@ PLAN = Plan(
             subject="qwen-32b",
             replicas_from=3,
             replicas_to=2,
-            why="lost 1 at 03:09:40",
+            why="it lost 1 of at most 1",
             until=at("03:14:40"),
         ),
     ),
-    unmet=(Unmet("llama-70b", 1, "step", "4 GPUs on one node; free: 2 on a100-4, 2 on spot-1", at("03:11:40")),),
+    unmet=(Unmet("llama-70b", 1, "step", "no node has 4 GPUs free: 2 on a100-4, 2 on spot-1", at("03:11:40")),),
     models=(
         decided("llama-70b", 7, 7, 5, 1, 1, 2, why="short 1", steps=STEPS, surge=True),
         decided("mixtral-8x7b", 2, 2, 2, 0, 0, 2, why="lends 4 GPUs", lent=1),
@@ -159,5 +159,5 @@ RESUME_PREVIEW = Preview(
     namespace="",
     actor="rebalancer-operator",
     expires_at=at("03:42:07"),
-    lines=("now  sdxl 6 -> 2  drain spot-2, demand is 2",),
+    lines=("now  sdxl ends 4 replicas on spot-2, under notice (6 -> 2)",),
 )

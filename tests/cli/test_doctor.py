@@ -67,7 +67,7 @@ def test_an_average_must_not_be_divided_again(query: str, trigger: dict[str, str
 def test_gpus_that_differ_are_a_failure_with_both_numbers() -> None:
     plan = STATUS.plan
     assert plan is not None
-    why = "deployment chat in pool a100: 1 GPUs per pod in the policy, 2 in the template of chat"
+    why = "deployment chat in pool a100: 1 GPU per pod in the policy, 2 in the template of chat"
     refusals = (Refusal("gpus", "chat", 4, 6, why), Refusal("step", "code", 4, 3, "1 of at most 1 lost"))
     before, after = (list(of_status(replace(STATUS, plan=replace(plan, refusals=each)))) for each in ((), refusals))
     (finding,) = [each for each in after if each not in before]

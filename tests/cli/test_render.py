@@ -55,25 +55,25 @@ def test_what_schedules_say_is_in_the_wide_status_and_in_the_explanation() -> No
 
 def test_plan_is_as_drawn() -> None:
     assert render_plan(PLAN) == drawn("""
-        - sdxl          6 -> 2  drain spot-2, demand is 2
-        - llama-70b     7 -> 6  drain spot-2, no 4 GPUs free together
-        ~ nodepool/spot 16 -> 24 GPU limit; node ~03:16
-        ! qwen-32b      3 -> 2  refused by step until 03:14:40
-        2 drains, 1 node change; 1 refused, 1 unmet
+        - sdxl          ends 4 replicas on spot-2, under notice (6 -> 2)
+        - llama-70b     ends 1 replica on spot-2, under notice: no 4 GPUs are free together (7 -> 6)
+        ~ nodepool/spot GPU limit 16 -> 24: node ~03:16
+        ! qwen-32b      keeps 1 replica that would go (3 -> 2): guard step, it lost 1 of at most 1; not before 03:14:40
+        * llama-70b     is short of 1 replica since 03:11:40: no node has 4 GPUs free: 2 on a100-4, 2 on spot-1
+        2 drains, 1 node change; 1 refused; short: llama-70b 1
     """)
 
 
 def test_explain_tells_votes_demand_holdings_and_who_is_held_back() -> None:
     assert render_explain(PLAN, SNAPSHOT, "llama-70b") == drawn("""
-        short 1 replica (4 GPUs) since 03:11:40
+        llama-70b is short of 1 replica (4 GPUs) since 03:11:40: no node has 4 GPUs free: 2 on a100-4, 2 on spot-1
         votes   concurrency 112 votes 7 (2 s); kvCache 0.71 votes 6 (3 s); latency abstains (48 s)
         demand  7: 112 requests / 16
         has     5 ready + 1 loading (~03:14:11); 1 doomed on spot-2; floor 2
         alloc   6 -> 7
         plan    granted 6
-        unmet   1: 4 GPUs on one node; free: 2 on a100-4, 2 on spot-1
-        refused qwen-32b 3 -> 2 by step: lost 1 at 03:09:40, next 03:14:40
-        change  llama-70b 7 -> 6  drain spot-2, no 4 GPUs free together
+        refused qwen-32b keeps 1 replica that would go (3 -> 2): guard step, it lost 1 of at most 1; not before 03:14:40
+        change  llama-70b ends 1 replica on spot-2, under notice: no 4 GPUs are free together (7 -> 6)
         or now  rebalancer override add cap qwen-32b 2 --for 30m --reason ...
     """)
 
@@ -89,7 +89,7 @@ def test_explain_of_a_model_that_lacks_nothing_shows_its_own_refusals_and_overri
         sdxl: demand is 2
         demand  2
         has     2 ready; 4 doomed on ?; floor 0
-        change  sdxl 6 -> 2  drain spot-2, demand is 2
+        change  sdxl ends 4 replicas on spot-2, under notice (6 -> 2)
         override cap 6 by ci until 05:59:00: render batch (InForce: cap 6)
     """)
 
@@ -116,7 +116,10 @@ def test_a_plan_that_planning_made_is_explained_for_every_model() -> None:
     policy = a_policy(a_model("a", entitlement=4), a_model("b", entitlement=4))
     snapshot = a_snapshot(policy, {"a": 4, "b": 4}, {"a": {"concurrency": 40.0}, "b": {"concurrency": 1.0}})
     made = make_plan(snapshot, policy, Memory()).plan
-    for model, votes in (("a", "concurrency 40 votes 10"), ("b", "concurrency 1 votes 1")):
+    for model, votes in (
+        ("a", "concurrency asks for 10 (40 requests in flight"),
+        ("b", "concurrency asks for 1 (1 request"),
+    ):
         said = render_explain(made, snapshot, model).splitlines()
         assert any(line.startswith(f"votes   {votes}") for line in said)
         assert any(line.startswith("demand  4: ") for line in said)
@@ -210,26 +213,28 @@ def test_every_kind_of_change_has_its_mark_and_is_counted() -> None:
         cycle=1,
         at=NOW,
         changes=(
-            change("a", 3, 2, "for b", passes=None, shift="s1"),
-            change("b", 2, 3, "from a", kind="grant", passes=None, shift="s1"),
-            change("c", 1, 2, "demand is 2", kind="grant", passes=None),
-            change("d", 4, 4, "demand is 3", kind="bounds", minimum=3, passes=None),
-            change("e", 4, 5, "beside e-1 on spot-2", kind="replace", passes=None),
+            change("a", 3, 2, "gives 1 replica to b", kind="release", passes=None, shift="s1"),
+            change("b", 2, 3, "gets 1 replica from a", kind="grant", passes=None, shift="s1"),
+            change("c", 1, 2, "gets 1 replica", kind="grant", passes=None),
+            change(
+                "d", 4, 4, "keeps its replicas; its bounds go from 1-4 to 3-4", kind="bounds", minimum=3, passes=None
+            ),
+            change("e", 4, 5, "gets 1 replica for a doomed one on spot-2", kind="replace", passes=None),
         ),
         node_pools=(unlimited, hold),
         refusals=(Refusal("budget", "spot", 16, 24, "the policy allows 16"),),
         models=(decided("a", 2, 2, 3, 0, 0, 1, why=""),),
     )
     assert render_plan(plan) == drawn("""
-        > a             3 -> 2  for b
-        > b             2 -> 3  from a
-        + c             1 -> 2  demand is 2
-        = d             4, min 3  demand is 3
-        + e             4 -> 5  beside e-1 on spot-2
-        ~ nodepool/spot no -> 24 GPU limit; node ~03:16
-        ~ nodepool/spot consolidation held; a shift lands there
-        ! nodepool/spot 16 -> 24  refused by budget: the policy allows 16
-        1 release, 2 grants, 1 replacement, 1 change of bounds, 2 node changes; 1 refused
+        > a             gives 1 replica to b (3 -> 2)
+        > b             gets 1 replica from a (2 -> 3)
+        + c             gets 1 replica (1 -> 2)
+        = d             keeps its replicas; its bounds go from 1-4 to 3-4
+        + e             gets 1 replica for a doomed one on spot-2 (4 -> 5)
+        ~ nodepool/spot GPU limit none -> 24: node ~03:16
+        ~ nodepool/spot consolidation is held: a shift lands there
+        ! nodepool/spot is left as it is: guard budget, the policy allows 16
+        1 shift begun, 1 shift completed, 1 grant, 1 replacement, 1 change of bounds, 2 node changes; 1 refused
     """)
 
 

@@ -63,7 +63,7 @@ async def test_resume_wants_the_word(kubernetes: EmbeddedKubernetes) -> None:
     for typed, code, there in (("yes\n", 1, 1), ("resume\n", 0, 0)):
         async with terminal("writes", "resume") as shown:
             await shown.shows("type resume ")
-            assert "drain spot-2, demand is 2" in shown.screen
+            assert "ends 4 replicas on spot-2, under notice" in shown.screen
             shown.type(typed)
             assert await shown.ends() == code
         assert len(kubernetes.store.list(WRITESTOPS)) == there

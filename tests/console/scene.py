@@ -54,8 +54,14 @@ TIMELINE = (
     TimelineEvent(at("03:09:40"), "release", "qwen-32b 4 -> 3 its demand is 2", 48_197, "qwen-32b"),
     TimelineEvent(at("03:10:02"), "grant", "llama-70b 6 -> 7 on a100-3", 48_197, "llama-70b"),
     TimelineEvent(at("03:11:40"), "notice", "spot-2 goes 03:13:40", 48_208, None, "spot"),
-    TimelineEvent(at("03:11:41"), "release", "sdxl 6 -> 2 drain spot-2, demand is 2", 48_209, "sdxl"),
-    TimelineEvent(at("03:11:41"), "refusal", "qwen-32b 3 -> 2 refused by step: lost 1 at 03:09:40", 48_209, "qwen-32b"),
+    TimelineEvent(at("03:11:41"), "release", "ends 4 replicas on spot-2, under notice (6 -> 2)", 48_209, "sdxl"),
+    TimelineEvent(
+        at("03:11:41"),
+        "refusal",
+        "keeps 1 replica that would go (3 -> 2): guard step, it lost 1 of at most 1",
+        48_209,
+        "qwen-32b",
+    ),
     TimelineEvent(at("03:11:50"), "node", "nodepool/spot 16 -> 24 GPU limit; node ~03:16", 48_210, None, "spot"),
 )
 
@@ -138,8 +144,7 @@ EXPLANATION = (
     "short 1 replica (4 GPUs) since 03:11:40",
     "demand  7 = 112 requests / 16; KV cache votes 6; latency abstains (48 s)",
     "has     5 ready + 1 loading (~03:14:11); 1 doomed on spot-2",
-    "unmet   1: 4 GPUs on one node; free: 2 on a100-4, 2 on spot-1",
-    "refused qwen-32b 3 -> 2 by step: lost 1 at 03:09:40, next 03:14:40",
+    "refused qwen-32b keeps 1 replica that would go (3 -> 2): guard step, it lost 1 of at most 1",
     "or now  rebalancer override add cap qwen-32b 2 --for 30m ...",
 )
 
@@ -176,7 +181,7 @@ LLAMA = ModelPage(
     priority=100,
     actuation="bounds",
     unmet=(Unmet("llama-70b", 1, "step", "4 GPUs on one node", at("03:11:40")),),
-    refusals=(Refusal("step", "qwen-32b", 3, 2, "lost 1 at 03:09:40", {}, at("03:14:40")),),
+    refusals=(Refusal("step", "qwen-32b", 3, 2, "it lost 1 of at most 1", {}, at("03:14:40")),),
     explanation=EXPLANATION,
     signals=(
         SignalRow("concurrency", "112", 7, 2),

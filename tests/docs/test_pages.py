@@ -22,10 +22,11 @@ from rebalancer.planning.guards.guards import GUARDS
 from rebalancer.planning.guards.release import PASSES, Purpose
 from rebalancer.settings.service import PREFIX, ServiceSettings
 from tests.docs.blocks import DOCS, blocks, written_pages
+from tests.docs.pictures import PICTURES, pictures
 from tests.house.repository import ROOT
 
 TEXTS = {str(page.relative_to(DOCS)): page.read_text() for page in written_pages()}
-DECIDES = TEXTS["how-it-decides.md"]
+RULES = TEXTS["rules.md"]
 
 
 def test_the_site_builds_without_a_warning(tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -103,29 +104,50 @@ def test_the_guards_on_the_page_have_the_limits_of_the_defaults() -> None:
     guards = Guards()
     for name in ("step", "fleet", "shift"):
         rule = getattr(guards, name)
-        row = next(line for line in DECIDES.splitlines() if line.startswith(f"| `{name}` |"))
+        row = next(line for line in RULES.splitlines() if line.startswith(f"| `{name}` |"))
         assert f"{rule.share:.0%}".replace("%", " %") in row
         assert f"in {rule.window_seconds:.0f} s" in row
-    assert f"{guards.start.metric_intervals} metric intervals" in DECIDES
-    assert f"older than {guards.blind.stale_seconds:.0f} s" in DECIDES
-    assert f"fewer\nthan {guards.blind.min_coverage * 100:.0f} %" in DECIDES
-    assert f"| `foreign` | after two changes by somebody else within {guards.foreign.window_seconds:.0f} s" in DECIDES
+    assert f"{guards.start.metric_intervals} metric intervals" in RULES
+    assert f"older than {guards.blind.stale_seconds:.0f} s" in RULES
+    assert f"fewer\nthan {guards.blind.min_coverage * 100:.0f} %" in RULES
+    assert f"| `foreign` | after two changes by somebody else within {guards.foreign.window_seconds:.0f} s" in RULES
     assert guards.foreign.changes == 2
-    assert f"over {REPAIRED_AFTER_SECONDS:.0f} s after that" in DECIDES
-    assert f"fewer than {guards.agree.votes} usable votes" in DECIDES
+    assert f"over {REPAIRED_AFTER_SECONDS:.0f} s after that" in RULES
+    assert f"fewer than {guards.agree.votes} usable votes" in RULES
     fell, most = f"{guards.sudden.drop * 100:.0f} % or more", f"more than {guards.sudden.models * 100:.0f} %"
-    assert f"{fell} within {guards.sudden.window_seconds:.0f} s in {most}" in DECIDES
-    assert f"that have any, and in {guards.sudden.least_models} or more" in DECIDES
-    assert "within the last hour" in DECIDES
+    assert f"{fell} within {guards.sudden.window_seconds:.0f} s in {most}" in RULES
+    assert f"that have any, and in {guards.sudden.least_models} or more" in RULES
+    assert "within the last hour" in RULES
     assert guards.sudden.usual_seconds == 3600.0
-    assert f"no decrease for {guards.sudden.hold_seconds:.0f} s" in DECIDES
-    assert f"over {guards.plausible.times:.0f} times" in DECIDES
-    assert f"before {guards.plausible.samples} samples" in DECIDES
-    assert {*GUARDS, "plausible"} <= set(re.findall(r"^\| `(\w+)` \|", DECIDES, re.MULTILINE))
+    assert f"no decrease for {guards.sudden.hold_seconds:.0f} s" in RULES
+    assert f"over {guards.plausible.times:.0f} times" in RULES
+    assert f"before {guards.plausible.samples} samples" in RULES
+    assert {*GUARDS, "plausible"} <= set(re.findall(r"^\| `(\w+)` \|", RULES, re.MULTILINE))
+
+
+def test_pages_that_tell_a_guard_in_passing_have_its_limit_too() -> None:
+    guards, decides = Guards(), TEXTS["how-it-decides.md"]
+    for name in ("step", "fleet", "shift"):
+        rule = getattr(guards, name)
+        row = next(line for line in decides.splitlines() if line.startswith(f"| `{name}` |"))
+        assert f"{rule.share:.0%}".replace("%", " %") in row
+        assert f"in {rule.window_seconds:.0f} s" in row
+    assert f"beyond {guards.plausible.times:.0f} times" in decides
+    assert f"within {NodeRules().node_timeout_seconds:.0f} s" in decides
+    told = {*re.findall(r"^\| `(\w+)` \|", decides, re.MULTILINE)}
+    assert told == {*re.findall(r"^\| `(\w+)` \|", RULES[RULES.index("## 8.") :].split("###")[0], re.MULTILINE)}
+    share, seconds = guards.shift.share, guards.shift.window_seconds
+    assert f"floor({share:g} x (8 - 1)) = {int(share * 7)} replicas in {seconds:.0f} s" in TEXTS["policy.md"]
+
+
+def test_the_pictures_are_those_that_the_recorded_run_draws() -> None:
+    drawn = pictures()
+    assert {name: (PICTURES / name).read_text() for name in drawn} == drawn, "run: python -m tests.docs.pictures"
+    assert all(f"pictures/{name}" in TEXTS["how-it-decides.md"] for name in drawn)
 
 
 def test_what_passes_which_guard_is_on_the_page() -> None:
-    rows = dict(re.findall(r"^\| ([^|`]+) \| ([a-z, ]+) \|$", DECIDES, re.MULTILINE))
+    rows = dict(re.findall(r"^\| ([^|`]+) \| ([a-z, ]+) \|$", RULES, re.MULTILINE))
     said = {
         Purpose.DRAIN: "its node is under notice",
         Purpose.OVERRIDE: "an override names this model",
@@ -142,9 +164,9 @@ def test_what_passes_which_guard_is_on_the_page() -> None:
 def test_classes_surge_nodes_and_overrides_have_the_numbers_of_the_defaults() -> None:
     for name, rules in Classes():
         row = f"| `{name}` | {rules.high_utilisation} | {rules.low_utilisation} | {rules.cooldown_seconds:.0f} s |"
-        assert row in DECIDES
+        assert row in RULES
     surge, nodes, overrides = SurgeRules(), NodeRules(), OverrideRules()
-    flat = " ".join(DECIDES.split())
+    flat = " ".join(RULES.split())
     assert f"its last {surge.short_window_seconds:.0f} s are at least {surge.enter_ratio} times" in flat
     assert f"its last {surge.long_window_seconds:.0f} s" in flat
     assert f"ends after {surge.leave_after_seconds:.0f} s below {surge.leave_ratio} times" in flat

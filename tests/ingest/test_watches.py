@@ -5,6 +5,7 @@ import random
 from collections.abc import AsyncIterator
 
 import pytest
+from structlog.testing import capture_logs
 
 from rebalancer.domain.cluster import SOURCES, Override, Pod
 from rebalancer.domain.events import Event, ObjectChanged, ObjectGone, ObjectsListed, SourceState
@@ -12,6 +13,7 @@ from rebalancer.domain.policy import TargetSpec
 from rebalancer.ingest.watches import RESOURCES, SourceSink, Watches
 from rebalancer.kube.access import Access
 from rebalancer.kube.client import KubeClient
+from rebalancer.kube.reflector import Trouble
 from rebalancer.kube.resources import NODES
 from rebalancer.sandbox.api import EmbeddedKubernetes, Store
 from rebalancer.sandbox.api.resources import NODEPOOLS, OVERRIDES, PODS
@@ -151,6 +153,22 @@ async def test_a_source_that_fails_says_so_and_that_it_is_back(
     await until(lambda: any(state.trouble for state in told.states("nodes")))
     await until(lambda: skip(clock) and told.states("nodes")[-1].trouble is None)
     assert watches.sources["nodes"].counts["troubles"] >= 1
+
+
+def test_a_quiet_watch_warns_nobody_and_one_that_cannot_be_listed_either_warns_once() -> None:
+    sink = SourceSink("nodes", lambda _events: None)
+    with capture_logs() as logs:
+        sink.trouble(NODES, Trouble("silent", "nothing for 75 s"), 75.0)
+        sink.relisted(NODES, (), "1", 75.1)
+        assert logs == []
+        sink.trouble(NODES, Trouble("silent", "nothing for 75 s"), 150.0)
+        for at in (150.1, 151.0, 153.0):
+            sink.trouble(NODES, Trouble("unreachable", "not connected"), at)
+        sink.relisted(NODES, (), "2", 160.0)
+    assert [(each["log_level"], each["trouble"]) for each in logs] == [
+        ("warning", "unreachable: not connected"),
+        ("info", None),
+    ]
 
 
 def skip(clock: SkippingClock) -> bool:

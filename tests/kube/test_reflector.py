@@ -182,7 +182,7 @@ async def test_kopf_1267_a_half_open_watch_is_replaced_by_a_list_after_75_s(
         await settle(2)
         assert names(view) == ["a"]
     assert view.kinds == ["silent"]
-    assert "not a byte for 75" in view.troubles[0][1].message
+    assert "said nothing for 75 s" in view.troubles[0][1].message
     assert [round(at) for at in view.heard] == [0, 75]
 
 

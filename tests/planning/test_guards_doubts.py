@@ -32,7 +32,7 @@ class TestAgree:
         assert moves(plan) == {}
         refusal = refusal_of(plan, "agree", "a")
         assert refusal.numbers == {"usable": 1, "needed": 2, "configured": 2}
-        assert refusal.why == "1 of 2 usable votes: utilisation never-seen"
+        assert refusal.why == "1 usable vote where 2 must agree: utilisation was never seen"
         unmet = unmet_of(plan, "b")
         assert unmet is not None
         assert unmet.constraint == "agree"

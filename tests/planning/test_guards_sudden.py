@@ -34,8 +34,9 @@ class TestSudden:
         numbers = {"fell": 3, "of": 4, "drop": 0.5, "window_seconds": 120.0, "had": 4.0, "source": None}
         assert refusal.numbers == numbers
         assert refusal.why == (
-            "m0, m1 and m2 fell by 50% or more within 120 s (3 of 4 with work) and nobody rose: rather an outage in "
-            "front of them than calm; this one has 2 of 4 replicas of work and is held until more than 2 are back"
+            "m0, m1 and m2 lost 50% or more of their work within 120 s (3 of the 4 models with work) and nobody rose, "
+            "which looks like an outage in front of them and not like calm; this one has 2 of 4 replicas of work left "
+            "and keeps what it has until more than 2 are back"
         )
         assert refusal.until == began + 900.0
         story.wait(began + 899.0 - story.snapshot.at)
@@ -170,7 +171,7 @@ class TestSudden:
             assert (outage_of(story) is not None) is outage
             plans = story.turns(6, 20.0)
             assert any(moves(plan) for plan in plans) is not outage
-            said = "no outage, since m3 rose meanwhile" in str(decision_of(plans[0], "m0").steps)
+            said = "no outage: m3 rose meanwhile" in str(decision_of(plans[0], "m0").steps)
             assert said is not outage
 
     def test_who_rises_later_ends_it(self) -> None:
@@ -236,9 +237,10 @@ class TestSudden:
         assert {model for plan in plans for model in moves(plan)} >= {"m4"}
         assert not {model for plan in plans for model in moves(plan)} & {"m0", "m1"}
         assert refusal_of(plans[-1], "sudden", "m0").why == (
-            "m0 and m1 fell by 50% or more within 120 s (2 of 2 with work that east tells of) and nobody rose: rather "
-            "an outage in front of them than calm; models that others tell of say nothing about east; this one has 0 "
-            "of 4 replicas of work and is held until more than 2 are back"
+            "m0 and m1 lost 50% or more of their work within 120 s (2 of the 2 models with work that east tells of) "
+            "and nobody rose, which looks like an outage in front of them and not like calm; models that others tell "
+            "of say nothing about east; this one has 0 of 4 replicas of work left and keeps what it has until more "
+            "than 2 are back"
         )
 
     def test_a_producer_that_reports_zeros_is_not_believed_because_a_model_that_another_tells_of_rises(self) -> None:
@@ -310,8 +312,8 @@ class TestSudden:
         self.rises(story, "m3", 8.0, 4.0)
         began = story.snapshot.at
         why = (
-            "m0, m1 and m2 fell by 50% or more within 120 s (3 of 4 with work) at 08:00:30: no outage, since m3 rose "
-            "meanwhile (8 replicas of work over its mean of 4)"
+            "m0, m1 and m2 lost 50% or more of their work within 120 s (3 of the 4 models with work) at 08:00:30, "
+            "which is no outage: m3 rose meanwhile from a mean of 4 to 8 replicas of work"
         )
         for plan in story.turns(2, 20.0):  # the fall is still seen 20 s later, and is the same one
             assert [step.said for step in decision_of(plan, "m0").steps if step.stage == "outage"] == [why]

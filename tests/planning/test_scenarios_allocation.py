@@ -145,7 +145,7 @@ class TestLendAndReclaim:
         plan = story.plan()
         assert decision_of(plan, "b").borrowed == 4
         assert decision_of(plan, "a").lent == 4
-        assert decision_of(plan, "a").why == "lends 4 GPUs"
+        assert decision_of(plan, "a").why == "lends 4 GPUs to b; has 0 replicas of work on 2"
 
     def test_a_returning_owner_gets_its_gpus_home_in_its_next_cycle(self) -> None:
         # a wants its 8 back: 2 are its own now, 2 are free, 4 are lent. The borrower's limits do not ask.
@@ -155,7 +155,7 @@ class TestLendAndReclaim:
         assert moves(plan) == {"b": (12, 8), "a": (2, 4)}
         back = change_of(plan, "b")
         assert (back.passes, back.recipients, back.counts) == ("reclaim", ("a",), "exempt")
-        assert back.reason.startswith("goes home to a")
+        assert back.reason.startswith("gives 4 borrowed replicas back to a: a has ")
 
     def test_it_goes_no_further_than_the_borrowers_entitlement(self) -> None:
         # a wants 12: 8 are its own, the other 4 b owns and needs.
@@ -210,7 +210,10 @@ class TestLender:
         plan = story.plan()
         assert [(loan.borrower, loan.owner, loan.at) for loan in story.memory.loans] == [("c", "b", since)]
         assert (decision_of(plan, "a").lent, decision_of(plan, "b").lent) == (0, 1)
-        assert (decision_of(plan, "b").why, decision_of(plan, "a").why) == ("lends 1 GPUs", "demand is 4")
+        assert (decision_of(plan, "b").why, decision_of(plan, "a").why) == (
+            "lends 1 GPU to c; has 0 replicas of work on 5",
+            "has 4 replicas of work on 4",
+        )
 
     def test_what_is_lent_counts_in_gpus(self) -> None:
         # a owns 2 replicas of 2 GPUs and holds 1; b borrows both GPUs of the other.
@@ -218,7 +221,7 @@ class TestLender:
         story = a_story(a_policy(*models, pools=(a_pool(gpus=8),)), {"a": 1, "b": 6}, {"a": 1, "b": 6})
         plan = story.plan()
         assert [loan.owner for loan in story.memory.loans] == ["a", "a"]
-        assert decision_of(plan, "a").why == "lends 2 GPUs"
+        assert decision_of(plan, "a").why == "lends 2 GPUs to b; has 0 replicas of work on 1"
 
 
 class TestShift:
@@ -234,7 +237,7 @@ class TestShift:
         assert moves(plan) == {"a": (7, 4)}
         unmet = unmet_of(plan, "b")
         assert unmet is not None
-        assert (unmet.replicas, unmet.constraint, unmet.why) == (3, "waiting", "GPUs of a on a100-1")
+        assert (unmet.replicas, unmet.constraint, unmet.why) == (3, "waiting", "it waits for GPUs of a on a100-1")
 
         story.write(plan)
         assert story.plan().empty  # written, but no pod has moved

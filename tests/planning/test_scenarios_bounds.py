@@ -77,7 +77,7 @@ class TestTakeover:
         plan = story.plan()
         change = change_of(plan, "b")
         assert (change.kind, change.replicas_from, change.replicas_to, change.minimum) == ("bounds", 4, 4, 4)
-        assert change.reason == "bounds 1-10 -> 4-4, taking ScaledObject b over"
+        assert change.reason == "keeps its replicas; its bounds go from 1-10 to 4-4, and ScaledObject b is taken over"
         story.write(plan)
         assert story.plan().empty
 
@@ -267,7 +267,7 @@ class TestSeveralTargets:
             story.write(story.plan())
             story.wait(10.0)
         assert bounds(story, pool="spot") == (4, 6)
-        assert refusal_of(story.plans[-1], "floor", "b").why == "floor is 4"
+        assert refusal_of(story.plans[-1], "floor", "b").why == "its floor is 4"
 
     def test_a_release_does_not_count_on_what_an_hpa_may_take(self) -> None:
         # a wants its GPUs: b's 3 on a100 and 6 on spot are 9, but spot's HPA may go down to 2 by itself. 2 + 3 is one
@@ -281,7 +281,7 @@ class TestSeveralTargets:
         story.target("b", "spot", autoscaler=ours(2, 6))
         plan = story.plan()
         assert change_of(plan, "b", "a100").replicas_to == 2
-        assert refusal_of(plan, "floor", "b").why == "floor is 4, minimums would add up to 3"
+        assert refusal_of(plan, "floor", "b").why == "its floor is 4 and its autoscalers could go down to 3"
 
     def test_a_raised_minimum_counts_once_the_hpa_has_followed_it(self) -> None:
         # Its floor is 2. Spot has no node left, so the one asked for there is to go; on a100 the minimum has just been
@@ -295,7 +295,10 @@ class TestSeveralTargets:
         story.target("b", "spot", pods=nowhere)
         story.pool("spot", nodes=())
         plan = story.plan()
-        assert refusal_of(plan, "floor", "b").why == "floor is 2, minimums would add up to 1"
+        assert refusal_of(plan, "floor", "b").why == (
+            "its floor is 2 and its autoscalers could go down to 1; pool spot shrank, "
+            "it has 0 GPUs in its budget and 1 promised"
+        )
         assert moves(plan) == {}
         story.kubernetes()
         assert change_of(story.plan(), "b", "spot").replicas_to == 0

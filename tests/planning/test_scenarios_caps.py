@@ -61,7 +61,7 @@ class TestOfAModel:
         unmet = unmet_of(story.plan(), "b")
         assert unmet is not None
         assert unmet.constraint == "cap"
-        assert "2 replicas on elastic pools, elasticReplicas 2" in unmet.why
+        assert "it has 2 replicas on elastic pools, where elasticReplicas allows it 2" in unmet.why
 
     def test_what_is_above_a_lowered_one_goes_through_the_guards(self) -> None:
         # 6 on spot, 4 are allowed. b needs all it has, so `step` lets max(1, 20 % of 6) = 1 go in 5 minutes.
@@ -105,4 +105,4 @@ class TestOfATeam:
         assert decision_of(plan, "b").allocation == 6
         unmet = unmet_of(plan, "b")
         assert unmet is not None
-        assert "team chat holds 2 GPUs of elastic pools, elasticGpus 2" in unmet.why
+        assert "team chat holds 2 GPUs of elastic pools, where elasticGpus allows it 2" in unmet.why

@@ -246,7 +246,7 @@ class TestGpus:
         assert plan.pools[0].promised == 4 * counted
         refusal = refusal_of(plan, "gpus", "b")
         assert refusal.numbers == {"policy": 1, "template": template, "pods": running, "counted": counted}
-        assert f"1 GPUs per pod in the policy, {template} in the template of b" in refusal.why
+        assert f"1 GPU per pod in the policy, {template} in the template of b" in refusal.why
         shortage = unmet_of(plan, "b")
         assert shortage is not None
         assert (shortage.constraint, shortage.why) == ("gpus", refusal.why)

@@ -136,26 +136,28 @@ class TestDeadline:
         found = step(story.plan())
         assert found is not None
         assert found.said == (
-            "400 requests are due by 08:59:59, one replica suffices from 08:35:49 on; the oldest counts 0.1"
-            " of its priority"
+            "400 requests are due by 08:59:59, and one replica that starts at 08:35:49 suffices; "
+            "the oldest request counts 0.1 of its priority"
         )
         found = step(at(story, DONE_BY))
         assert found is not None
-        assert found.said.startswith("400 requests are due by 08:59:59: that takes 3 replicas now; the oldest counts")
+        assert found.said.startswith(
+            "400 requests are due by 08:59:59: that takes 3 replicas now; the oldest request counts"
+        )
 
     def test_explained_what_does_not_fit_beside_others(self) -> None:
         story = a_story({"a": 8, "b": 0}, saves=10_000.0, level=3.0)
         story.plan()
         found = step(at(story, DONE_BY))
         assert found is not None
-        assert "that takes 3 replicas now, 2 of them beside what others need" in found.said
+        assert "that takes 3 replicas now, of which 2 fit beside what others need" in found.said
 
     def test_explained_when_nobody_waits(self) -> None:
         story = a_story({"a": 8, "b": 0}, saves=50.0)
         wait_in(story, 0.0)
         found = step(story.plan())
         assert found is not None
-        assert found.said == "nobody waits; a request that comes counts 0.1 of its priority"
+        assert found.said == "no request waits; one that comes counts 0.1 of its priority at first"
 
 
 class TestTurnsInstead:
@@ -173,4 +175,4 @@ class TestTurnsInstead:
         wait_in(story, WAITING, told=False)
         found = step(story.plan())
         assert found is not None
-        assert "its turn is at 08:45:00" in found.said
+        assert "has its turn at 08:45:00" in found.said

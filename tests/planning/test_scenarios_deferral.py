@@ -59,7 +59,7 @@ class TestYielding:
         plan = a_story({"a": 1, "b": 7}, saved=(0.0, 2.0)).plan()
         found = step(plan)
         assert found is not None
-        assert found.said == "yields: a request counts 0.1 of its priority"
+        assert found.said == "it stands back: a request counts 0.1 of its priority"
         assert next((one for one in decision_of(plan, "a").steps if one.stage == "deferral"), None) is None
 
 
@@ -127,10 +127,10 @@ class TestTurn:
         story = a_story({"a": 8, "b": 0})
         found = step(story.plan())
         assert found is not None
-        assert "deferred since 08:00:00, its turn is at 08:45:00" in found.said
+        assert "deferred since 08:00:00 and has its turn at 08:45:00" in found.said
         found = step(at(story, HOUR - QUARTER))
         assert found is not None
-        assert found.said == "its turn until 09:00:00: 2 come before what anybody gains"
+        assert found.said == "it has its turn until 09:00:00: 2 replicas of it come before what anybody gains"
 
 
 def test_a_share_of_nothing_is_still_one_replica() -> None:

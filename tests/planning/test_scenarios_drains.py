@@ -77,9 +77,11 @@ class TestPersonsDrain:
         story.notice("a100-1", 0.0, kind="drain")
         plan = story.plan()
         assert [(change.target.pool, change.kind, change.minimum) for change in plan.changes] == [("spot", "bounds", 2)]
-        assert refusal_of(plan, "floor", "b").why == "floor is 2, minimums would add up to 0"
+        assert refusal_of(plan, "floor", "b").why == "its floor is 2 and its autoscalers could go down to 0"
         story.write(plan)
-        assert refusal_of(story.plan(), "floor", "b").why == "floor is 2, minimums would add up to 0"  # not there yet
+        assert (
+            refusal_of(story.plan(), "floor", "b").why == "its floor is 2 and its autoscalers could go down to 0"
+        )  # not there yet
         story.kubernetes()
         assert moves(story.plan()) == {"b": (1, 0)}
 

@@ -25,7 +25,10 @@ class TestOneNode:
         unmet = unmet_of(plan, "big")
         assert unmet is not None
         assert unmet.constraint == "fit"
-        assert unmet.why == "4 GPUs on one node of a100; 2 on a100-1, 2 on a100-2; 4 of 16 in the budget"
+        assert unmet.why == (
+            "a replica needs 4 GPUs on one node of pool a100: 2 on a100-1, 2 on a100-2; 4 of the "
+            "16 GPUs in its budget are left"
+        )
 
     def test_one_node_with_four_takes_it(self) -> None:
         small = a_model("small", 8, entitlement=8)

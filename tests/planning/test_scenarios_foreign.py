@@ -120,7 +120,10 @@ class TestStandup:
         story.override(an_override("standUp", "a"))
         plan = story.plan()
         assert moves(plan) != {}
-        assert state_of(plan, "standUp-a").message == "foreign changes of a count only since 08:00:10"
+        assert (
+            state_of(plan, "standUp-a").message
+            == "what others change on a counts from the start anew; in force since 08:00:10"
+        )
 
     def test_one_more_change_is_no_fight_and_two_more_are_told(self) -> None:
         story = fought(60.0, 5.0)
@@ -161,11 +164,11 @@ class TestOverridesMeanwhile:
         story = fought(60.0, 5.0)
         story.override(an_override("pin", "a", 3))
         assert state_of(story.plan(), "pin-a").message == (
-            "waits: stand-down until 08:09:00: argocd-controller changed Deployment a 2 times within 600 s; "
+            "it waits: stand-down until 08:09:00: argocd-controller changed Deployment a 2 times within 600 s; "
             "`rebalancer stand-up a` ends it"
         )
         story.target("a", foreign=())
-        assert state_of(story.plan(), "pin-a").message.startswith("a 7, 3 granted, since")
+        assert state_of(story.plan(), "pin-a").message.startswith("a has 7 replicas and goes to 3; in force since")
 
 
 class TestBorrower:

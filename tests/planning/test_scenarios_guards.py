@@ -74,7 +74,7 @@ class TestFloor:
         story.target("a", "spot", pods=tuple(replace(pod, phase="loading") for pod in ready))
         plan = story.plan()
         assert moves(plan) == {}
-        assert refusal_of(plan, "floor", "a").why == "floor is 2, 1 would be Ready"
+        assert refusal_of(plan, "floor", "a").why == "its floor is 2 and 1 would be Ready"
         story.target("a", "spot", pods=ready)
         assert change_of(story.plan(), "a", "a100").replicas_to == 1
 
@@ -112,7 +112,7 @@ class TestBudget:
         unmet = unmet_of(plan, "b")
         assert unmet is not None
         assert unmet.constraint == "waiting"
-        assert "8 of 8 GPUs of a100 are promised" in unmet.why
+        assert "room in pool a100, where 8 of 8 GPUs are promised" in unmet.why
 
     def test_foreign_pods_shrink_it(self) -> None:
         policy = a_policy(a_model("b", entitlement=8), pools=(a_pool(gpus=8),))
@@ -150,7 +150,9 @@ class TestBudget:
         limit(story, 2)
         plan = story.turn()
         assert moves(plan) == {"b": (8, 4)}
-        assert change_of(plan, "b").reason.startswith("pool a100 has a budget of 2 GPUs, 8 are promised")
+        assert change_of(plan, "b").reason.startswith(
+            "gives up 4 replicas, since pool a100 has 2 GPUs in its budget and 8 promised"
+        )
         assert all(moves(later) == {} for later in story.turns(3))
         assert unmet_of(story.plans[-1], "b") is not None
 
@@ -166,7 +168,7 @@ class TestBudget:
         assert unmet is not None
         assert (unmet.constraint, unmet.why) == (
             "budget",
-            "budget unknown: no node of pool a100 is seen while pods run there",
+            "the budget of pool a100 is unknown: no node of pool a100 is seen while pods run there",
         )
 
     def test_an_empty_pool_without_pods_is_just_empty(self) -> None:
@@ -197,7 +199,7 @@ class TestStep:
         refusal = refusal_of(plan, "step", "b")
         assert (refusal.replicas_from, refusal.replicas_to) == (8, 0)
         assert refusal.numbers == {"lost": 2, "limit": 2, "base": 10, "window_seconds": 300.0, "need": 15}
-        assert refusal.why == "2 of at most 2 lost in 300 s, present need 15"
+        assert refusal.why == "it has lost 2 of at most 2 replicas in 300 s, and it needs 15 now"
 
     def test_the_window_slides(self) -> None:
         story = self.a_story()
@@ -259,7 +261,7 @@ class TestShift:
         assert moves(plan) == {"a": (7, 4)}
         assert change_of(plan, "a").counts == "shift"
         refusal = refusal_of(plan, "shift", "a")
-        assert refusal.why == "3 of at most 3 lost in 10 s, present need 11"
+        assert refusal.why == "it has given away 3 of at most 3 replicas in 10 s, and it needs 11 now"
         unmet = unmet_of(plan, "b")
         assert unmet is not None
         assert unmet.constraint == "shift"
@@ -287,7 +289,10 @@ class TestShift:
     def test_for_what_is_no_floor_no_more_go_than_the_share(self) -> None:
         story = self.large_and_small(floor=0, owned=0)
         assert all(moves(plan) == {} for plan in story.turns(3))
-        assert refusal_of(story.plans[-1], "shift", "a").why == "1 of at most 1 lost in 10 s, present need 7"
+        assert (
+            refusal_of(story.plans[-1], "shift", "a").why
+            == "it has given away 1 of at most 1 replica in 10 s, and it needs 7 now"
+        )
 
     def test_surplus_is_not_limited(self) -> None:
         assert moves(a_donor_and_a_needy(need=0.1).turn()) == {"a": (7, 1)}

@@ -60,7 +60,7 @@ def test_unknown_is_not_idle(readings: dict[str, float | Signal]) -> None:
 
 def test_an_idle_model_asks_for_its_floor_and_the_explanation_says_so() -> None:
     step = decision_of(a_story({**NOBODY, "latency": NoReading("absent")}).plan(), "b").steps[0]
-    assert step.said == "concurrency 0 votes 0 (1 s); latency idle votes 1 (1 s)"
+    assert step.said == "concurrency asks for 0 (0 requests in flight, 1 s ago); latency asks for 1 (idle, 1 s ago)"
     assert step.numbers == {"concurrency": 0, "latency": 1}
 
 
@@ -76,9 +76,9 @@ def test_an_idle_model_lends_and_one_that_is_not_seen_does_not() -> None:
             assert moves(plan)["a"][1] < 7
         else:
             assert moves(plan) == {}
-            assert refusal_of(plan, "agree", "a").why == "1 of 2 usable votes: latency never-seen"
+            assert refusal_of(plan, "agree", "a").why == "1 usable vote where 2 must agree: latency was never seen"
 
 
 def test_without_a_ready_replica_nobody_is_idle() -> None:
     step = decision_of(a_story(NOBODY, ready=0).plan(), "b").steps[0]
-    assert "latency abstains (never-seen)" in step.said
+    assert "latency was never seen, so it has no vote" in step.said

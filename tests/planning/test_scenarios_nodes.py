@@ -80,7 +80,7 @@ class TestGrant:
         assert unmet is not None
         assert unmet.constraint == "budget"
         assert unmet.why.startswith(
-            "granted 8, on a node that comes; beyond that 1 GPUs on one node of spot; none free"
+            "8 granted, on a node that comes; beyond that a replica needs 1 GPU on one node of pool spot: none is free"
         )
 
     def test_free_gpus_are_used_before_nodes_are_asked_for(self) -> None:
@@ -132,7 +132,10 @@ class TestGrant:
         plan = two_models({"a": 8, "b": 8}, limit=8).plan()
         assert moves(plan) == {"a": (0, 8)}
         assert node_pool_changes(plan)["limit"].limit_to == 8
-        assert refusal_of(plan, "budget", "b").why == "pool spot is at its gpuLimit 8; nodepool spot stays"
+        assert (
+            refusal_of(plan, "budget", "b").why
+            == "pool spot has all the GPUs that its gpuLimit of 8 allows, so no node is asked for"
+        )
 
     def test_nodes_that_show_fewer_gpus_than_pods_hold_there_leave_no_more_room_for_others(self) -> None:
         story = a_story(40, held=16, limit=24)
@@ -212,7 +215,7 @@ class TestRefused:
         story.turn()
         plan = story.plan()
         assert plan.empty
-        assert refusal_of(plan, "fit", "b").why == "a replica needs 16 GPUs on one node, nodes of spot have 8"
+        assert refusal_of(plan, "fit", "b").why == "a replica needs 16 GPUs on one node, and nodes of pool spot have 8"
 
     def test_a_mig_shape_that_no_provider_offers(self) -> None:
         plan = a_story(3, pool={"resource": "nvidia.com/mig-3g.20gb"}).plan()
@@ -250,7 +253,9 @@ class TestEnd:
         plan = story.plan()
         change = change_of(plan, "b")
         assert (change.kind, change.replicas_from, change.replicas_to) == ("withdraw", 3, 0)
-        assert change.reason == "node grant g3-b ended: no node after 900 s"
+        assert (
+            change.reason == "takes back 3 replicas that waited for a node: no node came within 900 s (node grant g3-b)"
+        )
         restored = node_pool_changes(plan)["restore-limit"]
         assert (restored.limit_from, restored.limit_to) == (8, 0)
         story.write(plan)
@@ -275,7 +280,10 @@ class TestEnd:
         plan = story.plan()
         assert plan.empty
         refusal = refusal_of(plan, "budget", "b")
-        assert "no nodepool of spot brings nodes now" in refusal.why
+        assert (
+            "no NodePool of pool spot brings nodes now (the last grant there: takes back 3 "
+            "replicas that waited for a node"
+        ) in refusal.why
         assert refusal.until == plan.at - 10.0 + 900.0
         story.wait(refusal.until - story.snapshot.at)
         assert change_of(story.plan(), "b").grant is not None

@@ -154,8 +154,8 @@ class TestWhatIsTold:
         story.look_ahead("b", an_outlook(USEFUL, 4, level=2.0, base=1.8, shift=0.3, shifted=5.0))
         steps = {step.stage: step for step in decision_of(story.plan(), "b").steps}
         assert steps["outlook"].said == (
-            "level 2, 30 replays of its past, 150 s ahead; with 30% it has shifted to 5; "
-            "error 0.2 (a plain slow mean: 0.3)"
+            "a level of 2 replicas of work, looked 150 s ahead by 30 replays of its past; with a chance of 30% the "
+            "level is 5 by now; in the last hour it was off by 0.2, where a plain slow mean was off by 0.3"
         )
         assert steps["outlook"].numbers["slowMean"] == 1.8
 
@@ -163,7 +163,7 @@ class TestWhatIsTold:
         story = a_story()
         story.look_ahead("b", an_outlook(USEFUL, 4, level=2.0, error=0.4, plain_error=0.3))
         said = next(step.said for step in decision_of(story.plan(), "b").steps if step.stage == "outlook")
-        assert said.endswith("error 0.4 (a plain slow mean: 0.3), so the plain mean is used")
+        assert said.endswith("it was off by 0.4, where a plain slow mean was off by 0.3 and is used")
 
     def test_the_share_and_what_its_neighbours_would_cost(self) -> None:
         # 16 GPUs of its own, each saves 50: all of them.
@@ -171,7 +171,10 @@ class TestWhatIsTold:
         story.foresee("b", USEFUL, level=4.0)
         plan = story.plan()
         share = next(step for step in decision_of(plan, "b").steps if step.stage == "share")
-        assert share.said == "16 replicas of the GPUs there are; late requests in 150 s with 14: 100, 15: 50, 16: 0"
+        assert (
+            share.said
+            == "16 replicas of the GPUs there are; late requests in the next 150 s: 100 with 14, 50 with 15, 0 with 16"
+        )
         assert unmet_of(plan, "b") is None
 
     def test_a_donors_change_tells_what_its_gpus_keep_here_and_there_and_a_wait_for_several_is_told_once(self) -> None:
@@ -183,13 +186,17 @@ class TestWhatIsTold:
         story.foresee("b", {1: 400.0, 2: 300.0, 3: 200.0, 4: 60.0, 5: 30.0, 6: 0.0, 7: 0.0, 8: 0.0})
         plan = story.plan()
         assert change_of(plan, "a").reason.startswith(
-            "for b (each keeps 30 requests from being late in 150 s there, 1 here), "
+            "gives 2 replicas to b: b has 0 replicas of work on 4, a 0 on 4; "
+            "a replica keeps about 30 requests from being late in 150 s there, 1 here"
         )
         waits = next(step.said for step in decision_of(plan, "b").steps if step.stage == "shift")
-        assert waits == "waits for GPUs of a on a100-1 (2 times)"
+        assert waits == "2 replicas wait for GPUs of a on a100-1"
 
     def test_where_minutes_were_promised_late_seconds_are_told(self) -> None:
         story = a_story(held=16)
         story.look_ahead("b", an_outlook(USEFUL, 16, level=4.0, by_minute=True))
         share = next(step for step in decision_of(story.plan(), "b").steps if step.stage == "share")
-        assert share.said == "16 replicas of the GPUs there are; late seconds in 150 s with 14: 100, 15: 50, 16: 0"
+        assert (
+            share.said
+            == "16 replicas of the GPUs there are; late seconds in the next 150 s: 100 with 14, 50 with 15, 0 with 16"
+        )

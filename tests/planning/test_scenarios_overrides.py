@@ -95,7 +95,7 @@ class TestPin:
         plan = a_story(an_override("pin", value=6)).plan()
         assert moves(plan) == {"b": (4, 6)}
         assert change_of(plan, "b").passes == "override pin-b"
-        assert state_of(plan, "pin-b").message == "b 4, 6 granted, since 08:00:00"
+        assert state_of(plan, "pin-b").message == "b has 4 replicas and goes to 6; in force since 08:00:00"
 
     def test_down_at_once_past_step_and_fleet(self) -> None:
         # 4 needed (work 4), pinned to 2: no limit asks, the release counts for none.
@@ -112,7 +112,10 @@ class TestPin:
         plan = a_story(an_override("pin", value=0)).plan()
         assert moves(plan) == {"b": (4, 2)}
         said = state_of(plan, "pin-b").message
-        assert said == "b 4, 2 granted, since 08:00:00; applied at the floor 2; set allowBelowFloor to go below it"
+        assert said == (
+            "b has 4 replicas and goes to 2; in force since 08:00:00; applied at the floor 2; set "
+            "allowBelowFloor to go below it"
+        )
 
     def test_below_the_floor_only_when_it_says_so_by_name(self) -> None:
         plan = a_story(an_override("pin", value=0, allow_below_floor=True)).plan()
@@ -142,7 +145,9 @@ class TestPin:
         plan = story.plan()
         assert moves(plan) == {"b": (4, 6)}
         said = state_of(plan, "pin-b").message
-        assert said.startswith("b 4, 6 granted, since 08:00:00; pin 20 needs more: budget, ")
+        assert said.startswith(
+            "b has 4 replicas and goes to 6; in force since 08:00:00; pin 20 is not reached: a replica needs 1 GPU"
+        )
 
     def test_others_get_nothing_of_it(self) -> None:
         story = a_story(an_override("pin", "a", value=2), held=6, wanted=8)

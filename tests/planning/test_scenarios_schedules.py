@@ -55,11 +55,11 @@ class TestFloor:
         story = a_story(a_schedule("08:00", "10:00", 6, 7, reason="tenders"))
         plan = story.plan()
         words = "floor 6 by schedule rush until 10:00 Europe/Berlin (09:00 UTC) (tenders)"
-        assert decision_of(plan, "b").why == "short 4"
-        assert said(plan, stage="demand") == f"{words}; demand is 2"
+        assert decision_of(plan, "b").why == "is short of 4 replicas: granted, its pods are on their way"
+        assert said(plan, stage="demand") == f"{words}; its votes ask for 2 replicas"
         cap = words.replace("floor 6", "cap 7")
         assert said(plan) == f"{words}; {cap}; next 10:00 Europe/Berlin (09:00 UTC): floor 1, no cap"
-        assert change_of(plan, "b").reason.startswith(words)
+        assert change_of(plan, "b").reason.endswith(f"{words}; its votes ask for 2 replicas")
 
     def test_before_its_window_they_say_from_when(self) -> None:
         plan = a_story(a_schedule("09:01", "10:00", 6)).plan()

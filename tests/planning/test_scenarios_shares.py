@@ -217,7 +217,7 @@ class TestWhereNodesCanGo:
         plan = a_story(policy, {"b": 1}, {"b": steep(1, 4, 5.0)}).plan()
         (found,) = [step for step in decision_of(plan, "b").steps if step.stage == "share"]
         assert found.numbers["costOfOne"] == 3.0
-        assert found.said.endswith("; one on a node that comes or could go must save 3")
+        assert found.said.endswith("; a replica for which a node comes or stays must save 3")
 
     def test_batch_work_yields_to_others_and_not_to_the_price(self) -> None:
         # Alone on its nodes a batch model buys what any other would: every replica saves 5, costs 3 and 1 to bring.
@@ -233,7 +233,7 @@ class TestWhereNodesCanGo:
         assert unmet_of(plan, "b") is None
         assert decision.demand == 1
         said = next(step.said for step in decision.steps if step.stage == "demand")
-        assert said.endswith("; more than 1 gain less than they cost")
+        assert said.endswith("; more than 1 would gain less than it costs")
 
     def test_of_gpus_that_are_there_anyway_none_is(self) -> None:
         plan = a_story(a_policy(a_model("b")), {"b": 1}, {"b": steep(1, 4, 5.0)}).plan()
@@ -324,7 +324,9 @@ class TestTriage:
         unmet = unmet_of(story.plan(), "b")
         assert unmet is not None
         assert (unmet.replicas, unmet.constraint) == (2, "budget")
-        assert unmet.why == "its share of a100 is 7: the other GPUs there are worth more elsewhere"
+        assert unmet.why == (
+            "its share of a100 is 7 replicas, since the other GPUs there keep more requests from being late elsewhere"
+        )
 
     def test_what_would_gain_nothing_is_not_needed(self) -> None:
         # b's level of 1.0 needs ceil(1.0 + 1.5 x 1.0) = 3 by the rule of thumb, but its own past says that 2 are enough
@@ -336,5 +338,5 @@ class TestTriage:
         decision = decision_of(plan, "b")
         assert decision.demand == 2
         assert next(step.said for step in decision.steps if step.stage == "demand").endswith(
-            "; more than 2 gain nothing"
+            "; more than 2 would gain nothing"
         )

@@ -12,7 +12,7 @@ class TestTold:
     def test_what_it_did_stays_told_after_it_is_done(self) -> None:
         story = a_story(an_override("pin", value=2))
         story.turns(2)
-        assert state_of(story.plan(), "pin-b").message == "b 4 -> 2, since 08:00:00"
+        assert state_of(story.plan(), "pin-b").message == "b went from 4 to 2 replicas; in force since 08:00:00"
 
     def test_since_when_survives_a_superseder(self) -> None:
         old = an_override("pin", value=3, name="old", created_at=NOW - 100.0)
@@ -22,7 +22,7 @@ class TestTold:
         story.turn()
         story.override(old)
         story.turn()
-        assert state_of(story.plan(), "old").message == "b 4 -> 3, since 08:00:00"
+        assert state_of(story.plan(), "old").message == "b went from 4 to 3 replicas; in force since 08:00:00"
 
     def test_memory_of_it_goes_with_the_object(self) -> None:
         story = a_story(an_override("pin", value=3))
@@ -47,18 +47,24 @@ class TestTold:
     ) -> None:
         values = {"pin": 6, "cap": 5, "floor": 8}
         plan = a_story(*(an_override(kind, value=values.get(kind)) for kind in kinds)).plan()
-        assert state_of(plan, f"{loser}-b").message == f"waits: {winner} by override {winner}-b outranks it"
+        assert state_of(plan, f"{loser}-b").message == f"it waits, since {winner} by override {winner}-b outranks it"
 
     def test_a_floor_under_the_cap_is_not_outranked(self) -> None:
         plan = a_story(an_override("cap", value=5), an_override("floor", value=5)).plan()
-        assert state_of(plan, "floor-b").message == "b 4, 5 granted, since 08:00:00"
+        assert state_of(plan, "floor-b").message == "b has 4 replicas and goes to 5; in force since 08:00:00"
 
     def test_pause_freeze_and_exclude(self) -> None:
-        assert state_of(a_story(an_override("pause")).plan(), "pause-b").message == "b is left alone, since 08:00:00"
-        assert state_of(a_story(an_override("freeze")).plan(), "freeze-b").message == "b 4, since 08:00:00"
+        assert (
+            state_of(a_story(an_override("pause")).plan(), "pause-b").message
+            == "b is left alone; in force since 08:00:00"
+        )
+        assert (
+            state_of(a_story(an_override("freeze")).plan(), "freeze-b").message
+            == "b has 4 replicas; in force since 08:00:00"
+        )
         one = an_override("exclude", "a100", subject_kind="pool", model="b")
         said = state_of(a_story(one).plan(), one.name).message
-        assert said == "no new grants on pool a100 for b, since 08:00:00"
+        assert said == "b is granted nothing new on pool a100; in force since 08:00:00"
 
     def test_a_drain_of_a_node_that_nobody_sees(self) -> None:
         plan = a_story(an_override("drain", "gone-1")).plan()

@@ -71,7 +71,7 @@ class TestStart:
         story.snapshot = replace(story.snapshot, sync=Sync(stale=("pods",), synced_at=NOW - 600.0))
         plan = story.plan()
         assert moves(plan) == {}
-        assert refusal_of(plan, "start", "a").why == "not synced: pods"
+        assert refusal_of(plan, "start", "a").why == "nothing, or nothing new, is known of pods"
 
     def test_a_raise_may_go_meanwhile(self) -> None:
         policy = a_policy(a_model("b", entitlement=4), pools=(a_pool(gpus=8),))
@@ -85,7 +85,7 @@ class TestStart:
         story.snapshot = replace(story.snapshot, sync=Sync(missing=("overrides", "writestops")))
         plan = story.plan()
         assert plan.empty
-        assert refusal_of(plan, "start", "b").why == "not listed yet: overrides, writestops"
+        assert refusal_of(plan, "start", "b").why == "nothing is known yet of overrides and writestops"
         unmet = unmet_of(plan, "b")
         assert unmet is not None
         assert unmet.constraint == "start"
@@ -148,7 +148,7 @@ class TestStop:
         plan = story.plan()
         assert plan.empty
         assert {subject for guard, subject in refused(plan) if guard == "stop"} >= {"a", "c", "spot"}
-        assert refusal_of(plan, "stop", "c").why == "writes stopped by alice: test"
+        assert refusal_of(plan, "stop", "c").why == "alice stopped the writes: test"
 
     def test_what_it_holds_back_is_unmet_by_its_name_and_not_granted(self) -> None:
         story = self.a_story()

@@ -53,7 +53,10 @@ class TestConcurrency:
         story = a_story({"concurrency": 3.0, "utilisation": 0.1, "queue": 0.0}, signals)
         plan = list(story.turns(60))[-1]
         assert decision_of(plan, "b").demand == 4
-        assert "concurrency abstains (what a replica carries is not learnt yet)" in decision_of(plan, "b").steps[0].said
+        assert (
+            "concurrency says nothing while what a replica carries is not learnt"
+            in decision_of(plan, "b").steps[0].said
+        )
         story.load("b", {"concurrency": 3.0, "utilisation": 0.1, "queue": 0.0}, carries=Carries(None, 4.0, 12))
         assert decision_of(list(story.turns(60))[-1], "b").demand == 1
 
@@ -162,12 +165,12 @@ class TestNoVote:
     @pytest.mark.parametrize(
         ("reading", "why"),
         [
-            (NoReading("never-seen"), "never-seen"),
-            (NoReading("absent"), "absent"),
-            (Reading(80.0, NOW - 16.0, 1.0), "16 s old"),  # three intervals of 5 s are 15 s
-            (Reading(80.0, NOW - 1.0, 0.79), "seen on 79% of the pods"),
-            (Reading(float("nan"), NOW - 1.0, 1.0), "not finite"),
-            (Reading(float("inf"), NOW - 1.0, 1.0), "not finite"),
+            (NoReading("never-seen"), "was never seen"),
+            (NoReading("absent"), "is not in the samples"),
+            (Reading(80.0, NOW - 16.0, 1.0), "is 16 s old"),  # three intervals of 5 s are 15 s
+            (Reading(80.0, NOW - 1.0, 0.79), "was seen on 79% of the pods"),
+            (Reading(float("nan"), NOW - 1.0, 1.0), "is not a finite number"),
+            (Reading(float("inf"), NOW - 1.0, 1.0), "is not a finite number"),
         ],
     )
     def test_a_reading_that_cannot_be_trusted_has_no_vote_and_says_why(
@@ -176,7 +179,7 @@ class TestNoVote:
         story = a_story({"concurrency": reading, "utilisation": 0.45}, BOTH)
         plan = story.plan()
         assert decision_of(plan, "b").demand == 4
-        assert f"concurrency abstains ({why})" in decision_of(plan, "b").steps[0].said
+        assert f"concurrency {why}, so it has no vote" in decision_of(plan, "b").steps[0].said
 
     def test_80_per_cent_of_the_pods_are_enough(self) -> None:
         assert (
@@ -198,7 +201,7 @@ class TestNoVote:
         plan = story.plan()
         assert decision_of(plan, "b").demand is None
         assert plan.empty
-        assert "concurrency never-seen" in decision_of(plan, "b").why
+        assert "concurrency was never seen" in decision_of(plan, "b").why
 
     def test_only_ready_replicas_are_averaged(self) -> None:
         # 4 Ready, 2 loading. Utilisation 0.60 at high 0.60 asks for ceil(4 x 1) = 4; counted on six it would be 6.
@@ -366,7 +369,7 @@ def test_a_blind_model_gives_nothing_and_says_what_it_could_not_see() -> None:
     story.turn()
     plan = story.plan()
     assert moves(plan) == {}
-    assert refusal_of(plan, "blind", "a").why == "no usable vote: concurrency never-seen"
+    assert refusal_of(plan, "blind", "a").why == "no signal has a usable vote: concurrency was never seen"
 
 
 def _loading(pod: PodView) -> PodView:

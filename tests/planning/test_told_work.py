@@ -24,12 +24,12 @@ def told(work: Work, carries: Carries | None = None) -> Step:
 
 def test_the_path_is_told_with_its_resolution_and_what_a_better_one_lacks() -> None:
     work = Work(2.0, 2.5, 2.0, 2.0, "concurrency", 5.0, "nobody counts tokens")
-    assert told(work).said == "2.5 replicas kept busy, by concurrency every 5 s (nobody counts tokens)"
+    assert told(work).said == "2.5 replicas of work in the last minute, by concurrency every 5 s (nobody counts tokens)"
 
 
 def test_the_best_path_lacks_nothing() -> None:
     step = told(Work(2.0, 2.5, 2.0, 2.0, "arrivals", 1.0))
-    assert step.said == "2.5 replicas kept busy, by arrivals every 1 s"
+    assert step.said == "2.5 replicas of work in the last minute, by arrivals every 1 s"
     assert step.numbers == {"source": "arrivals", "resolutionSeconds": 1.0, "work": 2.5}
 
 
@@ -39,34 +39,32 @@ def test_nothing_told_is_unknown() -> None:
 
 def test_what_a_replica_carries_is_told_beside_the_policys_figure() -> None:
     step = told(COUNTED, Carries(prior=4.0, learnt=5.5, readings=340, low=5.0, high=6.0))
-    carried = "a replica carries 5-6 requests by 340 readings, most likely 5.5"
-    assert step.said.endswith(f"; {carried}; the policy says 4, yet more was carried")
+    carried = "a replica carries about 5.5 requests (5 to 6 by 340 readings"
+    assert step.said.endswith(f"; {carried}; the policy says 4, yet more was carried)")
     assert (step.numbers["carries"], step.numbers["carriesLow"], step.numbers["carriesHigh"]) == (5.5, 5.0, 6.0)
 
 
 def test_a_figure_above_all_that_is_likely_is_told_why_it_is_not_believed() -> None:
     said = told(COUNTED, Carries(prior=7.0, learnt=5.5, readings=340, low=5.0, high=6.0)).said
-    assert said.endswith("; the policy says 7, yet it was full, or broke the SLO, with fewer")
+    assert said.endswith("; the policy says 7, yet it was full, or broke the SLO, with fewer)")
     said = told(COUNTED, Carries(prior=5.9, learnt=5.5, readings=340, low=5.0, high=6.0)).said
-    assert said.endswith("; the policy says 5.9")
+    assert said.endswith("; the policy says 5.9)")
 
 
 def test_what_nobody_has_seen_break_is_told_as_at_least() -> None:
     said = told(COUNTED, Carries(prior=None, learnt=5.5, readings=12, low=5.0)).said
-    assert said.endswith(
-        "; a replica carries 5 or more requests by 12 readings, most likely 5.5; the policy says nothing"
-    )
+    assert said.endswith("; a replica carries about 5.5 requests (5 or more by 12 readings; the policy says nothing)")
 
 
 def test_before_anything_was_seen_it_is_the_policys_word() -> None:
     assert told(COUNTED, Carries(prior=4.0, learnt=4.0, readings=0)).said.endswith(
-        "; a replica carries 4 requests: the policy says 4"
+        "; a replica is taken to carry 4 requests: the policy says 4"
     )
 
 
 def test_a_cache_that_holds_less_than_the_policy_says_is_told() -> None:
     said = told(COUNTED, Carries(prior=128.0, learnt=8.0, readings=0, cached=8.0)).said
-    assert said.endswith("; a replica carries 8 requests: the policy says 128, but its cache holds 8")
+    assert said.endswith("; a replica is taken to carry 8 requests: the policy says 128, but its cache holds 8")
 
 
 def test_work_that_nobody_can_tell_yet_says_why() -> None:

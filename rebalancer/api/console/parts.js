@@ -55,11 +55,18 @@ export function pool(each, tiles = true) {
     tiles && each.nodes.length > 0 && h("rb-tiles", { data: { pool: each.name, nodes: each.nodes.map(({ name, gpus }) => ({ name, gpus })) } }));
 }
 
-/** What happened, to which model where the words do not say. */
-const told = ({ model, said }, about) => (!model || model === about || said.includes(model) ? said : [h("span", { class: "name" }, model), " ", said]);
+/** What happened, to which model: its name is the subject of the sentence, and left out on its own page. */
+const told = ({ model, said }, about) => (!model || model === about ? said : [h("span", { class: "name" }, model), " ", said]);
+
+/** Those that no later one tells: a release whose grant is in the list is told by that, as one shift. */
+function shiftsOnce(list) {
+  const told = new Set(list.filter((each) => each.kind === "grant" && each.shift).flatMap((each) => each.shift.split(" ")));
+  return list.filter((each) => each.kind !== "release" || !told.has(each.shift));
+}
 
 /** A list of happenings, newest first; `about`: the model whose page it stands on. */
-export function happenings(list, most, about) {
+export function happenings(every, most, about) {
+  const list = shiftsOnce(every);
   if (list.length === 0) return h("p", { class: "quiet" }, "Nothing happened.");
   return h("ol", { class: "happenings" }, list.toReversed().slice(0, most).map((each) => h("li", { key: `${each.at} ${each.model} ${each.said}`, "data-row": true },
     glyph(each.kind), " ", h("time", { datetime: each.at }, clock(each.at)), " ", h("span", { class: "unseen" }, `${each.kind}: `), toDecision(each.cycle, told(each, about)))));

@@ -82,23 +82,25 @@ def _models(plan: Plan, blockers: Blockers, at: float) -> Iterator[AttentionItem
     for decision in plan.models:
         row = blockers.unmet.get(decision.model)
         if decision.ready < decision.floor:
-            text = f"{decision.model} under its floor: {decision.ready} ready of {decision.floor}"
+            text = f"{decision.model} is under its floor: {decision.ready} of {decision.floor} replicas are Ready"
             text += f", {_short(row, blockers)}" if row is not None else ""
             yield AttentionItem(CRITICAL, printable(text), until=blockers.next_at(decision.model), model=decision.model)
         elif row is not None and _needs_somebody(row, blockers, at):
             gate = blockers.gate(row.model)
             until = gate.until if gate is not None else None
             yield AttentionItem(
-                WARNING, printable(f"{row.model} {_short(row, blockers)}"), until=until, model=row.model
+                WARNING, printable(f"{row.model} is {_short(row, blockers)}"), until=until, model=row.model
             )
         elif decision.demand is None:
             yield AttentionItem(
-                WARNING, printable(f"{decision.model} is not seen: {_unseen(decision)}"), model=decision.model
+                WARNING,
+                printable(f"{decision.model} is not seen and keeps what it has: {_unseen(decision)}"),
+                model=decision.model,
             )
 
 
 def _unseen(decision: ModelDecision) -> str:
-    return decision.why.removeprefix("unknown: ") or "no usable vote"
+    return decision.why.removeprefix("its demand is unknown: ") or "no usable vote"
 
 
 def _needs_somebody(row: Unmet, blockers: Blockers, at: float) -> bool:
@@ -110,14 +112,14 @@ def _needs_somebody(row: Unmet, blockers: Blockers, at: float) -> bool:
 
 
 def _short(row: Unmet, blockers: Blockers) -> str:
-    """`short 1 (4 GPUs); qwen-32b may shrink 03:14:40`."""
+    """`short of 1 replica (4 GPUs): guard step ...; qwen-32b may shrink 03:14:40`."""
     gpus = blockers.gpus(row.model) * row.replicas
-    size = f"short {row.replicas}" + (f" ({counted(gpus, 'GPU')})" if gpus else "")
+    size = f"short of {counted(row.replicas, 'replica')}" + (f" ({counted(gpus, 'GPU')})" if gpus else "")
     gate = blockers.gate(row.model)
     if gate is None or gate.until is None:
-        return f"{size}; {row.constraint}: {row.why}"
+        return f"{size}: {row.why}"
     moves = "shrink" if gate.replicas_to < gate.replicas_from else "grow"
-    return f"{size}; {gate.subject} may {moves} {clock(gate.until)}"
+    return f"{size}; {gate.subject} may {moves} at {clock(gate.until)}"
 
 
 def _foreign(plan: Plan) -> Iterator[AttentionItem]:
@@ -125,6 +127,6 @@ def _foreign(plan: Plan) -> Iterator[AttentionItem]:
     models = {decision.model for decision in plan.models}
     for refusal in plan.refusals:
         if refusal.guard in {"foreign", "gpus"}:
-            end = f"; `rebalancer stand-up {refusal.subject}` ends it" if refusal.guard == "foreign" else ""
+            end = f"; `rebalancer stand-up {refusal.subject}` ends this" if refusal.guard == "foreign" else ""
             text, model = printable(f"{refusal}{end}"), refusal.subject if refusal.subject in models else None
             yield AttentionItem(WARNING, text, model=model)

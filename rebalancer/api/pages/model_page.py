@@ -9,11 +9,11 @@ from rebalancer.api.ports.page_data import PageData
 from rebalancer.api.ports.timeline import Point
 from rebalancer.api.text.explain import concerning, render_explain
 from rebalancer.api.text.printed import printed
-from rebalancer.domain.arithmetic import figure
 from rebalancer.domain.plan import ModelDecision, Plan
 from rebalancer.domain.policy import Model
 from rebalancer.domain.readings import ModelLoad, NoReading
 from rebalancer.domain.snapshot import ModelView, Snapshot
+from rebalancer.domain.words import figure
 from rebalancer.planning.demand.demand import rules_of
 from rebalancer.planning.demand.votes import Ballot, poll
 

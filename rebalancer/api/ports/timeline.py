@@ -6,7 +6,11 @@ from rebalancer.domain.instant import Instant
 
 
 class TimelineEvent(Struct, frozen=True):
-    """One mark of the timeline. `kind`: release, grant, notice, refusal, override, stop, node."""
+    """One mark of the timeline. `kind`: release, grant, notice, refusal, override, stop, node.
+
+    `shift`: the change that released for somebody; of a grant that ends shifts all of theirs, separated by blanks: its
+    sentence tells release and grant, so a list that holds it leaves those releases out.
+    """
 
     at: Instant
     kind: str
@@ -14,6 +18,7 @@ class TimelineEvent(Struct, frozen=True):
     cycle: int
     model: str | None = None
     pool: str | None = None
+    shift: str | None = None
 
 
 class DecisionRow(Struct, frozen=True):

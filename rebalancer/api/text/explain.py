@@ -26,8 +26,8 @@ def render_explain(plan: Plan, snapshot: Snapshot, model: str) -> str:
     refusals = concerning(plan, snapshot, view, lacks)
     lines = [
         _head(decision, view, lacks),
-        *_stages(decision, view, snapshot, lacks),
-        *_rows("refused", (_refusal(each) for each in refusals)),
+        *_stages(decision, view, snapshot),
+        *_rows("refused", (str(each) for each in refusals)),
         *_rows("notice", _ahead(view, snapshot)),
         *_rows("change", (str(each) for each in plan.changes if each.model == model)),
         *_rows("override", _overrides(plan, snapshot, model)),
@@ -52,11 +52,12 @@ def _head(decision: ModelDecision, view: ModelView, lacks: Unmet | None) -> str:
     if lacks is None:
         return f"{decision.model}: {decision.why}"
     gpus = max((target.gpus_per_pod for target in view.targets), default=0) * lacks.replicas
-    size = f" ({gpus} GPUs)" if gpus else ""
-    return f"short {counted(lacks.replicas, 'replica')}{size} since {clock(lacks.since)}"
+    size = f" ({counted(gpus, 'GPU')})" if gpus else ""
+    short = f"is short of {counted(lacks.replicas, 'replica')}{size} since {clock(lacks.since)}"
+    return f"{decision.model} {short}: {lacks.why}"
 
 
-def _stages(decision: ModelDecision, view: ModelView, snapshot: Snapshot, lacks: Unmet | None) -> Iterator[str]:
+def _stages(decision: ModelDecision, view: ModelView, snapshot: Snapshot) -> Iterator[str]:
     """The steps in planning's order; what the model has stands after its demand."""
     told = False
     for step in decision.steps:
@@ -70,8 +71,6 @@ def _stages(decision: ModelDecision, view: ModelView, snapshot: Snapshot, lacks:
     if not told:
         yield _row("demand", known(decision.demand))
         yield _row("has", _has(decision, view, snapshot))
-    if lacks is not None:
-        yield _row("unmet", f"{lacks.replicas}: {lacks.why}")
 
 
 def _has(decision: ModelDecision, view: ModelView, snapshot: Snapshot) -> str:
@@ -96,8 +95,8 @@ def _ahead(view: ModelView, snapshot: Snapshot) -> Iterator[str]:
 
 
 def _loans(decision: ModelDecision) -> str:
-    lent = f", lends {decision.lent}" if decision.lent else ""
-    return lent + (f", borrows {decision.borrowed}" if decision.borrowed else "")
+    lent = f"; lends {counted(decision.lent, 'replica')}" if decision.lent else ""
+    return lent + (f"; borrows {counted(decision.borrowed, 'replica')}" if decision.borrowed else "")
 
 
 def _expected(view: ModelView) -> str:
@@ -106,13 +105,6 @@ def _expected(view: ModelView) -> str:
     if view.load_seconds is None or not begun:
         return ""
     return f" (~{clock(max(begun) + view.load_seconds)})"
-
-
-def _refusal(refusal: Refusal) -> str:
-    after = f", next {clock(refusal.until)}" if refusal.until is not None else ""
-    return (
-        f"{refusal.subject} {refusal.replicas_from} -> {refusal.replicas_to} by {refusal.guard}: {refusal.why}{after}"
-    )
 
 
 def _overrides(plan: Plan, snapshot: Snapshot, model: str) -> Iterator[str]:

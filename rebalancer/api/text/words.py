@@ -3,15 +3,14 @@
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
+from rebalancer.domain.instant import clock
 from rebalancer.domain.snapshot import NoticeView
+from rebalancer.domain.words import counted
+
+__all__ = ["clock", "columns", "counted", "counts_from", "goes", "known", "printable", "some", "span", "when"]
 
 UNKNOWN = "?"
 MINUTE, HOUR, DAY = 60, 3600, 86_400
-
-
-def clock(at: float) -> str:
-    """An instant as UTC time of day, 03:12:07."""
-    return datetime.fromtimestamp(at, UTC).strftime("%H:%M:%S")
 
 
 def when(at: float, now: float) -> str:
@@ -49,11 +48,6 @@ def span(seconds: float) -> str:
 def known(value: int | None) -> str:
     """A number, or `?`."""
     return UNKNOWN if value is None else str(value)
-
-
-def counted(count: int, one: str, many: str = "") -> str:
-    """`1 replica`, `2 replicas`."""
-    return f"{count} {one if count == 1 else many or one + 's'}"
 
 
 def some(names: Sequence[str], most: int = 5) -> str:

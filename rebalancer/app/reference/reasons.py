@@ -16,7 +16,7 @@ stable: alerts, dashboards and scripts may match them. The sentences are for peo
 _ABOUT_GUARDS = """\
 ## Guards
 
-A refusal names the guard that declined a move. [How it decides](../how-it-decides.md) has their limits.
+A refusal names the guard that declined a move. [The rules](../rules.md#8-guards) have their limits.
 """
 
 _GUARDS = {

@@ -3,11 +3,14 @@
 from collections import Counter
 
 from rebalancer.api.text.words import UNKNOWN, clock, columns, counted, printable, some
-from rebalancer.domain.plan import Change, NodePoolChange, Plan, Refusal
+from rebalancer.domain.plan import Change, NodePoolChange, Plan, Refusal, Unmet
+from rebalancer.domain.words import sentences
 
 MARKS = {"release": "-", "settle": "-", "withdraw": "-", "grant": "+", "replace": "+", "bounds": "="}
-SHIFT, NODE, REFUSED = ">", "~", "!"
+SHIFT, NODE, REFUSED, SHORT = ">", "~", "!", "*"
 KINDS = {
+    "shift": "shift begun",
+    "shifted": "shift completed",
     "drain": "drain",
     "release": "release",
     "settle": "settling",
@@ -16,25 +19,28 @@ KINDS = {
     "replace": "replacement",
     "bounds": "change of bounds",
 }
-PLURALS = {"bounds": "changes of bounds"}
+PLURALS = {"bounds": "changes of bounds", "shift": "shifts begun", "shifted": "shifts completed"}
 
 
 def render_plan(plan: Plan, *, wide: bool = False) -> str:
-    """One line per change and refusal in the order of writing, and how many there are; `wide`: target, pool, guards."""
+    """A sentence per change in the order of writing, per refusal and per model that stays short; then how many.
+
+    `wide`: target, pool and guards of each change.
+    """
     models = {model.model for model in plan.models}
     rows = [_wide_change(change) if wide else _change(change) for change in plan.changes]
     rows += [_node_pool(change) for change in plan.node_pools]
     rows += [_refusal(refusal, models) for refusal in plan.refusals]
-    lines = columns(rows, "<<<") or ["Nothing to change."]
+    rows += [_unmet(row) for row in plan.unmet]
+    lines = columns(rows, "<<<")
+    if plan.empty:
+        lines.insert(0, "Nothing to change.")
     return "\n".join(printable(line) for line in (*lines, _count(plan)))
 
 
 def _change(change: Change) -> tuple[str, str, str]:
     mark = SHIFT if change.shift else MARKS.get(change.kind, UNKNOWN)
-    numbers = f"{change.replicas_from} -> {change.replicas_to}"
-    if change.kind == "bounds":
-        numbers = f"{change.replicas_to}, min {change.minimum}"
-    return mark, change.model, f"{numbers}  {change.reason}"
+    return mark, change.model, change.said
 
 
 def _wide_change(change: Change) -> tuple[str, str, str]:
@@ -48,29 +54,34 @@ def _wide_change(change: Change) -> tuple[str, str, str]:
 
 
 def _node_pool(change: NodePoolChange) -> tuple[str, str, str]:
-    if change.kind in {"limit", "restore-limit"}:
-        numbers = f"{_limit(change.limit_from)} -> {_limit(change.limit_to)} GPU limit"
-    else:
-        numbers = {"hold": "consolidation held", "end-hold": "consolidation free again"}.get(change.kind, change.kind)
-    return NODE, f"nodepool/{change.name}", f"{numbers}; {change.reason}"
-
-
-def _limit(limit: int | None) -> str:
-    return "no" if limit is None else str(limit)
+    return NODE, f"nodepool/{change.name}", change.said
 
 
 def _refusal(refusal: Refusal, models: set[str]) -> tuple[str, str, str]:
-    subject = refusal.subject if refusal.subject in models else f"nodepool/{refusal.subject}"
-    reason = f": {refusal.why}" if refusal.until is None else f" until {clock(refusal.until)}"
-    moved = f"{refusal.replicas_from} -> {refusal.replicas_to}"
-    return REFUSED, subject, f"{moved}  refused by {refusal.guard}{reason}"
+    if refusal.subject in models:
+        return REFUSED, refusal.subject, refusal.said
+    return REFUSED, f"nodepool/{refusal.subject}", f"is left as it is: guard {refusal.guard}, {refusal.why}"
+
+
+def _unmet(row: Unmet) -> tuple[str, str, str]:
+    return SHORT, row.model, f"is short of {counted(row.replicas, 'replica')} since {clock(row.since)}: {row.why}"
 
 
 def _count(plan: Plan) -> str:
-    """`2 drains, 1 node change; 1 refused, 1 unmet`; zeros are left out."""
-    kinds = Counter("drain" if (each.passes or "").startswith("drain") else each.kind for each in plan.changes)
+    """`2 drains, 1 node change; 1 refused; short: chat 2`; zeros are left out."""
+    kinds = Counter(_kind(each) for each in plan.changes)
     moves = [counted(kinds[kind], one, PLURALS.get(kind, "")) for kind, one in KINDS.items() if kinds[kind]]
     if plan.node_pools:
         moves.append(counted(len(plan.node_pools), "node change"))
-    short = [f"{len(rows)} {word}" for rows, word in ((plan.refusals, "refused"), (plan.unmet, "unmet")) if rows]
-    return "; ".join(", ".join(part) for part in (moves or ["0 changes"], short) if part)
+    refused = f"{len(plan.refusals)} refused" if plan.refusals else ""
+    short = f"short: {some([f'{row.model} {row.replicas}' for row in plan.unmet])}" if plan.unmet else ""
+    return sentences(", ".join(moves or ["0 changes"]), refused, short)
+
+
+def _kind(change: Change) -> str:
+    """What a change counts as: a release and its grant are two ends of one shift."""
+    if (change.passes or "").startswith("drain"):
+        return "drain"
+    if change.shift:
+        return "shift" if change.kind == "release" else "shifted"
+    return change.kind

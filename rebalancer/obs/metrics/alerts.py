@@ -42,6 +42,7 @@ def _figure(series: str) -> str:
 FLOOR = _figure(r"rebalancer_model_replicas{model=%q,state=\"floor\"}")
 SHORT_SECONDS = _figure("rebalancer_unmet_seconds{model=%q}").replace("value", "value | humanizeDuration")
 NOTICE_SECONDS = _figure("rebalancer_notice_left_seconds{model=%q}")
+REPLICAS = "{{ $value }} replica{{ if ne $value 1.0 }}s{{ end }}"  # a count with its noun
 FOREIGN_CHANGES = _figure("rebalancer_foreign_changes_total{model=%q}")
 
 
@@ -64,7 +65,7 @@ ALERTS: tuple[Alert, ...] = (
         '  < sum without (state) (rebalancer_model_replicas{state="floor"})',
         "1m",
         "A model has fewer replicas than its floor.",
-        f"Model {{{{ $labels.model }}}} has {{{{ $value }}}} replicas ready or loading, its floor is {FLOOR}.",
+        f"Model {{{{ $labels.model }}}} is under its floor of {FLOOR}: it has {REPLICAS}, Ready or loading.",
     ),
     Alert(
         "RebalancerUnmetDemand",
@@ -72,7 +73,8 @@ ALERTS: tuple[Alert, ...] = (
         "rebalancer_unmet_replicas > 0 and rebalancer_unmet_seconds > 600",
         "2m",
         "A model has been short of replicas for more than 10 minutes.",
-        f"Model {{{{ $labels.model }}}} needs {{{{ $value }}}} more replicas, for {SHORT_SECONDS} now.",
+        f"Model {{{{ $labels.model }}}} has been short of {REPLICAS} for {SHORT_SECONDS}: requests are late, "
+        "or are about to be. `rebalancer explain {{ $labels.model }}` says what it waits for.",
     ),
     Alert(
         "RebalancerNoticeWithoutReplacement",
@@ -80,8 +82,8 @@ ALERTS: tuple[Alert, ...] = (
         "rebalancer_notice_unreplaced_replicas > 0 and on (model) rebalancer_unmet_replicas > 0",
         "30s",
         "Replicas are about to go with their node and nothing replaces them.",
-        "{{ $value }} replicas of model {{ $labels.model }} are on nodes under notice without a replacement; the first "
-        f"node goes in {NOTICE_SECONDS} s.",
+        f"Model {{{{ $labels.model }}}} has {REPLICAS} on nodes under notice, and nothing is on its way to "
+        f"replace them. The first of these nodes goes in {NOTICE_SECONDS} s.",
     ),
     Alert(
         "RebalancerBlind",
@@ -98,8 +100,9 @@ ALERTS: tuple[Alert, ...] = (
         "rebalancer_foreign_writer == 1",
         "0s",
         "Somebody else keeps writing what the rebalancer writes.",
-        "The rebalancer stands down on an object of model {{ $labels.model }}: "
-        f"{FOREIGN_CHANGES} foreign changes since its start, two or more within 10 minutes.",
+        "Somebody else changed what the rebalancer writes for model {{ $labels.model }}: "
+        f"{FOREIGN_CHANGES} times since its start, two or more of them within 10 minutes. It stands down "
+        "there and writes nothing until they agree.",
     ),
     Alert(
         "RebalancerBudgetUnknown",

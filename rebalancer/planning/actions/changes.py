@@ -1,18 +1,21 @@
 """Moves become changes: per target one number to ask for, its bounds, and words with the numbers behind it."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from rebalancer.domain.arithmetic import figure
 from rebalancer.domain.cluster import Override
-from rebalancer.domain.memory import NodeGrant, Replaced
+from rebalancer.domain.memory import NodeGrant, Replaced, Shift
 from rebalancer.domain.plan import Change, Refusal
 from rebalancer.domain.snapshot import AutoscalerView, PodView
+from rebalancer.domain.words import counted, figure, gpus, listed, replicas, sentences
 from rebalancer.planning.actions.bounds import After, kept_minimum, lower, wanted_minimums
 from rebalancer.planning.actions.moves import Coming, Going, Moves
 from rebalancer.planning.actions.node_grants import NodePlan
 from rebalancer.planning.facts.scene import UNSEEN, Scene, TargetFacts
 from rebalancer.planning.guards.release import Purpose, Tally
+from rebalancer.planning.overrides.rulings import NO_RULING
+from rebalancer.planning.shares.at_work import at_work, besides
 from rebalancer.planning.shares.by_worth import kept_by_one
 from rebalancer.planning.shares.share import ModelShare
 
@@ -115,7 +118,7 @@ def _decrease(  # noqa: PLR0913  # what goes, down to where, and why
         replicas_from=target.desired_replicas,
         replicas_to=then.asked,
         minimum=minimum,
-        reason=_why_down(model, target, going, scene),
+        reason=_why_down(model, target, then, going, scene),
         shift=going.shift,
         victims=tuple(pod.uid for pod in pods),
         victim_names=tuple(pod.name for pod in pods),
@@ -146,25 +149,39 @@ def _override_words(one: Override | None) -> str:
     return f"override {one.name}{below}" if one is not None else "override"
 
 
-def _why_down(model: ModelShare, target: TargetFacts, going: Going, scene: Scene[ModelShare]) -> str:
+def _why_down(model: ModelShare, target: TargetFacts, then: After, going: Going, scene: Scene[ModelShare]) -> str:
+    """What the model does and why, as a sentence without its subject: one clause per thing that takes replicas."""
     if not going.pods and not going.ended:
-        return "doomed pods have gone; their replacements stay"
+        fewer = replicas(target.desired_replicas - then.asked)
+        return f"is asked for {fewer} less: the doomed ones have gone, and what replaces them stays"
+    count = Counter(going.purposes)
     words = []
-    if Purpose.DRAIN in going.purposes or going.ended:
-        words.append("drain " + ", ".join(sorted({pod.node or "?" for pod in target.doomed})))
-    if Purpose.OVERRIDE in going.purposes:
-        words.append(_override_words(model.ruling.decides))
+    if drained := count[Purpose.DRAIN] + len(going.ended):
+        nodes = listed(sorted({pod.node or "?" for pod in target.doomed}))
+        words.append(f"ends {replicas(drained)} on {nodes}, under notice")
+    if ruled := count[Purpose.OVERRIDE]:
+        decides = model.ruling.decides
+        person = "" if decides is None else f" {decides.kind} {decides.value} by {decides.actor or 'a person'},"
+        words.append(f"gives up {replicas(ruled)} for{person} {_override_words(decides)}")
     if going.recipients:
-        home = "goes home to" if Purpose.RECLAIM in going.purposes else "for"
-        worth = _worth(model, going.recipients, scene) if Purpose.SHIFT in going.purposes else ""
-        words.append(f"{home} {', '.join(going.recipients)}{worth}")
-    if Purpose.BUDGET in going.purposes:
+        words.append(_gives(model, going, count, scene))
+    if shrunk := count[Purpose.BUDGET]:
         state = scene.pools[target.pool]
-        words.append(f"pool {target.pool} has a budget of {state.budget} GPUs, {state.promised} are promised")
-    if Purpose.SURPLUS in going.purposes:
-        words.append("surplus")
-    words.append(model.demand.why)
-    return ", ".join(words)
+        has = f"{gpus(state.budget or 0)} in its budget and {state.promised} promised"
+        words.append(f"gives up {replicas(shrunk)}, since pool {target.pool} has {has}")
+    if spare := count[Purpose.SURPLUS]:
+        words.append(f"gives up {replicas(spare)} that nobody needs")
+    return f"{sentences(*words)}; it has {at_work(model)}" if not going.recipients else sentences(*words)
+
+
+def _gives(model: ModelShare, going: Going, count: Counter[Purpose], scene: Scene[ModelShare]) -> str:
+    """`gives 1 replica to chat: chat has 4.2 replicas of work on 3, code 0.25 on 5`."""
+    called_home, shifted = count[Purpose.RECLAIM], count[Purpose.SHIFT]
+    what = f"{counted(called_home, 'borrowed replica')} back" if not shifted else replicas(shifted + called_home)
+    first, *others = (scene.models[name] for name in going.recipients)
+    has = ", ".join([f"{first.entry.id} has {at_work(first)}", *map(besides, [*others, model])])
+    worth = _worth(model, going.recipients, scene) if shifted else ""
+    return f"gives {what} to {listed(going.recipients)}: {has}{worth}"
 
 
 def _worth(model: ModelShare, recipients: Iterable[str], scene: Scene[ModelShare]) -> str:
@@ -174,7 +191,7 @@ def _worth(model: ModelShare, recipients: Iterable[str], scene: Scene[ModelShare
     if here is None or outlook is None or not there:
         return ""
     late = f"{'seconds' if outlook.by_minute else 'requests'} from being late in {outlook.horizon_seconds} s"
-    return f" (each keeps {figure(max(there))} {late} there, {figure(here)} here)"
+    return f"; a replica keeps about {figure(max(there))} {late} there, {figure(here)} here"
 
 
 def _withdrawal(
@@ -188,7 +205,8 @@ def _withdrawal(
         replicas_from=target.desired_replicas,
         replicas_to=then.asked,
         minimum=minimum,
-        reason=f"node grant {withdrawn.grant.id} ended: {withdrawn.why}",
+        reason=f"takes back {replicas(withdrawn.replicas)} that waited for a node: {withdrawn.why}"
+        f" (node grant {withdrawn.grant.id})",
         passes="withdraw: only pods without a node go",
         replaces=target.settled,
         grant=withdrawn.grant.id,
@@ -206,7 +224,7 @@ def _increase(  # noqa: PLR0913  # what comes, up to where, and beside whom
     after: Mapping[Key, After],
 ) -> Change:
     targets = {each.pool: each for each in model.targets}
-    ruled = model.ruling.pin or model.ruling.floor
+    ruled, shift = model.ruling.pin or model.ruling.floor, _open_shift(scene, target)
     return Change(
         id=f"{scene.snapshot.cycle}-{target.model}-{target.pool}",
         kind="replace" if coming.beside else "grant",
@@ -215,8 +233,8 @@ def _increase(  # noqa: PLR0913  # what comes, up to where, and beside whom
         replicas_from=target.desired_replicas,
         replicas_to=target.desired_replicas + coming.replicas,
         minimum=minimum,
-        reason=_why_up(model, coming),
-        shift=_open_shift(scene, target),
+        reason=_why_up(model, coming, shift),
+        shift=shift.id if shift is not None else None,
         nodes=tuple(sorted(set(coming.nodes))),
         passes=_override_words(ruled) if ruled is not None else None,
         replaces=tuple(_spelled(targets[pool], after[target.model, pool], pod) for pool, pod in coming.beside),
@@ -231,22 +249,32 @@ def _spelled(target: TargetFacts, then: After, pod: PodView) -> str:
     return str(Replaced(target.pool, target.view.uid, then.asked, pod.uid))
 
 
-def _open_shift(scene: Scene[ModelShare], target: TargetFacts) -> str | None:
+def _open_shift(scene: Scene[ModelShare], target: TargetFacts) -> Shift | None:
     """The oldest shift that has freed GPUs for the target and granted none yet."""
     mine = [one for one in scene.memory.shifts if one.recipient == target.model and one.pool == target.pool]
-    return next((one.id for one in mine if one.granted_at is None), mine[0].id if mine else None)
+    return next((one for one in mine if one.granted_at is None), mine[0] if mine else None)
 
 
-def _why_up(model: ModelShare, coming: Coming) -> str:
-    words = [model.demand.why]
-    if coming.beside:
-        nodes = ", ".join(sorted({pod.node or "?" for _, pod in coming.beside}))
-        words.insert(0, f"replaces {len(coming.beside)} on {nodes}")
-    if coming.nodes:
-        words.append("on " + ", ".join(sorted(set(coming.nodes))))
+def _why_up(model: ModelShare, coming: Coming, shift: Shift | None) -> str:
+    """What the model gets, from whom and where, as a sentence without its subject, and why."""
+    what, source = replicas(coming.replicas), ""
+    if shift is not None and shift.donors:
+        source = f" from {listed(shift.donors)}"
+        if model.staying_replicas + coming.replicas <= model.entry.entitlement:
+            what = f"{coming.replicas} of its own replicas back"
+    places = [f"on {listed(sorted(set(coming.nodes)))}"] if coming.nodes else []
     if coming.grant is not None:
-        words.append(f"node grant {coming.grant} in nodepool {coming.node_pool}")
-    return ", ".join(words)
+        places.append(f"on nodes that nodepool {coming.node_pool} brings (node grant {coming.grant})")
+    where = "".join(f" {place}" for place in places[:1]) + "".join(f" and {place}" for place in places[1:])
+    doomed = ""
+    if coming.beside:
+        nodes = listed(sorted({pod.node or "?" for _, pod in coming.beside}))
+        doomed = f", {len(coming.beside)} of them for doomed ones on {nodes}"
+        if len(coming.beside) == coming.replicas:
+            doomed = f" for {'a doomed one' if coming.replicas == 1 else 'doomed ones'} on {nodes}"
+    foreseen = model.load.outlook is not None and model.ruling is NO_RULING
+    why = "" if foreseen else f"; {model.demand.why}"
+    return f"gets {what}{source}{where}{doomed}: it has {at_work(model)}{why}"
 
 
 def _most_minimum(scene: Scene[ModelShare], target: TargetFacts, owner: AutoscalerView) -> int:
@@ -288,8 +316,9 @@ def _bounds(
             replicas_from=target.desired_replicas,
             replicas_to=target.desired_replicas,
             minimum=minimum,
-            reason=f"bounds {owner.minimum}-{owner.maximum} -> {minimum}-{target.desired_replicas}"
-            + ("" if ours else f", taking {owner.kind} {owner.name} over"),
+            reason=f"keeps its replicas; its bounds go from {owner.minimum}-{owner.maximum}"
+            f" to {minimum}-{target.desired_replicas}"
+            + ("" if ours else f", and {owner.kind} {owner.name} is taken over"),
             counts=lowered.counts,
             counted=lowered.counted,
             floor=scene.models[target.model].floor,

@@ -109,7 +109,7 @@ def _unmarked(model: ModelShare, pod: PodView) -> Refusal:
         subject=model.entry.id,
         replicas_from=model.committed_replicas,
         replicas_to=model.committed_replicas - 1,
-        why=f"Kubernetes might end another replica than {pod.name} on {pod.node}: no pod is marked, "
+        why=f"Kubernetes might end another replica than {pod.name} on {pod.node}, since pods are not marked where "
         "actuation.deletionCost is off; it goes with its node, or by kubectl drain",
     )
 

@@ -157,7 +157,7 @@ def judge_moves(scene: Scene[ModelShare], found: Allocation, nodes: NodePlan, ta
         elif unit.victims:
             _shift(scene, moves, unit)
         elif unit.target.settle > 0 or unit.target.key in withdrawing:
-            moves.wait(unit.target.model, "replicas on their way out")
+            moves.wait(unit.target.model, "replicas of its own that are on their way out")
         else:
             _raise(scene, moves, unit)
     for unit, grant, node_pool in nodes.units:
@@ -174,7 +174,7 @@ def _raise(scene: Scene[ModelShare], moves: Moves, unit: Unit) -> None:
     """Grants one more replica if its GPUs are free and may be promised now; else it waits."""
     target = unit.target
     if unit.source != "free":
-        moves.wait(target.model, f"GPUs on {unit.node} are not free yet")
+        moves.wait(target.model, f"GPUs on {unit.node} that are not free yet")
         return
     over = budget(scene.pools[target.pool], moves.promised[target.pool], target.gpus)
     if over is not None:
@@ -219,7 +219,7 @@ def _shift(scene: Scene[ModelShare], moves: Moves, unit: Unit) -> None:
         if refusal is not None:
             moves.refuse(refusal, recipient)
         elif out_class(victim.pod) < moves.stay.get(victim.target.key, 0):
-            moves.wait(recipient, f"replicas of {victim.target.model} that load")
+            moves.wait(recipient, f"replicas of {victim.target.model} that still load")
         else:
             trial.book(one)
             continue

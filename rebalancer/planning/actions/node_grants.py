@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from rebalancer.domain.memory import GrantFailure, NodeGrant
 from rebalancer.domain.plan import NodePoolChange, Refusal
 from rebalancer.domain.snapshot import NodePoolView
+from rebalancer.domain.words import counted, gpus
 from rebalancer.planning.actions.node_pools import holds, raised_limit, restored_limits, whole_nodes
 from rebalancer.planning.allocation.allocate import Allocation
 from rebalancer.planning.allocation.ledger import Unit
@@ -81,7 +82,7 @@ def _withdraw(scene: Scene[ModelShare], plan: NodePlan) -> None:
         if count == min(waiting, grant.replicas):
             plan.ended.add(grant.id)
         if count > 0:
-            why = failed or f"no node after {scene.now - grant.asked_at:.0f} s"
+            why = failed or f"no node came within {scene.now - grant.asked_at:.0f} s"
             plan.withdrawn.append((grant, target, count, why))
 
 
@@ -89,7 +90,7 @@ def _failed_claim(scene: Scene[ModelShare], grant: NodeGrant) -> str | None:
     for view in scene.pools[grant.pool].view.node_pools:
         for claim in view.claims:
             if view.name == grant.node_pool and claim.failed is not None and claim.created_at >= grant.asked_at:
-                return f"nodeclaim {claim.name}: {claim.failed}"
+                return f"NodeClaim {claim.name} failed ({claim.failed})"
     return None
 
 
@@ -111,7 +112,7 @@ def _grant(scene: Scene[ModelShare], model: ModelShare, targets: list[TargetFact
             continue
         grant_id = f"g{scene.snapshot.cycle}-{model.entry.id}"
         plan.nodes[node_pool.name] += -(-replicas // per_node)
-        _raise(scene, state, node_pool, f"{model.entry.id} is {replicas} short", grant_id, plan)
+        _raise(scene, state, node_pool, f"{model.entry.id} is short of {counted(replicas, 'replica')}", grant_id, plan)
         plan.units += [(Unit(target, "demand", "node"), grant_id, node_pool.name)] * replicas
         for _ in range(replicas):
             plan.caps.take(target)
@@ -169,14 +170,14 @@ def _no_growth(  # noqa: PLR0913  # the numbers that the refusal prints
     elif target.gpus > pool.gpus_per_node:
         guard, why = (
             "fit",
-            f"a replica needs {target.gpus} GPUs on one node, nodes of {pool.name} have {pool.gpus_per_node}",
+            f"a replica needs {gpus(target.gpus)} on one node, and nodes of pool {pool.name} have {pool.gpus_per_node}",
         )
     elif node_pool is None:
         failures = [failure for failure in _resting(scene) if failure.node_pool in pool.node_pools]
         until = min(failure.until for failure in failures)
-        why = f"no nodepool of {pool.name} brings nodes now ({failures[-1].why})"
+        why = f"no NodePool of pool {pool.name} brings nodes now (the last grant there: {failures[-1].why})"
     else:
-        why = f"pool {pool.name} is at its gpuLimit {pool.gpu_limit}; nodepool {node_pool.name} stays"
+        why = f"pool {pool.name} has all the GPUs that its gpuLimit of {pool.gpu_limit} allows, so no node is asked for"
     return Refusal(
         guard=guard,
         subject=model.entry.id,
@@ -192,7 +193,13 @@ def _raise(  # noqa: PLR0913  # the change's own fields
     scene: Scene[ModelShare], state: PoolFacts, view: NodePoolView, short: str, grant_id: str, plan: NodePlan
 ) -> None:
     """Adds the change of a NodePool's limit, one for all that this plan grants there."""
-    change = raised_limit(scene, state, view, plan.nodes[view.name], f"{short} and no shift can meet it")
+    change = raised_limit(
+        scene,
+        state,
+        view,
+        plan.nodes[view.name],
+        f"{short} that no shift can free, and Karpenter brings nodes up to it",
+    )
     if change is None:
         return
     change = replace(change, grant=grant_id)

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 from rebalancer.domain.plan import NodePoolChange
 from rebalancer.domain.snapshot import NodePoolView
+from rebalancer.domain.words import gpus
 from rebalancer.planning.facts.scene import PoolFacts, Scene
 from rebalancer.planning.shares.share import ModelShare
 
@@ -37,7 +38,7 @@ def restored_limits(scene: Scene[ModelShare], needed: Collection[str]) -> Iterat
                 continue
             back = max(saved, view.gpus_used, 0)
             if back < view.gpu_limit:
-                reason = f"no node grant needs it; saved value {saved}, in use {view.gpus_used}"
+                reason = f"no node grant needs more; its own limit is {saved}, {gpus(view.gpus_used)} are in use"
                 yield _change(scene, state, view, "restore-limit", back, reason)
 
 

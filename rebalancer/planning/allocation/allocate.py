@@ -10,6 +10,7 @@ below its floor, and on an unchanged world a second allocation moves nothing. Wh
 
 from dataclasses import dataclass, field
 
+from rebalancer.domain.words import gpus
 from rebalancer.planning.allocation.donors import ENTITLED, FLOOR, WANTED, displace
 from rebalancer.planning.allocation.idle import fill
 from rebalancer.planning.allocation.ledger import Ledger, Unit, Victim
@@ -304,7 +305,11 @@ def _why_short(model: ModelShare, ledger: Ledger) -> tuple[str, str]:
 
 def _free_words(target: TargetFacts, state: PoolFacts, ledger: Ledger) -> str:
     if state.budget is None:
-        return f"budget unknown: {state.unknown}"
-    words = ", ".join(f"{gpus} on {name}" for name, gpus in ledger.spare(target.pool, 4)) or "none free"
-    left = f"{ledger.capacity[target.pool]} of {state.budget} in the budget"
-    return f"{target.gpus} GPUs on one node of {target.pool}; {words}; {left}"
+        return f"the budget of pool {target.pool} is unknown: {state.unknown}"
+    free = ", ".join(f"{spare} on {name}" for name, spare in ledger.spare(target.pool, 4)) or "none is free"
+    left = ledger.capacity[target.pool]
+    budget = f"{left} of the {gpus(state.budget)} in its budget are left"
+    if left <= 0:
+        over = f", and {-left} more are promised" if left < 0 else ""
+        budget = f"none of the {gpus(max(0, state.budget))} in its budget is left{over}"
+    return f"a replica needs {gpus(target.gpus)} on one node of pool {target.pool}: {free}; {budget}"

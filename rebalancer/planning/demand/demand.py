@@ -13,11 +13,11 @@ import math
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rebalancer.domain.arithmetic import figure
 from rebalancer.domain.memory import ModelMemory
 from rebalancer.domain.outlook import Outlook
 from rebalancer.domain.policy import ClassRules, Model, Policy, SurgeRules
 from rebalancer.domain.readings import Work
+from rebalancer.domain.words import replicas, work_of
 from rebalancer.planning.demand.owed import crossed, level_of, owed
 from rebalancer.planning.demand.votes import Ballot, replicas_for
 
@@ -76,8 +76,8 @@ def assess(model: Model, ballot: Ballot, work: Work, has: int, kept: ModelMemory
     need = ballot.need
     if need is None:
         held = max(has, model.min_replicas)
-        why = "; ".join(f"{signal} {why}" for signal, why in ballot.abstained) or "no signal"
-        return Demand(held, unknown=True, surge=surge, why=f"unknown: {why}"), replace(
+        why = f"its demand is unknown: {ballot.silence or 'no signal is configured'}"
+        return Demand(held, unknown=True, surge=surge, why=why), replace(
             kept, lower_since=None, higher_since=None, demand=held
         )
     need = max(model.min_replicas, min(need, model.max_replicas))
@@ -110,9 +110,9 @@ def foreseen(model: Model, outlook: Outlook, ballot: Ballot, work: Work, kept: M
     patience = rules_of(policy, model).cooldown_seconds
     due = owed(kept.owed, seen.of(own), min(own, ballot.need or 0), patience, now)
     need = need_of(level)
-    words = f"{figure(level)} replicas of work need {min(need, model.max_replicas)}"
+    words = f"a level of {work_of(level)} needs {min(need, model.max_replicas)}, with room for bursts"
     if due.replicas > need:
-        words += f", and {due.replicas} of its own are busy or asked for"
+        words += f"; its work or its votes claim {due.replicas} of the {own} that it owns"
     need = max(model.min_replicas, min(max(need, due.replicas), model.max_replicas))
     busy = due.replicas if due.replicas < own else max(own, seen.busy)
     found = Demand(need, unknown=False, surge=surge, why=words, busy=busy)
@@ -139,7 +139,7 @@ def doubted(model: Model, work: Work, has: int, kept: ModelMemory, policy: Polic
     """Demand of a model whose offered work is not plausible, and its memory afterwards: no less than before."""
     kept = _surge(kept, work, policy.surge, now)
     held = max(has, model.min_replicas, 0 if kept.demand is None else kept.demand)
-    why = "its offered work is not plausible"
+    why = "its work jumped beyond what is plausible, so it keeps what it has"
     return Demand(held, unknown=False, surge=kept.surge_since is not None, why=why), _settled(kept, held)
 
 
@@ -151,15 +151,15 @@ def _rise(model: Model, need: int, in_force: int, kept: ModelMemory, policy: Pol
     """
     surge = kept.surge_since is not None
     if need == in_force:
-        return Demand(need, unknown=False, surge=surge, why=f"demand is {need}"), _settled(kept, need)
+        return Demand(need, unknown=False, surge=surge, why=f"its votes ask for {replicas(need)}"), _settled(kept, need)
     since = now if kept.higher_since is None else kept.higher_since
     own = min(need, max(in_force, model.entitlement))
     if need > own and not surge and now - since < policy.plan_every_seconds:
-        why = f"votes say {need}; borrowing waits {policy.plan_every_seconds:.0f} s outside a surge"
+        why = f"its votes ask for {replicas(need)}; borrowing waits {policy.plan_every_seconds:.0f} s outside a surge"
         return Demand(own, unknown=False, surge=surge, why=why), replace(
             kept, lower_since=None, higher_since=since, demand=own
         )
-    return Demand(need, unknown=False, surge=surge, why=f"demand is {need}"), _settled(kept, need)
+    return Demand(need, unknown=False, surge=surge, why=f"its votes ask for {replicas(need)}"), _settled(kept, need)
 
 
 def _fall(need: int, in_force: int, ballot: Ballot, kept: ModelMemory, cooldown: float, now: float, surge: bool) -> tuple[Demand, ModelMemory]:  # noqa: E501, PLR0913, FBT001  # fmt: skip
@@ -171,7 +171,7 @@ def _fall(need: int, in_force: int, ballot: Ballot, kept: ModelMemory, cooldown:
     """
     kept = replace(kept, higher_since=None)
     if not ballot.may_fall:
-        why = f"votes say {need}; a decrease needs votes that agree"
+        why = f"a vote asks for only {replicas(need)}; to go down, votes must agree"
         return Demand(in_force, unknown=False, surge=surge, why=why), replace(kept, lower_since=None, demand=in_force)
     since = now if kept.lower_since is None else kept.lower_since
     peak = need if kept.lower_since is None else max(need, kept.lower_peak)
@@ -179,11 +179,11 @@ def _fall(need: int, in_force: int, ballot: Ballot, kept: ModelMemory, cooldown:
     patient = now - since >= cooldown and (moved is None or now - moved >= cooldown)
     if not patient:
         left = max(since, moved or since) + cooldown - now
-        why = f"votes say {need}; cooldown {left:.0f} s more"
+        why = f"its votes ask for only {replicas(need)}; its cooldown lasts {left:.0f} s more"
         return Demand(in_force, unknown=False, surge=surge, why=why), replace(
             kept, lower_since=since, lower_peak=peak, demand=in_force
         )
-    return Demand(peak, unknown=False, surge=surge, why=f"demand is {peak}"), replace(
+    return Demand(peak, unknown=False, surge=surge, why=f"its votes ask for {replicas(peak)}"), replace(
         kept, lower_since=now, lower_peak=need, demand=peak
     )
 

@@ -12,12 +12,12 @@ import math
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rebalancer.domain.arithmetic import figure
 from rebalancer.domain.memory import Jump
 from rebalancer.domain.outlook import Outlook
 from rebalancer.domain.plan import Refusal
 from rebalancer.domain.policy import PlausibleRule
 from rebalancer.domain.readings import Work
+from rebalancer.domain.words import figure, work_of
 from rebalancer.planning.demand.votes import Ballot, Vote, replicas_for
 from rebalancer.planning.facts.scene import ModelFacts
 
@@ -118,14 +118,16 @@ def _refusal(
     work, limit = told
     outlook = model.load.outlook
     usual = outlook.usual if outlook is not None else None
-    beside = f"{rule.times:g} times the usual {figure(usual or 0.0)} or one"
-    waits = f"{samples} of {rule.samples} samples, no other signal" if samples else "only means remember it"
+    beside = f"{rule.times:g} times the greater of its usual {figure(usual or 0.0)} and one replica's work"
+    waits = f"{samples} of the {rule.samples} samples that it takes say so, and no other signal does"
+    if not samples:
+        waits = "its samples are ordinary again, only their means remember the jump"
     return Refusal(
         guard="plausible",
         subject=model.entry.id,
         replicas_from=model.staying_replicas,
         replicas_to=max(model.staying_replicas, min(replicas_for(work), model.entry.max_replicas)),
-        why=f"{figure(work)} replicas of work are beyond {figure(limit)} ({beside}); {waits}",
+        why=f"{work_of(work)} are more than {figure(limit)}, {beside}; {waits}",
         numbers={"work": work, "limit": limit, "usual": usual, "samples": samples, "wanted": rule.samples},
         until=until,
     )

@@ -28,6 +28,22 @@ def replicas_for(amount: float) -> int:
     return max(0, math.ceil(amount - ROUNDING))
 
 
+_ABSENCES = {
+    "never-seen": "was never seen",
+    "absent": "is not in the samples",
+    "not-finite": "is not a finite number",
+    "not finite": "is not a finite number",
+    "no ready replica": "has no Ready replica to look at",
+    NOT_LEARNT: "says nothing while what a replica carries is not learnt",
+}
+
+
+def abstention(signal: str, why: str) -> str:
+    """Why a signal has no vote, as a sentence: `latency was never seen`, `concurrency is 48 s old`."""
+    said = f"was {why}" if why.startswith("seen on") else f"is {why}"
+    return f"{signal} {_ABSENCES.get(why, said)}"
+
+
 class Vote(Struct, frozen=True):
     """The replicas that one signal asks for.
 
@@ -60,6 +76,11 @@ class Ballot(Struct, frozen=True):
     def blind(self) -> bool:
         """Whether no vote is usable: then nothing may be taken from this model on its own account."""
         return not self.votes
+
+    @property
+    def silence(self) -> str:
+        """Which signals have no vote and why, in words; "" where all have one."""
+        return "; ".join(abstention(signal, why) for signal, why in self.abstained)
 
     @property
     def need(self) -> int | None:

@@ -1,8 +1,8 @@
 """How a batch model stands back, in words: what is due by when, or when its turn is."""
 
-from rebalancer.domain.arithmetic import figure
 from rebalancer.domain.instant import clock
 from rebalancer.domain.plan import Step
+from rebalancer.domain.words import counted, figure, replicas
 from rebalancer.planning.demand.deferral import Deferral
 from rebalancer.planning.shares.share import ModelShare
 
@@ -14,11 +14,11 @@ def deferral_steps(model: ModelShare) -> tuple[Step, ...]:
         return (_deadline(found),)
     if found.weight >= 1.0 and found.since is None:
         return ()
-    said = f"yields: a request counts {figure(found.weight)} of its priority"
+    said = f"it stands back: a request counts {figure(found.weight)} of its priority"
     if found.due and found.until is not None:
-        said = f"its turn until {clock(found.until)}: {found.due} come before what anybody gains"
+        said = f"it has its turn until {clock(found.until)}: {replicas(found.due)} of it come before what anybody gains"
     elif found.since is not None and found.turn_at is not None:
-        said += f"; deferred since {clock(found.since)}, its turn is at {clock(found.turn_at)}"
+        said += f"; it is deferred since {clock(found.since)} and has its turn at {clock(found.turn_at)}"
     numbers: dict[str, float | int | str | None] = {
         "weight": found.weight,
         "deferredSince": found.since,
@@ -31,16 +31,18 @@ def deferral_steps(model: ModelShare) -> tuple[Step, ...]:
 def _deadline(found: Deferral) -> Step:
     """The deadline that presses first, in words, with the replicas that it takes."""
     deadline = found.deadline
-    counts = f"the oldest counts {figure(found.weight)} of its priority"
+    counts = f"the oldest request counts {figure(found.weight)} of its priority"
     if deadline is None:
-        said = f"nobody waits; a request that comes counts {figure(found.weight)} of its priority"
+        said = f"no request waits; one that comes counts {figure(found.weight)} of its priority at first"
         return Step("deferral", said, {"weight": found.weight, "waiting": 0})
-    due = f"{figure(round(deadline.requests))} requests are due by {clock(deadline.by)}"
+    many = round(deadline.requests)
+    due = f"{counted(many, 'request')} {'is' if many == 1 else 'are'} due by {clock(deadline.by)}"
     if not deadline.replicas:
-        said = f"{due}, one replica suffices from {clock(deadline.one_from)} on; {counts}"
+        said = f"{due}, and one replica that starts at {clock(deadline.one_from)} suffices; {counts}"
     else:
-        beside = "" if found.due >= deadline.replicas else f", {found.due} of them beside what others need"
-        said = f"{due}: that takes {deadline.replicas} replicas now{beside}; {counts}"
+        beside = "" if found.due >= deadline.replicas else f", of which {found.due} fit beside what others need"
+        takes = f"that takes {replicas(deadline.replicas)} now"
+        said = f"{due}: {takes}{beside}; {counts}"
     return Step(
         "deferral",
         said,

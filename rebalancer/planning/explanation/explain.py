@@ -6,12 +6,15 @@ from msgspec.structs import replace
 
 from rebalancer.domain.memory import Loan, ModelMemory
 from rebalancer.domain.plan import ModelDecision, PoolDecision, Refusal, Unmet
+from rebalancer.domain.words import gpus, listed, replicas
 from rebalancer.planning.actions.moves import Moves
 from rebalancer.planning.allocation.allocate import Allocation
 from rebalancer.planning.explanation.steps import Told, steps_of
 from rebalancer.planning.facts.scene import PoolFacts, Scene
 from rebalancer.planning.guards.foreign import STANDS_DOWN, keeps_borrowed, standing
 from rebalancer.planning.guards.guards import stopped_by
+from rebalancer.planning.overrides.rulings import NO_RULING
+from rebalancer.planning.shares.at_work import at_work
 from rebalancer.planning.shares.share import ModelShare
 
 _FOR_WANT_OF_GPUS = frozenset({"budget", "fit", STANDS_DOWN})
@@ -47,12 +50,15 @@ def allocated(scene: Scene[ModelShare], found: Allocation) -> dict[str, int]:
     return counts
 
 
-def _by_model(loans: tuple[Loan, ...]) -> tuple[Counter[str | None], Counter[str | None], Counter[str]]:
-    """Replicas and GPUs lent, and replicas borrowed."""
-    gpus: Counter[str | None] = Counter()
+def _by_model(
+    loans: tuple[Loan, ...],
+) -> tuple[Counter[str | None], dict[str | None, tuple[tuple[str, int], ...]], Counter[str]]:
+    """Replicas lent by owner, GPUs lent by owner to whom, and replicas borrowed by borrower."""
+    gpus_to: dict[str | None, Counter[str]] = {}
     for loan in loans:
-        gpus[loan.owner] += loan.gpus
-    return Counter([loan.owner for loan in loans]), gpus, Counter([loan.borrower for loan in loans])
+        gpus_to.setdefault(loan.owner, Counter())[loan.borrower] += loan.gpus
+    lent = {owner: tuple(sorted(counts.items())) for owner, counts in gpus_to.items()}
+    return Counter([loan.owner for loan in loans]), lent, Counter([loan.borrower for loan in loans])
 
 
 def explain_models(  # noqa: PLR0913  # every stage's result is shown
@@ -62,10 +68,12 @@ def explain_models(  # noqa: PLR0913  # every stage's result is shown
     loans: tuple[Loan, ...],
     after: dict[str, int],
     refusals: tuple[Refusal, ...],
+    needs: tuple[Unmet, ...],
 ) -> tuple[ModelDecision, ...]:
     """One decision per model, sorted by id, each stage a step with its numbers."""
     wanted = allocated(scene, found)
     lent, gpus_lent, borrowed = scene.memo.of("", _by_model, loans)
+    short = {row.model: row for row in needs}
     by_subject: dict[str, list[Refusal]] = {}
     for refusal in refusals:
         by_subject.setdefault(refusal.subject, []).append(refusal)
@@ -87,7 +95,7 @@ def explain_models(  # noqa: PLR0913  # every stage's result is shown
                 surge=model.demand.surge,
                 lent=lends,
                 borrowed=borrowed.get(name, 0),
-                why=_headline(model, own, gpus_lent.get(name, 0), told.allocation),
+                why=_headline(model, short.get(name), own, gpus_lent.get(name, ()), _given(model, moves)),
                 steps=steps_of(model, told, own, scene),
             )
         )
@@ -103,19 +111,33 @@ def _unsettled(model: ModelShare, doomed: frozenset[str]) -> int:
     return len([pod for pod in going if pod.phase == "ready" and pod.node not in doomed])
 
 
-def _headline(model: ModelShare, refusals: list[Refusal], gpus_lent: int, allocation: int) -> str:
-    """The one thing to know about the model."""
-    if model.short:
-        return f"short {model.short}"
+def _given(model: ModelShare, moves: Moves) -> tuple[int, tuple[str, ...]]:
+    """How many of the model's replicas this plan lets go, and for whom."""
+    going = [moves.going[target.key] for target in model.targets if target.key in moves.going]
+    names = sorted({name for one in going for name in one.recipients})
+    return sum(len(one.pods) for one in going), tuple(names)
+
+
+def _headline(
+    model: ModelShare,
+    short: Unmet | None,
+    refusals: list[Refusal],
+    lent: tuple[tuple[str, int], ...],
+    given: tuple[int, tuple[str, ...]],
+) -> str:
+    """The one thing to know about the model, as a sentence without its subject."""
+    if short is not None:
+        return f"is short of {replicas(short.replicas)}: {short.why}"
     if refusals:
-        return f"{refusals[0].guard} holds {abs(refusals[0].replicas_from - refusals[0].replicas_to)}"
+        return refusals[0].said
     if model.demand.unknown:
         return model.demand.why
-    if gpus_lent:
-        return f"lends {gpus_lent} GPUs"
-    if allocation < model.staying_replicas:
-        return f"releases {model.staying_replicas - allocation}"
-    return model.demand.why
+    count, recipients = given
+    if count:
+        to = f"gives {replicas(count)} to {listed(recipients)}" if recipients else f"gives up {replicas(count)}"
+        return f"{to}; has {at_work(model)}"
+    lends = f"lends {listed([f'{gpus(count)} to {name}' for name, count in lent])}; " if lent else ""
+    return model.demand.why if not lends and model.ruling is not NO_RULING else f"{lends}has {at_work(model)}"
 
 
 def explain_pools(scene: Scene[ModelShare], loans: tuple[Loan, ...]) -> tuple[PoolDecision, ...]:
@@ -196,16 +218,17 @@ def _binding(model: ModelShare, found: Allocation, moves: Moves, *, declined: bo
     name, ruling = model.entry.id, model.ruling
     person = ruling.paused or ruling.frozen
     if person is not None:
-        return person.kind, f"override {person.name}"
+        return person.kind, f"{person.kind} by override {person.name} leaves it as it is"
     if moves.blocked.get(name):
         refusal = moves.blocked[name][0]
         return refusal.guard, str(refusal)
     if name in found.short and brought < model.needed:
         _, constraint, why = found.short[name]
-        return constraint, f"granted {brought}, on a node that comes; beyond that {why}" if brought else why
+        return constraint, f"{brought} granted, on a node that comes; beyond that {why}" if brought else why
     if model.share is not None and declined:
         pools = ", ".join(target.pool for target in model.targets)
-        return "budget", f"its share of {pools} is {model.share}: the other GPUs there are worth more elsewhere"
+        share = f"its share of {pools} is {replicas(model.share)}"
+        return "budget", f"{share}, since the other GPUs there keep more requests from being late elsewhere"
     if moves.waiting.get(name):
-        return "waiting", "; ".join(sorted(set(moves.waiting[name])))
-    return "waiting", "granted; pods are on their way"
+        return "waiting", f"it waits for {listed(sorted(set(moves.waiting[name])))}"
+    return "waiting", "granted, its pods are on their way"

@@ -6,6 +6,7 @@ from rebalancer.domain.cluster import Override
 from rebalancer.domain.instant import clock
 from rebalancer.domain.memory import Decided
 from rebalancer.domain.plan import OverrideState, Unmet
+from rebalancer.domain.words import replicas, sentences
 from rebalancer.planning.facts.scene import Scene
 from rebalancer.planning.guards.foreign import standing
 from rebalancer.planning.overrides.rulings import IN_FORCE, STAND_UP
@@ -30,7 +31,7 @@ def tell(
             continue
         began = decided.setdefault(one.uid, Decided(one.uid, scene.now, _replicas(scene, one)))
         words = [_did(scene, one, began, granted), _short_of(scene, one, granted, short), state.message]
-        told.append(replace(state, message="; ".join(word for word in words if word)))
+        told.append(replace(state, message=sentences(*words)))
     return tuple(told), tuple(decided[uid] for uid in sorted(decided))
 
 
@@ -49,36 +50,38 @@ def _nodes(scene: Scene[ModelShare], one: Override) -> set[str]:
 
 
 def _did(scene: Scene[ModelShare], one: Override, began: Decided, granted: dict[str, int]) -> str:
-    since = f"since {clock(began.at)}"
+    since = f"in force since {clock(began.at)}"
     if one.subject_kind == "model":
         course = _course(began.replicas, scene.models[one.subject].staying_replicas, granted[one.subject])
         return _did_to_model(scene, one, course, since)
     about = f"{one.subject_kind} {one.subject}"
     if one.kind == "exclude":
-        return f"no new grants on {about}{f' for {one.model}' if one.model else ''}, {since}"
+        return f"{one.model or 'nobody'} is granted {'nothing' if one.model else 'anything'} new on {about}; {since}"
     if not _nodes(scene, one):
         return f"{about}: no such node is seen"
-    return f"{about} is being drained: {_course(began.replicas, _replicas(scene, one))} replicas there, {since}"
+    now = _replicas(scene, one)
+    before = "" if began.replicas == now else f" of {began.replicas}"
+    return f"{about} is being drained, {now}{before} {'replica is' if now == 1 else 'replicas are'} left there; {since}"
 
 
 def _did_to_model(scene: Scene[ModelShare], one: Override, course: str, since: str) -> str:
     model = scene.models[one.subject]
     over, stands_down = model.ruling.over(one.kind), standing(model, scene)
     if over is not None:
-        return f"waits: {over.kind} by override {over.name} outranks it"
+        return f"it waits, since {over.kind} by override {over.name} outranks it"
     if one.kind == "pause":
-        return f"{one.subject} is left alone, {since}"
+        return f"{one.subject} is left alone; {since}"
     if one.kind == STAND_UP:
-        return stands_down or f"foreign changes of {one.subject} count only {since}"
+        return stands_down or f"what others change on {one.subject} counts from the start anew; {since}"
     if stands_down and all(target.stuck is not None for target in model.targets):
-        return f"waits: {stands_down}"
-    return "; ".join(filter(None, [f"{one.subject} {course}, {since}", stands_down]))
+        return f"it waits: {stands_down}"
+    return sentences(f"{one.subject} {course}", since, stands_down)
 
 
-def _course(before: int, now: int, soon: int | None = None) -> str:
-    """`5`, `5 -> 3`, or `5, 3 granted` while what is granted is not written yet."""
-    said = str(now) if before == now else f"{before} -> {now}"
-    return said if soon in {None, now} else f"{said}, {soon} granted"
+def _course(before: int, now: int, soon: int) -> str:
+    """`has 5 replicas`, `went from 5 to 3 replicas`, and `has 5 replicas and goes to 3` before that is written."""
+    said = f"has {replicas(now)}" if before == now else f"went from {before} to {replicas(now)}"
+    return said if soon == now else f"{said} and goes {'on ' if before != now else ''}to {soon}"
 
 
 def _short_of(scene: Scene[ModelShare], one: Override, granted: dict[str, int], short: dict[str, Unmet]) -> str:
@@ -89,4 +92,4 @@ def _short_of(scene: Scene[ModelShare], one: Override, granted: dict[str, int], 
     if model.demand.replicas <= granted[one.subject] or standing(model, scene):
         return ""
     row = short.get(one.subject)
-    return f"{one.kind} {one.value} needs more" + (f": {row.constraint}, {row.why}" if row else "")
+    return f"{one.kind} {one.value} is not reached" + (f": {row.why}" if row else "")

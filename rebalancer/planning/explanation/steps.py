@@ -4,17 +4,19 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from rebalancer.domain.arithmetic import figure
 from rebalancer.domain.outlook import Outlook
 from rebalancer.domain.plan import Refusal, Step
 from rebalancer.domain.readings import TOLD_LAG_SECONDS, Carries, Work
+from rebalancer.domain.words import counted, figure, replicas, work_of
 from rebalancer.planning.demand.demand import Demand, need_now
-from rebalancer.planning.demand.votes import Ballot, Vote
+from rebalancer.planning.demand.votes import Ballot, Vote, abstention
 from rebalancer.planning.explanation.deferred import deferral_steps
 from rebalancer.planning.facts.scene import Scene
 from rebalancer.planning.memory import outages
 from rebalancer.planning.shares.share import ModelShare
 
+_RATIOS = frozenset({"kvCache", "utilisation"})
+_UNITS = {"latency": " s", "concurrency": " requests in flight", "queue": " requests waiting"}
 NEAR = 2  # counts about the share whose cost is told
 
 
@@ -38,12 +40,16 @@ def steps_of(model: ModelShare, told: Told, refusals: list[Refusal], scene: Scen
     apart = (*_schedule(model), *deferral_steps(model), *_outage(model, scene))
     if not apart and not told.waiting and not refusals:
         return (readings, *stages)
-    waits = [why if many == 1 else f"{why} ({many} times)" for why, many in Counter(told.waiting).items()]
-    waiting = Step("shift", "waits for " + "; ".join(waits), {"waiting": len(told.waiting)})
+    waits = [_waits(why, many) for why, many in Counter(told.waiting).items()]
+    waiting = Step("shift", "; ".join(waits), {"waiting": len(told.waiting)})
     guards = [Step("guard", str(refusal), dict(refusal.numbers)) for refusal in refusals]
     shift = [waiting] if told.waiting else []
     work, demand, *placed, granted = stages
     return (readings, work, demand, *apart, *placed, *shift, *guards, granted)
+
+
+def _waits(why: str, many: int) -> str:
+    return f"{replicas(many)} {'waits' if many == 1 else 'wait'} for {why}"
 
 
 def _stages(
@@ -60,9 +66,10 @@ def _stages(
 
 def _placed(held: int, has: int, doomed: int, allocation: int, granted: int) -> Iterator[Step]:
     if doomed:
-        yield Step("doomed", f"{doomed} doomed", {"doomed": doomed, "unreplaced": has - held})
-    yield Step("allocation", f"{held} -> {allocation}", {"held": held, "allocation": allocation})
-    yield Step("plan", f"granted {granted}", {"granted": granted})
+        yield Step("doomed", f"{replicas(doomed)} doomed", {"doomed": doomed, "unreplaced": has - held})
+    to = f"keeps its {held}" if held == allocation else f"goes from {held} to {replicas(allocation)} before guards"
+    yield Step("allocation", to, {"held": held, "allocation": allocation})
+    yield Step("plan", f"{replicas(granted)} granted now", {"granted": granted})
 
 
 class _Said(NamedTuple):
@@ -74,31 +81,36 @@ class _Said(NamedTuple):
 
 
 def _readings(said: _Said, now: float) -> Step:
-    words = [f"{vote} ({max(0.0, now - at):.0f} s)" for vote, at in said.votes]
-    return Step("readings", "; ".join([*words, *said.abstained]) or "no signal configured", said.numbers)
+    words = [f"{vote}, {max(0.0, now - at):.0f} s ago)" for vote, at in said.votes]
+    return Step("readings", "; ".join([*words, *said.abstained]) or "no signal is configured", said.numbers)
 
 
 def _said(ballot: Ballot) -> _Said:
     numbers: dict[str, float | int | str | None] = {vote.signal: vote.replicas for vote in ballot.votes}
     numbers.update((signal, None) for signal, _ in ballot.abstained)
     return _Said(
-        tuple((f"{vote.signal} {_value(vote)} votes {vote.replicas}", vote.at) for vote in ballot.votes),
-        tuple(f"{signal} abstains ({why})" for signal, why in ballot.abstained),
+        tuple((f"{vote.signal} asks for {vote.replicas} ({_value(vote)}", vote.at) for vote in ballot.votes),
+        tuple(f"{abstention(signal, why)}, so it has no vote" for signal, why in ballot.abstained),
         numbers,
     )
 
 
 def _value(vote: Vote) -> str:
-    return "idle" if vote.value is None else figure(vote.value)
+    """The reading with its unit: `36 requests in flight`, `7.2 s`, `71%`; `idle` where nobody asked the model."""
+    if vote.value is None:
+        return "idle"
+    if vote.signal in _RATIOS:
+        return f"{vote.value:.0%}"
+    return f"{figure(vote.value)}{_UNITS.get(vote.signal, '')}"
 
 
 def _work(work: Work, carries: Carries | None, late: int) -> Step:
     """The step of offered work: its source, why not a better one, its lag, and what a replica carries."""
     said = f"unknown: {work.why_not_better or 'no sample tells what is asked of the model'}"
     if work.source:
-        known = "unknown" if work.last_60s is None else figure(work.last_60s)
+        known = "unknown" if work.last_60s is None else f"{work_of(work.last_60s)} in the last minute"
         why = f" ({work.why_not_better})" if work.why_not_better else ""
-        said = f"{known} replicas kept busy, by {work.source} every {figure(work.resolution_seconds)} s{why}"
+        said = f"{known}, by {work.source} every {figure(work.resolution_seconds)} s{why}"
     numbers: dict[str, float | int | str | None] = {
         "source": work.source or None,
         "resolutionSeconds": work.resolution_seconds,
@@ -122,29 +134,29 @@ def _work(work: Work, carries: Carries | None, late: int) -> Step:
 
 def _carried(carries: Carries) -> str:
     """The requests that a replica carries, by how much evidence, and the policy's figure, in words."""
-    policy = "the policy says nothing" if carries.prior is None else f"the policy says {figure(carries.prior)}"
+    policy = "the policy says nothing" if carries.prior is None else f"the policy says {carries.prior:g}"
     if carries.cached is not None:
         policy += f", but its cache holds {figure(carries.cached)}"
     if not carries.readings:
-        return f"a replica carries {figure(carries.learnt)} requests: {policy}"
+        return f"a replica is taken to carry {figure(carries.learnt)} requests: {policy}"
     low = figure(carries.learnt if carries.low is None else carries.low)
-    span = f"{low} or more" if carries.high is None else f"{low}-{figure(carries.high)}"
-    by = f"by {carries.readings} readings"
+    span = f"{low} or more" if carries.high is None else f"{low} to {figure(carries.high)}"
+    by = f"by {counted(carries.readings, 'reading')}"
     if carries.prior is not None and carries.low is not None and carries.prior < carries.low:
         policy += ", yet more was carried"
     elif carries.prior is not None and carries.high is not None and carries.prior > carries.high:
         policy += ", yet it was full, or broke the SLO, with fewer"
-    return f"a replica carries {span} requests {by}, most likely {figure(carries.learnt)}; {policy}"
+    return f"a replica carries about {figure(carries.learnt)} requests ({span} {by}; {policy})"
 
 
 def _demand(  # noqa: PLR0913  # one thing each
     work: Work, demand: Demand, need: int, floor: int, entitlement: int, cost: float
 ) -> Step:
-    gain = "less than they cost" if cost else "nothing"
-    said = demand.why if need == demand.replicas else f"{demand.why}; more than {need} gain {gain}"
+    gain = "less than it costs" if cost else "nothing"
+    said = demand.why if need == demand.replicas else f"{demand.why}; more than {need} would gain {gain}"
     return Step(
         "demand",
-        said + (", in surge" if demand.surge else ""),
+        said + ("; it is in surge" if demand.surge else ""),
         {
             "demand": None if demand.unknown else need,
             "floor": floor,
@@ -195,16 +207,17 @@ def _outage(model: ModelShare, scene: Scene[ModelShare]) -> tuple[Step, ...]:
 
 def _outlook(outlook: Outlook) -> Step:
     """The step of the outlook: the level, a shift of it, how far it looks back and on, and its own error."""
-    said = f"level {figure(outlook.level)}, {outlook.replays} replays of its past, {outlook.horizon_seconds} s ahead"
+    said = f"a level of {work_of(outlook.level)}, looked {outlook.horizon_seconds} s ahead"
+    said += f" by {counted(outlook.replays, 'replay')} of its past"
     if outlook.shift:
-        said += f"; with {outlook.shift:.0%} it has shifted to {figure(outlook.shifted)}"
+        said += f"; with a chance of {outlook.shift:.0%} the level is {figure(outlook.shifted)} by now"
     if outlook.rho:
-        said += f"; with {outlook.rho:.0%} it repeats every {outlook.period_seconds} s"
+        said += f"; {outlook.rho:.0%} of it repeats every {outlook.period_seconds} s"
     if outlook.error is not None and outlook.plain_error is not None:
         error, plain = figure(outlook.error), figure(outlook.plain_error)
-        said += f"; error {error} (a plain slow mean: {plain})"
+        said += f"; in the last hour it was off by {error}, where a plain slow mean was off by {plain}"
         if outlook.error > outlook.plain_error:
-            said += ", so the plain mean is used"
+            said += " and is used"
     return Step(
         "outlook",
         said,
@@ -237,12 +250,12 @@ def _share(outlook: Outlook, share: int, cost: float) -> Step:
         for count in range(share - NEAR, share + NEAR + 1)
         if 0 <= count - outlook.least < len(outlook.late)
     }
-    said = ", ".join(f"{count}: {figure(late)}" for count, late in costs.items())
+    said = ", ".join(f"{figure(late)} with {count}" for count, late in costs.items())
     numbers: dict[str, float | int | str | None] = {"share": share, "current": outlook.current}
     numbers.update((f"lateAt{count}", late) for count, late in costs.items())
     what = "seconds" if outlook.by_minute else "requests"
-    bought = f"; one on a node that comes or could go must save {figure(cost)}" if cost else ""
+    bought = f"; a replica for which a node comes or stays must save {figure(cost)}" if cost else ""
     if cost:
         numbers["costOfOne"] = cost
-    late = f"late {what} in {outlook.horizon_seconds} s with {said}{bought}"
-    return Step("share", f"{share} replica{'' if share == 1 else 's'} of the GPUs there are; {late}", numbers)
+    late = f"late {what} in the next {outlook.horizon_seconds} s: {said}{bought}"
+    return Step("share", f"{replicas(share)} of the GPUs there are; {late}", numbers)

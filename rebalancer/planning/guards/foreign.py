@@ -15,6 +15,7 @@ from rebalancer.domain.instant import clock
 from rebalancer.domain.plan import Refusal
 from rebalancer.domain.policy import ForeignRule
 from rebalancer.domain.snapshot import REPAIRED_AFTER_SECONDS, ForeignChange, TargetView
+from rebalancer.domain.words import counted
 from rebalancer.planning.facts.holdings import other_on
 from rebalancer.planning.facts.scene import ROLLOUT, Model_co, ModelFacts, Scene, TargetFacts
 from rebalancer.planning.shares.share import ModelShare
@@ -126,7 +127,7 @@ def _until(target: TargetView, changes: Fight, rule: ForeignRule) -> float:
 def _why(target: TargetFacts, changes: Fight, rule: ForeignRule) -> str:
     owner, view = target.owner, target.view
     what = f"{view.kind} {view.name}" if owner is None else f"{owner.kind} {owner.name}"
-    return f"{_managers(changes)} changed {what} {len(changes)} times within {rule.window_seconds:.0f} s"
+    return f"{_managers(changes)} changed {what} {counted(len(changes), 'time')} within {rule.window_seconds:.0f} s"
 
 
 def _why_other(target: TargetFacts) -> str:

@@ -8,9 +8,9 @@ limit instead of 1: they go together or not at all. What passes which guard is i
 import math
 from collections.abc import Callable, Iterable
 
-from rebalancer.domain.arithmetic import figure
 from rebalancer.domain.plan import Refusal
 from rebalancer.domain.policy import RateLimit
+from rebalancer.domain.words import counted, figure, gpus, listed, replicas, work_of
 from rebalancer.planning.demand.demand import rules_of
 from rebalancer.planning.facts.scene import PoolFacts, Scene
 from rebalancer.planning.guards.release import PASSES, Purpose, Release, lost
@@ -27,13 +27,15 @@ def floor(release: Release) -> Refusal | None:
     """
     least = release.model.floor
     if release.after < least:
-        return release.refuse("floor", f"floor is {least}", floor=least, after=release.after)
+        return release.refuse("floor", f"its floor is {least}", floor=least, after=release.after)
     if release.takes_ready and release.ready_after < least:
         ready = release.ready_after
-        return release.refuse("floor", f"floor is {least}, {ready} would be Ready", floor=least, ready=ready)
+        return release.refuse("floor", f"its floor is {least} and {ready} would be Ready", floor=least, ready=ready)
     assured = release.assured_after
     if assured is not None and assured < least:
-        return release.refuse("floor", f"floor is {least}, minimums would add up to {assured}", floor=least)
+        return release.refuse(
+            "floor", f"its floor is {least} and its autoscalers could go down to {assured}", floor=least
+        )
     return None
 
 
@@ -52,13 +54,20 @@ def start(release: Release) -> Refusal | None:
     sync = release.scene.snapshot.sync
     unready = (*sync.missing, *sync.stale)
     if unready:
-        return release.refuse("start", "not synced: " + ", ".join(unready), unsynced=len(unready))
+        return release.refuse(
+            "start",
+            f"nothing, or nothing new, is known of {listed(unready)}",
+            unsynced=len(unready),
+        )
     wanted = release.scene.policy.guards.start.metric_intervals
     seen = release.model.load.intervals_live
     if seen >= wanted:
         return _impatient(release)
     return release.refuse(
-        "start", f"{seen} of {wanted} metric intervals seen since the start", seen=seen, wanted=wanted
+        "start",
+        f"{seen} of the {wanted} metric intervals are seen that it waits for after a start",
+        seen=seen,
+        wanted=wanted,
     )
 
 
@@ -79,7 +88,8 @@ def _impatient(release: Release) -> Refusal | None:
         return None
     return release.refuse(
         "start",
-        f"what votes said before the start {scene.now - resumed:.0f} s ago is not known; waits {seconds:.0f} s",
+        f"the service started {scene.now - resumed:.0f} s ago and does not know what votes said before: it waits"
+        f" {seconds:.0f} s",
         resumed + seconds,
         seconds=seconds,
     )
@@ -90,8 +100,8 @@ def blind(release: Release) -> Refusal | None:
     ballot = release.model.ballot
     if not ballot.blind:
         return None
-    why = "; ".join(f"{signal} {why}" for signal, why in ballot.abstained) or "no signal configured"
-    return release.refuse("blind", f"no usable vote: {why}", usable=0, configured=ballot.configured)
+    why = ballot.silence or "no signal is configured"
+    return release.refuse("blind", f"no signal has a usable vote: {why}", usable=0, configured=ballot.configured)
 
 
 def agree(release: Release) -> Refusal | None:
@@ -101,8 +111,7 @@ def agree(release: Release) -> Refusal | None:
     usable = len(ballot.votes)
     if usable >= needed:
         return None
-    silent = "; ".join(f"{signal} {why}" for signal, why in ballot.abstained)
-    why = f"{usable} of {needed} usable votes: {silent}"
+    why = f"{counted(usable, 'usable vote')} where {needed} must agree: {ballot.silence}"
     return release.refuse("agree", why, usable=usable, needed=needed, configured=ballot.configured)
 
 
@@ -118,8 +127,8 @@ def sudden(release: Release) -> Refusal | None:
     back = figure((1.0 - rule.drop) * silent.work)
     return release.refuse(
         "sudden",
-        f"{told(outage, silent.model, rule)}; this one has {left} of {figure(silent.work)} replicas of work"
-        f" and is held until more than {back} are back",
+        f"{told(outage, silent.model, rule)}; this one has {left} of {work_of(silent.work)} left"
+        f" and keeps what it has until more than {back} are back",
         outage.until,
         fell=outage.fell,
         of=outage.of,
@@ -156,6 +165,9 @@ def shift(release: Release) -> Refusal | None:
     return _limited(release, "shift", rule, gone, base, [model])
 
 
+_LOSERS = {"step": "it has lost", "fleet": "all models together have lost", "shift": "it has given away"}
+
+
 def _limited(  # noqa: PLR0913  # the numbers that the refusal prints
     release: Release, guard: str, rule: RateLimit, lost: int, base: int, losers: Iterable[ModelShare]
 ) -> Refusal | None:
@@ -167,7 +179,7 @@ def _limited(  # noqa: PLR0913  # the numbers that the refusal prints
     if unknown is not None and release.scene.now - unknown < rule.window_seconds:
         return release.refuse(
             guard,
-            f"what was lost before the start {release.scene.now - unknown:.0f} s ago is not known",
+            f"the service started {release.scene.now - unknown:.0f} s ago and does not know what was lost before",
             unknown + rule.window_seconds,
             limit=limit,
             window_seconds=rule.window_seconds,
@@ -185,7 +197,8 @@ def _limited(  # noqa: PLR0913  # the numbers that the refusal prints
     need = release.model.need_now
     return release.refuse(
         guard,
-        f"{lost} of at most {limit} lost in {rule.window_seconds:.0f} s, present need {'?' if need is None else need}",
+        f"{_LOSERS[guard]} {lost} of at most {replicas(limit)} in {rule.window_seconds:.0f} s, and it needs"
+        f" {'an unknown number' if need is None else need} now",
         until,
         lost=lost,
         limit=limit,
@@ -221,21 +234,22 @@ def judge(release: Release) -> Refusal | None:
 
 
 def budget(state: PoolFacts, promised: int, more: int) -> str | None:
-    """Why `more` GPUs cannot be promised in the pool beside the `promised` ones, None when they can."""
+    """What `more` GPUs wait for that cannot be promised in the pool beside the `promised` ones, None when they can."""
     if state.budget is not None and promised + more <= state.budget:
         return None
-    of = "an unknown budget" if state.budget is None else f"{state.budget}"
-    return f"{promised} of {of} GPUs of {state.pool.name} are promised"
+    if state.budget is None:
+        return f"pool {state.pool.name}, whose budget is unknown"
+    return f"room in pool {state.pool.name}, where {promised} of {gpus(state.budget)} are promised"
 
 
 def stopped(scene: Scene[ModelShare]) -> str | None:
     """Why nothing at all may be written now: write stop, or lists of what must be known first are missing."""
     if scene.snapshot.write_stop is not None:
         stop = scene.snapshot.write_stop
-        return f"writes stopped by {stop.actor or '?'}: {stop.reason or 'no reason given'}"
+        return f"{stop.actor or 'a person'} stopped the writes: {stop.reason or 'no reason given'}"
     missing = scene.snapshot.sync.missing
     if missing:
-        return "not listed yet: " + ", ".join(missing)
+        return f"nothing is known yet of {listed(missing)}"
     return None
 
 

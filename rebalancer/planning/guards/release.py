@@ -11,6 +11,7 @@ from rebalancer.domain.memory import Loss
 from rebalancer.domain.plan import Refusal
 from rebalancer.domain.policy import RateLimit
 from rebalancer.domain.snapshot import PodView
+from rebalancer.domain.words import gpus
 from rebalancer.planning.facts.scene import Scene, TargetFacts
 from rebalancer.planning.shares.share import ModelShare
 
@@ -190,7 +191,11 @@ class Release:
         return "shift" if self.purpose is Purpose.SHIFT else "step"
 
     def refuse(self, guard: str, why: str, until: float | None = None, **numbers: float | str | None) -> Refusal:
-        """A refusal of this replica."""
+        """A refusal of this replica, and why it would go where that is not its model's own doing."""
+        state = self.scene.pools.get(self.target.pool)
+        if self.purpose is Purpose.BUDGET and state is not None:
+            has = f"{gpus(state.budget or 0)} in its budget and {state.promised} promised"
+            why += f"; pool {self.target.pool} shrank, it has {has}"
         return Refusal(
             guard=guard,
             subject=self.model.entry.id,

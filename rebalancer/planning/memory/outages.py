@@ -17,16 +17,15 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from rebalancer.domain.arithmetic import figure
 from rebalancer.domain.instant import clock
 from rebalancer.domain.memory import Level, Memory, ModelMemory, Outage, Rose, Silent
 from rebalancer.domain.policy import Policy, SuddenRule
 from rebalancer.domain.readings import ModelLoad, Work
 from rebalancer.domain.snapshot import Snapshot
+from rebalancer.domain.words import figure, listed, work_of
 
 _NOTHING = ModelMemory()
 NOTES = 4  # per window: a fall that took three quarters of it is seen in any case
-NAMED = 4  # models by name in a sentence; the rest is counted
 
 
 class _Look(NamedTuple):
@@ -95,14 +94,16 @@ def silence(
 def told(outage: Outage, model: str, rule: SuddenRule) -> str:
     """A sentence: which models fell together with `model`, and why that is taken for an outage, or is not."""
     names = [model, *(one.model for one in outage.silent if one.model != model)]
-    of = f"{outage.fell} of {outage.of} with work" + (f" that {outage.source} tells of" if outage.source else "")
-    fell = f"{_and(names)} fell by {rule.drop:.0%} or more within {rule.window_seconds:.0f} s ({of})"
+    of = f"{outage.fell} of the {outage.of} models with work" + (
+        f" that {outage.source} tells of" if outage.source else ""
+    )
+    fell = f"{listed(names)} lost {rule.drop:.0%} or more of their work within {rule.window_seconds:.0f} s ({of})"
     rose = outage.against
     if rose is not None:
-        to = f"{figure(rose.work)} replicas of work over its mean of {figure(rose.usual)}"
-        return f"{fell} at {clock(outage.since)}: no outage, since {rose.model} rose meanwhile ({to})"
+        to = f"from a mean of {figure(rose.usual)} to {work_of(rose.work)}"
+        return f"{fell} at {clock(outage.since)}, which is no outage: {rose.model} rose meanwhile {to}"
     whose = f"; models that others tell of say nothing about {outage.source}" if outage.source else ""
-    return f"{fell} and nobody rose: rather an outage in front of them than calm{whose}"
+    return f"{fell} and nobody rose, which looks like an outage in front of them and not like calm{whose}"
 
 
 def _concerned(loads: Sequence[ModelLoad]) -> dict[str, Sequence[ModelLoad]]:
@@ -203,10 +204,3 @@ def _falls(kept: ModelMemory, rule: SuddenRule, now: float, *, fell: bool, outag
     elif fell and not (past and now - past[-1] <= rule.window_seconds):
         past = [*past[-1:], now]  # the last two say all that is asked
     return kept if tuple(past) == kept.falls else replace(kept, falls=tuple(past))
-
-
-def _and(names: Sequence[str]) -> str:
-    """`a, b and c`; of more than a few the rest is counted."""
-    if len(names) > NAMED:
-        names = [*names[: NAMED - 1], f"{len(names) - NAMED + 1} more"]
-    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))

@@ -6,6 +6,7 @@ A cap stops raises; what is above one because the policy was lowered goes as sur
 from collections import Counter
 from collections.abc import Sequence
 
+from rebalancer.domain.words import gpus, replicas
 from rebalancer.planning.demand.need import ModelNeed
 from rebalancer.planning.facts.scene import Scene, TargetFacts
 
@@ -67,5 +68,8 @@ class Caps:
         """The cap that binds the target, in words with its numbers."""
         own, team = self._replicas.get(target.model), self._team.get(target.model, "")
         if own is not None and own <= self._held[target.model]:
-            return f"{self._held[target.model]} replicas on elastic pools, elasticReplicas {own}"
-        return f"team {team} holds {self._team_gpus[team]} GPUs of elastic pools, elasticGpus {self._gpus[team]}"
+            return (
+                f"it has {replicas(self._held[target.model])} on elastic pools, where elasticReplicas allows it {own}"
+            )
+        most = self._gpus[team]
+        return f"team {team} holds {gpus(self._team_gpus[team])} of elastic pools, where elasticGpus allows it {most}"
