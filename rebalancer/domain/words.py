@@ -50,5 +50,5 @@ def node_pool_words(kind: str, limit_from: int | None, limit_to: int | None) -> 
 
 
 def sentences(*parts: str) -> str:
-    """Those that say something, joined by semicolons."""
+    """The parts that are not empty, joined by semicolons."""
     return "; ".join(part for part in parts if part)

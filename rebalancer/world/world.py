@@ -150,8 +150,7 @@ class World:
     def add_node(self, name: str, gpus: int, labels: Mapping[str, str], resource: str = GPU) -> Node:
         """A node that nobody launches or takes away."""
         uid = self._cluster.uid("node")
-        node = Node(name, uid, gpus, dict(labels), self.now, resource=resource, provider_id=f"world:///{uid}")
-        self._cluster.add_node(node)
+        self._cluster.add_node(node := Node(name, uid, gpus, dict(labels), self.now, f"world:///{uid}", resource))
         self._settle()
         return node
 

@@ -85,7 +85,7 @@ async def test_what_others_took_since_the_plan_is_not_found_on_a_node_under_noti
     rig.facts = replace(rig.facts, notices=())
     (there,) = await rig.apply(change(rig.target("a"), 7))
 
-    assert none.detail == "budget: 9 GPUs of a100 would be promised on nodes that stay, its budget is 8"
+    assert none.detail == "budget: 9 GPUs of pool a100 would be promised on nodes that stay, and its budget is 8"
     assert there.status == "written"
 
 

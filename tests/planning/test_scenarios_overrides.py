@@ -42,7 +42,7 @@ class TestPause:
         assert plan.empty
         unmet = unmet_of(plan, "b")
         assert unmet is not None
-        assert (unmet.constraint, unmet.why) == ("pause", "override pause-b")
+        assert (unmet.constraint, unmet.why) == ("pause", "pause by override pause-b leaves it as it is")
 
     def test_its_replicas_still_hold_their_gpus(self) -> None:
         story = a_story(an_override("pause"))
@@ -159,7 +159,10 @@ class TestPin:
         story.policy = a_policy(a_model("a"), a_model("b", 2, entitlement=4, max_replicas=5), pools=(a_pool(gpus=8),))
         plan = story.plan()
         assert moves(plan) == {"b": (4, 5)}
-        assert state_of(plan, "pin-b").message == "b 4, 5 granted, since 08:00:00; applied at maxReplicas 5"
+        assert (
+            state_of(plan, "pin-b").message
+            == "b has 4 replicas and goes to 5; in force since 08:00:00; applied at maxReplicas 5"
+        )
 
     def test_minimum_and_maximum_are_pinned_on_a_growing_pool_too(self) -> None:
         b = a_model("b", 1, pools=("spot",), entitlement=1)
@@ -268,7 +271,7 @@ class TestDrain:
         plan = story.plan()
         assert moves(plan)["b"] == (4, 8)
         said = state_of(plan, "drain-a100-1").message
-        assert said == "node a100-1 is being drained: 6 replicas there, since 08:00:00"
+        assert said == "node a100-1 is being drained, 6 replicas are left there; in force since 08:00:00"
 
 
 class TestPrecedence:
@@ -366,4 +369,6 @@ class TestNeverPasses:
         assert plan.empty
         assert refusal_of(plan, "stop", "b").replicas_to == 6
         said = state_of(plan, "pin-b").message
-        assert said.startswith("b 4, since 08:00:00; pin 6 needs more: stop, writes stopped by alice")
+        assert said.startswith(
+            "b has 4 replicas; in force since 08:00:00; pin 6 is not reached: alice stopped the writes"
+        )

@@ -55,13 +55,13 @@ export function pool(each, tiles = true) {
     tiles && each.nodes.length > 0 && h("rb-tiles", { data: { pool: each.name, nodes: each.nodes.map(({ name, gpus }) => ({ name, gpus })) } }));
 }
 
-/** What happened, to which model: its name is the subject of the sentence, and left out on its own page. */
+/** A model's name is the subject; its own page leaves it out. */
 const told = ({ model, said }, about) => (!model || model === about ? said : [h("span", { class: "name" }, model), " ", said]);
 
-/** Those that no later one tells: a release whose grant is in the list is told by that, as one shift. */
+/** A release whose grant is in the list is told by that. */
 function shiftsOnce(list) {
-  const told = new Set(list.filter((each) => each.kind === "grant" && each.shift).flatMap((each) => each.shift.split(" ")));
-  return list.filter((each) => each.kind !== "release" || !told.has(each.shift));
+  const told = list.flatMap((each) => (each.kind === "grant" && each.shift ? each.shift.split(" ") : []));
+  return list.filter((each) => each.kind !== "release" || !told.includes(each.shift));
 }
 
 /** A list of happenings, newest first; `about`: the model whose page it stands on. */

@@ -133,11 +133,11 @@ export const decision = (it) => {
   ];
 };
 
-/** As the command line says it: what does not happen, who declined it, and why. */
+/** As the command line says it. */
 function refused({ subject, guard, why, until, replicasFrom, replicasTo }) {
   const fewer = replicasFrom - replicasTo;
-  const what = fewer > 0 ? `keeps ${counted(fewer, "replica")} that would go` : fewer < 0 ? `does not get ${counted(-fewer, "replica")} more` : "is left as it is";
-  return `${subject} ${what}${fewer ? ` (${replicasFrom} → ${replicasTo})` : ""}: guard ${guard}, ${why}${until ? `; not before ${clock(until)}` : ""}`;
+  const what = fewer > 0 ? `keeps ${counted(fewer, "replica")} that would go` : fewer ? `does not get ${counted(-fewer, "replica")} more` : "is left as it is";
+  return `${subject} ${what}: guard ${guard}, ${why}${until ? `; not before ${clock(until)}` : ""}`;
 }
 
 const mark = ({ replicasFrom, replicasTo }) => (replicasTo > replicasFrom ? "+" : replicasTo < replicasFrom ? "-" : "~");
