@@ -23,7 +23,7 @@ from rebalancer.planning.guards.release import PASSES, Purpose
 from rebalancer.settings.service import PREFIX, ServiceSettings
 from tests.docs.blocks import DOCS, blocks, written_pages
 from tests.docs.pictures import PICTURES, pictures
-from tests.house.repository import ROOT
+from tests.house.repository import ROOT, tracked
 
 TEXTS = {str(page.relative_to(DOCS)): page.read_text() for page in written_pages()}
 RULES = TEXTS["rules.md"]
@@ -85,6 +85,16 @@ def test_every_word_of_the_glossary_is_where_it_says_in_the_code() -> None:
     named = re.findall(r"\| `([\w.]+)\.(\w+)` \|$", TEXTS["glossary.md"], re.MULTILINE)
     assert len(named) > 40
     assert [each for each in named if not hasattr(import_module(f"rebalancer.{each[0]}"), each[1])] == []
+
+
+def test_every_function_that_the_rules_name_is_in_its_module() -> None:
+    modules: dict[str, str] = {}
+    for path in tracked("rebalancer/*.py"):
+        name = path.parent.name if path.name == "__init__.py" else path.stem
+        modules[name] = modules.get(name, "") + (ROOT / path).read_text()
+    named = set(re.findall(r"`([a-z_]+)\.([a-z_]+)`", RULES))
+    assert len(named) > 20
+    assert [each for each in sorted(named) if not re.search(rf"\b{each[1]}\b", modules.get(each[0], ""))] == []
 
 
 def test_every_test_that_the_page_on_restarts_names_exists() -> None:
