@@ -47,12 +47,18 @@ def at(clock: str) -> float:
 
 
 TIMELINE = (
-    TimelineEvent(at("02:46:30"), "override", "cap sdxl 6 by ci: render batch", 48_054, "sdxl"),
-    TimelineEvent(at("02:58:10"), "release", "mixtral-8x7b 3 -> 2 lends 4 GPUs", 48_130, "mixtral-8x7b"),
-    TimelineEvent(at("02:58:40"), "grant", "llama-70b 5 -> 6 on a100-2, lent by mixtral-8x7b", 48_130, "llama-70b"),
-    TimelineEvent(at("03:06:20"), "refusal", "qwen-32b 4 -> 3 refused by agree: one vote of two", 48_177, "qwen-32b"),
-    TimelineEvent(at("03:09:40"), "release", "qwen-32b 4 -> 3 its demand is 2", 48_197, "qwen-32b"),
-    TimelineEvent(at("03:10:02"), "grant", "llama-70b 6 -> 7 on a100-3", 48_197, "llama-70b"),
+    TimelineEvent(at("02:46:30"), "override", "is put under cap 6 by ci until 04:00:00: render batch", 48_054, "sdxl"),
+    TimelineEvent(at("02:58:10"), "release", "gives 1 replica to llama-70b (3 -> 2)", 48_130, "mixtral-8x7b"),
+    TimelineEvent(at("02:58:40"), "grant", "gets 1 replica from mixtral-8x7b on a100-2 (5 -> 6)", 48_130, "llama-70b"),
+    TimelineEvent(
+        at("03:06:20"),
+        "refusal",
+        "keeps 1 replica that would go (4 -> 3): guard agree, one vote of two",
+        48_177,
+        "qwen-32b",
+    ),
+    TimelineEvent(at("03:09:40"), "release", "gives up 1 replica that nobody needs (4 -> 3)", 48_197, "qwen-32b"),
+    TimelineEvent(at("03:10:02"), "grant", "gets 1 replica on a100-3 (6 -> 7)", 48_197, "llama-70b"),
     TimelineEvent(at("03:11:40"), "notice", "spot-2 goes 03:13:40", 48_208, None, "spot"),
     TimelineEvent(at("03:11:41"), "release", "ends 4 replicas on spot-2, under notice (6 -> 2)", 48_209, "sdxl"),
     TimelineEvent(
@@ -67,7 +73,9 @@ TIMELINE = (
 
 ATTENTION = (
     AttentionItem("critical", "spot-2 goes 03:13:40: llama-70b 1, sdxl 4", at("03:13:40"), None, "spot", "spot-2"),
-    AttentionItem("warning", "llama-70b short 1 (4 GPUs); qwen-32b may shrink 03:14:40", at("03:14:40"), "llama-70b"),
+    AttentionItem(
+        "warning", "llama-70b is short of 1 replica (4 GPUs); qwen-32b may shrink 03:14:40", at("03:14:40"), "llama-70b"
+    ),
 )
 
 POOLS = (

@@ -105,7 +105,7 @@ async def test_j_k_and_enter_walk_the_rows_and_slash_finds(scene: SceneServer, o
         await page.keyboard.press("j")
     assert await page.evaluate(focused) == "llama-70b"
     await page.keyboard.press("k")
-    assert "llama-70b short 1" in await page.evaluate(focused)
+    assert "llama-70b is short of 1" in await page.evaluate(focused)
     await page.keyboard.press("j")
     await page.keyboard.press("Enter")
     await expect(page).to_have_url(re.compile("/console/models/llama-70b$"))

@@ -138,7 +138,7 @@ async def test_each_door_makes_one_object_that_says_who_and_is_told_what_it_did(
 
     async def said() -> bool:
         newest = await kube.get("Override", by_actor["kafka:runbook"]["metadata"]["name"], namespace)
-        return bool("-> 4, since" in newest["status"]["message"])
+        return bool("to 4 replicas; in force since" in newest["status"]["message"])
 
     await kube.wait_for(said, "the status says what it did")
     assert (await call("DELETE", f"/v1/overrides/{namespace}/{name}"))[0] == 204
