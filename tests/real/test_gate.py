@@ -148,7 +148,7 @@ async def test_events_are_taken(scene: Scene, kube: Kube) -> None:
     assert scene.gate.events.dropped == 0
     events = await kube.items("events.k8s.io/v1/Event", scene.namespace)
     (ours,) = [event for event in events if event.get("reportingController") == "rebalancer.io/rebalancer"]
-    assert (ours["reason"], ours["note"], ours["regarding"]["name"]) == ("ReplicasReleased", "b 3 -> 2 test", "b")
+    assert (ours["reason"], ours["note"], ours["regarding"]["name"]) == ("ReplicasReleased", "b test (3 -> 2)", "b")
 
 
 async def test_an_hpa_gets_bounds_and_gets_its_own_back(scene: Scene, kube: Kube) -> None:
