@@ -50,6 +50,7 @@ class ApiProxy:
             self.refused.append(request.path)
             return web.json_response(_UNAVAILABLE, status=503)
         headers = {name: value for name, value in request.headers.items() if name.lower() not in _HOP_BY_HOP}
+        headers["Accept-Encoding"] = "identity"  # a list beyond 128 KiB would come as gzip, and lose its label here
         url = f"{self.access.server}{request.raw_path}"
         async with self.session.request(request.method, url, headers=headers, data=await request.read()) as answer:
             kept = {name: value for name, value in answer.headers.items() if name.lower() not in _HOP_BY_HOP}
