@@ -148,7 +148,7 @@ class BoundsDriver:
         """The bounds the plan saw, or those of our own write that its watch had not shown yet."""
         expected = {Bounds(view.minimum, view.maximum)}
         written = self._written.get(view.uid)
-        if written is not None and written.bounds.maximum == change.target.asked:
+        if written is not None and written.bounds.maximum == change.target.unconfirmed_replicas:
             expected.add(written.bounds)
         return expected
 

@@ -8,12 +8,12 @@ from msgspec.structs import replace
 from rebalancer.act.driver import Refused
 from rebalancer.act.ledger import Ledger, asking, converging
 from rebalancer.domain.arithmetic import (
-    asked,
     assured,
     bound_gpus,
     doomed_nodes,
     doomed_pods,
     noticed_nodes,
+    peak_replicas,
     pod_gpus,
     pool_gpus,
     promised_gpus,
@@ -181,8 +181,8 @@ def check_budget(change: Change, snapshot: Snapshot, ground: Ground, doomed: Col
     """
     view = next(each for each in snapshot.models if each.id == change.model)
     own = ledger.with_most(next(target for target in view.targets if _same(target, change.target)))
-    then = replace(own, asked=max(asked(own), asking(change).replicas))
-    if asked(then) <= asked(own):
+    then = replace(own, unconfirmed_replicas=max(peak_replicas(own), asking(change).replicas))
+    if peak_replicas(then) <= peak_replicas(own):
         return
     pool, nodes = ground.pools.get(own.pool), next((each for each in snapshot.pools if each.name == own.pool), None)
     if pool is None or nodes is None:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from rebalancer.act.driver import Refused
 from rebalancer.domain import arithmetic
-from rebalancer.domain.arithmetic import asked, assured
+from rebalancer.domain.arithmetic import assured, peak_replicas
 from rebalancer.domain.plan import Change
 from rebalancer.domain.snapshot import TargetView
 from rebalancer.kube.errors import KubeError
@@ -54,7 +54,7 @@ class Ledger:
     def with_most(self, target: TargetView) -> TargetView:
         """The target as asked for the most it may be by now."""
         entry = self._entries.get(_key(target))
-        return target if entry is None else replace(target, asked=max(entry.most, asked(target)))
+        return target if entry is None else replace(target, unconfirmed_replicas=max(entry.most, peak_replicas(target)))
 
     def enter(self, key: Key, entry: Entry) -> None:
         """Note that one target may have been asked for other numbers."""
@@ -76,7 +76,7 @@ class Ledger:
         """
         key = _key(change.target)
         earlier = self._entries.get(key)
-        least, most = self.least(change.target), asked(self.with_most(change.target))
+        least, most = self.least(change.target), peak_replicas(self.with_most(change.target))
         after = asking(change)
         least = Ask(min(least.replicas, after.replicas), min(least.minimum, after.minimum))
         self._entries[key] = Entry(least, max(most, after.replicas), now)
@@ -111,7 +111,7 @@ def asking(change: Change) -> Ask:
 def converging(target: TargetView) -> Ask:
     """The replicas to which the target goes without another write; our maximum counts before the HPA shows it.
 
-    `arithmetic.asked` holds on to the old number until the HPA shows the new one: right for a budget, not for a floor.
+    `arithmetic.peak_replicas` holds on to the old number until the HPA shows the new one: right for a budget only.
     """
     replicas = arithmetic.converging(target)
     return Ask(replicas, target.autoscaler.minimum if bounded(target) and target.autoscaler else replicas)

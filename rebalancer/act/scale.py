@@ -45,7 +45,10 @@ class ScaleDriver:
         scale, hpas = await together(self._kube.get_scale(_ref(target)), self._hpas_in(target.namespace))
         same_object(scale, target.uid, _name(target))
         _without_hpa(target, hpas)
-        seen, now = _replicas(scale), target.replicas if target.asked is None else target.asked
+        seen, now = (
+            _replicas(scale),
+            target.replicas if target.unconfirmed_replicas is None else target.unconfirmed_replicas,
+        )
         if seen != now:
             raise Refused("moved", f"{_name(target)} asks for {seen} replicas, the plan saw {now}")
         return scale

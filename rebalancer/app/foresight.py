@@ -191,4 +191,4 @@ def _carried_out(target: TargetView, change: Change | None, at: float) -> Target
             owner, minimum=change.minimum, maximum=most, effective_minimum=change.minimum, effective_maximum=most
         )
     pods.sort(key=lambda pod: pod.uid)
-    return replace(target, replicas=change.replicas_to, asked=None, pods=tuple(pods), autoscaler=owner)
+    return replace(target, replicas=change.replicas_to, unconfirmed_replicas=None, pods=tuple(pods), autoscaler=owner)

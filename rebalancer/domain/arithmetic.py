@@ -19,8 +19,8 @@ def converging(target: TargetView) -> int:
     target's spec count instead. Nor is a maximum that reaches nobody, as of an autoscaler that is asleep at 0 replicas.
     """
     autoscaler = target.autoscaler
-    if target.asked is not None:
-        return target.asked
+    if target.unconfirmed_replicas is not None:
+        return target.unconfirmed_replicas
     if autoscaler is None or autoscaler.originals is None or autoscaler.paused:
         return target.replicas
     return target.replicas if target.by_others or asleep(target) is not None else autoscaler.maximum
@@ -53,7 +53,7 @@ def unreachable(target: TargetView) -> str | None:
     return None if wakes else sleeps
 
 
-def asked(target: TargetView) -> int:
+def peak_replicas(target: TargetView) -> int:
     """The most replicas that the target may have on its way to `converging`: this many a budget must count.
 
     A write under way counts at once. While the HPA still shows the maximum from before, the replicas that run count up
@@ -106,7 +106,7 @@ def promised_replicas(target: TargetView, doomed: Collection[str]) -> int:
     """max(asked - doomed, undoomed non-terminal pods): surge pods and raises not yet seen as pods are both in it."""
     on_doomed = len(doomed_pods(target, doomed))
     undoomed = sum(1 for pod in target.pods if pod.node not in doomed) if doomed else len(target.pods)
-    return max(asked(target) - on_doomed, undoomed)
+    return max(peak_replicas(target) - on_doomed, undoomed)
 
 
 def pod_gpus(target: TargetView, by_policy: int) -> int:

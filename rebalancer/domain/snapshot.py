@@ -4,7 +4,7 @@ Tuples are sorted by their first field. Instants are kept as instants (ages are 
 that did not change is the same value in the next cycle: the journal writes only the difference.
 """
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from rebalancer.domain.cluster import DisruptionBudget, Originals, Override, SavedNodePool, Taint, Toleration, WriteStop
 from rebalancer.domain.instant import Instant
@@ -87,7 +87,8 @@ class TargetView(Struct, frozen=True):
     uid: its Kubernetes UID, "" where it is missing.
     resource_version: its version in the API server, "" where it is missing.
     replicas: replicas in its spec, as last seen.
-    asked: replicas that we wrote and the watch does not show yet; None where no write of ours is under way.
+    unconfirmed_replicas: replicas that we wrote and the watch does not show yet; None where no write of ours is under
+        way. Journals call it `asked`.
     missing: whether the policy names it and the cluster has no such object.
     rolling: whether a rollout is under way.
     autoscaler: the autoscaler that chooses its replicas, None where none does.
@@ -110,7 +111,7 @@ class TargetView(Struct, frozen=True):
     uid: str = ""
     resource_version: str = ""
     replicas: int = 0
-    asked: int | None = None
+    unconfirmed_replicas: int | None = field(default=None, name="asked")
     missing: bool = False
     rolling: bool = False
     autoscaler: AutoscalerView | None = None

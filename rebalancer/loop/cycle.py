@@ -15,7 +15,7 @@ class CyclePorts(Protocol):
 
     policy: Policy
     memory: Memory
-    kept: Memo
+    memo: Memo
 
     def look(self, now: float) -> Snapshot:
         """The world at `now`, with what became of our writes since the last cycle."""
@@ -34,7 +34,7 @@ async def cycle(now: float, ports: CyclePorts) -> Decision:
     """Look, decide, remember, carry out."""
     snapshot = ports.look(now)
     before = ports.memory
-    decision = plan(snapshot, ports.policy, before, ports.kept)
+    decision = plan(snapshot, ports.policy, before, ports.memo)
     ports.note(snapshot, before, decision)
     await ports.carry_out(decision)
     return decision

@@ -55,7 +55,7 @@ class GatePorts:
     ) -> None:
         self.policy = policy
         self.memory = memory
-        self.kept = Memo()
+        self.memo = Memo()
         self.next_cycle = first_cycle
         self.last_plan: Plan | None = None
         self._state = state
@@ -94,14 +94,14 @@ class GatePorts:
                 self.skip(outcome, f"{type(error).__name__}: {error}")
         if outcomes:
             self._recorder.begin_anew()
-        self.kept = Memo()  # what it had made so far may be what it failed on
+        self.memo = Memo()  # what it had made so far may be what it failed on
         self.next_cycle += 1
 
     def stepped(self, seconds: float) -> None:
         """The clock was set by so many seconds: cooldowns and guards' windows have lasted as long as they have."""
         self.memory = stepped(self.memory, seconds)
         self._recorder.begin_anew()
-        self.kept = Memo()
+        self.memo = Memo()
 
     def skip(self, outcome: Outcome, why: str) -> None:
         """`outcome` is not remembered."""

@@ -8,7 +8,7 @@ from rebalancer.domain.memory import Memory
 from rebalancer.domain.plan import Decision, OverrideState, Plan, Refusal
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
-from rebalancer.planning.actions import changes, drains, moves, node_grants
+from rebalancer.planning.actions import changes, drains, node_grants
 from rebalancer.planning.allocation import loans
 from rebalancer.planning.allocation.allocate import allocate
 from rebalancer.planning.allocation.ledger import Ledger
@@ -66,7 +66,7 @@ def plan(snapshot: Snapshot, policy: Policy, memory: Memory, memo: Memo | None =
     tally = Tally.of(scene)
     allocation = allocate(scene, Ledger.of(scene, tally.copy()))
     nodes = node_grants.plan_nodes(scene, allocation)
-    moved = drains.drain(scene, moves.judge_moves(scene, allocation, nodes, tally))
+    moved = drains.moves_and_drains(scene, allocation, nodes, tally)
     nodes = node_grants.hold(scene, nodes, moved.releasing)
     written = changes.changes_of(scene, moved, nodes)
     refusals = [*moved.refusals, *written.refusals, *nodes.refusals, *foreign.refusals(scene), *stuck.refusals(scene)]

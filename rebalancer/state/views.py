@@ -84,7 +84,7 @@ def target_view(  # noqa: PLR0913  # what it is made from
         uid=workload.uid,
         resource_version=workload.resource_version,
         replicas=workload.replicas,
-        asked=asked,
+        unconfirmed_replicas=asked,
         rolling=workload.rolling,
         autoscaler=autoscaler,
         gpus_per_pod=workload.gpus.get(pool.resource, 0),

@@ -103,7 +103,7 @@ class Rig:
         if self.deaf:
             raise LookupError("no such target")
         self.written.append((change.target.name, replicas))
-        self.show(change.target.name, asked=replicas)
+        self.show(change.target.name, unconfirmed_replicas=replicas)
 
     async def apply(
         self, *changes: Change | NodePoolChange, memory: Memory | None = None, overrides: tuple[OverrideState, ...] = ()
@@ -182,7 +182,7 @@ def refused(outcome: Outcome, check: str) -> bool:
 
 def change(target: TargetView, to: int, **fields: object) -> Change:
     """Ask the target of the model of the same name for `to` replicas."""
-    before = target.replicas if target.asked is None else target.asked
+    before = target.replicas if target.unconfirmed_replicas is None else target.unconfirmed_replicas
     kind = "release" if to < before else "grant" if to > before else "bounds"
     made = Change(
         id=f"7-{target.name}",

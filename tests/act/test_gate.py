@@ -241,7 +241,7 @@ async def test_releases_are_written_before_grants_and_holds_before_both(rig: Rig
         node_pool_change("end-hold", name="other"),
         node_pool_change("hold"),
         change(rig.target("b"), 6),
-        change(replace(target, asked=None), 1),
+        change(replace(target, unconfirmed_replicas=None), 1),
     )
 
     assert [entry.target.name for entry in rig.writes if entry.target] == ["spot", "a", "b"]
@@ -252,7 +252,7 @@ async def test_changes_of_one_object_keep_the_plans_order(rig: Rig) -> None:
     rig.store.put(deployment("b", 4))
     target = rig.show("b", replicas=4, pods=rig.target("b").pods[:4])
 
-    first, second = await rig.apply(change(target, 5), change(replace(target, asked=5), 4))
+    first, second = await rig.apply(change(target, 5), change(replace(target, unconfirmed_replicas=5), 4))
 
     assert says(first, "written")
     assert says(second, "written")

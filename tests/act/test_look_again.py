@@ -156,7 +156,7 @@ async def test_replicas_that_somebody_changed_are_decided_anew(rig: Rig) -> None
 
 async def test_our_own_write_that_no_watch_has_shown_yet_is_what_the_plan_saw(rig: Rig) -> None:
     rig.store.put(deployment("b", 4))
-    target = rig.show("b", asked=4)  # replicas still reads 5
+    target = rig.show("b", unconfirmed_replicas=4)  # replicas still reads 5
 
     (outcome,) = await rig.apply(change(target, 3))
 

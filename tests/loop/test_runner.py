@@ -38,7 +38,7 @@ class CountingPorts:
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
         self.memory = Memory()
-        self.kept = Memo()
+        self.memo = Memo()
         self.looks: list[float] = []
         self.recovered: list[float] = []
         self.recovers = True

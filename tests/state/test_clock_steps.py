@@ -163,7 +163,7 @@ def test_a_write_that_no_watch_has_shown_counts_for_as_long_as_it_would_have() -
 
     def asked(now: float) -> int | None:
         (target,) = next(model for model in watched.state.peek(now).models if model.id == "b").targets
-        return target.asked
+        return target.unconfirmed_replicas
 
     assert asked(watched.after(1.0, HALF_AN_HOUR)) == 5
     assert asked(watched.after(1.0, -2 * HALF_AN_HOUR)) == 5
@@ -177,9 +177,9 @@ def test_what_the_gate_asked_for_counts_for_ten_seconds_whatever_the_clock_says(
     target = a_target()
     ledger.enter((target.namespace, target.kind, target.name), Entry(Ask(0, 0), 7, NOW))
     ledger.forget(watched.after(5.0, step))
-    assert ledger.with_most(target).asked == 7
+    assert ledger.with_most(target).unconfirmed_replicas == 7
     ledger.forget(watched.after(6.0))
-    assert ledger.with_most(target).asked is None
+    assert ledger.with_most(target).unconfirmed_replicas is None
 
 
 @STEPS

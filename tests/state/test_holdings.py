@@ -194,41 +194,41 @@ def test_somebody_elses_autoscaler_is_not_ours() -> None:
 def test_a_write_counts_until_the_watch_shows_it() -> None:
     state = a_state(None, a_workload("b", 2))
     state.asked("b", ref(), 5, NOW)
-    assert target_of(state).asked == 5
+    assert target_of(state).unconfirmed_replicas == 5
     feed(state, changed(a_workload("b", 2, resource_version="2")))
-    assert target_of(state).asked == 5
+    assert target_of(state).unconfirmed_replicas == 5
     feed(state, changed(a_workload("b", 5, resource_version="3")))
-    assert (target_of(state).replicas, target_of(state).asked) == (5, None)
+    assert (target_of(state).replicas, target_of(state).unconfirmed_replicas) == (5, None)
     feed(state, changed(a_workload("b", 2, resource_version="4")))
-    assert target_of(state).asked is None
+    assert target_of(state).unconfirmed_replicas is None
 
 
 def test_a_write_that_is_never_shown_is_forgotten_after_ten_seconds() -> None:
     state = a_state(None, a_workload("b", 2))
     state.asked("b", ref(), 5, NOW)
-    assert target_of(state, NOW + 9.9).asked == 5
-    assert target_of(state, NOW + 10).asked is None
+    assert target_of(state, NOW + 9.9).unconfirmed_replicas == 5
+    assert target_of(state, NOW + 10).unconfirmed_replicas is None
 
 
 def test_a_write_of_bounds_is_shown_by_the_autoscaler_not_by_the_replicas() -> None:
     state = a_state(None, a_workload("b", 5), a_scaled_object(bounds=(1, 9)))
     state.asked("b", ref(), 5, NOW)
-    assert target_of(state).asked == 5
+    assert target_of(state).unconfirmed_replicas == 5
     feed(state, changed(a_scaled_object(bounds=(1, 5), resource_version="2")))
-    assert target_of(state).asked is None
+    assert target_of(state).unconfirmed_replicas is None
 
 
 def test_a_write_of_what_is_there_already_is_not_under_way() -> None:
     state = a_state(None, a_workload("b", 2))
     state.asked("b", ref(), 2, NOW)
-    assert target_of(state).asked is None
+    assert target_of(state).unconfirmed_replicas is None
 
 
 def test_a_write_for_a_target_that_left_the_policy_is_ignored() -> None:
     state = a_state(None, a_workload("b", 2))
     state.asked("b", ref("x"), 5, NOW)
     state.asked("a", ref("b"), 5, NOW)
-    assert target_of(state).asked is None
+    assert target_of(state).unconfirmed_replicas is None
 
 
 # --- how long a replica takes

@@ -23,7 +23,7 @@ class VirtualPorts:
     def __init__(self, world: World, policy: Policy) -> None:
         self.policy = policy
         self.memory = Memory()
-        self.kept = Memo()
+        self.memo = Memo()
         self.outcomes: list[Outcome] = []
         self.state = ClusterState(policy, world.now)
         self._world = world

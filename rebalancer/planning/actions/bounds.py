@@ -23,13 +23,13 @@ Key = tuple[str, str]
 class After:
     """A target once this plan is written.
 
-    asked: replicas that it asks for.
-    undoomed: those of them that are not doomed.
+    desired_replicas: replicas that it asks for.
+    staying_replicas: those of them that are not doomed.
     doomed_gone: doomed replicas that the plan takes off.
     """
 
-    asked: int
-    undoomed: int
+    desired_replicas: int
+    staying_replicas: int
     doomed_gone: int = 0
 
 
@@ -37,16 +37,20 @@ def wanted_minimums(scene: Scene[ModelShare], model: ModelShare, after: dict[Key
     """Lower bounds as demand wants them, before guards, for every target of the model that an autoscaler owns."""
     needed = max(model.demand.replicas, model.floor)
     follows = [target for target in model.targets if _follows_demand(scene, target)]
-    needed -= sum(after[target.key].undoomed for target in model.targets if target not in follows)
+    needed -= sum(after[target.key].staying_replicas for target in model.targets if target not in follows)
     found = {
-        target.key: max(target.least, after[target.key].asked) for target in model.targets if target.owner is not None
+        target.key: max(target.least, after[target.key].desired_replicas)
+        for target in model.targets
+        if target.owner is not None
     }
     for target in follows:
         then = after[target.key]
-        own = max(0, min(then.undoomed, needed))
+        own = max(0, min(then.staying_replicas, needed))
         needed -= own
         unseen = target.owner.minimum if target.owner is not None and model.demand.unknown else 0
-        found[target.key] = min(found[target.key], max(target.least, unseen or own + then.asked - then.undoomed))
+        found[target.key] = min(
+            found[target.key], max(target.least, unseen or own + then.desired_replicas - then.staying_replicas)
+        )
     return found
 
 
@@ -58,8 +62,8 @@ def _follows_demand(scene: Scene[ModelShare], target: TargetFacts) -> bool:
 def kept_minimum(target: TargetFacts, then: After, wanted: int) -> int:
     """The minimum beside another change of the target, in replicas: it falls only with the maximum and doomed pods."""
     if target.owner is None:
-        return then.asked
-    return max(wanted, min(then.asked, target.owner.minimum - then.doomed_gone))
+        return then.desired_replicas
+    return max(wanted, min(then.desired_replicas, target.owner.minimum - then.doomed_gone))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,10 @@ from rebalancer.domain.words import counted, figure, gpus, listed, replicas, sen
 from rebalancer.planning.actions.bounds import After, kept_minimum, lower, wanted_minimums
 from rebalancer.planning.actions.moves import Coming, Going, Moves
 from rebalancer.planning.actions.node_grants import NodePlan
+from rebalancer.planning.demand.at_work import at_work, besides
 from rebalancer.planning.facts.scene import UNSEEN, Scene, TargetFacts
 from rebalancer.planning.guards.release import Purpose, Tally
 from rebalancer.planning.overrides.rulings import NO_RULING
-from rebalancer.planning.shares.at_work import at_work, besides
 from rebalancer.planning.shares.by_worth import kept_by_one
 from rebalancer.planning.shares.share import ModelShare
 
@@ -64,18 +64,18 @@ def changes_of(scene: Scene[ModelShare], moves: Moves, nodes: NodePlan) -> Chang
             found.granted[model.entry.id] = model.staying_replicas
             continue
         after = {target.key: _after(target, moves, withdrawn.get(target.key)) for target in model.targets}
-        found.granted[model.entry.id] = sum(each.undoomed for each in after.values())
+        found.granted[model.entry.id] = sum(each.staying_replicas for each in after.values())
         minimums = wanted_minimums(scene, model, after)
         for target in model.targets:
             if target.stuck is not None and target.key not in moves.coming:
                 continue
             then = after[target.key]
-            wanted = minimums.get(target.key, then.asked)
-            if then.asked < target.desired_replicas:
+            wanted = minimums.get(target.key, then.desired_replicas)
+            if then.desired_replicas < target.desired_replicas:
                 most = wanted if target.owner is None else min(wanted, _most_minimum(scene, target, target.owner))
                 kept = kept_minimum(target, then, most)
                 found.down.append(_decrease(scene, model, target, then, kept, moves, withdrawn.get(target.key)))
-            elif then.asked > target.desired_replicas:
+            elif then.desired_replicas > target.desired_replicas:
                 kept = kept_minimum(target, then, wanted)
                 found.up.append(_increase(scene, model, target, moves.coming[target.key], kept, after))
             elif target.owner is not None:
@@ -116,7 +116,7 @@ def _decrease(  # noqa: PLR0913  # what goes, down to where, and why
         model=target.model,
         target=target.view,
         replicas_from=target.desired_replicas,
-        replicas_to=then.asked,
+        replicas_to=then.desired_replicas,
         minimum=minimum,
         reason=_why_down(model, target, then, going, scene),
         shift=going.shift,
@@ -152,7 +152,7 @@ def _override_words(one: Override | None) -> str:
 def _why_down(model: ModelShare, target: TargetFacts, then: After, going: Going, scene: Scene[ModelShare]) -> str:
     """What the model does and why, as a sentence without its subject: one clause per thing that takes replicas."""
     if not going.pods and not going.ended:
-        fewer = replicas(target.desired_replicas - then.asked)
+        fewer = replicas(target.desired_replicas - then.desired_replicas)
         return f"is asked for {fewer} less: the doomed ones have gone, and what replaces them stays"
     count = Counter(going.purposes)
     words = []
@@ -203,7 +203,7 @@ def _withdrawal(
         model=target.model,
         target=target.view,
         replicas_from=target.desired_replicas,
-        replicas_to=then.asked,
+        replicas_to=then.desired_replicas,
         minimum=minimum,
         reason=f"takes back {replicas(withdrawn.replicas)} that waited for a node: {withdrawn.why}"
         f" (node grant {withdrawn.grant.id})",
@@ -246,7 +246,7 @@ def _increase(  # noqa: PLR0913  # what comes, up to where, and beside whom
 
 def _spelled(target: TargetFacts, then: After, pod: PodView) -> str:
     """The spelling of a replaced pod of `target`, which counts while the target asks for as many as after this plan."""
-    return str(Replaced(target.pool, target.view.uid, then.asked, pod.uid))
+    return str(Replaced(target.pool, target.view.uid, then.desired_replicas, pod.uid))
 
 
 def _open_shift(scene: Scene[ModelShare], target: TargetFacts) -> Shift | None:
@@ -296,7 +296,7 @@ def _bounds(
     its own minimum.
     """
     owner, ours = target.owner, target.owner is not None and target.owner.originals is not None
-    if owner is None or target.view.asked is not None or target.desired_replicas < target.least:
+    if owner is None or target.view.unconfirmed_replicas is not None or target.desired_replicas < target.least:
         return []
     if not ours and owner.minimum > target.desired_replicas:
         return []

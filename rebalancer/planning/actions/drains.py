@@ -13,18 +13,18 @@ from collections.abc import Iterator, Mapping
 from rebalancer.domain.plan import Refusal
 from rebalancer.domain.replica_set import ends_just, out_class
 from rebalancer.domain.snapshot import NoticeView, PodView
-from rebalancer.planning.actions.moves import Going, Key, Moves, release
+from rebalancer.planning.actions.moves import Going, Key, Moves, judge_moves, release
+from rebalancer.planning.actions.node_grants import NodePlan
+from rebalancer.planning.allocation.allocate import Allocation
 from rebalancer.planning.allocation.ledger import Victim
 from rebalancer.planning.facts.scene import Scene, TargetFacts
-from rebalancer.planning.guards.release import Purpose
+from rebalancer.planning.guards.release import Purpose, Tally
 from rebalancer.planning.shares.share import ModelShare
 
 
-def drain(scene: Scene[ModelShare], moves: Moves) -> Moves:
-    """The moves, completed by the doomed pods that coming replicas replace and by those that go now."""
-    if not any(model.doomed for model in scene.models.values()):
-        return moves
-    moves = moves.copy()
+def moves_and_drains(scene: Scene[ModelShare], found: Allocation, nodes: NodePlan, tally: Tally) -> Moves:
+    """The moves of the allocation as far as guards let them, then the doomed replicas whose time has come."""
+    moves = judge_moves(scene, found, nodes, tally)
     for model in scene.models.values():
         if model.doomed:
             _drain(scene, moves, model, _beside(moves, model))

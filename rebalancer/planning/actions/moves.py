@@ -5,7 +5,7 @@ waits for a later cycle, which sees them free and grants then. The shift's id ti
 """
 
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from rebalancer.domain.plan import Refusal
 from rebalancer.domain.replica_set import out_class
@@ -40,17 +40,6 @@ class Going:
     shift: str | None = None
     recipients: list[str] = field(default_factory=list)
     ended: list[PodView] = field(default_factory=list)
-
-    def copy(self) -> "Going":
-        """A copy for a stage that lets more replicas go."""
-        return Going(
-            list(self.pods),
-            list(self.purposes),
-            Counter(self.counted),
-            self.shift,
-            list(self.recipients),
-            list(self.ended),
-        )
 
     @property
     def counts(self) -> str:
@@ -102,20 +91,6 @@ class Moves:
     refusals: list[Refusal] = field(default_factory=list)
     spared: Counter[str] = field(default_factory=Counter)
     stay: dict[Key, int] = field(default_factory=dict)
-
-    def copy(self) -> "Moves":
-        """A copy for a stage that goes on from these moves."""
-        return Moves(
-            self.tally.copy(),
-            dict(self.promised),
-            {key: going.copy() for key, going in self.going.items()},
-            {key: replace(coming, beside=list(coming.beside)) for key, coming in self.coming.items()},
-            {name: list(words) for name, words in self.waiting.items()},
-            {name: list(refusals) for name, refusals in self.blocked.items()},
-            list(self.refusals),
-            Counter(self.spared),
-            dict(self.stay),
-        )
 
     @property
     def releasing(self) -> set[str]:

@@ -9,12 +9,12 @@ from rebalancer.domain.plan import ModelDecision, PoolDecision, Refusal, Unmet
 from rebalancer.domain.words import gpus, listed, replicas
 from rebalancer.planning.actions.moves import Moves
 from rebalancer.planning.allocation.allocate import Allocation
+from rebalancer.planning.demand.at_work import at_work
 from rebalancer.planning.explanation.steps import Told, steps_of
 from rebalancer.planning.facts.scene import PoolFacts, Scene
 from rebalancer.planning.guards.foreign import STANDS_DOWN, keeps_borrowed, standing
 from rebalancer.planning.guards.guards import stopped_by
 from rebalancer.planning.overrides.rulings import NO_RULING
-from rebalancer.planning.shares.at_work import at_work
 from rebalancer.planning.shares.share import ModelShare
 
 _FOR_WANT_OF_GPUS = frozenset({"budget", "fit", STANDS_DOWN})
@@ -105,7 +105,7 @@ def explain_models(  # noqa: PLR0913  # every stage's result is shown
 def _unsettled(model: ModelShare, doomed: frozenset[str]) -> int:
     """Ready replicas that go once a number comes back; they serve until that is written, which may be refused for long.
 
-    Need is met without them, therefore `ModelShare.steady` is.
+    Need is met without them, therefore `ModelShare.ready_staying` is.
     """
     going = [pod for target in model.targets for pod in target.leaving_pods[: target.settle]]
     return len([pod for pod in going if pod.phase == "ready" and pod.node not in doomed])

@@ -3,13 +3,16 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
+from msgspec.structs import asdict
+
 from rebalancer.domain.arithmetic import PoolGpus, doomed_nodes, node_receives, noticed_nodes, pool_gpus, unknown_gpus
 from rebalancer.domain.memory import Memory, ModelMemory
 from rebalancer.domain.policy import Policy, Pool
 from rebalancer.domain.readings import ModelLoad
 from rebalancer.domain.snapshot import NodeView, PoolView, Snapshot
-from rebalancer.planning.facts.holdings import NOTHING, Holding, holding
+from rebalancer.planning.facts.holdings import NOTHING, holding
 from rebalancer.planning.facts.scene import (
+    Holding,
     ModelFacts,
     NodeGpus,
     NodeRoom,
@@ -129,24 +132,15 @@ def _models(
     loads = {load.model: load for load in snapshot.loads}
     for model in policy.models:
         name = model.id
-        ruling, one = rulings.get(name, NO_RULING), holdings[name]
+        ruling = rulings.get(name, NO_RULING)
         yield ModelFacts(
+            **asdict(holdings[name]),
             entry=model,
             load=loads.get(name) or ModelLoad(model=name),
             memory=memory.models.get(name) or ModelMemory(),
             ruling=ruling,
-            targets=one.targets,
             floor=ruling.floor_of(model),
-            staying_replicas=one.staying_replicas,
-            committed_replicas=one.committed_replicas,
-            serving_replicas=one.serving_replicas,
-            ready_staying=one.ready_staying,
-            loading_staying=one.loading_staying,
-            doomed=one.doomed,
-            quiet=one.quiet,
-            contested=one.contested,
             most_replicas=ruling.wanted(model, model.max_replicas),
-            nodes=one.nodes,
         )
 
 

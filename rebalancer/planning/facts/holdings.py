@@ -17,38 +17,9 @@ from rebalancer.domain.memory import Replaced
 from rebalancer.domain.policy import Model
 from rebalancer.domain.replica_set import keep_order
 from rebalancer.domain.snapshot import ModelView, PodView, TargetView
-from rebalancer.planning.facts.scene import ROLLOUT, UNSEEN, NodeGpus, PodPlacement, TargetFacts, least_of
+from rebalancer.planning.facts.scene import ROLLOUT, UNSEEN, Holding, NodeGpus, PodPlacement, TargetFacts, least_of
 
 NOTHING = NodeGpus(0, 0, 0, 0)
-
-
-class Holding(NamedTuple):
-    """The pods, GPUs and replicas of one model over all its targets; the sums are those of `ModelFacts`.
-
-    targets: what it has by target, in the policy's order of preference.
-    staying_replicas: replicas asked for, doomed ones not counted.
-    committed_replicas: `staying_replicas`, and doomed ones that nobody replaces yet.
-    serving_replicas: Ready pods, doomed ones included.
-    ready_staying: Ready pods that are not doomed.
-    loading_staying: pods that are neither Ready nor doomed.
-    doomed: doomed pods.
-    quiet: whether nothing is to be written unless replicas move.
-    contested: whether others wrote its numbers lately.
-    promised: GPUs that its targets ask for, by pool.
-    nodes: GPUs that its pods hold, by node.
-    """
-
-    targets: tuple[TargetFacts, ...]
-    staying_replicas: int
-    committed_replicas: int
-    serving_replicas: int
-    ready_staying: int
-    loading_staying: int
-    doomed: int
-    quiet: bool
-    contested: bool
-    promised: tuple[tuple[str, int], ...]
-    nodes: dict[str, NodeGpus]
 
 
 def holding(  # noqa: PLR0913  # what it is made from

@@ -155,33 +155,23 @@ class TargetFacts:
         return min(self.staying_replicas, max(0, self.sure - len(self.doomed) - self.settle))
 
 
-class ModelFacts(Struct, frozen=True):
-    """One model of the policy and what it holds over all its targets.
+class Holding(Struct, frozen=True):
+    """The pods, GPUs and replicas of one model over all its targets.
 
-    entry: its entry in the policy.
-    load: its readings.
-    memory: what the plan before remembered of it.
-    ruling: what people and schedules say about it.
-    targets: what it holds by target, in the policy's order of preference.
-    floor: replicas below which it is never taken.
-    staying_replicas: replicas asked for, those under notice not counted.
-    committed_replicas: `staying_replicas`, and those under notice that nobody replaces yet.
-    serving_replicas: Ready pods, those under notice included; votes count them.
-    ready_staying: Ready pods that are not under notice.
-    loading_staying: pods that are neither Ready nor under notice.
-    doomed: pods under notice.
+    targets: what it has by target, in the policy's order of preference.
+    staying_replicas: replicas asked for, doomed ones not counted.
+    committed_replicas: `staying_replicas`, and doomed ones that nobody replaces yet.
+    serving_replicas: Ready pods, doomed ones included.
+    ready_staying: Ready pods that are not doomed.
+    loading_staying: pods that are neither Ready nor doomed.
+    doomed: doomed pods.
     quiet: whether nothing is to be written unless replicas move.
     contested: whether others wrote its numbers lately.
-    most_replicas: the most that policy, schedules and people let it have.
+    promised: GPUs that its targets ask for, by pool.
     nodes: GPUs that its pods hold, by node.
     """
 
-    entry: Model
-    load: ModelLoad
-    memory: ModelMemory
-    ruling: Ruling
     targets: tuple[TargetFacts, ...]
-    floor: int
     staying_replicas: int
     committed_replicas: int
     serving_replicas: int
@@ -190,8 +180,27 @@ class ModelFacts(Struct, frozen=True):
     doomed: int
     quiet: bool
     contested: bool
-    most_replicas: int
+    promised: tuple[tuple[str, int], ...]
     nodes: Mapping[str, NodeGpus]
+
+
+class ModelFacts(Holding, frozen=True):
+    """One model of the policy with all that is known of it before anybody asks what it needs.
+
+    entry: its entry in the policy.
+    load: its readings.
+    memory: what the plan before remembered of it.
+    ruling: what people and schedules say about it.
+    floor: replicas below which it is never taken.
+    most_replicas: the most that policy, schedules and people let it have.
+    """
+
+    entry: Model
+    load: ModelLoad
+    memory: ModelMemory
+    ruling: Ruling
+    floor: int
+    most_replicas: int
 
     @property
     def gpus(self) -> int:

@@ -22,7 +22,7 @@ class RecordedPorts:
     def __init__(self, policy: Policy, found: Replay) -> None:
         self.policy = policy
         self.memory = Memory()
-        self.kept = Memo()
+        self.memo = Memo()
         self._found = found
         self._turn: Turn | None = None
 

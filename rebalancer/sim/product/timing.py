@@ -54,13 +54,13 @@ class TimedPorts:
         self._ports.memory = memory
 
     @property
-    def kept(self) -> Memo:
+    def memo(self) -> Memo:
         """What stands from the plan before."""
-        return self._ports.kept
+        return self._ports.memo
 
-    @kept.setter
-    def kept(self, kept: Memo) -> None:
-        self._ports.kept = kept
+    @memo.setter
+    def memo(self, memo: Memo) -> None:
+        self._ports.memo = memo
 
     def look(self, now: float) -> Snapshot:
         """The same, and from then on the plan is under way."""
