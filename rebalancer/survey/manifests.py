@@ -1,0 +1,44 @@
+"""Reads a folder of manifests as people keep them: YAML and JSON, many documents in a file."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from rebalancer.survey.objects import Object, Survey, taken_apart
+
+SUFFIXES = (".yaml", ".yml", ".json")
+
+
+def survey_of(path: Path) -> Survey:
+    """All objects below the folder `path`, or in that one file; one file that is broken costs no other.
+
+    Raises FileNotFoundError where there is no such path.
+    """
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: there is no such file or folder")
+    objects: list[Object] = []
+    unread: list[str] = []
+    for file in _files(path):
+        try:
+            objects += taken_apart(_documents(file))
+        except (OSError, ValueError, YAMLError) as error:
+            unread.append(f"{file}: {str(error).strip() or type(error).__name__}")
+    return Survey(tuple(objects), tuple(unread))
+
+
+def _files(path: Path) -> Iterator[Path]:
+    if path.is_file():
+        yield path
+        return
+    yield from sorted(each for each in path.rglob("*") if each.suffix in SUFFIXES and each.is_file())
+
+
+def _documents(file: Path) -> list[Any]:
+    text = file.read_text(encoding="utf-8")
+    if file.suffix == ".json":
+        return [json.loads(text)]
+    return list(YAML(typ="safe", pure=True).load_all(text))

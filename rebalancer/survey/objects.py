@@ -1,0 +1,50 @@
+"""The objects of one look at a cluster, by kind."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Object = Mapping[str, Any]
+"""A Kubernetes object as decoded JSON or YAML."""
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What one look at a cluster, or at a folder of manifests, has found.
+
+    objects: every object that could be read, in the order in which it was found; lists are taken apart.
+    unread: what could not be read, each with a sentence that names the place and the reason.
+    """
+
+    objects: tuple[Object, ...]
+    unread: tuple[str, ...] = ()
+
+    def of(self, kind: str, group: str | None = None) -> Iterator[Object]:
+        """The objects of `kind`, of the API group alone where one is named ("" is the core group)."""
+        for each in self.objects:
+            if each.get("kind") == kind and (group is None or group_of(each) == group):
+                yield each
+
+
+def group_of(obj: Object) -> str:
+    """The API group of an object: `apps` for `apps/v1`, "" for the core group."""
+    return str(obj.get("apiVersion", "")).rpartition("/")[0]
+
+
+def address(obj: Object) -> str:
+    """How people name the object: `deployment/default/chat`, or `node/n1` where it has no namespace."""
+    meta = obj.get("metadata") or {}
+    parts = (str(obj.get("kind", "object")).lower(), meta.get("namespace"), meta.get("name") or "without a name")
+    return "/".join(str(part) for part in parts if part)
+
+
+def taken_apart(documents: Iterable[Any]) -> Iterator[Object]:
+    """Each object of some documents: a `List` gives its items, what is no object gives nothing."""
+    for each in documents:
+        if not isinstance(each, Mapping):
+            continue
+        items = each.get("items")
+        if str(each.get("kind", "")).endswith("List") and isinstance(items, list):
+            yield from taken_apart(items)
+        elif "kind" in each:
+            yield each
