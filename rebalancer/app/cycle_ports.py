@@ -35,11 +35,13 @@ class ServicePorts(GatePorts):
         super().__init__(policy, memory, state, recorder, gate, clock, again, first_cycle)
         self._metrics = metrics
         self._history = history
+        self._written: tuple[Outcome, ...] = ()  # of the cycle under way
 
-    def note(self, snapshot: Snapshot, before: Memory, decision: Decision) -> None:
-        """Kept as it is for every cycle, and in the history."""
-        super().note(snapshot, before, decision)
+    def note(self, snapshot: Snapshot, decision: Decision) -> None:
+        """Kept as it is for every cycle, and in the history: the decision, then what became of its changes."""
+        super().note(snapshot, decision)
         self._history.cycle(snapshot, decision)
+        self._history.wrote(self._written)
 
     def skip(self, outcome: Outcome, why: str) -> None:
         """Told and counted."""
@@ -47,8 +49,8 @@ class ServicePorts(GatePorts):
         self._metrics.count("rebalancer_skipped_outcomes_total")
 
     async def carry_out(self, decision: Decision) -> tuple[Outcome, ...]:
-        """Through the gate; outcomes are counted and told."""
-        outcomes = await super().carry_out(decision)
-        self._metrics.outcomes(outcomes)
-        self._history.wrote(outcomes)
-        return outcomes
+        """Through the gate; outcomes are counted, and told with the decision."""
+        self._written = ()
+        self._written = await super().carry_out(decision)
+        self._metrics.outcomes(self._written)
+        return self._written

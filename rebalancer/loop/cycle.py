@@ -1,4 +1,4 @@
-"""One cycle: look at the cluster, plan, remember the plan, write it. Reads like the service's table of contents."""
+"""One cycle: look, decide, remember, write, explain. Reads like the service's table of contents."""
 
 from typing import Protocol
 
@@ -7,7 +7,7 @@ from rebalancer.domain.outcome import Outcome
 from rebalancer.domain.plan import Decision
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
-from rebalancer.planning import Memo, plan
+from rebalancer.planning import Memo, decide
 
 
 class CyclePorts(Protocol):
@@ -21,20 +21,26 @@ class CyclePorts(Protocol):
         """The world at `now`, with what became of our writes since the last cycle."""
         ...
 
-    def note(self, snapshot: Snapshot, before: Memory, decision: Decision) -> None:
-        """Keep the decision: memory for the next cycle, a line in the journal, a plan to show."""
+    def remember(self, snapshot: Snapshot, before: Memory, memory: Memory) -> None:
+        """Keep `memory` for the next cycle, before anything is written that it knows of; it was `before` till here."""
         ...
 
     async def carry_out(self, decision: Decision) -> tuple[Outcome, ...]:
-        """Write the plan through the gate; its outcomes are in the next `look`."""
+        """Write the plan through the gate; its outcomes are in the next `look`. It is not explained yet."""
+        ...
+
+    def note(self, snapshot: Snapshot, decision: Decision) -> None:
+        """Keep the decision with its explanation: a line in the journal, a plan to show."""
         ...
 
 
 async def cycle(now: float, ports: CyclePorts) -> Decision:
-    """Look, decide, remember, carry out."""
+    """Look, decide, remember, carry out, explain: no write waits for sentences and a journal line of some megabytes."""
     snapshot = ports.look(now)
     before = ports.memory
-    decision = plan(snapshot, ports.policy, before, ports.memo)
-    ports.note(snapshot, before, decision)
-    await ports.carry_out(decision)
+    decided = decide(snapshot, ports.policy, before, ports.memo)
+    ports.remember(snapshot, before, decided.orders.memory)
+    await ports.carry_out(decided.orders)
+    decision = decided.explained()
+    ports.note(snapshot, decision)
     return decision

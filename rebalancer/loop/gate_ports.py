@@ -30,8 +30,12 @@ log = structlog.get_logger()
 class Recorder(act.Recorder, Protocol):
     """Keeps decisions as well as intents and outcomes."""
 
-    def cycle(self, snapshot: Snapshot, memory_before: Memory, decision: Decision) -> None:
-        """One decision with its inputs."""
+    def begin(self, snapshot: Snapshot, memory_before: Memory) -> None:
+        """A cycle's inputs, before what it writes is recorded."""
+        ...
+
+    def cycle(self, decision: Decision) -> None:
+        """The decision made from the inputs of the last `begin`."""
         ...
 
     def begin_anew(self) -> None:
@@ -69,17 +73,21 @@ class GatePorts:
         self._state.take_wakes()
         return self._state.snapshot(now, self.next_cycle)
 
-    def note(self, snapshot: Snapshot, before: Memory, decision: Decision) -> None:
-        """Memory, journal, the plan to show; the next cycle has the next number."""
+    def remember(self, snapshot: Snapshot, before: Memory, memory: Memory) -> None:
+        """Memory, and what the decision was made from; the next cycle has the next number."""
         models = {model.id for model in self.policy.models}
         for outcome in snapshot.outcomes:
             why = stranger(outcome.intent, models)
             if why is not None:
                 self.skip(outcome, why)
-        self.memory = decision.memory
-        self.last_plan = decision.plan
+        self.memory = memory
         self.next_cycle = snapshot.cycle + 1
-        self._recorder.cycle(snapshot, before, decision)
+        self._recorder.begin(snapshot, before)
+
+    def note(self, snapshot: Snapshot, decision: Decision) -> None:  # noqa: ARG002  # the service shows it
+        """The journal, and the plan to show."""
+        self.last_plan = decision.plan
+        self._recorder.cycle(decision)
 
     def recover(self, now: float) -> None:
         """After a cycle that decided nothing: remember its outcomes one by one, so that no other cycle gets them.

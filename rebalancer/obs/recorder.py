@@ -5,6 +5,7 @@ a crash or a fail-over; drains and overrides content themselves with the local f
 """
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.outcome import Intent, Outcome
@@ -16,6 +17,15 @@ from rebalancer.obs.journal_files import JournalFiles
 
 Publish = Callable[[bytes, bytes], Awaitable[bool]]  # (key, value) -> acknowledged
 Tell = Callable[[bytes, bytes], None]  # (key, value), not waited for
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """The inputs of a cycle that is under way, the snapshot `before` it, and the policy by its digest."""
+
+    before: Snapshot
+    snapshot: Snapshot
+    policy_digest: str
 
 
 class Recorder:
@@ -31,6 +41,7 @@ class Recorder:
         self._keyframe_seconds = keyframe_seconds
         self._policy: journal.PolicyLine | None = None
         self._before = journal.EMPTY
+        self._begun = _Begun(journal.EMPTY, journal.EMPTY, "")
         self._keyframe_at: float | None = None
         self.code = ""
 
@@ -53,13 +64,18 @@ class Recorder:
         """The next cycle begins with a keyframe: its memory is not what the one before it left."""
         self._keyframe_at = None
 
-    def cycle(self, snapshot: Snapshot, memory_before: Memory, decision: Decision) -> None:
-        """One decision with its inputs."""
+    def begin(self, snapshot: Snapshot, memory_before: Memory) -> None:
+        """A cycle's inputs, at times a keyframe. What changes from here on, the policy too, is the next cycle's."""
         due = self._keyframe_at is None or not 0 <= snapshot.at - self._keyframe_at < self._keyframe_seconds
         if due or self._files.full:
             self._keyframe(snapshot, memory_before)
-        self._write(journal.cycle_line(self._before, snapshot, decision, self.policy_digest), b"cycle")
+        self._begun = _Begun(self._before, snapshot, self.policy_digest)
         self._before = snapshot
+
+    def cycle(self, decision: Decision) -> None:
+        """The decision made from the inputs of the last `begin`."""
+        begun = self._begun
+        self._write(journal.cycle_line(begun.before, begun.snapshot, decision, begun.policy_digest), b"cycle")
 
     def _keyframe(self, snapshot: Snapshot, memory_before: Memory) -> None:
         if self._files.full or self._before is journal.EMPTY:

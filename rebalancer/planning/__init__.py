@@ -1,5 +1,7 @@
 """The decision: `plan(snapshot, policy, memory) -> Decision(plan, memory)`. Pure: same input, same bytes out.
 
+`decide` is `plan` in two steps: what is to be written first, and its explanation when somebody has the time.
+
 Rooms, in the order in which a decision passes them; each imports only from those before it, and no stage changes what
 an earlier one returned. `planner` lists the stages, `guard_preview` shows a person what guards would say, `memo` keeps
 what the next plan would make again from equal values.
@@ -16,6 +18,6 @@ what the next plan would make again from equal values.
 """
 
 from rebalancer.planning.memo import Memo
-from rebalancer.planning.planner import plan
+from rebalancer.planning.planner import Decided, decide, plan
 
-__all__ = ["Memo", "plan"]
+__all__ = ["Decided", "Memo", "decide", "plan"]

@@ -4,13 +4,14 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from rebalancer.domain.memory import Memory
+from rebalancer.domain.memory import Loan, Memory
 from rebalancer.domain.plan import Decision, OverrideState, Plan, Refusal
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.planning.actions import changes, drains, node_grants
+from rebalancer.planning.actions.moves import Moves
 from rebalancer.planning.allocation import loans
-from rebalancer.planning.allocation.allocate import allocate
+from rebalancer.planning.allocation.allocate import Allocation, allocate
 from rebalancer.planning.allocation.ledger import Ledger
 from rebalancer.planning.demand import assess
 from rebalancer.planning.explanation import explain, override_answers
@@ -55,12 +56,46 @@ def survey(snapshot: Snapshot, policy: Policy, memory: Memory, memo: Memo | None
     return Survey(shares, told)
 
 
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A decision that is not explained yet: enough to write, with what its explanation is made from.
+
+    orders: the decision without what `explained` adds, the explanations of its models and the arithmetic of its pools.
+    scene: the cycle after the stages before anything moves.
+    allocation: the GPUs that every unit was found.
+    moved: the moves, and the refusals of guards.
+    booked: the loans after this plan.
+    granted: replicas by model after this plan.
+    """
+
+    orders: Decision
+    scene: Scene[ModelShare]
+    allocation: Allocation
+    moved: Moves
+    booked: tuple[Loan, ...]
+    granted: dict[str, int]
+
+    def explained(self) -> Decision:
+        """The whole decision; a third of the time that `plan` takes at 1,000 models."""
+        orders = self.orders.plan
+        models = explain.explain_models(
+            self.scene, self.allocation, self.moved, self.booked, self.granted, orders.refusals, orders.unmet
+        )
+        pools = explain.explain_pools(self.scene, self.booked)
+        return replace(self.orders, plan=replace(orders, models=models, pools=pools))
+
+
 def plan(snapshot: Snapshot, policy: Policy, memory: Memory, memo: Memo | None = None) -> Decision:
     """The changes to make now, and memory for the next plan. `memo` makes a plan sooner, not different.
 
     Pure: no clock (the instant is `snapshot.at`), no I/O, no randomness; ties go by id. A plan on an unchanged world
     that carried out the last one is empty.
     """
+    return decide(snapshot, policy, memory, memo).explained()
+
+
+def decide(snapshot: Snapshot, policy: Policy, memory: Memory, memo: Memo | None = None) -> Decided:
+    """As `plan`, all but the explanation: who is about to write need not wait for it."""
     seen = survey(snapshot, policy, memory, memo)
     scene, memory = seen.scene, seen.scene.memory
     tally = Tally.of(scene)
@@ -77,22 +112,18 @@ def plan(snapshot: Snapshot, policy: Policy, memory: Memory, memo: Memo | None =
         written, nodes = written.stopped(scene), nodes.stopped()
     booked = loans.book(scene)
     unmet, remembered = explain.unmet(scene, allocation, moved, written.granted, stop)
-    told, decided = override_answers.tell(scene, seen.told, written.granted, unmet)
-    refused = explain.merged(refusals)
-    return Decision(
-        plan=Plan(
-            cycle=snapshot.cycle,
-            at=snapshot.at,
-            changes=(*written.down, *written.up),
-            node_pools=tuple(nodes.changes),
-            refusals=refused,
-            unmet=unmet,
-            models=explain.explain_models(scene, allocation, moved, booked, written.granted, refused, unmet),
-            pools=explain.explain_pools(scene, booked),
-            overrides=told,
-        ),
-        memory=replace(memory, models=remembered, loans=booked, overrides=decided),
+    told, answered = override_answers.tell(scene, seen.told, written.granted, unmet)
+    orders = Plan(
+        cycle=snapshot.cycle,
+        at=snapshot.at,
+        changes=(*written.down, *written.up),
+        node_pools=tuple(nodes.changes),
+        refusals=explain.merged(refusals),
+        unmet=unmet,
+        overrides=told,
     )
+    memory = replace(memory, models=remembered, loans=booked, overrides=answered)
+    return Decided(Decision(orders, memory), scene, allocation, moved, booked, written.granted)
 
 
 def _stopped(

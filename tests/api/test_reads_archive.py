@@ -51,7 +51,8 @@ class Book:
         for cycle in cycles:
             snapshot = seen(cycle)
             decision = plan(snapshot, POLICY, self._memory)
-            self._recorder.cycle(snapshot, self._memory, decision)
+            self._recorder.begin(snapshot, self._memory)
+            self._recorder.cycle(decision)
             self._memory = decision.memory
             self.decided[cycle] = snapshot, decision
             await self._recorder.outcome(outcome_of(cycle))

@@ -7,7 +7,7 @@ from rebalancer.act.gate import Gate
 from rebalancer.domain.cluster import ClusterObject, Originals
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.outcome import WRITTEN, Intent, Outcome
-from rebalancer.domain.plan import Change, Decision
+from rebalancer.domain.plan import Change
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.loop.cycle import cycle
 from rebalancer.loop.gate_ports import GatePorts, mark_unconfirmed
@@ -27,7 +27,7 @@ class Noted(Unwritten):
         self.cycles: list[tuple[int, Memory]] = []
         self.begun = 0
 
-    def cycle(self, snapshot: Snapshot, memory_before: Memory, decision: Decision) -> None:
+    def begin(self, snapshot: Snapshot, memory_before: Memory) -> None:
         self.cycles.append((snapshot.cycle, memory_before))
 
     def begin_anew(self) -> None:

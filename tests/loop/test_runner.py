@@ -58,13 +58,19 @@ class CountingPorts:
         if not self.recovers:
             raise RuntimeError("nothing to recover")
 
-    def note(self, snapshot: Snapshot, before: Memory, decision: Decision) -> None:
-        assert snapshot.cycle == decision.plan.cycle
+    def remember(self, snapshot: Snapshot, before: Memory, memory: Memory) -> None:
+        assert snapshot.cycle == len(self.looks)
         assert before is self.memory
-        self.memory = decision.memory
+        self.memory = memory
+
+    def note(self, snapshot: Snapshot, decision: Decision) -> None:
+        assert snapshot.cycle == decision.plan.cycle
+        assert decision.memory is self.memory
+        assert decision.plan.models
 
     async def carry_out(self, decision: Decision) -> tuple[Outcome, ...]:
         assert decision.memory is self.memory
+        assert not decision.plan.models  # a write waits for no explanation
         await asyncio.sleep(self.write_seconds)
         self.writes_ended += 1
         return ()

@@ -44,6 +44,7 @@ from tests.world.worlds import START
 CHECKPOINT_SECONDS = 30.0
 JUDGED_SECONDS = 60.0
 EVERY_CYCLES = 15
+UNTOLD_EVERY_CYCLES = 45  # killed between its writes and the line of its decision
 KEYFRAME_CYCLES = 20
 POLICY = demo_policy()
 BEFORE_SECONDS = 30.0  # that rings are read again from: a checkpoint's period
@@ -76,6 +77,7 @@ class Twin(VirtualPorts):
         self.kept_at = world.now
         self.writes, self.journal = Writes(), Writes()
         self.seen = journal.EMPTY
+        self.inputs: tuple[Snapshot, Memory] = (journal.EMPTY, Memory())
         self.offset = 0
         self.successors: list[Successor] = []
         self.begun = self.judged = self.changes = 0
@@ -101,18 +103,15 @@ class Twin(VirtualPorts):
         self.offset += 1
         return replace(event, position=Position("metrics", 0, self.offset))
 
-    def note(self, snapshot: Snapshot, before: Memory, decision: Decision) -> None:
+    def remember(self, snapshot: Snapshot, before: Memory, memory: Memory) -> None:
+        self.inputs = snapshot, before
+        super().remember(snapshot, before, memory)
+
+    def note(self, snapshot: Snapshot, decision: Decision) -> None:
+        super().note(snapshot, decision)
         now = self._world.now
-        self.successors = [one for one in self.successors if now - one.at < JUDGED_SECONDS]
-        for one in self.successors:
-            plan = one.plan(now, snapshot.cycle, self.policy)
-            judge(snapshot, self.policy, plan, decision.plan)
-            if one.whole:
-                judge_whole(snapshot, plan, decision.plan)
-            self.judged += 1
-        super().note(snapshot, before, decision)
         if snapshot.cycle % KEYFRAME_CYCLES == 1:
-            for line in journal.keyframe(snapshot, before):
+            for line in journal.keyframe(*self.inputs):
                 self.journal.take(line)
             self.seen = snapshot
         self.journal.take(journal.cycle_line(self.seen, snapshot, decision, ""))
@@ -123,6 +122,9 @@ class Twin(VirtualPorts):
         self.changes += len(decision.plan.changes)
         if now - self.kept_at >= CHECKPOINT_SECONDS or not self.entries:
             self._keep(snapshot.cycle, now)
+        if decision.plan.cycle % EVERY_CYCLES == 0:
+            self._is_killed(self.journal)
+            self._is_killed(self.writes)
 
     def _keep(self, cycle: int, now: float) -> None:
         foreign, notices = self.state.foreign_past(), self.state.notices_past()
@@ -133,19 +135,33 @@ class Twin(VirtualPorts):
         self.heard = [event for event in self.heard if event.at >= now - BEFORE_SECONDS]
 
     async def carry_out(self, decision: Decision) -> tuple[Outcome, ...]:
+        self._judge(decision.plan)
         done = await super().carry_out(decision)
         for outcome in done:
             for writes in (self.writes, self.journal):
                 writes.take(journal.OutcomeLine(outcome))
             for one in self.successors:
                 one.state.note(outcome, self._world.now)
-        if decision.plan.cycle % EVERY_CYCLES == 0:
-            self._is_killed(self.journal)
-            self._is_killed(self.writes)
+        if decision.plan.cycle % UNTOLD_EVERY_CYCLES == 0 and self.entries:
+            self._is_killed(self.journal, untold=True)
         return done
 
-    def _is_killed(self, writes: Writes) -> None:
-        """Right after a plan was written: what it did is in the decisions and in the journal alone."""
+    def _judge(self, mine: Plan) -> None:
+        """The successors' plans, of the same instant, against its own."""
+        snapshot, now = self.inputs[0], self._world.now
+        self.successors = [one for one in self.successors if now - one.at < JUDGED_SECONDS]
+        for one in self.successors:
+            plan = one.plan(now, snapshot.cycle, self.policy)
+            judge(snapshot, self.policy, plan, mine)
+            if one.whole:
+                judge_whole(snapshot, plan, mine)
+            self.judged += 1
+
+    def _is_killed(self, writes: Writes, *, untold: bool = False) -> None:
+        """Right after a plan was written: what it did is in the decisions and in the journal alone.
+
+        `untold`: before the line of the decision itself, which is written after its writes.
+        """
         now = self._world.now
         restored = checkpoint.read(self.entries, [model.id for model in self.policy.models], now)
         start = begin_from(restored, writes, self.policy, now)
@@ -153,7 +169,7 @@ class Twin(VirtualPorts):
         start.into(state, now)
         lists = (ObjectsListed(source, now, tuple(there.values())) for source, there in self.there.items())
         state.apply_all([*lists, *(SourceState(source, now) for source in SOURCES), *self.heard], now)
-        self.successors.append(Successor(now, state, start.memory, writes is self.journal))
+        self.successors.append(Successor(now, state, start.memory, writes is self.journal and not untold))
         self.begun += 1
 
 

@@ -91,12 +91,17 @@ class Topics:
         self._intents: list[tuple[Intent, bool]] = []
         self._sent: list[bool] = []  # of each outcome, whether Kafka has it
         self._cycles: list[tuple[float, int, bool]] = []
+        self._begun: tuple[Snapshot, Memory] | None = None
         self._last: tuple[Snapshot, Memory, Decision] | None = None
 
-    def cycle(self, snapshot: Snapshot, memory_before: Memory, decision: Decision) -> None:
+    def begin(self, snapshot: Snapshot, memory_before: Memory) -> None:
+        self._begun = snapshot, memory_before
+
+    def cycle(self, decision: Decision) -> None:
         """A line of every cycle: a start sees by it that none is missing, and the last one whole, as by a keyframe."""
-        self._cycles.append((self._now(), snapshot.cycle, not self.away))
-        self._last = snapshot, memory_before, decision
+        assert self._begun is not None
+        self._cycles.append((self._now(), decision.plan.cycle, not self.away))
+        self._last = *self._begun, decision
 
     def begin_anew(self) -> None:
         """No keyframe is kept."""

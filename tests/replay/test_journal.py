@@ -68,7 +68,8 @@ async def record(folder: Path, cycles: int, keyframe_seconds: float = 20.0) -> T
     snapshot, memory = a_world(4, 4, 6.5, 0.5), Memory()
     for _ in range(cycles):
         decision = plan(snapshot, POLICY, memory)
-        recorder.cycle(snapshot, memory, decision)
+        recorder.begin(snapshot, memory)
+        recorder.cycle(decision)
         memory = decision.memory
         carried = execute(replace(snapshot, outcomes=()), decision.plan)
         moved = later(reconcile(carried), 1.0)
@@ -179,7 +180,8 @@ async def test_files_rotate_within_their_budget_and_each_begins_with_a_policy_an
     snapshot, memory = a_world(4, 4, 3.0, 3.0), Memory()
     for _ in range(200):
         decision = plan(snapshot, POLICY, memory)
-        recorder.cycle(snapshot, memory, decision)
+        recorder.begin(snapshot, memory)
+        recorder.cycle(decision)
         snapshot, memory = later(snapshot, 1.0), decision.memory
     await recorder.close()
     paths = sorted(await asyncio.to_thread(lambda: list(tmp_path.glob("*.jsonl"))))
@@ -232,7 +234,8 @@ async def test_an_intent_that_must_be_acknowledged_is_only_good_when_it_was(
     recorder = Recorder(files, told.publish, told.tell)
     recorder.policy(POLICY, 0.0)
     world = a_world(2, 2, 1.0, 1.0)
-    recorder.cycle(world, Memory(), plan(world, POLICY, Memory()))
+    recorder.begin(world, Memory())
+    recorder.cycle(plan(world, POLICY, Memory()))
     assert await recorder.intent(an_intent(), must_be_acknowledged=required) is goes
     await recorder.outcome(Outcome(an_intent(), 2.0, WRITTEN))
     await recorder.close()
@@ -268,6 +271,29 @@ async def test_a_clock_that_is_set_back_puts_no_keyframe_off(tmp_path: Path) -> 
     snapshot, memory = a_world(4, 4, 6.5, 0.5), Memory()
     for set_by in (0.0, 1.0, -1800.0):
         world = replace(snapshot, at=snapshot.at + set_by)
-        recorder.cycle(world, memory, plan(world, POLICY, memory))
+        recorder.begin(world, memory)
+        recorder.cycle(plan(world, POLICY, memory))
     await recorder.close()
     assert [b'"policy"' in line[:80] for line in told.lines].count(True) == 2
+
+
+async def test_a_policy_that_comes_while_a_cycle_is_written_counts_from_the_next_cycle_on(tmp_path: Path) -> None:
+    told = Told()
+    files = JournalFiles(tmp_path, max_bytes=1 << 30)
+    files.start()
+    recorder = Recorder(files, told.publish, told.tell, 300.0)
+    recorder.code = await asyncio.to_thread(journal.code_digest)
+    recorder.policy(POLICY, 0.0)
+    capped = a_policy(MODELS[0].model_copy(update={"max_replicas": 4}), MODELS[1], plan_every_seconds=1.0)
+    snapshot, memory = a_world(4, 4, 6.5, 0.5), Memory()
+    for turn, policy in enumerate((POLICY, capped, capped)):
+        world = replace(snapshot, cycle=turn + 1, at=snapshot.at + turn)
+        recorder.begin(world, memory)
+        if turn == 0:
+            recorder.policy(capped, world.at)
+        decision = plan(world, policy, memory)
+        recorder.cycle(decision)
+        memory = decision.memory
+    await recorder.close()
+    again = await asyncio.to_thread(lambda: replay(lines_in(tmp_path)))
+    assert (again.cycles, again.differences) == (3, [])

@@ -62,8 +62,11 @@ class VirtualPorts:
         self._cycle += 1
         return self.state.snapshot(now, self._cycle)
 
-    def note(self, snapshot: Snapshot, before: Memory, decision: Decision) -> None:
-        self.memory = decision.memory
+    def remember(self, snapshot: Snapshot, before: Memory, memory: Memory) -> None:
+        self.memory = memory
+
+    def note(self, snapshot: Snapshot, decision: Decision) -> None:
+        """Nobody reads it."""
 
     async def carry_out(self, decision: Decision) -> tuple[Outcome, ...]:
         plan, now = decision.plan, self._world.now

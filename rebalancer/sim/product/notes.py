@@ -19,7 +19,10 @@ KEYFRAME_SECONDS = 3600.0
 class Unwritten:
     """Acknowledges every intent, as a healthy Kafka does, and keeps nothing."""
 
-    def cycle(self, snapshot: Snapshot, memory_before: Memory, decision: Decision) -> None:
+    def begin(self, snapshot: Snapshot, memory_before: Memory) -> None:
+        """Forget it."""
+
+    def cycle(self, decision: Decision) -> None:
         """Forget it."""
 
     def begin_anew(self) -> None:

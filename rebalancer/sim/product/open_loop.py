@@ -39,9 +39,12 @@ class RecordedPorts:
             raise ValueError(f"no recorded snapshot at {now}")
         return self._turn.snapshot
 
-    def note(self, snapshot: Snapshot, before: Memory, decision: Decision) -> None:  # noqa: ARG002  # as the wheel has it
-        """Remember, and compare with what was decided then."""
-        self.memory = decision.memory
+    def remember(self, snapshot: Snapshot, before: Memory, memory: Memory) -> None:  # noqa: ARG002  # as the wheel has it
+        """For the next turn."""
+        self.memory = memory
+
+    def note(self, snapshot: Snapshot, decision: Decision) -> None:  # noqa: ARG002  # as the wheel has it
+        """Compare with what was decided then."""
         if self._turn is not None:
             compare(self._turn, decision, self._found)
 

@@ -28,7 +28,7 @@ class PlanTimes:
 
 
 class TimedPorts:
-    """Implements `loop.cycle.CyclePorts` by somebody else's: what passes from a look to its note is the plan."""
+    """Implements `loop.cycle.CyclePorts` by somebody else's: from a look until its memory is kept is the plan."""
 
     def __init__(self, ports: CyclePorts, times: PlanTimes) -> None:
         self._ports = ports
@@ -68,11 +68,15 @@ class TimedPorts:
         self._looked_at = self._times.clock()
         return snapshot
 
-    def note(self, snapshot: Snapshot, before: Memory, decision: Decision) -> None:
-        """The plan is made."""
+    def remember(self, snapshot: Snapshot, before: Memory, memory: Memory) -> None:
+        """The same; the plan is made."""
         self._times.seconds.append(self._times.clock() - self._looked_at)
-        self._ports.note(snapshot, before, decision)
+        self._ports.remember(snapshot, before, memory)
 
     async def carry_out(self, decision: Decision) -> tuple[Outcome, ...]:
         """The same."""
         return await self._ports.carry_out(decision)
+
+    def note(self, snapshot: Snapshot, decision: Decision) -> None:
+        """The same."""
+        self._ports.note(snapshot, decision)
