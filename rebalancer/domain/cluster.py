@@ -3,6 +3,7 @@
 from msgspec import Struct
 
 from rebalancer.domain.instant import Instant
+from rebalancer.domain.placement import ANYWHERE, Placement
 
 GPU_OWNERS = ("Deployment",)  # target kinds we can scale today
 
@@ -139,6 +140,7 @@ class Workload(Struct, frozen=True):
     grace_seconds: seconds that one of its pods has to end.
     rolling: whether a rollout is under way.
     writer: the field manager that set its replicas, "" where that is us or unknown.
+    placement: what its template asks of nodes beside selector and tolerations.
     """
 
     ref: WorkloadRef
@@ -151,6 +153,7 @@ class Workload(Struct, frozen=True):
     grace_seconds: int = 30
     rolling: bool = False
     writer: str = ""
+    placement: Placement = ANYWHERE
 
 
 class Originals(Struct, frozen=True):

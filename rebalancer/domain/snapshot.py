@@ -9,6 +9,7 @@ from msgspec import Struct, field
 from rebalancer.domain.cluster import DisruptionBudget, Originals, Override, SavedNodePool, Taint, Toleration, WriteStop
 from rebalancer.domain.instant import Instant
 from rebalancer.domain.outcome import Outcome
+from rebalancer.domain.placement import ANYWHERE, Placement
 from rebalancer.domain.readings import ModelLoad
 
 REPAIRED_AFTER_SECONDS = 30.0  # so long our numbers must stand that others have put back, before a fight is over
@@ -102,6 +103,7 @@ class TargetView(Struct, frozen=True):
     by_others: whether somebody else wrote the number in force: the maximum of an autoscaler that we took over, else the
         replicas.
     repaired_at: since when others' numbers are ours again after such changes; None where they are not.
+    placement: what its template asks of nodes beside selector and tolerations.
     """
 
     pool: str
@@ -124,6 +126,7 @@ class TargetView(Struct, frozen=True):
     running_gpus: int | None = None
     by_others: bool = False
     repaired_at: Instant | None = None
+    placement: Placement = ANYWHERE
 
 
 class ModelView(Struct, frozen=True):

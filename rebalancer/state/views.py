@@ -94,6 +94,7 @@ def target_view(  # noqa: PLR0913  # what it is made from
         pods=tuple(sorted(pods, key=lambda pod: pod.uid)),
         running_gpus=running_gpus,
         by_others=by_others,
+        placement=workload.placement,
     )
 
 

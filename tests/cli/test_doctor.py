@@ -16,6 +16,7 @@ from rebalancer.cli.commands.doctor.checks import (
     rendered,
 )
 from rebalancer.domain.pinned import Pinned
+from rebalancer.domain.placement import Placement
 from rebalancer.domain.plan import Refusal
 from rebalancer.domain.readings import ModelLoad
 from rebalancer.domain.snapshot import Snapshot, Sync
@@ -80,6 +81,14 @@ def test_a_target_that_sleeps_is_a_warning() -> None:
     (_, finding) = of_snapshot(Snapshot(cycle=1, at=NOW, models=(view,)))
     assert (finding.state, finding.about) == (WARN, "model/b")
     assert finding.said == "HorizontalPodAutoscaler b is disabled while b has 0 replicas; scale it to 1 by hand"
+
+
+def test_rules_that_only_the_scheduler_can_judge_are_named() -> None:
+    near = Placement(unseen=("must stand near pods with app=cache (zone)",))
+    views = a_model_view("b", replace(a_target("b", 2), placement=near)), a_model_view("c", a_target("c", 2))
+    (finding,) = [each for each in of_snapshot(Snapshot(cycle=1, at=NOW, models=views)) if each.state == WARN]
+    assert finding.about == "model/b"
+    assert "left to the scheduler: b must stand near pods with app=cache (zone)" in finding.said
 
 
 def test_late_samples_are_a_warning_with_what_they_cost() -> None:

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from rebalancer.domain.cluster import ClusterObject, Pod, Toleration, Workload, WorkloadRef
+from rebalancer.domain.placement import NodeTerm, Placement, Requirement, Spread
 from rebalancer.ingest.objects import SHAPES, Unusable, value_of
 from tests.ingest.manifests import container, deployment, meta, pod
 
@@ -143,6 +144,53 @@ def test_a_deployment() -> None:
         node_selector={"gpu": "a100"},
         tolerations=(Toleration("nvidia.com/gpu", "Exists", "", "NoSchedule"), Toleration("k")),
         grace_seconds=0,
+    )
+
+
+def test_what_a_template_asks_of_nodes_beside_selector_and_taints() -> None:
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    own = {"matchLabels": {"app": "llama"}}
+    term = {
+        "matchExpressions": [
+            {"key": "zone", "operator": "In", "values": ["a", "b"]},
+            {"key": "gpu", "operator": "Exists"},
+        ],
+        "matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": ["n9"]}],
+    }
+    affinity = {
+        "nodeAffinity": {
+            required: {"nodeSelectorTerms": [term]},
+            "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": term}],
+        },
+        "podAntiAffinity": {
+            required: [
+                {"topologyKey": "zone", "labelSelector": own},
+                {"topologyKey": "rack", "labelSelector": {"matchLabels": {"app": "batch"}}},
+                {"topologyKey": "row"},
+            ]
+        },
+        "podAffinity": {required: [{"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "cache"}}}]},
+    }
+    spreads = [
+        {"topologyKey": "zone", "maxSkew": 2, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": own},
+        {"topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": own},
+    ]
+    port = container(1) | {"name": "c", "ports": [{"containerPort": 8000, "hostPort": 8000}]}
+    template = {
+        "metadata": {"labels": {"app": "llama", "pod-template-hash": "x"}},
+        "spec": {"containers": [port], "affinity": affinity, "topologySpreadConstraints": spreads},
+    }
+    found = read("deployments", deployment({"replicas": 1, "template": template}))
+    assert isinstance(found, Workload)
+    zone, gpu = Requirement("zone", "In", ("a", "b")), Requirement("gpu", "Exists")
+    assert found.placement == Placement(
+        terms=(NodeTerm((zone, gpu), (Requirement("metadata.name", "NotIn", ("n9",)),)),),
+        apart=("kubernetes.io/hostname", "zone"),
+        spreads=(Spread("zone", 2),),
+        unseen=(
+            "must stand near pods with app=cache (zone)",
+            "must not stand near pods with app=batch (rack)",
+        ),
     )
 
 

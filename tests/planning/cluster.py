@@ -132,7 +132,8 @@ def _schedule(snapshot: Snapshot) -> Snapshot:
     for model in snapshot.models:
         targets = []
         for target in model.targets:
-            pods = tuple(_bound(pod, target, nodes, free, snapshot.at) for pod in target.pods)
+            beside = [pod.node for pod in target.pods if pod.node is not None]
+            pods = tuple(_bound(pod, target, nodes, free, beside, snapshot.at) for pod in target.pods)
             targets.append(replace(target, pods=pods))
         models.append(replace(model, targets=tuple(targets)))
     return replace(snapshot, models=tuple(models))
@@ -156,19 +157,48 @@ def free_gpus(snapshot: Snapshot) -> tuple[dict[str, NodeView], dict[str, int]]:
     return nodes, free
 
 
-def _bound(pod: PodView, target: TargetView, nodes: dict[str, NodeView], free: dict[str, int], now: float) -> PodView:
+def _bound(  # what the scheduler looks at
+    pod: PodView,
+    target: TargetView,
+    nodes: dict[str, NodeView],
+    free: dict[str, int],
+    beside: list[str],
+    now: float,
+) -> PodView:
     if pod.node is not None or pod.phase != "pending":
         return pod
     fits = [name for name in sorted(free) if free[name] >= target.gpus_per_pod and lands(target, nodes[name])]
+    fits = [name for name in fits if not _near(target, nodes, name, beside)]
     if not fits:
         return pod
     free[fits[0]] -= target.gpus_per_pod
+    beside.append(fits[0])
     return replace(pod, node=fits[0], phase="loading", since=now, begun=False)
+
+
+def _near(target: TargetView, nodes: dict[str, NodeView], name: str, beside: list[str]) -> bool:
+    """Whether a pod on the node would stand too near to others of its kind, which are on the nodes `beside`."""
+    for topology in target.placement.apart:
+        label = nodes[name].labels.get(topology, name)
+        if any(one in nodes and nodes[one].labels.get(topology, one) == label for one in beside):
+            return True
+    for spread in target.placement.spreads:
+        zones = {node.labels.get(spread.topology): 0 for node in nodes.values() if lands(target, node)}
+        for one in beside:
+            if one in nodes and nodes[one].labels.get(spread.topology) in zones:
+                zones[nodes[one].labels.get(spread.topology)] += 1
+        zones.pop(None, None)
+        zone = nodes[name].labels.get(spread.topology)
+        if zone is None or zones[zone] + 1 - min(zones.values()) > spread.most_more:
+            return True
+    return False
 
 
 def lands(target: TargetView, node: NodeView) -> bool:
     """Selector and taints let the target's pods onto the node."""
     selected = all(node.labels.get(key) == value for key, value in target.node_selector.items())
+    terms = target.placement.terms
+    selected = selected and (not terms or any(term.holds(node.name, node.labels) for term in terms))
     hard = [taint for taint in node.taints if taint.effect in {"NoSchedule", "NoExecute"}]
     return selected and all(any(one.tolerates(taint) for one in target.tolerations) for taint in hard)
 

@@ -5,6 +5,7 @@ from functools import lru_cache
 from msgspec import Struct, field
 
 from rebalancer.domain.cluster import Pod, Toleration, Workload, WorkloadRef
+from rebalancer.domain.placement import Placement
 from rebalancer.ingest.objects.meta import (
     Managed,
     Metadata,
@@ -15,6 +16,7 @@ from rebalancer.ingest.objects.meta import (
     instant,
     writer,
 )
+from rebalancer.ingest.objects.placement import AffinityWire, SpreadWire, placement
 
 GRACE_SECONDS = 30  # Kubernetes' default
 
@@ -34,6 +36,14 @@ NO_RESOURCES = _Resources()
 class _Container(Struct, frozen=True, gc=False, rename="camel"):
     resources: _Resources = NO_RESOURCES
     restart_policy: str | None = None
+
+
+class _Port(Struct, frozen=True, gc=False, rename="camel"):
+    host_port: int | None = None
+
+
+class _TemplateContainer(_Container, frozen=True, gc=False):
+    ports: tuple[_Port, ...] | None = None
 
 
 class _Toleration(Struct, frozen=True, gc=False):
@@ -84,11 +94,19 @@ class PodWire(Struct, frozen=True, gc=False):
 
 
 class _TemplateSpec(_PodSpec, frozen=True, gc=False, rename="camel"):
+    containers: tuple[_TemplateContainer, ...] = ()
     node_selector: dict[str, str] | None = None
     tolerations: tuple[_Toleration, ...] | None = None
+    affinity: AffinityWire | None = None
+    topology_spread_constraints: tuple[SpreadWire, ...] | None = None
+
+
+class _TemplateMetadata(Struct, frozen=True, gc=False):
+    labels: dict[str, str] | None = None
 
 
 class _Template(Struct, frozen=True, gc=False):
+    metadata: _TemplateMetadata = _TemplateMetadata()
     spec: _TemplateSpec = _TemplateSpec()
 
 
@@ -148,6 +166,18 @@ def workload(wire: DeploymentWire) -> Workload:
         # generation, which it moves as well, says nothing.
         rolling=status.updated_replicas < status.replicas,
         writer=writer(meta, "replicas"),
+        placement=_placement(wire.spec.template),
+    )
+
+
+def _placement(template: _Template) -> Placement:
+    spec = template.spec
+    ports = (port for one in spec.containers for port in one.ports or ())
+    return placement(
+        template.metadata.labels or {},
+        spec.affinity,
+        spec.topology_spread_constraints or (),
+        host_ports=any(port.host_port for port in ports),
     )
 
 

@@ -10,10 +10,11 @@ below its floor, and on an unchanged world a second allocation moves nothing. Wh
 
 from dataclasses import dataclass, field
 
-from rebalancer.domain.words import gpus
+from rebalancer.domain.words import counted, gpus
 from rebalancer.planning.allocation.donors import ENTITLED, FLOOR, WANTED, displace
 from rebalancer.planning.allocation.idle import fill
 from rebalancer.planning.allocation.ledger import Ledger, Unit, Victim
+from rebalancer.planning.facts.landing import bars, distance
 from rebalancer.planning.facts.scene import PoolFacts, Scene, TargetFacts
 from rebalancer.planning.guards.release import Purpose
 from rebalancer.planning.guards.stuck import sentence
@@ -255,12 +256,11 @@ def _place(model: ModelShare, tier: str, ledger: Ledger) -> Unit | None:
     more = asks < max(_aim(model, tier), model.entry.max_replicas)
     open_parts = (target for target in _in_tier_order(model, tier, ledger) if ledger.open_to(target, model))
     targets = [target for target in open_parts if more or ledger.waits(target)]
-    excluded = model.ruling.excluded_nodes
     for now, source in ((True, "free"), (False, "soon")):
         for target in targets:
             if ledger.headroom(target) < target.gpus:
                 continue
-            node = ledger.fit(target, excluded, now=now)
+            node = ledger.fit(target, ledger.shut(target, now=now), now=now)
             if node is not None:
                 ledger.seat(target, node)
                 return Unit(target, tier, source, node)
@@ -303,11 +303,27 @@ def _why_short(model: ModelShare, ledger: Ledger) -> tuple[str, str]:
     return ("fit" if fits else "budget"), "; ".join(free)
 
 
+def _barred_words(target: TargetFacts, state: PoolFacts, ledger: Ledger) -> str:
+    """Why no node of the pool may take a pod, however many GPUs are free; "" where some node may."""
+    open_nodes = set(ledger.eligible(target))
+    if state.view.nodes and not open_nodes:
+        barred = bars(target.placement, state.view.nodes)
+        if barred:
+            return f"0 of {counted(len(state.view.nodes), 'node')} of pool {target.pool} may take its pods: {barred}"
+    if open_nodes and open_nodes <= ledger.crowded(target, now=False):
+        full = f"{counted(len(open_nodes), 'node')} of pool {target.pool} {'are' if len(open_nodes) > 1 else 'is'} full"
+        return f"{distance(target.view.placement)}, by which {full}"
+    return ""
+
+
 def _free_words(target: TargetFacts, state: PoolFacts, ledger: Ledger) -> str:
     if state.budget is None:
         return f"the budget of pool {target.pool} is unknown: {state.unknown}"
     free = ", ".join(f"{spare} on {name}" for name, spare in ledger.spare(target.pool, 4)) or "none is free"
     left = ledger.capacity[target.pool]
+    barred = _barred_words(target, state, ledger)
+    if barred:
+        return barred
     budget = f"{left} of the {gpus(state.budget)} in its budget are left"
     if left <= 0:
         over = f", and {-left} more are promised" if left < 0 else ""

@@ -30,7 +30,7 @@ def displace(recipient: ModelShare, target: TargetFacts, tier: str, ledger: Ledg
     donors = _donors(recipient, target, tier, ledger)
     if not donors:
         return None
-    nodes = set(ledger.eligible(target)) - recipient.ruling.excluded_nodes
+    nodes = set(ledger.eligible(target)) - ledger.shut(target, now=False)
     chosen = _one_victim(target, donors, nodes, ledger) or _several_victims(target, donors, nodes, ledger)
     if chosen is None:
         return None

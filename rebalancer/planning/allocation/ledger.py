@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice, takewhile
 
-from rebalancer.domain.cluster import Taint, Toleration
 from rebalancer.domain.plan import Refusal
 from rebalancer.domain.replica_set import out_class
 from rebalancer.domain.snapshot import NodeView, PodView
 from rebalancer.planning.allocation.fits import Fits
+from rebalancer.planning.facts.landing import crowded, may_land
 from rebalancer.planning.facts.scene import NodeRoom, PodPlacement, Scene, TargetFacts
 from rebalancer.planning.guards.release import Purpose, Release, Tally
 from rebalancer.planning.shares.caps import Caps
@@ -70,6 +70,7 @@ class Ledger:
     gained: replicas granted so far, by model id; such a model gives none.
     unseated: replicas without a node that fit on none, by model id.
     seated: replicas seated so far, by target.
+    seats: nodes on which they were seated, by target.
     reseating: whether this tier seeks places for replicas that wait, too.
     reseated: waiting replicas that have got a place, by model id.
     confined: GPUs by pool that models which run on no other pool still lack at this tier.
@@ -106,6 +107,7 @@ class Ledger:
     _fits_of: dict[str, list[tuple[bool, Fits]]] = field(default_factory=dict)
     _spare: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
     homes: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)
+    seats: dict[tuple[str, str], list[str]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, scene: Scene[ModelShare], tally: Tally) -> "Ledger":
@@ -138,7 +140,8 @@ class Ledger:
     def _seat_unplaced(self, target: TargetFacts) -> None:
         """Pods without a node and raises not yet seen take room now, best fit."""
         for pod in target.unplaced:
-            node = self.fit(target, frozenset(), now=True) or self.fit(target, frozenset(), now=False)
+            node = self.fit(target, self.crowded(target, now=True), now=True)
+            node = node or self.fit(target, self.crowded(target, now=False), now=False)
             if node is None:
                 self.unseated[target.model] += 1
                 continue
@@ -146,7 +149,7 @@ class Ledger:
             self.homes.setdefault(target.key, {})[pod.uid] = node
 
     def eligible(self, target: TargetFacts) -> tuple[str, ...]:
-        """Nodes of the target's pool that its pods may land on: selector and taints; found once per kind of pod."""
+        """Nodes of the target's pool that its pods may land on by themselves; found once per kind of pod."""
         names = self._eligible.get(target.placement)
         if names is None:
             nodes = tuple(room.node for room in self.rooms.get(target.pool, {}).values())
@@ -154,6 +157,27 @@ class Ledger:
                 target.placement, _eligible, target.placement, nodes
             )
         return names
+
+    def shut(self, target: TargetFacts, *, now: bool) -> frozenset[str]:
+        """Nodes that its model may not use, and those that are crowded for it."""
+        return self.scene.models[target.model].ruling.excluded_nodes | self.crowded(target, now=now)
+
+    def crowded(self, target: TargetFacts, *, now: bool) -> frozenset[str]:
+        """Nodes on which one more pod of the target would stand too near to its own kind.
+
+        `now`: with the pods that are on their way out, which the scheduler counts until they have gone.
+        """
+        placement = target.view.placement
+        if not placement.by_own_pods:
+            return frozenset()
+        rooms = self.rooms.get(target.pool, {})
+        gone = {pod.uid for pod in self.taken.get(target.key, ())}
+        standing = Counter(self.seats.get(target.key, ()))
+        for pod in target.view.pods:
+            if pod.node is not None and (now or (pod.uid not in gone and pod.phase != "terminating")):
+                standing[pod.node] += 1
+        standing.update(self.homes.get(target.key, {}).values())
+        return crowded(placement, [rooms[name].node for name in self.eligible(target)], standing)
 
     def fit(self, target: TargetFacts, excluded: frozenset[str], *, now: bool) -> str | None:
         """Best-fitting eligible node with room for one replica's pod, None if there is none."""
@@ -222,6 +246,7 @@ class Ledger:
         else:
             self.capacity[target.pool] -= target.gpus
         self.seated[target.key] += 1
+        self.seats.setdefault(target.key, []).append(node)
         self.caps.take(target)
 
     def left(self, target: TargetFacts) -> int:
@@ -284,14 +309,3 @@ def _free(room: NodeRoom, *, now: bool) -> int:
 
 def _eligible(landing: PodPlacement, nodes: tuple[NodeView, ...]) -> tuple[str, ...]:
     return tuple(sorted(node.name for node in nodes if may_land(landing, node)))
-
-
-def may_land(landing: PodPlacement, node: NodeView) -> bool:
-    """Whether such pods may be scheduled on the node (selector and tolerations)."""
-    if any(node.labels.get(key) != value for key, value in landing.selector):
-        return False
-    return all(_tolerated(taint, landing.tolerations) for taint in node.taints)
-
-
-def _tolerated(taint: Taint, tolerations: tuple[Toleration, ...]) -> bool:
-    return taint.effect == "PreferNoSchedule" or any(one.tolerates(taint) for one in tolerations)

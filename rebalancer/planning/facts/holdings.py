@@ -159,7 +159,9 @@ def _target(model: Model, target: TargetView, told: _Told, above: _Above) -> Tar
         gpus=pod_gpus(target, model.gpus_per_pod),
         certain_gpus=certain_pod_gpus(target, model.gpus_per_pod),
         view=target,
-        placement=PodPlacement(target.pool, tuple(sorted(target.node_selector.items())), target.tolerations),
+        placement=PodPlacement(
+            target.pool, tuple(sorted(target.node_selector.items())), target.tolerations, target.placement.terms
+        ),
         desired_replicas=wanted,
         doomed=(*replaced.there, *alone),
         beside=replaced.there,

@@ -14,6 +14,7 @@ from msgspec import Struct
 from rebalancer.domain.arithmetic import node_gpus
 from rebalancer.domain.cluster import Toleration
 from rebalancer.domain.memory import Memory, ModelMemory
+from rebalancer.domain.placement import NodeTerm
 from rebalancer.domain.policy import Model, Policy, Pool
 from rebalancer.domain.readings import ModelLoad
 from rebalancer.domain.snapshot import AutoscalerView, NodeView, PodView, PoolView, Snapshot, TargetView
@@ -46,6 +47,7 @@ class PodPlacement(NamedTuple):
     pool: str
     selector: tuple[tuple[str, str], ...]
     tolerations: tuple[Toleration, ...]
+    terms: tuple[NodeTerm, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from msgspec.structs import asdict
 
 from rebalancer.domain.outlook import Outlook
 from rebalancer.planning.demand.need import ModelNeed
+from rebalancer.planning.facts.landing import UNBOUND, may_land, most_apart
 from rebalancer.planning.facts.scene import PoolFacts, Scene, TargetFacts
 from rebalancer.planning.memo import Memo
 from rebalancer.planning.shares.caps import Caps
@@ -107,7 +108,7 @@ def _portions(scene: Scene[ModelNeed], pools: frozenset[str], models: Sequence[M
             fixed = [target for target in model.targets if target.pool not in names]
             kept.update({target.pool: target.staying_replicas * target.gpus for target in fixed})
             held = sum(target.staying_replicas for target in fixed)
-        most = caps.most(free, model.most_replicas - held) + held
+        most = min(caps.most(free, model.most_replicas - held), _most_apart(scene, free)) + held
         sharing.append(_Sharer(model, _claim_of(model, outlook, free, (held, most), scene.memo), held))
     spaces = _spaces(scene, pools, sharing, others, kept)
     costs = _costs(scene, pools, sharing)
@@ -134,6 +135,18 @@ def _free(model: ModelNeed, scene: Scene[ModelNeed]) -> Sequence[TargetFacts]:
         for target in model.targets
         if target.stuck is None and target.pool in scene.pools and target.pool not in model.ruling.excluded_pools
     ]
+
+
+def _most_apart(scene: Scene[ModelNeed], free: Sequence[TargetFacts]) -> int:
+    """Replicas that the nodes of these targets' pools can take as far apart as the templates ask."""
+    most = 0
+    for target in free:
+        state = scene.pools[target.pool]
+        if state.grows or not target.view.placement.apart:
+            return UNBOUND
+        nodes = [node for node in state.view.nodes if may_land(target.placement, node)]
+        most += max(target.staying_replicas, most_apart(target.view.placement, nodes))
+    return most
 
 
 def _kept(model: ModelNeed, free: Sequence[TargetFacts]) -> dict[str, int]:

@@ -71,6 +71,10 @@ def of_snapshot(snapshot: Snapshot) -> Iterator[Finding]:
     for model in snapshot.models:
         gone = some([f"{target.kind.lower()}/{target.name}" for target in model.targets if target.missing])
         yield _if(not gone, FAIL, f"model/{model.id}", f"not found: {gone}", "correct the target in the policy")
+        if rules := [f"{target.name} {rule}" for target in model.targets for rule in target.placement.unseen]:
+            said = f"rules that depend on other pods are left to the scheduler: {some(rules)}"
+            fix = "node labels instead of pod affinity, where a grant stays Pending for it"
+            yield Finding(WARN, f"model/{model.id}", said, fix)
         for sleeps in filter(None, map(unreachable, model.targets)):
             yield Finding(WARN, f"model/{model.id}", sleeps, "nothing of ours wakes it; rebalancer explain MODEL")
 

@@ -1,0 +1,105 @@
+"""On which nodes the scheduler may put a target's pods, and the reason that it would give where it may put none.
+
+Node selector, tolerations and required affinity depend on the node alone. Host ports, anti-affinity of pods to their
+own kind and spread constraints depend on where the target's other pods stand. Rules about other workloads' pods are
+left to the scheduler.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from rebalancer.domain.cluster import Taint, Toleration
+from rebalancer.domain.placement import HOSTNAME, Placement, Spread
+from rebalancer.domain.snapshot import NodeView
+from rebalancer.domain.words import counted, listed
+from rebalancer.planning.facts.scene import PodPlacement
+
+UNBOUND = 1_000_000_000  # replicas that no distance bounds
+
+
+def may_land(landing: PodPlacement, node: NodeView) -> bool:
+    """Whether such pods may be scheduled on the node, whatever else stands there."""
+    return _bar(landing, node) is None
+
+
+def bars(landing: PodPlacement, nodes: Iterable[NodeView]) -> str:
+    """Why nodes take no such pods, as the scheduler counts it: `2 by node selector zone=a, 1 by taint batch=true`."""
+    counts = Counter(bar for node in nodes if (bar := _bar(landing, node)) is not None)
+    return listed([f"{count} by {bar}" for bar, count in sorted(counts.items(), key=lambda each: (-each[1], each[0]))])
+
+
+def _bar(landing: PodPlacement, node: NodeView) -> str | None:
+    """What keeps the pods from the node; None: nothing does."""
+    for key, value in landing.selector:
+        if node.labels.get(key) != value:
+            return f"node selector {key}={value}"
+    for taint in node.taints:
+        if not _tolerated(taint, landing.tolerations):
+            return f"taint {taint.key}={taint.value}" if taint.value else f"taint {taint.key}"
+    if landing.terms and not any(term.holds(node.name, node.labels) for term in landing.terms):
+        return f"node affinity ({' or '.join(str(term) for term in landing.terms)})"
+    return None
+
+
+def _tolerated(taint: Taint, tolerations: tuple[Toleration, ...]) -> bool:
+    return taint.effect == "PreferNoSchedule" or any(one.tolerates(taint) for one in tolerations)
+
+
+def crowded(placement: Placement, nodes: Sequence[NodeView], standing: Mapping[str, int]) -> frozenset[str]:
+    """Nodes that one more pod may not join because of its own kind.
+
+    nodes: those that the pods may land on by themselves.
+    standing: how many pods of the kind are on a node, by its name; names of other nodes count nowhere.
+    """
+    shut: set[str] = set()
+    for topology in placement.apart:
+        full = _by_domain(topology, nodes, standing)
+        shut.update(node.name for node in nodes if full.get(domain_of(topology, node) or "", 0) > 0)
+    for spread in placement.spreads:
+        shut.update(_beyond(spread, nodes, standing))
+    return frozenset(shut)
+
+
+def distance(placement: Placement) -> str:
+    """The distance that the pods keep from their own kind, as words."""
+    rules = [f"one pod in each {topology}" for topology in placement.apart]
+    rules += [
+        f"at most {counted(spread.most_more, 'pod')} more in one {spread.topology} than in another"
+        for spread in placement.spreads
+    ]
+    return f"its template asks for {listed(rules)}"
+
+
+def _beyond(spread: Spread, nodes: Sequence[NodeView], standing: Mapping[str, int]) -> Iterable[str]:
+    counts = _by_domain(spread.topology, nodes, standing)
+    fewest = min(counts.values(), default=0)
+    for node in nodes:
+        domain = domain_of(spread.topology, node)
+        if domain is None or counts[domain] + 1 - fewest > spread.most_more:
+            yield node.name
+
+
+def _by_domain(topology: str, nodes: Iterable[NodeView], standing: Mapping[str, int]) -> Counter[str]:
+    """Pods by domain, of every domain that one of the nodes is in."""
+    counts: Counter[str] = Counter()
+    for node in nodes:
+        domain = domain_of(topology, node)
+        if domain is not None:
+            counts[domain] += standing.get(node.name, 0)
+    return counts
+
+
+def domain_of(topology: str, node: NodeView) -> str | None:
+    """The domain of a node: the value of its label; a node's own name where it has no host name label."""
+    return node.labels.get(topology, node.name if topology == HOSTNAME else None)
+
+
+def most_apart(placement: Placement, nodes: Collection[NodeView]) -> int:
+    """The most pods of the kind that these nodes can have at once by its `apart`; UNBOUND where that is empty."""
+    return min((_places(topology, nodes) for topology in placement.apart), default=UNBOUND)
+
+
+def _places(topology: str, nodes: Collection[NodeView]) -> int:
+    """A node without the label is in no domain: nothing keeps pods apart there."""
+    domains = [domain_of(topology, node) for node in nodes]
+    return UNBOUND if None in domains else len(set(domains))
