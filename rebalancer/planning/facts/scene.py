@@ -42,7 +42,13 @@ ROLLOUT = "rollout"  # why a target is stuck whose pods under notice are replace
 
 
 class PodPlacement(NamedTuple):
-    """What decides on which nodes a pod may land."""
+    """What decides, whatever else stands there, on which nodes a pod may land.
+
+    pool: the pool of its target.
+    selector: labels that the node must have, by key.
+    tolerations: the taints that the pod bears.
+    terms: required node affinity; a node must meet one of them, where there are some.
+    """
 
     pool: str
     selector: tuple[tuple[str, str], ...]
