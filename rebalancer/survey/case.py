@@ -48,7 +48,9 @@ class Case:
     @cached_property
     def templates(self) -> tuple[Template, ...]:
         """All pods there are, by the highest object that has their template."""
-        return tuple(template for obj in self.survey.objects if not self._made(obj) for template in templates_of(obj))
+        found = [(obj, tuple(templates_of(obj))) for obj in self.survey.objects]
+        makers = frozenset(address_of(obj) for obj, templates in found if templates)
+        return tuple(each for obj, templates in found if not _made(obj, makers) for each in templates)
 
     @cached_property
     def gpu_templates(self) -> tuple[Template, ...]:
@@ -132,16 +134,6 @@ class Case:
             found[namespace(each.owner)].append(each)
         return dict(found)
 
-    @cached_property
-    def _here(self) -> frozenset[Address]:
-        return frozenset(address_of(each) for each in self.survey.objects)
-
-    def _made(self, obj: Object) -> bool:
-        """Whether another object here, or always another of its kind, has the template."""
-        owners = [each for each in items(obj, "metadata", "ownerReferences") if text(each, "controller") == "true"]
-        by_kind = bool(owners) and obj.get("kind") in _MADE
-        return by_kind or any(Address(namespace(obj), text(o, "kind"), text(o, "name")) in self._here for o in owners)
-
 
 def address_of(obj: Object) -> Address:
     """Where autoscalers and the policy find an object."""
@@ -156,3 +148,10 @@ def target_of(scaler: Object) -> Address:
 
 def _of_keda(hpa: Object) -> bool:
     return any(text(each, "kind") == "ScaledObject" for each in items(hpa, "metadata", "ownerReferences"))
+
+
+def _made(obj: Object, makers: frozenset[Address]) -> bool:
+    """Whether another object here, or always another of its kind, has the template."""
+    owners = [each for each in items(obj, "metadata", "ownerReferences") if text(each, "controller") == "true"]
+    by_kind = bool(owners) and obj.get("kind") in _MADE
+    return by_kind or any(Address(namespace(obj), text(each, "kind"), text(each, "name")) in makers for each in owners)

@@ -25,7 +25,7 @@ def blocking(case: Case) -> Iterator[Verdict]:
             fewest = case.fewest(template)
             if fewest is not None and (whole(budget, "spec", "minAvailable") or 0) >= max(fewest, 1):
                 why = f"minAvailable {least} of {address(template.owner)}, which may have {fewest}"
-        said = f"{why} allows no eviction: a drain waits until the node is cut off, and no replica of ours is moved"
+        said = f"{why} allows no eviction: a drain waits until the node is cut off with its requests"
         yield found_if(bool(why), budget, said, "remove spec.minAvailable; spec.maxUnavailable: 1")
 
 
@@ -87,7 +87,7 @@ TRAPS: Final = (
     Trap(
         "blocking-budget",
         FAIL,
-        "A PodDisruptionBudget that allows no eviction stops every drain, and every move of a replica.",
+        "A PodDisruptionBudget that allows no eviction holds every drain of a node; spot is cut off all the same.",
         "maxUnavailable 1, or a minimum below the floor.",
         blocking,
     ),

@@ -1,4 +1,4 @@
-"""Traps in Karpenter's NodePools and in nodes. Facts are from Karpenter's `pkg/apis/v1` at 1.15."""
+"""Traps in Karpenter's NodePools and in nodes. Facts are from `pkg/apis/v1` of Karpenter's core, August 2026."""
 
 import re
 from collections.abc import Iterator

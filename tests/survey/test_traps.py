@@ -1,0 +1,493 @@
+"""Each trap is found in a manifest that has it, and in none that has it not."""
+
+import json
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rebalancer.domain.policy import Policy
+from rebalancer.survey.case import Case
+from rebalancer.survey.finding import FAIL, OK, SKIP, WARN, Finding
+from rebalancer.survey.objects import Survey
+from rebalancer.survey.traps.table import PAGE, TRAPS, judged
+from rebalancer.survey.traps.trap import Trap
+from tests.builders import a_model, a_policy, a_pool, an_elastic_pool
+from tests.survey.manifests import (
+    Manifest,
+    a_budget,
+    a_deployment,
+    a_gpu_node,
+    a_manifest,
+    a_node_pool,
+    a_quota,
+    a_rule,
+    a_running_pod,
+    a_scaled_object,
+    a_trigger,
+    an_exporter,
+    an_hpa,
+)
+
+POLICY = a_policy(
+    a_model("b", min_replicas=2, max_replicas=4, pools=("a100", "spot"), load_seconds=460.0),
+    pools=(a_pool(), an_elastic_pool()),
+)
+TWO_GPUS = {"resources": {"requests": {"nvidia.com/gpu": "2"}, "limits": {"nvidia.com/gpu": "1"}}}
+ON_SPOT = {"nodeSelector": {"karpenter.sh/capacity-type": "spot"}}
+NEVER = {"karpenter.sh/do-not-disrupt": "true"}
+
+
+class Fixture(NamedTuple):
+    """Objects that are in a trap, others that are not, and the policy beside them."""
+
+    bad: list[Manifest]
+    good: list[Manifest]
+    policy: Policy | None = None
+
+
+def slept(seconds: int) -> Manifest:
+    return {"lifecycle": {"preStop": {"exec": {"command": ["sh", "-c", f"curl localhost/drain; sleep {seconds}"]}}}}
+
+
+def an_early_claim(version: str, **spec: object) -> Manifest:
+    return a_manifest(f"resource.k8s.io/{version}", "ResourceClaim", "gpu", spec)
+
+
+def an_affinity(*values: str) -> Manifest:
+    term = {"matchExpressions": [{"key": "pool", "operator": "In", "values": list(values)}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    return {"nodeSelector": {}, "affinity": {"nodeAffinity": required}}
+
+
+FIXTURES = {
+    "average-value": Fixture(
+        [a_scaled_object(a_trigger(query="avg(DCGM_FI_DEV_GPU_UTIL)", threshold="70"))],
+        [a_scaled_object(), a_scaled_object({**a_trigger(query="avg(DCGM_FI_DEV_GPU_UTIL)"), "metricType": "Value"})],
+    ),
+    "bare-series": Fixture(
+        [a_scaled_object(a_trigger(query='vllm:num_requests_waiting{model="b"}'))],
+        [
+            a_scaled_object(a_trigger(query="vllm:num_requests_waiting"), maxReplicaCount=1),
+            a_scaled_object(a_trigger(query='sum(vllm:num_requests_waiting{model="b"})')),
+        ],
+    ),
+    "vanished-is-zero": Fixture(
+        [a_scaled_object({"type": "prometheus", "metadata": {"query": "sum(x)", "threshold": "4"}})],
+        [a_scaled_object()],
+    ),
+    "dead-field": Fixture(
+        [a_scaled_object(a_trigger(metricName="gpu_utilization"))],
+        [a_scaled_object({"type": "mysql", "metadata": {"metricName": "queue"}})],
+    ),
+    "refused-field": Fixture(
+        [a_scaled_object({"type": "cpu", "metadata": {"type": "Utilization", "value": "60"}})],
+        [a_scaled_object({"type": "cpu", "metricType": "Utilization", "metadata": {"value": "60"}})],
+    ),
+    "dead-activation": Fixture(
+        [a_scaled_object(a_trigger(activationThreshold="50"))],
+        [
+            a_scaled_object(a_trigger(activationThreshold="0"), minReplicaCount=0),
+            a_scaled_object(a_trigger(activationThreshold="0"), idleReplicaCount=0),
+        ],
+    ),
+    "late-activation": Fixture(
+        [a_scaled_object(a_trigger(activationThreshold="50"), minReplicaCount=0)],
+        [
+            a_scaled_object(a_trigger(activationThreshold="50")),
+            a_scaled_object(a_trigger(activationThreshold="1"), minReplicaCount=0),
+        ],
+    ),
+    "dead-timing": Fixture(
+        [a_scaled_object(cooldownPeriod=60)],
+        [
+            a_scaled_object(cooldownPeriod=60, minReplicaCount=0),
+            a_scaled_object({**a_trigger(), "useCachedMetrics": True}, pollingInterval=30),
+        ],
+    ),
+    "unsaid-minimum": Fixture(
+        [a_scaled_object(minReplicaCount=None)],
+        [a_scaled_object(minReplicaCount=0)],
+    ),
+    "idle-not-below": Fixture(
+        [a_scaled_object(idleReplicaCount=1)],
+        [a_scaled_object(idleReplicaCount=0)],
+    ),
+    "pinning-fallback": Fixture(
+        [a_scaled_object(fallback={"failureThreshold": 3, "replicas": 3})],
+        [
+            a_scaled_object(fallback={"failureThreshold": 3, "replicas": 3, "behavior": "currentReplicasIfHigher"}),
+            a_scaled_object(fallback={"failureThreshold": 3, "replicas": 8}),
+        ],
+    ),
+    "fallback-of-resources": Fixture(
+        [
+            a_scaled_object(
+                {"type": "cpu", "metadata": {"value": "60"}}, fallback={"failureThreshold": 3, "replicas": 8}
+            )
+        ],
+        [
+            a_scaled_object({"type": "cpu", "metadata": {"value": "60"}}),
+            a_scaled_object(fallback={"failureThreshold": 3, "replicas": 8}),
+        ],
+    ),
+    "paused": Fixture(
+        [
+            a_scaled_object(annotations={"autoscaling.keda.sh/paused": "yes"}),
+            a_scaled_object(
+                annotations={"autoscaling.keda.sh/paused-replicas": "0", "autoscaling.keda.sh/paused": "false"}
+            ),
+        ],
+        [a_scaled_object(annotations={"autoscaling.keda.sh/paused": "false"})],
+    ),
+    "two-autoscalers": Fixture(
+        [a_scaled_object(), an_hpa("of-b")],
+        [
+            a_scaled_object(),
+            an_hpa("keda-hpa-b", ownerReferences=[{"kind": "ScaledObject", "name": "b"}]),
+            an_hpa("of-c", target="c"),
+        ],
+    ),
+    "parent": Fixture(
+        [
+            a_manifest("serving.kserve.io/v1alpha2", "LLMInferenceService", "c", {"replicas": 1}),
+            a_manifest("serving.kserve.io/v1alpha2", "LLMInferenceService", "d", {"prefill": {"replicas": 1}}),
+            a_manifest("serving.kserve.io/v1alpha2", "LLMInferenceService", "e", {"scaling": {}}),
+            a_manifest("ray.io/v1", "RayService", "f"),
+            a_manifest("serving.kserve.io/v1beta1", "InferenceService", "b", {}),
+        ],
+        [
+            a_manifest(
+                "serving.kserve.io/v1beta1",
+                "InferenceService",
+                "b",
+                {},
+                annotations={"serving.kserve.io/autoscalerClass": "external"},
+            ),
+            a_manifest("serving.kserve.io/v1alpha2", "LLMInferenceService", "b", {"model": {}}),
+        ],
+    ),
+    "gpu-limits": Fixture([a_deployment(container=TWO_GPUS)], [a_deployment()]),
+    "claims": Fixture(
+        [a_deployment(gpus=0, pod={"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "one"}]})],
+        [a_deployment(pod={"resourceClaims": [{"name": "net"}]}), a_deployment()],
+    ),
+    "policy-gpus": Fixture([a_deployment(gpus=4)], [a_deployment()], POLICY),
+    "absent-target": Fixture([a_deployment("c")], [a_deployment(), a_deployment("b-spot")], POLICY),
+    "unpinned": Fixture(
+        [a_deployment(pod={"nodeSelector": {}})],
+        [a_deployment(), a_deployment("c", pod=an_affinity("a100", "h100"))],
+    ),
+    "outside-pool": Fixture(
+        [a_deployment(), a_gpu_node({"pool": "spot"}), a_running_pod("n1")],
+        [a_deployment(), a_gpu_node({"pool": "a100"}), a_running_pod("n1"), a_running_pod("n2", "b-2")],
+        POLICY,
+    ),
+    "never-disrupt-on-spot": Fixture(
+        [a_deployment(annotations=NEVER, pod=ON_SPOT)],
+        [a_deployment(annotations=NEVER), a_deployment(annotations={**NEVER, next(iter(NEVER)): "10m"}, pod=ON_SPOT)],
+    ),
+    "grace-within-prestop": Fixture(
+        [
+            a_deployment(container=slept(90), pod={"terminationGracePeriodSeconds": 60}),
+            a_deployment(container=slept(30)),
+        ],
+        [a_deployment(container=slept(30), pod={"terminationGracePeriodSeconds": 60})],
+    ),
+    "grace-beyond-notice": Fixture(
+        [a_deployment(pod={"terminationGracePeriodSeconds": 120} | ON_SPOT)],
+        [
+            a_deployment(pod={"terminationGracePeriodSeconds": 120}),
+            a_deployment(pod={"terminationGracePeriodSeconds": 90} | ON_SPOT),
+        ],
+    ),
+    "blocking-budget": Fixture(
+        [a_deployment(), a_budget(maxUnavailable=0)],
+        [a_deployment(), a_budget(minAvailable=1), a_budget("web", app="web", maxUnavailable=0)],
+    ),
+    "two-budgets": Fixture(
+        [a_deployment(), a_budget("b"), a_budget("also")],
+        [a_deployment(), a_deployment("c"), a_budget("b"), a_budget("c", app="c")],
+    ),
+    "quota": Fixture(
+        [a_deployment(), a_scaled_object(), a_quota(7)],
+        [a_deployment("c", gpus=0), a_deployment(), a_scaled_object(), a_quota(8)],
+    ),
+    "consolidation": Fixture(
+        [
+            a_node_pool(
+                {"karpenter.k8s.aws/instance-family": [], "karpenter.k8s.aws/instance-gpu-name": ["l4"]},
+                consolidateAfter="30s",
+            ),
+            a_node_pool(
+                {"karpenter.k8s.aws/instance-family": []},
+                {"taints": [{"key": "nvidia.com/gpu"}]},
+                consolidateAfter="30s",
+            ),
+            a_node_pool(consolidateAfter="30s"),
+        ],
+        [
+            a_node_pool(consolidateAfter="5m"),
+            a_node_pool(consolidateAfter="Never"),
+            a_node_pool(consolidateAfter="30s", consolidationPolicy="WhenEmpty"),
+            a_node_pool({"karpenter.k8s.aws/instance-family": ["m6i"]}, consolidateAfter="30s"),
+        ],
+    ),
+    "mixed-shapes": Fixture(
+        [
+            a_node_pool({"karpenter.k8s.aws/instance-gpu-name": ["l4", "h100"]}),
+            a_node_pool({"node.kubernetes.io/instance-type": ["p4d.24xlarge", "g5.xlarge"]}),
+        ],
+        [
+            a_node_pool({"karpenter.k8s.aws/instance-family": ["g5", "m6i"]}),
+            a_node_pool({"karpenter.k8s.aws/instance-family": ["g6", "gr6"]}),
+        ],
+    ),
+    "mixed-capacity": Fixture(
+        [a_node_pool({"karpenter.sh/capacity-type": ["spot", "on-demand"]})],
+        [
+            a_node_pool({"karpenter.sh/capacity-type": ["on-demand", "reserved"]}),
+            a_node_pool({"karpenter.sh/capacity-type": ["spot"]}, {"terminationGracePeriod": "2m"}),
+        ],
+    ),
+    "endless-drain": Fixture(
+        [a_node_pool({"karpenter.sh/capacity-type": ["spot"]})],
+        [a_node_pool({"karpenter.sh/capacity-type": ["spot"]}, {"terminationGracePeriod": "2m"}), a_node_pool()],
+    ),
+    "utc-budget": Fixture(
+        [a_node_pool(budgets=[{"nodes": "0", "schedule": "0 9 * * 1-5", "duration": "8h"}])],
+        [
+            a_node_pool(budgets=[{"nodes": "0", "schedule": "0 * * * *", "duration": "30m"}]),
+            a_node_pool(budgets=[{"nodes": "20%"}, {"nodes": "0", "schedule": "@daily", "duration": "1h"}]),
+        ],
+    ),
+    "shared-gpus": Fixture(
+        [
+            a_gpu_node({"nvidia.com/gpu.sharing-strategy": "mps"}),
+            a_gpu_node({"nvidia.com/gpu.replicas": "2", "nvidia.com/gpu.present": "false"}),
+            a_gpu_node({"nvidia.com/gpu.replicas": "4", "nvidia.com/gpu.sharing-strategy": "time-slicing"}),
+        ],
+        [a_gpu_node({"nvidia.com/gpu.replicas": "1", "nvidia.com/gpu.sharing-strategy": "none"})],
+    ),
+    "no-gpus-offered": Fixture(
+        [a_gpu_node(allocatable=0)],
+        [a_manifest("v1", "Node", "unknown"), a_gpu_node({"nvidia.com/gpu.present": "false"}, 0), a_gpu_node()],
+    ),
+    "unfilled": Fixture(
+        [{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": {"model": None}}}],
+        [a_deployment()],
+    ),
+    "removed-version": Fixture([an_early_claim("v1alpha2")], [an_early_claim("v1"), an_early_claim("v1beta1")]),
+    "early-version": Fixture([an_early_claim("v1beta1")], [an_early_claim("v1")]),
+    "removed-field": Fixture(
+        [
+            an_early_claim("v1", resourceClassName="gpu"),
+            a_node_pool(consolidationPolicy="WhenUnderutilized"),
+            a_node_pool(expireAfter="720h"),
+            a_node_pool(template={"kubelet": {}}),
+            a_deployment(pod={"resourceClaims": [{"name": "gpu", "source": {"resourceClaimTemplateName": "one"}}]}),
+        ],
+        [
+            an_early_claim("v1", devices={}),
+            a_node_pool(consolidationPolicy="Balanced"),
+            a_deployment(pod={"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "one"}]}),
+        ],
+    ),
+    "used-over-free": Fixture(
+        [a_rule("DCGM_FI_DEV_FB_USED / DCGM_FI_DEV_FB_FREE > 0.9")],
+        [a_rule("DCGM_FI_DEV_FB_USED / (DCGM_FI_DEV_FB_USED + DCGM_FI_DEV_FB_FREE) > 0.9")],
+    ),
+    "bandwidth-for-memory": Fixture(
+        [a_rule("DCGM_FI_DEV_MEM_COPY_UTIL > 90")],
+        [a_rule("DCGM_FI_DEV_MEM_COPY_UTIL > 90", alert="GpuBandwidth"), a_rule("DCGM_FI_DEV_FB_USED > 70000")],
+    ),
+    "series-without-pods": Fixture(
+        [an_exporter()],
+        [
+            an_exporter(image="node-exporter:1"),
+            an_exporter({"DCGM_EXPORTER_KUBERNETES": "true"}),
+            an_exporter(args=["--kubernetes"]),
+        ],
+    ),
+}
+
+
+def found(trap: str, objects: list[Manifest], policy: Policy | None = None) -> list[Finding]:
+    """What the doctor says about `trap` in objects."""
+    return in_case(trap, Case(Survey(tuple(objects)), policy))
+
+
+def said(trap: str, objects: list[Manifest], policy: Policy | None = None) -> list[str]:
+    """Its sentences about what is not well."""
+    return [each.said for each in found(trap, objects, policy) if each.state != OK]
+
+
+def in_case(trap: str, case: Case) -> list[Finding]:
+    return [each for each in judged(case) if each.trap == trap]
+
+
+def test_every_trap_has_a_fixture_that_is_in_it_and_one_that_is_not() -> None:
+    assert list(FIXTURES) == [trap.key for trap in TRAPS]
+
+
+@pytest.mark.parametrize("trap", TRAPS, ids=lambda trap: trap.key)
+def test_a_trap_is_found_in_what_has_it(trap: Trap) -> None:
+    fixture = FIXTURES[trap.key]
+    told = [each for each in found(trap.key, fixture.bad, fixture.policy) if each.state != OK]
+    assert told
+    for each in told:
+        assert (each.state, each.docs) == (trap.state, f"{PAGE}#{trap.key}")
+        assert each.said
+        assert each.fix
+
+
+@pytest.mark.parametrize("trap", TRAPS, ids=lambda trap: trap.key)
+def test_a_trap_is_not_found_in_what_has_it_not(trap: Trap) -> None:
+    fixture = FIXTURES[trap.key]
+    assert said(trap.key, fixture.good, fixture.policy) == []
+
+
+@pytest.mark.parametrize("trap", TRAPS, ids=lambda trap: trap.key)
+def test_each_of_several_in_a_trap_is_told(trap: Trap) -> None:
+    fixture = FIXTURES[trap.key]
+    if fixture.policy is None and trap.key not in {"two-autoscalers", "two-budgets", "quota", "blocking-budget"}:
+        alone = [said(trap.key, [each]) for each in fixture.bad]
+        assert all(alone), "every object of the fixture is in the trap by itself"
+
+
+def test_a_sentence_has_the_numbers_that_make_it_a_trap() -> None:
+    assert said("pinning-fallback", FIXTURES["pinning-fallback"].bad) == [
+        "fallback holds 3 of at most 8 replicas from failure 4 on, in a surge too"
+    ]
+    assert said("policy-gpus", [a_deployment(gpus=4)], POLICY) == [
+        "its pods ask for 4 nvidia.com/gpu, and the policy has 1 for a pod of b"
+    ]
+    (memory,) = said("used-over-free", FIXTURES["used-over-free"].bad)
+    assert memory == (
+        "alert GpuMemoryHigh: FB_USED / FB_FREE is no share > 0.9 holds from 47% of the memory on; "
+        "engines fill some 90 % at their start"
+    )
+    assert said("quota", FIXTURES["quota"].bad) == [
+        "requests.nvidia.com/gpu 7 is below the 8 that the maxima in its namespace come to: pods will be refused"
+    ]
+    assert said("two-autoscalers", FIXTURES["two-autoscalers"].bad) == [
+        "deployment/b has horizontalpodautoscaler/serving/of-b beside it: they undo each other",
+        "deployment/b has scaledobject/serving/b beside it: they undo each other",
+    ]
+
+
+@pytest.mark.parametrize(("after", "state"), [("30s", WARN), ("0s", WARN), ("7m39s", WARN), ("7m40s", OK), ("1h", OK)])
+def test_nodes_must_outlive_the_loading_of_a_replica(after: str, state: str) -> None:
+    pool = a_node_pool(consolidateAfter=after)
+    measured = in_case("consolidation", Case(Survey((pool,)), start_seconds=460.0))
+    by_policy = found("consolidation", [pool], POLICY)
+    assert [each.state for each in (*measured, *by_policy)] == [state, state]
+
+
+def test_the_pools_own_nodes_are_known_by_name_too() -> None:
+    plain = a_node_pool({"karpenter.k8s.aws/instance-family": ["m6i"]}, consolidateAfter="30s")
+    assert said("consolidation", [plain]) == []
+    (told,) = in_case("consolidation", Case(Survey((plain,)), node_pools=frozenset({"spot"})))
+    assert told.said == (
+        "consolidateAfter 30s < load time 5m0s (assumed; --policy tells): nodes go while replicas load on them"
+    )
+
+
+@pytest.mark.parametrize(
+    ("budget", "replicas", "minimum", "blocks"),
+    [
+        ({"minAvailable": 2}, 2, None, True),
+        ({"minAvailable": 2}, 3, None, False),
+        ({"minAvailable": 2}, 1, 3, False),
+        ({"minAvailable": 2}, 5, 2, True),
+        ({"minAvailable": "100%"}, 5, None, True),
+        ({"maxUnavailable": "0%"}, 5, None, True),
+    ],
+)
+def test_a_budget_blocks_when_the_fewest_pods_are_all_needed(
+    budget: Manifest,
+    replicas: int,
+    minimum: int | None,
+    blocks: bool,  # noqa: FBT001 - what the table says
+) -> None:
+    scaler = [] if minimum is None else [a_scaled_object(minReplicaCount=minimum)]
+    objects = [a_deployment(replicas=replicas), a_budget(**budget), *scaler]
+    assert bool(said("blocking-budget", objects)) is blocks
+
+
+def test_the_pool_of_the_policy_decides_what_a_selector_must_bind_and_what_is_spot() -> None:
+    loose = a_deployment(pod={"nodeSelector": {"disk": "fast"}})
+    assert said("unpinned", [loose]) == []
+    assert said("unpinned", [loose], POLICY) == [
+        "nothing binds its pods to pool a100: they may land on another pool's nodes"
+    ]
+    assert said("unpinned", [a_deployment(pod=an_affinity("a100"))], POLICY) == []
+    assert said("unpinned", [a_deployment(pod=an_affinity("a100", "h100"))], POLICY) != []
+    spot = a_deployment("b-spot", annotations=NEVER, pod={"nodeSelector": {"pool": "spot"}})
+    assert said("never-disrupt-on-spot", [spot]) == []
+    assert said("never-disrupt-on-spot", [spot], POLICY) != []
+
+
+def test_a_minimum_below_the_policys_floor_is_told_with_both() -> None:
+    assert said("unsaid-minimum", [a_scaled_object(minReplicaCount=0)], POLICY) == [
+        "minReplicaCount 0 is below the policy's floor of 2: KEDA may go where the policy may not"
+    ]
+
+
+def test_gpus_are_counted_as_the_scheduler_does() -> None:
+    step = {"name": "fetch", "resources": {"limits": {"nvidia.com/gpu": 3}}}
+    sidecar = {"name": "log", "restartPolicy": "Always", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
+    assert said("policy-gpus", [a_deployment(pod={"initContainers": [step]})], POLICY)[0].startswith(
+        "its pods ask for 3 "
+    )
+    assert said("policy-gpus", [a_deployment(pod={"initContainers": [sidecar]})], POLICY)[0].startswith(
+        "its pods ask for 2 "
+    )
+
+
+def test_an_hpa_that_keda_is_told_to_take_over_is_no_rival() -> None:
+    takes = {"scaledobject.keda.sh/transfer-hpa-ownership": "true"}
+    told = {"horizontalPodAutoscalerConfig": {"name": "of-b"}}
+    assert said("two-autoscalers", [a_scaled_object(annotations=takes, advanced=told), an_hpa("of-b")]) == []
+
+
+def test_what_has_no_gpus_is_left_out_and_named() -> None:
+    web = [
+        a_deployment(gpus=0, pod={"nodeSelector": {}}),
+        a_scaled_object(a_trigger(query="avg(x)")),
+        a_budget(maxUnavailable=0),
+    ]
+    findings = list(judged(Case(Survey(tuple(web)))))
+    assert [each for each in findings if each.state in {WARN, FAIL}] == []
+    assert {"kind/Deployment"} <= {each.about for each in findings if each.state == SKIP}
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 5) | st.sampled_from(["", "x", "0s", "*", "9" * 20]),
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["a", "name", "spec"]), inner, max_size=2)
+    ),
+    max_leaves=4,
+)
+
+
+def places(obj: object, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Every path in a manifest, but that of its kind."""
+    parts = obj.items() if isinstance(obj, dict) else enumerate(obj) if isinstance(obj, list) else ()
+    return [path] * bool(path) + [each for key, part in parts if key != "kind" for each in places(part, (*path, key))]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_no_object_however_odd_ends_the_look(data: st.DataObject) -> None:
+    fixture = data.draw(st.sampled_from(sorted(FIXTURES)).map(FIXTURES.get))
+    assert fixture is not None
+    objects = json.loads(json.dumps(fixture.bad + fixture.good))
+    *way, last = data.draw(st.sampled_from(places(objects)).filter(lambda path: len(path) > 1))
+    within = objects
+    for key in way:
+        within = within[key]
+    within[last] = data.draw(JSON)
+    for each in judged(Case(Survey(tuple(objects)), POLICY)):
+        assert each.about
