@@ -191,7 +191,7 @@ async def test_a_folder_is_judged_without_a_cluster_and_fails_by_its_exit_code(
     assert failed == {
         "state": "FAIL",
         "about": "scaledobject/serving/b",
-        "said": "trigger 0 divides an average by the replicas once more (metricType AverageValue)",
+        "said": "trigger 0 divides avg() by the replicas: metricType AverageValue",
         "fix": "spec.triggers[0].metricType: Value",
         "trap": "average-value",
         "docs": "docs/reference/traps.md#average-value",

@@ -105,3 +105,15 @@ def an_exporter(
     listed = [{"name": key, "value": told} for key, told in (env or {}).items()]
     container = {"name": "exporter", "image": image, "env": listed, "args": args or []}
     return a_manifest("apps/v1", "DaemonSet", "dcgm", {"template": {"spec": {"containers": [container]}}})
+
+
+def a_pod_monitor(interval: str, app: str = "b", **spec: object) -> Manifest:
+    told = {"selector": {"matchLabels": {"app": app}}, "podMetricsEndpoints": [{"interval": interval}], **spec}
+    return a_manifest("monitoring.coreos.com/v1", "PodMonitor", "models", told)
+
+
+def a_service_monitor(interval: str) -> list[Manifest]:
+    """With the Service that it is about, in front of Deployment b."""
+    service = a_manifest("v1", "Service", "b", {"selector": {"app": "b"}}, labels={"of": "b"})
+    told = {"selector": {"matchLabels": {"of": "b"}}, "endpoints": [{"interval": interval}]}
+    return [service, a_manifest("monitoring.coreos.com/v1", "ServiceMonitor", "models", told)]

@@ -21,10 +21,12 @@ from tests.survey.manifests import (
     a_gpu_node,
     a_manifest,
     a_node_pool,
+    a_pod_monitor,
     a_quota,
     a_rule,
     a_running_pod,
     a_scaled_object,
+    a_service_monitor,
     a_trigger,
     an_exporter,
     an_hpa,
@@ -64,7 +66,11 @@ def an_affinity(*values: str) -> Manifest:
 FIXTURES = {
     "average-value": Fixture(
         [a_scaled_object(a_trigger(query="avg(DCGM_FI_DEV_GPU_UTIL)", threshold="70"))],
-        [a_scaled_object(), a_scaled_object({**a_trigger(query="avg(DCGM_FI_DEV_GPU_UTIL)"), "metricType": "Value"})],
+        [
+            a_scaled_object(),
+            a_scaled_object({**a_trigger(query="avg(DCGM_FI_DEV_GPU_UTIL)"), "metricType": "Value"}),
+            a_scaled_object(a_trigger(query="avg(x)"), advanced={"scalingModifiers": {"formula": "x * 2"}}),
+        ],
     ),
     "bare-series": Fixture(
         [a_scaled_object(a_trigger(query='vllm:num_requests_waiting{model="b"}'))],
@@ -302,6 +308,16 @@ FIXTURES = {
         [a_rule("DCGM_FI_DEV_MEM_COPY_UTIL > 90")],
         [a_rule("DCGM_FI_DEV_MEM_COPY_UTIL > 90", alert="GpuBandwidth"), a_rule("DCGM_FI_DEV_FB_USED > 70000")],
     ),
+    "seldom-scraped": Fixture(
+        [a_deployment(), a_pod_monitor("1m")],
+        [
+            a_deployment(),
+            a_deployment("web", gpus=0),
+            a_pod_monitor("30s"),
+            a_pod_monitor("1m", app="web"),
+            a_pod_monitor("1m", namespaceSelector={"matchNames": ["other"]}),
+        ],
+    ),
     "series-without-pods": Fixture(
         [an_exporter()],
         [
@@ -351,7 +367,13 @@ def test_a_trap_is_not_found_in_what_has_it_not(trap: Trap) -> None:
 @pytest.mark.parametrize("trap", TRAPS, ids=lambda trap: trap.key)
 def test_each_of_several_in_a_trap_is_told(trap: Trap) -> None:
     fixture = FIXTURES[trap.key]
-    if fixture.policy is None and trap.key not in {"two-autoscalers", "two-budgets", "quota", "blocking-budget"}:
+    if fixture.policy is None and trap.key not in {
+        "two-autoscalers",
+        "two-budgets",
+        "quota",
+        "blocking-budget",
+        "seldom-scraped",
+    }:
         alone = [said(trap.key, [each]) for each in fixture.bad]
         assert all(alone), "every object of the fixture is in the trap by itself"
 
@@ -402,6 +424,8 @@ def test_the_pools_own_nodes_are_known_by_name_too() -> None:
         ({"minAvailable": 2}, 1, 3, False),
         ({"minAvailable": 2}, 5, 2, True),
         ({"minAvailable": "100%"}, 5, None, True),
+        ({"minAvailable": "51%"}, 2, None, True),
+        ({"minAvailable": "50%"}, 2, None, False),
         ({"maxUnavailable": "0%"}, 5, None, True),
     ],
 )
@@ -414,6 +438,38 @@ def test_a_budget_blocks_when_the_fewest_pods_are_all_needed(
     scaler = [] if minimum is None else [a_scaled_object(minReplicaCount=minimum)]
     objects = [a_deployment(replicas=replicas), a_budget(**budget), *scaler]
     assert bool(said("blocking-budget", objects)) is blocks
+
+
+@pytest.mark.parametrize(
+    ("query", "wrong"),
+    [
+        ("DCGM_FI_DEV_FB_USED / DCGM_FI_DEV_FB_FREE > 0.9", True),
+        ('DCGM_FI_DEV_FB_USED{pod!=""} / DCGM_FI_DEV_FB_FREE{pod!=""} * 100 > 90', True),
+        ("sum by (pod) (DCGM_FI_DEV_FB_USED) / sum by (pod) (DCGM_FI_DEV_FB_FREE) > 0.9", True),
+        ("DCGM_FI_DEV_FB_USED / on(gpu, pod) group_left(node) DCGM_FI_DEV_FB_FREE > 0.9", True),
+        ("DCGM_FI_DEV_FB_USED / (DCGM_FI_DEV_FB_FREE + DCGM_FI_DEV_FB_USED) > 0.9", False),
+        ('sum(DCGM_FI_DEV_FB_USED{a="b"}) / (sum(DCGM_FI_DEV_FB_FREE{a="b"}) + sum(DCGM_FI_DEV_FB_USED)) > 0.9', False),
+        ("DCGM_FI_DEV_FB_USED / DCGM_FI_DEV_FB_TOTAL > 0.9", False),
+    ],
+)
+def test_used_over_free_is_seen_however_it_is_written(query: str, wrong: bool) -> None:  # noqa: FBT001 - as above
+    found = said("used-over-free", [a_rule(query), a_scaled_object(a_trigger(query=query))])
+    assert len(found) == 2 * wrong
+    assert all("47%" in each for each in found if ">" in query)
+
+
+def test_models_are_found_behind_the_service_of_a_monitor() -> None:
+    assert said("seldom-scraped", [a_deployment(), *a_service_monitor("60s")]) == [
+        "scrapes models every 60s: rates over 1 m are empty, so that latency has no vote"
+    ]
+    assert said("seldom-scraped", [a_deployment("c"), *a_service_monitor("60s")]) == []
+
+
+def test_a_quota_is_held_against_what_the_policy_may_ever_use() -> None:
+    assert said("quota", [a_deployment(), a_scaled_object(), a_quota(4)], POLICY) == []
+    assert said("quota", [a_deployment(), a_scaled_object(), a_quota(3)], POLICY) == [
+        "requests.nvidia.com/gpu 3 is below the 4 that the maxima in its namespace come to: pods will be refused"
+    ]
 
 
 def test_the_pool_of_the_policy_decides_what_a_selector_must_bind_and_what_is_spot() -> None:

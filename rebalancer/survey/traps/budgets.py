@@ -2,12 +2,13 @@
 
 from collections import defaultdict
 from collections.abc import Iterator
+from math import ceil
 from typing import Final
 
 from rebalancer.survey.case import Case, address_of
 from rebalancer.survey.finding import FAIL, WARN
 from rebalancer.survey.objects import Object, address
-from rebalancer.survey.parts import namespace, part, text, whole
+from rebalancer.survey.parts import namespace, number, part, text, whole
 from rebalancer.survey.templates import ACCELERATOR, Template
 from rebalancer.survey.traps.trap import Trap, Verdict, found_if
 
@@ -23,10 +24,18 @@ def blocking(case: Case) -> Iterator[Verdict]:
             why = "minAvailable 100%"
         for template in pods if not why else ():
             fewest = case.fewest(template)
-            if fewest is not None and (whole(budget, "spec", "minAvailable") or 0) >= max(fewest, 1):
+            if fewest and _needed(least, fewest) >= fewest:
                 why = f"minAvailable {least} of {address(template.owner)}, which may have {fewest}"
         said = f"{why} allows no eviction: a drain waits until the node is cut off with its requests"
         yield found_if(bool(why), budget, said, "remove spec.minAvailable; spec.maxUnavailable: 1")
+
+
+def _needed(least: str, pods: int) -> int:
+    """Pods that `minAvailable` keeps of so many: a number, or a percentage that Kubernetes rounds up."""
+    share = number(least.removesuffix("%"))
+    if share is None:
+        return 0
+    return ceil(share * pods / 100) if least.endswith("%") else int(share)
 
 
 def doubled(case: Case) -> Iterator[Verdict]:
@@ -66,13 +75,16 @@ def _budgets(case: Case) -> Iterator[tuple[Object, list[Template]]]:
 
 
 def _most_gpus(case: Case, space: str, resource: str) -> int:
-    """GPUs of a namespace when all have their maximum: by the policy, else by autoscalers, else by replicas."""
+    """GPUs of a namespace when all have their maximum: by the policy, else by autoscalers, else by replicas.
+
+    What the policy names never has more than its pools' gpuLimits.
+    """
     total = 0
     if case.policy is not None:
-        resources = {pool.name: pool.resource for pool in case.policy.pools}
-        for model in case.policy.models:
-            if model.namespace == space and resources[model.targets[0].pool] == resource:
-                total += model.max_replicas * model.gpus_per_replica
+        pools = {pool.name: pool for pool in case.policy.pools if pool.resource == resource}
+        models = [each for each in case.policy.models if each.namespace == space and each.targets[0].pool in pools]
+        wanted = sum(model.max_replicas * model.gpus_per_replica for model in models)
+        total = min(wanted, sum(pool.gpu_limit for pool in pools.values()))
     for template in case.gpu_templates:
         where = address_of(template.owner)
         if where.namespace == space and not case.homes(where):

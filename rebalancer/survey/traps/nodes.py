@@ -91,7 +91,7 @@ def waits_for_ever(case: Case) -> Iterator[Verdict]:
 
 def budgets_in_utc(case: Case) -> Iterator[Verdict]:
     """Karpenter reads the schedules of disruption budgets in UTC."""
-    for pool in case.survey.of("NodePool", "karpenter.sh"):
+    for pool in _gpu_pools(case):
         for place, budget in enumerate(items(pool, "spec", "disruption", "budgets")):
             cron = text(budget, "schedule").split()
             hours = len(cron) == CRON_FIELDS and cron[1] != "*"
@@ -110,7 +110,8 @@ def shared_gpus(case: Case) -> Iterator[Verdict]:
         )
         shared = strategy not in {"none", ""} or (copies.isdigit() and int(copies) > 1)
         if labels.get("nvidia.com/gpu.present") == "true" or shared:
-            said = f"each of its GPUs is offered {copies} times ({strategy}): a slice would count as a GPU"
+            times = "several" if copies == "1" else copies
+            said = f"each of its GPUs is offered {times} times ({strategy}): a slice would count as a GPU"
             yield found_if(
                 shared, node, said, "give slices a resource name of their own (renameByDefault), or leave them out"
             )

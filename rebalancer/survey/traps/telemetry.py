@@ -7,14 +7,25 @@ from typing import Final
 from rebalancer.survey.case import Case
 from rebalancer.survey.finding import WARN
 from rebalancer.survey.objects import Object
-from rebalancer.survey.parts import items, text, words
-from rebalancer.survey.templates import templates_of
+from rebalancer.survey.parts import duration_seconds, items, mapped, namespace, part, selects, text, words
+from rebalancer.survey.templates import Template, templates_of
 from rebalancer.survey.traps.trap import Trap, Verdict, found_if
 
-_LABELS = r"\s*(?:\{[^}]*\})?\s*"
-_USED_OVER_FREE = re.compile(rf"DCGM_FI_DEV_FB_USED{_LABELS}\)?\s*/\s*[a-z(]*\s*DCGM_FI_DEV_FB_FREE{_LABELS}(?!\s*\+)")
+_LABELS = r"\s*(?:\{[^}]*\})?\s*\)?\s*"
+_JOIN = r"(?:(?:on|ignoring|group_left|group_right)\s*\([^)]*\)\s*)*"
+_AGGREGATE = r"(?:\w+\s*(?:(?:by|without)\s*\([^)]*\)\s*)?\(\s*)?"
+_USED_OVER_FREE = re.compile(
+    rf"DCGM_FI_DEV_FB_USED{_LABELS}(?:(?:by|without)\s*\([^)]*\)\s*)?/\s*{_JOIN}{_AGGREGATE}"
+    r"DCGM_FI_DEV_FB_FREE(?!\s*(?:\{[^}]*\})?\s*\)?\s*\+)"
+)
 _ABOVE = re.compile(r">=?\s*(\d+(?:\.\d+)?)\s*$")
 _MEMORY = re.compile(r"mem|vram|fb", re.IGNORECASE)
+HIGHEST_RATIO: Final = 10.0
+"""Above, a limit is taken for percent: used over free is 10 when 91 % of the memory is used."""
+
+SEEN_SECONDS: Final = 30.0
+"""The service asks for rates over 1 m, which need two samples."""
+
 _TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 
 
@@ -23,6 +34,8 @@ def used_over_free(case: Case) -> Iterator[Verdict]:
     for obj, place, query in _queries(case):
         above = _ABOVE.search(query)
         limit = float(above[1]) if above else None
+        if limit is not None and limit > HIGHEST_RATIO:
+            limit /= 100
         at = (
             f" > {above[1]} holds from {limit / (1 + limit):.0%} of the memory on"
             if above and limit is not None
@@ -64,6 +77,39 @@ def exporter_without_pods(case: Case) -> Iterator[Verdict]:
                 yield found_if(not asked and not by_env, obj, said, fix)
 
 
+def scraped_too_seldom(case: Case) -> Iterator[Verdict]:
+    """Rates over a minute need two samples in it."""
+    for kind, endpoints in (("PodMonitor", "podMetricsEndpoints"), ("ServiceMonitor", "endpoints")):
+        for monitor in case.survey.of(kind, "monitoring.coreos.com"):
+            if any(each.on_gpus for each in _scraped(case, monitor)):
+                slow = [
+                    interval
+                    for each in items(monitor, "spec", endpoints)
+                    if (duration_seconds(interval := text(each, "interval")) or 0.0) > SEEN_SECONDS
+                ]
+                said = f"scrapes models every {', '.join(slow)}: rates over 1 m are empty, so that latency has no vote"
+                yield found_if(bool(slow), monitor, said, f"spec.{endpoints}[].interval: 15s")
+
+
+def _scraped(case: Case, monitor: Object) -> Iterator[Template]:
+    """The pods behind a PodMonitor, or behind the Services of a ServiceMonitor."""
+    chosen, spaces = part(monitor, "spec", "selector"), part(monitor, "spec", "namespaceSelector")
+    named = set(words(spaces, "matchNames")) or {namespace(monitor)}
+    everywhere = text(spaces, "any") == "true"
+    services = [
+        (namespace(each), mapped(each, "spec", "selector"))
+        for each in case.survey.of("Service", "")
+        if part(each, "spec", "selector") and selects(chosen, mapped(each, "metadata", "labels"))
+    ]
+    for template in case.templates:
+        where = namespace(template.owner)
+        if not everywhere and where not in named:
+            continue
+        behind = any(space == where and wanted.items() <= template.labels.items() for space, wanted in services)
+        if selects(chosen, template.labels) if monitor.get("kind") == "PodMonitor" else behind:
+            yield template
+
+
 def _queries(case: Case) -> Iterator[tuple[Object, str, str]]:
     """PromQL with the object that holds it and a word for its place: `alert NAME`, `record NAME`, `trigger N`."""
     for rules in case.survey.of("PrometheusRule", "monitoring.coreos.com"):
@@ -91,6 +137,13 @@ TRAPS: Final = (
         "MEM_COPY_UTIL is how busy the memory's bus is, not how full the memory.",
         "Use FB_USED / (FB_USED + FB_FREE).",
         bandwidth_for_memory,
+    ),
+    Trap(
+        "seldom-scraped",
+        WARN,
+        "The service asks Prometheus for rates over one minute; models that are scraped every minute have none.",
+        "Scrape models every 15 s, at most every 30 s.",
+        scraped_too_seldom,
     ),
     Trap(
         "series-without-pods",

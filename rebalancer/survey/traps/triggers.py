@@ -50,13 +50,17 @@ def scaled_objects(case: Case) -> Iterator[Object]:
 
 
 def by_average(case: Case) -> Iterator[Verdict]:
-    """An average divided by the replicas once more: KEDA's default metricType is AverageValue."""
+    """An average divided by the replicas once more: KEDA's default metricType is AverageValue.
+
+    With a formula the triggers' own types do not count.
+    """
     for scaled in scaled_objects(case):
+        formula = text(scaled, "spec", "advanced", "scalingModifiers", "formula")
         for place, trigger in _prometheus(scaled):
-            averages = _AVERAGE.match(text(trigger, "metadata", "query")) is not None
-            divided = (text(trigger, "metricType") or "AverageValue") == "AverageValue"
-            said = f"trigger {place} divides an average by the replicas once more (metricType AverageValue)"
-            yield found_if(averages and divided, scaled, said, f"spec.triggers[{place}].metricType: Value")
+            average = _AVERAGE.match(text(trigger, "metadata", "query"))
+            divided = (text(trigger, "metricType") or "AverageValue") == "AverageValue" and not formula
+            said = f"trigger {place} divides {average[1] if average else ''}() by the replicas: metricType AverageValue"
+            yield found_if(bool(average and divided), scaled, said, f"spec.triggers[{place}].metricType: Value")
 
 
 def series_per_pod(case: Case) -> Iterator[Verdict]:
