@@ -38,12 +38,14 @@ class Case:
     policy: the policy, None where nobody gave one.
     start_seconds: the longest start of a replica that the running service has measured, None where it is not known.
     node_pools: names of Karpenter NodePools that the running service knows as GPU capacity.
+    series: by metric the pods, as (namespace, name), that its series in Prometheus name; None where nobody asked.
     """
 
     survey: Survey
     policy: Policy | None = None
     start_seconds: float | None = None
     node_pools: frozenset[str] = frozenset()
+    series: Mapping[str, frozenset[tuple[str, str]]] | None = None
 
     @cached_property
     def templates(self) -> tuple[Template, ...]:

@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 from msgspec.structs import replace
 
 from rebalancer.cli.commands.doctor.checks import of_snapshot, of_status
@@ -20,7 +22,7 @@ from tests.cli.night import Night
 from tests.cli.running import rebalancer
 from tests.cli.scene import SNAPSHOT, STATUS
 from tests.house.repository import ROOT
-from tests.survey.manifests import Manifest, a_deployment, a_node_pool, a_scaled_object, a_trigger
+from tests.survey.manifests import Manifest, a_deployment, a_node_pool, a_running_pod, a_scaled_object, a_trigger
 
 Captured = pytest.CaptureFixture[str]
 
@@ -211,3 +213,29 @@ async def test_a_policy_beside_the_folder_is_compared(tmp_path: Path, capsys: Ca
     assert "rebalancer config check" in capsys.readouterr().err
     assert await rebalancer("doctor", "--manifests", str(tmp_path / "gone")) == 2
     assert "there is no such file or folder" in capsys.readouterr().err
+
+
+async def test_prometheus_is_asked_whether_series_name_the_pods_that_run(
+    people: None, kubernetes: EmbeddedKubernetes, capsys: Captured
+) -> None:
+    asked: list[str] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        asked.append(request.query.get("query") or str((await request.post()).get("query")))
+        labels = {"__name__": "DCGM_FI_DEV_FB_USED", "namespace": "monitoring", "pod": "dcgm-x1"}
+        result = [{"metric": labels, "value": [0, "1"]}]
+        return web.json_response({"status": "success", "data": {"resultType": "vector", "result": result}})
+
+    kubernetes.store.put(a_running_pod())
+    prometheus = web.Application()
+    prometheus.router.add_route("*", "/api/v1/query", answer)
+    async with TestServer(prometheus) as server:
+        assert await rebalancer("doctor", "--prometheus", f"http://127.0.0.1:{server.port}") == 0
+    out = capsys.readouterr().out
+    assert "exported_pod" in asked[0]
+    assert "warn series/DCGM_FI_DEV_FB_USED" in out
+    assert "1 pod with GPUs runs, and none of its series names one of them" in out
+    assert "series in Prometheus" not in out
+    assert await rebalancer("doctor", "--prometheus", "ftp://x") == 2
+    assert await rebalancer("doctor", "--prometheus", "http://127.0.0.1:1") == 4
+    assert "leave it out to look at objects alone" in capsys.readouterr().err

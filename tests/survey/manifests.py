@@ -89,9 +89,12 @@ def a_gpu_node(labels: dict[str, str] | None = None, allocatable: int = 8) -> Ma
     }
 
 
-def a_running_pod(node: str, name: str = "b-1", app: str = "b") -> Manifest:
+def a_running_pod(node: str = "n1", name: str = "b-1") -> Manifest:
+    """A pod of Deployment b."""
     owner = {"kind": "ReplicaSet", "name": "b-7f", "controller": True}
-    return a_manifest("v1", "Pod", name, {"nodeName": node}, labels={"app": app}, ownerReferences=[owner])
+    spec = a_deployment()["spec"]["template"]["spec"] | {"nodeName": node}
+    pod = a_manifest("v1", "Pod", name, spec, labels={"app": "b"}, ownerReferences=[owner])
+    return pod | {"status": {"phase": "Running"}}
 
 
 def a_rule(expr: str, alert: str = "GpuMemoryHigh") -> Manifest:

@@ -11,6 +11,7 @@ from rebalancer.domain.policy import Policy
 from rebalancer.survey.case import Case
 from rebalancer.survey.finding import FAIL, OK, SKIP, WARN, Finding
 from rebalancer.survey.objects import Survey
+from rebalancer.survey.traps.series import pods_by_metric
 from rebalancer.survey.traps.table import PAGE, TRAPS, judged
 from rebalancer.survey.traps.trap import Trap
 from tests.builders import a_model, a_policy, a_pool, an_elastic_pool
@@ -42,11 +43,12 @@ NEVER = {"karpenter.sh/do-not-disrupt": "true"}
 
 
 class Fixture(NamedTuple):
-    """Objects that are in a trap, others that are not, and the policy beside them."""
+    """Objects that are in a trap, others that are not, and what is known beside them."""
 
     bad: list[Manifest]
     good: list[Manifest]
     policy: Policy | None = None
+    series: dict[str, frozenset[tuple[str, str]]] | None = None
 
 
 def slept(seconds: int) -> Manifest:
@@ -318,6 +320,11 @@ FIXTURES = {
             a_pod_monitor("1m", namespaceSelector={"matchNames": ["other"]}),
         ],
     ),
+    "series-of-no-pod": Fixture(
+        [a_running_pod(name="b-2")],
+        [a_running_pod(name="b-1"), a_running_pod(name="b-2")],
+        series={"DCGM_FI_DEV_FB_USED": frozenset({("serving", "b-1"), ("monitoring", "dcgm-x1")})},
+    ),
     "series-without-pods": Fixture(
         [an_exporter()],
         [
@@ -327,6 +334,9 @@ FIXTURES = {
         ],
     ),
 }
+
+
+TOGETHER = {"two-autoscalers", "two-budgets", "quota", "blocking-budget", "seldom-scraped"}
 
 
 def found(trap: str, objects: list[Manifest], policy: Policy | None = None) -> list[Finding]:
@@ -350,7 +360,8 @@ def test_every_trap_has_a_fixture_that_is_in_it_and_one_that_is_not() -> None:
 @pytest.mark.parametrize("trap", TRAPS, ids=lambda trap: trap.key)
 def test_a_trap_is_found_in_what_has_it(trap: Trap) -> None:
     fixture = FIXTURES[trap.key]
-    told = [each for each in found(trap.key, fixture.bad, fixture.policy) if each.state != OK]
+    case = Case(Survey(tuple(fixture.bad)), fixture.policy, series=fixture.series)
+    told = [each for each in in_case(trap.key, case) if each.state != OK]
     assert told
     for each in told:
         assert (each.state, each.docs) == (trap.state, f"{PAGE}#{trap.key}")
@@ -361,19 +372,14 @@ def test_a_trap_is_found_in_what_has_it(trap: Trap) -> None:
 @pytest.mark.parametrize("trap", TRAPS, ids=lambda trap: trap.key)
 def test_a_trap_is_not_found_in_what_has_it_not(trap: Trap) -> None:
     fixture = FIXTURES[trap.key]
-    assert said(trap.key, fixture.good, fixture.policy) == []
+    case = Case(Survey(tuple(fixture.good)), fixture.policy, series=fixture.series)
+    assert [each.said for each in in_case(trap.key, case) if each.state != OK] == []
 
 
 @pytest.mark.parametrize("trap", TRAPS, ids=lambda trap: trap.key)
 def test_each_of_several_in_a_trap_is_told(trap: Trap) -> None:
     fixture = FIXTURES[trap.key]
-    if fixture.policy is None and trap.key not in {
-        "two-autoscalers",
-        "two-budgets",
-        "quota",
-        "blocking-budget",
-        "seldom-scraped",
-    }:
+    if fixture.policy is None and fixture.series is None and trap.key not in TOGETHER:
         alone = [said(trap.key, [each]) for each in fixture.bad]
         assert all(alone), "every object of the fixture is in the trap by itself"
 
@@ -463,6 +469,25 @@ def test_models_are_found_behind_the_service_of_a_monitor() -> None:
         "scrapes models every 60s: rates over 1 m are empty, so that latency has no vote"
     ]
     assert said("seldom-scraped", [a_deployment("c"), *a_service_monitor("60s")]) == []
+
+
+def test_series_are_known_by_the_labels_of_either_scrape() -> None:
+    exported = {"namespace": "monitoring", "pod": "dcgm-x1", "exported_namespace": "serving", "exported_pod": "b-1"}
+    answer = [
+        {"metric": {"__name__": "DCGM_FI_DEV_FB_USED", **exported}, "value": [0, "1"]},
+        {"metric": {"__name__": "DCGM_FI_DEV_FB_USED", "gpu": "0"}, "value": [0, "1"]},
+    ]
+    assert pods_by_metric(answer) == {
+        "vllm:num_requests_running": frozenset(),
+        "DCGM_FI_DEV_FB_USED": frozenset({("monitoring", "dcgm-x1"), ("serving", "b-1")}),
+    }
+
+
+def test_a_metric_without_series_is_told_only_while_pods_run() -> None:
+    nothing = pods_by_metric([])
+    assert in_case("series-of-no-pod", Case(Survey((a_deployment(),)), series=nothing)) == []
+    told = in_case("series-of-no-pod", Case(Survey((a_running_pod(),)), series=nothing))
+    assert [each.said for each in told] == ["1 pod with GPUs runs, and Prometheus has no series of it"] * 2
 
 
 def test_a_quota_is_held_against_what_the_policy_may_ever_use() -> None:

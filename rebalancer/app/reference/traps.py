@@ -14,8 +14,8 @@ floors, pools and starts are compared too.
 
 A FAIL does harm, or is refused, as it stands: the exit code is 1, in CI as by hand. A warning may be meant so; it
 changes no exit code. What has no GPUs is left out as far as the objects tell. What nobody looked at is named: kinds
-without a known trap, kinds that are not installed or not yours to see, files that hold no object. Whether an exporter's
-series match pods is not seen from objects, and is left out.
+without a known trap, kinds that are not installed or not yours to see, files that hold no object. Whether series name
+the pods that run is not seen from objects: in a cluster, `--prometheus URL` asks.
 
 `-o json` is a list of all checks. Each has `state` (`ok`, `skip`, `warn`, `FAIL`), `about` (the object), `said` (one
 sentence about what was found), `fix` (what to do), `trap` (a key of this page), `docs` (where it stands here) and

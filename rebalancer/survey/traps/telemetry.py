@@ -91,6 +91,22 @@ def scraped_too_seldom(case: Case) -> Iterator[Verdict]:
                 yield found_if(bool(slow), monitor, said, f"spec.{endpoints}[].interval: 15s")
 
 
+def series_of_no_pod(case: Case) -> Iterator[Verdict]:
+    """Series that name no pod of ours are no reading of anybody."""
+    serving = {
+        (namespace(pod), text(pod, "metadata", "name"))
+        for pod in case.survey.of("Pod", "")
+        if text(pod, "status", "phase") == "Running" and any(each.on_gpus for each in templates_of(pod))
+    }
+    for metric, named in (case.series or {}).items() if serving else ():
+        about = {"kind": "Series", "metadata": {"name": metric}}
+        run = "1 pod with GPUs runs" if len(serving) == 1 else f"{len(serving)} pods with GPUs run"
+        what = "none of its series names one of them" if named else "Prometheus has no series of it"
+        said = f"{run}, and {what}"
+        fix = "a PodMonitor for models, honorLabels or exported_pod for dcgm-exporter, k8s_pod_name relabelled to pod"
+        yield found_if(not named & serving, about, said, fix)
+
+
 def _scraped(case: Case, monitor: Object) -> Iterator[Template]:
     """The pods behind a PodMonitor, or behind the Services of a ServiceMonitor."""
     chosen, spaces = part(monitor, "spec", "selector"), part(monitor, "spec", "namespaceSelector")
@@ -144,6 +160,14 @@ TRAPS: Final = (
         "The service asks Prometheus for rates over one minute; models that are scraped every minute have none.",
         "Scrape models every 15 s, at most every 30 s.",
         scraped_too_seldom,
+    ),
+    Trap(
+        "series-of-no-pod",
+        WARN,
+        "A series whose namespace and pod (or exported_namespace and exported_pod) are no pod with GPUs is nobody's "
+        "reading; looked for with --prometheus URL.",
+        "Let the scrape keep the pod's labels; relabel others to namespace and pod.",
+        series_of_no_pod,
     ),
     Trap(
         "series-without-pods",

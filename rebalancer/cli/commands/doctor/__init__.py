@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from rebalancer.cli.failure import DONE, FAILED
+from rebalancer.cli.failure import DONE, FAILED, USAGE, Failed
 from rebalancer.cli.remote.where import (
     SERVICE_NAMESPACE,
     ContextOption,
@@ -28,11 +28,16 @@ PolicyOption = Annotated[
     Path | None,
     typer.Option("--policy", help="Policy file: with it GPUs, floors, pools and starts are compared.", metavar="FILE"),
 ]
+PrometheusOption = Annotated[
+    str | None,
+    typer.Option("--prometheus", help="Ask this Prometheus too whether series name the pods that run.", metavar="URL"),
+]
 
 
 def command(
     manifests: ManifestsOption = None,
     policy: PolicyOption = None,
+    prometheus: PrometheusOption = None,
     server: ServerOption = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
@@ -48,12 +53,14 @@ def command(
 
     from rebalancer.api.http.json_codec import to_wire
     from rebalancer.cli.commands.doctor.table import rendered
-    from rebalancer.cli.commands.doctor.traps import in_folder, policy_of
+    from rebalancer.cli.commands.doctor.traps import in_folder, known_before
     from rebalancer.survey.finding import FAIL
 
-    known = policy_of(policy)
+    if manifests is not None and prometheus is not None:
+        raise Failed("--prometheus is about pods that run: leave it or --manifests out", USAGE)
+    known = known_before(policy, prometheus)
     if manifests is not None:
-        findings = in_folder(manifests, known)
+        findings = in_folder(manifests, known.policy)
     else:
         from rebalancer.cli.commands.doctor.examination import examine
 

@@ -1,6 +1,7 @@
 """Reads what `rebalancer doctor` judges: the service, the cluster, Kafka. What cannot be read is a finding too."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 from rebalancer.api.ports.status import Status
@@ -11,17 +12,17 @@ from rebalancer.cli.remote.answers import decoded
 from rebalancer.cli.remote.client import open_api
 from rebalancer.cli.remote.cluster import Cluster, open_cluster
 from rebalancer.cli.remote.where import Where
-from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.kube.errors import Forbidden, KubeError, NotFound
 from rebalancer.kube.resources import OVERRIDES, SELF_ACCESS_REVIEWS, WRITESTOPS, Resource
+from rebalancer.survey.case import Case
 from rebalancer.survey.finding import FAIL, OK, WARN, Finding
 
 CRDS = ((OVERRIDES, "overrides"), (WRITESTOPS, "the write stop"))
 
 
-async def examine(where: Where, policy: Policy | None = None) -> tuple[Finding, ...]:
-    """Every check there is, in the order of dependence. Raises nothing for what is not well."""
+async def examine(where: Where, known: Case) -> tuple[Finding, ...]:
+    """Every check there is, in the order of dependence, with what is `known` already. Raises nothing."""
     findings: list[Finding] = []
     snapshot = None
     try:
@@ -33,19 +34,21 @@ async def examine(where: Where, policy: Policy | None = None) -> tuple[Finding, 
         findings.append(Finding(FAIL, "api", str(failed), "see above; rebalancer login, or --server"))
     try:
         async with open_cluster(where) as cluster:
-            findings += [each async for each in _cluster(cluster, snapshot, policy)]
+            findings += [each async for each in _cluster(cluster, snapshot, known)]
     except Failed as failed:
         findings.append(Finding(FAIL, "cluster", str(failed), "check --kubeconfig and --context"))
     return tuple(findings)
 
 
-async def _cluster(cluster: Cluster, snapshot: Snapshot | None, policy: Policy | None) -> AsyncIterator[Finding]:
+async def _cluster(cluster: Cluster, snapshot: Snapshot | None, known: Case) -> AsyncIterator[Finding]:
     for resource, what in CRDS:
         yield await _installed(cluster, resource, what)
         yield await _allowed(cluster, resource)
     starts = [model.load_seconds for model in snapshot.models if model.load_seconds] if snapshot else []
     names = frozenset(view.name for pool in snapshot.pools for view in pool.node_pools) if snapshot else frozenset()
-    for finding in await in_cluster(cluster.kube, policy, max(starts, default=None), names):
+    for finding in await in_cluster(
+        cluster.kube, replace(known, start_seconds=max(starts, default=None), node_pools=names)
+    ):
         yield finding
 
 
