@@ -212,7 +212,7 @@ TRAPS: Final = (
     Trap(
         "grace-beyond-notice",
         WARN,
-        "A spot notice is 120 s, of which some 90 s are left when a pod hears of it.",
+        "A spot notice is 120 s at AWS, of which some 90 s are left when a pod hears of it (30 s in all at Google).",
         "Keep the grace at 90 s or less, on spot.",
         grace_beyond_notice,
     ),
