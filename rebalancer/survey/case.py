@@ -1,14 +1,15 @@
 """What traps are looked for in: a survey, and what else is known about it."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
 from rebalancer.domain.policy import Model, Policy, Pool, TargetSpec
+from rebalancer.survey.labelled import Labelled
 from rebalancer.survey.objects import Object, Survey
-from rebalancer.survey.parts import items, mapped, namespace, part, selects, text, value, whole
+from rebalancer.survey.parts import items, mapped, namespace, part, text, value, whole
 from rebalancer.survey.templates import Template, templates_of
 
 _MADE = frozenset({"Pod", "ReplicaSet"})  # kinds that are judged by what made them
@@ -94,23 +95,18 @@ class Case:
         return max([count, *(home.model.min_replicas for home in self.homes(address_of(owner)))])
 
     def selected(self, budget: Object) -> list[Template]:
-        """The pods that a PodDisruptionBudget is about."""
+        """The pods that a PodDisruptionBudget is about; without a selector it is about none."""
         selector = value(budget, "spec", "selector")
-        if not isinstance(selector, Mapping):  # none selects nothing; the empty one everything
-            return []
-        return [each for each in self.near(budget) if selects(selector, each.labels)]
+        return self._labelled.chosen(namespace(budget), selector) if isinstance(selector, Mapping) else []
 
-    def near(self, obj: Object) -> list[Template]:
-        """All pods of the object's namespace."""
-        return self._by_namespace.get(namespace(obj), [])
+    def any_near(self, obj: Object) -> bool:
+        """Whether pods of the object's namespace are known."""
+        return self._labelled.any_in(namespace(obj))
 
-    def pods_of(self, obj: Object) -> Iterator[Object]:
+    def pods_of(self, obj: Object) -> list[Object]:
         """The live pods of a workload, by its own selector."""
         selector = part(obj, "spec", "selector")
-        if selector:
-            for pod in self.survey.of("Pod", ""):
-                if namespace(pod) == namespace(obj) and selects(selector, mapped(pod, "metadata", "labels")):
-                    yield pod
+        return self._pods.chosen(namespace(obj), selector) if selector else []
 
     @cached_property
     def _homes(self) -> dict[Address, list[Home]]:
@@ -130,11 +126,13 @@ class Case:
         return dict(found)
 
     @cached_property
-    def _by_namespace(self) -> dict[str, list[Template]]:
-        found: dict[str, list[Template]] = defaultdict(list)
-        for each in self.templates:
-            found[namespace(each.owner)].append(each)
-        return dict(found)
+    def _labelled(self) -> Labelled[Template]:
+        return Labelled((namespace(each.owner), each.labels, each) for each in self.templates)
+
+    @cached_property
+    def _pods(self) -> Labelled[Object]:
+        pods = self.survey.of("Pod", "")
+        return Labelled((namespace(each), mapped(each, "metadata", "labels"), each) for each in pods)
 
 
 def address_of(obj: Object) -> Address:

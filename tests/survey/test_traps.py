@@ -188,6 +188,25 @@ def test_a_quota_is_held_against_what_the_policy_may_ever_use() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("selector", "chosen"),
+    [
+        ({}, True),
+        (None, False),
+        ({"matchLabels": {"app": "b"}}, True),
+        ({"matchLabels": {"app": "c"}}, False),
+        ({"matchLabels": {"app": "b", "tier": "x"}}, False),
+        ({"matchExpressions": [{"key": "app", "operator": "In", "values": ["a", "b"]}]}, True),
+        ({"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["b"]}]}, False),
+        ({"matchExpressions": [{"key": "tier", "operator": "DoesNotExist"}]}, True),
+        ({"matchLabels": {"app": "b"}, "matchExpressions": [{"key": "tier", "operator": "Exists"}]}, False),
+    ],
+)
+def test_a_budget_is_about_the_pods_that_its_selector_chooses(selector: Manifest | None, chosen: bool) -> None:  # noqa: FBT001 - as above
+    objects = [a_deployment(), a_budget(maxUnavailable=0, selector=selector)]
+    assert bool(said("blocking-budget", objects)) is chosen
+
+
 def test_the_pool_of_the_policy_decides_what_a_selector_must_bind_and_what_is_spot() -> None:
     loose = a_deployment(pod={"nodeSelector": {"disk": "fast"}})
     assert said("unpinned", [loose]) == []

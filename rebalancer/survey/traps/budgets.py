@@ -70,7 +70,7 @@ def _budgets(case: Case) -> Iterator[tuple[Object, list[Template]]]:
     """Budgets over accelerators with the pods they select; also one that selects nothing that is known here."""
     for budget in case.survey.of("PodDisruptionBudget", "policy"):
         pods = case.selected(budget)
-        if any(each.on_gpus for each in pods) or not (pods or case.near(budget)):
+        if any(each.on_gpus for each in pods) or not (pods or case.any_near(budget)):
             yield budget, pods
 
 

@@ -93,12 +93,14 @@ def scraped_too_seldom(case: Case) -> Iterator[Verdict]:
 
 def series_of_no_pod(case: Case) -> Iterator[Verdict]:
     """Series that name no pod of ours are no reading of anybody."""
+    if case.series is None:
+        return
     serving = {
         (namespace(pod), text(pod, "metadata", "name"))
         for pod in case.survey.of("Pod", "")
         if text(pod, "status", "phase") == "Running" and any(each.on_gpus for each in templates_of(pod))
     }
-    for metric, named in (case.series or {}).items() if serving else ():
+    for metric, named in case.series.items() if serving else ():
         about = {"kind": "Series", "metadata": {"name": metric}}
         run = "1 pod with GPUs runs" if len(serving) == 1 else f"{len(serving)} pods with GPUs run"
         what = "none of its series names one of them" if named else "Prometheus has no series of it"
