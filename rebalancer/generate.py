@@ -13,6 +13,7 @@ from rebalancer.app.reference.api import api_page
 from rebalancer.app.reference.policy import policy_page
 from rebalancer.app.reference.reasons import reasons_page
 from rebalancer.app.reference.settings import settings_page
+from rebalancer.app.reference.traps import traps_page
 from rebalancer.cli.reference import cli_page
 from rebalancer.obs.metrics.alerts import rules_text
 from rebalancer.obs.metrics.dashboard import dashboard_text
@@ -28,6 +29,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "docs/reference/policy.md": policy_page,
     "docs/reference/reasons.md": reasons_page,
     "docs/reference/settings.md": settings_page,
+    "docs/reference/traps.md": traps_page,
 }
 FILES: Mapping[str, Callable[[], str]] = {
     "charts/rebalancer/files/alerts.yaml": rules_text,

@@ -22,12 +22,18 @@ def survey_of(path: Path) -> Survey:
         raise FileNotFoundError(f"{path}: there is no such file or folder")
     objects: list[Object] = []
     unread: list[str] = []
+    files: list[str] = []
     for file in _files(path):
         try:
-            objects += taken_apart(_documents(file))
+            found = list(taken_apart(_documents(file)))
         except (OSError, ValueError, YAMLError) as error:
             unread.append(f"{file}: {str(error).strip() or type(error).__name__}")
-    return Survey(tuple(objects), tuple(unread))
+            continue
+        if not found:
+            unread.append(f"{file}: holds no Kubernetes object: nothing in it has a kind")
+        objects += found
+        files += [str(file)] * len(found)
+    return Survey(tuple(objects), tuple(unread), tuple(files))
 
 
 def _files(path: Path) -> Iterator[Path]:

@@ -1,20 +1,15 @@
 """What the doctor finds, and what to do about it."""
 
-from typing import Any
+import json
+from pathlib import Path
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 from msgspec.structs import replace
 
-from rebalancer.cli.commands.doctor.checks import (
-    FAIL,
-    OK,
-    WARN,
-    of_node_pool,
-    of_scaled_object,
-    of_snapshot,
-    of_status,
-    rendered,
-)
+from rebalancer.cli.commands.doctor.checks import of_snapshot, of_status
+from rebalancer.cli.commands.doctor.table import rendered
 from rebalancer.domain.pinned import Pinned
 from rebalancer.domain.placement import Placement
 from rebalancer.domain.plan import Refusal
@@ -22,47 +17,15 @@ from rebalancer.domain.readings import ModelLoad
 from rebalancer.domain.snapshot import Snapshot, Sync
 from rebalancer.sandbox.api.resources import NODEPOOLS
 from rebalancer.sandbox.api.server import EmbeddedKubernetes
+from rebalancer.survey.finding import FAIL, OK, SKIP, WARN, Finding
 from tests.builders import NOW, a_model_view, a_target, an_autoscaler
 from tests.cli.night import Night
 from tests.cli.running import rebalancer
-from tests.cli.scene import STATUS
+from tests.cli.scene import SNAPSHOT, STATUS
+from tests.house.repository import ROOT
+from tests.survey.manifests import Manifest, a_deployment, a_node_pool, a_running_pod, a_scaled_object, a_trigger
 
 Captured = pytest.CaptureFixture[str]
-
-
-def node_pool(after: str) -> dict[str, Any]:
-    return {"metadata": {"name": "spot"}, "spec": {"disruption": {"consolidateAfter": after}}}
-
-
-def scaled(query: str, **trigger: str) -> dict[str, Any]:
-    triggers = [{"type": "prometheus", "metadata": {"query": query}, **trigger}]
-    return {"metadata": {"name": "sdxl", "namespace": "serving"}, "spec": {"triggers": triggers}}
-
-
-@pytest.mark.parametrize(("after", "state"), [("30s", WARN), ("0s", WARN), ("7m39s", WARN), ("7m40s", OK), ("1h", OK)])
-def test_nodes_must_outlive_the_loading_of_a_replica(after: str, state: str) -> None:
-    (found,) = of_node_pool(node_pool(after), 460.0)
-    assert found.state == state
-
-
-def test_what_is_unknown_is_no_finding() -> None:
-    assert list(of_node_pool(node_pool("30s"), None)) == []
-    assert list(of_node_pool(node_pool("Never"), 460.0)) == []
-
-
-@pytest.mark.parametrize(
-    ("query", "trigger", "state"),
-    [
-        ("avg(vllm:num_requests_running)", {}, FAIL),
-        ("avg by (model) (x)", {"metricType": "AverageValue"}, FAIL),
-        ("avg(vllm:num_requests_running)", {"metricType": "Value"}, OK),
-        ("sum(vllm:num_requests_running)", {}, OK),
-        ("avgs", {}, OK),
-    ],
-)
-def test_an_average_must_not_be_divided_again(query: str, trigger: dict[str, str], state: str) -> None:
-    (found,) = of_scaled_object(scaled(query, **trigger))
-    assert found.state == state
 
 
 def test_gpus_that_differ_are_a_failure_with_both_numbers() -> None:
@@ -104,17 +67,34 @@ def test_late_samples_are_a_warning_with_what_they_cost() -> None:
 
 
 def test_findings_are_printed_as_drawn() -> None:
+    def trapped(state: str, trap: str, said: str, fix: str, about: str = "scaledobject/serving/sdxl") -> Finding:
+        return Finding(state, about, said, fix, trap, f"docs/reference/traps.md#{trap}", "k8s/sdxl.yaml")
+
     found = (
-        *of_node_pool(node_pool("30s"), 460.0),
-        *of_scaled_object(scaled("avg(x)")),
-        *of_scaled_object(scaled("sum(x)")),
+        Finding(WARN, "writes", "shadow: nothing is written", "writeMode: act, when trusted"),
+        trapped(WARN, "unpinned", "no nodeSelector", "spec.a.nodeSelector", "leaderworkerset/serving/big"),
+        trapped(WARN, "unpinned", "no nodeSelector", "spec.b.nodeSelector", "leaderworkerset/serving/big"),
+        trapped(WARN, "paused", "nobody scales it", "kubectl annotate"),
+        trapped(FAIL, "average-value", "trigger 0 divides an average", "metricType: Value"),
+        Finding(OK, "scaledobject/serving/chat", "", "", "paused"),
+        Finding(SKIP, "kind/Service", "no trap is known for them"),
+        Finding(SKIP, "kind/Secret", "no trap is known for them"),
     )
     assert rendered(found).splitlines() == [
-        "warn nodepool/spot consolidateAfter 30s < load time 7m40s",
-        "     fix: spec.disruption.consolidateAfter: 9m",
-        "FAIL scaledobject/sdxl trigger 0: AverageValue of an average",
-        "     fix: metricType: Value",
-        "3 checks: 1 ok, 1 warning, 1 failed",
+        "FAIL scaledobject/serving/sdxl in k8s/sdxl.yaml",
+        "     FAIL average-value: trigger 0 divides an average",
+        "          fix: metricType: Value",
+        "     warn paused: nobody scales it",
+        "          fix: kubectl annotate",
+        "warn writes shadow: nothing is written",
+        "     fix: writeMode: act, when trusted",
+        "warn leaderworkerset/serving/big in k8s/sdxl.yaml",
+        "     warn unpinned: no nodeSelector",
+        "          fix: spec.a.nodeSelector",
+        "          fix: spec.b.nodeSelector",
+        "what each trap is: docs/reference/traps.md",
+        "not looked at: Service, Secret: no trap is known for them",
+        "6 checks: 1 ok, 4 warnings, 1 failed",
     ]
 
 
@@ -169,6 +149,102 @@ async def test_crds_and_rights_that_lack_are_found(
 async def test_only_pools_of_the_policy_are_examined(
     people: None, kubernetes: EmbeddedKubernetes, capsys: Captured
 ) -> None:
-    kubernetes.store.put({"apiVersion": NODEPOOLS.api_version, "kind": NODEPOOLS.kind, **node_pool("30s")})
+    plain = {"metadata": {"name": "spot"}, "spec": {"disruption": {"consolidateAfter": "30s"}}}
+    kubernetes.store.put({"apiVersion": NODEPOOLS.api_version, "kind": NODEPOOLS.kind, **plain})
     assert await rebalancer("doctor") == 0
     assert "nodepool/spot" not in capsys.readouterr().out
+
+
+async def test_traps_of_a_live_cluster_are_found_by_what_the_person_may_list(
+    people: None, kubernetes: EmbeddedKubernetes, capsys: Captured
+) -> None:
+    for each in (a_deployment(), a_scaled_object(a_trigger(query="avg(x)"))):
+        kubernetes.store.put(each)
+    kubernetes.faults.fail_next(1, 403, method="GET", path_part="/poddisruptionbudgets")
+    assert await rebalancer("doctor") == 1
+    out = capsys.readouterr().out
+    assert "FAIL scaledobject/serving/b\n     FAIL average-value: trigger 0" in out
+    assert "not looked at: poddisruptionbudgets.policy: you may not list them" in out
+    assert "inferenceservices.serving.kserve.io" in out
+    assert "not installed in this cluster" in out
+
+
+async def test_the_service_says_how_long_a_start_takes(
+    people: None, kubernetes: EmbeddedKubernetes, capsys: Captured
+) -> None:
+    start = max(model.load_seconds or 0.0 for model in SNAPSHOT.models)
+    kubernetes.store.put(a_node_pool(consolidateAfter="60s"))
+    assert await rebalancer("doctor") == 0
+    assert (
+        f"consolidateAfter 60s < load time {int(start // 60)}m{int(start % 60)}s (measured)" in capsys.readouterr().out
+    )
+
+
+def in_files(folder: Path, *objects: Manifest) -> str:
+    for number, each in enumerate(objects):
+        (folder / f"{number}.json").write_text(json.dumps(each))
+    return str(folder)
+
+
+async def test_a_folder_is_judged_without_a_cluster_and_fails_by_its_exit_code(
+    tmp_path: Path, capsys: Captured
+) -> None:
+    (tmp_path / "k8s").mkdir()
+    folder = in_files(tmp_path / "k8s", a_deployment(pod={"nodeSelector": {}}))
+    assert await rebalancer("doctor", "--manifests", folder) == 0, "a warning is no failure"
+    assert f"warn deployment/serving/b in {folder}/0.json" in capsys.readouterr().out
+    (tmp_path / "k8s" / "broken.yaml").write_text("kind: {Node\n")
+    in_files(tmp_path / "k8s", a_scaled_object(a_trigger(query="avg(x)")))
+    assert await rebalancer("doctor", "--manifests", folder, "-o", "json") == 1
+    found = json.loads(capsys.readouterr().out)
+    assert {tuple(each) for each in found} == {("state", "about", "said", "fix", "trap", "docs", "file")}
+    (failed,) = [each for each in found if each["state"] == "FAIL"]
+    assert failed == {
+        "state": "FAIL",
+        "about": "scaledobject/serving/b",
+        "said": "trigger 0 divides avg() by the replicas: metricType AverageValue",
+        "fix": "spec.triggers[0].metricType: Value",
+        "trap": "average-value",
+        "docs": "docs/reference/traps.md#average-value",
+        "file": f"{folder}/0.json",
+    }
+    assert [each["about"] for each in found if each["said"].startswith("not read")] == [f"{folder}/broken.yaml"]
+
+
+async def test_a_policy_beside_the_folder_is_compared(tmp_path: Path, capsys: Captured) -> None:
+    (tmp_path / "k8s").mkdir()
+    policy = Path("config/policy.yaml")
+    folder = in_files(tmp_path / "k8s", a_deployment())
+    assert await rebalancer("doctor", "--manifests", folder, "--policy", str(ROOT / policy)) == 0
+    assert "absent-target: the policy names it for" in capsys.readouterr().out
+    (tmp_path / "policy.yaml").write_text("kind: Policy\n")
+    assert await rebalancer("doctor", "--manifests", folder, "--policy", str(tmp_path / "policy.yaml")) == 1
+    assert "rebalancer config check" in capsys.readouterr().err
+    assert await rebalancer("doctor", "--manifests", str(tmp_path / "gone")) == 2
+    assert "there is no such file or folder" in capsys.readouterr().err
+
+
+async def test_prometheus_is_asked_whether_series_name_the_pods_that_run(
+    people: None, kubernetes: EmbeddedKubernetes, capsys: Captured
+) -> None:
+    asked: list[str] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        asked.append(request.query.get("query") or str((await request.post()).get("query")))
+        labels = {"__name__": "DCGM_FI_DEV_FB_USED", "namespace": "monitoring", "pod": "dcgm-x1"}
+        result = [{"metric": labels, "value": [0, "1"]}]
+        return web.json_response({"status": "success", "data": {"resultType": "vector", "result": result}})
+
+    kubernetes.store.put(a_running_pod())
+    prometheus = web.Application()
+    prometheus.router.add_route("*", "/api/v1/query", answer)
+    async with TestServer(prometheus) as server:
+        assert await rebalancer("doctor", "--prometheus", f"http://127.0.0.1:{server.port}") == 0
+    out = capsys.readouterr().out
+    assert "exported_pod" in asked[0]
+    assert "warn series/DCGM_FI_DEV_FB_USED" in out
+    assert "1 pod with GPUs runs, and none of its series names one of them" in out
+    assert "series in Prometheus" not in out
+    assert await rebalancer("doctor", "--prometheus", "ftp://x") == 2
+    assert await rebalancer("doctor", "--prometheus", "http://127.0.0.1:1") == 4
+    assert "leave it out to look at objects alone" in capsys.readouterr().err

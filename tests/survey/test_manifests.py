@@ -25,6 +25,17 @@ def test_lists_are_taken_apart_and_a_broken_file_costs_no_other(tmp_path: Path) 
     assert list(survey.of("Deployment", "extensions")) == []
     assert len(survey.unread) == 1
     assert "c.yml" in survey.unread[0]
+    assert [survey.file_of(each) for each in survey.objects] == [
+        str(tmp_path / "a.yaml"),
+        str(tmp_path / "deep" / "b.json"),
+    ]
+
+
+def test_a_file_without_an_object_is_said(tmp_path: Path) -> None:
+    (tmp_path / "values.yaml").write_text("replicas: 3\n")
+    assert survey_of(tmp_path).unread == (
+        f"{tmp_path / 'values.yaml'}: holds no Kubernetes object: nothing in it has a kind",
+    )
 
 
 def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:

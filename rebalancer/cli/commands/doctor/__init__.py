@@ -1,6 +1,11 @@
-"""`rebalancer doctor`: reads the service and the cluster, and judges what it finds."""
+"""`rebalancer doctor`: reads the service and the cluster, or a folder of manifests, and judges what it finds."""
 
-from rebalancer.cli.failure import DONE, FAILED
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rebalancer.cli.failure import DONE, FAILED, USAGE, Failed
 from rebalancer.cli.remote.where import (
     SERVICE_NAMESPACE,
     ContextOption,
@@ -11,24 +16,54 @@ from rebalancer.cli.remote.where import (
 )
 from rebalancer.cli.terminal.output import Output, OutputOption, show
 
+ManifestsOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--manifests",
+        help="Judge the YAML and JSON below this folder, or this file; no cluster and no service is asked.",
+        metavar="DIR",
+    ),
+]
+PolicyOption = Annotated[
+    Path | None,
+    typer.Option("--policy", help="Policy file: with it GPUs, floors, pools and starts are compared.", metavar="FILE"),
+]
+PrometheusOption = Annotated[
+    str | None,
+    typer.Option("--prometheus", help="Ask this Prometheus too whether series name the pods that run.", metavar="URL"),
+]
+
 
 def command(
+    manifests: ManifestsOption = None,
+    policy: PolicyOption = None,
+    prometheus: PrometheusOption = None,
     server: ServerOption = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
     service_namespace: ServiceNamespaceOption = SERVICE_NAMESPACE,
     output: OutputOption = Output.TABLE,
 ) -> int:
-    """Look for what is not as it should be: the service, CRDs, your rights, KEDA's triggers, Karpenter's pools.
+    """Look for what is not as it should be: the service, CRDs, your rights, and traps in what people deploy.
 
-    Each finding comes with what to do. Exit code 1 when a check failed; warnings are no failure.
+    Each finding comes with what to do. Exit code 1 when a check failed (FAIL); warnings are no failure. JSON is a list
+    of all checks, each with state (ok, skip, warn, FAIL), about, said, fix, trap, docs and file.
     """
     import asyncio
 
     from rebalancer.api.http.json_codec import to_wire
-    from rebalancer.cli.commands.doctor.checks import FAIL, rendered
-    from rebalancer.cli.commands.doctor.examination import examine
+    from rebalancer.cli.commands.doctor.table import rendered
+    from rebalancer.cli.commands.doctor.traps import in_folder, known_before
+    from rebalancer.survey.finding import FAIL
 
-    findings = asyncio.run(examine(Where(server, kubeconfig, context, service_namespace)))
+    if manifests is not None and prometheus is not None:
+        raise Failed("--prometheus is about pods that run: leave it or --manifests out", USAGE)
+    known = known_before(policy, prometheus)
+    if manifests is not None:
+        findings = in_folder(manifests, known.policy)
+    else:
+        from rebalancer.cli.commands.doctor.examination import examine
+
+        findings = asyncio.run(examine(Where(server, kubeconfig, context, service_namespace), known))
     show(output, to_wire(findings), lambda: rendered(findings))
     return FAILED if any(each.state == FAIL for each in findings) else DONE

@@ -1,10 +1,6 @@
-"""What `rebalancer doctor` looks at, each a pure function from what was read to findings."""
+"""What `rebalancer doctor` asks the service, each a pure function from its answers to findings."""
 
-import re
-from collections.abc import Iterable, Iterator
-from typing import Any
-
-from msgspec import Struct
+from collections.abc import Iterator
 
 from rebalancer.api.ports.status import Status
 from rebalancer.api.text.pinned import said_pinned
@@ -13,23 +9,12 @@ from rebalancer.api.text.words import some, span
 from rebalancer.domain.arithmetic import unreachable
 from rebalancer.domain.readings import MOST_LAG_SECONDS, TOLD_LAG_SECONDS
 from rebalancer.domain.snapshot import Snapshot
+from rebalancer.survey.finding import FAIL, OK, WARN, Finding
 
-OK, WARN, FAIL = "ok", "warn", "FAIL"
 _REFUSALS = {  # refusals that no waiting ends, and what does
     "gpus": "gpusPerReplica in the policy must be what the template asks for",
     "empty": "kubectl get nodes, and the pods of their device plugin; or the pool's resource in the policy",
 }
-_UNITS = {"s": 1, "m": 60, "h": 3600}
-_AVERAGE = re.compile(r"^\s*(avg|avg_over_time|quantile|histogram_quantile|max|min)\b")
-
-
-class Finding(Struct, frozen=True):
-    """One check. `about`: what was looked at; `said`: what was found; `fix`: what to do, "" when all is well."""
-
-    state: str
-    about: str
-    said: str
-    fix: str = ""
 
 
 def of_status(status: Status) -> Iterator[Finding]:
@@ -88,47 +73,5 @@ def _late(lag_seconds: float, start_seconds: float | None) -> str:
     return f"its samples come {span(lag_seconds)} late: {cost}{beyond}"
 
 
-def of_node_pool(node_pool: dict[str, Any], load_seconds: float | None) -> Iterator[Finding]:
-    """Karpenter must not take a node away while a replica still loads on it."""
-    after = str(node_pool.get("spec", {}).get("disruption", {}).get("consolidateAfter", "0s"))
-    seconds = _seconds(after)
-    if load_seconds is None or seconds is None:  # unknown, or Never
-        return
-    about = f"nodepool/{node_pool['metadata']['name']}"
-    said = f"consolidateAfter {after} < load time {span(load_seconds)}"
-    fix = f"spec.disruption.consolidateAfter: {int(load_seconds // 60) + 2}m"
-    yield _if(seconds >= load_seconds, WARN, about, said, fix)
-
-
-def of_scaled_object(scaled: dict[str, Any]) -> Iterator[Finding]:
-    """An average divided by the replicas once more asks for too few: KEDA's default metricType is AverageValue."""
-    for number, trigger in enumerate(scaled.get("spec", {}).get("triggers", [])):
-        about = f"scaledobject/{scaled['metadata']['name']}"
-        query = str(trigger.get("metadata", {}).get("query", ""))
-        averages = trigger.get("type") == "prometheus" and _AVERAGE.match(query) is not None
-        by_replica = trigger.get("metricType", "AverageValue") == "AverageValue"
-        said = f"trigger {number}: AverageValue of an average"
-        yield _if(not (averages and by_replica), FAIL, about, said, "metricType: Value")
-
-
-def rendered(findings: Iterable[Finding]) -> str:
-    """What is not well, its fix below it, and how many checks there were."""
-    found = list(findings)
-    lines = []
-    for each in found:
-        if each.state != OK:
-            lines.append(f"{each.state:<4} {each.about} {each.said}")
-            lines.append(f"     fix: {each.fix}")
-    bad = {state: sum(each.state == state for each in found) for state in (OK, WARN, FAIL)}
-    parts = [f"{bad[OK]} ok", f"{bad[WARN]} warning{'' if bad[WARN] == 1 else 's'}", f"{bad[FAIL]} failed"]
-    lines.append(f"{len(found)} checks: {', '.join(parts)}")
-    return "\n".join(lines)
-
-
 def _if(well: bool, state: str, about: str, said: str, fix: str) -> Finding:
     return Finding(OK, about, "") if well else Finding(state, about, said, fix)
-
-
-def _seconds(text: str) -> float | None:
-    parts = re.findall(r"(\d+(?:\.\d+)?)([smh])", text)
-    return sum(float(number) * _UNITS[unit] for number, unit in parts) if parts else None

@@ -1,19 +1,12 @@
 """Reads what `rebalancer doctor` judges: the service, the cluster, Kafka. What cannot be read is a finding too."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 from rebalancer.api.ports.status import Status
-from rebalancer.cli.commands.doctor.checks import (
-    FAIL,
-    OK,
-    WARN,
-    Finding,
-    of_node_pool,
-    of_scaled_object,
-    of_snapshot,
-    of_status,
-)
+from rebalancer.cli.commands.doctor.checks import of_snapshot, of_status
+from rebalancer.cli.commands.doctor.traps import in_cluster
 from rebalancer.cli.failure import Failed
 from rebalancer.cli.remote.answers import decoded
 from rebalancer.cli.remote.client import open_api
@@ -21,21 +14,15 @@ from rebalancer.cli.remote.cluster import Cluster, open_cluster
 from rebalancer.cli.remote.where import Where
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.kube.errors import Forbidden, KubeError, NotFound
-from rebalancer.kube.resources import (
-    NODEPOOLS,
-    OVERRIDES,
-    SCALEDOBJECTS,
-    SELF_ACCESS_REVIEWS,
-    WRITESTOPS,
-    Object,
-    Resource,
-)
+from rebalancer.kube.resources import OVERRIDES, SELF_ACCESS_REVIEWS, WRITESTOPS, Resource
+from rebalancer.survey.case import Case
+from rebalancer.survey.finding import FAIL, OK, WARN, Finding
 
 CRDS = ((OVERRIDES, "overrides"), (WRITESTOPS, "the write stop"))
 
 
-async def examine(where: Where) -> tuple[Finding, ...]:
-    """Every check there is, in the order of dependence. Raises nothing for what is not well."""
+async def examine(where: Where, known: Case) -> tuple[Finding, ...]:
+    """Every check there is, in the order of dependence, with what is `known` already. Raises nothing."""
     findings: list[Finding] = []
     snapshot = None
     try:
@@ -47,32 +34,22 @@ async def examine(where: Where) -> tuple[Finding, ...]:
         findings.append(Finding(FAIL, "api", str(failed), "see above; rebalancer login, or --server"))
     try:
         async with open_cluster(where) as cluster:
-            findings += [each async for each in _cluster(cluster, snapshot)]
+            findings += [each async for each in _cluster(cluster, snapshot, known)]
     except Failed as failed:
         findings.append(Finding(FAIL, "cluster", str(failed), "check --kubeconfig and --context"))
     return tuple(findings)
 
 
-async def _cluster(cluster: Cluster, snapshot: Snapshot | None) -> AsyncIterator[Finding]:
+async def _cluster(cluster: Cluster, snapshot: Snapshot | None, known: Case) -> AsyncIterator[Finding]:
     for resource, what in CRDS:
         yield await _installed(cluster, resource, what)
         yield await _allowed(cluster, resource)
-    names = {view.name for pool in snapshot.pools for view in pool.node_pools} if snapshot else set()
-    loads = [model.load_seconds for model in snapshot.models if model.load_seconds] if snapshot else []
-    for node_pool in await _listed(cluster, NODEPOOLS):
-        if node_pool["metadata"]["name"] in names:
-            for finding in of_node_pool(node_pool, max(loads, default=None)):
-                yield finding
-    ours = (
-        {(target.namespace, target.name) for model in snapshot.models for target in model.targets}
-        if snapshot
-        else set()
-    )
-    for scaled in await _listed(cluster, SCALEDOBJECTS):
-        target = scaled.get("spec", {}).get("scaleTargetRef", {}).get("name")
-        if (scaled["metadata"]["namespace"], target) in ours:
-            for finding in of_scaled_object(scaled):
-                yield finding
+    starts = [model.load_seconds for model in snapshot.models if model.load_seconds] if snapshot else []
+    names = frozenset(view.name for pool in snapshot.pools for view in pool.node_pools) if snapshot else frozenset()
+    for finding in await in_cluster(
+        cluster.kube, replace(known, start_seconds=max(starts, default=None), node_pools=names)
+    ):
+        yield finding
 
 
 async def _installed(cluster: Cluster, resource: Resource, what: str) -> Finding:
@@ -106,11 +83,3 @@ async def _allowed(cluster: Cluster, resource: Resource) -> Finding:
     if answer.get("status", {}).get("allowed"):
         return Finding(OK, about, "")
     return Finding(WARN, about, "not in every namespace", "in an emergency you depend on somebody who may")
-
-
-async def _listed(cluster: Cluster, resource: Resource) -> list[Object]:
-    """Objects of a resource, none where it is not installed or not ours to see."""
-    try:
-        return (await cluster.kube.list(resource)).items
-    except (NotFound, Forbidden):
-        return []

@@ -1,0 +1,80 @@
+"""Looks for traps in a cluster or in a folder of manifests, and says too where nobody looked."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from rebalancer.cli.failure import UNREACHABLE, USAGE, Failed
+from rebalancer.domain.policy import Policy
+from rebalancer.ingest.prometheus import LateError, Server, answers
+from rebalancer.kube.client import KubeClient
+from rebalancer.loop.clock import RealClock
+from rebalancer.settings.policy_file import check_bytes
+from rebalancer.settings.prometheus_url import problem_of
+from rebalancer.survey.case import Case
+from rebalancer.survey.finding import SKIP, WARN, Finding
+from rebalancer.survey.live import survey_live
+from rebalancer.survey.manifests import survey_of
+from rebalancer.survey.objects import Survey
+from rebalancer.survey.traps.kinds import KINDS
+from rebalancer.survey.traps.series import QUESTION, pods_by_metric
+from rebalancer.survey.traps.table import judged
+
+PROMETHEUS_SECONDS = 10.0
+NO_SERIES = Finding(SKIP, "series in Prometheus", "whether they name pods is told with --prometheus URL")
+UNREAD_FIX = "fill templates in first (helm template), or leave it out"
+
+Series = dict[str, frozenset[tuple[str, str]]]
+
+
+def in_folder(folder: Path, policy: Policy | None) -> tuple[Finding, ...]:
+    """Every trap in the manifests of `folder`; a file that cannot be read is a finding. Raises Failed without one."""
+    try:
+        survey = survey_of(folder)
+    except FileNotFoundError as error:
+        raise Failed(str(error), USAGE) from error
+    unread = [
+        Finding(WARN, file, f"not read: {' '.join(why.split())}", UNREAD_FIX)
+        for file, _, why in (each.partition(": ") for each in survey.unread)
+    ]
+    return (*judged(Case(survey, policy)), *unread, NO_SERIES)
+
+
+async def in_cluster(kube: KubeClient, known: Case) -> tuple[Finding, ...]:
+    """Every trap in the objects of a cluster, with what is `known` beside them.
+
+    Kinds that are not installed, or not ours to see, are skipped by name.
+    """
+    survey = await survey_live(kube, KINDS)
+    unread = [Finding(SKIP, kind, why) for kind, _, why in (each.partition(": ") for each in survey.unread)]
+    return (*judged(replace(known, survey=survey)), *unread, *([NO_SERIES] if known.series is None else []))
+
+
+def known_before(policy: Path | None, prometheus: str | None) -> Case:
+    """What the command's options tell, without an object yet. Raises Failed."""
+    series = None if prometheus is None else _series_of(prometheus)
+    return Case(Survey(()), _policy_of(policy), series=series)
+
+
+def _policy_of(file: Path | None) -> Policy | None:
+    if file is None:
+        return None
+    try:
+        policy, problems = check_bytes(file.read_bytes(), str(file))
+    except OSError as error:
+        raise Failed(f"{file}: {error.strerror or error}", USAGE) from error
+    if policy is None:
+        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+        raise Failed(f"{problems[0]}{more}; run rebalancer config check {file}")
+    return policy
+
+
+def _series_of(url: str) -> Series:
+    if problem := problem_of(url):
+        raise Failed(f"--prometheus {url}: {problem}", USAGE)
+    try:
+        (result,) = answers(Server(url), [QUESTION], RealClock(), PROMETHEUS_SECONDS)
+        return pods_by_metric(result)
+    except LateError as error:
+        raise Failed(f"--prometheus {url}: no answer within {PROMETHEUS_SECONDS:g} s", UNREACHABLE) from error
+    except Exception as error:  # whatever it answered; the way on is without it
+        raise Failed(f"--prometheus {url}: {error}; leave it out to look at objects alone", UNREACHABLE) from error

@@ -1,0 +1,157 @@
+"""What traps are looked for in: a survey, and what else is known about it."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from rebalancer.domain.policy import Model, Policy, Pool, TargetSpec
+from rebalancer.survey.labelled import Labelled
+from rebalancer.survey.objects import Object, Survey
+from rebalancer.survey.parts import items, mapped, namespace, part, text, value, whole
+from rebalancer.survey.templates import Template, templates_of
+
+_MADE = frozenset({"Pod", "ReplicaSet"})  # kinds that are judged by what made them
+
+
+class Address(NamedTuple):
+    """A workload: what autoscalers and the policy point at."""
+
+    namespace: str
+    kind: str
+    name: str
+
+
+class Home(NamedTuple):
+    """A target of the policy: the model, its target, and the pool where that is to stand."""
+
+    model: Model
+    target: TargetSpec
+    pool: Pool
+
+
+@dataclass(frozen=True)
+class Case:
+    """One survey and what is known beside it.
+
+    survey: the objects.
+    policy: the policy, None where nobody gave one.
+    start_seconds: the longest start of a replica that the running service has measured, None where it is not known.
+    node_pools: names of Karpenter NodePools that the running service knows as GPU capacity.
+    series: by metric the pods, as (namespace, name), that its series in Prometheus name; None where nobody asked.
+    """
+
+    survey: Survey
+    policy: Policy | None = None
+    start_seconds: float | None = None
+    node_pools: frozenset[str] = frozenset()
+    series: Mapping[str, frozenset[tuple[str, str]]] | None = None
+
+    @cached_property
+    def templates(self) -> tuple[Template, ...]:
+        """All pods there are, by the highest object that has their template."""
+        found = [(obj, tuple(templates_of(obj))) for obj in self.survey.objects]
+        makers = frozenset(address_of(obj) for obj, templates in found if templates)
+        return tuple(each for obj, templates in found if not _made(obj, makers) for each in templates)
+
+    @cached_property
+    def gpu_templates(self) -> tuple[Template, ...]:
+        """Those whose pods ask for accelerators, or may get them by claims."""
+        return tuple(each for each in self.templates if each.on_gpus)
+
+    @cached_property
+    def scalers(self) -> dict[Address, list[Object]]:
+        """By target, what moves its replicas: ScaledObjects, AIBrix PodAutoscalers, and HPAs but those of KEDA."""
+        found: dict[Address, list[Object]] = defaultdict(list)
+        for kind, group in (
+            ("ScaledObject", "keda.sh"),
+            ("HorizontalPodAutoscaler", "autoscaling"),
+            ("PodAutoscaler", "autoscaling.aibrix.ai"),
+        ):
+            for obj in self.survey.of(kind, group):
+                if text(obj, "spec", "scaleTargetRef", "name") and not _of_keda(obj):
+                    found[target_of(obj)].append(obj)
+        return dict(found)
+
+    def homes(self, workload: Address) -> list[Home]:
+        """Where the policy wants the pods of a workload; none without a policy, or for what it does not name."""
+        return self._homes.get(workload, [])
+
+    def concerns(self, scaler: Object) -> bool:
+        """Whether an autoscaler moves accelerators: left out is only whose target is here and asks for none."""
+        pods = self._by_owner.get(target_of(scaler), [])
+        return not pods or any(each.on_gpus for each in pods)
+
+    def fewest(self, template: Template) -> int | None:
+        """The fewest pods the workload may have by its own replicas, its autoscaler and the policy; None: unknown."""
+        owner = template.owner
+        if owner.get("kind") not in {"Deployment", "StatefulSet"}:
+            return None
+        told = whole(owner, "spec", "replicas")
+        count = 1 if told is None else told
+        for scaler in self.scalers.get(address_of(owner), []):
+            count = max(1, whole(scaler, "spec", "minReplicaCount") or whole(scaler, "spec", "minReplicas") or 1)
+        return max([count, *(home.model.min_replicas for home in self.homes(address_of(owner)))])
+
+    def selected(self, budget: Object) -> list[Template]:
+        """The pods that a PodDisruptionBudget is about; without a selector it is about none."""
+        selector = value(budget, "spec", "selector")
+        return self._labelled.chosen(namespace(budget), selector) if isinstance(selector, Mapping) else []
+
+    def any_near(self, obj: Object) -> bool:
+        """Whether pods of the object's namespace are known."""
+        return self._labelled.any_in(namespace(obj))
+
+    def pods_of(self, obj: Object) -> list[Object]:
+        """The live pods of a workload, by its own selector."""
+        selector = part(obj, "spec", "selector")
+        return self._pods.chosen(namespace(obj), selector) if selector else []
+
+    @cached_property
+    def _homes(self) -> dict[Address, list[Home]]:
+        found: dict[Address, list[Home]] = defaultdict(list)
+        pools = {pool.name: pool for pool in self.policy.pools} if self.policy else {}
+        for model in self.policy.models if self.policy else ():
+            for target in model.targets:
+                home = Home(model, target, pools[target.pool])
+                found[Address(model.namespace, target.kind, target.name)].append(home)
+        return dict(found)
+
+    @cached_property
+    def _by_owner(self) -> dict[Address, list[Template]]:
+        found: dict[Address, list[Template]] = defaultdict(list)
+        for each in self.templates:
+            found[address_of(each.owner)].append(each)
+        return dict(found)
+
+    @cached_property
+    def _labelled(self) -> Labelled[Template]:
+        return Labelled((namespace(each.owner), each.labels, each) for each in self.templates)
+
+    @cached_property
+    def _pods(self) -> Labelled[Object]:
+        pods = self.survey.of("Pod", "")
+        return Labelled((namespace(each), mapped(each, "metadata", "labels"), each) for each in pods)
+
+
+def address_of(obj: Object) -> Address:
+    """Where autoscalers and the policy find an object."""
+    return Address(namespace(obj), text(obj, "kind"), text(obj, "metadata", "name"))
+
+
+def target_of(scaler: Object) -> Address:
+    """What an autoscaler moves; without a kind it is a Deployment, as KEDA has it."""
+    ref = part(scaler, "spec", "scaleTargetRef")
+    return Address(namespace(scaler), text(ref, "kind") or "Deployment", text(ref, "name"))
+
+
+def _of_keda(hpa: Object) -> bool:
+    return any(text(each, "kind") == "ScaledObject" for each in items(hpa, "metadata", "ownerReferences"))
+
+
+def _made(obj: Object, makers: frozenset[Address]) -> bool:
+    """Whether another object here, or always another of its kind, has the template."""
+    owners = [each for each in items(obj, "metadata", "ownerReferences") if text(each, "controller") == "true"]
+    by_kind = bool(owners) and obj.get("kind") in _MADE
+    return by_kind or any(Address(namespace(obj), text(each, "kind"), text(each, "name")) in makers for each in owners)

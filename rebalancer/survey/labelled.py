@@ -1,0 +1,32 @@
+"""Objects by namespace and label: a selector looks at the few that have its first label, not at all there are."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Generic, TypeVar
+
+from rebalancer.survey.objects import Object
+from rebalancer.survey.parts import mapped, selects
+
+T = TypeVar("T")
+
+
+class Labelled(Generic[T]):
+    """Things with a namespace and labels; 1,000 selectors over 10,000 pods are seconds so, else minutes."""
+
+    def __init__(self, things: Iterable[tuple[str, Mapping[str, str], T]]) -> None:
+        self._within: dict[str, list[tuple[Mapping[str, str], T]]] = defaultdict(list)
+        self._by_label: dict[tuple[str, str, str], list[tuple[Mapping[str, str], T]]] = defaultdict(list)
+        for namespace, labels, thing in things:
+            self._within[namespace].append((labels, thing))
+            for key, label in labels.items():
+                self._by_label[namespace, key, label].append((labels, thing))
+
+    def any_in(self, namespace: str) -> bool:
+        """Whether there is anything in the namespace."""
+        return namespace in self._within
+
+    def chosen(self, namespace: str, selector: Object) -> list[T]:
+        """What a label selector chooses in its namespace; the empty selector chooses everything."""
+        first = next(iter(mapped(selector, "matchLabels").items()), None)
+        near = self._within.get(namespace, []) if first is None else self._by_label.get((namespace, *first), [])
+        return [thing for labels, thing in near if selects(selector, labels)]

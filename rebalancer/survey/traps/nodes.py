@@ -1,0 +1,235 @@
+"""Traps in Karpenter's NodePools and in nodes. Facts are from `pkg/apis/v1` of Karpenter's core, August 2026."""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from rebalancer.survey.case import Case
+from rebalancer.survey.finding import WARN
+from rebalancer.survey.objects import Object
+from rebalancer.survey.parts import duration_seconds, items, mapped, part, text, value, words
+from rebalancer.survey.templates import ACCELERATOR, accelerators
+from rebalancer.survey.traps.trap import Trap, Verdict, found_if
+
+CAPACITY_TYPE: Final = "karpenter.sh/capacity-type"
+ASSUMED_START_SECONDS: Final = 300.0
+"""What a start is taken for where neither a policy nor the service tells: image, weights and warm-up take minutes."""
+
+GPU_OF_FAMILY: Final = {
+    "g4dn": "T4",
+    "g5": "A10G",
+    "g5g": "T4G",
+    "g6": "L4",
+    "gr6": "L4",
+    "g6e": "L40S",
+    "p3": "V100 16 GiB",
+    "p3dn": "V100 32 GiB",
+    "p4d": "A100 40 GiB",
+    "p4de": "A100 80 GiB",
+    "p5": "H100",
+    "p5e": "H200",
+    "p5en": "H200",
+}
+"""GPUs of EC2 families; a family that is not here counts as a shape of its own."""
+
+CRON_FIELDS: Final = 5  # minute, hour, day, month, weekday; `@daily` and its like are one word
+
+_FAMILY = re.compile(r"(?:gr|[gp])\d\w*(?:-\w+)?")
+_FAMILY_KEYS = ("karpenter.k8s.aws/instance-family", "node.kubernetes.io/instance-type")
+_SHAPE_KEYS = (
+    "karpenter.k8s.aws/instance-gpu-name",
+    "karpenter.azure.com/sku-gpu-name",
+    "cloud.google.com/gke-accelerator",
+    "nvidia.com/gpu.product",
+)
+_GPU_KEY = re.compile(r"gpu|accelerator", re.IGNORECASE)
+
+
+def consolidated_while_loading(case: Case) -> Iterator[Verdict]:
+    """Karpenter must not take a node away while a replica still loads on it."""
+    for pool in _gpu_pools(case):
+        disruption = part(pool, "spec", "disruption")
+        after = text(disruption, "consolidateAfter") or "0s"
+        policy = text(disruption, "consolidationPolicy") or "WhenEmptyOrUnderutilized"
+        seconds, (start, whence) = duration_seconds(after), _start(case, pool)
+        short = policy != "WhenEmpty" and seconds is not None and seconds < start
+        said = f"consolidateAfter {after} < load time {_span(start)} ({whence}): nodes go while replicas load on them"
+        yield found_if(short, pool, said, f"spec.disruption.consolidateAfter: {int(start // 60) + 2}m")
+
+
+def mixed_shapes(case: Case) -> Iterator[Verdict]:
+    """A pool is GPUs of one shape: one replica cannot fit 24, 40 and 80 GB."""
+    for pool in _gpu_pools(case):
+        shapes = sorted(_shapes(pool))
+        said = (
+            f"brings nodes of {len(shapes)} GPU shapes: {', '.join(shapes)}; a model sized for one does not fit another"
+        )
+        yield found_if(len(shapes) > 1, pool, said, "a NodePool for each shape, each behind a pool of its own")
+
+
+def mixed_capacity(case: Case) -> Iterator[Verdict]:
+    """A pool of the policy has one capacity type, and Karpenter takes spot first where both are allowed."""
+    for pool in _gpu_pools(case):
+        types = _allowed(pool, CAPACITY_TYPE)
+        both = "spot" in types and len(types) > 1
+        said = f"brings {' and '.join(sorted(types))}: spot comes first, and floors may stand on what is taken back"
+        yield found_if(both, pool, said, "a NodePool for spot (elastic) and one for the others (primary)")
+
+
+def waits_for_ever(case: Case) -> Iterator[Verdict]:
+    """Without a terminationGracePeriod a drain waits for whatever blocks it, also on spot."""
+    for pool in _gpu_pools(case):
+        spot = "spot" in _allowed(pool, CAPACITY_TYPE)
+        told = text(pool, "spec", "template", "spec", "terminationGracePeriod")
+        said = (
+            "spot without terminationGracePeriod: a pod that blocks its drain holds a doomed node until it is cut off"
+        )
+        yield found_if(
+            spot and not told, pool, said, "spec.template.spec.terminationGracePeriod: 2m (replaces its nodes)"
+        )
+
+
+def budgets_in_utc(case: Case) -> Iterator[Verdict]:
+    """Karpenter reads the schedules of disruption budgets in UTC."""
+    for pool in _gpu_pools(case):
+        for place, budget in enumerate(items(pool, "spec", "disruption", "budgets")):
+            cron = text(budget, "schedule").split()
+            hours = len(cron) == CRON_FIELDS and cron[1] != "*"
+            said = f"disruption budget {place} begins at {' '.join(cron)} in UTC: Karpenter knows no other zone"
+            fix = f"spec.disruption.budgets[{place}].schedule: your hours in UTC, and again when clocks change"
+            yield found_if(hours, pool, said, fix)
+
+
+def shared_gpus(case: Case) -> Iterator[Verdict]:
+    """A slice of time is no GPU."""
+    for node in case.survey.of("Node", ""):
+        labels = mapped(node, "metadata", "labels")
+        strategy, copies = (
+            labels.get("nvidia.com/gpu.sharing-strategy", "none"),
+            labels.get("nvidia.com/gpu.replicas", "1"),
+        )
+        shared = strategy not in {"none", ""} or (copies.isdigit() and int(copies) > 1)
+        if labels.get("nvidia.com/gpu.present") == "true" or shared:
+            times = "several" if copies == "1" else copies
+            said = f"each of its GPUs is offered {times} times ({strategy}): a slice would count as a GPU"
+            yield found_if(
+                shared, node, said, "give slices a resource name of their own (renameByDefault), or leave them out"
+            )
+
+
+def no_gpus_offered(case: Case) -> Iterator[Verdict]:
+    """A node that has GPUs and offers none: a device plugin that is not there, a renamed resource, or DRA."""
+    for node in case.survey.of("Node", ""):
+        allocatable = part(node, "status", "allocatable")
+        if mapped(node, "metadata", "labels").get("nvidia.com/gpu.present") == "true" and allocatable:
+            said = "has GPUs by its labels, and its allocatable has none: no device plugin, a renamed resource, or DRA"
+            fix = "look at the pods of its device plugin, or set the pool's resource"
+            yield found_if(not any(accelerators(allocatable).values()), node, said, fix)
+
+
+def _gpu_pools(case: Case) -> Iterator[Object]:
+    """NodePools that bring accelerators by their own words or the policy's."""
+    named = case.node_pools.union(*(each.node_pools for each in case.policy.pools) if case.policy else ())
+    for pool in case.survey.of("NodePool", "karpenter.sh"):
+        keys = [*part(pool, "spec", "limits"), *(text(each, "key") for each in _template_items(pool, "taints"))]
+        asked = [text(each, "key") for each in _template_items(pool, "requirements")]
+        by_words = any(ACCELERATOR.fullmatch(str(key)) for key in keys) or any(map(_GPU_KEY.search, asked))
+        if by_words or _families(pool) or text(pool, "metadata", "name") in named:
+            yield pool
+
+
+def _template_items(pool: Object, key: str) -> list[Object]:
+    return items(pool, "spec", "template", "spec", key)
+
+
+def _allowed(pool: Object, key: str) -> set[str]:
+    """Values of a node label that its requirements and labels leave, as far as they are listed."""
+    label = text(value(pool, "spec", "template", "metadata", "labels"), key)
+    listed = {
+        word
+        for each in _template_items(pool, "requirements")
+        if text(each, "key") == key and text(each, "operator") == "In"
+        for word in words(each, "values")
+    }
+    return {label} if label else listed
+
+
+def _families(pool: Object) -> set[str]:
+    """EC2 families with GPUs."""
+    told = {word.partition(".")[0] for key in _FAMILY_KEYS for word in _allowed(pool, key)}
+    return {each for each in told if _FAMILY.fullmatch(each)}
+
+
+def _shapes(pool: Object) -> set[str]:
+    by_name = set().union(*(_allowed(pool, key) for key in _SHAPE_KEYS))
+    return by_name or {GPU_OF_FAMILY.get(each, each) for each in _families(pool)}
+
+
+def _start(case: Case, pool: Object) -> tuple[float, str]:
+    """Seconds that a replica takes to start on this NodePool's nodes, and who says so."""
+    if case.start_seconds is not None:
+        return case.start_seconds, "measured"
+    name, told = text(pool, "metadata", "name"), list[float]()
+    if case.policy is not None:
+        pools = {each.name for each in case.policy.pools if name in each.node_pools}
+        told = [model.load_seconds for model in case.policy.models if any(each.pool in pools for each in model.targets)]
+    return (max(told), "by the policy") if told else (ASSUMED_START_SECONDS, "assumed; --policy tells")
+
+
+def _span(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes}m{rest}s" if minutes else f"{rest}s"
+
+
+TRAPS: Final = (
+    Trap(
+        "consolidation",
+        WARN,
+        "Karpenter takes an underutilized node that had no pod come or go for consolidateAfter; a replica that loads "
+        "longer is on such a node.",
+        "Make consolidateAfter longer than the longest start.",
+        consolidated_while_loading,
+    ),
+    Trap(
+        "mixed-shapes",
+        WARN,
+        "A NodePool of several GPU shapes brings whichever is cheap; a pool is GPUs of one shape.",
+        "One NodePool for each shape.",
+        mixed_shapes,
+    ),
+    Trap(
+        "mixed-capacity",
+        WARN,
+        "Karpenter prefers spot where a NodePool allows it: a floor may stand on what the cloud takes back.",
+        "One NodePool for spot, one for the rest.",
+        mixed_capacity,
+    ),
+    Trap(
+        "endless-drain",
+        WARN,
+        "Without terminationGracePeriod Karpenter waits for blocked pods as long as the node stands.",
+        "Set it on spot NodePools; a change replaces their nodes.",
+        waits_for_ever,
+    ),
+    Trap(
+        "utc-budget",
+        WARN,
+        "Schedules of disruption budgets are UTC; Karpenter knows no other zone and no daylight saving.",
+        "Convert your hours; if that is done, all is well.",
+        budgets_in_utc,
+    ),
+    Trap(
+        "shared-gpus",
+        WARN,
+        "With time-slicing or MPS a node offers each GPU several times, and a slice would count as a GPU.",
+        "Rename shared resources, and give them a pool of their own.",
+        shared_gpus,
+    ),
+    Trap(
+        "no-gpus-offered",
+        WARN,
+        "A node that has GPUs and offers none has no capacity for anybody.",
+        "Look at its device plugin, and at the pool's resource.",
+        no_gpus_offered,
+    ),
+)

@@ -1,0 +1,231 @@
+"""Traps in the bounds of ScaledObjects, and in who else writes replicas."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from rebalancer.survey.case import Address, Case, target_of
+from rebalancer.survey.finding import FAIL, WARN
+from rebalancer.survey.objects import Object, address, group_of
+from rebalancer.survey.parts import items, mapped, namespace, part, text, whole
+from rebalancer.survey.traps.trap import Trap, Verdict, found_if
+from rebalancer.survey.traps.triggers import never_idle, scaled_objects
+
+KEDA: Final = "autoscaling.keda.sh"
+DEFAULT_MAXIMUM: Final = 100
+
+PARENTS: Final = {  # group and kind -> what it does to what it owns, and the way out
+    ("serving.kserve.io", "InferenceService"): (
+        "KServe writes the HPA and the replicas of its Deployment back",
+        "metadata.annotations: serving.kserve.io/autoscalerClass: external",
+    ),
+    ("serving.kserve.io", "LLMInferenceService"): (
+        "KServe writes the replicas of its Deployments back to spec.replicas",
+        "remove spec.replicas, spec.prefill.replicas and spec.scaling",
+    ),
+    ("apps.nvidia.com", "NIMService"): (
+        "the NIM operator writes the replicas of its Deployment, or its HPA, back",
+        "leave it out of the policy, or run the NIM from its Helm chart",
+    ),
+    ("nvidia.com", "DynamoGraphDeployment"): (
+        "Dynamo's operator writes the replicas of its components back",
+        "target its DynamoGraphDeploymentScalingAdapter",
+    ),
+    ("ray.io", "RayService"): (
+        "Ray's autoscaler owns the worker groups, and there is no scale of theirs",
+        "leave it out of the policy: its pods count as foreign GPUs",
+    ),
+    ("ray.io", "RayCluster"): (
+        "Ray's autoscaler owns the worker groups, and there is no scale of theirs",
+        "leave it out of the policy: its pods count as foreign GPUs",
+    ),
+    ("autoscaling.aibrix.ai", "PodAutoscaler"): (
+        "AIBrix writes the replicas of its target without an HPA, so that no bound holds it",
+        "delete it before the policy names its target",
+    ),
+}
+
+
+def two_writers(case: Case) -> Iterator[Verdict]:
+    """Each target has one autoscaler."""
+    for target, scalers in case.scalers.items():
+        if not case.concerns(scalers[0]):
+            continue
+        rivals = [each for each in scalers if not _handed_over(each, scalers)]
+        for scaler in scalers:
+            others = [address(each) for each in rivals if address(each) != address(scaler)]
+            said = f"{_named(target)} has {' and '.join(others)} beside it: they undo each other"
+            fix = f"keep one of them: kubectl -n {target.namespace} delete {_command_name(scaler)}"
+            yield found_if(bool(others) and scaler in rivals, scaler, said, fix)
+
+
+def unsaid_minimum(case: Case) -> Iterator[Verdict]:
+    """KEDA's default minimum is 0, and every start of a model is paid by somebody's request."""
+    for scaled in scaled_objects(case):
+        floors = [home.model.min_replicas for home in case.homes(target_of(scaled))]
+        floor, told = max(floors, default=0), whole(scaled, "spec", "minReplicaCount")
+        unsaid = "minReplicaCount" not in part(scaled, "spec")
+        below = told is not None and told < floor
+        said = "minReplicaCount is not said, and KEDA's default is 0: the model sleeps when its triggers are calm"
+        if below:
+            said = (
+                f"minReplicaCount {told} is below the policy's floor of {floor}: KEDA may go where the policy may not"
+            )
+        yield found_if(unsaid or below, scaled, said, f"spec.minReplicaCount: {max(floor, 1)}")
+
+
+def idle_not_below(case: Case) -> Iterator[Verdict]:
+    """KEDA refuses an idle count that is not below the minimum, and supports 0 alone."""
+    for scaled in scaled_objects(case):
+        idle, least = whole(scaled, "spec", "idleReplicaCount"), whole(scaled, "spec", "minReplicaCount") or 0
+        said = f"idleReplicaCount {idle} is not below minReplicaCount {least}: KEDA's webhook refuses it"
+        fix = f"spec.minReplicaCount: {(idle or 0) + 1}, or remove spec.idleReplicaCount"
+        yield found_if(idle is not None and idle >= least, scaled, said, fix)
+
+
+def dead_timing(case: Case) -> Iterator[Verdict]:
+    """The two waits of KEDA are for 0 and idle alone."""
+    for scaled in scaled_objects(case):
+        cached = any(text(each, "useCachedMetrics") == "true" for each in items(scaled, "spec", "triggers"))
+        asked = ("cooldownPeriod",) if cached else ("cooldownPeriod", "pollingInterval")
+        dead = [each for each in asked if each in part(scaled, "spec")] if never_idle(scaled) else []
+        does = "does nothing" if len(dead) == 1 else "do nothing"
+        said = f"{' and '.join(dead)} {does} at a minimum above 0: the HPA asks every 15 s, and waits by its behavior"
+        fix = "spec.advanced.horizontalPodAutoscalerConfig.behavior.scaleDown.stabilizationWindowSeconds: 300"
+        yield found_if(bool(dead), scaled, said, fix)
+
+
+def pinning_fallback(case: Case) -> Iterator[Verdict]:
+    """A static fallback is a number of replicas, whatever the load."""
+    for scaled in scaled_objects(case):
+        fallback = part(scaled, "spec", "fallback")
+        replicas, failures = whole(fallback, "replicas"), whole(fallback, "failureThreshold")
+        static = text(fallback, "behavior") in {"", "static"}
+        most = whole(scaled, "spec", "maxReplicaCount") or DEFAULT_MAXIMUM
+        after = "" if failures is None else f" from failure {failures + 1} on"
+        said = f"fallback holds {replicas} of at most {most} replicas{after}, in a surge too"
+        pins = bool(fallback) and static and replicas is not None and replicas < most
+        yield found_if(pins, scaled, said, "spec.fallback.behavior: currentReplicasIfHigher")
+
+
+def fallback_of_resources(case: Case) -> Iterator[Verdict]:
+    """KEDA's fallback is not for cpu and memory."""
+    for scaled in scaled_objects(case):
+        kinds = {text(each, "type") for each in items(scaled, "spec", "triggers")}
+        alone = bool(part(scaled, "spec", "fallback")) and bool(kinds) and kinds <= {"cpu", "memory"}
+        said = "fallback with no trigger but cpu and memory: KEDA's webhook refuses it"
+        yield found_if(alone, scaled, said, "remove spec.fallback, or add a trigger on the model's queue")
+
+
+def paused(case: Case) -> Iterator[Verdict]:
+    """A paused ScaledObject has no HPA, so that bounds hold nobody."""
+    for scaled in scaled_objects(case):
+        notes = mapped(scaled, "metadata", "annotations")
+        held = notes.get(f"{KEDA}/paused-replicas")
+        at = f", and holds it at {held} replicas" if held else ""
+        said = f"KEDA deletes its HPA{at}: its bounds hold nothing, and nobody scales it"
+        there = held is not None or notes.get(f"{KEDA}/paused", "false") not in _FALSE
+        keys = [each for each in ("paused", "paused-replicas") if f"{KEDA}/{each}" in notes]
+        removed = " ".join(f"{KEDA}/{each}-" for each in keys)
+        fix = f"kubectl -n {namespace(scaled)} annotate {_command_name(scaled)} {removed}"
+        yield found_if(there, scaled, said, fix)
+
+
+def parents(case: Case) -> Iterator[Verdict]:
+    """Who owns replicas and writes them back is no neighbour for another writer."""
+    for obj in case.survey.objects:
+        told = PARENTS.get((group_of(obj), text(obj, "kind")))
+        if told:
+            said = f"{told[0]}: a target of the policy below it would be fought over"
+            yield found_if(_writes_back(obj), obj, said, told[1])
+
+
+_FALSE = frozenset({"false", "False", "FALSE", "f", "F", "0"})  # what Go's ParseBool calls false; all else pauses
+
+
+def _writes_back(obj: Object) -> bool:
+    spec = part(obj, "spec")
+    if obj.get("kind") == "InferenceService":
+        return mapped(obj, "metadata", "annotations").get("serving.kserve.io/autoscalerClass") != "external"
+    if obj.get("kind") == "LLMInferenceService":
+        return "replicas" in spec or "scaling" in spec or "replicas" in part(spec, "prefill")
+    return True
+
+
+def _handed_over(hpa: Object, scalers: list[Object]) -> bool:
+    """Whether KEDA is told to take this HPA over."""
+    for scaled in scalers:
+        asked = mapped(scaled, "metadata", "annotations").get("scaledobject.keda.sh/transfer-hpa-ownership") == "true"
+        named = text(scaled, "spec", "advanced", "horizontalPodAutoscalerConfig", "name")
+        if asked and hpa.get("kind") == "HorizontalPodAutoscaler" and named == text(hpa, "metadata", "name"):
+            return True
+    return False
+
+
+def _named(target: Address) -> str:
+    return f"{target.kind.lower()}/{target.name}"
+
+
+def _command_name(obj: Object) -> str:
+    return f"{text(obj, 'kind').lower()}/{text(obj, 'metadata', 'name') or 'NAME'}"
+
+
+TRAPS: Final = (
+    Trap(
+        "dead-timing",
+        WARN,
+        "cooldownPeriod is the wait before 0 or the idle count, pollingInterval how often KEDA asks there; above, "
+        "the HPA asks every 15 s and waits by its behavior.",
+        "Remove them; set the HPA's behavior.",
+        dead_timing,
+    ),
+    Trap(
+        "unsaid-minimum",
+        WARN,
+        "KEDA's default minimum is 0: the first request after a calm waits for a whole start.",
+        "Say minReplicaCount, at least the policy's floor.",
+        unsaid_minimum,
+    ),
+    Trap(
+        "idle-not-below",
+        FAIL,
+        "KEDA refuses an idleReplicaCount that is not below minReplicaCount.",
+        "Raise the minimum, or remove the idle count.",
+        idle_not_below,
+    ),
+    Trap(
+        "pinning-fallback",
+        WARN,
+        "A static fallback holds its number of replicas for as long as the source is away, in a surge too, from one "
+        "failure after failureThreshold on.",
+        "Set behavior to currentReplicasIfHigher.",
+        pinning_fallback,
+    ),
+    Trap(
+        "fallback-of-resources",
+        FAIL,
+        "Triggers of cpu and memory have no fallback; KEDA refuses one with nothing else.",
+        "Remove the fallback, or add a trigger.",
+        fallback_of_resources,
+    ),
+    Trap(
+        "paused",
+        WARN,
+        "KEDA deletes the HPA of a paused ScaledObject: its minimum and maximum hold nobody, and nobody scales.",
+        "Remove the annotations when the reason is gone.",
+        paused,
+    ),
+    Trap(
+        "two-autoscalers",
+        FAIL,
+        "Two autoscalers of one target undo each other within 15 s, and KEDA's webhook refuses the second.",
+        "Keep one, with several triggers.",
+        two_writers,
+    ),
+    Trap(
+        "parent",
+        WARN,
+        "What owns replicas and writes them back fights with whoever moves them.",
+        "Take its way out, or leave what it owns out of the policy.",
+        parents,
+    ),
+)

@@ -1,0 +1,181 @@
+"""Traps in alert rules and in what exports the figures of GPUs."""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from rebalancer.survey.case import Case
+from rebalancer.survey.finding import WARN
+from rebalancer.survey.objects import Object
+from rebalancer.survey.parts import duration_seconds, items, mapped, namespace, part, selects, text, words
+from rebalancer.survey.templates import Template, templates_of
+from rebalancer.survey.traps.trap import Trap, Verdict, found_if
+
+_LABELS = r"\s*(?:\{[^}]*\})?\s*\)?\s*"
+_JOIN = r"(?:(?:on|ignoring|group_left|group_right)\s*\([^)]*\)\s*)*"
+_AGGREGATE = r"(?:\w+\s*(?:(?:by|without)\s*\([^)]*\)\s*)?\(\s*)?"
+_USED_OVER_FREE = re.compile(
+    rf"DCGM_FI_DEV_FB_USED{_LABELS}(?:(?:by|without)\s*\([^)]*\)\s*)?/\s*{_JOIN}{_AGGREGATE}"
+    r"DCGM_FI_DEV_FB_FREE(?!\s*(?:\{[^}]*\})?\s*\)?\s*\+)"
+)
+_ABOVE = re.compile(r">=?\s*(\d+(?:\.\d+)?)\s*$")
+_MEMORY = re.compile(r"mem|vram|fb", re.IGNORECASE)
+HIGHEST_RATIO: Final = 10.0
+"""Above, a limit is taken for percent: used over free is 10 when 91 % of the memory is used."""
+
+SEEN_SECONDS: Final = 30.0
+"""The service asks for rates over 1 m, which need two samples."""
+
+_TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
+
+
+def used_over_free(case: Case) -> Iterator[Verdict]:
+    """Used over free is no share: 0.9 of it is 47 % of the memory."""
+    for obj, place, query in _queries(case):
+        above = _ABOVE.search(query)
+        limit = float(above[1]) if above else None
+        if limit is not None and limit > HIGHEST_RATIO:
+            limit /= 100
+        at = (
+            f" > {above[1]} holds from {limit / (1 + limit):.0%} of the memory on"
+            if above and limit is not None
+            else ""
+        )
+        said = f"{place}: FB_USED / FB_FREE is no share{at or ' of the memory'}; engines fill some 90 % at their start"
+        fix = f"{place}: DCGM_FI_DEV_FB_USED / (DCGM_FI_DEV_FB_USED + DCGM_FI_DEV_FB_FREE)"
+        yield found_if(bool(_USED_OVER_FREE.search(query)), obj, said, fix)
+
+
+def bandwidth_for_memory(case: Case) -> Iterator[Verdict]:
+    """MEM_COPY_UTIL tells how busy the memory's bus is, not how full the memory."""
+    for rule, place, query in _queries(case):
+        named = _MEMORY.search(place.partition(" ")[2]) is not None
+        said = f"{place}: DCGM_FI_DEV_MEM_COPY_UTIL is the memory's bandwidth, not how full it is"
+        fix = f"{place}: DCGM_FI_DEV_FB_USED / (DCGM_FI_DEV_FB_USED + DCGM_FI_DEV_FB_FREE)"
+        yield found_if(named and "DCGM_FI_DEV_MEM_COPY_UTIL" in query, rule, said, fix)
+
+
+def exporter_without_pods(case: Case) -> Iterator[Verdict]:
+    """dcgm-exporter names the pod of a GPU only when it is told to ask the kubelet."""
+    for obj in case.survey.of("DaemonSet", "apps"):
+        for template in templates_of(obj):
+            for container in items(template.spec, "containers"):
+                if "dcgm-exporter" not in text(container, "image") or items(container, "envFrom"):
+                    continue
+                told = {text(each, "name"): each for each in items(container, "env")}.get(
+                    "DCGM_EXPORTER_KUBERNETES", {}
+                )
+                asked = {"-k", "--kubernetes", "--kubernetes=true"} & {
+                    *words(container, "args"),
+                    *words(container, "command"),
+                }
+                by_env = text(told, "value") in _TRUE or "valueFrom" in told
+                said = (
+                    "dcgm-exporter is not told to name pods: its series have no pod label, and no model is behind them"
+                )
+                fix = f'{template.place}.containers[].env: DCGM_EXPORTER_KUBERNETES: "true"'
+                yield found_if(not asked and not by_env, obj, said, fix)
+
+
+def scraped_too_seldom(case: Case) -> Iterator[Verdict]:
+    """Rates over a minute need two samples in it."""
+    for kind, endpoints in (("PodMonitor", "podMetricsEndpoints"), ("ServiceMonitor", "endpoints")):
+        for monitor in case.survey.of(kind, "monitoring.coreos.com"):
+            if any(each.on_gpus for each in _scraped(case, monitor)):
+                slow = [
+                    interval
+                    for each in items(monitor, "spec", endpoints)
+                    if (duration_seconds(interval := text(each, "interval")) or 0.0) > SEEN_SECONDS
+                ]
+                said = f"scrapes models every {', '.join(slow)}: rates over 1 m are empty, so that latency has no vote"
+                yield found_if(bool(slow), monitor, said, f"spec.{endpoints}[].interval: 15s")
+
+
+def series_of_no_pod(case: Case) -> Iterator[Verdict]:
+    """Series that name no pod of ours are no reading of anybody."""
+    if case.series is None:
+        return
+    serving = {
+        (namespace(pod), text(pod, "metadata", "name"))
+        for pod in case.survey.of("Pod", "")
+        if text(pod, "status", "phase") == "Running" and any(each.on_gpus for each in templates_of(pod))
+    }
+    for metric, named in case.series.items() if serving else ():
+        about = {"kind": "Series", "metadata": {"name": metric}}
+        run = "1 pod with GPUs runs" if len(serving) == 1 else f"{len(serving)} pods with GPUs run"
+        what = "none of its series names one of them" if named else "Prometheus has no series of it"
+        said = f"{run}, and {what}"
+        fix = "a PodMonitor for models, honorLabels or exported_pod for dcgm-exporter, k8s_pod_name relabelled to pod"
+        yield found_if(not named & serving, about, said, fix)
+
+
+def _scraped(case: Case, monitor: Object) -> Iterator[Template]:
+    """The pods behind a PodMonitor, or behind the Services of a ServiceMonitor."""
+    chosen, spaces = part(monitor, "spec", "selector"), part(monitor, "spec", "namespaceSelector")
+    named = set(words(spaces, "matchNames")) or {namespace(monitor)}
+    everywhere = text(spaces, "any") == "true"
+    services = [
+        (namespace(each), mapped(each, "spec", "selector"))
+        for each in case.survey.of("Service", "")
+        if part(each, "spec", "selector") and selects(chosen, mapped(each, "metadata", "labels"))
+    ]
+    for template in case.templates:
+        where = namespace(template.owner)
+        if not everywhere and where not in named:
+            continue
+        behind = any(space == where and wanted.items() <= template.labels.items() for space, wanted in services)
+        if selects(chosen, template.labels) if monitor.get("kind") == "PodMonitor" else behind:
+            yield template
+
+
+def _queries(case: Case) -> Iterator[tuple[Object, str, str]]:
+    """PromQL with the object that holds it and a word for its place: `alert NAME`, `record NAME`, `trigger N`."""
+    for rules in case.survey.of("PrometheusRule", "monitoring.coreos.com"):
+        for group in items(rules, "spec", "groups"):
+            for rule in items(group, "rules"):
+                name = text(rule, "alert") or text(rule, "record")
+                yield rules, f"{'alert' if 'alert' in rule else 'record'} {name}", text(rule, "expr").strip()
+    for scaled in case.survey.of("ScaledObject", "keda.sh"):
+        for place, trigger in enumerate(items(scaled, "spec", "triggers")):
+            if text(trigger, "type") == "prometheus":
+                yield scaled, f"trigger {place}", text(trigger, "metadata", "query").strip()
+
+
+TRAPS: Final = (
+    Trap(
+        "used-over-free",
+        WARN,
+        "FB_USED / FB_FREE is no share of the memory: 0.9 of it is 47 %, and vLLM takes some 90 % at its start anyway.",
+        "Divide by used + free; watch the KV cache of engines that allocate ahead.",
+        used_over_free,
+    ),
+    Trap(
+        "bandwidth-for-memory",
+        WARN,
+        "MEM_COPY_UTIL is how busy the memory's bus is, not how full the memory.",
+        "Use FB_USED / (FB_USED + FB_FREE).",
+        bandwidth_for_memory,
+    ),
+    Trap(
+        "seldom-scraped",
+        WARN,
+        "The service asks Prometheus for rates over one minute; models that are scraped every minute have none.",
+        "Scrape models every 15 s, at most every 30 s.",
+        scraped_too_seldom,
+    ),
+    Trap(
+        "series-of-no-pod",
+        WARN,
+        "A series whose namespace and pod (or exported_namespace and exported_pod) are no pod with GPUs is nobody's "
+        "reading; looked for with --prometheus URL.",
+        "Let the scrape keep the pod's labels; relabel others to namespace and pod.",
+        series_of_no_pod,
+    ),
+    Trap(
+        "series-without-pods",
+        WARN,
+        "dcgm-exporter names pods only when it is told to ask the kubelet; without, its series belong to no model.",
+        'Set DCGM_EXPORTER_KUBERNETES to "true".',
+        exporter_without_pods,
+    ),
+)
