@@ -1,0 +1,48 @@
+"""Reads the objects of a live cluster, once and without a watch."""
+
+from collections.abc import Collection, Iterable
+from typing import Final
+
+from rebalancer.kube.client import KubeClient
+from rebalancer.kube.errors import Forbidden, NotFound
+from rebalancer.kube.resources import (
+    DEPLOYMENTS,
+    HPAS,
+    NODEPOOLS,
+    NODES,
+    PODS,
+    SCALEDOBJECTS,
+    STATEFULSETS,
+    Resource,
+)
+from rebalancer.survey.objects import Object, Survey
+
+LEADER_WORKER_SETS: Final = Resource(
+    "leaderworkerset.x-k8s.io", "v1", "leaderworkersets", namespaced=True, kind="LeaderWorkerSet"
+)
+
+KINDS: Final = (NODES, NODEPOOLS, DEPLOYMENTS, STATEFULSETS, LEADER_WORKER_SETS, PODS, HPAS, SCALEDOBJECTS)
+"""What holds GPUs, what may scale it, and where it stands."""
+
+
+async def survey_live(
+    kube: KubeClient, kinds: Iterable[Resource] = KINDS, namespaces: Collection[str] = ()
+) -> Survey:
+    """All objects of `kinds`, those of namespaces from `namespaces` alone where any is named.
+
+    A kind that is not installed, or that the caller may not list, costs no other: `unread` has a sentence about it.
+    Raises KubeError where the API server cannot be asked at all.
+    """
+    objects: list[Object] = []
+    unread: list[str] = []
+    for resource in kinds:
+        try:
+            for namespace in (namespaces or (None,)) if resource.namespaced else (None,):
+                listing = await kube.list(resource, namespace)
+                # The items of a list carry neither: their list says it once.
+                objects += ({**each, "apiVersion": resource.api_version, "kind": resource.kind} for each in listing.items)
+        except NotFound:
+            unread.append(f"{resource}: not installed in this cluster")
+        except Forbidden as error:
+            unread.append(f"{resource}: you may not list them ({error}); ask whoever runs the cluster for this right")
+    return Survey(tuple(objects), tuple(unread))
