@@ -10,7 +10,7 @@ import io
 import ipaddress
 import socket
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -119,14 +119,7 @@ class PrometheusReadings:
             return await asyncio.shield(self._asking)
 
     def _ask_blocking(self, questions: list[str]) -> list[Any]:
-        refuse_link_local(self._server.url)
-        with Session(self._clock, self._clock.monotonic() + self._deadline_seconds, self._deadline_seconds) as session:
-            if self._server.ca_file is not None:
-                session.verify = str(self._server.ca_file)
-            if self._server.token_file is not None:
-                session.headers["Authorization"] = f"Bearer {self._server.token_file.read_text().strip()}"
-            client = PrometheusConnect(self._server.url.rstrip("/"), retry=Retry(0), session=session)
-            return [client.custom_query(one) for one in questions]
+        return answers(self._server, questions, self._clock, self._deadline_seconds)
 
     def _left_out(self, gauges: Counter[str]) -> None:
         """Count them all, and tell those that were good before."""
@@ -171,6 +164,21 @@ class Session(requests.Session):
             if self._clock.monotonic() > self._until_monotonic:
                 raise LateError
         return bytes(body)
+
+
+def answers(server: Server, questions: Iterable[str], clock: Clock, deadline_seconds: float) -> list[Any]:
+    """`data.result` of each instant query, all within the deadline. Blocks.
+
+    Raises LateError, LinkLocalError, requests' errors, and PrometheusApiClientException for what it refuses.
+    """
+    refuse_link_local(server.url)
+    with Session(clock, clock.monotonic() + deadline_seconds, deadline_seconds) as session:
+        if server.ca_file is not None:
+            session.verify = str(server.ca_file)
+        if server.token_file is not None:
+            session.headers["Authorization"] = f"Bearer {server.token_file.read_text().strip()}"
+        client = PrometheusConnect(server.url.rstrip("/"), retry=Retry(0), session=session)
+        return [client.custom_query(one) for one in questions]
 
 
 def refuse_link_local(url: str) -> None:

@@ -25,9 +25,7 @@ KINDS: Final = (NODES, NODEPOOLS, DEPLOYMENTS, STATEFULSETS, LEADER_WORKER_SETS,
 """What holds GPUs, what may scale it, and where it stands."""
 
 
-async def survey_live(
-    kube: KubeClient, kinds: Iterable[Resource] = KINDS, namespaces: Collection[str] = ()
-) -> Survey:
+async def survey_live(kube: KubeClient, kinds: Iterable[Resource] = KINDS, namespaces: Collection[str] = ()) -> Survey:
     """All objects of `kinds`, those of namespaces from `namespaces` alone where any is named.
 
     A kind that is not installed, or that the caller may not list, costs no other: `unread` has a sentence about it.
@@ -40,7 +38,9 @@ async def survey_live(
             for namespace in (namespaces or (None,)) if resource.namespaced else (None,):
                 listing = await kube.list(resource, namespace)
                 # The items of a list carry neither: their list says it once.
-                objects += ({**each, "apiVersion": resource.api_version, "kind": resource.kind} for each in listing.items)
+                objects += (
+                    {**each, "apiVersion": resource.api_version, "kind": resource.kind} for each in listing.items
+                )
         except NotFound:
             unread.append(f"{resource}: not installed in this cluster")
         except Forbidden as error:

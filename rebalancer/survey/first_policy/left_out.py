@@ -1,0 +1,79 @@
+"""What holds or asks for GPUs and has no scale that we know, each with a sentence that says why it is no model."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from rebalancer.domain.cluster import Pod, WorkloadRef
+from rebalancer.domain.words import counted
+from rebalancer.survey.first_policy.things import Things, gpus, is_gpu
+from rebalancer.survey.objects import Object, Survey, address
+
+_DEEP: Final = 40  # levels of an object that are looked at: YAML may hold itself
+_READ: Final = frozenset({"Deployment", "StatefulSet", "LeaderWorkerSet", "Node", "NodePool", "NodeClaim", "Pod"})
+
+
+def holders(things: Things, known: set[WorkloadRef], namespaces: Sequence[str]) -> Iterator[str]:
+    """Pods that hold GPUs and belong to nothing that we know a scale of: Jobs, DaemonSets, operators' own."""
+    for ref, pods in things.pods.items():
+        if ref in known:
+            continue
+        groups: dict[str, list[Pod]] = {}
+        for pod, raw in pods:
+            set_name = (raw["metadata"].get("labels") or {}).get("leaderworkerset.sigs.k8s.io/name")
+            if set_name and WorkloadRef(pod.namespace, "LeaderWorkerSet", set_name) in known:
+                continue
+            if gpus(pod.gpus) and (not namespaces or pod.namespace in namespaces):
+                groups.setdefault(str(ref) if ref else f"pod/{pod.namespace}/{pod.name}", []).append(pod)
+        for about, pods_there in groups.items():
+            total = sum(count for pod in pods_there for count in gpus(pod.gpus).values())
+            kind = ref.kind if ref else "Pod"
+            yield f"{about}: {counted(len(pods_there), 'pod')} with {counted(total, 'GPU')} now; {_unscaled(kind)}"
+
+
+def others(survey: Survey, owners: Iterable[WorkloadRef], namespaces: Sequence[str]) -> Iterator[str]:
+    """Objects of other kinds that ask for GPUs somewhere in their spec."""
+    told = {str(ref) for ref in owners}
+    for obj in survey.objects:
+        kind = str(obj.get("kind"))
+        if kind in _READ or (kind == "ReplicaSet" and _owned(obj)):
+            continue
+        meta = _mapping(obj.get("metadata"))
+        if namespaces and meta.get("namespace") not in namespaces:
+            continue
+        found = sorted(set(_asked(obj.get("spec"), _DEEP)))
+        if found and address(obj) not in told:
+            yield f"{address(obj)}: asks for {', '.join(found)}; {_unscaled(kind)}"
+
+
+def _owned(obj: Object) -> bool:
+    return bool(_mapping(obj.get("metadata")).get("ownerReferences"))
+
+
+def _asked(part: object, levels: int) -> Iterator[str]:
+    """GPU resources that any `requests` or `limits` below `part` names."""
+    if levels == 0:
+        return
+    if isinstance(part, Mapping):
+        for key, value in part.items():
+            if key in {"requests", "limits"} and isinstance(value, Mapping):
+                yield from (str(name) for name in value if name == "gpu" or is_gpu(str(name)))
+            else:
+                yield from _asked(value, levels - 1)
+    elif isinstance(part, list | tuple):
+        for each in part:
+            yield from _asked(each, levels - 1)
+
+
+def _unscaled(kind: str) -> str:
+    reason = {
+        "Job": "a Job runs to its end and has no scale",
+        "CronJob": "a CronJob has no scale",
+        "DaemonSet": "a DaemonSet runs on every node and has no scale",
+        "Pod": "a pod of its own has no scale",
+        "ReplicaSet": "a ReplicaSet without a Deployment is not moved",
+    }
+    return reason.get(kind, f"kind {kind} is not read: a Deployment that it makes can be a model")
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
