@@ -43,6 +43,6 @@ async def survey_live(kube: KubeClient, kinds: Iterable[Resource] = KINDS, names
                 )
         except NotFound:
             unread.append(f"{resource}: not installed in this cluster")
-        except Forbidden as error:
-            unread.append(f"{resource}: you may not list them ({error}); ask whoever runs the cluster for this right")
+        except Forbidden:  # said of what is not installed too, to who may not list it
+            unread.append(f"{resource}: you may not list them; ask whoever runs the cluster for this right")
     return Survey(tuple(objects), tuple(unread))

@@ -18,7 +18,7 @@ def render_first_policy(draft: Draft, text: str) -> str:
     lines += _some("Left out", draft.left_out)
     lines += _some("Not read", draft.unread)
     guesses = counted(text.count("guess:") - 1, "guess", "guesses")
-    lines.append(f"{counted(marked(text), 'line')} of it say `choose:`, {guesses} `guess:`.")
+    lines.append(f"It has {guesses}, marked `guess:`; {counted(marked(text), 'line')} marked `choose:` want your word.")
     return "\n".join(printable(line) for line in lines)
 
 
