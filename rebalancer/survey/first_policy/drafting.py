@@ -8,6 +8,7 @@ from rebalancer.survey.first_policy.autoscalers import autoscalers_of
 from rebalancer.survey.first_policy.draft import Draft
 from rebalancer.survey.first_policy.entitlements import fitted
 from rebalancer.survey.first_policy.homes import home_of, twins
+from rebalancer.survey.first_policy.left_out import unread_kinds
 from rebalancer.survey.first_policy.models import Around, distinct, model_of, refused_kind
 from rebalancer.survey.first_policy.places import places_of
 from rebalancer.survey.first_policy.pool_drafts import pool_of, with_node_pools
@@ -56,6 +57,7 @@ def first_policy(survey: Survey, recent: Mapping[str, Use] | None = None, namesp
     ]
     if workloads.without:
         left_out.append(f"{workloads.without} Deployments, StatefulSets or LeaderWorkerSets that ask for no GPU")
+    left_out += unread_kinds(survey)
     unread = (*survey.unread, *dict.fromkeys(broken))
     return Draft(roomy, entitled, (*homeless, *left_out), unread, _seen(there, len(workloads.scaled)))
 
@@ -72,4 +74,4 @@ def _seen(pools: Sequence[Pool], scaled: int) -> str:
         total[pool.resource] += pool.gpus
     gpus_there = ", ".join(f"{count} {resource}" for resource, count in sorted(total.items()) if count)
     shown = f" ({gpus_there})" if gpus_there else ""
-    return f"{counted(nodes, 'GPU node')}{shown}, {counted(scaled, 'workload')} that ask for GPUs and have a scale"
+    return f"{counted(nodes, 'GPU node')}{shown}, {counted(scaled, 'workload')} with GPUs and a scale"

@@ -35,7 +35,8 @@ TYPES: Final = ("node.kubernetes.io/instance-type",)
 # A machine's own, or the same on every machine: what tells no pool apart, or only until the next driver comes.
 _NOISE: Final = (
     "beta.kubernetes.io/", "failure-domain.", "feature.node.kubernetes.io/", "kubernetes.io/",
-    "node-role.kubernetes.io/", "nvidia.com/cuda.", "nvidia.com/gfd.", "nvidia.com/gpu.deploy.", "topology.", "volumes.kubernetes.io/",
+    "node-role.kubernetes.io/", "nvidia.com/cuda.", "nvidia.com/gfd.", "nvidia.com/gpu.deploy.", "topology.",
+    "volumes.kubernetes.io/",
 )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from rebalancer.survey.first_policy.things import Things, gpus, is_gpu
 from rebalancer.survey.objects import Object, Survey, address
 
 _DEEP: Final = 40  # levels of an object that are looked at: YAML may hold itself
+_SCALERS: Final = frozenset({"ScaledObject", "HorizontalPodAutoscaler"})
 _READ: Final = frozenset({"Deployment", "StatefulSet", "LeaderWorkerSet", "Node", "NodePool", "NodeClaim", "Pod"})
 
 
@@ -43,6 +44,18 @@ def others(survey: Survey, owners: Iterable[WorkloadRef], namespaces: Sequence[s
         found = sorted(set(_asked(obj.get("spec"), _DEEP)))
         if found and address(obj) not in told:
             yield f"{address(obj)}: asks for {', '.join(found)}; {_unscaled(kind)}"
+
+
+def unread_kinds(survey: Survey) -> Iterator[str]:
+    """One sentence about all objects of kinds that a policy takes nothing from and that ask for no GPU."""
+    other = [
+        str(obj["kind"])
+        for obj in survey.objects
+        if str(obj["kind"]) not in _READ | _SCALERS and not any(_asked(obj.get("spec"), _DEEP))
+    ]
+    if other:
+        kinds = ", ".join(sorted(set(other)))
+        yield f"{counted(len(other), 'object')} of kinds that a policy takes nothing from: {kinds}"
 
 
 def _owned(obj: Object) -> bool:

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from statistics import median_low
 from typing import Final
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from rebalancer.domain.cluster import Pod, WorkloadRef
+from rebalancer.domain.part import Dns1123
 from rebalancer.domain.policy import TargetSpec
 from rebalancer.domain.words import counted
 from rebalancer.ingest.instants import epoch
@@ -22,6 +23,7 @@ from rebalancer.survey.objects import Object
 
 _MOST_ID: Final = 63  # by the policy's schema, as the next
 _MOST_START_SECONDS: Final = 86_400.0
+_NAMESPACE: Final = TypeAdapter[str](Dns1123)
 _ENGINES: Final = re.compile(r"vllm|sglang|text-generation|tgi|nim|triton|lmdeploy|tensorrt|ray", re.IGNORECASE)
 
 
@@ -42,10 +44,12 @@ class Around:
 def refused_kind(workload: GpuWorkload) -> str:
     """Why the policy's schema refuses such a target, "" where it takes it."""
     try:
+        _NAMESPACE.validate_python(workload.ref.namespace)
         TargetSpec.model_validate(target_of(workload, "pool"))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        return f"the policy refuses it as a target: {'.'.join(map(str, first['loc']))}: {first['msg']}"
+        where = ".".join(map(str, first["loc"])) or "namespace"
+        return f"the policy refuses it as a target: {where}: {first['msg']}"
     return ""
 
 

@@ -1,10 +1,11 @@
 """Nodes with GPUs, and the ones that a NodePool without nodes would bring."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from rebalancer.domain.cluster import NodePool, Taint
+from rebalancer.domain.cluster import Node, NodePool, Taint
 from rebalancer.survey.first_policy.labels import CAPACITIES, PRODUCTS
 from rebalancer.survey.first_policy.placement import Place, lasting
 from rebalancer.survey.first_policy.things import Things, gpus
@@ -12,6 +13,7 @@ from rebalancer.survey.objects import Object
 
 NODE_POOL: Final = "karpenter.sh/nodepool"
 _COUNTS: Final = ("karpenter.k8s.aws/instance-gpu-count",)
+_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _NVIDIA: Final = "nvidia.com/gpu"
 
 _CAPACITY: Final = {
@@ -24,13 +26,19 @@ _CAPACITY: Final = {
 def places_of(things: Things) -> tuple[Place, ...]:
     """Every node that offers GPUs, then one place for each NodePool of GPUs that has no node now."""
     nodes = tuple(
-        Place(node.name, node.labels, lasting(node.taints), gpus(node.allocatable), node.node_pool or "")
+        Place(node.name, node.labels, lasting(node.taints), gpus(node.allocatable), _node_pool(node))
         for node in things.nodes
         if gpus(node.allocatable)
     )
     inhabited = {place.node_pool for place in nodes}
     coming = (_coming(node_pool, raw) for node_pool, raw in things.node_pools if node_pool.name not in inhabited)
     return (*nodes, *(place for place in coming if place is not None))
+
+
+def _node_pool(node: Node) -> str:
+    """The NodePool behind it, "" without one: a label can say what no object is called."""
+    name = node.node_pool or ""
+    return name if _NAME.fullmatch(name) else ""
 
 
 def capacity_of(labels: Mapping[str, str]) -> tuple[str, str]:

@@ -73,8 +73,8 @@ class Template(Struct, frozen=True):
 
     @property
     def served(self) -> tuple[str, ...]:
-        """The model's names as the arguments have them."""
-        return _served(self._arguments)
+        """The model's names as the arguments have them, those alone that no variable hides."""
+        return tuple(name for name in _served(self._arguments) if "$" not in name and "{" not in name)
 
     @property
     def role(self) -> str:

@@ -50,12 +50,18 @@ def scalar(value: object) -> str:
     """A value in flow style; text that some reader could take for anything else is quoted."""
     if isinstance(value, str):
         plain = _PLAIN.fullmatch(value) and value.lower() not in _WORDS
-        return value if plain else json.dumps(value)
+        return value if plain else _quoted(value)
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{scalar(key)}: {scalar(each)}" for key, each in value.items()) + "}"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(scalar, value)) + "]"
     return json.dumps(value)
+
+
+def _quoted(text: str) -> str:
+    """In double quotes; what some editor or reader could take for the end of a line is escaped."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + "".join(char if char.isprintable() else f"\\U{ord(char):08x}" for char in escaped) + '"'
 
 
 def _entry(part: PoolDraft | ModelDraft, schema: Mapping[str, Any]) -> Iterator[str]:

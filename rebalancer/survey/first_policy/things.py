@@ -11,7 +11,7 @@ from rebalancer.ingest.objects import SHAPES, Unusable, value_of
 from rebalancer.survey.objects import Object, Survey, address
 
 _GPU: Final = re.compile(
-    r"(.+/(gpu|gpu\.shared|mig-[-a-z0-9.]+|gaudi\d?|tpu|neuron|neuroncore|neurondevice))|(gpu\.intel\.com/(i915|xe))"
+    r"([a-z0-9.-]+/(gpu|gpu\.shared|mig-[-a-z0-9.]+|gaudi\d?|tpu|neuron|neuroncore|neurondevice))|(gpu\.intel\.com/(i915|xe))"
 )
 """Extended resources that are accelerators: NVIDIA's (also sliced), AMD's, Intel's, Google's, Amazon's."""
 

@@ -12,7 +12,10 @@ from rebalancer.survey.first_policy.templates import Expression, Template
 from rebalancer.survey.first_policy.things import Things, decoded, gpus
 from rebalancer.survey.objects import Object, Survey
 
-MOST_PODS: Final = 512  # of a replica, by the policy's schema
+# By the policy's schema.
+MOST_REPLICAS: Final = 100_000
+MOST_PODS: Final = 512
+MOST_GPUS: Final = 4096
 
 
 @dataclass(frozen=True)
@@ -131,7 +134,11 @@ def _workload(
     if len(asked) > 1:
         raise ValueError(f"asks for {' and '.join(sorted(asked))}: a pool counts one resource")
     ((resource, each),) = asked.items()
+    if not 0 <= value.replicas <= MOST_REPLICAS:
+        raise ValueError(f"spec.replicas {value.replicas} is no number of replicas")
     pods = _pods_per_replica(obj, resource, each)
+    if each * pods > MOST_GPUS:
+        raise ValueError(f"{each * pods} GPUs of one replica are more than a policy takes ({MOST_GPUS})")
     return GpuWorkload(
         ref=ref,
         api_version=str(obj.get("apiVersion", "")),
