@@ -40,7 +40,7 @@ def the_pool(found: Policy, name: str) -> Pool:
     return next(pool for pool in found.pools if pool.name == name)
 
 
-def engine(name: str, replicas: int = 1, *, served: str = "", namespace: str = "ml", **more: Any) -> Json:  # noqa: ANN401
+def engine(name: str, replicas: int = 1, *, served: str = "", namespace: str = "ml", **more: Any) -> Json:  # noqa: ANN401  those of `deployment`
     """A Deployment of vLLM; `served` names the model in its arguments, else the Deployment's name does."""
     made = deployment(name, namespace, replicas, **more)
     (container,) = made["spec"]["template"]["spec"]["containers"]

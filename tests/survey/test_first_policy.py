@@ -118,7 +118,10 @@ class TestModels:
         objects = [*self.NODES, engine("chat", 2, gpus=2)]
         model = the_model(policy(objects))
         assert (model.min_replicas, model.max_replicas, model.gpus_per_replica) == (2, 8, 2)
-        assert "minReplicas: 2                    # guess: the 2 replicas it has today" in text(objects)
+        assert (
+            "minReplicas: 2                    # guess: the 2 replicas it has today; choose: what must serve"
+            in text(objects)
+        )
 
     def test_last_week_s_median_is_the_entitlement_where_prometheus_has_it(self) -> None:
         objects = [*self.NODES, engine("chat", 8), scaled_object("chat", "ml", 1, 8, [])]

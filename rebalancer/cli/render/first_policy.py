@@ -1,9 +1,12 @@
 """`rebalancer init`: what was found, what it became, and what to type next."""
 
+from shlex import quote
+
 from rebalancer.api.text.words import columns, printable
 from rebalancer.domain.words import counted
 from rebalancer.survey.first_policy.draft import Draft, ModelDraft, PoolDraft
 from rebalancer.survey.first_policy.text import marked
+from rebalancer.survey.live import NOT_INSTALLED
 
 MOST_LEFT_OUT = 5
 POOL_HEADER = ("POOL", "KIND", "GPUS", "RESOURCE", "NODES WITH")
@@ -16,9 +19,9 @@ def render_first_policy(draft: Draft, text: str) -> str:
     lines += columns([POOL_HEADER, *map(_pool, draft.pools)], "<<><<", gap=2)
     lines += ["", *columns([MODEL_HEADER, *map(_model, draft.models)], "<<>>>><", gap=2), ""]
     lines += _some("Left out", draft.left_out)
-    lines += _some("Not read", draft.unread)
+    lines += _some("Not read", tuple(each for each in draft.unread if not each.endswith(NOT_INSTALLED)))
     guesses = counted(text.count("guess:") - 1, "guess", "guesses")
-    lines.append(f"It has {guesses}, marked `guess:`; {counted(marked(text), 'line')} marked `choose:` want your word.")
+    lines.append(f"The policy has {guesses}, marked `guess:`, and {counted(marked(text), 'line')} marked `choose:`.")
     return "\n".join(printable(line) for line in lines)
 
 
@@ -27,10 +30,10 @@ def next_steps(file: str) -> str:
     return "\n".join(
         (
             f"Wrote {printable(file)}. Next:",
-            f"  rebalancer config check {printable(file)}",
+            f"  rebalancer config check {quote(file)}",
             "  helm install rebalancer charts/rebalancer --namespace rebalancer --create-namespace \\",
-            f"    --set kafka.bootstrap=HOST:PORT --set-file policy={printable(file)}",
-            "It starts in shadow and writes nothing; `rebalancer plan` shows what it would do.",
+            f"    --set kafka.bootstrap=HOST:PORT --set-file policy={quote(file)}",
+            "The service starts in shadow: it writes nothing, and `rebalancer plan` shows what it would do.",
         )
     )
 

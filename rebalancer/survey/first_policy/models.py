@@ -142,11 +142,8 @@ def _floor(targets: Sequence[GpuWorkload], around: Around, most: int) -> Said[in
     parts = []
     for each in targets:
         scaler = around.autoscalers.get(each.ref)
-        parts.append(
-            scaler.minimum
-            if scaler
-            else Said(each.replicas, f"{GUESS}the {counted(each.replicas, 'replica')} it has today")
-        )
+        today = f"{GUESS}the {counted(each.replicas, 'replica')} it has today; {CHOOSE}what must serve whatever happens"
+        parts.append(scaler.minimum if scaler else Said(each.replicas, today))
     total = sum(max(0, part.value) for part in parts)
     return Said(min(total, most), _joined(parts))
 
@@ -196,11 +193,8 @@ def _class(scaler: Autoscaler | None) -> Said[str]:
 
 def _signals(workload: GpuWorkload, scaler: Autoscaler | None) -> dict[str, Said[object]]:
     found = dict(scaler.votes.signals) if scaler else {}
-    known = (
-        "its engine counts requests in flight"
-        if any(map(_ENGINES.search, workload.engine))
-        else "needs its requests in flight"
-    )
+    counts = any(map(_ENGINES.search, workload.engine))
+    known = "its engine counts requests in flight" if counts else "send its requests in flight (docs/install.md)"
     default: Said[object] = Said({}, f"{known}; what a replica carries is learnt")
     return {"concurrency": found.pop("concurrency", default), **found}
 
