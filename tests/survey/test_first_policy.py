@@ -33,6 +33,12 @@ class TestPools:
         assert [pool.node_labels for pool in found.pools] == [{"team": "blue"}, {"team": "red"}]
         assert [model.targets[0].pool for model in found.models] == ["blue", "red"]
 
+    @pytest.mark.parametrize("common", ["kubernetes.io/os", "karpenter.sh/capacity-type"])
+    def test_a_label_that_any_node_may_have_names_no_pool_alone(self, common: str) -> None:
+        node = gpu_node("a", 8, labels=A100)
+        chat = engine("chat", node_labels={common: node["metadata"]["labels"][common]})
+        assert policy([node, chat]).pools[0].node_labels == A100
+
     def test_a_taint_that_only_some_tolerate_makes_a_pool_and_the_node_pool_names_it(self) -> None:
         tainted = gpu_node("b", 8, labels={**A100, "karpenter.sh/nodepool": "inner"})
         tainted["spec"]["taints"] = [{"key": "inner", "effect": "NoSchedule"}]
@@ -52,7 +58,8 @@ class TestPools:
             ("elastic", "spot"),
             ("primary", "on-demand"),
         ]
-        assert found.pools[0].node_labels == {"cloud.google.com/gke-spot": "true"}
+        assert found.pools[0].node_labels == {**A100, "cloud.google.com/gke-spot": "true"}
+        assert found.pools[1].node_labels == A100
 
     def test_a_spot_pool_where_a_model_lives_alone_is_primary_as_a_floor_needs_one(self) -> None:
         spot = gpu_node("a", 8, labels=A100, capacity_type="spot")
@@ -252,8 +259,11 @@ class TestLeftOut:
     def test_pods_of_a_job_are_told_with_their_gpus(self) -> None:
         job = pod("train", 1, "a", gpus=4, kind="Job")
         assert "job/ml/train: 1 pod with 4 GPUs now; a Job runs to its end" in self._left_out(job)
+        job["status"]["phase"] = "Succeeded"
+        assert "train" not in self._left_out(job), "it holds nothing any more"
 
-    def test_a_kind_that_the_policy_refuses_is_told_with_its_reason(self) -> None:
+    def test_a_group_of_pods_is_a_replica_or_told_why_it_is_not(self) -> None:
+        """The policy's schema decides which kinds it takes; pods that differ it never takes."""
         group = {"size": 2, "workerTemplate": engine("x", gpus=8)["spec"]["template"]}
         lws = {
             "apiVersion": "leaderworkerset.x-k8s.io/v1",
@@ -261,7 +271,14 @@ class TestLeftOut:
             "metadata": {"name": "big", "namespace": "ml"},
             "spec": {"replicas": 1, "leaderWorkerTemplate": group},
         }
-        assert "leaderworkerset/ml/big: the policy refuses it as a target: kind" in self._left_out(lws)
+        nodes = [gpu_node(name, 8) for name in "ab"]
+        big = [
+            (model.gpus_per_replica, model.pods_per_replica) for model in policy([*nodes, engine("chat"), lws]).models
+        ]
+        refused = "leaderworkerset/ml/big: the policy refuses it as a target: kind" in self._left_out(lws)
+        assert ((16, 2) in big) != refused
+        group["leaderTemplate"] = engine("x", gpus=4)["spec"]["template"]
+        assert "leaderworkerset/ml/big: its leader asks for other GPUs than its workers" in self._left_out(lws)
 
     def test_claims_templates_of_operators_and_targets_that_are_not_there_are_told(self) -> None:
         claims = deployment("dra", "ml")

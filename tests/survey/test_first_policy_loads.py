@@ -127,7 +127,9 @@ def test_a_value_is_read_back_as_it_was(value: Any) -> None:  # noqa: ANN401  an
 
 def test_a_name_with_a_line_in_it_ends_no_comment() -> None:
     sly = engine("chat")
-    sly["metadata"]["ownerReferences"] = [{"kind": "X\nmodels: []\n#", "name": "y\u2028z", "controller": True}]
+    sly["metadata"]["ownerReferences"] = [
+        {"kind": "X\nmodels: []\n#", "name": "y\u2028\x1b[31m\x00z", "controller": True}
+    ]
     found, wrong = check_text(text_of(first_policy(Survey((gpu_node("a", 8), sly)))), "policy.yaml")
     assert found is not None, wrong
     assert [model.id for model in found.models] == ["chat"]

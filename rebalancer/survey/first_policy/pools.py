@@ -9,7 +9,7 @@ from typing import Final
 from rebalancer.domain.cluster import WorkloadRef
 from rebalancer.domain.words import listed
 from rebalancer.survey.first_policy.draft import CHOOSE, GUESS, Said
-from rebalancer.survey.first_policy.labels import telling
+from rebalancer.survey.first_policy.labels import CAPACITIES, telling
 from rebalancer.survey.first_policy.placement import Place, may_stand
 from rebalancer.survey.first_policy.places import capacity_of, product_of, resource_of
 from rebalancer.survey.first_policy.workloads import GpuWorkload
@@ -209,7 +209,8 @@ def _name(group: _Group, labels: dict[str, str]) -> str:
 
 def _word(labels: dict[str, str]) -> str:
     """The first value of some labels that says anything by itself."""
-    return next((value for value in labels.values() if value and value != "true"), "")
+    said = (value for key, value in labels.items() if key not in CAPACITIES)
+    return next((value for value in said if value and value != "true"), "")
 
 
 def _clean(text: str) -> str:

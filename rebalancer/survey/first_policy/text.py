@@ -101,7 +101,7 @@ def _line(text: str, why: str) -> Iterator[str]:
     elif len(beside) <= WIDTH:
         yield beside
     else:
-        indent = " " * (len(text) - len(text.lstrip(" -")))
+        indent = " " * (len(text) - len(text.lstrip(" ")))
         yield from _comment(said, f"{indent}# ", f"{indent}# ")
         yield text
 
