@@ -33,9 +33,11 @@ def group_of(obj: Object) -> str:
 
 def address(obj: Object) -> str:
     """How people name the object: `deployment/default/chat`, or `node/n1` where it has no namespace."""
-    meta = obj.get("metadata") or {}
-    parts = (str(obj.get("kind", "object")).lower(), meta.get("namespace"), meta.get("name") or "without a name")
-    return "/".join(str(part) for part in parts if part)
+    meta = obj.get("metadata")
+    meta = meta if isinstance(meta, Mapping) else {}
+    name, space = (meta.get(key) if isinstance(meta.get(key), str) else "" for key in ("name", "namespace"))
+    parts = (str(obj.get("kind", "object")).lower(), space, name or "without a name")
+    return "/".join(part for part in parts if part)
 
 
 def taken_apart(documents: Iterable[Any]) -> Iterator[Object]:
@@ -46,5 +48,5 @@ def taken_apart(documents: Iterable[Any]) -> Iterator[Object]:
         items = each.get("items")
         if str(each.get("kind", "")).endswith("List") and isinstance(items, list):
             yield from taken_apart(items)
-        elif "kind" in each:
+        elif isinstance(each.get("kind"), str):
             yield each

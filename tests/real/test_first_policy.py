@@ -108,7 +108,6 @@ def _deployment(each: Served, namespace: str) -> Json:
     return made
 
 
-@pytest.mark.timeout(120, func_only=True)
 async def test_three_commands_lead_from_six_models_under_keda_to_a_plan_that_a_person_would_sign(
     cluster: Stack, keda: Keda, service: Service, traffic: Traffic, kube: Kube, namespace: str,
     ours: dict[str, str], prometheus: str, tmp_path: Path,

@@ -1,6 +1,7 @@
 """What `rebalancer init` writes loads, whatever it was shown."""
 
 from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -103,13 +104,43 @@ TRIGGERS = st.builds(
 
 
 @given(clusters())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_any_small_cluster_gives_a_policy_that_loads(objects: tuple[Json, ...]) -> None:
     draft = first_policy(Survey(objects))
     if draft.models:
         found, wrong = check_text(text_of(draft), "policy.yaml")
         assert found is not None, f"{wrong}\n{text_of(draft)}"
         assert all(len(line) <= WIDTH or "#" not in line for line in text_of(draft).splitlines())
+
+
+JUNK: st.SearchStrategy[Any] = st.sampled_from(
+    [None, -1, 3.5, "x", "A b", [], {}, [None], [{}], {"x": []}, 10**12, True]
+)
+
+
+def _places(part: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:  # noqa: ANN401  any JSON
+    """The path of every value within an object."""
+    inner = part.items() if isinstance(part, dict) else enumerate(part) if isinstance(part, list) else ()
+    for key, value in inner:
+        yield (*path, key)
+        yield from _places(value, (*path, key))
+
+
+@given(clusters(), st.data())
+@settings(max_examples=100, deadline=None)
+def test_no_object_however_broken_is_an_exception(objects: tuple[Json, ...], data: st.DataObject) -> None:
+    broken = deepcopy(objects)
+    for obj in broken:
+        *above, last = data.draw(st.sampled_from(list(_places(obj))))
+        part: Any = obj
+        for key in above:
+            part = part[key]
+        if above or last != "kind":  # what has no kind is no object
+            part[last] = data.draw(JUNK)
+    draft = first_policy(Survey(broken))
+    if draft.models:
+        found, wrong = check_text(text_of(draft), "policy.yaml")
+        assert found is not None, f"{wrong}\n{text_of(draft)}"
 
 
 VALUES: st.SearchStrategy[Any] = st.recursive(
@@ -120,7 +151,7 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
 
 
 @given(VALUES)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_a_value_is_read_back_as_it_was(value: Any) -> None:  # noqa: ANN401  any JSON
     assert YAML(typ="safe", pure=True).load(f"key: {scalar(value)}\n") == {"key": value}
 

@@ -5,8 +5,8 @@ from typing import Any
 
 from rebalancer.domain.cluster import WorkloadRef
 from rebalancer.survey.first_policy.draft import Said
-from rebalancer.survey.first_policy.things import decoded
-from rebalancer.survey.first_policy.triggers import Votes, hpa_metric, items, keda_trigger, mapping, votes_of
+from rebalancer.survey.first_policy.things import decoded, items, mapping
+from rebalancer.survey.first_policy.triggers import Votes, hpa_metric, keda_trigger, votes_of
 from rebalancer.survey.objects import Object, Survey, address
 
 KEDA_MINIMUM, KEDA_MAXIMUM = 0, 100  # what KEDA takes where a ScaledObject says nothing

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rebalancer.domain.cluster import WorkloadRef
+from rebalancer.domain.words import counted
 from rebalancer.survey.first_policy.draft import CHOOSE, GUESS
 from rebalancer.survey.first_policy.pools import Pool
 from rebalancer.survey.first_policy.workloads import GpuWorkload
@@ -26,7 +27,7 @@ def home_of(workload: GpuWorkload, pools: Sequence[Pool]) -> Home | None:
     if standing:
         name, count = min(standing.items(), key=lambda each: (-each[1], each[0]))
         others = ", ".join(f"{n} in {other}" for other, n in sorted(standing.items()) if other != name)
-        why = f"{count} of its {len(workload.seen)} pods stand there"
+        why = f"{counted(count, 'pod')} of it stand{'s' if count == 1 else ''} there"
         if others:
             why += f", {others}: {CHOOSE}a Deployment for each pool, or a nodeSelector"
         return Home(next(pool for pool in pools if pool.name == name), why)

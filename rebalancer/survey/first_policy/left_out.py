@@ -1,14 +1,13 @@
 """What holds or asks for GPUs and has no scale that we know, each with a sentence that says why it is no model."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from rebalancer.domain.cluster import Pod, WorkloadRef
 from rebalancer.domain.words import counted
-from rebalancer.survey.first_policy.things import Things, gpus, is_gpu
+from rebalancer.survey.first_policy.things import Things, gpus, is_gpu, mapping
 from rebalancer.survey.objects import Object, Survey, address
 
-_DEEP: Final = 40  # levels of an object that are looked at: YAML may hold itself
 _SCALERS: Final = frozenset({"ScaledObject", "HorizontalPodAutoscaler"})
 _READ: Final = frozenset({"Deployment", "StatefulSet", "LeaderWorkerSet", "Node", "NodePool", "NodeClaim", "Pod"})
 
@@ -38,10 +37,10 @@ def others(survey: Survey, owners: Iterable[WorkloadRef], namespaces: Sequence[s
         kind = str(obj.get("kind"))
         if kind in _READ or (kind == "ReplicaSet" and _owned(obj)):
             continue
-        meta = _mapping(obj.get("metadata"))
+        meta = mapping(obj.get("metadata"))
         if namespaces and meta.get("namespace") not in namespaces:
             continue
-        found = sorted(set(_asked(obj.get("spec"), _DEEP)))
+        found = sorted(set(_asked(obj.get("spec"))))
         if found and address(obj) not in told:
             yield f"{address(obj)}: asks for {', '.join(found)}; {_unscaled(kind)}"
 
@@ -51,7 +50,7 @@ def unread_kinds(survey: Survey) -> Iterator[str]:
     other = [
         str(obj["kind"])
         for obj in survey.objects
-        if str(obj["kind"]) not in _READ | _SCALERS and not any(_asked(obj.get("spec"), _DEEP))
+        if str(obj["kind"]) not in _READ | _SCALERS and not any(_asked(obj.get("spec")))
     ]
     if other:
         kinds = ", ".join(sorted(set(other)))
@@ -59,22 +58,24 @@ def unread_kinds(survey: Survey) -> Iterator[str]:
 
 
 def _owned(obj: Object) -> bool:
-    return bool(_mapping(obj.get("metadata")).get("ownerReferences"))
+    return bool(mapping(obj.get("metadata")).get("ownerReferences"))
 
 
-def _asked(part: object, levels: int) -> Iterator[str]:
-    """GPU resources that any `requests` or `limits` below `part` names."""
-    if levels == 0:
-        return
-    if isinstance(part, Mapping):
-        for key, value in part.items():
-            if key in {"requests", "limits"} and isinstance(value, Mapping):
-                yield from (str(name) for name in value if name == "gpu" or is_gpu(str(name)))
-            else:
-                yield from _asked(value, levels - 1)
-    elif isinstance(part, list | tuple):
-        for each in part:
-            yield from _asked(each, levels - 1)
+def _asked(spec: object) -> Iterator[str]:
+    """GPU resources that any `requests` or `limits` in a spec names; each part is looked at once: YAML repeats them."""
+    left, seen = [spec], set[int]()
+    while left:
+        part = left.pop()
+        if id(part) in seen:
+            continue
+        seen.add(id(part))
+        if isinstance(part, Mapping):
+            for key, value in part.items():
+                if key in {"requests", "limits"} and isinstance(value, Mapping):
+                    yield from (str(name) for name in value if name == "gpu" or is_gpu(str(name)))
+            left += part.values()
+        elif isinstance(part, list | tuple):
+            left += part
 
 
 def _unscaled(kind: str) -> str:
@@ -86,7 +87,3 @@ def _unscaled(kind: str) -> str:
         "ReplicaSet": "a ReplicaSet without a Deployment is not moved",
     }
     return reason.get(kind, f"kind {kind} is not read: a Deployment that it makes can be a model")
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}

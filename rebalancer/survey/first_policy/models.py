@@ -24,7 +24,7 @@ from rebalancer.survey.objects import Object
 _MOST_ID: Final = 63  # by the policy's schema, as the next
 _MOST_START_SECONDS: Final = 86_400.0
 _NAMESPACE: Final = TypeAdapter[str](Dns1123)
-_ENGINES: Final = re.compile(r"vllm|sglang|text-generation|tgi|nim|triton|lmdeploy|tensorrt|ray", re.IGNORECASE)
+_ENGINES: Final = re.compile(r"vllm|sglang|text-generation|tgi|nim|triton|lmdeploy|tensorrt|rayproject", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -201,7 +201,7 @@ def _signals(workload: GpuWorkload, scaler: Autoscaler | None) -> dict[str, Said
 
 def _notes(targets: Sequence[GpuWorkload], scalers: Iterable[Autoscaler]) -> Iterator[str]:
     if len(targets) > 1:
-        names = " and ".join(each.plain_name for each in targets)
+        names = " and ".join(str(each.ref) for each in targets)
         yield f"{GUESS}{names} are one model: the same image and arguments, each in a pool of its own"
     for each in targets:
         if each.owner:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from rebalancer.domain.cluster import Node, NodePool, Taint
 from rebalancer.survey.first_policy.labels import CAPACITIES, PRODUCTS
 from rebalancer.survey.first_policy.placement import Place, lasting
-from rebalancer.survey.first_policy.things import Things, gpus
+from rebalancer.survey.first_policy.things import Things, gpus, items, mapping
 from rebalancer.survey.objects import Object
 
 NODE_POOL: Final = "karpenter.sh/nodepool"
@@ -63,10 +63,10 @@ def resource_of(place: Place, wanted: Counter[str]) -> str:
 
 def _coming(node_pool: NodePool, raw: Object) -> Place | None:
     """What it would bring, as far as its template says; None for a NodePool without GPUs."""
-    template = _map(_map(raw.get("spec")).get("template"))
+    template = mapping(mapping(raw.get("spec")).get("template"))
     required = list(_required(template))
     labels = {key: values[0] for key, operator, values in required if operator == "In" and len(values) == 1}
-    labels |= {str(key): str(value) for key, value in _map(_map(template.get("metadata")).get("labels")).items()}
+    labels |= {str(key): str(value) for key, value in mapping(mapping(template.get("metadata")).get("labels")).items()}
     count = next((int(labels[key]) for key in _COUNTS if labels.get(key, "").isdecimal()), 0)
     resource = next(iter(sorted(gpus(node_pool.limits))), "")
     if not resource and not count and not any("gpu" in key for key, _, _ in required):
@@ -78,21 +78,12 @@ def _coming(node_pool: NodePool, raw: Object) -> Place | None:
 
 
 def _required(template: Mapping[str, Any]) -> Iterator[tuple[str, str, list[str]]]:
-    for each in _map(template.get("spec")).get("requirements") or ():
-        if isinstance(each, Mapping):
-            values = each.get("values")
-            yield (
-                str(each.get("key")),
-                str(each.get("operator")),
-                [str(one) for one in values] if isinstance(values, list) else [],
-            )
+    for each in items(mapping(template.get("spec")).get("requirements")):
+        values = each.get("values")
+        texts = [str(one) for one in values] if isinstance(values, list) else []
+        yield str(each.get("key")), str(each.get("operator")), texts
 
 
 def _taints(template: Mapping[str, Any]) -> Iterator[Taint]:
-    for each in _map(template.get("spec")).get("taints") or ():
-        if isinstance(each, Mapping):
-            yield Taint(str(each.get("key", "")), str(each.get("value", "")), str(each.get("effect", "")))
-
-
-def _map(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
+    for each in items(mapping(template.get("spec")).get("taints")):
+        yield Taint(str(each.get("key", "")), str(each.get("value", "")), str(each.get("effect", "")))

@@ -104,12 +104,12 @@ def wanted(workloads: Sequence[GpuWorkload], pools: Sequence[Pool]) -> tuple[tup
         labels = dict(selects)
         if taken := _taken(labels, (*pools, *made)):
             left_out += [
-                f"{each.plain_name}: no node can run it: those of pool {taken} have the labels that it selects, and"
+                f"{each.ref}: no node can run it: those of pool {taken} have the labels that it selects, and"
                 f" their taints, its affinity or its resource ({each.resource}) keep it away"
                 for each in some
             ]
             continue
-        who = listed([each.plain_name for each in some])
+        who = listed([str(each.ref) for each in some])
         name = _unused(
             _clean(_word(labels) or f"{resource.partition('.')[0]}-gpus"), {pool.name for pool in (*pools, *made)}
         )

@@ -66,6 +66,17 @@ def things_of(survey: Survey) -> Things:
     )
 
 
+def mapping(value: object) -> Mapping[str, Any]:
+    """`value` where it is a mapping, else an empty one: manifests say anything."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def items(value: object) -> Iterator[Mapping[str, Any]]:
+    """The mappings of a list; nothing where there is no list."""
+    if isinstance(value, list | tuple):
+        yield from (mapping(each) for each in value)
+
+
 def decoded(source: str, objects: Iterable[Object], unusable: list[str]) -> Iterator[Seen]:
     """Each object as `domain.cluster` has it; one that cannot be is added to `unusable` with the reason."""
     for each in objects:

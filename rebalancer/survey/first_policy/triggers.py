@@ -1,12 +1,13 @@
 """What a KEDA trigger or an HPA metric measures, in the policy's words for signals."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from rebalancer.domain.words import listed
 from rebalancer.survey.first_policy.draft import GUESS, Said
+from rebalancer.survey.first_policy.things import mapping
 
 _RUNNING: Final = re.compile(
     r"num_requests_running|num_running_reqs|concurren|in_?flight|active_requests", re.IGNORECASE
@@ -24,7 +25,7 @@ _BACKLOGS: Final = frozenset(
     }
 )  # fmt: skip
 _QUANTITY: Final = re.compile(r"(\d+(?:\.\d+)?)(m?)")
-
+_CALENDAR: Final = "cron"
 
 _MOST_THRESHOLD: Final = 100_000  # by the policy's schema
 _MOST_PROMISE_SECONDS: Final = 3600.0  # no promise of latency is longer; a threshold that is counts something else
@@ -62,6 +63,7 @@ def votes_of(about: str, triggers: Sequence[Trigger]) -> Votes:
     signals: dict[str, Said[object]] = {}
     slo: Said[float] | None = None
     unlike: list[str] = []
+    notes: list[str] = []
     for each in triggers:
         where = f"{each.at} of {about}"
         if (seconds := _promise(each)) is not None:
@@ -69,11 +71,12 @@ def votes_of(about: str, triggers: Sequence[Trigger]) -> Votes:
             signals.setdefault("latency", Said(value=True, why=f"{where} asks for it"))
         elif (signal := _signal(each, where)) is not None:
             signals.setdefault(*signal)
+        elif each.kind == _CALENDAR:
+            notes.append(f"{where} is a calendar: write it as `schedules`")
         elif each.kind not in _BACKLOGS:
             unlike.append(each.at)
-    notes = [f"{each.at} of {about} is a calendar: write it as `schedules`" for each in triggers if each.kind == "cron"]
-    if others := [at for at in unlike if "(cron)" not in at]:
-        notes.append(f"no signal measures what {listed(others)} of {about} does: it goes on asking within the bounds")
+    if unlike:
+        notes.append(f"no signal measures what {listed(unlike)} of {about} does: it goes on asking within the bounds")
     batch = next((f"{each.at} of {about}" for each in triggers if each.kind in _BACKLOGS), "")
     return Votes(signals, slo, batch, tuple(notes))
 
@@ -131,14 +134,3 @@ def _number(value: object) -> float | None:
         return None
     number = float(found[1]) / (1000 if found[2] else 1)
     return int(number) if number == int(number) else number
-
-
-def mapping(value: object) -> Mapping[str, Any]:
-    """`value` where it is a mapping, else an empty one: manifests say anything."""
-    return value if isinstance(value, Mapping) else {}
-
-
-def items(value: object) -> Iterator[Mapping[str, Any]]:
-    """The mappings of a list; nothing where there is no list."""
-    if isinstance(value, list | tuple):
-        yield from (mapping(each) for each in value)

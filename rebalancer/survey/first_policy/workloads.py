@@ -9,7 +9,7 @@ import msgspec
 from rebalancer.domain.cluster import Pod, Toleration, WorkloadRef
 from rebalancer.survey.first_policy.left_out import holders, others
 from rebalancer.survey.first_policy.templates import Expression, Template
-from rebalancer.survey.first_policy.things import Things, decoded, gpus
+from rebalancer.survey.first_policy.things import Things, decoded, gpus, mapping
 from rebalancer.survey.objects import Object, Survey
 
 # By the policy's schema.
@@ -52,11 +52,6 @@ class GpuWorkload:
     role: str
     owner: str
     seen: tuple[tuple[Pod, Object], ...]
-
-    @property
-    def plain_name(self) -> str:
-        """`deployment/serving/chat`, as people say it."""
-        return str(self.ref)
 
 
 @dataclass(frozen=True)
@@ -112,7 +107,7 @@ def _scalable(survey: Survey) -> Iterator[tuple[Object, Object]]:
         for obj in survey.of(kind, "apps"):
             yield obj, obj
     for obj in survey.of("LeaderWorkerSet", "leaderworkerset.x-k8s.io"):
-        spec = _mapping(obj.get("spec"))
+        spec = mapping(obj.get("spec"))
         form = {"replicas": spec.get("replicas"), "template": _group(obj).get("workerTemplate") or {}}
         yield obj, {**obj, "spec": form}
 
@@ -125,7 +120,7 @@ def _workload(
     things: Things,
 ) -> GpuWorkload | None:
     """None where it asks for no GPU. Raises ValueError, saying why it can be no model."""
-    template = msgspec.convert(raw["spec"].get("template") or {}, Template)
+    template = msgspec.convert(mapping(raw.get("spec")).get("template") or {}, Template)
     asked = gpus(value.gpus)
     if not asked:
         if template.spec.resource_claims:
@@ -176,7 +171,7 @@ def _pods_per_replica(obj: Object, resource: str, each: int) -> int:
 
 
 def _group(obj: Object) -> Mapping[str, Any]:
-    return _mapping(_mapping(obj.get("spec")).get("leaderWorkerTemplate"))
+    return mapping(mapping(obj.get("spec")).get("leaderWorkerTemplate"))
 
 
 def _pods_of(things: Things, ref: WorkloadRef) -> Iterator[tuple[Pod, Object]]:
@@ -195,7 +190,3 @@ def _owner(raw: Object) -> str:
         if each.get("controller"):
             return f"{each.get('kind', 'object').lower()}/{each.get('name', '')}"
     return ""
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
