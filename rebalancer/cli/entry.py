@@ -12,6 +12,7 @@ from rebalancer.cli.commands import (
     doctor,
     explain,
     hand_back,
+    init,
     login,
     notice,
     override,
@@ -35,6 +36,7 @@ app.add_typer(override.app, name="override")
 app.command("stand-up")(stand_up.command)
 app.add_typer(writes.app, name="writes")
 app.add_typer(notice.app, name="notice")
+app.command("init")(init.command)
 app.add_typer(config.app, name="config")
 app.command("doctor")(doctor.command)
 app.command("login")(login.command)

@@ -108,7 +108,7 @@ def voting_signals(policy: Part) -> Iterator[Finding]:
     """Something votes for every model, and latency votes against a promise."""
     for model in policy.parts("models"):
         signals = model.part("signals")
-        if isinstance(signals.raw, dict) and not any(signals.get(key) for key in VOTING):
+        if isinstance(signals.raw, dict) and all(signals.get(key) in (None, False) for key in VOTING):
             what = "no signal votes for this model"
             yield Finding(signals.path, what, f"at least one of {', '.join(VOTING)}", "configure a signal")
         if signals.get("latency") is True and not model.given("slo"):

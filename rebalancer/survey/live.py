@@ -24,6 +24,9 @@ LEADER_WORKER_SETS: Final = Resource(
 KINDS: Final = (NODES, NODEPOOLS, DEPLOYMENTS, STATEFULSETS, LEADER_WORKER_SETS, PODS, HPAS, SCALEDOBJECTS)
 """What holds GPUs, what may scale it, and where it stands."""
 
+NOT_INSTALLED: Final = "not installed in this cluster"
+"""How a sentence ends about a kind that nobody has: mostly as it should be."""
+
 
 async def survey_live(kube: KubeClient, kinds: Iterable[Resource] = KINDS, namespaces: Collection[str] = ()) -> Survey:
     """All objects of `kinds`, those of namespaces from `namespaces` alone where any is named.
@@ -42,7 +45,7 @@ async def survey_live(kube: KubeClient, kinds: Iterable[Resource] = KINDS, names
                     {**each, "apiVersion": resource.api_version, "kind": resource.kind} for each in listing.items
                 )
         except NotFound:
-            unread.append(f"{resource}: not installed in this cluster")
+            unread.append(f"{resource}: {NOT_INSTALLED}")
         except Forbidden:  # said of what is not installed too, to who may not list it
             unread.append(f"{resource}: you may not list them; ask whoever runs the cluster for this right")
     return Survey(tuple(objects), tuple(unread))

@@ -24,6 +24,10 @@ def test_a_good_policy_has_no_problems_and_keeps_its_numbers() -> None:
     assert [model.entitlement for model in policy.models] == [4, 0]
 
 
+def test_a_signal_that_learns_its_number_is_enough_to_vote() -> None:
+    assert problems(GOOD.replace("{queue: {high: 10}}", "{concurrency: {}}")) == ()
+
+
 SINGLE_FIELDS = [
     ("gpuLimit: 16", "gpuLimit: -1", "pools.a100.gpuLimit", "-1", "out of range", "0 to 1000000", ""),
     ("gpuLimit: 16", "gpuLimit: sixteen", "pools.a100.gpuLimit", '"sixteen"', "not a whole number", "0 to 1000000", ""),

@@ -1,0 +1,75 @@
+"""What scales a workload today: its bounds, which become floor and maximum, and its triggers, which become signals."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rebalancer.domain.cluster import WorkloadRef
+from rebalancer.survey.first_policy.draft import Said
+from rebalancer.survey.first_policy.things import decoded, items, mapping
+from rebalancer.survey.first_policy.triggers import Votes, hpa_metric, keda_trigger, votes_of
+from rebalancer.survey.objects import Object, Survey, address
+
+KEDA_MINIMUM, KEDA_MAXIMUM = 0, 100  # what KEDA takes where a ScaledObject says nothing
+
+
+@dataclass(frozen=True)
+class Autoscaler:
+    """What owns a workload's number of replicas.
+
+    about: its address.
+    minimum: its least replicas.
+    maximum: its most.
+    votes: what its triggers come to.
+    notes: what a person should know.
+    """
+
+    about: str
+    minimum: Said[int]
+    maximum: Said[int]
+    votes: Votes
+    notes: tuple[str, ...] = ()
+
+
+def autoscalers_of(survey: Survey, unusable: list[str]) -> dict[WorkloadRef, Autoscaler]:
+    """By their targets. A ScaledObject goes before an HPA beside it, which it would fight; both are named."""
+    found: dict[WorkloadRef, Autoscaler] = {}
+    for seen in decoded("scaledobjects", survey.of("ScaledObject", "keda.sh"), unusable):
+        _add(found, seen.value.target, _of_keda(seen.value, seen.raw))
+    for seen in decoded("hpas", survey.of("HorizontalPodAutoscaler", "autoscaling"), unusable):
+        if seen.value.owner_scaled_object is None:
+            _add(found, seen.value.target, _of_hpa(seen.value, seen.raw))
+    return found
+
+
+def _add(found: dict[WorkloadRef, Autoscaler], target: WorkloadRef, new: Autoscaler) -> None:
+    if (first := found.get(target)) is None:
+        found[target] = new
+        return
+    both = f"{first.about} and {new.about} both scale it and fight: keep one (the bounds below are the first one's)"
+    found[target] = replace(first, notes=(*first.notes, both))
+
+
+def _of_keda(value: Any, raw: Object) -> Autoscaler:  # noqa: ANN401  domain.cluster.ScaledObject
+    about = address(raw)
+    low = Said(KEDA_MINIMUM if value.minimum is None else value.minimum, _from(about, "minReplicaCount", value.minimum))
+    high = Said(
+        KEDA_MAXIMUM if value.maximum is None else value.maximum, _from(about, "maxReplicaCount", value.maximum)
+    )
+    triggers = [
+        keda_trigger(number, each) for number, each in enumerate(items(mapping(raw.get("spec")).get("triggers")))
+    ]
+    notes = (f"{about} is paused: it is left alone until somebody resumes it",) if value.paused else ()
+    return Autoscaler(about, low, high, votes_of(about, triggers), notes)
+
+
+def _of_hpa(value: Any, raw: Object) -> Autoscaler:  # noqa: ANN401  domain.cluster.Hpa
+    about = address(raw)
+    given = mapping(raw.get("spec")).get("minReplicas")
+    low = Said(value.minimum, _from(about, "minReplicas", given))
+    high = Said(value.maximum, _from(about, "maxReplicas", value.maximum))
+    metrics = [hpa_metric(number, each) for number, each in enumerate(items(mapping(raw.get("spec")).get("metrics")))]
+    return Autoscaler(about, low, high, votes_of(about, metrics))
+
+
+def _from(about: str, name: str, given: object) -> str:
+    return f"{name} of {about}" if given is not None else f"{about} says none: the default of {name}"

@@ -1,0 +1,89 @@
+"""What holds or asks for GPUs and has no scale that we know, each with a sentence that says why it is no model."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from rebalancer.domain.cluster import Pod, WorkloadRef
+from rebalancer.domain.words import counted
+from rebalancer.survey.first_policy.things import Things, gpus, is_gpu, mapping
+from rebalancer.survey.objects import Object, Survey, address
+
+_SCALERS: Final = frozenset({"ScaledObject", "HorizontalPodAutoscaler"})
+_READ: Final = frozenset({"Deployment", "StatefulSet", "LeaderWorkerSet", "Node", "NodePool", "NodeClaim", "Pod"})
+
+
+def holders(things: Things, known: set[WorkloadRef], namespaces: Sequence[str]) -> Iterator[str]:
+    """Pods that hold GPUs and belong to nothing that we know a scale of: Jobs, DaemonSets, operators' own."""
+    for ref, pods in things.pods.items():
+        if ref in known:
+            continue
+        groups: dict[str, list[Pod]] = {}
+        for pod, raw in pods:
+            set_name = (raw["metadata"].get("labels") or {}).get("leaderworkerset.sigs.k8s.io/name")
+            if set_name and WorkloadRef(pod.namespace, "LeaderWorkerSet", set_name) in known:
+                continue
+            if gpus(pod.gpus) and (not namespaces or pod.namespace in namespaces):
+                groups.setdefault(str(ref) if ref else f"pod/{pod.namespace}/{pod.name}", []).append(pod)
+        for about, pods_there in groups.items():
+            total = sum(count for pod in pods_there for count in gpus(pod.gpus).values())
+            kind = ref.kind if ref else "Pod"
+            yield f"{about}: {counted(len(pods_there), 'pod')} with {counted(total, 'GPU')} now; {_unscaled(kind)}"
+
+
+def others(survey: Survey, owners: Iterable[WorkloadRef], namespaces: Sequence[str]) -> Iterator[str]:
+    """Objects of other kinds that ask for GPUs somewhere in their spec."""
+    told = {str(ref) for ref in owners}
+    for obj in survey.objects:
+        kind = str(obj.get("kind"))
+        if kind in _READ or (kind == "ReplicaSet" and _owned(obj)):
+            continue
+        meta = mapping(obj.get("metadata"))
+        if namespaces and meta.get("namespace") not in namespaces:
+            continue
+        found = sorted(set(_asked(obj.get("spec"))))
+        if found and address(obj) not in told:
+            yield f"{address(obj)}: asks for {', '.join(found)}; {_unscaled(kind)}"
+
+
+def unread_kinds(survey: Survey) -> Iterator[str]:
+    """One sentence about all objects of kinds that a policy takes nothing from and that ask for no GPU."""
+    other = [
+        str(obj["kind"])
+        for obj in survey.objects
+        if str(obj["kind"]) not in _READ | _SCALERS and not any(_asked(obj.get("spec")))
+    ]
+    if other:
+        kinds = ", ".join(sorted(set(other)))
+        yield f"{counted(len(other), 'object')} of kinds that a policy takes nothing from: {kinds}"
+
+
+def _owned(obj: Object) -> bool:
+    return bool(mapping(obj.get("metadata")).get("ownerReferences"))
+
+
+def _asked(spec: object) -> Iterator[str]:
+    """GPU resources that any `requests` or `limits` in a spec names; each part is looked at once: YAML repeats them."""
+    left, seen = [spec], set[int]()
+    while left:
+        part = left.pop()
+        if id(part) in seen:
+            continue
+        seen.add(id(part))
+        if isinstance(part, Mapping):
+            for key, value in part.items():
+                if key in {"requests", "limits"} and isinstance(value, Mapping):
+                    yield from (str(name) for name in value if name == "gpu" or is_gpu(str(name)))
+            left += part.values()
+        elif isinstance(part, list | tuple):
+            left += part
+
+
+def _unscaled(kind: str) -> str:
+    reason = {
+        "Job": "a Job runs to its end and has no scale",
+        "CronJob": "a CronJob has no scale",
+        "DaemonSet": "a DaemonSet runs on every node and has no scale",
+        "Pod": "a pod of its own has no scale",
+        "ReplicaSet": "a ReplicaSet without a Deployment is not moved",
+    }
+    return reason.get(kind, f"kind {kind} is not read: a Deployment that it makes can be a model")

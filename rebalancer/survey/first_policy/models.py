@@ -1,0 +1,237 @@
+"""Models: what workloads say about themselves, their autoscalers about bounds, and their pods about starts."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import median_low
+from typing import Final
+
+from pydantic import TypeAdapter, ValidationError
+
+from rebalancer.domain.cluster import Pod, WorkloadRef
+from rebalancer.domain.part import Dns1123
+from rebalancer.domain.policy import TargetSpec
+from rebalancer.domain.words import counted
+from rebalancer.ingest.instants import epoch
+from rebalancer.survey.first_policy.autoscalers import Autoscaler
+from rebalancer.survey.first_policy.draft import CHOOSE, GUESS, ModelDraft, Said
+from rebalancer.survey.first_policy.homes import Home
+from rebalancer.survey.first_policy.recent import DAYS, Use
+from rebalancer.survey.first_policy.workloads import GpuWorkload
+from rebalancer.survey.objects import Object
+
+_MOST_ID: Final = 63  # by the policy's schema, as the next
+_MOST_START_SECONDS: Final = 86_400.0
+_NAMESPACE: Final = TypeAdapter[str](Dns1123)
+_ENGINES: Final = re.compile(r"vllm|sglang|text-generation|tgi|nim|triton|lmdeploy|tensorrt|rayproject", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Around:
+    """What a model is drafted from beside its workloads.
+
+    homes: by workload.
+    autoscalers: by workload.
+    recent: last week's use by the workload's name; None where nobody was asked.
+    """
+
+    homes: Mapping[WorkloadRef, Home]
+    autoscalers: Mapping[WorkloadRef, Autoscaler]
+    recent: Mapping[str, Use] | None
+
+
+def refused_kind(workload: GpuWorkload) -> str:
+    """Why the policy's schema refuses such a target, "" where it takes it."""
+    try:
+        _NAMESPACE.validate_python(workload.ref.namespace)
+        TargetSpec.model_validate(target_of(workload, "pool"))
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"])) or "namespace"
+        return f"the policy refuses it as a target: {where}: {first['msg']}"
+    return ""
+
+
+def target_of(workload: GpuWorkload, pool: str) -> dict[str, str]:
+    """The policy's words for it; a Deployment is what a target is anyway."""
+    target = {"pool": pool, "name": workload.ref.name}
+    if workload.ref.kind != "Deployment":
+        if "apiVersion" in {field.alias for field in TargetSpec.model_fields.values()}:
+            target["apiVersion"] = workload.api_version
+        target["kind"] = workload.ref.kind
+    return target
+
+
+def model_of(targets: Sequence[GpuWorkload], around: Around) -> ModelDraft:
+    """The draft of one model; its id and aliases may still collide with others', its entitlement may not fit yet."""
+    first = targets[0]
+    scalers = [around.autoscalers.get(each.ref) for each in targets]
+    scaler = next((each for each in scalers if each), None)
+    most = _most(targets, around)
+    floor = _floor(targets, around, most.value)
+    slo = Said({"latencySeconds": 2.0}, f"{CHOOSE}the p95 time to first token that its users were promised", off=True)
+    if scaler and scaler.votes.slo:
+        slo = Said({"latencySeconds": float(scaler.votes.slo.value)}, scaler.votes.slo.why)
+    return ModelDraft(
+        id=Said(_id(first.ref.name)),
+        namespace=Said(first.ref.namespace),
+        aliases=Said(first.served, "as its engine's arguments name the model in metrics") if first.served else None,
+        targets=tuple(_target(each, around.homes[each.ref]) for each in targets),
+        gpus_per_replica=Said(first.gpus, _gpus_why(first)),
+        pods_per_replica=Said(first.pods, "the size of its group") if first.pods > 1 else None,
+        min_replicas=floor,
+        max_replicas=most,
+        entitlement=_own(targets, around, floor.value, most.value),
+        workload_class=_class(scaler),
+        slo=slo,
+        load_seconds=_load(targets),
+        signals=_signals(first, scaler),
+        notes=tuple(_notes(targets, [each for each in scalers if each])),
+    )
+
+
+def distinct(models: Sequence[ModelDraft]) -> tuple[ModelDraft, ...]:
+    """The same models with ids that are unique, and only those aliases that name one model."""
+    counts = Counter(model.id.value for model in models)
+    used: set[str] = set()
+    renamed = []
+    for model in models:
+        name = model.id.value
+        if counts[name] > 1:
+            name = _id(f"{model.namespace.value}-{name}")
+        number = 2
+        while name in used:
+            name = f"{_id(model.id.value)[: _MOST_ID - 4]}-{number}"
+            number += 1
+        used.add(name)
+        renamed.append(replace(model, id=replace(model.id, value=name)))
+    names = Counter(alias for model in renamed if model.aliases for alias in dict.fromkeys(model.aliases.value))
+    return tuple(_with_own_names(model, names, used) for model in renamed)
+
+
+def _with_own_names(model: ModelDraft, names: Counter[str], ids: set[str]) -> ModelDraft:
+    if model.aliases is None:
+        return model
+    given = tuple(dict.fromkeys(model.aliases.value))
+    own = tuple(alias for alias in given if names[alias] == 1 and alias not in ids)
+    shared = [alias for alias in given if names[alias] > 1]
+    notes = model.notes
+    if shared:
+        notes = (
+            *notes,
+            f"{', '.join(shared)} is the name of several models here: as an alias it would name none of them",
+        )
+    return replace(model, aliases=replace(model.aliases, value=own) if own else None, notes=notes)
+
+
+def _id(name: str) -> str:
+    return re.sub(r"[^a-z0-9-]+", "-", name.lower())[:_MOST_ID].strip("-") or "model"
+
+
+def _target(workload: GpuWorkload, home: Home) -> Said[dict[str, str]]:
+    return Said(target_of(workload, home.pool.name), home.why)
+
+
+def _gpus_why(workload: GpuWorkload) -> str:
+    each = f"{workload.resource} in its template"
+    return each if workload.pods == 1 else f"{workload.pods} pods with {workload.gpus // workload.pods} {each} each"
+
+
+def _floor(targets: Sequence[GpuWorkload], around: Around, most: int) -> Said[int]:
+    parts = []
+    for each in targets:
+        scaler = around.autoscalers.get(each.ref)
+        today = f"{GUESS}the {counted(each.replicas, 'replica')} it has today; {CHOOSE}what must serve whatever happens"
+        parts.append(scaler.minimum if scaler else Said(each.replicas, today))
+    total = sum(max(0, part.value) for part in parts)
+    return Said(min(total, most), _joined(parts))
+
+
+def _most(targets: Sequence[GpuWorkload], around: Around) -> Said[int]:
+    parts = []
+    for each in targets:
+        scaler, pool = around.autoscalers.get(each.ref), around.homes[each.ref].pool
+        room = max(pool.gpus // each.gpus, each.replicas, 1)
+        parts.append(
+            scaler.maximum if scaler else Said(room, f"{GUESS}no autoscaler says; as many fit in pool {pool.name}")
+        )
+    return Said(min(max(1, sum(part.value for part in parts)), 100_000), _joined(parts))
+
+
+def _joined(parts: Sequence[Said[int]]) -> str:
+    if len(parts) == 1:
+        return parts[0].why
+    return " + ".join(f"{part.value} ({part.why})" for part in parts)
+
+
+def _own(targets: Sequence[GpuWorkload], around: Around, floor: int, most: int) -> Said[int]:
+    """Last week's median, else what it has today, between floor and maximum."""
+    first = targets[0]
+    use = (around.recent or {}).get(str(first.ref))
+    if use is not None and use.hours >= 1:
+        own, why = (
+            use.replicas(),
+            f"the median of replicas at work in the last {DAYS} days ({use.hours:.0f} h seen, most {use.most:g})",
+        )
+    else:
+        own, why = (
+            first.replicas,
+            f"{GUESS}the {counted(first.replicas, 'replica')} it has today; {CHOOSE}last week's median use",
+        )
+        if around.recent is not None:
+            why += " (Prometheus has none)"
+    kept = min(max(own, floor), most)
+    return Said(kept, why if kept == own else f"{why}; held between floor and maximum")
+
+
+def _class(scaler: Autoscaler | None) -> Said[str]:
+    if scaler and scaler.votes.batch:
+        return Said("batch", f"{GUESS}its work waits in a queue: {scaler.votes.batch}")
+    return Said("interactive", f"{CHOOSE}realtime, interactive or batch: how fast its demand is followed", off=True)
+
+
+def _signals(workload: GpuWorkload, scaler: Autoscaler | None) -> dict[str, Said[object]]:
+    found = dict(scaler.votes.signals) if scaler else {}
+    counts = any(map(_ENGINES.search, workload.engine))
+    known = "its engine counts requests in flight" if counts else "send its requests in flight (docs/install.md)"
+    default: Said[object] = Said({}, f"{known}; what a replica carries is learnt")
+    return {"concurrency": found.pop("concurrency", default), **found}
+
+
+def _notes(targets: Sequence[GpuWorkload], scalers: Iterable[Autoscaler]) -> Iterator[str]:
+    if len(targets) > 1:
+        names = " and ".join(str(each.ref) for each in targets)
+        yield f"{GUESS}{names} are one model: the same image and arguments, each in a pool of its own"
+    for each in targets:
+        if each.owner:
+            yield f"{each.ref} is controlled by {each.owner}, which may write its replicas back"
+        if not each.selector and not each.terms:
+            yield f"{each.ref} selects no nodes: its pods may land in any pool that tolerates them"
+    for scaler in scalers:
+        yield from (*scaler.notes, *scaler.votes.notes)
+
+
+def _load(targets: Sequence[GpuWorkload]) -> Said[float]:
+    """The median from placed to Ready; the wait for a free GPU is no part of a start."""
+    starts = sorted(seconds for each in targets for pod, raw in each.seen if (seconds := _start(pod, raw)) is not None)
+    if not starts:
+        return Said(60.0, f"{CHOOSE}from pod created to Ready; no Ready pod was seen", off=True)
+    of = f"the median of {len(starts)} pods" if len(starts) > 1 else "one pod"
+    return Said(
+        median_low(starts),
+        f"{of}, from placed to Ready ({starts[0]:g} to {starts[-1]:g} s)"
+        if len(starts) > 1
+        else f"{of}, from placed to Ready",
+    )
+
+
+def _start(pod: Pod, raw: Object) -> float | None:
+    if not pod.ready or pod.ready_at is None:
+        return None
+    placed = pod.created_at
+    for each in (raw.get("status") or {}).get("conditions") or ():
+        if each.get("type") == "PodScheduled" and each.get("lastTransitionTime"):
+            placed = max(placed, epoch(each["lastTransitionTime"]))
+    seconds = float(round(pod.ready_at - placed))
+    return seconds if 0 < seconds <= _MOST_START_SECONDS else None

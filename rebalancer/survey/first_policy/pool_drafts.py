@@ -1,0 +1,81 @@
+"""Pools as the policy has them: who owns them, how many GPUs they may have, which NodePools stand behind them."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from rebalancer.survey.first_policy.draft import CHOOSE, PoolDraft, Said
+from rebalancer.survey.first_policy.pools import Pool
+
+MOST_GPUS = 1_000_000  # the policy's bound
+MOST_PER_NODE = 1024  # same
+
+
+def with_node_pools(pools: Sequence[Pool]) -> Iterator[tuple[Pool, tuple[str, ...]]]:
+    """Each pool with the NodePools behind it; one that makes nodes of two pools stands behind the one with more."""
+    behind: dict[str, tuple[int, str]] = {}
+    for pool in pools:
+        for name, count in Counter(place.node_pool for place in pool.places if place.node_pool).items():
+            behind[name] = max(behind.get(name, (0, "")), (count, pool.name))
+    for pool in pools:
+        mine = tuple(sorted(name for name, (_, owner) in behind.items() if owner == pool.name))
+        shared = sorted({place.node_pool for place in pool.places} - {"", *mine})
+        note = (
+            f"NodePool {', '.join(shared)} makes nodes of another pool too, and stands there: give each shape its own"
+        )
+        yield (replace(pool, notes=(*pool.notes, note)) if shared else pool), mine
+
+
+def pool_of(
+    pool: Pool, node_pools: tuple[str, ...], limits: Mapping[str, Mapping[str, int]], asked: int, *, lived_in: bool
+) -> PoolDraft:
+    """The draft of a pool.
+
+    limits: of NodePools by resource. asked: GPUs that workloads ask for where no node is. lived_in: whether a model has
+    its home there: its floor and its entitlement need a pool that is owned.
+    """
+    elastic = pool.spot and not lived_in
+    each = Counter(place.gpus.get(pool.resource, 0) for place in pool.places if place.node_pool)
+    per_node = min(max(1, each.most_common(1)[0][0]), MOST_PER_NODE) if each else 1
+    return PoolDraft(
+        name=Said(pool.name),
+        kind=_kind(pool, lived_in=lived_in),
+        resource=Said(pool.resource, "what its nodes offer" if pool.places else "what its workloads ask for"),
+        node_labels=pool.labels,
+        capacity_type=pool.capacity,
+        price_per_gpu_hour=Said(0.0, f"{CHOOSE}USD; elastic pools are used cheapest first", off=True)
+        if elastic
+        else None,
+        node_pools=Said(node_pools, "Karpenter's, by the label of its nodes") if node_pools else None,
+        gpus_per_node=Said(per_node, "as its nodes have; limits rise in whole nodes") if node_pools else None,
+        gpu_limit=_limit(pool, node_pools, limits, asked),
+        notes=pool.notes,
+    )
+
+
+def _kind(pool: Pool, *, lived_in: bool) -> Said[str]:
+    if pool.spot and not lived_in:
+        return Said("elastic", "spot: owned by nobody, lent to whoever gains most")
+    if pool.spot:
+        return Said(
+            "primary", f"models live on this spot pool alone; {CHOOSE}elastic, once each has a target elsewhere"
+        )
+    return Said("primary", "owned by the models whose home it is" if lived_in else "no model is at home there yet")
+
+
+def _limit(pool: Pool, node_pools: tuple[str, ...], limits: Mapping[str, Mapping[str, int]], asked: int) -> Said[int]:
+    if not pool.places:
+        return Said(min(asked, MOST_GPUS), f"{CHOOSE}the GPUs there will be; its workloads ask for so many today")
+    nodes = [place for place in pool.places if place.name]
+    counts = Counter(place.gpus[pool.resource] for place in nodes)
+    there = " + ".join(f"{count} x {size}" for size, count in sorted(counts.items(), reverse=True)) or "no node"
+    total, why = 0, [f"nodes today: {there} GPUs" if nodes else "no node today"]
+    for name in node_pools:
+        has = sum(place.gpus[pool.resource] for place in nodes if place.node_pool == name)
+        limit = limits.get(name, {}).get(pool.resource)
+        total += has if limit is None else max(has, limit)
+        why.append(
+            f"NodePool {name} has limit {limit}" if limit is not None else f"NodePool {name} has no limit: {CHOOSE}one"
+        )
+    total += sum(place.gpus[pool.resource] for place in nodes if place.node_pool not in node_pools)
+    return Said(min(total, MOST_GPUS), "; ".join(why))

@@ -1,0 +1,136 @@
+"""What a KEDA trigger or an HPA metric measures, in the policy's words for signals."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from rebalancer.domain.words import listed
+from rebalancer.survey.first_policy.draft import GUESS, Said
+from rebalancer.survey.first_policy.things import mapping
+
+_RUNNING: Final = re.compile(
+    r"num_requests_running|num_running_reqs|concurren|in_?flight|active_requests", re.IGNORECASE
+)
+_WAITING: Final = re.compile(r"num_requests_waiting|queue|waiting|pending_request", re.IGNORECASE)
+_CACHE: Final = re.compile(r"cache_usage|kv_cache|token_usage", re.IGNORECASE)
+_BUSY: Final = re.compile(r"DCGM_FI_DEV_GPU_UTIL|DCGM_FI_PROF_GR_ENGINE_ACTIVE|gpu_?util|duty_cycle", re.IGNORECASE)
+_LATE: Final = re.compile(r"time_to_first_token|ttft|latency|request_duration", re.IGNORECASE)
+_AVERAGE: Final = re.compile(r"^\s*(avg|max|min|quantile|histogram_quantile)\b")
+_BACKLOGS: Final = frozenset(
+    {
+        "activemq", "apache-kafka", "artemis-queue", "aws-kinesis-stream", "aws-sqs-queue", "azure-eventhub",
+        "azure-queue", "azure-servicebus", "gcp-pubsub", "kafka", "nats-jetstream", "pulsar", "rabbitmq", "redis",
+        "redis-streams",
+    }
+)  # fmt: skip
+_QUANTITY: Final = re.compile(r"(\d+(?:\.\d+)?)(m?)")
+_CALENDAR: Final = "cron"
+
+_MOST_THRESHOLD: Final = 100_000  # by the policy's schema
+_MOST_PROMISE_SECONDS: Final = 3600.0  # no promise of latency is longer; a threshold that is counts something else
+
+
+@dataclass(frozen=True)
+class Trigger:
+    """One trigger or metric: where it stands, what it measures, its threshold, and whether that is of one replica."""
+
+    at: str
+    kind: str
+    query: str
+    threshold: float | None
+    by_replica: bool
+
+
+@dataclass(frozen=True)
+class Votes:
+    """What the triggers of one autoscaler come to.
+
+    signals: by the policy's names.
+    slo: seconds that a latency trigger holds, None without one.
+    batch: the trigger that watches a broker's queue, "" without one.
+    notes: what has no counterpart.
+    """
+
+    signals: dict[str, Said[object]] = field(default_factory=dict)
+    slo: Said[float] | None = None
+    batch: str = ""
+    notes: tuple[str, ...] = ()
+
+
+def votes_of(about: str, triggers: Sequence[Trigger]) -> Votes:
+    """The signals that measure what the triggers of `about` do; of two for one signal the first counts."""
+    signals: dict[str, Said[object]] = {}
+    slo: Said[float] | None = None
+    unlike: list[str] = []
+    notes: list[str] = []
+    for each in triggers:
+        where = f"{each.at} of {about}"
+        if (seconds := _promise(each)) is not None:
+            slo = slo or Said(seconds, f"{GUESS}what {where} holds; the promise to users may be another")
+            signals.setdefault("latency", Said(value=True, why=f"{where} asks for it"))
+        elif (signal := _signal(each, where)) is not None:
+            signals.setdefault(*signal)
+        elif each.kind == _CALENDAR:
+            notes.append(f"{where} is a calendar: write it as `schedules`")
+        elif each.kind not in _BACKLOGS:
+            unlike.append(each.at)
+    if unlike:
+        notes.append(f"no signal measures what {listed(unlike)} of {about} does: it goes on asking within the bounds")
+    batch = next((f"{each.at} of {about}" for each in triggers if each.kind in _BACKLOGS), "")
+    return Votes(signals, slo, batch, tuple(notes))
+
+
+def keda_trigger(number: int, raw: Mapping[str, Any]) -> Trigger:
+    """Trigger `number` of a ScaledObject."""
+    meta, kind = mapping(raw.get("metadata")), str(raw.get("type", "of no type"))
+    query = " ".join(str(meta.get(key, "")) for key in ("query", "metricName", "valueLocation", "url") if meta.get(key))
+    value = next((meta[key] for key in ("threshold", "targetValue", "value") if key in meta), None)
+    per_replica = str(raw.get("metricType") or "AverageValue") == "AverageValue"
+    average = _AVERAGE.match(str(meta.get("query", ""))) is not None
+    return Trigger(f"trigger {number} ({kind})", kind, query, _number(value), per_replica or average)
+
+
+def hpa_metric(number: int, raw: Mapping[str, Any]) -> Trigger:
+    """Metric `number` of an HPA."""
+    kind = str(raw.get("type", ""))
+    source = mapping(raw.get(kind[:1].lower() + kind[1:]))
+    name = str(mapping(source.get("metric")).get("name", source.get("name", "")))
+    target = mapping(source.get("target"))
+    value = target.get("averageValue", target.get("value"))
+    return Trigger(f"metric {number} ({kind} {name})", kind, name, _number(value), "averageValue" in target)
+
+
+def _signal(each: Trigger, where: str) -> tuple[str, Said[object]] | None:
+    """The signal that measures the same, with its threshold; None for what no signal of ours measures."""
+    level = each.threshold if each.threshold and each.threshold <= _MOST_THRESHOLD else None
+    if _RUNNING.search(each.query):
+        known = level is not None and each.by_replica
+        return "concurrency", Said(
+            {"perReplica": level} if known else {}, f"{GUESS}threshold of {where}" if known else where
+        )
+    if _CACHE.search(each.query) and level is not None:
+        high = level / 100 if level > 1 else level
+        if 0 < high <= 1:
+            return "kvCache", Said({"high": high, "low": round(high / 2, 3)}, f"{where}; {GUESS}low is half of it")
+    if _BUSY.search(each.query):
+        return "utilisation", Said(value=True, why=f"{where}; by the watermarks of the class, not by its threshold")
+    if _WAITING.search(each.query) and level is not None and each.by_replica:
+        return "queue", Said({"high": level}, f"threshold of {where}")
+    return None
+
+
+def _promise(each: Trigger) -> float | None:
+    """A latency threshold in seconds; None where there is none, or none that a promise could be."""
+    if not each.threshold or not _LATE.search(each.query):
+        return None
+    seconds = each.threshold / 1000 if re.search(r"milli|_ms\b", each.query) else each.threshold
+    return seconds if 0 < seconds <= _MOST_PROMISE_SECONDS else None
+
+
+def _number(value: object) -> float | None:
+    found = _QUANTITY.fullmatch(str(value).strip()) if value is not None else None
+    if found is None:
+        return None
+    number = float(found[1]) / (1000 if found[2] else 1)
+    return int(number) if number == int(number) else number
