@@ -3,6 +3,7 @@
 from msgspec import Struct
 
 from rebalancer.domain.instant import Instant
+from rebalancer.domain.parents import Applied, Controller
 
 GPU_OWNERS = ("Deployment",)  # target kinds we can scale today
 
@@ -139,6 +140,8 @@ class Workload(Struct, frozen=True):
     grace_seconds: seconds that one of its pods has to end.
     rolling: whether a rollout is under way.
     writer: the field manager that set its replicas, "" where that is us or unknown.
+    controller: its controller; None where nothing controls it.
+    applied: who applies the numbers of it that we write.
     """
 
     ref: WorkloadRef
@@ -151,6 +154,8 @@ class Workload(Struct, frozen=True):
     grace_seconds: int = 30
     rolling: bool = False
     writer: str = ""
+    controller: Controller | None = None
+    applied: tuple[Applied, ...] = ()
 
 
 class Originals(Struct, frozen=True):
@@ -179,6 +184,8 @@ class Hpa(Struct, frozen=True):
     owner_scaled_object: name of the ScaledObject for which KEDA made it, None where nobody did.
     originals: its own bounds, as our annotation saved them; None where it has no such annotation.
     writers: the field managers that set minimum and maximum, "" where that is us or unknown.
+    controller: its controller; None where nothing controls it.
+    applied: who applies the numbers of it that we write.
     """
 
     namespace: str
@@ -193,6 +200,8 @@ class Hpa(Struct, frozen=True):
     owner_scaled_object: str | None = None
     originals: Originals | None = None
     writers: tuple[str, str] = ("", "")
+    controller: Controller | None = None
+    applied: tuple[Applied, ...] = ()
 
 
 class ScaledObject(Struct, frozen=True):
@@ -210,6 +219,8 @@ class ScaledObject(Struct, frozen=True):
     hpa_name: name of the HPA that KEDA made for it, None while that is unknown.
     originals: its own bounds, as our annotation saved them; None where it has no such annotation.
     writers: the field managers that set minimum and maximum, "" where that is us or unknown.
+    controller: its controller; None where nothing controls it.
+    applied: who applies the numbers of it that we write.
     """
 
     namespace: str
@@ -224,6 +235,8 @@ class ScaledObject(Struct, frozen=True):
     hpa_name: str | None = None
     originals: Originals | None = None
     writers: tuple[str, str] = ("", "")
+    controller: Controller | None = None
+    applied: tuple[Applied, ...] = ()
 
 
 class DisruptionBudget(Struct, frozen=True, omit_defaults=True, rename="camel"):

@@ -13,7 +13,17 @@ from rebalancer.domain.policy import Model, Policy, Pool, TargetSpec
 from rebalancer.domain.snapshot import AutoscalerView, ModelView, PodView, TargetView
 from rebalancer.state.foreign import ForeignChanges, ForeignPast
 from rebalancer.state.objects import Change, Objects
-from rebalancer.state.views import autoscaler_view, by_others, missing_target, pod_view, shows, target_view
+from rebalancer.state.views import (
+    applied_views,
+    autoscaler_view,
+    by_others,
+    chosen_autoscaler,
+    missing_target,
+    owner_views,
+    pod_view,
+    shows,
+    target_view,
+)
 
 ASKED_FOR_SECONDS = 10.0  # a write that the watch has not shown by then is taken as lost
 LOADS_REMEMBERED = 20
@@ -194,6 +204,10 @@ class Holdings:
             running_gpus=max((pod.gpus.get(pool.resource, 0) for pod in pods), default=None),
             by_others=by_others(workload, self._objects.scaled_objects_of.get(ref), self._objects.hpas_of.get(ref)),
         )
+        chosen = chosen_autoscaler(self._objects.scaled_objects_of.get(ref), self._objects.hpas_of.get(ref))
+        owners, applied = owner_views(workload, chosen), applied_views(workload, chosen)
+        if owners or applied:
+            view = replace(view, owners=owners, applied=applied)
         past = self.foreign.of(ref)
         return view if past is None else replace(view, foreign=past.changes, repaired_at=past.repaired_at)
 

@@ -24,6 +24,7 @@ from rebalancer.domain.cluster import (
     WorkloadRef,
     WriteStop,
 )
+from rebalancer.domain.parents import Controller
 from rebalancer.ingest.objects import SHAPES, Unusable, value_of
 from rebalancer.ingest.objects.meta import devices, is_extended
 from tests.ingest.manifests import (
@@ -115,6 +116,7 @@ def test_an_hpa_of_our_own_saving_and_one_that_keda_made() -> None:
         desired=4,
         owner_scaled_object="llama",
         originals=Originals(None, 9),
+        controller=Controller("keda.sh", "ScaledObject", "llama"),
     )
 
 

@@ -66,6 +66,11 @@ _GUARDS = {
         "Somebody else changed what is written here twice within 10 minutes (`guards.foreign`), or holds it.",
         "Take the field out of what they apply, or the model out of one policy. Then `rebalancer stand-up MODEL`.",
     ),
+    "owner": (
+        "Somebody else owns the number: a controller that writes it back, a second autoscaler of the same target, or"
+        " whoever paused its ScaledObject. Nothing was written.",
+        "What the refusal says after the semicolon; [who else writes](../owners.md) has all of them.",
+    ),
     "gpus": (
         "Policy, template and running pods say different numbers of GPUs per pod; the largest counts in every sum.",
         "Set `gpusPerReplica` to what the template asks for; the refusal has all numbers.",
@@ -90,6 +95,7 @@ _CONSTRAINTS = {
     "autoscaler-paused": "Its ScaledObject is paused by somebody else.",
     "gpus": "Policy, template and running pods say different numbers of GPUs per pod.",
     "idle": "Its autoscaler does nothing at the replicas there are: KEDA idles it, or its HPA is disabled at 0.",
+    "owner": "A controller writes its number back, or two autoscalers scale its target.",
     "foreign": "Somebody else keeps writing or holds its target, or that of who keeps GPUs that are its own; "
     "or an autoscaler owns it, and actuation is `scale`.",
 }
@@ -152,7 +158,7 @@ _REJECTIONS = {
 
 def reasons_page() -> str:
     """The page. Raises KeyError when the code knows a word that this page does not explain."""
-    names = (*GUARDS, "plausible", "budget", "fit", "foreign", "gpus", "stop")
+    names = (*GUARDS, "plausible", "budget", "fit", "foreign", "owner", "gpus", "stop")
     guards = table(("guard", "what it saw", "what to do"), ((code(name), *_GUARDS[name]) for name in names))
     parts = (
         ("Unmet", "What a model that lacks replicas waits for; a guard's name when a guard holds it.", _CONSTRAINTS),

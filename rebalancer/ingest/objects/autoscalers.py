@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from rebalancer.domain.cluster import Hpa, Originals, ScaledObject, WorkloadRef
-from rebalancer.ingest.objects.meta import Annotated, Managed, saved, writer
+from rebalancer.ingest.objects.meta import Annotated, Managed, applied, controller, saved, writer
 
 PAUSED = "autoscaling.keda.sh/paused"
 PAUSED_REPLICAS = "autoscaling.keda.sh/paused-replicas"
@@ -86,6 +86,8 @@ def hpa(wire: HpaWire) -> Hpa:
         ),
         originals=_originals(meta),
         writers=(writer(meta, "hpa_minimum"), writer(meta, "hpa_maximum")),
+        controller=controller(meta),
+        applied=applied(meta, "hpa_minimum", "hpa_maximum"),
     )
 
 
@@ -105,6 +107,8 @@ def scaled_object(wire: ScaledObjectWire) -> ScaledObject:
         hpa_name=wire.status.hpa_name or None,
         originals=_originals(meta),
         writers=(writer(meta, "keda_minimum"), writer(meta, "keda_maximum")),
+        controller=controller(meta),
+        applied=applied(meta, "keda_minimum", "keda_maximum"),
     )
 
 

@@ -10,6 +10,8 @@ from rebalancer.ingest.objects.meta import (
     Metadata,
     Owner,
     Quantities,
+    applied,
+    controller,
     created_at,
     extended,
     instant,
@@ -148,6 +150,8 @@ def workload(wire: DeploymentWire) -> Workload:
         # generation, which it moves as well, says nothing.
         rolling=status.updated_replicas < status.replicas,
         writer=writer(meta, "replicas"),
+        controller=controller(meta),
+        applied=applied(meta, "replicas"),
     )
 
 

@@ -11,12 +11,14 @@ from rebalancer.api.text.pinned import said_pinned
 from rebalancer.api.text.policy_file import kept_of
 from rebalancer.api.text.words import some, span
 from rebalancer.domain.arithmetic import unreachable
+from rebalancer.domain.owners import claims
 from rebalancer.domain.readings import MOST_LAG_SECONDS, TOLD_LAG_SECONDS
 from rebalancer.domain.snapshot import Snapshot
 
 OK, WARN, FAIL = "ok", "warn", "FAIL"
 _REFUSALS = {  # refusals that no waiting ends, and what does
     "gpus": "gpusPerReplica in the policy must be what the template asks for",
+    "owner": "the second half of the sentence, or take the model out of the policy; docs: Who else writes",
     "empty": "kubectl get nodes, and the pods of their device plugin; or the pool's resource in the policy",
 }
 _UNITS = {"s": 1, "m": 60, "h": 3600}
@@ -71,6 +73,8 @@ def of_snapshot(snapshot: Snapshot) -> Iterator[Finding]:
     for model in snapshot.models:
         gone = some([f"{target.kind.lower()}/{target.name}" for target in model.targets if target.missing])
         yield _if(not gone, FAIL, f"model/{model.id}", f"not found: {gone}", "correct the target in the policy")
+        for claim in (claim for target in model.targets for claim in claims(target) if not claim.refused):
+            yield Finding(WARN, f"model/{model.id}", claim.why, claim.way_out)
         for sleeps in filter(None, map(unreachable, model.targets)):
             yield Finding(WARN, f"model/{model.id}", sleeps, "nothing of ours wakes it; rebalancer explain MODEL")
 
