@@ -4,6 +4,7 @@ from msgspec import Struct
 
 from rebalancer.domain.instant import Instant
 from rebalancer.domain.parents import Applied, Controller
+from rebalancer.domain.pod_autoscaler import PodAutoscaler
 
 GPU_OWNERS = ("Deployment",)  # target kinds we can scale today
 
@@ -379,7 +380,7 @@ class WriteStop(Struct, frozen=True):
     created_at: Instant = 0.0
 
 
-ClusterObject = Node | Pod | Workload | Hpa | ScaledObject | NodePool | NodeClaim | Override | WriteStop
+ClusterObject = Node | Pod | Workload | Hpa | ScaledObject | PodAutoscaler | NodePool | NodeClaim | Override | WriteStop
 
 # The sources whose lists must be complete before anything is decided, in the words that status and readiness print.
 SOURCES: dict[str, type] = {
@@ -388,6 +389,7 @@ SOURCES: dict[str, type] = {
     "deployments": Workload,
     "hpas": Hpa,
     "scaledobjects": ScaledObject,
+    "podautoscalers": PodAutoscaler,
     "nodepools": NodePool,
     "nodeclaims": NodeClaim,
     "overrides": Override,

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from rebalancer.domain.cluster import Hpa, Node, Pod, ScaledObject, Workload, WorkloadRef
 from rebalancer.domain.codec import quantise
+from rebalancer.domain.pod_autoscaler import PodAutoscaler
 from rebalancer.domain.policy import Model, Policy, Pool, TargetSpec
 from rebalancer.domain.snapshot import AutoscalerView, ModelView, PodView, TargetView
 from rebalancer.state.foreign import ForeignChanges, ForeignPast
@@ -205,7 +206,8 @@ class Holdings:
             by_others=by_others(workload, self._objects.scaled_objects_of.get(ref), self._objects.hpas_of.get(ref)),
         )
         chosen = chosen_autoscaler(self._objects.scaled_objects_of.get(ref), self._objects.hpas_of.get(ref))
-        owners, applied = owner_views(workload, chosen), applied_views(workload, chosen)
+        owners = owner_views(workload, chosen, self._objects.pod_autoscalers_of.get(ref))
+        applied = applied_views(workload, chosen)
         if owners or applied:
             view = replace(view, owners=owners, applied=applied)
         past = self.foreign.of(ref)
@@ -244,4 +246,6 @@ def _workload_of(found: object) -> WorkloadRef | None:
         return found.workload
     if isinstance(found, Workload):
         return found.ref
+    if isinstance(found, PodAutoscaler):
+        return WorkloadRef(found.target_namespace, found.target_kind, found.target_name)
     return found.target if isinstance(found, Hpa | ScaledObject) else None

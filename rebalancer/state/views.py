@@ -17,6 +17,7 @@ from rebalancer.domain.cluster import (
     Workload,
 )
 from rebalancer.domain.parents import Controller
+from rebalancer.domain.pod_autoscaler import PodAutoscaler
 from rebalancer.domain.policy import Model, Pool, TargetSpec
 from rebalancer.domain.snapshot import (
     AppliedView,
@@ -30,6 +31,7 @@ from rebalancer.domain.snapshot import (
 )
 
 KEDA_DEFAULT_MAXIMUM = 100
+AIBRIX = "autoscaling.aibrix.ai"
 HELD_REASONS = frozenset({"Empty", "Underutilized"})
 
 
@@ -144,14 +146,18 @@ def _name(found: ScaledObject | Hpa) -> tuple[str, str]:
     return ("ScaledObject" if isinstance(found, ScaledObject) else "HorizontalPodAutoscaler"), found.name
 
 
-def owner_views(workload: Workload, autoscaler: ScaledObject | Hpa | None) -> tuple[OwnerView, ...]:
-    """The controllers above a target and its autoscaler."""
+def owner_views(
+    workload: Workload, autoscaler: ScaledObject | Hpa | None, pod_autoscalers: Iterable[PodAutoscaler]
+) -> tuple[OwnerView, ...]:
+    """The controllers above a target and its autoscaler, and the PodAutoscalers that point at it."""
     found = []
     if autoscaler is not None and autoscaler.controller is not None:
         found.append(_owner(*_name(autoscaler), autoscaler.controller))
     if workload.controller is not None:
         found.append(_owner(workload.ref.kind, workload.ref.name, workload.controller))
-    return tuple(found)
+    names = sorted(one.name for one in pod_autoscalers)
+    by_reference = (Controller(AIBRIX, "PodAutoscaler", name) for name in names)
+    return (*found, *(_owner(workload.ref.kind, workload.ref.name, one) for one in by_reference))
 
 
 def _owner(kind: str, name: str, above: Controller) -> OwnerView:

@@ -35,6 +35,7 @@ from tests.ingest.manifests import (
     node_pool,
     override,
     pod,
+    pod_autoscaler,
     scaled_object,
     write_stop,
 )
@@ -55,6 +56,7 @@ def test_every_source_has_a_shape_of_its_kind_and_no_other() -> None:
         "deployments": deployment(),
         "hpas": hpa(),
         "scaledobjects": scaled_object(),
+        "podautoscalers": pod_autoscaler(),
         "nodepools": node_pool(),
         "nodeclaims": node_claim(),
         "overrides": override(),

@@ -67,8 +67,7 @@ _GUARDS = {
         "Take the field out of what they apply, or the model out of one policy. Then `rebalancer stand-up MODEL`.",
     ),
     "owner": (
-        "Somebody else owns the number: a controller that writes it back, a second autoscaler of the same target, or"
-        " whoever paused its ScaledObject. Nothing was written.",
+        "Somebody else owns the number: a controller that writes it back, another autoscaler, who paused KEDA.",
         "What the refusal says after the semicolon; [who else writes](../owners.md) has all of them.",
     ),
     "gpus": (
