@@ -229,6 +229,10 @@ class World:
         self._autoscaling.add(scaled)
         return scaled
 
+    def remove_scaled_object(self, scaled: ScaledObject) -> None:
+        """Somebody deletes it: its target stays as it is, and nobody scales it."""
+        self._autoscaling.remove(scaled)
+
     def follow(self, hpa: Hpa) -> None:
         """The HPA controller decides for this HPA from now on."""
         self._autoscaling.follow(hpa)
