@@ -96,7 +96,7 @@ PARENTS = (
     Parent(
         group="serving.knative.dev",
         kind="Revision",
-        does="has its Deployment scaled by Knative's own autoscaler, every 2 s",
+        does="has its Deployment scaled by Knative's own autoscaler",
         bounds=REVERTS,
         replicas=REVERTS,
         way_out="deploy it without Knative; of a KServe service by `serving.kserve.io/deploymentMode: Standard`",

@@ -1,7 +1,7 @@
 """Who else writes: each case ends as documented within a minute, and then nothing of ours is written for five.
 
-The service's own state, planner and gate on a simulated cluster in virtual time (`docs/owners.md` has the states). `a`
-holds 2 replicas and needs 4, `b` needs the 2 that it has; 8 GPUs are there, so the service wants to write at once.
+The service's own state, planner and gate on a simulated cluster in virtual time; `docs/reference/owners.md` has the
+states. `a` holds 2 replicas and needs more, `b` has what it needs; 8 GPUs are there, so the service writes at once.
 """
 
 from collections.abc import Callable

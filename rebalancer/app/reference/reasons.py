@@ -68,7 +68,7 @@ _GUARDS = {
     ),
     "owner": (
         "Somebody else owns the number: a controller that writes it back, another autoscaler, who paused KEDA.",
-        "What the refusal says after the semicolon; [who else writes](../owners.md) has all of them.",
+        "What the refusal says after the semicolon; [who else writes](owners.md) has all of them.",
     ),
     "gpus": (
         "Policy, template and running pods say different numbers of GPUs per pod; the largest counts in every sum.",
