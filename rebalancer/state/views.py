@@ -165,7 +165,7 @@ def _owner(kind: str, name: str, above: Controller) -> OwnerView:
 
 
 def applied_views(workload: Workload, autoscaler: ScaledObject | Hpa | None) -> tuple[AppliedView, ...]:
-    """Who applies the numbers that we would write: an autoscaler's bounds where there is one, else the replicas."""
+    """The tools that apply the numbers we would write: an autoscaler's bounds where there is one, else the replicas."""
     kind, name = (workload.ref.kind, workload.ref.name) if autoscaler is None else _name(autoscaler)
     applied = workload.applied if autoscaler is None else autoscaler.applied
     return tuple(AppliedView(kind, name, one.manager, one.fields, one.by) for one in applied)

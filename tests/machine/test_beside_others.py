@@ -231,7 +231,7 @@ async def test_a_scaled_object_that_is_deleted_and_made_again_is_taken_over_anew
     await bench.live(SETTLED_SECONDS)
     first = bench.scaled
     assert first.annotations
-    bench.world.remove_scaled_object(first)
+    bench.world.autoscaling.remove(first)
     bench.world.add_scaled_object("a", A, 1, 4)
     assert await bench.then_quiet() == []
     assert bench.scaled.uid != first.uid
@@ -243,7 +243,7 @@ async def test_a_scaled_object_that_is_deleted_and_made_again_is_taken_over_anew
 async def test_without_its_scaled_object_the_replicas_themselves_are_written() -> None:
     bench = Bench("keda", level=1.0)
     await bench.live(SETTLED_SECONDS)
-    bench.world.remove_scaled_object(bench.scaled)
+    bench.world.autoscaling.remove(bench.scaled)
     bench.demand(3.4)
     assert await bench.then_quiet() == []
     assert bench.replicas >= 4

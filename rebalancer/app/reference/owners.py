@@ -30,9 +30,9 @@ own source; a new version may do otherwise, and the guard `foreign` stays behind
 _AUTOSCALERS = """
 AIBrix's PodAutoscaler owns nothing where it writes replicas itself, and its field manager is called `manager` like many
 others. So PodAutoscalers are read where the cluster has that API (`podautoscalers.autoscaling.aibrix.ai`, list and
-watch); nothing else shows them before they write. llm-d's VariantAutoscaling is not read: it emits a metric, and the HPA
-or ScaledObject that follows the metric is moved by its bounds like any other. From 0 to 1 it scales by itself, where
-KEDA would. A RayCluster owns its pods and has no `/scale`: it is no target, and its pods count as others' GPUs.
+watch); nothing else shows them before they write. llm-d's VariantAutoscaling is not read: it emits a metric, and the
+HPA or ScaledObject that follows the metric is moved by its bounds like any other. From 0 to 1 it scales by itself,
+where KEDA would. A RayCluster owns its pods and has no `/scale`: it is no target, and its pods count as others' GPUs.
 
 ## Autoscalers of one target
 
@@ -42,8 +42,8 @@ _RIVALS = (
     (
         "two ScaledObjects, two HPAs, or an HPA beside KEDA's own",
         (
-            "refused by the guard `owner` with all names: each sets its own number, whatever its bounds are. KEDA's webhook"
-            " denies the second one, where that webhook is installed"
+            "refused by the guard `owner` with all names: each sets its own number, whatever its bounds are. KEDA's"
+            " webhook denies the second one, where that webhook is installed"
         ),
     ),
     (
@@ -56,8 +56,8 @@ _RIVALS = (
     (
         "a ScaledObject with `idleReplicaCount`",
         (
-            "told: KEDA takes the target there while no trigger is active, below its floor if need be, whatever minimum is"
-            " written. While it is there, bounds reach nobody: `unmet` says `idle`"
+            "told: KEDA takes the target there while no trigger is active, below its floor if need be, whatever minimum"
+            " is written. While it is there, bounds reach nobody: `unmet` says `idle`"
         ),
     ),
     (
