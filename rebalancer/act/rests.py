@@ -20,6 +20,7 @@ CHANGED_SECONDS = 600.0
 class _Answered(NamedTuple):
     times: int
     until_monotonic: float
+    forgotten_monotonic: float
     why: str
 
 
@@ -39,7 +40,7 @@ class Rests:
 
     def denied(self, change: Change, why: str) -> None:
         """The server stored nothing and said why."""
-        self._note(change, DENIED_SECONDS, f"denied {TRIES} times: {why}")
+        self._note(change, DENIED_SECONDS, f"the server denies it: {why}")
 
     def stored(self, change: Change, asked: int, stored: int) -> None:
         """The server took the write: as it was asked for, or as another number."""
@@ -50,11 +51,10 @@ class Rests:
 
     def _note(self, change: Change, seconds: float, why: str) -> None:
         now = self._clock.monotonic()
-        fresh = now - CHANGED_SECONDS  # what rested out so long ago begins anew
-        self._answered = {key: one for key, one in self._answered.items() if one.until_monotonic > fresh}
+        self._answered = {key: one for key, one in self._answered.items() if one.forgotten_monotonic > now}
         before = self._answered.get(_key(change))
         times = 1 if before is None else before.times + 1
-        self._answered[_key(change)] = _Answered(times, now + seconds, why)
+        self._answered[_key(change)] = _Answered(times, now + seconds, now + 2 * seconds, why)
 
 
 def _key(change: Change) -> tuple[str, int]:

@@ -11,7 +11,7 @@ def kserve(of_kind: str = "Deployment", name: str = "a", mode: str = "") -> tupl
     return (OwnerView(of_kind, name, "serving.kserve.io", "InferenceService", name, mode),)
 
 
-class TestParents:
+class TestOwner:
     def test_what_a_controller_writes_back_is_neither_donor_nor_recipient_and_it_is_named(self) -> None:
         story = a_donor_and_a_needy()
         assert moves(story.plan()) != {}
@@ -67,8 +67,6 @@ class TestParents:
         assert moves(plan) == expected
         assert "owner" not in {guard for guard, _ in refused(plan)}
 
-
-class TestAutoscalers:
     def test_two_of_one_target_are_refused_with_both_names(self) -> None:
         story = on_a_fixed_pool(4, 6, ours(2, 9, beside=("HorizontalPodAutoscaler mine",)))
         plan = story.plan()
