@@ -28,7 +28,6 @@ from tests.ingest.test_writer import entry
 from tests.state.objects import a_state, feed, gone
 
 CLASS = "serving.kserve.io/autoscalerClass"
-BOUNDS = ("minReplicaCount", "maxReplicaCount", "idleReplicaCount")
 
 
 @pytest.fixture(scope="module")
@@ -180,15 +179,12 @@ def _by_keda(name: str) -> dict[str, Any]:
 
 
 def test_every_real_scaled_object_alone_and_beside_another_gives_a_result_and_no_exception(artefacts: Path) -> None:
-    unread, looked_at = [], 0
+    looked_at = 0
     for file in sorted((artefacts / "scaledobjects").glob("*.yaml")):
         for real in (each for each in documents(file) if each.get("kind") == "ScaledObject"):
             name = str(real["metadata"].get("name", "unnamed"))
             real["metadata"] = {"name": name, "namespace": "serving", "uid": "u", "resourceVersion": "1"}
             real["spec"]["scaleTargetRef"] = {"kind": "Deployment", "name": "llama"}
-            if not all(isinstance(real["spec"].get(key, 0), int) for key in BOUNDS):
-                unread.append(file.name)  # a page's placeholder is no number
-                continue
             looked_at += 1
             alone = seen(deployment(), real)
             assert refusing(alone) is None
@@ -198,7 +194,6 @@ def test_every_real_scaled_object_alone_and_beside_another_gives_a_result_and_no
             assert f"ScaledObject {name}" in claim.why
             assert "ScaledObject another" in claim.why
     assert looked_at >= 10
-    assert unread == ["spec-all-fields-placeholders.yaml"]
 
 
 def test_a_real_idle_replica_count_is_told_before_keda_follows_it(artefacts: Path) -> None:

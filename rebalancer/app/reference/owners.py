@@ -50,8 +50,8 @@ _RIVALS = (
         "a paused ScaledObject",
         (
             "refused by the guard `owner` for as long as it is paused, since KEDA keeps no HPA for it. With"
-            " `actuation: scale` the replicas are written; `paused-replicas` then sets its own number again whenever the"
-            " ScaledObject changes"
+            " `actuation: scale` the replicas are written; `paused-replicas` then sets its own number again whenever"
+            " the ScaledObject changes"
         ),
     ),
     (
