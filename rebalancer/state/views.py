@@ -137,8 +137,10 @@ def chosen_autoscaler(scaled_objects: Iterable[ScaledObject], hpas: Iterable[Hpa
 def _bare(scaled_objects: Iterable[ScaledObject], hpas: Iterable[Hpa]) -> list[Hpa]:
     """The HPAs that KEDA made for none of its ScaledObjects."""
     ours = tuple(scaled_objects)
-    made = [hpa for hpa in hpas if hpa.owner_scaled_object is not None or any(_made_for(hpa, one) for one in ours)]
-    return [hpa for hpa in hpas if hpa not in made]
+    names = {one.name for one in ours}
+    return [
+        hpa for hpa in hpas if hpa.owner_scaled_object not in names and not any(_made_for(hpa, one) for one in ours)
+    ]
 
 
 def _name(found: ScaledObject | Hpa) -> tuple[str, str]:

@@ -169,9 +169,23 @@ class TestTwoAutoscalers:
         assert only(bare).why.startswith("HorizontalPodAutoscaler llama and HorizontalPodAutoscaler other scale")
         assert only(bare).way_out == "delete all but one of them"
 
-    def test_an_hpa_that_keda_made_for_a_scaled_object_that_is_not_seen_is_no_rival(self) -> None:
-        found = seen(deployment(), hpa(ownerReferences=[_by_keda("gone")]))
-        assert "belongs to ScaledObject gone" in only(found).why
+    def test_an_hpa_of_another_name_that_keda_made_for_the_same_scaled_object_is_no_rival(self) -> None:
+        renamed = hpa(name="keda-hpa-before", ownerReferences=[_by_keda("llama")])
+        assert claims(seen(deployment(), scaled_object(), renamed)) == ()
+
+    def test_an_hpa_that_keda_made_for_a_scaled_object_that_is_not_seen_is_kedas_all_the_same(self) -> None:
+        left = hpa(name="keda-hpa-gone", ownerReferences=[_by_keda("gone")])
+        assert "belongs to ScaledObject gone" in only(seen(deployment(), left)).why
+        assert "HorizontalPodAutoscaler keda-hpa-gone" in only(seen(deployment(), scaled_object(), left)).why
+
+
+def test_beside_a_paused_scaled_object_the_replicas_are_written_and_the_owner_of_the_target_counts() -> None:
+    parent = {"apiVersion": "apps.nvidia.com/v1alpha1", "kind": "NIMService", "metadata": {"name": "n"}}
+    paused = scaled_object(annotations={"autoscaling.keda.sh/paused": "true"})
+    target = seen(below(parent, deployment()), paused)
+    assert written(target) == "the replicas of Deployment llama"
+    assert only(target).by == "NIMService n"
+    assert claims(seen(below(parent, deployment()), scaled_object())) == ()
 
 
 def _by_keda(name: str) -> dict[str, Any]:
