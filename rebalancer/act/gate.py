@@ -21,6 +21,7 @@ from rebalancer.act.override_status import OverrideStatus
 from rebalancer.act.permission import Permission, sees_the_cluster
 from rebalancer.act.port import Port
 from rebalancer.act.recorder import Recorder
+from rebalancer.act.rests import Rests
 from rebalancer.act.scale import ScaleDriver
 from rebalancer.act.scaled_object import SCALED_OBJECT
 from rebalancer.domain.memory import Memory
@@ -28,7 +29,7 @@ from rebalancer.domain.outcome import FAILED, REFUSED, SHADOW, WRITTEN, Intent, 
 from rebalancer.domain.plan import Change, NodePoolChange, Plan
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
-from rebalancer.kube.errors import Conflict, KubeError, NotFound
+from rebalancer.kube.errors import Conflict, Forbidden, Invalid, KubeError, NotFound
 from rebalancer.kube.resources import Object
 from rebalancer.obs.clock import Clock
 
@@ -69,6 +70,7 @@ class Gate:
         self._on_written = on_written
         self._permission = Permission(kube, clock, may_write)
         self._ledger = Ledger()
+        self._rests = Rests(clock)
         self._scale = ScaleDriver(kube, clock)
         self._bounds = {
             "ScaledObject": BoundsDriver(kube, clock, SCALED_OBJECT, installation),
@@ -169,6 +171,7 @@ class Gate:
 
     async def _through_target(self, change: Change, intent: Intent, ground: Ground) -> tuple[str, str]:
         driver = self._driver(change, ground)
+        self._rests.ask(change)
         seen = await self._look(driver, change)
         # No await between the facts and the booking: changes that are checked side by side must see each other.
         facts = self._fresh()
@@ -181,12 +184,15 @@ class Gate:
                 trouble = await self._mark_victims(change, facts, needed=by_marks)
                 await self._permission.ask()
                 status, detail, stored = await write_once(driver, change, seen)
-        except (Refused, KubeError):
+        except (Refused, KubeError) as error:
+            if isinstance(error, Forbidden | Invalid):
+                self._rests.denied(change, str(error))
             ground.close(change)
             raise
         if status == WRITTEN:
             asked = asking(change)
             replicas = asked.replicas if stored is None else stored
+            self._rests.stored(change, asked.replicas, replicas)
             if replicas != asked.replicas:
                 detail = f"stored as {replicas}, not {asked.replicas}: an admission webhook changed it"
             now = self._clock.now()

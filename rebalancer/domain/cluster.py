@@ -3,7 +3,9 @@
 from msgspec import Struct
 
 from rebalancer.domain.instant import Instant
+from rebalancer.domain.parents import Applied, Controller
 from rebalancer.domain.placement import ANYWHERE, Placement
+from rebalancer.domain.pod_autoscaler import PodAutoscaler
 
 GPU_OWNERS = ("Deployment",)  # target kinds we can scale today
 
@@ -141,6 +143,8 @@ class Workload(Struct, frozen=True):
     rolling: whether a rollout is under way.
     writer: the field manager that set its replicas, "" where that is us or unknown.
     placement: what its template asks of nodes beside selector and tolerations.
+    controller: its controller; None where nothing controls it.
+    applied: who applies the numbers of it that we write.
     """
 
     ref: WorkloadRef
@@ -154,6 +158,8 @@ class Workload(Struct, frozen=True):
     rolling: bool = False
     writer: str = ""
     placement: Placement = ANYWHERE
+    controller: Controller | None = None
+    applied: tuple[Applied, ...] = ()
 
 
 class Originals(Struct, frozen=True):
@@ -182,6 +188,8 @@ class Hpa(Struct, frozen=True):
     owner_scaled_object: name of the ScaledObject for which KEDA made it, None where nobody did.
     originals: its own bounds, as our annotation saved them; None where it has no such annotation.
     writers: the field managers that set minimum and maximum, "" where that is us or unknown.
+    controller: its controller; None where nothing controls it.
+    applied: who applies the numbers of it that we write.
     """
 
     namespace: str
@@ -196,6 +204,8 @@ class Hpa(Struct, frozen=True):
     owner_scaled_object: str | None = None
     originals: Originals | None = None
     writers: tuple[str, str] = ("", "")
+    controller: Controller | None = None
+    applied: tuple[Applied, ...] = ()
 
 
 class ScaledObject(Struct, frozen=True):
@@ -213,6 +223,8 @@ class ScaledObject(Struct, frozen=True):
     hpa_name: name of the HPA that KEDA made for it, None while that is unknown.
     originals: its own bounds, as our annotation saved them; None where it has no such annotation.
     writers: the field managers that set minimum and maximum, "" where that is us or unknown.
+    controller: its controller; None where nothing controls it.
+    applied: who applies the numbers of it that we write.
     """
 
     namespace: str
@@ -227,6 +239,8 @@ class ScaledObject(Struct, frozen=True):
     hpa_name: str | None = None
     originals: Originals | None = None
     writers: tuple[str, str] = ("", "")
+    controller: Controller | None = None
+    applied: tuple[Applied, ...] = ()
 
 
 class DisruptionBudget(Struct, frozen=True, omit_defaults=True, rename="camel"):
@@ -369,7 +383,7 @@ class WriteStop(Struct, frozen=True):
     created_at: Instant = 0.0
 
 
-ClusterObject = Node | Pod | Workload | Hpa | ScaledObject | NodePool | NodeClaim | Override | WriteStop
+ClusterObject = Node | Pod | Workload | Hpa | ScaledObject | PodAutoscaler | NodePool | NodeClaim | Override | WriteStop
 
 # The sources whose lists must be complete before anything is decided, in the words that status and readiness print.
 SOURCES: dict[str, type] = {
@@ -378,6 +392,7 @@ SOURCES: dict[str, type] = {
     "deployments": Workload,
     "hpas": Hpa,
     "scaledobjects": ScaledObject,
+    "podautoscalers": PodAutoscaler,
     "nodepools": NodePool,
     "nodeclaims": NodeClaim,
     "overrides": Override,

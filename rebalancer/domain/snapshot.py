@@ -55,6 +55,7 @@ class AutoscalerView(Struct, frozen=True):
     idle: a ScaledObject's idleReplicaCount, to which KEDA takes the target while no trigger is active, whatever the
         bounds; None where it has none.
     other: name of another installation of the rebalancer that wrote to it, so we do not; "" where none did.
+    beside: other autoscalers of the same target, each as `KIND NAME`: two of them fight whatever we do.
     """
 
     kind: str
@@ -69,6 +70,7 @@ class AutoscalerView(Struct, frozen=True):
     originals: Originals | None = None
     idle: int | None = None
     other: str = ""
+    beside: tuple[str, ...] = ()
 
 
 class ForeignChange(Struct, frozen=True):
@@ -76,6 +78,42 @@ class ForeignChange(Struct, frozen=True):
 
     at: Instant
     manager: str
+
+
+class OwnerView(Struct, frozen=True):
+    """A controller above an object whose numbers we would write: the target, or its autoscaler.
+
+    of_kind: kind of the object.
+    of_name: its name.
+    group: API group of the controller.
+    kind: kind of the controller.
+    name: its name.
+    mode: as in `cluster.Controller`.
+    """
+
+    of_kind: str
+    of_name: str
+    group: str
+    kind: str
+    name: str
+    mode: str = ""
+
+
+class AppliedView(Struct, frozen=True):
+    """Numbers that a known tool applies from manifests to the target, or to its autoscaler.
+
+    of_kind: kind of the object.
+    of_name: its name.
+    manager: the field manager that the tool writes as.
+    fields: the keys of the object's spec.
+    by: what the object belongs to there, "" where nothing says so.
+    """
+
+    of_kind: str
+    of_name: str
+    manager: str
+    fields: tuple[str, ...]
+    by: str = ""
 
 
 class TargetView(Struct, frozen=True):
@@ -104,6 +142,8 @@ class TargetView(Struct, frozen=True):
         replicas.
     repaired_at: since when others' numbers are ours again after such changes; None where they are not.
     placement: what its template asks of nodes beside selector and tolerations.
+    owners: controllers above the target and its autoscaler, and autoscalers of others that point at the target.
+    applied: who applies from manifests the numbers that we write.
     """
 
     pool: str
@@ -127,6 +167,8 @@ class TargetView(Struct, frozen=True):
     by_others: bool = False
     repaired_at: Instant | None = None
     placement: Placement = ANYWHERE
+    owners: tuple[OwnerView, ...] = ()
+    applied: tuple[AppliedView, ...] = ()
 
 
 class ModelView(Struct, frozen=True):

@@ -112,6 +112,9 @@ HPAS: Final = Resource(
 )
 SCALEDOBJECTS: Final = Resource("keda.sh", "v1alpha1", "scaledobjects", namespaced=True, kind="ScaledObject")
 NODEPOOLS: Final = Resource("karpenter.sh", "v1", "nodepools", namespaced=False, kind="NodePool")
+POD_AUTOSCALERS: Final = Resource(
+    "autoscaling.aibrix.ai", "v1alpha1", "podautoscalers", namespaced=True, kind="PodAutoscaler"
+)
 NODECLAIMS: Final = Resource("karpenter.sh", "v1", "nodeclaims", namespaced=False, kind="NodeClaim")
 OVERRIDES: Final = Resource("rebalancer.io", "v1alpha1", "overrides", namespaced=True, kind="Override")
 WRITESTOPS: Final = Resource("rebalancer.io", "v1alpha1", "writestops", namespaced=False, kind="WriteStop")

@@ -9,11 +9,22 @@ from msgspec.structs import replace
 
 from rebalancer.domain.cluster import Hpa, Node, Pod, ScaledObject, Workload, WorkloadRef
 from rebalancer.domain.codec import quantise
+from rebalancer.domain.pod_autoscaler import PodAutoscaler
 from rebalancer.domain.policy import Model, Policy, Pool, TargetSpec
 from rebalancer.domain.snapshot import AutoscalerView, ModelView, PodView, TargetView
 from rebalancer.state.foreign import ForeignChanges, ForeignPast
 from rebalancer.state.objects import Change, Objects
-from rebalancer.state.views import autoscaler_view, by_others, missing_target, pod_view, shows, target_view
+from rebalancer.state.views import (
+    applied_views,
+    autoscaler_view,
+    by_others,
+    chosen_autoscaler,
+    missing_target,
+    owner_views,
+    pod_view,
+    shows,
+    target_view,
+)
 
 ASKED_FOR_SECONDS = 10.0  # a write that the watch has not shown by then is taken as lost
 LOADS_REMEMBERED = 20
@@ -194,6 +205,11 @@ class Holdings:
             running_gpus=max((pod.gpus.get(pool.resource, 0) for pod in pods), default=None),
             by_others=by_others(workload, self._objects.scaled_objects_of.get(ref), self._objects.hpas_of.get(ref)),
         )
+        chosen = chosen_autoscaler(self._objects.scaled_objects_of.get(ref), self._objects.hpas_of.get(ref))
+        owners = owner_views(workload, chosen, self._objects.pod_autoscalers_of.get(ref))
+        applied = applied_views(workload, chosen)
+        if owners or applied:
+            view = replace(view, owners=owners, applied=applied)
         past = self.foreign.of(ref)
         return view if past is None else replace(view, foreign=past.changes, repaired_at=past.repaired_at)
 
@@ -230,4 +246,6 @@ def _workload_of(found: object) -> WorkloadRef | None:
         return found.workload
     if isinstance(found, Workload):
         return found.ref
+    if isinstance(found, PodAutoscaler):
+        return WorkloadRef(found.target_namespace, found.target_kind, found.target_name)
     return found.target if isinstance(found, Hpa | ScaledObject) else None

@@ -16,6 +16,7 @@ from rebalancer.domain.cluster import (
     WorkloadRef,
 )
 from rebalancer.domain.events import ObjectChanged, ObjectGone, ObjectsListed, ObjectUnreadable
+from rebalancer.domain.pod_autoscaler import PodAutoscaler
 
 T = TypeVar("T", bound=ClusterObject)
 
@@ -57,6 +58,9 @@ class Objects:
         self.pods_on = Index[Pod](lambda pod: pod.node)
         self.hpas_of = Index[Hpa](lambda hpa: hpa.target)
         self.scaled_objects_of = Index[ScaledObject](lambda scaled: scaled.target)
+        self.pod_autoscalers_of = Index[PodAutoscaler](
+            lambda found: WorkloadRef(found.target_namespace, found.target_kind, found.target_name)
+        )
         self.claims_of = Index[NodeClaim](lambda claim: claim.node_pool)
         self.nodes_of_instance = Index[Node](lambda node: instance_id(node.provider_id))
         self._indexes: dict[type, tuple[Index[ClusterObject], ...]] = {
@@ -65,6 +69,7 @@ class Objects:
                 (Pod, (self.pods_of, self.pods_on)),
                 (Hpa, (self.hpas_of,)),
                 (ScaledObject, (self.scaled_objects_of,)),
+                (PodAutoscaler, (self.pod_autoscalers_of,)),
                 (NodeClaim, (self.claims_of,)),
                 (Node, (self.nodes_of_instance,)),
             )

@@ -7,12 +7,13 @@ from rebalancer.domain.events import SourceState
 from rebalancer.domain.snapshot import Sync
 
 SILENT_AFTER_SECONDS = 90.0  # watch bookmarks come every minute
-OPTIONAL = frozenset({"scaledobjects", "nodepools", "nodeclaims"})  # a cluster may do without KEDA and Karpenter
+# A cluster may do without KEDA, AIBrix and Karpenter.
+OPTIONAL = frozenset({"scaledobjects", "podautoscalers", "nodepools", "nodeclaims"})
 NOT_INSTALLED = "the cluster has no such API; overrides and write stops need charts/rebalancer/crds applied"
 
 
 class Sources:
-    """Every source is missing until listed once; KEDA's and Karpenter's also until the cluster says it has none.
+    """Every source is missing until listed once, or until the cluster says that it has no such API where it may do so.
 
     An API that was there and vanishes is in trouble, not absent: an API server that restarts answers 404 for a while,
     and a write stop must not be forgotten over it.

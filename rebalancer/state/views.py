@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
+from msgspec.structs import replace
+
 from rebalancer.domain.cluster import (
     DisruptionBudget,
     Hpa,
@@ -14,10 +16,22 @@ from rebalancer.domain.cluster import (
     ScaledObject,
     Workload,
 )
+from rebalancer.domain.parents import Controller
+from rebalancer.domain.pod_autoscaler import PodAutoscaler
 from rebalancer.domain.policy import Model, Pool, TargetSpec
-from rebalancer.domain.snapshot import AutoscalerView, NodeClaimView, NodePoolView, NodeView, PodView, TargetView
+from rebalancer.domain.snapshot import (
+    AppliedView,
+    AutoscalerView,
+    NodeClaimView,
+    NodePoolView,
+    NodeView,
+    OwnerView,
+    PodView,
+    TargetView,
+)
 
 KEDA_DEFAULT_MAXIMUM = 100
+AIBRIX = "autoscaling.aibrix.ai"
 HELD_REASONS = frozenset({"Empty", "Underutilized"})
 
 
@@ -102,12 +116,62 @@ def autoscaler_view(
     scaled_objects: Iterable[ScaledObject], hpas: Iterable[Hpa], installation: str
 ) -> AutoscalerView | None:
     """The autoscaler of a target: its ScaledObject with the HPA that KEDA made for it, else an HPA, or None."""
+    by_name = sorted(scaled_objects, key=lambda found: found.name)
+    hpas = sorted(hpas, key=lambda found: found.name)
+    chosen = chosen_autoscaler(by_name, hpas)
+    if chosen is None:
+        return None
+    others: list[ScaledObject | Hpa] = [*by_name, *_bare(by_name, hpas)]
+    beside = tuple(" ".join(_name(one)) for one in others if one is not chosen)
+    if isinstance(chosen, ScaledObject):
+        mine = next((hpa for hpa in hpas if _made_for(hpa, chosen)), None)
+        return replace(_of_scaled_object(chosen, mine, installation), beside=beside)
+    return replace(_of_hpa(chosen, installation), beside=beside)
+
+
+def chosen_autoscaler(scaled_objects: Iterable[ScaledObject], hpas: Iterable[Hpa]) -> ScaledObject | Hpa | None:
+    """The object whose bounds would be written: the first ScaledObject by name, else the first HPA, or None."""
     scaled = min(scaled_objects, key=lambda found: found.name, default=None)
-    by_name = sorted(hpas, key=lambda found: found.name)
-    if scaled is not None:
-        mine = next((hpa for hpa in by_name if _made_for(hpa, scaled)), None)
-        return _of_scaled_object(scaled, mine, installation)
-    return _of_hpa(by_name[0], installation) if by_name else None
+    return scaled or min(hpas, key=lambda found: found.name, default=None)
+
+
+def _bare(scaled_objects: Iterable[ScaledObject], hpas: Iterable[Hpa]) -> list[Hpa]:
+    """The HPAs that KEDA made for none of its ScaledObjects."""
+    ours = tuple(scaled_objects)
+    names = {one.name for one in ours}
+    return [
+        hpa for hpa in hpas if hpa.owner_scaled_object not in names and not any(_made_for(hpa, one) for one in ours)
+    ]
+
+
+def _name(found: ScaledObject | Hpa) -> tuple[str, str]:
+    """Kind and name."""
+    return ("ScaledObject" if isinstance(found, ScaledObject) else "HorizontalPodAutoscaler"), found.name
+
+
+def owner_views(
+    workload: Workload, autoscaler: ScaledObject | Hpa | None, pod_autoscalers: Iterable[PodAutoscaler]
+) -> tuple[OwnerView, ...]:
+    """The controllers above a target and its autoscaler, and the PodAutoscalers that point at it."""
+    found = []
+    if autoscaler is not None and autoscaler.controller is not None:
+        found.append(_owner(*_name(autoscaler), autoscaler.controller))
+    if workload.controller is not None:
+        found.append(_owner(workload.ref.kind, workload.ref.name, workload.controller))
+    names = sorted(one.name for one in pod_autoscalers)
+    by_reference = (Controller(AIBRIX, "PodAutoscaler", name) for name in names)
+    return (*found, *(_owner(workload.ref.kind, workload.ref.name, one) for one in by_reference))
+
+
+def _owner(kind: str, name: str, above: Controller) -> OwnerView:
+    return OwnerView(kind, name, above.group, above.kind, above.name, above.mode)
+
+
+def applied_views(workload: Workload, autoscaler: ScaledObject | Hpa | None) -> tuple[AppliedView, ...]:
+    """The tools that apply the numbers we would write: an autoscaler's bounds where there is one, else the replicas."""
+    kind, name = (workload.ref.kind, workload.ref.name) if autoscaler is None else _name(autoscaler)
+    applied = workload.applied if autoscaler is None else autoscaler.applied
+    return tuple(AppliedView(kind, name, one.manager, one.fields, one.by) for one in applied)
 
 
 def by_others(workload: Workload, scaled_objects: Iterable[ScaledObject], hpas: Iterable[Hpa]) -> bool:
@@ -116,8 +180,7 @@ def by_others(workload: Workload, scaled_objects: Iterable[ScaledObject], hpas: 
     That is the maximum of an autoscaler that we have taken over. Without an autoscaler it is the workload's replicas,
     and so it is before we take one over: then its replicas are what counts in any case.
     """
-    owner: ScaledObject | Hpa | None = min(scaled_objects, key=lambda found: found.name, default=None)
-    owner = owner or min(hpas, key=lambda found: found.name, default=None)
+    owner = chosen_autoscaler(scaled_objects, hpas)
     if owner is None or owner.originals is None:
         return workload.writer != ""
     return owner.writers[1] != ""

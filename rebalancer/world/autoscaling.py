@@ -47,6 +47,14 @@ class Autoscaling:
         self._reconcile(scaled)
         self._agenda.after(POLL_SECONDS, partial(self._poll, scaled))
 
+    def remove(self, scaled: ScaledObject) -> None:
+        """It is deleted, with the HPA that KEDA made for it; its target stays as it is."""
+        del self.scaled_objects[scaled.namespace, scaled.name]
+        self._cluster.touch(scaled, gone=True)
+        if scaled.hpa is not None:
+            del self._hpas[scaled.namespace, scaled.hpa.name]
+            self._cluster.touch(scaled.hpa, gone=True)
+
     def pause(self, scaled: ScaledObject, *, paused: bool) -> None:
         """Its annotation says so, or says so no more."""
         if scaled.paused != paused:
@@ -61,6 +69,8 @@ class Autoscaling:
     # --- KEDA
 
     def _reconcile(self, scaled: ScaledObject) -> None:
+        if self.scaled_objects.get((scaled.namespace, scaled.name)) is not scaled:
+            return
         if scaled.paused:
             if scaled.hpa is not None:
                 del self._hpas[scaled.namespace, scaled.hpa.name]
@@ -83,6 +93,8 @@ class Autoscaling:
 
     def _poll(self, scaled: ScaledObject) -> None:
         """Between nothing and something KEDA itself decides, where the object lets it."""
+        if self.scaled_objects.get((scaled.namespace, scaled.name)) is not scaled:
+            return
         self._agenda.after(POLL_SECONDS, partial(self._poll, scaled))
         idle = scaled.idle if scaled.idle is not None else 0 if not scaled.minimum else None
         target = self._cluster.deployments.get(scaled.target)

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from rebalancer.domain.cluster import Taint, Toleration, WorkloadRef
+from rebalancer.domain.parents import Controller
 
 GPU = "nvidia.com/gpu"
 
@@ -127,7 +128,7 @@ class Hpa:
     """A HorizontalPodAutoscaler: somebody decides between its bounds, and asks its target for that.
 
     `owner`: the ScaledObject for which KEDA made it. `writers`: the field managers that set minimum and maximum, "" =
-    the service.
+    the service. `controller`: who stands above it by its owner references, KEDA not told here.
     """
 
     namespace: str
@@ -139,6 +140,7 @@ class Hpa:
     annotations: dict[str, str] = field(default_factory=dict)
     owner: str | None = None
     writers: tuple[str, str] = ("", "")
+    controller: Controller | None = None
 
 
 @dataclass(slots=True, eq=False)

@@ -105,6 +105,7 @@ def _hpa(hpa: Hpa, version: str) -> domain.Hpa:
         owner_scaled_object=hpa.owner,
         originals=_originals(hpa.annotations),
         writers=hpa.writers,
+        controller=hpa.controller,
     )
 
 

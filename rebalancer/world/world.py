@@ -57,7 +57,7 @@ class World:
         self._agenda = Agenda(started_at)
         self._cluster = Cluster(self._agenda, seed, load_jitter)
         self._karpenter = Karpenter(self._agenda, self._cluster)
-        self._autoscaling = Autoscaling(self._agenda, self._cluster, self.hpas, self._wanted)
+        self.autoscaling = Autoscaling(self._agenda, self._cluster, self.hpas, self._wanted)
         self.faults = Faults(self._agenda, self._cluster)
         if pods_outlive_nodes:
             self.faults.collect_late()
@@ -119,7 +119,7 @@ class World:
     @property
     def scaled_objects(self) -> Mapping[tuple[str, str], ScaledObject]:
         """KEDA's ScaledObjects by namespace and name."""
-        return self._autoscaling.scaled_objects
+        return self.autoscaling.scaled_objects
 
     @property
     def gpus_held(self) -> int:
@@ -226,12 +226,12 @@ class World:
         uid = self._cluster.uid("scaledobject")
         scaled = ScaledObject(target.namespace, name, uid, target, minimum, maximum, idle)
         self._cluster.touch(scaled)
-        self._autoscaling.add(scaled)
+        self.autoscaling.add(scaled)
         return scaled
 
     def follow(self, hpa: Hpa) -> None:
         """The HPA controller decides for this HPA from now on."""
-        self._autoscaling.follow(hpa)
+        self.autoscaling.follow(hpa)
 
     def _wanted(self, target: WorkloadRef) -> int | None:
         lined = self.lines.get(self.deployments[target].model) if target in self.deployments else None
@@ -285,14 +285,14 @@ class World:
         thing.annotations = dict(notes)
         if isinstance(thing, ScaledObject):
             thing.minimum, thing.maximum = minimum, maximum
-            self._autoscaling.changed(thing)
+            self.autoscaling.changed(thing)
         else:
             thing.minimum, thing.maximum = minimum or 1, maximum or 1
             self._cluster.touch(thing)
 
     def pause(self, scaled: ScaledObject, *, paused: bool) -> None:
         """Somebody pauses the ScaledObject, or lets it go on: KEDA takes its HPA away, or makes a new one."""
-        self._autoscaling.pause(scaled, paused=paused)
+        self.autoscaling.pause(scaled, paused=paused)
 
     def drain(self, node_claim: str) -> None:
         """Somebody deletes the NodeClaim: its node is emptied, then it goes. Raises KeyError."""

@@ -72,6 +72,7 @@ def test_explain_tells_votes_demand_holdings_and_who_is_held_back() -> None:
         has     5 ready + 1 loading (~03:14:11); 1 doomed on spot-2; floor 2
         alloc   6 -> 7
         plan    granted 6
+        moved   by the replicas of Deployment llama-70b
         refused qwen-32b keeps 1 replica that would go (3 -> 2): guard step, it lost 1 of at most 1; not before 03:14:40
         change  llama-70b ends 1 replica on spot-2, under notice: no 4 GPUs are free together (7 -> 6)
         or now  rebalancer override add cap qwen-32b 2 --for 30m --reason ...
@@ -89,6 +90,7 @@ def test_explain_of_a_model_that_lacks_nothing_shows_its_own_refusals_and_overri
         sdxl: demand is 2
         demand  2
         has     2 ready; 4 doomed on ?; floor 0
+        moved   by the replicas of Deployment sdxl
         change  sdxl ends 4 replicas on spot-2, under notice (6 -> 2)
         override cap 6 by ci until 05:59:00: render batch (InForce: cap 6)
     """)

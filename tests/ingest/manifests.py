@@ -93,6 +93,17 @@ def scaled_object(spec: dict[str, Any] | None = None, **metadata: object) -> dic
     }
 
 
+def pod_autoscaler(spec: dict[str, Any] | None = None, **metadata: object) -> dict[str, Any]:
+    """AIBrix's PodAutoscaler of Deployment `llama`."""
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "llama"}
+    return {
+        "apiVersion": "autoscaling.aibrix.ai/v1alpha1",
+        "kind": "PodAutoscaler",
+        "metadata": meta("llama") | metadata,
+        "spec": {"scaleTargetRef": target, "scalingStrategy": "KPA", "minReplicas": 1, "maxReplicas": 8} | (spec or {}),
+    }
+
+
 def node_pool(spec: dict[str, Any] | None = None, **metadata: object) -> dict[str, Any]:
     """A NodePool limited to 16 GPUs of which 8 are used."""
     return {

@@ -24,6 +24,7 @@ from rebalancer.domain.cluster import (
     WorkloadRef,
     WriteStop,
 )
+from rebalancer.domain.parents import Controller
 from rebalancer.ingest.objects import SHAPES, Unusable, value_of
 from rebalancer.ingest.objects.meta import devices, is_extended
 from tests.ingest.manifests import (
@@ -34,6 +35,7 @@ from tests.ingest.manifests import (
     node_pool,
     override,
     pod,
+    pod_autoscaler,
     scaled_object,
     write_stop,
 )
@@ -54,6 +56,7 @@ def test_every_source_has_a_shape_of_its_kind_and_no_other() -> None:
         "deployments": deployment(),
         "hpas": hpa(),
         "scaledobjects": scaled_object(),
+        "podautoscalers": pod_autoscaler(),
         "nodepools": node_pool(),
         "nodeclaims": node_claim(),
         "overrides": override(),
@@ -115,6 +118,7 @@ def test_an_hpa_of_our_own_saving_and_one_that_keda_made() -> None:
         desired=4,
         owner_scaled_object="llama",
         originals=Originals(None, 9),
+        controller=Controller("keda.sh", "ScaledObject", "llama"),
     )
 
 

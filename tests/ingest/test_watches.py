@@ -28,6 +28,7 @@ from tests.ingest.manifests import (
     node_pool,
     override,
     pod,
+    pod_autoscaler,
     scaled_object,
     write_stop,
 )
@@ -99,6 +100,7 @@ async def test_every_source_is_listed_with_its_objects_and_then_followed(
         deployment(),
         hpa(),
         scaled_object(),
+        pod_autoscaler(),
         node_pool(),
         node_claim(),
         override(),

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from rebalancer.domain import arithmetic
+from rebalancer.domain import arithmetic, owners, parents
 from rebalancer.domain.memory import Outage, Owed, Silent
 from rebalancer.domain.readings import ModelLoad
 from rebalancer.domain.replica_set import ends_just
@@ -50,6 +50,10 @@ def rules() -> Iterator[Mutant]:
     yield _instead(holdings, "certain_pod_gpus", "gpus", "owes for the most", arithmetic.pod_gpus)
     yield _instead(arithmetic, "asleep", "asleep", "sees nobody asleep", lambda _: None)
     yield _instead(holdings, "other_on", "foreign", "sees no other installation", lambda _: "")
+    yield _instead(holdings, "refusing", "owner", "sees no owner", lambda _: None)
+    yield _instead(owners, "_rivals", "owner", "sees no rival", lambda _: ())
+    yield _instead(parents.Parent, "verdict", "owner", "asks no consent", lambda *_: parents.REVERTS)
+    yield _instead(owners, "REVERTS", "owner", "refuses who may", parents.MAY)
     yield _property(scene.TargetFacts, "replaceable", "rollout", "replaces nothing", lambda _: 0)
     yield _instead(donors, "_needed_beside_a_rollout", "rollout", "takes what is needed", lambda *_: 0)
     yield _instead(drains, "ends_just", "marks", "trusts to luck", _marked)

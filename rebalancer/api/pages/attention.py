@@ -10,6 +10,7 @@ from rebalancer.api.ports.page_data import PageData
 from rebalancer.api.text.pinned import said_pinned
 from rebalancer.api.text.policy_file import kept_of
 from rebalancer.api.text.words import clock, counted, goes, printable, some
+from rebalancer.domain.owners import claims
 from rebalancer.domain.plan import ModelDecision, Plan, Unmet
 from rebalancer.domain.snapshot import NoticeView, Snapshot
 
@@ -23,7 +24,7 @@ def attention_items(data: PageData, blockers: Blockers) -> tuple[AttentionItem, 
     items = [*_service(data), *_notices(data.snapshot)]
     plan = data.status.plan
     if plan is not None:
-        items += [*_models(plan, blockers, data.status.at), *_foreign(plan)]
+        items += [*_models(plan, blockers, data.status.at), *_foreign(plan), *_claims(data.snapshot)]
     items.sort(key=lambda item: (_due(item), item.severity, item.text))
     if len(items) > MOST:
         rest = items[MOST - 1 :]
@@ -126,7 +127,14 @@ def _foreign(plan: Plan) -> Iterator[AttentionItem]:
     """Somebody else writes what we write, or policy and cluster differ: they must agree on one."""
     models = {decision.model for decision in plan.models}
     for refusal in plan.refusals:
-        if refusal.guard in {"foreign", "gpus"}:
+        if refusal.guard in {"foreign", "gpus", "owner"}:
             end = f"; `rebalancer stand-up {refusal.subject}` ends this" if refusal.guard == "foreign" else ""
             text, model = printable(f"{refusal}{end}"), refusal.subject if refusal.subject in models else None
             yield AttentionItem(WARNING, text, model=model)
+
+
+def _claims(snapshot: Snapshot) -> Iterator[AttentionItem]:
+    """Who may write what we write: told before anything was fought over."""
+    for model in snapshot.models:
+        for claim in (claim for target in model.targets for claim in claims(target) if not claim.refused):
+            yield AttentionItem(WARNING, printable(f"{model.id}: {claim}"), model=model.id)

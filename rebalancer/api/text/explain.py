@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from rebalancer.api.text.words import UNKNOWN, clock, counted, goes, known, printable, some
+from rebalancer.domain.owners import claims, refusing, written
 from rebalancer.domain.plan import ModelDecision, Plan, Refusal, Unmet
 from rebalancer.domain.snapshot import ModelView, PodView, Snapshot
 
@@ -27,6 +28,8 @@ def render_explain(plan: Plan, snapshot: Snapshot, model: str) -> str:
     lines = [
         _head(decision, view, lacks),
         *_stages(decision, view, snapshot),
+        *_rows("moved", _moved(view)),
+        *_rows("owner", (str(claim) for target in view.targets for claim in claims(target) if not claim.refused)),
         *_rows("refused", (str(each) for each in refusals)),
         *_rows("notice", _ahead(view, snapshot)),
         *_rows("change", (str(each) for each in plan.changes if each.model == model)),
@@ -80,6 +83,14 @@ def _has(decision: ModelDecision, view: ModelView, snapshot: Snapshot) -> str:
     nodes = sorted({pod.node for pod in pods if pod.node in due and pod.node is not None})
     doomed = f"; {decision.doomed} doomed on {some(nodes) or UNKNOWN}" if decision.doomed else ""
     return f"{decision.ready} ready{loading}{doomed}; floor {decision.floor}{_loans(decision)}"
+
+
+def _moved(view: ModelView) -> Iterator[str]:
+    """By which numbers each target is moved, or that it is not."""
+    for target in view.targets:
+        if not target.missing:
+            where = f" in pool {target.pool}" if len(view.targets) > 1 else ""
+            yield f"by {written(target)}{where}" if refusing(target) is None else f"not at all{where}: guard owner"
 
 
 def _pods(view: ModelView) -> list[PodView]:

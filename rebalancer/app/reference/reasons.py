@@ -66,6 +66,10 @@ _GUARDS = {
         "Somebody else changed what is written here twice within 10 minutes (`guards.foreign`), or holds it.",
         "Take the field out of what they apply, or the model out of one policy. Then `rebalancer stand-up MODEL`.",
     ),
+    "owner": (
+        "Somebody else owns the number: a controller that writes it back, another autoscaler, who paused KEDA.",
+        "What the refusal says after the semicolon; [who else writes](owners.md) has all of them.",
+    ),
     "gpus": (
         "Policy, template and running pods say different numbers of GPUs per pod; the largest counts in every sum.",
         "Set `gpusPerReplica` to what the template asks for; the refusal has all numbers.",
@@ -90,6 +94,7 @@ _CONSTRAINTS = {
     "autoscaler-paused": "Its ScaledObject is paused by somebody else.",
     "gpus": "Policy, template and running pods say different numbers of GPUs per pod.",
     "idle": "Its autoscaler does nothing at the replicas there are: KEDA idles it, or its HPA is disabled at 0.",
+    "owner": "A controller writes its number back, or two autoscalers scale its target.",
     "foreign": "Somebody else keeps writing or holds its target, or that of who keeps GPUs that are its own; "
     "or an autoscaler owns it, and actuation is `scale`.",
 }
@@ -108,6 +113,7 @@ _GATE = {
     "budget": "The write would promise more GPUs than the budget has.",
     "originals": "The annotation with the object's own values cannot be read.",
     "installation": "Another installation of the rebalancer wrote to the object: its annotation names it.",
+    "webhook": "The server denied it twice, or stored another number twice: that rests a minute, or ten.",
     "unrecorded": "Kafka did not acknowledge the intent of a decrease.",
     "unsynced": "What must be known before a write is not listed or not fresh.",
     "leadership": "Another replica leads.",
@@ -152,7 +158,7 @@ _REJECTIONS = {
 
 def reasons_page() -> str:
     """The page. Raises KeyError when the code knows a word that this page does not explain."""
-    names = (*GUARDS, "plausible", "budget", "fit", "foreign", "gpus", "stop")
+    names = (*GUARDS, "plausible", "budget", "fit", "foreign", "owner", "gpus", "stop")
     guards = table(("guard", "what it saw", "what to do"), ((code(name), *_GUARDS[name]) for name in names))
     parts = (
         ("Unmet", "What a model that lacks replicas waits for; a guard's name when a guard holds it.", _CONSTRAINTS),

@@ -2,13 +2,14 @@
 
 from rebalancer.api.ports.status import Status
 from rebalancer.api.text.pinned import said_pinned
-from rebalancer.api.text.words import UNKNOWN, clock, columns, counts_from, known, printable, some, span
+from rebalancer.api.text.words import UNKNOWN, clock, columns, counted, counts_from, known, printable, some, span
 from rebalancer.domain.plan import ModelDecision, Plan, PoolDecision
 from rebalancer.domain.snapshot import NoticeView
 
 LIVE_SECONDS = 10  # a joint plan's period
 LATE_SECONDS = 30
 TOLD = {"not listed yet", "silent", "nothing is decided yet"}  # other lines say it already
+MOST_REFUSED = 4  # sentences about models that others own: the doctor has all of them
 HEADER = ("MODEL", "DEMAND", "ALLOC", "READY", "LOAD", "DOOM", "FLOOR", "WHY")
 
 
@@ -67,6 +68,7 @@ def _warnings(status: Status) -> list[str]:
         if each.detail not in TOLD
     ]
     lines += [f"{said.what[0].upper()}{said.what[1:]}; {said.todo}." for said in said_pinned(status)]
+    lines += _refused(status.plan)
     if status.policy_problems:
         more = len(status.policy_problems) - 1
         force = "is" if status.policy_refused else "stays"
@@ -75,6 +77,15 @@ def _warnings(status: Status) -> list[str]:
     if status.policy_refused:
         lines.append(f"Of the policy file {some(status.policy_refused)}.")
     return lines
+
+
+def _refused(plan: Plan | None) -> list[str]:
+    """Models whose numbers others own, each with the way out: nothing is written to them however long one waits."""
+    found = [
+        f"Not written: {row.subject}: {row.why}." for row in (plan.refusals if plan else ()) if row.guard == "owner"
+    ]
+    more = len(found) - MOST_REFUSED
+    return found if more <= 0 else [*found[:MOST_REFUSED], f"And {counted(more, 'more target')} of others."]
 
 
 def _pool(pool: PoolDecision) -> tuple[str, str]:

@@ -34,6 +34,7 @@ SHAPES: dict[str, Shape] = {
     "deployments": Shape(pods.DeploymentWire, pods.workload),
     "hpas": Shape(autoscalers.HpaWire, autoscalers.hpa),
     "scaledobjects": Shape(autoscalers.ScaledObjectWire, autoscalers.scaled_object),
+    "podautoscalers": Shape(autoscalers.PodAutoscalerWire, autoscalers.pod_autoscaler),
     "nodepools": Shape(nodes.NodePoolWire, nodes.node_pool),
     "nodeclaims": Shape(nodes.NodeClaimWire, nodes.node_claim),
     "overrides": Shape(people.OverrideWire, people.override),

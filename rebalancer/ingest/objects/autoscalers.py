@@ -1,9 +1,10 @@
-"""HorizontalPodAutoscalers and KEDA's ScaledObjects."""
+"""HorizontalPodAutoscalers, KEDA's ScaledObjects and AIBrix's PodAutoscalers."""
 
 from msgspec import Struct
 
 from rebalancer.domain.cluster import Hpa, Originals, ScaledObject, WorkloadRef
-from rebalancer.ingest.objects.meta import Annotated, Managed, saved, writer
+from rebalancer.domain.pod_autoscaler import PodAutoscaler
+from rebalancer.ingest.objects.meta import Annotated, Managed, Metadata, applied, controller, saved, writer
 
 PAUSED = "autoscaling.keda.sh/paused"
 PAUSED_REPLICAS = "autoscaling.keda.sh/paused-replicas"
@@ -68,6 +69,23 @@ class ScaledObjectWire(Struct, frozen=True, gc=False):
     status: _ScaledStatus = _ScaledStatus()
 
 
+class _PodTarget(Struct, frozen=True, gc=False):
+    kind: str
+    name: str
+    namespace: str = ""
+
+
+class _PodSpec(Struct, frozen=True, gc=False, rename="camel"):
+    scale_target_ref: _PodTarget
+
+
+class PodAutoscalerWire(Struct, frozen=True, gc=False):
+    """`autoscaling.aibrix.ai/v1alpha1` PodAutoscaler, the part that matters."""
+
+    metadata: Metadata
+    spec: _PodSpec
+
+
 def hpa(wire: HpaWire) -> Hpa:
     """Raises ValueError."""
     meta, spec, status = wire.metadata, wire.spec, wire.status
@@ -86,6 +104,8 @@ def hpa(wire: HpaWire) -> Hpa:
         ),
         originals=_originals(meta),
         writers=(writer(meta, "hpa_minimum"), writer(meta, "hpa_maximum")),
+        controller=controller(meta),
+        applied=applied(meta, "hpa_minimum", "hpa_maximum"),
     )
 
 
@@ -105,6 +125,22 @@ def scaled_object(wire: ScaledObjectWire) -> ScaledObject:
         hpa_name=wire.status.hpa_name or None,
         originals=_originals(meta),
         writers=(writer(meta, "keda_minimum"), writer(meta, "keda_maximum")),
+        controller=controller(meta),
+        applied=applied(meta, "keda_minimum", "keda_maximum"),
+    )
+
+
+def pod_autoscaler(wire: PodAutoscalerWire) -> PodAutoscaler:
+    """Without a namespace its target is in its own."""
+    meta, target = wire.metadata, wire.spec.scale_target_ref
+    return PodAutoscaler(
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        resource_version=meta.resource_version,
+        target_namespace=target.namespace or meta.namespace,
+        target_kind=target.kind,
+        target_name=target.name,
     )
 
 

@@ -9,6 +9,7 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct, field
 
+from rebalancer.domain.parents import AUTOSCALER_CLASS, Applied, Controller, applier_of
 from rebalancer.ingest.instants import epoch
 from rebalancer.kube.calls import FIELD_MANAGER
 
@@ -64,6 +65,9 @@ class _Numbers(Struct, frozen=True, gc=False):
     keda_maximum: dict[str, object] | None = field(default=None, name="f:maxReplicaCount")
 
 
+_SPELLED = {one.name: one.encode_name.removeprefix("f:") for one in msgspec.structs.fields(_Numbers)}
+
+
 class _Owned(Struct, frozen=True, gc=False):
     spec: _Numbers = field(default=_Numbers(), name="f:spec")
 
@@ -76,10 +80,17 @@ class _Manager(Struct, frozen=True, gc=False):
     owned: _Owned = field(default=_Owned(), name="fieldsV1")
 
 
+class _Parent(Owner, frozen=True, gc=False, rename="camel"):
+    """An owner of which the API group matters, too."""
+
+    api_version: str = ""
+
+
 class Managed(Annotated, frozen=True, gc=False, rename="camel"):
     """Metadata of an object of which we write numbers, and so want to know who else does."""
 
     managed_fields: tuple[_Manager, ...] | None = None
+    owner_references: tuple[_Parent, ...] | None = None
 
 
 def writer(meta: Managed, number: str) -> str:
@@ -88,6 +99,34 @@ def writer(meta: Managed, number: str) -> str:
     if any(one.manager == FIELD_MANAGER for one in owners):
         return ""
     return max(owners, key=lambda one: one.time).manager[:MAX_MANAGER_CHARACTERS] if owners else ""
+
+
+def controller(meta: Managed) -> Controller | None:
+    """The controller above the object, None where it has none."""
+    owner = next((one for one in meta.owner_references or () if one.controller), None)
+    if owner is None:
+        return None
+    group = owner.api_version.rpartition("/")[0]
+    return Controller(group, owner.kind, owner.name, (meta.annotations or {}).get(AUTOSCALER_CLASS, ""))
+
+
+def applied(meta: Managed, *numbers: str) -> tuple[Applied, ...]:
+    """Who applies `numbers` (fields of `_Numbers`) from manifests, by field manager."""
+    found: dict[str, set[str]] = {}
+    for one in meta.managed_fields or ():
+        owned = {_SPELLED[number] for number in numbers if getattr(one.owned.spec, number) is not None}
+        if owned and applier_of(one.manager) is not None:
+            found.setdefault(one.manager[:MAX_MANAGER_CHARACTERS], set()).update(owned)
+    return tuple(
+        Applied(name, tuple(sorted(fields)), _belongs_to(meta, name)) for name, fields in sorted(found.items())
+    )
+
+
+def _belongs_to(meta: Managed, manager: str) -> str:
+    """The Application, Kustomization or release; Argo CD's tracking id (`APP:GROUP/KIND:NAMESPACE/NAME`) begins so."""
+    row, marks = applier_of(manager), {**(meta.labels or {}), **(meta.annotations or {})}
+    named = next((marks[key] for key in row.name_in if key in marks), "") if row is not None else ""
+    return named.partition(":")[0]
 
 
 class Condition(Struct, frozen=True, gc=False, rename="camel"):

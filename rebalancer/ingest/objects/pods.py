@@ -11,6 +11,8 @@ from rebalancer.ingest.objects.meta import (
     Metadata,
     Owner,
     Quantities,
+    applied,
+    controller,
     created_at,
     extended,
     instant,
@@ -167,6 +169,8 @@ def workload(wire: DeploymentWire) -> Workload:
         rolling=status.updated_replicas < status.replicas,
         writer=writer(meta, "replicas"),
         placement=_placement(wire.spec.template),
+        controller=controller(meta),
+        applied=applied(meta, "replicas"),
     )
 
 

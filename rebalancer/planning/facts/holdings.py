@@ -14,6 +14,7 @@ from rebalancer.domain.arithmetic import (
     unreachable,
 )
 from rebalancer.domain.memory import Replaced
+from rebalancer.domain.owners import refusing
 from rebalancer.domain.policy import Model
 from rebalancer.domain.replica_set import keep_order
 from rebalancer.domain.snapshot import ModelView, PodView, TargetView
@@ -195,11 +196,13 @@ def _stuck(model: Model, target: TargetView, *, paused: bool) -> str | None:
     """The first of the reasons for which the target is left alone, in the words of `Unmet.constraint`."""
     autoscaler = target.autoscaler
     owned = autoscaler is not None and not autoscaler.paused and model.actuation == "scale"
-    theirs = owned or other_on(target) != ""
+    claimed = refusing(target) is not None
+    theirs = owned or other_on(target) != "" or claimed
     reasons = {
         "missing": target.missing,
         "paused": paused,
         ROLLOUT: target.rolling and not theirs,
+        "owner": claimed,
         "gpus": gpus_differ(target, model.gpus_per_pod) is not None,
         "autoscaler-paused": autoscaler is not None and autoscaler.paused and model.actuation != "scale",
         "foreign": theirs,

@@ -7,15 +7,19 @@ there would free or take GPUs that nobody counts. One whose autoscaler sleeps is
 from collections.abc import Iterator
 
 from rebalancer.domain.arithmetic import gpus_differ, unreachable
+from rebalancer.domain.owners import refusing
 from rebalancer.domain.plan import Refusal
 from rebalancer.planning.facts.scene import Scene, TargetFacts
 from rebalancer.planning.shares.share import ModelShare
+
+Numbers = dict[str, float | int | str | None]
 
 _SENTENCES = {
     "missing": "does not exist",
     "paused": "is paused by an override",
     "rollout": "is in the middle of a rollout",
-    "autoscaler-paused": "has an autoscaler that is paused",
+    "autoscaler-paused": "has a paused ScaledObject, for which KEDA keeps no HPA, so bounds reach nobody; remove its"
+    " annotation `autoscaling.keda.sh/paused` or `paused-replicas`, or set `actuation: scale`",
 }
 
 
@@ -25,6 +29,8 @@ def sentence(target: TargetFacts, model: ModelShare) -> str:
     what = f"{view.kind.lower()} {view.name} in pool {target.pool}"
     if target.stuck == "gpus":
         return f"{what}: {gpus_differ(view, model.entry.gpus_per_pod)}"
+    if target.stuck == "owner":
+        return str(refusing(view))
     if target.stuck == "idle":
         return f"{what}: {unreachable(view)}"
     if target.stuck == "foreign":
@@ -33,25 +39,32 @@ def sentence(target: TargetFacts, model: ModelShare) -> str:
 
 
 def refusals(scene: Scene[ModelShare]) -> Iterator[Refusal]:
-    """A refusal by the guard `gpus` for each target whose GPUs differ between policy, template and pods."""
+    """A refusal for each target whose GPUs differ between policy, template and pods, or whose number is not ours.
+
+    By the guard `gpus`, and by the guard `owner`: that one also names a ScaledObject that somebody paused.
+    """
     for model in scene.models.values():
         for target in model.targets:
             if target.stuck == "gpus":
-                yield _refusal(target, model)
+                yield _refusal("gpus", target, model, _gpus(target, model))
+            elif target.stuck == "owner":
+                claim = refusing(target.view)
+                yield _refusal("owner", target, model, {"by": claim.by if claim is not None else None})
+            elif target.stuck == "autoscaler-paused" and target.view.autoscaler is not None:
+                yield _refusal("owner", target, model, {"by": target.view.autoscaler.name})
 
 
-def _refusal(target: TargetFacts, model: ModelShare) -> Refusal:
+def _refusal(guard: str, target: TargetFacts, model: ModelShare, numbers: Numbers) -> Refusal:
+    replicas = model.staying_replicas
+    wanted = replicas if model.demand.unknown else model.demand.replicas
+    return Refusal(guard, model.entry.id, replicas, wanted, sentence(target, model), numbers)
+
+
+def _gpus(target: TargetFacts, model: ModelShare) -> Numbers:
     view = target.view
-    return Refusal(
-        guard="gpus",
-        subject=model.entry.id,
-        replicas_from=model.staying_replicas,
-        replicas_to=model.staying_replicas if model.demand.unknown else model.demand.replicas,
-        why=sentence(target, model),
-        numbers={
-            "policy": model.entry.gpus_per_pod,
-            "template": view.gpus_per_pod,
-            "pods": view.running_gpus,
-            "counted": target.gpus,
-        },
-    )
+    return {
+        "policy": model.entry.gpus_per_pod,
+        "template": view.gpus_per_pod,
+        "pods": view.running_gpus,
+        "counted": target.gpus,
+    }

@@ -57,13 +57,14 @@ DISRUPTION_BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisrup
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", status=False)
 SCALEDOBJECTS = Resource("keda.sh", "v1alpha1", "scaledobjects", "ScaledObject", custom=True, short="so")
 NODEPOOLS = Resource("karpenter.sh", "v1", "nodepools", "NodePool", namespaced=False, custom=True)
+POD_AUTOSCALERS = Resource("autoscaling.aibrix.ai", "v1alpha1", "podautoscalers", "PodAutoscaler", custom=True)
 NODECLAIMS = Resource("karpenter.sh", "v1", "nodeclaims", "NodeClaim", namespaced=False, custom=True)
 OVERRIDES = Resource("rebalancer.io", "v1alpha1", "overrides", "Override", custom=True)
 WRITESTOPS = Resource("rebalancer.io", "v1alpha1", "writestops", "WriteStop", namespaced=False, custom=True)
 
 RESOURCES = (
     *(NAMESPACES, NODES, PODS, CORE_EVENTS, EVENTS, DEPLOYMENTS, STATEFULSETS, REPLICASETS, HPAS, DISRUPTION_BUDGETS),
-    *(LEASES, SCALEDOBJECTS, NODEPOOLS, NODECLAIMS, OVERRIDES, WRITESTOPS),
+    *(LEASES, SCALEDOBJECTS, POD_AUTOSCALERS, NODEPOOLS, NODECLAIMS, OVERRIDES, WRITESTOPS),
 )
 
 

@@ -7,12 +7,14 @@ from rebalancer.api.text.pinned import said_pinned
 from rebalancer.api.text.policy_file import kept_of
 from rebalancer.api.text.words import some, span
 from rebalancer.domain.arithmetic import unreachable
+from rebalancer.domain.owners import claims
 from rebalancer.domain.readings import MOST_LAG_SECONDS, TOLD_LAG_SECONDS
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.survey.finding import FAIL, OK, WARN, Finding
 
 _REFUSALS = {  # refusals that no waiting ends, and what does
     "gpus": "gpusPerReplica in the policy must be what the template asks for",
+    "owner": "the second half of the sentence, or take the model out of the policy; docs: Who else writes",
     "empty": "kubectl get nodes, and the pods of their device plugin; or the pool's resource in the policy",
 }
 
@@ -60,6 +62,8 @@ def of_snapshot(snapshot: Snapshot) -> Iterator[Finding]:
             said = f"rules that depend on other pods are left to the scheduler: {some(rules)}"
             fix = "node labels instead of pod affinity, where a grant stays Pending for it"
             yield Finding(WARN, f"model/{model.id}", said, fix)
+        for claim in (claim for target in model.targets for claim in claims(target) if not claim.refused):
+            yield Finding(WARN, f"model/{model.id}", claim.why, claim.way_out)
         for sleeps in filter(None, map(unreachable, model.targets)):
             yield Finding(WARN, f"model/{model.id}", sleeps, "nothing of ours wakes it; rebalancer explain MODEL")
 

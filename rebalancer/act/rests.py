@@ -1,0 +1,63 @@
+"""Writes that an admission webhook denies, or changes on their way, are not repeated as if nothing had been said.
+
+A webhook's answer is the same a planning period later, and one replica more is no other question to it: what rests is
+a direction, raises or decreases of one target, or its bounds. A denied write stores nothing, so it is tried once a
+minute: somebody may have changed the webhook, or given the right. A changed one is a write each time, and with the
+webhook a fight, so it rests as long as two foreign changes count.
+"""
+
+from typing import NamedTuple
+
+from rebalancer.act.driver import Refused
+from rebalancer.domain.plan import Change
+from rebalancer.obs.clock import Clock
+
+TRIES = 2  # one answer may be chance
+DENIED_SECONDS = 60.0
+CHANGED_SECONDS = 600.0
+
+
+class _Answered(NamedTuple):
+    times: int
+    until_monotonic: float
+    forgotten_monotonic: float
+    why: str
+
+
+class Rests:
+    """By target and direction: how often the server's answer was not what was asked for, and until when that rests."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._answered: dict[tuple[str, int], _Answered] = {}
+
+    def ask(self, change: Change) -> None:
+        """Raise Refused while this direction rests on this target."""
+        now, found = self._clock.monotonic(), self._answered.get(_key(change))
+        if found is not None and found.times >= TRIES and now < found.until_monotonic:
+            wait_seconds = found.until_monotonic - now
+            raise Refused("webhook", f"{found.why}; it is tried again in {wait_seconds:.0f} s")
+
+    def denied(self, change: Change, why: str) -> None:
+        """The server stored nothing and said why."""
+        self._note(change, DENIED_SECONDS, f"the server denies it: {why}")
+
+    def stored(self, change: Change, asked: int, stored: int) -> None:
+        """The server took the write: as it was asked for, or as another number."""
+        if stored == asked:
+            self._answered.pop(_key(change), None)
+        else:
+            self._note(change, CHANGED_SECONDS, f"an admission webhook stores {stored} where {asked} is asked for")
+
+    def _note(self, change: Change, seconds: float, why: str) -> None:
+        now = self._clock.monotonic()
+        self._answered = {key: one for key, one in self._answered.items() if one.forgotten_monotonic > now}
+        before = self._answered.get(_key(change))
+        times = 1 if before is None else before.times + 1
+        self._answered[_key(change)] = _Answered(times, now + seconds, now + 2 * seconds, why)
+
+
+def _key(change: Change) -> tuple[str, int]:
+    """The target, and whether its number rises (1), falls (-1) or stays (0, new bounds)."""
+    more = change.replicas_to - change.replicas_from
+    return change.target.uid, (more > 0) - (more < 0)
