@@ -40,6 +40,23 @@ class Toleration(Struct, frozen=True):
         return bool(self.key) and self.value == taint.value
 
 
+class NodeCondition(Struct, frozen=True):
+    """A condition of a Node.
+
+    type: which.
+    status: True, False or Unknown; for some types True is good, for others bad.
+    reason: word of whoever set it, "" where there is none.
+    message: sentence beside it, cut after 300 characters.
+    changed_at: when the status last changed; None where nobody said.
+    """
+
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+    changed_at: Instant | None = None
+
+
 class Node(Struct, frozen=True):
     """A Kubernetes node.
 
@@ -54,6 +71,7 @@ class Node(Struct, frozen=True):
     ready_changed_at: when that condition last changed; None where it has no such condition.
     unschedulable: whether it is cordoned.
     deleting: whether its deletion has begun.
+    conditions: its conditions without the kubelet's four of pressure and network, and without a Ready that is True.
     """
 
     name: str
@@ -67,6 +85,7 @@ class Node(Struct, frozen=True):
     ready_changed_at: Instant | None = None
     unschedulable: bool = False
     deleting: bool = False
+    conditions: tuple[NodeCondition, ...] = ()
 
     @property
     def node_pool(self) -> str | None:

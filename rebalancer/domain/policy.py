@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, FiniteFloat
 
+from rebalancer.domain.node_signs import NodeSign
 from rebalancer.domain.part import Dns1123, Part, Ratio, Seconds
 from rebalancer.domain.timetable import Schedule
 
@@ -350,6 +351,12 @@ class NodeRules(Part):
     node_timeout_seconds: Seconds = Field(default=900.0, description="A node grant that brought no node by then ends.")
     not_ready_grace_seconds: Seconds = Field(
         default=300.0, description="A NotReady node without notice keeps its GPUs in the budget this long."
+    )
+    signs: tuple[NodeSign, ...] = Field(
+        default=(),
+        max_length=200,
+        description="What taints, conditions and labels on nodes say about their end; looked at before those that are "
+        "known anyway (docs/notices.md has them).",
     )
 
 

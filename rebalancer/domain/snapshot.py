@@ -225,6 +225,8 @@ class NoticeView(Struct, frozen=True):
     source: who said so: a producer, an override, karpenter.sh or kubernetes.
     doomed_at: from then on its pods count for nobody; until then they serve and count, and nothing new is granted
         there. None: from the notice on.
+    confidence: how sure the surest of what was heard is, one of `notice_kinds.CONFIDENCES`; where it is "possible" the
+        pods count for as long as the notice stands.
     """
 
     node: str
@@ -235,10 +237,11 @@ class NoticeView(Struct, frozen=True):
     karpenter: bool = False
     source: str = ""
     doomed_at: Instant | None = None
+    confidence: str = "certain"
 
     def counts(self, at: Instant) -> bool:
         """Whether the notice has come to its time: whether at `at` the pods there count for nobody."""
-        return self.doomed_at is None or self.doomed_at <= at
+        return self.confidence != "possible" and (self.doomed_at is None or self.doomed_at <= at)
 
 
 class Sync(Struct, frozen=True):

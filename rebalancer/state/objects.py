@@ -86,8 +86,9 @@ class Objects:
         return found if found is not None and found.ref == ref else None
 
     def node_of_instance(self, instance: str) -> Node | None:
-        """The node that runs on cloud instance `instance` (the last part of its provider id)."""
-        return next(iter(self.nodes_of_instance.get(instance)), None)
+        """The node that runs on cloud instance `instance` (see `instance_id`); None where several say so, too."""
+        found = tuple(self.nodes_of_instance.get(instance))
+        return found[0] if len(found) == 1 else None
 
     def lacks(self, node: str | None) -> bool:
         """Whether nodes were listed and this one is not among them: gone, or never seen yet.
@@ -166,8 +167,17 @@ def _key(name: str) -> Key:
 
 
 def instance_id(provider_id: str) -> str | None:
-    """The instance's id in a provider id: `i-0abc` of `aws:///eu-west-1a/i-0abc`; None where there is none."""
-    return provider_id.rpartition("/")[2] or None
+    """The instance's id in a provider id, as the cloud's notices spell it; None where there is none.
+
+    `i-0abc` of `aws:///eu-west-1a/i-0abc`. Azure numbers the machines of each scale set from 0, so `gpu-vmss_1` of
+    `azure:///.../virtualMachineScaleSets/gpu-vmss/virtualMachines/1`, in lower case, since Azure spells at random.
+    """
+    rest, _, name = provider_id.rpartition("/")
+    if not provider_id.startswith("azure://"):
+        return name or None
+    parts = rest.lower().split("/")
+    scale_set = f"{parts[-2]}_" if parts[-3:-2] == ["virtualmachinescalesets"] else ""
+    return f"{scale_set}{name.lower()}" if name else None
 
 
 def _older(new: ClusterObject, known: ClusterObject) -> bool:

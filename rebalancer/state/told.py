@@ -118,7 +118,7 @@ class Told:
 
     def tell(self, notice: CapacityNotice, now: float) -> None:
         """Take a notice, or take one back."""
-        subject = notice.node or notice.instance_id or "", notice.kind, notice.event
+        subject = notice.node or instance_id(notice.instance_id or "") or "", notice.kind, notice.event
         node = self._objects.one(Node, subject[0]) or self._objects.node_of_instance(subject[0])
         home = self._waiting if node is None else self._about(node)
         if subject not in home:

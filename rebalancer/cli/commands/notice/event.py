@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from rebalancer.app.topics import broker_of
 from rebalancer.cli.failure import UNREACHABLE, USAGE, Failed
-from rebalancer.ingest.notices import CAPACITY_NOTICE_TYPE
+from rebalancer.domain.events import CAPACITY_NOTICE_TYPE
 from rebalancer.kafka.broker import BROKER_ERRORS
 from rebalancer.kafka.outbox import send_once
 from rebalancer.settings.service import BadSettings, ServiceSettings, read_settings
