@@ -104,7 +104,8 @@ def _loss(event: _Scheduled, at: float) -> Loss | None:
     if row.kind is None or event.resource_type != "VirtualMachine":
         return None
     instances = tuple(dict.fromkeys(name[:253].lower() for name in event.resources if name))
-    known = bool(event.not_before) and not event.not_before.startswith(NEVER)
+    status = event.event_status.lower()
+    known = event.not_before and not event.not_before.startswith(NEVER) and status != "started"
     deadline = cloud_time(event.not_before) if known else at
-    spared = frozenset(instances) if event.event_status.lower() in OVER else frozenset()
+    spared = frozenset(instances) if status in OVER else frozenset()
     return Loss(row.kind, deadline, instances, spared=spared, event=event.event_id[:253])

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 import msgspec
 from msgspec import Struct
@@ -119,7 +120,8 @@ def _refuse_stale(notice: CapacityNotice, now: float) -> None:
     """Raise RejectedError where a notice was told, and was to come true, so long ago that the Node knows better."""
     last = max(notice.at, notice.deadline, notice.ends_at or 0.0)
     if not notice.cancelled and now - last > STALE_SECONDS:
-        detail = f"over for {now - last:.0f} s, at most {STALE_SECONDS:.0f} s are believed: nothing is done for it"
+        when = datetime.fromtimestamp(last, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        detail = f"it was over at {when}, more than {STALE_SECONDS:.0f} s ago: nothing is done for it"
         raise RejectedError(Reason.STALE, detail)
 
 

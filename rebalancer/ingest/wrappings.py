@@ -16,8 +16,8 @@ from rebalancer.ingest.envelope import NO_DATA, Envelope, structured
 from rebalancer.ingest.instants import epoch
 from rebalancer.ingest.rejected import Reason, RejectedError, explain, refuse_duplicate_keys
 
-# Pipes in SQS in SNS in a CloudEvent are four, and each may write its content as a string.
-MAX_LAYERS = 10
+# SNS as Lambda writes it is five layers: `Records`, a list, `Sns`, `Message`, a string. Three such make 15.
+MAX_LAYERS = 20
 MAX_MESSAGES = 500  # of one record of 64 KiB: less than 131 bytes are no notice
 MAX_DIGITS = 15  # of epoch milliseconds, which have 13 until the year 2286
 

@@ -86,9 +86,12 @@ class Objects:
         return found if found is not None and found.ref == ref else None
 
     def node_of_instance(self, instance: str) -> Node | None:
-        """The node that runs on cloud instance `instance` (see `instance_id`); None where several say so, too."""
+        """The node that runs on cloud instance `instance` (see `instance_id`).
+
+        None, too, where machines of several zones or resource groups share that name: nobody knows which is meant.
+        """
         found = tuple(self.nodes_of_instance.get(instance))
-        return found[0] if len(found) == 1 else None
+        return found[0] if len({node.provider_id.lower() for node in found}) == 1 else None
 
     def lacks(self, node: str | None) -> bool:
         """Whether nodes were listed and this one is not among them: gone, or never seen yet.
