@@ -14,6 +14,8 @@ from rebalancer.domain.part import Part, WaitSeconds
 # Karpenter's own taint is judged together with its NodeClaim, which says whether a replacement comes by itself.
 DISRUPTED_TAINT = "karpenter.sh/disrupted"
 
+SignKind = Literal[Kind, "none"]
+
 
 class NodeSign(Part):
     """One row: what a taint, condition or label on a Node says about its end. Exactly one of the three is named."""
@@ -30,7 +32,7 @@ class NodeSign(Part):
     message: str = Field(
         default="", max_length=100, description="What the condition's reason or message must contain; case matters."
     )
-    kind: Kind | Literal["none"] = Field(description="Kind of the notice; none: it is known, and says nothing.")
+    kind: SignKind = Field(description="Kind of the notice; none: it is known, and says nothing.")
     deadline: Literal["since", "value", "message"] = Field(
         default="since",
         description="When the node goes. since: withinSeconds after it was put there, or first seen. value: its value "
@@ -67,7 +69,7 @@ _BROKEN = (
     *("SysLogsXIDError", "SysLogsSXIDError", "SysLogsGPUFallenOff"),  # NVSentinel
     "NebiusGPUError",
 )
-_MEANT: tuple[tuple[str, Kind | Literal["none"]], ...] = (
+_MEANT: tuple[tuple[str, SignKind], ...] = (
     ("Advisory", "rebalance"),
     ("Freeze", "none"),
     ("Preempt", "spot-interruption"),

@@ -2,7 +2,7 @@
 
 from rebalancer.api.ports.status import Status
 from rebalancer.api.text.pinned import said_pinned
-from rebalancer.api.text.words import UNKNOWN, clock, columns, counts_from, known, printable, some, span
+from rebalancer.api.text.words import UNKNOWN, clock, columns, counted, counts_from, known, printable, some, span
 from rebalancer.domain.plan import ModelDecision, Plan, PoolDecision
 from rebalancer.domain.snapshot import NoticeView
 
@@ -66,6 +66,9 @@ def _warnings(status: Status) -> list[str]:
         for each in status.unready
         if each.detail not in TOLD
     ]
+    if status.unknown_signs:
+        signs = some([f"{sign} on {counted(nodes, 'node')}" for sign, nodes in sorted(status.unknown_signs.items())])
+        lines.append(f"Nodes say what nobody here understands: {signs}. Say in the policy's nodes.signs what it means.")
     lines += [f"{said.what[0].upper()}{said.what[1:]}; {said.todo}." for said in said_pinned(status)]
     if status.policy_problems:
         more = len(status.policy_problems) - 1

@@ -8,17 +8,9 @@ import typer
 from rebalancer.cli.failure import DONE
 from rebalancer.cli.group import group
 from rebalancer.cli.terminal.talk import DryRunOption, NoInputOption, QuietOption, Talk, YesOption
+from rebalancer.domain.notice_kinds import KINDS
 
-
-class NoticeKind(StrEnum):
-    """Why capacity goes."""
-
-    SPOT = "spot-interruption"
-    REBALANCE = "rebalance"
-    SCHEDULED = "scheduled-change"
-    RESERVATION = "reservation-interruption"
-    STATE = "state-change"
-    DISRUPTION = "disruption"
+NoticeKind = StrEnum("NoticeKind", {kind: kind for kind in KINDS})
 
 
 app = group("Capacity notices, as a cloud would send them.")
@@ -26,9 +18,13 @@ app = group("Capacity notices, as a cloud would send them.")
 
 @app.command()
 def add(
-    node: Annotated[str, typer.Argument(help="Name of the node that goes.", metavar="NODE")],
+    node: Annotated[str | None, typer.Argument(help="Name of the node that goes.", metavar="[NODE]")] = None,
+    instance: Annotated[
+        str | None,
+        typer.Option("--instance", help="Instead of NODE: its instance at the cloud, or its providerID.", metavar="ID"),
+    ] = None,
     lasts: Annotated[str, typer.Option("--in", help="When it goes, from now.", metavar="DURATION")] = "2m",
-    kind: Annotated[NoticeKind, typer.Option("--kind", help="Why it goes.")] = NoticeKind.SPOT,
+    kind: Annotated[NoticeKind, typer.Option("--kind", help="Why it goes.")] = NoticeKind("spot-interruption"),
     voluntary: Annotated[
         bool, typer.Option("--voluntary", help="Its replacement comes by itself (consolidation, drift).")
     ] = False,
@@ -50,14 +46,19 @@ def add(
     import asyncio
 
     from rebalancer.cli.commands.notice.event import event_of, send, settings_of
+    from rebalancer.cli.failure import USAGE, Failed
     from rebalancer.cli.render.overrides import hour
     from rebalancer.cli.terminal.spans import seconds_of
     from rebalancer.loop.clock import RealClock
 
+    if (node is None) is (instance is None):
+        raise Failed("give a NODE, or --instance and its ID", USAGE)
+    name = node or instance
     settings, now, talk = settings_of(kafka_bootstrap), RealClock().now(), Talk(quiet, no_input)
     deadline = now + seconds_of(lasts, "--in")
-    event = event_of(node, kind.value, now, deadline, voluntary=voluntary, cancelled=cancel)
-    what = f"Take the notices of {node} back" if cancel else f"Move off {node} by {hour(deadline)} UTC"
+    goes = {"node": node} if node is not None else {"instanceId": instance}
+    event = event_of(goes, kind.value, now, deadline, voluntary=voluntary, cancelled=cancel)
+    what = f"Take the notices of {name} back" if cancel else f"Move off {name} by {hour(deadline)} UTC"
     if dry_run:
         typer.echo(event.value.decode())
         return DONE
