@@ -45,14 +45,12 @@ class NodeCondition(Struct, frozen=True):
 
     type: which.
     status: True, False or Unknown; for some types True is good, for others bad.
-    reason: word of whoever set it, "" where there is none.
-    message: sentence beside it, cut after 300 characters.
+    message: reason and sentence of whoever set it, cut after 300 characters; "" where there are none.
     changed_at: when the status last changed; None where nobody said.
     """
 
     type: str
     status: str
-    reason: str = ""
     message: str = ""
     changed_at: Instant | None = None
 

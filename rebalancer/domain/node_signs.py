@@ -4,56 +4,10 @@ The policy's own rows (`nodes.signs`) are looked at first, then `DEFAULT_SIGNS`;
 condition or a label says what it means.
 """
 
-from typing import Literal
-
-from pydantic import Field
-
-from rebalancer.domain.notice_kinds import Confidence, Kind
-from rebalancer.domain.part import Part, WaitSeconds
+from rebalancer.domain.node_rules import NodeSign, SignKind
 
 # Karpenter's own taint is judged together with its NodeClaim, which says whether a replacement comes by itself.
 DISRUPTED_TAINT = "karpenter.sh/disrupted"
-
-SignKind = Literal[Kind, "none"]
-
-
-class NodeSign(Part):
-    """One row: what a taint, condition or label on a Node says about its end. Exactly one of the three is named."""
-
-    taint: str | None = Field(default=None, min_length=1, max_length=316, description="Key of a taint.")
-    condition: str | None = Field(default=None, min_length=1, max_length=316, description="Type of a condition.")
-    label: str | None = Field(default=None, min_length=1, max_length=316, description="Key of a label.")
-    value: str | None = Field(
-        default=None,
-        max_length=63,
-        description="Value that it must have: of a taint or label any where none is given, of a condition its status, "
-        '"True" where none is given.',
-    )
-    message: str = Field(
-        default="", max_length=100, description="What the condition's reason or message must contain; case matters."
-    )
-    kind: SignKind = Field(description="Kind of the notice; none: it is known, and says nothing.")
-    deadline: Literal["since", "value", "message"] = Field(
-        default="since",
-        description="When the node goes. since: withinSeconds after it was put there, or first seen. value: its value "
-        "is UTC epoch seconds. message: the first date in the condition's message; where none can be read, as `since`.",
-    )
-    within_seconds: WaitSeconds = Field(default=0.0, description="From the sign until the node goes, seconds.")
-    confidence: Confidence | None = Field(default=None, description="How sure it is; without it as its kind has it.")
-
-    @property
-    def place(self) -> tuple[str, str]:
-        """Where on a Node it stands, and under which name: ("taint", its key) and so on."""
-        for where, name in (("taint", self.taint), ("condition", self.condition)):
-            if name is not None:
-                return where, name
-        return "label", self.label or ""
-
-    def fits(self, value: str, *messages: str) -> bool:
-        """Whether this row speaks of a sign of its name with that value (a condition: status, reason and message)."""
-        wanted = "True" if self.value is None and self.condition is not None else self.value
-        return wanted in {None, value} and any(self.message in each for each in (*messages, ""))
-
 
 _SCHEDULED = ("VMEventScheduled", "PreemptionScheduled")
 _REPAIRED = {  # what Karpenter and EKS wait for until they replace the node

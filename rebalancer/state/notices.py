@@ -15,9 +15,9 @@ from msgspec.structs import replace
 from rebalancer.domain.cluster import Node, NodeClaim, Override, Pod
 from rebalancer.domain.events import CapacityNotice
 from rebalancer.domain.instant import Instant
+from rebalancer.domain.node_rules import NodeRules
 from rebalancer.domain.node_signs import DISRUPTED_TAINT
 from rebalancer.domain.notice_kinds import CONFIDENCES
-from rebalancer.domain.policy import NodeRules
 from rebalancer.domain.snapshot import NoticeView
 from rebalancer.state.absent import Absent, AbsentPast
 from rebalancer.state.due import Due

@@ -12,7 +12,8 @@ from typing import NamedTuple
 from rebalancer.domain.cluster import Node
 from rebalancer.domain.events import CapacityNotice
 from rebalancer.domain.instant import date_in
-from rebalancer.domain.node_signs import DEFAULT_SIGNS, DISRUPTED_TAINT, NodeSign
+from rebalancer.domain.node_rules import NodeSign
+from rebalancer.domain.node_signs import DEFAULT_SIGNS, DISRUPTED_TAINT
 from rebalancer.domain.notice_kinds import KINDS, Kind
 
 LATEST = 1e11  # epoch seconds of the year 5138: more are milliseconds, or no time at all
@@ -31,14 +32,12 @@ class _Sign(NamedTuple):
 
     place: whether it is a taint, condition or label, and its key or type.
     value: its value, of a condition its status.
-    reason: the condition's reason.
-    message: the condition's message.
+    message: the condition's reason and message.
     at: since when it stands, None where the Node does not say.
     """
 
     place: tuple[str, str]
     value: str
-    reason: str = ""
     message: str = ""
     at: float | None = None
 
@@ -77,7 +76,7 @@ class Signs:
         strange: list[str] = []
         for sign in self._of(node):
             rows = self._rows.get(sign.place)
-            row = next((row for row in rows or () if row.fits(sign.value, sign.reason, sign.message)), None)
+            row = next((row for row in rows or () if row.fits(sign.value, sign.message)), None)
             if row is not None and row.kind != "none":
                 known.append(_Found(sign, row, row.kind))
             elif rows is None and _telling(sign):
@@ -99,7 +98,7 @@ class Signs:
         for taint in node.taints:
             yield _Sign(("taint", taint.key), taint.value)
         for one in node.conditions:
-            yield _Sign(("condition", one.type), one.status, one.reason, one.message, one.changed_at)
+            yield _Sign(("condition", one.type), one.status, one.message, one.changed_at)
         for where, key in self._rows:
             if where == "label" and key in node.labels:
                 yield _Sign((where, key), node.labels[key])

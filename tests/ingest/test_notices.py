@@ -8,7 +8,7 @@ import pytest
 from rebalancer.domain.events import CapacityNotice, Position, Rejection
 from rebalancer.ingest.envelope import Headers
 from rebalancer.ingest.eventbridge import TABLE
-from rebalancer.ingest.notices import decode_notice
+from rebalancer.ingest.notices import Partly, decode_notice
 from tests.ingest.wire import AT_EPOCH, NOTICE_TYPE, NOW, STRUCTURED, binary_headers, event, eventbridge, notice
 
 HERE = Position("rebalancer.notices", 0, 7)
@@ -17,7 +17,9 @@ SENT = NOW - 30  # `time` of the EventBridge events
 
 
 def decode(value: bytes, headers: Headers = ()) -> tuple[CapacityNotice, ...] | Rejection:
-    return decode_notice(value, headers, HERE, NOW - 10, NOW)
+    decoded = decode_notice(value, headers, HERE, NOW - 10, NOW)
+    assert not isinstance(decoded, Partly)
+    return decoded
 
 
 def notices(value: bytes, headers: Headers = ()) -> tuple[CapacityNotice, ...]:

@@ -1,11 +1,14 @@
 """What nodes say about their own end by taints, conditions and labels, and what the state makes of it."""
 
+from typing import Any
+
 import msgspec
 import pytest
 from msgspec.structs import replace
 
 from rebalancer.domain.cluster import Node, NodeCondition, Taint
-from rebalancer.domain.node_signs import DEFAULT_SIGNS, NodeSign
+from rebalancer.domain.node_rules import NodeSign
+from rebalancer.domain.node_signs import DEFAULT_SIGNS
 from rebalancer.domain.snapshot import NoticeView
 from rebalancer.state import ClusterState
 from rebalancer.state.notices import NoticePast
@@ -28,19 +31,19 @@ FLIPPED = NOW - 200.0
 PREEMPT = "Preempt Scheduled: Fri, 15 Jan 2027 08:00:38 GMT. For more information, see the pages. EventId: A1B2-C3"
 
 
-def taint(key: str, value: str = "", effect: str = "NoSchedule") -> dict[str, object]:
+def taint(key: str, value: str = "", effect: str = "NoSchedule") -> dict[str, Any]:
     return {"taints": (Taint(key, value, effect),)}
 
 
-def condition(name: str, status: str = "True", message: str = "", reason: str = "") -> dict[str, object]:
-    return {"conditions": (NodeCondition(name, status, reason, message, FLIPPED),)}
+def condition(name: str, status: str = "True", message: str = "") -> dict[str, Any]:
+    return {"conditions": (NodeCondition(name, status, message, FLIPPED),)}
 
 
-def label(key: str, value: str) -> dict[str, object]:
+def label(key: str, value: str) -> dict[str, Any]:
     return {"labels": {"pool": "a100", key: value}}
 
 
-def shown(sign: dict[str, object]) -> ClusterState:
+def shown(sign: dict[str, Any]) -> ClusterState:
     """A state in which n1 shows `sign` from NOW on, with a pod of b on it that loads in 60 s and ends within 30 s."""
     state = a_state(POLICY, a_cluster_node("n1"), a_cluster_node("n2"), a_ready_pod("b-1"))
     return feed(state, changed(a_cluster_node("n1", resource_version="2", **sign)))
@@ -63,14 +66,20 @@ def shown(sign: dict[str, object]) -> ClusterState:
         (condition("VMEventScheduled", message="Reboot Started: ."), "scheduled-change", -200, -200, "certain"),
         (condition("PreemptionScheduled", message="SpotRebalance Advisory: soon"), "rebalance", -200, -200, "possible"),
         (condition("Ready", "False", message="node is shutting down"), "state-change", -200, -200, "certain"),
-        (condition("AcceleratedHardwareReady", "False", reason="NvidiaXID79Error"), "fault", -200, 400, "likely"),
+        (
+            condition("AcceleratedHardwareReady", "False", message="NvidiaXID79Error: GPU 3"),
+            "fault",
+            -200,
+            400,
+            "likely",
+        ),
         (condition("XIDErrors", message="XID 79"), "fault", -200, -200, "likely"),
         (condition("KernelDeadlock"), "fault", -200, -200, "likely"),
     ],
     ids=str,
 )
 def test_a_sign_on_a_node_is_a_notice_of_it(
-    sign: dict[str, object], kind: str, since: float, deadline: float, confidence: str
+    sign: dict[str, Any], kind: str, since: float, deadline: float, confidence: str
 ) -> None:
     state = shown(sign)
     found = one(state)
@@ -97,7 +106,7 @@ def test_a_sign_on_a_node_is_a_notice_of_it(
     ],
     ids=str,
 )
-def test_what_says_nothing_about_its_end_is_no_notice(sign: dict[str, object]) -> None:
+def test_what_says_nothing_about_its_end_is_no_notice(sign: dict[str, Any]) -> None:
     state = shown(sign)
     assert (notices(state), state.unknown_signs()) == ((), {})
 
@@ -145,14 +154,14 @@ def test_nobody_but_its_cloud_ends_a_node_with_a_fault() -> None:
 # --- the policy's own rows
 
 
-def with_rows(*rows: dict[str, object]) -> dict[str, object]:
+def with_rows(*rows: dict[str, Any]) -> dict[str, Any]:
     return {"nodes": {"signs": rows}}
 
 
 def test_the_policy_s_rows_come_first_and_a_new_policy_counts_at_once() -> None:
     state = shown(taint("example.com/going-away", "9"))
     assert notices(state) == ()
-    row = {"taint": "example.com/going-away", "kind": "scheduled-change", "within_seconds": 600.0}
+    row: dict[str, Any] = {"taint": "example.com/going-away", "kind": "scheduled-change", "within_seconds": 600.0}
     pools = a_pool(), an_elastic_pool()
     state.set_policy(a_policy(pools=pools, **with_rows(row)), NOW + 5)
     assert (one(state, NOW + 5).kind, one(state, NOW + 5).deadline) == ("scheduled-change", NOW + 605)
@@ -206,7 +215,7 @@ def test_a_sign_that_looks_like_a_notice_is_counted_with_its_nodes() -> None:
     ],
     ids=str,
 )
-def test_a_condition_is_strange_only_while_its_status_is_bad_news(sign: dict[str, object], unknown: bool) -> None:  # noqa: FBT001  a value of the table
+def test_a_condition_is_strange_only_while_its_status_is_bad_news(sign: dict[str, Any], unknown: bool) -> None:  # noqa: FBT001  a value of the table
     assert bool(shown(sign).unknown_signs()) is unknown
 
 
@@ -243,7 +252,7 @@ def test_a_clock_that_is_set_leaves_a_sign_as_old_as_it_is() -> None:
 
 def test_a_row_fits_by_value_and_by_reason_or_message() -> None:
     row = NodeSign(condition="X", message="79", kind="fault")
-    assert row.fits("True", "NvidiaXID79Error", "")
-    assert row.fits("True", "", "XID 79 on GPU 3")
-    assert not row.fits("True", "", "XID 13")
-    assert not row.fits("False", "NvidiaXID79Error", "")
+    assert row.fits("True", "NvidiaXID79Error: a critical error")
+    assert row.fits("True", "XID 79 on GPU 3")
+    assert not row.fits("True", "XID 13")
+    assert not row.fits("False", "NvidiaXID79Error")

@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Mapping
 
 from rebalancer.app.reference.table import code, table
-from rebalancer.domain.node_signs import DEFAULT_SIGNS, NodeSign
+from rebalancer.domain.node_rules import NodeSign
+from rebalancer.domain.node_signs import DEFAULT_SIGNS
 from rebalancer.domain.notice_kinds import CONFIDENCES, KINDS
 from rebalancer.ingest import azure, eventbridge, gcp
 

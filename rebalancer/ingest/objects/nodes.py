@@ -136,8 +136,8 @@ def _everyday(wire: Condition) -> bool:
 
 def _condition(wire: Condition) -> NodeCondition:
     """Raises ValueError."""
-    message = (wire.message or "")[:MAX_MESSAGE_CHARACTERS]
-    return NodeCondition(wire.type, wire.status, wire.reason or "", message, instant(wire.last_transition_time))
+    message = ": ".join(filter(None, (wire.reason, wire.message)))[:MAX_MESSAGE_CHARACTERS]
+    return NodeCondition(wire.type, wire.status, message, instant(wire.last_transition_time))
 
 
 def node_pool(wire: NodePoolWire) -> NodePool:
