@@ -5,7 +5,9 @@ from collections.abc import AsyncIterator
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
+from rebalancer.cli.commands.notice import NoticeKind
 from rebalancer.domain.events import CapacityNotice, Position
+from rebalancer.domain.notice_kinds import KINDS
 from rebalancer.ingest.notices import decode_notice
 from rebalancer.sandbox.broker import EmbeddedBroker
 from tests.cli.running import rebalancer
@@ -68,6 +70,10 @@ async def test_without_kafka_settings_it_says_which_one_is_missing(
     monkeypatch.delenv("REBALANCER_KAFKA_BOOTSTRAP", raising=False)
     assert await rebalancer("notice", "add", "spot-2", "--yes") == 2
     assert "REBALANCER_KAFKA_BOOTSTRAP is not set" in capsys.readouterr().err
+
+
+def test_every_kind_can_be_told() -> None:
+    assert {kind.value for kind in NoticeKind} == KINDS.keys()
 
 
 async def test_a_notice_may_name_an_instance_and_how_sure_it_is_comes_from_its_kind(broker: EmbeddedBroker) -> None:

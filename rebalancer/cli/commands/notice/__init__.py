@@ -8,9 +8,18 @@ import typer
 from rebalancer.cli.failure import DONE
 from rebalancer.cli.group import group
 from rebalancer.cli.terminal.talk import DryRunOption, NoInputOption, QuietOption, Talk, YesOption
-from rebalancer.domain.notice_kinds import KINDS
 
-NoticeKind = StrEnum("NoticeKind", {kind: kind for kind in KINDS})
+
+class NoticeKind(StrEnum):
+    """Why capacity goes: `notice_kinds.KINDS`, as typer wants them."""
+
+    SPOT = "spot-interruption"
+    REBALANCE = "rebalance"
+    SCHEDULED = "scheduled-change"
+    RESERVATION = "reservation-interruption"
+    STATE = "state-change"
+    DISRUPTION = "disruption"
+    FAULT = "fault"
 
 
 app = group("Capacity notices, as a cloud would send them.")
@@ -24,7 +33,7 @@ def add(
         typer.Option("--instance", help="Instead of NODE: its instance at the cloud, or its providerID.", metavar="ID"),
     ] = None,
     lasts: Annotated[str, typer.Option("--in", help="When it goes, from now.", metavar="DURATION")] = "2m",
-    kind: Annotated[NoticeKind, typer.Option("--kind", help="Why it goes.")] = NoticeKind("spot-interruption"),
+    kind: Annotated[NoticeKind, typer.Option("--kind", help="Why it goes.")] = NoticeKind.SPOT,
     voluntary: Annotated[
         bool, typer.Option("--voluntary", help="Its replacement comes by itself (consolidation, drift).")
     ] = False,
