@@ -173,14 +173,12 @@ def instance_id(provider_id: str) -> str | None:
     """The instance's id in a provider id, as the cloud's notices spell it; None where there is none.
 
     `i-0abc` of `aws:///eu-west-1a/i-0abc`. Azure numbers the machines of each scale set from 0, so `gpu-vmss_1` of
-    `azure:///.../virtualMachineScaleSets/gpu-vmss/virtualMachines/1`, in lower case, since Azure spells at random.
+    `azure:///.../virtualMachineScaleSets/gpu-vmss/virtualMachines/1`. In lower case: Azure spells at random.
     """
-    rest, _, name = provider_id.rpartition("/")
-    if not provider_id.startswith("azure://"):
-        return name or None
-    parts = rest.lower().split("/")
-    scale_set = f"{parts[-2]}_" if parts[-3:-2] == ["virtualmachinescalesets"] else ""
-    return f"{scale_set}{name.lower()}" if name else None
+    *rest, name = provider_id.lower().split("/")
+    if rest[-3:-2] == ["virtualmachinescalesets"] and name:
+        return f"{rest[-2]}_{name}"
+    return name or None
 
 
 def _older(new: ClusterObject, known: ClusterObject) -> bool:
