@@ -103,7 +103,7 @@ def test_what_no_wrapping_holds_is_rejected_with_its_place(value: bytes, reason:
 
 def test_a_type_of_ours_is_not_looked_into() -> None:
     """Our own data is judged as a whole: a key of somebody's wrapping in it is a mistake in it."""
-    event = json.dumps({"kind": "rebalance", "node": "n1", "deadline": "2027-01-15T08:00:00Z", "body": SPOT.decode()})
-    found = decode(event.encode(), binary_headers(type=NOTICE_TYPE.encode()))
+    data = json.dumps({"kind": "rebalance", "node": "n1", "deadline": "2027-01-15T08:00:00Z"})
+    found = decode(json.dumps({"body": data}).encode(), binary_headers(type=NOTICE_TYPE.encode()))
     assert isinstance(found, Rejection)
     assert found.reason == "invalid-data"

@@ -181,6 +181,18 @@ class TestUncertain:
         story.settle()
         assert moves(story.plan()) == {"b": (8, 4)}
 
+    def test_only_as_many_end_as_serve_on_another_pool(self) -> None:
+        b = a_model("b", 2, pools=("a100", "spot"), entitlement=4)
+        policy = a_policy(b, pools=(a_pool(gpus=8), an_elastic_pool(gpus=8, node_pools=())))
+        story = Story(policy, a_snapshot(policy, {"b": 4}, {"b": {"concurrency": 16.0}}, {"b": 4.0}, nodes={"spot": 1}))
+        story.plan()
+        story.notice("a100-1", 0.0, kind="fault", confidence="likely")
+        story.write(story.plan())
+        story.settle()
+        first, *others = story.of("b", "spot").pods
+        story.target("b", "spot", pods=(replace(first, phase="loading"), *others))
+        assert moves(story.plan()) == {"b": (4, 1)}
+
     @pytest.mark.parametrize("seconds", [0.0, 600.0])
     def test_without_room_they_serve_on(self, seconds: float) -> None:
         story = a_story(gpus=8)
@@ -195,7 +207,7 @@ class TestUncertain:
         assert moves(story.plan()) == {"b": (4, 2)}
 
     def test_a_node_that_may_be_taken_back_keeps_what_runs_there_and_gets_nothing_new(self) -> None:
-        story = a_story(gpus=8)
+        story = a_story()
         story.notice("a100-1", 0.0, kind="rebalance", confidence="possible")
         for _ in range(5):
             assert story.plan().changes == ()
