@@ -21,7 +21,7 @@ from rebalancer.ingest import azure, eventbridge, gcp
 from rebalancer.ingest.notices import Partly, decode_notice
 from rebalancer.ingest.wrappings import MAX_LAYERS
 from rebalancer.state import ClusterState
-from tests.builders import a_model, a_policy, a_pool, a_snapshot, an_elastic_pool
+from tests.builders import Replicas, a_model, a_policy, a_pool, a_snapshot, an_elastic_pool
 from tests.ingest.wire import NOTICE_TYPE
 from tests.ingest.wrapped import WRAPPINGS
 from tests.planning import oracle
@@ -169,9 +169,9 @@ def live(seed: int) -> int:
     """Live through one stream; how many notices came out of it."""
     rng = Rng(seed)
     readings = {"a": {"concurrency": 16.0}, "b": {"concurrency": 16.0}}
-    held = {"a": 4, "b": {"a100": 2, "spot": 2}}
+    held: dict[str, Replicas] = {"a": 4, "b": {"a100": 2, "spot": 2}}
     snapshot = a_snapshot(POLICY, held, readings, {"a": 4.0, "b": 4.0}, nodes={"a100": 2, "spot": 2})
-    story = Story(POLICY, snapshot)  # type: ignore[arg-type]  # replicas by model, or by pool
+    story = Story(POLICY, snapshot)
     nodes = {
         name: a_cluster_node(name, name[:-2], provider_id=provider, ready_changed_at=1.0)
         for name, provider in PROVIDERS.items()
