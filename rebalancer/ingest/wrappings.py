@@ -59,7 +59,7 @@ class _Layer(Struct, frozen=True):
     sns: Raw = field(default=NO_DATA, name="Sns")
     message: Raw = field(default=NO_DATA, name="Message")  # SNS
     topic: Raw = field(default=NO_DATA, name="TopicArn")
-    body: Raw = field(default=NO_DATA, name="body")  # SQS, as Lambda and Pipes write it
+    body: Raw = NO_DATA  # SQS, as Lambda and Pipes write it
     Body: Raw = NO_DATA  # SQS, as its API and Kafka Connect write it
     schema: Raw = NO_DATA  # Kafka Connect's JsonConverter
     payload: Raw = NO_DATA
