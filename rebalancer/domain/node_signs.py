@@ -50,8 +50,8 @@ DEFAULT_SIGNS: tuple[NodeSign, ...] = (
         for word, kind in _MEANT
     ),
     NodeSign(taint="remediator.aks.microsoft.com/unschedulable", kind="state-change"),
-    # Cluster Autoscaler: the value is when it began to empty the node. It evicts pods to where it saw room for them, and
-    # takes the taint off where it cannot: nothing has to end before it is replaced.
+    # Cluster Autoscaler: the value is when it began to empty the node. It evicts pods to where it saw room for them,
+    # and takes the taint off where it cannot: nothing has to end before it is replaced.
     NodeSign(taint="ToBeDeletedByClusterAutoscaler", kind="disruption", deadline="value", confidence="likely"),
     NodeSign(taint="DeletionCandidateOfClusterAutoscaler", kind="none"),
     # Cloud controllers and the kubelet's graceful shutdown
