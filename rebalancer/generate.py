@@ -10,6 +10,7 @@ from pathlib import Path
 
 from rebalancer.api.serving.routes import openapi_text
 from rebalancer.app.reference.api import api_page
+from rebalancer.app.reference.notices import notices_page
 from rebalancer.app.reference.owners import owners_page
 from rebalancer.app.reference.policy import policy_page
 from rebalancer.app.reference.reasons import reasons_page
@@ -28,6 +29,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "docs/reference/cli.md": cli_page,
     "docs/reference/metrics.md": metrics_page,
     "docs/reference/owners.md": owners_page,
+    "docs/reference/notices.md": notices_page,
     "docs/reference/policy.md": policy_page,
     "docs/reference/reasons.md": reasons_page,
     "docs/reference/settings.md": settings_page,

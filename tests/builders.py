@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 
-from rebalancer.domain.cluster import Override, WriteStop
+from rebalancer.domain.people import Override, WriteStop
 from rebalancer.domain.policy import Model, Policy, Pool, TargetSpec
 from rebalancer.domain.readings import ModelLoad, NoReading, Reading, Signal, Work
 from rebalancer.domain.snapshot import (

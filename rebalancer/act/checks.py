@@ -20,8 +20,8 @@ from rebalancer.domain.arithmetic import (
     promised_replicas,
     unknown_gpus,
 )
-from rebalancer.domain.cluster import Override
 from rebalancer.domain.memory import NodeGrant
+from rebalancer.domain.people import Override
 from rebalancer.domain.plan import Change, NodePoolChange
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.replica_set import serving_after

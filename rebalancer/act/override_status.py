@@ -6,7 +6,7 @@ from typing import Final
 
 from rebalancer.act.moment import written_as
 from rebalancer.act.port import Port
-from rebalancer.domain.cluster import Override
+from rebalancer.domain.people import Override
 from rebalancer.domain.plan import OverrideState
 from rebalancer.kube.errors import KubeError
 from rebalancer.kube.resources import OVERRIDES, Object, Ref

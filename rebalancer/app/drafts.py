@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from rebalancer.act.moment import written_as
-from rebalancer.domain.cluster import Override
+from rebalancer.domain.people import Override
 from rebalancer.domain.policy import Policy
 from rebalancer.kube.resources import OVERRIDES, Object
 from rebalancer.planning.overrides.rulings import PRECEDENCE, STAND_UP

@@ -10,11 +10,12 @@ from msgspec.structs import replace
 
 from rebalancer.act.intents import intent_of
 from rebalancer.domain.arithmetic import converging, doomed_nodes, doomed_pods
-from rebalancer.domain.cluster import Override
 from rebalancer.domain.memory import Memory
+from rebalancer.domain.node_rules import NodeRules
 from rebalancer.domain.outcome import WRITTEN, Outcome
+from rebalancer.domain.people import Override
 from rebalancer.domain.plan import Change, OverrideState, Plan, Refusal
-from rebalancer.domain.policy import NodeRules, Policy
+from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import ModelView, NoticeView, PodView, Snapshot, TargetView
 from rebalancer.planning import plan as decide
 from rebalancer.planning.guard_preview import passed_guards

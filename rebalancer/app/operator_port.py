@@ -13,7 +13,7 @@ from rebalancer.app.declined import declined
 from rebalancer.app.drafts import ASKED, Draft, Misshapen, name_of, usual_seconds
 from rebalancer.app.foresight import Foresight, Known, foresee, foresee_resume
 from rebalancer.app.preview import name_to_type, preview_of, preview_of_resume, refusal_of
-from rebalancer.domain.cluster import Override, WriteStop
+from rebalancer.domain.people import Override, WriteStop
 from rebalancer.domain.policy import Policy
 from rebalancer.ingest.objects.people import OverrideWire, WriteStopWire, override, write_stop
 from rebalancer.kube.client import KubeClient

@@ -8,7 +8,7 @@ import msgspec
 from rebalancer.api.ports.requests import Effect, Preview
 from rebalancer.api.text.words import clock, counted, some
 from rebalancer.app.foresight import Foresight, Known, Move
-from rebalancer.domain.cluster import Override
+from rebalancer.domain.people import Override
 from rebalancer.domain.policy import Model
 from rebalancer.planning.overrides.rulings import PRECEDENCE, STAND_UP
 

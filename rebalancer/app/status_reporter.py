@@ -137,6 +137,7 @@ class StatusReporter:
             installation=self._settings.installation,
             pinned=self._pinned(),
             policy_refused=self.policy_refused(),
+            unknown_signs=dict(self._state.unknown_signs()) if self._state else {},
         )
 
     def policy_refused(self) -> tuple[str, ...]:

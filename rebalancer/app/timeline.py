@@ -7,8 +7,8 @@ from msgspec.structs import replace
 from rebalancer.api.ports.timeline import TimelineEvent
 from rebalancer.api.text.printed import printed
 from rebalancer.api.text.words import clock, goes, when
-from rebalancer.domain.cluster import Override
 from rebalancer.domain.outcome import FAILED, REFUSED, SHADOW, UNKNOWN, WRITTEN, Intent, Outcome
+from rebalancer.domain.people import Override
 from rebalancer.domain.plan import Plan
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.domain.words import listed, node_pool_words

@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from rebalancer.domain.memory import NodeGrant
-from rebalancer.domain.policy import NodeRules, Pool
+from rebalancer.domain.node_rules import NodeRules
+from rebalancer.domain.policy import Pool
 from rebalancer.domain.snapshot import NodeView, NoticeView, PodView, PoolView, Snapshot, TargetView
 from rebalancer.domain.words import gpus
 

@@ -12,6 +12,7 @@ from rebalancer.domain.cluster import ClusterObject
 from rebalancer.domain.instant import Instant
 
 METRIC_SAMPLE_TYPE = "io.rebalancer.metric.sample.v1"
+CAPACITY_NOTICE_TYPE = "io.rebalancer.capacity.notice.v1"
 # What a wire value may be. 1e12 is more than any counter here reaches, so whatever is above it is a fault, not a load;
 # a mean of ones may come out as 1.0000000000000002.
 Amount = Annotated[float, Meta(ge=0, le=1e12)]
@@ -104,8 +105,7 @@ class CapacityNotice(Struct, frozen=True, tag="notice"):
     source: name of the producer (CloudEvents source).
     id: the producer's id of the record.
     at: when the notice was given (event time).
-    kind: spot-interruption, rebalance, scheduled-change, reservation-interruption, state-change, or disruption
-        (Karpenter's taint, or the deletion of a NodeClaim).
+    kind: one of `notice_kinds.KINDS`.
     deadline: when the capacity vanishes at the earliest.
     node: name of the node, None where `instance_id` names the capacity.
     instance_id: the cloud's id of the instance, None where `node` names the capacity.
@@ -114,6 +114,7 @@ class CapacityNotice(Struct, frozen=True, tag="notice"):
     position: where the record stands in Kafka, None where it came another way.
     ends_at: the capacity vanishes before this instant or is spared; None where only the deadline is known.
     event: the source's name for one of several plans for the same capacity (AWS Health: the event's ARN), "" for none.
+    confidence: how sure it is, one of `notice_kinds.CONFIDENCES`.
     """
 
     source: str
@@ -128,6 +129,7 @@ class CapacityNotice(Struct, frozen=True, tag="notice"):
     position: Position | None = None
     ends_at: Instant | None = None
     event: str = ""
+    confidence: str = "certain"
 
 
 class Rejection(Struct, frozen=True, tag="rejection"):

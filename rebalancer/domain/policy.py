@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, FiniteFloat
 
+from rebalancer.domain.node_rules import NodeRules
 from rebalancer.domain.part import Dns1123, Part, Ratio, Seconds
 from rebalancer.domain.timetable import Schedule
 
@@ -344,15 +345,6 @@ class Guards(Part):
     foreign: ForeignRule = ForeignRule()
 
 
-class NodeRules(Part):
-    """Node grants and lost nodes."""
-
-    node_timeout_seconds: Seconds = Field(default=900.0, description="A node grant that brought no node by then ends.")
-    not_ready_grace_seconds: Seconds = Field(
-        default=300.0, description="A NotReady node without notice keeps its GPUs in the budget this long."
-    )
-
-
 class OverrideRules(Part):
     """Bounds on what people may ask for."""
 
@@ -387,7 +379,7 @@ class Policy(Part):
     deferral: DeferralRule = DeferralRule()
     surge: SurgeRules = SurgeRules()
     guards: Guards = Guards()
-    nodes: NodeRules = NodeRules()
+    nodes: NodeRules = Field(default=NodeRules(), description="Node grants, lost nodes, and what signs on nodes mean.")
     overrides: OverrideRules = OverrideRules()
 
     def to_mapping(self) -> dict[str, object]:

@@ -6,9 +6,10 @@ that did not change is the same value in the next cycle: the journal writes only
 
 from msgspec import Struct, field
 
-from rebalancer.domain.cluster import DisruptionBudget, Originals, Override, SavedNodePool, Taint, Toleration, WriteStop
+from rebalancer.domain.cluster import DisruptionBudget, Originals, SavedNodePool, Taint, Toleration
 from rebalancer.domain.instant import Instant
 from rebalancer.domain.outcome import Outcome
+from rebalancer.domain.people import Override, WriteStop
 from rebalancer.domain.placement import ANYWHERE, Placement
 from rebalancer.domain.readings import ModelLoad
 
@@ -270,6 +271,8 @@ class NoticeView(Struct, frozen=True):
     source: who said so: a producer, an override, karpenter.sh or kubernetes.
     doomed_at: from then on its pods count for nobody; until then they serve and count, and nothing new is granted
         there. None: from the notice on.
+    confidence: how sure the surest of what was heard is, one of `notice_kinds.CONFIDENCES`; where it is "possible" the
+        pods count for as long as the notice stands.
     """
 
     node: str
@@ -280,10 +283,11 @@ class NoticeView(Struct, frozen=True):
     karpenter: bool = False
     source: str = ""
     doomed_at: Instant | None = None
+    confidence: str = "certain"
 
     def counts(self, at: Instant) -> bool:
         """Whether the notice has come to its time: whether at `at` the pods there count for nobody."""
-        return self.doomed_at is None or self.doomed_at <= at
+        return self.confidence != "possible" and (self.doomed_at is None or self.doomed_at <= at)
 
 
 class Sync(Struct, frozen=True):

@@ -47,7 +47,7 @@ def unwrap(value: bytes, headers: Headers) -> Envelope | None:
         named = {name.lower(): text for name, text in headers}
     content_type = named.get("content-type")
     if content_type is not None and _is_structured(content_type):
-        return _unwrap_structured(value)
+        return structured(value)
     if "ce_type" in named or "ce_specversion" in named:
         return _unwrap_binary(value, named, content_type)
     return None
@@ -69,7 +69,8 @@ def refuse_ahead(at: float, now: float) -> float:
     return at
 
 
-def _unwrap_structured(value: bytes) -> Envelope:
+def structured(value: bytes | msgspec.Raw) -> Envelope:
+    """The CloudEvent that `value` is as a whole. Raises RejectedError."""
     try:
         envelope = _structured(value)
     except (ValueError, RecursionError) as error:

@@ -1,21 +1,28 @@
-"""EventBridge events of AWS that take capacity away. Each kind is one row of the table below."""
+"""Events of AWS that take capacity away, by EventBridge or from an Auto Scaling group itself.
+
+Each kind of event is one row of `TABLE`.
+"""
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Annotated, NamedTuple, TypeAlias
 
 import msgspec
 from msgspec import Meta, Struct
 
-from rebalancer.domain.events import CapacityNotice, Position
+from rebalancer.domain.notice_kinds import Kind
 from rebalancer.ingest.envelope import Attribute, refuse_ahead
-from rebalancer.ingest.instants import epoch
+from rebalancer.ingest.instants import cloud_time, epoch
+from rebalancer.ingest.losses import Loss, Told
 from rebalancer.ingest.rejected import Reason, RejectedError, explain
+from rebalancer.ingest.wrappings import Message, Sent
 
 # AWS announces an interruption two minutes ahead of it, counted from the event's time, whenever it reaches us.
 WARNING_SECONDS = 120.0
 # `pending` and `running` take nothing away.
 LEAVING = frozenset({"stopping", "stopped", "shutting-down", "terminated"})
+TERMINATING = "autoscaling:EC2_INSTANCE_TERMINATING"
+LAUNCHING = "autoscaling:EC2_INSTANCE_LAUNCHING"
+TEST = "autoscaling:TEST_NOTIFICATION"  # sent once, when somebody adds the hook
 
 InstanceId = Annotated[str, Meta(min_length=1, max_length=64)]
 
@@ -64,112 +71,128 @@ class _Lifecycle(Struct, frozen=True, rename={"instance_id": "EC2InstanceId"}):
     instance_id: InstanceId
 
 
-class Loss(NamedTuple):
-    """Which instances go, and when: from `deadline` on, until `ends_at` where that is told. Those `spared` stay.
+class _Hook(Struct, frozen=True, rename="pascal"):
+    """A lifecycle hook's own message, which a group sends to SQS or SNS without EventBridge."""
 
-    `event`: what is told of it later has the same; "" where the source tells it once.
-    """
-
-    deadline: float
-    instance_ids: tuple[str, ...]
-    ends_at: float | None = None
-    spared: frozenset[str] = frozenset()
+    lifecycle_transition: str = ""
     event: str = ""
+    request_id: str = ""
+    time: str = ""
 
 
-NOTHING = Loss(0.0, ())
+Read: TypeAlias = Callable[[msgspec.Raw, float], Loss | None]
 
 
-def _in_two_minutes(detail: _Instance | _Lifecycle, at: float) -> Loss:
-    return Loss(at + WARNING_SECONDS, (detail.instance_id,))
+class Row(NamedTuple):
+    """How one kind of event is read. `kind` None: it takes nothing away, and is no mistake either."""
+
+    kind: Kind | None
+    read: Read
+    says: str
 
 
-def _state_change(detail: _StateChange, at: float) -> Loss:
-    return Loss(at, (detail.instance_id,)) if detail.state in LEAVING else NOTHING
-
-
-def _health(detail: _Health, at: float) -> Loss:
-    """AWS tells the end of what it has planned by the same event: closed, resolved for an instance, or over by then."""
-    if detail.service != "EC2" or detail.event_type_category != "scheduledChange":
-        return NOTHING
-    deadline = at if detail.start_time is None else _health_time(detail.start_time)
-    ends_at = None if detail.end_time is None else _health_time(detail.end_time)
-    over = detail.status_code.lower() == "closed" or (ends_at is not None and ends_at <= at)
-    instances = tuple(dict.fromkeys(entity.entity_value for entity in detail.affected_entities))
-    resolved = {one.entity_value for one in detail.affected_entities if over or one.status.upper() == "RESOLVED"}
-    return Loss(deadline, instances, ends_at, frozenset(resolved), detail.event_arn)
-
-
-def _health_time(text: str) -> float:
-    """AWS Health writes `Sat, 05 Jun 2027 15:10:09 GMT`, its newer events RFC 3339. Raises ValueError."""
-    if text.endswith("GMT"):
-        return datetime.strptime(text, "%a, %d %b %Y %H:%M:%S GMT").replace(tzinfo=UTC).timestamp()
-    return epoch(text)
-
-
-Read: TypeAlias = Callable[[msgspec.Raw, float], Loss]
-
-
-def _row(shape: type[msgspec.Struct], meaning: Callable[..., Loss]) -> Read:
+def _reads(shape: type[Struct], meaning: Callable[..., Loss | None]) -> Read:
     decode = msgspec.json.Decoder(shape).decode
     return lambda detail, at: meaning(decode(detail), at)
 
 
-# (source, detail-type) -> our kind, and how to read the detail
-TABLE: dict[tuple[str, str], tuple[str, Read]] = {
-    ("aws.ec2", "EC2 Spot Instance Interruption Warning"): ("spot-interruption", _row(_Instance, _in_two_minutes)),
-    ("aws.ec2", "EC2 Instance Rebalance Recommendation"): ("rebalance", _row(_Instance, _in_two_minutes)),
-    ("aws.ec2", "EC2 Instance State-change Notification"): ("state-change", _row(_StateChange, _state_change)),
-    ("aws.ec2", "EC2 Capacity Reservation Instance Interruption Warning"): (
-        "reservation-interruption",
-        _row(_Instance, _in_two_minutes),
+def _warned(kind: Kind, says: str, shape: type[_Instance | _Lifecycle] = _Instance) -> Row:
+    """A row of events that come two minutes ahead."""
+    return Row(kind, _reads(shape, lambda detail, at: Loss(kind, at + WARNING_SECONDS, (detail.instance_id,))), says)
+
+
+def _nothing(says: str) -> Row:
+    return Row(None, lambda _detail, _at: None, says)
+
+
+def _state_change(detail: _StateChange, at: float) -> Loss | None:
+    """Karpenter's tests and some bridges write `Shutting-Down`."""
+    return Loss("state-change", at, (detail.instance_id,)) if detail.state.lower() in LEAVING else None
+
+
+def _health(detail: _Health, at: float) -> Loss | None:
+    """AWS tells the end of what it has planned by the same event: closed, resolved for an instance, or over by then."""
+    if detail.service != "EC2" or detail.event_type_category != "scheduledChange":
+        return None
+    deadline = at if detail.start_time is None else cloud_time(detail.start_time)
+    ends_at = None if detail.end_time is None else cloud_time(detail.end_time)
+    over = detail.status_code.lower() == "closed" or (ends_at is not None and ends_at <= at)
+    instances = tuple(dict.fromkeys(entity.entity_value for entity in detail.affected_entities))
+    resolved = {one.entity_value for one in detail.affected_entities if over or one.status.upper() == "RESOLVED"}
+    return Loss("scheduled-change", deadline, instances, ends_at, frozenset(resolved), detail.event_arn)
+
+
+# The hook's own time-out is not in the event and may be an hour; two minutes is when the group may be done.
+_TERMINATES = _warned("state-change", "event's time + 120 s", _Lifecycle)
+
+# (source, detail-type) -> how it is read
+TABLE: dict[tuple[str, str], Row] = {
+    ("aws.ec2", "EC2 Spot Instance Interruption Warning"): _warned("spot-interruption", "event's time + 120 s"),
+    ("aws.ec2", "EC2 Instance Rebalance Recommendation"): _warned("rebalance", "none: it stands for 12 minutes"),
+    ("aws.ec2", "EC2 Instance State-change Notification"): Row(
+        "state-change", _reads(_StateChange, _state_change), "event's time; `pending` and `running` are none"
     ),
-    ("aws.health", "AWS Health Event"): ("scheduled-change", _row(_Health, _health)),
-    # The hook's own time-out is not in the event and may be an hour; two minutes is when the group may be done.
-    ("aws.autoscaling", "EC2 Instance-terminate Lifecycle Action"): ("state-change", _row(_Lifecycle, _in_two_minutes)),
+    ("aws.ec2", "EC2 Capacity Reservation Instance Interruption Warning"): _warned(
+        "reservation-interruption", "event's time + 120 s"
+    ),
+    ("aws.health", "AWS Health Event"): Row(
+        "scheduled-change",
+        _reads(_Health, _health),
+        "`startTime`, of category `scheduledChange` of EC2; taken back by `closed`, `RESOLVED` or a passed `endTime`",
+    ),
+    ("aws.autoscaling", "EC2 Instance-terminate Lifecycle Action"): _TERMINATES,
+    ("aws.autoscaling", "EC2 Instance-launch Lifecycle Action"): _nothing("a launch"),
+    ("aws.autoscaling", "EC2 Instance Launch Successful"): _nothing("a launch"),
+    ("aws.autoscaling", "EC2 Instance Launch Unsuccessful"): _nothing("a launch"),
+    ("aws.autoscaling", "EC2 Instance Terminate Successful"): _nothing("it is over; the Node says so itself"),
+    ("aws.autoscaling", "EC2 Instance Terminate Unsuccessful"): _nothing("it did not happen"),
+}
+HOOKS: dict[str, Row] = {
+    TERMINATING: _TERMINATES,
+    LAUNCHING: _nothing("a launch"),
+    TEST: _nothing("a test"),
 }
 
 _event = msgspec.json.Decoder(_Event).decode
+_hook = msgspec.json.Decoder(_Hook).decode
 
 
-def decode_eventbridge(value: bytes, position: Position, now: float) -> tuple[CapacityNotice, ...]:
-    """The notices in an EventBridge event, none when it takes nothing away. Raises RejectedError."""
-    event, at = _open(value)
+def read_eventbridge(message: Message, now: float) -> list[Told]:
+    """What an EventBridge event takes away. Raises RejectedError."""
+    event, at = _opened(message)
     refuse_ahead(at, now)
     row = TABLE.get((event.source, event.detail_type))
     if row is None:
-        known = ", ".join(sorted({detail_type for _, detail_type in TABLE}))
+        known = ", ".join(sorted({detail_type for (_, detail_type), row in TABLE.items() if row.kind is not None}))
         detail = f"detail-type {event.detail_type!r} of {event.source!r} is not read here: send one of {known}"
         raise RejectedError(Reason.UNKNOWN_TYPE, detail)
-    kind, read = row
+    return [Told(_read(row, event.detail, at, f"{message.path}.detail"), Sent(event.source, event.id, at))]
+
+
+def read_hook(message: Message, now: float) -> list[Told]:
+    """What a lifecycle hook's own message takes away. Raises RejectedError and ValueError."""
+    hook = _hook(message.data)
+    row = HOOKS.get(hook.lifecycle_transition) or HOOKS.get(hook.event)
+    if row is None:
+        told = hook.lifecycle_transition or hook.event
+        raise RejectedError(Reason.UNKNOWN_TYPE, f"{told!r} at `{message.path}` is not read here: send {TERMINATING}")
+    at = refuse_ahead(epoch(hook.time) if hook.time else message.sent.at, now)
+    sent = Sent("aws.autoscaling", hook.request_id[:1024] or message.sent.id, at)
+    return [Told(_read(row, message.data, at, message.path), sent)]
+
+
+def _read(row: Row, detail: msgspec.Raw, at: float, path: str) -> Loss | None:
     try:
-        loss = read(event.detail, at)
+        return row.read(detail, at)
     except (ValueError, RecursionError) as error:
-        explain(error, event.detail, Reason.INVALID_DATA, root="$.detail")
-    return tuple(
-        CapacityNotice(
-            source=event.source,
-            id=event.id,
-            at=at,
-            kind=kind,
-            deadline=loss.deadline,
-            instance_id=instance,
-            cancelled=instance in loss.spared,
-            position=position,
-            ends_at=loss.ends_at,
-            event=loss.event,
-        )
-        for instance in loss.instance_ids
-    )
+        explain(error, detail, Reason.INVALID_DATA, root=path)
 
 
-def _open(value: bytes) -> tuple[_Event, float]:
-    """The event and its time. Without an envelope we know, it may be anything: it is no CloudEvent either."""
+def _opened(message: Message) -> tuple[_Event, float]:
+    """The event and its time, which is its wrapping's where it is empty. Raises RejectedError."""
     try:
-        event = _event(value)
-        return event, epoch(event.time)
+        event = _event(message.data)
+        return event, epoch(event.time) if event.time else message.sent.at
     except msgspec.ValidationError as error:
         detail = f"no CloudEvents headers, and no EventBridge event: {error}"
         raise RejectedError(Reason.NOT_CLOUDEVENT, detail) from error
-    except (ValueError, RecursionError) as error:
-        explain(error, value, Reason.NOT_JSON)

@@ -1,10 +1,12 @@
-"""RFC 3339 instants to epoch seconds."""
+"""Instants as they are written outside, to UTC epoch seconds."""
 
 from datetime import datetime
 from functools import lru_cache
 from typing import Annotated
 
 import msgspec
+
+from rebalancer.domain.instant import rfc1123
 
 # Without its offset an instant would mean this machine's zone.
 Instant = Annotated[datetime, msgspec.Meta(tz=True)]
@@ -17,3 +19,8 @@ def epoch(text: str) -> float:
     Remembers: start times and what a controller stamped within one second come again and again.
     """
     return msgspec.convert(text, Instant).timestamp()
+
+
+def cloud_time(text: str) -> float:
+    """Epoch seconds of an instant in RFC 1123, as AWS Health and Azure write, or RFC 3339. Raises ValueError."""
+    return rfc1123(text) if text.endswith("GMT") else epoch(text)

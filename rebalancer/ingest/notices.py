@@ -1,22 +1,35 @@
-"""Capacity notices: our own CloudEvents, and EventBridge's JSON as AWS sends it. Pure; no input raises."""
+"""Capacity notices: our own CloudEvents, and the events of clouds as they send them. Pure; no input raises."""
 
-from typing import Literal
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
 
 import msgspec
 from msgspec import Struct
 
-from rebalancer.domain.events import CapacityNotice, Position, Rejection
+from rebalancer.domain.events import CAPACITY_NOTICE_TYPE, CapacityNotice, Position, Rejection
+from rebalancer.domain.notice_kinds import KINDS, Confidence, Kind
+from rebalancer.ingest.azure import read_answer, read_grid
 from rebalancer.ingest.decode import Name
-from rebalancer.ingest.envelope import Envelope, Headers, event_time, unwrap
-from rebalancer.ingest.eventbridge import decode_eventbridge
+from rebalancer.ingest.envelope import Headers, refuse_ahead, unwrap
+from rebalancer.ingest.eventbridge import read_eventbridge, read_hook
+from rebalancer.ingest.gcp import read_entry
 from rebalancer.ingest.instants import epoch
+from rebalancer.ingest.losses import Told
 from rebalancer.ingest.rejected import Reason, RejectedError, explain, refuse_duplicate_keys
+from rebalancer.ingest.wrappings import Message, Sent, data_of, messages
 
-CAPACITY_NOTICE_TYPE = "io.rebalancer.capacity.notice.v1"
+# What was over an hour ago is on the Node, if anywhere: as far back as a start without a checkpoint reads notices.
+STALE_SECONDS = 3600.0
 
-Kind = Literal[
-    "spot-interruption", "rebalance", "scheduled-change", "reservation-interruption", "state-change", "disruption"
-]
+# The key that tells a message's kind -> who reads it
+READERS: dict[str, Callable[[Message, float], list[Told]]] = {
+    "detail-type": read_eventbridge,
+    "AutoScalingGroupName": read_hook,
+    "DocumentIncarnation": read_answer,
+    "resourceInfo": read_grid,
+    "protoPayload": read_entry,
+}
 
 
 class _Notice(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -28,41 +41,108 @@ class _Notice(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     deadline: str | None = None
     voluntary: bool = False
     cancelled: bool = False
+    confidence: Confidence | None = None
 
 
 _notice = msgspec.json.Decoder(_Notice).decode
 
 
+@dataclass(frozen=True, slots=True)
+class Partly:
+    """What a record of several messages says, and why the rest of it says nothing."""
+
+    notices: tuple[CapacityNotice, ...]
+    rejection: Rejection
+
+
 def decode_notice(
     value: bytes, headers: Headers, position: Position, kafka_timestamp: float, now: float
-) -> tuple[CapacityNotice, ...] | Rejection:
+) -> tuple[CapacityNotice, ...] | Partly | Rejection:
     """The notices in one record: an AWS Health event may name many instances, a `running` state change means none."""
+    notices: list[CapacityNotice] = []
+    refused: list[RejectedError] = []
+    for message in _messages(value, headers, Sent("", str(position), kafka_timestamp)):
+        try:
+            notices += _read(message, position, now)
+        except RejectedError as rejected:
+            refused.append(rejected)
+    if not refused:
+        return tuple(notices)
+    why = refused[0].at(position, now)
+    return Partly(tuple(notices), why) if notices else why
+
+
+def _messages(value: bytes, headers: Headers, sent: Sent) -> Iterator[Message | RejectedError]:
     try:
         envelope = unwrap(value, headers)
         refuse_duplicate_keys(value)
-        if envelope is None:
-            return decode_eventbridge(value, position, now)
-        return (_own(envelope, event_time(envelope, kafka_timestamp, now), position),)
+        yield from messages(value, sent) if envelope is None else data_of(envelope, sent)
     except RejectedError as rejected:
-        return rejected.at(position, now)
+        yield rejected
 
 
-def _own(envelope: Envelope, at: float, position: Position) -> CapacityNotice:
-    if envelope.type != CAPACITY_NOTICE_TYPE:
-        detail = f"type {envelope.type!r} is not read here: send {CAPACITY_NOTICE_TYPE}"
-        raise RejectedError(Reason.UNKNOWN_TYPE, detail)
+def _read(message: Message | RejectedError, position: Position, now: float) -> list[CapacityNotice]:
+    """Raises RejectedError."""
+    if isinstance(message, RejectedError):
+        raise message
+    if message.sent.type == CAPACITY_NOTICE_TYPE:
+        notices = [_own(message, position, now)]
+    else:
+        notices = [one for told in _told(message, now) for one in told.notices(position)]
+    for notice in notices:
+        _refuse_stale(notice, now)
+    return notices
+
+
+def _told(message: Message, now: float) -> list[Told]:
+    read = next((READERS[key] for key in READERS if key in message.keys), None)
+    if read is None:
+        raise _unknown(message)
     try:
-        data = _notice(envelope.data)
+        return read(message, now)
+    except (ValueError, RecursionError) as error:
+        explain(error, message.data, Reason.INVALID_DATA, root=message.path)
+
+
+def _unknown(message: Message) -> RejectedError:
+    if message.keys == {"text"}:
+        detail = "not an event: NTH webhook text, or another for people; docs/notices.md has a webhookTemplate for NTH"
+        return RejectedError(Reason.NOT_CLOUDEVENT, detail)
+    if message.sent.type:
+        detail = f"type {message.sent.type!r} is not read here: send {CAPACITY_NOTICE_TYPE}"
+        return RejectedError(Reason.UNKNOWN_TYPE, detail)
+    keys = ", ".join(READERS)
+    detail = f"no CloudEvents headers, and no event at `{message.path}` that is read here: none of the keys {keys}"
+    return RejectedError(Reason.NOT_CLOUDEVENT, detail)
+
+
+def _refuse_stale(notice: CapacityNotice, now: float) -> None:
+    """Raise RejectedError where a notice was told, and was to come true, so long ago that the Node knows better."""
+    last = max(notice.at, notice.deadline, notice.ends_at or 0.0)
+    if not notice.cancelled and now - last > STALE_SECONDS:
+        when = datetime.fromtimestamp(last, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        detail = f"it was over at {when}, more than {STALE_SECONDS:.0f} s ago: nothing is done for it"
+        raise RejectedError(Reason.STALE, detail)
+
+
+def _own(message: Message, position: Position, now: float) -> CapacityNotice:
+    at = refuse_ahead(message.sent.at, now)
+    try:
+        data = _notice(message.data)
         deadline = at if data.deadline is None else epoch(data.deadline)
     except (ValueError, RecursionError) as error:
-        explain(error, envelope.data, Reason.INVALID_DATA, root="$.data")
+        explain(error, message.data, Reason.INVALID_DATA, root=message.path)
     if data.node is None and data.instance_id is None:
-        raise RejectedError(Reason.INVALID_DATA, "no `node` and no `instanceId` at `$.data`: say which node goes")
+        raise RejectedError(
+            Reason.INVALID_DATA, f"no `node` and no `instanceId` at `{message.path}`: say which node goes"
+        )
     if data.deadline is None and not data.cancelled:
-        raise RejectedError(Reason.INVALID_DATA, "no `deadline` at `$.data`: say when the node goes (RFC 3339)")
+        raise RejectedError(
+            Reason.INVALID_DATA, f"no `deadline` at `{message.path}`: say when the node goes (RFC 3339)"
+        )
     return CapacityNotice(
-        source=envelope.source,
-        id=envelope.id,
+        source=message.sent.source,
+        id=message.sent.id,
         at=at,
         kind=data.kind,
         deadline=deadline,
@@ -71,4 +151,5 @@ def _own(envelope: Envelope, at: float, position: Position) -> CapacityNotice:
         voluntary=data.voluntary,
         cancelled=data.cancelled,
         position=position,
+        confidence=data.confidence or KINDS[data.kind].confidence,
     )

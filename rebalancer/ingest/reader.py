@@ -10,7 +10,7 @@ from rebalancer.domain.events import CapacityNotice, Event, MetricSample, Positi
 from rebalancer.ingest.decode import Mended, decode_metric, decode_override
 from rebalancer.ingest.envelope import Headers
 from rebalancer.ingest.gauges import IMPOSSIBLE
-from rebalancer.ingest.notices import decode_notice
+from rebalancer.ingest.notices import Partly, decode_notice
 from rebalancer.ingest.override_queue import OverrideQueue, QueuedOverride
 from rebalancer.ingest.rejected import Reason, rejection
 from rebalancer.ingest.signed import SignedOverride
@@ -23,7 +23,7 @@ MENDED_EVERY_SECONDS = 60.0  # one letter about a producer's impossible gauges; 
 
 Sink = Callable[[list[Event]], None]
 Batch = Mapping[TopicPartition, Sequence[ConsumerRecord]]
-Decoded = MetricSample | Mended | tuple[CapacityNotice, ...] | SignedOverride | Rejection
+Decoded = MetricSample | Mended | tuple[CapacityNotice, ...] | Partly | SignedOverride | Rejection
 Decoder = Callable[[bytes, Headers, Position, float, float], Decoded]
 
 DECODERS: dict[str, Decoder] = {
@@ -88,6 +88,9 @@ class Reader:
                 self._mended(record, decoded, now)
             elif isinstance(decoded, tuple):
                 events += self._fresh(decoded)
+            elif isinstance(decoded, Partly):
+                events += self._fresh(decoded.notices)
+                self._reject(record, decoded.rejection)
             elif isinstance(decoded, SignedOverride):
                 self._queue_override(record, decoded)
             elif isinstance(decoded, Rejection):
@@ -111,18 +114,16 @@ class Reader:
         self._reject(record, mended.rejection)
 
     def _fresh(self, notices: tuple[CapacityNotice, ...]) -> tuple[CapacityNotice, ...]:
-        """The notices of one record, none when a record with its source and id was there before."""
+        """The notices of one record without those whose source and id came with a record before."""
         if not notices:
             self.counts["ignored"] += 1
-            return ()
-        identity = (notices[0].source, notices[0].id)
-        if identity in self._seen:
-            self.counts["duplicates"] += 1
-            return ()
-        self._seen[identity] = None
-        if len(self._seen) > REMEMBERED_IDS:
+        identities = dict.fromkeys((one.source, one.id) for one in notices)
+        known = {identity for identity in identities if identity in self._seen}
+        self.counts["duplicates"] += len(known)
+        self._seen |= identities
+        while len(self._seen) > REMEMBERED_IDS:
             del self._seen[next(iter(self._seen))]
-        return notices
+        return tuple(one for one in notices if (one.source, one.id) not in known)
 
     def _apply(self, events: list[Event], batch: Batch, now: float) -> None:
         try:

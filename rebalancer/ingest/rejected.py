@@ -28,6 +28,7 @@ class Reason(StrEnum):
     UNKNOWN_TYPE = "unknown-type"
     NO_TIME = "no-time"
     TIME_AHEAD = "time-ahead"
+    STALE = "stale"
     INVALID_DATA = "invalid-data"
     IMPOSSIBLE_GAUGE = "impossible-gauge"
     OVERRIDE_UNSIGNED = "override-unsigned"

@@ -18,10 +18,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rebalancer import __version__
-from rebalancer.domain.cluster import Override, WriteStop
 from rebalancer.domain.codec import digest, from_bytes, to_bytes
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.outcome import Intent, Outcome
+from rebalancer.domain.people import Override, WriteStop
 from rebalancer.domain.plan import Decision
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.readings import ModelLoad

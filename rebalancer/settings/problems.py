@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from msgspec.structs import replace
 
 from rebalancer.domain.policy import Policy
-from rebalancer.settings import quantities, references, schedules
+from rebalancer.settings import quantities, references, schedules, signs
 from rebalancer.settings.document import Document, read_document
 from rebalancer.settings.draft import Finding, Part
 from rebalancer.settings.problem import Problem, show
@@ -37,6 +37,7 @@ CHECKS: tuple[Check, ...] = (
     schedules.bounds_of_schedules,
     schedules.windows_that_happen,
     schedules.scheduled_floors_fit,
+    signs.signs_of_one_place,
 )
 
 

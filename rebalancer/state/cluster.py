@@ -11,7 +11,7 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from rebalancer.domain.arithmetic import doomed_nodes
-from rebalancer.domain.cluster import SOURCES, Node, NodeClaim, Override, Pod, WorkloadRef, WriteStop
+from rebalancer.domain.cluster import SOURCES, Node, NodeClaim, Pod, WorkloadRef
 from rebalancer.domain.events import (
     CapacityNotice,
     Event,
@@ -23,6 +23,7 @@ from rebalancer.domain.events import (
     SourceState,
 )
 from rebalancer.domain.outcome import Outcome
+from rebalancer.domain.people import Override, WriteStop
 from rebalancer.domain.pinned import Pinned
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import NoticeView, Snapshot, Sync
@@ -69,7 +70,7 @@ class ClusterState:
         self._installation = installation
         self._marks_victims = marks_victims
         self._notices_touched = False
-        self._under_notice: frozenset[tuple[str, float, bool]] = frozenset()
+        self._under_notice: frozenset[tuple[str, float, bool, str]] = frozenset()
         self._counters: Counter[str] = Counter()
         self._noted: list[Outcome] = []
         self._handed: tuple[Outcome, ...] = ()
@@ -83,7 +84,7 @@ class ClusterState:
         self._pools.set_policy(policy)
         self._loads.set_policy(policy)
         self._outlooks.set_policy(policy, self._loads.columns)
-        self._notices.due.rules = policy.nodes
+        self._notices.set_rules(policy.nodes, now)
         self._look_for_nodes(now)
         self._wake_for_notices(now)
         self.wakes.add(wakes.POLICY)
@@ -210,7 +211,9 @@ class ClusterState:
 
     def _wake_for_notices(self, now: float) -> None:
         self._notices_touched = False
-        under = frozenset((view.node, view.deadline, view.voluntary) for view in self._notices.views(now))
+        under = frozenset(
+            (view.node, view.deadline, view.voluntary, view.confidence) for view in self._notices.views(now)
+        )
         if under - self._under_notice:
             self.wakes.add(wakes.NOTICE)
         self._under_notice = under
@@ -315,6 +318,10 @@ class ClusterState:
     def unknown_models(self) -> Mapping[str, int]:
         """Samples per model name that the policy does not know: the first 50 such names."""
         return dict(self._loads.unknown_models)
+
+    def unknown_signs(self) -> Mapping[str, int]:
+        """Taints and conditions that look like notices and are in no table, each with the nodes that carry it."""
+        return self._notices.signs.unknown()
 
     def pod_named(self, namespace: str, name: str) -> tuple[str, str, float] | None:
         """(model, UID, creation time) of a model's pod; None when there is no such pod or it is nobody's."""

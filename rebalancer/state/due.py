@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 from rebalancer.domain.codec import quantise
-from rebalancer.domain.policy import NodeRules
+from rebalancer.domain.node_rules import NodeRules
 from rebalancer.state.holdings import Holdings
 from rebalancer.state.pools import Pools
 

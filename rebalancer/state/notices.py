@@ -1,9 +1,9 @@
 """Capacity that will vanish: what clouds, Karpenter and people say about nodes, as one notice per node.
 
-Told: notices from the `notices` topic, by node name or cloud instance. Seen: Karpenter's taint on a node, a NodeClaim
-being deleted, a Node that is gone while pods of models hang on it. Decided: drains. The earliest deadline stands; a
-notice is voluntary (its replacement node comes by itself) only if nobody says otherwise. A notice ends when the pods on
-its node are gone, not when its Node is.
+Told: notices from the `notices` topic, by node name or cloud instance. Seen: signs on a node, Karpenter's taint among
+them, a NodeClaim being deleted, a Node that is gone while pods of models hang on it. Decided: drains. Of the surest
+facts the earliest deadline stands; a notice is voluntary (its replacement node comes by itself) only if none of them
+says otherwise. A notice ends when the pods on its node are gone, not when its Node is.
 """
 
 from collections import Counter
@@ -12,26 +12,31 @@ from collections.abc import Callable, Iterable, Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rebalancer.domain.cluster import Node, NodeClaim, Override, Pod
+from rebalancer.domain.cluster import Node, NodeClaim, Pod
 from rebalancer.domain.events import CapacityNotice
 from rebalancer.domain.instant import Instant
-from rebalancer.domain.policy import NodeRules
+from rebalancer.domain.node_rules import NodeRules
+from rebalancer.domain.node_signs import DISRUPTED_TAINT
+from rebalancer.domain.notice_kinds import CONFIDENCES
+from rebalancer.domain.people import Override
 from rebalancer.domain.snapshot import NoticeView
 from rebalancer.state.absent import Absent, AbsentPast
 from rebalancer.state.due import Due
 from rebalancer.state.holdings import Holdings
 from rebalancer.state.objects import Change, Objects, instance_id
 from rebalancer.state.pools import Pools
+from rebalancer.state.signs import Signs
 from rebalancer.state.told import Told, ToldPast
 
-DISRUPTED_TAINT = "karpenter.sh/disrupted"
 # What Karpenter gives as `DisruptionReason` when it moves pods by its own will, with their replacement under way.
 # Interruption, expiry, repair and a person's delete set no reason.
 VOLUNTARY_REASONS = frozenset({"Underutilized", "Empty", "Drifted"})
 # Karpenter taints a node it disrupts, then gives its reason, each in one call: nothing is concluded in between.
 REASON_WITHIN_SECONDS = 5.0
-NOT_KARPENTERS = frozenset({"drain", "rebalance"})  # kinds on which Karpenter does not act
+NOT_KARPENTERS = frozenset({"drain", "rebalance", "fault"})  # kinds on which Karpenter does not act
 AT_ONCE = frozenset({"drain", "disruption", "state-change", "gone"})  # kinds that count from the notice on
+SUREST_FIRST = tuple(CONFIDENCES)
+POSSIBLE = SUREST_FIRST.index("possible")
 EFFECTS = frozenset({"disruption", "gone"})  # kinds that another one may have caused
 
 
@@ -43,6 +48,7 @@ class NoticePast(Struct, frozen=True):
     absent: since when its Node is missing, None while it is listed.
     tainted_at: since when Karpenter's taint is seen, None where there is none.
     due: a deadline, and the instant from which on its pods count for nobody; None where that is not fixed.
+    signs: since when each sign on its Node is seen.
     """
 
     node: str
@@ -50,6 +56,7 @@ class NoticePast(Struct, frozen=True):
     absent: AbsentPast | None = None
     tainted_at: Instant | None = None
     due: tuple[Instant, Instant] | None = None
+    signs: dict[str, Instant] = {}
 
 
 class Notices:
@@ -57,6 +64,7 @@ class Notices:
 
     def __init__(self, rules: NodeRules, objects: Objects, holdings: Holdings, pools: Pools) -> None:
         self.due = Due(rules, holdings, pools)
+        self.signs = Signs(rules.signs)
         self._objects = objects
         self._holdings = holdings
         self._pools = pools
@@ -71,6 +79,12 @@ class Notices:
         """Numbers of notices by what became of them, in a small closed set of words."""
         return self._told.counters
 
+    def set_rules(self, rules: NodeRules, at: float) -> None:
+        """Take over another policy's rules."""
+        if rules.signs != self.due.rules.signs:
+            self.signs.set_rows(rules.signs, self._objects.all(Node), at)
+        self.due.rules = rules
+
     # --- what comes in
 
     def tell(self, notice: CapacityNotice, now: float) -> None:
@@ -84,6 +98,7 @@ class Notices:
             self._see(new, at)
         elif isinstance(old, Node):
             self._tainted.pop(old.name, None)
+            self.signs.gone(old.name)
             self._absent.lost(old.name, at)
         if isinstance(new, NodeClaim) and new.deleting_at is not None:
             self._leaving.add(new.name)
@@ -107,6 +122,7 @@ class Notices:
             self._tainted.setdefault(node.name, at)
         else:
             self._tainted.pop(node.name, None)
+        self.signs.see(node, at)
         self._told.seen(node)
 
     def look(self, now: float, certain: Callable[[], bool]) -> None:
@@ -116,8 +132,10 @@ class Notices:
             self._absent.look(now, certain)
             whole = self._whole
             self._told.forget(now, lambda node: not whole or node in self._absent)
-            for node in [node for node in self._tainted if whole and self._objects.one(Node, node) is None]:
-                del self._tainted[node]
+            seen = self._tainted.keys() | self.signs.past().keys() if whole else ()
+            for node in [node for node in seen if self._objects.one(Node, node) is None]:
+                self._tainted.pop(node, None)
+                self.signs.gone(node)
 
     @property
     def _whole(self) -> bool:
@@ -128,6 +146,7 @@ class Notices:
         """The clock was set: what was heard and seen is as old as before. Deadlines are the cloud's, and stand."""
         self._told.stepped(seconds)
         self._absent.stepped(seconds)
+        self.signs.stepped(seconds)
         self._tainted = {node: since + seconds for node, since in self._tainted.items()}
 
     # --- what goes out
@@ -135,7 +154,8 @@ class Notices:
     def views(self, now: float) -> tuple[NoticeView, ...]:
         """One notice per node under notice, by node name."""
         facts: dict[str, list[NoticeView]] = {}
-        for found in (self._by_event(now), self._by_karpenter(now), self._by_absence(), self._by_people(now)):
+        seen = self._by_signs(), self._by_karpenter(now), self._by_absence()
+        for found in (self._by_event(now), *seen, self._by_people(now)):
             for fact in found:
                 facts.setdefault(fact.node, []).append(fact)
         if self._whole:
@@ -145,14 +165,10 @@ class Notices:
     def _by_event(self, now: float) -> Iterator[NoticeView]:
         for name, notice in self._told.standing(now):
             if self._objects.one(Node, name) is not None or name in self._absent:
-                yield NoticeView(
-                    node=name,
-                    kind=notice.kind,
-                    since=notice.at,
-                    deadline=notice.deadline,
-                    voluntary=notice.voluntary,
-                    source=notice.source,
-                )
+                yield _view(name, notice)
+
+    def _by_signs(self) -> Iterator[NoticeView]:
+        return (_view(notice.node or "", notice) for notice in self.signs.standing())
 
     def _by_karpenter(self, now: float) -> Iterator[NoticeView]:
         """Nodes that Karpenter drains now: there is no deadline to wait for."""
@@ -194,30 +210,49 @@ class Notices:
                     )
 
     def _merged(self, name: str, facts: list[NoticeView]) -> NoticeView:
-        """All facts of one node as one notice: the first cause by force names it; the earliest deadline stands."""
+        """All facts of one node as one notice: the first cause by force names it; the earliest deadline stands.
+
+        Surer facts outweigh less sure ones; one that is merely possible takes nothing away.
+        """
+        sure = min(map(_doubt, facts))
+        surest = [fact for fact in facts if _doubt(fact) == sure]
         first = min(
-            facts, key=lambda fact: (fact.voluntary, fact.kind in EFFECTS, fact.deadline, fact.kind, fact.source)
+            surest, key=lambda fact: (fact.voluntary, fact.kind in EFFECTS, fact.deadline, fact.kind, fact.source)
         )
         node = self._objects.one(Node, name)
         owned = node is not None and node.node_pool is not None
-        since, deadline = min(fact.since for fact in facts), min(fact.deadline for fact in facts)
-        at = since if any(fact.kind in AT_ONCE for fact in facts) else self.due.at(name, deadline)
+        since, deadline = min(fact.since for fact in facts), min(fact.deadline for fact in surest)
+        at = since if sure == POSSIBLE else self._counts_at(name, since, facts)
         return replace(
             first,
             since=since,
             deadline=deadline,
             karpenter=owned and any(fact.kind not in NOT_KARPENTERS for fact in facts),
-            doomed_at=None if at <= since else at,
+            doomed_at=None if at == since else at,
         )
+
+    def _counts_at(self, name: str, since: float, facts: list[NoticeView]) -> float:
+        """From when on the pods of a node that goes do not count; never before `since`."""
+        binding = [fact for fact in facts if _doubt(fact) < POSSIBLE]
+        if any(fact.kind in AT_ONCE for fact in binding):
+            return since
+        return max(since, self.due.at(name, min(fact.deadline for fact in binding)))
 
     # --- the checkpoint
 
     def past(self) -> tuple[NoticePast, ...]:
         """Knowledge that a restart must not lose, by node."""
-        told, absent, due = self._told.past(), self._absent.past(), self.due.past()
-        names = told.keys() | absent.keys() | self._tainted.keys() | due.keys()
+        told, absent, due, signs = self._told.past(), self._absent.past(), self.due.past(), self.signs.past()
+        names = told.keys() | absent.keys() | self._tainted.keys() | due.keys() | signs.keys()
         return tuple(
-            NoticePast(name, told.get(name, ()), absent.get(name), self._tainted.get(name), due.get(name))
+            NoticePast(
+                name,
+                told.get(name, ()),
+                absent.get(name),
+                self._tainted.get(name),
+                due.get(name),
+                dict(signs.get(name, {})),
+            )
             for name in sorted(names)
         )
 
@@ -231,6 +266,24 @@ class Notices:
                 self._tainted[one.node] = min(one.tainted_at, self._tainted.get(one.node, one.tainted_at))
             if one.due is not None:
                 self.due.restore(one.node, one.due)
+            if one.signs:
+                self.signs.restore(one.node, one.signs)
+
+
+def _doubt(fact: NoticeView) -> int:
+    return SUREST_FIRST.index(fact.confidence)
+
+
+def _view(node: str, notice: CapacityNotice) -> NoticeView:
+    return NoticeView(
+        node=node,
+        kind=notice.kind,
+        since=notice.at,
+        deadline=notice.deadline,
+        voluntary=notice.voluntary,
+        source=notice.source,
+        confidence=notice.confidence,
+    )
 
 
 def _explained(claim: NodeClaim) -> bool:

@@ -91,8 +91,12 @@ class Objects:
         return found if found is not None and found.ref == ref else None
 
     def node_of_instance(self, instance: str) -> Node | None:
-        """The node that runs on cloud instance `instance` (the last part of its provider id)."""
-        return next(iter(self.nodes_of_instance.get(instance)), None)
+        """The node that runs on cloud instance `instance` (see `instance_id`).
+
+        None, too, where machines of several zones or resource groups share that name: nobody knows which is meant.
+        """
+        found = tuple(self.nodes_of_instance.get(instance))
+        return found[0] if len({node.provider_id.lower() for node in found}) == 1 else None
 
     def lacks(self, node: str | None) -> bool:
         """Whether nodes were listed and this one is not among them: gone, or never seen yet.
@@ -171,8 +175,15 @@ def _key(name: str) -> Key:
 
 
 def instance_id(provider_id: str) -> str | None:
-    """The instance's id in a provider id: `i-0abc` of `aws:///eu-west-1a/i-0abc`; None where there is none."""
-    return provider_id.rpartition("/")[2] or None
+    """The instance's id in a provider id, as the cloud's notices spell it; None where there is none.
+
+    `i-0abc` of `aws:///eu-west-1a/i-0abc`. Azure numbers the machines of each scale set from 0, so `gpu-vmss_1` of
+    `azure:///.../virtualMachineScaleSets/gpu-vmss/virtualMachines/1`. In lower case: Azure spells at random.
+    """
+    *rest, name = provider_id.lower().split("/")
+    if rest[-3:-2] == ["virtualmachinescalesets"] and name:
+        return f"{rest[-2]}_{name}"
+    return name or None
 
 
 def _older(new: ClusterObject, known: ClusterObject) -> bool:

@@ -118,7 +118,7 @@ class Told:
 
     def tell(self, notice: CapacityNotice, now: float) -> None:
         """Take a notice, or take one back."""
-        subject = notice.node or notice.instance_id or "", notice.kind, notice.event
+        subject = notice.node or instance_id(notice.instance_id or "") or "", notice.kind, notice.event
         node = self._objects.one(Node, subject[0]) or self._objects.node_of_instance(subject[0])
         home = self._waiting if node is None else self._about(node)
         if subject not in home:
@@ -136,7 +136,9 @@ class Told:
         if known is not None and not known.same(_machine(node)):
             self.drop(node.name)
         if self._waiting:
-            names = {node.name, instance_id(node.provider_id)}
+            instance = instance_id(node.provider_id)
+            sure = instance is not None and self._objects.node_of_instance(instance) is not None
+            names = {node.name, instance} if sure else {node.name}
             for subject in [subject for subject in self._waiting if subject[0] in names]:
                 told = self._waiting.pop(subject)
                 self._about(node).setdefault(subject, _Told(told.heard_at)).add(told)

@@ -4,7 +4,8 @@ from collections.abc import Callable, Collection, Iterator
 
 from msgspec.structs import replace
 
-from rebalancer.domain.cluster import Node, NodeClaim, Override, Pod, WorkloadRef, WriteStop
+from rebalancer.domain.cluster import Node, NodeClaim, Pod, WorkloadRef
+from rebalancer.domain.people import Override, WriteStop
 from rebalancer.state.objects import Change
 
 NOTICE, OVERRIDE, WRITE_STOP, SURGE = "notice", "override", "write-stop", "surge"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rebalancer.api.http.json_codec import from_wire, instant_of, instant_text, schemas, to_wire
 from rebalancer.api.ports.requests import OverrideRequest, Subject
 from rebalancer.api.ports.timeline import DecisionRow, TimelineEvent
-from rebalancer.domain.cluster import Override, WriteStop
+from rebalancer.domain.people import Override, WriteStop
 from rebalancer.domain.plan import Plan, Refusal
 from rebalancer.domain.readings import ModelLoad, NoReading, Reading
 from rebalancer.domain.snapshot import Snapshot, Sync

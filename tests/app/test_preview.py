@@ -5,8 +5,8 @@ from msgspec.structs import replace
 from rebalancer.api.ports.requests import Preview
 from rebalancer.app.foresight import Known, foresee, foresee_resume
 from rebalancer.app.preview import preview_of, preview_of_resume
-from rebalancer.domain.cluster import Override
 from rebalancer.domain.memory import Loss, Memory, ModelMemory
+from rebalancer.domain.people import Override
 from rebalancer.domain.snapshot import ForeignChange
 from tests.builders import (
     NOW,

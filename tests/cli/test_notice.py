@@ -5,7 +5,9 @@ from collections.abc import AsyncIterator
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
+from rebalancer.cli.commands.notice import NoticeKind
 from rebalancer.domain.events import CapacityNotice, Position
+from rebalancer.domain.notice_kinds import KINDS
 from rebalancer.ingest.notices import decode_notice
 from rebalancer.sandbox.broker import EmbeddedBroker
 from tests.cli.running import rebalancer
@@ -68,3 +70,24 @@ async def test_without_kafka_settings_it_says_which_one_is_missing(
     monkeypatch.delenv("REBALANCER_KAFKA_BOOTSTRAP", raising=False)
     assert await rebalancer("notice", "add", "spot-2", "--yes") == 2
     assert "REBALANCER_KAFKA_BOOTSTRAP is not set" in capsys.readouterr().err
+
+
+def test_every_kind_can_be_told() -> None:
+    assert {kind.value for kind in NoticeKind} == KINDS.keys()
+
+
+async def test_a_notice_may_name_an_instance_and_how_sure_it_is_comes_from_its_kind(broker: EmbeddedBroker) -> None:
+    assert await rebalancer("notice", "add", "--instance", "aws:///eu-west-1a/i-1", "--kind", "fault", "--yes") == 0
+    notice = await _read(broker)
+    assert (notice.node, notice.instance_id, notice.kind) == (None, "aws:///eu-west-1a/i-1", "fault")
+    assert notice.confidence == "likely"
+
+
+@pytest.mark.parametrize("names", [(), ("spot-2", "--instance", "i-1")], ids=["neither", "both"])
+async def test_it_is_a_node_or_an_instance(
+    broker: EmbeddedBroker,
+    capsys: pytest.CaptureFixture[str],
+    names: tuple[str, ...],
+) -> None:
+    assert await rebalancer("notice", "add", *names, "--yes") == 2
+    assert "give a NODE, or --instance" in capsys.readouterr().err

@@ -16,7 +16,7 @@ from rebalancer.api.pages.values import (
 from rebalancer.api.ports.requests import Preview
 from rebalancer.api.ports.status import Status
 from rebalancer.api.ports.timeline import Point, TimelineEvent
-from rebalancer.domain.cluster import Override
+from rebalancer.domain.people import Override
 from rebalancer.domain.plan import ModelDecision, Plan, PoolDecision, Refusal, Step, Unmet
 from rebalancer.domain.snapshot import Snapshot, Sync
 

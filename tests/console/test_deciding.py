@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 from playwright.async_api import Page, expect
 
-from rebalancer.domain.cluster import WriteStop
+from rebalancer.domain.people import WriteStop
 from rebalancer.domain.plan import Refusal
 from tests.console.conftest import Opened
 from tests.console.scene import CAP, CYCLE, LLAMA, NEW, NOW, PREVIEW, at

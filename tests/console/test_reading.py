@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Page, expect
 
-from rebalancer.domain.cluster import WriteStop
+from rebalancer.domain.people import WriteStop
 from rebalancer.domain.snapshot import Sync
 from tests.console.axe import axe_source
 from tests.console.conftest import NARROW, Opened

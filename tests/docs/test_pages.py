@@ -14,7 +14,8 @@ import typer
 from rebalancer.app.past import PAUSE_SECONDS
 from rebalancer.app.status_reporter import DEAD_SECONDS, FRUITLESS_SECONDS
 from rebalancer.cli.entry import app
-from rebalancer.domain.policy import Classes, Guards, NodeRules, OverrideRules, SurgeRules
+from rebalancer.domain.node_rules import NodeRules
+from rebalancer.domain.policy import Classes, Guards, OverrideRules, SurgeRules
 from rebalancer.domain.snapshot import REPAIRED_AFTER_SECONDS
 from rebalancer.obs.metrics.alerts import rules_text
 from rebalancer.obs.metrics.catalogue import METRICS

@@ -42,6 +42,9 @@ class Feed:
     async def raw(self, topic: str, value: bytes | None, partition: int = 0) -> None:
         await self._producer.send_and_wait(topic, value, key=b"k", headers=list(STRUCTURED), partition=partition)
 
+    async def plain(self, topic: str, value: bytes) -> None:
+        await self._producer.send_and_wait(topic, value)
+
     async def _later(self, topic: str, value: bytes, partition: int) -> None:
         await self._producer.send(topic, value, headers=list(STRUCTURED), partition=partition)
 
@@ -252,6 +255,20 @@ async def test_the_same_notice_twice_is_one(feed: Feed, intake: Intake) -> None:
         await feed.notice(identity)
     await until(lambda: len(intake.notices) + intake.intake.counts["duplicates"] == 5)
     assert [one.id for one in intake.notices] == ["a", "b", "c"]
+
+
+async def test_of_a_record_of_several_messages_the_good_count_once_and_the_rest_is_a_dead_letter(
+    feed: Feed, intake: Intake, broker: Broker
+) -> None:
+    mixed = b"[" + b",".join([a_notice("b"), a_notice("a"), b'"Hello from SNS!"']) + b"]"
+    await feed.notice("a")
+    await feed.plain(NOTICES, mixed)
+    await feed.plain(NOTICES, b"[]")
+    await until(lambda: intake.intake.counts["buried"] == 1 and intake.intake.counts["ignored"] == 1)
+    assert [one.id for one in intake.notices] == ["a", "b"]
+    assert intake.intake.counts["duplicates"] == 1
+    (letter,) = await records(broker, "dead-letter")
+    assert (letter.value, dict(letter.headers)["rebalancer-reason"]) == (mixed, b"not-json")
 
 
 async def test_a_tombstone_is_ignored_on_purpose_and_an_override_record_is_a_dead_letter(

@@ -17,14 +17,13 @@ from rebalancer.domain.cluster import (
     NodeClaim,
     NodePool,
     Originals,
-    Override,
     SavedNodePool,
     ScaledObject,
     Taint,
     WorkloadRef,
-    WriteStop,
 )
 from rebalancer.domain.parents import Controller
+from rebalancer.domain.people import Override, WriteStop
 from rebalancer.ingest.objects import SHAPES, Unusable, value_of
 from rebalancer.ingest.objects.meta import devices, is_extended
 from tests.ingest.manifests import (

@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator
 import pytest
 from structlog.testing import capture_logs
 
-from rebalancer.domain.cluster import SOURCES, Override, Pod
+from rebalancer.domain.cluster import SOURCES, Pod
 from rebalancer.domain.events import Event, ObjectChanged, ObjectGone, ObjectsListed, SourceState
+from rebalancer.domain.people import Override
 from rebalancer.domain.policy import TargetSpec
 from rebalancer.ingest.watches import RESOURCES, SourceSink, Watches
 from rebalancer.kube.access import Access

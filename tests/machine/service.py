@@ -9,7 +9,7 @@ from msgspec import Struct
 from rebalancer.act.gate import Gate
 from rebalancer.act.restoring import Restoring
 from rebalancer.app.past import Writes, begin_from
-from rebalancer.domain.cluster import SOURCES, ClusterObject, Override
+from rebalancer.domain.cluster import SOURCES, ClusterObject
 from rebalancer.domain.events import (
     CapacityNotice,
     Event,
@@ -22,6 +22,7 @@ from rebalancer.domain.events import (
 )
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.outcome import Intent, Outcome
+from rebalancer.domain.people import Override
 from rebalancer.domain.plan import Decision
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot

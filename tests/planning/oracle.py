@@ -27,7 +27,8 @@ class Sums:
     """The figures of one instant.
 
     Per model: asked (replicas its targets go to), surely (those that no autoscaler may take away), serving (Ready pods
-    that nobody deletes, on nodes without notice). Per pool: promised, budget (None: its nodes are not seen).
+    that nobody deletes, on nodes without a notice that has come to its time). Per pool: promised, budget (None: its
+    nodes are not seen).
     """
 
     asked: dict[str, int]
@@ -46,7 +47,7 @@ def sums(snapshot: Snapshot, policy: Policy, grants: Iterable[NodeGrant]) -> Sum
         for node in pool.nodes
         if not node.ready and (node.ready_changed_at is None or snapshot.at - node.ready_changed_at >= grace)
     }
-    doomed = {notice.node for notice in snapshot.notices} | dead
+    doomed = {notice.node for notice in snapshot.notices if notice.counts(snapshot.at)} | dead
     views = {view.id: view for view in snapshot.models}
     models = {model.id: (model, views[model.id]) for model in policy.models if model.id in views}
     return Sums(

@@ -165,3 +165,56 @@ class TestMarks:
         story.write(story.plan())
         story.settle()
         assert moves(story.plan()) == {"b": (4, 0)}
+
+
+class TestUncertain:
+    """a100-1 has a fault, or may be taken back: nobody knows when, or whether, it goes."""
+
+    def test_replicas_on_a_node_with_a_fault_end_once_their_replacements_serve(self) -> None:
+        story = a_story()
+        story.notice("a100-1", 0.0, kind="fault", confidence="likely")
+        plan = story.plan()
+        assert moves(plan) == {"b": (4, 8)}
+        story.write(plan)
+        story.kubernetes()  # replacements load
+        assert story.plan().empty
+        story.settle()
+        assert moves(story.plan()) == {"b": (8, 4)}
+
+    def test_only_as_many_end_as_serve_on_another_pool(self) -> None:
+        b = a_model("b", 2, pools=("a100", "spot"), entitlement=4)
+        policy = a_policy(b, pools=(a_pool(gpus=8), an_elastic_pool(gpus=8, node_pools=())))
+        story = Story(policy, a_snapshot(policy, {"b": 4}, {"b": {"concurrency": 16.0}}, {"b": 4.0}, nodes={"spot": 1}))
+        story.plan()
+        story.notice("a100-1", 0.0, kind="fault", confidence="likely")
+        story.write(story.plan())
+        story.settle()
+        first, *others = story.of("b", "spot").pods
+        story.target("b", "spot", pods=(replace(first, phase="loading"), *others))
+        assert moves(story.plan()) == {"b": (4, 1)}
+
+    @pytest.mark.parametrize("seconds", [0.0, 600.0])
+    def test_without_room_they_serve_on(self, seconds: float) -> None:
+        story = a_story(gpus=8)
+        story.notice("a100-1", seconds, kind="fault", confidence="likely")
+        for _ in range(5):
+            assert story.plan().changes == ()
+            story.wait(300.0)
+
+    def test_where_karpenter_drains_it_too_they_end_as_for_any_notice(self) -> None:
+        story = a_story(gpus=8)
+        story.notice("a100-1", 0.0, kind="fault", confidence="likely", karpenter=True)
+        assert moves(story.plan()) == {"b": (4, 2)}
+
+    def test_a_node_that_may_be_taken_back_keeps_what_runs_there_and_gets_nothing_new(self) -> None:
+        story = a_story()
+        story.notice("a100-1", 0.0, kind="rebalance", confidence="possible")
+        for _ in range(5):
+            assert story.plan().changes == ()
+            story.wait(300.0)
+        policy = a_policy(a_model("b", 6, entitlement=6), pools=(a_pool(gpus=8),))
+        short = Story(policy, a_snapshot(policy, {"b": 4}, {"b": {"concurrency": 16.0}}, {"b": 4.0}))
+        assert moves(short.plan()) == {"b": (4, 6)}
+        short = Story(policy, a_snapshot(policy, {"b": 4}, {"b": {"concurrency": 16.0}}, {"b": 4.0}))
+        short.notice("a100-1", 0.0, kind="rebalance", confidence="possible")
+        assert short.plan().changes == ()

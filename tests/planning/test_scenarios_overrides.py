@@ -3,8 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from rebalancer.domain.cluster import Override
 from rebalancer.domain.memory import Loss, Memory, ModelMemory
+from rebalancer.domain.people import Override
 from rebalancer.domain.plan import OverrideState, Plan
 from tests.builders import (
     NOW,

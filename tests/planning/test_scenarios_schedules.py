@@ -6,8 +6,8 @@ Ready after 60 s. A plan is made every 10 s.
 
 from msgspec.structs import replace
 
-from rebalancer.domain.cluster import Override
 from rebalancer.domain.codec import to_bytes
+from rebalancer.domain.people import Override
 from rebalancer.domain.plan import Plan
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.timetable import Schedule

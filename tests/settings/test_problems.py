@@ -242,3 +242,26 @@ def test_the_primary_pool_is_the_first_primary_one_among_the_targets() -> None:
     draft = Part((), {"pools": ({"name": "s", "kind": "elastic"}, {"name": "p", "kind": "primary"})})
     model = Part(("models", 0), {"targets": ({"pool": "s"}, {"pool": "p"})})
     assert primary_pool(model, pools_by_name(draft)) == "p"
+
+
+@pytest.mark.parametrize(
+    ("row", "path", "what"),
+    [
+        ("{kind: fault}", "nodes.signs[0]", "no taint, condition or label"),
+        ("{taint: a, label: b, kind: fault}", "nodes.signs[0]", "taint and label"),
+        ("{taint: karpenter.sh/disrupted, kind: none}", "nodes.signs[0].taint", "NodeClaim"),
+        ("{label: a, message: b, kind: fault}", "nodes.signs[0].message", "a label has no message"),
+        ("{taint: a, deadline: message, kind: fault}", "nodes.signs[0].deadline", "a taint has no message"),
+        ("{taint: a, kind: meteor}", "nodes.signs[0].kind", "none of"),
+        ("{taint: a, kind: fault, confidence: 1}", "nodes.signs[0].confidence", "none of"),
+        ("{taint: a, kind: fault, withinSeconds: -1}", "nodes.signs[0].withinSeconds", "out of range"),
+    ],
+)
+def test_a_sign_names_one_place_and_says_what_can_be_read_there(row: str, path: str, what: str) -> None:
+    (found,) = problems(f"{GOOD}nodes: {{signs: [{row}]}}\n")
+    assert (found.path, what in found.what) == (path, True), found
+
+
+def test_signs_of_every_place_are_good() -> None:
+    rows = "{taint: a, kind: none}, {label: b, deadline: value, kind: fault}, {condition: C, message: d, kind: fault}"
+    assert problems(f"{GOOD}nodes: {{signs: [{rows}]}}\n") == ()

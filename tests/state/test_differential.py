@@ -37,7 +37,11 @@ from tests.state.objects import (
 POLICIES = (
     a_policy(a_model("a"), a_model("b", pools=("a100", "spot")), pools=(a_pool(), an_elastic_pool())),
     a_policy(a_model("b", pools=("spot",)), a_model("c"), pools=(a_pool(), an_elastic_pool())),
-    a_policy(a_model("a", signals={"utilisation": True}), pools=(a_pool("a100", 4),)),
+    a_policy(
+        a_model("a", signals={"utilisation": True}),
+        pools=(a_pool("a100", 4),),
+        nodes={"signs": ({"taint": "example.com/going-away", "kind": "scheduled-change", "within_seconds": 300.0},)},
+    ),
 )
 
 Heard = Event | Policy | tuple[str, int]  # an event, a policy, a write of ours
@@ -45,6 +49,8 @@ Step = tuple[float, Heard]  # seconds later
 
 names = st.sampled_from(["a-1", "a-2", "b-1", "b-2", "b-3", "x-1"])
 nodes = st.sampled_from(["n1", "n2", "s1", None])
+SPOT_ITN = Taint("aws-node-termination-handler/spot-itn", "", "NoSchedule")
+GOING_AWAY = Taint("example.com/going-away", "", "NoSchedule")  # a notice by the last of the policies only
 HOLD = DisruptionBudget(nodes="0", reasons=("Empty", "Underutilized"))
 
 
@@ -67,7 +73,7 @@ def a_pod(draw: st.DrawFn) -> ClusterObject:
 def a_node(draw: st.DrawFn) -> ClusterObject:
     name = draw(st.sampled_from(["n1", "n2", "s1"]))
     node = a_karpenter_node(name) if name == "s1" else a_cluster_node(name, draw(st.sampled_from(["a100", "cpu"])))
-    taints: tuple[Taint, ...] = draw(st.sampled_from([(), (DISRUPTED,)]))
+    taints: tuple[Taint, ...] = draw(st.sampled_from([(), (DISRUPTED,), (SPOT_ITN,), (GOING_AWAY,)]))
     return replace(
         node,
         uid=draw(st.sampled_from([f"uid-{name}", f"uid-{name}-reborn"])),

@@ -5,8 +5,9 @@ from itertools import permutations
 import pytest
 from msgspec.structs import replace
 
-from rebalancer.domain.cluster import Node, Override
+from rebalancer.domain.cluster import Node
 from rebalancer.domain.events import SourceState
+from rebalancer.domain.people import Override
 from rebalancer.domain.snapshot import NoticeView
 from rebalancer.state import ClusterState
 from rebalancer.state.told import EVENTS_AT_MOST
@@ -55,6 +56,36 @@ def test_a_spot_notice_dooms_its_node_at_once() -> None:
 def test_an_instance_is_found_by_the_end_of_the_provider_id() -> None:
     state = feed(with_nodes(), a_told_notice(None, instance_id="i-s1"), a_told_notice(None, instance_id="i-s"))
     assert one(state) == a_notice("s1", karpenter=True)
+
+
+SETS = "azure:///subscriptions/s/resourceGroups/MC_r/providers/Microsoft.Compute/virtualMachineScaleSets"
+
+
+@pytest.mark.parametrize("told", ["gpu-vmss_1", "GPU-VMSS_1", f"{SETS}/gpu-vmss/virtualMachines/1"])
+def test_a_machine_of_a_scale_set_is_known_by_both_its_names(told: str) -> None:
+    nodes = (
+        a_cluster_node("n1", provider_id=f"{SETS}/gpu-vmss/virtualMachines/1"),
+        a_cluster_node(
+            "n2",
+            provider_id=f"{SETS.replace('virtualMachineScaleSets', 'virtualmachinescalesets')}/x/virtualMachines/1",
+        ),
+        a_cluster_node("n3", provider_id=f"{SETS.rpartition('/')[0]}/virtualMachines/gpu-vmss_2"),
+    )
+    state = a_state(POLICY, *nodes)
+    assert [view.node for view in notices(feed(state, a_told_notice(None, instance_id=told)))] == ["n1"]
+    assert notices(feed(a_state(POLICY, *nodes), a_told_notice(None, instance_id="1"))) == ()
+    assert one(feed(a_state(POLICY, *nodes), a_told_notice(None, instance_id="gpu-vmss_2"))).node == "n3"
+
+
+def test_a_name_that_machines_of_two_zones_share_names_neither() -> None:
+    here, there = (a_cluster_node(f"n{n}", provider_id=f"gce://project/zone-{n}/gpu-1") for n in (1, 2))
+    told = a_told_notice(None, instance_id="gpu-1")
+    assert notices(feed(a_state(POLICY, here, there), told)) == ()
+    assert one(feed(a_state(POLICY, here), told)).node == "n1"
+    late = feed(a_state(POLICY, a_cluster_node("n9")), told, changed(here), changed(there))
+    assert one(late).node == "n1"  # it was alone when it came
+    registered_again = a_cluster_node("n3", provider_id=here.provider_id)
+    assert len(notices(feed(a_state(POLICY, here, registered_again), told))) == 1
 
 
 def test_the_same_notice_again_is_no_news() -> None:

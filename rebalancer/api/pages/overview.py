@@ -17,7 +17,7 @@ from rebalancer.api.ports.page_data import PageData
 from rebalancer.api.ports.status import Status
 from rebalancer.api.ports.timeline import TimelineEvent
 from rebalancer.api.text.printed import printed
-from rebalancer.domain.cluster import Override
+from rebalancer.domain.people import Override
 from rebalancer.domain.plan import Plan
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import PoolView, Sync

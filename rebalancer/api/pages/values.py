@@ -8,9 +8,9 @@ from typing import Annotated
 from msgspec import Meta, Struct, field
 
 from rebalancer.api.ports.timeline import DecisionRow, Point, TimelineEvent
-from rebalancer.domain.cluster import Override, WriteStop
 from rebalancer.domain.instant import Instant
 from rebalancer.domain.outcome import Outcome
+from rebalancer.domain.people import Override, WriteStop
 from rebalancer.domain.plan import Change, ModelDecision, Plan, Refusal, Unmet
 from rebalancer.domain.snapshot import NoticeView, Snapshot, Sync
 

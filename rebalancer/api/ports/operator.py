@@ -5,7 +5,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from rebalancer.api.ports.requests import OverrideRequest, Preview, ResumeRequest, StopRequest
-from rebalancer.domain.cluster import Override, WriteStop
+from rebalancer.domain.people import Override, WriteStop
 
 
 class Overrides(Struct, frozen=True):

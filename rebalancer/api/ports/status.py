@@ -4,8 +4,8 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from rebalancer.domain.cluster import Override, WriteStop
 from rebalancer.domain.instant import Instant
+from rebalancer.domain.people import Override, WriteStop
 from rebalancer.domain.pinned import Pinned
 from rebalancer.domain.plan import Plan
 from rebalancer.domain.snapshot import NoticeView, Snapshot, Sync
@@ -25,6 +25,8 @@ class Status(Struct, frozen=True):
     `pinned`: what carries values of ours, or of `installation`s like us, and nobody moves as it should: everything in
     shadow; what the policy does not name; what another installation holds. `policy_refused`: entries of the policy file
     that are not in force as it has them; empty although there are `policy_problems`: nothing of it is.
+    `unknown_signs`: taints and conditions on nodes that look like notices and that no table knows, as `taint KEY` or
+    `condition TYPE`, with the number of nodes that carry each.
     """
 
     cluster: str
@@ -44,6 +46,7 @@ class Status(Struct, frozen=True):
     installation: str = ""
     pinned: tuple[Pinned, ...] = ()
     policy_refused: tuple[str, ...] = ()
+    unknown_signs: dict[str, int] = {}
 
 
 class StatusPort(Protocol):

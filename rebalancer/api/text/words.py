@@ -21,6 +21,8 @@ def when(at: float, now: float) -> str:
 
 def counts_from(notice: NoticeView, now: float) -> str:
     """` (counts from 07:57:30)` where the pods of a node under notice still count, else nothing."""
+    if notice.confidence == "possible":
+        return " (possibly: what runs there stays)"
     if notice.doomed_at is None or notice.counts(now):
         return ""
     return f" (counts from {when(notice.doomed_at, now)})"

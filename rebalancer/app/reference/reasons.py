@@ -146,6 +146,7 @@ _REJECTIONS = {
     "unknown-type": "The event type is none that this topic carries.",
     "no-time": "Neither the event nor the record has a time.",
     "time-ahead": "Its time is more than 5 s ahead: look at the producer's clock.",
+    "stale": "A notice of what was over an hour ago: the Node itself knows better.",
     "invalid-data": "The data does not have the shape of its type; the detail says where.",
     "impossible-gauge": "A gauge cannot be (an exporter's blank, a ratio above 1) and was left out; the rest counts.",
     "override-unsigned": "An override came without a signature, or no key may sign one here.",

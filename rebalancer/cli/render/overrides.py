@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from rebalancer.api.text.words import columns, printable
-from rebalancer.domain.cluster import Override, WriteStop
+from rebalancer.domain.people import Override, WriteStop
 
 HEADER = ("NAME", "KIND", "SUBJECT", "VALUE", "PHASE", "UNTIL (UTC)", "ACTOR", "REASON")
 WIDE_HEADER = ("NAMESPACE", *HEADER, "MESSAGE")

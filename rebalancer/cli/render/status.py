@@ -67,6 +67,9 @@ def _warnings(status: Status) -> list[str]:
         for each in status.unready
         if each.detail not in TOLD
     ]
+    if status.unknown_signs:
+        signs = some([f"{sign} on {counted(nodes, 'node')}" for sign, nodes in sorted(status.unknown_signs.items())])
+        lines.append(f"Nodes say what nobody here understands: {signs}. Say in the policy's nodes.signs what it means.")
     lines += [f"{said.what[0].upper()}{said.what[1:]}; {said.todo}." for said in said_pinned(status)]
     lines += _refused(status.plan)
     if status.policy_problems:

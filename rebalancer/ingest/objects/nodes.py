@@ -4,7 +4,15 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from rebalancer.domain.cluster import DisruptionBudget, Node, NodeClaim, NodePool, SavedNodePool, Taint
+from rebalancer.domain.cluster import (
+    DisruptionBudget,
+    Node,
+    NodeClaim,
+    NodeCondition,
+    NodePool,
+    SavedNodePool,
+    Taint,
+)
 from rebalancer.ingest.objects.meta import (
     Annotated,
     Condition,
@@ -17,6 +25,9 @@ from rebalancer.ingest.objects.meta import (
 )
 
 NODE_POOL_LABEL = "karpenter.sh/nodepool"
+# Of every node, and no sign that it will go.
+EVERYDAY_CONDITIONS = frozenset({"MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"})
+MAX_MESSAGE_CHARACTERS = 300
 
 
 class _Taint(Struct, frozen=True, gc=False):
@@ -115,7 +126,18 @@ def node(wire: NodeWire) -> Node:
         ready_changed_at=None if ready is None else instant(ready.last_transition_time),
         unschedulable=spec.unschedulable,
         deleting=meta.deletion_timestamp is not None,
+        conditions=tuple(_condition(one) for one in status.conditions or () if not _everyday(one)),
     )
+
+
+def _everyday(wire: Condition) -> bool:
+    return wire.type in EVERYDAY_CONDITIONS or (wire.type, wire.status) == ("Ready", "True")
+
+
+def _condition(wire: Condition) -> NodeCondition:
+    """Raises ValueError."""
+    message = ": ".join(filter(None, (wire.reason, wire.message)))[:MAX_MESSAGE_CHARACTERS]
+    return NodeCondition(wire.type, wire.status, message, instant(wire.last_transition_time))
 
 
 def node_pool(wire: NodePoolWire) -> NodePool:

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from rebalancer.domain.cluster import Override, WriteStop
+from rebalancer.domain.people import Override, WriteStop
 from rebalancer.ingest.instants import epoch
 from rebalancer.ingest.objects.meta import Metadata, created_at
 

@@ -57,6 +57,7 @@ INPUTS = (
 REASONS = (
     *("too-large", "not-cloudevent", "unsupported-content-type", "not-utf8", "not-json", "not-finite", "too-deep"),
     *("duplicate-key", "bad-envelope", "unknown-type", "no-time", "time-ahead", "invalid-data", "impossible-gauge"),
+    "stale",
     *("override-unsigned", "override-signature", "override-late", "override-refused", "not-applied"),
 )
 GAUGES = (
@@ -235,6 +236,12 @@ METRICS: tuple[Metric, ...] = (
         "Kafka records that went to the dead-letter topic; of those with an impossible gauge the rest counts.",
         "records",
         (Label("reason", REASONS),),
+    ),
+    Metric(
+        "rebalancer_unknown_node_signs",
+        GAUGE,
+        "Taints and conditions on nodes that look like notices and that no table knows; `status` names them.",
+        "signs",
     ),
     Metric(
         "rebalancer_unusable_objects_total",

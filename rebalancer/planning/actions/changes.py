@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from rebalancer.domain.cluster import Override
 from rebalancer.domain.memory import NodeGrant, Replaced, Shift
+from rebalancer.domain.people import Override
 from rebalancer.domain.plan import Change, Refusal
 from rebalancer.domain.snapshot import AutoscalerView, PodView
 from rebalancer.domain.words import counted, figure, gpus, listed, replicas, sentences

@@ -51,9 +51,9 @@ def _drain(scene: Scene[ModelShare], moves: Moves, model: ModelShare, alone: dic
     `alone`: its doomed pods that nothing replaces, by target.
 
     Replaced pods go as long as the model stays at its floor, one for each replacement that is Ready; they go without
-    one where the notice has a deadline. Pods without a replacement go at the deadline. Of a person's drain, which has
-    none, they wait while GPUs are being freed for the model. A target that grows in this plan is looked at in the next
-    one: replacements come first.
+    one where the notice has a deadline. Pods without a replacement go at the deadline; of a notice that is not certain
+    they stay. Of a person's drain, which has none, they wait while GPUs are being freed for the model. A target that
+    grows in this plan is looked at in the next one: replacements come first.
     """
     notices = {notice.node: notice for notice in scene.snapshot.notices}
     replacements = model.ready_staying - (model.staying_replicas - sum(target.replaced for target in model.targets))
@@ -79,7 +79,11 @@ def _drain(scene: Scene[ModelShare], moves: Moves, model: ModelShare, alone: dic
         for pod, notice in _noticed(alone[target.key][:spare], notices):
             if _open(notice) and expected > 0:
                 expected -= 1
-            elif _leaves(notice, target, scene.now) and _goes(scene, moves, target, pod):
+            elif (
+                (notice.confidence == "certain" or notice.karpenter)
+                and _leaves(notice, target, scene.now)
+                and _goes(scene, moves, target, pod)
+            ):
                 release(scene, moves, Victim(target, pod, Purpose.DRAIN), None)
 
 
@@ -137,5 +141,5 @@ def _leaves(notice: NoticeView, target: TargetFacts, now: float) -> bool:
 
 
 def _open(notice: NoticeView) -> bool:
-    """A person's drain has no deadline: its replicas serve until their replacements do."""
-    return notice.kind == "drain" and not notice.karpenter
+    """A person's drain has no deadline, a fault none that is certain: replicas serve until their replacements do."""
+    return (notice.kind == "drain" or notice.confidence != "certain") and not notice.karpenter

@@ -2,9 +2,9 @@
 
 from msgspec.structs import replace
 
-from rebalancer.domain.cluster import Override
 from rebalancer.domain.instant import clock
 from rebalancer.domain.memory import Decided
+from rebalancer.domain.people import Override
 from rebalancer.domain.plan import OverrideState, Unmet
 from rebalancer.domain.words import replicas, sentences
 from rebalancer.planning.facts.scene import Scene

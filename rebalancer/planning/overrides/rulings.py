@@ -8,8 +8,8 @@ both bounds.
 
 from dataclasses import dataclass, field
 
-from rebalancer.domain.cluster import Override
 from rebalancer.domain.instant import clock
+from rebalancer.domain.people import Override
 from rebalancer.domain.plan import OverrideState
 from rebalancer.domain.policy import Model, Policy
 from rebalancer.domain.snapshot import Snapshot

@@ -11,7 +11,7 @@ from rebalancer.cli.terminal.talk import DryRunOption, NoInputOption, QuietOptio
 
 
 class NoticeKind(StrEnum):
-    """Why capacity goes."""
+    """Why capacity goes: `notice_kinds.KINDS`, as typer wants them."""
 
     SPOT = "spot-interruption"
     REBALANCE = "rebalance"
@@ -19,6 +19,7 @@ class NoticeKind(StrEnum):
     RESERVATION = "reservation-interruption"
     STATE = "state-change"
     DISRUPTION = "disruption"
+    FAULT = "fault"
 
 
 app = group("Capacity notices, as a cloud would send them.")
@@ -26,7 +27,11 @@ app = group("Capacity notices, as a cloud would send them.")
 
 @app.command()
 def add(
-    node: Annotated[str, typer.Argument(help="Name of the node that goes.", metavar="NODE")],
+    node: Annotated[str | None, typer.Argument(help="Name of the node that goes.", metavar="[NODE]")] = None,
+    instance: Annotated[
+        str | None,
+        typer.Option("--instance", help="Instead of NODE: its instance at the cloud, or its providerID.", metavar="ID"),
+    ] = None,
     lasts: Annotated[str, typer.Option("--in", help="When it goes, from now.", metavar="DURATION")] = "2m",
     kind: Annotated[NoticeKind, typer.Option("--kind", help="Why it goes.")] = NoticeKind.SPOT,
     voluntary: Annotated[
@@ -50,14 +55,19 @@ def add(
     import asyncio
 
     from rebalancer.cli.commands.notice.event import event_of, send, settings_of
+    from rebalancer.cli.failure import USAGE, Failed
     from rebalancer.cli.render.overrides import hour
     from rebalancer.cli.terminal.spans import seconds_of
     from rebalancer.loop.clock import RealClock
 
+    if (node is None) is (instance is None):
+        raise Failed("give a NODE, or --instance and its ID", USAGE)
+    name = node or instance
     settings, now, talk = settings_of(kafka_bootstrap), RealClock().now(), Talk(quiet, no_input)
     deadline = now + seconds_of(lasts, "--in")
-    event = event_of(node, kind.value, now, deadline, voluntary=voluntary, cancelled=cancel)
-    what = f"Take the notices of {node} back" if cancel else f"Move off {node} by {hour(deadline)} UTC"
+    goes = {"node": node} if node is not None else {"instanceId": instance}
+    event = event_of(goes, kind.value, now, deadline, voluntary=voluntary, cancelled=cancel)
+    what = f"Take the notices of {name} back" if cancel else f"Move off {name} by {hour(deadline)} UTC"
     if dry_run:
         typer.echo(event.value.decode())
         return DONE

@@ -1,6 +1,7 @@
 """Capacity notices into Kafka, as CloudEvents."""
 
 import uuid
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 import msgspec
@@ -8,7 +9,7 @@ from msgspec import Struct
 
 from rebalancer.app.topics import broker_of
 from rebalancer.cli.failure import UNREACHABLE, USAGE, Failed
-from rebalancer.ingest.notices import CAPACITY_NOTICE_TYPE
+from rebalancer.domain.events import CAPACITY_NOTICE_TYPE
 from rebalancer.kafka.broker import BROKER_ERRORS
 from rebalancer.kafka.outbox import send_once
 from rebalancer.settings.service import BadSettings, ServiceSettings, read_settings
@@ -34,10 +35,12 @@ def settings_of(bootstrap: str | None) -> ServiceSettings:
         raise Failed(f"the REBALANCER_ settings are not good: {wrong}", USAGE) from wrong
 
 
-def event_of(node: str, kind: str, now: float, deadline: float, *, voluntary: bool, cancelled: bool) -> Event:
-    """The CloudEvent that says that `node` goes at `deadline`, or that it stays."""
+def event_of(
+    goes: Mapping[str, object], kind: str, now: float, deadline: float, *, voluntary: bool, cancelled: bool
+) -> Event:
+    """The CloudEvent that says that what `goes` names, a `node` or an `instanceId`, goes at `deadline` or stays."""
     name = f"notice-{uuid.uuid4()}"
-    data: dict[str, object] = {"kind": kind, "node": node, "voluntary": voluntary, "cancelled": cancelled}
+    data: dict[str, object] = {"kind": kind, **goes, "voluntary": voluntary, "cancelled": cancelled}
     if not cancelled:
         data["deadline"] = _spelled(deadline)
     event = {

@@ -15,7 +15,7 @@ from rebalancer.cli.remote.client import open_api
 from rebalancer.cli.remote.cluster import open_cluster
 from rebalancer.cli.remote.objects import create_once, override_name, override_object, with_status
 from rebalancer.cli.remote.where import Where
-from rebalancer.domain.cluster import Override
+from rebalancer.domain.people import Override
 from rebalancer.ingest.objects.people import OverrideWire, override
 from rebalancer.kube.access import Access
 from rebalancer.kube.resources import OVERRIDES, Object, Ref

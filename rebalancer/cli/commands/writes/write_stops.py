@@ -12,7 +12,7 @@ from rebalancer.cli.remote.client import open_api
 from rebalancer.cli.remote.cluster import open_cluster
 from rebalancer.cli.remote.objects import create_once, remove, stop_name, stop_object
 from rebalancer.cli.remote.where import Where
-from rebalancer.domain.cluster import WriteStop
+from rebalancer.domain.people import WriteStop
 from rebalancer.ingest.objects.people import WriteStopWire, write_stop
 from rebalancer.kube.resources import WRITESTOPS, Ref
 from rebalancer.loop.clock import RealClock

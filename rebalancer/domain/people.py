@@ -1,0 +1,63 @@
+"""What people decide by objects of ours: overrides of one model, node or pool, and the write stop."""
+
+from msgspec import Struct
+
+from rebalancer.domain.instant import Instant
+
+
+class Override(Struct, frozen=True):
+    """A person's decision about a model, a node or a pool, with a reason and an end.
+
+    name: name of the Override object.
+    namespace: its namespace.
+    uid: its Kubernetes UID.
+    resource_version: its version in the API server; of two, the newer stands.
+    kind: pause, freeze, pin, cap, floor, drain, exclude or standUp (write where the guard `foreign` stands down).
+    subject: id of a model, or name of a node or pool.
+    subject_kind: whose name `subject` is: model, node or pool.
+    reason: why, in the person's words; never used to decide.
+    actor: who decided.
+    created_at: when it was created; of two of one kind the newer counts.
+    expires_at: from this instant on it counts no more.
+    value: replicas of a pin, a cap or a floor; None for the other kinds.
+    model: id of the only model that an exclude keeps away, None where it holds for all of them.
+    allow_below_floor: whether it may take the model below its floor.
+    phase: phase that its status shows now, "" before we wrote any; `plan.OverrideState` lists them.
+    message: sentence that its status shows now.
+    """
+
+    name: str
+    namespace: str
+    uid: str
+    resource_version: str
+    kind: str
+    subject: str
+    subject_kind: str
+    reason: str
+    actor: str
+    created_at: Instant
+    expires_at: Instant
+    value: int | None = None
+    model: str | None = None
+    allow_below_floor: bool = False
+    phase: str = ""
+    message: str = ""
+
+
+class WriteStop(Struct, frozen=True):
+    """The red button: while one exists nothing is written to workloads, autoscalers, pods or NodePools.
+
+    name: name of the WriteStop object.
+    uid: its Kubernetes UID.
+    resource_version: its version in the API server; of two, the newer stands.
+    reason: why, in the person's words.
+    actor: who pressed it.
+    created_at: when it was created; of several the oldest is shown.
+    """
+
+    name: str
+    uid: str
+    resource_version: str
+    reason: str = ""
+    actor: str = ""
+    created_at: Instant = 0.0
