@@ -23,7 +23,7 @@ def a_riser(work: dict[str, float | Work], *, a: int = 4, b: int = 4, model: Mod
     return story
 
 
-class TestInUse:
+class TestUsed:
     def test_goes_to_nobodys_forecast(self) -> None:
         assert shares(a_riser({"a": 1.0, "b": 0.1}).plan()) == {"a": 7, "b": 1}
         assert shares(a_riser({"a": 1.0, "b": 2.6}).plan()) == {"a": 4, "b": 4}
