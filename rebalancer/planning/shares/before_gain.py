@@ -17,7 +17,7 @@ from rebalancer.planning.facts.scene import PoolFacts
 
 # Roots of its work that each model keeps as room for bursts: the first of these with which what all use fits. Where use
 # counts for nothing surges on 24 GPUs are 1.81 % late, without room 1.76 %, with half a root 1.69 %, with 1.5 1.88 %
-# (three draws); five worlds of joint rises 4.4, 2.6, 1.7 and 1.6 %, three language models on 28 GPUs 3.16, 3.16, 3.15 %.
+# (three draws); five worlds of joint rises 4.4, 2.6, 1.7 and 1.6 %, three language models on 28 GPUs 3.16, 3.16, 3.15.
 ROOM_ROOTS = (0.5, 0.375, 0.25, 0.125, 0.0)
 
 
