@@ -20,7 +20,7 @@ from rebalancer.planning.explanation import explain
 from rebalancer.planning.facts import build, holdings, scene
 from rebalancer.planning.guards import foreign, guards
 from rebalancer.planning.memory import outages
-from rebalancer.planning.shares import by_worth
+from rebalancer.planning.shares import before_gain, by_worth
 from rebalancer.state import absent, due, notices, views
 from tests.mutants.mutant import Mutant
 
@@ -66,6 +66,7 @@ def rules() -> Iterator[Mutant]:
     yield _instead(explain, "keeps_borrowed", "borrower", "is not told", lambda *_: "")
     yield _instead(loans, "_overbooked", "lender", "stays who it was", lambda *_: {})
     yield from _owed()
+    yield from _used()
     yield from _deadlines()
     yield from _outages()
     yield from _nodes_that_go()
@@ -104,6 +105,14 @@ def _owed() -> Iterator[Mutant]:
     yield _instead(owed, "ERRORS", "owed", "believes chance", 0.0)
     yield _instead(owed, "_lower", "owed", "has no patience", lambda _, enough, *__: Owed(enough))
     yield _instead(owed, "_lower", "owed", "keeps all of it", lambda now, _, *more: true(now, now.replicas - 1, *more))
+
+
+def _used() -> Iterator[Mutant]:
+    yield _instead(by_worth, "in_use", "used", "goes to forecasts", lambda _pools, models, _gpus: (0,) * len(models))
+    yield _instead(before_gain, "ROOM_ROOTS", "used", "has no room", (0.0,))
+    yield _instead(before_gain, "ROOM_ROOTS", "used", "has all room or none", (0.5,))
+    yield _instead(before_gain, "_work_of", "used", "is of one window", lambda model: model.load.work.short or 0.0)
+    yield _instead(before_gain, "BATCH", "used", "is of batch work", "none")
 
 
 def _deadlines() -> Iterator[Mutant]:

@@ -36,7 +36,7 @@ def steps_of(model: ModelShare, told: Told, refusals: list[Refusal], scene: Scen
     came = (model.staying_replicas, model.committed_replicas, model.doomed, told.allocation, told.after)
     readings = _readings(kept.of(name, _said, model.ballot), scene.now)
     measured = load.work, load.carries, round(load.lag_seconds)
-    stages = kept.of(name, _stages, measured, asked, outlook, (model.share or 0, model.cost), came)
+    stages = kept.of(name, _stages, measured, asked, outlook, (model.share or 0, model.cost, model.used), came)
     apart = (*_schedule(model), *deferral_steps(model), *_outage(model, scene))
     if not apart and not told.waiting and not refusals:
         return (readings, *stages)
@@ -56,7 +56,7 @@ def _stages(
     measured: tuple[Work, Carries | None, int],
     asked: tuple[Demand, int, int, int, float],
     outlook: Outlook | None,
-    share: tuple[int, float],
+    share: tuple[int, float, int],
     came: tuple[int, int, int, int, int],
 ) -> tuple[Step, ...]:
     """The steps that depend neither on the instant nor on other models: demand, worth and share."""
@@ -240,10 +240,11 @@ def _outlook(outlook: Outlook) -> Step:
     )
 
 
-def _share(outlook: Outlook, share: int, cost: float) -> Step:
+def _share(outlook: Outlook, share: int, cost: float, used: int) -> Step:
     """The step of the share: late requests or seconds to the horizon (times priority) with counts about it.
 
-    `cost`: what a replica must keep from being late there where a node would have to bring it.
+    `cost`: what a replica must keep from being late there where a node would have to bring it. `used`: replicas in use;
+    told where the share is just these.
     """
     costs = {
         count: outlook.late[count - outlook.least]
@@ -258,4 +259,7 @@ def _share(outlook: Outlook, share: int, cost: float) -> Step:
     if cost:
         numbers["costOfOne"] = cost
     late = f"late {what} in the next {outlook.horizon_seconds} s: {said}{bought}"
-    return Step("share", f"{replicas(share)} of the GPUs there are; {late}", numbers)
+    in_use = ""
+    if 0 < used == share:
+        in_use, numbers["inUse"] = ", all in use, so that none goes to what others may need", used
+    return Step("share", f"{replicas(share)} of the GPUs there are{in_use}; {late}", numbers)

@@ -1,8 +1,8 @@
 """Stage 5a: each model's share of the GPUs there are, by what each count of replicas is worth to whom.
 
 Pools that models can both run on are shared as one. A model nobody knows anything about, whose work is not plausible,
-or whose number a person decides, keeps what it holds, and the others share the rest. Floors and wanted entitlements
-come before any gain.
+or whose number a person decides, keeps what it holds, and the others share the rest. Floors, wanted entitlements and
+what is seen to be used come before any gain (`before_gain`).
 """
 
 from collections import Counter
@@ -16,6 +16,7 @@ from rebalancer.planning.demand.need import ModelNeed
 from rebalancer.planning.facts.landing import UNBOUND, may_land, most_apart
 from rebalancer.planning.facts.scene import PoolFacts, Scene, TargetFacts
 from rebalancer.planning.memo import Memo
+from rebalancer.planning.shares.before_gain import in_use, own
 from rebalancer.planning.shares.caps import Caps
 from rebalancer.planning.shares.curves import Curve, Table, table_of
 from rebalancer.planning.shares.deferred import bound_due, values_of
@@ -35,19 +36,21 @@ def share(scene: Scene[ModelNeed]) -> Scene[ModelShare]:
 class _Portion(NamedTuple):
     """What sharing found for a model, which `model` has what is due bound to what others leave it.
 
-    share: replicas, None where its demand decides. cost: of a replica until the horizon, in requests.
+    share: replicas, None where its demand decides. cost: of a replica until the horizon, in requests. used: replicas
+    of the share that it is seen to use.
     """
 
     model: ModelNeed
     share: int | None
     cost: float
+    used: int = 0
 
 
 def _shared(model: ModelNeed, portion: _Portion | None, memo: Memo) -> ModelShare:
-    model, share, cost = portion or _Portion(model, None, 0.0)
+    model, share, cost, used = portion or _Portion(model, None, 0.0)
     needed = _needed(model, share, cost, memo)
     short = max(0, _called_for(model, needed) - model.ready_staying - model.loading_staying)
-    return ModelShare(**asdict(model), share=share, needed=needed, short=short, cost=cost)
+    return ModelShare(**asdict(model), share=share, needed=needed, short=short, cost=cost, used=used)
 
 
 def _called_for(model: ModelNeed, needed: int) -> int:
@@ -85,7 +88,7 @@ def _connected(scene: Scene[ModelNeed]) -> list[tuple[frozenset[str], list[Model
 
 def _portions(scene: Scene[ModelNeed], pools: frozenset[str], models: Sequence[ModelNeed]) -> dict[str, _Portion]:
     caps = Caps(scene)
-    sharing: list[_Sharer] = []
+    looking: list[tuple[ModelNeed, Outlook, Sequence[TargetFacts]]] = []
     others: list[ModelNeed] = []
     kept: Counter[str] = Counter()
     for model in sorted(models, key=lambda each: each.entry.id):
@@ -102,30 +105,38 @@ def _portions(scene: Scene[ModelNeed], pools: frozenset[str], models: Sequence[M
             kept.update(_kept(model, [] if person else free))
             others.append(model)
             continue
-        held = 0
-        if len(free) < len(model.targets):
-            names = {target.pool for target in free}
-            fixed = [target for target in model.targets if target.pool not in names]
-            kept.update({target.pool: target.staying_replicas * target.gpus for target in fixed})
-            held = sum(target.staying_replicas for target in fixed)
+        looking.append((model, outlook, free))
+        kept.update({target.pool: target.staying_replicas * target.gpus for target in _fixed(model, free)})
+    uses = in_use([scene.pools[pool] for pool in pools], [model for model, _, _ in looking], kept.total())
+    sharing: list[_Sharer] = []
+    for (model, outlook, free), used in zip(looking, uses, strict=True):
+        held = sum(target.staying_replicas for target in _fixed(model, free))
         most = min(caps.most(free, model.most_replicas - held), _most_apart(scene, free)) + held
-        sharing.append(_Sharer(model, _claim_of(model, outlook, free, (held, most), scene.memo), held))
+        claim = _claim_of(model, outlook, free, (max(used, own(model)), held, most), scene.memo)
+        sharing.append(_Sharer(model, claim, held, used))
     spaces = _spaces(scene, pools, sharing, others, kept)
     costs = _costs(scene, pools, sharing)
     found = {model.entry.id: _Portion(model, None, 0.0) for model in others}
-    for (model, _, held), cost, count in zip(
+    for (model, _, held, used), cost, count in zip(
         sharing, costs, _counts(scene, min(pools), sharing, spaces, costs), strict=True
     ):
-        found[model.entry.id] = _Portion(model, held + count, cost)
+        found[model.entry.id] = _Portion(model, held + count, cost, used)
     return found
 
 
 class _Sharer(NamedTuple):
-    """A model that shares, what it may have in its free targets, and the replicas it `held` in the others."""
+    """A model that shares, what it may have in its free targets, the replicas it `held` in the others, and its use."""
 
     model: ModelNeed
     claim: Claim
     held: int
+    used: int
+
+
+def _fixed(model: ModelNeed, free: Sequence[TargetFacts]) -> Sequence[TargetFacts]:
+    """The other parts, whose number stays."""
+    names = {target.pool for target in free}
+    return [target for target in model.targets if target.pool not in names]
 
 
 def _free(model: ModelNeed, scene: Scene[ModelNeed]) -> Sequence[TargetFacts]:
@@ -166,23 +177,15 @@ def _kept(model: ModelNeed, free: Sequence[TargetFacts]) -> dict[str, int]:
     return {pool: count * model.gpus for pool, count in counts.items()}
 
 
-def own(model: ModelNeed) -> int:
-    """Replicas that come before any gain: floor, wanted entitlement, a person's least, a batch model's turn."""
-    if model.ruling.pin is not None:
-        return model.most_replicas
-    wanted = min(model.demand.owed, model.entry.entitlement)
-    return min(model.most_replicas, max(model.floor, wanted, model.deferral.due, model.ruling.raised_floor))
-
-
 def _claim_of(
-    model: ModelNeed, outlook: Outlook, free: Sequence[TargetFacts], counts: tuple[int, int], memo: Memo
+    model: ModelNeed, outlook: Outlook, free: Sequence[TargetFacts], counts: tuple[int, int, int], memo: Memo
 ) -> Claim:
     """The claim of a model on its free targets: from its own replicas up to what a person or the policy caps.
 
-    `counts`: replicas in other targets, and the most in all of them.
+    `counts`: replicas that come before any gain, how many are in other targets, and the most in all of them.
     """
-    fixed, most = counts
-    least = min(most, max(outlook.least, own(model)))
+    least, fixed, most = counts
+    least = min(most, max(outlook.least, least))
     pools = tuple([target.pool for target in free])
     of = outlook.least, values_of(model, outlook, memo)
     return memo.of(model.entry.id, _claim, of, (least, most, fixed), model.gpus, pools, free[0].gpus)
@@ -288,7 +291,7 @@ def _costs(scene: Scene[ModelNeed], pools: Iterable[str], sharing: Sequence[_Sha
         price * model.load.outlook.horizon_seconds * model.gpus
         if model.load.outlook is not None and claim.pools & growing
         else 0.0
-        for model, claim, _ in sharing
+        for model, claim, _, _ in sharing
     ]
 
 

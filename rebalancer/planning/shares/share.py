@@ -10,6 +10,7 @@ class ModelShare(ModelNeed, frozen=True):
     needed: replicas of its demand, less those that would gain nothing though they were there.
     short: replicas of `needed` that neither serve nor load.
     cost: what a replica costs until the horizon where nodes can go, in requests; 0 where GPUs are there anyway.
+    used: replicas that it is seen to use, and that go to nobody's forecast; 0 where what all use does not fit.
     kept_replicas: replicas of which none is surplus yet, however many `aim` has.
     """
 
@@ -17,6 +18,7 @@ class ModelShare(ModelNeed, frozen=True):
     needed: int
     short: int
     cost: float = 0.0
+    used: int = 0
     kept_replicas: int = 0
 
     @property

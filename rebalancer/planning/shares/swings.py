@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from rebalancer.domain.memory import ModelMemory
 from rebalancer.planning.facts.scene import Scene
-from rebalancer.planning.shares.by_worth import own
+from rebalancer.planning.shares.before_gain import own
 from rebalancer.planning.shares.share import ModelShare
 
 GAVE_SECONDS = 600.0  # who gave is content with its demand for so long; a surge of ten minutes lends for as long
@@ -34,7 +34,7 @@ def _damped(model: ModelShare, now: float) -> ModelShare:
     if since is not None and now - since < STANDS_SECONDS:
         stays = model.staying_replicas
     if share is not None and kept.gave_at is not None and now - kept.gave_at < GAVE_SECONDS and not _surges(model):
-        share = min(share, max(model.committed_replicas, model.demand.replicas, own(model)))
+        share = min(share, max(model.committed_replicas, model.demand.replicas, own(model), model.used))
     if since == kept.spare_since and share == model.share and stays == model.kept_replicas:
         return model
     kept = kept if since == kept.spare_since else replace(kept, spare_since=since)
