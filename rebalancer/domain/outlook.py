@@ -65,3 +65,22 @@ class Outlook(Struct, frozen=True):
     weight: float = 1.0
     by_minute: bool = False
     deferred: bool = False
+
+    @property
+    def expected_level(self) -> float:
+        """Replicas of work: the level, and as much of a shift as is likely."""
+        return self.level + self.shift * (self.shifted - self.level)
+
+    @property
+    def expected_requests(self) -> float:
+        """Requests that come until the horizon (seconds of work where the objective is by the minute)."""
+        return self.expected_level * self.horizon_seconds / self.work_of_one if self.work_of_one > 0.0 else 0.0
+
+    def late_with(self, replicas: int, priority: int) -> float | None:
+        """Requests (or seconds) late until the horizon with so many replicas; None for fewer than were played.
+
+        More replicas than were played count as the most of them.
+        """
+        if replicas < self.least:
+            return None
+        return self.late[min(replicas - self.least, len(self.late) - 1)] * 100.0 / priority

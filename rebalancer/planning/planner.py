@@ -14,6 +14,7 @@ from rebalancer.planning.allocation.allocate import allocate
 from rebalancer.planning.allocation.ledger import Ledger
 from rebalancer.planning.demand import assess
 from rebalancer.planning.explanation import explain, override_answers
+from rebalancer.planning.explanation.lacks import lacking
 from rebalancer.planning.facts import build
 from rebalancer.planning.facts.fitted import fitted
 from rebalancer.planning.facts.scene import Scene
@@ -76,8 +77,8 @@ def plan(snapshot: Snapshot, policy: Policy, memory: Memory, memo: Memo | None =
         refusals += _stopped(scene, written, nodes, stop)
         written, nodes = written.stopped(scene), nodes.stopped()
     booked = loans.book(scene)
-    unmet, remembered = explain.unmet(scene, allocation, moved, written.granted, stop)
-    told, decided = override_answers.tell(scene, seen.told, written.granted, unmet)
+    lacks, remembered = lacking(scene, allocation, moved, booked, written.granted, stop)
+    told, decided = override_answers.tell(scene, seen.told, written.granted, lacks)
     refused = explain.merged(refusals)
     return Decision(
         plan=Plan(
@@ -86,8 +87,8 @@ def plan(snapshot: Snapshot, policy: Policy, memory: Memory, memo: Memo | None =
             changes=(*written.down, *written.up),
             node_pools=tuple(nodes.changes),
             refusals=refused,
-            unmet=unmet,
-            models=explain.explain_models(scene, allocation, moved, booked, written.granted, refused, unmet),
+            unmet=tuple([lack.short for lack in lacks.values() if lack.short is not None]),
+            models=explain.explain_models(scene, allocation, moved, booked, written.granted, refused, lacks),
             pools=explain.explain_pools(scene, booked),
             overrides=told,
         ),
