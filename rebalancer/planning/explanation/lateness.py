@@ -38,26 +38,23 @@ def has_now(model: ModelShare) -> int:
 
 def lateness(model: ModelShare, replicas: int) -> str:
     """What a model has to do with `replicas`, and how late that is: `4.2 replicas of work on 3, about 140 late ...`."""
-    work, outlook, latency = work_now(model), model.load.outlook, _latency(model)
-    busy = "" if work is None else f"{work_of(work)} on {replicas}"
+    outlook, latency = None if model.ballot.blind else model.load.outlook, _latency(model)
     over = ""
     if latency is not None and latency > _slo(model):
         over = f"latency is {figure(latency)} s, its SLO {figure(_slo(model))} s"
-    if outlook is None or model.ballot.blind or outlook.deferred:
-        return sentences(busy, over)
-    return sentences(", ".join(filter(None, [busy, late_words(outlook, replicas, model.entry.priority)])), over)
+    return sentences(lateness_of(work_now(model), outlook, replicas, model.entry.priority), over)
 
 
-def late_words(outlook: Outlook, replicas: int, priority: int) -> str:
-    """`about 140 of 900 requests late in 110 s`; "" where so few replicas were not played."""
-    late = outlook.late_with(replicas, priority)
-    if late is None:
-        return ""
-    if outlook.by_minute:
-        return f"about {figure(late)} s of late minutes in {outlook.horizon_seconds} s"
-    of = counted(round(outlook.expected_requests), "request")
+def lateness_of(work: float | None, outlook: Outlook | None, replicas: int, priority: int) -> str:
+    """`4.2 replicas of work on 3, about 140 of 900 requests late in 110 s`; "" where nothing is known."""
+    busy = "" if work is None else f"{work_of(work)} on {replicas}"
+    late = None if outlook is None or outlook.deferred else outlook.late_with(replicas, priority)
+    if outlook is None or late is None:
+        return busy
     many = "none" if figure(late) == "0" else f"about {figure(late)}"
-    return f"{many} of {of} late in {outlook.horizon_seconds} s"
+    of = counted(round(outlook.expected_requests), "request")
+    said = f"about {figure(late)} s of late minutes" if outlook.by_minute else f"{many} of {of} late"
+    return ", ".join(filter(None, [busy, f"{said} in {outlook.horizon_seconds} s"]))
 
 
 def in_time(model: ModelShare) -> str:
