@@ -110,7 +110,8 @@ def _conflicts(known: Known, new: Override) -> Iterator[str]:
     ]
     for one in sorted(standing, key=lambda each: (PRECEDENCE.index(each.kind), -each.created_at, each.name)):
         value = "" if one.value is None else f" {one.value}"
-        what = f"{one.name} ({one.kind}{value} by {one.actor or 'somebody'}, until {when(one.expires_at, known.snapshot.at)})"
+        until = when(one.expires_at, known.snapshot.at)
+        what = f"{one.name} ({one.kind}{value} by {one.actor or 'somebody'}, until {until})"
         if one.kind == new.kind and (one.model == new.model):
             yield f"supersedes {what}" if new.subject_kind == "model" else f"{what} says so already"
         elif PRECEDENCE.index(one.kind) < rank:

@@ -134,7 +134,19 @@ def _notices(before: Snapshot, now: Snapshot) -> Iterator[TimelineEvent]:
 def _people(
     before: Snapshot, now: Snapshot, was_idle: Mapping[str, str], idle: Mapping[str, str]
 ) -> Iterator[TimelineEvent]:
-    """Overrides that came, came into force, ended or were taken back; the red button.
+    """What people decided: overrides, and the red button."""
+    yield from _overrides(before, now, was_idle, idle)
+    if now.write_stop is not None and before.write_stop is None:
+        text = f"{now.write_stop.actor or 'a person'} stopped the writes: {now.write_stop.reason or 'no reason given'}"
+        yield TimelineEvent(now.at, "stop", text, now.cycle)
+    if now.write_stop is None and before.write_stop is not None:
+        yield TimelineEvent(now.at, "stop", "writes go on again", now.cycle)
+
+
+def _overrides(
+    before: Snapshot, now: Snapshot, was_idle: Mapping[str, str], idle: Mapping[str, str]
+) -> Iterator[TimelineEvent]:
+    """Overrides that came, came into force or out of it, expired or were taken back.
 
     `was_idle`, `idle`: why an override changes nothing, by UID, in the plan before and in this one.
     """
@@ -154,11 +166,6 @@ def _people(
             yield _override(one, "is no longer under", "(taken back)", now)
         elif one.expires_at <= now.at and one.expires_at > before.at:
             yield _override(one, "is no longer under", "(expired)", now)
-    if now.write_stop is not None and before.write_stop is None:
-        text = f"{now.write_stop.actor or 'a person'} stopped the writes: {now.write_stop.reason or 'no reason given'}"
-        yield TimelineEvent(now.at, "stop", text, now.cycle)
-    if now.write_stop is None and before.write_stop is not None:
-        yield TimelineEvent(now.at, "stop", "writes go on again", now.cycle)
 
 
 def _by_uid(snapshot: Snapshot) -> Mapping[str, Override]:

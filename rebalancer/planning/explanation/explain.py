@@ -117,7 +117,7 @@ def _headline(
 
 
 def _would_use(model: ModelShare, lack: Lack | None) -> str:
-    """Of who is not short: what it would use as room for bursts and does without, or what a ruling has still to come."""
+    """Of who is not short: what it would use as room for bursts, or what a ruling has still to come."""
     if lack is None:
         return ""
     if model.demand.replicas > model.unruled:
