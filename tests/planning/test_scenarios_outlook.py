@@ -173,7 +173,7 @@ class TestWhatIsTold:
         share = next(step for step in decision_of(plan, "b").steps if step.stage == "share")
         assert (
             share.said
-            == "16 replicas of the GPUs there are; late requests in the next 150 s: 100 with 14, 50 with 15, 0 with 16"
+            == "16 replicas of the GPUs there are; late requests in the next 150 s, what waits then counted: 100 with 14, 50 with 15, 0 with 16"
         )
         assert unmet_of(plan, "b") is None
 
@@ -198,5 +198,5 @@ class TestWhatIsTold:
         share = next(step for step in decision_of(story.plan(), "b").steps if step.stage == "share")
         assert (
             share.said
-            == "16 replicas of the GPUs there are; late seconds in the next 150 s: 100 with 14, 50 with 15, 0 with 16"
+            == "16 replicas of the GPUs there are; late seconds in the next 150 s, what waits then counted: 100 with 14, 50 with 15, 0 with 16"
         )

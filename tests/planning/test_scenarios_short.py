@@ -1,7 +1,8 @@
 """Who is short: requests are late or will be. Who would merely use more, and who is kept from it, are told apart.
 
 b holds 2 replicas and looks ahead at a level of 2.0: with room for bursts it needs 5. A request is 0.1 replica-seconds,
-so 2.0 x 150 / 0.1 = 3,000 come until the horizon (150 s): more than 30 late ones are more than 1 %.
+so 2.0 x 150 / 0.1 = 3,000 come until the horizon (150 s): more than 30 late ones are more than 1 %. 9 are in flight, 4
+on a replica: its votes ask for 3.
 """
 
 import pytest
@@ -14,11 +15,11 @@ from tests.planning.story import Story, decision_of, unmet_of
 LATE = "2 replicas of work on 2, about {} of 3000 requests late in 150 s"
 
 
-def a_story(late_with_2: float, gpus: int = 2, latency: float | None = None) -> Story:
+def a_story(late_with_2: float, gpus: int = 2, latency: float | None = None, in_flight: float = 9.0) -> Story:
     """`late_with_2`: requests late until the horizon with the 2 replicas that b holds; with 5 none would be."""
     slo = {"slo": {"latency_seconds": 2.0}, "signals": {"concurrency": {"per_replica": 4.0}, "latency": True}}
     policy = a_policy(a_model("b", 1, entitlement=2, **slo), pools=(a_pool(gpus=gpus),))
-    readings = {"concurrency": 8.0} | ({} if latency is None else {"latency": latency})
+    readings = {"concurrency": in_flight} | ({} if latency is None else {"latency": latency})
     story = Story(policy, a_snapshot(policy, {"b": 2}, {"b": readings}, {"b": 2.0}))
     return looking_ahead(story, late_with_2)
 
@@ -38,6 +39,11 @@ def short(plan: Plan) -> tuple[int, int]:
 @pytest.mark.parametrize(("late", "found"), [(29.0, (0, 3)), (31.0, (3, 0))])
 def test_short_begins_where_one_request_in_a_hundred_will_be_late(late: float, found: tuple[int, int]) -> None:
     assert short(a_story(late).plan()) == found
+
+
+def test_a_model_at_ease_is_not_short_by_the_surges_of_its_past() -> None:
+    # 8 in flight at 4 per replica ask for the 2 that it has, and 2 are busy: only the mean over its past sees late ones.
+    assert short(a_story(140.0, latency=0.1, in_flight=8.0).plan()) == (0, 3)
 
 
 def test_latency_over_the_slo_is_short_whatever_is_expected() -> None:
@@ -104,7 +110,7 @@ def test_an_owner_that_is_short_while_it_lends_says_why() -> None:
     # b owns all 8 GPUs and is owed 2 of them: a gains more from the other 6 than b does.
     models = a_model("a", 0, entitlement=0, priority=400), a_model("b", 1, entitlement=8)
     policy = a_policy(*models, pools=(a_pool(gpus=8),))
-    readings = {"a": {"concurrency": 40.0}, "b": {"concurrency": 8.0}}
+    readings = {"a": {"concurrency": 40.0}, "b": {"concurrency": 9.0}}
     story = Story(policy, a_snapshot(policy, {"a": 6, "b": 2}, readings, {"a": 10.0, "b": 2.0}))
     story.foresee("a", {count: 90.0 * (12 - count) for count in range(1, 13)}, level=10.0)
     story.foresee("b", {count: 30.0 * 2.0 ** (2 - count) for count in range(1, 9)}, level=2.0)

@@ -14,8 +14,10 @@ LATE_SHARE = 0.01  # of the requests that come until the horizon: with more of t
 def short_of(model: ModelShare) -> int:
     """Replicas that a model is short of: those it lacks while requests are late or will be; 0 while they are in time.
 
-    Latency beyond the SLO says so, or the outlook of what it has. Where nobody looks ahead, latency within the SLO is
-    believed as long as no replica is doomed; without latency its votes. A need that nobody knows is held to be real.
+    Latency beyond the SLO says so, or the outlook of what it has where votes or work already ask for more than that:
+    the outlook's mean holds surges of its past, by which a model at ease would be called short for an hour after one.
+    Where nobody looks ahead, latency within the SLO is believed as long as no replica is doomed; without latency its
+    votes. A need that nobody knows is held to be real.
     """
     has, found = has_now(model), model.deferral
     if found.counts:
@@ -23,11 +25,12 @@ def short_of(model: ModelShare) -> int:
     latency, outlook = _latency(model), model.load.outlook
     if not model.lacks or (latency is not None and latency > _slo(model)):
         return model.lacks
-    if outlook is not None and not model.ballot.blind and not outlook.deferred:
-        return model.lacks if _will_be_late(outlook, has, model.entry.priority) else 0
+    asked = model.ballot.need
+    if asked is not None and outlook is not None and not outlook.deferred:
+        at_work = max(asked, outlook.expected_level, work_now(model) or 0.0)
+        return model.lacks if at_work > has and _will_be_late(outlook, has, model.entry.priority) else 0
     if latency is not None and not model.doomed and model.ready_staying:
         return 0
-    asked = model.ballot.need
     return model.lacks if asked is None else min(model.lacks, max(0, asked - has))
 
 

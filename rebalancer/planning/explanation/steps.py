@@ -257,5 +257,5 @@ def _share(outlook: Outlook, share: int, cost: float) -> Step:
     bought = f"; a replica for which a node comes or stays must save {figure(cost)}" if cost else ""
     if cost:
         numbers["costOfOne"] = cost
-    late = f"late {what} in the next {outlook.horizon_seconds} s: {said}{bought}"
+    late = f"late {what} in the next {outlook.horizon_seconds} s, what waits then counted: {said}{bought}"
     return Step("share", f"{replicas(share)} of the GPUs there are; {late}", numbers)
