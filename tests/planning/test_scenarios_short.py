@@ -42,7 +42,7 @@ def test_short_begins_where_one_request_in_a_hundred_will_be_late(late: float, f
 
 
 def test_a_model_at_ease_is_not_short_by_the_surges_of_its_past() -> None:
-    # 8 in flight at 4 per replica ask for the 2 that it has, and 2 are busy: only the mean over its past sees late ones.
+    # 8 in flight at 4 per replica ask for the 2 that it has: only the mean over its past sees late ones.
     assert short(a_story(140.0, latency=0.1, in_flight=8.0).plan()) == (0, 3)
 
 

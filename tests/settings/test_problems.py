@@ -25,6 +25,15 @@ def test_a_good_policy_has_no_problems_and_keeps_its_numbers() -> None:
 
 
 SINGLE_FIELDS = [
+    (
+        "nodeLabels: {pool: a100}",
+        "nodeLabels: {}",
+        "pools.a100.nodeLabels",
+        "{}",
+        "nodeLabels is empty",
+        "a mapping with at least one key",
+        "",
+    ),
     ("gpuLimit: 16", "gpuLimit: -1", "pools.a100.gpuLimit", "-1", "out of range", "0 to 1000000", ""),
     ("gpuLimit: 16", "gpuLimit: sixteen", "pools.a100.gpuLimit", '"sixteen"', "not a whole number", "0 to 1000000", ""),
     ("gpuLimit: 16", "gpuLimit: 16.5", "pools.a100.gpuLimit", "16.5", "not a whole number", "0 to 1000000", ""),

@@ -54,7 +54,8 @@ def _rows(path: Path) -> "Mapping[str, Rows]":
         with path.open(newline="") as file:
             rows = read_trace(file)
     except (OSError, UnicodeDecodeError) as error:
-        raise Failed(f"{path}: cannot be read ({error})", USAGE) from error
+        why = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+        raise Failed(f"--trace {path}: cannot be read ({why})", USAGE) from error
     except BadTrace as wrong:
         raise Failed(f"{path}: {wrong}", USAGE) from wrong
     unknown = sorted(rows.keys() - IDLE_RATES.keys())

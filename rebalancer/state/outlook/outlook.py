@@ -262,9 +262,7 @@ def _told(  # noqa: PLR0913  # one thing each
     least, current, usable = curves.counts[0].tolist(), curves.current.tolist(), replays.usable.tolist()
     by_minute, weight = service.serving.by_minute.tolist(), round(curves.weight, QUANTUM)
     deferred = service.serving.deferred.tolist()
-    values, late, errors, arriving = _rounded(
-        curves.value.T, curves.late.T, curves.error.T, curves.arriving.T
-    ).tolist()
+    values, late, errors, arriving = _rounded(curves.value.T, curves.late.T, curves.error.T, curves.arriving.T).tolist()
     figures = _rounded(
         ahead.level, told.base[0], shifted.p, shifted.level, shifted.times_usual, curves.one, *more
     ).tolist()
