@@ -24,6 +24,11 @@ def seconds_of(text: str, option: str, most: float = math.inf) -> float:
     return float(seconds)
 
 
+def spelled(at: float) -> str:
+    """`2027-01-15 03:06:20`, in UTC."""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
 def instant_of(text: str, option: str, now: float) -> float:
     """The instant of RFC 3339, or of a UTC time of day: the last one that is past. Raises Failed naming `option`."""
     today = datetime.fromtimestamp(now, UTC)
