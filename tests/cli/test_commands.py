@@ -75,7 +75,7 @@ async def test_explain_at_says_which_instant_it_is_and_knows_no_future_of_the_se
     assert capsys.readouterr() == ("", ahead)
     assert await rebalancer("explain", "llama-70b", "--server", server, "--at", "03:12:07") == 0
     first, *rest = capsys.readouterr().out.splitlines()
-    assert first == f"as of 2027-01-16 03:12:07 UTC, cycle {PLAN.cycle}"
+    assert first == f"as of 2027-01-16 03:12:06 UTC, cycle {PLAN.cycle}"
     assert "\n".join(rest) == render_explain(PLAN, SNAPSHOT, "llama-70b")
 
 
