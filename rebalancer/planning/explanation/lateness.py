@@ -45,10 +45,10 @@ def lateness(model: ModelShare, replicas: int) -> str:
     over = ""
     if latency is not None and latency > _slo(model):
         over = f"latency is {figure(latency)} s, its SLO {figure(_slo(model))} s"
-    return sentences(lateness_of(work_now(model), outlook, replicas, model.entry.priority), over)
+    return sentences(_lateness_of(work_now(model), outlook, replicas, model.entry.priority), over)
 
 
-def lateness_of(work: float | None, outlook: Outlook | None, replicas: int, priority: int) -> str:
+def _lateness_of(work: float | None, outlook: Outlook | None, replicas: int, priority: int) -> str:
     """`4.2 replicas of work on 3, about 140 of 900 requests late in 110 s`; "" where nothing is known."""
     busy = "" if work is None else f"{work_of(work)} on {replicas}"
     late = None if outlook is None or outlook.deferred else outlook.late_with(replicas, priority)
