@@ -66,7 +66,8 @@ def refusal_of(known: Known, override: Override, seen: Foresight | None = None) 
     model = _model(known, override)
     if model is not None and _under_floor(model, override) and not override.allow_below_floor:
         asked = f"{override.kind} {override.value}"
-        return f"{asked} is below the floor {model.min_replicas} of {model.id}; set allowBelowFloor"
+        allowed = f"allowed from {model.min_replicas} to {model.max_replicas}, less with allowBelowFloor"
+        return f"{asked} is below the floor {model.min_replicas} of {model.id}; {allowed} (--allow-below-floor)"
     if override.subject_kind == "node" and not any(
         node.name == override.subject for view in known.snapshot.pools for node in view.nodes
     ):

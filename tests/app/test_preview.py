@@ -94,7 +94,8 @@ def test_a_pin_up_shows_where_it_lands_and_who_declines_to_give_for_it() -> None
 
 def test_below_the_floor_is_refused_unless_it_says_so_and_then_the_model_is_to_be_typed() -> None:
     refused = preview(a_scene(), "pin", "llama-70b", 0)
-    assert refused.lines == ("no   pin 0 is below the floor 2 of llama-70b; set allowBelowFloor",)
+    allowed_from = "allowed from 2 to 100, less with allowBelowFloor (--allow-below-floor)"
+    assert refused.lines == (f"no   pin 0 is below the floor 2 of llama-70b; {allowed_from}",)
     assert refused.refused is not None
     assert refused.effects == ()
     allowed = preview(a_scene(), "pin", "llama-70b", 0, allow_below_floor=True)

@@ -25,6 +25,8 @@ def in_words(message: str) -> str:
     number = _NUMBER.fullmatch(message)
     if number:
         return f"{number['given']} is negative: a number of replicas is 0 or more"
+    if message in {"Missing argument 'MODEL'.", "Missing argument 'SUBJECT'."}:
+        return f"{message.rstrip('.')}; `rebalancer status` lists the models"
     told = re.fullmatch(r"Invalid value for (?P<where>.+?): (?P<why>.*)", message, re.DOTALL)
     if told is None:
         return message
