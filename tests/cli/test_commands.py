@@ -140,7 +140,7 @@ def test_nobody_there_is_exit_code_4_with_the_address(capsys: Captured) -> None:
     [
         (["status", "--server", "not an address"], "--server not an address is no http:// address"),
         (["status", "--server", "ftp://x"], "--server ftp://x is no http:// address"),
-        (["status", "--output", "xml"], "'xml' is not one of"),
+        (["status", "--output", "xml"], "no 'xml'; allowed: table"),
         (["statsu"], "No such command 'statsu'"),
         (["explain"], "Missing argument 'MODEL'"),
         (["config", "check"], "Missing argument 'FILE...'"),

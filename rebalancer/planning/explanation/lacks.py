@@ -64,7 +64,7 @@ def lacking(  # noqa: PLR0913  # every stage's result tells something
     granted: dict[str, int],
     stop: str | None,
 ) -> tuple[dict[str, Lack], dict[str, ModelMemory]]:
-    """Who lacks replicas, with the binding constraint, and memory of since when. `stop`: nothing is written."""
+    """The models that lack replicas, each with its constraint, and memory of since when. `stop`: nothing is written."""
     found_of = {}
     kept = {name: model.remembered for name, model in scene.models.items()}
     wanted = allocated(scene, found)
