@@ -61,7 +61,7 @@ SINGLE_FIELDS = [
     ('"07:30"', '"7:30"', "models.qwen-32b.schedules.rush.from", '"7:30"', "not spelled", "HH:MM, 00:00 to", ""),
     ('"10:00"', '"24:00"', "models.qwen-32b.schedules.rush.until", '"24:00"', "not spelled", "HH:MM, 00:00 to", ""),
     ("[mon, fri]", "[mon, friday]", "models.qwen-32b.schedules.rush.days[1]", '"friday"', "none of", "mon", "fri?"),
-    ("[mon, fri]", "[]", "models.qwen-32b.schedules.rush.days", "a list of 0", "days is empty", "a list of at least 1", ""),
+    ("[mon, fri]", "[]", "models.qwen-32b.schedules.rush.days", "a list of 0", "is empty", "at least 1", ""),
     ("2027-11-26", "2027-02-30", "models.qwen-32b.schedules.rush.firstDate", '"2027-02-30"', "no date of", "YYYY", ""),
     ("2027-11-26", "26.11.2027", "models.qwen-32b.schedules.rush.firstDate", '"26.11.2027"', "spelled", "YYYY", ""),
 ]  # fmt: skip
