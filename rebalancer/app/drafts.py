@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from rebalancer.act.moment import written_as
+from rebalancer.api.text.words import known_names, span
 from rebalancer.domain.people import Override
 from rebalancer.domain.policy import Policy
 from rebalancer.kube.resources import OVERRIDES, Object
@@ -29,11 +30,12 @@ def usual_seconds(kind: str, policy: Policy) -> float:
 
 
 class Misshapen(ValueError):
-    """No such override can exist. `where`: the field, as in the Override's spec."""
+    """No such override can exist. `where`: the field, as in the Override's spec; `fix`: what to say instead, or ""."""
 
-    def __init__(self, where: str, what: str) -> None:
+    def __init__(self, where: str, what: str, fix: str = "") -> None:
         super().__init__(what)
         self.where = where
+        self.fix = fix
 
 
 class Draft(Struct, frozen=True):
@@ -71,17 +73,22 @@ class Draft(Struct, frozen=True):
         check_shape(self)
         models, pools = {model.id: model for model in policy.models}, {pool.name for pool in policy.pools}
         if self.model is not None and self.model not in models:
-            raise Misshapen("target.model", f"no model {self.model!r} in the policy")
+            raise Misshapen(
+                "target.model", f"no model {self.model!r} in the policy", known_names("models", self.model, models)
+            )
         if self.model is not None and models[self.model].namespace != self.namespace:
             home = models[self.model].namespace
             raise Misshapen("namespace", f"model {self.model} is in namespace {home}; create the override there")
         if self.model is None and self.namespace != own_namespace:
             raise Misshapen("namespace", f"{self.kind} concerns everybody: create it in namespace {own_namespace}")
         if self.pool is not None and self.pool not in pools:
-            raise Misshapen("target.pool", f"no pool {self.pool!r} in the policy")
+            raise Misshapen(
+                "target.pool", f"no pool {self.pool!r} in the policy", known_names("pools", self.pool, pools)
+            )
         longest = policy.overrides.max_seconds
         if self.seconds > longest:
-            raise Misshapen("forSeconds", f"{self.seconds:.0f} s is too long: at most {longest:.0f} s (policy)")
+            most = f"at most {span(longest)} (policy overrides.maxSeconds)"
+            raise Misshapen("forSeconds", f"{span(self.seconds)} is too long: {most}", "make it shorter")
 
     def override(self) -> Override:
         """As planning would see it."""
@@ -128,6 +135,8 @@ class Draft(Struct, frozen=True):
 def check_shape(draft: Draft) -> None:
     """What the CRD demands, said before the API server is asked: a preview shows it too. Raises Misshapen."""
     kind, capacity = draft.kind, (draft.node, draft.pool)
+    if not draft.reason.strip():
+        raise Misshapen("reason", "the reason is blank", "say why, for whoever reads it at night")
     if kind not in PRECEDENCE:
         raise Misshapen("kind", f"no kind {kind[:64]!r}: it is one of {', '.join(PRECEDENCE)}")
     if kind in OF_CAPACITY and (draft.node is None) == (draft.pool is None):

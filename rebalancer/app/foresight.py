@@ -34,7 +34,10 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """Two turns. `held`: replicas per model and pool before, after `now`, after `then`; `unmet`: lacking after both."""
+    """Two turns. `held`: replicas per model and pool before, after `now`, after `then`.
+
+    `unmet`: replicas that models are short of after both, by what they need, whatever a person says.
+    """
 
     now: Plan
     then: Plan
@@ -119,10 +122,7 @@ def _course(known: Known, snapshot: Snapshot) -> Course:
     after = happened(snapshot, first.plan)
     second = decide(after, known.policy, first.memory)
     last = happened(after, second.plan)
-    granted = dict.fromkeys((each.model for each in second.plan.models), 0)
-    for (model, _), replicas in _held(last, rules).items():
-        granted[model] += replicas
-    unmet = sum(max(0, (each.demand or 0) - granted[each.model]) for each in second.plan.models)
+    unmet = sum(row.replicas for row in decide(last, known.policy, second.memory).plan.unmet)
     return Course(first.plan, second.plan, (_held(snapshot, rules), _held(after, rules), _held(last, rules)), unmet)
 
 

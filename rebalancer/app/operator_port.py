@@ -114,7 +114,7 @@ class ServiceOperatorPort:
         try:
             draft.check(self._policy(), self._settings.own_namespace)
         except Misshapen as error:
-            raise Declined(422, str(error), "change the request", f"body.{error.where}") from error
+            raise Declined(422, str(error), error.fix or "change the request", f"body.{error.where}") from error
         return draft
 
     async def _made_before(self, draft: Draft) -> Accepted | None:

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 import msgspec
 
 from rebalancer.api.ports.requests import Effect, Preview
-from rebalancer.api.text.words import clock, counted, some
+from rebalancer.api.text.words import clock, counted, some, when
+from rebalancer.app.costs import costs_of
 from rebalancer.app.foresight import Foresight, Known, Move
 from rebalancer.domain.people import Override
 from rebalancer.domain.policy import Model
@@ -19,6 +20,7 @@ def preview_of(known: Known, override: Override, seen: Foresight) -> Preview:
     """The preview of `override`."""
     effects = tuple(_effect(known, seen, move) for move in seen.moves)
     refused, conflicts = refusal_of(known, override, seen), tuple(_conflicts(known, override))
+    costs = tuple(costs_of(known, seen)) if refused is None else ()
     if refused is not None:
         effects = ()
     return Preview(
@@ -33,13 +35,15 @@ def preview_of(known: Known, override: Override, seen: Foresight) -> Preview:
         confirm=name_to_type(known, override),
         unmet_before=seen.without.unmet,
         unmet_after=seen.without.unmet if refused else seen.course.unmet,
-        lines=tuple(_lines(effects, conflicts, refused, seen)),
+        lines=(*_lines(effects, conflicts, refused, seen), *(f"cost {cost}" for cost in costs)),
+        costs=costs,
     )
 
 
 def preview_of_resume(known: Known, seen: Foresight, actor: str) -> Preview:
     """The preview of the first plan without a write stop."""
     effects = tuple(_effect(known, seen, move) for move in seen.moves)
+    costs = tuple(costs_of(known, seen))
     return Preview(
         preview=_digest(None, effects, (), None, seen),
         name="",
@@ -50,7 +54,8 @@ def preview_of_resume(known: Known, seen: Foresight, actor: str) -> Preview:
         confirm="resume",
         unmet_before=seen.without.unmet,
         unmet_after=seen.course.unmet,
-        lines=tuple(_lines(effects, (), None, seen)),
+        lines=(*_lines(effects, (), None, seen), *(f"cost {cost}" for cost in costs)),
+        costs=costs,
     )
 
 
@@ -61,7 +66,8 @@ def refusal_of(known: Known, override: Override, seen: Foresight | None = None) 
     model = _model(known, override)
     if model is not None and _under_floor(model, override) and not override.allow_below_floor:
         asked = f"{override.kind} {override.value}"
-        return f"{asked} is below the floor {model.min_replicas} of {model.id}; set allowBelowFloor"
+        allowed = f"allowed from {model.min_replicas} to {model.max_replicas}, less with allowBelowFloor"
+        return f"{asked} is below the floor {model.min_replicas} of {model.id}; {allowed} (--allow-below-floor)"
     if override.subject_kind == "node" and not any(
         node.name == override.subject for view in known.snapshot.pools for node in view.nodes
     ):
@@ -105,7 +111,8 @@ def _conflicts(known: Known, new: Override) -> Iterator[str]:
     ]
     for one in sorted(standing, key=lambda each: (PRECEDENCE.index(each.kind), -each.created_at, each.name)):
         value = "" if one.value is None else f" {one.value}"
-        what = f"{one.name} ({one.kind}{value} by {one.actor or 'somebody'}, until {clock(one.expires_at)})"
+        until = when(one.expires_at, known.snapshot.at)
+        what = f"{one.name} ({one.kind}{value} by {one.actor or 'somebody'}, until {until})"
         if one.kind == new.kind and (one.model == new.model):
             yield f"supersedes {what}" if new.subject_kind == "model" else f"{what} says so already"
         elif PRECEDENCE.index(one.kind) < rank:

@@ -16,6 +16,7 @@ from rebalancer.domain.words import listed, node_pool_words
 AGAIN_SECONDS = 60.0  # what was not seen for this long and comes back is new again
 SHIFT_LASTS_SECONDS = 900.0  # as long as planning holds a shift open; a grant after it is told by itself
 KINDS = {"release": "release", "settle": "release", "withdraw": "release", "grant": "grant", "replace": "grant"}
+IDLE = frozenset({"Refused", "Superseded"})  # phases of an override that changes nothing though its time is not over
 WORDS = {
     SHADOW: "; shadow, so nothing is written",
     REFUSED: "; not written",
@@ -30,15 +31,17 @@ class Timeline:
 
     def __init__(self) -> None:
         self._last: Snapshot | None = None
+        self._idle: dict[str, str] = {}  # UID of an override that changes nothing -> why
         self._noticed: dict[tuple[object, ...], float] = {}
         self._shifts: list[Outcome] = []  # releases for somebody who has not been granted yet, oldest first
 
     def of_cycle(self, snapshot: Snapshot, plan: Plan) -> list[TimelineEvent]:
         """New notices, overrides, write stops and refusals."""
         events = [*self._refusals(plan)]
+        idle = {each.uid: f"{each.phase.lower()}: {each.message}" for each in plan.overrides if each.phase in IDLE}
         if self._last is not None:
-            events += [*_notices(self._last, snapshot), *_people(self._last, snapshot)]
-        self._last = snapshot
+            events += [*_notices(self._last, snapshot), *_people(self._last, snapshot, self._idle, idle)]
+        self._last, self._idle = snapshot, idle
         self._noticed = {key: at for key, at in self._noticed.items() if snapshot.at - at < AGAIN_SECONDS}
         return [printed(each) for each in events]
 
@@ -128,23 +131,41 @@ def _notices(before: Snapshot, now: Snapshot) -> Iterator[TimelineEvent]:
             yield TimelineEvent(now.at, "notice", text, now.cycle, None, pools.get(notice.node))
 
 
-def _people(before: Snapshot, now: Snapshot) -> Iterator[TimelineEvent]:
-    """Overrides that came, ended or were taken back; the red button."""
-    old, new = _by_uid(before), _by_uid(now)
-    for uid, one in new.items():
-        if uid not in old:
-            until = when(one.expires_at, now.at)
-            yield _override(one, "is put under", f"until {until}: {one.reason}", now)
-    for uid, one in old.items():
-        if uid not in new:
-            yield _override(one, "is no longer under", "(taken back)", now)
-        elif one.expires_at <= now.at and one.expires_at > before.at:
-            yield _override(one, "is no longer under", "(expired)", now)
+def _people(
+    before: Snapshot, now: Snapshot, was_idle: Mapping[str, str], idle: Mapping[str, str]
+) -> Iterator[TimelineEvent]:
+    """What people decided: overrides, and the red button."""
+    yield from _overrides(before, now, was_idle, idle)
     if now.write_stop is not None and before.write_stop is None:
         text = f"{now.write_stop.actor or 'a person'} stopped the writes: {now.write_stop.reason or 'no reason given'}"
         yield TimelineEvent(now.at, "stop", text, now.cycle)
     if now.write_stop is None and before.write_stop is not None:
         yield TimelineEvent(now.at, "stop", "writes go on again", now.cycle)
+
+
+def _overrides(
+    before: Snapshot, now: Snapshot, was_idle: Mapping[str, str], idle: Mapping[str, str]
+) -> Iterator[TimelineEvent]:
+    """Overrides that came, came into force or out of it, expired or were taken back.
+
+    `was_idle`, `idle`: why an override changes nothing, by UID, in the plan before and in this one.
+    """
+    old, new = _by_uid(before), _by_uid(now)
+    for uid, one in new.items():
+        if one.expires_at <= now.at:
+            continue
+        until = f"until {when(one.expires_at, now.at)}: {one.reason}"
+        if uid in idle and (uid not in old or uid not in was_idle):
+            yield _override(one, "is not under", f"{until} ({idle[uid]})", now)
+        elif uid not in idle and (uid not in old or uid in was_idle):
+            yield _override(one, "is put under", until, now)
+    for uid, one in old.items():
+        if uid in was_idle:
+            continue
+        if uid not in new:
+            yield _override(one, "is no longer under", "(taken back)", now)
+        elif one.expires_at <= now.at and one.expires_at > before.at:
+            yield _override(one, "is no longer under", "(expired)", now)
 
 
 def _by_uid(snapshot: Snapshot) -> Mapping[str, Override]:

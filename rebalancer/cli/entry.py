@@ -27,6 +27,7 @@ from rebalancer.cli.commands import (
 from rebalancer.cli.commands import run as run_service
 from rebalancer.cli.failure import DONE, FAILED, INTERRUPTED, Failed
 from rebalancer.cli.group import group
+from rebalancer.cli.terminal.wrong import in_words
 
 app = group("Moves GPU capacity between served models in Kubernetes, and explains every move.")
 app.command("status")(status.command)
@@ -52,12 +53,14 @@ app.command("version")(version.command)
 
 def run(arguments: list[str]) -> int:
     """Run one command; the exit code. A command returns its code, or None when it did what was asked."""
+    if arguments == ["--version"]:
+        arguments = ["version"]
     try:
         code = app(args=arguments, prog_name="rebalancer", standalone_mode=False)
     except Failed as failed:
         return _error(str(failed), failed.code)
     except typer.TyperException as wrong:  # wrong arguments; the exit code is 2
-        return _error(wrong.format_message(), wrong.exit_code)
+        return _error(in_words(wrong.format_message()), wrong.exit_code)
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
     except BrokenPipeError:  # `rebalancer status | head -1`: the reader has what it wanted

@@ -40,6 +40,8 @@ class Outlook(Struct, frozen=True):
     weight: factor between `late` and `values`: 150 s over the horizon, so that models with unequal starts compare.
     by_minute: whether the objective counts minutes; then `late` counts seconds of late minutes in place of requests.
     deferred: whether its deadline lies beyond the horizon; then `late` counts requests left undone at the horizon.
+    late_arrivals: as `late`, of requests that arrive until the horizon alone: without the price of what is left waiting
+        there, which may be more than all that arrive; empty where an older version made the outlook.
     """
 
     at: Instant
@@ -65,3 +67,24 @@ class Outlook(Struct, frozen=True):
     weight: float = 1.0
     by_minute: bool = False
     deferred: bool = False
+    late_arrivals: tuple[float, ...] = ()
+
+    @property
+    def expected_level(self) -> float:
+        """Replicas of work: the level, and as much of a shift as is likely."""
+        return self.level + self.shift * (self.shifted - self.level)
+
+    @property
+    def expected_requests(self) -> float:
+        """Requests that come until the horizon (seconds of work where the objective is by the minute)."""
+        return self.expected_level * self.horizon_seconds / self.work_of_one if self.work_of_one > 0.0 else 0.0
+
+    def late_with(self, replicas: int, priority: int) -> float | None:
+        """Requests (or seconds) that are late of those that come until the horizon, with so many replicas.
+
+        None for fewer replicas than were played; more count as the most of them.
+        """
+        late = self.late_arrivals or self.late
+        if replicas < self.least:
+            return None
+        return min(late[min(replicas - self.least, len(late) - 1)] * 100.0 / priority, self.expected_requests)

@@ -1,4 +1,4 @@
-"""The result of a cycle: changes to write, moves that guards refused, and needs that stay unmet, each with its numbers.
+"""The result of a cycle: changes to write, moves that guards refused, and who stays short, each with its numbers.
 
 A change says which number is to be written and why; `act` turns it into writes. Text for people is made from these
 values by whoever shows them (`__str__` is one line that can be read aloud); nothing here is parsed back.
@@ -156,14 +156,15 @@ class Refusal(Struct, frozen=True):
 
 
 class Unmet(Struct, frozen=True):
-    """Replicas that a model needs and does not have.
+    """Replicas that a model is short of: requests are late or will be, and would not be with these.
 
     model: id of the model.
     replicas: how many are missing.
-    constraint: what they wait for: `budget`, `fit`, `paused`, the name of a guard, or `waiting` (granted or being
-        released, and not there yet).
+    constraint: what they wait for: `budget`, `fit`, `pause`, `freeze`, `override`, `schedule`, the name
+        of a guard, or `waiting` (granted or being released, and not there yet).
     why: sentence that says so with names.
     since: since when the model is short.
+    lateness: clause that says how late: its work on what it has, late requests until the horizon, latency over its SLO.
     """
 
     model: str
@@ -171,6 +172,7 @@ class Unmet(Struct, frozen=True):
     constraint: str
     why: str
     since: Instant
+    lateness: str = ""
 
 
 class ModelDecision(Struct, frozen=True):
@@ -189,6 +191,8 @@ class ModelDecision(Struct, frozen=True):
     borrowed: loans of its own: replicas beyond its entitlement.
     why: the one thing to know about it, as a clause.
     steps: its explanation, stage by stage.
+    headroom: replicas that it would use beyond those it has, as room for bursts or since a person or a schedule wants
+        them, while its requests are in time; 0 where it is short.
     """
 
     model: str
@@ -204,6 +208,7 @@ class ModelDecision(Struct, frozen=True):
     borrowed: int
     why: str
     steps: tuple[Step, ...] = ()
+    headroom: int = 0
 
 
 class PoolDecision(Struct, frozen=True):
@@ -256,7 +261,7 @@ class Plan(Struct, frozen=True):
     changes: writes to targets, in the order in which they go out.
     node_pools: writes to NodePools, which go out first.
     refusals: moves that guards declined, by guard and subject.
-    unmet: needs that stay open, by model.
+    unmet: who is short, by model.
     models: decisions by model, sorted by id.
     pools: where GPUs are by pool, sorted by name.
     overrides: what each override does.

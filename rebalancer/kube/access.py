@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from kubernetes_asyncio.client import Configuration
-from kubernetes_asyncio.config import load_incluster_config
+from kubernetes_asyncio.config import ConfigException, load_incluster_config
 from kubernetes_asyncio.config.incluster_config import (
     SERVICE_CERT_FILENAME,
     SERVICE_HOST_ENV_NAME,
@@ -57,7 +57,14 @@ async def find_access(kubeconfig: Path | None = None, context: str | None = None
         return await asyncio.to_thread(_by_kubeconfig, kubeconfig, context)
     except Exception as error:  # the library meets a malformed file with whatever comes
         source = f"kubeconfig {kubeconfig}" if kubeconfig else "Kubernetes configuration"
-        raise Invalid(f"{source} cannot be used: {type(error).__name__}: {error}") from error
+        raise Invalid(f"{source} cannot be used: {_why(error)}") from error
+
+
+def _why(error: Exception) -> str:
+    """In words that help: what the library says of what it knows; of anything else that it is no kubeconfig."""
+    if isinstance(error, (ConfigException, OSError, ssl.SSLError)):
+        return " ".join(str(error).split()) or "it cannot be read"
+    return "it is not the YAML of a kubeconfig (`kubectl config view` shows one)"
 
 
 def in_cluster(token_file: str = SERVICE_TOKEN_FILENAME, ca_file: str = SERVICE_CERT_FILENAME) -> Access:

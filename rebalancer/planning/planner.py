@@ -1,5 +1,6 @@
 """`plan`: the stages in their order. Reads like the table of contents of this package."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -15,6 +16,7 @@ from rebalancer.planning.allocation.allocate import Allocation, allocate
 from rebalancer.planning.allocation.ledger import Ledger
 from rebalancer.planning.demand import assess
 from rebalancer.planning.explanation import explain, override_answers
+from rebalancer.planning.explanation.lacks import Lack, lacking
 from rebalancer.planning.facts import build
 from rebalancer.planning.facts.fitted import fitted
 from rebalancer.planning.facts.scene import Scene
@@ -66,6 +68,7 @@ class Decided:
     moved: the moves, and the refusals of guards.
     booked: the loans after this plan.
     granted: replicas by model after this plan.
+    lacks: what models lack, by id.
     """
 
     orders: Decision
@@ -74,12 +77,13 @@ class Decided:
     moved: Moves
     booked: tuple[Loan, ...]
     granted: dict[str, int]
+    lacks: Mapping[str, Lack]
 
     def explained(self) -> Decision:
         """The whole decision; a third of the time that `plan` takes at 1,000 models."""
         orders = self.orders.plan
         models = explain.explain_models(
-            self.scene, self.allocation, self.moved, self.booked, self.granted, orders.refusals, orders.unmet
+            self.scene, self.allocation, self.moved, self.booked, self.granted, orders.refusals, self.lacks
         )
         pools = explain.explain_pools(self.scene, self.booked)
         return replace(self.orders, plan=replace(orders, models=models, pools=pools))
@@ -111,19 +115,19 @@ def decide(snapshot: Snapshot, policy: Policy, memory: Memory, memo: Memo | None
         refusals += _stopped(scene, written, nodes, stop)
         written, nodes = written.stopped(scene), nodes.stopped()
     booked = loans.book(scene)
-    unmet, remembered = explain.unmet(scene, allocation, moved, written.granted, stop)
-    told, answered = override_answers.tell(scene, seen.told, written.granted, unmet)
+    lacks, remembered = lacking(scene, allocation, moved, booked, written.granted, stop)
+    told, answered = override_answers.tell(scene, seen.told, written.granted, lacks)
     orders = Plan(
         cycle=snapshot.cycle,
         at=snapshot.at,
         changes=(*written.down, *written.up),
         node_pools=tuple(nodes.changes),
         refusals=explain.merged(refusals),
-        unmet=unmet,
+        unmet=tuple([lack.short for lack in lacks.values() if lack.short is not None]),
         overrides=told,
     )
     memory = replace(memory, models=remembered, loans=booked, overrides=answered)
-    return Decided(Decision(orders, memory), scene, allocation, moved, booked, written.granted)
+    return Decided(Decision(orders, memory), scene, allocation, moved, booked, written.granted, lacks)
 
 
 def _stopped(

@@ -1,9 +1,10 @@
 """The demo: the real service on an embedded Kafka and Kubernetes, a story it has to live through, and a verdict."""
 
 import asyncio
+import fcntl
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from importlib.resources import as_file
 from pathlib import Path
@@ -26,11 +27,16 @@ from rebalancer.settings.service import ServiceSettings
 from rebalancer.world.traffic import Rows
 
 ACCOUNT = "rebalancer"
+SHADOW = "Shadow: it decides and writes nothing, so no story is told; `rebalancer plan` says what it would do."
 FRAME_SECONDS = 0.25  # of wall time, between two pictures
 
 
 class Broke(Exception):
     """The demo cannot go on; the text says what ended."""
+
+
+class Taken(Exception):
+    """Another demo has the folder; the text says which."""
 
 
 class Listens(Protocol):
@@ -77,6 +83,11 @@ class Options:
     folder: Path = Path("build/demo")
 
     @property
+    def cluster_name(self) -> str:
+        """As every surface shows it: whoever reads an instant there must know that its clock is not theirs."""
+        return "demo" if self.speed == 1.0 else f"demo (clock {self.speed:g}x)"
+
+    @property
     def journal(self) -> Path:
         """What the service journals, for `rebalancer replay`."""
         return self.folder / "journal.jsonl"
@@ -85,15 +96,27 @@ class Options:
 def run_demo(options: Options, serve: Serve) -> bool:
     """Play it and print the verdict; whether everything happened. Journal and logs stay in the folder.
 
-    Raises Broke when the service ends before the story does.
+    Raises Broke when the service ends before the story does, Taken when another demo has the folder.
     """
     options.folder.mkdir(parents=True, exist_ok=True)
-    _log_to(options.folder)
-    console = a_console()
-    clock = ScaledClock(options.speed)
-    cluster = build(demo_policy(), clock.now())
-    findings = asyncio.run(_perform(options, serve, clock, cluster, console))
-    return _replays(options.journal, console) and all(finding.said.held for finding in findings)
+    with _alone_in(options.folder):
+        _log_to(options.folder)
+        console = a_console()
+        clock = ScaledClock(options.speed)
+        cluster = build(demo_policy(), clock.now())
+        findings = asyncio.run(_perform(options, serve, clock, cluster, console))
+        return _replays(options.journal, console) and all(finding.said.held for finding in findings)
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Hold the folder, journal and logs of one demo; the lock goes with the process. Raises Taken."""
+    with (folder / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise Taken(f"another demo runs in {folder}: end it with Ctrl-C, or start this one elsewhere") from error
+        yield
 
 
 async def _perform(
@@ -107,17 +130,27 @@ async def _perform(
             stage = Stage(clock, sandbox, cluster, service)
             evidence = Evidence(witness.facts, sandbox.kubernetes.audit, cluster.policy, ACCOUNT, stage.marks)
             show = Show(clock, stage, evidence, a_view(console, clock, witness.facts, stage))
-            try:
-                await _alive(show.play(trace.acts if trace else STORY), sandbox, service)
-            finally:  # also when somebody has seen enough: what was seen until then
+            if options.write_mode == "shadow":
                 show.view.close()
-                show.findings += always(evidence)
-                show.findings += trace.report(cluster.world, evidence) if trace else []
-                console.print(verdict(show.findings, clock))
+                console.print(SHADOW)
+            else:
+                await _told(show, trace, sandbox, service, console)
             if options.keep:
                 console.print(_how_to_go_on(options, sandbox, service), soft_wrap=True)
                 await _alive(_for_ever(), sandbox, service)
     return show.findings
+
+
+async def _told(show: "Show", trace: TracePlay | None, sandbox: Sandbox, service: Serves, console: Console) -> None:
+    """The story, or what a trace has, and the verdict on it."""
+    world = show.stage.cluster.world
+    try:
+        await _alive(show.play(trace.acts if trace else STORY), sandbox, service)
+    finally:  # also when somebody has seen enough: what was seen until then
+        show.view.close()
+        show.findings += always(show.evidence)
+        show.findings += trace.report(world, show.evidence) if trace else []
+        console.print(verdict(show.findings, show.clock))
 
 
 @dataclass(slots=True)
@@ -151,7 +184,7 @@ async def _service(options: Options, serve: Serve, sandbox: Sandbox, clock: Scal
     await asyncio.to_thread(sandbox.kubernetes.write_kubeconfig, options.folder / OPERATOR, OPERATOR)
     with as_file(POLICY_FILE) as policy:
         settings = ServiceSettings(
-            cluster_name="demo",
+            cluster_name=options.cluster_name,
             kafka_bootstrap=sandbox.bootstrap,
             kafka_security_protocol="PLAINTEXT",
             kubeconfig=kubeconfig,
@@ -202,8 +235,13 @@ def _replays(journal: Path, console: Console) -> bool:
 
 def _how_to_go_on(options: Options, sandbox: Sandbox, service: Serves) -> str:
     address = f"http://127.0.0.1:{service.servers.api_port}"
+    fast = options.speed != 1.0
+    clock = (
+        f"Its clock runs {options.speed:g} times as fast as yours: 5 minutes pass in {300.0 / options.speed:.0f} s.\n"
+    )
     return f"""
 Everything keeps running until Ctrl-C. In a browser: {address}/console/
+{clock if fast else ""}\
 In another terminal:
   export REBALANCER_SERVER={address} KUBECONFIG={options.folder.absolute() / OPERATOR}
   rebalancer status                              (and plan, explain chat)

@@ -86,7 +86,9 @@ class LiveView:
 
     def _picture(self) -> RenderableType:
         passed = self._clock.monotonic()
-        head = Text(f"rebalancer demo   world {passed:5.0f} s   wall {self._clock.wall_seconds(passed):4.0f} s")
+        speed = 1.0 / self._clock.wall_seconds(1.0)
+        seconds = f"world {passed:5.0f} s   wall {self._clock.wall_seconds(passed):4.0f} s"
+        head = Text(f"rebalancer demo   clock {speed:g}x   {seconds}")
         events = [Text(_event(write), style="dim") for write in self._facts.writes[-EVENTS_SHOWN:]]
         return Group(head, Text(), *self._acts, Text(), self._models(), self._gpus(), Text(), *events)
 

@@ -68,7 +68,8 @@ def words(part: Schema) -> str:
         case "array":
             said = f"a list of at least {part.get('minItems', 0)}"
         case kind:
-            said = {"boolean": "true or false", "object": "a mapping"}.get(str(kind), "")
+            least = " with at least one key" if part.get("minProperties") else ""
+            said = {"boolean": "true or false", "object": f"a mapping{least}"}.get(str(kind), "")
     return said
 
 

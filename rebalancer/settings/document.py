@@ -160,12 +160,30 @@ def _whole(what: str, allowed: str, fix: str) -> Problem:
     return Problem(line=0, path="", value="", what=what, allowed=allowed, fix=fix)
 
 
+_OPEN = ("expected ',' or ']'", "expected ',' or '}'")
+_UNCLOSED = ("a bracket is not closed", "close it with ] or }")
+_SAID = {
+    "found unexpected end of stream": ("a quoted text is not closed", "close it with the quote it opens with"),
+    "mapping values are not allowed here": (
+        "a colon where no key can be",
+        "put text with a colon in quotes, or indent",
+    ),
+    "expected <block end>": ("the indentation does not fit the lines above", "align it with its neighbours"),
+    "expected alphabetic or numeric character": ("a character that begins nothing here", "put the text in quotes"),
+}
+
+
 def _unreadable(error: Exception) -> Problem:
     """A syntax error as a problem. Not every error of the library has a mark (control characters have none)."""
     if not isinstance(error, MarkedYAMLError) or error.problem_mark is None:
         return _whole(f"not YAML we read: {' '.join(str(error).split())}", "", "")
     line = int(error.problem_mark.line) + 1
-    what, fix = str(error.problem).split(",", maxsplit=1)[0], ""
+    opens = str(error.problem).startswith(_OPEN)
+    what, fix = _UNCLOSED if opens else (str(error.problem).split(",", maxsplit=1)[0], "")
     if error.problem == TAB:
         what, fix = "a tab in the indentation", "indent with spaces"
+    elif what in _SAID:
+        what, fix = _SAID[what]
+    elif opens and error.context_mark is not None:
+        what += f" that opens on line {error.context_mark.line + 1}"
     return Problem(line=line, path="", value="", what=f"not YAML we read: {what}", fix=fix)

@@ -34,7 +34,7 @@ class Problem(Struct, frozen=True, order=True):
 def show(value: object) -> str:
     """A given value in one short line: JSON for scalars, a word for the rest."""
     if isinstance(value, dict):
-        return "a mapping"
+        return "a mapping" if value else "{}"
     if isinstance(value, list | tuple):
         return f"a list of {len(value)}"
     spelled = json.dumps(value, ensure_ascii=True, default=str)

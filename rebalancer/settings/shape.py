@@ -69,6 +69,8 @@ def _problem(document: Document, path: Path, error: Any) -> Problem:  # noqa: AN
 
 def _said(error: Any) -> str:  # noqa: ANN401  same
     kind: str = error["type"]
+    if kind.startswith("too_short") and not error["input"]:
+        return "is empty"
     return "is out of range" if kind.startswith(OUT_OF_RANGE) else WHAT.get(kind, f"is wrong: {error['msg']}")
 
 

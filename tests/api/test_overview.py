@@ -4,17 +4,18 @@ import pytest
 from msgspec.structs import replace
 
 from rebalancer.api.http.json_codec import from_wire
-from rebalancer.api.pages.gpu_tiles import seat
+from rebalancer.api.pages.gpu_tiles import GpuTiles, on_loan, seat
 from rebalancer.api.pages.models_table import SORTS, STATES, ModelsQuery
 from rebalancer.api.pages.overview import overview
 from rebalancer.api.pages.values import AttentionItem, Overview
 from rebalancer.api.ports.page_data import PageData
 from rebalancer.api.text.words import clock
+from rebalancer.domain.memory import Loan
 from rebalancer.domain.pinned import Pinned
 from rebalancer.domain.plan import Refusal
 from rebalancer.domain.snapshot import Snapshot, Sync
 from tests.api.scenes import PAGE_DATA, SNAPSHOT, overview_json, the_overview
-from tests.builders import a_notice, a_pod, a_target
+from tests.builders import a_model, a_notice, a_pod, a_policy, a_pool, a_snapshot, a_target
 from tests.cli.scene import NOW, PLAN, at
 
 
@@ -267,3 +268,17 @@ def test_rows_are_searched_filtered_sorted_and_paged_here(query: ModelsQuery, fo
 def test_every_filter_goes_with_every_order(state: str, sort: str) -> None:
     everything = {row.model for row in of().models}
     assert {row.model for row in of(query=ModelsQuery(state=state, sort=sort)).models} <= everything
+
+
+def test_a_models_bar_counts_what_its_pool_draws_as_lent() -> None:
+    # b owns 1 and has 3; of the two that it borrowed one serves, and the youngest still loads.
+    policy = a_policy(a_model("a", entitlement=7), a_model("b", entitlement=1), pools=(a_pool(gpus=8),))
+    snapshot = a_snapshot(policy, {"b": 3})
+    loans = tuple(Loan("b", "a", "a100", 1, NOW + since) for since in (1.0, 2.0))
+    view = next(model for model in snapshot.models if model.id == "b")
+    *older, youngest = view.targets[0].pods
+    pods = (*older, replace(youngest, phase="loading", created_at=NOW + 2.0))
+    loading = replace(view, targets=(replace(view.targets[0], pods=pods),))
+    snapshot = replace(snapshot, models=tuple(loading if model is view else model for model in snapshot.models))
+    drawn = "".join(GpuTiles.of(snapshot, loans, seat({}, snapshot)).draw(node) for node in snapshot.pools[0].nodes)
+    assert on_loan(snapshot, loans)["b"] == drawn.count("+") == 1

@@ -19,6 +19,7 @@ from tests.builders import (
     an_elastic_pool,
     an_override,
 )
+from tests.planning.outlooks import an_outlook
 
 
 def a_scene(*overrides: Override, qwen: int = 3, wants: int = 7) -> Known:
@@ -55,8 +56,23 @@ def test_a_cap_reads_as_on_the_command_line() -> None:
     assert seen.lines == (
         "now  qwen-32b 3 -> 2  passes step, fleet; floor 1 kept",
         "then llama-70b 6 -> 7 on a100-3, ready ~08:08; unmet 0",
+        "cost qwen-32b loses 1 replica: 2 replicas of work on 2",
     )
     assert (seen.unmet_before, seen.unmet_after, seen.refused, seen.confirm) == (1, 0, None, None)
+
+
+def test_a_cap_says_how_many_requests_it_makes_late() -> None:
+    known = a_scene()
+    late = {count: 60.0 * (7 - count) for count in range(1, 8)}  # each counts twice: its priority is 200
+    outlook = an_outlook(late, 6, known.policy.models[0], level=6.5, shifted=6.5)
+    loads = tuple(
+        replace(load, outlook=outlook if load.model == "llama-70b" else None) for load in known.snapshot.loads
+    )
+    seen = preview(replace_snapshot(known, loads=loads), "cap", "llama-70b", 3)
+    more = "about 90 more of 975 requests late in 150 s than with 6"
+    assert seen.costs == (f"llama-70b loses 3 replicas: 7 replicas of work on 3, {more}",)
+    assert seen.lines[-1] == f"cost {seen.costs[0]}"
+    assert (seen.unmet_before, seen.unmet_after) == (1, 4)
 
 
 def test_without_an_expected_change_it_says_so() -> None:
@@ -66,24 +82,26 @@ def test_without_an_expected_change_it_says_so() -> None:
 
 def test_a_pin_up_shows_where_it_lands_and_who_declines_to_give_for_it() -> None:
     free = preview(a_scene(qwen=2, wants=5), "pin", "llama-70b", 9)
-    assert free.lines == ("now  llama-70b 6 -> 7 on a100-3, ready ~08:07; unmet 2 replicas",)
+    assert free.lines == ("now  llama-70b 6 -> 7 on a100-3, ready ~08:07; unmet 0",)
     full = preview(a_scene(qwen=3, wants=5), "pin", "llama-70b", 9)
     assert full.lines == (
         (
             "!    qwen-32b keeps 1 replica that would go (3 -> 2): guard shift, it has given away "
-            "1 of at most 1 replica in 10 s, and it needs 5 now; not before 08:00:03; unmet 3 replicas"
+            "1 of at most 1 replica in 10 s, and it needs 5 now; not before 08:00:03; unmet 0"
         ),
     )
 
 
 def test_below_the_floor_is_refused_unless_it_says_so_and_then_the_model_is_to_be_typed() -> None:
     refused = preview(a_scene(), "pin", "llama-70b", 0)
-    assert refused.lines == ("no   pin 0 is below the floor 2 of llama-70b; set allowBelowFloor",)
+    allowed_from = "allowed from 2 to 100, less with allowBelowFloor (--allow-below-floor)"
+    assert refused.lines == (f"no   pin 0 is below the floor 2 of llama-70b; {allowed_from}",)
     assert refused.refused is not None
     assert refused.effects == ()
     allowed = preview(a_scene(), "pin", "llama-70b", 0, allow_below_floor=True)
     assert (allowed.refused, allowed.confirm) == (None, "llama-70b")
-    assert allowed.lines[0] == "now  llama-70b 6 -> 0  passes step, fleet; below the floor 2; unmet 0"
+    assert allowed.lines[0] == "now  llama-70b 6 -> 0  passes step, fleet; below the floor 2; unmet 7 replicas"
+    assert allowed.costs == ("llama-70b loses 6 replicas: 7 replicas of work on 0",)
 
 
 def test_a_drain_shows_what_moves_and_wants_its_node_typed() -> None:
@@ -92,6 +110,7 @@ def test_a_drain_shows_what_moves_and_wants_its_node_typed() -> None:
     assert seen.confirm == "a100-1"
     assert seen.lines == (
         "now  llama-70b 6 -> 10 on a100-2, a100-3, 4 of them for doomed ones, ready ~08:07; unmet 1 replica",
+        "cost llama-70b does not get 1 replica: 7 replicas of work on 6",
     )
 
 
@@ -178,6 +197,7 @@ def test_resume_shows_the_first_plan_that_would_be_written() -> None:
     assert seen.lines == (
         "now  qwen-32b 3 -> 2  floor 1 kept",
         "then llama-70b 6 -> 7 on a100-3, ready ~08:08; unmet 0",
+        "cost qwen-32b loses 1 replica: 2 replicas of work on 2",
     )
     assert (seen.confirm, seen.actor) == ("resume", "carol")
 

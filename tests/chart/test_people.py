@@ -1,12 +1,24 @@
 """Who an override says it is from, where it may stand, and who may read, decide and stop."""
 
 import asyncio
+import os
+import shutil
+import subprocess
+
+import pytest
 
 from tests.chart.helm import RELEASE, Json, render
 from tests.chart.live import ANY, applied, override, write_stop
+from tests.docs.blocks import Block, blocks
 from tests.testbed.control_plane import ADMIN
 from tests.testbed.kube import ApiError, Kube
 from tests.testbed.stack import Stack
+
+DECIDE: Json = {
+    "apiGroups": ["rebalancer.io"],
+    "resources": ["overrides", "writestops"],
+    "verbs": ["create", "delete", "get"],
+}
 
 
 async def test_nobody_signs_an_override_or_a_write_stop_as_somebody_else(
@@ -37,6 +49,43 @@ async def test_nobody_signs_an_override_or_a_write_stop_as_somebody_else(
             assert f"spec.actor is 'bob', and you are '{me}': put that there" in refusal
             assert await said(alice_kube, own) == ""
             assert await said(our_kube, bobs) == ""
+
+
+def _ours(block: Block) -> bool:
+    return "kubectl" in block.text and ("rebalancer.io" in block.text or "writestop" in block.text)
+
+
+BY_KUBECTL = [block for block in blocks("bash") if _ours(block)]  # what pages tell people to make and to delete
+KUBECTL, BASH = shutil.which("kubectl"), shutil.which("bash") or "bash"
+
+
+@pytest.mark.skipif(KUBECTL is None, reason="kubectl is not on the PATH")
+async def test_what_pages_do_by_kubectl_an_ordinary_user_may_do_under_our_policies(
+    cluster: Stack, kube: Kube, crds: None, namespace: str
+) -> None:
+    token = await kube.account(namespace, "bob", [DECIDE])
+    config = await asyncio.to_thread(cluster.kubeconfig, f"{namespace}-bob", token)
+    rendered = await asyncio.to_thread(render, {}, namespace)
+
+    def ran(script: str) -> subprocess.CompletedProcess[str]:
+        here = script.replace("namespace: serving", f"namespace: {namespace}").replace("serving", namespace)
+        told = {**os.environ, "KUBECONFIG": str(config)}
+        command = [BASH, "-ec", here]
+        return subprocess.run(command, env=told, capture_output=True, text=True, check=False, timeout=60)  # noqa: S603  # our pages' own lines
+
+    async def in_force() -> bool:
+        try:
+            await kube.create(write_stop("bob"), dryRun="All")
+        except ApiError:
+            return True
+        return False
+
+    async with applied(kube, rendered, "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"):
+        await kube.wait_for(in_force, "the policy is in force")
+        assert len(BY_KUBECTL) == 4
+        for block in BY_KUBECTL:
+            done = await asyncio.to_thread(ran, block.text)
+            assert done.returncode == 0, f"{block}: {done.stdout}{done.stderr}"
 
 
 async def test_a_drain_that_concerns_everybody_is_made_where_the_service_lives(

@@ -67,6 +67,18 @@ async def test_exit_code_3_means_there_is_something_to_see_and_only_when_asked_f
     assert await rebalancer(*arguments, "--server", server) == 0
 
 
+async def test_explain_at_says_which_instant_it_is_and_knows_no_future_of_the_services_clock(
+    server: str, capsys: Captured
+) -> None:
+    assert await rebalancer("explain", "llama-70b", "--server", server, "--at", "2999-01-01T00:00:00Z") == 2
+    ahead = "error: --at 2999-01-01T00:00:00Z is ahead of the service's clock, which says 2027-01-16 03:12:07 UTC\n"
+    assert capsys.readouterr() == ("", ahead)
+    assert await rebalancer("explain", "llama-70b", "--server", server, "--at", "03:12:07") == 0
+    first, *rest = capsys.readouterr().out.splitlines()
+    assert first == f"as of 2027-01-16 03:12:06 UTC, cycle {PLAN.cycle}"
+    assert "\n".join(rest) == render_explain(PLAN, SNAPSHOT, "llama-70b")
+
+
 async def test_what_the_service_refuses_is_one_line_and_exit_code_1(
     server: str, night: Night, capsys: Captured
 ) -> None:
@@ -128,7 +140,7 @@ def test_nobody_there_is_exit_code_4_with_the_address(capsys: Captured) -> None:
     [
         (["status", "--server", "not an address"], "--server not an address is no http:// address"),
         (["status", "--server", "ftp://x"], "--server ftp://x is no http:// address"),
-        (["status", "--output", "xml"], "'xml' is not one of"),
+        (["status", "--output", "xml"], "no 'xml'; allowed: table"),
         (["statsu"], "No such command 'statsu'"),
         (["explain"], "Missing argument 'MODEL'"),
         (["config", "check"], "Missing argument 'FILE...'"),

@@ -197,7 +197,7 @@ async def test_quiet_is_the_name_alone(kubernetes: EmbeddedKubernetes, capsys: C
         (("floor", "qwen-32b", "2", "--allow-below-floor"), "--allow-below-floor is for pin and cap"),
         (("cap", "qwen-32b", "2", "--for", "soon"), "--for soon: say a duration"),
         (("cap", "qwen-32b", "2", "--for", "0m"), "more than 0 s"),
-        (("shrink", "qwen-32b"), "'shrink' is not one of"),
+        (("shrink", "qwen-32b"), "no 'shrink'; allowed: pause"),
     ],
 )
 async def test_words_that_make_no_sense_are_usage_and_reach_nobody(

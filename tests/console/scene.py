@@ -120,6 +120,7 @@ def _row(model: str, numbers: tuple[int, ...], why: str, next_at: float | None, 
         next_at=next_at,
         workload_class=workload_class,
         namespace="serving",
+        on_loan=min(ready, borrowed),
     )
 
 

@@ -4,13 +4,15 @@ import re
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from playwright.async_api import Page, expect
 
+from rebalancer.api.ports.timeline import TimelineEvent
 from rebalancer.domain.people import WriteStop
 from rebalancer.domain.snapshot import Sync
 from tests.console.axe import axe_source
 from tests.console.conftest import NARROW, Opened
-from tests.console.scene import NOW, TIMELINE, at
+from tests.console.scene import CAP, NOW, TIMELINE, at
 from tests.console.server import SceneServer
 from tests.testbed.build import Missing
 
@@ -50,6 +52,37 @@ async def test_the_overview_reads_in_the_order_in_which_it_is_needed(scene: Scen
         GOLDEN.write_text(found)
         pytest.fail(f"{GOLDEN.name} was missing and is written: read it, commit it")
     assert found == GOLDEN.read_text(), "delete the golden file and run again to write it anew"
+
+
+async def test_an_override_that_changes_nothing_is_struck_out_and_says_why(scene: SceneServer, opened: Opened) -> None:
+    idle = replace(CAP, name="ov-old", uid="u0", phase="Superseded", message="by ov-7f3a, which is newer")
+    scene.overview = replace(scene.overview, overrides=(CAP, idle))
+    page = await opened(scene.url + "/console/overrides")
+    await shown(page)
+    first, second = page.locator(".overrides > li").nth(0), page.locator(".overrides > li").nth(1)
+    await expect(first.locator("p").first).not_to_have_css("text-decoration-line", "line-through")
+    await expect(second.locator("p").first).to_have_css("text-decoration-line", "line-through")
+    await expect(second).to_contain_text("“render batch” Superseded: by ov-7f3a, which is newer")
+
+
+async def test_what_happened_on_another_day_has_its_date(scene: SceneServer, opened: Opened) -> None:
+    yesterday = TimelineEvent(NOW - 86_400, "notice", "spot-9 is gone", 47_000)
+    scene.overview = replace(scene.overview, timeline=(yesterday, *TIMELINE[-1:]))
+    page = await opened(scene.url + "/console/")
+    await shown(page)
+    times = page.locator(".happenings time")
+    await expect(times.nth(0)).to_have_text(re.compile(r"^03:\d\d:\d\d$"))
+    await expect(times.nth(1)).to_have_text("01-15 03:12:07")
+
+
+async def test_a_models_bar_has_what_its_pool_draws_as_lent(scene: SceneServer, opened: Opened) -> None:
+    # It has borrowed 2: one serves, and one still loads, which its pool draws as loading.
+    row = replace(scene.overview.models[0], ready=5, loading=1, borrowed=2, on_loan=1)
+    scene.overview = replace(scene.overview, models=(row,))
+    page = await opened(scene.url + "/console/")
+    await shown(page)
+    bar = page.get_by_role("img", name=re.compile("^llama-70b: owned 4, lent 1, loading 1"))
+    await expect(bar).to_have_count(1)
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

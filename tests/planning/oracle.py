@@ -18,7 +18,7 @@ from tests.planning.story import Story
 
 CONSTRAINTS = {
     "budget", "fit", "waiting", "pause", "freeze", "rollout", "missing", "foreign", "autoscaler-paused", "stop",
-    "start", "floor", "empty", "blind", "agree", "sudden", "step", "fleet", "shift",
+    "start", "floor", "empty", "blind", "agree", "sudden", "step", "fleet", "shift", "override", "schedule",
 }  # fmt: skip
 
 
@@ -248,7 +248,9 @@ def judge_plan(snapshot: Snapshot, policy: Policy, plan: Plan) -> None:
         row = unmet.get(decision.model)
         if decision.demand is not None:
             short = max(0, decision.demand - decision.ready - decision.loading)
-            assert (row.replicas if row else 0) == short, f"{decision.model} lacks {short}, unmet says {row}"
+            told = row.replicas if row else decision.headroom
+            assert bool(told) >= bool(short), f"{decision.model} lacks {short}, unmet says {row}"
+            assert row is None or decision.headroom == 0, f"{decision.model} is short and would merely use more"
         assert row is None or (row.constraint in CONSTRAINTS and row.why), f"{row} does not say what binds"
         comes = max(decision.allocation, decision.granted) > decision.ready + decision.loading
         assert row is None or row.constraint != "waiting" or comes, f"{row} waits for nothing: {decision}"

@@ -237,7 +237,8 @@ class TestShift:
         assert moves(plan) == {"a": (7, 4)}
         unmet = unmet_of(plan, "b")
         assert unmet is not None
-        assert (unmet.replicas, unmet.constraint, unmet.why) == (3, "waiting", "it waits for GPUs of a on a100-1")
+        assert (unmet.replicas, unmet.constraint) == (3, "waiting")
+        assert unmet.why == "it waits for GPUs of a on a100-1; lends 3 GPUs to a: those come home"
 
         story.write(plan)
         assert story.plan().empty  # written, but no pod has moved

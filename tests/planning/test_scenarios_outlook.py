@@ -171,10 +171,8 @@ class TestWhatIsTold:
         story.foresee("b", USEFUL, level=4.0)
         plan = story.plan()
         share = next(step for step in decision_of(plan, "b").steps if step.stage == "share")
-        assert (
-            share.said
-            == "16 replicas of the GPUs there are; late requests in the next 150 s: 100 with 14, 50 with 15, 0 with 16"
-        )
+        late = "late requests in the next 150 s, what waits then counted: 100 with 14, 50 with 15, 0 with 16"
+        assert share.said == f"16 replicas of the GPUs there are; {late}"
         assert unmet_of(plan, "b") is None
 
     def test_a_donors_change_tells_what_its_gpus_keep_here_and_there_and_a_wait_for_several_is_told_once(self) -> None:
@@ -196,7 +194,5 @@ class TestWhatIsTold:
         story = a_story(held=16)
         story.look_ahead("b", an_outlook(USEFUL, 16, level=4.0, by_minute=True))
         share = next(step for step in decision_of(story.plan(), "b").steps if step.stage == "share")
-        assert (
-            share.said
-            == "16 replicas of the GPUs there are; late seconds in the next 150 s: 100 with 14, 50 with 15, 0 with 16"
-        )
+        late = "late seconds in the next 150 s, what waits then counted: 100 with 14, 50 with 15, 0 with 16"
+        assert share.said == f"16 replicas of the GPUs there are; {late}"

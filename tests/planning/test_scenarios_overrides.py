@@ -135,9 +135,8 @@ class TestPin:
         story.load("a")
         plan = story.plan()
         assert moves(plan) == {"b": (4, 6)}
-        unmet = unmet_of(plan, "b")
-        assert unmet is not None
-        assert unmet.replicas == 3
+        assert decision_of(plan, "b").headroom == 3
+        assert unmet_of(plan, "b") is None  # its requests are in time with 4
 
     def test_what_does_not_fit_is_applied_as_far_as_it_fits_and_says_so(self) -> None:
         story = a_story(an_override("pin", value=20))

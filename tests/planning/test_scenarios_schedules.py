@@ -55,7 +55,8 @@ class TestFloor:
         story = a_story(a_schedule("08:00", "10:00", 6, 7, reason="tenders"))
         plan = story.plan()
         words = "floor 6 by schedule rush until 10:00 Europe/Berlin (09:00 UTC) (tenders)"
-        assert decision_of(plan, "b").why == "is short of 4 replicas: granted, its pods are on their way"
+        said_of_b = "its votes ask for 2 replicas; waits for 4 more: granted, its pods are on their way"
+        assert decision_of(plan, "b").why == f"{words}; {said_of_b}"
         assert said(plan, stage="demand") == f"{words}; its votes ask for 2 replicas"
         cap = words.replace("floor 6", "cap 7")
         assert said(plan) == f"{words}; {cap}; next 10:00 Europe/Berlin (09:00 UTC): floor 1, no cap"
@@ -89,12 +90,12 @@ class TestFloor:
         story.turns(120)
         assert (story.replicas("a"), story.replicas("b")) == (3, 5)
 
-    def test_what_does_not_fit_is_unmet_with_its_constraint(self) -> None:
+    def test_what_does_not_fit_is_said_and_alarms_nobody_whose_requests_are_in_time(self) -> None:
         story = a_story(a_schedule("08:00", "12:00", 9))
         plan = story.turns(3)[-1]
-        unmet = unmet_of(plan, "b")
-        assert unmet is not None
-        assert (unmet.replicas, unmet.constraint) == (2, "budget")
+        assert unmet_of(plan, "b") is None
+        assert decision_of(plan, "b").headroom == 2
+        assert "waits for 2 more: a replica needs 1 GPU" in decision_of(plan, "b").why
 
     def test_when_it_ends_the_owner_of_the_gpus_gets_them_back(self) -> None:
         story = a_story(a_schedule("08:00", "09:01", 7), held=7)

@@ -5,6 +5,9 @@ import pytest
 from tests.builders import NOW, an_override
 from tests.planning.test_scenarios_overrides import a_story, state_of
 
+TWO = "b went from 4 to 2 replicas; in force since 08:00:00; it keeps 2 replicas from b; 4 replicas of work on 2"
+THREE = "b went from 4 to 3 replicas; in force since 08:00:00; it keeps 1 replica from b; 4 replicas of work on 3"
+
 
 class TestTold:
     """Every override's status says what it did since when, or what keeps it from it."""
@@ -12,7 +15,7 @@ class TestTold:
     def test_what_it_did_stays_told_after_it_is_done(self) -> None:
         story = a_story(an_override("pin", value=2))
         story.turns(2)
-        assert state_of(story.plan(), "pin-b").message == "b went from 4 to 2 replicas; in force since 08:00:00"
+        assert state_of(story.plan(), "pin-b").message == TWO
 
     def test_since_when_survives_a_superseder(self) -> None:
         old = an_override("pin", value=3, name="old", created_at=NOW - 100.0)
@@ -22,7 +25,7 @@ class TestTold:
         story.turn()
         story.override(old)
         story.turn()
-        assert state_of(story.plan(), "old").message == "b went from 4 to 3 replicas; in force since 08:00:00"
+        assert state_of(story.plan(), "old").message == THREE
 
     def test_memory_of_it_goes_with_the_object(self) -> None:
         story = a_story(an_override("pin", value=3))

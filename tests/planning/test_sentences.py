@@ -25,7 +25,7 @@ def test_gpus_promised_beyond_a_budget_are_no_negative_number() -> None:
     assert unmet is not None
     assert unmet.why == (
         "a replica needs 1 GPU on one node of pool a100: none is free; none of the 8 GPUs in its budget is left, "
-        "and 88 more are promised"
+        "and 88 more are promised; lends 1 GPU to a: those come home as soon as that allows"
     )
 
 
@@ -37,7 +37,7 @@ def test_a_grant_waits_for_gpus_in_words_that_fit_behind_waits_for() -> None:
     assert said == "2 replicas wait for GPUs on a100-1 that are not free yet"
     unmet = unmet_of(plan, "b")
     assert unmet is not None
-    assert unmet.why == "it waits for GPUs on a100-1 that are not free yet"
+    assert unmet.why == "it waits for GPUs on a100-1 that are not free yet; lends 6 GPUs to a: those come home"
     assert decision_of(plan, "b").why == f"is short of 2 replicas: {unmet.why}"
 
 

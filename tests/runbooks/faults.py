@@ -71,6 +71,12 @@ async def _both_surge(stage: Stage) -> None:
         stage.cluster.dials[model].turn(rate, stage.clock.now(), 3.0)
 
 
+async def _both_calm(stage: Stage) -> None:
+    """A cap on one of two that both need more ends no need: fewer users do."""
+    for model in ("code", "chat"):
+        stage.cluster.dials[model].turn(4.0, stage.clock.now(), 3.0)
+
+
 async def _no_samples(stage: Stage) -> None:
     stage.words |= {"MODEL": "chat", "HELD": "3"}
     stage.sandbox.muted.add("chat")
@@ -212,7 +218,7 @@ FAULTS = (
     Fault("RebalancerCheckpointOld", _kafka_away, r"kafka-out", _kafka_back),
     Fault("RebalancerNotSynced", _pods_unlistable, r"Silent: .*pods|Not read yet: .*pods", _answers_again),
     Fault("RebalancerFloorAtRisk", _paused_and_shrunk, r"pause.*builder|builder.*pause"),
-    Fault("RebalancerUnmetDemand", _both_surge, r"short of \d+ replica"),
+    Fault("RebalancerUnmetDemand", _both_surge, r"short of \d+ replica.*\nlate +.*replicas of work on", _both_calm),
     Fault("RebalancerBlind", _no_samples, r"is \d+ s old, so it has no vote", _samples_again),
     Fault("RebalancerNoticeWithoutReplacement", _node_goes_and_none_comes, r"NOTICE a100-2", _notice_taken_back),
     Fault("RebalancerForeignWriter", _gitops_fights, r"foreign.*gitops", lasts=True),

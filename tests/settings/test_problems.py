@@ -49,7 +49,7 @@ SINGLE_FIELDS = [
     ),
     ("kind: elastic", "kind: 3", "pools.spot.kind", "3", "none of", "primary or elastic", ""),
     ("{pool: spot}", "{pool: 1}", "pools.spot.nodeLabels.pool", "1", "not text", "text", 'put it in quotes: "1"'),
-    ("{pool: spot}", "{}", "pools.spot.nodeLabels", "a mapping", "nodeLabels is out of range", "a mapping", ""),
+    ("{pool: spot}", "{}", "pools.spot.nodeLabels", "{}", "nodeLabels is empty", "at least one key", ""),
     ("name: a100\n", "name: A100\n", "pools.A100.name", '"A100"', "not spelled as allowed", "lower-case letters", ""),
     ("latency: true", "latency: 1", "models.qwen-32b.signals.latency", "1", "not true or false", "true or false", ""),
     ("surge: {", "serge: {", "serge", "a mapping", "unknown key serge", "", "did you mean surge?"),
@@ -65,7 +65,7 @@ SINGLE_FIELDS = [
     ('"07:30"', '"7:30"', "models.qwen-32b.schedules.rush.from", '"7:30"', "not spelled", "HH:MM, 00:00 to", ""),
     ('"10:00"', '"24:00"', "models.qwen-32b.schedules.rush.until", '"24:00"', "not spelled", "HH:MM, 00:00 to", ""),
     ("[mon, fri]", "[mon, friday]", "models.qwen-32b.schedules.rush.days[1]", '"friday"', "none of", "mon", "fri?"),
-    ("[mon, fri]", "[]", "models.qwen-32b.schedules.rush.days", "a list of 0", "range", "a list of at least 1", ""),
+    ("[mon, fri]", "[]", "models.qwen-32b.schedules.rush.days", "a list of 0", "is empty", "at least 1", ""),
     ("2027-11-26", "2027-02-30", "models.qwen-32b.schedules.rush.firstDate", '"2027-02-30"', "no date of", "YYYY", ""),
     ("2027-11-26", "26.11.2027", "models.qwen-32b.schedules.rush.firstDate", '"26.11.2027"', "spelled", "YYYY", ""),
 ]  # fmt: skip

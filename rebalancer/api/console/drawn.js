@@ -127,7 +127,7 @@ class Lanes extends Drawn {
     const ticks = [30, 20, 10, 0].map((minutes) => to - minutes * 60_000).filter((at) => at >= from);
     return svg(width, bottom + 20, "Timeline of 30 minutes; the newest are listed below.",
       lanes.map((name) => [h("path", { class: "lane", d: `M${left} ${y(name)}H${width - 8}` }), h("text", { x: 0, y: y(name) + 4 }, fitted(name, left))]),
-      ticks.map((at) => [h("path", { class: "tick", d: `M${x(at)} 0V${bottom}` }), h("text", { x: x(at), y: bottom + 15, "text-anchor": at === to ? "end" : at === from ? "start" : "middle" }, clock(at).slice(0, 5))]),
+      ticks.map((at) => [h("path", { class: "tick", d: `M${x(at)} 0V${bottom}` }), h("text", { x: x(at), y: bottom + 15, "text-anchor": at === to ? "end" : at === from ? "start" : "middle" }, clock(at).slice(-8, -3))]),
       shifts,
       placed.map((each) => h("path", { class: `happening ${each.kind}`, transform: `translate(${each.x} ${each.y})`, d: GLYPHS[each.kind] ?? GLYPHS.node })));
   }
@@ -147,7 +147,7 @@ class Chart extends Drawn {
     return svg(width, height, "60 minutes of demand, allocation and ready replicas; as text below.",
       noticeFrom && h("path", { class: "notice", d: `M${x(noticeFrom)} ${plot.top}H${plot.right}V${plot.bottom}H${x(noticeFrom)}z` }),
       [0, Math.ceil(top / 2), top].map((n) => [h("path", { class: "tick", d: `M${plot.left} ${y(n)}H${plot.right}` }), h("text", { x: plot.left - 6, y: y(n) + 4, "text-anchor": "end" }, n)]),
-      ticks.map((at) => h("text", { x: x(at), y: height - 4, "text-anchor": at === to ? "end" : at === from ? "start" : "middle" }, clock(at).slice(0, 5))),
+      ticks.map((at) => h("text", { x: x(at), y: height - 4, "text-anchor": at === to ? "end" : at === from ? "start" : "middle" }, clock(at).slice(-8, -3))),
       h("path", { class: "ready-area", d: ready.area(y(0)) }),
       h("path", { class: "line floor", d: `M${plot.left} ${y(floor)}H${plot.right}` }),
       ["ready", "allocation", "demand"].map((name) => h("path", { class: `line ${name}`, d: (name === "ready" ? ready : line(name)).path })),

@@ -1,7 +1,7 @@
 // What the service says now: one snapshot, then one stream per visible tab, and how old it is by server time.
 
 import { Failed, get } from "./wire.js";
-import { clock, ms, span } from "./words.js";
+import { clock, ms, setToday, span } from "./words.js";
 
 const LIVE_SECONDS = 10; // a joint plan's period
 const LATE_SECONDS = 30;
@@ -55,6 +55,7 @@ live.addEventListener("change", () => (changed.at = performance.now()));
 
 function hear(overview) {
   heard = { server: ms(overview.at), local: performance.now() };
+  setToday(overview.at);
   now.overview = overview;
   now.trouble = "";
   changed();

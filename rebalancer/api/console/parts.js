@@ -72,20 +72,23 @@ export function happenings(every, most, about) {
     glyph(each.kind), " ", h("time", { datetime: each.at }, clock(each.at)), " ", h("span", { class: "unseen" }, `${each.kind}: `), toDecision(each.cycle, told(each, about)))));
 }
 
+/** Refused, superseded or expired: it changes nothing. */
+const idle = (each) => each.phase && each.phase !== "InForce";
+
 /** Overrides with a way to end each, and to add one. */
 export function overrides(list, about) {
   return section("overrides", `Overrides ${list.length}`,
     h("button", { onclick: () => askOverride(about) }, about ? "Override" : "Add"),
     list.length === 0 && h("p", { class: "quiet" }, "None in force."),
-    h("ul", { class: "overrides" }, list.map((each) => h("li", { key: `${each.namespace}/${each.name}`, "data-row": true },
+    h("ul", { class: "overrides" }, list.map((each) => h("li", { key: `${each.namespace}/${each.name}`, class: idle(each) ? "idle" : null, "data-row": true },
       h("div", {}, h("p", {}, h("strong", {}, overrideName(each)), ", ", each.actor || "?", ", ", h("rb-until", { data: each.expiresAt })),
-        h("p", { class: "quiet" }, `“${each.reason}”`, each.phase && each.phase !== "InForce" ? ` ${each.phase}: ${each.message}` : each.message && ` ${each.message}`)),
+        h("p", { class: "quiet" }, `“${each.reason}” `, idle(each) && h("strong", {}, `${each.phase}: `), each.message)),
       h("button", { "aria-label": `End ${overrideName(each)}`, disabled: !fresh(), onclick: () => endOverride(each) }, "End")))));
 }
 
 /** Demand against what there is, as one small bar. */
 export function modelBar(each) {
-  const segments = [["owned", Math.max(0, each.ready - each.borrowed)], ["lent", Math.min(each.ready, each.borrowed)], ["loading", each.loading], ["doomed", each.doomed]];
+  const segments = [["owned", each.ready - each.onLoan], ["lent", each.onLoan], ["loading", each.loading], ["doomed", each.doomed]];
   const has = each.ready + each.loading + each.doomed;
   const said = `${each.model}: ${segments.filter(([, n]) => n).map(([word, n]) => `${word} ${n}`).join(", ") || "no replicas"}; floor ${each.floor}, demand ${known(each.demand)}`;
   return h("rb-bar", { class: "small", data: { said, segments: segments.filter(([, n]) => n), total: Math.max(1, has, each.demand ?? 0, each.floor), floor: each.floor, demand: each.demand } });

@@ -7,10 +7,16 @@ export const counted = (n, one, many = `${one}s`) => `${n} ${n === 1 ? one : man
 /** Milliseconds of an RFC 3339 instant; NaN for none. */
 export const ms = (instant) => (instant === null || instant === undefined ? NaN : Date.parse(instant));
 
-/** UTC time of day: 03:12:07. */
+/** The server's day, as `clock` compares with it. */
+let today = "";
+export const setToday = (at) => (today = at.slice(0, 10));
+
+/** UTC time of day: 03:12:07; on another day than the server's 01-14 03:12:07. */
 export function clock(at) {
   const date = new Date(typeof at === "number" ? at : ms(at));
-  return Number.isNaN(date.getTime()) ? "?" : date.toISOString().slice(11, 19);
+  if (Number.isNaN(date.getTime())) return "?";
+  const iso = date.toISOString();
+  return `${today && !iso.startsWith(today) ? `${iso.slice(5, 10)} ` : ""}${iso.slice(11, 19)}`;
 }
 
 /** A duration in its two largest units: 48 s, 1m33s, 2h47m, 3d4h. */

@@ -20,7 +20,7 @@ from rebalancer.api.pages.pool_page import PoolQuery, pool_page
 from rebalancer.api.pages.values import DecisionPage, Decisions, Explanation, ModelPage, Overview, PoolPage
 from rebalancer.api.ports.page_data import NotRecorded, PageData, RecordedCycle, RecordsBusy
 from rebalancer.api.ports.status import Status
-from rebalancer.api.text.words import printable, some
+from rebalancer.api.text.words import known_names, printable, some
 from rebalancer.domain.plan import Plan
 from rebalancer.domain.snapshot import Snapshot
 
@@ -101,7 +101,9 @@ def _explained(decided: Plan, seen: Snapshot, name: str) -> Explanation:
 
 
 def _no_model(name: str, known: list[str]) -> NoReturn:
-    raise ApiError(404, f"no model {printable(name)[:64]!r} in the policy", f"models: {some(known, 20)}", "path.model")
+    raise ApiError(
+        404, f"no model {printable(name)[:64]!r} in the policy", known_names("models", name, known), "path.model"
+    )
 
 
 async def history(request: web.Request) -> web.Response:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import Mapping
 from typing import TypeVar
 
@@ -74,7 +75,34 @@ async def read_body(request: web.Request, kind: type[T]) -> T:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         what, _, path = str(error).partition(" - at `")
         where = "body" + path.rstrip("`").removeprefix("$")
-        raise ApiError(400, f"the body is not as it should be: {what}", "see /v1/openapi.json", where) from error
+        raise ApiError(
+            400, f"{where} is not as it should be: {in_words(what)}", "see /v1/openapi.json", where
+        ) from error
+
+
+_SHAPES = {
+    r"Expected `(?:int|float)` <= (\S+?)(?:\.0)?": r"allowed up to \1",
+    r"Expected `(?:int|float)` < (\S+?)(?:\.0)?": r"allowed below \1",
+    r"Expected `(?:int|float)` >= (\S+?)(?:\.0)?": r"allowed from \1 on",
+    r"Expected `(?:int|float)` > (\S+?)(?:\.0)?": r"allowed above \1",
+    r"Expected `str` of length >= 1": "it is empty",
+    r"Expected `str` of length <= (\d+)": r"allowed up to \1 characters",
+    r"Expected `int(?: \| null)?`, got .*": "a whole number is needed",
+    r"Expected `float(?: \| null)?`, got .*": "a number is needed",
+    r"Expected `str(?: \| null)?`, got .*": "text is needed",
+    r"Expected `bool`, got .*": "true or false is needed",
+    r"Expected `object(?: \| null)?`, got .*": "a JSON object is needed",
+    r"Object missing required field `(\w+)`": r"the key \1 is missing",
+    r"Object contains unknown field `(\w+)`": r"the key \1 is unknown",
+}
+
+
+def in_words(what: str) -> str:
+    """A decoder's finding as a person would say it, without a type's name."""
+    for pattern, words in _SHAPES.items():
+        if re.fullmatch(pattern, what):
+            return re.sub(f"{pattern}$", words, what)
+    return what
 
 
 def _without_doubles(data: bytes) -> bytes:

@@ -117,10 +117,11 @@ def _short(row: Unmet, blockers: Blockers) -> str:
     gpus = blockers.gpus(row.model) * row.replicas
     size = f"short of {counted(row.replicas, 'replica')}" + (f" ({counted(gpus, 'GPU')})" if gpus else "")
     gate = blockers.gate(row.model)
+    late = f", {row.lateness}" if row.lateness else ""
     if gate is None or gate.until is None:
-        return f"{size}: {row.why}"
+        return f"{size}{late}: {row.why}"
     moves = "shrink" if gate.replicas_to < gate.replicas_from else "grow"
-    return f"{size}; {gate.subject} may {moves} at {clock(gate.until)}"
+    return f"{size}{late}; {gate.subject} may {moves} at {clock(gate.until)}"
 
 
 def _foreign(plan: Plan) -> Iterator[AttentionItem]:

@@ -85,6 +85,13 @@ def _lenders(target: TargetView, owed: list[Loan], doomed: frozenset[str]) -> di
     return {pod.uid: name for pod, name in zip(youngest, names, strict=False)}
 
 
+def on_loan(snapshot: Snapshot, loans: Iterable[Loan]) -> Counter[str]:
+    """Ready replicas on lent GPUs by model: those whose tiles are drawn so."""
+    doomed = due(snapshot)
+    lent = lenders(snapshot.models, loans, doomed)
+    return Counter(model.id for model, _, pod in pods_of(snapshot.models) if pod.phase == "ready" and pod.uid in lent)
+
+
 def due(snapshot: Snapshot) -> frozenset[str]:
     """Nodes whose notice has come to its time; the pods on others under notice still count."""
     return frozenset(notice.node for notice in snapshot.notices if notice.counts(snapshot.at))

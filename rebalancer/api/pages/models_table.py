@@ -1,6 +1,6 @@
 """The models table: one row per model, searched, sorted and paged here so that no reader gets a thousand rows."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -37,6 +37,7 @@ class _Entry:
 STATES: dict[str, Callable[[_Entry], bool]] = {
     "floor": lambda each: each.under_floor,
     "short": lambda each: each.unmet > 0,
+    "headroom": lambda each: each.decision.headroom > 0,
     "blind": lambda each: each.decision.demand is None,
     "held": lambda each: each.held,
     "surge": lambda each: each.decision.surge,
@@ -67,14 +68,14 @@ class ModelsQuery(Struct, frozen=True):
 
 
 def models_table(
-    plan: Plan, policy: Policy, blockers: Blockers, query: ModelsQuery
+    plan: Plan, policy: Policy, blockers: Blockers, query: ModelsQuery, on_loan: Mapping[str, int]
 ) -> tuple[tuple[ModelRow, ...], int]:
-    """(rows of the page asked for, how many rows match)."""
+    """(rows of the page asked for, how many rows match). `on_loan`: Ready replicas on lent GPUs by model."""
     models = {model.id: model for model in policy.models}
     entries = [_entry(decision, models.get(decision.model), blockers) for decision in plan.models]
     matching = _sorted([each for each in entries if _matches(each, query)], query.sort)
     first = (max(1, query.page) - 1) * PAGE
-    return tuple(_row(each, blockers) for each in matching[first : first + PAGE]), len(matching)
+    return tuple(_row(each, blockers, on_loan) for each in matching[first : first + PAGE]), len(matching)
 
 
 def _entry(decision: ModelDecision, model: Model | None, blockers: Blockers) -> _Entry:
@@ -103,7 +104,7 @@ def _sorted(entries: Iterable[_Entry], sort: str) -> list[_Entry]:
     return sorted(entries, key=_Entry.trouble)
 
 
-def _row(entry: _Entry, blockers: Blockers) -> ModelRow:
+def _row(entry: _Entry, blockers: Blockers, on_loan: Mapping[str, int]) -> ModelRow:
     decision, model = entry.decision, entry.model
     return ModelRow(
         model=printable(decision.model),
@@ -121,4 +122,6 @@ def _row(entry: _Entry, blockers: Blockers) -> ModelRow:
         next_at=blockers.next_at(decision.model),
         workload_class=model.workload_class if model else "",
         namespace=model.namespace if model else "",
+        on_loan=on_loan.get(decision.model, 0),
+        headroom=decision.headroom,
     )

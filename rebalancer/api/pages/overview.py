@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from rebalancer.api.pages.attention import attention_items
 from rebalancer.api.pages.blockers import Blockers
-from rebalancer.api.pages.gpu_tiles import GpuTiles, Seats, counted_states, known_gpus
+from rebalancer.api.pages.gpu_tiles import GpuTiles, Seats, counted_states, known_gpus, on_loan
 from rebalancer.api.pages.models_table import ModelsQuery, models_table
 from rebalancer.api.pages.values import NodeTiles, Overview, PoolRow
 from rebalancer.api.ports.page_data import PageData
@@ -31,7 +31,7 @@ def overview(data: PageData, query: ModelsQuery, seats: Seats) -> Overview:
     status = data.status
     decided = status.plan or Plan(cycle=0, at=0.0)
     blockers = Blockers.of(decided, data.snapshot)
-    rows, total = models_table(decided, data.policy, blockers, query)
+    rows, total = models_table(decided, data.policy, blockers, query, on_loan(data.snapshot, data.loans))
     return Overview(
         epoch=data.epoch,
         cluster=printed(status.cluster),

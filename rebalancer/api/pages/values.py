@@ -59,7 +59,10 @@ class PoolRow(Struct, frozen=True):
 
 
 class ModelRow(Struct, frozen=True):
-    """One line of the models table; `next_at`: when the thing it waits for comes by itself."""
+    """One line of the models table; `next_at`: when the thing it waits for comes by itself.
+
+    `on_loan`: Ready replicas on lent GPUs, as pools draw them. `headroom`: replicas that it would use, though in time.
+    """
 
     model: str
     demand: int | None
@@ -76,6 +79,8 @@ class ModelRow(Struct, frozen=True):
     next_at: Instant | None = None
     workload_class: str = ""
     namespace: str = ""
+    on_loan: int = 0
+    headroom: int = 0
 
 
 class Overview(Struct, frozen=True):

@@ -51,7 +51,8 @@ class Preview(Struct, frozen=True):
     """What an override would do now. `preview`: hash to send with the request. `confirm`: the name to type, None: none.
 
     `conflicts`: overrides it would supersede or that outrank it; `refused`: why it would be refused (None: no).
-    `unmet_before`, `unmet_after`: replicas lacking over all models. `lines`: what the CLI prints.
+    `unmet_before`, `unmet_after`: replicas that all models together are short of. `lines`: what the CLI prints.
+    `costs`: who has fewer replicas by it, and how late that makes them, a sentence each; `lines` have them too.
     """
 
     preview: str
@@ -66,6 +67,7 @@ class Preview(Struct, frozen=True):
     unmet_before: int = 0
     unmet_after: int = 0
     lines: tuple[str, ...] = field(default=(), name="said")
+    costs: tuple[str, ...] = ()
 
 
 class StopRequest(Struct, frozen=True, forbid_unknown_fields=True):

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from rebalancer.api.text.words import UNKNOWN, clock, counted, goes, known, printable, some
+from rebalancer.api.text.words import UNKNOWN, clock, counted, goes, known, printable, some, when
 from rebalancer.domain.owners import claims, refusing, written
 from rebalancer.domain.plan import ModelDecision, Plan, Refusal, Unmet
 from rebalancer.domain.snapshot import ModelView, PodView, Snapshot
@@ -26,7 +26,8 @@ def render_explain(plan: Plan, snapshot: Snapshot, model: str) -> str:
     lacks = next((each for each in plan.unmet if each.model == model), None)
     refusals = concerning(plan, snapshot, view, lacks)
     lines = [
-        _head(decision, view, lacks),
+        _head(decision, view, lacks, plan.at),
+        *_rows("late", iter([lacks.lateness] if lacks is not None and lacks.lateness else [])),
         *_stages(decision, view, snapshot),
         *_rows("moved", _moved(view)),
         *_rows("owner", (str(claim) for target in view.targets for claim in claims(target) if not claim.refused)),
@@ -51,12 +52,12 @@ def concerning(plan: Plan, snapshot: Snapshot, view: ModelView, lacks: Unmet | N
     ]
 
 
-def _head(decision: ModelDecision, view: ModelView, lacks: Unmet | None) -> str:
+def _head(decision: ModelDecision, view: ModelView, lacks: Unmet | None, plan_at: float) -> str:
     if lacks is None:
         return f"{decision.model}: {decision.why}"
     gpus = max((target.gpus_per_pod for target in view.targets), default=0) * lacks.replicas
     size = f" ({counted(gpus, 'GPU')})" if gpus else ""
-    short = f"is short of {counted(lacks.replicas, 'replica')}{size} since {clock(lacks.since)}"
+    short = f"is short of {counted(lacks.replicas, 'replica')}{size} since {when(lacks.since, plan_at)}"
     return f"{decision.model} {short}: {lacks.why}"
 
 
@@ -126,7 +127,8 @@ def _overrides(plan: Plan, snapshot: Snapshot, model: str) -> Iterator[str]:
         value = "" if each.value is None else f" {each.value}"
         subject = "" if each.subject == model else f" {each.subject_kind} {each.subject}"
         state = f" ({states[each.uid].phase}: {states[each.uid].message})" if each.uid in states else ""
-        yield f"{each.kind}{value}{subject} by {each.actor} until {clock(each.expires_at)}: {each.reason}{state}"
+        until = when(each.expires_at, plan.at)
+        yield f"{each.kind}{value}{subject} by {each.actor} until {until}: {each.reason}{state}"
 
 
 def _ways(refusals: list[Refusal]) -> Iterator[str]:

@@ -1,13 +1,26 @@
 """Instants, spans, counts and columns in the words of every command."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
+from difflib import get_close_matches
 
 from rebalancer.domain.instant import clock
 from rebalancer.domain.snapshot import NoticeView
 from rebalancer.domain.words import counted
 
-__all__ = ["clock", "columns", "counted", "counts_from", "goes", "known", "printable", "some", "span", "when"]
+__all__ = [
+    "clock",
+    "columns",
+    "counted",
+    "counts_from",
+    "goes",
+    "known",
+    "known_names",
+    "printable",
+    "some",
+    "span",
+    "when",
+]
 
 UNKNOWN = "?"
 MINUTE, HOUR, DAY = 60, 3600, 86_400
@@ -56,6 +69,12 @@ def some(names: Sequence[str], most: int = 5) -> str:
     """Names separated by commas, the rest counted."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
+
+
+def known_names(what: str, given: str, known: Collection[str]) -> str:
+    """`did you mean chat? models: chat, code`; without a name that is near only the list."""
+    close = get_close_matches(given, sorted(known), n=1)
+    return f"{f'did you mean {close[0]}? ' if close else ''}{what}: {some(sorted(known), 20)}"
 
 
 def columns(rows: Iterable[Sequence[str]], align: str, gap: int = 1) -> list[str]:

@@ -90,6 +90,8 @@ _CONSTRAINTS = {
     "paused": "An override pauses it.",
     "pause": "An override pauses it.",
     "freeze": "An override freezes it.",
+    "override": "A pin or a cap keeps its number below what it needs; its message says what that costs.",
+    "schedule": "A schedule of the policy keeps its number below what it needs.",
     "rollout": "Its target is in the middle of a rollout.",
     "autoscaler-paused": "Its ScaledObject is paused by somebody else.",
     "gpus": "Policy, template and running pods say different numbers of GPUs per pod.",

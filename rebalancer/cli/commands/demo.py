@@ -24,23 +24,30 @@ def command(
         ),
     ] = None,
     write_mode: Annotated[
-        Literal["act", "shadow"], typer.Option(help="shadow: it decides and writes nothing, so the story fails.")
+        Literal["act", "shadow"],
+        typer.Option(help="shadow: it decides and writes nothing; with --keep, without the story."),
     ] = "act",
 ) -> int:
     """Play a surge, a reclaim, a spot notice and an override to the real service on an embedded Kafka and Kubernetes.
 
     Exit code 0 when all of it happened, judged by the API's audit trail; 1 when not.
     """
+    if write_mode == "shadow" and not keep:
+        raise Failed(
+            "--write-mode shadow: nothing is written, so the story cannot happen; look around with --keep", USAGE
+        )
     rows = None if trace is None else _rows(trace)
     try:
         from rebalancer.app import Service
-        from rebalancer.sandbox.demo import Broke, Options, run_demo
+        from rebalancer.sandbox.demo import Broke, Options, Taken, run_demo
     except ModuleNotFoundError as missing:
         raise Failed(f"{missing.name} is not installed: pip install 'rebalancer[sandbox]'") from missing
 
     options = Options(speed=speed, keep=keep, write_mode=write_mode, trace=rows)
     try:
         happened = run_demo(options, lambda settings, clock, journal: Service(settings, clock, journal=journal))
+    except Taken as taken:
+        raise Failed(str(taken)) from taken
     except Broke as broke:
         raise Failed(f"{broke}; see {options.folder / 'service.log'}") from broke
     return DONE if happened else FAILED
@@ -54,7 +61,8 @@ def _rows(path: Path) -> "Mapping[str, Rows]":
         with path.open(newline="") as file:
             rows = read_trace(file)
     except (OSError, UnicodeDecodeError) as error:
-        raise Failed(f"{path}: cannot be read ({error})", USAGE) from error
+        why = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+        raise Failed(f"--trace {path}: cannot be read ({why})", USAGE) from error
     except BadTrace as wrong:
         raise Failed(f"{path}: {wrong}", USAGE) from wrong
     unknown = sorted(rows.keys() - IDLE_RATES.keys())

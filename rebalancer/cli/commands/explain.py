@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from rebalancer.cli.failure import DIFFERS, DONE
+from rebalancer.cli.failure import DIFFERS, DONE, USAGE, Failed
 from rebalancer.cli.remote.answers import decoded, read
 from rebalancer.cli.remote.where import (
     SERVICE_NAMESPACE,
@@ -38,21 +38,29 @@ def command(
     from urllib.parse import quote
 
     from rebalancer.api.pages.values import Explanation
+    from rebalancer.cli.terminal.spans import spelled
 
     where = Where(server, kubeconfig, context, service_namespace)
-    (body,) = read(where, f"/v1/explain/{quote(model, safe='')}{_query(at)}")
+    (body,) = read(where, f"/v1/explain/{quote(model, safe='')}{_query(at, where)}")
     explanation = decoded(body, Explanation)
-    show(output, body, lambda: "\n".join(explanation.explanation))
+    as_of = [] if at is None else [f"as of {spelled(explanation.at)} UTC, cycle {explanation.cycle}"]
+    show(output, body, lambda: "\n".join([*as_of, *explanation.explanation]))
     return DIFFERS if exit_code and explanation.unmet else DONE
 
 
-def _query(at: str | None) -> str:
+def _query(at: str | None, where: Where) -> str:
+    """The instant asked for, by the service's clock: a demo's runs faster than ours. Raises Failed for the future."""
     if at is None:
         return ""
     from urllib.parse import urlencode
 
     from rebalancer.api.http.json_codec import instant_text
-    from rebalancer.cli.terminal.spans import instant_of
-    from rebalancer.loop.clock import RealClock
+    from rebalancer.api.ports.status import Status
+    from rebalancer.cli.terminal.spans import instant_of, spelled
 
-    return "?" + urlencode({"at": instant_text(instant_of(at, "--at", RealClock().now()))})
+    (body,) = read(where, "/v1/status")
+    now = decoded(body, Status).at
+    then = instant_of(at, "--at", now)
+    if then > now:
+        raise Failed(f"--at {at} is ahead of the service's clock, which says {spelled(now)} UTC", USAGE)
+    return "?" + urlencode({"at": instant_text(then)})

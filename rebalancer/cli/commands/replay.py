@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rebalancer.cli.failure import DIFFERS, DONE, FAILED, Failed
+from rebalancer.cli.failure import DIFFERS, DONE, FAILED, USAGE, Failed
 from rebalancer.cli.terminal.output import Output, OutputOption, show
 
 if TYPE_CHECKING:
@@ -53,7 +53,12 @@ def _lines(path: Path) -> list[bytes]:
 def _policy(path: Path) -> "Policy":
     from rebalancer.settings.problems import check_text
 
-    policy, problems = check_text(path.read_text(), str(path))
+    try:
+        policy, problems = check_text(path.read_text(), str(path))
+    except OSError as error:
+        raise Failed(f"--policy {path}: {error.strerror}", USAGE) from error
+    except UnicodeDecodeError as error:
+        raise Failed(f"--policy {path}: not UTF-8 text, so no policy", USAGE) from error
     if policy is None:
         raise Failed("\n".join(str(problem) for problem in problems))
     return policy

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from rebalancer.api.text.words import UNKNOWN, clock, columns, counted, printable, some
+from rebalancer.api.text.words import UNKNOWN, columns, counted, printable, some, when
 from rebalancer.domain.plan import Change, NodePoolChange, Plan, Refusal, Unmet
 from rebalancer.domain.words import sentences
 
@@ -31,7 +31,7 @@ def render_plan(plan: Plan, *, wide: bool = False) -> str:
     rows = [_wide_change(change) if wide else _change(change) for change in plan.changes]
     rows += [_node_pool(change) for change in plan.node_pools]
     rows += [_refusal(refusal, models) for refusal in plan.refusals]
-    rows += [_unmet(row) for row in plan.unmet]
+    rows += [_unmet(row, plan.at) for row in plan.unmet]
     lines = columns(rows, "<<<")
     if plan.empty:
         lines.insert(0, "Nothing to change.")
@@ -63,8 +63,8 @@ def _refusal(refusal: Refusal, models: set[str]) -> tuple[str, str, str]:
     return REFUSED, f"nodepool/{refusal.subject}", f"is left as it is: guard {refusal.guard}, {refusal.why}"
 
 
-def _unmet(row: Unmet) -> tuple[str, str, str]:
-    return SHORT, row.model, f"is short of {counted(row.replicas, 'replica')} since {clock(row.since)}: {row.why}"
+def _unmet(row: Unmet, at: float) -> tuple[str, str, str]:
+    return SHORT, row.model, f"is short of {counted(row.replicas, 'replica')} since {when(row.since, at)}: {row.why}"
 
 
 def _count(plan: Plan) -> str:

@@ -1,8 +1,10 @@
 """`rebalancer status`: is it alive and writing, where are the GPUs, who lacks what."""
 
+from collections import Counter
+
 from rebalancer.api.ports.status import Status
 from rebalancer.api.text.pinned import said_pinned
-from rebalancer.api.text.words import UNKNOWN, clock, columns, counted, counts_from, known, printable, some, span
+from rebalancer.api.text.words import UNKNOWN, columns, counted, counts_from, known, printable, some, span, when
 from rebalancer.domain.plan import ModelDecision, Plan, PoolDecision
 from rebalancer.domain.snapshot import NoticeView
 
@@ -47,7 +49,7 @@ def _age(status: Status) -> str:
     age = status.at - status.plan.at
     if int(age) <= LIVE_SECONDS:
         return f"{span(age)} ago"
-    return f"LATE {span(age)}" if age <= LATE_SECONDS else f"NOT LIVE since {clock(status.plan.at)}"
+    return f"LATE {span(age)}" if age <= LATE_SECONDS else f"NOT LIVE since {when(status.plan.at, status.at)}"
 
 
 def _warnings(status: Status) -> list[str]:
@@ -55,7 +57,9 @@ def _warnings(status: Status) -> list[str]:
     if status.leader and status.instance and status.leader != status.instance:
         lines.append(f"Reading standby {status.instance}; leader is {status.leader}.")
     if (stop := status.writes_stopped) is not None:
-        lines.append(f"Writes stopped by {stop.actor or UNKNOWN} {clock(stop.created_at)}: {stop.reason or UNKNOWN}")
+        lines.append(
+            f"Writes stopped by {stop.actor or UNKNOWN} {when(stop.created_at, status.at)}: {stop.reason or UNKNOWN}"
+        )
     elif status.write_mode != "act":
         lines.append("Shadow: nothing is written.")
     if status.sync.missing:
@@ -63,7 +67,7 @@ def _warnings(status: Status) -> list[str]:
     if status.sync.stale:
         lines.append(f"Silent: {some(status.sync.stale)}. Nothing is taken from a model while they are.")
     lines += [
-        f"Not good since {clock(each.since)}: {each.what}: {each.detail}"
+        f"Not good since {when(each.since, status.at)}: {each.what}: {each.detail}"
         for each in status.unready
         if each.detail not in TOLD
     ]
@@ -137,9 +141,12 @@ def _foot(status: Status) -> str:
     parts = []
     if notices:
         parts.append(f"NOTICE {some([_notice(notice, status.at) for notice in notices])}")
-    running = [one for one in status.overrides if one.expires_at > status.at]
+    running = [one.uid for one in status.overrides if one.expires_at > status.at]
     if running:
-        parts.append(f"OVERRIDES {len(running)}")
+        phases = {each.uid: each.phase for each in status.plan.overrides} if status.plan is not None else {}
+        idle = Counter(phases[uid].lower() for uid in running if phases.get(uid) in {"Refused", "Superseded"})
+        besides = "".join(f", {count} {phase}" for phase, count in sorted(idle.items()))
+        parts.append(f"OVERRIDES {len(running) - idle.total()}{besides}")
     return "  ".join(parts)
 
 

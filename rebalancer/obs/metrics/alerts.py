@@ -74,7 +74,7 @@ ALERTS: tuple[Alert, ...] = (
         "2m",
         "A model has been short of replicas for more than 10 minutes.",
         f"Model {{{{ $labels.model }}}} has been short of {REPLICAS} for {SHORT_SECONDS}: requests are late, "
-        "or are about to be. `rebalancer explain {{ $labels.model }}` says what it waits for.",
+        "or will be. `rebalancer explain {{ $labels.model }}` says what it waits for.",
     ),
     Alert(
         "RebalancerNoticeWithoutReplacement",

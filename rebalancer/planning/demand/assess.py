@@ -39,6 +39,7 @@ def _need(model: ModelFacts, scene: Scene[ModelFacts]) -> ModelNeed:
         **asdict(model),
         ballot=found.ballot,
         demand=needed,
+        unruled=found.demand.replicas,
         plausibility_refusal=found.doubt,
         deferral=stands_back,
         remembered=kept,

@@ -18,7 +18,7 @@ from rebalancer.domain.outlook import Outlook
 from rebalancer.domain.policy import ClassRules, Model, Policy, SurgeRules
 from rebalancer.domain.readings import Work
 from rebalancer.domain.words import replicas, work_of
-from rebalancer.planning.demand.owed import crossed, level_of, owed
+from rebalancer.planning.demand.owed import crossed, owed
 from rebalancer.planning.demand.votes import Ballot, replicas_for
 
 NEED_ROOTS = 1.5  # a level needs itself and so many of its roots: bursts shorter than a start
@@ -98,14 +98,14 @@ def _in_force(kept: ModelMemory, has: int, need: int) -> int:
 def foreseen(model: Model, outlook: Outlook, ballot: Ballot, work: Work, kept: ModelMemory, policy: Policy, now: float) -> tuple[Demand, ModelMemory]:  # noqa: E501, PLR0913  # fmt: skip
     """Demand of a model with an outlook, and its memory afterwards: its level with room for bursts, or more if owed.
 
-    The level counts with as much of a shift as is likely (`level_of`). It is slow, so there is nothing to wait for on
-    the way down: guards decide which replica may go, and when. An owner who comes back does not wait for the level: of
-    its own replicas it is owed as many as are busy or as votes ask for (`owed`). The room for bursts is not owed: the
-    model that gains most from it has it. Were it owed, three models that own a third of 24 GPUs each, one of which
-    surges, would be 25 % late instead of 3 %; were every vote owed at once, 6 % with four times the moves.
+    The level counts with as much of a shift as is likely (`Outlook.expected_level`). It is slow, so there is nothing to
+    wait for on the way down: guards decide which replica may go, and when. An owner who comes back does not wait for
+    the level: of its own replicas it is owed as many as are busy or as votes ask for (`owed`). The room for bursts is
+    not owed: the model that gains most from it has it. Were it owed, three models that own a third of 24 GPUs each, one
+    of which surges, would be 25 % late instead of 3 %; were every vote owed at once, 6 % with four times the moves.
     """
     kept = _surge(kept, work, policy.surge, now)
-    surge, level, own = kept.surge_since is not None, level_of(outlook), model.entitlement
+    surge, level, own = kept.surge_since is not None, outlook.expected_level, model.entitlement
     seen = crossed(outlook, work, kept.owed, surge=surge)
     patience = rules_of(policy, model).cooldown_seconds
     due = owed(kept.owed, seen.of(own), min(own, ballot.need or 0), patience, now)

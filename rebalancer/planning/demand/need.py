@@ -13,6 +13,7 @@ class ModelNeed(ModelFacts, frozen=True):
 
     ballot: the votes of its signals.
     demand: replicas that it needs, what people rule included.
+    unruled: replicas that it would need had nobody ruled anything.
     plausibility_refusal: what the guard `plausible` declined of its demand, None where nothing is doubted.
     deferral: how far it stands back as batch work.
     remembered: its memory for the next plan.
@@ -20,6 +21,7 @@ class ModelNeed(ModelFacts, frozen=True):
 
     ballot: Ballot
     demand: Demand
+    unruled: int
     plausibility_refusal: Refusal | None
     deferral: Deferral
     remembered: ModelMemory

@@ -35,18 +35,13 @@ def crossed(outlook: Outlook, work: Work, owed: Owed | None, *, surge: bool) -> 
 
     A surge, and work of more than one replica beyond `owed`, are no chance: then `surely` is `busy`.
     """
-    level, minute = level_of(outlook), work.last_60s or 0.0
+    level, minute = outlook.expected_level, work.last_60s or 0.0
     busy = math.ceil(max(level, minute))
     noise = ERRORS * math.sqrt(max(0.0, outlook.dispersion * level))
     of_level, of_minute = noise / math.sqrt(BINS_OF_LEVEL), noise / math.sqrt(BINS_OF_MINUTE)
     surely = math.ceil(max(level - of_level, minute - of_minute))
     at_once = surge or owed is None or busy > owed.replicas + 1
     return Crossed(busy, busy if at_once else surely, math.ceil(max(level + of_level, minute)))
-
-
-def level_of(outlook: Outlook) -> float:
-    """Replicas of work: the level, and as much of a shift as is likely."""
-    return outlook.level + outlook.shift * (outlook.shifted - outlook.level)
 
 
 def owed(before: Owed | None, work: Crossed, asked: int, patience_seconds: float, now: float) -> Owed:

@@ -1,23 +1,22 @@
-"""The last stage: every model's demand, allocation and grant in numbers, every pool's arithmetic, and what is unmet."""
+"""The last stage: every model's demand, allocation and grant in numbers, every pool's arithmetic, and who is short."""
 
 from collections import Counter
+from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from rebalancer.domain.memory import Loan, ModelMemory
-from rebalancer.domain.plan import ModelDecision, PoolDecision, Refusal, Unmet
-from rebalancer.domain.words import gpus, listed, replicas
+from rebalancer.domain.memory import Loan
+from rebalancer.domain.plan import ModelDecision, PoolDecision, Refusal
+from rebalancer.domain.words import listed, replicas, sentences
 from rebalancer.planning.actions.moves import Moves
 from rebalancer.planning.allocation.allocate import Allocation
 from rebalancer.planning.demand.at_work import at_work
+from rebalancer.planning.explanation.lacks import Lack, allocated, by_model, lends_words
+from rebalancer.planning.explanation.lateness import in_time
 from rebalancer.planning.explanation.steps import Told, steps_of
 from rebalancer.planning.facts.scene import PoolFacts, Scene
-from rebalancer.planning.guards.foreign import STANDS_DOWN, keeps_borrowed, standing
-from rebalancer.planning.guards.guards import stopped_by
 from rebalancer.planning.overrides.rulings import NO_RULING
 from rebalancer.planning.shares.share import ModelShare
-
-_FOR_WANT_OF_GPUS = frozenset({"budget", "fit", STANDS_DOWN})
 
 
 def merged(refusals: list[Refusal]) -> tuple[Refusal, ...]:
@@ -38,29 +37,6 @@ def _together(one: Refusal, more: Refusal) -> Refusal:
     return replace(one, replicas_from=max(one.replicas_from, more.replicas_from), replicas_to=max(0, to))
 
 
-def allocated(scene: Scene[ModelShare], found: Allocation) -> dict[str, int]:
-    """Undoomed replicas per model as allocation wants it, before guards."""
-    counts = {name: model.staying_replicas for name, model in scene.models.items()}
-    for unit in found.units:
-        counts[unit.target.model] += 1
-        for victim in unit.victims:
-            counts[victim.target.model] -= 1
-    for victim in found.releases:
-        counts[victim.target.model] -= 1
-    return counts
-
-
-def _by_model(
-    loans: tuple[Loan, ...],
-) -> tuple[Counter[str | None], dict[str | None, tuple[tuple[str, int], ...]], Counter[str]]:
-    """Replicas lent by owner, GPUs lent by owner to whom, and replicas borrowed by borrower."""
-    gpus_to: dict[str | None, Counter[str]] = {}
-    for loan in loans:
-        gpus_to.setdefault(loan.owner, Counter())[loan.borrower] += loan.gpus
-    lent = {owner: tuple(sorted(counts.items())) for owner, counts in gpus_to.items()}
-    return Counter([loan.owner for loan in loans]), lent, Counter([loan.borrower for loan in loans])
-
-
 def explain_models(  # noqa: PLR0913  # every stage's result is shown
     scene: Scene[ModelShare],
     found: Allocation,
@@ -68,19 +44,18 @@ def explain_models(  # noqa: PLR0913  # every stage's result is shown
     loans: tuple[Loan, ...],
     after: dict[str, int],
     refusals: tuple[Refusal, ...],
-    needs: tuple[Unmet, ...],
+    lacks: Mapping[str, Lack],
 ) -> tuple[ModelDecision, ...]:
     """One decision per model, sorted by id, each stage a step with its numbers."""
     wanted = allocated(scene, found)
-    lent, gpus_lent, borrowed = scene.memo.of("", _by_model, loans)
-    short = {row.model: row for row in needs}
+    lent, gpus_lent, borrowed = scene.memo.of("", by_model, loans)
     by_subject: dict[str, list[Refusal]] = {}
     for refusal in refusals:
         by_subject.setdefault(refusal.subject, []).append(refusal)
     decisions = []
     for name in sorted(scene.models):
         model = scene.models[name]
-        own, lends = by_subject.get(name, []), lent.get(name, 0)
+        own, lends, lack = by_subject.get(name, []), lent.get(name, 0), lacks.get(name)
         told = Told(wanted[name], after[name], moves.waiting.get(name, ()))
         decisions.append(
             ModelDecision(
@@ -95,8 +70,9 @@ def explain_models(  # noqa: PLR0913  # every stage's result is shown
                 surge=model.demand.surge,
                 lent=lends,
                 borrowed=borrowed.get(name, 0),
-                why=_headline(model, short.get(name), own, gpus_lent.get(name, ()), _given(model, moves)),
+                why=_headline(model, lack, own, gpus_lent.get(name, ()), _given(model, moves)),
                 steps=steps_of(model, told, own, scene),
+                headroom=0 if lack is None or lack.short else lack.replicas,
             )
         )
     return tuple(decisions)
@@ -120,14 +96,14 @@ def _given(model: ModelShare, moves: Moves) -> tuple[int, tuple[str, ...]]:
 
 def _headline(
     model: ModelShare,
-    short: Unmet | None,
+    lack: Lack | None,
     refusals: list[Refusal],
     lent: tuple[tuple[str, int], ...],
     given: tuple[int, tuple[str, ...]],
 ) -> str:
     """The one thing to know about the model, as a sentence without its subject."""
-    if short is not None:
-        return f"is short of {replicas(short.replicas)}: {short.why}"
+    if lack is not None and lack.short is not None:
+        return f"is short of {replicas(lack.short.replicas)}: {lack.short.why}"
     if refusals:
         return refusals[0].said
     if model.demand.unknown:
@@ -136,8 +112,18 @@ def _headline(
     if count:
         to = f"gives {replicas(count)} to {listed(recipients)}" if recipients else f"gives up {replicas(count)}"
         return f"{to}; has {at_work(model)}"
-    lends = f"lends {listed([f'{gpus(count)} to {name}' for name, count in lent])}; " if lent else ""
-    return model.demand.why if not lends and model.ruling is not NO_RULING else f"{lends}has {at_work(model)}"
+    said = model.demand.why if not lent and model.ruling is not NO_RULING else f"has {at_work(model)}"
+    return sentences(lends_words(lent), said, _would_use(model, lack))
+
+
+def _would_use(model: ModelShare, lack: Lack | None) -> str:
+    """Of who is not short: what it would use as room for bursts, or what a ruling has still to come."""
+    if lack is None:
+        return ""
+    if model.demand.replicas > model.unruled:
+        return f"waits for {lack.replicas} more: {lack.why}"
+    fine = in_time(model)
+    return f"would use {lack.replicas} more" + (f", and {fine}" if fine else "")
 
 
 def explain_pools(scene: Scene[ModelShare], loans: tuple[Loan, ...]) -> tuple[PoolDecision, ...]:
@@ -171,64 +157,3 @@ def _pool(scene: Scene[ModelShare], state: PoolFacts, lent: int) -> PoolDecision
         foreign=foreign,
         free=max(0, total - foreign - ready - loading - doomed),
     )
-
-
-def unmet(
-    scene: Scene[ModelShare],
-    found: Allocation,
-    moves: Moves,
-    granted: dict[str, int],
-    stop: str | None,
-) -> tuple[tuple[Unmet, ...], dict[str, ModelMemory]]:
-    """Needs that stay open with their binding constraint, and memory of since when. `stop`: nothing is written."""
-    rows = []
-    kept = {name: model.remembered for name, model in scene.models.items()}
-    wanted = allocated(scene, found)
-    with_nodes = {name for (name, _), one in moves.coming.items() if one.grant}
-    for name in sorted(scene.models):
-        model = scene.models[name]
-        memory = model.remembered
-        since = (memory.unmet_since if memory.unmet_since is not None else scene.now) if model.short else None
-        if since != memory.unmet_since:
-            kept[name] = replace(memory, unmet_since=since)
-        if since is not None:
-            brought = granted[name] if name in with_nodes else 0
-            constraint, why = _binding(model, found, moves, declined=wanted[name] < model.needed, brought=brought)
-            others = _written_by_others(model, scene) if constraint in _FOR_WANT_OF_GPUS else ""
-            if others:
-                constraint, why = STANDS_DOWN, others
-            if stop is not None and model.needed > model.staying_replicas:
-                constraint, why = stopped_by(scene), stop
-            rows.append(Unmet(model=name, replicas=model.short, constraint=constraint, why=why, since=since))
-    return tuple(rows), kept
-
-
-def _written_by_others(model: ModelShare, scene: Scene[ModelShare]) -> str:
-    """Why there are no GPUs for a model: we stand down on it, or on somebody who keeps GPUs that are its own."""
-    if all(target.stuck == STANDS_DOWN for target in model.targets):
-        return standing(model, scene)
-    return keeps_borrowed(model, scene) if model.staying_replicas < min(model.needed, model.entry.entitlement) else ""
-
-
-def _binding(model: ModelShare, found: Allocation, moves: Moves, *, declined: bool, brought: int) -> tuple[str, str]:
-    """The constraint that a model's need waits for (a person, a guard, GPUs, or time), and a sentence about it.
-
-    `brought`: replicas that it is granted, where a node comes for some of them.
-    """
-    name, ruling = model.entry.id, model.ruling
-    person = ruling.paused or ruling.frozen
-    if person is not None:
-        return person.kind, f"{person.kind} by override {person.name} leaves it as it is"
-    if moves.blocked.get(name):
-        refusal = moves.blocked[name][0]
-        return refusal.guard, str(refusal)
-    if name in found.short and brought < model.needed:
-        _, constraint, why = found.short[name]
-        return constraint, f"{brought} granted, on a node that comes; beyond that {why}" if brought else why
-    if model.share is not None and declined:
-        pools = ", ".join(target.pool for target in model.targets)
-        share = f"its share of {pools} is {replicas(model.share)}"
-        return "budget", f"{share}, since the other GPUs there keep more requests from being late elsewhere"
-    if moves.waiting.get(name):
-        return "waiting", f"it waits for {listed(sorted(set(moves.waiting[name])))}"
-    return "waiting", "granted, its pods are on their way"

@@ -1,12 +1,15 @@
 """The answer to each override: what it did since when, how far it could not, or which override outranks it."""
 
+from collections.abc import Mapping
+
 from msgspec.structs import replace
 
 from rebalancer.domain.instant import clock
 from rebalancer.domain.memory import Decided
 from rebalancer.domain.people import Override
-from rebalancer.domain.plan import OverrideState, Unmet
+from rebalancer.domain.plan import OverrideState
 from rebalancer.domain.words import replicas, sentences
+from rebalancer.planning.explanation.lacks import BY_PERSON, Lack
 from rebalancer.planning.facts.scene import Scene
 from rebalancer.planning.guards.foreign import standing
 from rebalancer.planning.overrides.rulings import IN_FORCE, STAND_UP
@@ -14,7 +17,7 @@ from rebalancer.planning.shares.share import ModelShare
 
 
 def tell(
-    scene: Scene[ModelShare], states: tuple[OverrideState, ...], granted: dict[str, int], open_needs: tuple[Unmet, ...]
+    scene: Scene[ModelShare], states: tuple[OverrideState, ...], granted: dict[str, int], lacks: Mapping[str, Lack]
 ) -> tuple[tuple[OverrideState, ...], tuple[Decided, ...]]:
     """The overrides' states with an answer each, and memory of the numbers from which those in force count.
 
@@ -22,7 +25,6 @@ def tell(
     """
     overrides = {one.uid: one for one in scene.snapshot.overrides}
     decided = {each.uid: each for each in scene.memory.overrides if each.uid in overrides}
-    short = {row.model: row for row in open_needs}
     told = []
     for state in states:
         one = overrides[state.uid]
@@ -30,7 +32,8 @@ def tell(
             told.append(state)
             continue
         began = decided.setdefault(one.uid, Decided(one.uid, scene.now, _replicas(scene, one)))
-        words = [_did(scene, one, began, granted), _short_of(scene, one, granted, short), state.message]
+        words = [_did(scene, one, began, granted), _short_of(scene, one, granted, lacks), _cost(scene, one, lacks)]
+        words.append(state.message)
         told.append(replace(state, message=sentences(*words)))
     return tuple(told), tuple(decided[uid] for uid in sorted(decided))
 
@@ -84,12 +87,23 @@ def _course(before: int, now: int, soon: int) -> str:
     return said if soon == now else f"{said} and goes {'on ' if before != now else ''}to {soon}"
 
 
-def _short_of(scene: Scene[ModelShare], one: Override, granted: dict[str, int], short: dict[str, Unmet]) -> str:
+def _short_of(scene: Scene[ModelShare], one: Override, granted: dict[str, int], lacks: Mapping[str, Lack]) -> str:
     """Why the model does not get as many as a person said."""
     model: ModelShare | None = scene.models.get(one.subject) if one.subject_kind == "model" else None
     if model is None or model.ruling.decides is not one or model.ruling.over(one.kind) is not None:
         return ""
     if model.demand.replicas <= granted[one.subject] or standing(model, scene):
         return ""
-    row = short.get(one.subject)
-    return f"{one.kind} {one.value} is not reached" + (f": {row.why}" if row else "")
+    lack = lacks.get(one.subject)
+    return f"{one.kind} {one.value} is not reached" + (f": {lack.why}" if lack else "")
+
+
+def _cost(scene: Scene[ModelShare], one: Override, lacks: Mapping[str, Lack]) -> str:
+    """What it costs its model while it stands: the replicas that it keeps from who is short, and how late that is."""
+    lack = lacks.get(one.subject) if one.subject_kind == "model" else None
+    if lack is None or lack.short is None or lack.short.constraint not in BY_PERSON:
+        return ""
+    ruling = scene.models[one.subject].ruling
+    if one is not (ruling.paused or ruling.frozen or ruling.decides):
+        return ""
+    return sentences(f"it keeps {replicas(lack.short.replicas)} from {one.subject}", lack.short.lateness)

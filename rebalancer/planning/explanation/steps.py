@@ -258,7 +258,7 @@ def _share(outlook: Outlook, share: int, cost: float, used: int) -> Step:
     bought = f"; a replica for which a node comes or stays must save {figure(cost)}" if cost else ""
     if cost:
         numbers["costOfOne"] = cost
-    late = f"late {what} in the next {outlook.horizon_seconds} s: {said}{bought}"
+    late = f"late {what} in the next {outlook.horizon_seconds} s, what waits then counted: {said}{bought}"
     in_use = ""
     if 0 < used == share:
         in_use, numbers["inUse"] = ", all in use, so that none goes to what others may need", used

@@ -48,25 +48,10 @@ class _Portion(NamedTuple):
 
 def _shared(model: ModelNeed, portion: _Portion | None, memo: Memo) -> ModelShare:
     model, share, cost, used = portion or _Portion(model, None, 0.0)
-    needed = _needed(model, share, cost, memo)
-    short = max(0, _called_for(model, needed) - model.ready_staying - model.loading_staying)
-    return ModelShare(**asdict(model), share=share, needed=needed, short=short, cost=cost, used=used)
-
-
-def _called_for(model: ModelNeed, needed: int) -> int:
-    """Replicas without which a model is called short: of one that keeps its latency what its floor or a person wants.
-
-    That it needs more is then a figure's word against its users'. Doomed replicas keep it only as long as they live.
-    One whose work has a deadline is short of what that takes, though not all of it comes before what others need.
-    """
-    if model.deferral.counts:
-        takes = model.deferral.deadline.replicas if model.deferral.deadline is not None else 0
-        return max(takes, model.floor, model.ruling.wanted(model.entry, 0))
-    slo = model.entry.slo
-    told = [vote.value for vote in model.ballot.votes if vote.signal == "latency" and vote.value is not None]
-    if slo is None or not told or told[0] > slo.latency_seconds or model.doomed or not model.ready_staying:
-        return needed
-    return min(needed, model.ruling.wanted(model.entry, 0))
+    needed = _needed(model, model.demand.replicas, share, cost, memo)
+    unruled = _needed(model, model.unruled, share, cost, memo)
+    lacks = max(0, max(needed, unruled) - model.ready_staying - model.loading_staying)
+    return ModelShare(**asdict(model), share=share, needed=needed, lacks=lacks, cost=cost, used=used)
 
 
 def _connected(scene: Scene[ModelNeed]) -> list[tuple[frozenset[str], list[ModelNeed]]]:
@@ -334,11 +319,12 @@ def kept_by_one(model: ModelShare) -> float | None:
     return max(0.0, outlook.late[fewer] - outlook.late[more]) / abs(share - model.staying_replicas)
 
 
-def _needed(model: ModelNeed, share: int | None, cost: float, memo: Memo) -> int:
+def _needed(model: ModelNeed, demand: int, share: int | None, cost: float, memo: Memo) -> int:
+    """Replicas of `demand`, less those that would gain nothing though they were there."""
     outlook = model.load.outlook
-    if outlook is None or share is None or share >= model.demand.replicas:
-        return model.demand.replicas
-    return min(model.demand.replicas, max(share, memo.of(model.entry.id, _best, outlook, cost)))
+    if outlook is None or share is None or share >= demand:
+        return demand
+    return min(demand, max(share, memo.of(model.entry.id, _best, outlook, cost)))
 
 
 def _best(outlook: Outlook, cost: float) -> int:

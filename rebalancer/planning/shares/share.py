@@ -8,7 +8,7 @@ class ModelShare(ModelNeed, frozen=True):
 
     share: replicas of the GPUs there are, by what each count of replicas is worth; None where its demand decides.
     needed: replicas of its demand, less those that would gain nothing though they were there.
-    short: replicas of `needed` that neither serve nor load.
+    lacks: replicas that neither serve nor load of those it needs, or would need had nobody ruled fewer.
     cost: what a replica costs until the horizon where nodes can go, in requests; 0 where GPUs are there anyway.
     used: replicas that it is seen to use, and that go to nobody's forecast; 0 where what all use does not fit.
     kept_replicas: replicas of which none is surplus yet, however many `aim` has.
@@ -16,7 +16,7 @@ class ModelShare(ModelNeed, frozen=True):
 
     share: int | None
     needed: int
-    short: int
+    lacks: int
     cost: float = 0.0
     used: int = 0
     kept_replicas: int = 0

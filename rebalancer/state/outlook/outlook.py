@@ -35,7 +35,7 @@ from rebalancer.state.outlook.rule import (
 )
 from rebalancer.state.outlook.scenarios import Paths, paths
 from rebalancer.state.outlook.shift import Shift, shift
-from rebalancer.state.outlook.value import Serving, Standing, capacities, costs
+from rebalancer.state.outlook.value import Serving, Standing, capacities, late_and_left
 
 
 class Service(NamedTuple):
@@ -96,6 +96,7 @@ class Curves(NamedTuple):
     current: replicas that serve or start, (models,).
     one: late replica-seconds that count as 1, (models,).
     weight: factor between `late` and `value`, the same for all.
+    arriving: late work among what arrives until the horizon: `late` without the price of what is left there.
     """
 
     counts: I64
@@ -105,6 +106,7 @@ class Curves(NamedTuple):
     current: I64
     one: F64
     weight: float
+    arriving: F64
 
 
 def outlooks(  # noqa: PLR0913  # one thing each
@@ -171,10 +173,12 @@ def _curves(  # noqa: PLR0913  # one thing each
     most = np.maximum(least, np.minimum(service.most, tried[-1]))
     tried = np.minimum(np.maximum(tried, least), most)
     able = capacities(standing, tried, terms.steps, terms.step_seconds, terms.cold_seconds)
-    each = costs(lanes, able, standing.backlog, service.serving, terms.step_seconds)
+    soon, left = late_and_left(lanes, able, standing.backlog, service.serving, terms.step_seconds)
+    each = soon + left
     here = np.abs(tried - current).argmin(axis=0)
     counts = np.minimum(least + np.arange(int((most - least).max()) + 1)[:, np.newaxis], most)
     late, error = (_between(tried, of, counts) for of in _mean_and_error(each, lanes, here))
+    arriving = _between(tried, np.add.reduceat(soon * lanes.weight, lanes.starts, axis=1), counts)
     moved = 0.5 * SWITCHING_REPLICA_SECONDS * np.abs(counts - current)
     each_late = late[np.clip(current - least, 0, len(late) - 1), np.arange(len(current))] / np.maximum(current, 1)
     doubt = ERRORS_OF_DECREASE * error + LATE_OF_DECREASE * each_late * (current - counts)
@@ -185,7 +189,7 @@ def _curves(  # noqa: PLR0913  # one thing each
     value = cost * worth * terms.weight - FULL_USE * counts
     inside = counts == least + np.arange(len(counts))[:, np.newaxis]
     value = np.where(inside, value.round(QUANTUM), np.inf)
-    return Curves(counts, value, late * worth, error * worth, current, one, terms.weight)
+    return Curves(counts, value, late * worth, error * worth, current, one, terms.weight, arriving * worth)
 
 
 def _unseen(level: F64, counts: I64, terms: Terms) -> F64:
@@ -258,7 +262,7 @@ def _told(  # noqa: PLR0913  # one thing each
     least, current, usable = curves.counts[0].tolist(), curves.current.tolist(), replays.usable.tolist()
     by_minute, weight = service.serving.by_minute.tolist(), round(curves.weight, QUANTUM)
     deferred = service.serving.deferred.tolist()
-    values, late, errors = _rounded(curves.value.T, curves.late.T, curves.error.T).tolist()
+    values, late, errors, arriving = _rounded(curves.value.T, curves.late.T, curves.error.T, curves.arriving.T).tolist()
     figures = _rounded(
         ahead.level, told.base[0], shifted.p, shifted.level, shifted.times_usual, curves.one, *more
     ).tolist()
@@ -293,6 +297,7 @@ def _told(  # noqa: PLR0913  # one thing each
                 weight=weight,
                 by_minute=by_minute[model],
                 deferred=deferred[model],
+                late_arrivals=tuple(arriving[model][:width]),
             )
         )
     return tuple(found)

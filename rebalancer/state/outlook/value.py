@@ -97,20 +97,26 @@ def capacities(standing: Standing, counts: I64, steps: int, step_seconds: int, c
 
 
 def costs(paths: Paths, able: F32, backlog: F64, serving: Serving, step_seconds: int) -> F64:
-    """Late replica-seconds until the horizon, and the price of the backlog left there; (counts, lanes).
+    """Late replica-seconds until the horizon, and the price of the backlog left there, together; (counts, lanes)."""
+    late, left = late_and_left(paths, able, backlog, serving, step_seconds)
+    return late + left
+
+
+def late_and_left(paths: Paths, able: F32, backlog: F64, serving: Serving, step_seconds: int) -> tuple[F64, F64]:
+    """Late replica-seconds until the horizon, and the price of the backlog left there; (counts, lanes) each.
 
     `able`: replicas that serve, (steps, counts, models); `backlog`: replica-seconds, (models,). Of a deferred model
     only the work left at the horizon counts.
     """
     counts = able.shape[1]
     lanes = paths.work.shape[1]
-    found = np.empty((counts, lanes))
+    late, left = np.empty((counts, lanes)), np.empty((counts, lanes))
     wide = max(1, LANES_TIMES_COUNTS // counts)
     for begin in range(0, lanes, wide):
         part = slice(begin, min(lanes, begin + wide))
         sweep = _Sweep(paths, part, able, serving, step_seconds)
-        found[:, part] = sweep.run(backlog)
-    return found
+        late[:, part], left[:, part] = sweep.run(backlog)
+    return late, left
 
 
 class _Sweep:
@@ -127,14 +133,16 @@ class _Sweep:
         self._step = step_seconds
         self._late_after = self._own.headroom_seconds + 2.0 * self._own.slo_wait_seconds
 
-    def run(self, backlog: F64) -> F64:
-        """Late replica-seconds until the horizon, and the price of the backlog left there; (counts, lanes)."""
+    def run(self, backlog: F64) -> tuple[F64, F64]:
+        """Late replica-seconds until the horizon, and the price of the backlog left there; (counts, lanes) each."""
         shape = self._able.shape[1], len(self._model)
         left = np.empty(shape, dtype=np.float32)
         left[:] = backlog[self._first + self._model]
         cost = np.zeros(shape, dtype=np.float32)
-        late = self._lateness(left, cost) + self._after(left)
-        return np.where(self._own.deferred, left, late) if self._own.deferred.any() else late
+        late, after = self._lateness(left, cost), self._after(left)
+        if self._own.deferred.any():
+            late, after = np.where(self._own.deferred, 0.0, late), np.where(self._own.deferred, left, after)
+        return late, after
 
     def _changes(self) -> list[bool]:
         """Whether some capacity differs from that of the step before."""

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from rebalancer.state.outlook import value
 from rebalancer.state.outlook.scenarios import Paths
-from rebalancer.state.outlook.value import Serving, Standing, capacities, costs
+from rebalancer.state.outlook.value import Serving, Standing, capacities, costs, late_and_left
 from tests.state.outlook import plain
 from tests.state.outlook.ahead import serving, standing
 
@@ -51,6 +51,16 @@ def test_late_work_is_that_of_a_queue_stepped_second_by_second() -> None:
         for lane, model in enumerate(of.model.tolist()):
             wanted = plain.cost(of.work[:, lane].tolist(), able[:, row, model].tolist(), there.backlog[model], 6.0, DT)
             assert found[row, lane] == pytest.approx(wanted, rel=2e-4, abs=1e-3)
+
+
+def test_of_what_arrives_no_more_is_late_than_arrives_and_what_waits_at_the_end_is_counted_apart() -> None:
+    of = some_paths(3, 1, 4, level=9.0)
+    there = standing((2, [], 0.0))
+    able = capacities(there, np.array([[2]]), STEPS, DT, COLD)
+    late, left = late_and_left(of, able, there.backlog, serving(1), DT)
+    assert (late <= 1.1 * of.work.sum(axis=0)).all()  # who leaves counts a tenth more
+    assert (late + left > of.work.sum(axis=0)).all()
+    assert (late + left == costs(of, able, there.backlog, serving(1), DT)).all()
 
 
 def test_clients_that_lost_patience_and_those_turned_away_come_to_nobody() -> None:

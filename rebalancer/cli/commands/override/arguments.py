@@ -9,8 +9,17 @@ from rebalancer.cli.terminal.spans import seconds_of
 from rebalancer.ingest.objects.people import OF_CAPACITY
 
 DEFAULT_SECONDS = 1800.0  # where neither --for nor the service says how long
+MOST_SECONDS = 604_800.0  # as the API takes; the policy may allow less
 REASON_CHARACTERS = 256
 NUMBERED = frozenset({"pin", "cap", "floor"})
+
+
+def check_reason(reason: str) -> None:
+    """Raise Failed, exit code 2, where nobody could read why: blank, or more than an object takes."""
+    if not reason.strip():
+        raise Failed("--reason is blank: say why, for whoever reads it at night", USAGE)
+    if len(reason) > REASON_CHARACTERS:
+        raise Failed(f"--reason has {len(reason)} characters; allowed 1 to {REASON_CHARACTERS}", USAGE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +43,7 @@ class OverrideArguments:
             target=self._target(),
             reason=self.reason,
             value=self.value,
-            for_seconds=None if self.lasts is None else seconds_of(self.lasts, "--for"),
+            for_seconds=None if self.lasts is None else seconds_of(self.lasts, "--for", MOST_SECONDS),
             namespace=self.namespace,
             allow_below_floor=self.allow_below_floor,
         )
@@ -57,8 +66,7 @@ class OverrideArguments:
             raise Failed(f"--model is for exclude; {self.kind} is about {self.subject}", USAGE)
         if self.allow_below_floor and self.kind not in {Kind.PIN, Kind.CAP}:
             raise Failed("--allow-below-floor is for pin and cap", USAGE)
-        if not 0 < len(self.reason) <= REASON_CHARACTERS:
-            raise Failed(f"--reason has {len(self.reason)} characters; allowed 1 to {REASON_CHARACTERS}", USAGE)
+        check_reason(self.reason)
 
     def _target(self) -> Subject:
         what, _, name = self.subject.rpartition("/")

@@ -21,11 +21,14 @@ OBEYS_SECONDS = 3.0
 POLL_SECONDS = 0.25
 
 
+NO_REASON = "no reason given"  # a red button is pressed all the same
+
+
 async def create_stop(where: Where, reason: str, key: str, *, dry_run: bool) -> tuple[str, str]:
     """Make the WriteStop; its name and who made it."""
     async with open_cluster(where) as cluster:
         actor = await cluster.actor()
-        obj = stop_object(stop_name(key), reason, actor)
+        obj = stop_object(stop_name(key), reason.strip() or NO_REASON, actor)
         if not dry_run:
             await create_once(cluster, WRITESTOPS, obj)
         return str(obj["metadata"]["name"]), actor

@@ -1,0 +1,48 @@
+"""Wrong arguments in words: what was typed, where, what is allowed there, and the nearest of it.
+
+The parser tells them in a checker's words (`Value error, 'xml' is not one of ...`, `Input should be a valid integer`).
+"""
+
+import re
+from difflib import get_close_matches
+
+_CHOICE = re.compile(r"(?:Value error, )?'(?P<given>.*)' is not one of (?P<known>'.*')\.?$", re.DOTALL)
+_NUMBER = re.compile(r"No such option: (?P<given>-\d+)\b.*")
+_KINDS = {
+    r"Input should be a valid integer\b.*": "is not a whole number",
+    r"Input should be a valid number\b.*": "is not a number",
+    r"Input should be greater than or equal to (\S+)": r"is too small: allowed from \1 on",
+    r"Input should be greater than (\S+)": r"is too small: allowed above \1",
+    r"Input should be less than or equal to (\S+)": r"is too large: allowed up to \1",
+    r"Input should be less than (\S+)": r"is too large: allowed below \1",
+    r"Input should be a valid boolean\b.*": "is neither true nor false",
+    r"Value error, (.*)": r"is wrong: \1",
+}
+
+
+def in_words(message: str) -> str:
+    """The parser's message as a person would say it."""
+    number = _NUMBER.fullmatch(message)
+    if number:
+        return f"{number['given']} is negative: a number of replicas is 0 or more"
+    if message in {"Missing argument 'MODEL'.", "Missing argument 'SUBJECT'."}:
+        return f"{message.rstrip('.')}; `rebalancer status` lists the models"
+    told = re.fullmatch(r"Invalid value for (?P<where>.+?): (?P<why>.*)", message, re.DOTALL)
+    if told is None:
+        return message
+    where, why = told["where"].replace("'", ""), told["why"]
+    choice = _CHOICE.fullmatch(why)
+    if choice:
+        known = re.findall(r"'([^']*)'", choice["known"])
+        return f"{where}: no {choice['given']!r}{nearest(choice['given'], known)}; allowed: {', '.join(known)}"
+    for pattern, words in _KINDS.items():
+        if re.fullmatch(pattern, why, re.DOTALL):
+            return f"{where} {re.sub(pattern, words, why, flags=re.DOTALL)}"
+    return f"{where}: {why}"
+
+
+def nearest(given: str, known: list[str]) -> str:
+    """`; did you mean pin?`, or nothing where no word is near."""
+    plain = {word.lower(): word for word in known}
+    close = get_close_matches(given.lower(), plain, n=1)
+    return f"; did you mean {plain[close[0]]}?" if close else ""

@@ -1,0 +1,145 @@
+"""Who lacks replicas, and what they wait for: a person, a guard, GPUs, or time. Of these, who is short."""
+
+from collections import Counter
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from rebalancer.domain.memory import Loan, ModelMemory
+from rebalancer.domain.plan import Unmet
+from rebalancer.domain.words import gpus, listed, replicas, sentences
+from rebalancer.planning.actions.moves import Moves
+from rebalancer.planning.allocation.allocate import Allocation
+from rebalancer.planning.explanation.lateness import has_now, lateness, short_of
+from rebalancer.planning.facts.scene import Scene
+from rebalancer.planning.guards.foreign import STANDS_DOWN, keeps_borrowed, standing
+from rebalancer.planning.guards.guards import stopped_by
+from rebalancer.planning.shares.share import ModelShare
+
+_FOR_WANT_OF_GPUS = frozenset({"budget", "fit", STANDS_DOWN})
+BY_PERSON = frozenset({"pause", "freeze", "override"})  # constraints: a person keeps the number where it is
+
+
+class Lack(NamedTuple):
+    """Replicas that a model would use and has not, and why not; `short`: None while its requests are in time."""
+
+    replicas: int
+    why: str
+    short: Unmet | None
+
+
+def allocated(scene: Scene[ModelShare], found: Allocation) -> dict[str, int]:
+    """Undoomed replicas per model as allocation wants it, before guards."""
+    counts = {name: model.staying_replicas for name, model in scene.models.items()}
+    for unit in found.units:
+        counts[unit.target.model] += 1
+        for victim in unit.victims:
+            counts[victim.target.model] -= 1
+    for victim in found.releases:
+        counts[victim.target.model] -= 1
+    return counts
+
+
+def by_model(
+    loans: tuple[Loan, ...],
+) -> tuple[Counter[str | None], dict[str | None, tuple[tuple[str, int], ...]], Counter[str]]:
+    """Replicas lent by owner, GPUs lent by owner to whom, and replicas borrowed by borrower."""
+    gpus_to: dict[str | None, Counter[str]] = {}
+    for loan in loans:
+        gpus_to.setdefault(loan.owner, Counter())[loan.borrower] += loan.gpus
+    lent = {owner: tuple(sorted(counts.items())) for owner, counts in gpus_to.items()}
+    return Counter([loan.owner for loan in loans]), lent, Counter([loan.borrower for loan in loans])
+
+
+def lends_words(lent: tuple[tuple[str, int], ...]) -> str:
+    """`lends 2 GPUs to code`, "" where nothing is lent."""
+    return f"lends {listed([f'{gpus(count)} to {name}' for name, count in lent])}" if lent else ""
+
+
+def lacking(  # noqa: PLR0913  # every stage's result tells something
+    scene: Scene[ModelShare],
+    found: Allocation,
+    moves: Moves,
+    loans: tuple[Loan, ...],
+    granted: dict[str, int],
+    stop: str | None,
+) -> tuple[dict[str, Lack], dict[str, ModelMemory]]:
+    """The models that lack replicas, each with its constraint, and memory of since when. `stop`: nothing is written."""
+    found_of = {}
+    kept = {name: model.remembered for name, model in scene.models.items()}
+    wanted = allocated(scene, found)
+    _, lent, _ = scene.memo.of("", by_model, loans)
+    with_nodes = {name for (name, _), one in moves.coming.items() if one.grant}
+    for name in sorted(scene.models):
+        model = scene.models[name]
+        memory, short = model.remembered, short_of(model)
+        since = (memory.unmet_since if memory.unmet_since is not None else scene.now) if short else None
+        if since != memory.unmet_since:
+            kept[name] = replace(memory, unmet_since=since)
+        if since is None and not model.lacks:
+            continue
+        brought = granted[name] if name in with_nodes else 0
+        constraint, why = _binding(model, found, moves, declined=wanted[name] < model.needed, brought=brought)
+        others = _written_by_others(model, scene) if constraint in _FOR_WANT_OF_GPUS else ""
+        if others:
+            constraint, why = STANDS_DOWN, others
+        if stop is not None and model.needed > model.staying_replicas:
+            constraint, why = stopped_by(scene), stop
+        row = None
+        if since is not None:
+            why = sentences(why, _while_it_lends(model, lent.get(name, ()), constraint))
+            row = Unmet(name, short, constraint, why, since, lateness(model, has_now(model)))
+        found_of[name] = Lack(model.lacks, why, row)
+    return found_of, kept
+
+
+def _while_it_lends(model: ModelShare, lent: tuple[tuple[str, int], ...], constraint: str) -> str:
+    """Why an owner that is short lends all the same; "" where it does not, or `constraint` says it."""
+    if not lent or constraint == STANDS_DOWN:  # who keeps what it lent is said there already
+        return ""
+    own, owed = model.entry.entitlement, model.demand.owed
+    if constraint == "waiting":
+        why = "those come home"
+    elif constraint in BY_PERSON or constraint == "schedule":
+        why = "those come home when that ends"
+    elif owed < own:
+        why = f"its work and its votes claim {owed} of the {own} that it owns, and what nobody claims goes by worth"
+    else:
+        why = "those come home as soon as that allows"
+    return f"{lends_words(lent)}: {why}"
+
+
+def _written_by_others(model: ModelShare, scene: Scene[ModelShare]) -> str:
+    """Why there are no GPUs for a model: we stand down on it, or on somebody who keeps GPUs that are its own."""
+    if all(target.stuck == STANDS_DOWN for target in model.targets):
+        return standing(model, scene)
+    return keeps_borrowed(model, scene) if model.staying_replicas < min(model.needed, model.entry.entitlement) else ""
+
+
+def _binding(  # noqa: PLR0911  # one per kind of constraint
+    model: ModelShare, found: Allocation, moves: Moves, *, declined: bool, brought: int
+) -> tuple[str, str]:
+    """The constraint that a model's need waits for (a person, a guard, GPUs, or time), and a sentence about it.
+
+    `brought`: replicas that it is granted, where a node comes for some of them.
+    """
+    name, ruling = model.entry.id, model.ruling
+    person = ruling.paused or ruling.frozen
+    if person is not None:
+        return person.kind, f"{person.kind} by override {person.name} leaves it as it is"
+    if model.needed <= model.staying_replicas and model.demand.replicas < model.unruled:
+        kept_by = "override" if ruling.decides is not None else "schedule"
+        return kept_by, f"{ruling.said(model.entry, model.unruled)} keeps it at {model.demand.replicas}"
+    if moves.blocked.get(name):
+        refusal = moves.blocked[name][0]
+        return refusal.guard, str(refusal)
+    if name in found.short and brought < model.needed:
+        _, constraint, why = found.short[name]
+        return constraint, f"{brought} granted, on a node that comes; beyond that {why}" if brought else why
+    if model.share is not None and declined:
+        pools = ", ".join(target.pool for target in model.targets)
+        share = f"its share of {pools} is {replicas(model.share)}"
+        return "budget", f"{share}, since the other GPUs there keep more requests from being late elsewhere"
+    if moves.waiting.get(name):
+        return "waiting", f"it waits for {listed(sorted(set(moves.waiting[name])))}"
+    return "waiting", "granted, its pods are on their way"

@@ -1,0 +1,86 @@
+"""Who is short: whose requests are late, or will be, and who would have them in time with more replicas.
+
+A model that merely lacks room for bursts is not short: it would use more, and its users notice nothing.
+"""
+
+from rebalancer.domain.outlook import Outlook
+from rebalancer.domain.words import counted, figure, sentences, work_of
+from rebalancer.planning.demand.at_work import work_now
+from rebalancer.planning.shares.share import ModelShare
+
+LATE_SHARE = 0.01  # of the requests that come until the horizon: with more of them late a model is short
+
+
+def short_of(model: ModelShare) -> int:
+    """Replicas that a model is short of: those it lacks while requests are late or will be; 0 while they are in time.
+
+    Latency beyond the SLO says so, or the outlook of what it has where votes or work already ask for more than that:
+    the outlook's mean holds surges of its past, by which a model at ease would be called short for an hour after one.
+    Where nobody looks ahead, latency within the SLO is believed as long as no replica is doomed; without latency its
+    votes. A need that nobody knows is held to be real.
+    """
+    has, found = has_now(model), model.deferral
+    if found.counts:
+        return max(0, found.deadline.replicas - has) if found.deadline is not None else 0
+    latency, outlook = _latency(model), model.load.outlook
+    if not model.lacks or (latency is not None and latency > _slo(model)):
+        return model.lacks
+    asked = model.ballot.need
+    if asked is not None and outlook is not None and not outlook.deferred:
+        at_work = max(asked, outlook.expected_level, work_now(model) or 0.0)
+        return model.lacks if at_work > has and _will_be_late(outlook, has, model.entry.priority) else 0
+    if latency is not None and not model.doomed and model.ready_staying:
+        return 0
+    return model.lacks if asked is None else min(model.lacks, max(0, asked - has))
+
+
+def has_now(model: ModelShare) -> int:
+    """Replicas that serve or load, without doomed ones."""
+    return model.ready_staying + model.loading_staying
+
+
+def lateness(model: ModelShare, replicas: int) -> str:
+    """What a model has to do with `replicas`, and how late that is: `4.2 replicas of work on 3, about 140 late ...`."""
+    outlook, latency = None if model.ballot.blind else model.load.outlook, _latency(model)
+    over = ""
+    if latency is not None and latency > _slo(model):
+        over = f"latency is {figure(latency)} s, its SLO {figure(_slo(model))} s"
+    return sentences(_lateness_of(work_now(model), outlook, replicas, model.entry.priority), over)
+
+
+def _lateness_of(work: float | None, outlook: Outlook | None, replicas: int, priority: int) -> str:
+    """`4.2 replicas of work on 3, about 140 of 900 requests late in 110 s`; "" where nothing is known."""
+    busy = "" if work is None else f"{work_of(work)} on {replicas}"
+    late = None if outlook is None or outlook.deferred else outlook.late_with(replicas, priority)
+    if outlook is None or late is None:
+        return busy
+    many = "none" if figure(late) == "0" else f"about {figure(late)}"
+    of = counted(round(outlook.expected_requests), "request")
+    said = f"about {figure(late)} s of late minutes" if outlook.by_minute else f"{many} of {of} late"
+    return ", ".join(filter(None, [busy, f"{said} in {outlook.horizon_seconds} s"]))
+
+
+def in_time(model: ModelShare) -> str:
+    """Why a model that would use more is not short: `is within its SLO with 2`."""
+    latency = _latency(model)
+    if latency is not None:
+        return f"is within its SLO with {has_now(model)} ({figure(latency)} s of {figure(_slo(model))} s)"
+    if model.load.outlook is not None and not model.ballot.blind:
+        return f"has its requests in time with {has_now(model)}"
+    return ""
+
+
+def _will_be_late(outlook: Outlook, replicas: int, priority: int) -> bool:
+    """Whether more than 1 % of what comes until the horizon will be late; with fewer than were played all of it."""
+    late = outlook.late_with(replicas, priority)
+    return outlook.expected_requests > 0.0 if late is None else late > LATE_SHARE * outlook.expected_requests
+
+
+def _slo(model: ModelShare) -> float:
+    return float("inf") if model.entry.slo is None else model.entry.slo.latency_seconds
+
+
+def _latency(model: ModelShare) -> float | None:
+    """The p95 latency that votes, in seconds; None where it has no vote, or nobody asks the model."""
+    told = (vote.value for vote in model.ballot.votes if vote.signal == "latency")
+    return None if model.entry.slo is None else next(told, None)

@@ -1,0 +1,43 @@
+"""What the timeline tells of overrides: one that changes nothing never looks as if it did."""
+
+from rebalancer.app.timeline import Timeline
+from rebalancer.domain.people import Override
+from rebalancer.domain.plan import OverrideState, Plan
+from tests.builders import NOW, a_model, a_policy, a_snapshot, an_override
+
+POLICY = a_policy(a_model("b"))
+
+
+def told(timeline: Timeline, at: float, *overrides: tuple[Override, str, str]) -> list[str]:
+    """What is told of one cycle with these overrides, each in its phase with its message."""
+    snapshot = a_snapshot(POLICY, {"b": 2}, at=at, overrides=tuple(one for one, _, _ in overrides))
+    states = tuple(OverrideState(one.namespace, one.name, one.uid, phase, said) for one, phase, said in overrides)
+    return [event.text for event in timeline.of_cycle(snapshot, Plan(cycle=1, at=at, overrides=states))]
+
+
+def a_timeline() -> Timeline:
+    timeline = Timeline()
+    told(timeline, NOW)
+    return timeline
+
+
+def test_a_refused_override_puts_nobody_under_it_and_its_end_ends_nothing() -> None:
+    timeline, long = a_timeline(), an_override("cap", "b", 1, reason="calm")
+    said = "is not under cap 1 by alice until 09:00:00: calm (refused: expires after more than 60 s)"
+    assert told(timeline, NOW + 1, (long, "Refused", "expires after more than 60 s")) == [said]
+    assert told(timeline, NOW + 2, (long, "Refused", "expires after more than 60 s")) == []
+    assert told(timeline, NOW + 3) == []
+
+
+def test_one_that_is_superseded_says_by_which_and_comes_back_into_force() -> None:
+    timeline, old = a_timeline(), an_override("cap", "b", 1, name="old", uid="uid-old", reason="calm")
+    new = an_override("cap", "b", 2, name="new", uid="uid-new", reason="rush")
+    assert told(timeline, NOW + 1, (old, "InForce", "")) == ["is put under cap 1 by alice until 09:00:00: calm"]
+    assert told(timeline, NOW + 2, (old, "Superseded", "by new, which is newer"), (new, "InForce", "")) == [
+        "is not under cap 1 by alice until 09:00:00: calm (superseded: by new, which is newer)",
+        "is put under cap 2 by alice until 09:00:00: rush",
+    ]
+    assert told(timeline, NOW + 3, (old, "InForce", "")) == [
+        "is put under cap 1 by alice until 09:00:00: calm",
+        "is no longer under cap 2 by alice (taken back)",
+    ]

@@ -1,0 +1,122 @@
+"""Who is short: requests are late or will be. Who would merely use more, and who is kept from it, are told apart.
+
+b holds 2 replicas and looks ahead at a level of 2.0: with room for bursts it needs 5. A request is 0.1 replica-seconds,
+so 2.0 x 150 / 0.1 = 3,000 come until the horizon (150 s): more than 30 late ones are more than 1 %. 9 are in flight, 4
+on a replica: its votes ask for 3.
+"""
+
+import pytest
+
+from rebalancer.domain.plan import Plan
+from tests.builders import a_model, a_policy, a_pool, a_snapshot, an_override
+from tests.planning.outlooks import an_outlook
+from tests.planning.story import Story, decision_of, unmet_of
+
+LATE = "2 replicas of work on 2, about {} of 3000 requests late in 150 s"
+
+
+def a_story(late_with_2: float, gpus: int = 2, latency: float | None = None, in_flight: float = 9.0) -> Story:
+    """`late_with_2`: requests late until the horizon with the 2 replicas that b holds; with 5 none would be."""
+    slo = {"slo": {"latency_seconds": 2.0}, "signals": {"concurrency": {"per_replica": 4.0}, "latency": True}}
+    policy = a_policy(a_model("b", 1, entitlement=2, **slo), pools=(a_pool(gpus=gpus),))
+    readings = {"concurrency": in_flight} | ({} if latency is None else {"latency": latency})
+    story = Story(policy, a_snapshot(policy, {"b": 2}, {"b": readings}, {"b": 2.0}))
+    return looking_ahead(story, late_with_2)
+
+
+def looking_ahead(story: Story, late_with_2: float) -> Story:
+    late = {count: max(0.0, late_with_2 * (5 - count) / 3) for count in range(1, 9)}
+    story.look_ahead("b", an_outlook(late, story.replicas("b"), level=2.0, base=2.0, shifted=2.0, work_of_one=0.1))
+    return story
+
+
+def short(plan: Plan) -> tuple[int, int]:
+    """Replicas that b is short of, and those that it would merely use."""
+    row = unmet_of(plan, "b")
+    return 0 if row is None else row.replicas, decision_of(plan, "b").headroom
+
+
+@pytest.mark.parametrize(("late", "found"), [(29.0, (0, 3)), (31.0, (3, 0))])
+def test_short_begins_where_one_request_in_a_hundred_will_be_late(late: float, found: tuple[int, int]) -> None:
+    assert short(a_story(late).plan()) == found
+
+
+def test_a_model_at_ease_is_not_short_by_the_surges_of_its_past() -> None:
+    # 8 in flight at 4 per replica ask for the 2 that it has: only the mean over its past sees late ones.
+    assert short(a_story(140.0, latency=0.1, in_flight=8.0).plan()) == (0, 3)
+
+
+def test_latency_over_the_slo_is_short_whatever_is_expected() -> None:
+    assert short(a_story(20.0, latency=2.1).plan()) == (3, 0)
+
+
+def test_latency_within_the_slo_does_not_speak_for_the_next_start() -> None:
+    assert short(a_story(90.0, latency=0.1).plan()) == (3, 0)
+
+
+def test_who_is_in_time_says_what_it_would_use_and_with_what_it_is_fine() -> None:
+    said = decision_of(a_story(20.0, latency=0.1).plan(), "b").why
+    assert said == "has 2 replicas of work on 2; would use 3 more, and is within its SLO with 2 (0.1 s of 2 s)"
+
+
+def test_who_is_short_says_how_late_it_is() -> None:
+    row = unmet_of(a_story(90.0, latency=2.6).plan(), "b")
+    assert row is not None
+    assert row.lateness == f"{LATE.format(90)}; latency is 2.6 s, its SLO 2 s"
+
+
+def test_without_a_look_ahead_and_without_latency_votes_say_who_is_short() -> None:
+    # 12 in flight at 4 per replica ask for 3; a cooldown that keeps the demand higher calls nobody short.
+    policy = a_policy(a_model("b", 1, entitlement=2), pools=(a_pool(gpus=2),))
+    story = Story(policy, a_snapshot(policy, {"b": 2}, {"b": {"concurrency": 20.0}}))
+    story.turns(2)
+    assert short(story.plan()) == (3, 0)
+    story.load("b", {"concurrency": 8.0})
+    assert short(story.plan()) == (0, 3)
+
+
+class TestOverride:
+    """b holds 5 and needs 5; a person caps or pins it at 2."""
+
+    def capped(self, late: float, kind: str = "cap") -> Story:
+        story = a_story(late, gpus=16)
+        story.turns(3)
+        assert story.replicas("b") == 5
+        story.override(an_override(kind, "b", 2))
+        looking_ahead(story, late).turns(2)
+        assert story.replicas("b") == 2
+        return story
+
+    @pytest.mark.parametrize("kind", ["cap", "pin"])
+    def test_it_hides_no_need(self, kind: str) -> None:
+        row = unmet_of(self.capped(140.0, kind).plan(), "b")
+        assert row is not None
+        assert (row.replicas, row.constraint) == (3, "override")
+        assert row.why == f"{kind} 2 by override {kind}-b keeps it at 2"
+
+    def test_it_says_what_it_costs_while_it_stands(self) -> None:
+        (state,) = self.capped(140.0).plan().overrides
+        assert state.message == (
+            "b went from 5 to 2 replicas; in force since 08:00:30; it keeps 3 replicas from b; " + LATE.format(140)
+        )
+
+    def test_one_that_makes_nobody_late_costs_nothing(self) -> None:
+        plan = self.capped(20.0).plan()
+        assert short(plan) == (0, 3)
+        assert "keeps" not in plan.overrides[0].message
+
+
+def test_an_owner_that_is_short_while_it_lends_says_why() -> None:
+    # b owns all 8 GPUs and is owed 2 of them: a gains more from the other 6 than b does.
+    models = a_model("a", 0, entitlement=0, priority=400), a_model("b", 1, entitlement=8)
+    policy = a_policy(*models, pools=(a_pool(gpus=8),))
+    readings = {"a": {"concurrency": 40.0}, "b": {"concurrency": 9.0}}
+    story = Story(policy, a_snapshot(policy, {"a": 6, "b": 2}, readings, {"a": 10.0, "b": 2.0}))
+    story.foresee("a", {count: 90.0 * (12 - count) for count in range(1, 13)}, level=10.0)
+    story.foresee("b", {count: 30.0 * 2.0 ** (2 - count) for count in range(1, 9)}, level=2.0)
+    row = unmet_of(story.plan(), "b")
+    assert row is not None
+    assert row.why == (
+        "its share of a100 is 2 replicas, since the other GPUs there keep more requests from being late elsewhere; "
+        "lends 6 GPUs to a: its work and its votes claim 2 of the 8 that it owns, and what nobody claims goes by worth"
+    )
