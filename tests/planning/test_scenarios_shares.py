@@ -317,13 +317,13 @@ class TestTriage:
         assert shares(a_story(policy, {"a": 4, "b": 4}, curves).plan()) == {"a": 1, "b": 7}
 
     def test_what_is_needed_and_not_there_is_said_with_what_binds(self) -> None:
-        # b's level of 5.0 needs ceil(5.0 + 1.5 x 2.24 = 8.4) = 9; 8 GPUs, of which a keeps 1: b has 7 and is 2 short.
+        # b's level of 7.5 needs ceil(7.5 + 1.5 x 2.74 = 11.6) = 12; 8 GPUs, of which a keeps 1: b has 7, is 5 short.
         policy = a_pair(a_model("a"), a_model("b"))
         story = a_story(policy, {"a": 1, "b": 7}, {"a": flat(1, 8)})
-        story.foresee("b", steep(1, 10), level=5.0)
+        story.foresee("b", steep(1, 13), level=7.5)
         unmet = unmet_of(story.plan(), "b")
         assert unmet is not None
-        assert (unmet.replicas, unmet.constraint) == (2, "budget")
+        assert (unmet.replicas, unmet.constraint) == (5, "budget")
         assert unmet.why == (
             "its share of a100 is 7 replicas, since the other GPUs there keep more requests from being late elsewhere"
         )
