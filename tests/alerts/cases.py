@@ -49,7 +49,7 @@ CASES = (
         {'rebalancer_unmet_replicas{model="b"}': told(3), 'rebalancer_unmet_seconds{model="b"}': told("0+10")},
         Fired(
             B,
-            "Model b has been short of 3 replicas for 19m 50s: requests are late, or are about to be. "
+            "Model b has been short of 3 replicas for 19m 50s: requests are late, or will be. "
             "`rebalancer explain b` says what it waits for.",
         ),
         (
