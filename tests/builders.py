@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from msgspec.structs import replace
 
 from rebalancer.domain.cluster import Override, WriteStop
-from rebalancer.domain.policy import Model, Policy, Pool, TargetSpec
+from rebalancer.domain.policy import Model, Policy, Pool
 from rebalancer.domain.readings import ModelLoad, NoReading, Reading, Signal, Work
 from rebalancer.domain.snapshot import (
     AutoscalerView,
@@ -25,6 +25,7 @@ from rebalancer.domain.snapshot import (
     Sync,
     TargetView,
 )
+from rebalancer.domain.target_spec import TargetSpec
 
 NOW = 1_800_000_000.0  # 2027-01-15 08:00:00 UTC
 NAMESPACE = "serving"

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
+from msgspec import UNSET, UnsetType
+
 from rebalancer.domain.cluster import (
     DisruptionBudget,
     Hpa,
@@ -14,8 +16,9 @@ from rebalancer.domain.cluster import (
     ScaledObject,
     Workload,
 )
-from rebalancer.domain.policy import Model, Pool, TargetSpec
-from rebalancer.domain.snapshot import AutoscalerView, NodeClaimView, NodePoolView, NodeView, PodView, TargetView
+from rebalancer.domain.policy import Model, Pool
+from rebalancer.domain.snapshot import AutoscalerView, NodeClaimView, NodePoolView, NodeView, PodView, Shape, TargetView
+from rebalancer.domain.target_spec import TargetSpec
 
 KEDA_DEFAULT_MAXIMUM = 100
 HELD_REASONS = frozenset({"Empty", "Underutilized"})
@@ -74,8 +77,9 @@ def target_view(  # noqa: PLR0913  # what it is made from
     *,
     running_gpus: int | None = None,
     by_others: bool = False,
+    victims: str = "replicaSet",
 ) -> TargetView:
-    """One scale target; `asked` is what we wrote and have not seen yet, the last two as in `TargetView`."""
+    """One scale target; `asked` is what we wrote and have not seen yet, the last three as in `TargetView`."""
     return TargetView(
         pool=pool.name,
         namespace=workload.ref.namespace,
@@ -94,7 +98,17 @@ def target_view(  # noqa: PLR0913  # what it is made from
         pods=tuple(sorted(pods, key=lambda pod: pod.uid)),
         running_gpus=running_gpus,
         by_others=by_others,
+        shape=_shape(workload, pool, victims),
     )
+
+
+def _shape(workload: Workload, pool: Pool, victims: str) -> Shape | UnsetType:
+    if not workload.resource:
+        return UNSET
+    each = workload.gpus.get(pool.resource, 0)
+    first = each if workload.leader_gpus is None else workload.leader_gpus.get(pool.resource, 0)
+    gpus = first + each * (workload.pods - 1) if workload.templated else None
+    return Shape(workload.resource, victims, workload.pods, gpus)
 
 
 def autoscaler_view(

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from rebalancer.domain.cluster import SOURCES, Override, Pod
 from rebalancer.domain.events import Event, ObjectChanged, ObjectGone, ObjectsListed, SourceState
-from rebalancer.domain.policy import TargetSpec
+from rebalancer.domain.target_spec import TargetSpec
 from rebalancer.ingest.watches import RESOURCES, SourceSink, Watches
 from rebalancer.kube.access import Access
 from rebalancer.kube.client import KubeClient

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from rebalancer.domain.plan import Refusal
 from rebalancer.domain.replica_set import out_class
 from rebalancer.domain.snapshot import PodView
+from rebalancer.domain.words import listed
 from rebalancer.planning.actions.node_grants import NodePlan
 from rebalancer.planning.allocation.allocate import Allocation
 from rebalancer.planning.allocation.ledger import Unit, Victim
@@ -149,7 +150,7 @@ def _raise(scene: Scene[ModelShare], moves: Moves, unit: Unit) -> None:
     """Grants one more replica if its GPUs are free and may be promised now; else it waits."""
     target = unit.target
     if unit.source != "free":
-        moves.wait(target.model, f"GPUs on {unit.node} that are not free yet")
+        moves.wait(target.model, f"GPUs on {listed(unit.places)} that are not free yet")
         return
     over = budget(scene.pools[target.pool], moves.promised[target.pool], target.gpus)
     if over is not None:
@@ -158,7 +159,7 @@ def _raise(scene: Scene[ModelShare], moves: Moves, unit: Unit) -> None:
     moves.promised[target.pool] += target.gpus
     coming = moves.coming.setdefault(target.key, Coming())
     coming.replicas += 1
-    coming.nodes.append(unit.node or "")
+    coming.nodes.extend(unit.nodes)
 
 
 def release(scene: Scene[ModelShare], moves: Moves, victim: Victim, recipient: str | None) -> None:
@@ -203,4 +204,4 @@ def _shift(scene: Scene[ModelShare], moves: Moves, unit: Unit) -> None:
     for victim in unit.victims:
         release(scene, moves, victim, recipient)
     donors = ", ".join(sorted({victim.target.model for victim in unit.victims}))
-    moves.wait(recipient, f"GPUs of {donors} on {unit.node}")
+    moves.wait(recipient, f"GPUs of {donors} on {listed(unit.places)}")

@@ -59,9 +59,9 @@ def _seated(target: TargetFacts, model: ModelShare, ledger: Ledger, tight: set[o
         return None
     if ledger.capacity[target.pool] >= target.gpus:
         for now, source in ((True, "free"), (False, "soon")):
-            node = ledger.fit(target, model.ruling.excluded_nodes, now=now)
-            if node is not None:
-                ledger.seat(target, node)
-                return Unit(target, IDLE, source, node)
+            nodes = ledger.fit(target, model.ruling.excluded_nodes, now=now)
+            if nodes:
+                ledger.seat(target, nodes)
+                return Unit(target, IDLE, source, nodes)
     tight.add(kind)
     return None

@@ -24,7 +24,9 @@ def sentence(target: TargetFacts, model: ModelShare) -> str:
     view = target.view
     what = f"{view.kind.lower()} {view.name} in pool {target.pool}"
     if target.stuck == "gpus":
-        return f"{what}: {gpus_differ(view, model.entry.gpus_per_pod)}"
+        return f"{what}: {gpus_differ(view, model.entry.gpus_per_pod, model.entry.pods_per_replica)}"
+    if target.stuck == "victims":
+        return f"{what} is only read: the policy's `victims` of the target does not say who goes at a decrease"
     if target.stuck == "idle":
         return f"{what}: {unreachable(view)}"
     if target.stuck == "foreign":
