@@ -135,7 +135,8 @@ def _target(model: Model, target: TargetView, told: _Told, above: _Above) -> Tar
     """The facts of `target`, in which replacements and the replicas they stand beside are told apart.
 
     Of replaced ones that are gone the number comes back once the autoscalers of their replacements have followed; where
-    a ReplicaSet had made new ones by then, and those serve, it stays for the floor.
+    a ReplicaSet had made new ones by then, and those serve, it stays for the floor. Of numbered ones it comes back once
+    those that go by it are not needed.
     """
     doomed = told.doomed
     wanted = 0 if target.missing else converging(target)
@@ -147,12 +148,13 @@ def _target(model: Model, target: TargetView, told: _Told, above: _Above) -> Tar
     replaced = _Replaced.of(target, alive, told, wanted) if told.replaced else NONE_REPLACED
     others = [pod for pod in alive if pod not in replaced.there] if replaced.there else alive
     number = max(0, wanted - len(replaced.there))
-    if numbered:
-        at_no_loss = _last_at_no_loss(others[:number], above.serving)
+    most = min(above.asked, max(0, number - least_of(target)))
+    if numbered:  # its number goes to who is made anew, and may come back once that one serves
+        now = min(above.assured, _last_at_no_loss(others[:number], above.serving))
     else:
-        at_no_loss = number - sum(1 for pod in others[:number] if pod.phase == "ready") + above.serving
-    most = min(above.asked, max(0, number - least_of(target)), at_no_loss)
-    settle = min(len(replaced.gone), most, above.assured)
+        now = above.assured
+        most = min(most, number - sum(1 for pod in others[:number] if pod.phase == "ready") + above.serving)
+    settle = min(len(replaced.gone), most, now)
     base = number - settle
     staying = others[:base]
     alone = [pod for pod in staying if pod.on(doomed)] if doomed else []
