@@ -79,8 +79,8 @@ class Moves:
     refusals: all refusals, in the order in which they were made.
     spared: replicas that allocation had taken and that stay after all, by model id; as many others sought for the model
         are not needed.
-    stay: the highest ReplicaSet class of the spared pods on nodes, by target: no pod of a lower class may go, since the
-        ReplicaSet would end the spared ones first.
+    stay: the highest class of the spared pods on nodes, by target: no pod of a lower class may go, since its controller
+        would end the spared ones first.
     """
 
     tally: Tally
@@ -165,6 +165,9 @@ def _raise(scene: Scene[ModelShare], moves: Moves, unit: Unit) -> None:
 def release(scene: Scene[ModelShare], moves: Moves, victim: Victim, recipient: str | None) -> None:
     """Lets a replica go for `recipient` (None: for nobody), or notes the guard's refusal."""
     one = Release(scene, moves.tally, victim.target, victim.purpose, victim.pod, victim.together)
+    if not _is_next(moves, victim, (victim,)):
+        moves.keep(victim)
+        return
     refusal = judge(one)
     if refusal is not None:
         moves.refuse(refusal, recipient)
@@ -172,6 +175,19 @@ def release(scene: Scene[ModelShare], moves: Moves, victim: Victim, recipient: s
         return
     _enter(moves, one, victim, recipient, scene)
     moves.tally.book(one)
+
+
+def _is_next(moves: Moves, victim: Victim, together: tuple[Victim, ...]) -> bool:
+    """Whether a numbered replica goes by a decrease: once all above it go, in this plan so far or `together` with it.
+
+    Those may have been taken for somebody whose turn comes later, or been spared by a guard.
+    """
+    target = victim.target
+    if not target.numbered:
+        return True
+    going = moves.going.get(target.key, Going())
+    gone = {pod.uid for pod in (*going.pods, *(each.pod for each in together))}
+    return all(pod.uid in gone for pod in target.staying_pods if out_class(pod) > out_class(victim.pod))
 
 
 def _enter(moves: Moves, one: Release, victim: Victim, recipient: str | None, scene: Scene[ModelShare]) -> None:
@@ -194,8 +210,9 @@ def _shift(scene: Scene[ModelShare], moves: Moves, unit: Unit) -> None:
         refusal = judge(one)
         if refusal is not None:
             moves.refuse(refusal, recipient)
-        elif out_class(victim.pod) < moves.stay.get(victim.target.key, 0):
-            moves.wait(recipient, f"replicas of {victim.target.model} that still load")
+        elif out_class(victim.pod) < moves.stay.get(victim.target.key, 0) or not _is_next(moves, victim, unit.victims):
+            before = "with higher numbers" if victim.target.numbered else "that still load"
+            moves.wait(recipient, f"replicas of {victim.target.model} {before}")
         else:
             trial.book(one)
             continue
