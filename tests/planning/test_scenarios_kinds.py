@@ -1,5 +1,4 @@
-"""Targets whose controller numbers replicas, and replicas of several pods: who goes is read, where they land is several.
-"""
+"""Targets whose controller numbers replicas, and replicas of several pods: who goes is read, where they land is several."""
 
 from msgspec.structs import replace
 
@@ -139,7 +138,9 @@ class TestGroups:
         assert moves(plan) == {}
         found = unmet_of(plan, "lws")
         assert found is not None
-        assert found.why.startswith("each of the 2 pods of a replica needs 4 GPUs on one node of pool a100: 3 on a100-1")
+        assert found.why.startswith(
+            "each of the 2 pods of a replica needs 4 GPUs on one node of pool a100: 3 on a100-1"
+        )
 
     def test_donors_give_just_what_makes_room_for_all_its_pods(self) -> None:
         story = self.a_world(0, 16, lws={"concurrency": 4.0}, small=IDLE)

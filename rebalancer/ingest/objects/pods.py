@@ -142,8 +142,9 @@ def _workload(meta: _PodMetadata, labels: Mapping[str, str]) -> tuple[WorkloadRe
             if above != owner.name:
                 return _ref(meta.namespace, kind, above), None
     if owner.kind == "StatefulSet":
-        if GROUP_SET in labels:
-            return _ref(meta.namespace, "LeaderWorkerSet", labels[GROUP_SET]), _number(labels.get(GROUP_INDEX))
+        if GROUP_SET in labels:  # a leader's own name ends in the number of its group
+            group = _number(labels.get(GROUP_INDEX, meta.name.rpartition("-")[2]))
+            return _ref(meta.namespace, "LeaderWorkerSet", labels[GROUP_SET]), group
         return _ref(meta.namespace, owner.kind, owner.name), _number(meta.name.rpartition("-")[2])
     return _ref(meta.namespace, owner.kind, owner.name), None
 
