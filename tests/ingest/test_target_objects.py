@@ -146,9 +146,7 @@ def test_a_rollout_s_pods_are_told_by_its_hash() -> None:
 def definition(name: str) -> Any:  # noqa: ANN401  JSON
     """A CustomResourceDefinition as its project ships it."""
     text = (folder("artefacts", "REBALANCER_ARTEFACTS") / "crds" / name).read_text()
-    return (
-        json.loads(text) if name.endswith(".json") else yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    )
+    return json.loads(text) if name.endswith(".json") else yaml.safe_load(text)
 
 
 @pytest.mark.parametrize(

@@ -215,8 +215,8 @@ def _judge_victims(before: Snapshot, after: Snapshot, change: Change) -> None:
 
 def _ended(snapshot: Snapshot, change: Change) -> list[PodView]:
     """Pods on nodes without notice that the target's ReplicaSet ends, or has ended."""
-    doomed = {None, *(notice.node for notice in snapshot.notices)}
-    held = {pod.uid for pod in _target(snapshot, change).pods if not pod.on(doomed)}
+    doomed = {notice.node for notice in snapshot.notices}
+    held = {pod.uid for pod in _target(snapshot, change).pods if pod.node is not None and not pod.on(doomed)}
     pods = _target(cluster.reconcile(snapshot), change).pods
     return [pod for pod in pods if pod.phase == "terminating" and pod.uid in held]
 

@@ -1,16 +1,18 @@
-"""Targets whose controller numbers replicas, and replicas of several pods: who goes is read, where they land is several."""
+"""Targets whose controller numbers replicas, and replicas of several pods: who goes is read, where they land varies."""
+
+from collections.abc import Mapping
 
 from msgspec.structs import replace
 
 from rebalancer.domain.codec import to_bytes
-from rebalancer.domain.snapshot import Place
+from rebalancer.domain.snapshot import Place, PodView
 from tests.builders import a_model, a_pod, a_policy, a_pool, a_snapshot, an_override
 from tests.planning.story import Story, change_of, moves, refusal_of, unmet_of
 
 IDLE, BUSY = {"concurrency": 0.0}, {"concurrency": 1000.0}
 
 
-def numbered(name: str, *nodes: str) -> tuple:
+def numbered(name: str, *nodes: str) -> tuple[PodView, ...]:
     """Ready replicas 0, 1, ... of `name`, one on each of `nodes`."""
     return tuple(a_pod(f"{name}-{n}", node, place=Place(n)) for n, node in enumerate(nodes))
 
@@ -111,7 +113,7 @@ class TestDoomedOrdinals:
 class TestGroups:
     """A LeaderWorkerSet: one replica is 2 pods of 4 GPUs each, on whatever nodes."""
 
-    def a_world(self, held: int, others: int, **readings: object) -> Story:
+    def a_world(self, held: int, others: int, **readings: Mapping[str, float]) -> Story:
         """Two nodes of 8 GPUs; `small` holds one GPU per replica."""
         models = (
             a_model("lws", 0, gpus_per_replica=8, pods_per_replica=2, entitlement=1, kind="LeaderWorkerSet"),
