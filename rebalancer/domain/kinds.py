@@ -43,6 +43,7 @@ class Kind(NamedTuple):
 KNOWN = (
     Kind("apps", "v1", DEPLOYMENT, "deployments", "replicaSet"),
     Kind("apps", "v1", "StatefulSet", "statefulsets", "ordinal"),
+    Kind("apps", "v1", "ReplicaSet", "replicasets", "replicaSet"),
     Kind("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet", "leaderworkersets", "ordinal", grouped=True),
     Kind("argoproj.io", "v1alpha1", "Rollout", "rollouts", "replicaSet"),
     Kind("nvidia.com", "v1beta1", "DynamoGraphDeploymentScalingAdapter", "dynamographdeploymentscalingadapters"),

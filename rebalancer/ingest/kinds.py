@@ -6,13 +6,13 @@ per object and race with the watch, and a selector, which stands in the status, 
 """
 
 from rebalancer.domain.kinds import Kind
-from rebalancer.ingest.objects import SHAPES, STATEFUL_SETS, Shape, shape_of
+from rebalancer.ingest.objects import REPLICA_SETS, SHAPES, STATEFUL_SETS, Shape, shape_of
 from rebalancer.ingest.objects.targets import ScalePaths
 from rebalancer.kube.client import KubeClient
 from rebalancer.kube.errors import NotFound
-from rebalancer.kube.resources import CUSTOM_RESOURCES, DEPLOYMENTS, STATEFULSETS, Object, Ref, Resource
+from rebalancer.kube.resources import CUSTOM_RESOURCES, DEPLOYMENTS, REPLICASETS, STATEFULSETS, Object, Ref, Resource
 
-BUILT_IN = {DEPLOYMENTS: SHAPES["deployments"], STATEFULSETS: STATEFUL_SETS}
+BUILT_IN = {DEPLOYMENTS: SHAPES["deployments"], STATEFULSETS: STATEFUL_SETS, REPLICASETS: REPLICA_SETS}
 
 
 class NoScale(ValueError):

@@ -110,6 +110,7 @@ PODS: Final = Resource("", "v1", "pods", namespaced=True, kind="Pod")
 NODES: Final = Resource("", "v1", "nodes", namespaced=False, kind="Node")
 DEPLOYMENTS: Final = Resource("apps", "v1", "deployments", namespaced=True, kind="Deployment")
 STATEFULSETS: Final = Resource("apps", "v1", "statefulsets", namespaced=True, kind="StatefulSet")
+REPLICASETS: Final = Resource("apps", "v1", "replicasets", namespaced=True, kind="ReplicaSet")
 HPAS: Final = Resource(
     "autoscaling",
     "v2",

@@ -45,6 +45,7 @@ SHAPES: dict[str, Shape] = {
 
 
 STATEFUL_SETS = Shape(targets.StatefulSetWire, targets.stateful_set)
+REPLICA_SETS = Shape(targets.DeploymentWire, targets.replica_set)
 
 
 def shape_of(resource: Resource, paths: ScalePaths) -> Shape:

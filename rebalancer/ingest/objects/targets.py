@@ -84,6 +84,14 @@ def deployment(wire: DeploymentWire) -> Workload:
     )
 
 
+def replica_set(wire: DeploymentWire) -> Workload:
+    """One that no Deployment made. Raises ValueError."""
+    ref = WorkloadRef(wire.metadata.namespace, "ReplicaSet", wire.metadata.name)
+    template = wire.spec.template.spec
+    found = _of_template(ref, wire.metadata, wire.spec.replicas, template, rolling=False)
+    return msgspec.structs.replace(found, resource="apps/v1/replicasets")
+
+
 def stateful_set(wire: StatefulSetWire) -> Workload:
     """Raises ValueError."""
     found = _of_template(
