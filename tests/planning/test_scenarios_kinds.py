@@ -5,7 +5,12 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from rebalancer.domain.codec import to_bytes
+from rebalancer.domain.memory import Memory
 from rebalancer.domain.snapshot import Place, PodView
+from rebalancer.planning.actions.moves import Moves, release
+from rebalancer.planning.allocation.ledger import Victim
+from rebalancer.planning.guards.release import Purpose, Tally
+from rebalancer.planning.planner import survey
 from tests.builders import a_model, a_pod, a_policy, a_pool, a_snapshot, an_override
 from tests.planning.story import Story, change_of, moves, refusal_of, unmet_of
 
@@ -61,6 +66,19 @@ class TestOrdinals:
         pods = tuple(pod for pod in story.of("a").pods if pod.name != "a-1")
         story.target("a", pods=pods)
         assert change_of(story.plan(), "a").victim_names[0] == "a-3"
+
+    def test_one_goes_only_when_all_above_it_go(self) -> None:
+        # Its turn may come before that of one with a higher number, which was taken for somebody else.
+        story = self.a_donor("a100-1", "a100-1", "a100-2")
+        scene = survey(story.snapshot, story.policy, Memory()).scene
+        (target,) = scene.models["a"].targets
+        moved = Moves(Tally.of(scene), {"a100": 20})
+        _, middle, last = (Victim(target, pod, Purpose.OVERRIDE) for pod in target.staying_pods)
+        release(scene, moved, middle, None)
+        assert moved.going == {}
+        release(scene, moved, last, None)
+        release(scene, moved, middle, None)
+        assert [pod.name for pod in moved.going["a", "a100"].pods] == ["a-2", "a-1"]
 
 
 class TestDoomedOrdinals:
