@@ -218,6 +218,19 @@ def test_a_kind_of_which_nobody_said_who_goes_is_only_read() -> None:
     assert (found.constraint, found.why[:44]) == ("victims", "stormservice a in pool a100 is only read: th")
 
 
+def test_numbers_that_its_pods_do_not_have_say_nothing() -> None:
+    policy = a_policy(a_model("a", 1, entitlement=4, kind="StatefulSet"), pools=(a_pool(gpus=8),))
+    story = Story(policy, a_snapshot(policy, {"a": 2}, {"a": BUSY}))
+    story.target("a", pods=(a_pod("x", place=Place(0)), a_pod("y", place=Place(0))))
+    plan = story.plan()
+    found = unmet_of(plan, "a")
+    assert found is not None
+    assert (moves(plan), found.why) == (
+        {},
+        "statefulset a in pool a100 is only read: its pods have no numbers of their own, and the highest would go",
+    )
+
+
 def test_a_deployment_s_bytes_know_nothing_of_other_kinds() -> None:
     policy = a_policy()
     view = a_snapshot(policy, {"a": 2}).models[0]

@@ -141,7 +141,7 @@ def _target(model: Model, target: TargetView, told: _Told, above: _Above) -> Tar
     doomed = told.doomed
     wanted = 0 if target.missing else converging(target)
     alive = [pod for pod in target.pods if pod.phase != "terminating"]
-    numbered = target.victims == "ordinal"
+    numbered = target.victims == "ordinal" and countable(target)
     if numbered:
         alive += _not_there(alive, wanted)
     alive.sort(key=partial(keep_order, doomed=doomed))
@@ -206,6 +206,12 @@ def _not_there(alive: list[PodView], wanted: int) -> tuple[PodView, ...]:
     )
 
 
+def countable(target: TargetView) -> bool:
+    """Whether it is known which of its replicas go first: where numbers say so, each has a number of its own."""
+    numbers = [pod.ordinal for pod in target.pods if pod.phase != "terminating"]
+    return target.victims != "ordinal" or (None not in numbers and len({*numbers}) == len(numbers))
+
+
 def is_unseen(pod: PodView) -> bool:
     """Whether it stands in for a replica that is no pod yet."""
     return pod.uid.startswith(UNSEEN)
@@ -237,7 +243,7 @@ def _stuck(model: Model, target: TargetView, *, paused: bool) -> str | None:
         "paused": paused,
         ROLLOUT: target.rolling and not theirs,
         "gpus": gpus_differ(target, model.gpus_per_pod, model.pods_per_replica) is not None,
-        "victims": not target.missing and not target.victims,
+        "victims": not target.missing and not (target.victims and countable(target)),
         "autoscaler-paused": autoscaler is not None and autoscaler.paused and model.actuation != "scale",
         "foreign": theirs,
         "idle": not owned and unreachable(target) is not None,

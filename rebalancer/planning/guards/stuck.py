@@ -25,6 +25,8 @@ def sentence(target: TargetFacts, model: ModelShare) -> str:
     what = f"{view.kind.lower()} {view.name} in pool {target.pool}"
     if target.stuck == "gpus":
         return f"{what}: {gpus_differ(view, model.entry.gpus_per_pod, model.entry.pods_per_replica)}"
+    if target.stuck == "victims" and view.victims:
+        return f"{what} is only read: its pods have no numbers of their own, and the highest would go"
     if target.stuck == "victims":
         return f"{what} is only read: the policy's `victims` of the target does not say who goes at a decrease"
     if target.stuck == "idle":
