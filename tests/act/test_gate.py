@@ -324,3 +324,4 @@ class TestAStatefulSet:
         b = rig.show("b", pods=tuple(pods))
         (outcome,) = await rig.apply(change(b, 2, victims=("uid-b-0", "uid-b-1", "uid-b-2"), passes="drain"))
         assert refused(outcome, "floor")
+        assert "would keep 1 replica," in outcome.detail, "0 stays and is doomed, 1 stays, whatever was meant to go"

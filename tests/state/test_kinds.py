@@ -5,10 +5,11 @@ from msgspec.structs import replace
 from rebalancer.domain.cluster import Pod, Workload, WorkloadRef
 from rebalancer.domain.events import ObjectsListed, SourceState
 from rebalancer.domain.policy import Model
+from rebalancer.domain.readings import NoReading, Reading
 from rebalancer.domain.snapshot import Place, Shape, TargetView
 from rebalancer.state import ClusterState
 from tests.builders import NAMESPACE, NOW, a_model, a_policy, a_target_spec
-from tests.state.objects import GPU, a_cluster_node, a_ready_pod, a_state, a_workload, changed, feed, gone
+from tests.state.objects import GPU, a_cluster_node, a_ready_pod, a_sample, a_state, a_workload, changed, feed, gone
 
 STATEFUL_SETS, GROUPS = "apps/v1/statefulsets", "leaderworkerset.x-k8s.io/v1/leaderworkersets"
 
@@ -81,6 +82,20 @@ class TestGroups:
         loading = a_member("LeaderWorkerSet", 0, 1, ready=False, ready_at=None)
         state = self.state(a_member("LeaderWorkerSet", 0, 0), loading)
         assert target_of(state).pods[0].phase == "loading"
+
+    def test_one_on_a_node_that_is_not_there_is_a_lost_replica(self) -> None:
+        state = self.state(a_member("LeaderWorkerSet", 0, 0), a_member("LeaderWorkerSet", 0, 1, node="n2"))
+        feed(state, gone(a_cluster_node("n2")))
+        assert target_of(state).pods[0].phase == "lost"
+
+    def test_readings_of_its_leader_count_once_all_its_pods_serve(self) -> None:
+        state = self.state(a_member("LeaderWorkerSet", 0, 0))
+        feed(state, a_sample("b", "b-0-0", running=2.0))
+        assert isinstance(state.peek(NOW).loads[0].signals["concurrency"], NoReading)
+        feed(state, changed(a_member("LeaderWorkerSet", 0, 1)), a_sample("b", "b-0-0", running=2.0))
+        assert isinstance(state.peek(NOW).loads[0].signals["concurrency"], Reading)
+        feed(state, gone(a_member("LeaderWorkerSet", 0, 1)))
+        assert isinstance(state.peek(NOW).loads[0].signals["concurrency"], NoReading)
 
     def test_one_that_waits_for_a_node_leaves_the_replica_without_one_and_the_others_hold_theirs(self) -> None:
         pending = a_member("LeaderWorkerSet", 0, 1, node=None, phase="Pending", ready=False, ready_at=None)
