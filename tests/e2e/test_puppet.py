@@ -4,7 +4,8 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from rebalancer.domain.cluster import ClusterObject, Node, Pod, WorkloadRef
+from rebalancer.domain.cluster import ClusterObject, Node, WorkloadRef
+from rebalancer.domain.cluster import Pod as SeenPod
 from rebalancer.ingest.objects import SHAPES, value_of
 from rebalancer.sandbox.manifests import manifest
 from rebalancer.world import Pod, World
@@ -52,7 +53,7 @@ def rounded(seen: object) -> object:
     extra: dict[str, object] = {}
     if isinstance(seen, Node):
         extra["labels"] = {name: text for name, text in seen.labels.items() if name != "kubernetes.io/hostname"}
-    elif isinstance(seen, Pod):
+    elif isinstance(seen, SeenPod):
         extra["labels"] = ()  # the world finds a target's pods by their owner
     if hasattr(seen, "budgets"):
         extra["budgets"] = None
