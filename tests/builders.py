@@ -7,10 +7,12 @@ at `NOW`. Overrides are fields of the built value; an unknown one is an error.
 
 from collections.abc import Iterable, Mapping
 
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
+from rebalancer.domain.kinds import DEPLOYMENT, kind_named
 from rebalancer.domain.people import Override, WriteStop
-from rebalancer.domain.policy import Model, Policy, Pool, TargetSpec
+from rebalancer.domain.policy import Model, Policy, Pool
 from rebalancer.domain.readings import ModelLoad, NoReading, Reading, Signal, Work
 from rebalancer.domain.snapshot import (
     AutoscalerView,
@@ -19,12 +21,15 @@ from rebalancer.domain.snapshot import (
     NodePoolView,
     NodeView,
     NoticeView,
+    Place,
     PodView,
     PoolView,
+    Shape,
     Snapshot,
     Sync,
     TargetView,
 )
+from rebalancer.domain.target_spec import TargetSpec
 
 NOW = 1_800_000_000.0  # 2027-01-15 08:00:00 UTC
 NAMESPACE = "serving"
@@ -54,14 +59,14 @@ def a_target_spec(pool: str = "a100", name: str = "b", **overrides: object) -> T
 
 
 def a_model(id: str = "b", min_replicas: int = 1, **overrides: object) -> Model:  # noqa: A002  the domain's word
-    """One GPU per replica, one Deployment of the same name in pool a100, 4 requests in flight per replica.
+    """One GPU per replica, one Deployment (or `kind`) of the same name in pool a100, 4 requests in flight per replica.
 
     `pools=("a100", "spot")` gives it one target per pool: `id` in the first, `id-POOL` in the others. `signals` is a
     mapping as in YAML or a `Signals`.
     """
-    pools = overrides.pop("pools", ("a100",))
+    pools, kind = overrides.pop("pools", ("a100",)), overrides.pop("kind", "Deployment")
     assert isinstance(pools, tuple)
-    targets = tuple(a_target_spec(pool, id if n == 0 else f"{id}-{pool}") for n, pool in enumerate(pools))
+    targets = tuple(a_target_spec(pool, id if n == 0 else f"{id}-{pool}", kind=kind) for n, pool in enumerate(pools))
     fields: dict[str, object] = {
         "id": id,
         "namespace": NAMESPACE,
@@ -276,16 +281,37 @@ def _holdings(model: Model, replicas: Replicas, free: dict[str, dict[str, int]])
     wanted = replicas if isinstance(replicas, Mapping) else {model.targets[0].pool: replicas}
     targets = []
     for spec in model.targets:
-        pods = tuple(
-            _placed(f"{spec.name}-{n}", model.gpus_per_pod, free[spec.pool])
-            for n in range(wanted.get(spec.pool, 0) * model.pods_per_replica)
-        )
         count = wanted.get(spec.pool, 0)
+        pods = [_replica(model, spec, n, free[spec.pool]) for n in range(count)]
         view = a_target(
-            spec.name, pool=spec.pool, replicas=count, namespace=model.namespace, gpus_per_pod=model.gpus_per_pod
+            spec.name,
+            pool=spec.pool,
+            replicas=count,
+            namespace=model.namespace,
+            kind=spec.kind,
+            gpus_per_pod=model.gpus_per_pod,
+            shape=a_shape(spec.kind, model.pods_per_replica, model.gpus_per_replica),
         )
         targets.append(replace(view, pods=tuple(sorted(pods, key=lambda pod: pod.uid))))
     return ModelView(id=model.id, targets=tuple(sorted(targets, key=lambda view: view.pool)))
+
+
+def a_shape(kind: str, pods: int = 1, gpus: int = 1) -> Shape | UnsetType:
+    """What sets a target of `kind` apart, whose replicas are `pods` pods with `gpus` GPUs together."""
+    found = kind_named(kind)
+    assert found is not None
+    return UNSET if kind == DEPLOYMENT else Shape(f"{found.api_version}/{found.plural}", found.victims, pods, gpus)
+
+
+def _replica(model: Model, spec: TargetSpec, number: int, free: dict[str, int]) -> PodView:
+    """One replica: its pods on the first nodes with room."""
+    pods = [_placed(f"{spec.name}-{number}", model.gpus_per_pod, free) for _ in range(model.pods_per_replica)]
+    if spec.of.victims != "ordinal":
+        return pods[0]
+    nodes = tuple(pod.node for pod in pods if pod.node is not None)
+    if len(nodes) < len(pods):
+        return replace(pods[-1], node=None, place=Place(number, nodes))
+    return replace(pods[0], place=Place(number, nodes[1:]))
 
 
 def _placed(name: str, gpus: int, free: dict[str, int]) -> PodView:

@@ -25,7 +25,7 @@ from rebalancer.domain.people import Override
 from rebalancer.domain.plan import Change, NodePoolChange
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.replica_set import serving_after
-from rebalancer.domain.snapshot import ModelView, PoolView, Snapshot, TargetView
+from rebalancer.domain.snapshot import ModelView, PodView, PoolView, Snapshot, TargetView
 from rebalancer.domain.words import counted, gpus, replicas
 
 NOT_DECREASES: Final = frozenset({"settle", "withdraw"})  # nothing that serves goes, so no guard's window is used up
@@ -135,7 +135,7 @@ def check_floor(  # noqa: PLR0913  # what a floor is judged by
     others = [target for target in view.targets if not target.missing and target is not own]
     before, after = converging(change.target), asking(change)
     dying = doomed_pods(own, doomed)
-    go = min(len({pod.uid for pod in dying} & set(change.victims)), max(0, before.replicas - after.replicas))
+    go = min(len(_named(dying, change, after.replicas)), max(0, before.replicas - after.replicas))
     stay = after.replicas - (len(dying) - go)
     stay += sum(max(0, ledger.least(each).replicas - len(doomed_pods(each, doomed))) for each in others)
     if before.replicas - after.replicas > go and stay < least:
@@ -144,6 +144,13 @@ def check_floor(  # noqa: PLR0913  # what a floor is judged by
     if before.minimum - after.minimum > go and lowest < least:
         raise Refused("floor", f"{change.model} could be scaled down to {replicas(lowest)}, and its floor is {least}")
     _check_serving(change, own, others, least, doomed, ledger, first)
+
+
+def _named(dying: Iterable[PodView], change: Change, replicas: int) -> list[PodView]:
+    """Those of the doomed pods that a decrease to `replicas` ends: as the plan chose them, or by their numbers."""
+    if change.target.victims == "ordinal":
+        return [pod for pod in dying if pod.ordinal is not None and pod.ordinal >= replicas]
+    return [pod for pod in dying if pod.uid in change.victims]
 
 
 def _check_serving(  # noqa: PLR0913  # what a floor is judged by
@@ -195,7 +202,8 @@ def check_budget(change: Change, snapshot: Snapshot, ground: Ground, doomed: Col
     noticed = noticed_nodes(snapshot.notices)
     for where, out in (("", {*doomed}), (" on nodes that stay", {*doomed, *noticed})):
         more = promised_replicas(then, out) - promised_replicas(own, out)
-        promised = _promised(snapshot, nodes, by_policy, out, ledger) + more * pod_gpus(own, by_policy[change.model])
+        each = pod_gpus(own, by_policy[change.model]) * own.pods_per_replica
+        promised = _promised(snapshot, nodes, by_policy, out, ledger) + more * each
         budget = pool_gpus(pool, nodes, ground.grants, out, ground.policy.nodes, snapshot.at, held, watched).budget
         if promised > budget:
             what = f"{gpus(promised)} of pool {pool.name} would be promised{where}"
@@ -204,7 +212,7 @@ def check_budget(change: Change, snapshot: Snapshot, ground: Ground, doomed: Col
 
 def _runs_in(snapshot: Snapshot, pool: str) -> bool:
     targets = (target for model in snapshot.models for target in model.targets if target.pool == pool)
-    return any(pod.node is not None for target in targets for pod in target.pods)
+    return any(pod.nodes for target in targets for pod in target.pods)
 
 
 def _promised(

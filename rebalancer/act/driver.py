@@ -4,7 +4,10 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Protocol, TypeVar
 
-from rebalancer.kube.resources import Object
+from msgspec import UNSET
+
+from rebalancer.domain.snapshot import TargetView
+from rebalancer.kube.resources import DEPLOYMENTS, Object, Resource, served_as
 
 C_contra = TypeVar("C_contra", contravariant=True)
 A = TypeVar("A")
@@ -40,6 +43,11 @@ def same_object(obj: Object, uid: str, what: str) -> None:
     found = obj["metadata"]["uid"]
     if found != uid:
         raise Refused("recreated", f"{what} is another object now (uid {found}, the plan saw {uid})")
+
+
+def resource_of(target: TargetView) -> Resource:
+    """Where the API serves the target."""
+    return DEPLOYMENTS if target.shape is UNSET else served_as(target.shape.resource, target.kind)
 
 
 async def together(first: Awaitable[A], second: Awaitable[B]) -> tuple[A, B]:

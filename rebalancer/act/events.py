@@ -9,13 +9,14 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Final
 
+from rebalancer.act.driver import resource_of
 from rebalancer.act.intents import AnyChange
 from rebalancer.act.moment import written_as
 from rebalancer.act.port import Port
 from rebalancer.domain.outcome import FAILED, REFUSED, UNKNOWN, WRITTEN, Outcome
 from rebalancer.domain.plan import NodePoolChange
 from rebalancer.kube.errors import KubeError
-from rebalancer.kube.resources import DEPLOYMENTS, EVENTS, NODEPOOLS, Object, Ref, Resource
+from rebalancer.kube.resources import EVENTS, NODEPOOLS, Object, Ref, Resource
 from rebalancer.obs.clock import Clock
 
 CONTROLLER: Final = "rebalancer.io/rebalancer"
@@ -162,4 +163,4 @@ def _regarding(change: AnyChange) -> _Regarding:
     if isinstance(change, NodePoolChange):
         return _Regarding(NODEPOOLS, "", change.name, change.uid)
     target = change.target
-    return _Regarding(DEPLOYMENTS, target.namespace, target.name, target.uid)
+    return _Regarding(resource_of(target), target.namespace, target.name, target.uid)

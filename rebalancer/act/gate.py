@@ -253,7 +253,8 @@ class Gate:
 
     async def _mark_victims(self, change: Change, facts: Snapshot, *, needed: bool) -> str:
         """A sentence about marks that failed. Raises Refused when a floor rests on the marks that are missing."""
-        if not facts.marks_victims or change.replicas_to >= change.replicas_from:
+        numbered = change.target.victims == "ordinal"  # whatever is marked, the highest number goes
+        if not facts.marks_victims or numbered or change.replicas_to >= change.replicas_from:
             return ""
         trouble = await self._deletion_cost.mark(change)
         if trouble and needed:

@@ -2,12 +2,12 @@
 
 import msgspec
 
-from rebalancer.act.driver import Refused, same_object, together
+from rebalancer.act.driver import Refused, resource_of, same_object, together
 from rebalancer.act.port import Port
 from rebalancer.act.recent import Recent
 from rebalancer.domain.plan import Change
 from rebalancer.domain.snapshot import TargetView
-from rebalancer.kube.resources import DEPLOYMENTS, HPAS, Object, Ref
+from rebalancer.kube.resources import HPAS, Object, Ref
 from rebalancer.obs.clock import Clock
 
 HPA_AGE_SECONDS = 1.0
@@ -32,7 +32,7 @@ class _Hpa(msgspec.Struct):
 
 
 class ScaleDriver:
-    """Sets a Deployment's replicas, if it is still at the revision just read."""
+    """Sets a target's replicas, if it is still at the revision just read."""
 
     def __init__(self, kube: Port, clock: Clock) -> None:
         self._kube = kube
@@ -83,7 +83,7 @@ def _without_hpa(target: TargetView, hpas: list[_Hpa]) -> None:
 
 
 def _ref(target: TargetView) -> Ref:
-    return Ref(DEPLOYMENTS, target.namespace, target.name)
+    return Ref(resource_of(target), target.namespace, target.name)
 
 
 def _name(target: TargetView) -> str:

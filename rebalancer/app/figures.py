@@ -15,7 +15,7 @@ from rebalancer.ingest.watches import Watches
 from rebalancer.kafka.outbox import Outbox
 from rebalancer.kube.client import KubeClient
 from rebalancer.obs.metrics import Figure
-from rebalancer.obs.metrics.catalogue import BY_NAME, GAUGES, INPUTS, REASONS
+from rebalancer.obs.metrics.catalogue import BY_NAME, GAUGES, INPUTS, REASONS, TARGETS
 from rebalancer.settings.entries import FORMS
 from rebalancer.settings.policy_file import PolicyFile
 from rebalancer.settings.service import ServiceSettings
@@ -42,6 +42,7 @@ def sync_figures(sync: Sync) -> Iterator[Figure]:
     bad = {*sync.missing, *sync.stale}
     yield Figure("rebalancer_synced", not bad)
     yield from (Figure("rebalancer_source_good", source not in bad, (source,)) for source in SOURCES)
+    yield Figure("rebalancer_source_good", bad <= SOURCES.keys(), (TARGETS,))
 
 
 def people_figures(snapshot: Snapshot) -> Iterator[Figure]:
@@ -68,8 +69,10 @@ def input_figures(state: ClusterState, intake: KafkaIntake) -> Iterator[Figure]:
 
 def watch_figures(watches: Watches) -> Iterator[Figure]:
     """Objects that nobody can read."""
+    counts = dict.fromkeys((*SOURCES, TARGETS), 0)
     for source, sink in watches.sources.items():
-        yield Figure("rebalancer_unusable_objects_total", sink.counts["unusable"], (source,))
+        counts[source if source in SOURCES else TARGETS] += sink.counts["unusable"]
+    yield from (Figure("rebalancer_unusable_objects_total", count, (source,)) for source, count in counts.items())
 
 
 def output_figures(outbox: Outbox, kube: KubeClient | None) -> Iterator[Figure]:

@@ -7,6 +7,7 @@ import structlog
 from rebalancer.app.cycle_ports import ServicePorts
 from rebalancer.app.past import read_last_policy
 from rebalancer.domain.policy import Policy
+from rebalancer.ingest.watches import Watches
 from rebalancer.kafka.broker import Broker
 from rebalancer.kafka.topic_past import PastUnreadable
 from rebalancer.loop.runner import Runner
@@ -64,7 +65,7 @@ class FollowedPolicy:
             await asyncio.to_thread(self._file.go_on_from, last, self._clock.now())
             log.warning("policy", problem=self._file.trouble)
 
-    async def follow(self, state: ClusterState, cycle_ports: ServicePorts, runner: Runner) -> None:
+    async def follow(self, state: ClusterState, cycle_ports: ServicePorts, runner: Runner, watches: Watches) -> None:
         """Take a changed policy over, for ever; a bad file keeps the last good one.
 
         Ports and state change without a wait between them: no plan is made, and no write passes the gate, under one of
@@ -81,6 +82,7 @@ class FollowedPolicy:
             if policy is not None and policy is not cycle_ports.policy:
                 cycle_ports.policy = policy
                 state.set_policy(policy, now)
+                watches.follow(policy)
                 self._recorder.policy(policy, now)
                 runner.wake()
                 log.info("policy in force", digest=self._file.digest)

@@ -177,6 +177,7 @@ class Service:
             self._broker, clock, self._rng, sink, self.outbox, past.offsets, signed=(signatures, writer)
         )
         watches = Watches(kube, clock, self._rng, sink)
+        watches.follow(policy)
         self._checkpoints = checkpoints = Checkpoints(
             settings, clock, state, ports, intake, self.outbox, self.metrics, past.slot
         )
@@ -190,7 +191,7 @@ class Service:
         self._tasks.spawn("events", gate.events.run())
         self._tasks.spawn("restoring", restoring.run())
         self._tasks.spawn("checkpoints", checkpoints.run())
-        self._tasks.spawn("policy", self._policy.follow(state, ports, runner))
+        self._tasks.spawn("policy", self._policy.follow(state, ports, runner, watches))
         self._tasks.spawn("lag", watch_lag(clock, self.metrics))
         self._tasks.spawn("runner", runner.run())
 

@@ -6,11 +6,13 @@ The formulas are those of the design's section 1. All are whole numbers over one
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
+from msgspec import UNSET
+
 from rebalancer.domain.memory import NodeGrant
 from rebalancer.domain.node_rules import NodeRules
 from rebalancer.domain.policy import Pool
 from rebalancer.domain.snapshot import NodeView, NoticeView, PodView, PoolView, Snapshot, TargetView
-from rebalancer.domain.words import gpus
+from rebalancer.domain.words import counted, gpus
 
 
 def converging(target: TargetView) -> int:
@@ -100,13 +102,13 @@ def doomed_pods(target: TargetView, doomed: Collection[str]) -> tuple[PodView, .
     """Pods on doomed nodes that nobody has deleted yet; a ReplicaSet replaces the deleted ones by itself."""
     if not doomed:
         return ()
-    return tuple(pod for pod in target.pods if pod.node in doomed and pod.phase != "terminating")
+    return tuple(pod for pod in target.pods if pod.on(doomed) and pod.phase != "terminating")
 
 
 def promised_replicas(target: TargetView, doomed: Collection[str]) -> int:
     """max(asked - doomed, undoomed non-terminal pods): surge pods and raises not yet seen as pods are both in it."""
     on_doomed = len(doomed_pods(target, doomed))
-    undoomed = sum(1 for pod in target.pods if pod.node not in doomed) if doomed else len(target.pods)
+    undoomed = sum(1 for pod in target.pods if not pod.on(doomed)) if doomed else len(target.pods)
     return max(peak_replicas(target) - on_doomed, undoomed)
 
 
@@ -123,13 +125,25 @@ def certain_pod_gpus(target: TargetView, by_policy: int) -> int:
     return min(by_policy, target.gpus_per_pod or by_policy, target.running_gpus or by_policy)
 
 
-def gpus_differ(target: TargetView, by_policy: int) -> str | None:
-    """How policy, template and pods disagree about the GPUs of a pod, None where they do not."""
-    told = {by_policy, target.gpus_per_pod, target.running_gpus} - {None}
+def gpus_differ(target: TargetView, by_policy: int, pods: int = 1) -> str | None:
+    """How policy, template and pods disagree about the GPUs of a pod, None where they do not.
+
+    `by_policy`: GPUs of a pod, of which one replica has `pods`. A target without a template says nothing of its own.
+    """
+    shape = target.shape
+    if shape is not UNSET and not target.missing:
+        if shape.pods != pods:
+            return f"{counted(pods, 'pod')} per replica in the policy, {shape.pods} in the template of {target.name}"
+        if shape.gpus is not None and shape.gpus != target.gpus_per_pod * shape.pods:
+            return f"the {pods} pods of one replica of {target.name} ask for {gpus(shape.gpus)}, not each for as many"
+    template = None if shape is not UNSET and shape.gpus is None else target.gpus_per_pod
+    told = {by_policy, template, target.running_gpus} - {None}
     if target.missing or len(told) == 1:
         return None
-    pods = "" if target.running_gpus is None else f", its pods hold up to {target.running_gpus}"
-    return f"{gpus(by_policy)} per pod in the policy, {target.gpus_per_pod} in the template of {target.name}{pods}"
+    if template is None:
+        return f"{gpus(by_policy)} per pod in the policy, the pods of {target.name} hold up to {target.running_gpus}"
+    held = "" if target.running_gpus is None else f", its pods hold up to {target.running_gpus}"
+    return f"{gpus(by_policy)} per pod in the policy, {target.gpus_per_pod} in the template of {target.name}{held}"
 
 
 def promised_gpus(snapshot: Snapshot, by_policy: Mapping[str, int], doomed: Collection[str]) -> dict[str, int]:
@@ -138,7 +152,7 @@ def promised_gpus(snapshot: Snapshot, by_policy: Mapping[str, int], doomed: Coll
     for model in snapshot.models:
         for target in model.targets:
             if not target.missing and target.pool in totals:
-                each = pod_gpus(target, by_policy.get(model.id, 0))
+                each = pod_gpus(target, by_policy.get(model.id, 0)) * target.pods_per_replica
                 totals[target.pool] += promised_replicas(target, doomed) * each
     return totals
 
@@ -150,8 +164,8 @@ def bound_gpus(snapshot: Snapshot, by_policy: Mapping[str, int]) -> dict[str, in
         for target in model.targets:
             each = pod_gpus(target, by_policy.get(model.id, 0))
             for pod in target.pods:
-                if pod.node is not None:
-                    held[pod.node] = held.get(pod.node, 0) + each
+                for node in pod.nodes:
+                    held[node] = held.get(node, 0) + each
     return held
 
 

@@ -8,8 +8,6 @@ from rebalancer.domain.people import Override, WriteStop
 from rebalancer.domain.placement import ANYWHERE, Placement
 from rebalancer.domain.pod_autoscaler import PodAutoscaler
 
-GPU_OWNERS = ("Deployment",)  # target kinds we can scale today
-
 
 class Taint(Struct, frozen=True):
     """A node taint; `effect` is NoSchedule, PreferNoSchedule or NoExecute."""
@@ -124,6 +122,9 @@ class Pod(Struct, frozen=True):
         it.
     grace_seconds: seconds that its containers have to end once it is deleted.
     deletion_cost: its pod-deletion-cost annotation; a ReplicaSet ends lower ones first. None where it has none.
+    ordinal: the number that its controller gave it, or its group of pods; None where it numbers none.
+    member: its place among the pods of one replica; 0 is the one that leads and serves.
+    labels: its labels, sorted, where it asks for devices: a target may find its pods by them.
     """
 
     namespace: str
@@ -140,6 +141,9 @@ class Pod(Struct, frozen=True):
     deleting_at: Instant | None = None
     grace_seconds: int = 30
     deletion_cost: int | None = None
+    ordinal: int | None = None
+    member: int = 0
+    labels: tuple[tuple[str, str], ...] = ()
 
     @property
     def terminal(self) -> bool:
@@ -148,7 +152,7 @@ class Pod(Struct, frozen=True):
 
 
 class Workload(Struct, frozen=True):
-    """A Deployment, the object whose replicas a scale target counts.
+    """A scale target, the object whose replicas a model's target counts; a Deployment where it says nothing else.
 
     ref: its namespace, kind and name.
     uid: its Kubernetes UID.
@@ -163,6 +167,12 @@ class Workload(Struct, frozen=True):
     placement: what its template asks of nodes beside selector and tolerations.
     controller: its controller; None where nothing controls it.
     applied: who applies the numbers of it that we write.
+    resource: where the API serves it, as `apps/v1/statefulsets`; "" for Deployments.
+    pods: pods of one replica, by its template.
+    leader_gpus: as `gpus`, of the first pod of a replica where that has a template of its own; else None.
+    templated: whether it has a pod template that could be read: without one nobody knows what its pods will request.
+    first_ordinal: the number of its first replica, where its controller numbers them.
+    selector: labels by which its scale finds its pods, as `key=value,...`; "" where owner references do.
     """
 
     ref: WorkloadRef
@@ -178,6 +188,12 @@ class Workload(Struct, frozen=True):
     placement: Placement = ANYWHERE
     controller: Controller | None = None
     applied: tuple[Applied, ...] = ()
+    resource: str = ""
+    pods: int = 1
+    leader_gpus: dict[str, int] | None = None
+    templated: bool = True
+    first_ordinal: int = 0
+    selector: str = ""
 
 
 class Originals(Struct, frozen=True):
@@ -345,7 +361,8 @@ class NodeClaim(Struct, frozen=True):
 
 ClusterObject = Node | Pod | Workload | Hpa | ScaledObject | PodAutoscaler | NodePool | NodeClaim | Override | WriteStop
 
-# The sources whose lists must be complete before anything is decided, in the words that status and readiness print.
+# The sources whose lists must be complete before anything is decided, in the words that status and readiness print;
+# besides them one for each other kind of target that the policy names (`kinds.Kind.source`).
 SOURCES: dict[str, type] = {
     "nodes": Node,
     "pods": Pod,

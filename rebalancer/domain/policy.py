@@ -11,6 +11,7 @@ from pydantic import Field, FiniteFloat
 
 from rebalancer.domain.node_rules import NodeRules
 from rebalancer.domain.part import Dns1123, Part, Ratio, Seconds
+from rebalancer.domain.target_spec import TargetSpec
 from rebalancer.domain.timetable import Schedule
 
 WorkloadClass = Literal["realtime", "interactive", "batch"]
@@ -48,14 +49,6 @@ class Pool(Part):
     gpu_limit: int = Field(
         ge=0, le=1_000_000, description="Most GPUs of the pool we may ever use or ask Karpenter for."
     )
-
-
-class TargetSpec(Part):
-    """Where a model's replicas run in one pool."""
-
-    pool: Dns1123 = Field(description="Name of a pool; one target per pool, in order of preference.")
-    kind: Literal["Deployment"] = Field(default="Deployment", description="Kind of the scale target.")
-    name: Dns1123 = Field(description="Name of the scale target in the model's namespace.")
 
 
 class Slo(Part):
@@ -148,7 +141,10 @@ class Model(Part):
     targets: tuple[TargetSpec, ...] = Field(min_length=1, description="One per pool, in order of preference.")
     gpus_per_replica: int = Field(ge=1, le=4096, description="GPUs one replica holds.")
     pods_per_replica: int = Field(
-        default=1, ge=1, le=512, description="Pods of one replica; gpusPerReplica is a multiple. Deployments have 1."
+        default=1,
+        ge=1,
+        le=512,
+        description="Pods of one replica; gpusPerReplica is a multiple. A LeaderWorkerSet's group is one replica.",
     )
     min_replicas: int = Field(ge=0, le=100_000, description="The floor: no action of ours takes the model below it.")
     max_replicas: int = Field(ge=1, le=100_000, description="Never more replicas than this.")

@@ -1,6 +1,12 @@
-"""Whom a ReplicaSet deletes when it is asked for fewer replicas: what planning counts on and the gate checks again."""
+"""Whom a controller ends when it is asked for fewer replicas: what planning counts on and the gate checks again.
+
+A ReplicaSet goes by classes of pods, their deletion costs and their ages; a StatefulSet, and what numbers its replicas
+as one does, ends the highest number, whatever it does and whatever was written on it.
+"""
 
 from collections.abc import Collection, Iterable
+
+from msgspec import UNSET
 
 from rebalancer.domain.snapshot import PodView
 
@@ -11,24 +17,30 @@ def keep_order(pod: PodView, doomed: Collection[str] = ()) -> tuple[int, int, bo
     """Sort key, best first: the reverse of the order in which a ReplicaSet deletes.
 
     It deletes unassigned pods first, then those whose containers do not run, then not ready ones, then those of a lower
-    deletion cost, then younger ones; of equals in that the lost and the doomed are what we would rather lose.
+    deletion cost, then younger ones; of equals in that the lost and the doomed are what we would rather lose. Numbered
+    ones go from the highest number down.
     """
+    if pod.place is not UNSET:
+        return (pod.place.ordinal, 0, False, 0.0, pod.uid)
     gone = pod.phase == "lost" or pod.node in doomed
     return (out_class(pod), -(pod.deletion_cost or 0), gone, pod.created_at, pod.uid)
 
 
 def out_class(pod: PodView) -> int:
-    """A ReplicaSet ends all pods of a higher class before any of a lower one, whatever their deletion costs.
+    """All pods of a higher class end before any of a lower one, whatever their deletion costs.
 
-    Of those that load it ends pods first whose image is still on the way.
+    A numbered one is a class of its own. Of those that load a ReplicaSet ends pods first whose image is still on the
+    way.
     """
+    if pod.place is not UNSET:
+        return pod.place.ordinal
     if pod.phase == "loading" and not pod.begun:
         return 2
     return _OUT_CLASSES.get(pod.phase, 4)
 
 
 def ends_just(pod: PodView, staying: Iterable[PodView], doomed: Iterable[PodView], *, marked: bool) -> bool:
-    """Whether a ReplicaSet that is asked for one replica less ends the doomed `pod`, or another doomed one like it.
+    """Whether a target that is asked for one replica less ends the doomed `pod`, or another doomed one like it.
 
     A pod that loads goes before one that is Ready. Of Ready pods the `marked` one goes; without a mark it may be one of
     those `staying`. A lost pod never: the ReplicaSet takes it for Ready, Kubernetes deletes it with its Node all the
@@ -41,17 +53,24 @@ def ends_just(pod: PodView, staying: Iterable[PodView], doomed: Iterable[PodView
 
 
 def serving_after(pods: Iterable[PodView], replicas: int, doomed: Collection[str], first: Collection[str] = ()) -> int:
-    """How many Ready pods on nodes that stay are left when a ReplicaSet is asked for `replicas`, at the worst.
+    """How many Ready pods on nodes that stay are left when a target is asked for `replicas`, at the worst.
 
     `first`: UIDs of pods marked to go before others of their class. Where costs are equal those that serve go first
     here, as nobody can be sure that they do not.
     """
 
     def serves(pod: PodView) -> bool:
-        return pod.phase == "ready" and pod.node not in doomed
+        return pod.phase == "ready" and not pod.on(doomed)
 
     def order(pod: PodView) -> tuple[int, bool, int, bool]:
         return (out_class(pod), pod.uid in first, -(pod.deletion_cost or 0), serves(pod))
 
     alive = sorted((pod for pod in pods if pod.phase != "terminating"), key=order)
+    if alive and alive[0].place is not UNSET:
+        return sum(map(serves, kept(alive, replicas)))
     return sum(map(serves, alive[: max(0, replicas)]))
+
+
+def kept(pods: Iterable[PodView], replicas: int) -> tuple[PodView, ...]:
+    """Of numbered pods those that a target keeps which is asked for `replicas`: one that is not there makes no room."""
+    return tuple(pod for pod in pods if pod.place is not UNSET and pod.place.ordinal < replicas)

@@ -4,7 +4,9 @@ Tuples are sorted by their first field. Instants are kept as instants (ages are 
 that did not change is the same value in the next cycle: the journal writes only the difference.
 """
 
-from msgspec import Struct, field
+from collections.abc import Collection
+
+from msgspec import UNSET, Struct, UnsetType, field
 
 from rebalancer.domain.cluster import DisruptionBudget, Originals, SavedNodePool, Taint, Toleration
 from rebalancer.domain.instant import Instant
@@ -16,18 +18,32 @@ from rebalancer.domain.readings import ModelLoad
 REPAIRED_AFTER_SECONDS = 30.0  # so long our numbers must stand that others have put back, before a fight is over
 
 
+class Place(Struct, frozen=True):
+    """The place of a replica whose controller numbers them and ends the highest first.
+
+    ordinal: its number, from 0.
+    others: nodes of its other pods, where one replica is several; while one of them has no node, nodes of all the rest.
+    """
+
+    ordinal: int
+    others: tuple[str, ...] = ()
+
+
 class PodView(Struct, frozen=True):
-    """One pod of a target that has neither succeeded nor failed.
+    """One replica of a target: a pod that has neither succeeded nor failed, or several that serve together.
+
+    Of several pods name, UID and deletion cost are the first one's, which leads; the replica is Ready when all are.
 
     uid: its Kubernetes UID.
     name: its name.
-    node: name of its node, None before it has one.
+    node: name of its node, None before it has one; of several pods the first one's, None before all have one.
     phase: pending (no node), loading, ready, terminating, or lost: Ready by its last word on a node that is not listed,
         so it serves nobody.
     since: when it became Ready (ready, lost), when its deletion was requested (terminating), else when it was created.
     created_at: when it was created.
     deletion_cost: its pod-deletion-cost annotation; a ReplicaSet ends lower ones first. None where it has none.
     begun: whether its containers run; before that its image may still be on the way.
+    place: its place where its controller numbers replicas, left out where none does.
     """
 
     uid: str
@@ -38,6 +54,24 @@ class PodView(Struct, frozen=True):
     created_at: Instant
     deletion_cost: int | None = None
     begun: bool = True
+    place: Place | UnsetType = UNSET
+
+    @property
+    def ordinal(self) -> int | None:
+        """Its number where its controller numbers replicas, else None."""
+        return None if self.place is UNSET else self.place.ordinal
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The node of each of its pods that has one."""
+        others = () if self.place is UNSET else self.place.others
+        return others if self.node is None else (self.node, *others)
+
+    def on(self, nodes: Collection[str]) -> bool:
+        """Whether one of its pods stands on one of `nodes`."""
+        if self.node in nodes:
+            return True
+        return self.place is not UNSET and any(node in nodes for node in self.place.others)
 
 
 class AutoscalerView(Struct, frozen=True):
@@ -117,12 +151,27 @@ class AppliedView(Struct, frozen=True):
     by: str = ""
 
 
+class Shape(Struct, frozen=True):
+    """What sets a target apart from a Deployment.
+
+    resource: where the API serves it, as `apps/v1/statefulsets`.
+    victims: who goes at a decrease, as in `kinds.Kind`; "": nobody said, so nothing of it is written.
+    pods: pods of one replica, by its template.
+    gpus: GPUs of the pool's resource that one replica requests by its template; None where it has none to read.
+    """
+
+    resource: str
+    victims: str
+    pods: int = 1
+    gpus: int | None = None
+
+
 class TargetView(Struct, frozen=True):
     """One model's scale target in one pool.
 
     pool: name of the pool.
     namespace: its namespace.
-    kind: its kind, Deployment.
+    kind: its kind, as Deployment.
     name: its name.
     uid: its Kubernetes UID, "" where it is missing.
     resource_version: its version in the API server, "" where it is missing.
@@ -145,6 +194,7 @@ class TargetView(Struct, frozen=True):
     placement: what its template asks of nodes beside selector and tolerations.
     owners: controllers above the target and its autoscaler, and autoscalers of others that point at the target.
     applied: who applies from manifests the numbers that we write.
+    shape: what sets it apart from a Deployment, left out for those.
     """
 
     pool: str
@@ -170,6 +220,17 @@ class TargetView(Struct, frozen=True):
     placement: Placement = ANYWHERE
     owners: tuple[OwnerView, ...] = ()
     applied: tuple[AppliedView, ...] = ()
+    shape: Shape | UnsetType = UNSET
+
+    @property
+    def victims(self) -> str:
+        """Rule by which replicas go at a decrease: `replicaSet`, `ordinal`, or "" where nobody said."""
+        return "replicaSet" if self.shape is UNSET else self.shape.victims
+
+    @property
+    def pods_per_replica(self) -> int:
+        """Pods of one replica, by its template."""
+        return 1 if self.shape is UNSET else self.shape.pods
 
 
 class ModelView(Struct, frozen=True):

@@ -10,10 +10,14 @@ import structlog
 
 from rebalancer.domain.cluster import ClusterObject
 from rebalancer.domain.events import Event, ObjectChanged, ObjectGone, ObjectsListed, ObjectUnreadable, SourceState
-from rebalancer.ingest.objects import SHAPES, Unusable, value_of
+from rebalancer.domain.kinds import DEPLOYMENT, Kind
+from rebalancer.domain.policy import Policy
+from rebalancer.ingest.kinds import NoScale, looks
+from rebalancer.ingest.objects import SHAPES, Shape, Unusable, value_of
 from rebalancer.kube.client import KubeClient
+from rebalancer.kube.errors import KubeError
 from rebalancer.kube.pace import Pace
-from rebalancer.kube.reflector import Reflector, Trouble
+from rebalancer.kube.reflector import Reflector, Trouble, trouble_of
 from rebalancer.kube.resources import (
     DEPLOYMENTS,
     HPAS,
@@ -58,6 +62,7 @@ class SourceSink:
 
     def __init__(self, source: str, sink: Sink) -> None:
         self.source = source
+        self.shape: Shape | None = None  # of a kind of target that was asked for; the others are in SHAPES
         self.counts: Counter[str] = Counter()
         self.unusable: set[str] = set()
         self._sink = sink
@@ -69,7 +74,7 @@ class SourceSink:
     def relisted(self, resource: Resource, items: Sequence[Any], resource_version: str, now: float) -> None:  # noqa: ARG002  part of the protocol
         """The full truth about the source."""
         self.unusable.clear()
-        values = [value_of(self.source, item) for item in items]
+        values = [value_of(self.source, item, self.shape) for item in items]
         unusable = [one for one in values if isinstance(one, Unusable)]
         for one in unusable:
             self._malformed(str(one))
@@ -98,7 +103,7 @@ class SourceSink:
         if self._trouble is not None or not 0 <= now - self._alive_at < ALIVE_EVERY_SECONDS:
             self._recovered(now)
 
-    def trouble(self, resource: Resource, reason: Trouble, now: float) -> None:
+    def trouble(self, resource: Resource | Kind, reason: Trouble, now: float) -> None:
         """The source cannot be followed; an API that the cluster does not have is no trouble but absent.
 
         A watch without a byte may be one of a quiet resource: it is listed at once, and people hear of it when that
@@ -127,7 +132,7 @@ class SourceSink:
         self._sink([*events, SourceState(self.source, now)])
 
     def _value(self, wire: Any) -> ClusterObject | Unusable:  # noqa: ANN401  any wire shape
-        value = value_of(self.source, wire)
+        value = value_of(self.source, wire, self.shape)
         if isinstance(value, Unusable):
             self._malformed(str(value))
         return value
@@ -141,24 +146,66 @@ class SourceSink:
 
 
 class Watches:
-    """All sources. Run `run()` as a task; `sources` maps each name to its sink, for counts and troubles."""
+    """All sources. Run `run()` as a task; `sources` maps each name to its sink, for counts and troubles.
+
+    `follow` says of which kinds targets are followed, besides Deployments.
+    """
 
     def __init__(
         self, kube: KubeClient, clock: Clock, rng: random.Random, sink: Sink, *, pace: Pace = DEFAULT_PACE
     ) -> None:
         self.sources = {source: SourceSink(source, sink) for source in RESOURCES}
-        self._reflectors = [
-            Reflector(kube, resource, self.sources[source], clock, rng, into=SHAPES[source].wire, pace=pace)
-            for source, resource in RESOURCES.items()
-        ]
+        self._kube, self._clock, self._rng, self._sink, self._pace = kube, clock, rng, sink, pace
+        self._kinds: dict[str, Kind] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._group: asyncio.TaskGroup | None = None
 
     @property
     def counts(self) -> Counter[str]:
         """Sums over all sources: unusable, troubles."""
         return sum((one.counts for one in self.sources.values()), Counter())
 
+    def follow(self, policy: Policy) -> None:
+        """Follow the kinds of targets that the policy names, from now on or once it runs."""
+        kinds = {spec.of.source: spec.of for model in policy.models for spec in model.targets}
+        kinds = {source: kind for source, kind in kinds.items() if kind.kind != DEPLOYMENT}
+        for source in [source for source, kind in self._kinds.items() if kinds.get(source) != kind]:
+            del self._kinds[source], self.sources[source]
+            if source in self._tasks:
+                self._tasks.pop(source).cancel()
+        for source, kind in kinds.items():
+            if source not in self._kinds:
+                self._kinds[source], self.sources[source] = kind, SourceSink(source, self._sink)
+        self._begin()
+
     async def run(self) -> None:
         """Follow all of them until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            for reflector in self._reflectors:
-                group.create_task(reflector.run(), name=f"watch-{reflector.resource.plural}")
+        async with asyncio.TaskGroup() as self._group:
+            for source, resource in RESOURCES.items():
+                self._group.create_task(
+                    self._reflector(resource, self.sources[source], SHAPES[source]).run(),
+                    name=f"watch-{resource.plural}",
+                )
+            self._begin()
+
+    def _begin(self) -> None:
+        if self._group is not None:
+            for source in self._kinds.keys() - self._tasks.keys():
+                self._tasks[source] = self._group.create_task(self._targets(source), name=f"watch-{source}")
+
+    async def _targets(self, source: str) -> None:
+        """Follow the targets of one kind, once the API server has said where it has them."""
+        kind, sink = self._kinds[source], self.sources[source]
+        while True:
+            try:
+                resource, sink.shape = await looks(self._kube, kind)
+            except KubeError as error:
+                sink.trouble(kind, trouble_of(error), self._clock.now())
+            except NoScale as error:
+                sink.trouble(kind, Trouble("absent", str(error)), self._clock.now())
+            else:
+                await self._reflector(resource, sink, sink.shape).run()
+            await self._clock.sleep(self._pace.absent_seconds)
+
+    def _reflector(self, resource: Resource, sink: SourceSink, shape: Shape) -> Reflector[Any]:
+        return Reflector(self._kube, resource, sink, self._clock, self._rng, into=shape.wire, pace=self._pace)

@@ -97,6 +97,12 @@ class KubeClient:
         """Read the `autoscaling/v1` Scale of a target. Raises NotFound."""
         return await self._caller.read_object(Call("get", ref.resource, ref.path, "scale"))
 
+    async def discover(self, api_version: str) -> Object:
+        """The APIResourceList of a group's version: its kinds and their subresources. Raises NotFound."""
+        group, _, version = api_version.rpartition("/")
+        resource = Resource(group, version, "", namespaced=False, kind="APIResourceList")
+        return await self._caller.read_object(Call("get", resource, f"/apis/{api_version}"))
+
     async def list(
         self,
         resource: Resource,

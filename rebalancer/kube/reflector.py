@@ -195,7 +195,7 @@ class Reflector(Generic[T]):
 
     def _put_off(self, error: KubeError) -> None:
         self._broken = True
-        self._trouble(_KINDS.get(type(error), "unreachable"), str(error))
+        self.sink.trouble(self.resource, trouble_of(error), self.clock.now())
         wait = error.retry_after_seconds if isinstance(error, Temporary) else None
         absent = isinstance(error, NotFound)
         self._pacer.failed(at_least_seconds=self.pace.absent_seconds if absent else wait)
@@ -212,6 +212,11 @@ class Reflector(Generic[T]):
 
     def _patience(self) -> Patience:
         return Patience(self.pace.idle_seconds, self.rng.uniform(*self.pace.watch_seconds))
+
+
+def trouble_of(error: KubeError) -> Trouble:
+    """An error as the trouble that it is to whoever follows a resource."""
+    return Trouble(_KINDS.get(type(error), "unreachable"), str(error))
 
 
 def _few(names: Sequence[str]) -> str:

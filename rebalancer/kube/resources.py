@@ -47,6 +47,13 @@ class Resource:
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
 
+def served_as(path: str, kind: str) -> Resource:
+    """The namespaced resource that `apps/v1/statefulsets` names."""
+    api_version, _, plural = path.rpartition("/")
+    group, _, version = api_version.rpartition("/")
+    return Resource(group, version, plural, namespaced=True, kind=kind)
+
+
 @dataclass(frozen=True, slots=True)
 class Ref:
     """The address of one object; `namespace` is ignored for cluster-scoped resources."""
@@ -103,6 +110,7 @@ PODS: Final = Resource("", "v1", "pods", namespaced=True, kind="Pod")
 NODES: Final = Resource("", "v1", "nodes", namespaced=False, kind="Node")
 DEPLOYMENTS: Final = Resource("apps", "v1", "deployments", namespaced=True, kind="Deployment")
 STATEFULSETS: Final = Resource("apps", "v1", "statefulsets", namespaced=True, kind="StatefulSet")
+REPLICASETS: Final = Resource("apps", "v1", "replicasets", namespaced=True, kind="ReplicaSet")
 HPAS: Final = Resource(
     "autoscaling",
     "v2",
@@ -121,6 +129,9 @@ WRITESTOPS: Final = Resource("rebalancer.io", "v1alpha1", "writestops", namespac
 EVENTS: Final = Resource("events.k8s.io", "v1", "events", namespaced=True, kind="Event")
 LEASES: Final = Resource("coordination.k8s.io", "v1", "leases", namespaced=True, kind="Lease")
 SERVICEACCOUNTS: Final = Resource("", "v1", "serviceaccounts", namespaced=True, kind="ServiceAccount")
+CUSTOM_RESOURCES: Final = Resource(
+    "apiextensions.k8s.io", "v1", "customresourcedefinitions", namespaced=False, kind="CustomResourceDefinition"
+)
 SELF_REVIEWS: Final = Resource(
     "authentication.k8s.io", "v1", "selfsubjectreviews", namespaced=False, kind="SelfSubjectReview"
 )

@@ -20,6 +20,7 @@ CHECKS: tuple[Check, ...] = (
     references.unique_model_names,
     references.known_pools,
     references.known_teams,
+    references.known_kinds,
     references.one_target_per_pool,
     references.one_model_per_workload,
     references.one_pool_per_node_pool,

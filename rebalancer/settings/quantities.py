@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from rebalancer.domain.policy import Signals
-from rebalancer.settings.draft import Finding, Part, pools_by_name, primary_pool
+from rebalancer.settings.draft import Finding, Part, kind_of, pools_by_name, primary_pool
 
 VOTING = tuple(field.alias or name for name, field in Signals.model_fields.items())
 
@@ -53,7 +53,7 @@ def entitlements_fit(policy: Part) -> Iterator[Finding]:
 
 
 def whole_pods(policy: Part) -> Iterator[Finding]:
-    """A replica is whole pods with the same number of GPUs; a Deployment's replica is one pod."""
+    """A replica is whole pods with the same number of GPUs; only kinds with groups have replicas of several."""
     for model in policy.parts("models"):
         gpus, pods = model.whole("gpusPerReplica"), model.whole("podsPerReplica")
         if gpus is None or pods is None or pods == 1:
@@ -61,8 +61,10 @@ def whole_pods(policy: Part) -> Iterator[Finding]:
         if gpus % pods:
             what = f"gpusPerReplica {gpus} is no multiple of podsPerReplica {pods}"
             yield Finding(model.at("gpusPerReplica"), what, f"a multiple of {pods}")
-        if any(target.text("kind") == "Deployment" for target in model.parts("targets")):
-            what = f"podsPerReplica {pods}: a Deployment's replica is one pod"
+        kinds = [kind_of(target) for target in model.parts("targets")]
+        alone = next((kind for kind in kinds if kind is not None and not kind.grouped), None)
+        if alone is not None:
+            what = f"podsPerReplica {pods}: a {alone.kind}'s replica is one pod"
             yield Finding(model.at("podsPerReplica"), what, "1", "set it to 1 or leave it out")
 
 

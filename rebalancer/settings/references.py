@@ -4,8 +4,10 @@ from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from itertools import chain
 
+from rebalancer.domain.kinds import BY_NAME, NO_TARGETS
+from rebalancer.settings.allowed import any_of
 from rebalancer.settings.document import Path
-from rebalancer.settings.draft import Finding, Part, pools_by_name
+from rebalancer.settings.draft import Finding, Part, kind_of, pools_by_name
 
 
 def unique_pool_names(policy: Part) -> Iterator[Finding]:
@@ -44,6 +46,30 @@ def known_teams(policy: Part) -> Iterator[Finding]:
             close = get_close_matches(name, named, n=1)
             fix = f"did you mean {close[0]}?" if close else "name it as `team` of a model, or leave it out"
             yield Finding(team.at("name"), f"no model is of team {name}", " or ".join(named), fix)
+
+
+def known_kinds(policy: Part) -> Iterator[Finding]:
+    """A target is of a kind that is known, or says where the API serves it; one group a kind, and no NodePool."""
+    groups: dict[str, str] = {}
+    for target in (target for model in policy.parts("models") for target in model.parts("targets")):
+        name, found = target.text("kind"), kind_of(target)
+        if name is None:
+            continue
+        if found is None:
+            close = get_close_matches(name, BY_NAME, n=1)
+            fix = f"did you mean {close[0]}?" if close else "add its apiVersion, as in apps/v1"
+            if name in {kind for _, kind in NO_TARGETS}:
+                fix = "name a pool's NodePools as nodePools of the pool"
+            yield Finding(target.at("kind"), f"no kind {name} is known", any_of(sorted(BY_NAME)), fix)
+        elif (found.group, found.kind) in NO_TARGETS:
+            fix = "name a pool's NodePools as nodePools of the pool"
+            yield Finding(target.at("kind"), f"a {name} is no target: its scale counts nodes", fix=fix)
+        elif groups.setdefault(name, found.group) != found.group:
+            what = f"kind {name} is of {groups[name]} elsewhere in the policy"
+            yield Finding(target.at("apiVersion"), what, fix="one API group for each kind")
+        elif target.given("victims") and found.victims != target.text("victims"):
+            what = f"victims {target.text('victims')}: of a {name} those go that are told by {found.victims}"
+            yield Finding(target.at("victims"), what, found.victims, "leave it out")
 
 
 def one_target_per_pool(policy: Part) -> Iterator[Finding]:

@@ -6,12 +6,13 @@ looks, and only where something changed.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from operator import attrgetter
 from typing import TypeVar
 
 from msgspec.structs import replace
 
 from rebalancer.domain.arithmetic import doomed_nodes
-from rebalancer.domain.cluster import SOURCES, Node, NodeClaim, Pod, WorkloadRef
+from rebalancer.domain.cluster import Node, NodeClaim, Pod, Workload, WorkloadRef
 from rebalancer.domain.events import (
     CapacityNotice,
     Event,
@@ -22,6 +23,7 @@ from rebalancer.domain.events import (
     ObjectUnreadable,
     SourceState,
 )
+from rebalancer.domain.kinds import DEPLOYMENT
 from rebalancer.domain.outcome import Outcome
 from rebalancer.domain.people import Override, WriteStop
 from rebalancer.domain.pinned import Pinned
@@ -38,7 +40,6 @@ from rebalancer.state.outlooks import Outlooks
 from rebalancer.state.pinned import pinned_objects
 from rebalancer.state.pools import Pools
 from rebalancer.state.sources import Sources
-from rebalancer.state.views import pod_phase
 
 T = TypeVar("T")
 
@@ -49,8 +50,7 @@ class ClusterState:
     """What the service knows. `wakes`: why the runner should not wait; `offsets`: next offset per (topic, partition).
 
     `offsets` is the intake's to move, past records that are in here or safe in the dead-letter topic; it goes into the
-    checkpoint beside what those records did.
-    `installation`: our name on what we write to. `marks_victims`: as the snapshot has it.
+    checkpoint with them. `installation`: our name on what we write to. `marks_victims`: as the snapshot has it.
     """
 
     def __init__(
@@ -76,6 +76,7 @@ class ClusterState:
         self._handed: tuple[Outcome, ...] = ()
         self._cycle = 0
         self._last = Snapshot(cycle=0, at=started_at)
+        self._follow_kinds(started_at)
 
     def set_policy(self, policy: Policy, now: float) -> None:
         """Take over a policy; what stays in it keeps its past."""
@@ -85,20 +86,28 @@ class ClusterState:
         self._loads.set_policy(policy)
         self._outlooks.set_policy(policy, self._loads.columns)
         self._notices.set_rules(policy.nodes, now)
+        self._follow_kinds(now)
         self._look_for_nodes(now)
         self._wake_for_notices(now)
         self.wakes.add(wakes.POLICY)
 
+    def _follow_kinds(self, now: float) -> None:
+        """Expect the targets of each kind that the policy names; Deployments are expected in any case."""
+        specs = (spec for model in self._policy.models for spec in model.targets if spec.kind != DEPLOYMENT)
+        kinds = {spec.of.source: spec.kind for spec in specs}
+        self._move(self._objects.follow(kinds), now)
+        self._sources.follow(kinds, now)
+
     def _look_for_nodes(self, at: float) -> None:
         """Which of the models' pods are Ready on a node that is there, and which nodes are missing."""
-        self._loads.set_pods({pod.uid: (model, self._ready_at(pod)) for pod, model in self._model_pods()})
+        self._loads.set_pods({pod.uid: (model, self._holdings.ready_at(pod)) for pod, model in self._model_pods()})
         self._holdings.nodes_listed()
         self._notices.nodes_listed(at)
 
     def _model_pods(self) -> Iterable[tuple[Pod, str]]:
         for pod in self._objects.all(Pod):
             model = self._holdings.model_of(pod.workload)
-            if model is not None and not pod.terminal:
+            if model is not None and not pod.terminal and pod.member == 0:
                 yield pod, model
 
     # --- what comes in
@@ -145,7 +154,7 @@ class ClusterState:
             case SourceState():
                 self._sources.said(event, now)
             case ObjectsListed() | ObjectChanged() | ObjectUnreadable() | ObjectGone():
-                if event.source in SOURCES:
+                if self._objects.takes(event.source):
                     self._object(event, now)
                 else:
                     self._counters["unknown-source"] += 1
@@ -185,29 +194,39 @@ class ClusterState:
             if isinstance(new, Pod):
                 self._pod_is(new)
             elif isinstance(old, Pod):
-                self._loads.pod_gone(old.uid)
+                self._pod_gone(old)
             if isinstance(new or old, Node | NodeClaim | Override):
                 self._notices_touched = True
-            for found in change:
-                if isinstance(found, Node) and None in change:  # it came, or it is gone
-                    for _, pod in self._holdings.pods_on(found.name):
-                        self._pod_is(pod)
+            self._others_are(change)
+
+    def _others_are(self, change: Change) -> None:
+        """Look at pods anew whose node came or went, or of whose replicas it is known now how many pods they have."""
+        _, new = change
+        if isinstance(new, Workload) and new.pods > 1:
+            for pod in self._objects.pods_of.get(new.ref):
+                self._pod_is(pod)
+        for found in change:
+            if isinstance(found, Node) and None in change:
+                for _, pod in self._holdings.pods_on(found.name):
+                    self._pod_is(pod)
+
+    def _pod_gone(self, pod: Pod) -> None:
+        self._loads.pod_gone(pod.uid)
+        if pod.member > 0:
+            self._pod_is(pod)
 
     def _wake(self, change: Change) -> None:
         self.wakes.update(wakes.reasons(change, self._holdings.model_of, self._pools.pool_of))
 
     def _pod_is(self, pod: Pod) -> None:
+        """Readings come from the pods that lead a replica, and count while all of its pods serve."""
         model = self._holdings.model_of(pod.workload)
         if model is None or pod.terminal:
             self._loads.pod_gone(pod.uid)
-        else:
-            self._loads.pod_is(model, pod.uid, self._ready_at(pod))
-
-    def _ready_at(self, pod: Pod) -> float | None:
-        """Since when the pod serves, None while it does not."""
-        if pod_phase(pod, lost=self._objects.lacks(pod.node)) != "ready":
-            return None
-        return pod.created_at if pod.ready_at is None else pod.ready_at
+        if model is None:
+            return
+        for leader in (pod,) if pod.member == 0 and not pod.terminal else self._holdings.leaders(pod):
+            self._loads.pod_is(model, leader.uid, self._holdings.ready_at(leader))
 
     def _wake_for_notices(self, now: float) -> None:
         self._notices_touched = False
@@ -284,7 +303,9 @@ class ClusterState:
             at=now,
             sync=_kept(last.sync, self.sync(now)),
             write_stop=min(self._objects.all(WriteStop), key=lambda stop: (stop.created_at, stop.name), default=None),
-            overrides=_kept(last.overrides, tuple(sorted(self._objects.all(Override), key=_by_name))),
+            overrides=_kept(
+                last.overrides, tuple(sorted(self._objects.all(Override), key=attrgetter("name", "namespace")))
+            ),
             notices=notices,
             pools=pools,
             models=models,
@@ -372,10 +393,6 @@ class ClusterState:
     def restore_offsets(self, offsets: Mapping[tuple[str, int], int]) -> None:
         """Sets the offsets from which the intake begins to read."""
         self.offsets = dict(offsets)
-
-
-def _by_name(override: Override) -> tuple[str, str]:
-    return override.name, override.namespace
 
 
 def _kept(old: T | None, new: T) -> T:

@@ -10,10 +10,12 @@ from msgspec.structs import replace
 from rebalancer.domain.cluster import Hpa, Node, Pod, ScaledObject, Workload, WorkloadRef
 from rebalancer.domain.codec import quantise
 from rebalancer.domain.pod_autoscaler import PodAutoscaler
-from rebalancer.domain.policy import Model, Policy, Pool, TargetSpec
+from rebalancer.domain.policy import Model, Policy, Pool
 from rebalancer.domain.snapshot import AutoscalerView, ModelView, PodView, TargetView
+from rebalancer.domain.target_spec import TargetSpec
 from rebalancer.state.foreign import ForeignChanges, ForeignPast
 from rebalancer.state.objects import Change, Objects
+from rebalancer.state.replicas import replicas_of
 from rebalancer.state.views import (
     applied_views,
     autoscaler_view,
@@ -21,6 +23,7 @@ from rebalancer.state.views import (
     chosen_autoscaler,
     missing_target,
     owner_views,
+    pod_phase,
     pod_view,
     shows,
     target_view,
@@ -82,6 +85,30 @@ class Holdings:
             if target is not None and not pod.terminal:
                 yield target.model, pod
 
+    def ready_at(self, pod: Pod) -> float | None:
+        """Since when the replica serves that the pod leads, None while it does not: all of its pods must."""
+        pods = 1 if pod.ordinal is None else self._pods_per_replica(pod)
+        members = (pod,) if pods == 1 else (pod, *(each for each in self._alive(pod) if each.uid != pod.uid))
+        if len(members) < pods or any(self._phase(each) != "ready" for each in members):
+            return None
+        return max(each.created_at if each.ready_at is None else each.ready_at for each in members)
+
+    def _phase(self, pod: Pod) -> str:
+        return pod_phase(pod, lost=self._objects.lacks(pod.node))
+
+    def leaders(self, pod: Pod) -> tuple[Pod, ...]:
+        """The pod that leads the replica of which this is another pod; none while there is none."""
+        return tuple(each for each in self._alive(pod) if each.member == 0)
+
+    def _alive(self, pod: Pod) -> Iterator[Pod]:
+        for each in self._objects.pods_of.get(pod.workload):
+            if each.ordinal == pod.ordinal and each.deleting_at is None and not each.terminal:
+                yield each
+
+    def _pods_per_replica(self, pod: Pod) -> int:
+        workload = self._objects.workload(pod.workload) if pod.workload is not None else None
+        return 1 if workload is None else workload.pods
+
     # --- what comes in
 
     def nodes_listed(self) -> None:
@@ -108,7 +135,7 @@ class Holdings:
     def _see(self, pod: Pod, *, known: bool) -> None:
         """Measure creation to Ready, of pods that were seen before they were Ready for the first time."""
         model = self.model_of(pod.workload)
-        if model is None:
+        if model is None or pod.member > 0:
             return
         if not pod.ready and not known:
             self._loading.add(pod.uid)
@@ -200,10 +227,11 @@ class Holdings:
             workload,
             pool,
             self._autoscaler(ref),
-            map(self._pod, pods),
+            replicas_of(workload, [(pod, self._pod(pod)) for pod in pods], spec.of.victims),
             replicas,
             running_gpus=max((pod.gpus.get(pool.resource, 0) for pod in pods), default=None),
             by_others=by_others(workload, self._objects.scaled_objects_of.get(ref), self._objects.hpas_of.get(ref)),
+            victims=spec.of.victims,
         )
         chosen = chosen_autoscaler(self._objects.scaled_objects_of.get(ref), self._objects.hpas_of.get(ref))
         owners = owner_views(workload, chosen, self._objects.pod_autoscalers_of.get(ref))

@@ -17,6 +17,7 @@ from rebalancer.domain.cluster import (
 )
 from rebalancer.domain.events import ObjectChanged, ObjectGone, ObjectsListed, ObjectUnreadable
 from rebalancer.domain.pod_autoscaler import PodAutoscaler
+from rebalancer.state.claims import Claims
 
 T = TypeVar("T", bound=ClusterObject)
 
@@ -54,6 +55,9 @@ class Objects:
         self.listed: set[str] = set()  # sources of which a complete list came
         self._stores: dict[str, dict[Key, ClusterObject]] = {source: {} for source in SOURCES}
         self._unread: dict[str, set[Key]] = {source: set() for source in SOURCES}  # there, as nobody knows
+        self._kinds = dict(SOURCES)
+        self._source_of: dict[str, str] = {}
+        self._claims = Claims()
         self.pods_of = Index[Pod](lambda pod: pod.workload)
         self.pods_on = Index[Pod](lambda pod: pod.node)
         self.hpas_of = Index[Hpa](lambda hpa: hpa.target)
@@ -75,6 +79,22 @@ class Objects:
             )
         }
 
+    def follow(self, sources: Mapping[str, str]) -> Iterator[Change]:
+        """Take targets of other kinds from `sources` too, each with its kind; what came from others is forgotten."""
+        for source in [source for source in self._kinds if source not in SOURCES and source not in sources]:
+            for key in tuple(self._stores[source]):
+                yield from self._put(source, key, None)
+            del self._stores[source], self._unread[source], self._kinds[source]
+            self.listed.discard(source)
+        for source in sources:
+            if source not in self._kinds:
+                self._stores[source], self._unread[source], self._kinds[source] = {}, set(), Workload
+        self._source_of = {kind: source for source, kind in sources.items()}
+
+    def takes(self, source: str) -> bool:
+        """Whether objects of `source` are of use."""
+        return source in self._kinds
+
     # --- looking things up
 
     def all(self, kind: type[T]) -> Iterable[T]:
@@ -87,7 +107,8 @@ class Objects:
 
     def workload(self, ref: WorkloadRef) -> Workload | None:
         """The scale target `ref` names."""
-        found = self.one(Workload, ref.name, ref.namespace)
+        source = self._source_of.get(ref.kind, "deployments")
+        found = cast("Workload | None", self._stores[source].get((ref.namespace, ref.name)))
         return found if found is not None and found.ref == ref else None
 
     def node_of_instance(self, instance: str) -> Node | None:
@@ -144,6 +165,8 @@ class Objects:
     def _put(self, source: str, key: Key, new: ClusterObject | None) -> Iterator[Change]:
         store = self._stores[source]
         old = store.get(key)
+        if isinstance(new, Pod):
+            new = self._claims.claimed(new)
         if old == new:
             return
         if old is not None and new is not None and old.uid != new.uid:
@@ -151,11 +174,16 @@ class Objects:
             old = None
         if new is None:
             del store[key]
+            if isinstance(old, Pod):
+                self._claims.gone(old)
         else:
             store[key] = new
-        for index in self._indexes.get(SOURCES[source], ()):
+        for index in self._indexes.get(self._kinds[source], ()):
             index.move(old, new)
         yield old, new
+        if self._kinds[source] is Workload and self._claims.moved(old, new):
+            for pod in [pod for pod in self.all(Pod) if pod.labels and pod.namespace == key[0]]:
+                yield from self._put("pods", key_of(pod), self._claims.own(pod))
 
 
 _SOURCE_OF: Mapping[type, str] = {kind: source for source, kind in SOURCES.items()}

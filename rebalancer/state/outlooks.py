@@ -234,7 +234,7 @@ def _holding(view: ModelView, doomed: frozenset[str], start: float) -> _Held:
         if target.missing:
             continue
         left = max(0, converging(target) - len(doomed_pods(target, doomed)))
-        alive = [pod for pod in target.pods if pod.phase != "terminating" and pod.node not in doomed]
+        alive = [pod for pod in target.pods if pod.phase != "terminating" and not pod.on(doomed)]
         serving = min(left, sum(pod.phase == "ready" for pod in alive))
         loading = sorted(pod.created_at + start for pod in alive if pod.phase == "loading")[: left - serving]
         ready += serving

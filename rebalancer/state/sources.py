@@ -1,6 +1,6 @@
 """Which sources have been listed, and which of them have gone silent."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from rebalancer.domain.cluster import SOURCES
 from rebalancer.domain.events import SourceState
@@ -15,6 +15,8 @@ NOT_INSTALLED = "the cluster has no such API; overrides and write stops need cha
 class Sources:
     """Every source is missing until listed once, or until the cluster says that it has no such API where it may do so.
 
+    Those are KEDA's, Karpenter's, and kinds of targets that only some clusters know: such targets are missing then.
+
     An API that was there and vanishes is in trouble, not absent: an API server that restarts answers 404 for a while,
     and a write stop must not be forgotten over it.
     """
@@ -25,6 +27,18 @@ class Sources:
         self._trouble: dict[str, str] = {}
         self._heard_at: dict[str, float] = {}
         self._synced_at: float | None = None
+        self._others: set[str] = set()
+
+    def follow(self, names: Collection[str], now: float) -> None:
+        """Expect these besides: lists of the other kinds of targets that the policy names."""
+        for name in self._others - {*names}:
+            self._missing.discard(name)
+            self._trouble.pop(name, None)
+            self._heard_at.pop(name, None)
+            self._absent.discard(name)
+        self._missing.update({*names} - self._others)
+        self._others = {*names}
+        self._synced(now)
 
     def listed(self, source: str, now: float) -> None:
         """A complete list came."""
@@ -38,7 +52,8 @@ class Sources:
     def said(self, event: SourceState, now: float) -> None:
         """A source came alive, or says why it is not."""
         source = event.source
-        if event.absent and source in OPTIONAL and (source in self._missing or source in self._absent):
+        optional = source in OPTIONAL or source in self._others
+        if event.absent and optional and (source in self._missing or source in self._absent):
             self._absent.add(source)
             self._there(source, now)
         elif event.trouble is not None or event.absent:
@@ -51,6 +66,9 @@ class Sources:
         self._trouble.pop(source, None)
         self._heard_at[source] = now
         self._missing.discard(source)
+        self._synced(now)
+
+    def _synced(self, now: float) -> None:
         if not self._missing and self._synced_at is None:
             self._synced_at = now
 

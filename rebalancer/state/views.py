@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from rebalancer.domain.cluster import (
@@ -18,7 +19,7 @@ from rebalancer.domain.cluster import (
 )
 from rebalancer.domain.parents import Controller
 from rebalancer.domain.pod_autoscaler import PodAutoscaler
-from rebalancer.domain.policy import Model, Pool, TargetSpec
+from rebalancer.domain.policy import Model, Pool
 from rebalancer.domain.snapshot import (
     AppliedView,
     AutoscalerView,
@@ -27,8 +28,10 @@ from rebalancer.domain.snapshot import (
     NodeView,
     OwnerView,
     PodView,
+    Shape,
     TargetView,
 )
+from rebalancer.domain.target_spec import TargetSpec
 
 KEDA_DEFAULT_MAXIMUM = 100
 AIBRIX = "autoscaling.aibrix.ai"
@@ -88,8 +91,9 @@ def target_view(  # noqa: PLR0913  # what it is made from
     *,
     running_gpus: int | None = None,
     by_others: bool = False,
+    victims: str = "replicaSet",
 ) -> TargetView:
-    """One scale target; `asked` is what we wrote and have not seen yet, the last two as in `TargetView`."""
+    """One scale target; `asked` is what we wrote and have not seen yet, the last three as in `TargetView`."""
     return TargetView(
         pool=pool.name,
         namespace=workload.ref.namespace,
@@ -109,7 +113,17 @@ def target_view(  # noqa: PLR0913  # what it is made from
         running_gpus=running_gpus,
         by_others=by_others,
         placement=workload.placement,
+        shape=_shape(workload, pool, victims),
     )
+
+
+def _shape(workload: Workload, pool: Pool, victims: str) -> Shape | UnsetType:
+    if not workload.resource:
+        return UNSET
+    each = workload.gpus.get(pool.resource, 0)
+    first = each if workload.leader_gpus is None else workload.leader_gpus.get(pool.resource, 0)
+    gpus = first + each * (workload.pods - 1) if workload.templated else None
+    return Shape(workload.resource, victims, workload.pods, gpus)
 
 
 def autoscaler_view(

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from rebalancer.domain.policy import Model, Policy, Pool, TargetSpec
+from rebalancer.domain.policy import Model, Policy, Pool
+from rebalancer.domain.target_spec import TargetSpec
 from rebalancer.survey.labelled import Labelled
 from rebalancer.survey.objects import Object, Survey
 from rebalancer.survey.parts import items, mapped, namespace, part, text, value, whole

@@ -6,9 +6,9 @@ import pytest
 from msgspec.structs import replace
 from structlog.testing import capture_logs
 
-from rebalancer.sandbox.api.resources import DEPLOYMENTS
+from rebalancer.sandbox.api.resources import DEPLOYMENTS, STATEFULSETS
 from tests.act.rig import Rig, change, deployment, node_pool, node_pool_change, refused, says
-from tests.builders import NAMESPACE, a_write_stop
+from tests.builders import NAMESPACE, a_model, a_notice, a_policy, a_pool, a_snapshot, a_write_stop
 
 
 async def test_a_release_is_written_with_its_intent_before_and_its_outcome_after(rig: Rig) -> None:
@@ -285,3 +285,43 @@ async def test_a_write_that_the_state_could_not_hear_of_is_written_all_the_same(
 
     assert says(outcome, "written")
     assert [entry["event"] for entry in logged] == ["a write could not be told"]
+
+
+# --- targets that are no Deployments
+
+
+class TestAStatefulSet:
+    """Model b is a StatefulSet of 5 with a floor of 2; its replicas are numbered 0 to 4."""
+
+    def stand(self, rig: Rig) -> None:
+        policy = a_policy(a_model("a"), a_model("b", min_replicas=2, kind="StatefulSet"), pools=(a_pool(),))
+        rig.policy, rig.facts = policy, a_snapshot(policy, replicas={"a": 3, "b": 5})
+        rig.store.put(deployment("b", 5) | {"kind": "StatefulSet"})
+
+    def of(self, rig: Rig) -> int:
+        return int(rig.object(STATEFULSETS, "b")["spec"]["replicas"])
+
+    async def test_it_is_scaled_and_nothing_is_marked(self, rig: Rig) -> None:
+        self.stand(rig)
+        b = rig.target("b")
+        (outcome,) = await rig.apply(change(b, 4, victims=("uid-b-4",), victim_names=("b-4",)))
+        assert says(outcome, "written")
+        (entry,) = rig.writes
+        assert (entry.path.endswith("/statefulsets/b/scale"), self.of(rig)) == (True, 4)
+
+    async def test_its_floor_is_judged_by_the_numbers_that_stay_whatever_was_marked(self, rig: Rig) -> None:
+        self.stand(rig)
+        pods = [replace(pod, phase="ready" if pod.ordinal in {0, 4} else "loading") for pod in rig.target("b").pods]
+        b = rig.show("b", pods=tuple(pods))
+        (outcome,) = await rig.apply(change(b, 3, victims=("uid-b-3", "uid-b-2"), victim_names=("b-3", "b-2")))
+        assert refused(outcome, "floor")
+        assert "would keep 1 Ready replica" in outcome.detail
+
+    async def test_a_doomed_one_is_taken_for_gone_only_where_a_decrease_ends_it(self, rig: Rig) -> None:
+        self.stand(rig)
+        pods = [replace(pod, node="n2" if pod.ordinal == 0 else pod.node) for pod in rig.target("b").pods]
+        rig.facts = replace(rig.facts, notices=(a_notice("n2"),))
+        b = rig.show("b", pods=tuple(pods))
+        (outcome,) = await rig.apply(change(b, 2, victims=("uid-b-0", "uid-b-1", "uid-b-2"), passes="drain"))
+        assert refused(outcome, "floor")
+        assert "would keep 1 replica," in outcome.detail, "0 stays and is doomed, 1 stays, whatever was meant to go"

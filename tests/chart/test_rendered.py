@@ -161,6 +161,45 @@ def test_an_actuation_brings_its_own_rights_and_its_own_policy(
     assert bound == policies
 
 
+KINDS = ["statefulsets.apps", "leaderworkersets.leaderworkerset.x-k8s.io"]
+
+
+def test_a_kind_of_targets_brings_its_own_rights_and_no_others() -> None:
+    off, read = render(), render({"targetKinds": KINDS})
+    lws = "leaderworkerset.x-k8s.io"
+    reads = {
+        *(Right(EVERYWHERE, "apps", "statefulsets", verb) for verb in ("list", "watch")),
+        *(Right(EVERYWHERE, lws, "leaderworkersets", verb) for verb in ("list", "watch")),
+        Right(EVERYWHERE, "apiextensions.k8s.io", "customresourcedefinitions", "get"),
+    }
+    assert read.rights - off.rights == reads
+    definitions = [rule for rule in read.one("ClusterRole", "rebalancer.gpu")["rules"] if "resourceNames" in rule]
+    assert [rule["resourceNames"] for rule in definitions] == [KINDS[1:]]
+    on = render({"targetKinds": KINDS, "actuation.scale": True})
+    writes = {
+        *(Right(EVERYWHERE, "apps", "statefulsets/scale", verb) for verb in ("get", "update")),
+        *(Right(EVERYWHERE, lws, "leaderworkersets/scale", verb) for verb in ("get", "update")),
+    }
+    assert on.rights - render({"actuation.scale": True}).rights == reads | writes
+
+
+def test_the_objects_of_every_kind_of_targets_are_closed_to_our_account_but_for_their_scale() -> None:
+    rendered = render({"targetKinds": KINDS, "actuation.scale": True})
+    policy = rendered.one("ValidatingAdmissionPolicy", "rebalancer.gpu.deployments")["spec"]
+    ruled = [(rule["apiGroups"], rule["resources"]) for rule in policy["matchConstraints"]["resourceRules"]]
+    assert ruled == [
+        (["apps"], ["deployments"]),
+        (["apps"], ["statefulsets"]),
+        (["leaderworkerset.x-k8s.io"], ["leaderworkersets"]),
+    ]
+
+
+@pytest.mark.parametrize("kind", ["nodepools.karpenter.sh", "*.apps", "statefulsets"])
+def test_no_wildcard_and_no_node_pool_is_a_kind_of_targets(kind: str) -> None:
+    with pytest.raises(Refused, match="/targetKinds/0"):
+        render({"targetKinds": [kind]})
+
+
 @pytest.mark.parametrize("actuation", ["keda", "hpa", "scale", "karpenter"])
 def test_pods_are_marked_by_default_beside_what_makes_a_workload_smaller_and_by_nothing_else(actuation: str) -> None:
     without = render({f"actuation.{actuation}": True, "actuation.deletionCost": False})

@@ -17,6 +17,7 @@ from rebalancer.api.http.json_codec import to_wire
 from rebalancer.cli.entry import run
 from rebalancer.cli.render import render_explain, render_plan, render_status
 from rebalancer.domain.plan import Plan
+from rebalancer.sandbox.api.server import EmbeddedKubernetes
 from rebalancer.settings.schema import schema_text
 from tests.cli.night import Night
 from tests.cli.running import process, rebalancer
@@ -183,6 +184,21 @@ def test_config_check_reports_all_problems_of_all_files_and_exits_with_1(tmp_pat
     assert "pools.a100.gpuLimit" in out
     assert "pools.spot.kind" in out
     assert "cannot be read (No such file or directory)" in out
+
+
+async def test_config_check_asks_the_cluster_whether_it_serves_the_kinds_of_the_targets(
+    kubernetes: EmbeddedKubernetes, home: Path, capsys: Captured
+) -> None:
+    file, kubeconfig = home / "policy.yaml", str(home / "kubeconfig")
+    for kind, said in (
+        ("StatefulSet", ": ok"),
+        ("LeaderWorkerSet", "the cluster has no kind LeaderWorkerSet in leaderworkerset.x-k8s.io/v1"),
+        ("HorizontalPodAutoscaler, apiVersion: autoscaling/v2", "HorizontalPodAutoscaler of autoscaling/v2 serves no"),
+    ):
+        file.write_text(spoilt(("name: sdxl}", f"name: sdxl, kind: {kind}}}")))
+        code = await rebalancer("config", "check", "--cluster", "--kubeconfig", kubeconfig, str(file))
+        out = capsys.readouterr().out
+        assert (said in out, code) == (True, 0 if said == ": ok" else 1), out
 
 
 def test_config_check_as_json_has_every_part_of_a_problem(tmp_path: Path, capsys: Captured) -> None:

@@ -4,7 +4,8 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from rebalancer.domain.cluster import ClusterObject, WorkloadRef
+from rebalancer.domain.cluster import ClusterObject, Node, WorkloadRef
+from rebalancer.domain.cluster import Pod as SeenPod
 from rebalancer.ingest.objects import SHAPES, value_of
 from rebalancer.sandbox.manifests import manifest
 from rebalancer.world import Pod, World
@@ -49,8 +50,11 @@ def rounded(seen: object) -> object:
     instants = ("ready_changed_at", "ready_at", "created_at", "deleting_at")
     known = {name: getattr(seen, name, None) for name in instants}
     whole = {name: float(int(at)) for name, at in known.items() if at is not None}
-    labels = {name: text for name, text in getattr(seen, "labels", {}).items() if name != "kubernetes.io/hostname"}
-    extra: dict[str, object] = {"labels": labels} if hasattr(seen, "labels") else {}
+    extra: dict[str, object] = {}
+    if isinstance(seen, Node):
+        extra["labels"] = {name: text for name, text in seen.labels.items() if name != "kubernetes.io/hostname"}
+    elif isinstance(seen, SeenPod):
+        extra["labels"] = ()  # the world finds a target's pods by their owner
     if hasattr(seen, "budgets"):
         extra["budgets"] = None
     return replace(seen, resource_version="", **whole, **extra)

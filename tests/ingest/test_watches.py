@@ -7,17 +7,17 @@ from collections.abc import AsyncIterator
 import pytest
 from structlog.testing import capture_logs
 
-from rebalancer.domain.cluster import SOURCES, Pod
+from rebalancer.domain.cluster import SOURCES, Pod, Workload
 from rebalancer.domain.events import Event, ObjectChanged, ObjectGone, ObjectsListed, SourceState
 from rebalancer.domain.people import Override
-from rebalancer.domain.policy import TargetSpec
+from rebalancer.domain.target_spec import TargetSpec
 from rebalancer.ingest.watches import RESOURCES, SourceSink, Watches
 from rebalancer.kube.access import Access
 from rebalancer.kube.client import KubeClient
 from rebalancer.kube.reflector import Trouble
 from rebalancer.kube.resources import NODES
 from rebalancer.sandbox.api import EmbeddedKubernetes, Store
-from rebalancer.sandbox.api.resources import NODEPOOLS, OVERRIDES, PODS
+from rebalancer.sandbox.api.resources import NODEPOOLS, OVERRIDES, PODS, STATEFULSETS
 from rebalancer.sandbox.api.resources import RESOURCES as SERVED
 from rebalancer.state import ClusterState
 from tests.builders import a_model, a_policy
@@ -119,6 +119,36 @@ async def test_every_source_is_listed_with_its_objects_and_then_followed(
     store.remove(PODS, "llama-7d9f8b6c5d-x1", "serving")
     await until(lambda: any(isinstance(one, ObjectGone) and one.source == "pods" for one in told.events))
     assert watches.counts == {}
+
+
+async def test_the_kinds_of_targets_that_a_policy_names_are_followed_until_it_names_them_no_more(
+    store: Store, watches: Watches, told: Told
+) -> None:
+    store.put(deployment() | {"kind": "StatefulSet"})
+    watches.follow(a_policy(a_model("llama", kind="StatefulSet")))
+    await until(lambda: told.listed("statefulsets"))
+    (found,) = told.listed("statefulsets")[-1].objects
+    assert isinstance(found, Workload)
+    assert (found.ref.kind, found.replicas) == ("StatefulSet", 3)
+    store.patch(STATEFULSETS, "llama", {"spec": {"replicas": 4}}, "serving")
+    await until(lambda: told.changed("statefulsets"))
+    watches.follow(a_policy(a_model("llama")))
+    assert "statefulsets" not in watches.sources
+    told.events.clear()
+    store.patch(STATEFULSETS, "llama", {"spec": {"replicas": 5}}, "serving")
+    store.put(node())
+    await until(lambda: told.changed("nodes"))
+    assert not told.changed("statefulsets")
+
+
+async def test_a_kind_that_the_cluster_does_not_have_is_absent_and_is_looked_for_again(
+    watches: Watches, told: Told, clock: SkippingClock
+) -> None:
+    watches.follow(a_policy(a_model("llama", kind="LeaderWorkerSet")))
+    await until(lambda: told.states("leaderworkersets"))
+    clock.skipped += 31.0
+    await until(lambda: len(told.states("leaderworkersets")) > 1)
+    assert {state.absent for state in told.states("leaderworkersets")} == {True}
 
 
 async def test_an_object_that_cannot_be_used_costs_no_neighbour_and_is_told(

@@ -37,6 +37,7 @@ def test_a_pod() -> None:
         ready_at=SEVEN + 120,
         created_at=SEVEN,
         grace_seconds=90,
+        labels=(("app", "llama"), ("pod-template-hash", "7d9f8b6c5d")),
     )
 
 

@@ -20,6 +20,7 @@ from rebalancer.domain.snapshot import (
     ModelView,
     NodePoolView,
     NodeView,
+    Place,
     PodView,
     PoolView,
     Snapshot,
@@ -108,12 +109,31 @@ def _clamp(target: TargetView) -> TargetView:
 
 
 def _replicate(target: TargetView, now: float) -> TargetView:
+    if target.victims == "ordinal":
+        return _numbered(target, now)
     alive = sorted((pod for pod in target.pods if pod.phase != "terminating"), key=_kept_first)
     extra = {pod.uid for pod in alive[target.replicas :]}
     pods = [replace(pod, phase="terminating", since=now) if pod.uid in extra else pod for pod in target.pods]
     for _ in range(target.replicas - len(alive)):
         name = f"{target.name}-new-{next(_NUMBERS):09d}"
         pods.append(PodView(uid=f"uid-{name}", name=name, node=None, phase="pending", since=now, created_at=now))
+    return replace(target, pods=tuple(sorted(pods, key=lambda pod: pod.uid)))
+
+
+def _numbered(target: TargetView, now: float) -> TargetView:
+    """A StatefulSet ends the numbers from its replicas on, and makes those below that are not there."""
+    pods = [
+        replace(pod, phase="terminating", since=now)
+        if pod.phase != "terminating" and (pod.ordinal or 0) >= target.replicas
+        else pod
+        for pod in target.pods
+    ]
+    there = {pod.ordinal for pod in pods}
+    for ordinal in range(target.replicas):
+        if ordinal not in there:  # the next of a number is made when the last one is gone
+            name = f"{target.name}-{ordinal}"
+            uid = f"uid-{name}-{next(_NUMBERS):09d}"
+            pods.append(PodView(uid, name, None, "pending", now, now, place=Place(ordinal)))
     return replace(target, pods=tuple(sorted(pods, key=lambda pod: pod.uid)))
 
 
@@ -152,8 +172,9 @@ def free_gpus(snapshot: Snapshot) -> tuple[dict[str, NodeView], dict[str, int]]:
     for model in snapshot.models:
         for target in model.targets:
             for pod in target.pods:
-                if pod.node in free:
-                    free[pod.node] -= target.gpus_per_pod
+                for node in pod.nodes:
+                    if node in free:
+                        free[node] -= target.gpus_per_pod
     return nodes, free
 
 
@@ -167,6 +188,8 @@ def _bound(  # what the scheduler looks at
 ) -> PodView:
     if pod.node is not None or pod.phase != "pending":
         return pod
+    if target.pods_per_replica > 1:
+        return _bound_together(pod, target, nodes, free, now)
     fits = [name for name in sorted(free) if free[name] >= target.gpus_per_pod and lands(target, nodes[name])]
     fits = [name for name in fits if not _near(target, nodes, name, beside)]
     if not fits:
@@ -187,11 +210,25 @@ def _near(target: TargetView, nodes: dict[str, NodeView], name: str, beside: lis
         for one in beside:
             if one in nodes and nodes[one].labels.get(spread.topology) in zones:
                 zones[nodes[one].labels.get(spread.topology)] += 1
-        zones.pop(None, None)
         zone = nodes[name].labels.get(spread.topology)
-        if zone is None or zones[zone] + 1 - min(zones.values()) > spread.most_more:
+        if zone is None or zones[zone] + 1 - min(zones[one] for one in zones if one) > spread.most_more:
             return True
     return False
+
+
+def _bound_together(
+    pod: PodView, target: TargetView, nodes: dict[str, NodeView], free: dict[str, int], now: float
+) -> PodView:
+    """Each pod of a replica goes where it fits; some may wait while others hold their GPUs."""
+    found = list(pod.nodes)
+    while len(found) < target.pods_per_replica:
+        fits = [name for name in sorted(free) if free[name] >= target.gpus_per_pod and lands(target, nodes[name])]
+        if not fits:
+            return replace(pod, place=Place(pod.ordinal or 0, tuple(found)))
+        free[fits[0]] -= target.gpus_per_pod
+        found.append(fits[0])
+    place = Place(pod.ordinal or 0, tuple(found[1:]))
+    return replace(pod, node=found[0], phase="loading", since=now, begun=False, place=place)
 
 
 def lands(target: TargetView, node: NodeView) -> bool:
@@ -242,7 +279,8 @@ def launch(snapshot: Snapshot, pool: str, gpus: int) -> Snapshot:
 def _waiting(snapshot: Snapshot, pool: str) -> list[TargetView]:
     """The target of every pod that waits for a node of the pool."""
     targets = [target for model in snapshot.models for target in model.targets if target.pool == pool]
-    return [target for target in targets for pod in target.pods if pod.phase == "pending" and pod.node is None]
+    waiting = [(target, pod) for target in targets for pod in target.pods if pod.phase == "pending" and not pod.node]
+    return [target for target, pod in waiting for _ in range(target.pods_per_replica - len(pod.nodes))]
 
 
 def _launched(snapshot: Snapshot, pool: str, gpus: int) -> tuple[Snapshot, tuple[NodeView, ...]]:
@@ -269,7 +307,7 @@ def _launched(snapshot: Snapshot, pool: str, gpus: int) -> tuple[Snapshot, tuple
 def evict(snapshot: Snapshot, node: str) -> Snapshot:
     """Whatever runs on `node` is being deleted, as Karpenter's drain would."""
     return on_pods(
-        snapshot, lambda pod: replace(pod, phase="terminating", since=snapshot.at) if pod.node == node else pod
+        snapshot, lambda pod: replace(pod, phase="terminating", since=snapshot.at) if pod.on((node,)) else pod
     )
 
 
@@ -281,13 +319,13 @@ def lose(snapshot: Snapshot, node: str) -> Snapshot:
 def collect(snapshot: Snapshot, node: str) -> Snapshot:
     """The garbage collector of pods has come by, 40-60 s after the node went: its pods are gone, and the notice."""
     notices = tuple(notice for notice in snapshot.notices if notice.node != node)
-    return replace(on_pods(snapshot, lambda pod: None if pod.node == node else pod), notices=notices)
+    return replace(on_pods(snapshot, lambda pod: None if pod.on((node,)) else pod), notices=notices)
 
 
 def take_away(snapshot: Snapshot, node: str) -> Snapshot:
     """The Node is gone: its pods are Ready by their last word, and serve nobody."""
     snapshot = on_pods(
-        snapshot, lambda pod: replace(pod, phase="lost") if pod.node == node and pod.phase == "ready" else pod
+        snapshot, lambda pod: replace(pod, phase="lost") if pod.on((node,)) and pod.phase == "ready" else pod
     )
     pools = []
     for pool in snapshot.pools:

@@ -82,7 +82,7 @@ def _at_least(target: TargetView) -> int:
 
 
 def _serving(view: ModelView, doomed: set[str]) -> int:
-    return sum(1 for target in view.targets for pod in target.pods if pod.phase == "ready" and pod.node not in doomed)
+    return sum(1 for target in view.targets for pod in target.pods if pod.phase == "ready" and not pod.on(doomed))
 
 
 def _promised(snapshot: Snapshot, models: Mapping[str, tuple[Model, ModelView]], doomed: set[str]) -> dict[str, int]:
@@ -93,8 +93,8 @@ def _promised(snapshot: Snapshot, models: Mapping[str, tuple[Model, ModelView]],
             most = goes_to(target)
             if _ours(target) and target.autoscaler:  # the HPA may still follow the old maximum
                 most = max(most, min(target.autoscaler.effective_maximum, target.replicas))
-            leaving = sum(1 for pod in target.pods if pod.node in doomed and pod.phase != "terminating")
-            staying = sum(1 for pod in target.pods if pod.node not in doomed)
+            leaving = sum(1 for pod in target.pods if pod.on(doomed) and pod.phase != "terminating")
+            staying = sum(1 for pod in target.pods if not pod.on(doomed))
             if target.pool in totals:
                 totals[target.pool] += max(most - leaving, staying) * model.gpus_per_replica
     return totals
@@ -108,7 +108,8 @@ def _budgets(snapshot: Snapshot, policy: Policy, grants: list[NodeGrant], doomed
     held = Counter[str | None]()
     for target in (target for view in snapshot.models for target in view.targets):
         for pod in target.pods:
-            held[pod.node] += target.gpus_per_pod
+            for node in pod.nodes:
+                held[node] += target.gpus_per_pod
     found: dict[str, int | None] = {}
     limits = {pool.name: pool.gpu_limit for pool in policy.pools}
     grace = policy.nodes.not_ready_grace_seconds
@@ -129,7 +130,7 @@ def _budgets(snapshot: Snapshot, policy: Policy, grants: list[NodeGrant], doomed
 
 def _runs_there(snapshot: Snapshot, pool: str) -> bool:
     targets = (target for view in snapshot.models for target in view.targets if target.pool == pool)
-    return any(pod.node is not None for target in targets for pod in target.pods)
+    return any(pod.nodes for target in targets for pod in target.pods)
 
 
 def floors(snapshot: Snapshot, policy: Policy) -> dict[str, int]:
@@ -215,8 +216,8 @@ def _judge_victims(before: Snapshot, after: Snapshot, change: Change) -> None:
 
 def _ended(snapshot: Snapshot, change: Change) -> list[PodView]:
     """Pods on nodes without notice that the target's ReplicaSet ends, or has ended."""
-    doomed = {None, *(notice.node for notice in snapshot.notices)}
-    held = {pod.uid for pod in _target(snapshot, change).pods if pod.node not in doomed}
+    doomed = {notice.node for notice in snapshot.notices}
+    held = {pod.uid for pod in _target(snapshot, change).pods if pod.node is not None and not pod.on(doomed)}
     pods = _target(cluster.reconcile(snapshot), change).pods
     return [pod for pod in pods if pod.phase == "terminating" and pod.uid in held]
 

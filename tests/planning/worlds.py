@@ -62,6 +62,7 @@ def _models(draw: st.DrawFn, name: str, there: tuple[Pool, ...], left: dict[str,
     names = draw(st.permutations([pool.name for pool in there]))
     own = tuple(names[: draw(st.integers(1, len(names)))])
     gpus = draw(st.sampled_from([1, 1, 1, 2, 4]))
+    kind = draw(st.sampled_from(["Deployment", "Deployment", "Deployment", "StatefulSet", "LeaderWorkerSet"]))
     primary = next((pool.name for pool in there if pool.name in own and pool.kind == "primary"), None)
     most = left[primary] // gpus if primary else 0
     entitlement = draw(st.integers(0, min(6, most)))
@@ -73,7 +74,9 @@ def _models(draw: st.DrawFn, name: str, there: tuple[Pool, ...], left: dict[str,
         name,
         floor,
         pools=own,
+        kind=kind,
         gpus_per_replica=gpus,
+        pods_per_replica=2 if kind == "LeaderWorkerSet" and gpus > 1 else 1,
         entitlement=entitlement,
         max_replicas=draw(st.integers(max(1, entitlement), 12)),
         priority=draw(st.sampled_from([1, 50, 100, 100, 1000])),

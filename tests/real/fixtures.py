@@ -15,7 +15,7 @@ from tests.testbed.kafka import Kafka
 from tests.testbed.kube import Kube
 from tests.testbed.stack import Stack
 
-__all__ = ["account", "crds", "ledger", "people", "service", "traffic"]
+__all__ = ["account", "crds", "ledger", "people", "service", "target_kinds", "traffic"]
 
 _CRDS = Path(__file__).parents[2] / "charts/rebalancer/crds"
 _CRD_OBJECTS = [yaml.safe_load(file.read_text()) for file in sorted(_CRDS.glob("*.yaml"))]
@@ -54,9 +54,17 @@ def ledger(request: pytest.FixtureRequest) -> Iterator[Ledger]:
 
 
 @pytest.fixture
-async def account(cluster: Stack, kube: Kube, ledger: Ledger, crds: None, namespace: str) -> AsyncIterator[str]:
+def target_kinds() -> tuple[str, ...]:
+    """The kinds of targets besides Deployments that the test's service may scale, as RESOURCE.GROUP."""
+    return ()
+
+
+@pytest.fixture
+async def account(  # what it stands on
+    cluster: Stack, kube: Kube, ledger: Ledger, crds: None, namespace: str, target_kinds: tuple[str, ...]
+) -> AsyncIterator[str]:
     """A token of the chart's service account, with exactly the chart's rights in the test's namespace."""
-    rendered = await asyncio.to_thread(rights_in, namespace)
+    rendered = await asyncio.to_thread(rights_in, namespace, target_kinds)
     objects = to_apply(rendered)
     await kube.apply(*objects)
     yield await kube.token(namespace, ACCOUNT)

@@ -47,12 +47,12 @@ def failed(writes: Iterable[Write]) -> list[str]:
     return [f"{write.code} {write.what}" for write in writes if not write.succeeded and write.code != 409]
 
 
-def scaled(writes: Iterable[Write], name: str) -> list[tuple[float, int]]:
-    """Replicas that successful writes to `/scale` of Deployment `name` asked for: (when received, replicas)."""
+def scaled(writes: Iterable[Write], name: str, kind: str = "deployments") -> list[tuple[float, int]]:
+    """Replicas that successful writes to `/scale` of `name` asked for: (when received, replicas)."""
     return [
         (write.received, write.request["spec"]["replicas"])
         for write in writes
-        if (write.resource, write.subresource, write.name) == ("deployments", "scale", name) and write.succeeded
+        if (write.resource, write.subresource, write.name) == (kind, "scale", name) and write.succeeded
     ]
 
 

@@ -19,9 +19,10 @@ _GRANTED_BY = re.compile(r' of (ClusterRole|Role) "[^"]+" to ServiceAccount ')
 _OF_PEOPLE = (".actors", ".places")
 
 
-def rights_in(namespace: str) -> Rendered:
-    """The chart with everything on that one test's service may do, in its one namespace."""
-    return render({**EVERY_ACTUATION, "namespaces": [namespace], "writeMode": "act"}, namespace)
+def rights_in(namespace: str, kinds: Iterable[str] = ()) -> Rendered:
+    """The chart with everything on that one test's service may do, in its one namespace; `kinds` of targets besides."""
+    given = {"namespaces": [namespace], "writeMode": "act", "targetKinds": [*kinds]}
+    return render({**EVERY_ACTUATION, **given}, namespace)
 
 
 def to_apply(rendered: Rendered) -> list[Json]:

@@ -117,6 +117,14 @@ FIELDS_TOGETHER = [
      "gpusPerReplica 3 is no multiple of podsPerReplica 2"),
     ("gpusPerReplica: 2", "gpusPerReplica: 2\n    podsPerReplica: 2", "models.qwen-32b.podsPerReplica",
      "podsPerReplica 2: a Deployment's replica is one pod"),
+    ("name: qwen}", "name: qwen, kind: Deploymnt}", "models.qwen-32b.targets.qwen.kind", "no kind Deploymnt is known"),
+    ("name: qwen}", "name: qwen, kind: CloneSet}", "models.qwen-32b.targets.qwen.kind", "no kind CloneSet is known"),
+    ("name: qwen}", "name: qwen, kind: NodePool, apiVersion: karpenter.sh/v1}", "models.qwen-32b.targets.qwen.kind",
+     "a NodePool is no target: its scale counts nodes"),
+    ("name: qwen}", "name: qwen, kind: StatefulSet, victims: replicaSet}", "models.qwen-32b.targets.qwen.victims",
+     "victims replicaSet: of a StatefulSet those go that are told by ordinal"),
+    ("name: sdxl}", "name: sdxl, kind: Deployment, apiVersion: apps.kruise.io/v1}",
+     "models.sdxl.targets.sdxl.apiVersion", "kind Deployment is of apps elsewhere in the policy"),
     # watermarks, windows, signals
     ("high: 0.8, low: 0.4", "high: 0.4, low: 0.4", "models.qwen-32b.signals.kvCache.low",
      "low 0.4 is not below high 0.4"),
@@ -236,6 +244,30 @@ def test_an_accepted_policy_keeps_every_promise(
     housed = own == 0 or pools == "a100"
     fits = 8 + (own * gpus if pools == "a100" else 0) <= limit
     assert (not problems(text)) == (ordered and housed and fits)
+
+
+@pytest.mark.parametrize(
+    ("kind", "victims"),
+    [
+        ("kind: StatefulSet", "ordinal"),
+        ("kind: LeaderWorkerSet, apiVersion: leaderworkerset.x-k8s.io/v1", "ordinal"),
+        ("kind: Rollout", "replicaSet"),
+        ("kind: DynamoGraphDeploymentScalingAdapter", ""),
+        ("kind: StormService, victims: ordinal", "ordinal"),
+        ("kind: CloneSet, apiVersion: apps.kruise.io/v1alpha1", ""),
+        ("kind: CloneSet, apiVersion: apps.kruise.io/v1alpha1, victims: replicaSet", "replicaSet"),
+    ],
+)
+def test_a_kind_that_is_known_or_says_where_it_is_served_is_a_target(kind: str, victims: str) -> None:
+    policy, problems = check_text(spoilt(("name: qwen}", f"name: qwen, {kind}}}")), "policy.yaml")
+    assert problems == ()
+    assert policy is not None
+    assert policy.models[0].targets[0].of.victims == victims
+
+
+def test_a_misspelled_kind_is_told_which_was_meant() -> None:
+    _, problems = check_text(spoilt(("name: qwen}", "name: qwen, kind: Statefulset}")), "policy.yaml")
+    assert [each.fix for each in problems] == ["did you mean StatefulSet?"]
 
 
 def test_the_primary_pool_is_the_first_primary_one_among_the_targets() -> None:

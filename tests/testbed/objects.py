@@ -86,6 +86,25 @@ def deployment(
     }
 
 
+def stateful_set(name: str, namespace: str, replicas: int = 1, **like: Any) -> Json:  # noqa: ANN401  as of `deployment`
+    """As `deployment`, with numbered pods that are all made at once."""
+    made = deployment(name, namespace, replicas, **like)
+    spec = {**made["spec"], "serviceName": name, "podManagementPolicy": "Parallel"}
+    return {**made, "kind": "StatefulSet", "spec": spec}
+
+
+def leader_worker_set(name: str, namespace: str, groups: int = 1, *, pods: int = 2, **like: Any) -> Json:  # noqa: ANN401  same
+    """As `deployment`: each replica is a group of `pods` pods, of which the first leads."""
+    made = deployment(name, namespace, groups, **like)
+    template = {"size": pods, "workerTemplate": made["spec"]["template"]}
+    return {
+        "apiVersion": "leaderworkerset.x-k8s.io/v1",
+        "kind": "LeaderWorkerSet",
+        "metadata": made["metadata"],
+        "spec": {"replicas": groups, "leaderWorkerTemplate": template},
+    }
+
+
 def scaled_object(
     name: str, namespace: str, minimum: int, maximum: int, triggers: Iterable[Json], **spec: object
 ) -> Json:

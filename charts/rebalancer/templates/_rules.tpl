@@ -6,6 +6,21 @@
 - apiGroups: [apps]
   resources: [deployments]
   verbs: [list, watch]
+{{- $definitions := list }}
+{{- range .Values.targetKinds }}
+{{- $kind := splitn "." 2 . }}
+{{- if ne $kind._1 "apps" }}{{ $definitions = append $definitions . }}{{ end }}
+- apiGroups: [{{ $kind._1 }}]
+  resources: [{{ $kind._0 }}]
+  verbs: [list, watch]
+{{- end }}
+{{- with $definitions }}
+# Where such a kind keeps its replicas is read from its definition.
+- apiGroups: [apiextensions.k8s.io]
+  resources: [customresourcedefinitions]
+  resourceNames: {{ toJson . }}
+  verbs: [get]
+{{- end }}
 - apiGroups: [autoscaling]
   resources: [horizontalpodautoscalers]
   verbs: [list, watch]
@@ -66,6 +81,12 @@
 - apiGroups: [apps]
   resources: [deployments/scale]
   verbs: [get, update]
+{{- range .Values.targetKinds }}
+{{- $kind := splitn "." 2 . }}
+- apiGroups: [{{ $kind._1 }}]
+  resources: [{{ $kind._0 }}/scale]
+  verbs: [get, update]
+{{- end }}
 {{- end }}
 {{- if include "rebalancer.marks" . }}
 - apiGroups: [""]

@@ -63,8 +63,8 @@ def _notices(snapshot: Snapshot) -> Iterator[AttentionItem]:
     losses: dict[str, Counter[str]] = defaultdict(Counter)
     noticed = {notice.node for notice in snapshot.notices}
     for model, _, pod in pods_of(snapshot.models):
-        if pod.node in noticed and pod.phase != "terminating":
-            losses[pod.node or ""][model.id] += 1
+        for node in noticed.intersection(pod.nodes) if pod.phase != "terminating" else ():
+            losses[node][model.id] += 1
     pools = {node.name: pool.name for pool in snapshot.pools for node in pool.nodes}
     for notice in snapshot.notices:
         lost = losses[notice.node]

@@ -58,6 +58,6 @@ class Blockers:
         return gate.until if gate is not None else self.ready_at(model)
 
     def gpus(self, model: str) -> int:
-        """GPUs of one of its pods, 0 when unknown."""
+        """GPUs of one of its replicas, 0 when unknown."""
         view = self.views.get(model)
-        return max((target.gpus_per_pod for target in view.targets), default=0) if view else 0
+        return max((target.gpus_per_pod * target.pods_per_replica for target in view.targets), default=0) if view else 0

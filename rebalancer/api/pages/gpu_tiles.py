@@ -35,8 +35,8 @@ def seat(before: Seats, snapshot: Snapshot) -> dict[str, tuple[str, ...]]:
     """Who sits where now, given who sat where before."""
     guests: dict[str, list[tuple[float, str, int]]] = defaultdict(list)
     for _, target, pod in pods_of(snapshot.models):
-        if pod.node is not None and target.gpus_per_pod:
-            guests[pod.node].append((pod.created_at, pod.uid, target.gpus_per_pod))
+        for node, pods in Counter(pod.nodes).items() if target.gpus_per_pod else ():
+            guests[node].append((pod.created_at, pod.uid, target.gpus_per_pod * pods))
     return {
         node.name: _seat(before.get(node.name, ()), node, guests.get(node.name, []))
         for pool in snapshot.pools
@@ -77,10 +77,10 @@ def lenders(models: Iterable[ModelView], loans: Iterable[Loan], doomed: frozense
 
 
 def _lenders(target: TargetView, owed: list[Loan], doomed: frozenset[str]) -> dict[str, str]:
-    staying = [pod for pod in target.pods if pod.node not in doomed and pod.phase != "terminating"]
+    staying = [pod for pod in target.pods if not pod.on(doomed) and pod.phase != "terminating"]
     youngest = sorted(staying, key=lambda pod: (pod.created_at, pod.uid), reverse=True)
     last_first = sorted(owed, key=lambda loan: loan.at, reverse=True)
-    gpus = max(1, target.gpus_per_pod)
+    gpus = max(1, target.gpus_per_pod * target.pods_per_replica)
     names = [loan.owner or loan.pool for loan in last_first for _ in range(max(1, loan.gpus // gpus))]
     return {pod.uid: name for pod, name in zip(youngest, names, strict=False)}
 
@@ -99,7 +99,7 @@ def due(snapshot: Snapshot) -> frozenset[str]:
 
 def pod_state(pod: PodView, doomed: Collection[str]) -> str:
     """In words: pending, loading, ready, lost, doomed, terminating."""
-    return "doomed" if pod.node in doomed and pod.phase != "terminating" else pod.phase
+    return "doomed" if pod.on(doomed) and pod.phase != "terminating" else pod.phase
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,7 +89,7 @@ def _replicas(data: PageData, view: ModelView) -> Iterator[ReplicaRow]:
         for pod in target.pods:
             yield ReplicaRow(
                 name=printed(pod.name),
-                node=printed(pod.node),
+                node=printed(", ".join(dict.fromkeys(pod.nodes)) or None),
                 pool=target.pool,
                 state=pod_state(pod, doomed),
                 since=pod.since,

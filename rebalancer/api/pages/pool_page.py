@@ -1,6 +1,6 @@
 """One pool's page: its nodes with who holds which GPU, and who lent to whom."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 
 from msgspec import Struct
 
@@ -59,12 +59,11 @@ def _nodes(data: PageData, nodes: tuple[NodeView, ...], tiles: GpuTiles) -> tupl
     shown = {node.name for node in nodes}
     pods: dict[str, list[PodRow]] = defaultdict(list)
     for model, target, pod in pods_of(data.snapshot.models):
-        if pod.node is None or pod.node not in shown:
-            continue
         state, lender = pod_state(pod, tiles.doomed), tiles.lenders.get(pod.uid, "")
-        pods[pod.node].append(
-            PodRow(printed(pod.name), model.id, target.gpus_per_pod, state, pod.since, lender),
-        )
+        for node, count in Counter(pod.nodes).items():
+            if node in shown:
+                gpus = target.gpus_per_pod * count
+                pods[node].append(PodRow(printed(pod.name), model.id, gpus, state, pod.since, lender))
     return tuple(
         NodeRow(
             name=printed(node.name),

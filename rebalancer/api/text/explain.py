@@ -55,7 +55,8 @@ def concerning(plan: Plan, snapshot: Snapshot, view: ModelView, lacks: Unmet | N
 def _head(decision: ModelDecision, view: ModelView, lacks: Unmet | None, plan_at: float) -> str:
     if lacks is None:
         return f"{decision.model}: {decision.why}"
-    gpus = max((target.gpus_per_pod for target in view.targets), default=0) * lacks.replicas
+    each = max((target.gpus_per_pod * target.pods_per_replica for target in view.targets), default=0)
+    gpus = each * lacks.replicas
     size = f" ({counted(gpus, 'GPU')})" if gpus else ""
     short = f"is short of {counted(lacks.replicas, 'replica')}{size} since {when(lacks.since, plan_at)}"
     return f"{decision.model} {short}: {lacks.why}"
@@ -81,7 +82,7 @@ def _has(decision: ModelDecision, view: ModelView, snapshot: Snapshot) -> str:
     due = {notice.node for notice in snapshot.notices if notice.counts(snapshot.at)}
     pods = _pods(view)
     loading = f" + {decision.loading} loading{_expected(view)}" if decision.loading else ""
-    nodes = sorted({pod.node for pod in pods if pod.node in due and pod.node is not None})
+    nodes = sorted(due.intersection(node for pod in pods for node in pod.nodes))
     doomed = f"; {decision.doomed} doomed on {some(nodes) or UNKNOWN}" if decision.doomed else ""
     return f"{decision.ready} ready{loading}{doomed}; floor {decision.floor}{_loans(decision)}"
 
@@ -100,7 +101,7 @@ def _pods(view: ModelView) -> list[PodView]:
 
 def _ahead(view: ModelView, snapshot: Snapshot) -> Iterator[str]:
     """Notices whose time has not come: what runs there counts until then, and nothing new goes there."""
-    on = Counter(pod.node for pod in _pods(view))
+    on = Counter(node for pod in _pods(view) for node in {*pod.nodes})
     for notice in snapshot.notices:
         if on[notice.node] and not notice.counts(snapshot.at):
             yield f"{goes(notice, snapshot.at)}: {counted(on[notice.node], 'replica')}"

@@ -8,9 +8,11 @@ import typer
 
 from rebalancer.cli.failure import DONE, FAILED
 from rebalancer.cli.group import group
+from rebalancer.cli.remote.where import ContextOption, KubeconfigOption, Where
 from rebalancer.cli.terminal.output import Output, OutputOption, show
 
 if TYPE_CHECKING:
+    from rebalancer.domain.kinds import Kind
     from rebalancer.settings.problem import Problem
 
 STDIN = "-"
@@ -21,14 +23,26 @@ app = group("Check policy files, print their schema.")
 @app.command()
 def check(
     files: Annotated[list[str], typer.Argument(help="Policy files; - reads standard input.", metavar="FILE...")],
+    cluster: Annotated[
+        bool, typer.Option("--cluster", help="Also ask the API server whether it serves the kinds of the targets.")
+    ] = False,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
     output: OutputOption = Output.TABLE,
 ) -> int:
     """Report every problem of policy files with line, path, value and allowed range; exit with 1 when there is any."""
+    import asyncio
+
     import msgspec
 
     from rebalancer.cli.render import render_problems
 
-    found = {name: _problems(name) for name in files}
+    contents = {name: _content(name) for name in files}
+    found = {name: _problems(name, content) for name, content in contents.items()}
+    if cluster:
+        where = Where(None, kubeconfig, context)
+        good = [(name, content) for name, content in contents.items() if isinstance(content, bytes) and not found[name]]
+        found |= {name: asyncio.run(_unserved(name, content, where)) for name, content in good}
     body = msgspec.json.encode(
         [{"file": name, "ok": not problems, "problems": problems} for name, problems in found.items()]
     )
@@ -44,15 +58,51 @@ def schema() -> None:
     typer.echo(schema_text(), nl=False)
 
 
-def _problems(name: str) -> "tuple[Problem, ...]":
-    """What is wrong with the file `name` as the service would see it."""
-    from rebalancer.settings.policy_file import check_bytes
-
-    if name == STDIN:
-        return check_bytes(sys.stdin.buffer.read(), "standard input")[1]
+def _content(name: str) -> bytes | OSError:
     try:
-        return check_bytes(Path(name).read_bytes(), name)[1]
+        return sys.stdin.buffer.read() if name == STDIN else Path(name).read_bytes()
     except OSError as error:
-        from rebalancer.settings.policy_file import unreadable
+        return error
 
-        return (unreadable(error.strerror or str(error), name),)
+
+def _problems(name: str, content: bytes | OSError) -> "tuple[Problem, ...]":
+    """What is wrong with the file `name` as the service would see it."""
+    from rebalancer.settings.policy_file import check_bytes, unreadable
+
+    if isinstance(content, OSError):
+        return (unreadable(content.strerror or str(content), name),)
+    return check_bytes(content, "standard input" if name == STDIN else name)[1]
+
+
+async def _unserved(name: str, content: bytes, where: Where) -> "tuple[Problem, ...]":
+    """Targets of a good file whose kind the API server does not have, or cannot scale."""
+    from rebalancer.cli.remote.cluster import open_cluster
+    from rebalancer.ingest.kinds import NoScale, served
+    from rebalancer.kube.errors import NotFound
+    from rebalancer.settings.document import read_document
+    from rebalancer.settings.policy_file import check_bytes
+    from rebalancer.settings.problem import Problem
+
+    policy, document = check_bytes(content, name)[0], read_document(content.decode())[0]
+    if policy is None or document is None:
+        return ()
+    targets = [
+        (spec.of, document, ("models", n, "targets", place, "kind"))
+        for n, model in enumerate(policy.models)
+        for place, spec in enumerate(model.targets)
+    ]
+    wrong: dict[Kind, str] = {}
+    async with open_cluster(where) as cluster:
+        for kind in dict.fromkeys(kind for kind, _, _ in targets):
+            try:
+                await served(cluster.kube, kind)
+            except NotFound:
+                wrong[kind] = f"the cluster has no kind {kind.kind} in {kind.api_version}"
+            except NoScale as error:
+                wrong[kind] = str(error)
+    fix = "name a kind that the cluster can scale, or install it first"
+    return tuple(
+        Problem(document.line(path), document.spell(path), kind.kind, wrong[kind], fix=fix, file=name)
+        for kind, document, path in targets
+        if kind in wrong
+    )

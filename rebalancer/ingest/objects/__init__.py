@@ -1,12 +1,15 @@
 """Kubernetes objects to values of `domain.cluster`. Wire shapes name only the fields in use; the rest is skipped."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 from msgspec import Struct
 
 from rebalancer.domain.cluster import ClusterObject
-from rebalancer.ingest.objects import autoscalers, nodes, people, pods
+from rebalancer.ingest.objects import autoscalers, nodes, people, pods, targets
+from rebalancer.ingest.objects.targets import ScalePaths
+from rebalancer.kube.resources import Resource
 
 
 class Unusable(Struct, frozen=True):
@@ -31,7 +34,7 @@ class Shape(NamedTuple):
 SHAPES: dict[str, Shape] = {
     "nodes": Shape(nodes.NodeWire, nodes.node),
     "pods": Shape(pods.PodWire, pods.pod),
-    "deployments": Shape(pods.DeploymentWire, pods.workload),
+    "deployments": Shape(targets.DeploymentWire, targets.deployment),
     "hpas": Shape(autoscalers.HpaWire, autoscalers.hpa),
     "scaledobjects": Shape(autoscalers.ScaledObjectWire, autoscalers.scaled_object),
     "podautoscalers": Shape(autoscalers.PodAutoscalerWire, autoscalers.pod_autoscaler),
@@ -42,10 +45,19 @@ SHAPES: dict[str, Shape] = {
 }
 
 
-def value_of(source: str, wire: Any) -> ClusterObject | Unusable:  # noqa: ANN401  any source's wire shape
-    """The value of one decoded object of `source`."""
+STATEFUL_SETS = Shape(targets.StatefulSetWire, targets.stateful_set)
+REPLICA_SETS = Shape(targets.DeploymentWire, targets.replica_set)
+
+
+def shape_of(resource: Resource, paths: ScalePaths) -> Shape:
+    """How the targets of a custom kind look, whose scale stands at `paths`."""
+    return Shape(targets.TargetWire, partial(targets.custom, resource=resource, paths=paths))
+
+
+def value_of(source: str, wire: Any, shape: Shape | None = None) -> ClusterObject | Unusable:  # noqa: ANN401  any wire shape
+    """The value of one decoded object of `source`, which looks as `shape` says."""
     try:
-        return SHAPES[source].value(wire)
+        return (shape or SHAPES[source]).value(wire)
     except ValueError as error:
         meta = wire.metadata
         return Unusable(source, "/".join(filter(None, (meta.namespace, meta.name))), str(error))

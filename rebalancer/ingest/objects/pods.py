@@ -1,26 +1,25 @@
-"""Pods and Deployments. Pods come by the ten thousand: of their labels and annotations only ours are decoded."""
+"""Pods, and the templates of pods. Pods come by the ten thousand: of their annotations only ours are decoded."""
 
+from collections.abc import Mapping
 from functools import lru_cache
 
 from msgspec import Struct, field
 
-from rebalancer.domain.cluster import Pod, Toleration, Workload, WorkloadRef
+from rebalancer.domain.cluster import Pod, Toleration, WorkloadRef
 from rebalancer.domain.placement import Placement
-from rebalancer.ingest.objects.meta import (
-    Managed,
-    Metadata,
-    Owner,
-    Quantities,
-    applied,
-    controller,
-    created_at,
-    extended,
-    instant,
-    writer,
-)
+from rebalancer.ingest.objects.meta import Metadata, Owner, Quantities, created_at, extended, instant
 from rebalancer.ingest.objects.placement import AffinityWire, SpreadWire, placement
 
 GRACE_SECONDS = 30  # Kubernetes' default
+TEMPLATE_HASH = "pod-template-hash"  # label: a Deployment's ReplicaSet is named DEPLOYMENT-HASH
+ROLLOUT_HASH = "rollouts-pod-template-hash"  # label: so is an Argo Rollout's
+GROUP_SET = "leaderworkerset.sigs.k8s.io/name"  # label: name of the LeaderWorkerSet
+GROUP_INDEX = "leaderworkerset.sigs.k8s.io/group-index"  # label: number of the group
+GROUP_MEMBER = "leaderworkerset.sigs.k8s.io/worker-index"  # label: place in the group; 0 leads
+EACH_POD_ITS_OWN = frozenset(  # labels that say nothing of whose a pod is; without them a target's pods share theirs
+    {"statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index", GROUP_INDEX, GROUP_MEMBER}
+)
+NO_LABELS: Mapping[str, str] = {}
 
 
 class _Resources(Struct, frozen=True, gc=False):
@@ -62,16 +61,12 @@ class _PodSpec(Struct, frozen=True, gc=False, rename="camel"):
     termination_grace_period_seconds: int | None = None
 
 
-class _Labels(Struct, frozen=True, gc=False):
-    template_hash: str | None = field(name="pod-template-hash", default=None)
-
-
 class _Annotations(Struct, frozen=True, gc=False):
     deletion_cost: str | None = field(name="controller.kubernetes.io/pod-deletion-cost", default=None)
 
 
 class _PodMetadata(Metadata, frozen=True, gc=False, rename="camel"):
-    labels: _Labels | None = None
+    labels: dict[str, str] | None = None
     annotations: _Annotations | None = None
     owner_references: tuple[Owner, ...] | None = None
 
@@ -95,7 +90,9 @@ class PodWire(Struct, frozen=True, gc=False):
     status: _PodStatus = _PodStatus()
 
 
-class _TemplateSpec(_PodSpec, frozen=True, gc=False, rename="camel"):
+class TemplateSpec(_PodSpec, frozen=True, gc=False, rename="camel"):
+    """The `spec` of a pod template, the part that matters."""
+
     containers: tuple[_TemplateContainer, ...] = ()
     node_selector: dict[str, str] | None = None
     tolerations: tuple[_Toleration, ...] | None = None
@@ -107,81 +104,37 @@ class _TemplateMetadata(Struct, frozen=True, gc=False):
     labels: dict[str, str] | None = None
 
 
-class _Template(Struct, frozen=True, gc=False):
+class Template(Struct, frozen=True, gc=False):
+    """A pod template."""
+
     metadata: _TemplateMetadata = _TemplateMetadata()
-    spec: _TemplateSpec = _TemplateSpec()
-
-
-class _DeploymentSpec(Struct, frozen=True, gc=False):
-    replicas: int | None = None
-    template: _Template = _Template()
-
-
-class _DeploymentStatus(Struct, frozen=True, gc=False, rename="camel"):
-    replicas: int = 0
-    updated_replicas: int = 0
-
-
-class DeploymentWire(Struct, frozen=True, gc=False):
-    """`apps/v1` Deployment, the part that matters."""
-
-    metadata: Managed
-    spec: _DeploymentSpec = _DeploymentSpec()
-    status: _DeploymentStatus = _DeploymentStatus()
+    spec: TemplateSpec = TemplateSpec()
 
 
 def pod(wire: PodWire) -> Pod:
     """Raises ValueError."""
     meta, spec = wire.metadata, wire.spec
-    ready = _ready(wire.status)
+    ready, labels = _ready(wire.status), meta.labels or NO_LABELS
+    workload, ordinal = _workload(meta, labels)
+    gpus = devices_of(spec)
     return Pod(
         namespace=meta.namespace,
         name=meta.name,
         uid=meta.uid,
         resource_version=meta.resource_version,
-        workload=_workload(meta),
+        workload=workload,
         node=spec.node_name or None,
-        gpus=_devices(spec),
+        gpus=gpus,
         phase=wire.status.phase,
         ready=ready is not None,
         ready_at=None if ready is None else instant(ready.last_transition_time),
         created_at=created_at(meta),
         deleting_at=instant(meta.deletion_timestamp),
-        grace_seconds=_grace(spec),
+        grace_seconds=grace_of(spec),
         deletion_cost=_cost(meta.annotations),
-    )
-
-
-def workload(wire: DeploymentWire) -> Workload:
-    """Raises ValueError."""
-    meta, template, status = wire.metadata, wire.spec.template.spec, wire.status
-    return Workload(
-        ref=WorkloadRef(meta.namespace, "Deployment", meta.name),
-        uid=meta.uid,
-        resource_version=meta.resource_version,
-        replicas=1 if wire.spec.replicas is None else wire.spec.replicas,
-        gpus=_devices(template),
-        node_selector=template.node_selector or {},
-        tolerations=tuple(_toleration(one) for one in template.tolerations or ()),
-        grace_seconds=_grace(template),
-        # While a template is rolled out some pods are of the old one. A pure scale keeps all of them updated, and the
-        # generation, which it moves as well, says nothing.
-        rolling=status.updated_replicas < status.replicas,
-        writer=writer(meta, "replicas"),
-        placement=_placement(wire.spec.template),
-        controller=controller(meta),
-        applied=applied(meta, "replicas"),
-    )
-
-
-def _placement(template: _Template) -> Placement:
-    spec = template.spec
-    ports = (port for one in spec.containers for port in one.ports or ())
-    return placement(
-        template.metadata.labels or {},
-        spec.affinity,
-        spec.topology_spread_constraints or (),
-        host_ports=any(port.host_port for port in ports),
+        ordinal=ordinal,
+        member=_number(labels.get(GROUP_MEMBER)) or 0,
+        labels=_shared(tuple(sorted(labels.items() - _own(labels)))) if gpus else (),
     )
 
 
@@ -192,22 +145,46 @@ def _ready(status: _PodStatus) -> _PodCondition | None:
     return None
 
 
-def _workload(meta: _PodMetadata) -> WorkloadRef | None:
-    """The controller above the pod; above its ReplicaSet where that is a Deployment's (named by the template hash)."""
+def _workload(meta: _PodMetadata, labels: Mapping[str, str]) -> tuple[WorkloadRef | None, int | None]:
+    """The scale target above the pod, and the number that the pod or its group has there; None where it has none.
+
+    What stands between is told by names and labels: a Deployment's and a Rollout's ReplicaSet end in the template's
+    hash; the StatefulSets of a LeaderWorkerSet's groups belong to pods.
+    """
     owner = next((one for one in meta.owner_references or () if one.controller), None)
     if owner is None:
-        return None
-    if owner.kind == "ReplicaSet" and meta.labels is not None and meta.labels.template_hash:
-        deployment = owner.name.removesuffix(f"-{meta.labels.template_hash}")
-        if deployment != owner.name:
-            return _ref(meta.namespace, "Deployment", deployment)
-    return _ref(meta.namespace, owner.kind, owner.name)
+        return None, None
+    if owner.kind == "ReplicaSet":
+        for kind, key in (("Deployment", TEMPLATE_HASH), ("Rollout", ROLLOUT_HASH)):
+            above = owner.name.removesuffix(f"-{labels[key]}") if labels.get(key) else owner.name
+            if above != owner.name:
+                return _ref(meta.namespace, kind, above), None
+    if owner.kind == "StatefulSet":
+        if GROUP_SET in labels:  # a leader's own name ends in the number of its group
+            group = _number(labels.get(GROUP_INDEX, meta.name.rpartition("-")[2]))
+            return _ref(meta.namespace, "LeaderWorkerSet", labels[GROUP_SET]), group
+        return _ref(meta.namespace, owner.kind, owner.name), _number(meta.name.rpartition("-")[2])
+    return _ref(meta.namespace, owner.kind, owner.name), None
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isascii() and text.isdigit() else None
+
+
+def _own(labels: Mapping[str, str]) -> set[tuple[str, str]]:
+    return {(key, labels[key]) for key in EACH_POD_ITS_OWN if key in labels}
+
+
+@lru_cache(maxsize=65_536)
+def _shared(labels: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+    """A target's pods share one value."""
+    return labels
 
 
 _ref = lru_cache(maxsize=65_536)(WorkloadRef)  # a workload's pods share one value
 
 
-def _devices(spec: _PodSpec) -> dict[str, int]:
+def devices_of(spec: _PodSpec) -> dict[str, int]:
     """What the scheduler counts: containers and sidecars together, or the largest step of initialisation."""
     running: dict[str, int] = {}
     peak: dict[str, int] = {}
@@ -230,7 +207,8 @@ def _most(left: dict[str, int], right: dict[str, int]) -> dict[str, int]:
     return {name: max(left.get(name, 0), right.get(name, 0)) for name in left | right} if right else left
 
 
-def _grace(spec: _PodSpec) -> int:
+def grace_of(spec: _PodSpec) -> int:
+    """Seconds that a pod has to end."""
     return GRACE_SECONDS if spec.termination_grace_period_seconds is None else spec.termination_grace_period_seconds
 
 
@@ -240,6 +218,23 @@ def _cost(annotations: _Annotations | None) -> int | None:
         return None if annotations is None or annotations.deletion_cost is None else int(annotations.deletion_cost)
     except ValueError:
         return None
+
+
+def tolerations_of(spec: TemplateSpec) -> tuple[Toleration, ...]:
+    """The tolerations of a template."""
+    return tuple(_toleration(one) for one in spec.tolerations or ())
+
+
+def placement_of(template: Template) -> Placement:
+    """What a template asks of nodes beside selector and tolerations."""
+    spec = template.spec
+    ports = (port for one in spec.containers for port in one.ports or ())
+    return placement(
+        template.metadata.labels or {},
+        spec.affinity,
+        spec.topology_spread_constraints or (),
+        host_ports=any(port.host_port for port in ports),
+    )
 
 
 def _toleration(wire: _Toleration) -> Toleration:

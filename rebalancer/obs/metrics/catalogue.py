@@ -36,7 +36,8 @@ class Metric(NamedTuple):
 MODEL = Label("model", of="the policy's models")
 POOL = Label("pool", of="the policy's pools")
 TOPIC = Label("topic", ("metrics", "notices", "overrides"))
-SOURCE = Label("source", tuple(SOURCES))
+TARGETS = "targets"  # all kinds of targets but Deployments: which ones there are is the policy's to say
+SOURCE = Label("source", (*SOURCES, TARGETS))
 
 MODEL_STATES = ("demand", "allocation", "granted", "ready", "loading", "doomed", "floor", "lent", "borrowed")
 POOL_STATES = ("budget", "promised", "owned", "lent", "loading", "doomed", "foreign", "free")

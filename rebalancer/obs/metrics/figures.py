@@ -48,7 +48,7 @@ def notice_figures(snapshot: Snapshot, memory: Memory) -> Iterator[Figure]:
         known = memory.models.get(model.id)
         replaced = {one.pod for one in map(Replaced.of, known.replaced)} if known else set()
         going = [
-            deadlines[pod.node or ""]
+            min(deadlines[node] for node in pod.nodes if node in deadlines)
             for target in model.targets
             for pod in doomed_pods(target, deadlines)
             if pod.uid not in replaced

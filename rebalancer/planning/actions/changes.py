@@ -157,7 +157,7 @@ def _why_down(model: ModelShare, target: TargetFacts, then: After, going: Going,
     count = Counter(going.purposes)
     words = []
     if drained := count[Purpose.DRAIN] + len(going.ended):
-        nodes = listed(sorted({pod.node or "?" for pod in target.doomed}))
+        nodes = listed(sorted({node for pod in target.doomed for node in pod.nodes if node in scene.doomed}))
         words.append(f"ends {replicas(drained)} on {nodes}, under notice")
     if ruled := count[Purpose.OVERRIDE]:
         decides = model.ruling.decides
@@ -233,7 +233,7 @@ def _increase(  # noqa: PLR0913  # what comes, up to where, and beside whom
         replicas_from=target.desired_replicas,
         replicas_to=target.desired_replicas + coming.replicas,
         minimum=minimum,
-        reason=_why_up(model, coming, shift),
+        reason=_why_up(model, coming, shift, scene.doomed),
         shift=shift.id if shift is not None else None,
         nodes=tuple(sorted(set(coming.nodes))),
         passes=_override_words(ruled) if ruled is not None else None,
@@ -255,8 +255,8 @@ def _open_shift(scene: Scene[ModelShare], target: TargetFacts) -> Shift | None:
     return next((one for one in mine if one.granted_at is None), mine[0] if mine else None)
 
 
-def _why_up(model: ModelShare, coming: Coming, shift: Shift | None) -> str:
-    """What the model gets, from whom and where, as a sentence without its subject, and why."""
+def _why_up(model: ModelShare, coming: Coming, shift: Shift | None, going: frozenset[str]) -> str:
+    """What the model gets, from whom and where, as a sentence without its subject, and why. `going`: doomed nodes."""
     what, source = replicas(coming.replicas), ""
     if shift is not None and shift.donors:
         source = f" from {listed(shift.donors)}"
@@ -268,7 +268,7 @@ def _why_up(model: ModelShare, coming: Coming, shift: Shift | None) -> str:
     where = "".join(f" {place}" for place in places[:1]) + "".join(f" and {place}" for place in places[1:])
     doomed = ""
     if coming.beside:
-        nodes = listed(sorted({pod.node or "?" for _, pod in coming.beside}))
+        nodes = listed(sorted({node for _, pod in coming.beside for node in pod.nodes if node in going}))
         doomed = f", {len(coming.beside)} of them for doomed ones on {nodes}"
         if len(coming.beside) == coming.replicas:
             doomed = f" for {'a doomed one' if coming.replicas == 1 else 'doomed ones'} on {nodes}"

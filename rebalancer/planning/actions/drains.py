@@ -89,7 +89,10 @@ def _drain(scene: Scene[ModelShare], moves: Moves, model: ModelShare, alone: dic
 
 def _noticed(pods: list[PodView], notices: Mapping[str, NoticeView]) -> Iterator[tuple[PodView, NoticeView]]:
     """Each pod with its node's notice; a pod whose node has none is left out, because Kubernetes evicts it."""
-    return ((pod, notices[pod.node]) for pod in pods if pod.node and pod.node in notices)
+    for pod in pods:
+        told = [notices[node] for node in pod.nodes if node in notices]
+        if told:
+            yield pod, min(told, key=lambda notice: notice.deadline)
 
 
 def _goes(scene: Scene[ModelShare], moves: Moves, target: TargetFacts, pod: PodView) -> bool:
@@ -99,12 +102,29 @@ def _goes(scene: Scene[ModelShare], moves: Moves, target: TargetFacts, pod: PodV
     staying = [each for each in target.staying_pods if each.uid not in gone]
     doomed = [each for each in target.doomed if each.uid not in gone]
     if not ends_just(pod, staying, doomed, marked=True):
+        if pod.ordinal is not None:
+            _refuse_once(moves, _numbered(scene.models[target.model], target, pod))
         return False
     if scene.snapshot.marks_victims or ends_just(pod, staying, doomed, marked=False):
         return True
-    if not any(each.guard == "marks" and each.subject == target.model for each in moves.refusals):
-        moves.refuse(_unmarked(scene.models[target.model], pod), None)
+    _refuse_once(moves, _unmarked(scene.models[target.model], pod))
     return False
+
+
+def _refuse_once(moves: Moves, refusal: Refusal) -> None:
+    if not any(each.guard == "marks" and each.subject == refusal.subject for each in moves.refusals):
+        moves.refuse(refusal, None)
+
+
+def _numbered(model: ModelShare, target: TargetFacts, pod: PodView) -> Refusal:
+    return Refusal(
+        guard="marks",
+        subject=model.entry.id,
+        replicas_from=model.committed_replicas,
+        replicas_to=model.committed_replicas - 1,
+        why=f"{target.view.kind} {target.view.name} ends its highest number first, and {pod.name} is not it; it goes"
+        " with its node, or by kubectl drain",
+    )
 
 
 def _unmarked(model: ModelShare, pod: PodView) -> Refusal:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from rebalancer.domain.plan import Refusal
 from rebalancer.domain.replica_set import out_class
 from rebalancer.domain.snapshot import PodView
+from rebalancer.domain.words import listed
 from rebalancer.planning.actions.node_grants import NodePlan
 from rebalancer.planning.allocation.allocate import Allocation
 from rebalancer.planning.allocation.ledger import Unit, Victim
@@ -78,8 +79,8 @@ class Moves:
     refusals: all refusals, in the order in which they were made.
     spared: replicas that allocation had taken and that stay after all, by model id; as many others sought for the model
         are not needed.
-    stay: the highest ReplicaSet class of the spared pods on nodes, by target: no pod of a lower class may go, since the
-        ReplicaSet would end the spared ones first.
+    stay: the highest class of the spared pods on nodes, by target: no pod of a lower class may go, since its controller
+        would end the spared ones first.
     """
 
     tally: Tally
@@ -149,7 +150,7 @@ def _raise(scene: Scene[ModelShare], moves: Moves, unit: Unit) -> None:
     """Grants one more replica if its GPUs are free and may be promised now; else it waits."""
     target = unit.target
     if unit.source != "free":
-        moves.wait(target.model, f"GPUs on {unit.node} that are not free yet")
+        moves.wait(target.model, f"GPUs on {listed(unit.places)} that are not free yet")
         return
     over = budget(scene.pools[target.pool], moves.promised[target.pool], target.gpus)
     if over is not None:
@@ -158,12 +159,15 @@ def _raise(scene: Scene[ModelShare], moves: Moves, unit: Unit) -> None:
     moves.promised[target.pool] += target.gpus
     coming = moves.coming.setdefault(target.key, Coming())
     coming.replicas += 1
-    coming.nodes.append(unit.node or "")
+    coming.nodes.extend(unit.nodes)
 
 
 def release(scene: Scene[ModelShare], moves: Moves, victim: Victim, recipient: str | None) -> None:
     """Lets a replica go for `recipient` (None: for nobody), or notes the guard's refusal."""
     one = Release(scene, moves.tally, victim.target, victim.purpose, victim.pod, victim.together)
+    if not _is_next(moves, victim, (victim,)):
+        moves.keep(victim)
+        return
     refusal = judge(one)
     if refusal is not None:
         moves.refuse(refusal, recipient)
@@ -171,6 +175,19 @@ def release(scene: Scene[ModelShare], moves: Moves, victim: Victim, recipient: s
         return
     _enter(moves, one, victim, recipient, scene)
     moves.tally.book(one)
+
+
+def _is_next(moves: Moves, victim: Victim, together: tuple[Victim, ...]) -> bool:
+    """Whether a numbered replica goes by a decrease: once all above it go, in this plan so far or `together` with it.
+
+    Those may have been taken for somebody whose turn comes later, or been spared by a guard.
+    """
+    target = victim.target
+    if not target.numbered:
+        return True
+    going = moves.going.get(target.key, Going())
+    gone = {pod.uid for pod in (*going.pods, *(each.pod for each in together))}
+    return all(pod.uid in gone for pod in target.staying_pods if out_class(pod) > out_class(victim.pod))
 
 
 def _enter(moves: Moves, one: Release, victim: Victim, recipient: str | None, scene: Scene[ModelShare]) -> None:
@@ -193,8 +210,9 @@ def _shift(scene: Scene[ModelShare], moves: Moves, unit: Unit) -> None:
         refusal = judge(one)
         if refusal is not None:
             moves.refuse(refusal, recipient)
-        elif out_class(victim.pod) < moves.stay.get(victim.target.key, 0):
-            moves.wait(recipient, f"replicas of {victim.target.model} that still load")
+        elif out_class(victim.pod) < moves.stay.get(victim.target.key, 0) or not _is_next(moves, victim, unit.victims):
+            before = "with higher numbers" if victim.target.numbered else "that still load"
+            moves.wait(recipient, f"replicas of {victim.target.model} {before}")
         else:
             trial.book(one)
             continue
@@ -203,4 +221,4 @@ def _shift(scene: Scene[ModelShare], moves: Moves, unit: Unit) -> None:
     for victim in unit.victims:
         release(scene, moves, victim, recipient)
     donors = ", ".join(sorted({victim.target.model for victim in unit.victims}))
-    moves.wait(recipient, f"GPUs of {donors} on {unit.node}")
+    moves.wait(recipient, f"GPUs of {donors} on {listed(unit.places)}")

@@ -15,10 +15,10 @@ from msgspec.structs import replace
 from rebalancer.domain.memory import GrantFailure, NodeGrant
 from rebalancer.domain.plan import NodePoolChange, Refusal
 from rebalancer.domain.snapshot import NodePoolView
-from rebalancer.domain.words import counted, gpus
+from rebalancer.domain.words import counted
 from rebalancer.planning.actions.node_pools import holds, raised_limit, restored_limits, whole_nodes
 from rebalancer.planning.allocation.allocate import Allocation
-from rebalancer.planning.allocation.ledger import Unit
+from rebalancer.planning.allocation.ledger import Unit, needs_words
 from rebalancer.planning.facts.scene import PoolFacts, Scene, TargetFacts
 from rebalancer.planning.shares.caps import Caps
 from rebalancer.planning.shares.share import ModelShare
@@ -105,13 +105,14 @@ def _grant(scene: Scene[ModelShare], model: ModelShare, targets: list[TargetFact
         if any(grant.model == model.entry.id and grant.pool == target.pool for grant in scene.memory.node_grants):
             return  # one grant at a time; the next is asked when it has ended
         node_pool = _willing(scene, state)
-        per_node = state.pool.gpus_per_node // target.gpus
-        replicas = min(wanted, most, _growth(scene, state, plan) // state.pool.gpus_per_node * per_node)
+        per_node = state.pool.gpus_per_node // target.pod_gpus
+        pods = _growth(scene, state, plan) // state.pool.gpus_per_node * per_node
+        replicas = min(wanted, most, pods // target.pods)
         if node_pool is None or replicas <= 0:
             plan.refusals.append(_no_growth(scene, model, target, state, node_pool, wanted))
             continue
         grant_id = f"g{scene.snapshot.cycle}-{model.entry.id}"
-        plan.nodes[node_pool.name] += -(-replicas // per_node)
+        plan.nodes[node_pool.name] += -(-replicas * target.pods // per_node)
         _raise(scene, state, node_pool, f"{model.entry.id} is short of {counted(replicas, 'replica')}", grant_id, plan)
         plan.units += [(Unit(target, "demand", "node"), grant_id, node_pool.name)] * replicas
         for _ in range(replicas):
@@ -132,7 +133,7 @@ def _may_grow(model: ModelShare, target: TargetFacts, state: PoolFacts) -> bool:
 def _replaced_by_karpenter(scene: Scene[ModelShare], model: ModelShare) -> int:
     """Doomed replicas under voluntary disruption: Karpenter brings their node itself."""
     voluntary = {notice.node for notice in scene.snapshot.notices if notice.voluntary}
-    return sum(1 for target in model.targets for pod in target.doomed if pod.node in voluntary)
+    return sum(1 for target in model.targets for pod in target.doomed if pod.on(voluntary))
 
 
 def _willing(scene: Scene[ModelShare], state: PoolFacts) -> NodePoolView | None:
@@ -167,10 +168,10 @@ def _no_growth(  # noqa: PLR0913  # the numbers that the refusal prints
     pool, guard, until = state.pool, "budget", None
     if "/mig-" in pool.resource:
         guard, why = "fit", f"no provider launches nodes that offer {pool.resource}"
-    elif target.gpus > pool.gpus_per_node:
+    elif target.pod_gpus > pool.gpus_per_node:
         guard, why = (
             "fit",
-            f"a replica needs {gpus(target.gpus)} on one node, and nodes of pool {pool.name} have {pool.gpus_per_node}",
+            f"{needs_words(target)} on one node, and nodes of pool {pool.name} have {pool.gpus_per_node}",
         )
     elif node_pool is None:
         failures = [failure for failure in _resting(scene) if failure.node_pool in pool.node_pools]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from rebalancer.domain.words import counted, gpus
 from rebalancer.planning.allocation.donors import ENTITLED, FLOOR, WANTED, displace
 from rebalancer.planning.allocation.idle import fill
-from rebalancer.planning.allocation.ledger import Ledger, Unit, Victim
+from rebalancer.planning.allocation.ledger import Ledger, Unit, Victim, needs_words
 from rebalancer.planning.facts.landing import bars, distance
 from rebalancer.planning.facts.scene import PoolFacts, Scene, TargetFacts
 from rebalancer.planning.guards.release import Purpose
@@ -225,10 +225,10 @@ def _release_one(target: TargetFacts, keep: int, purpose: Purpose, ledger: Ledge
     node may never answer again.
     """
     model = ledger.scene.models[target.model]
-    if ledger.left_of(model) <= keep or target.stuck is not None or ledger.left(target) <= target.least:
+    if ledger.left_of(model) <= keep or target.stuck is not None or ledger.givable(target) <= 0:
         return False
     victim = Victim(target, ledger.candidates(target)[0], purpose)
-    placed = ledger.home(target, victim.pod) is not None
+    placed = bool(ledger.home(target, victim.pod))
     if (ledger.placed_of(model) if placed else ledger.left_of(model)) <= keep:
         return False
     if purpose is Purpose.SURPLUS and victim.pod.phase == "ready" and ledger.ready_of(model) <= keep:
@@ -260,10 +260,10 @@ def _place(model: ModelShare, tier: str, ledger: Ledger) -> Unit | None:
         for target in targets:
             if ledger.headroom(target) < target.gpus:
                 continue
-            node = ledger.fit(target, ledger.shut(target, now=now), now=now)
-            if node is not None:
-                ledger.seat(target, node)
-                return Unit(target, tier, source, node)
+            nodes = ledger.fit(target, model.ruling.excluded_nodes, now=now)
+            if nodes:
+                ledger.seat(target, nodes)
+                return Unit(target, tier, source, nodes)
     for target in targets:
         unit = displace(model, target, tier, ledger)
         if unit is not None:
@@ -328,4 +328,4 @@ def _free_words(target: TargetFacts, state: PoolFacts, ledger: Ledger) -> str:
     if left <= 0:
         over = f", and {-left} more are promised" if left < 0 else ""
         budget = f"none of the {gpus(max(0, state.budget))} in its budget is left{over}"
-    return f"a replica needs {gpus(target.gpus)} on one node of pool {target.pool}: {free}; {budget}"
+    return f"{needs_words(target)} on one node of pool {target.pool}: {free}; {budget}"

@@ -30,8 +30,11 @@ def displace(recipient: ModelShare, target: TargetFacts, tier: str, ledger: Ledg
     donors = _donors(recipient, target, tier, ledger)
     if not donors:
         return None
-    nodes = set(ledger.eligible(target)) - ledger.shut(target, now=False)
-    chosen = _one_victim(target, donors, nodes, ledger) or _several_victims(target, donors, nodes, ledger)
+    nodes = set(ledger.eligible(target)) - recipient.ruling.excluded_nodes - ledger.crowded(target, now=False)
+    if target.pods == 1:
+        chosen = _one_victim(target, donors, nodes, ledger) or _several_victims(target, donors, nodes, ledger)
+    else:
+        chosen = _for_several_pods(target, donors, nodes, ledger)
     if chosen is None:
         return None
     node, picks = chosen
@@ -42,8 +45,9 @@ def displace(recipient: ModelShare, target: TargetFacts, tier: str, ledger: Ledg
         victim = Victim(donor.target, pod, purpose, max(1, together[donor.target.model]))
         ledger.take(victim)
         victims.append(victim)
-    ledger.seat(target, node)
-    return Unit(target, tier, "shift", node, tuple(victims))
+    places = (node,) if target.pods == 1 else ledger.fit(target, recipient.ruling.excluded_nodes, now=False)
+    ledger.seat(target, places)
+    return Unit(target, tier, "shift", places, tuple(victims))
 
 
 def _reserve(donor: ModelShare, recipient: ModelShare, tier: str) -> int:
@@ -98,7 +102,7 @@ def _donors(recipient: ModelShare, target: TargetFacts, tier: str, ledger: Ledge
         if spare <= 0:
             continue
         for own in donor.targets:
-            here = min(spare, ledger.left(own) - own.least)
+            here = min(spare, ledger.givable(own))
             if own.pool == target.pool and own.stuck is None and here > 0:
                 purpose = _purpose(donor, recipient, tier, ledger)
                 refusal = _judged(own, purpose, ledger)
@@ -155,17 +159,19 @@ def _purpose(donor: ModelShare, recipient: ModelShare, tier: str, ledger: Ledger
 def _may_grow(target: TargetFacts, scene: Scene[ModelShare]) -> bool:
     """Whether Karpenter may bring a node for the target."""
     state = scene.pools.get(target.pool)
-    return state is not None and target.stuck is None and target.gpus <= min(state.growth, state.pool.gpus_per_node)
+    fits = state is not None and target.pod_gpus <= state.pool.gpus_per_node
+    return state is not None and target.stuck is None and fits and target.gpus <= state.growth
 
 
 Picks = list[tuple[_Donor, PodView]]
 
 
 class _Step(NamedTuple):
-    """Replicas of a donor that go together: the last makes room on the node, a ReplicaSet ends the others before it."""
+    """Replicas of a donor that go together: the last frees `gpus` on the node, the others end before it."""
 
     donor: _Donor
     pods: tuple[PodView, ...]
+    gpus: int
 
 
 def _one_victim(target: TargetFacts, donors: list[_Donor], nodes: set[str], ledger: Ledger) -> tuple[str, Picks] | None:
@@ -175,9 +181,11 @@ def _one_victim(target: TargetFacts, donors: list[_Donor], nodes: set[str], ledg
         if ledger.headroom(target) + donor.target.gpus < target.gpus:
             continue
         for pod in ledger.first_out(donor.target):
-            node = ledger.home(donor.target, pod)
-            if node in nodes and rooms[node].soon + donor.target.gpus >= target.gpus:
-                return node, [(donor, pod)]
+            home = ledger.home(donor.target, pod)
+            for node in dict.fromkeys(home):
+                freed = home.count(node) * donor.target.pod_gpus
+                if node in nodes and rooms[node].soon + freed >= target.gpus:
+                    return node, [(donor, pod)]
     return None
 
 
@@ -201,20 +209,22 @@ def _several_victims(
 
 
 def _steps(donor: _Donor, nodes: set[str], ledger: Ledger) -> dict[str, list[_Step]]:
-    """By node: the donor's replicas there, each with all pods that a ReplicaSet would end before it.
+    """By node: the donor's replicas there, each with all pods that would end before it.
 
-    Among pods of one class the deletion cost chooses. A pod that loads goes before one that serves, on whatever node.
+    Among pods of one class the deletion cost chooses. A pod that loads goes before one that serves, on whatever node,
+    and a higher number before a lower one.
     """
     found: dict[str, list[_Step]] = {}
     before: list[PodView] = []
     for _, alike in groupby(ledger.candidates(donor.target)[: donor.spare * 4], out_class):
         pods = list(alike)
         for pod in pods:
-            node = ledger.home(donor.target, pod)
-            if node in nodes:
-                steps = found.setdefault(node, [])
-                first = () if not before else _missing(before, steps)
-                steps.append(_Step(donor, (*first, pod)))
+            home = ledger.home(donor.target, pod)
+            for node in dict.fromkeys(home):
+                if node in nodes:
+                    steps = found.setdefault(node, [])
+                    first = () if not before else _missing(before, steps)
+                    steps.append(_Step(donor, (*first, pod), home.count(node) * donor.target.pod_gpus))
         before += pods
     return found
 
@@ -234,15 +244,54 @@ def _enough(target: TargetFacts, steps: list[_Step], room: int, ledger: Ledger) 
     used: Counter[tuple[str, str]] = Counter()
     missed: Counter[tuple[str, str]] = Counter()
     freed, capacity = 0, ledger.headroom(target)
-    for donor, pods in steps:
+    for donor, pods, gpus in steps:
         own, key = donor.target, donor.target.key
         used[key] += len(pods)
-        missed[key] += sum([ledger.home(own, pod) is not None for pod in pods])
-        if missed[key] > donor.spare or used[key] > ledger.left(own) - own.least:
+        missed[key] += sum([bool(ledger.home(own, pod)) for pod in pods])
+        if missed[key] > donor.spare or used[key] > ledger.givable(own):
             continue  # and so are all later steps of this donor
         chosen += [(donor, pod) for pod in pods]
-        freed += own.gpus
+        freed += gpus
         capacity += own.gpus * len(pods)
         if room + freed >= target.gpus and capacity >= target.gpus:
             return chosen
     return None
+
+
+def _for_several_pods(
+    target: TargetFacts, donors: list[_Donor], nodes: set[str], ledger: Ledger
+) -> tuple[str, Picks] | None:
+    """Replicas that make room for all pods of one replica, on one node or several; none of them could stay.
+
+    They are taken in the donors' order until there is room. Then, from the last one on, each stays that need not go:
+    one of a kind that its controller ends before another that goes has to go, too.
+    """
+    picks: Picks = []
+    for donor in donors:
+        for pod in ledger.candidates(donor.target)[: max(0, min(donor.spare, ledger.givable(donor.target)))]:
+            picks.append((donor, pod))
+            if _makes_room(target, picks, nodes, ledger):
+                return "", _needed(target, picks, nodes, ledger)
+    return None
+
+
+def _needed(target: TargetFacts, picks: Picks, nodes: set[str], ledger: Ledger) -> Picks:
+    """The picks without those whose room the others make as well."""
+    for pick in reversed(picks):
+        others = [each for each in picks if each is not pick]
+        before = any(each is pick[0] and out_class(pod) < out_class(pick[1]) for each, pod in others)
+        if not before and _makes_room(target, others, nodes, ledger):
+            picks = others
+    return picks
+
+
+def _makes_room(target: TargetFacts, picks: Picks, nodes: set[str], ledger: Ledger) -> bool:
+    """Whether all pods of one replica have room on `nodes` once the picked ones are gone, and may be promised."""
+    freed: Counter[str] = Counter()
+    for donor, pod in picks:
+        for node in ledger.home(donor.target, pod):
+            freed[node] += donor.target.pod_gpus
+    rooms = ledger.rooms[target.pool]
+    pods = sum(max(0, rooms[node].soon + freed[node]) // target.pod_gpus for node in nodes)
+    capacity = ledger.headroom(target) + sum(donor.target.gpus for donor, _ in picks)
+    return pods >= target.pods and capacity >= target.gpus

@@ -54,14 +54,14 @@ def _enter(queue: list[tuple[float, str]], name: str, model: ModelShare, ledger:
 
 
 def _seated(target: TargetFacts, model: ModelShare, ledger: Ledger, tight: set[object]) -> Unit | None:
-    kind = ledger.kind(target, ledger.shut(target, now=False))
+    kind = ledger.kind(target, model.ruling.excluded_nodes)
     if kind in tight or not _idle(target.pool, ledger) or not ledger.open_to(target, model):
         return None
     if ledger.capacity[target.pool] >= target.gpus:
         for now, source in ((True, "free"), (False, "soon")):
-            node = ledger.fit(target, ledger.shut(target, now=now), now=now)
-            if node is not None:
-                ledger.seat(target, node)
-                return Unit(target, IDLE, source, node)
+            nodes = ledger.fit(target, model.ruling.excluded_nodes, now=now)
+            if nodes:
+                ledger.seat(target, nodes)
+                return Unit(target, IDLE, source, nodes)
     tight.add(kind)
     return None

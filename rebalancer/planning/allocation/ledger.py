@@ -1,13 +1,14 @@
 """The working copy of everything free while units are placed: rooms on nodes, capacity of pools, replicas taken."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, takewhile
 
 from rebalancer.domain.plan import Refusal
 from rebalancer.domain.replica_set import out_class
 from rebalancer.domain.snapshot import NodeView, PodView
+from rebalancer.domain.words import gpus
 from rebalancer.planning.allocation.fits import Fits
 from rebalancer.planning.facts.landing import crowded, may_land
 from rebalancer.planning.facts.scene import NodeRoom, PodPlacement, Scene, TargetFacts
@@ -40,15 +41,20 @@ class Unit:
     tier: the claim it serves: `floor`, `entitlement` or `demand`.
     source: `free` (it fits now), `soon` (it fits once GPUs are freed), `shift` (its victims make the room), `node` (a
         node grant).
-    node: name of the node it is to run on, None for a node grant.
+    nodes: names of the nodes that its pods are to run on, one for each; none for a node grant.
     victims: replicas that go for it.
     """
 
     target: TargetFacts
     tier: str
     source: str
-    node: str | None = None
+    nodes: tuple[str, ...] = ()
     victims: tuple[Victim, ...] = ()
+
+    @property
+    def places(self) -> list[str]:
+        """Names of its nodes, each once."""
+        return sorted(set(self.nodes))
 
 
 @dataclass(slots=True)
@@ -81,7 +87,7 @@ class Ledger:
     _fits: nodes by free GPUs, by kind of pod and whether it is to fit now.
     _fits_of: the same, by pool.
     _spare: nodes with free GPUs, by pool, until one of them is used.
-    homes: nodes on which pods without a node were seated, by target and pod UID.
+    homes: nodes on which pods without a node were seated, by target and replica's UID.
     """
 
     scene: Scene[ModelShare]
@@ -106,7 +112,7 @@ class Ledger:
     _fits: dict[tuple[PodPlacement, bool], Fits] = field(default_factory=dict)
     _fits_of: dict[str, list[tuple[bool, Fits]]] = field(default_factory=dict)
     _spare: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
-    homes: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)
+    homes: dict[tuple[str, str], dict[str, tuple[str, ...]]] = field(default_factory=dict)
     seats: dict[tuple[str, str], list[str]] = field(default_factory=dict)
 
     @classmethod
@@ -140,13 +146,15 @@ class Ledger:
     def _seat_unplaced(self, target: TargetFacts) -> None:
         """Pods without a node and raises not yet seen take room now, best fit."""
         for pod in target.unplaced:
-            node = self.fit(target, self.crowded(target, now=True), now=True)
-            node = node or self.fit(target, self.crowded(target, now=False), now=False)
-            if node is None:
+            pods = target.pods - len(pod.nodes)
+            nodes = self.fit(target, frozenset(), now=True, pods=pods)
+            nodes = nodes or self.fit(target, frozenset(), now=False, pods=pods)
+            if not nodes:
                 self.unseated[target.model] += 1
                 continue
-            self._use(target.pool, node, target.gpus, target.gpus)
-            self.homes.setdefault(target.key, {})[pod.uid] = node
+            for node in nodes:
+                self._use(target.pool, node, target.pod_gpus, target.pod_gpus)
+            self.homes.setdefault(target.key, {})[pod.uid] = nodes
 
     def eligible(self, target: TargetFacts) -> tuple[str, ...]:
         """Nodes of the target's pool that its pods may land on by themselves; found once per kind of pod."""
@@ -158,36 +166,51 @@ class Ledger:
             )
         return names
 
-    def shut(self, target: TargetFacts, *, now: bool) -> frozenset[str]:
-        """Nodes that its model may not use, and those that are crowded for it."""
-        return self.scene.models[target.model].ruling.excluded_nodes | self.crowded(target, now=now)
-
-    def crowded(self, target: TargetFacts, *, now: bool) -> frozenset[str]:
+    def crowded(self, target: TargetFacts, *, now: bool, beside: Sequence[str] = ()) -> frozenset[str]:
         """Nodes on which one more pod of the target would stand too near to its own kind.
 
-        `now`: with the pods that are on their way out, which the scheduler counts until they have gone.
+        `now`: with the pods that are on their way out, which the scheduler counts until they have gone. `beside`: nodes
+        that other pods of the same replica are to have.
         """
         placement = target.view.placement
         if not placement.by_own_pods:
             return frozenset()
         rooms = self.rooms.get(target.pool, {})
         gone = {pod.uid for pod in self.taken.get(target.key, ())}
-        standing = Counter(self.seats.get(target.key, ()))
+        standing = Counter([*beside, *self.seats.get(target.key, ())])
         for pod in target.view.pods:
-            if pod.node is not None and (now or (pod.uid not in gone and pod.phase != "terminating")):
-                standing[pod.node] += 1
-        standing.update(self.homes.get(target.key, {}).values())
+            if now or (pod.uid not in gone and pod.phase != "terminating"):
+                standing.update(pod.nodes)
+        for nodes in self.homes.get(target.key, {}).values():
+            standing.update(nodes)
         return crowded(placement, [rooms[name].node for name in self.eligible(target)], standing)
 
-    def fit(self, target: TargetFacts, excluded: frozenset[str], *, now: bool) -> str | None:
-        """Best-fitting eligible node with room for one replica's pod, None if there is none."""
+    def fit(
+        self, target: TargetFacts, excluded: frozenset[str], *, now: bool, pods: int | None = None
+    ) -> tuple[str, ...]:
+        """Best-fitting eligible nodes with room for all pods of one replica, or for `pods` of them; () where is none.
+
+        Each pod of a replica is placed by itself, as the scheduler does it: nothing binds them to one node.
+        """
         fits = self._fits.get((target.placement, now))
         if fits is None:
             rooms = self.rooms.get(target.pool, {})
             fits = Fits({name: _free(rooms[name], now=now) for name in self.eligible(target)})
             self._fits[target.placement, now] = fits
             self._fits_of.setdefault(target.pool, []).append((now, fits))
-        return fits.best(target.gpus, excluded)
+        if target.pods == 1:
+            node = fits.best(target.gpus, excluded | self.crowded(target, now=now))
+            return () if node is None else (node,)
+        found: list[str] = []
+        for _ in range(target.pods if pods is None else pods):
+            node = fits.best(target.pod_gpus, excluded | self.crowded(target, now=now, beside=found))
+            if node is None:
+                break
+            self._use(target.pool, node, target.pod_gpus, target.pod_gpus)
+            found.append(node)
+        for node in found:  # until the replica is seated there
+            self._use(target.pool, node, -target.pod_gpus, -target.pod_gpus)
+        return tuple(found) if len(found) == (target.pods if pods is None else pods) else ()
 
     def _use(self, pool: str, node: str, now: int, soon: int) -> None:
         """Counts GPUs of the node as used now, and as used once all that goes has gone; negative numbers free them."""
@@ -208,7 +231,7 @@ class Ledger:
 
     def kind(self, target: TargetFacts, excluded: frozenset[str]) -> object:
         """The kind of a target's pods, as far as it decides where they fit: of one kind all fit or none."""
-        return (target.placement, target.gpus, excluded)
+        return (target.placement, target.gpus, target.pods, excluded | self.crowded(target, now=False))
 
     def open_to(self, target: TargetFacts, model: ModelShare) -> bool:
         """Whether the target may receive: healthy, budget known, not excluded, not capped, nothing taken from it yet.
@@ -235,23 +258,36 @@ class Ledger:
 
     def waits(self, target: TargetFacts) -> bool:
         """Whether a replica that the target has asked for fits on no node, and no place was found for it yet."""
-        waiting = sum(self.home(target, pod) is None for pod in self.candidates(target))
+        waiting = sum(not self.home(target, pod) for pod in self.candidates(target))
         return waiting > self.seated[target.key]
 
-    def seat(self, target: TargetFacts, node: str) -> None:
-        """Put one replica of `target` on `node`."""
-        self._use(target.pool, node, target.gpus, target.gpus)
+    def seat(self, target: TargetFacts, nodes: tuple[str, ...]) -> None:
+        """Put one replica of `target` on `nodes`, one for each of its pods."""
+        for node in nodes:
+            self._use(target.pool, node, target.pod_gpus, target.pod_gpus)
         if self._reseats(target):
             self.reseated[target.model] += 1
         else:
             self.capacity[target.pool] -= target.gpus
         self.seated[target.key] += 1
-        self.seats.setdefault(target.key, []).append(node)
+        self.seats.setdefault(target.key, []).extend(nodes)
         self.caps.take(target)
 
     def left(self, target: TargetFacts) -> int:
         """Replicas of the target that nobody has taken in this plan."""
         return target.staying_replicas - len(self.taken.get(target.key, ()))
+
+    def givable(self, target: TargetFacts) -> int:
+        """Replicas that the target could still give.
+
+        Of numbered ones those above every doomed one: asked for fewer its controller would end the doomed one first,
+        and whoever waits for the other's GPUs would wait in vain.
+        """
+        left = self.left(target) - target.least
+        if not (target.doomed and target.numbered):
+            return left
+        doomed = max(pod.ordinal or 0 for pod in target.doomed)
+        return min(left, sum((pod.ordinal or 0) > doomed for pod in self.candidates(target)))
 
     def left_of(self, model: ModelShare) -> int:
         """Replicas of the model that nobody has taken in this plan."""
@@ -279,9 +315,12 @@ class Ledger:
         pods = self.candidates(target)
         return takewhile(lambda pod: out_class(pod) == out_class(pods[0]), pods)
 
-    def home(self, target: TargetFacts, pod: PodView) -> str | None:
-        """The node whose room the pod holds (a pending pod: where it was seated)."""
-        return pod.node or self.homes.get(target.key, {}).get(pod.uid)
+    def home(self, target: TargetFacts, pod: PodView) -> tuple[str, ...]:
+        """The node whose room each pod of the replica holds (a pending one: where it was seated); () before all do."""
+        if pod.node is not None:
+            return pod.nodes
+        seated = self.homes.get(target.key, {}).get(pod.uid)
+        return () if seated is None else (*pod.nodes, *seated)
 
     def take(self, victim: Victim) -> None:
         """Takes a replica: its room counts as free once it has gone."""
@@ -295,16 +334,26 @@ class Ledger:
         if target.pool in self.owed:
             self.owed[target.pool] -= target.certain_gpus
             self.owed_held[target.pool] -= target.certain_gpus if victim.pod.node is not None else 0
-        node = self.home(target, victim.pod)
-        if node is None:
+        if not self.home(target, victim.pod):
             self.unseated[target.model] -= 1
-        if node is not None and node in self.rooms.get(target.pool, {}):
-            self._use(target.pool, node, -target.gpus if victim.pod.node is None else 0, -target.gpus)
+        rooms = self.rooms.get(target.pool, {})
+        for node in victim.pod.nodes:
+            if node in rooms:
+                self._use(target.pool, node, 0, -target.pod_gpus)
+        for node in self.homes.get(target.key, {}).get(victim.pod.uid, ()):
+            if node in rooms:
+                self._use(target.pool, node, -target.pod_gpus, -target.pod_gpus)
         self.tally.book(Release(self.scene, self.tally, target, victim.purpose, victim.pod))
 
 
 def _free(room: NodeRoom, *, now: bool) -> int:
     return min(room.now, room.soon) if now else room.soon
+
+
+def needs_words(target: TargetFacts) -> str:
+    """`a replica needs 8 GPUs`, or `each of the 2 pods of a replica needs 8 GPUs`."""
+    who = "a replica needs" if target.pods == 1 else f"each of the {target.pods} pods of a replica needs"
+    return f"{who} {gpus(target.pod_gpus)}"
 
 
 def _eligible(landing: PodPlacement, nodes: tuple[NodeView, ...]) -> tuple[str, ...]:

@@ -84,7 +84,7 @@ def _unsettled(model: ModelShare, doomed: frozenset[str]) -> int:
     Need is met without them, therefore `ModelShare.ready_staying` is.
     """
     going = [pod for target in model.targets for pod in target.leaving_pods[: target.settle]]
-    return len([pod for pod in going if pod.phase == "ready" and pod.node not in doomed])
+    return len([pod for pod in going if pod.phase == "ready" and not pod.on(doomed)])
 
 
 def _given(model: ModelShare, moves: Moves) -> tuple[int, tuple[str, ...]]:

@@ -44,7 +44,7 @@ def _replicas(scene: Scene[ModelShare], one: Override) -> int:
         return scene.models[one.subject].staying_replicas
     nodes = _nodes(scene, one)
     pods = (pod for model in scene.models.values() for target in model.targets for pod in target.view.pods)
-    return sum(1 for pod in pods if pod.node in nodes and pod.phase != "terminating")
+    return sum(1 for pod in pods if pod.on(nodes) and pod.phase != "terminating")
 
 
 def _nodes(scene: Scene[ModelShare], one: Override) -> set[str]:

@@ -97,8 +97,8 @@ def _beside(
     strangers = occupancy.nodes.keys() - {node.name for view in snapshot.pools for node in view.nodes} - doomed
     if strangers:
         for target in (target for one in holdings.values() for target in one.targets if not target.view.missing):
-            serving = sum(pod.phase == "ready" and pod.node in strangers for pod in target.view.pods)
-            found[target.pool] += serving * target.certain_gpus
+            nodes = (node for pod in target.view.pods if pod.phase == "ready" for node in pod.nodes)
+            found[target.pool] += sum(node in strangers for node in nodes) * (target.certain_gpus // target.pods)
     return found
 
 
@@ -167,7 +167,7 @@ def _unknown(pool: Pool, view: PoolView, holdings: Mapping[str, Holding]) -> str
 
 
 def _runs(target: TargetFacts, pool: str) -> bool:
-    return target.pool == pool and not target.view.missing and any(pod.node is not None for pod in target.view.pods)
+    return target.pool == pool and not target.view.missing and any(pod.nodes for pod in target.view.pods)
 
 
 def _rooms(view: PoolView, taken: Mapping[str, NodeGpus], noticed: frozenset[str]) -> dict[str, NodeRoom]:

@@ -17,7 +17,7 @@ from rebalancer.domain.memory import Replaced
 from rebalancer.domain.owners import refusing
 from rebalancer.domain.policy import Model
 from rebalancer.domain.replica_set import keep_order
-from rebalancer.domain.snapshot import ModelView, PodView, TargetView
+from rebalancer.domain.snapshot import ModelView, Place, PodView, TargetView
 from rebalancer.planning.facts.scene import ROLLOUT, UNSEEN, Holding, NodeGpus, PodPlacement, TargetFacts, least_of
 
 NOTHING = NodeGpus(0, 0, 0, 0)
@@ -81,7 +81,7 @@ class _Above(NamedTuple):
     def of(cls, targets: list[TargetView], told: _Told) -> "_Above":
         there = [target for target in targets if not target.missing]
         pods = [pod for target in targets for pod in target.pods]
-        serve = sum(1 for pod in pods if pod.phase == "ready" and pod.node not in told.doomed)
+        serve = sum(1 for pod in pods if pod.phase == "ready" and not pod.on(told.doomed))
         sums = sum(converging(each) for each in there), sum(assured(each) for each in there), serve
         return cls(*(max(0, each - told.floor) for each in sums))
 
@@ -112,7 +112,7 @@ class _Replaced(NamedTuple):
                 spared.append(entry)
             elif one.pod not in living:
                 gone.append(entry)
-            elif living[one.pod].node in told.doomed:
+            elif living[one.pod].on(told.doomed):
                 there.add(one.pod)
             else:
                 spared.append(entry)
@@ -136,29 +136,37 @@ def _target(model: Model, target: TargetView, told: _Told, above: _Above) -> Tar
     """The facts of `target`, in which replacements and the replicas they stand beside are told apart.
 
     Of replaced ones that are gone the number comes back once the autoscalers of their replacements have followed; where
-    a ReplicaSet had made new ones by then, and those serve, it stays for the floor.
+    a ReplicaSet had made new ones by then, and those serve, it stays for the floor. Of numbered ones it comes back once
+    those that go by it are not needed.
     """
     doomed = told.doomed
     wanted = 0 if target.missing else converging(target)
     alive = [pod for pod in target.pods if pod.phase != "terminating"]
+    numbered = target.victims == "ordinal" and countable(target)
+    if numbered:
+        alive += _not_there(alive, wanted)
     alive.sort(key=partial(keep_order, doomed=doomed))
     replaced = _Replaced.of(target, alive, told, wanted) if told.replaced else NONE_REPLACED
     others = [pod for pod in alive if pod not in replaced.there] if replaced.there else alive
     number = max(0, wanted - len(replaced.there))
-    not_serving = number - sum(1 for pod in others[:number] if pod.phase == "ready")
-    most = min(above.asked, max(0, number - least_of(target)), not_serving + above.serving)
-    settle = min(len(replaced.gone), most, above.assured)
+    most = min(above.asked, max(0, number - least_of(target)))
+    if numbered:  # its number goes to who is made anew, and may come back once that one serves
+        now = min(above.assured, _last_at_no_loss(others[:number], above.serving))
+    else:
+        now = above.assured
+        most = min(most, number - sum(1 for pod in others[:number] if pod.phase == "ready") + above.serving)
+    settle = min(len(replaced.gone), most, now)
     base = number - settle
     staying = others[:base]
-    alone = [pod for pod in staying if pod.node in doomed] if doomed else []
-    undoomed = [pod for pod in staying if pod.node not in doomed] if doomed else staying
+    alone = [pod for pod in staying if pod.on(doomed)] if doomed else []
+    undoomed = [pod for pod in staying if not pod.on(doomed)] if doomed else staying
     held = base - len(alone)
     there = (*undoomed, *_unseen(held - len(undoomed)))
     return TargetFacts(
         model=model.id,
         pool=target.pool,
-        gpus=pod_gpus(target, model.gpus_per_pod),
-        certain_gpus=certain_pod_gpus(target, model.gpus_per_pod),
+        gpus=pod_gpus(target, model.gpus_per_pod) * target.pods_per_replica,
+        certain_gpus=certain_pod_gpus(target, model.gpus_per_pod) * target.pods_per_replica,
         view=target,
         placement=PodPlacement(
             target.pool, tuple(sorted(target.node_selector.items())), target.tolerations, target.placement.terms
@@ -172,10 +180,11 @@ def _target(model: Model, target: TargetView, told: _Told, above: _Above) -> Tar
         staying_replicas=held,
         staying_pods=there,
         leaving_pods=tuple(others[base:]),
-        unseen_pods=held - len(undoomed),
+        unseen_pods=held - (len(undoomed) if not numbered else sum(not is_unseen(pod) for pod in undoomed)),
         unplaced=tuple(pod for pod in there if pod.node is None),
         sure=0 if target.missing else assured(target),
         stuck=_stuck(model, target, paused=told.paused),
+        pods=target.pods_per_replica,
     )
 
 
@@ -185,6 +194,41 @@ def _unseen(count: int) -> tuple[PodView, ...]:
         PodView(uid=f"{UNSEEN}{index}", name="", node=None, phase="pending", since=math.inf, created_at=math.inf)
         for index in range(count)
     )
+
+
+def _not_there(alive: list[PodView], wanted: int) -> tuple[PodView, ...]:
+    """Stand-ins for numbers of a target that are no pods yet, which may be among those that are: they go in their turn.
+
+    A StatefulSet makes pod 1 again, which was evicted, while pod 2 serves; asked for one less it ends pod 2.
+    """
+    there = {pod.ordinal for pod in alive}
+    return tuple(
+        PodView(f"{UNSEEN}{one}", "", None, "pending", math.inf, math.inf, place=Place(one))
+        for one in range(wanted)
+        if one not in there
+    )
+
+
+def countable(target: TargetView) -> bool:
+    """Whether it is known which of its replicas go first: where numbers say so, each has a number of its own."""
+    numbers = [pod.ordinal for pod in target.pods if pod.phase != "terminating"]
+    return target.victims != "ordinal" or (None not in numbers and len({*numbers}) == len(numbers))
+
+
+def is_unseen(pod: PodView) -> bool:
+    """Whether it stands in for a replica that is no pod yet."""
+    return pod.uid.startswith(UNSEEN)
+
+
+def _last_at_no_loss(pods: list[PodView], serving: int) -> int:
+    """How many of numbered pods can go, the last first, with no more than `serving` Ready ones among them."""
+    count = 0
+    for pod in reversed(pods):
+        serving -= pod.phase == "ready"
+        if serving < 0:
+            break
+        count += 1
+    return count
 
 
 def other_on(target: TargetView) -> str:
@@ -203,7 +247,8 @@ def _stuck(model: Model, target: TargetView, *, paused: bool) -> str | None:
         "paused": paused,
         ROLLOUT: target.rolling and not theirs,
         "owner": claimed,
-        "gpus": gpus_differ(target, model.gpus_per_pod) is not None,
+        "gpus": gpus_differ(target, model.gpus_per_pod, model.pods_per_replica) is not None,
+        "victims": not target.missing and not (target.victims and countable(target)),
         "autoscaler-paused": autoscaler is not None and autoscaler.paused and model.actuation != "scale",
         "foreign": theirs,
         "idle": not owned and unreachable(target) is not None,
@@ -214,12 +259,12 @@ def _stuck(model: Model, target: TargetView, *, paused: bool) -> str | None:
 def _nodes(targets: tuple[TargetFacts, ...]) -> dict[str, NodeGpus]:
     found: dict[str, NodeGpus] = {}
     for target in targets:
-        gpus, going = target.gpus, {pod.uid for pod in target.leaving_pods}
+        gpus, going = target.pod_gpus, {pod.uid for pod in target.leaving_pods}
         kept = {pod.uid for pod in target.staying_pods}
         for pod in target.view.pods:
-            if pod.node is not None:
-                of_all, staying, ready, stay = found.get(pod.node, NOTHING)
-                found[pod.node] = NodeGpus(
+            for node in pod.nodes:
+                of_all, staying, ready, stay = found.get(node, NOTHING)
+                found[node] = NodeGpus(
                     of_all + gpus,
                     staying + gpus * (pod.phase != "terminating" and pod.uid not in going),
                     ready + gpus * (pod.phase == "ready"),

@@ -67,8 +67,8 @@ class TargetFacts:
 
     model: id of the model.
     pool: name of the pool.
-    gpus: GPUs of one pod; where policy, template and pods differ the most of them, on which grants rest.
-    certain_gpus: GPUs of one pod; where they differ the least of them, on which releases rest.
+    gpus: GPUs of one replica; where policy, template and pods differ the most of them, on which grants rest.
+    certain_gpus: GPUs of one replica; where they differ the least of them, on which releases rest.
     view: the target as the snapshot has it.
     placement: on which nodes its pods may land.
     desired_replicas: what the target converges to; always `staying_replicas` + `doomed` + `settle`.
@@ -86,6 +86,7 @@ class TargetFacts:
     sure: how many of `desired_replicas` no autoscaler may take by itself.
     stuck: why the target is neither donor nor recipient, None where it is both; in a rollout pods under notice are
         replaced all the same.
+    pods: pods of one replica, each of which holds its part of `gpus`, on whatever node.
     """
 
     model: str
@@ -107,6 +108,7 @@ class TargetFacts:
     unplaced: tuple[PodView, ...]
     sure: int
     stuck: str | None
+    pods: int = 1
 
     @property
     def key(self) -> tuple[str, str]:
@@ -131,6 +133,16 @@ class TargetFacts:
     def placed(self) -> int:
         """Undoomed replicas that hold GPUs of a node."""
         return len([pod for pod in self.staying_pods if pod.node is not None])
+
+    @property
+    def pod_gpus(self) -> int:
+        """GPUs of each pod of a replica."""
+        return self.gpus // self.pods
+
+    @property
+    def numbered(self) -> bool:
+        """Whether its controller numbers the replicas, and ends the highest number first."""
+        return self.view.victims == "ordinal"
 
     @property
     def unreplaced(self) -> int:

@@ -17,10 +17,14 @@ Numbers = dict[str, float | int | str | None]
 _SENTENCES = {
     "missing": "does not exist",
     "paused": "is paused by an override",
+    "foreign": "is written by somebody else",
     "rollout": "is in the middle of a rollout",
     "autoscaler-paused": "has a paused ScaledObject, for which KEDA keeps no HPA, so bounds reach nobody; remove its"
     " annotation `autoscaling.keda.sh/paused` or `paused-replicas`, or set `actuation: scale`",
 }
+
+_NUMBERLESS = "its pods have no numbers of their own, and the highest would go"
+_UNSAID = "the policy's `victims` of the target does not say who goes at a decrease"
 
 
 def sentence(target: TargetFacts, model: ModelShare) -> str:
@@ -28,13 +32,13 @@ def sentence(target: TargetFacts, model: ModelShare) -> str:
     view = target.view
     what = f"{view.kind.lower()} {view.name} in pool {target.pool}"
     if target.stuck == "gpus":
-        return f"{what}: {gpus_differ(view, model.entry.gpus_per_pod)}"
+        return f"{what}: {gpus_differ(view, model.entry.gpus_per_pod, model.entry.pods_per_replica)}"
+    if target.stuck == "victims":
+        return f"{what} is only read: {_NUMBERLESS if view.victims else _UNSAID}"
     if target.stuck == "owner":
         return str(refusing(view))
     if target.stuck == "idle":
         return f"{what}: {unreachable(view)}"
-    if target.stuck == "foreign":
-        return f"{what} is written by somebody else"
     return f"{what} {_SENTENCES.get(target.stuck or '', target.stuck)}"
 
 

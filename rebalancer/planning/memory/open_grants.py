@@ -20,7 +20,7 @@ def refresh(memory: Memory, snapshot: Snapshot, policy: Policy) -> Memory:
     """
     if not (memory.node_grants or memory.shifts or memory.grant_failures):
         return memory
-    gpus = {model.id: model.gpus_per_pod for model in policy.models}
+    gpus = {model.id: model.gpus_per_replica for model in policy.models}
     targets = {(view.id, target.pool): target for view in snapshot.models for target in view.targets}
     grants = _open_grants(memory.node_grants, targets, gpus, snapshot.at) if memory.node_grants else ()
     shifts = tuple(shift for shift in memory.shifts if not _over(shift, targets, snapshot.at))

@@ -173,7 +173,7 @@ def _claim_of(
     least = min(most, max(outlook.least, least))
     pools = tuple([target.pool for target in free])
     of = outlook.least, values_of(model, outlook, memo)
-    return memo.of(model.entry.id, _claim, of, (least, most, fixed), model.gpus, pools, free[0].gpus)
+    return memo.of(model.entry.id, _claim, of, (least, most, fixed), model.gpus, pools, free[0].pod_gpus)
 
 
 def _claim(
@@ -194,7 +194,7 @@ def _spaces(
     kept: Mapping[str, int],
 ) -> dict[str, Space]:
     """The GPUs of each pool that the models share."""
-    large = {target.pool for each in sharing for target in each.model.targets if target.gpus > 1}
+    large = {target.pool for each in sharing for target in each.model.targets if target.pod_gpus > 1}
     found = {}
     for pool in sorted(pools):
         state = scene.pools[pool]

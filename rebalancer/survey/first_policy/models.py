@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from rebalancer.domain.cluster import Pod, WorkloadRef
 from rebalancer.domain.part import Dns1123
-from rebalancer.domain.policy import TargetSpec
+from rebalancer.domain.target_spec import TargetSpec
 from rebalancer.domain.words import counted
 from rebalancer.ingest.instants import epoch
 from rebalancer.survey.first_policy.autoscalers import Autoscaler

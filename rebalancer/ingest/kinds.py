@@ -1,0 +1,54 @@
+"""Asks the API server about a kind of target: whether it is there, whether it serves `/scale`, where that stands.
+
+The paths come from the kind's CustomResourceDefinition, read once for each watch: then every event of the watch has
+replicas and selector of one revision. Reading `/scale` of each object whenever its generation moves would cost a call
+per object and race with the watch, and a selector, which stands in the status, moves no generation.
+"""
+
+from rebalancer.domain.kinds import Kind
+from rebalancer.ingest.objects import REPLICA_SETS, SHAPES, STATEFUL_SETS, Shape, shape_of
+from rebalancer.ingest.objects.targets import ScalePaths
+from rebalancer.kube.client import KubeClient
+from rebalancer.kube.errors import NotFound
+from rebalancer.kube.resources import CUSTOM_RESOURCES, DEPLOYMENTS, REPLICASETS, STATEFULSETS, Object, Ref, Resource
+
+BUILT_IN = {DEPLOYMENTS: SHAPES["deployments"], STATEFULSETS: STATEFUL_SETS, REPLICASETS: REPLICA_SETS}
+
+
+class NoScale(ValueError):
+    """The cluster has the kind, and nobody can scale it; the text says why."""
+
+
+async def served(kube: KubeClient, kind: Kind) -> Resource:
+    """Where the API server serves the kind. Raises NotFound where it has none, NoScale, and other KubeErrors."""
+    listed = (await kube.discover(kind.api_version)).get("resources", ())
+    found = next((each for each in listed if each.get("kind") == kind.kind and "/" not in each["name"]), None)
+    if found is None:
+        raise NotFound(f"the cluster has no kind {kind.kind} in {kind.api_version}")
+    if f"{found['name']}/scale" not in {each["name"] for each in listed}:
+        raise NoScale(f"{kind.kind} of {kind.api_version} serves no /scale")
+    return Resource(kind.group, kind.version, found["name"], namespaced=found["namespaced"], kind=kind.kind)
+
+
+async def looks(kube: KubeClient, kind: Kind) -> tuple[Resource, Shape]:
+    """Where the kind is served, and how its objects look there. Raises as `served`."""
+    built_in = next((each for each in BUILT_IN if (each.api_version, each.kind) == (kind.api_version, kind.kind)), None)
+    if built_in is not None:
+        return built_in, BUILT_IN[built_in]
+    resource = await served(kube, kind)
+    definition = await kube.get(Ref(CUSTOM_RESOURCES, None, f"{resource.plural}.{resource.group}"))
+    return resource, shape_of(resource, scale_paths(definition, kind))
+
+
+def scale_paths(definition: Object, kind: Kind) -> ScalePaths:
+    """Where the definition of a kind says that its scale stands. Raises NoScale."""
+    for version in definition["spec"]["versions"]:
+        scale = (version.get("subresources") or {}).get("scale")
+        if version["name"] == kind.version and scale is not None:
+            return ScalePaths(_keys(scale["specReplicasPath"]), _keys(scale.get("labelSelectorPath") or ""))
+    raise NoScale(f"{kind.kind} of {kind.api_version} serves no /scale")
+
+
+def _keys(path: str) -> tuple[str, ...]:
+    """The keys of `.spec.replicas`: the API server takes no other paths here."""
+    return tuple(filter(None, path.split(".")))

@@ -1,0 +1,186 @@
+"""Scale targets: Deployments, StatefulSets, and whatever else serves `/scale`, read where its API keeps that."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from rebalancer.domain.cluster import Workload, WorkloadRef
+from rebalancer.ingest.objects.meta import Managed, applied, controller, writer
+from rebalancer.ingest.objects.pods import Template, devices_of, grace_of, placement_of, tolerations_of
+from rebalancer.kube.resources import Resource
+
+GROUPED = "LeaderWorkerSet"
+
+
+class _DeploymentSpec(Struct, frozen=True, gc=False):
+    replicas: int | None = None
+    template: Template = Template()
+
+
+class _DeploymentStatus(Struct, frozen=True, gc=False, rename="camel"):
+    replicas: int = 0
+    updated_replicas: int = 0
+
+
+class DeploymentWire(Struct, frozen=True, gc=False):
+    """`apps/v1` Deployment, the part that matters."""
+
+    metadata: Managed
+    spec: _DeploymentSpec = _DeploymentSpec()
+    status: _DeploymentStatus = _DeploymentStatus()
+
+
+class _Ordinals(Struct, frozen=True, gc=False):
+    start: int = 0
+
+
+class _StatefulSetSpec(_DeploymentSpec, frozen=True, gc=False):
+    ordinals: _Ordinals | None = None
+
+
+class _StatefulSetStatus(Struct, frozen=True, gc=False, rename="camel"):
+    current_revision: str = ""
+    update_revision: str = ""
+
+
+class StatefulSetWire(Struct, frozen=True, gc=False):
+    """`apps/v1` StatefulSet, the part that matters."""
+
+    metadata: Managed
+    spec: _StatefulSetSpec = _StatefulSetSpec()
+    status: _StatefulSetStatus = _StatefulSetStatus()
+
+
+class TargetWire(Struct, frozen=True, gc=False):
+    """A target of a custom kind: what its API keeps where is that kind's own."""
+
+    metadata: Managed
+    spec: dict[str, Any] = {}
+    status: dict[str, Any] | None = None
+
+
+class ScalePaths(NamedTuple):
+    """Where a custom kind keeps its scale, as its CustomResourceDefinition says: keys from the object's top down.
+
+    selector: where the labels of its pods stand, as text; () where it does not say.
+    """
+
+    replicas: tuple[str, ...]
+    selector: tuple[str, ...] = ()
+
+
+def deployment(wire: DeploymentWire) -> Workload:
+    """Raises ValueError."""
+    # While a template is rolled out some pods are of the old one. A pure scale keeps all of them updated, and the
+    # generation, which it moves as well, says nothing.
+    return _of_template(
+        WorkloadRef(wire.metadata.namespace, "Deployment", wire.metadata.name),
+        wire.metadata,
+        wire.spec.replicas,
+        wire.spec.template,
+        rolling=wire.status.updated_replicas < wire.status.replicas,
+    )
+
+
+def replica_set(wire: DeploymentWire) -> Workload:
+    """One that no Deployment made. Raises ValueError."""
+    ref = WorkloadRef(wire.metadata.namespace, "ReplicaSet", wire.metadata.name)
+    found = _of_template(ref, wire.metadata, wire.spec.replicas, wire.spec.template, rolling=False)
+    return msgspec.structs.replace(found, resource="apps/v1/replicasets")
+
+
+def stateful_set(wire: StatefulSetWire) -> Workload:
+    """Raises ValueError."""
+    found = _of_template(
+        WorkloadRef(wire.metadata.namespace, "StatefulSet", wire.metadata.name),
+        wire.metadata,
+        wire.spec.replicas,
+        wire.spec.template,
+        rolling=wire.status.current_revision != wire.status.update_revision,
+    )
+    start = 0 if wire.spec.ordinals is None else wire.spec.ordinals.start
+    return msgspec.structs.replace(found, resource="apps/v1/statefulsets", first_ordinal=start)
+
+
+def custom(wire: TargetWire, resource: Resource, paths: ScalePaths) -> Workload:
+    """A target of `resource`, whose scale stands at `paths`. Raises ValueError."""
+    meta, tree = wire.metadata, {"spec": wire.spec, "status": wire.status or {}}
+    replicas, selector = _at(tree, paths.replicas), _at(tree, paths.selector)
+    if not isinstance(replicas, int | None):
+        raise ValueError(f"`{'.'.join(paths.replicas)}` is no number of replicas")  # noqa: TRY004  its values, not ours
+    grouped = resource.kind == GROUPED
+    template, leader, pods = _group(wire.spec) if grouped else (_template(wire.spec), None, 1)
+    found = _of_template(
+        WorkloadRef(meta.namespace, resource.kind, meta.name),
+        meta,
+        replicas,
+        template or Template(),
+        rolling=_rolling(resource.kind, wire.status or {}),
+    )
+    return msgspec.structs.replace(
+        found,
+        resource=f"{resource.api_version}/{resource.plural}",
+        pods=pods,
+        leader_gpus=None if leader is None else devices_of(leader.spec),
+        templated=template is not None,
+        selector="" if grouped or not isinstance(selector, str) else selector,  # a group's selector finds leaders alone
+    )
+
+
+def _of_template(
+    ref: WorkloadRef, meta: Managed, replicas: int | None, template: Template, *, rolling: bool
+) -> Workload:
+    spec = template.spec
+    return Workload(
+        ref=ref,
+        uid=meta.uid,
+        resource_version=meta.resource_version,
+        replicas=1 if replicas is None else replicas,
+        gpus=devices_of(spec),
+        node_selector=spec.node_selector or {},
+        tolerations=tolerations_of(spec),
+        grace_seconds=grace_of(spec),
+        rolling=rolling,
+        writer=writer(meta, "replicas"),
+        placement=placement_of(template),
+        controller=controller(meta),
+        applied=applied(meta, "replicas"),
+    )
+
+
+def _at(tree: Mapping[str, Any], path: tuple[str, ...]) -> object:
+    """What stands at `path`, None where nothing does."""
+    found: object = tree
+    for key in path:
+        found = found.get(key) if isinstance(found, Mapping) else None
+    return found if path else None
+
+
+def _template(spec: Mapping[str, Any]) -> Template | None:
+    """The pod template of most kinds, None where it is not there: it may stand in another object."""
+    template = spec.get("template")
+    pod = template.get("spec") if isinstance(template, Mapping) else None
+    there = isinstance(pod, Mapping) and "containers" in pod
+    return msgspec.convert(template, Template) if there else None
+
+
+def _group(spec: Mapping[str, Any]) -> tuple[Template, Template | None, int]:
+    """Of a LeaderWorkerSet the workers' template, the leader's where it has its own, and the pods of a group."""
+    both = spec.get("leaderWorkerTemplate") or {}
+    workers = msgspec.convert(both.get("workerTemplate") or {}, Template)
+    own = both.get("leaderTemplate")
+    leader = None if not own or own.get("spec") is None else msgspec.convert(own, Template)
+    pods = both.get("size", 1)
+    if not isinstance(pods, int) or pods < 1:
+        raise ValueError("`spec.leaderWorkerTemplate.size` is no number of pods")
+    return (workers if pods > 1 or leader is None else leader), leader, pods
+
+
+def _rolling(kind: str, status: Mapping[str, Any]) -> bool:
+    """Whether a rollout is under way, where the kind's status says so."""
+    if kind == "Rollout":
+        return bool(status.get("stableRS")) and status.get("currentPodHash") != status.get("stableRS")
+    conditions = status.get("conditions") or ()
+    return any(one.get("type") == "UpdateInProgress" and one.get("status") == "True" for one in conditions)
