@@ -1,5 +1,6 @@
 """Pods and Deployments. Pods come by the ten thousand: of their labels and annotations only ours are decoded."""
 
+from collections.abc import Iterable
 from functools import lru_cache
 
 from msgspec import Struct, field
@@ -204,17 +205,25 @@ _ref = lru_cache(maxsize=65_536)(WorkloadRef)  # a workload's pods share one val
 
 
 def _devices(spec: _PodSpec) -> dict[str, int]:
-    """What the scheduler counts: containers and sidecars together, or the largest step of initialisation."""
+    steps = ((one.restart_policy == "Always", one.resources.devices()) for one in spec.init_containers or ())
+    return devices_of(steps, (one.resources.devices() for one in spec.containers))
+
+
+def devices_of(steps: Iterable[tuple[bool, dict[str, int]]], containers: Iterable[dict[str, int]]) -> dict[str, int]:
+    """What the scheduler counts for a pod: containers and sidecars together, or the largest step of initialisation.
+
+    steps: of each init container in its order, whether it is a sidecar (restartPolicy Always), and what it asks for.
+    containers: what each of the others asks for.
+    """
     running: dict[str, int] = {}
     peak: dict[str, int] = {}
-    for one in spec.init_containers or ():
-        asked = one.resources.devices()
-        if one.restart_policy == "Always":
+    for sidecar, asked in steps:
+        if sidecar:
             running = _sum(running, asked)
         else:
             peak = _most(peak, _sum(running, asked))
-    for one in spec.containers:
-        running = _sum(running, one.resources.devices())
+    for asked in containers:
+        running = _sum(running, asked)
     return _most(running, peak)
 
 

@@ -1,9 +1,10 @@
 """Traps in the bounds of ScaledObjects, and in who else writes replicas."""
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
-from rebalancer.survey.case import Address, Case, target_of
+from rebalancer.domain.cluster import WorkloadRef
+from rebalancer.survey.case import Case, target_of
 from rebalancer.survey.finding import FAIL, WARN
 from rebalancer.survey.objects import Object, address, group_of
 from rebalancer.survey.parts import items, mapped, namespace, part, text, whole
@@ -13,36 +14,75 @@ from rebalancer.survey.traps.triggers import never_idle, scaled_objects
 KEDA: Final = "autoscaling.keda.sh"
 DEFAULT_MAXIMUM: Final = 100
 
-PARENTS: Final = {  # group and kind -> what it does to what it owns, and the way out
-    ("serving.kserve.io", "InferenceService"): (
-        "KServe writes the HPA and the replicas of its Deployment back",
-        "metadata.annotations: serving.kserve.io/autoscalerClass: external",
+AUTOSCALER_CLASS: Final = "serving.kserve.io/autoscalerClass"
+
+
+class Parent(NamedTuple):
+    """A kind that owns replicas.
+
+    does: what it does to them. consents: values of KServe's annotation with which it does not.
+    """
+
+    group: str
+    kind: str
+    does: str
+    way_out: str
+    consents: tuple[str, ...] = ()
+
+
+PARENTS: Final = (
+    Parent(
+        group="serving.kserve.io",
+        kind="InferenceService",
+        does="writes the HPA and the replicas of its Deployment back",
+        way_out="metadata.annotations: serving.kserve.io/autoscalerClass: external",
+        consents=("external",),
     ),
-    ("serving.kserve.io", "LLMInferenceService"): (
-        "KServe writes the replicas of its Deployments back to spec.replicas",
-        "remove spec.replicas, spec.prefill.replicas and spec.scaling",
+    Parent(
+        group="serving.kserve.io",
+        kind="LLMInferenceService",
+        does="writes the replicas of its Deployments back to spec.replicas",
+        way_out="remove spec.replicas, spec.prefill.replicas and spec.scaling",
     ),
-    ("apps.nvidia.com", "NIMService"): (
-        "the NIM operator writes the replicas of its Deployment, or its HPA, back",
-        "leave it out of the policy, or run the NIM from its Helm chart",
+    Parent(
+        group="apps.nvidia.com",
+        kind="NIMService",
+        does="writes the replicas of its Deployment, or its HPA, back",
+        way_out="leave it out of the policy, or run the NIM from its Helm chart",
     ),
-    ("nvidia.com", "DynamoGraphDeployment"): (
-        "Dynamo's operator writes the replicas of its components back",
-        "target its DynamoGraphDeploymentScalingAdapter",
+    Parent(
+        group="nvidia.com",
+        kind="DynamoGraphDeployment",
+        does="writes the replicas of its components back",
+        way_out="target its DynamoGraphDeploymentScalingAdapter",
     ),
-    ("ray.io", "RayService"): (
-        "Ray's autoscaler owns the worker groups, and there is no scale of theirs",
-        "leave it out of the policy: its pods count as foreign GPUs",
+    Parent(
+        group="autoscaling.aibrix.ai",
+        kind="PodAutoscaler",
+        does="writes the replicas of its target without an HPA, so that no bound holds it",
+        way_out="delete it before the policy names its target",
     ),
-    ("ray.io", "RayCluster"): (
-        "Ray's autoscaler owns the worker groups, and there is no scale of theirs",
-        "leave it out of the policy: its pods count as foreign GPUs",
+    *(
+        Parent(
+            group="ray.io",
+            kind=kind,
+            does="owns the worker groups, and there is no scale of theirs",
+            way_out="leave it out of the policy: its pods count as foreign GPUs",
+        )
+        for kind in ("RayService", "RayCluster")
     ),
-    ("autoscaling.aibrix.ai", "PodAutoscaler"): (
-        "AIBrix writes the replicas of its target without an HPA, so that no bound holds it",
-        "delete it before the policy names its target",
-    ),
+)
+
+TOLD: Final = {
+    ("serving.kserve.io", "InferenceService"): "KServe",
+    ("serving.kserve.io", "LLMInferenceService"): "KServe",
+    ("apps.nvidia.com", "NIMService"): "the NIM operator",
+    ("nvidia.com", "DynamoGraphDeployment"): "Dynamo's operator",
+    ("autoscaling.aibrix.ai", "PodAutoscaler"): "AIBrix",
+    ("ray.io", "RayService"): "Ray's autoscaler",
+    ("ray.io", "RayCluster"): "Ray's autoscaler",
 }
+"""Parents that are told wherever they stand, by group and kind, with who acts for them."""
 
 
 def two_writers(case: Case) -> Iterator[Verdict]:
@@ -132,20 +172,21 @@ def paused(case: Case) -> Iterator[Verdict]:
 
 def parents(case: Case) -> Iterator[Verdict]:
     """Who owns replicas and writes them back is no neighbour for another writer."""
+    rows = {(row.group, row.kind): row for row in PARENTS}
     for obj in case.survey.objects:
-        told = PARENTS.get((group_of(obj), text(obj, "kind")))
-        if told:
-            said = f"{told[0]}: a target of the policy below it would be fought over"
-            yield found_if(_writes_back(obj), obj, said, told[1])
+        kind = group_of(obj), text(obj, "kind")
+        if kind in TOLD:
+            said = f"{TOLD[kind]} {rows[kind].does}: a target of the policy below it would be fought over"
+            yield found_if(_writes_back(obj, rows[kind]), obj, said, rows[kind].way_out)
 
 
 _FALSE = frozenset({"false", "False", "FALSE", "f", "F", "0"})  # what Go's ParseBool calls false; all else pauses
 
 
-def _writes_back(obj: Object) -> bool:
+def _writes_back(obj: Object, row: Parent) -> bool:
     spec = part(obj, "spec")
-    if obj.get("kind") == "InferenceService":
-        return mapped(obj, "metadata", "annotations").get("serving.kserve.io/autoscalerClass") != "external"
+    if text(obj, "metadata", "annotations", AUTOSCALER_CLASS) in row.consents:
+        return False
     if obj.get("kind") == "LLMInferenceService":
         return "replicas" in spec or "scaling" in spec or "replicas" in part(spec, "prefill")
     return True
@@ -161,7 +202,7 @@ def _handed_over(hpa: Object, scalers: list[Object]) -> bool:
     return False
 
 
-def _named(target: Address) -> str:
+def _named(target: WorkloadRef) -> str:
     return f"{target.kind.lower()}/{target.name}"
 
 
