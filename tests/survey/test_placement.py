@@ -57,6 +57,15 @@ def test_all_expressions_of_a_term_must_hold_and_a_selector_with_them() -> None:
     assert not place({"a": "", "b": ""}).takes(chat)
 
 
+def test_a_term_on_the_node_s_own_name_is_read_too() -> None:
+    spec = wants({"key": "a", "operator": "Exists"})
+    (term,) = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    term["matchFields"] = [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]
+    assert place({"a": ""}).takes(workload(spec))
+    term["matchFields"][0]["values"] = ["n2"]
+    assert not place({"a": ""}).takes(workload(spec))
+
+
 def test_a_taint_keeps_away_who_does_not_tolerate_it_unless_it_passes_or_is_the_resource_s_own() -> None:
     chat, tolerant = workload({}), workload({"tolerations": [{"key": "team", "operator": "Exists"}]})
     assert Toleration(key="team", operator="Exists") in tolerant.placement.tolerations

@@ -4,13 +4,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rebalancer.domain.cluster import WorkloadRef
+from rebalancer.state.views import KEDA_DEFAULT_MAXIMUM
 from rebalancer.survey.first_policy.draft import Said
 from rebalancer.survey.first_policy.things import decoded
 from rebalancer.survey.first_policy.triggers import Votes, hpa_metric, keda_trigger, votes_of
 from rebalancer.survey.objects import Object, Survey, address
 from rebalancer.survey.parts import items, value
 
-KEDA_MINIMUM, KEDA_MAXIMUM = 0, 100  # what KEDA takes where a ScaledObject says nothing
+KEDA_DEFAULT_MINIMUM = 0
 
 
 @dataclass(frozen=True)
@@ -53,10 +54,12 @@ def _add(found: dict[WorkloadRef, Autoscaler], target: WorkloadRef, new: Autosca
 def _of_keda(scaled: Any, raw: Object) -> Autoscaler:  # noqa: ANN401  domain.cluster.ScaledObject
     about = address(raw)
     low = Said(
-        KEDA_MINIMUM if scaled.minimum is None else scaled.minimum, _from(about, "minReplicaCount", scaled.minimum)
+        KEDA_DEFAULT_MINIMUM if scaled.minimum is None else scaled.minimum,
+        _from(about, "minReplicaCount", scaled.minimum),
     )
     high = Said(
-        KEDA_MAXIMUM if scaled.maximum is None else scaled.maximum, _from(about, "maxReplicaCount", scaled.maximum)
+        KEDA_DEFAULT_MAXIMUM if scaled.maximum is None else scaled.maximum,
+        _from(about, "maxReplicaCount", scaled.maximum),
     )
     triggers = [keda_trigger(number, each) for number, each in enumerate(items(raw, "spec", "triggers"))]
     notes = (f"{about} is paused: it is left alone until somebody resumes it",) if scaled.paused else ()

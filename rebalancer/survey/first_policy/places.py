@@ -9,6 +9,7 @@ from typing import Final
 
 from rebalancer.domain.cluster import Node, NodePool, Taint
 from rebalancer.domain.snapshot import NodeView
+from rebalancer.ingest.objects.nodes import NODE_POOL_LABEL
 from rebalancer.planning.facts.landing import may_land
 from rebalancer.survey.accelerators import gpus
 from rebalancer.survey.first_policy.labels import CAPACITIES, PRODUCTS
@@ -17,7 +18,6 @@ from rebalancer.survey.first_policy.workloads import GpuWorkload
 from rebalancer.survey.objects import Object
 from rebalancer.survey.parts import items, mapped, part, requirements, text
 
-NODE_POOL: Final = "karpenter.sh/nodepool"
 _COUNTS: Final = ("karpenter.k8s.aws/instance-gpu-count",)
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _NVIDIA: Final = "nvidia.com/gpu"
@@ -123,5 +123,9 @@ def _coming(node_pool: NodePool, raw: Object) -> Place | None:
         for each in items(template, "spec", "taints")
     )
     return Place(
-        "", {**labels, NODE_POOL: node_pool.name}, lasting(taints), {resource or _NVIDIA: count or 1}, node_pool.name
+        "",
+        {**labels, NODE_POOL_LABEL: node_pool.name},
+        lasting(taints),
+        {resource or _NVIDIA: count or 1},
+        node_pool.name,
     )

@@ -4,15 +4,14 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from rebalancer.domain.cluster import WorkloadRef
+from rebalancer.ingest.objects.autoscalers import PAUSED, PAUSED_REPLICAS, is_paused
+from rebalancer.state.views import KEDA_DEFAULT_MAXIMUM
 from rebalancer.survey.case import Case, target_of
 from rebalancer.survey.finding import FAIL, WARN
 from rebalancer.survey.objects import Object, address, group_of
 from rebalancer.survey.parts import items, mapped, namespace, part, text, whole
 from rebalancer.survey.traps.trap import Trap, Verdict, found_if
 from rebalancer.survey.traps.triggers import never_idle, scaled_objects
-
-KEDA: Final = "autoscaling.keda.sh"
-DEFAULT_MAXIMUM: Final = 100
 
 AUTOSCALER_CLASS: Final = "serving.kserve.io/autoscalerClass"
 
@@ -140,7 +139,7 @@ def pinning_fallback(case: Case) -> Iterator[Verdict]:
         fallback = part(scaled, "spec", "fallback")
         replicas, failures = whole(fallback, "replicas"), whole(fallback, "failureThreshold")
         static = text(fallback, "behavior") in {"", "static"}
-        most = whole(scaled, "spec", "maxReplicaCount") or DEFAULT_MAXIMUM
+        most = whole(scaled, "spec", "maxReplicaCount") or KEDA_DEFAULT_MAXIMUM
         after = "" if failures is None else f" from failure {failures + 1} on"
         said = f"fallback holds {replicas} of at most {most} replicas{after}, in a surge too"
         pins = bool(fallback) and static and replicas is not None and replicas < most
@@ -160,14 +159,12 @@ def paused(case: Case) -> Iterator[Verdict]:
     """A paused ScaledObject has no HPA, so that bounds hold nobody."""
     for scaled in scaled_objects(case):
         notes = mapped(scaled, "metadata", "annotations")
-        held = notes.get(f"{KEDA}/paused-replicas")
+        held = notes.get(PAUSED_REPLICAS)
         at = f", and holds it at {held} replicas" if held else ""
         said = f"KEDA deletes its HPA{at}: its bounds hold nothing, and nobody scales it"
-        there = held is not None or notes.get(f"{KEDA}/paused", "false") not in _FALSE
-        keys = [each for each in ("paused", "paused-replicas") if f"{KEDA}/{each}" in notes]
-        removed = " ".join(f"{KEDA}/{each}-" for each in keys)
+        removed = " ".join(f"{key}-" for key in (PAUSED, PAUSED_REPLICAS) if key in notes)
         fix = f"kubectl -n {namespace(scaled)} annotate {_command_name(scaled)} {removed}"
-        yield found_if(there, scaled, said, fix)
+        yield found_if(is_paused(notes), scaled, said, fix)
 
 
 def parents(case: Case) -> Iterator[Verdict]:
@@ -178,9 +175,6 @@ def parents(case: Case) -> Iterator[Verdict]:
         if kind in TOLD:
             said = f"{TOLD[kind]} {rows[kind].does}: a target of the policy below it would be fought over"
             yield found_if(_writes_back(obj, rows[kind]), obj, said, rows[kind].way_out)
-
-
-_FALSE = frozenset({"false", "False", "FALSE", "f", "F", "0"})  # what Go's ParseBool calls false; all else pauses
 
 
 def _writes_back(obj: Object, row: Parent) -> bool:
