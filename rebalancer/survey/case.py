@@ -6,22 +6,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
+from rebalancer.domain.cluster import WorkloadRef
 from rebalancer.domain.policy import Model, Policy, Pool
 from rebalancer.domain.target_spec import TargetSpec
 from rebalancer.survey.labelled import Labelled
 from rebalancer.survey.objects import Object, Survey
-from rebalancer.survey.parts import items, mapped, namespace, part, text, value, whole
+from rebalancer.survey.parts import controllers, items, mapped, namespace, part, text, value, whole
 from rebalancer.survey.templates import Template, templates_of
 
 _MADE = frozenset({"Pod", "ReplicaSet"})  # kinds that are judged by what made them
-
-
-class Address(NamedTuple):
-    """A workload: what autoscalers and the policy point at."""
-
-    namespace: str
-    kind: str
-    name: str
 
 
 class Home(NamedTuple):
@@ -62,9 +55,9 @@ class Case:
         return tuple(each for each in self.templates if each.on_gpus)
 
     @cached_property
-    def scalers(self) -> dict[Address, list[Object]]:
+    def scalers(self) -> dict[WorkloadRef, list[Object]]:
         """By target, what moves its replicas: ScaledObjects, AIBrix PodAutoscalers, and HPAs but those of KEDA."""
-        found: dict[Address, list[Object]] = defaultdict(list)
+        found: dict[WorkloadRef, list[Object]] = defaultdict(list)
         for kind, group in (
             ("ScaledObject", "keda.sh"),
             ("HorizontalPodAutoscaler", "autoscaling"),
@@ -75,7 +68,7 @@ class Case:
                     found[target_of(obj)].append(obj)
         return dict(found)
 
-    def homes(self, workload: Address) -> list[Home]:
+    def homes(self, workload: WorkloadRef) -> list[Home]:
         """Where the policy wants the pods of a workload; none without a policy, or for what it does not name."""
         return self._homes.get(workload, [])
 
@@ -110,18 +103,18 @@ class Case:
         return self._pods.chosen(namespace(obj), selector) if selector else []
 
     @cached_property
-    def _homes(self) -> dict[Address, list[Home]]:
-        found: dict[Address, list[Home]] = defaultdict(list)
+    def _homes(self) -> dict[WorkloadRef, list[Home]]:
+        found: dict[WorkloadRef, list[Home]] = defaultdict(list)
         pools = {pool.name: pool for pool in self.policy.pools} if self.policy else {}
         for model in self.policy.models if self.policy else ():
             for target in model.targets:
                 home = Home(model, target, pools[target.pool])
-                found[Address(model.namespace, target.kind, target.name)].append(home)
+                found[WorkloadRef(model.namespace, target.kind, target.name)].append(home)
         return dict(found)
 
     @cached_property
-    def _by_owner(self) -> dict[Address, list[Template]]:
-        found: dict[Address, list[Template]] = defaultdict(list)
+    def _by_owner(self) -> dict[WorkloadRef, list[Template]]:
+        found: dict[WorkloadRef, list[Template]] = defaultdict(list)
         for each in self.templates:
             found[address_of(each.owner)].append(each)
         return dict(found)
@@ -136,23 +129,25 @@ class Case:
         return Labelled((namespace(each), mapped(each, "metadata", "labels"), each) for each in pods)
 
 
-def address_of(obj: Object) -> Address:
+def address_of(obj: Object) -> WorkloadRef:
     """Where autoscalers and the policy find an object."""
-    return Address(namespace(obj), text(obj, "kind"), text(obj, "metadata", "name"))
+    return WorkloadRef(namespace(obj), text(obj, "kind"), text(obj, "metadata", "name"))
 
 
-def target_of(scaler: Object) -> Address:
+def target_of(scaler: Object) -> WorkloadRef:
     """What an autoscaler moves; without a kind it is a Deployment, as KEDA has it."""
     ref = part(scaler, "spec", "scaleTargetRef")
-    return Address(namespace(scaler), text(ref, "kind") or "Deployment", text(ref, "name"))
+    return WorkloadRef(namespace(scaler), text(ref, "kind") or "Deployment", text(ref, "name"))
 
 
 def _of_keda(hpa: Object) -> bool:
     return any(text(each, "kind") == "ScaledObject" for each in items(hpa, "metadata", "ownerReferences"))
 
 
-def _made(obj: Object, makers: frozenset[Address]) -> bool:
+def _made(obj: Object, makers: frozenset[WorkloadRef]) -> bool:
     """Whether another object here, or always another of its kind, has the template."""
-    owners = [each for each in items(obj, "metadata", "ownerReferences") if text(each, "controller") == "true"]
+    owners = controllers(obj)
     by_kind = bool(owners) and obj.get("kind") in _MADE
-    return by_kind or any(Address(namespace(obj), text(each, "kind"), text(each, "name")) in makers for each in owners)
+    return by_kind or any(
+        WorkloadRef(namespace(obj), text(each, "kind"), text(each, "name")) in makers for each in owners
+    )

@@ -5,9 +5,13 @@ Nothing here raises: what is absent or of another type is an empty mapping, an e
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
+from rebalancer.domain.placement import Requirement
 from rebalancer.survey.objects import Object
+
+NO_NAMESPACE: Final = "default"
+"""Where kubectl puts a manifest that names no namespace."""
 
 _UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h))+")
@@ -68,8 +72,19 @@ def duration_seconds(word: str) -> float | None:
 
 
 def namespace(obj: Object) -> str:
-    """The namespace of an object; a manifest that names none lands in `default`."""
-    return text(obj, "metadata", "namespace") or "default"
+    """The namespace of an object."""
+    return text(obj, "metadata", "namespace") or NO_NAMESPACE
+
+
+def controllers(obj: Object) -> list[Object]:
+    """The owner references of what controls an object: one, or none."""
+    return [each for each in items(obj, "metadata", "ownerReferences") if text(each, "controller") == "true"]
+
+
+def requirements(term: object, *path: str) -> list[Requirement]:
+    """The conditions on labels at `path`: `matchExpressions`, or the `requirements` of a NodePool."""
+    found = items(term, *path)
+    return [Requirement(text(each, "key"), text(each, "operator"), tuple(words(each, "values"))) for each in found]
 
 
 def selects(selector: Object, labels: Mapping[str, str]) -> bool:
@@ -77,18 +92,7 @@ def selects(selector: Object, labels: Mapping[str, str]) -> bool:
     pairs = mapped(selector, "matchLabels").items()
     if any(labels.get(key) != wanted for key, wanted in pairs):
         return False
-    return all(_holds(each, labels) for each in items(selector, "matchExpressions"))
-
-
-def _holds(expression: Object, labels: Mapping[str, str]) -> bool:
-    label, listed = labels.get(text(expression, "key")), words(expression, "values")
-    told = {
-        "In": label in listed,
-        "NotIn": label not in listed,
-        "Exists": label is not None,
-        "DoesNotExist": label is None,
-    }
-    return told.get(text(expression, "operator"), False)
+    return all(one.holds(labels) for one in requirements(selector, "matchExpressions"))
 
 
 def _list(found: object) -> list[Any]:

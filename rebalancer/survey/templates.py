@@ -1,19 +1,15 @@
 """The pods that an object makes or is, wherever its kind keeps their template."""
 
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
+from rebalancer.ingest.objects.placement import REQUIRED
+from rebalancer.ingest.objects.pods import GRACE_SECONDS, devices_of
+from rebalancer.survey.accelerators import accelerators, gpus
 from rebalancer.survey.objects import Object
-from rebalancer.survey.parts import items, mapped, part, text, whole, words
-
-ACCELERATOR: Final = re.compile(
-    r"nvidia\.com/(gpu|gpu\.shared|mig-.+)|amd\.com/gpu|gpu\.intel\.com/(i915|xe)|habana\.ai/gaudi"
-    r"|google\.com/tpu|aws\.amazon\.com/neuron(core|device)?"
-)
-"""Extended resources that device plugins of accelerators serve. HAMi's `nvidia.com/gpumem` is memory, and none."""
+from rebalancer.survey.parts import items, mapped, part, requirements, text, whole
 
 SPOT: Final = {
     "karpenter.sh/capacity-type": "spot",
@@ -22,8 +18,6 @@ SPOT: Final = {
     "kubernetes.azure.com/scalesetpriority": "spot",
 }
 """Labels of nodes that the cloud may take away, with their value."""
-
-GRACE_SECONDS: Final = 30  # Kubernetes' default
 
 
 @dataclass(frozen=True)
@@ -44,21 +38,9 @@ class Template:
 
     @cached_property
     def gpus(self) -> dict[str, int]:
-        """Accelerators that the scheduler counts for one pod, by resource.
-
-        Containers and sidecars together, or the largest step of initialisation. A limit alone is a request too.
-        """
-        running: dict[str, int] = {}
-        peak: dict[str, int] = {}
-        for each in items(self.spec, "initContainers"):
-            asked = _asked(each)
-            if text(each, "restartPolicy") == "Always":
-                running = _sum(running, asked)
-            else:
-                peak = _most(peak, _sum(running, asked))
-        for each in items(self.spec, "containers"):
-            running = _sum(running, _asked(each))
-        return _most(running, peak)
+        """Accelerators that the scheduler counts for one pod, by resource; a limit alone is a request too."""
+        steps = ((text(each, "restartPolicy") == "Always", _asked(each)) for each in items(self.spec, "initContainers"))
+        return gpus(devices_of(steps, map(_asked, items(self.spec, "containers"))))
 
     @property
     def claims(self) -> bool:
@@ -68,7 +50,7 @@ class Template:
     @property
     def on_gpus(self) -> bool:
         """Whether its pods ask for accelerators, or may get them by claims."""
-        return self.claims or any(self.gpus.values())
+        return self.claims or bool(self.gpus)
 
     @property
     def grace_seconds(self) -> int:
@@ -88,7 +70,10 @@ class Template:
         They come from nodeSelector, and from what every term of the required nodeAffinity asks for.
         """
         told = {key: frozenset({label}) for key, label in mapped(self.spec, "nodeSelector").items()}
-        by_term = [_wanted(term) for term in self._terms]
+        by_term = [
+            {one.key: frozenset(one.values) for one in requirements(term, "matchExpressions") if one.operator == "In"}
+            for term in self._terms
+        ]
         for key in set.intersection(*(set(term) for term in by_term)) if by_term else ():
             told.setdefault(key, frozenset().union(*(term[key] for term in by_term)))
         return told
@@ -105,8 +90,7 @@ class Template:
 
     @property
     def _terms(self) -> list[Object]:
-        wanted = part(self.spec, "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
-        return items(wanted, "nodeSelectorTerms")
+        return items(self.spec, "affinity", "nodeAffinity", REQUIRED, "nodeSelectorTerms")
 
 
 def templates_of(obj: Object) -> Iterator[Template]:
@@ -129,28 +113,5 @@ def _below(owner: Object, obj: object, meta: Object, path: tuple[str, ...]) -> I
                 yield from _below(owner, each, meta_of_pods, (*path, str(key)))
 
 
-def accelerators(resources: Object) -> dict[str, int]:
-    """Those of `resources` that are accelerators, with their whole numbers."""
-    counted = {name: whole(resources, name) for name in resources if ACCELERATOR.fullmatch(str(name))}
-    return {name: count for name, count in counted.items() if count is not None}
-
-
 def _asked(container: Object) -> dict[str, int]:
     return accelerators(part(container, "resources", "limits")) | accelerators(part(container, "resources", "requests"))
-
-
-def _wanted(term: Object) -> dict[str, frozenset[str]]:
-    told = items(term, "matchExpressions")
-    return {text(each, "key"): frozenset(words(each, "values")) for each in told if text(each, "operator") == "In"}
-
-
-def _sum(left: Mapping[str, int], right: Mapping[str, int]) -> dict[str, int]:
-    return {name: left.get(name, 0) + right.get(name, 0) for name in _names(left, right)}
-
-
-def _most(left: Mapping[str, int], right: Mapping[str, int]) -> dict[str, int]:
-    return {name: max(left.get(name, 0), right.get(name, 0)) for name in _names(left, right)}
-
-
-def _names(left: Iterable[str], right: Iterable[str]) -> dict[str, None]:
-    return dict.fromkeys((*left, *right))

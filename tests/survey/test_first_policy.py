@@ -158,6 +158,11 @@ class TestModels:
         assert the_model(policy(objects)).load_seconds == 120
         assert "#loadSeconds" in text([*self.NODES, engine("chat")])
 
+    def test_a_pod_that_was_placed_at_no_time_tells_no_start(self) -> None:
+        odd = pod("chat", 1, "a")
+        odd["status"]["conditions"][0]["lastTransitionTime"] = "{placed}"
+        assert "#loadSeconds" in text([*self.NODES, engine("chat"), odd])
+
     def test_the_names_in_its_arguments_are_aliases_unless_two_models_have_them(self) -> None:
         objects = [*self.NODES, engine("chat"), engine("code", served="both"), engine("edit", served="both")]
         found = policy(objects)

@@ -3,7 +3,7 @@
 import pytest
 
 from rebalancer.domain.cluster import Taint, Toleration
-from rebalancer.survey.first_policy.placement import Place, lasting, may_stand
+from rebalancer.survey.first_policy.places import Place, lasting
 from rebalancer.survey.first_policy.things import things_of
 from rebalancer.survey.first_policy.workloads import GpuWorkload, workloads_of
 from rebalancer.survey.objects import Survey
@@ -45,28 +45,37 @@ def test_required_affinity_is_read_as_the_scheduler_reads_it(
     operator: str, values: list[str] | None, good: dict[str, str], bad: dict[str, str]
 ) -> None:
     chat = workload(wants({"key": "k", "operator": operator, "values": values}))
-    assert may_stand(chat, place(good))
-    assert not may_stand(chat, place(bad))
+    assert place(good).takes(chat)
+    assert not place(bad).takes(chat)
 
 
 def test_all_expressions_of_a_term_must_hold_and_a_selector_with_them() -> None:
     both = wants(*({"key": key, "operator": "Exists"} for key in "ab"))
     chat = workload({**both, "nodeSelector": {"pool": "x"}})
-    assert may_stand(chat, place({"a": "", "b": "", "pool": "x"}))
-    assert not may_stand(chat, place({"a": "", "pool": "x"}))
-    assert not may_stand(chat, place({"a": "", "b": ""}))
+    assert place({"a": "", "b": "", "pool": "x"}).takes(chat)
+    assert not place({"a": "", "pool": "x"}).takes(chat)
+    assert not place({"a": "", "b": ""}).takes(chat)
+
+
+def test_a_term_on_the_node_s_own_name_is_read_too() -> None:
+    spec = wants({"key": "a", "operator": "Exists"})
+    (term,) = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    term["matchFields"] = [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]
+    assert place({"a": ""}).takes(workload(spec))
+    term["matchFields"][0]["values"] = ["n2"]
+    assert not place({"a": ""}).takes(workload(spec))
 
 
 def test_a_taint_keeps_away_who_does_not_tolerate_it_unless_it_passes_or_is_the_resource_s_own() -> None:
     chat, tolerant = workload({}), workload({"tolerations": [{"key": "team", "operator": "Exists"}]})
-    assert tolerant.tolerations == (Toleration(key="team", operator="Exists"),)
+    assert Toleration(key="team", operator="Exists") in tolerant.placement.tolerations
     team = Taint("team", "x", "NoSchedule")
-    assert not may_stand(chat, place({}, team))
-    assert may_stand(tolerant, place({}, team))
-    assert may_stand(chat, place({}, Taint("team", "x", "PreferNoSchedule")))
-    assert may_stand(chat, place({}, Taint("node.kubernetes.io/not-ready", "", "NoExecute")))
-    assert may_stand(chat, place({}, Taint(GPU, "present", "NoSchedule")))
+    assert not place({}, team).takes(chat)
+    assert place({}, team).takes(tolerant)
+    assert place({}, Taint("team", "x", "PreferNoSchedule")).takes(chat)
+    assert place({}, Taint("node.kubernetes.io/not-ready", "", "NoExecute")).takes(chat)
+    assert place({}, Taint(GPU, "present", "NoSchedule")).takes(chat)
 
 
 def test_another_resource_is_no_room() -> None:
-    assert not may_stand(workload({}), place({}, resource="amd.com/gpu"))
+    assert not place({}, resource="amd.com/gpu").takes(workload({}))

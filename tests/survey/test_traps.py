@@ -7,10 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rebalancer.domain.parents import PARENTS
 from rebalancer.domain.policy import Policy
 from rebalancer.survey.case import Case
 from rebalancer.survey.finding import FAIL, OK, SKIP, WARN, Finding
 from rebalancer.survey.objects import Survey
+from rebalancer.survey.traps.scaling import TOLD, WITHOUT_SCALE
 from rebalancer.survey.traps.series import pods_by_metric
 from rebalancer.survey.traps.table import PAGE, TRAPS, judged
 from rebalancer.survey.traps.trap import Trap
@@ -241,6 +243,15 @@ def test_an_hpa_that_keda_is_told_to_take_over_is_no_rival() -> None:
     takes = {"scaledobject.keda.sh/transfer-hpa-ownership": "true"}
     told = {"horizontalPodAutoscalerConfig": {"name": "of-b"}}
     assert said("two-autoscalers", [a_scaled_object(annotations=takes, advanced=told), an_hpa("of-b")]) == []
+
+
+def test_every_parent_that_is_told_has_a_row() -> None:
+    assert set(TOLD) <= {(row.group, row.kind) for row in (*PARENTS, *WITHOUT_SCALE)}
+
+
+def test_a_gpu_of_whatever_vendor_is_a_gpu_to_the_doctor_as_it_is_to_the_first_policy() -> None:
+    other = {"name": "m", "resources": {"limits": {"vendor.example/gpu": "1"}}}
+    assert said("unpinned", [a_deployment(gpus=0, pod={"nodeSelector": {}, "containers": [other]})]) != []
 
 
 def test_what_has_no_gpus_is_left_out_and_named() -> None:

@@ -21,7 +21,9 @@ the pods that run is not seen from objects: in a cluster, `--prometheus URL` ask
 sentence about what was found), `fix` (what to do), `trap` (a key of this page), `docs` (where it stands here) and
 `file`; what does not apply is empty.
 
-The facts are from the sources of KEDA 2.21, Kubernetes 1.34 and Karpenter's v1.
+What is said of KEDA (2.21), of Karpenter (v1) and of the HPA (Kubernetes 1.34) was read in their sources. What KServe,
+NIM, Dynamo, Ray and AIBrix write back was read in theirs where the table of controllers above a target says so, and
+nowhere else. In which release a version of an API was removed was not read in any source.
 """
 
 

@@ -1,6 +1,6 @@
 """Pods, and the templates of pods. Pods come by the ten thousand: of their annotations only ours are decoded."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 from msgspec import Struct, field
@@ -116,7 +116,7 @@ def pod(wire: PodWire) -> Pod:
     meta, spec = wire.metadata, wire.spec
     ready, labels = _ready(wire.status), meta.labels or NO_LABELS
     workload, ordinal = _workload(meta, labels)
-    gpus = devices_of(spec)
+    gpus = devices_in(spec)
     return Pod(
         namespace=meta.namespace,
         name=meta.name,
@@ -184,18 +184,27 @@ def _shared(labels: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
 _ref = lru_cache(maxsize=65_536)(WorkloadRef)  # a workload's pods share one value
 
 
-def devices_of(spec: _PodSpec) -> dict[str, int]:
-    """What the scheduler counts: containers and sidecars together, or the largest step of initialisation."""
+def devices_in(spec: _PodSpec) -> dict[str, int]:
+    """What a pod of this spec requests of each extended resource."""
+    steps = ((one.restart_policy == "Always", one.resources.devices()) for one in spec.init_containers or ())
+    return devices_of(steps, (one.resources.devices() for one in spec.containers))
+
+
+def devices_of(steps: Iterable[tuple[bool, dict[str, int]]], containers: Iterable[dict[str, int]]) -> dict[str, int]:
+    """What the scheduler counts for a pod: containers and sidecars together, or the largest step of initialisation.
+
+    steps: of each init container in its order, whether it is a sidecar (restartPolicy Always), and what it asks for.
+    containers: what each of the others asks for.
+    """
     running: dict[str, int] = {}
     peak: dict[str, int] = {}
-    for one in spec.init_containers or ():
-        asked = one.resources.devices()
-        if one.restart_policy == "Always":
+    for sidecar, asked in steps:
+        if sidecar:
             running = _sum(running, asked)
         else:
             peak = _most(peak, _sum(running, asked))
-    for one in spec.containers:
-        running = _sum(running, one.resources.devices())
+    for asked in containers:
+        running = _sum(running, asked)
     return _most(running, peak)
 
 

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from rebalancer.domain.cluster import Workload, WorkloadRef
 from rebalancer.ingest.objects.meta import Managed, applied, controller, writer
-from rebalancer.ingest.objects.pods import Template, devices_of, grace_of, placement_of, tolerations_of
+from rebalancer.ingest.objects.pods import Template, devices_in, grace_of, placement_of, tolerations_of
 from rebalancer.kube.resources import Resource
 
 GROUPED = "LeaderWorkerSet"
@@ -123,7 +123,7 @@ def custom(wire: TargetWire, resource: Resource, paths: ScalePaths) -> Workload:
         found,
         resource=f"{resource.api_version}/{resource.plural}",
         pods=pods,
-        leader_gpus=None if leader is None else devices_of(leader.spec),
+        leader_gpus=None if leader is None else devices_in(leader.spec),
         templated=template is not None,
         selector="" if grouped or not isinstance(selector, str) else selector,  # a group's selector finds leaders alone
     )
@@ -138,7 +138,7 @@ def _of_template(
         uid=meta.uid,
         resource_version=meta.resource_version,
         replicas=1 if replicas is None else replicas,
-        gpus=devices_of(spec),
+        gpus=devices_in(spec),
         node_selector=spec.node_selector or {},
         tolerations=tolerations_of(spec),
         grace_seconds=grace_of(spec),

@@ -4,12 +4,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rebalancer.domain.cluster import WorkloadRef
+from rebalancer.state.views import KEDA_DEFAULT_MAXIMUM
 from rebalancer.survey.first_policy.draft import Said
-from rebalancer.survey.first_policy.things import decoded, items, mapping
+from rebalancer.survey.first_policy.things import decoded
 from rebalancer.survey.first_policy.triggers import Votes, hpa_metric, keda_trigger, votes_of
 from rebalancer.survey.objects import Object, Survey, address
+from rebalancer.survey.parts import items, value
 
-KEDA_MINIMUM, KEDA_MAXIMUM = 0, 100  # what KEDA takes where a ScaledObject says nothing
+KEDA_DEFAULT_MINIMUM = 0
 
 
 @dataclass(frozen=True)
@@ -49,25 +51,26 @@ def _add(found: dict[WorkloadRef, Autoscaler], target: WorkloadRef, new: Autosca
     found[target] = replace(first, notes=(*first.notes, both))
 
 
-def _of_keda(value: Any, raw: Object) -> Autoscaler:  # noqa: ANN401  domain.cluster.ScaledObject
+def _of_keda(scaled: Any, raw: Object) -> Autoscaler:  # noqa: ANN401  domain.cluster.ScaledObject
     about = address(raw)
-    low = Said(KEDA_MINIMUM if value.minimum is None else value.minimum, _from(about, "minReplicaCount", value.minimum))
-    high = Said(
-        KEDA_MAXIMUM if value.maximum is None else value.maximum, _from(about, "maxReplicaCount", value.maximum)
+    low = Said(
+        KEDA_DEFAULT_MINIMUM if scaled.minimum is None else scaled.minimum,
+        _from(about, "minReplicaCount", scaled.minimum),
     )
-    triggers = [
-        keda_trigger(number, each) for number, each in enumerate(items(mapping(raw.get("spec")).get("triggers")))
-    ]
-    notes = (f"{about} is paused: it is left alone until somebody resumes it",) if value.paused else ()
+    high = Said(
+        KEDA_DEFAULT_MAXIMUM if scaled.maximum is None else scaled.maximum,
+        _from(about, "maxReplicaCount", scaled.maximum),
+    )
+    triggers = [keda_trigger(number, each) for number, each in enumerate(items(raw, "spec", "triggers"))]
+    notes = (f"{about} is paused: it is left alone until somebody resumes it",) if scaled.paused else ()
     return Autoscaler(about, low, high, votes_of(about, triggers), notes)
 
 
-def _of_hpa(value: Any, raw: Object) -> Autoscaler:  # noqa: ANN401  domain.cluster.Hpa
+def _of_hpa(hpa: Any, raw: Object) -> Autoscaler:  # noqa: ANN401  domain.cluster.Hpa
     about = address(raw)
-    given = mapping(raw.get("spec")).get("minReplicas")
-    low = Said(value.minimum, _from(about, "minReplicas", given))
-    high = Said(value.maximum, _from(about, "maxReplicas", value.maximum))
-    metrics = [hpa_metric(number, each) for number, each in enumerate(items(mapping(raw.get("spec")).get("metrics")))]
+    low = Said(hpa.minimum, _from(about, "minReplicas", value(raw, "spec", "minReplicas")))
+    high = Said(hpa.maximum, _from(about, "maxReplicas", hpa.maximum))
+    metrics = [hpa_metric(number, each) for number, each in enumerate(items(raw, "spec", "metrics"))]
     return Autoscaler(about, low, high, votes_of(about, metrics))
 
 

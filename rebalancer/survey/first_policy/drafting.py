@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from rebalancer.domain.words import counted
+from rebalancer.survey.accelerators import gpus
 from rebalancer.survey.first_policy.autoscalers import autoscalers_of
 from rebalancer.survey.first_policy.draft import Draft
 from rebalancer.survey.first_policy.entitlements import fitted
@@ -14,7 +15,7 @@ from rebalancer.survey.first_policy.places import places_of
 from rebalancer.survey.first_policy.pool_drafts import pool_of, with_node_pools
 from rebalancer.survey.first_policy.pools import Pool, pools_of, wanted
 from rebalancer.survey.first_policy.recent import Use
-from rebalancer.survey.first_policy.things import gpus, things_of
+from rebalancer.survey.first_policy.things import things_of
 from rebalancer.survey.first_policy.workloads import GpuWorkload, workloads_of
 from rebalancer.survey.objects import Survey
 

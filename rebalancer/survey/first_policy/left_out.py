@@ -5,8 +5,13 @@ from typing import Final
 
 from rebalancer.domain.cluster import Pod, WorkloadRef
 from rebalancer.domain.words import counted
-from rebalancer.survey.first_policy.things import Things, gpus, is_gpu, mapping
-from rebalancer.survey.objects import Object, Survey, address
+from rebalancer.survey.accelerators import gpus, is_accelerator
+from rebalancer.survey.first_policy.things import Things
+from rebalancer.survey.objects import Survey, address
+from rebalancer.survey.parts import text, value
+
+GROUP_LABEL: Final = "leaderworkerset.sigs.k8s.io/name"
+"""On the pods of a LeaderWorkerSet, whose owner references name what it made."""
 
 _SCALERS: Final = frozenset({"ScaledObject", "HorizontalPodAutoscaler"})
 _READ: Final = frozenset({"Deployment", "StatefulSet", "LeaderWorkerSet", "Node", "NodePool", "NodeClaim", "Pod"})
@@ -19,7 +24,7 @@ def holders(things: Things, known: set[WorkloadRef], namespaces: Sequence[str]) 
             continue
         groups: dict[str, list[Pod]] = {}
         for pod, raw in pods:
-            set_name = (raw["metadata"].get("labels") or {}).get("leaderworkerset.sigs.k8s.io/name")
+            set_name = text(raw, "metadata", "labels", GROUP_LABEL)
             if set_name and WorkloadRef(pod.namespace, "LeaderWorkerSet", set_name) in known:
                 continue
             if gpus(pod.gpus) and (not namespaces or pod.namespace in namespaces):
@@ -35,10 +40,9 @@ def others(survey: Survey, owners: Iterable[WorkloadRef], namespaces: Sequence[s
     told = {str(ref) for ref in owners}
     for obj in survey.objects:
         kind = str(obj.get("kind"))
-        if kind in _READ or (kind == "ReplicaSet" and _owned(obj)):
+        if kind in _READ or (kind == "ReplicaSet" and value(obj, "metadata", "ownerReferences")):
             continue
-        meta = mapping(obj.get("metadata"))
-        if namespaces and meta.get("namespace") not in namespaces:
+        if namespaces and value(obj, "metadata", "namespace") not in namespaces:
             continue
         found = sorted(set(_asked(obj.get("spec"))))
         if found and address(obj) not in told:
@@ -57,10 +61,6 @@ def unread_kinds(survey: Survey) -> Iterator[str]:
         yield f"{counted(len(other), 'object')} of kinds that a policy takes nothing from: {kinds}"
 
 
-def _owned(obj: Object) -> bool:
-    return bool(mapping(obj.get("metadata")).get("ownerReferences"))
-
-
 def _asked(spec: object) -> Iterator[str]:
     """GPU resources that any `requests` or `limits` in a spec names; each part is looked at once: YAML repeats them."""
     left, seen = [spec], set[int]()
@@ -70,9 +70,9 @@ def _asked(spec: object) -> Iterator[str]:
             continue
         seen.add(id(part))
         if isinstance(part, Mapping):
-            for key, value in part.items():
-                if key in {"requests", "limits"} and isinstance(value, Mapping):
-                    yield from (str(name) for name in value if name == "gpu" or is_gpu(str(name)))
+            for key, inner in part.items():
+                if key in {"requests", "limits"} and isinstance(inner, Mapping):
+                    yield from (str(name) for name in inner if name == "gpu" or is_accelerator(str(name)))
             left += part.values()
         elif isinstance(part, list | tuple):
             left += part

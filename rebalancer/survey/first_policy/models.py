@@ -20,6 +20,7 @@ from rebalancer.survey.first_policy.homes import Home
 from rebalancer.survey.first_policy.recent import DAYS, Use
 from rebalancer.survey.first_policy.workloads import GpuWorkload
 from rebalancer.survey.objects import Object
+from rebalancer.survey.parts import items, text
 
 _MOST_ID: Final = 63  # by the policy's schema, as the next
 _MOST_START_SECONDS: Final = 86_400.0
@@ -206,7 +207,7 @@ def _notes(targets: Sequence[GpuWorkload], scalers: Iterable[Autoscaler]) -> Ite
     for each in targets:
         if each.owner:
             yield f"{each.ref} is controlled by {each.owner}, which may write its replicas back"
-        if not each.selector and not each.terms:
+        if not each.placement.selector and not each.placement.terms:
             yield f"{each.ref} selects no nodes: its pods may land in any pool that tolerates them"
     for scaler in scalers:
         yield from (*scaler.notes, *scaler.votes.notes)
@@ -230,8 +231,11 @@ def _start(pod: Pod, raw: Object) -> float | None:
     if not pod.ready or pod.ready_at is None:
         return None
     placed = pod.created_at
-    for each in (raw.get("status") or {}).get("conditions") or ():
-        if each.get("type") == "PodScheduled" and each.get("lastTransitionTime"):
-            placed = max(placed, epoch(each["lastTransitionTime"]))
+    for each in items(raw, "status", "conditions"):
+        if text(each, "type") == "PodScheduled" and (since := text(each, "lastTransitionTime")):
+            try:
+                placed = max(placed, epoch(since))
+            except ValueError:
+                return None
     seconds = float(round(pod.ready_at - placed))
     return seconds if 0 < seconds <= _MOST_START_SECONDS else None

@@ -2,16 +2,22 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
 
 from rebalancer.domain.cluster import Node, NodePool, Taint
+from rebalancer.domain.snapshot import NodeView
+from rebalancer.ingest.objects.nodes import NODE_POOL_LABEL
+from rebalancer.planning.facts.landing import may_land
+from rebalancer.survey.accelerators import gpus
 from rebalancer.survey.first_policy.labels import CAPACITIES, PRODUCTS
-from rebalancer.survey.first_policy.placement import Place, lasting
-from rebalancer.survey.first_policy.things import Things, gpus, items, mapping
+from rebalancer.survey.first_policy.things import Things
+from rebalancer.survey.first_policy.workloads import GpuWorkload
 from rebalancer.survey.objects import Object
+from rebalancer.survey.parts import items, mapped, part, requirements, text
 
-NODE_POOL: Final = "karpenter.sh/nodepool"
 _COUNTS: Final = ("karpenter.k8s.aws/instance-gpu-count",)
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _NVIDIA: Final = "nvidia.com/gpu"
@@ -21,6 +27,47 @@ _CAPACITY: Final = {
     "ondemand": "on-demand", "regular": "on-demand", "standard": "on-demand",
     "reserved": "reserved", "capacity_block": "reserved",
 }  # fmt: skip
+
+
+_PASSING: Final = (
+    "node.kubernetes.io/",
+    "node.cloudprovider.kubernetes.io/",
+    "karpenter.sh/",
+    "ToBeDeletedByClusterAutoscaler",
+    "DeletionCandidateOfClusterAutoscaler",
+)
+"""Taints that come and go with a node's state: they say nothing about whom it is for."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A node, or a node that a NodePool without any would bring.
+
+    name: of the node, "" for one that is yet to come.
+    labels: its labels.
+    taints: those that stay.
+    gpus: accelerators by resource.
+    node_pool: Karpenter's NodePool behind it, "" without one.
+    """
+
+    name: str
+    labels: dict[str, str]
+    taints: tuple[Taint, ...]
+    gpus: dict[str, int]
+    node_pool: str = ""
+
+    def takes(self, workload: GpuWorkload) -> bool:
+        """Whether the scheduler may put the workload's pods there, whatever is free."""
+        return bool(self.gpus.get(workload.resource)) and may_land(workload.placement, self._node)
+
+    @cached_property
+    def _node(self) -> NodeView:
+        return NodeView(self.name, 0, ready=True, schedulable=True, labels=self.labels, taints=self.taints)
+
+
+def lasting(taints: tuple[Taint, ...]) -> tuple[Taint, ...]:
+    """The taints that keep pods away as long as the node lives."""
+    return tuple(one for one in taints if not one.key.startswith(_PASSING))
 
 
 def places_of(things: Things) -> tuple[Place, ...]:
@@ -63,27 +110,22 @@ def resource_of(place: Place, wanted: Counter[str]) -> str:
 
 def _coming(node_pool: NodePool, raw: Object) -> Place | None:
     """What it would bring, as far as its template says; None for a NodePool without GPUs."""
-    template = mapping(mapping(raw.get("spec")).get("template"))
-    required = list(_required(template))
-    labels = {key: values[0] for key, operator, values in required if operator == "In" and len(values) == 1}
-    labels |= {str(key): str(value) for key, value in mapping(mapping(template.get("metadata")).get("labels")).items()}
+    template = part(raw, "spec", "template")
+    required = requirements(template, "spec", "requirements")
+    labels = {one.key: one.values[0] for one in required if one.operator == "In" and len(one.values) == 1}
+    labels |= mapped(template, "metadata", "labels")
     count = next((int(labels[key]) for key in _COUNTS if labels.get(key, "").isdecimal()), 0)
     resource = next(iter(sorted(gpus(node_pool.limits))), "")
-    if not resource and not count and not any("gpu" in key for key, _, _ in required):
+    if not resource and not count and not any("gpu" in one.key for one in required):
         return None
-    taints = tuple(_taints(template))
-    return Place(
-        "", {**labels, NODE_POOL: node_pool.name}, lasting(taints), {resource or _NVIDIA: count or 1}, node_pool.name
+    taints = tuple(
+        Taint(text(each, "key"), text(each, "value"), text(each, "effect"))
+        for each in items(template, "spec", "taints")
     )
-
-
-def _required(template: Mapping[str, Any]) -> Iterator[tuple[str, str, list[str]]]:
-    for each in items(mapping(template.get("spec")).get("requirements")):
-        values = each.get("values")
-        texts = [str(one) for one in values] if isinstance(values, list) else []
-        yield str(each.get("key")), str(each.get("operator")), texts
-
-
-def _taints(template: Mapping[str, Any]) -> Iterator[Taint]:
-    for each in items(mapping(template.get("spec")).get("taints")):
-        yield Taint(str(each.get("key", "")), str(each.get("value", "")), str(each.get("effect", "")))
+    return Place(
+        "",
+        {**labels, NODE_POOL_LABEL: node_pool.name},
+        lasting(taints),
+        {resource or _NVIDIA: count or 1},
+        node_pool.name,
+    )

@@ -10,8 +10,7 @@ from rebalancer.domain.cluster import WorkloadRef
 from rebalancer.domain.words import listed
 from rebalancer.survey.first_policy.draft import CHOOSE, GUESS, Said
 from rebalancer.survey.first_policy.labels import CAPACITIES, telling
-from rebalancer.survey.first_policy.placement import Place, may_stand
-from rebalancer.survey.first_policy.places import capacity_of, product_of, resource_of
+from rebalancer.survey.first_policy.places import Place, capacity_of, product_of, resource_of
 from rebalancer.survey.first_policy.workloads import GpuWorkload
 
 OWN_LABEL: Final = "rebalancer.io/pool"
@@ -72,8 +71,8 @@ def pools_of(
     A node that matches two pools belongs to the first, so a later pool's labels may hold for an earlier one's nodes.
     `bystanders`: labels of nodes without GPUs.
     """
-    selected = {key for each in workloads for key in each.selector}
-    selected |= {one.key for each in workloads for term in each.terms for one in term}
+    selected = {key for each in workloads for key, _ in each.placement.selector}
+    selected |= {one.key for each in workloads for term in each.placement.terms for one in term.labels}
     left, away = list(_groups(places, workloads)), list(bystanders)
     pools: list[Pool] = []
     while left:
@@ -96,7 +95,7 @@ def wanted(workloads: Sequence[GpuWorkload], pools: Sequence[Pool]) -> tuple[tup
     """
     groups: defaultdict[tuple[str, tuple[tuple[str, str], ...]], list[GpuWorkload]] = defaultdict(list)
     for each in workloads:
-        asked = each.selector | _required(each) or (PRESENT if each.resource.startswith("nvidia.com/") else {})
+        asked = _selected(each) or (PRESENT if each.resource.startswith("nvidia.com/") else {})
         groups[each.resource, tuple(sorted(asked.items()))].append(each)
     made: list[Pool] = []
     left_out: list[str] = []
@@ -114,7 +113,7 @@ def wanted(workloads: Sequence[GpuWorkload], pools: Sequence[Pool]) -> tuple[tup
             _clean(_word(labels) or f"{resource.partition('.')[0]}-gpus"), {pool.name for pool in (*pools, *made)}
         )
         why = f"no node has them now: what {who} selects"
-        if not any(each.selector or _required(each) for each in some):
+        if not any(map(_selected, some)):
             why = f"{CHOOSE}labels of your GPU nodes; {who} selects none"
         labels = labels or {OWN_LABEL: name}
         spot, by = capacity_of(labels)
@@ -140,7 +139,7 @@ def _groups(places: Sequence[Place], workloads: Sequence[GpuWorkload]) -> Iterab
     groups: defaultdict[tuple[str, str, tuple[str, str], frozenset[WorkloadRef]], list[Place]] = defaultdict(list)
     for place in places:
         resource = resource_of(place, asked)
-        guests = frozenset(each.ref for each in workloads if each.resource == resource and may_stand(each, place))
+        guests = frozenset(each.ref for each in workloads if each.resource == resource and place.takes(each))
         groups[resource, product_of(place.labels), capacity_of(place.labels), guests].append(place)
     for (resource, product, (capacity, by), guests), some in sorted(groups.items(), key=lambda each: _order(each[1])):
         yield _Group(resource, product, capacity, by, guests, tuple(sorted(some, key=lambda place: place.name)))
@@ -191,15 +190,12 @@ def _notes(group: _Group) -> Iterable[str]:
         yield f"its nodes have {', '.join(others)} too: a node belongs to one pool, which counts one resource"
 
 
-def _required(workload: GpuWorkload) -> dict[str, str]:
-    """Labels that its one term of required nodeAffinity names with one value each."""
-    if len(workload.terms) != 1:
-        return {}
-    return {
-        one.key: one.values[0]
-        for one in workload.terms[0]
-        if one.operator == "In" and one.values and len(one.values) == 1
-    }
+def _selected(workload: GpuWorkload) -> dict[str, str]:
+    """Labels that its node selector names, and with one value each its one term of required nodeAffinity."""
+    terms = workload.placement.terms
+    asked = terms[0].labels if len(terms) == 1 else ()
+    required = {one.key: one.values[0] for one in asked if one.operator == "In" and len(one.values) == 1}
+    return dict(workload.placement.selector) | required
 
 
 def _name(group: _Group, labels: dict[str, str]) -> str:

@@ -1,32 +1,14 @@
 """The objects of a survey as the service would see them: decoded by `ingest`, and beside each what it was made of."""
 
-import re
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
 
 import msgspec
 
 from rebalancer.domain.cluster import Node, NodePool, Pod, WorkloadRef
 from rebalancer.ingest.objects import SHAPES, Unusable, value_of
 from rebalancer.survey.objects import Object, Survey, address
-
-_GPU: Final = re.compile(
-    r"([a-z0-9.-]+/(gpu|gpu\.shared|mig-[-a-z0-9.]+|gaudi\d?|tpu|neuron|neuroncore|neurondevice))|(gpu\.intel\.com/(i915|xe))"
-)
-"""Extended resources that are accelerators: NVIDIA's (also sliced), AMD's, Intel's, Google's, Amazon's."""
-
-NO_NAMESPACE: Final = "default"
-"""Where kubectl puts a manifest that names no namespace."""
-
-
-def gpus(devices: Mapping[str, int]) -> dict[str, int]:
-    """The accelerators among some extended resources."""
-    return {name: count for name, count in devices.items() if count > 0 and _GPU.fullmatch(name)}
-
-
-def is_gpu(name: str) -> bool:
-    """Whether an extended resource is an accelerator."""
-    return _GPU.fullmatch(name) is not None
+from rebalancer.survey.parts import NO_NAMESPACE
 
 
 class Seen(NamedTuple):
@@ -64,17 +46,6 @@ def things_of(survey: Survey) -> Things:
         pods,
         tuple(unusable),
     )
-
-
-def mapping(value: object) -> Mapping[str, Any]:
-    """`value` where it is a mapping, else an empty one: manifests say anything."""
-    return value if isinstance(value, Mapping) else {}
-
-
-def items(value: object) -> Iterator[Mapping[str, Any]]:
-    """The mappings of a list; nothing where there is no list."""
-    if isinstance(value, list | tuple):
-        yield from (mapping(each) for each in value)
 
 
 def decoded(source: str, objects: Iterable[Object], unusable: list[str]) -> Iterator[Seen]:

@@ -1,13 +1,14 @@
 """What a KEDA trigger or an HPA metric measures, in the policy's words for signals."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from rebalancer.domain.words import listed
 from rebalancer.survey.first_policy.draft import GUESS, Said
-from rebalancer.survey.first_policy.things import mapping
+from rebalancer.survey.objects import Object
+from rebalancer.survey.parts import mapped, part, text
 
 _RUNNING: Final = re.compile(
     r"num_requests_running|num_running_reqs|concurren|in_?flight|active_requests", re.IGNORECASE
@@ -81,24 +82,23 @@ def votes_of(about: str, triggers: Sequence[Trigger]) -> Votes:
     return Votes(signals, slo, batch, tuple(notes))
 
 
-def keda_trigger(number: int, raw: Mapping[str, Any]) -> Trigger:
+def keda_trigger(number: int, raw: Object) -> Trigger:
     """Trigger `number` of a ScaledObject."""
-    meta, kind = mapping(raw.get("metadata")), str(raw.get("type", "of no type"))
-    query = " ".join(str(meta.get(key, "")) for key in ("query", "metricName", "valueLocation", "url") if meta.get(key))
-    value = next((meta[key] for key in ("threshold", "targetValue", "value") if key in meta), None)
-    per_replica = str(raw.get("metricType") or "AverageValue") == "AverageValue"
-    average = _AVERAGE.match(str(meta.get("query", ""))) is not None
-    return Trigger(f"trigger {number} ({kind})", kind, query, _number(value), per_replica or average)
+    told, kind = mapped(raw, "metadata"), text(raw, "type") or "of no type"
+    query = " ".join(told[key] for key in ("query", "metricName", "valueLocation", "url") if told.get(key))
+    threshold = next((told[key] for key in ("threshold", "targetValue", "value") if key in told), "")
+    per_replica = (text(raw, "metricType") or "AverageValue") == "AverageValue"
+    average = _AVERAGE.match(told.get("query", "")) is not None
+    return Trigger(f"trigger {number} ({kind})", kind, query, _number(threshold), per_replica or average)
 
 
-def hpa_metric(number: int, raw: Mapping[str, Any]) -> Trigger:
+def hpa_metric(number: int, raw: Object) -> Trigger:
     """Metric `number` of an HPA."""
-    kind = str(raw.get("type", ""))
-    source = mapping(raw.get(kind[:1].lower() + kind[1:]))
-    name = str(mapping(source.get("metric")).get("name", source.get("name", "")))
-    target = mapping(source.get("target"))
-    value = target.get("averageValue", target.get("value"))
-    return Trigger(f"metric {number} ({kind} {name})", kind, name, _number(value), "averageValue" in target)
+    kind = text(raw, "type")
+    source = part(raw, kind[:1].lower() + kind[1:])
+    name, target = text(source, "metric", "name") or text(source, "name"), part(source, "target")
+    threshold = text(target, "averageValue") or text(target, "value")
+    return Trigger(f"metric {number} ({kind} {name})", kind, name, _number(threshold), "averageValue" in target)
 
 
 def _signal(each: Trigger, where: str) -> tuple[str, Said[object]] | None:
@@ -128,8 +128,8 @@ def _promise(each: Trigger) -> float | None:
     return seconds if 0 < seconds <= _MOST_PROMISE_SECONDS else None
 
 
-def _number(value: object) -> float | None:
-    found = _QUANTITY.fullmatch(str(value).strip()) if value is not None else None
+def _number(word: str) -> float | None:
+    found = _QUANTITY.fullmatch(word.strip())
     if found is None:
         return None
     number = float(found[1]) / (1000 if found[2] else 1)

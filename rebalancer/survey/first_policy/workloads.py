@@ -1,5 +1,6 @@
 """What asks for GPUs and has a scale; what asks for GPUs and has none is told by `left_out`."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -7,15 +8,20 @@ from typing import Any, Final
 import msgspec
 
 from rebalancer.domain.cluster import Pod, Toleration, WorkloadRef
-from rebalancer.survey.first_policy.left_out import holders, others
-from rebalancer.survey.first_policy.templates import Expression, Template
-from rebalancer.survey.first_policy.things import Things, decoded, gpus, mapping
+from rebalancer.planning.facts.scene import PodPlacement
+from rebalancer.survey.accelerators import gpus
+from rebalancer.survey.first_policy.engine import engine_of
+from rebalancer.survey.first_policy.left_out import GROUP_LABEL, holders, others
+from rebalancer.survey.first_policy.things import Things, decoded
 from rebalancer.survey.objects import Object, Survey
+from rebalancer.survey.parts import controllers, items, mapped, part, text
 
 # By the policy's schema.
 MOST_REPLICAS: Final = 100_000
 MOST_PODS: Final = 512
 MOST_GPUS: Final = 4096
+
+_ROLES: Final = re.compile(r"(^|[/.-])role$")
 
 
 @dataclass(frozen=True)
@@ -28,9 +34,7 @@ class GpuWorkload:
     resource: what counts as one GPU.
     gpus: of one replica.
     pods: of one replica.
-    selector: labels that its template wants of a node.
-    terms: required nodeAffinity: any of them must hold, each with all its expressions; none: no such rule.
-    tolerations: of its template.
+    placement: what its template asks of nodes; of no pool yet.
     engine: image, command and arguments of its containers, by which twins are known.
     served: the model's names among the arguments, what its engine reports first.
     role: prefill, decode or whatever a role label says; "" without one.
@@ -44,9 +48,7 @@ class GpuWorkload:
     resource: str
     gpus: int
     pods: int
-    selector: dict[str, str]
-    terms: tuple[tuple[Expression, ...], ...]
-    tolerations: tuple[Toleration, ...]
+    placement: PodPlacement
     engine: tuple[str, ...]
     served: tuple[str, ...]
     role: str
@@ -107,8 +109,8 @@ def _scalable(survey: Survey) -> Iterator[tuple[Object, Object]]:
         for obj in survey.of(kind, "apps"):
             yield obj, obj
     for obj in survey.of("LeaderWorkerSet", "leaderworkerset.x-k8s.io"):
-        spec = mapping(obj.get("spec"))
-        form = {"replicas": spec.get("replicas"), "template": _group(obj).get("workerTemplate") or {}}
+        replicas = part(obj, "spec").get("replicas")
+        form = {"replicas": replicas, "template": _group(obj).get("workerTemplate") or {}}
         yield obj, {**obj, "spec": form}
 
 
@@ -120,10 +122,11 @@ def _workload(
     things: Things,
 ) -> GpuWorkload | None:
     """None where it asks for no GPU. Raises ValueError, saying why it can be no model."""
-    template = msgspec.convert(mapping(raw.get("spec")).get("template") or {}, Template)
+    template = part(raw, "spec", "template")
+    engine = engine_of(template)
     asked = gpus(value.gpus)
     if not asked:
-        if template.spec.resource_claims:
+        if items(template, "spec", "resourceClaims"):
             raise ValueError("asks for devices by resourceClaims (DRA), which the policy cannot count yet")
         return None
     if len(asked) > 1:
@@ -141,12 +144,10 @@ def _workload(
         resource=resource,
         gpus=each * pods,
         pods=pods,
-        selector=value.node_selector,
-        terms=template.terms,
-        tolerations=value.tolerations,
-        engine=template.engine,
-        served=template.served,
-        role=template.role,
+        placement=_placement(value, resource),
+        engine=engine.words,
+        served=engine.served,
+        role=_role(mapped(template, "metadata", "labels")),
         owner=_owner(raw),
         seen=tuple(_pods_of(things, ref)),
     )
@@ -170,8 +171,18 @@ def _pods_per_replica(obj: Object, resource: str, each: int) -> int:
     return size
 
 
-def _group(obj: Object) -> Mapping[str, Any]:
-    return mapping(mapping(obj.get("spec")).get("leaderWorkerTemplate"))
+def _placement(value: Any, resource: str) -> PodPlacement:  # noqa: ANN401  as above
+    # The admission plugin ExtendedResourceToleration adds a toleration of the resource's own name.
+    tolerations = (*value.tolerations, Toleration(key=resource, operator="Exists"))
+    return PodPlacement("", tuple(value.node_selector.items()), tolerations, value.placement.terms)
+
+
+def _role(labels: Mapping[str, str]) -> str:
+    return next((labels[key] for key in sorted(labels) if _ROLES.search(key)), "")
+
+
+def _group(obj: Object) -> Object:
+    return part(obj, "spec", "leaderWorkerTemplate")
 
 
 def _pods_of(things: Things, ref: WorkloadRef) -> Iterator[tuple[Pod, Object]]:
@@ -180,13 +191,9 @@ def _pods_of(things: Things, ref: WorkloadRef) -> Iterator[tuple[Pod, Object]]:
         return
     for pods in things.pods.values():
         for pod, raw in pods:
-            labels = raw["metadata"].get("labels") or {}
-            if pod.namespace == ref.namespace and labels.get("leaderworkerset.sigs.k8s.io/name") == ref.name:
+            if pod.namespace == ref.namespace and text(raw, "metadata", "labels", GROUP_LABEL) == ref.name:
                 yield pod, raw
 
 
 def _owner(raw: Object) -> str:
-    for each in raw["metadata"].get("ownerReferences") or ():
-        if each.get("controller"):
-            return f"{each.get('kind', 'object').lower()}/{each.get('name', '')}"
-    return ""
+    return next((f"{text(each, 'kind').lower()}/{text(each, 'name')}" for each in controllers(raw)), "")

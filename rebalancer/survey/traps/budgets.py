@@ -5,11 +5,12 @@ from collections.abc import Iterator
 from math import ceil
 from typing import Final
 
+from rebalancer.survey.accelerators import is_accelerator
 from rebalancer.survey.case import Case, address_of
 from rebalancer.survey.finding import FAIL, WARN
 from rebalancer.survey.objects import Object, address
 from rebalancer.survey.parts import namespace, number, part, text, whole
-from rebalancer.survey.templates import ACCELERATOR, Template
+from rebalancer.survey.templates import Template
 from rebalancer.survey.traps.trap import Trap, Verdict, found_if
 
 
@@ -59,7 +60,7 @@ def quota_below_maximum(case: Case) -> Iterator[Verdict]:
         for key in map(str, hard):
             resource = key.removeprefix("requests.")
             limit = whole(hard, key)
-            if resource == key or limit is None or not ACCELERATOR.fullmatch(resource):
+            if resource == key or limit is None or not is_accelerator(resource):
                 continue
             most = _most_gpus(case, namespace(quota), resource)
             said = f"{key} {limit} is below the {most} that the maxima in its namespace come to: pods will be refused"

@@ -4,11 +4,12 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from rebalancer.domain.placement import Requirement
+from rebalancer.survey.accelerators import accelerators, is_accelerator
 from rebalancer.survey.case import Case
 from rebalancer.survey.finding import WARN
 from rebalancer.survey.objects import Object
-from rebalancer.survey.parts import duration_seconds, items, mapped, part, text, value, words
-from rebalancer.survey.templates import ACCELERATOR, accelerators
+from rebalancer.survey.parts import duration_seconds, items, mapped, part, requirements, text, value
 from rebalancer.survey.traps.trap import Trap, Verdict, found_if
 
 CAPACITY_TYPE: Final = "karpenter.sh/capacity-type"
@@ -131,27 +132,23 @@ def _gpu_pools(case: Case) -> Iterator[Object]:
     """NodePools that bring accelerators by their own words or the policy's."""
     named = case.node_pools.union(*(each.node_pools for each in case.policy.pools) if case.policy else ())
     for pool in case.survey.of("NodePool", "karpenter.sh"):
-        keys = [*part(pool, "spec", "limits"), *(text(each, "key") for each in _template_items(pool, "taints"))]
-        asked = [text(each, "key") for each in _template_items(pool, "requirements")]
-        by_words = any(ACCELERATOR.fullmatch(str(key)) for key in keys) or any(map(_GPU_KEY.search, asked))
+        taints = items(pool, "spec", "template", "spec", "taints")
+        keys = [*part(pool, "spec", "limits"), *(text(each, "key") for each in taints)]
+        asked = [one.key for one in _requirements(pool)]
+        by_words = any(is_accelerator(str(key)) for key in keys) or any(map(_GPU_KEY.search, asked))
         if by_words or _families(pool) or text(pool, "metadata", "name") in named:
             yield pool
 
 
-def _template_items(pool: Object, key: str) -> list[Object]:
-    return items(pool, "spec", "template", "spec", key)
+def _requirements(pool: Object) -> list[Requirement]:
+    return requirements(pool, "spec", "template", "spec", "requirements")
 
 
 def _allowed(pool: Object, key: str) -> set[str]:
     """Values of a node label that its requirements and labels leave, as far as they are listed."""
     label = text(value(pool, "spec", "template", "metadata", "labels"), key)
-    listed = {
-        word
-        for each in _template_items(pool, "requirements")
-        if text(each, "key") == key and text(each, "operator") == "In"
-        for word in words(each, "values")
-    }
-    return {label} if label else listed
+    asked = [one for one in _requirements(pool) if one.key == key and one.operator == "In"]
+    return {label} if label else {word for one in asked for word in one.values}
 
 
 def _families(pool: Object) -> set[str]:

@@ -4,11 +4,12 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from rebalancer.survey.accelerators import accelerators
 from rebalancer.survey.case import Case, Home, address_of
 from rebalancer.survey.finding import FAIL, WARN
 from rebalancer.survey.objects import Object
 from rebalancer.survey.parts import items, mapped, part, text, value, whole
-from rebalancer.survey.templates import Template, accelerators
+from rebalancer.survey.templates import Template
 from rebalancer.survey.traps.trap import Trap, Verdict, found_if
 
 DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
@@ -37,7 +38,7 @@ def unequal_limits(case: Case) -> Iterator[Verdict]:
 def by_claims(case: Case) -> Iterator[Verdict]:
     """GPUs by claims are in no count of ours."""
     for template in case.gpu_templates:
-        unknown = template.claims and not any(template.gpus.values())
+        unknown = template.claims and not template.gpus
         said = "its devices come by resourceClaims (DRA): how many GPUs a pod holds is not known to the rebalancer"
         yield found_if(unknown, template.owner, said, "leave it out of the policy, or ask for an extended resource")
 

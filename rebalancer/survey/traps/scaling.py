@@ -3,46 +3,40 @@
 from collections.abc import Iterator
 from typing import Final
 
-from rebalancer.survey.case import Address, Case, target_of
+from rebalancer.domain.cluster import WorkloadRef
+from rebalancer.domain.parents import AUTOSCALER_CLASS, LEAVES, PARENTS, Parent
+from rebalancer.ingest.objects.autoscalers import PAUSED, PAUSED_REPLICAS, is_paused
+from rebalancer.state.views import KEDA_DEFAULT_MAXIMUM
+from rebalancer.survey.case import Case, target_of
 from rebalancer.survey.finding import FAIL, WARN
 from rebalancer.survey.objects import Object, address, group_of
 from rebalancer.survey.parts import items, mapped, namespace, part, text, whole
 from rebalancer.survey.traps.trap import Trap, Verdict, found_if
 from rebalancer.survey.traps.triggers import never_idle, scaled_objects
 
-KEDA: Final = "autoscaling.keda.sh"
-DEFAULT_MAXIMUM: Final = 100
+WITHOUT_SCALE: Final = tuple(
+    Parent(
+        group="ray.io",
+        kind=kind,
+        does="owns the worker groups, and there is no scale of theirs",
+        bounds=LEAVES,
+        replicas=LEAVES,
+        way_out="leave it out of the policy: its pods count as foreign GPUs",
+    )
+    for kind in ("RayService", "RayCluster")
+)
+"""Kinds that own pods and offer nobody else a number to write."""
 
-PARENTS: Final = {  # group and kind -> what it does to what it owns, and the way out
-    ("serving.kserve.io", "InferenceService"): (
-        "KServe writes the HPA and the replicas of its Deployment back",
-        "metadata.annotations: serving.kserve.io/autoscalerClass: external",
-    ),
-    ("serving.kserve.io", "LLMInferenceService"): (
-        "KServe writes the replicas of its Deployments back to spec.replicas",
-        "remove spec.replicas, spec.prefill.replicas and spec.scaling",
-    ),
-    ("apps.nvidia.com", "NIMService"): (
-        "the NIM operator writes the replicas of its Deployment, or its HPA, back",
-        "leave it out of the policy, or run the NIM from its Helm chart",
-    ),
-    ("nvidia.com", "DynamoGraphDeployment"): (
-        "Dynamo's operator writes the replicas of its components back",
-        "target its DynamoGraphDeploymentScalingAdapter",
-    ),
-    ("ray.io", "RayService"): (
-        "Ray's autoscaler owns the worker groups, and there is no scale of theirs",
-        "leave it out of the policy: its pods count as foreign GPUs",
-    ),
-    ("ray.io", "RayCluster"): (
-        "Ray's autoscaler owns the worker groups, and there is no scale of theirs",
-        "leave it out of the policy: its pods count as foreign GPUs",
-    ),
-    ("autoscaling.aibrix.ai", "PodAutoscaler"): (
-        "AIBrix writes the replicas of its target without an HPA, so that no bound holds it",
-        "delete it before the policy names its target",
-    ),
+TOLD: Final = {
+    ("serving.kserve.io", "InferenceService"): "KServe",
+    ("serving.kserve.io", "LLMInferenceService"): "KServe",
+    ("apps.nvidia.com", "NIMService"): "the NIM operator",
+    ("nvidia.com", "DynamoGraphDeployment"): "Dynamo's operator",
+    ("autoscaling.aibrix.ai", "PodAutoscaler"): "AIBrix",
+    ("ray.io", "RayService"): "Ray's autoscaler",
+    ("ray.io", "RayCluster"): "Ray's autoscaler",
 }
+"""Parents that are told wherever they stand, by group and kind, with who acts for them."""
 
 
 def two_writers(case: Case) -> Iterator[Verdict]:
@@ -100,7 +94,7 @@ def pinning_fallback(case: Case) -> Iterator[Verdict]:
         fallback = part(scaled, "spec", "fallback")
         replicas, failures = whole(fallback, "replicas"), whole(fallback, "failureThreshold")
         static = text(fallback, "behavior") in {"", "static"}
-        most = whole(scaled, "spec", "maxReplicaCount") or DEFAULT_MAXIMUM
+        most = whole(scaled, "spec", "maxReplicaCount") or KEDA_DEFAULT_MAXIMUM
         after = "" if failures is None else f" from failure {failures + 1} on"
         said = f"fallback holds {replicas} of at most {most} replicas{after}, in a surge too"
         pins = bool(fallback) and static and replicas is not None and replicas < most
@@ -120,32 +114,28 @@ def paused(case: Case) -> Iterator[Verdict]:
     """A paused ScaledObject has no HPA, so that bounds hold nobody."""
     for scaled in scaled_objects(case):
         notes = mapped(scaled, "metadata", "annotations")
-        held = notes.get(f"{KEDA}/paused-replicas")
+        held = notes.get(PAUSED_REPLICAS)
         at = f", and holds it at {held} replicas" if held else ""
         said = f"KEDA deletes its HPA{at}: its bounds hold nothing, and nobody scales it"
-        there = held is not None or notes.get(f"{KEDA}/paused", "false") not in _FALSE
-        keys = [each for each in ("paused", "paused-replicas") if f"{KEDA}/{each}" in notes]
-        removed = " ".join(f"{KEDA}/{each}-" for each in keys)
+        removed = " ".join(f"{key}-" for key in (PAUSED, PAUSED_REPLICAS) if key in notes)
         fix = f"kubectl -n {namespace(scaled)} annotate {_command_name(scaled)} {removed}"
-        yield found_if(there, scaled, said, fix)
+        yield found_if(is_paused(notes), scaled, said, fix)
 
 
 def parents(case: Case) -> Iterator[Verdict]:
     """Who owns replicas and writes them back is no neighbour for another writer."""
+    rows = {(row.group, row.kind): row for row in (*PARENTS, *WITHOUT_SCALE)}
     for obj in case.survey.objects:
-        told = PARENTS.get((group_of(obj), text(obj, "kind")))
-        if told:
-            said = f"{told[0]}: a target of the policy below it would be fought over"
-            yield found_if(_writes_back(obj), obj, said, told[1])
+        kind = group_of(obj), text(obj, "kind")
+        if kind in TOLD:
+            said = f"{TOLD[kind]} {rows[kind].does}: a target of the policy below it would be fought over"
+            yield found_if(_writes_back(obj, rows[kind]), obj, said, rows[kind].way_out)
 
 
-_FALSE = frozenset({"false", "False", "FALSE", "f", "F", "0"})  # what Go's ParseBool calls false; all else pauses
-
-
-def _writes_back(obj: Object) -> bool:
+def _writes_back(obj: Object, row: Parent) -> bool:
     spec = part(obj, "spec")
-    if obj.get("kind") == "InferenceService":
-        return mapped(obj, "metadata", "annotations").get("serving.kserve.io/autoscalerClass") != "external"
+    if text(obj, "metadata", "annotations", AUTOSCALER_CLASS) in row.consents:
+        return False
     if obj.get("kind") == "LLMInferenceService":
         return "replicas" in spec or "scaling" in spec or "replicas" in part(spec, "prefill")
     return True
@@ -161,7 +151,7 @@ def _handed_over(hpa: Object, scalers: list[Object]) -> bool:
     return False
 
 
-def _named(target: Address) -> str:
+def _named(target: WorkloadRef) -> str:
     return f"{target.kind.lower()}/{target.name}"
 
 

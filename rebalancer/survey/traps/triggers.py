@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from rebalancer.ingest.objects.autoscalers import FALSE_WORDS
 from rebalancer.survey.case import Case
 from rebalancer.survey.finding import FAIL, WARN
 from rebalancer.survey.objects import Object
@@ -78,7 +79,7 @@ def vanished_is_zero(case: Case) -> Iterator[Verdict]:
     """A series that is gone counts as 0, and fallback never acts."""
     for scaled in scaled_objects(case):
         for place, trigger in _prometheus(scaled):
-            ignores = text(trigger, "metadata", "ignoreNullValues") not in {"false", "False", "f", "0", "F", "FALSE"}
+            ignores = text(trigger, "metadata", "ignoreNullValues") not in FALSE_WORDS
             said = f"trigger {place} takes a series that is gone for 0: an outage of the exporter scales down"
             yield found_if(ignores, scaled, said, f'spec.triggers[{place}].metadata.ignoreNullValues: "false"')
 
