@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from rebalancer.app.remade import remade
 from rebalancer.domain.cluster import WorkloadRef
 from rebalancer.domain.memory import Memory
-from rebalancer.domain.outcome import UNKNOWN, Intent, Outcome
+from rebalancer.domain.outcome import UNKNOWN, WRITTEN, Intent, Outcome
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import ForeignChange, Snapshot
 from rebalancer.domain.stepped import stepped
@@ -180,6 +180,7 @@ def begin_from(restored: Restored, writes: Writes, policy: Policy, now: float) -
     problems, foreign = restored.problems, restored.foreign
     if again is not None:
         foreign = _foreign(foreign, again.snapshot, max(now, begin))
+    foreign = _asked_since(foreign, writes.since(restored.cycle), policy)
     if at is not None:
         memory = stepped(memory, min(0.0, now - at))
     if gaps:
@@ -208,6 +209,22 @@ def _foreign(kept: Iterable[ForeignPast], seen: Snapshot, at_most: float) -> tup
             changes = tuple(ForeignChange(min(one.at, at_most), one.manager) for one in target.foreign)
             repaired_at = None if target.repaired_at is None else min(target.repaired_at, at_most)
             found[ref] = replace(found.get(ref) or ForeignPast(ref, ()), changes=changes, repaired_at=repaired_at)
+    return tuple(found.values())
+
+
+def _asked_since(kept: Iterable[ForeignPast], writes: Iterable[Outcome], policy: Policy) -> tuple[ForeignPast, ...]:
+    """With the numbers that we asked for since: by a checkpoint's older ones a stranger's number may pass for ours."""
+    found = {one.target: one for one in kept}
+    targets = {
+        f"{one.kind.lower()}/{model.namespace}/{one.name}": (model, WorkloadRef(model.namespace, one.kind, one.name))
+        for model in policy.models
+        for one in model.targets
+    }
+    for intent in (write.intent for write in writes if write.status == WRITTEN and write.intent.object in targets):
+        model, ref = targets[intent.object]
+        bounds = intent.minimum_to is not None and model.actuation != "scale"
+        ours = (intent.minimum_to, intent.replicas_to) if bounds else (intent.replicas_to,)
+        found[ref] = replace(found.get(ref) or ForeignPast(ref, ()), ours=ours)
     return tuple(found.values())
 
 

@@ -202,6 +202,14 @@ class TestOthers:
         assert plan.pools[0].promised == 15
         assert change_of(plan, "theirs").kind == "bounds"  # taken back to what runs
 
+    @pytest.mark.parametrize("other", ["", "search/rebalancer"])
+    def test_where_another_autoscaler_goes_for_certain_is_promised_and_nobody_else_is_given_it(self, other: str) -> None:
+        # 9 are idle, and within 15 s theirs takes them: it has a minimum of 12, by whoever wrote it.
+        story = self.a_story(an_autoscaler(12, 20, other=other))
+        assert story.plan().pools[0].promised == 24
+        story.load("x", {"concurrency": 40.0}, work=10.0)
+        assert all(moves(plan) == {} for plan in story.turns(3))
+
     @pytest.mark.parametrize("why", ["paused by us", "by somebody else"])
     def test_what_others_wish_for_may_block_raises_and_obliges_no_release(self, why: str) -> None:
         # 20 pods of theirs wait for GPUs: all that is idle is theirs, and nobody else gives anything for it.
