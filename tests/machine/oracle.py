@@ -108,7 +108,7 @@ class Oracle:
         deadline = self.deadlines.get(node.name)
         if deadline is None:
             return False
-        loads = (one.load_seconds for one in self._world.deployments.values() if one.node_selector == _home(node))
+        loads = (pod.owner.load_seconds for pod in node.pods.values())
         return True if now >= deadline - max(loads, default=0.0) - GRACE_SECONDS - MARGIN_SECONDS else None
 
     def _counts(self, node: Node, now: float) -> bool:
@@ -204,7 +204,13 @@ class Oracle:
         starts = (one.load_seconds for one in self._world.deployments.values() if one.node_selector["pool"] == pool)
         due = self._world.now + ACTING_SECONDS + max(starts) + MARGIN_SECONDS
         text = f"{model.id} needs {need}, served with {before} and lost {taken}; nobody served with its GPUs by the due"
-        self._debts.append(Debt(model.id, pool, lost * owner.gpus, owner.gpus, self._looked_at, due, text))
+        gpus, hangs = lost * owner.gpus, self._hangs(model)
+        self._debts.append(Debt(model.id, pool, gpus, owner.gpus, self._looked_at, due, text, touched=hangs))
+
+    def _hangs(self, model: Model) -> bool:
+        """Whether a pod of it never ends to load, and has not loaded for so long that anybody could know it."""
+        stuck = (pod for pod in self._pods(model.id) if pod.stuck and self._seen[pod.uid].loads)
+        return any(self._world.now - pod.created_at < 2 * pod.owner.load_seconds for pod in stuck)
 
     def _judge_robbed(self, model: Model, pool: str, what: str) -> None:
         """An owner gives what it needs of its own to nobody but who is under a floor."""
@@ -391,7 +397,3 @@ def _need(in_service: float) -> int:
 def _held(node: Node) -> int:
     """What is bound there: devices may have gone under it, which no raise elsewhere makes worse."""
     return sum(pod.gpus for pod in node.pods.values() if not pod.failed)
-
-
-def _home(node: Node) -> dict[str, str]:
-    return {"pool": node.labels["pool"]}
