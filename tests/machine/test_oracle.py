@@ -248,7 +248,6 @@ class TestNeed:
         assert bench.rules == ""
         assert bench.oracle.counts["excused"] == 1
 
-
     @pytest.mark.parametrize(("seconds", "rules"), [(30.0, ""), (45.0, "c")])
     def test_one_whose_other_replica_loads_for_ever_is_excused_as_long_as_nobody_can_know(
         self, seconds: float, rules: str

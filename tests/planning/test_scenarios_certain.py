@@ -203,7 +203,9 @@ class TestOthers:
         assert change_of(plan, "theirs").kind == "bounds"  # taken back to what runs
 
     @pytest.mark.parametrize("other", ["", "search/rebalancer"])
-    def test_where_another_autoscaler_goes_for_certain_is_promised_and_nobody_else_is_given_it(self, other: str) -> None:
+    def test_where_another_autoscaler_goes_for_certain_is_promised_and_nobody_else_is_given_it(
+        self, other: str
+    ) -> None:
         # 9 are idle, and within 15 s theirs takes them: it has a minimum of 12, by whoever wrote it.
         story = self.a_story(an_autoscaler(12, 20, other=other))
         assert story.plan().pools[0].promised == 24
