@@ -50,15 +50,16 @@ class Oracle:
         self._mistimed: set[str] = set()  # nodes that were under notice while the service's clock was wrong
         self._ended: set[str] = set()  # pods that the service's writes took since it was shown the API server
         self._debts: list[Debt] = []
-        self._looked_at = world.now
+        self._looked_at = self._acts_at = world.now
         self._paid: set[str] = set()
         self._needs = {model: deque([_need(level * CARRIED)], RECENT_STEPS) for model, level in levels.items()}
 
     # --- what it is shown
 
-    def look(self) -> None:
-        """The API server as it is when the watches come."""
-        now = self._looked_at = self._world.now
+    def look(self, acts_at: float | None = None) -> None:
+        """The API server as it is when the watches come. `acts_at`: when a plan is made of it; None: now."""
+        self._looked_at = self._world.now
+        now = self._acts_at = self._looked_at if acts_at is None else acts_at
         self._ended.clear()
         self.deadlines = {
             name: at for name, at in self.deadlines.items() if name in self._world.nodes or now <= at
@@ -71,7 +72,7 @@ class Oracle:
         self._replicas = {ref: owner.replicas for ref, owner in self._world.deployments.items()}
         self._held = {node.name: _held(node) for node in self._world.nodes.values()}
         if self._debts:
-            self._settle(now)
+            self._settle(self._looked_at)
 
     def _see(self, pod: Pod, now: float) -> Seen:
         """A pod is where the Node of that name is, as the API has it.
@@ -223,7 +224,7 @@ class Oracle:
 
     def _fits(self, pool: str) -> bool:
         """Whether all that holds GPUs of the pool has room on what there is, within what people allow."""
-        now = self._looked_at
+        now = self._acts_at
         nodes = [node for node in self._world.nodes.values() if node.labels["pool"] == pool and self._counts(node, now)]
         held = sum(self._held.get(node.name, 0) for node in nodes)
         return held <= sum(node.gpus for node in nodes) and not self._above_limit(pool)
@@ -279,7 +280,7 @@ class Oracle:
 
         Both as of the last look: a node or a pod that comes to its end between look and write counts on both sides.
         """
-        now = self._looked_at
+        now = self._acts_at
         nodes = [node for node in self._world.nodes.values() if node.labels["pool"] == pool and self._counts(node, now)]
         has = sum(
             max(node.gpus, self._held.get(node.name, 0))

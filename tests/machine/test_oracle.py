@@ -94,7 +94,7 @@ class TestFloor:
     def test_a_node_under_notice_counts_until_who_is_there_has_just_time_to_load_elsewhere(
         self, seconds_left: float, rules: str
     ) -> None:
-        # b: one on x1, three on x2; it loads in 20 s. A grace of 30 s and a minute to act. a, which takes 60 s, is on x1.
+        # b, one on x1 and three on x2, loads in 20 s; a grace of 30 s and a minute to act. a, on x1, takes 60 s.
         bench = Bench(a_model("a", entitlement=3, load_seconds=60.0), a_model("b", level=1.0, floor=1))
         bench.oracle.deadlines["x2"] = bench.world.now + seconds_left
         bench.oracle.look()

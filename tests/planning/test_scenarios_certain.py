@@ -354,9 +354,9 @@ class TestRollout:
         plans = story.turns(5)  # its cooldown is 30 s
         assert {moves(plan)["a"] for plan in plans if "a" in moves(plan)} == {(8, 1)}
 
-    @pytest.mark.parametrize(("rolling", "given"), [(False, (6, 3)), (True, (6, 5))])
+    @pytest.mark.parametrize(("rolling", "given"), [([], (6, 3)), (["a"], (6, 5))])
     def test_what_loads_in_a_rollout_is_no_replica_for_which_one_that_serves_is_given(
-        self, rolling: bool, given: tuple[int, int]
+        self, rolling: list[str], given: tuple[int, int]
     ) -> None:
         # a needs 5: with 6 that serve and 2 that load in its other pool it has 3 to spare, b lacks 4.
         models = (a_model("a", 1, pools=("a100", "spot"), entitlement=2), a_model("b", 1, entitlement=2))
@@ -366,7 +366,7 @@ class TestRollout:
         loading = tuple(a_pod(f"s{n}", "spot-1", phase="loading") for n in range(2))
         released = []
         for _ in range(5):
-            story.target("a", "spot", replicas=2, pods=loading, rolling=rolling)
+            story.target("a", "spot", replicas=2, pods=loading, rolling="a" in rolling)
             released.append(moves(story.turn()).get("a"))
         assert released == [None, None, None, given, None]
 

@@ -5,6 +5,7 @@ from msgspec.structs import replace
 
 from rebalancer.domain.cluster import Originals, Taint
 from rebalancer.domain.policy import Model
+from rebalancer.domain.snapshot import AutoscalerView
 from tests.builders import (
     a_model,
     a_node,
@@ -58,16 +59,15 @@ class TestGrant:
         change = change_of(plan, "b")
         assert (change.kind, change.replicas_to, change.grant, change.node_pool) == ("grant", 3, "g3-b", "spot")
 
-    @pytest.mark.parametrize(("owned", "asked"), [(False, 24), (True, 5)])
+    @pytest.mark.parametrize(("owner", "asked"), [(None, 24), (an_autoscaler(8, 8, originals=Originals(0, 8)), 5)])
     def test_beside_an_autoscaler_as_many_as_demand_lacks_since_it_may_leave_the_others_open(
-        self, owned: bool, asked: int
+        self, owner: AutoscalerView | None, asked: int
     ) -> None:
-        # All of 32 would gain, demand (work 8 and room for bursts) is 13: for more no pod may ever wait, and no node come.
+        # All of 32 would gain, demand (work 8 and room for bursts) is 13: for more no pod may ever wait.
         b = a_model("b", 0, pools=("spot",), entitlement=0)
         policy = a_policy(b, pools=(an_elastic_pool(gpus=32, gpus_per_node=8),))
         story = Story(policy, a_snapshot(policy, {"b": 8}, {"b": {"concurrency": 40.0}}, {"b": 8.0}, nodes={"spot": 1}))
-        if owned:
-            story.target("b", autoscaler=an_autoscaler(8, 8, originals=Originals(0, 8)))
+        story.target("b", autoscaler=owner)
         story.foresee("b", {count: 50.0 * (32 - count) for count in range(33)}, level=8.0)
         story.turn()
         change = change_of(story.plans[-1], "b")
