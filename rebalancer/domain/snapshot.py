@@ -102,6 +102,7 @@ class TargetView(Struct, frozen=True):
     by_others: whether somebody else wrote the number in force: the maximum of an autoscaler that we took over, else the
         replicas.
     repaired_at: since when others' numbers are ours again after such changes; None where they are not.
+    ours: numbers that were ours last: replicas, or minimum and maximum; None where nobody changed them, and we did not.
     """
 
     pool: str
@@ -124,6 +125,7 @@ class TargetView(Struct, frozen=True):
     running_gpus: int | None = None
     by_others: bool = False
     repaired_at: Instant | None = None
+    ours: tuple[int | None, ...] | None = None
 
 
 class ModelView(Struct, frozen=True):

@@ -195,7 +195,9 @@ class Holdings:
             by_others=by_others(workload, self._objects.scaled_objects_of.get(ref), self._objects.hpas_of.get(ref)),
         )
         past = self.foreign.of(ref)
-        return view if past is None else replace(view, foreign=past.changes, repaired_at=past.repaired_at)
+        if past is None:
+            return view
+        return replace(view, foreign=past.changes, repaired_at=past.repaired_at, ours=past.ours)
 
     def foreign_changes(self) -> dict[str, int]:
         """Foreign changes since the start, by model."""
