@@ -5,7 +5,6 @@ from msgspec.structs import replace
 
 from rebalancer.domain.cluster import Originals, Taint
 from rebalancer.domain.policy import Model
-from rebalancer.domain.snapshot import AutoscalerView
 from tests.builders import (
     a_model,
     a_node,
@@ -58,20 +57,6 @@ class TestGrant:
         assert (limit.name, limit.limit_from, limit.limit_to, limit.grant) == ("spot", 0, 8, "g3-b")
         change = change_of(plan, "b")
         assert (change.kind, change.replicas_to, change.grant, change.node_pool) == ("grant", 3, "g3-b", "spot")
-
-    @pytest.mark.parametrize(("owner", "asked"), [(None, 24), (an_autoscaler(8, 8, originals=Originals(0, 8)), 5)])
-    def test_beside_an_autoscaler_as_many_as_demand_lacks_since_it_may_leave_the_others_open(
-        self, owner: AutoscalerView | None, asked: int
-    ) -> None:
-        # All of 32 would gain, demand (work 8 and room for bursts) is 13: for more no pod may ever wait.
-        b = a_model("b", 0, pools=("spot",), entitlement=0)
-        policy = a_policy(b, pools=(an_elastic_pool(gpus=32, gpus_per_node=8),))
-        story = Story(policy, a_snapshot(policy, {"b": 8}, {"b": {"concurrency": 40.0}}, {"b": 8.0}, nodes={"spot": 1}))
-        story.target("b", autoscaler=owner)
-        story.foresee("b", {count: 50.0 * (32 - count) for count in range(33)}, level=8.0)
-        story.turn()
-        change = change_of(story.plans[-1], "b")
-        assert (change.replicas_to - change.replicas_from, change.minimum) == (asked, 8 + asked)
 
     def test_its_gpus_are_in_the_budget_until_its_replicas_have_a_node(self) -> None:
         story = a_story(3)

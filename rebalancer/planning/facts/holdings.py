@@ -73,7 +73,7 @@ class _Told(NamedTuple):
 
 
 class _Above(NamedTuple):
-    """Replicas of a model above its floor, each at least 0: asked for, assured of; and those that serve above its own."""
+    """Replicas of a model above its floor, each at least 0: asked for, assured of; and serving above its own."""
 
     asked: int
     assured: int
