@@ -229,12 +229,12 @@ class Oracle:
         held = sum(self._held.get(node.name, 0) for node in nodes)
         return held <= sum(node.gpus for node in nodes) and not self._above_limit(pool)
 
-    def _above_limit(self, pool: str) -> bool:
-        """Whether people allow less than there is."""
+    def _above_limit(self, pool: str, more: int = 0) -> bool:
+        """Whether people allow less than there is, and `more` GPUs."""
         limits = (one.gpu_limit for one in self.policy.pools if one.node_labels["pool"] == pool)
         here = (pod for pod in self._world.pods.values() if pod.owner.node_selector["pool"] == pool)
         held = sum(pod.gpus for pod in here if pod.node is not None)
-        return held > next(limits, 0)
+        return held + more > next(limits, 0)
 
     def _settle(self, now: float) -> None:
         """Who began to serve pays what was taken; what is due and not paid is broken, unless something came between."""
@@ -382,7 +382,7 @@ class Oracle:
     def _idle(self, owner: Deployment) -> bool:
         """Whether one more of its pods would fit on a node now, within what people allow."""
         pool = owner.node_selector["pool"]
-        if self._above_limit(pool):
+        if self._above_limit(pool, owner.gpus):
             return False
         nodes = (node for node in self._world.nodes.values() if node.labels["pool"] == pool)
         pending = sum(pod.gpus for pod in self._world.pods.values() if pod.node is None)

@@ -295,6 +295,13 @@ class TestOwners:
 
 
 class TestRest:
+    def test_gpus_beyond_what_people_allow_are_not_idle(self) -> None:
+        bench = Bench(a_model("a", level=6.0), a_model("b"))
+        bench.world.add_node("x3", 4, {"pool": "x"})
+        bench.live(300.0)
+        bench.oracle.judge_rest(120.0)
+        assert bench.rules == ""
+
     def test_a_model_short_beside_idle_gpus_is_seen(self) -> None:
         bench = Bench(a_model("a", entitlement=2, level=4.0), a_model("b"))
         bench.live(300.0)
