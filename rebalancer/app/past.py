@@ -18,9 +18,9 @@ from msgspec.structs import replace
 from rebalancer.app.remade import remade
 from rebalancer.domain.cluster import WorkloadRef
 from rebalancer.domain.memory import Memory
-from rebalancer.domain.outcome import UNKNOWN, Intent, Outcome
+from rebalancer.domain.outcome import UNKNOWN, WRITTEN, Intent, Outcome
 from rebalancer.domain.policy import Policy
-from rebalancer.domain.snapshot import ForeignChange, Snapshot
+from rebalancer.domain.snapshot import Snapshot
 from rebalancer.domain.stepped import stepped
 from rebalancer.kafka.broker import Broker
 from rebalancer.kafka.topic_past import Past, PastUnreadable, read_past
@@ -45,7 +45,7 @@ class Start:
     """Where the service begins. `outcomes`: writes that the checkpoint's memory does not know yet.
 
     `slot`: where the next checkpoint goes if it needs chunks. `seen`: what the last cycle saw (None: not known).
-    `ahead_seconds`: by how much the checkpoint is dated later than the start.
+    `ahead_seconds`: by how much the checkpoint, and `notices` with it, is dated later than the start.
     """
 
     memory: Memory
@@ -64,10 +64,10 @@ class Start:
         """Put back what was known of the world before, into a state that has heard nothing yet."""
         for model, rings in self.rings.items():
             state.restore_rings(model, rings)
-        state.restore_foreign(self.foreign)
         state.restore_notices(self.notices)
         if self.ahead_seconds:
             state.past_stepped(-self.ahead_seconds)
+        state.restore_foreign(self.foreign)
         state.restore_offsets(self.offsets)
         if self.seen is not None:
             state.resume(self.seen)
@@ -177,9 +177,11 @@ def begin_from(restored: Restored, writes: Writes, policy: Policy, now: float) -
     new = restored.at is None and not writes.instants
     pause_seconds = max(PAUSE_SECONDS, 6 * policy.plan_every_seconds)
     gaps = not new and again is None and not writes.reach_back(begin, pause_seconds)
-    problems, foreign = restored.problems, restored.foreign
+    problems, ahead_seconds = restored.problems, max(0.0, (restored.at or now) - now)
+    foreign = tuple(stepped(one, -ahead_seconds) for one in restored.foreign)
     if again is not None:
-        foreign = _foreign(foreign, again.snapshot, max(now, begin))
+        foreign = _foreign(foreign, again.snapshot, now)
+    outcomes = writes.since(cycle)
     if at is not None:
         memory = stepped(memory, min(0.0, now - at))
     if gaps:
@@ -189,25 +191,43 @@ def begin_from(restored: Restored, writes: Writes, policy: Policy, now: float) -
         first_cycle=last_cycle + 1,
         offsets=restored.offsets,
         rings=restored.rings,
-        foreign=foreign,
-        outcomes=tuple(replace(outcome, at=min(outcome.at, now)) for outcome in writes.since(cycle)),
+        foreign=_asked_since(foreign, outcomes, policy),
+        outcomes=tuple(replace(outcome, at=min(outcome.at, now)) for outcome in outcomes),
         problems=problems,
         notices=restored.notices,
         slot=restored.slot,
         seen=None if again is None else again.snapshot,
-        ahead_seconds=max(0.0, (restored.at or now) - now),
+        ahead_seconds=ahead_seconds,
     )
 
 
-def _foreign(kept: Iterable[ForeignPast], seen: Snapshot, at_most: float) -> tuple[ForeignPast, ...]:
-    """What others did, as the last cycle saw it: the checkpoint may be older. Whose number is whose it alone knows."""
+def _foreign(kept: Iterable[ForeignPast], seen: Snapshot, now: float) -> tuple[ForeignPast, ...]:
+    """What others did, as the last cycle saw it: the checkpoint may be older, and a clock set since then knows it not.
+
+    A cycle that is dated later than `now` was before the clock was set back.
+    """
     found = {one.target: one for one in kept}
     for target in (target for model in seen.models for target in model.targets):
         ref = WorkloadRef(target.namespace, target.kind, target.name)
-        if target.foreign or ref in found:
-            changes = tuple(ForeignChange(min(one.at, at_most), one.manager) for one in target.foreign)
-            repaired_at = None if target.repaired_at is None else min(target.repaired_at, at_most)
-            found[ref] = replace(found.get(ref) or ForeignPast(ref, ()), changes=changes, repaired_at=repaired_at)
+        if target.foreign or target.ours is not None or ref in found:
+            ours = found[ref].ours if target.ours is None and ref in found else target.ours
+            found[ref] = stepped(ForeignPast(ref, target.foreign, ours, target.repaired_at), min(0.0, now - seen.at))
+    return tuple(found.values())
+
+
+def _asked_since(kept: Iterable[ForeignPast], writes: Iterable[Outcome], policy: Policy) -> tuple[ForeignPast, ...]:
+    """With the numbers that we asked for since: by a checkpoint's older ones a stranger's number may pass for ours."""
+    found = {one.target: one for one in kept}
+    targets = {
+        f"{one.kind.lower()}/{model.namespace}/{one.name}": (model, WorkloadRef(model.namespace, one.kind, one.name))
+        for model in policy.models
+        for one in model.targets
+    }
+    for intent in (write.intent for write in writes if write.status == WRITTEN and write.intent.object in targets):
+        model, ref = targets[intent.object]
+        bounds = intent.minimum_to is not None and model.actuation != "scale"
+        ours = (intent.minimum_to, intent.replicas_to) if bounds else (intent.replicas_to,)
+        found[ref] = replace(found.get(ref) or ForeignPast(ref, ()), ours=ours)
     return tuple(found.values())
 
 

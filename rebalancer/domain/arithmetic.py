@@ -19,14 +19,17 @@ def converging(target: TargetView) -> int:
     """Replicas that the target will come to without another write: the last number of ours, shown by the HPA or not.
 
     A maximum that somebody else wrote is no promise of ours: 100 of it are not 100 replicas, so the replicas in the
-    target's spec count instead. Nor is a maximum that reaches nobody, as of an autoscaler that is asleep at 0 replicas.
+    target's spec count instead, and a minimum above them, whoever wrote it: an autoscaler that acts raises to that for
+    certain, within 15 s. Of one that is asleep at 0 replicas no bound reaches anybody.
     """
     autoscaler = target.autoscaler
     if target.unconfirmed_replicas is not None:
         return target.unconfirmed_replicas
-    if autoscaler is None or autoscaler.originals is None or autoscaler.paused:
+    if autoscaler is None or autoscaler.paused or asleep(target) is not None:
         return target.replicas
-    return target.replicas if target.by_others or asleep(target) is not None else autoscaler.maximum
+    if autoscaler.originals is None or target.by_others:
+        return max(target.replicas, autoscaler.minimum)
+    return autoscaler.maximum
 
 
 def asleep(target: TargetView) -> str | None:
@@ -59,13 +62,13 @@ def unreachable(target: TargetView) -> str | None:
 def peak_replicas(target: TargetView) -> int:
     """The most replicas that the target may have on its way to `converging`: this many a budget must count.
 
-    A write under way counts at once. While the HPA still shows the maximum from before, the replicas that run count up
-    to that maximum: an autoscaler that we have not taken over counts with the replicas that run as well.
+    A write under way counts at once. While the HPA still shows the bounds from before, it may take what runs to them.
     """
     autoscaler = target.autoscaler
-    if autoscaler is None or autoscaler.originals is None or autoscaler.paused:
+    if autoscaler is None or autoscaler.paused or asleep(target) is not None:
         return converging(target)
-    return max(converging(target), min(autoscaler.effective_maximum, target.replicas))
+    by_hpa = min(max(target.replicas, autoscaler.effective_minimum), autoscaler.effective_maximum)
+    return max(converging(target), by_hpa)
 
 
 def assured(target: TargetView) -> int:

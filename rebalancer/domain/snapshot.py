@@ -195,6 +195,7 @@ class TargetView(Struct, frozen=True):
     owners: controllers above the target and its autoscaler, and autoscalers of others that point at the target.
     applied: who applies from manifests the numbers that we write.
     shape: what sets it apart from a Deployment, left out for those.
+    ours: numbers that were ours last: replicas, or minimum and maximum; None where nobody changed them, and we did not.
     """
 
     pool: str
@@ -221,6 +222,7 @@ class TargetView(Struct, frozen=True):
     owners: tuple[OwnerView, ...] = ()
     applied: tuple[AppliedView, ...] = ()
     shape: Shape | UnsetType = UNSET
+    ours: tuple[int | None, ...] | None = None
 
     @property
     def victims(self) -> str:

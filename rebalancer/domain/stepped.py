@@ -13,18 +13,15 @@ from msgspec.structs import replace
 
 from rebalancer.domain.codec import quantise
 from rebalancer.domain.instant import Instant
-from rebalancer.domain.memory import Memory
 
 S = TypeVar("S", bound=Struct)
 INSTANTS: Final = (Instant, Instant | None, tuple[Instant, ...])
 
 
-def stepped(memory: Memory, seconds: float) -> Memory:
-    """`memory` with every instant as much later as the clock is."""
-    return _moved(memory, seconds)
-
-
-def _moved(part: S, seconds: float) -> S:
+def stepped(part: S, seconds: float) -> S:
+    """`part`, of memory or of what was seen, with every instant as much later as the clock is."""
+    if not seconds:
+        return part
     changed: dict[str, Any] = {}
     for name, is_instant in _fields(type(part)).items():
         value = getattr(part, name)
@@ -49,7 +46,7 @@ def _later(value: float | tuple[float, ...] | None, seconds: float) -> float | t
 
 def _inside(value: Any, seconds: float) -> Any:  # noqa: ANN401  whatever memory is made of
     if isinstance(value, Struct):
-        return _moved(value, seconds)
+        return stepped(value, seconds)
     if isinstance(value, dict):
         return {name: _inside(each, seconds) for name, each in value.items()}
     if isinstance(value, tuple) and any(isinstance(each, Struct) for each in value):

@@ -239,7 +239,9 @@ class Holdings:
         if owners or applied:
             view = replace(view, owners=owners, applied=applied)
         past = self.foreign.of(ref)
-        return view if past is None else replace(view, foreign=past.changes, repaired_at=past.repaired_at)
+        if past is None:
+            return view
+        return replace(view, foreign=past.changes, repaired_at=past.repaired_at, ours=past.ours)
 
     def foreign_changes(self) -> dict[str, int]:
         """Foreign changes since the start, by model."""

@@ -1,9 +1,11 @@
 """The gate is the last line: a plan that promises GPUs or nodes beyond the budget is refused, whatever it says."""
 
+import pytest
 from msgspec.structs import replace
 
 from rebalancer.domain.cluster import Originals
 from rebalancer.domain.memory import Memory, NodeGrant
+from rebalancer.domain.snapshot import AutoscalerView
 from tests.act.rig import Rig, a_grant_of, change, deployment, node_pool, node_pool_change, refused
 from tests.builders import (
     NOW,
@@ -215,3 +217,24 @@ async def test_a_maximum_that_somebody_else_wrote_promises_what_runs(rig: Rig) -
     rig.show("b", replicas=2, pods=pods, autoscaler=ours, by_others=True)
     (outcome,) = await rig.apply(change(rig.target("a"), 4))
     assert outcome.status == "written"
+
+
+@pytest.mark.parametrize(
+    "theirs",
+    [
+        an_autoscaler(5, 5, other="search/rebalancer"),  # another installation took it over in the middle of our raise
+        an_autoscaler(5, 9),  # nobody's yet
+        an_autoscaler(5, 5, originals=Originals(1, 10)),  # ours, and somebody wrote the maximum again
+        an_autoscaler(2, 2, originals=Originals(1, 10), effective_minimum=5, effective_maximum=5),  # ours, taken back
+    ],
+)
+async def test_an_autoscaler_on_its_way_up_to_its_minimum_promises_that(rig: Rig, theirs: AutoscalerView) -> None:
+    pods = rig.target("b").pods[:2]
+    by_others = theirs.originals is not None and theirs.minimum == 5
+    rig.show("b", replicas=2, pods=pods, autoscaler=theirs, by_others=by_others)
+
+    beyond, within = [(await rig.apply(change(rig.target("a"), replicas)))[0] for replicas in (4, 3)]
+
+    assert refused(beyond, "budget")
+    assert "9 GPUs" in beyond.detail
+    assert within.status == "written"

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from rebalancer.app.past import Start, Writes, begin_from, read_start
 from rebalancer.domain.cluster import WorkloadRef
 from rebalancer.domain.memory import Loss, Memory, ModelMemory
-from rebalancer.domain.outcome import UNKNOWN, WRITTEN, Intent, Outcome
+from rebalancer.domain.outcome import REFUSED, UNKNOWN, WRITTEN, Intent, Outcome
 from rebalancer.domain.snapshot import ForeignChange, Snapshot
 from rebalancer.domain.stepped import stepped
 from rebalancer.kafka.broker import Broker
@@ -139,6 +139,22 @@ def test_a_start_whose_clock_was_set_back_leaves_who_fought_us_and_nodes_that_ar
     start.into(state, NOW)
     assert [one.at for past in state.foreign_past() for one in past.changes] == [NOW - 30.0, NOW - 10.0]
     assert [past.absent for past in state.notices_past()] == [AbsentPast(NOW - 40.0, gone=False)]
+
+
+def test_what_was_asked_for_since_the_checkpoint_is_ours_and_what_was_before_is_a_strangers() -> None:
+    fight = ForeignPast(B, (ForeignChange(AT + 30.0, "helm"), ForeignChange(AT + 40.0, "helm")), ours=(6,))
+    writes = writes_at(*every_ten_seconds(AT - 5.0, NOW))
+    for line in (a_release(42), replace(a_release(43, AT + 25.0), object="deployment/serving/left-the-policy")):
+        writes.take(journal.OutcomeLine(outcome_of(line)))
+    writes.take(journal.OutcomeLine(outcome_of(replace(a_release(44, AT + 50.0), replicas_to=4), REFUSED)))
+    start = begun(writes, Restored(REMEMBERED, 41, AT, foreign=(fight,)))
+    assert start.foreign == (replace(fight, ours=(5,)),)
+
+
+def test_of_an_autoscaler_both_bounds_are_ours() -> None:
+    writes = writes_at(*every_ten_seconds(AT - 5.0, NOW))
+    writes.take(journal.OutcomeLine(outcome_of(replace(a_release(42), minimum_from=6, minimum_to=3))))
+    assert begun(writes).foreign == (ForeignPast(B, (), ours=(3, 5)),)
 
 
 def test_a_first_start_knows_that_nothing_was_before() -> None:

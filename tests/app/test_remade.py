@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 
+import pytest
 from msgspec.structs import replace
 
 from rebalancer.app.past import Start, Writes, begin_from
@@ -12,7 +13,9 @@ from rebalancer.domain.plan import Decision
 from rebalancer.domain.snapshot import ForeignChange
 from rebalancer.obs import journal
 from rebalancer.obs.journal_tail import read_tail
+from rebalancer.state import ClusterState
 from rebalancer.state.checkpoint import Restored
+from rebalancer.state.foreign import ForeignPast
 from tests.builders import NAMESPACE, NOW, a_model, a_policy, a_pool, a_snapshot
 from tests.planning.story import Story
 
@@ -31,7 +34,7 @@ class Journalled:
         for number in range(1, CYCLES + 1):
             self.story.load("a", {"concurrency": 12.0}, 3.0)
             if number == CYCLES:
-                self.story.target("b", foreign=fought)
+                self.story.target("b", foreign=fought, ours=(4,) if fought else None)
             self.story.snapshot = snapshot = replace(self.story.snapshot, cycle=number)
             if number == 1:
                 self.lines += journal.keyframe(snapshot, Memory())
@@ -41,15 +44,15 @@ class Journalled:
             self.lines.append(journal.cycle_line(before, snapshot, Decision(plan, self.story.memory), ""))
             before = snapshot
 
-    def begun(self, lines: Iterable[journal.Line], checkpoint: int = 0) -> Start:
-        """A start from the checkpoint after that cycle (0: none) and these lines."""
+    def begun(self, lines: Iterable[journal.Line], checkpoint: int = 0, set_by_seconds: float = 0.0) -> Start:
+        """A start from the checkpoint after that cycle (0: none) and these lines, by a clock that was set meanwhile."""
         writes = Writes()
         for line in lines:
             writes.take(line)
             writes.instants += [line.delta.at] if isinstance(line, journal.CycleLine) else []
         at = self.story.snapshot.at - 10.0 * (CYCLES + 1 - checkpoint)
         restored = Restored(memory=self.memories[checkpoint], cycle=checkpoint, at=at) if checkpoint else Restored()
-        return begin_from(restored, writes, self.story.policy, self.story.snapshot.at)
+        return begin_from(restored, writes, self.story.policy, self.story.snapshot.at + set_by_seconds)
 
 
 def of_cycle(line: journal.Line) -> int:
@@ -66,12 +69,25 @@ def test_all_that_a_killed_process_knew_is_known_again_with_any_checkpoint() -> 
         assert start.seen.cycle == CYCLES
 
 
-def test_who_fought_us_since_the_checkpoint_is_known_and_no_change_is_dated_ahead() -> None:
-    world = Journalled(*(ForeignChange(at, "helm") for at in (NOW + 30.0, NOW + 9000.0)))
-    now, target = world.story.snapshot.at, WorkloadRef(NAMESPACE, "Deployment", "b")
-    for checkpoint in (0, 2):
-        (past,) = world.begun(world.lines, checkpoint).foreign
-        assert (past.target, [one.at for one in past.changes]) == (target, [NOW + 30.0, now])
+@pytest.mark.parametrize("checkpoint", [0, 2])
+def test_who_fought_us_since_the_checkpoint_over_which_numbers_of_ours_is_known(checkpoint: int) -> None:
+    fought = tuple(ForeignChange(at, "helm") for at in (NOW + 30.0, NOW + 40.0))
+    world = Journalled(*fought)
+    (past,) = world.begun(world.lines, checkpoint).foreign
+    assert past == ForeignPast(WorkloadRef(NAMESPACE, "Deployment", "b"), fought, ours=(4,))
+
+
+@pytest.mark.parametrize("checkpoint", [0, 2, CYCLES])
+def test_a_clock_that_was_set_back_since_the_last_cycle_leaves_them_as_old_as_that_saw_them(checkpoint: int) -> None:
+    world = Journalled(*(ForeignChange(at, "helm") for at in (NOW + 30.0, NOW + 40.0)))
+    last_at, state = NOW + 10.0 * (CYCLES - 1), ClusterState(world.story.policy, NOW)
+    start = world.begun(world.lines, checkpoint, set_by_seconds=-1800.0)
+    start.into(state, NOW)
+    now = world.story.snapshot.at - 1800.0
+    assert [now - one.at for past in state.foreign_past() for one in past.changes] == [
+        last_at - NOW - 30.0,
+        last_at - NOW - 40.0,
+    ]
 
 
 def test_a_cycle_that_is_missing_or_was_decided_otherwise_is_not_made_again() -> None:

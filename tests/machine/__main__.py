@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from tests.machine.deeds import APART, DEEDS
 from tests.machine.histories import History, Played, Watch, a_history, nobody, play, play_apart, play_restarted
-from tests.machine.page import Found, page
+from tests.machine.page import Found, commit_now, page
 from tests.machine.quiet import be_quiet
 from tests.machine.recipes import RECIPES, turns
 from tests.machine.shrink import shrunk, told
@@ -69,7 +69,7 @@ def results(options: argparse.Namespace) -> Iterator[tuple[Played, Found | None]
 
 def run(options: argparse.Namespace) -> int:
     """Play until there were that many steps; print a page. The number of broken histories."""
-    began = time.perf_counter()
+    began, commit = time.perf_counter(), commit_now()
     steps, histories, found = 0, 0, list[Found]()
     met, counts = Counter[str](), Counter[str]()
     for result, broken in results(options):
@@ -81,7 +81,7 @@ def run(options: argparse.Namespace) -> int:
         if steps >= options.steps or (options.first and found):
             break
     seconds = time.perf_counter() - began
-    say(page(sys.argv[1:], steps, histories, seconds, met, counts, found))
+    say(page(sys.argv[1:], commit, steps, histories, seconds, met, counts, found))
     return len(found)
 
 

@@ -50,15 +50,16 @@ class Oracle:
         self._mistimed: set[str] = set()  # nodes that were under notice while the service's clock was wrong
         self._ended: set[str] = set()  # pods that the service's writes took since it was shown the API server
         self._debts: list[Debt] = []
-        self._looked_at = world.now
+        self._looked_at = self._acts_at = world.now
         self._paid: set[str] = set()
         self._needs = {model: deque([_need(level * CARRIED)], RECENT_STEPS) for model, level in levels.items()}
 
     # --- what it is shown
 
-    def look(self) -> None:
-        """The API server as it is when the watches come."""
-        now = self._looked_at = self._world.now
+    def look(self, acts_at: float | None = None) -> None:
+        """The API server as it is when the watches come. `acts_at`: when a plan is made of it; None: now."""
+        self._looked_at = self._world.now
+        now = self._acts_at = self._looked_at if acts_at is None else acts_at
         self._ended.clear()
         self.deadlines = {
             name: at for name, at in self.deadlines.items() if name in self._world.nodes or now <= at
@@ -71,7 +72,7 @@ class Oracle:
         self._replicas = {ref: owner.replicas for ref, owner in self._world.deployments.items()}
         self._held = {node.name: _held(node) for node in self._world.nodes.values()}
         if self._debts:
-            self._settle(now)
+            self._settle(self._looked_at)
 
     def _see(self, pod: Pod, now: float) -> Seen:
         """A pod is where the Node of that name is, as the API has it.
@@ -108,7 +109,7 @@ class Oracle:
         deadline = self.deadlines.get(node.name)
         if deadline is None:
             return False
-        loads = (one.load_seconds for one in self._world.deployments.values() if one.node_selector == _home(node))
+        loads = (pod.owner.load_seconds for pod in node.pods.values())
         return True if now >= deadline - max(loads, default=0.0) - GRACE_SECONDS - MARGIN_SECONDS else None
 
     def _counts(self, node: Node, now: float) -> bool:
@@ -204,7 +205,13 @@ class Oracle:
         starts = (one.load_seconds for one in self._world.deployments.values() if one.node_selector["pool"] == pool)
         due = self._world.now + ACTING_SECONDS + max(starts) + MARGIN_SECONDS
         text = f"{model.id} needs {need}, served with {before} and lost {taken}; nobody served with its GPUs by the due"
-        self._debts.append(Debt(model.id, pool, lost * owner.gpus, owner.gpus, self._looked_at, due, text))
+        gpus, hangs = lost * owner.gpus, self._hangs(model)
+        self._debts.append(Debt(model.id, pool, gpus, owner.gpus, self._looked_at, due, text, touched=hangs))
+
+    def _hangs(self, model: Model) -> bool:
+        """Whether a pod of it never ends to load, and has not loaded for so long that anybody could know it."""
+        stuck = (pod for pod in self._pods(model.id) if pod.stuck and self._seen[pod.uid].loads)
+        return any(self._world.now - pod.created_at < 2 * pod.owner.load_seconds for pod in stuck)
 
     def _judge_robbed(self, model: Model, pool: str, what: str) -> None:
         """An owner gives what it needs of its own to nobody but who is under a floor."""
@@ -217,17 +224,17 @@ class Oracle:
 
     def _fits(self, pool: str) -> bool:
         """Whether all that holds GPUs of the pool has room on what there is, within what people allow."""
-        now = self._looked_at
+        now = self._acts_at
         nodes = [node for node in self._world.nodes.values() if node.labels["pool"] == pool and self._counts(node, now)]
         held = sum(self._held.get(node.name, 0) for node in nodes)
         return held <= sum(node.gpus for node in nodes) and not self._above_limit(pool)
 
-    def _above_limit(self, pool: str) -> bool:
-        """Whether people allow less than there is."""
+    def _above_limit(self, pool: str, more: int = 0) -> bool:
+        """Whether people allow less than there is, and `more` GPUs."""
         limits = (one.gpu_limit for one in self.policy.pools if one.node_labels["pool"] == pool)
         here = (pod for pod in self._world.pods.values() if pod.owner.node_selector["pool"] == pool)
         held = sum(pod.gpus for pod in here if pod.node is not None)
-        return held > next(limits, 0)
+        return held + more > next(limits, 0)
 
     def _settle(self, now: float) -> None:
         """Who began to serve pays what was taken; what is due and not paid is broken, unless something came between."""
@@ -273,7 +280,7 @@ class Oracle:
 
         Both as of the last look: a node or a pod that comes to its end between look and write counts on both sides.
         """
-        now = self._looked_at
+        now = self._acts_at
         nodes = [node for node in self._world.nodes.values() if node.labels["pool"] == pool and self._counts(node, now)]
         has = sum(
             max(node.gpus, self._held.get(node.name, 0))
@@ -375,7 +382,7 @@ class Oracle:
     def _idle(self, owner: Deployment) -> bool:
         """Whether one more of its pods would fit on a node now, within what people allow."""
         pool = owner.node_selector["pool"]
-        if self._above_limit(pool):
+        if self._above_limit(pool, owner.gpus):
             return False
         nodes = (node for node in self._world.nodes.values() if node.labels["pool"] == pool)
         pending = sum(pod.gpus for pod in self._world.pods.values() if pod.node is None)
@@ -391,7 +398,3 @@ def _need(in_service: float) -> int:
 def _held(node: Node) -> int:
     """What is bound there: devices may have gone under it, which no raise elsewhere makes worse."""
     return sum(pod.gpus for pod in node.pods.values() if not pod.failed)
-
-
-def _home(node: Node) -> dict[str, str]:
-    return {"pool": node.labels["pool"]}

@@ -23,6 +23,7 @@ class Found(NamedTuple):
 
 def page(
     arguments: Sequence[str],
+    commit: str,
     steps: int,
     histories: int,
     seconds: float,
@@ -30,11 +31,14 @@ def page(
     counts: Counter[str],
     found: Sequence[Found],
 ) -> str:
-    """How much was played, what disturbed it in which part of the steps, what the service did, what was broken."""
+    """How much was played, what disturbed it in which part of the steps, what the service did, what was broken.
+
+    `commit`: of the code that was played, as `commit_now` said before the first step.
+    """
     rules = Counter(one.verdict.rule for one in found)
     lines = [
         f"python -m {' '.join(['tests.machine', *arguments])}",
-        f"commit {_commit()}, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC",  # noqa: TID251  # when it was
+        f"commit {commit}, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC",  # noqa: TID251  # when it was
         f"{steps} steps in {histories} histories, {seconds:.0f} s, {steps / seconds:.0f} steps/s",
         "",
         "disturbances, in so much of the steps:",
@@ -46,7 +50,8 @@ def page(
     return "\n".join(lines)
 
 
-def _commit() -> str:
-    command = ["git", "rev-parse", "--short", "HEAD"]
+def commit_now() -> str:
+    """The commit that is checked out, short; with a + where files differ from it."""
+    command = ["git", "describe", "--always", "--dirty=+", "--exclude=*"]
     found = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603  # our own words
     return found.stdout.strip()

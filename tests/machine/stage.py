@@ -128,7 +128,7 @@ class Stage:
         world, until = self.world, self.world.now + seconds
         world.advance(until - WATCH_SECONDS)
         self.service.hear()
-        self._look()
+        self._look(until)
         world.advance(until)
         self.oracle.measure({model: dial.rate(world.now) for model, dial in self._dials.items()})
         self.oracle.handing_back = True
@@ -155,9 +155,9 @@ class Stage:
         if not self.healed:
             self.calm.judge(service.policy, hindered=bool(self._hindering))
 
-    def _look(self) -> None:
+    def _look(self, acts_at: float | None = None) -> None:
         self.oracle.clock_is_wrong = self.service.utc.offset_seconds != 0.0
-        self.oracle.look()
+        self.oracle.look(acts_at)
         self.said.look()
         self.fights.look()
 

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from tests.machine.beyond import AHEAD_STEPS, HELD_STEPS, SinceStart, beyond
+from tests.machine.beyond import AHEAD_STEPS, BESIDE_STEPS, HELD_STEPS, SinceStart, beyond
 
 STEPS = 60
 NEVER = STEPS
@@ -21,8 +21,9 @@ def found(mine_at: int, its_at: int, mine: int = 3, its: int = 3) -> list[int]:
     return [step for step in range(STEPS) if beyond(sides[: step + 1])]
 
 
-def test_while_it_holds_back_it_takes_nothing_sooner() -> None:
-    assert found(mine_at=HELD_STEPS - 1, its_at=HELD_STEPS) == [HELD_STEPS - 1]
+def test_while_it_holds_back_it_takes_nothing_sooner_than_by_a_planning_period() -> None:
+    assert found(mine_at=3, its_at=3 + BESIDE_STEPS) == []
+    assert found(mine_at=3, its_at=4 + BESIDE_STEPS) == [3 + BESIDE_STEPS]
 
 
 def test_afterwards_it_may_be_sooner_by_a_cooldown_that_began_anew_for_the_twin_and_no_more() -> None:

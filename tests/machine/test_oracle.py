@@ -90,6 +90,19 @@ class TestFloor:
         bench.scale("b", 3)
         assert bench.rules == "a"
 
+    @pytest.mark.parametrize(("seconds_left", "rules"), [(109.0, "ac"), (111.0, "")])
+    def test_a_node_under_notice_counts_until_who_is_there_has_just_time_to_load_elsewhere(
+        self, seconds_left: float, rules: str
+    ) -> None:
+        # b, one on x1 and three on x2, loads in 20 s; a grace of 30 s and a minute to act. a, on x1, takes 60 s.
+        bench = Bench(a_model("a", entitlement=3, load_seconds=60.0), a_model("b", level=1.0, floor=1))
+        bench.oracle.deadlines["x2"] = bench.world.now + seconds_left
+        bench.oracle.look()
+        (here,) = (pod for pod in bench.world.ready_pods("b") if pod.node is bench.world.nodes["x1"])
+        bench.world.set_deletion_cost(*here.key, -1)
+        bench.scale("b", 3)
+        assert bench.rules == rules
+
     def test_what_happened_after_the_watches_came_is_nobodys_fault(self) -> None:
         bench = Bench(a_model("a", level=1.0), a_model("b"))
         for pod in bench.world.ready_pods("a")[:3]:
@@ -235,6 +248,19 @@ class TestNeed:
         assert bench.rules == ""
         assert bench.oracle.counts["excused"] == 1
 
+    @pytest.mark.parametrize(("seconds", "rules"), [(30.0, ""), (45.0, "c")])
+    def test_one_whose_other_replica_loads_for_ever_is_excused_as_long_as_nobody_can_know(
+        self, seconds: float, rules: str
+    ) -> None:
+        bench = Bench(a_model("a", level=4.0, entitlement=2), a_model("b", entitlement=2))
+        bench.world.scale(bench.ref("a"), 4)
+        bench.live(5.0)
+        bench.world.faults.stick(next(pod for pod in bench.world.pods.values() if not pod.ready))
+        bench.live(seconds)
+        bench.scale("a", 2)  # the stuck one, and one that serves
+        bench.live(200.0)
+        assert bench.rules == rules
+
 
 class TestOwners:
     def test_an_owner_that_gives_what_it_needs_of_its_own_is_robbed(self) -> None:
@@ -269,6 +295,13 @@ class TestOwners:
 
 
 class TestRest:
+    def test_gpus_beyond_what_people_allow_are_not_idle(self) -> None:
+        bench = Bench(a_model("a", level=6.0), a_model("b"))
+        bench.world.add_node("x3", 4, {"pool": "x"})
+        bench.live(300.0)
+        bench.oracle.judge_rest(120.0)
+        assert bench.rules == ""
+
     def test_a_model_short_beside_idle_gpus_is_seen(self) -> None:
         bench = Bench(a_model("a", entitlement=2, level=4.0), a_model("b"))
         bench.live(300.0)

@@ -95,6 +95,7 @@ UNSEEN: dict[str, str] = {
     "sudden": "the guard asks for 1,000 models here: of two to five any calm would look like an outage",
     "disruption": "Karpenter's pods end at once here, and ask anew as pods that wait, whatever their end is called",
     "rollout": "a pod asked for while a rollout hangs has the template here that never becomes Ready",
+    "deadline": "no model here is batch work with a deadline: `tests.planning.test_scenarios_deadline` judges it",
     "owed": "flapping is a rate over hours: `tests.sim.constant` judges it, a history ends after minutes",
 }
 PLAYS: dict[str, Callable[[History], Played]] = {"apart": play_apart, "restart": play_restarted}

@@ -69,8 +69,11 @@ def _ours(target: TargetView) -> bool:
 
 
 def goes_to(target: TargetView) -> int:
-    """The maximum where we set it, else the number in the spec."""
-    return target.autoscaler.maximum if _ours(target) and target.autoscaler else target.replicas
+    """The maximum where we set it, else the number in the spec, or the minimum to which an autoscaler takes it."""
+    owner = target.autoscaler
+    if owner is None or owner.paused:
+        return target.replicas
+    return owner.maximum if _ours(target) else max(target.replicas, owner.minimum)
 
 
 def _at_least(target: TargetView) -> int:
@@ -91,8 +94,9 @@ def _promised(snapshot: Snapshot, models: Mapping[str, tuple[Model, ModelView]],
     for model, view in models.values():
         for target in _there(view):
             most = goes_to(target)
-            if _ours(target) and target.autoscaler:  # the HPA may still follow the old maximum
-                most = max(most, min(target.autoscaler.effective_maximum, target.replicas))
+            owner = target.autoscaler
+            if owner is not None and not owner.paused:  # the HPA may still follow the old bounds
+                most = max(most, min(owner.effective_maximum, max(owner.effective_minimum, target.replicas)))
             leaving = sum(1 for pod in target.pods if pod.on(doomed) and pod.phase != "terminating")
             staying = sum(1 for pod in target.pods if not pod.on(doomed))
             if target.pool in totals:

@@ -1,5 +1,6 @@
 """Autoscaled targets: minimum and maximum instead of a number, and an HPA that acts by itself inside them."""
 
+import pytest
 from msgspec.structs import replace
 
 from rebalancer.domain.cluster import Originals
@@ -47,6 +48,19 @@ def on_a_growing_pool(held: int, wanted: int, owner: AutoscalerView, floor: int 
     story = Story(policy, a_snapshot(policy, {"b": held}, load, {"b": work}, nodes={"spot": 2}))
     story.target("b", autoscaler=owner)
     return story
+
+
+@pytest.mark.parametrize(("owner", "asked"), [(None, 16), (ours(16, 16), 6)])
+def test_beside_an_autoscaler_nodes_are_asked_for_as_many_as_demand_lacks_since_it_may_leave_the_others_open(
+    owner: AutoscalerView | None, asked: int
+) -> None:
+    # All of 32 would gain, demand (work 16 and room for bursts) is 22: for more no pod may ever wait.
+    story = on_a_growing_pool(16, 16, an_autoscaler(), floor=0, work=16.0)
+    story.target("b", autoscaler=owner)
+    story.foresee("b", {count: 50.0 * (32 - count) for count in range(33)}, level=16.0)
+    story.turn()
+    change = change_of(story.plans[-1], "b")
+    assert (change.replicas_to - change.replicas_from, change.minimum) == (asked, 16 + asked)
 
 
 class TestTakenDown:

@@ -114,6 +114,17 @@ def test_replicas_whose_number_comes_back_are_said_to_be_ready_until_that_is_wri
     assert [model.ready for model in plan.models if model.model == "b"] == [6]
 
 
+def test_replicas_that_serve_and_are_owed_to_their_model_are_not_taken_for_those_that_went() -> None:
+    story = replaced_on_a_doomed_node()
+    story.policy = a_policy(a_model("b", 1, entitlement=5), pools=(a_pool(gpus=24),))
+    needs(story, 5)
+    remembered = replace(story.memory.models["b"], demand=5)
+    story.memory = replace(story.memory, models={"b": remembered})
+    story.evict("a100-1")
+    story.settle()  # their ReplicaSet has made new ones, as in a rollout, before the number came back
+    assert moves(story.plan()) == {"b": (6, 5)}
+
+
 def test_the_others_go_on_under_the_number_that_is_left() -> None:
     story = replaced_on_a_doomed_node()
     first = next(pod for pod in story.of("b").pods if pod.node == "a100-1")

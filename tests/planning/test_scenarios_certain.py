@@ -202,6 +202,16 @@ class TestOthers:
         assert plan.pools[0].promised == 15
         assert change_of(plan, "theirs").kind == "bounds"  # taken back to what runs
 
+    @pytest.mark.parametrize("other", ["", "search/rebalancer"])
+    def test_where_another_autoscaler_goes_for_certain_is_promised_and_nobody_else_is_given_it(
+        self, other: str
+    ) -> None:
+        # 9 are idle, and within 15 s theirs takes them: it has a minimum of 12, by whoever wrote it.
+        story = self.a_story(an_autoscaler(12, 20, other=other))
+        assert story.plan().pools[0].promised == 24
+        story.load("x", {"concurrency": 40.0}, work=10.0)
+        assert all(moves(plan) == {} for plan in story.turns(3))
+
     @pytest.mark.parametrize("why", ["paused by us", "by somebody else"])
     def test_what_others_wish_for_may_block_raises_and_obliges_no_release(self, why: str) -> None:
         # 20 pods of theirs wait for GPUs: all that is idle is theirs, and nobody else gives anything for it.
@@ -343,6 +353,22 @@ class TestRollout:
         story = self.a_full_pool(needed=0.1)
         plans = story.turns(5)  # its cooldown is 30 s
         assert {moves(plan)["a"] for plan in plans if "a" in moves(plan)} == {(8, 1)}
+
+    @pytest.mark.parametrize(("rolling", "given"), [([], (6, 3)), (["a"], (6, 5))])
+    def test_what_loads_in_a_rollout_is_no_replica_for_which_one_that_serves_is_given(
+        self, rolling: list[str], given: tuple[int, int]
+    ) -> None:
+        # a needs 5: with 6 that serve and 2 that load in its other pool it has 3 to spare, b lacks 4.
+        models = (a_model("a", 1, pools=("a100", "spot"), entitlement=2), a_model("b", 1, entitlement=2))
+        policy = a_policy(*models, pools=(a_pool(gpus=8), an_elastic_pool(gpus=2, gpus_per_node=2)))
+        load, work = {"a": {"concurrency": 20.0}, "b": {"concurrency": 24.0}}, {"a": 5.0, "b": 6.0}
+        story = Story(policy, a_snapshot(policy, {"a": 6, "b": 2}, load, work, nodes={"spot": 1}))
+        loading = tuple(a_pod(f"s{n}", "spot-1", phase="loading") for n in range(2))
+        released = []
+        for _ in range(5):
+            story.target("a", "spot", replicas=2, pods=loading, rolling="a" in rolling)
+            released.append(moves(story.turn()).get("a"))
+        assert released == [None, None, None, given, None]
 
     def test_without_free_gpus_a_node_is_asked_for_it(self) -> None:
         policy = a_policy(a_model("b", 2, pools=("spot",)), pools=(an_elastic_pool(gpus=32, gpus_per_node=8),))

@@ -108,6 +108,8 @@ class TestRepairs:
         found = seen(scaled(1, 9, "", "argocd"), scaled(1, 4, "", "kubectl-edit"), state=state)
         assert found == (ForeignChange(NOW + 10.0, "argocd"),)
         assert repaired_at(state) == NOW + 20.0
+        (target,) = next(model for model in state.peek(NOW).models if model.id == "b").targets
+        assert target.ours == (1, 4)
         assert state.foreign_changes()["b"] == 1
 
     def test_one_bound_after_the_other_is_a_repair_with_the_last_of_them(self) -> None:

@@ -298,7 +298,7 @@ def _bounds(
     owner, ours = target.owner, target.owner is not None and target.owner.originals is not None
     if owner is None or target.view.unconfirmed_replicas is not None or target.desired_replicas < target.least:
         return []
-    if not ours and owner.minimum > target.desired_replicas:
+    if not ours and owner.minimum > target.view.replicas:
         return []
     wanted = min(wanted, _most_minimum(scene, target, owner))
     lowered = lower(scene, tally, target, max(wanted, min(target.desired_replicas, owner.minimum)), wanted)

@@ -56,12 +56,13 @@ def plan_nodes(scene: Scene[ModelShare], found: Allocation) -> NodePlan:
     for unit in found.units:
         plan.caps.take(unit.target)
     _withdraw(scene, plan)
-    giving = found.giving
+    giving, coming = found.giving, Counter(unit.target.model for unit in found.units)
     for model in scene.models_by_priority():
         short = found.short.get(model.entry.id)
         if short is not None and model.demand.replicas > 0:
             targets = [target for target in model.targets if target.key not in giving]
-            _grant(scene, model, targets, short[0], plan)
+            missing = max(model.demand.replicas, model.floor) - model.staying_replicas - coming[model.entry.id]
+            _grant(scene, model, targets, short[0], missing, plan)
     needed = {grant.node_pool for grant in scene.memory.node_grants if grant.id not in plan.ended}
     plan.changes += restored_limits(scene, needed | {name for _, _, name in plan.units})
     return plan
@@ -94,12 +95,24 @@ def _failed_claim(scene: Scene[ModelShare], grant: NodeGrant) -> str | None:
     return None
 
 
-def _grant(scene: Scene[ModelShare], model: ModelShare, targets: list[TargetFacts], short: int, plan: NodePlan) -> None:
-    """Ask for nodes for `short` replicas in the first of the model's `targets` whose pool can grow."""
+def _grant(  # noqa: PLR0913  # who is short, where, and by how much
+    scene: Scene[ModelShare],
+    model: ModelShare,
+    targets: list[TargetFacts],
+    short: int,
+    missing: int,
+    plan: NodePlan,
+) -> None:
+    """Ask for nodes for `short` replicas in the first of the model's `targets` whose pool can grow.
+
+    An autoscaler there surely asks for `missing` more alone, what demand lacks: for what its minimum leaves open there
+    may be no pending pod, for which no node comes.
+    """
     wanted = short - _replaced_by_karpenter(scene, model)
     for target in targets:
         state = scene.pools.get(target.pool)
         most = plan.caps.room(target) if target.stuck is None else min(plan.caps.room(target), target.replaceable)
+        most = most if target.owner is None else min(most, missing)
         if min(wanted, most) <= 0 or state is None or not _may_grow(model, target, state):
             continue
         if any(grant.model == model.entry.id and grant.pool == target.pool for grant in scene.memory.node_grants):
@@ -117,7 +130,7 @@ def _grant(scene: Scene[ModelShare], model: ModelShare, targets: list[TargetFact
         plan.units += [(Unit(target, "demand", "node"), grant_id, node_pool.name)] * replicas
         for _ in range(replicas):
             plan.caps.take(target)
-        wanted -= replicas
+        wanted, missing = wanted - replicas, missing - replicas
 
 
 def _may_grow(model: ModelShare, target: TargetFacts, state: PoolFacts) -> bool:

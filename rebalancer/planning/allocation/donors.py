@@ -97,7 +97,7 @@ def _donors(recipient: ModelShare, target: TargetFacts, tier: str, ledger: Ledge
     for donor in _askable(recipient, target.pool, tier, ledger):
         if donor is recipient or ledger.gained.get(donor.entry.id):
             continue
-        left = ledger.placed_of(donor)
+        left = ledger.sure_of(donor)
         spare = left - max(_reserve(donor, recipient, tier), _needed_beside_a_rollout(donor, target))
         if spare <= 0:
             continue
@@ -140,7 +140,7 @@ def _askable(recipient: ModelShare, pool: str, tier: str, ledger: Ledger) -> lis
         found = ledger.askable[key] = [
             donor
             for donor in ledger.scene.of_pool.get(pool, ())
-            if ledger.placed_of(donor) > _reserve(donor, recipient, tier)
+            if ledger.sure_of(donor) > _reserve(donor, recipient, tier)
         ]
     return found
 

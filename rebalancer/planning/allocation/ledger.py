@@ -11,7 +11,7 @@ from rebalancer.domain.snapshot import NodeView, PodView
 from rebalancer.domain.words import gpus
 from rebalancer.planning.allocation.fits import Fits
 from rebalancer.planning.facts.landing import crowded, may_land
-from rebalancer.planning.facts.scene import NodeRoom, PodPlacement, Scene, TargetFacts
+from rebalancer.planning.facts.scene import ROLLOUT, NodeRoom, PodPlacement, Scene, TargetFacts
 from rebalancer.planning.guards.release import Purpose, Release, Tally
 from rebalancer.planning.shares.caps import Caps
 from rebalancer.planning.shares.share import ModelShare
@@ -296,6 +296,15 @@ class Ledger:
     def placed_of(self, model: ModelShare) -> int:
         """Replicas of the model that nobody has taken and that are on a node, or will fit on one."""
         return self.left_of(model) - self.unseated.get(model.entry.id, 0)
+
+    def sure_of(self, model: ModelShare) -> int:
+        """Of these all that serve, or will: not what loads in a rollout, whose new pods may never become Ready."""
+        return self.placed_of(model) - sum(
+            pod.phase != "ready" and self.home(target, pod) is not None
+            for target in model.targets
+            if target.stuck == ROLLOUT
+            for pod in self.candidates(target)
+        )
 
     def ready_of(self, model: ModelShare) -> int:
         """Replicas of the model that are Ready and that nobody has taken in this plan."""

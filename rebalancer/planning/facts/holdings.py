@@ -28,13 +28,14 @@ def holding(  # noqa: PLR0913  # what it is made from
     view: ModelView | None,
     replaced: tuple[str, ...],
     floor: int,
+    own: int,
     paused: bool,  # noqa: FBT001  # one of the values it is made from
     doomed: frozenset[str],
 ) -> Holding:
-    """The holding of `model`. `replaced`: as its memory has it; `floor`: as rulings leave it."""
+    """The holding of `model`. `replaced`, `own`: as its memory has them; `floor`: as rulings leave it."""
     seen = {target.pool: target for target in (view.targets if view else ())}
     views = [seen[spec.pool] for spec in model.targets if spec.pool in seen]
-    targets = _targets(model, views, _Told(replaced, floor, paused, doomed))
+    targets = _targets(model, views, _Told(replaced, floor, own, paused, doomed))
     steady = [target.ready_staying for target in targets]
     return Holding(
         targets=targets,
@@ -60,18 +61,20 @@ class _Told(NamedTuple):
 
     replaced: entries of memory about replaced pods.
     floor: replicas below which it is never taken.
+    own: replicas that it may claim as its own.
     paused: whether a person paused it.
     doomed: names of doomed nodes.
     """
 
     replaced: tuple[str, ...]
     floor: int
+    own: int
     paused: bool
     doomed: frozenset[str]
 
 
 class _Above(NamedTuple):
-    """By how many replicas a model is above its floor, each at least 0: asked for, assured of, serving."""
+    """Replicas of a model above its floor, each at least 0: asked for, assured of; and serving above its own."""
 
     asked: int
     assured: int
@@ -82,8 +85,9 @@ class _Above(NamedTuple):
         there = [target for target in targets if not target.missing]
         pods = [pod for target in targets for pod in target.pods]
         serve = sum(1 for pod in pods if pod.phase == "ready" and not pod.on(told.doomed))
-        sums = sum(converging(each) for each in there), sum(assured(each) for each in there), serve
-        return cls(*(max(0, each - told.floor) for each in sums))
+        asked, sure = sum(converging(each) for each in there), sum(assured(each) for each in there)
+        least = (asked - told.floor, sure - told.floor, serve - max(told.floor, told.own))
+        return cls(*(max(0, each) for each in least))
 
     def less(self, target: TargetFacts) -> "_Above":
         """Once the target's numbers came back, in the worst case those of serving replicas."""
@@ -136,8 +140,8 @@ def _target(model: Model, target: TargetView, told: _Told, above: _Above) -> Tar
     """The facts of `target`, in which replacements and the replicas they stand beside are told apart.
 
     Of replaced ones that are gone the number comes back once the autoscalers of their replacements have followed; where
-    a ReplicaSet had made new ones by then, and those serve, it stays for the floor. Of numbered ones it comes back once
-    those that go by it are not needed.
+    a ReplicaSet had made new ones by then, and those serve, it stays for the floor and for what the model is owed. Of
+    numbered ones it comes back once those that go by it are not needed.
     """
     doomed = told.doomed
     wanted = 0 if target.missing else converging(target)
