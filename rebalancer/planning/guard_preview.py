@@ -6,12 +6,12 @@ from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.planning.guards.guards import GUARDS
 from rebalancer.planning.guards.release import PASSES, Purpose, Release, Tally
-from rebalancer.planning.planner import survey
+from rebalancer.planning.planner import weigh
 
 
 def passed_guards(snapshot: Snapshot, policy: Policy, memory: Memory, change: Change) -> tuple[str, ...]:
     """Names, in the guards' order, of those that would decline this release; none for a raise."""
-    world = survey(snapshot, policy, memory).scene
+    world = weigh(snapshot, policy, memory).scene
     model = world.models[change.model]
     target = next(each for each in model.targets if each.pool == change.target.pool)
     pods = {pod.uid: pod for pod in target.view.pods}

@@ -30,7 +30,7 @@ from rebalancer.planning.shares.share import ModelShare
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
+class Weighed:
     """Everything that a plan is decided from: every model with its facts, its need and its share.
 
     scene: the cycle after these stages.
@@ -41,7 +41,7 @@ class Survey:
     told: tuple[OverrideState, ...]
 
 
-def survey(snapshot: Snapshot, policy: Policy, memory: Memory, memo: Memo | None = None) -> Survey:
+def weigh(snapshot: Snapshot, policy: Policy, memory: Memory, memo: Memo | None = None) -> Weighed:
     """The stages before anything moves. `memo`: as for `plan`."""
     memo = memo or Memo()
     memo.follow(policy)
@@ -55,7 +55,7 @@ def survey(snapshot: Snapshot, policy: Policy, memory: Memory, memo: Memo | None
     needs = assess.assess(facts)
     shares = by_worth.share(needs)
     shares = swings.damp(shares)
-    return Survey(shares, told)
+    return Weighed(shares, told)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ def plan(snapshot: Snapshot, policy: Policy, memory: Memory, memo: Memo | None =
 
 def decide(snapshot: Snapshot, policy: Policy, memory: Memory, memo: Memo | None = None) -> Decided:
     """As `plan`, all but the explanation: who is about to write need not wait for it."""
-    seen = survey(snapshot, policy, memory, memo)
+    seen = weigh(snapshot, policy, memory, memo)
     scene, memory = seen.scene, seen.scene.memory
     tally = Tally.of(scene)
     allocation = allocate(scene, Ledger.of(scene, tally.copy()))

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from rebalancer.domain.memory import Loss, ModelMemory
 from rebalancer.planning.guards.guards import judge
 from rebalancer.planning.guards.release import Purpose, Release, Tally
-from rebalancer.planning.planner import survey
+from rebalancer.planning.planner import weigh
 from tests.builders import a_model, a_policy, a_pool, a_snapshot
 from tests.planning.story import Story
 
@@ -30,7 +30,7 @@ def lost(story: Story, model: str, replicas: int, counts: str, age: float = 100.
 
 def verdicts(story: Story, model: str = "a", purposes: Iterable[Purpose] = Purpose) -> dict[Purpose, str | None]:
     """By purpose, the guard that declines that one replica of `model` goes; None where it may."""
-    scene = survey(story.snapshot, story.policy, story.memory).scene
+    scene = weigh(story.snapshot, story.policy, story.memory).scene
     part = scene.models[model].targets[0]
     found: dict[Purpose, str | None] = {}
     for purpose in purposes:

@@ -9,7 +9,7 @@ from rebalancer.domain.memory import Loss, Memory, ModelMemory
 from rebalancer.domain.readings import ModelLoad, Work
 from rebalancer.planning.guards.guards import judge
 from rebalancer.planning.guards.release import Purpose, Release, Tally
-from rebalancer.planning.planner import survey
+from rebalancer.planning.planner import weigh
 from tests.planning import oracle
 from tests.planning.doubts import a_jumping_model, an_outage, an_outlook, says
 from tests.planning.story import Story, moves
@@ -37,7 +37,7 @@ def pasts(draw: st.DrawFn, story: Story) -> Memory:
 
 def let_go(story: Story, memory: Memory) -> dict[Asked, bool]:
     """Whether one replica of each part may go, by purpose."""
-    scene = survey(story.snapshot, story.policy, memory).scene
+    scene = weigh(story.snapshot, story.policy, memory).scene
     tally = Tally.of(scene)
     return {
         (*part.key, purpose): judge(Release(scene, tally, part, purpose, part.staying_pods[-1])) is None

@@ -10,7 +10,7 @@ from rebalancer.domain.snapshot import Place, PodView
 from rebalancer.planning.actions.moves import Moves, release
 from rebalancer.planning.allocation.ledger import Victim
 from rebalancer.planning.guards.release import Purpose, Tally
-from rebalancer.planning.planner import survey
+from rebalancer.planning.planner import weigh
 from tests.builders import a_model, a_pod, a_policy, a_pool, a_snapshot, an_override
 from tests.planning.story import Story, change_of, moves, refusal_of, unmet_of
 
@@ -71,7 +71,7 @@ class TestOrdinals:
     def test_one_goes_only_when_all_above_it_go(self) -> None:
         # Its turn may come before that of one with a higher number, which was taken for somebody else.
         story = self.a_donor("a100-1", "a100-1", "a100-2")
-        scene = survey(story.snapshot, story.policy, Memory()).scene
+        scene = weigh(story.snapshot, story.policy, Memory()).scene
         (target,) = scene.models["a"].targets
         moved = Moves(Tally.of(scene), {"a100": 20})
         _, middle, last = (Victim(target, pod, Purpose.OVERRIDE) for pod in target.staying_pods)
