@@ -18,6 +18,7 @@ from unittest.mock import patch
 from rebalancer.act.gate import Gate
 from rebalancer.loop import cycle
 from rebalancer.obs.recorder import Recorder
+from rebalancer.planning import Decided
 from rebalancer.sim.product import default_policy, play_product
 from rebalancer.sim.product.ears import Ears
 from rebalancer.sim.product.run import Actuation
@@ -32,7 +33,8 @@ R = TypeVar("R")
 WARM_UP_SECONDS = 30  # of virtual time: kernels are read from their cache
 PARTS = (
     ("snapshot", ClusterState, "snapshot"),
-    ("plan", cycle, "plan"),
+    ("plan", cycle, "decide"),
+    ("explanation", Decided, "explained"),
     ("journal", Recorder, "cycle"),
     ("events", Ears, "hear"),
 )
