@@ -43,10 +43,11 @@ def rendered(helm: str, folder: Path, *words: str) -> list[str]:
 
 @pytest.mark.real
 @pytest.mark.timeout(300)
-def test_the_helm_install_of_the_page_renders(helm: str, tmp_path: Path) -> None:
+def test_each_helm_install_of_the_pages_renders(helm: str, tmp_path: Path) -> None:
     installs = [words for words in lines_of("helm") if words[1] == "install"]
-    assert len(installs) == 1
-    assert "Deployment" in rendered(helm, tmp_path, *installs[0][2:])
+    assert len(installs) == 2  # of the installation, and of a first policy
+    for words in installs:
+        assert "Deployment" in rendered(helm, tmp_path, *words[2:])
 
 
 @pytest.mark.real

@@ -16,7 +16,7 @@ from rebalancer.planning.actions import drains, moves
 from rebalancer.planning.allocation import donors, loans
 from rebalancer.planning.demand import deferral, need, owed, waiting
 from rebalancer.planning.demand.demand import need_now
-from rebalancer.planning.explanation import explain
+from rebalancer.planning.explanation import lacks
 from rebalancer.planning.facts import build, holdings, scene
 from rebalancer.planning.guards import foreign, guards
 from rebalancer.planning.memory import outages
@@ -63,7 +63,7 @@ def rules() -> Iterator[Mutant]:
     yield _instead(foreign, "REPAIRED_AFTER_SECONDS", "repair", "ends it at once", 0.0)
     yield _instead(foreign, "_stood_up_at", "standup", "forgets nothing", lambda *_: None)
     yield _instead(foreign, "_stood_up_at", "standup", "forgets for ever", lambda _, world: world.now)
-    yield _instead(explain, "keeps_borrowed", "borrower", "is not told", lambda *_: "")
+    yield _instead(lacks, "keeps_borrowed", "borrower", "is not told", lambda *_: "")
     yield _instead(loans, "_overbooked", "lender", "stays who it was", lambda *_: {})
     yield from _owed()
     yield from _used()

@@ -30,7 +30,7 @@ def own(model: ModelNeed) -> int:
 
 
 def in_use(pools: Iterable[PoolFacts], models: Sequence[ModelNeed], kept_gpus: int) -> tuple[int, ...]:
-    """Of what each model holds the replicas that it uses, in order; 0 for all where that does not fit.
+    """The replicas that each model uses, held or not, in order; 0 for all where that does not fit.
 
     It uses its offered work of the last 15 or 60 s, whichever is more, with as much room for bursts as fits beside what
     others use or own, and beside `kept_gpus`. Batch work uses nothing: it gives way at once. Where nodes can come or go
@@ -40,12 +40,12 @@ def in_use(pools: Iterable[PoolFacts], models: Sequence[ModelNeed], kept_gpus: i
     if not models or any(pool.grows for pool in pools):
         return nothing
     work = np.array([_work_of(model) for model in models])
-    owned, held, gpus = np.array([(own(model), model.staying_replicas, model.gpus) for model in models]).T
+    owned, gpus = np.array([(own(model), model.gpus) for model in models]).T
     budget = sum(pool.budget or 0 for pool in pools) - kept_gpus
     for roots in ROOM_ROOTS:
         used = np.ceil(work + roots * np.sqrt(work) - ROUNDING).astype(np.int64)
         if int((np.maximum(used, owned) * gpus).sum()) <= budget:
-            return tuple(np.minimum(used, held).tolist())
+            return tuple(used.tolist())
     return nothing
 
 
