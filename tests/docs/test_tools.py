@@ -46,8 +46,10 @@ def rendered(helm: str, folder: Path, *words: str) -> list[str]:
 def test_each_helm_install_of_the_pages_renders(helm: str, tmp_path: Path) -> None:
     installs = [words for words in lines_of("helm") if words[1] == "install"]
     assert len(installs) == 2  # of the installation, and of a first policy
-    for words in installs:
-        assert "Deployment" in rendered(helm, tmp_path, *words[2:])
+    for number, words in enumerate(installs):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        assert "Deployment" in rendered(helm, folder, *words[2:])
 
 
 @pytest.mark.real
