@@ -73,7 +73,7 @@ def _connected(scene: Scene[ModelNeed]) -> list[tuple[frozenset[str], list[Model
 
 def _portions(scene: Scene[ModelNeed], pools: frozenset[str], models: Sequence[ModelNeed]) -> dict[str, _Portion]:
     caps = Caps(scene)
-    looking: list[_Looking] = []
+    looking: list[tuple[ModelNeed, Outlook, Sequence[TargetFacts]]] = []
     others: list[ModelNeed] = []
     kept: Counter[str] = Counter()
     for model in sorted(models, key=lambda each: each.entry.id):
@@ -93,36 +93,21 @@ def _portions(scene: Scene[ModelNeed], pools: frozenset[str], models: Sequence[M
         looking.append((model, outlook, free))
         kept.update({target.pool: target.staying_replicas * target.gpus for target in _fixed(model, free)})
     uses = in_use([scene.pools[pool] for pool in pools], [model for model, _, _ in looking], kept.total())
-    has = tuple([model.staying_replicas for model, _, _ in looking])
-    while True:
-        sharing = _sharing(scene, looking, [min(each) for each in zip(uses, has, strict=True)], caps)
-        spaces, costs = _spaces(scene, pools, sharing, others, kept), _costs(scene, pools, sharing)
-        counts = _counts(scene, min(pools), sharing, spaces, costs)
-        shares = [each.held + count for each, count in zip(sharing, counts, strict=True)]
-        # What a share brings is used as well, or the next plan, which finds it there, would share anew.
-        brought = tuple([max(each) for each in zip(has, shares, strict=True)])
-        if all(use <= now or now == then for use, now, then in zip(uses, has, brought, strict=True)):
-            break
-        has = brought
-    found = {model.entry.id: _Portion(model, None, 0.0) for model in others}
-    for each, cost, share in zip(sharing, costs, shares, strict=True):
-        found[each.model.entry.id] = _Portion(each.model, share, cost, each.used)
-    return found
-
-
-_Looking = tuple[ModelNeed, Outlook, Sequence[TargetFacts]]
-"""A model with an outlook, and its targets whose number may change."""
-
-
-def _sharing(scene: Scene[ModelNeed], looking: Sequence[_Looking], uses: Sequence[int], caps: Caps) -> list["_Sharer"]:
-    """What each of them may have, `uses` being the replicas that go to nobody's forecast."""
-    sharing = []
-    for (model, outlook, free), used in zip(looking, uses, strict=True):
+    sharing: list[_Sharer] = []
+    for (model, outlook, free), use in zip(looking, uses, strict=True):
+        # What is asked for and holds no GPU yet serves nobody; were it used, a second plan would share anew.
+        used = min(use, sum(target.placed for target in model.targets))
         held = sum(target.staying_replicas for target in _fixed(model, free))
         most = min(caps.most(free, model.most_replicas - held), _most_apart(scene, free)) + held
         claim = _claim_of(model, outlook, free, (max(used, own(model)), held, most), scene.memo)
         sharing.append(_Sharer(model, claim, held, used))
-    return sharing
+    spaces = _spaces(scene, pools, sharing, others, kept)
+    costs = _costs(scene, pools, sharing)
+    counts = _counts(scene, min(pools), sharing, spaces, costs)
+    found = {model.entry.id: _Portion(model, None, 0.0) for model in others}
+    for each, cost, count in zip(sharing, costs, counts, strict=True):
+        found[each.model.entry.id] = _Portion(each.model, each.held + count, cost, each.used)
+    return found
 
 
 class _Sharer(NamedTuple):
