@@ -1,11 +1,13 @@
 """Targets whose controller numbers replicas, and replicas of several pods: who goes is read, where they land varies."""
 
+from collections import Counter
 from collections.abc import Mapping
 
 from msgspec.structs import replace
 
 from rebalancer.domain.codec import to_bytes
 from rebalancer.domain.memory import Memory
+from rebalancer.domain.placement import HOSTNAME, Placement
 from rebalancer.domain.snapshot import Place, PodView
 from rebalancer.planning.actions.moves import Moves, release
 from rebalancer.planning.allocation.ledger import Victim
@@ -175,6 +177,14 @@ class TestGroups:
         story.settle()
         (group,) = story.of("lws").pods
         assert (group.phase, len(group.nodes)) == ("ready", 2)
+
+    def test_where_its_pods_keep_apart_donors_make_room_on_as_many_nodes(self) -> None:
+        story = self.a_world(0, 16, lws={"concurrency": 4.0}, small=IDLE)
+        story.target("lws", placement=Placement(apart=(HOSTNAME,)))
+        story.target("small", pods=tuple(a_pod(f"small-{n:02}", f"a100-{1 + n // 8}") for n in range(16)))
+        victims = set(change_of(story.plan(), "small").victims)
+        nodes = Counter(pod.node for pod in story.of("small").pods if pod.uid in victims)
+        assert nodes == {"a100-1": 4, "a100-2": 4}
 
     def test_a_group_gives_the_gpus_of_all_its_nodes(self) -> None:
         story = self.a_world(2, 0, lws=IDLE, small={"concurrency": 16.0})

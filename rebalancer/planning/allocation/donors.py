@@ -37,7 +37,7 @@ def displace(recipient: ModelShare, target: TargetFacts, tier: str, ledger: Ledg
         chosen = _for_several_pods(target, donors, nodes, ledger)
     if chosen is None:
         return None
-    node, picks = chosen
+    places, picks = chosen
     victims = []
     together = Counter(donor.target.model for donor, pod in picks if tier == FLOOR and pod.node is not None)
     for donor, pod in picks:
@@ -45,7 +45,6 @@ def displace(recipient: ModelShare, target: TargetFacts, tier: str, ledger: Ledg
         victim = Victim(donor.target, pod, purpose, max(1, together[donor.target.model]))
         ledger.take(victim)
         victims.append(victim)
-    places = (node,) if target.pods == 1 else ledger.fit(target, recipient.ruling.excluded_nodes, now=False)
     ledger.seat(target, places)
     return Unit(target, tier, "shift", places, tuple(victims))
 
@@ -164,6 +163,7 @@ def _may_grow(target: TargetFacts, scene: Scene[ModelShare]) -> bool:
 
 
 Picks = list[tuple[_Donor, PodView]]
+Chosen = tuple[tuple[str, ...], Picks] | None  # a node for each pod of the replica, and who goes for it
 
 
 class _Step(NamedTuple):
@@ -174,7 +174,7 @@ class _Step(NamedTuple):
     gpus: int
 
 
-def _one_victim(target: TargetFacts, donors: list[_Donor], nodes: set[str], ledger: Ledger) -> tuple[str, Picks] | None:
+def _one_victim(target: TargetFacts, donors: list[_Donor], nodes: set[str], ledger: Ledger) -> Chosen:
     """A single replica whose node then has the room."""
     rooms = ledger.rooms[target.pool]
     for donor in donors:
@@ -185,13 +185,11 @@ def _one_victim(target: TargetFacts, donors: list[_Donor], nodes: set[str], ledg
             for node in dict.fromkeys(home):
                 freed = home.count(node) * donor.target.pod_gpus
                 if node in nodes and rooms[node].soon + freed >= target.gpus:
-                    return node, [(donor, pod)]
+                    return (node,), [(donor, pod)]
     return None
 
 
-def _several_victims(
-    target: TargetFacts, donors: list[_Donor], nodes: set[str], ledger: Ledger
-) -> tuple[str, Picks] | None:
+def _several_victims(target: TargetFacts, donors: list[_Donor], nodes: set[str], ledger: Ledger) -> Chosen:
     """The fewest replicas that make room together on one node; ties by rank of the donor, then by node name."""
     on_node: dict[str, list[_Step]] = {}
     for donor in donors:
@@ -205,7 +203,7 @@ def _several_victims(
             key = (len(chosen), donors.index(chosen[0][0]), node)
             if best is None or key < best:
                 best, picks = key, chosen
-    return (best[2], picks) if best else None
+    return ((best[2],), picks) if best else None
 
 
 def _steps(donor: _Donor, nodes: set[str], ledger: Ledger) -> dict[str, list[_Step]]:
@@ -258,9 +256,7 @@ def _enough(target: TargetFacts, steps: list[_Step], room: int, ledger: Ledger) 
     return None
 
 
-def _for_several_pods(
-    target: TargetFacts, donors: list[_Donor], nodes: set[str], ledger: Ledger
-) -> tuple[str, Picks] | None:
+def _for_several_pods(target: TargetFacts, donors: list[_Donor], nodes: set[str], ledger: Ledger) -> Chosen:
     """Replicas that make room for all pods of one replica, on one node or several; none of them could stay.
 
     They are taken in the donors' order until there is room. Then, from the last one on, each stays that need not go:
@@ -270,8 +266,9 @@ def _for_several_pods(
     for donor in donors:
         for pod in ledger.candidates(donor.target)[: max(0, min(donor.spare, ledger.givable(donor.target)))]:
             picks.append((donor, pod))
-            if _makes_room(target, picks, nodes, ledger):
-                return "", _needed(target, picks, nodes, ledger)
+            if _places(target, picks, nodes, ledger):
+                needed = _needed(target, picks, nodes, ledger)
+                return _places(target, needed, nodes, ledger), needed
     return None
 
 
@@ -280,18 +277,30 @@ def _needed(target: TargetFacts, picks: Picks, nodes: set[str], ledger: Ledger) 
     for pick in reversed(picks):
         others = [each for each in picks if each is not pick]
         before = any(each is pick[0] and out_class(pod) < out_class(pick[1]) for each, pod in others)
-        if not before and _makes_room(target, others, nodes, ledger):
+        if not before and _places(target, others, nodes, ledger):
             picks = others
     return picks
 
 
-def _makes_room(target: TargetFacts, picks: Picks, nodes: set[str], ledger: Ledger) -> bool:
-    """Whether all pods of one replica have room on `nodes` once the picked ones are gone, and may be promised."""
-    freed: Counter[str] = Counter()
+def _places(target: TargetFacts, picks: Picks, nodes: set[str], ledger: Ledger) -> tuple[str, ...]:
+    """A node for each pod of one replica once the picked ones are gone; () where there is none, or no GPUs to promise.
+
+    Nodes with least room come first, as `Ledger.fit` has it, and pods keep the distance that their template asks for.
+    """
+    if ledger.headroom(target) + sum(donor.target.gpus for donor, _ in picks) < target.gpus:
+        return ()
+    rooms = {name: ledger.rooms[target.pool][name].soon for name in nodes}
     for donor, pod in picks:
         for node in ledger.home(donor.target, pod):
-            freed[node] += donor.target.pod_gpus
-    rooms = ledger.rooms[target.pool]
-    pods = sum(max(0, rooms[node].soon + freed[node]) // target.pod_gpus for node in nodes)
-    capacity = ledger.headroom(target) + sum(donor.target.gpus for donor, _ in picks)
-    return pods >= target.pods and capacity >= target.gpus
+            if node in rooms:
+                rooms[node] += donor.target.pod_gpus
+    places: list[str] = []
+    for _ in range(target.pods):
+        shut = ledger.crowded(target, now=False, beside=places)
+        fitting = [(room, name) for name, room in rooms.items() if room >= target.pod_gpus and name not in shut]
+        if not fitting:
+            return ()
+        _, node = min(fitting)
+        rooms[node] -= target.pod_gpus
+        places.append(node)
+    return tuple(places)

@@ -300,7 +300,7 @@ class Ledger:
     def sure_of(self, model: ModelShare) -> int:
         """Of these all that serve, or will: not what loads in a rollout, whose new pods may never become Ready."""
         return self.placed_of(model) - sum(
-            pod.phase != "ready" and self.home(target, pod) is not None
+            pod.phase != "ready" and bool(self.home(target, pod))
             for target in model.targets
             if target.stuck == ROLLOUT
             for pod in self.candidates(target)
