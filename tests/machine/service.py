@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from rebalancer.act.gate import Gate
 from rebalancer.act.restoring import Restoring
@@ -18,6 +19,7 @@ from rebalancer.domain.events import (
     ObjectChanged,
     ObjectGone,
     ObjectsListed,
+    Position,
     SourceState,
 )
 from rebalancer.domain.memory import Memory
@@ -58,7 +60,10 @@ class Clock:
 
 
 class Kept(Struct, frozen=True):
-    """One checkpoint: its entries, when it was written, what it includes of both topics, how far UTC was ahead then."""
+    """One checkpoint: its entries, when it was written, how far UTC was ahead then.
+
+    `notices`: how many it includes, `samples`: from which one on they are read again, a checkpoint's period before it.
+    """
 
     at: float
     entries: tuple[tuple[bytes, bytes], ...]
@@ -168,6 +173,7 @@ class Service:
         self._port = port
         self._marks_victims = marks_victims
         self._bookmarked_at = world.now
+        self._heard_before = 0
         self.start(Memory(), 1)
 
     # --- a process
@@ -224,9 +230,10 @@ class Service:
             self._world.now,
             (first, *rings),
             len(self.topics.notices),
-            len(self.topics.samples),
+            self._heard_before,
             self.utc.offset_seconds,
         )
+        self._heard_before = len(self.topics.samples)
         self.checkpoints.append(kept)
 
     def restart(self, back: int, *, disk_lost: bool = False) -> Begun:
@@ -272,6 +279,8 @@ class Service:
         events: list[Event] = [*notices]
         samples = [one for one in world.take_samples() if one.model not in self.silent]
         samples += [_doubt(one) for one in samples if one.model in self.doubted]
+        first = len(self.topics.samples)
+        samples = [replace(one, position=Position("metrics", 0, first + place)) for place, one in enumerate(samples)]
         self.topics.samples += samples
         events += samples
         if events:
