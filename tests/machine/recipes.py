@@ -35,6 +35,7 @@ FIGHT = (
     Turn("somebody writes once", (2, 4), (0.67, 1.0), of=1),
 )
 _LEAVES = (0.48, 0.4899)  # of `policy is reloaded`: a model leaves
+_LIMIT_FALLS = (0.55, 0.5599)  # a pool's limit is lowered to what its models own
 
 RECIPES: dict[str, tuple[Turn, ...]] = {
     "devices gone for long": (BUSY, Turn("device plugin drops", (4, 26), (0.75, 1.0))),
@@ -136,6 +137,11 @@ RECIPES: dict[str, tuple[Turn, ...]] = {
         Turn("service restarts", (2, 12)),
     ),
     "restarted as GPUs go home": (*LOAN, Turn("service restarts", (1, 8))),
+    "restarted as a limit falls": (
+        BUSY,
+        Turn("policy is reloaded", (24, 36), _LIMIT_FALLS),
+        Turn("service restarts", (2, 5)),
+    ),
 }
 # Recipes that say something only where Karpenter brings nodes.
 OF_KARPENTER = {
@@ -149,6 +155,8 @@ OWNERS = {"asleep for good": "hpa"}
 # Where a machine takes longer to come than what is not there is believed.
 SLOW_LAUNCHES = {"restarted while a node comes"}
 SLOW_LAUNCH_SECONDS = 150.0
+# Where a model may lose so little at a time that what it lost before a start binds for longer than a start holds back.
+SLOW_STEPS = {"restarted as a limit falls"}
 # Where the policy says one GPU of pods that hold two.
 MISTAKEN = {"mistaken policy"}
 # Where no pod is marked before others of its kind go.

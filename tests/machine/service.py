@@ -120,8 +120,8 @@ class Topics:
         self.outcomes.append(outcome)
         self._sent.append(not self.away)
 
-    def writes(self, *, disk_lost: bool) -> Writes:
-        """What a start finds: all of it, or only what Kafka has."""
+    def writes(self, *, disk_lost: bool, large: bool) -> Writes:
+        """What a start finds: all of it, or only what Kafka has; of `large` cycles that is no line."""
         cycles = [(at, cycle) for at, cycle, sent in self._cycles if sent or not disk_lost]
         writes = Writes(
             intents={one.id: one for one, sent in self._intents if sent or not disk_lost},
@@ -131,7 +131,8 @@ class Topics:
             instants=[at for at, _ in cycles],
             last_cycle=max((cycle for _, cycle in cycles), default=0),
         )
-        if self._last is not None and self._last[0].cycle == writes.last_cycle:
+        kept = self._last is not None and self._last[0].cycle == writes.last_cycle and not (disk_lost and large)
+        if self._last is not None and kept:
             snapshot, memory_before, decision = self._last
             for line in journal.keyframe(snapshot, memory_before):
                 writes.take(line)
@@ -236,16 +237,16 @@ class Service:
         self._heard_before = len(self.topics.samples)
         self.checkpoints.append(kept)
 
-    def restart(self, back: int, *, disk_lost: bool = False) -> Begun:
+    def restart(self, back: int, *, disk_lost: bool = False, large: bool = False) -> Begun:
         """The process dies; the next one starts as `app.service` does, from the checkpoint of so many ago.
 
-        `disk_lost`: without its journal, as on another node.
+        `disk_lost`: without its journal, as on another node; `large`: its cycles were too large for a record of Kafka.
         """
         nothing = Kept(0.0, (), 0, 0, 0.0)
         kept = self.checkpoints[-1 - min(back, len(self.checkpoints) - 1)] if self.checkpoints else nothing
         now = self.utc.now()
         restored = checkpoint.read(kept.entries, [model.id for model in self.policy.models], now)
-        past = begin_from(restored, self.topics.writes(disk_lost=disk_lost), self.policy, now)
+        past = begin_from(restored, self.topics.writes(disk_lost=disk_lost, large=large), self.policy, now)
         self.start(past.memory, past.first_cycle)
         past.into(self.state, now)
         self.list_all()
