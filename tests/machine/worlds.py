@@ -136,7 +136,9 @@ def policy_of(spec: WorldSpec) -> Policy:
             "lookAhead": spec.look_ahead,
             "nodes": {"notReadyGraceSeconds": NOT_READY_SECONDS},
             "guards": {
-                "step": {"share": 0.2, "windowSeconds": 300.0} if spec.slow_steps else {"share": 0.5, "windowSeconds": 60.0},
+                "step": {"share": 0.2, "windowSeconds": 300.0}
+                if spec.slow_steps
+                else {"share": 0.5, "windowSeconds": 60.0},
                 "fleet": {"share": 1.0, "windowSeconds": 60.0},
                 "sudden": {"holdSeconds": 120.0, "leastModels": 1000},
                 "foreign": {"windowSeconds": 120.0},
