@@ -54,8 +54,8 @@ class WorldSpec(Struct, frozen=True):
     """All that a world begins with. `density`: disturbances a step, on average; `per`: whose samples there are.
 
     `marks`: whether the service marks the pods that shall go (`actuation.deletionCost`, which is off unless asked for);
-    `mistaken`: the policy says that each pod holds one GPU; `slow_steps`: a model may lose a fifth in five minutes, as by
-    default, which is longer than a start holds back.
+    `mistaken`: the policy says that each pod holds one GPU; `slow_steps`: a model may lose a fifth in five minutes, as
+    by default, which is longer than a start holds back.
     """
 
     seed: int
