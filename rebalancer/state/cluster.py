@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from rebalancer.domain.arithmetic import doomed_nodes
 from rebalancer.domain.cluster import Node, NodeClaim, Pod, Workload
+from rebalancer.domain.dual_pods import Launcher
 from rebalancer.domain.events import (
     CapacityNotice,
     Event,
@@ -117,11 +118,11 @@ class ClusterState:
 
     def apply_all(self, events: Iterable[Event], now: float) -> None:
         """Take events in the order in which their sources handed them out; the same event twice is the same once."""
-        take = self._loads.take
+        take, launchers = self._loads.take, self._holdings.bindings.launchers
         for event in events:
             if type(event) is MetricSample:
                 if self._early is None:
-                    take(event, now)
+                    take(event, now) if event.pod not in launchers else self._take_of_launcher(event, now)
                 else:
                     self._wait_for_pods(event)
             else:
@@ -132,6 +133,14 @@ class ClusterState:
         self._loads.pour()
         if self._loads.surge(now):
             self.wakes.add(wakes.SURGE)
+
+    def _take_of_launcher(self, sample: MetricSample, now: float) -> None:
+        """What a launcher tells is its requester's; any other pod's sample stays as it is."""
+        samples = self._holdings.bindings.attributed(sample)
+        for one in samples:
+            self._loads.take(one, now)
+        if not samples:
+            self._counters["unbound-launcher"] += 1
 
     def _certain(self, now: float) -> bool:
         """Whether the lists of nodes and pods are whole and fresh."""
@@ -169,7 +178,7 @@ class ClusterState:
                 if event.source == "pods" and self._early is not None:
                     early, self._early = self._early, None
                     for sample in early:
-                        self._loads.take(sample, now)
+                        self._take_of_launcher(sample, now)
             case ObjectChanged():
                 self._move(self._objects.changed(event), event.at)
             case ObjectUnreadable():
@@ -185,6 +194,7 @@ class ClusterState:
             if new is None:
                 self._wake(change)  # while a node that leaves is still in its pool
             self._holdings.foreign.saw(change, at)
+            self._holdings.bindings.moved(change, at)
             self._holdings.moved(change)
             self._pools.moved(change, at)
             self._notices.moved(change, at)
@@ -344,10 +354,17 @@ class ClusterState:
         return self._notices.signs.unknown()
 
     def pod_named(self, namespace: str, name: str) -> tuple[str, str, float] | None:
-        """(model, UID, creation time) of a model's pod; None when there is no such pod or it is nobody's."""
-        pod = self._objects.one(Pod, name, namespace)
+        """(model, UID, creation time) of a model's pod; None when there is no such pod or it is nobody's.
+
+        Of a launcher (`domain.dual_pods`) those of its requester, whose readings they are from the binding on.
+        """
+        pod, since = self._objects.one(Pod, name, namespace), 0.0
+        if pod is not None and isinstance(pod.dual, Launcher):
+            bound = self._holdings.bindings.serves(pod)
+            since = 0.0 if bound is None else bound.since
+            pod = None if bound is None else self._objects.one(Pod, pod.dual.name, namespace)
         model = None if pod is None or pod.terminal else self._holdings.model_of(pod.workload)
-        return None if pod is None or model is None else (model, pod.uid, pod.created_at)
+        return None if pod is None or model is None else (model, pod.uid, max(since, pod.created_at))
 
     def pinned(self) -> tuple[Pinned, ...]:
         """The objects that carry values written by us or another installation, by the policy in force."""
@@ -357,17 +374,17 @@ class ClusterState:
 
     def rings_bytes(self, model: str) -> bytes:
         """One model's rings and what was measured of it. Raises KeyError for a model not in the policy."""
-        past = self._loads.past(model, offsets=self.offsets, load_seconds=self._holdings.load_seconds(model))
+        past = self._loads.past(model, offsets=self.offsets, starts=self._holdings.starts.past(model))
         return past.to_bytes()
 
     def restore_rings(self, model: str, data: bytes) -> None:
         """Put back what `rings_bytes` gave. Raises ValueError when the bytes are damaged; KeyError as above."""
         past = ModelPast.from_bytes(data)
         self._loads.restore(model, past)
-        self._holdings.restore_load_seconds(model, past.load_seconds)
+        self._holdings.restore_starts(model, past.known_starts)
 
     def resume(self, seen: Snapshot) -> None:
-        """Go on from what the last cycle before a start saw, after the rings are restored: outlooks, starts' length."""
+        """Go on from what the last cycle before a start saw, after the rings are restored: outlooks, starts."""
         self._holdings.resume(seen.models)
         doomed = doomed_nodes(seen.notices, seen.pools, self._policy.nodes, seen.at)
         self._outlooks.resume(seen.loads, seen.models, doomed, self._loads.rings, seen.at)
