@@ -16,7 +16,7 @@ from rebalancer.domain.outcome import WRITTEN, Outcome
 from rebalancer.domain.people import Override
 from rebalancer.domain.plan import Change, OverrideState, Plan, Refusal
 from rebalancer.domain.policy import Policy
-from rebalancer.domain.snapshot import ModelView, NoticeView, PodView, Snapshot, TargetView
+from rebalancer.domain.snapshot import NoticeView, PodView, Snapshot, TargetView
 from rebalancer.planning import plan as decide
 from rebalancer.planning.guard_preview import passed_guards
 

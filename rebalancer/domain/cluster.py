@@ -153,7 +153,7 @@ class Pod(Struct, frozen=True):
 
     @property
     def holds_gpus(self) -> bool:
-        """Whether its devices are taken: until it is terminal, or until its object is gone where an engine may outlive it.
+        """Whether its devices are taken: until it is terminal; where an engine may outlive it, until it is deleted.
 
         A requester's engine runs in another pod, and its finalizer keeps the object until that engine sleeps.
         """

@@ -11,6 +11,16 @@ from rebalancer.domain.instant import Instant
 # came after the pod; `node-image`: so it did, and brought the image; `unknown`: nobody can tell. Of pods that wake an
 # engine (`domain.dual_pods`): `hot`: one that slept on their GPUs; `warm`: a launcher; `cold`: nothing.
 KINDS = ("image", "pull", "node", "node-image", "unknown", "hot", "warm", "cold")
+SAID = {
+    "image": "node and image were there",
+    "pull": "the image was pulled",
+    "node": "the node had to come",
+    "node-image": "the node had to come, with the image on it",
+    "unknown": "nobody can tell what was there",
+    "hot": "an engine was woken",
+    "warm": "a launcher was there",
+    "cold": "neither launcher nor engine was there",
+}
 ENOUGH = 3  # starts from which on their figures count more than the policy's `loadSeconds`
 # Half of all starts are quicker: a figure for what is worth how much, where too long and too short cost alike.
 MIDDLE = 0.5

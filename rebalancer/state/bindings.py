@@ -146,5 +146,7 @@ class Bindings:
             self._last[key] = mine
         if before is None or before.pod == of.requester or before.counters is None or not before.at < of.since:
             return (mine,)
-        begins = replace(mine, id=f"{mine.id}/asleep", at=of.since, gauges=ASLEEP, counters=before.counters, position=None)
+        begins = replace(
+            mine, id=f"{mine.id}/asleep", at=of.since, gauges=ASLEEP, counters=before.counters, position=None
+        )
         return begins, mine

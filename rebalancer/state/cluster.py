@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from rebalancer.domain.arithmetic import doomed_nodes
 from rebalancer.domain.cluster import Node, NodeClaim, Pod, Workload
-from rebalancer.domain.dual_pods import Launcher
 from rebalancer.domain.events import (
     CapacityNotice,
     Event,
@@ -51,6 +50,7 @@ class ClusterState:
 
     `offsets` is the intake's to move, past records that are in here or safe in the dead-letter topic; it goes into the
     checkpoint with them. `installation`: our name on what we write to. `marks_victims`: as the snapshot has it.
+    `starts`, `pod_named`: as `Holdings` has them.
     """
 
     def __init__(
@@ -61,6 +61,7 @@ class ClusterState:
         self._objects = Objects()
         self._sources = Sources()
         self._holdings = Holdings(policy, self._objects, installation)
+        self.starts, self.pod_named = self._holdings.starts, self._holdings.pod_named
         self._pools = Pools(policy, self._objects, self._holdings.model_of, installation)
         self._notices = Notices(policy.nodes, self._objects, self._holdings, self._pools)
         self._loads = Loads(policy, started_at)
@@ -137,10 +138,9 @@ class ClusterState:
     def _take_of_launcher(self, sample: MetricSample, now: float) -> None:
         """What a launcher tells is its requester's; any other pod's sample stays as it is."""
         samples = self._holdings.bindings.attributed(sample)
+        self._counters["unbound-launcher"] += not samples
         for one in samples:
             self._loads.take(one, now)
-        if not samples:
-            self._counters["unbound-launcher"] += 1
 
     def _certain(self, now: float) -> bool:
         """Whether the lists of nodes and pods are whole and fresh."""
@@ -352,19 +352,6 @@ class ClusterState:
     def unknown_signs(self) -> Mapping[str, int]:
         """Taints and conditions that look like notices and are in no table, each with the nodes that carry it."""
         return self._notices.signs.unknown()
-
-    def pod_named(self, namespace: str, name: str) -> tuple[str, str, float] | None:
-        """(model, UID, creation time) of a model's pod; None when there is no such pod or it is nobody's.
-
-        Of a launcher (`domain.dual_pods`) those of its requester, whose readings they are from the binding on.
-        """
-        pod, since = self._objects.one(Pod, name, namespace), 0.0
-        if pod is not None and isinstance(pod.dual, Launcher):
-            bound = self._holdings.bindings.serves(pod)
-            since = 0.0 if bound is None else bound.since
-            pod = None if bound is None else self._objects.one(Pod, pod.dual.name, namespace)
-        model = None if pod is None or pod.terminal else self._holdings.model_of(pod.workload)
-        return None if pod is None or model is None else (model, pod.uid, max(since, pod.created_at))
 
     def pinned(self) -> tuple[Pinned, ...]:
         """The objects that carry values written by us or another installation, by the policy in force."""

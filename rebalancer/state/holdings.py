@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from rebalancer.domain.autoscalers import Hpa, PodAutoscaler, ScaledObject
 from rebalancer.domain.cluster import Node, Pod, Workload
+from rebalancer.domain.dual_pods import Launcher
 from rebalancer.domain.policy import Model, Policy, Pool
 from rebalancer.domain.snapshot import AutoscalerView, ModelView, PodView, TargetView
 from rebalancer.domain.starts import Start
@@ -54,7 +55,9 @@ class Holdings:
         self._asked: dict[WorkloadRef, _Asked] = {}
         self.bindings = Bindings(objects)
         self.starts = Starts(objects, self.bindings)
-        self._before: dict[str, ModelView] = {}  # starts as the last cycle of before ours had them, until one is measured
+        self._before: dict[
+            str, ModelView
+        ] = {}  # starts as the last cycle of before ours had them, until one is measured
         self._pods: dict[str, tuple[Pod, bool, PodView]] = {}
         self._views: dict[str, ModelView] = {}
         self._all: tuple[ModelView, ...] | None = None
@@ -77,6 +80,19 @@ class Holdings:
         """The model a workload is a target of."""
         target = self._targets.get(workload) if workload is not None else None
         return target.model.id if target is not None else None
+
+    def pod_named(self, namespace: str, name: str) -> tuple[str, str, float] | None:
+        """(model, UID, since when its readings are its own) of a model's pod; None: no such pod, or nobody's.
+
+        Of a launcher (`domain.dual_pods`) those of its requester, whose readings they are from the binding on.
+        """
+        pod, since = self._objects.one(Pod, name, namespace), 0.0
+        if pod is not None and isinstance(pod.dual, Launcher):
+            bound = self.bindings.serves(pod)
+            since = 0.0 if bound is None else bound.since
+            pod = None if bound is None else self._objects.one(Pod, pod.dual.name, namespace)
+        model = None if pod is None or pod.terminal else self.model_of(pod.workload)
+        return None if pod is None or model is None else (model, pod.uid, max(since, pod.created_at))
 
     def pods_on(self, node: str) -> Iterator[tuple[Model, Pod]]:
         """The models' pods that are bound to a node, terminating ones included, in no particular order."""

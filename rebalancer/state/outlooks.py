@@ -203,7 +203,7 @@ class Outlooks:
 
 
 def start_seconds(model: Model, view: ModelView) -> float:
-    """From having a node to Ready, the middle of what was measured; the policy's figure until three starts were seen."""
+    """From having a node to Ready: the middle of what was measured, the policy's figure until that is known."""
     return model.load_seconds if view.load_seconds is None else view.load_seconds
 
 

@@ -164,7 +164,7 @@ def _condition(status: _PodStatus, name: str) -> _PodCondition | None:
 
 
 def _image(spec: _PodSpec) -> str:
-    asking = (one.image for one in spec.containers if one.resources is not NO_RESOURCES and one.resources.devices())
+    asking = (one.image for one in spec.containers if any(one.resources.devices().values()))
     return full_name(next(asking, None) or "")
 
 
