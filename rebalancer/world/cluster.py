@@ -152,7 +152,7 @@ class Cluster:
     def _schedule(self) -> None:
         for pod, node in place(self.pending.values(), self.nodes.values()):
             del self.pending[pod.uid]
-            pod.node = node
+            pod.node, pod.placed_at = node, self._agenda.now
             node.used += pod.gpus
             node.pods[pod.uid] = pod
             self.starts += 1

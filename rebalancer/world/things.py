@@ -97,6 +97,7 @@ class Pod:
     owner: Deployment
     created_at: float
     node: Node | None = None
+    placed_at: float | None = None
     ready_at: float | None = None
     deleted_at: float | None = None
     ends_at: float | None = None

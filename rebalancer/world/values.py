@@ -51,6 +51,7 @@ def _node(node: Node, version: str) -> domain.Node:
         allocatable={node.resource: node.allocatable},
         ready=node.ready,
         ready_changed_at=node.created_at if node.ready_changed_at is None else node.ready_changed_at,
+        created_at=node.created_at,
     )
 
 
@@ -70,6 +71,7 @@ def _pod(pod: Pod, version: str) -> domain.Pod:
         deleting_at=pod.ends_at,
         grace_seconds=pod.owner.grace_seconds,
         deletion_cost=pod.deletion_cost,
+        placed_at=pod.placed_at,
     )
 
 

@@ -1,5 +1,6 @@
 """Sleeping engines: launchers, their requesters, and whose readings are whose."""
 
+import pytest
 from msgspec.structs import replace
 
 from rebalancer.domain.cluster import Pod
@@ -165,5 +166,5 @@ def test_what_an_engine_counted_before_it_slept_is_neither_a_burst_nor_lost_when
         now=NOW + 110.0,
     )
     per_second = requests_per_second(state)
-    assert sum(per_second[-10:]) == 10.0 + 8.0
-    assert per_second[-5:] == [1.6] * 5
+    assert sum(per_second[-10:]) == pytest.approx(10.0 + 8.0)
+    assert per_second[-5:] == pytest.approx([1.6] * 5)

@@ -4,7 +4,8 @@ from msgspec.structs import replace
 
 from rebalancer.domain.cluster import Node, Pod
 from rebalancer.domain.dual_pods import Requester
-from rebalancer.domain.snapshot import ModelView, StartView
+from rebalancer.domain.snapshot import ModelView
+from rebalancer.domain.starts import StartView
 from rebalancer.state.checkpoint import ModelPast
 from rebalancer.state.cluster import ClusterState
 from tests.builders import NOW
