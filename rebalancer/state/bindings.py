@@ -1,7 +1,7 @@
 """Which requester each launcher served when (`domain.dual_pods`), and with that how each of them started.
 
 Readings of a launcher are its requester's: that is the model's pod. An engine that was bound and is no more sleeps in
-its launcher; when it is bound again, that start is hot.
+its launcher; when it is bound again, and no engine comes into the launcher for that, the start is hot.
 """
 
 from collections.abc import Iterable
@@ -68,12 +68,15 @@ class Bindings:
         if before is not None and before.requester != new.requester and before.requester:
             bound[-1] = replace(bound[-1], until=at)
             self._asleep.setdefault(launcher.uid, set()).add(bound[-1].instance)
-        elif before is not None and not before.requester and before.signature != new.signature and not new.requester:
+        changed = before is not None and before.signature != new.signature
+        if changed and before is not None and not (before.requester or new.requester):
             self._asleep.pop(launcher.uid, None)  # an engine came or went unbound: nobody says which
         if new.requester and (before is None or before.requester != new.requester):
             self._bind(bound, launcher, new, since=0.0 if before is None else at)
         elif new.requester and before is not None and new.instance and not bound[-1].instance:
             self._bind(bound, launcher, new, since=bound.pop().since)  # the engine is named after the binding
+        if changed and self._waking.pop(new.requester, None) is not None:
+            self._kinds[new.requester] = "warm"  # an engine came for it: the one that slept had been put out
         self.launchers[launcher.uid] = [one for one in bound if one.until is None or at - one.until < KEPT_SECONDS]
 
     def _bind(self, bound: list[Bound], launcher: Pod, new: Launcher, since: float) -> None:

@@ -6,6 +6,7 @@ free GPU of its node a pod gets is chance, as a device plugin knows nothing of e
 
 import random
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from rebalancer.world.things import Node, Pod
@@ -85,6 +86,7 @@ class Slots:
             launcher.requester = None
         return launcher
 
-    def launcher_of(self, pod: str) -> Launcher | None:
-        """The launcher that serves for the pod of that UID."""
-        return self._of.get(pod)
+    def engines(self, pod: str) -> Sequence[str]:
+        """Models whose engines the launcher holds that serves for the pod of that UID, its own among them."""
+        launcher = self._of.get(pod)
+        return () if launcher is None else launcher.engines

@@ -83,7 +83,10 @@ def _pod(pod: Pod, version: str) -> domain.Pod:
 
 def _launcher(launcher: Launcher, version: str) -> domain.Pod:
     bound = launcher.requester
-    dual = pods.Launcher() if bound is None else pods.Launcher(bound.uid, bound.name, f"engine-of-{bound.owner.model}")
+    signature = ",".join(sorted(launcher.engines))
+    dual = pods.Launcher(signature=signature)
+    if bound is not None:
+        dual = pods.Launcher(bound.uid, bound.name, f"engine-of-{bound.owner.model}", signature)
     return domain.Pod(
         namespace=launcher.namespace,
         name=launcher.name,

@@ -9,7 +9,7 @@ product; the figures say whether it should be. Traces are read from REBALANCER_T
 import argparse
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -89,30 +89,28 @@ def twin_gate(slots: Slots) -> type[Gate]:
 
     class TwinGate(Gate):
         async def apply(self, plan: Plan, policy: Policy, memory: Memory) -> tuple[Outcome, ...]:
-            changes = tuple(twin_victims(change, slots) for change in plan.changes)
+            changes = tuple(twin_victims(change, slots.engines) for change in plan.changes)
             return await super().apply(msgspec.structs.replace(plan, changes=changes), policy, memory)
 
     return TwinGate
 
 
-def twin_victims(change: Change, slots: Slots) -> Change:
-    """The change with Ready victims exchanged for others of the target on whose GPU a recipient's engine sleeps."""
+def twin_victims(change: Change, engines: Callable[[str], Sequence[str]]) -> Change:
+    """The change with Ready victims exchanged for others of the target on whose GPU a recipient's engine sleeps.
+
+    `engines`: models whose engines are on the GPU of a pod, by its UID.
+    """
     if not change.recipients or not change.victims:
         return change
     ready = {pod.uid: pod for pod in change.target.pods if pod.phase == "ready"}
     chosen: list[str] = [uid for uid in change.victims if uid not in ready]
     left = [uid for uid in change.victims if uid in ready]
-    twins = [uid for uid in ready if _asleep(slots, uid, change.recipients)]
+    twins = [uid for uid in ready if set(engines(uid)) & set(change.recipients)]
     kept = [uid for uid in left if uid in twins]
     better = kept + [uid for uid in sorted(twins) if uid not in kept]
     chosen += (better + [uid for uid in left if uid not in better])[: len(left)]
     names = {pod.uid: pod.name for pod in change.target.pods}
     return msgspec.structs.replace(change, victims=tuple(chosen), victim_names=tuple(names[uid] for uid in chosen))
-
-
-def _asleep(slots: Slots, pod: str, models: Iterable[str]) -> bool:
-    launcher = slots.launcher_of(pod)
-    return launcher is not None and bool(set(models) & set(launcher.engines))
 
 
 def main(arguments: Sequence[str]) -> int:

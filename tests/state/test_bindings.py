@@ -6,6 +6,7 @@ from msgspec.structs import replace
 from rebalancer.domain.cluster import Pod
 from rebalancer.domain.dual_pods import Launcher, Requester
 from rebalancer.domain.events import MetricSample
+from rebalancer.domain.readings import Reading
 from rebalancer.domain.snapshot import ModelView
 from rebalancer.state.cluster import ClusterState
 from tests.builders import NOW
@@ -91,6 +92,14 @@ def test_engines_that_came_or_went_unbound_are_not_counted_on() -> None:
     assert kinds(state) == {"warm": 2}
 
 
+def test_an_engine_that_had_to_make_room_and_comes_anew_is_warm() -> None:
+    state = bound_again(asleep(a_world(a_launcher())))
+    feed(state, changed(a_launcher("b-2", "e", 5, sign="t"), NOW + 102.0), now=NOW + 102.0)
+    assert view(state, NOW + 130.0).failed_wakes == ()
+    feed(state, changed(ready("b-2", NOW + 180.0)), now=NOW + 180.0)
+    assert kinds(state) == {"warm": 2}
+
+
 def test_what_was_bound_before_we_looked_is_of_unknown_kind() -> None:
     state = a_world(a_requester("b-1"), a_launcher("b-1", "e"))
     feed(state, changed(ready("b-1", NOW)))
@@ -144,7 +153,9 @@ def test_readings_of_a_launcher_are_its_requesters_of_that_instant() -> None:
     state = two_requesters()
     feed(state, told(NOW + 105.0, finished=993.0, running=3.0), now=NOW + 105.0)
     (load,) = (each for each in state.peek(NOW + 105.0).loads if each.model == "b")
-    assert load.signals["concurrency"].value == 3.0
+    reading = load.signals["concurrency"]
+    assert isinstance(reading, Reading)
+    assert reading.value == 3.0
     feed(state, told(NOW + 50.0, finished=990.0), now=NOW + 105.0)
     assert state.counters()["unbound-launcher"] == 1
 
