@@ -36,7 +36,7 @@ class Start(Struct, frozen=True):
     kind: one of `KINDS`.
     seconds: from the pod's creation to Ready.
     load_seconds: from its getting a node to Ready, or from its creation where nobody dates that; None where the node
-        came after the pod and nobody dates when it was placed: that would be the node's time.
+        came after the pod and nobody dates when it was placed, or where an engine may have been asleep.
     at: when it was Ready.
     """
 

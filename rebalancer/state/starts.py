@@ -7,6 +7,8 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from rebalancer.domain.cluster import Node, Pod
 from rebalancer.domain.codec import quantise
 from rebalancer.domain.dual_pods import FailedWake
@@ -69,7 +71,10 @@ class Starts:
         del self._loading[pod.uid]
         if pod.ready_at is None:
             return False
-        start = _start(pod, pool, self._bindings.kind(pod) or loading.kind or "unknown", pod.ready_at)
+        of_engine = self._bindings.kind(pod)
+        start = _start(pod, pool, of_engine or loading.kind or "unknown", pod.ready_at)
+        if of_engine == "unknown":  # it may have been asleep
+            start = replace(start, load_seconds=None)
         if loading.failed is None:
             self.counts[model, pool, start.kind] += 1
         self._remember(model, start)

@@ -104,6 +104,7 @@ def test_what_was_bound_before_we_looked_is_of_unknown_kind() -> None:
     state = a_world(a_requester("b-1"), a_launcher("b-1", "e"))
     feed(state, changed(ready("b-1", NOW)))
     assert kinds(state) == {"unknown": 1}
+    assert [start.load_seconds for start in state.starts.past("b")] == [None]  # it may have slept
 
 
 def test_hot_starts_are_shown_and_not_planned_with() -> None:
