@@ -59,7 +59,7 @@ def test_hours_are_cut_from_a_day_and_its_gpus_stand_on_nodes_of_eight() -> None
 def test_the_service_sees_the_kinds_of_starts_that_happen() -> None:
     scenario = cut(surge_on(8), 0, 1800)
     policy = default_policy(scenario)
-    slots = Slots(Sleeping(1, warm_seconds=40.0), policy.models[0].namespace)
+    slots = Slots(Sleeping(2, warm_seconds=40.0), policy.models[0].namespace)
     stage = Stage(scenario, policy, slots=slots)
     state = ClusterState(policy, stage.world.now)
     ears = Ears(stage.world, state)

@@ -62,6 +62,5 @@ def test_a_wake_that_fails_takes_a_cold_start() -> None:
 
 def test_a_replica_of_several_gpus_is_refused() -> None:
     world, _ = a_world(gpus=2)
-    a_deployment(world, "a", replicas=1, gpus=2)
     with pytest.raises(ValueError, match="only engines on one GPU sleep here"):
-        world.advance(START + 1.0)
+        a_deployment(world, "a", replicas=1, gpus=2)
