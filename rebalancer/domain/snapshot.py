@@ -73,10 +73,6 @@ class PodView(Struct, frozen=True):
         others = () if self.place is UNSET else self.place.others
         return others if self.node is None else (self.node, *others)
 
-    def ready_by(self, load_seconds: float) -> Instant:
-        """When it should be Ready, if it loads for so long once it has its node."""
-        return (self.created_at if self.placed_at is UNSET else self.placed_at) + load_seconds
-
     def on(self, nodes: Collection[str]) -> bool:
         """Whether one of its pods stands on one of `nodes`."""
         if self.node in nodes:

@@ -2,6 +2,7 @@
 
 from msgspec.structs import replace
 
+from rebalancer.domain.arithmetic import ready_by
 from rebalancer.domain.cluster import Node, Pod
 from rebalancer.domain.dual_pods import Requester
 from rebalancer.domain.snapshot import ModelView
@@ -115,7 +116,7 @@ def test_a_loading_replica_is_due_one_load_after_it_got_its_node() -> None:
     waited = replace(a_pending_pod("b-1"), node="n1", placed_at=NOW - 10.0)
     state = a_state(None, a_workload(), a_node(), waited)
     (pod,) = view(state).targets[0].pods
-    assert pod.ready_by(40.0) == NOW + 30.0
+    assert ready_by(pod, 40.0) == NOW + 30.0
 
 
 def test_a_requester_that_has_ended_holds_its_gpus_until_it_is_gone() -> None:
