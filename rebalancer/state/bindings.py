@@ -19,7 +19,13 @@ ASLEEP = Gauges(running=0.0, waiting=0.0)
 
 
 class Bound(Struct, frozen=True):
-    """A launcher served for a requester (its UID) with an engine; `until` None: it does so now."""
+    """A launcher served for a requester.
+
+    requester: UID of the requester.
+    instance: the engine that was awake for it, "" where none was named.
+    since: when that was first seen, epoch seconds; 0 where it was so before we looked.
+    until: when it was over, None while it serves.
+    """
 
     requester: str
     instance: str
