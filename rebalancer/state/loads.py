@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from rebalancer.domain.events import MAX_AHEAD_SECONDS, MetricSample
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.readings import ModelLoad, Work
+from rebalancer.domain.starts import Start
 from rebalancer.state.batch import RingBatch
 from rebalancer.state.checkpoint import ModelPast, Offsets, spelled
 from rebalancer.state.highest import Highest, seconds_of
@@ -287,7 +288,7 @@ class Loads:
 
     # --- the checkpoint
 
-    def past(self, model: str, offsets: Offsets, load_seconds: tuple[float, ...]) -> ModelPast:
+    def past(self, model: str, offsets: Offsets, starts: tuple[Start, ...]) -> ModelPast:
         """One model's past. Raises KeyError for a model that the policy does not name."""
         self._flush()
         track = self.tracks[model]
@@ -297,8 +298,8 @@ class Loads:
             interval_seconds=track.interval_seconds,
             seen=dict(sorted(track.seen_offsets.items())),
             offsets=spelled(offsets),
-            load_seconds=load_seconds,
             offered=track.offered.kept,
+            starts=starts,
         )
 
     def restore(self, model: str, past: ModelPast) -> None:

@@ -47,13 +47,17 @@ def load(state: ClusterState, now: float = NOW) -> ModelLoad:
 
 def test_a_restart_brings_back_windows_and_load_times() -> None:
     state = feed(a_start(), *history())
-    pod = a_pending_pod("b-3")
-    feed(state, changed(pod), changed(a_ready_pod("b-3", resource_version="2", created_at=NOW - 90, ready_at=NOW - 50)))
+    for name in ("b-3", "b-4", "b-5"):
+        ready = a_ready_pod(name, resource_version="2", created_at=NOW - 90, ready_at=NOW - 50)
+        feed(state, changed(a_pending_pod(name)), changed(ready))
     fresh = a_start()
     fresh.restore_rings("b", state.rings_bytes("b"))
     assert load(fresh).work == load(state).work
     assert load(fresh).interval_seconds == 5.0
-    assert next(model for model in fresh.peek(NOW).models if model.id == "b").load_seconds == 40.0
+    (then,) = (model for model in fresh.peek(NOW).models if model.id == "b")
+    (before,) = (model for model in state.peek(NOW).models if model.id == "b")
+    assert (then.load_seconds, then.starts) == (40.0, before.starts)
+    assert [(start.count, start.median_seconds) for start in then.starts] == [(3, 40.0)]
 
 
 def test_records_that_come_again_after_a_restart_are_not_counted_twice() -> None:
