@@ -160,7 +160,7 @@ class Unmet(Struct, frozen=True):
 
     model: id of the model.
     replicas: how many are missing.
-    constraint: what they wait for: `budget`, `fit`, `pause`, `freeze`, `override`, `schedule`, the name
+    constraint: what they wait for: `budget`, `fit`, `quota`, `pause`, `freeze`, `override`, `schedule`, the name
         of a guard, or `waiting` (granted or being released, and not there yet).
     why: sentence that says so with names.
     since: since when the model is short.

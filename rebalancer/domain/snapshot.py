@@ -15,6 +15,7 @@ from rebalancer.domain.outcome import Outcome
 from rebalancer.domain.parents import Applied, Controller
 from rebalancer.domain.people import Override, WriteStop
 from rebalancer.domain.placement import ANYWHERE, Placement
+from rebalancer.domain.quota_view import Holder, QuotaView
 from rebalancer.domain.readings import ModelLoad
 
 REPAIRED_AFTER_SECONDS = 30.0  # so long our numbers must stand that others have put back, before a fight is over
@@ -46,6 +47,7 @@ class PodView(Struct, frozen=True):
     deletion_cost: its pod-deletion-cost annotation; a ReplicaSet ends lower ones first. None where it has none.
     begun: whether its containers run; before that its image may still be on the way.
     place: its place where its controller numbers replicas, left out where none does.
+    gated: whether somebody must admit it before the scheduler looks at it, left out where nobody must.
     """
 
     uid: str
@@ -57,6 +59,7 @@ class PodView(Struct, frozen=True):
     deletion_cost: int | None = None
     begun: bool = True
     place: Place | UnsetType = UNSET
+    gated: bool | UnsetType = UNSET
 
     @property
     def ordinal(self) -> int | None:
@@ -303,11 +306,18 @@ class NodePoolView(Struct, frozen=True):
 
 
 class PoolView(Struct, frozen=True):
-    """One pool of the policy as the cluster shows it."""
+    """One pool of the policy as the cluster shows it.
+
+    name: its name.
+    nodes: its nodes, by name.
+    node_pools: the Karpenter NodePools behind it, in the policy's order.
+    others: who holds GPUs of it besides the models, the most first.
+    """
 
     name: str
     nodes: tuple[NodeView, ...] = ()
     node_pools: tuple[NodePoolView, ...] = ()
+    others: tuple[Holder, ...] = ()
 
 
 class NoticeView(Struct, frozen=True):
@@ -369,6 +379,7 @@ class Snapshot(Struct, frozen=True):
     outcomes: what became of our writes since the last cycle.
     marks_victims: whether a release marks the pods that shall go; a ReplicaSet else ends whichever of its Ready pods it
         likes.
+    quotas: what bounds the pods that targets may ask for, beside nodes.
     """
 
     cycle: int
@@ -382,3 +393,4 @@ class Snapshot(Struct, frozen=True):
     loads: tuple[ModelLoad, ...] = ()
     outcomes: tuple[Outcome, ...] = ()
     marks_victims: bool = True
+    quotas: tuple[QuotaView, ...] = ()

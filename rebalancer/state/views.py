@@ -63,6 +63,7 @@ def pod_view(pod: Pod, *, lost: bool = False) -> PodView:
         created_at=pod.created_at,
         deletion_cost=pod.deletion_cost,
         begun=pod.phase != "Pending",
+        gated=True if pod.gates else UNSET,
     )
 
 

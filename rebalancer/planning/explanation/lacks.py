@@ -14,6 +14,7 @@ from rebalancer.planning.explanation.lateness import has_now, lateness, short_of
 from rebalancer.planning.facts.scene import Scene
 from rebalancer.planning.guards.foreign import STANDS_DOWN, keeps_borrowed, standing
 from rebalancer.planning.guards.guards import stopped_by
+from rebalancer.planning.shares.quotas import QUOTA
 from rebalancer.planning.shares.share import ModelShare
 
 _FOR_WANT_OF_GPUS = frozenset({"budget", "fit", STANDS_DOWN})
@@ -133,6 +134,9 @@ def _binding(  # noqa: PLR0911  # one per kind of constraint
     if moves.blocked.get(name):
         refusal = moves.blocked[name][0]
         return refusal.guard, str(refusal)
+    full = moves.quotas.refusing(model.targets, more=declined)
+    if full:
+        return QUOTA, full
     if name in allocation.short and brought < model.needed:
         _, constraint, why = allocation.short[name]
         return constraint, f"{brought} granted, on a node that comes; beyond that {why}" if brought else why

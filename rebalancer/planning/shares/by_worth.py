@@ -21,6 +21,7 @@ from rebalancer.planning.shares.caps import Caps
 from rebalancer.planning.shares.curves import Curve, Table, table_of
 from rebalancer.planning.shares.deferred import bound_due, values_of
 from rebalancer.planning.shares.places import Claim, Space, share_places, smallest
+from rebalancer.planning.shares.quotas import Quotas
 from rebalancer.planning.shares.share import ModelShare
 
 
@@ -72,7 +73,7 @@ def _connected(scene: Scene[ModelNeed]) -> list[tuple[frozenset[str], list[Model
 
 
 def _portions(scene: Scene[ModelNeed], pools: frozenset[str], models: Sequence[ModelNeed]) -> dict[str, _Portion]:
-    caps = Caps(scene)
+    caps, quotas = Caps(scene), Quotas(scene)
     looking: list[tuple[ModelNeed, Outlook, Sequence[TargetFacts]]] = []
     others: list[ModelNeed] = []
     kept: Counter[str] = Counter()
@@ -98,7 +99,7 @@ def _portions(scene: Scene[ModelNeed], pools: frozenset[str], models: Sequence[M
         # What is asked for and holds no GPU yet serves nobody; were it used, a second plan would share anew.
         used = min(use, sum(target.placed for target in model.targets))
         held = sum(target.staying_replicas for target in _fixed(model, free))
-        most = min(caps.most(free, model.most_replicas - held), _most_apart(scene, free)) + held
+        most = quotas.most(free, min(caps.most(free, model.most_replicas - held), _most_apart(scene, free))) + held
         claim = _claim_of(model, outlook, free, (max(used, own(model)), held, most), scene.memo)
         sharing.append(_Sharer(model, claim, held, used))
     spaces = _spaces(scene, pools, sharing, others, kept)
