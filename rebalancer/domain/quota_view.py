@@ -3,6 +3,8 @@
 Amounts are thousandths, as in `domain.quotas`.
 """
 
+from collections.abc import Sequence
+
 from msgspec import Struct
 
 from rebalancer.domain.instant import Instant, clock
@@ -30,6 +32,11 @@ class Holder(Struct, frozen=True):
         """`job ml/train 8 until 14:05:00`."""
         until = f" until {clock(self.ends_at)}" if self.ends_at is not None else ""
         return f"{self.kind.lower()} {self.namespace}/{self.name} {amount}{until}"
+
+
+def holding(holders: Sequence[Holder]) -> str:
+    """Who holds GPUs, as a list: `job ml/train 8 until 14:05:00 and pod ml/x 1`; "" for nobody."""
+    return listed([one.said(str(one.amount)) for one in holders])
 
 
 class Draw(Struct, frozen=True):

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from rebalancer.domain.memory import Loan, ModelMemory
 from rebalancer.domain.plan import Unmet
+from rebalancer.domain.quota_view import holding
 from rebalancer.domain.words import gpus, listed, replicas, sentences
 from rebalancer.planning.actions.moves import Moves
 from rebalancer.planning.allocation.allocate import Allocation
@@ -81,6 +82,8 @@ def lacking(  # noqa: PLR0913  # every stage's result tells something
             continue
         brought = granted[name] if name in with_nodes else 0
         constraint, why = _binding(model, allocation, moves, declined=wanted[name] < model.needed, brought=brought)
+        if constraint in {"budget", "fit"}:
+            why = sentences(why, _beside(model, scene))
         others = _written_by_others(model, scene) if constraint in _FOR_WANT_OF_GPUS else ""
         if others:
             constraint, why = STANDS_DOWN, others
@@ -92,6 +95,17 @@ def lacking(  # noqa: PLR0913  # every stage's result tells something
             row = Unmet(name, short, constraint, why, since, lateness(model, has_now(model)))
         lacks[name] = Lack(model.lacks, why, row)
     return lacks, memories
+
+
+def _beside(model: ModelShare, scene: Scene[ModelShare]) -> str:
+    """Who holds GPUs of the model's pools besides the models, and until when; "" where nobody does."""
+    held = [
+        (pool, scene.pools[pool].view.others)
+        for pool in sorted({target.pool for target in model.targets} & scene.pools.keys())
+    ]
+    return sentences(
+        *(f"besides models GPUs of {pool} are held by {holding(others)}" for pool, others in held if others)
+    )
 
 
 def _while_it_lends(model: ModelShare, lent: tuple[tuple[str, int], ...], constraint: str) -> str:
