@@ -93,11 +93,15 @@ class QuotaView(Struct, frozen=True):
         """Whether it takes no replica more of one of its targets."""
         return bool(self.refuses) or any(self.used + draw.amount > self.hard for draw in self.draws)
 
-    def said(self, amount: int) -> str:
-        """Why it takes no replica more of a target that draws `amount`, with used, hard and who holds it."""
+    def said(self, amount: int, coming: int = 0) -> str:
+        """Why it takes no replica more of a target that draws `amount`, with used, hard and who holds it.
+
+        `coming`: what was asked for and is not in `used` yet.
+        """
         if self.refuses:
             return f"{self.named} {self.refuses}"
         held = listed([one.said(number(self.key, one.amount)) for one in self.holders])
         used = f"{self.named} has {number(self.key, self.used)} of {spelled(self.key, self.hard)} used"
+        more = f"{number(self.key, coming)} more are asked for" if coming > 0 else ""
         needs = f"a replica takes {number(self.key, amount)}"
-        return sentences(used + (f" by {held}" if held else ""), self.share, needs)
+        return sentences(used + (f" by {held}" if held else ""), more, self.share, needs)
