@@ -138,7 +138,7 @@ class Holdings:
         model = self.model_of(pod.workload)
         if model is None or pod.member > 0:
             return
-        if not pod.ready and not known:
+        if not pod.ready and not known and not pod.gates:  # the wait for an admission is no part of a start
             self._loading.add(pod.uid)
         elif pod.ready and pod.uid in self._loading:
             self._loading.discard(pod.uid)

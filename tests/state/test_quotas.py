@@ -1,8 +1,9 @@
 """What bounds the pods that targets may ask for: whose rules count which pods, and who holds what is used."""
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
-from rebalancer.domain.cluster import Pod
+from rebalancer.domain.cluster import Pod, Workload
 from rebalancer.domain.jobs import Job
 from rebalancer.domain.kueue import ClusterQueue, FlavorQuota, LocalQueue, ResourceFlavor, Used
 from rebalancer.domain.quota_view import Draw, Holder, QuotaView
@@ -17,11 +18,13 @@ KEY = f"requests.{GPU}"
 TWO = ContainerAsk({GPU: 2000}, {GPU: 2000})
 
 
-def a_target(*containers: ContainerAsk, **ask: object) -> object:
+def a_target(*containers: ContainerAsk, **ask: object) -> Workload:
     return a_workload(ask=PodAsk(containers or (TWO,), **ask))
 
 
-def a_quota(hard: dict[str, int], used: dict[str, int] | None = None, *scopes: Scope, name: str = "gpus") -> object:
+def a_quota(
+    hard: dict[str, int], used: dict[str, int] | None = None, *scopes: Scope, name: str = "gpus"
+) -> ResourceQuota:
     amounts = {key: amount * 1000 for key, amount in hard.items()}
     counted = {key: amount * 1000 for key, amount in (used or dict.fromkeys(hard, 0)).items()}
     return ResourceQuota(NAMESPACE, name, f"uid-{name}", "1", amounts, counted, scopes)
@@ -165,6 +168,18 @@ FLAVORS = (
 
 def a_queue(*quotas: FlavorQuota, name: str = "research", cohort: str = "", used: int = 0) -> ClusterQueue:
     return ClusterQueue(name, f"uid-{name}", "1", cohort, quotas, (Used("a100", GPU, used),) if used else ())
+
+
+def test_a_wait_for_an_admission_is_no_part_of_a_start() -> None:
+    state = a_state(POLICY, a_cluster_node(), a_target())
+    new = a_ready_pod(created_at=NOW - 500.0, node=None, phase="Pending", ready=False, ready_at=None)
+    feed(state, changed(replace(new, gates=("kueue.x-k8s.io/admission",))))
+    (target,) = state.peek(NOW).models[0].targets
+    assert target.pods[0].gated is True
+    feed(state, changed(a_ready_pod(created_at=NOW - 500.0, ready_at=NOW, resource_version="2")))
+    (model,) = state.peek(NOW).models
+    assert model.load_seconds is None
+    assert model.targets[0].pods[0].gated is UNSET
 
 
 def test_who_holds_gpus_besides_the_models_is_named_with_its_end() -> None:

@@ -82,7 +82,7 @@ def _withdraw(scene: Scene[ModelShare], plan: NodePlan) -> None:
         failed = _failed_claim(scene, grant)
         if failed is None and scene.now < grant.until:
             continue
-        waiting = sum(1 for pod in target.staying_pods if pod.node is None)
+        waiting = sum(1 for pod in target.staying_pods if pod.node is None and pod.gated is not True)
         count = min(waiting, grant.replicas, model.staying_replicas - model.floor)
         if count == min(waiting, grant.replicas):
             plan.ended.add(grant.id)

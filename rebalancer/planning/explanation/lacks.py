@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from rebalancer.domain.memory import Loan, ModelMemory
 from rebalancer.domain.plan import Unmet
 from rebalancer.domain.quota_view import holding
-from rebalancer.domain.words import gpus, listed, replicas, sentences
+from rebalancer.domain.words import counted, gpus, listed, replicas, sentences
 from rebalancer.planning.actions.moves import Moves
 from rebalancer.planning.allocation.allocate import Allocation
 from rebalancer.planning.explanation.lateness import has_now, lateness, short_of
@@ -160,4 +160,6 @@ def _binding(  # noqa: PLR0911  # one per kind of constraint
         return "budget", f"{share}, since the other GPUs there keep more requests from being late elsewhere"
     if moves.waiting.get(name):
         return "waiting", f"it waits for {listed(sorted(set(moves.waiting[name])))}"
-    return "waiting", "granted, its pods are on their way"
+    gated = sum(pod.gated is True for target in model.targets for pod in target.staying_pods)
+    admitted = f"; {counted(gated, 'pod')} wait for an admission, as Kueue's" if gated else ""
+    return "waiting", f"granted, its pods are on their way{admitted}"
