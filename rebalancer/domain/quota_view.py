@@ -35,7 +35,7 @@ class Holder(Struct, frozen=True):
 
 
 def holding(holders: Sequence[Holder]) -> str:
-    """Who holds GPUs, as a list: `job ml/train 8 until 14:05:00 and pod ml/x 1`; "" for nobody."""
+    """The holders of GPUs as a list: `job ml/train 8 until 14:05:00 and pod ml/x 1`; "" for nobody."""
     return listed([one.said(str(one.amount)) for one in holders])
 
 

@@ -18,7 +18,7 @@ class _Who(NamedTuple):
 
 
 def holders(pods: Iterable[tuple[Pod, int]], objects: Objects) -> tuple[Holder, ...]:
-    """Who holds these amounts, the most first. Each pod comes with its own; ended pods hold nothing."""
+    """The holders of these amounts, the most first. Each pod comes with its own; ended pods hold nothing."""
     amounts: dict[_Who, int] = {}
     ends: dict[_Who, list[float | None]] = {}
     for pod, amount in pods:

@@ -22,12 +22,10 @@ def a_target(*containers: ContainerAsk, **ask: object) -> Workload:
     return a_workload(ask=PodAsk(containers or (TWO,), **ask))
 
 
-def a_quota(
-    hard: dict[str, int], used: dict[str, int] | None = None, *scopes: Scope, name: str = "gpus"
-) -> ResourceQuota:
+def a_quota(hard: dict[str, int], used: dict[str, int] | None = None, *scopes: Scope) -> ResourceQuota:
     amounts = {key: amount * 1000 for key, amount in hard.items()}
     counted = {key: amount * 1000 for key, amount in (used or dict.fromkeys(hard, 0)).items()}
-    return ResourceQuota(NAMESPACE, name, f"uid-{name}", "1", amounts, counted, scopes)
+    return ResourceQuota(NAMESPACE, "gpus", "uid-gpus", "1", amounts, counted, scopes)
 
 
 def quotas(state: ClusterState) -> list[QuotaView]:
