@@ -28,9 +28,10 @@ from rebalancer.planning.shares.share import ModelShare
 def share(scene: Scene[ModelNeed]) -> Scene[ModelShare]:
     """Every model with the replicas that it is to have before guards, and with what follows from them."""
     found: dict[str, _Portion] = {}
+    quotas = Quotas(scene)
     for pools, models in _connected(scene):
         if all(scene.pools[pool].budget is not None for pool in pools):  # else nobody is moved by what might be there
-            found |= _portions(scene, pools, bound_due(scene, pools, models))
+            found |= _portions(scene, pools, bound_due(scene, pools, models), quotas)
     return scene.with_models(_shared(model, found.get(name), scene.memo) for name, model in scene.models.items())
 
 
@@ -72,8 +73,10 @@ def _connected(scene: Scene[ModelNeed]) -> list[tuple[frozenset[str], list[Model
     return sorted(found, key=lambda each: min(each[0]))
 
 
-def _portions(scene: Scene[ModelNeed], pools: frozenset[str], models: Sequence[ModelNeed]) -> dict[str, _Portion]:
-    caps, quotas = Caps(scene), Quotas(scene)
+def _portions(
+    scene: Scene[ModelNeed], pools: frozenset[str], models: Sequence[ModelNeed], quotas: Quotas
+) -> dict[str, _Portion]:
+    caps = Caps(scene)
     looking: list[tuple[ModelNeed, Outlook, Sequence[TargetFacts]]] = []
     others: list[ModelNeed] = []
     kept: Counter[str] = Counter()
