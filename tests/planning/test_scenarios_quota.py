@@ -53,6 +53,31 @@ def test_a_full_quota_is_told_with_used_and_hard_and_who_holds_it() -> None:
 def test_grants_of_one_plan_are_counted_against_it_together() -> None:
     plan = a_story({"a": 1, "b": 1}, a_quota(5, 2, "a", "b")).plan()
     assert sum(to - was for was, to in moves(plan).values()) == 3
+    told = [unmet_of(plan, name) for name in ("a", "b")]
+    assert [one.constraint for one in told if one is not None] == ["quota", "quota"]
+
+
+def test_gpus_that_a_quota_keeps_from_two_go_to_a_third() -> None:
+    """Of 12 GPUs the quota of a and b takes 4; both may have them by worth, and neither has all."""
+    found = moves(a_story({"a": 1, "b": 1, "c": 1}, a_quota(4, 2, "a", "b"), gpus=12).plan())
+    assert found["c"] == (1, 8)
+
+
+def test_what_goes_for_others_is_counted_until_it_has_gone() -> None:
+    """a gives two pods for one of b, which needs their GPUs together; c has a free GPU, and no room before they go."""
+    models = (
+        a_model("a", 0, priority=1, entitlement=0),
+        a_model("b", 1, priority=1000, gpus_per_replica=2),
+        a_model("c", 0, priority=1, pools=("l40s",), entitlement=0),
+    )
+    policy = a_policy(*models, pools=(a_pool(gpus=2), a_pool("l40s", gpus=2, node_labels={"pool": "l40s"})))
+    held = {"a": {"a100": 2}, "b": {"a100": 0}, "c": {"l40s": 1}}
+    story = Story(policy, a_snapshot(policy, held, {name: {"concurrency": 64.0} for name in held}))
+    draws = (Draw("a", "a100", THOUSAND), Draw("b", "a100", THOUSAND), Draw("c", "l40s", THOUSAND))
+    quota = replace(a_quota(3, 3), key="pods", draws=draws)
+    story.snapshot = replace(story.snapshot, quotas=(quota,))
+    plan = story.plan()
+    assert set(moves(plan)) == {"a"}
 
 
 def test_what_one_may_not_ask_for_another_gets() -> None:
