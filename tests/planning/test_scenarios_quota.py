@@ -2,7 +2,16 @@
 
 from msgspec.structs import replace
 
+from rebalancer.domain.memory import Memory
 from rebalancer.domain.quota_view import Draw, Holder, QuotaView
+from rebalancer.planning.actions.moves import judge_moves
+from rebalancer.planning.actions.node_grants import NodePlan
+from rebalancer.planning.allocation.allocate import Allocation
+from rebalancer.planning.allocation.ledger import Unit
+from rebalancer.planning.guards.release import Tally
+from rebalancer.planning.planner import weigh
+from rebalancer.planning.shares.caps import Caps
+from rebalancer.planning.shares.quotas import Quotas
 from tests.builders import NOW, a_model, a_policy, a_pool, a_snapshot, an_elastic_pool
 from tests.planning.outlooks import an_outlook
 from tests.planning.story import Story, moves, unmet_of
@@ -63,21 +72,14 @@ def test_gpus_that_a_quota_keeps_from_two_go_to_a_third() -> None:
     assert found["c"] == (1, 8)
 
 
-def test_what_goes_for_others_is_counted_until_it_has_gone() -> None:
-    """a gives two pods for one of b, which needs their GPUs together; c has a free GPU, and no room before they go."""
-    models = (
-        a_model("a", 0, priority=1, entitlement=0),
-        a_model("b", 1, priority=1000, gpus_per_replica=2),
-        a_model("c", 0, priority=1, pools=("l40s",), entitlement=0),
-    )
-    policy = a_policy(*models, pools=(a_pool(gpus=2), a_pool("l40s", gpus=2, node_labels={"pool": "l40s"})))
-    held = {"a": {"a100": 2}, "b": {"a100": 0}, "c": {"l40s": 1}}
-    story = Story(policy, a_snapshot(policy, held, {name: {"concurrency": 64.0} for name in held}))
-    draws = (Draw("a", "a100", THOUSAND), Draw("b", "a100", THOUSAND), Draw("c", "l40s", THOUSAND))
-    quota = replace(a_quota(3, 3), key="pods", draws=draws)
-    story.snapshot = replace(story.snapshot, quotas=(quota,))
-    plan = story.plan()
-    assert set(moves(plan)) == {"a"}
+def test_a_free_gpu_is_not_granted_before_what_frees_the_quota_has_gone() -> None:
+    story = a_story({"b": 2}, a_quota(2, 2, "b"))
+    scene = weigh(story.snapshot, story.policy, Memory()).scene
+    (target,) = scene.models["b"].targets
+    found = Allocation(units=[Unit(target, "demand", "free", ("a100-1",))])
+    moved = judge_moves(scene, found, NodePlan(Caps(scene), Quotas(scene)), Tally.of(scene))
+    assert moved.coming == {}
+    assert moved.waiting["b"][0].startswith("room in a quota: ResourceQuota serving/gpus has 2 of 2")
 
 
 def test_what_one_may_not_ask_for_another_gets() -> None:
