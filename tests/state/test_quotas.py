@@ -18,8 +18,8 @@ KEY = f"requests.{GPU}"
 TWO = ContainerAsk({GPU: 2000}, {GPU: 2000})
 
 
-def a_target(*containers: ContainerAsk, **ask: object) -> Workload:
-    return a_workload(ask=PodAsk(containers or (TWO,), **ask))
+def a_target(*containers: ContainerAsk, priority_class: str = "", queue: str = "") -> Workload:
+    return a_workload(ask=PodAsk(containers or (TWO,), priority_class, queue=queue))
 
 
 def a_quota(hard: dict[str, int], used: dict[str, int] | None = None, *scopes: Scope) -> ResourceQuota:
@@ -32,8 +32,8 @@ def quotas(state: ClusterState) -> list[QuotaView]:
     return list(state.peek(NOW).quotas)
 
 
-def train(pod: str = "train-1", **fields: object) -> Pod:
-    found = a_ready_pod(pod, None, gpus={GPU: 4}, **fields)
+def train(pod: str = "train-1") -> Pod:
+    found = a_ready_pod(pod, None, gpus={GPU: 4})
     return replace(found, workload=WorkloadRef(NAMESPACE, "Job", "train-0"))
 
 
