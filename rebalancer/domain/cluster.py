@@ -5,9 +5,12 @@ from msgspec import Struct
 from rebalancer.domain.autoscalers import Hpa, PodAutoscaler, ScaledObject
 from rebalancer.domain.dual_pods import Launcher, Requester
 from rebalancer.domain.instant import Instant
+from rebalancer.domain.jobs import Job
+from rebalancer.domain.kueue import ClusterQueue, Cohort, LocalQueue, ResourceFlavor
 from rebalancer.domain.parents import Applied, Controller
 from rebalancer.domain.people import Override, WriteStop
 from rebalancer.domain.placement import ANYWHERE, Placement
+from rebalancer.domain.quotas import LimitRange, PodAsk, PriorityClass, ResourceQuota
 from rebalancer.domain.workload_ref import WorkloadRef
 
 
@@ -123,6 +126,9 @@ class Pod(Struct, frozen=True):
     image: image of the container that asks for devices, spelled in full; "" where none asks.
     placed_at: when it got its node, None before that or where nobody dates it.
     dual: what it is to another pod that serves for it, or for which it serves; None of any other pod.
+    priority_class: name of its PriorityClass, "" where it has none.
+    ends_at: when its activeDeadlineSeconds end it; None where it has none, or has not started.
+    gates: names of the scheduling gates that keep it from the scheduler.
     """
 
     namespace: str
@@ -145,6 +151,9 @@ class Pod(Struct, frozen=True):
     image: str = ""
     placed_at: Instant | None = None
     dual: Requester | Launcher | None = None
+    priority_class: str = ""
+    ends_at: Instant | None = None
+    gates: tuple[str, ...] = ()
 
     @property
     def terminal(self) -> bool:
@@ -182,6 +191,8 @@ class Workload(Struct, frozen=True):
     templated: whether it has a pod template that could be read: without one nobody knows what its pods will request.
     first_ordinal: the number of its first replica, where its controller numbers them.
     selector: labels by which its scale finds its pods, as `key=value,...`; "" where owner references do.
+    ask: what a pod of its template asks of the namespace.
+    leader_ask: as `ask`, of the first pod of a replica where that has a template of its own; else None.
     """
 
     ref: WorkloadRef
@@ -203,6 +214,8 @@ class Workload(Struct, frozen=True):
     templated: bool = True
     first_ordinal: int = 0
     selector: str = ""
+    ask: PodAsk = PodAsk()
+    leader_ask: PodAsk | None = None
 
 
 class DisruptionBudget(Struct, frozen=True, omit_defaults=True, rename="camel"):
@@ -287,7 +300,21 @@ class NodeClaim(Struct, frozen=True):
     disruption_reason: str | None = None
 
 
-ClusterObject = Node | Pod | Workload | Hpa | ScaledObject | PodAutoscaler | NodePool | NodeClaim | Override | WriteStop
+Permission = ResourceQuota | LimitRange | PriorityClass | LocalQueue | ClusterQueue | Cohort | ResourceFlavor
+ClusterObject = (
+    Node
+    | Pod
+    | Workload
+    | Hpa
+    | ScaledObject
+    | PodAutoscaler
+    | NodePool
+    | NodeClaim
+    | Override
+    | WriteStop
+    | Permission
+    | Job
+)
 
 # The sources whose lists must be complete before anything is decided, in the words that status and readiness print;
 # besides them one for each other kind of target that the policy names (`target_kinds.TargetKind.source`).
@@ -302,4 +329,27 @@ SOURCES: dict[str, type] = {
     "nodeclaims": NodeClaim,
     "overrides": Override,
     "writestops": WriteStop,
+    "resourcequotas": ResourceQuota,
+    "limitranges": LimitRange,
+    "priorityclasses": PriorityClass,
+    "jobs": Job,
+    "localqueues": LocalQueue,
+    "clusterqueues": ClusterQueue,
+    "cohorts": Cohort,
+    "resourceflavors": ResourceFlavor,
 }
+
+# Sources that plans are better with and are made without: where nobody gave the right to read them, where the cluster
+# does not have them, and while they are silent, what they told last stands.
+ADVISORY = frozenset(
+    {
+        "resourcequotas",
+        "limitranges",
+        "priorityclasses",
+        "jobs",
+        "localqueues",
+        "clusterqueues",
+        "cohorts",
+        "resourceflavors",
+    }
+)

@@ -16,6 +16,7 @@ from rebalancer.domain.outcome import Outcome
 from rebalancer.domain.parents import Applied, Controller
 from rebalancer.domain.people import Override, WriteStop
 from rebalancer.domain.placement import ANYWHERE, Placement
+from rebalancer.domain.quota_view import Holder, QuotaView
 from rebalancer.domain.readings import ModelLoad
 from rebalancer.domain.starts import StartView
 
@@ -49,6 +50,7 @@ class PodView(Struct, frozen=True):
     begun: whether its containers run; before that its image may still be on the way.
     place: its place where its controller numbers replicas, left out where none does.
     placed_at: when it got its node, left out where that was within a second of its creation, or nobody dates it.
+    gated: whether somebody must admit it before the scheduler looks at it, left out where nobody must.
     """
 
     uid: str
@@ -61,6 +63,7 @@ class PodView(Struct, frozen=True):
     begun: bool = True
     place: Place | UnsetType = UNSET
     placed_at: Instant | UnsetType = UNSET
+    gated: bool | UnsetType = UNSET
 
     @property
     def ordinal(self) -> int | None:
@@ -318,11 +321,18 @@ class NodePoolView(Struct, frozen=True):
 
 
 class PoolView(Struct, frozen=True):
-    """One pool of the policy as the cluster shows it."""
+    """One pool of the policy as the cluster shows it.
+
+    name: its name.
+    nodes: its nodes, by name.
+    node_pools: the Karpenter NodePools behind it, in the policy's order.
+    others: who holds GPUs of it besides the models, the most first.
+    """
 
     name: str
     nodes: tuple[NodeView, ...] = ()
     node_pools: tuple[NodePoolView, ...] = ()
+    others: tuple[Holder, ...] = ()
 
 
 class NoticeView(Struct, frozen=True):
@@ -384,6 +394,7 @@ class Snapshot(Struct, frozen=True):
     outcomes: what became of our writes since the last cycle.
     marks_victims: whether a release marks the pods that shall go; a ReplicaSet else ends whichever of its Ready pods it
         likes.
+    quotas: what bounds the pods that targets may ask for, beside nodes.
     """
 
     cycle: int
@@ -397,3 +408,4 @@ class Snapshot(Struct, frozen=True):
     loads: tuple[ModelLoad, ...] = ()
     outcomes: tuple[Outcome, ...] = ()
     marks_victims: bool = True
+    quotas: tuple[QuotaView, ...] = ()

@@ -39,6 +39,7 @@ from rebalancer.state.objects import Change, Objects
 from rebalancer.state.outlooks import Outlooks
 from rebalancer.state.pinned import pinned_objects
 from rebalancer.state.pools import Pools
+from rebalancer.state.quotas import Quotas
 from rebalancer.state.sources import Sources
 from rebalancer.state.unchanged import unchanged
 
@@ -63,6 +64,7 @@ class ClusterState:
         self._holdings = Holdings(policy, self._objects, installation)
         self.starts, self.pod_named = self._holdings.starts, self._holdings.pod_named
         self._pools = Pools(policy, self._objects, self._holdings.model_of, installation)
+        self._quotas = Quotas(policy, self._objects)
         self._notices = Notices(policy.nodes, self._objects, self._holdings, self._pools)
         self._loads = Loads(policy, started_at)
         self._outlooks = Outlooks(policy, self._loads.columns)
@@ -84,6 +86,7 @@ class ClusterState:
         self._policy = policy
         self._holdings.set_policy(policy)
         self._pools.set_policy(policy)
+        self._quotas.set_policy(policy)
         self._loads.set_policy(policy)
         self._outlooks.set_policy(policy, self._loads.columns)
         self._notices.set_rules(policy.nodes, now)
@@ -197,6 +200,7 @@ class ClusterState:
             self._holdings.bindings.moved(change, at)
             self._holdings.moved(change)
             self._pools.moved(change, at)
+            self._quotas.moved(change)
             self._notices.moved(change, at)
             if new is not None:
                 self._wake(change)
@@ -321,6 +325,7 @@ class ClusterState:
             loads=unchanged(last.loads, self._outlooks.onto(loads)),
             outcomes=outcomes,
             marks_victims=self._marks_victims,
+            quotas=self._quotas.views(),
         )
         return self._last
 

@@ -59,7 +59,7 @@ class Starts:
 
     def see(self, pod: Pod, model: str, pool: str, *, known: bool) -> bool:
         """A model's pod as it stands now, `known` from before or not; whether a start of it was measured."""
-        if not known and not pod.ready:
+        if not known and not pod.ready and not pod.gates:  # the wait for an admission is no part of a start
             self._loading[pod.uid] = _Loading(pod.name, model, pool)
         loading = self._loading.get(pod.uid)
         if loading is None:

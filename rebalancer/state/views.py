@@ -65,6 +65,7 @@ def pod_view(pod: Pod, *, lost: bool = False) -> PodView:
         deletion_cost=pod.deletion_cost,
         begun=pod.phase != "Pending",
         placed_at=_placed(pod),
+        gated=True if pod.gates else UNSET,
     )
 
 

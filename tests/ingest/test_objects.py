@@ -24,6 +24,7 @@ from rebalancer.domain.people import Override, WriteStop
 from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.ingest.objects import SHAPES, Unusable, value_of
 from rebalancer.ingest.objects.meta import devices, is_extended
+from tests.ingest import quota_manifests
 from tests.ingest.manifests import (
     deployment,
     hpa,
@@ -58,6 +59,7 @@ def test_every_source_has_a_shape_of_its_kind_and_no_other() -> None:
         "nodeclaims": node_claim(),
         "overrides": override(),
         "writestops": write_stop(),
+        **{source: make() for source, make in quota_manifests.ALL.items()},
     }
     assert {source: type(read(source, obj)) for source, obj in whole.items()} == SOURCES
     assert set(SHAPES) == set(SOURCES)

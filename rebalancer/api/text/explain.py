@@ -7,6 +7,7 @@ from rebalancer.api.text.words import UNKNOWN, clock, counted, goes, known, prin
 from rebalancer.domain.arithmetic import ready_by
 from rebalancer.domain.owners import claims, refusing, written
 from rebalancer.domain.plan import ModelDecision, Plan, Refusal, Unmet
+from rebalancer.domain.quota_view import holding
 from rebalancer.domain.snapshot import ModelView, PodView, Snapshot
 from rebalancer.domain.starts import ENOUGH, SAID
 from rebalancer.domain.target_kinds import UNSAID
@@ -34,6 +35,8 @@ def render_explain(plan: Plan, snapshot: Snapshot, model: str) -> str:
         *_stages(decision, view, snapshot),
         *_rows("moved", _moved(view, refusals)),
         *_rows("owner", (str(claim) for target in view.targets for claim in claims(target) if not claim.refused)),
+        *_rows("quota", _quotas(view, snapshot)),
+        *_rows("beside", _beside(view, snapshot)),
         *_rows("refused", (str(each) for each in refusals)),
         *_rows("notice", _ahead(view, snapshot)),
         *_rows("starts", _starts(view, plan.at)),
@@ -102,6 +105,22 @@ def _moved(view: ModelView, refusals: Iterable[Refusal]) -> Iterator[str]:
             yield f"not at all{where}: guard gpus"
         elif not target.missing:
             yield f"by {written(target)}{where}" if target.victims else f"not at all{where}: {UNSAID}"
+
+
+def _quotas(view: ModelView, snapshot: Snapshot) -> Iterator[str]:
+    """Each quota on which the model draws, with what is used of it and by whom."""
+    for quota in snapshot.quotas:
+        amounts = [draw.amount for draw in quota.draws if draw.model == view.id]
+        if amounts:
+            yield quota.said(max(amounts))
+
+
+def _beside(view: ModelView, snapshot: Snapshot) -> Iterator[str]:
+    """Who holds GPUs of the model's pools besides the models."""
+    pools = {target.pool for target in view.targets}
+    for pool in snapshot.pools:
+        if pool.name in pools and pool.others:
+            yield f"of pool {pool.name} {holding(pool.others)}"
 
 
 def _pods(view: ModelView) -> list[PodView]:

@@ -86,6 +86,7 @@ _CONSTRAINTS = {
     "budget": "No GPU of its pools is free.",
     "fit": "GPUs are free, not enough of them on one node.",
     "cap": "It has what `elasticReplicas` or its team's `elasticGpus` let it have on elastic pools.",
+    "quota": "A ResourceQuota, LimitRange or Kueue queue lets no more replicas in; `why` has used, hard and holders.",
     "missing": "Its target does not exist.",
     "paused": "An override pauses it.",
     "pause": "An override pauses it.",

@@ -38,7 +38,9 @@ class _Resources(Struct, frozen=True, gc=False):
 NO_RESOURCES = _Resources()
 
 
-class _Container(Struct, frozen=True, gc=False, rename="camel"):
+class Container(Struct, frozen=True, gc=False, rename="camel"):
+    """A container, the part that matters."""
+
     resources: _Resources = NO_RESOURCES
     restart_policy: str | None = None
     image: str | None = None
@@ -48,7 +50,7 @@ class _Port(Struct, frozen=True, gc=False, rename="camel"):
     host_port: int | None = None
 
 
-class _TemplateContainer(_Container, frozen=True, gc=False):
+class _TemplateContainer(Container, frozen=True, gc=False):
     ports: tuple[_Port, ...] | None = None
 
 
@@ -60,10 +62,20 @@ class _Toleration(Struct, frozen=True, gc=False):
 
 
 class _PodSpec(Struct, frozen=True, gc=False, rename="camel"):
-    containers: tuple[_Container, ...] = ()
-    init_containers: tuple[_Container, ...] | None = None
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] | None = None
     node_name: str | None = None
     termination_grace_period_seconds: int | None = None
+    active_deadline_seconds: int | None = None
+    priority_class_name: str | None = None
+
+
+class _Gate(Struct, frozen=True, gc=False):
+    name: str
+
+
+class _BoundSpec(_PodSpec, frozen=True, gc=False, rename="camel"):
+    scheduling_gates: tuple[_Gate, ...] | None = None
 
 
 class _Annotations(Struct, frozen=True, gc=False):
@@ -90,16 +102,17 @@ class _PodCondition(Struct, frozen=True, gc=False, rename="camel"):
     last_transition_time: str | None = None
 
 
-class _PodStatus(Struct, frozen=True, gc=False):
+class _PodStatus(Struct, frozen=True, gc=False, rename="camel"):
     phase: str = "Pending"
     conditions: tuple[_PodCondition, ...] | None = None
+    start_time: str | None = None
 
 
 class PodWire(Struct, frozen=True, gc=False):
     """`v1` Pod, the part that matters."""
 
     metadata: _PodMetadata
-    spec: _PodSpec = _PodSpec()
+    spec: _BoundSpec = _BoundSpec()
     status: _PodStatus = _PodStatus()
 
 
@@ -148,6 +161,9 @@ def pod(wire: PodWire) -> Pod:
         deletion_cost=_cost(meta.annotations),
         ordinal=ordinal,
         member=_number(labels.get(GROUP_MEMBER)) or 0,
+        priority_class=spec.priority_class_name or "",
+        ends_at=_ends_at(wire),
+        gates=tuple(one.name for one in spec.scheduling_gates or ()),
         labels=_shared(tuple(sorted(labels.items() - _own(labels)))) if gpus else (),
         image=_image(spec) if gpus else "",
         placed_at=None if placed is None else instant(placed.last_transition_time),
@@ -176,6 +192,12 @@ def _dual(annotations: _Annotations, labels: Mapping[str, str]) -> Requester | L
         return None
     uid, _, name = (annotations.requester or "").partition(" ")
     return Launcher(uid, name, annotations.instance or "", annotations.signature or "")
+
+
+def _ends_at(wire: PodWire) -> float | None:
+    """When its deadline ends the pod, None without one; it counts from the start."""
+    started, seconds = instant(wire.status.start_time), wire.spec.active_deadline_seconds
+    return None if started is None or seconds is None else started + seconds
 
 
 def _workload(meta: _PodMetadata, labels: Mapping[str, str]) -> tuple[WorkloadRef | None, int | None]:

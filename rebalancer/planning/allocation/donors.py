@@ -29,6 +29,8 @@ def displace(recipient: ModelShare, target: TargetFacts, tier: str, ledger: Ledg
     `ledger`, and the replica is seated there.
     """
     donors = _donors(recipient, target, tier, ledger)
+    if not ledger.let_in(target):
+        donors = [donor for donor in donors if ledger.quotas.frees(donor.target, target)]
     if not donors:
         return None
     nodes = set(ledger.eligible(target)) - recipient.ruling.excluded_nodes - ledger.crowded(target, now=False)

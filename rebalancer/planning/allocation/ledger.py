@@ -14,6 +14,7 @@ from rebalancer.planning.facts.landing import crowded, may_land
 from rebalancer.planning.facts.scene import ROLLOUT, NodeRoom, PodPlacement, Scene, TargetFacts
 from rebalancer.planning.guards.release import Purpose, Release, Tally
 from rebalancer.planning.shares.caps import Caps
+from rebalancer.planning.shares.quotas import Quotas
 from rebalancer.planning.shares.share import ModelShare
 
 
@@ -71,6 +72,7 @@ class Ledger:
     owed: GPUs by pool that must be released: what its replicas have or ask for beyond the GPUs there are for certain.
     owed_held: the part of `owed` that replicas on nodes hold.
     caps: room left on elastic pools by models' and teams' limits.
+    quotas: replicas that the cluster would still let in; what was taken in this plan counts as gone.
     taken: pods taken so far, by target.
     gone: replicas taken so far, by model id.
     gained: replicas granted so far, by model id; such a model gives none.
@@ -98,6 +100,7 @@ class Ledger:
     owed: dict[str, int]
     owed_held: dict[str, int]
     caps: Caps
+    quotas: Quotas
     taken: dict[tuple[str, str], list[PodView]] = field(default_factory=dict)
     gone: Counter[str] = field(default_factory=Counter)
     gained: Counter[str] = field(default_factory=Counter)
@@ -140,7 +143,7 @@ class Ledger:
         known = {name: state.most for name, state in scene.pools.items() if state.budget is not None}
         owed = {name: obliging[name] - most for name, most in known.items()}
         owed_held = {name: placed[name] - most for name, most in known.items()}
-        ledger = cls(scene, tally, rooms, capacity, owed, owed_held, Caps(scene))
+        ledger = cls(scene, tally, rooms, capacity, owed, owed_held, Caps(scene), Quotas(scene))
         for target in unplaced:
             ledger._seat_unplaced(target)
         return ledger
@@ -258,6 +261,10 @@ class Ledger:
         """GPUs that may be promised for one more replica; a replica that waits for a node has its promise already."""
         return max(self.capacity[target.pool], target.gpus if self._reseats(target) else 0)
 
+    def let_in(self, target: TargetFacts) -> bool:
+        """Whether quotas let one more replica in; one of the target's own that waits for a node is in already."""
+        return self.quotas.room(target) > 0 or (self._reseats(target) and self.waits(target))
+
     def _reseats(self, target: TargetFacts) -> bool:
         """Whether a place is sought for a replica that was asked for and fits on no node."""
         return self.reseating and self.unseated.get(target.model, 0) > self.reseated[target.model]
@@ -275,6 +282,7 @@ class Ledger:
             self.reseated[target.model] += 1
         else:
             self.capacity[target.pool] -= target.gpus
+            self.quotas.take(target)
         self.seated[target.key] += 1
         self.seats.setdefault(target.key, []).extend(nodes)
         self.caps.take(target)
@@ -348,6 +356,7 @@ class Ledger:
         self.taken.setdefault(target.key, []).append(victim.pod)
         self.gone[target.model] += 1
         self.caps.give(target)
+        self.quotas.give(target)
         self.judged.pop(target.model, None)
         if target.pool in self.capacity:
             self.capacity[target.pool] += target.gpus
