@@ -73,6 +73,7 @@ class Node(Struct, frozen=True):
     unschedulable: whether it is cordoned.
     deleting: whether its deletion has begun.
     conditions: its conditions without the kubelet's four of pressure and network, and without a Ready that is True.
+    registered: cards that a scheduler of its own sells in parts, by who that is (`gpu_shapes.REGISTERED_BY`).
     """
 
     name: str
@@ -87,6 +88,7 @@ class Node(Struct, frozen=True):
     unschedulable: bool = False
     deleting: bool = False
     conditions: tuple[NodeCondition, ...] = ()
+    registered: dict[str, int] = {}
 
     @property
     def node_pool(self) -> str | None:

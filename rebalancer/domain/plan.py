@@ -223,6 +223,7 @@ class PoolDecision(Struct, frozen=True):
     doomed: GPUs of models on doomed nodes.
     foreign: GPUs of pods that belong to no model.
     free: GPUs that nobody holds.
+    uncounted: why devices that its nodes offer do not count, a sentence for each reason.
     """
 
     pool: str
@@ -234,6 +235,7 @@ class PoolDecision(Struct, frozen=True):
     doomed: int
     foreign: int
     free: int
+    uncounted: tuple[str, ...] = ()
 
 
 class OverrideState(Struct, frozen=True):

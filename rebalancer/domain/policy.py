@@ -9,10 +9,14 @@ from typing import Annotated, Literal
 
 from pydantic import Field, FiniteFloat
 
+from rebalancer.domain.gpu_memory import GpuMemory
+from rebalancer.domain.gpu_shapes import Isolation
 from rebalancer.domain.node_rules import NodeRules
 from rebalancer.domain.part import Dns1123, Part, Ratio, Seconds
 from rebalancer.domain.target_spec import TargetSpec
 from rebalancer.domain.timetable import Schedule
+
+GPU = "nvidia.com/gpu"
 
 WorkloadClass = Literal["realtime", "interactive", "batch"]
 
@@ -25,7 +29,7 @@ class Pool(Part):
         description="primary: owned by models through their entitlements. elastic: owned by nobody, lent on demand."
     )
     resource: str = Field(
-        default="nvidia.com/gpu",
+        default=GPU,
         min_length=3,
         max_length=253,
         pattern=r"^[a-z0-9.-]+/[A-Za-z0-9._-]+$",
@@ -48,6 +52,16 @@ class Pool(Part):
     )
     gpu_limit: int = Field(
         ge=0, le=1_000_000, description="Most GPUs of the pool we may ever use or ask Karpenter for."
+    )
+    isolation: Isolation = Field(
+        default="hard",
+        description="hard: whole GPUs and MIG slices, which nobody else can touch; nodes that offer shares do not"
+        " count. soft: shares by time-slicing or MPS count, each as one GPU; a realtime model is lent none.",
+    )
+    memory_gib: Annotated[FiniteFloat, Field(gt=0, le=10_000)] | None = Field(
+        default=None,
+        description="Memory of one GPU, where the labels of a node do not say it (nvidia.com/gpu.memory), and of nodes"
+        " still to come.",
     )
 
 
@@ -178,6 +192,9 @@ class Model(Part):
     )
     deferral: ModelDeferral | None = Field(
         default=None, description="Of a model of class batch: until when its requests are due, or its share."
+    )
+    gpu_memory: GpuMemory | None = Field(
+        default=None, description="GPU memory that one replica needs: it is started where that fits, and nowhere else."
     )
 
     @property

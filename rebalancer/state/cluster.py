@@ -215,7 +215,7 @@ class ClusterState:
             self._pod_is(pod)
 
     def _wake(self, change: Change) -> None:
-        self.wakes.update(wakes.reasons(change, self._holdings.model_of, self._pools.pool_of))
+        self.wakes.update(wakes.reasons(change, self._holdings.model_of, self._pools.has))
 
     def _pod_is(self, pod: Pod) -> None:
         """Readings come from the pods that lead a replica, and count while all of its pods serve."""

@@ -7,6 +7,7 @@ from msgspec.structs import asdict, replace
 
 from rebalancer.domain.autoscalers import Hpa, Originals, PodAutoscaler, ScaledObject
 from rebalancer.domain.cluster import DisruptionBudget, Node, NodeClaim, NodePool, Pod, SavedNodePool, Workload
+from rebalancer.domain.gpu_shapes import Offer, offer
 from rebalancer.domain.parents import Controller
 from rebalancer.domain.policy import Model, Pool
 from rebalancer.domain.snapshot import (
@@ -247,9 +248,10 @@ def node_view(
     node: Node, pool: Pool, foreign: Iterable[Pod], ready_changed_at: float | None, fell_at: float | None
 ) -> NodeView:
     """One node of `pool`; `foreign`: the pods on it that are no model's; instants as in `NodeView`, by our clock."""
+    offer = offer_of(node, pool)
     return NodeView(
         name=node.name,
-        gpus=node.allocatable.get(pool.resource, 0),
+        gpus=offer.devices,
         ready=node.ready,
         schedulable=not node.unschedulable and not node.deleting,
         foreign_gpus=sum(pod.gpus.get(pool.resource, 0) for pod in foreign if not pod.terminal),
@@ -258,7 +260,14 @@ def node_view(
         labels=node.labels,
         taints=node.taints,
         fell_at=fell_at,
+        refused=offer.refused,
+        memory_gib=offer.memory_gib or pool.memory_gib,
     )
+
+
+def offer_of(node: Node, pool: Pool) -> Offer:
+    """What a node offers its pool."""
+    return offer(pool.resource, pool.isolation, pool.node_labels, node.labels, node.allocatable, node.registered)
 
 
 def node_pool_view(

@@ -1,7 +1,8 @@
 """Nodes, and Karpenter's NodePools and NodeClaims."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
+import msgspec
 from msgspec import Struct
 
 from rebalancer.domain.cluster import (
@@ -13,6 +14,7 @@ from rebalancer.domain.cluster import (
     SavedNodePool,
     Taint,
 )
+from rebalancer.domain.gpu_shapes import REGISTERED_BY
 from rebalancer.ingest.objects.meta import (
     Annotated,
     Condition,
@@ -127,7 +129,20 @@ def node(wire: NodeWire) -> Node:
         unschedulable=spec.unschedulable,
         deleting=meta.deletion_timestamp is not None,
         conditions=tuple(_condition(one) for one in status.conditions or () if not _everyday(one)),
+        registered=_registered(meta.annotations or {}),
     )
+
+
+def _registered(annotations: Mapping[str, str]) -> dict[str, int]:
+    """Cards by who sells them in parts. They are listed as `ID,...:ID,...:`, in newer releases as JSON."""
+    return {who: _cards(annotations[key]) for key, who in REGISTERED_BY.items() if key in annotations}
+
+
+def _cards(text: str) -> int:
+    try:
+        return len(msgspec.json.decode(text, type=list[msgspec.Raw]))
+    except ValueError:
+        return sum(bool(card.strip()) for card in text.split(":"))
 
 
 def _everyday(wire: Condition) -> bool:

@@ -4,8 +4,9 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from rebalancer.domain.gpu_shapes import is_accelerator
 from rebalancer.domain.placement import Requirement
-from rebalancer.survey.accelerators import accelerators, is_accelerator
+from rebalancer.survey.accelerators import accelerators
 from rebalancer.survey.case import Case
 from rebalancer.survey.finding import WARN
 from rebalancer.survey.objects import Object
