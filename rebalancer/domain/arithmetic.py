@@ -258,7 +258,6 @@ def unknown_gpus(pool: Pool, view: PoolView) -> str | None:
     refused = uncounted(view)
     if refused:
         return f"no node of pool {pool.name} counts while pods run there: {'; '.join(refused)}"
-    return f"none of the {counted(len(view.nodes), 'node')} of pool {pool.name} counts while pods run there: {refused}"
     return (
         f"{len(view.nodes)} nodes of pool {pool.name} offer no {pool.resource} while pods run there: a device plugin"
         " that is away, a renamed resource, or pods that hold GPUs by claims"

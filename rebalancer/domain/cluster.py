@@ -3,6 +3,7 @@
 from msgspec import Struct
 
 from rebalancer.domain.autoscalers import Hpa, PodAutoscaler, ScaledObject
+from rebalancer.domain.devices import ClaimTemplate, DeviceClass, ResourceClaim, ResourceSlice
 from rebalancer.domain.instant import Instant
 from rebalancer.domain.parents import Applied, Controller
 from rebalancer.domain.people import Override, WriteStop
@@ -165,6 +166,7 @@ class Workload(Struct, frozen=True):
     templated: whether it has a pod template that could be read: without one nobody knows what its pods will request.
     first_ordinal: the number of its first replica, where its controller numbers them.
     selector: labels by which its scale finds its pods, as `key=value,...`; "" where owner references do.
+    claims: names of the ResourceClaimTemplates by which each of its pods gets devices.
     """
 
     ref: WorkloadRef
@@ -186,6 +188,7 @@ class Workload(Struct, frozen=True):
     templated: bool = True
     first_ordinal: int = 0
     selector: str = ""
+    claims: tuple[str, ...] = ()
 
 
 class DisruptionBudget(Struct, frozen=True, omit_defaults=True, rename="camel"):
@@ -270,7 +273,20 @@ class NodeClaim(Struct, frozen=True):
     disruption_reason: str | None = None
 
 
-ClusterObject = Node | Pod | Workload | Hpa | ScaledObject | PodAutoscaler | NodePool | NodeClaim | Override | WriteStop
+DeviceObject = DeviceClass | ResourceSlice | ResourceClaim | ClaimTemplate
+ClusterObject = (
+    Node
+    | Pod
+    | Workload
+    | Hpa
+    | ScaledObject
+    | PodAutoscaler
+    | NodePool
+    | NodeClaim
+    | Override
+    | WriteStop
+    | DeviceObject
+)
 
 # The sources whose lists must be complete before anything is decided, in the words that status and readiness print;
 # besides them one for each other kind of target that the policy names (`target_kinds.TargetKind.source`).
@@ -285,4 +301,12 @@ SOURCES: dict[str, type] = {
     "nodeclaims": NodeClaim,
     "overrides": Override,
     "writestops": WriteStop,
+}
+
+# Besides, where a pool of the policy counts the devices of a DeviceClass.
+DEVICE_SOURCES: dict[str, type] = {
+    "deviceclasses": DeviceClass,
+    "resourceslices": ResourceSlice,
+    "resourceclaims": ResourceClaim,
+    "resourceclaimtemplates": ClaimTemplate,
 }

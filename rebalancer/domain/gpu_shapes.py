@@ -28,7 +28,6 @@ _PORTIONS: Final = (
 # Annotations in which such a scheduler's device plugin registers the cards that it splits.
 REGISTERED_BY: Final = {
     "hami.io/node-nvidia-register": "HAMi",
-    "hami.io/node-mlu-register": "HAMi",
     "4pd.io/node-nvidia-register": "HAMi",
     "volcano.sh/node-vgpu-register": "Volcano's vGPU plugin",
 }
@@ -58,7 +57,7 @@ def is_accelerator(resource: str) -> bool:
 
 
 def sold_by(resource: str) -> str | None:
-    """Who sells parts of GPUs by this resource, of which one is no device; None where nobody does."""
+    """The scheduler that sells parts of GPUs by this resource, of which one is no device; None where none does."""
     return next((who for spelt, who in _PORTIONS if spelt.fullmatch(resource)), None)
 
 

@@ -4,7 +4,6 @@ Keys are camelCase in YAML. Every field says its unit, its range and why it exis
 need two fields at once live in `problems.py`, so that one run reports everything that is wrong.
 """
 
-from functools import cached_property
 from typing import Annotated, Literal
 
 from pydantic import Field, FiniteFloat
@@ -13,6 +12,7 @@ from rebalancer.domain.gpu_memory import GpuMemory
 from rebalancer.domain.gpu_shapes import Isolation
 from rebalancer.domain.node_rules import NodeRules
 from rebalancer.domain.part import Dns1123, Part, Ratio, Seconds
+from rebalancer.domain.signals import Signals
 from rebalancer.domain.target_spec import TargetSpec
 from rebalancer.domain.timetable import Schedule
 
@@ -53,6 +53,11 @@ class Pool(Part):
     gpu_limit: int = Field(
         ge=0, le=1_000_000, description="Most GPUs of the pool we may ever use or ask Karpenter for."
     )
+    device_class: Dns1123 | None = Field(
+        default=None,
+        description="DeviceClass whose devices are the pool's GPUs, where a DRA driver brings them: then ResourceSlices"
+        " and claims are counted, and not what nodes list of `resource`.",
+    )
     isolation: Isolation = Field(
         default="hard",
         description="hard: whole GPUs and MIG slices, which nobody else can touch; nodes that offer shares do not"
@@ -76,55 +81,6 @@ class Slo(Part):
         description="What is kept or missed, in OpenSLO's words: each request (occurrences) or each minute, whatever "
         "its requests (timeslices).",
     )
-
-
-class ConcurrencySignal(Part):
-    """Running + waiting requests over what one replica carries."""
-
-    per_replica: Annotated[FiniteFloat, Field(gt=0, le=100_000)] | None = Field(
-        default=None,
-        description="Requests one replica carries within its SLO, as far as known: what it is seen to carry is "
-        "believed within minutes. Without it a model keeps what it has until it was seen full, or ten minutes at work.",
-    )
-
-
-class QueueSignal(Part):
-    """Waiting requests per ready replica."""
-
-    high: Annotated[FiniteFloat, Field(gt=0, le=100_000)] = Field(
-        description="Waiting requests per replica at which more replicas are voted for."
-    )
-
-
-class WatermarkSignal(Part):
-    """A ratio held between two watermarks."""
-
-    high: Ratio = Field(description="At or above: ceil(ready x use / high).")
-    low: Ratio = Field(description="At or below: fewer replicas are voted for.")
-
-
-class Signals(Part):
-    """Which signals vote for this model; one that is not configured has no vote."""
-
-    concurrency: ConcurrencySignal | None = None
-    queue: QueueSignal | None = None
-    kv_cache: WatermarkSignal | None = None
-    latency: bool = Field(default=False, description="p95 latency against slo.latencySeconds votes.")
-    utilisation: bool = Field(
-        default=False, description="GPU utilisation votes by the watermarks of the model's class."
-    )
-
-    @cached_property
-    def configured(self) -> tuple[str, ...]:
-        """Names of the voting signals, in voting order."""
-        pairs = (
-            ("concurrency", self.concurrency),
-            ("queue", self.queue),
-            ("kvCache", self.kv_cache),
-            ("latency", self.latency),
-            ("utilisation", self.utilisation),
-        )
-        return tuple(name for name, on in pairs if on)
 
 
 class ModelDeferral(Part):

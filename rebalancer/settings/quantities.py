@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from rebalancer.domain.gpu_memory import GpuMemory
-from rebalancer.domain.policy import Signals
+from rebalancer.domain.signals import Signals
 from rebalancer.settings.draft import Finding, Part, kind_of, pools_by_name, primary_pool
 
 VOTING = tuple(field.alias or name for name, field in Signals.model_fields.items())

@@ -11,7 +11,7 @@ from operator import attrgetter
 from msgspec.structs import replace
 
 from rebalancer.domain.arithmetic import doomed_nodes
-from rebalancer.domain.cluster import Node, NodeClaim, Pod, Workload
+from rebalancer.domain.cluster import DEVICE_SOURCES, Node, NodeClaim, Pod, Workload
 from rebalancer.domain.events import (
     CapacityNotice,
     Event,
@@ -31,6 +31,7 @@ from rebalancer.domain.target_kinds import DEPLOYMENT
 from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.state import wakes
 from rebalancer.state.checkpoint import ModelPast
+from rebalancer.state.devices import Devices
 from rebalancer.state.foreign import ForeignPast
 from rebalancer.state.holdings import Holdings
 from rebalancer.state.loads import Loads
@@ -59,8 +60,9 @@ class ClusterState:
         self.offsets: dict[tuple[str, int], int] = {}
         self._objects = Objects()
         self._sources = Sources()
-        self._holdings = Holdings(policy, self._objects, installation)
-        self._pools = Pools(policy, self._objects, self._holdings.model_of, installation)
+        self._devices = Devices(self._objects)
+        self._holdings = Holdings(policy, self._objects, self._devices, installation)
+        self._pools = Pools(policy, self._objects, self._holdings.model_of, self._devices, installation)
         self._notices = Notices(policy.nodes, self._objects, self._holdings, self._pools)
         self._loads = Loads(policy, started_at)
         self._outlooks = Outlooks(policy, self._loads.columns)
@@ -94,8 +96,9 @@ class ClusterState:
         """Expect the targets of each kind that the policy names; Deployments are expected in any case."""
         specs = (spec for model in self._policy.models for spec in model.targets if spec.kind != DEPLOYMENT)
         kinds = {spec.of.source: spec.kind for spec in specs}
-        self._move(self._objects.follow(kinds), now)
-        self._sources.follow(kinds, now)
+        devices = any(pool.device_class for pool in self._policy.pools)
+        self._move(self._objects.follow(kinds, devices=devices), now)
+        self._sources.follow({*kinds, *(DEVICE_SOURCES if devices else ())}, now)
 
     def _look_for_nodes(self, at: float) -> None:
         """Which of the models' pods are Ready on a node that is there, and which nodes are missing."""
@@ -185,8 +188,9 @@ class ClusterState:
             if new is None:
                 self._wake(change)  # while a node that leaves is still in its pool
             self._holdings.foreign.saw(change, at)
+            nodes = self._devices.moved(change)
             self._holdings.moved(change)
-            self._pools.moved(change, at)
+            self._pools.moved(change, at, nodes)
             self._notices.moved(change, at)
             if new is not None:
                 self._wake(change)

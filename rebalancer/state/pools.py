@@ -1,14 +1,15 @@
 """The policy's pools as the cluster shows them. Only nodes and pools with a change are looked at again."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 from rebalancer.domain.cluster import Node, NodeClaim, NodePool, Pod
 from rebalancer.domain.policy import Policy, Pool
 from rebalancer.domain.snapshot import NodePoolView, NodeView, PoolView
 from rebalancer.domain.workload_ref import WorkloadRef
+from rebalancer.state.devices import Devices
 from rebalancer.state.objects import Change, Objects
-from rebalancer.state.views import claim_view, node_pool_view, node_view
+from rebalancer.state.views import claim_view, node_pool_view, node_view, with_devices
 
 
 class _Fall(NamedTuple):
@@ -26,8 +27,10 @@ class Pools:
         policy: Policy,
         objects: Objects,
         model_of: Callable[[WorkloadRef | None], str | None],
+        devices: Devices,
         installation: str = "",
     ) -> None:
+        self._devices = devices
         self._objects = objects
         self._installation = installation
         self._model_of = model_of
@@ -35,6 +38,7 @@ class Pools:
         self._all: tuple[PoolView, ...] = ()
         self._fell: dict[tuple[str, str], _Fall] = {}  # by node and resource
         self._ready_changed: dict[str, float] = {}  # by node, by our clock
+        self._seen_at = 0.0  # when the last change was seen
         self.set_policy(policy)
 
     def set_policy(self, policy: Policy) -> None:
@@ -44,6 +48,7 @@ class Pools:
         """
         self._pools = {pool.name: pool for pool in policy.pools}
         self._pool_of_node_pool = {name: pool.name for pool in policy.pools for name in pool.node_pools}
+        self._claims_count = any(pool.device_class for pool in policy.pools)
         self._nodes: dict[str, dict[str, NodeView]] = {name: {} for name in self._pools}
         homes = ((node.name, self._homes(node)) for node in self._objects.all(Node))
         self._pools_of_node = {node: names for node, names in homes if names}
@@ -73,8 +78,10 @@ class Pools:
 
     # --- what comes in
 
-    def moved(self, change: Change, at: float) -> None:
-        """An object was added, changed or removed, seen at `at`."""
+    def moved(self, change: Change, at: float, nodes: Collection[str] = ()) -> None:
+        """An object was added, changed or removed, seen at `at`; `nodes`: whose devices by claims it may concern."""
+        self._dirty_nodes.update(self._pools_of_node.keys() & {*nodes})
+        self._seen_at = at
         old, new = change
         if isinstance(new, Node):
             before = old if isinstance(old, Node) else None
@@ -87,7 +94,9 @@ class Pools:
             self._node_moved(old.name, ())
         for found in change:
             if isinstance(found, Pod):
-                if found.node in self._pools_of_node and found.gpus and self._model_of(found.workload) is None:
+                if found.node in self._pools_of_node and (
+                    self._claims_count or (found.gpus and self._model_of(found.workload) is None)
+                ):
                     self._dirty_nodes.add(found.node)
             elif isinstance(found, Node):  # a claim may have got its node, or lost it
                 self._dirty_pools.update(self._pools_of_node_pool(found.node_pool))
@@ -105,13 +114,15 @@ class Pools:
     def _fall(self, old: Node | None, new: Node, at: float) -> None:
         """Note what has become fewer, until it is as many again as it was."""
         for resource in {*new.allocatable, *(old.allocatable if old is not None else ())}:
-            key, there = (new.name, resource), new.allocatable.get(resource, 0)
-            before = old.allocatable.get(resource, 0) if old is not None else there
-            known = self._fell.get(key)
-            if there < before:
-                self._fell[key] = _Fall(max(before, known.before if known is not None else 0), at)
-            elif known is not None and there >= known.before:
-                del self._fell[key]
+            there = new.allocatable.get(resource, 0)
+            self._fell_to(new.name, resource, old.allocatable.get(resource, 0) if old is not None else 0, there, at)
+
+    def _fell_to(self, node: str, resource: str, before: int, there: int, at: float) -> None:
+        key, known = (node, resource), self._fell.get((node, resource))
+        if there < before:
+            self._fell[key] = _Fall(max(before, known.before if known is not None else 0), at)
+        elif known is not None and there >= known.before:
+            del self._fell[key]
 
     def _condition(self, old: Node | None, new: Node, at: float) -> None:
         """Note since when the node has been Ready or not, by our clock: what was seen at `at` is no later than that."""
@@ -157,12 +168,19 @@ class Pools:
         node = self._objects.one(Node, name)
         if node is None:
             return
-        foreign = [pod for pod in self._objects.pods_on.get(name) if self._model_of(pod.workload) is None]
+        pods = list(self._objects.pods_on.get(name))
+        foreign = [pod for pod in pods if self._model_of(pod.workload) is None]
         for home in self._pools_of_node.get(name, ()):
             pool = self._pools[home]
+            devices = None
+            if pool.device_class is not None:
+                ours = {pod.uid for pod in pods if self._model_of(pod.workload) is not None}
+                devices = self._devices.on_node(name, pool.device_class, ours)
+                before = self._nodes[home].get(name)
+                self._fell_to(name, pool.resource, 0 if before is None else before.gpus, devices.count, self._seen_at)
             fall = self._fell.get((name, pool.resource))
-            fell_at = None if fall is None else fall.at
-            view = node_view(node, pool, foreign, self._ready_changed.get(name), fell_at)
+            view = node_view(node, pool, foreign, self._ready_changed.get(name), None if fall is None else fall.at)
+            view = view if devices is None else with_devices(view, devices, pool)
             if view != self._nodes[home].get(name):
                 self._nodes[home][name] = view
                 self._dirty_pools.add(home)

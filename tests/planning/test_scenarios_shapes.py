@@ -9,6 +9,7 @@ from tests.planning.story import Story, moves, node_pool_changes, unmet_of
 
 BUSY = {"concurrency": 64.0}  # 16 replicas
 SMALL, LARGE = "nvidia.com/mig-1g.10gb", "nvidia.com/mig-3g.40gb"
+NEED = {"weights_gib": 60.0, "kv_cache_gib": 8.0, "activations_gib": 2.0}
 SHARES = "offers 16 shares of 4 GPUs: a share is no GPU; to count shares, say `isolation: soft` in the pool"
 
 
@@ -102,12 +103,10 @@ class TestShares:
 class TestMemory:
     """Model `b` needs (60 + 8 + 2) x 1.12 = 78.4 GiB on one GPU."""
 
-    NEED = {"weights_gib": 60.0, "kv_cache_gib": 8.0, "activations_gib": 2.0}
-
     def a_story(self, *, gib: float | None, gpus: int = 1, **pool: object) -> Story:
         policy = a_policy(
-            a_model("b", 0, pools=("spot",), gpus_per_replica=gpus, gpu_memory=self.NEED),
-            pools=(a_pool(), an_elastic_pool(**pool)),
+            a_model("b", 0, pools=("spot",), gpus_per_replica=gpus, gpu_memory=NEED),
+            pools=(a_pool(), an_elastic_pool("spot", 16, **pool)),
         )
         story = Story(policy, a_snapshot(policy, {}, {"b": {"concurrency": 4.0}}, nodes={"spot": 1 if gib else 0}))
         if gib:
@@ -138,7 +137,7 @@ class TestMemory:
 
     def test_a_pool_that_is_too_small_keeps_its_gpus_for_others(self) -> None:
         other = a_model("c", 0, pools=("a100",))
-        policy = a_policy(a_model("b", 0, priority=1000, gpu_memory=self.NEED), other)
+        policy = a_policy(a_model("b", 0, priority=1000, gpu_memory=NEED), other)
         story = Story(policy, a_snapshot(policy, {}, {"b": BUSY, "c": BUSY}))
         nodes = (replace(node, memory_gib=40.0) for node in story.snapshot.pools[0].nodes)
         story.snapshot = with_nodes(story.snapshot, "a100", *nodes)

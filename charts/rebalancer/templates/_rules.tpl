@@ -34,6 +34,11 @@
 - apiGroups: [karpenter.sh]
   resources: [nodepools, nodeclaims]
   verbs: [list, watch]
+{{- if .Values.dra }}
+- apiGroups: [resource.k8s.io]
+  resources: [deviceclasses, resourceslices, resourceclaims, resourceclaimtemplates]
+  verbs: [list, watch]
+{{- end }}
 - apiGroups: [rebalancer.io]
   resources: [overrides, writestops]
   verbs: [list, watch]

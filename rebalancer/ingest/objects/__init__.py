@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from rebalancer.domain.cluster import ClusterObject
-from rebalancer.ingest.objects import autoscalers, nodes, people, pods, targets
+from rebalancer.ingest.objects import autoscalers, devices, nodes, people, pods, targets
 from rebalancer.ingest.objects.targets import ScalePaths
 from rebalancer.kube.resources import Resource
 
@@ -43,6 +43,13 @@ SHAPES: dict[str, Shape] = {
     "overrides": Shape(people.OverrideWire, people.override),
     "writestops": Shape(people.WriteStopWire, people.write_stop),
 }
+# Keys as in `domain.cluster.DEVICE_SOURCES`.
+DEVICE_SHAPES: dict[str, Shape] = {
+    "deviceclasses": Shape(devices.DeviceClassWire, devices.device_class),
+    "resourceslices": Shape(devices.ResourceSliceWire, devices.resource_slice),
+    "resourceclaims": Shape(devices.ResourceClaimWire, devices.resource_claim),
+    "resourceclaimtemplates": Shape(devices.ClaimTemplateWire, devices.claim_template),
+}
 
 
 STATEFUL_SETS = Shape(targets.StatefulSetWire, targets.stateful_set)
@@ -57,7 +64,7 @@ def shape_of(resource: Resource, paths: ScalePaths) -> Shape:
 def value_of(source: str, wire: Any, shape: Shape | None = None) -> ClusterObject | Unusable:  # noqa: ANN401  any wire shape
     """The value of one decoded object of `source`, which looks as `shape` says."""
     try:
-        return (shape or SHAPES[source]).value(wire)
+        return (shape or SHAPES.get(source) or DEVICE_SHAPES[source]).value(wire)
     except ValueError as error:
         meta = wire.metadata
         return Unusable(source, "/".join(filter(None, (meta.namespace, meta.name))), str(error))

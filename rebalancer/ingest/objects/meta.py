@@ -21,6 +21,7 @@ Quantity = str | int | float
 Quantities = dict[str, Quantity]
 
 MAX_DIGITS = 9
+MOST = 2**63
 MAX_MANAGER_CHARACTERS = 128  # Kubernetes' own bound
 
 _QUANTITY = re.compile(r"([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?)([numkMGTPE]|[KMGTPE]i)?", re.ASCII)
@@ -175,14 +176,28 @@ def devices(number: Quantity) -> int:
 
 @lru_cache(maxsize=1024)
 def _devices(text: str) -> int:
-    found = _QUANTITY.fullmatch(text)
-    try:
-        number = Decimal(found[1]) * _SCALES[found[2] or ""] if found else Decimal(-1)
-    except ArithmeticError:
-        number = Decimal(-1)
+    number = _number(text)
     if 0 <= number < 10**MAX_DIGITS:
         return int(number)
     raise ValueError(f"{text[:40]!r} is no number of devices")
+
+
+@lru_cache(maxsize=1024)
+def amount(quantity: Quantity) -> int:
+    """A Kubernetes quantity of anything, bytes say, rounded down. Raises ValueError."""
+    number = _number(str(quantity))
+    if 0 <= number < MOST:
+        return int(number)
+    raise ValueError(f"{str(quantity)[:40]!r} is no amount")
+
+
+def _number(text: str) -> Decimal:
+    """-1 where it is none."""
+    found = _QUANTITY.fullmatch(text)
+    try:
+        return Decimal(found[1]) * _SCALES[found[2] or ""] if found else Decimal(-1)
+    except ArithmeticError:
+        return Decimal(-1)
 
 
 def saved(meta: Annotated, shape: type[T]) -> T | None:
