@@ -260,5 +260,5 @@ def unknown_gpus(pool: Pool, view: PoolView) -> str | None:
         return f"no node of pool {pool.name} counts while pods run there: {'; '.join(refused)}"
     return (
         f"{len(view.nodes)} nodes of pool {pool.name} offer no {pool.resource} while pods run there: a device plugin"
-        " that is away, a renamed resource, or pods that hold GPUs by claims"
+        " that is away, a renamed resource, or pods that hold GPUs by claims, for which the pool needs a `deviceClass`"
     )

@@ -54,6 +54,18 @@ class TestMixedSlices:
         assert unmet is not None
         assert "none is free" in unmet.why
 
+    def test_what_re_slicing_would_help_is_told_and_nothing_more(self) -> None:
+        story = self.a_story(a={"concurrency": 0.0}, b={"concurrency": 12.0})
+        story.snapshot = with_nodes(story.snapshot, "small", a_node("m1", 4, labels={"pool": "small"}))
+        plan = planned(story)
+        assert moves(plan) == {"b": (0, 1)}
+        unmet = unmet_of(plan, "b")
+        assert unmet is not None
+        assert (
+            "on node m1 3 1g.10gb are free, 3 slices together: re-slicing it could make a 3g.40gb of them, if they are"
+            " on one GPU"
+        ) in unmet.why
+
 
 class TestShares:
     """Pool `soft` offers shares; `fast` is realtime, `slow` is not."""
