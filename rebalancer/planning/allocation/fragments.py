@@ -22,10 +22,9 @@ def resliced(target: TargetFacts, ledger: Ledger) -> tuple[str, ...]:
     node = min(enough, key=lambda name: (_slices(enough[name]), name))
     shape = resource.rpartition("mig-")[2]
     said = listed([f"{count} {name.rpartition('mig-')[2]}" for name, count in sorted(enough[node].items())])
-    return (
-        f"on node {node} {said} are free, {counted(_slices(enough[node]), 'slice')} together: re-slicing it could make a"
-        f" {shape} of them, if they are on one GPU",
-    )
+    together = counted(_slices(enough[node]), "slice")
+    why = f"on node {node} {said} are free, {together} together: re-slicing it could make a {shape} of them"
+    return (f"{why}, if they are on one GPU",)
 
 
 def _free(node: str, resource: str, ledger: Ledger) -> dict[str, int]:

@@ -222,7 +222,7 @@ TRAPS: Final = (
     Trap(
         "shared-gpus",
         WARN,
-        "With time-slicing or MPS a node offers each GPU several times; a share is no GPU, and counts only in a soft pool.",
+        "With time-slicing or MPS a node offers each GPU several times; a share counts in a soft pool alone.",
         "Give shared GPUs a pool of their own with `isolation: soft`.",
         shared_gpus,
     ),
