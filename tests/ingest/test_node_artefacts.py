@@ -16,7 +16,7 @@ import yaml
 from rebalancer.domain.arithmetic import unknown_gpus
 from rebalancer.domain.cluster import Node, NodeCondition, Pod
 from rebalancer.domain.devices import ClaimTemplate, DeviceClass
-from rebalancer.domain.gpu_shapes import Offer, offer
+from rebalancer.domain.gpu_shapes import Isolation, Offer, offer
 from rebalancer.state import ClusterState
 from tests.beside import folder
 from tests.builders import NOW, a_model, a_policy, a_pool
@@ -57,7 +57,7 @@ def told(found: Offer) -> str:
 
 
 def offered(node: Node, resource: str = GPU, **wanted: str) -> str:
-    isolation = "soft" if "soft" in wanted else "hard"
+    isolation: Isolation = "soft" if "soft" in wanted else "hard"
     labels = {name: value for name, value in wanted.items() if name != "soft"}
     return told(offer(resource, isolation, labels, node.labels, node.allocatable, node.registered))
 
