@@ -47,6 +47,13 @@ class TestMixedSlices:
         said = {pool.pool: (pool.budget, pool.owned + pool.lent, pool.free) for pool in plan.pools}
         assert said == {"small": (2, 1, 1), "large": (1, 0, 1)}
 
+    def test_a_slice_that_is_held_leaves_those_of_other_shapes_free(self) -> None:
+        story = self.a_story(a=BUSY, b={"concurrency": 4.0})
+        story.target("b", replicas=1, pods=(a_pod("b-0", "m1"),))
+        plan = planned(story)
+        assert {pool.pool: pool.free for pool in plan.pools} == {"small": 1, "large": 0}
+        assert moves(plan) == {"a": (1, 2)}
+
     def test_a_slice_of_another_shape_is_no_room(self) -> None:
         plan = planned(self.a_story(a={"concurrency": 4.0}, b={"concurrency": 12.0}))
         assert moves(plan) == {"b": (0, 1)}
