@@ -198,7 +198,8 @@ def check_budget(change: Change, snapshot: Snapshot, ground: Ground, doomed: Col
     if unknown is not None and _runs_in(snapshot, pool.name):
         raise Refused("budget", unknown)
     by_policy = {each.id: each.gpus_per_pod for each in ground.policy.models}
-    held, watched = bound_gpus(snapshot, by_policy), snapshot.sync.synced_at
+    alike = {name for name, each in ground.pools.items() if each.resource == pool.resource}
+    held, watched = bound_gpus(snapshot, by_policy, alike), snapshot.sync.synced_at
     noticed = noticed_nodes(snapshot.notices)
     for where, out in (("", {*doomed}), (" on nodes that stay", {*doomed, *noticed})):
         more = promised_replicas(then, out) - promised_replicas(own, out)

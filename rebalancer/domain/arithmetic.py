@@ -165,11 +165,14 @@ def promised_gpus(snapshot: Snapshot, by_policy: Mapping[str, int], doomed: Coll
     return totals
 
 
-def bound_gpus(snapshot: Snapshot, by_policy: Mapping[str, int]) -> dict[str, int]:
-    """GPUs per node that our pods hold there, terminating ones included. `by_policy` as in `promised_gpus`."""
+def bound_gpus(snapshot: Snapshot, by_policy: Mapping[str, int], pools: Collection[str]) -> dict[str, int]:
+    """GPUs per node that our pods hold there, terminating ones included. `by_policy` as in `promised_gpus`.
+
+    pools: names of those whose targets count: pools of one resource have one stock on a node.
+    """
     held: dict[str, int] = {}
     for model in snapshot.models:
-        for target in model.targets:
+        for target in (each for each in model.targets if each.pool in pools):
             each = pod_gpus(target, by_policy.get(model.id, 0))
             for pod in target.pods:
                 for node in pod.nodes:
@@ -239,13 +242,28 @@ def node_gpus(node: NodeView, held: int) -> int:
     return max(node.gpus, held + node.foreign_gpus) if node.ready else node.gpus
 
 
+def uncounted(view: PoolView) -> tuple[str, ...]:
+    """Why devices that the pool's nodes offer do not count: `node n1 and 3 more: offers 16 shares ...`, by reason."""
+    nodes: dict[str, list[str]] = {}
+    for node in view.nodes:
+        if node.refused:
+            nodes.setdefault(node.refused, []).append(node.name)
+    return tuple(
+        f"node {names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''}: {why}"
+        for why, names in nodes.items()
+    )
+
+
 def unknown_gpus(pool: Pool, view: PoolView) -> str | None:
     """Why the GPUs of a pool in which pods of ours run are unknown, None where they are known."""
     if not view.nodes:
         return f"no node of pool {pool.name} is seen while pods run there"
     if any(node.gpus for node in view.nodes):
         return None
+    refused = uncounted(view)
+    if refused:
+        return f"no node of pool {pool.name} counts while pods run there: {'; '.join(refused)}"
     return (
         f"{len(view.nodes)} nodes of pool {pool.name} offer no {pool.resource} while pods run there: a device plugin"
-        " that is away, a renamed resource, or pods that hold GPUs by claims"
+        " that is away, a renamed resource, or pods that hold GPUs by claims, for which the pool needs a `deviceClass`"
     )

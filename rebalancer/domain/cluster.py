@@ -3,6 +3,7 @@
 from msgspec import Struct
 
 from rebalancer.domain.autoscalers import Hpa, PodAutoscaler, ScaledObject
+from rebalancer.domain.devices import ClaimTemplate, DeviceClass, ResourceClaim, ResourceSlice
 from rebalancer.domain.dual_pods import Launcher, Requester
 from rebalancer.domain.instant import Instant
 from rebalancer.domain.jobs import Job
@@ -79,6 +80,7 @@ class Node(Struct, frozen=True):
     conditions: its conditions without the kubelet's four of pressure and network, and without a Ready that is True.
     created_at: when its object was created; None where nobody says.
     images: the images on it, spelled in full, of which a kubelet lists the 50 largest; none where it lists none.
+    registered: cards that a scheduler of its own sells in parts, by who that is (`gpu_shapes.REGISTERED_BY`).
     """
 
     name: str
@@ -95,6 +97,7 @@ class Node(Struct, frozen=True):
     conditions: tuple[NodeCondition, ...] = ()
     created_at: Instant | None = None
     images: tuple[str, ...] = ()
+    registered: dict[str, int] = {}
 
     @property
     def node_pool(self) -> str | None:
@@ -193,6 +196,7 @@ class Workload(Struct, frozen=True):
     selector: labels by which its scale finds its pods, as `key=value,...`; "" where owner references do.
     ask: what a pod of its template asks of the namespace.
     leader_ask: as `ask`, of the first pod of a replica where that has a template of its own; else None.
+    claims: names of the ResourceClaimTemplates by which each of its pods gets devices.
     """
 
     ref: WorkloadRef
@@ -216,6 +220,7 @@ class Workload(Struct, frozen=True):
     selector: str = ""
     ask: PodAsk = PodAsk()
     leader_ask: PodAsk | None = None
+    claims: tuple[str, ...] = ()
 
 
 class DisruptionBudget(Struct, frozen=True, omit_defaults=True, rename="camel"):
@@ -300,6 +305,7 @@ class NodeClaim(Struct, frozen=True):
     disruption_reason: str | None = None
 
 
+DeviceObject = DeviceClass | ResourceSlice | ResourceClaim | ClaimTemplate
 Permission = ResourceQuota | LimitRange | PriorityClass | LocalQueue | ClusterQueue | Cohort | ResourceFlavor
 ClusterObject = (
     Node
@@ -314,6 +320,7 @@ ClusterObject = (
     | WriteStop
     | Permission
     | Job
+    | DeviceObject
 )
 
 # The sources whose lists must be complete before anything is decided, in the words that status and readiness print;
@@ -353,3 +360,11 @@ ADVISORY = frozenset(
         "resourceflavors",
     }
 )
+
+# Besides, where a pool of the policy counts the devices of a DeviceClass.
+DEVICE_SOURCES: dict[str, type] = {
+    "deviceclasses": DeviceClass,
+    "resourceslices": ResourceSlice,
+    "resourceclaims": ResourceClaim,
+    "resourceclaimtemplates": ClaimTemplate,
+}

@@ -225,6 +225,7 @@ class PoolDecision(Struct, frozen=True):
     foreign: GPUs of pods that belong to no model.
     free: GPUs that nobody holds.
     others: who holds those of no model, the most first.
+    uncounted: why devices that its nodes offer do not count, a sentence for each reason.
     """
 
     pool: str
@@ -237,6 +238,7 @@ class PoolDecision(Struct, frozen=True):
     foreign: int
     free: int
     others: tuple[Holder, ...] = ()
+    uncounted: tuple[str, ...] = ()
 
 
 class OverrideState(Struct, frozen=True):

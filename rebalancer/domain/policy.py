@@ -4,15 +4,19 @@ Keys are camelCase in YAML. Every field says its unit, its range and why it exis
 need two fields at once live in `problems.py`, so that one run reports everything that is wrong.
 """
 
-from functools import cached_property
 from typing import Annotated, Literal
 
 from pydantic import Field, FiniteFloat
 
+from rebalancer.domain.gpu_memory import GpuMemory
+from rebalancer.domain.gpu_shapes import Isolation
 from rebalancer.domain.node_rules import NodeRules
 from rebalancer.domain.part import Dns1123, Part, Ratio, Seconds
+from rebalancer.domain.signals import Signals
 from rebalancer.domain.target_spec import TargetSpec
 from rebalancer.domain.timetable import Schedule
+
+GPU = "nvidia.com/gpu"
 
 WorkloadClass = Literal["realtime", "interactive", "batch"]
 
@@ -25,7 +29,7 @@ class Pool(Part):
         description="primary: owned by models through their entitlements. elastic: owned by nobody, lent on demand."
     )
     resource: str = Field(
-        default="nvidia.com/gpu",
+        default=GPU,
         min_length=3,
         max_length=253,
         pattern=r"^[a-z0-9.-]+/[A-Za-z0-9._-]+$",
@@ -49,6 +53,21 @@ class Pool(Part):
     gpu_limit: int = Field(
         ge=0, le=1_000_000, description="Most GPUs of the pool we may ever use or ask Karpenter for."
     )
+    device_class: Dns1123 | None = Field(
+        default=None,
+        description="DeviceClass whose devices are the pool's GPUs, where a DRA driver brings them: then ResourceSlices"
+        " and claims are counted, and not what nodes list of `resource`.",
+    )
+    isolation: Isolation = Field(
+        default="hard",
+        description="hard: whole GPUs and MIG slices, which nobody else can touch; nodes that offer shares do not"
+        " count. soft: shares by time-slicing or MPS count, each as one GPU; a realtime model is lent none.",
+    )
+    memory_gib: Annotated[FiniteFloat, Field(gt=0, le=10_000)] | None = Field(
+        default=None,
+        description="Memory of one GPU, where the labels of a node do not say it (nvidia.com/gpu.memory), and of nodes"
+        " still to come.",
+    )
 
 
 class Slo(Part):
@@ -62,55 +81,6 @@ class Slo(Part):
         description="What is kept or missed, in OpenSLO's words: each request (occurrences) or each minute, whatever "
         "its requests (timeslices).",
     )
-
-
-class ConcurrencySignal(Part):
-    """Running + waiting requests over what one replica carries."""
-
-    per_replica: Annotated[FiniteFloat, Field(gt=0, le=100_000)] | None = Field(
-        default=None,
-        description="Requests one replica carries within its SLO, as far as known: what it is seen to carry is "
-        "believed within minutes. Without it a model keeps what it has until it was seen full, or ten minutes at work.",
-    )
-
-
-class QueueSignal(Part):
-    """Waiting requests per ready replica."""
-
-    high: Annotated[FiniteFloat, Field(gt=0, le=100_000)] = Field(
-        description="Waiting requests per replica at which more replicas are voted for."
-    )
-
-
-class WatermarkSignal(Part):
-    """A ratio held between two watermarks."""
-
-    high: Ratio = Field(description="At or above: ceil(ready x use / high).")
-    low: Ratio = Field(description="At or below: fewer replicas are voted for.")
-
-
-class Signals(Part):
-    """Which signals vote for this model; one that is not configured has no vote."""
-
-    concurrency: ConcurrencySignal | None = None
-    queue: QueueSignal | None = None
-    kv_cache: WatermarkSignal | None = None
-    latency: bool = Field(default=False, description="p95 latency against slo.latencySeconds votes.")
-    utilisation: bool = Field(
-        default=False, description="GPU utilisation votes by the watermarks of the model's class."
-    )
-
-    @cached_property
-    def configured(self) -> tuple[str, ...]:
-        """Names of the voting signals, in voting order."""
-        pairs = (
-            ("concurrency", self.concurrency),
-            ("queue", self.queue),
-            ("kvCache", self.kv_cache),
-            ("latency", self.latency),
-            ("utilisation", self.utilisation),
-        )
-        return tuple(name for name, on in pairs if on)
 
 
 class ModelDeferral(Part):
@@ -178,6 +148,9 @@ class Model(Part):
     )
     deferral: ModelDeferral | None = Field(
         default=None, description="Of a model of class batch: until when its requests are due, or its share."
+    )
+    gpu_memory: GpuMemory | None = Field(
+        default=None, description="GPU memory that one replica needs: it is started where that fits, and nowhere else."
     )
 
     @property

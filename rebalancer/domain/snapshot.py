@@ -262,6 +262,8 @@ class NodeView(Struct, frozen=True):
     labels: its labels.
     taints: its taints.
     fell_at: when `gpus` last became fewer while we watched; None when it has not, or all of them are back.
+    refused: why devices that it offers do not count in `gpus`, as the end of a sentence; "" where all do.
+    memory_gib: GiB of GPU memory that each of `gpus` has; None where nobody says.
     """
 
     name: str
@@ -274,6 +276,8 @@ class NodeView(Struct, frozen=True):
     labels: dict[str, str] = {}
     taints: tuple[Taint, ...] = ()
     fell_at: Instant | None = None
+    refused: str = ""
+    memory_gib: float | None = None
 
 
 class NodeClaimView(Struct, frozen=True):

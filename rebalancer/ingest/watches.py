@@ -13,15 +13,17 @@ from rebalancer.domain.events import Event, ObjectChanged, ObjectGone, ObjectsLi
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.target_kinds import DEPLOYMENT, TargetKind
 from rebalancer.ingest.kinds import NoScale, looks
-from rebalancer.ingest.objects import SHAPES, Shape, Unusable, value_of
+from rebalancer.ingest.objects import DEVICE_SHAPES, SHAPES, Shape, Unusable, value_of
 from rebalancer.kube.client import KubeClient
 from rebalancer.kube.errors import KubeError
 from rebalancer.kube.pace import Pace
 from rebalancer.kube.reflector import Reflector, Trouble, trouble_of
 from rebalancer.kube.resources import (
+    CLAIM_TEMPLATES,
     CLUSTER_QUEUES,
     COHORTS,
     DEPLOYMENTS,
+    DEVICE_CLASSES,
     FLAVORS,
     HPAS,
     JOBS,
@@ -35,6 +37,8 @@ from rebalancer.kube.resources import (
     PODS,
     PRIORITY_CLASSES,
     QUOTAS,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
     SCALEDOBJECTS,
     WRITESTOPS,
     Resource,
@@ -60,6 +64,13 @@ RESOURCES: Mapping[str, Resource] = {
     "clusterqueues": CLUSTER_QUEUES,
     "cohorts": COHORTS,
     "resourceflavors": FLAVORS,
+}
+
+DEVICE_RESOURCES: Mapping[str, Resource] = {
+    "deviceclasses": DEVICE_CLASSES,
+    "resourceslices": RESOURCE_SLICES,
+    "resourceclaims": RESOURCE_CLAIMS,
+    "resourceclaimtemplates": CLAIM_TEMPLATES,
 }
 
 ALIVE_EVERY_SECONDS = 5.0  # a busy watch speaks a hundred times a second; its age needs no more than this
@@ -165,7 +176,7 @@ class SourceSink:
 class Watches:
     """All sources. Run `run()` as a task; `sources` maps each name to its sink, for counts and troubles.
 
-    `follow` says of which kinds targets are followed, besides Deployments.
+    `follow` says of which kinds targets are followed, besides Deployments, and whether devices by claims are.
     """
 
     def __init__(
@@ -173,7 +184,7 @@ class Watches:
     ) -> None:
         self.sources = {source: SourceSink(source, sink) for source in RESOURCES}
         self._kube, self._clock, self._rng, self._sink, self._pace = kube, clock, rng, sink, pace
-        self._kinds: dict[str, TargetKind] = {}
+        self._kinds: dict[str, TargetKind | None] = {}  # None: of DEVICE_RESOURCES
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._group: asyncio.TaskGroup | None = None
 
@@ -183,10 +194,16 @@ class Watches:
         return sum((one.counts for one in self.sources.values()), Counter())
 
     def follow(self, policy: Policy) -> None:
-        """Follow the kinds of targets that the policy names, from now on or once it runs."""
-        kinds = {spec.of.source: spec.of for model in policy.models for spec in model.targets}
-        kinds = {source: kind for source, kind in kinds.items() if kind.kind != DEPLOYMENT}
-        for source in [source for source, kind in self._kinds.items() if kinds.get(source) != kind]:
+        """Follow the kinds of targets that the policy names, and devices by claims where a pool counts them.
+
+        From now on, or once it runs.
+        """
+        specs = (spec.of for model in policy.models for spec in model.targets)
+        kinds: dict[str, TargetKind | None] = {kind.source: kind for kind in specs if kind.kind != DEPLOYMENT}
+        if any(pool.device_class for pool in policy.pools):
+            kinds |= dict.fromkeys(DEVICE_RESOURCES)
+        gone = [source for source, kind in self._kinds.items() if source not in kinds or kinds[source] != kind]
+        for source in gone:
             del self._kinds[source], self.sources[source]
             if source in self._tasks:
                 self._tasks.pop(source).cancel()
@@ -213,6 +230,8 @@ class Watches:
     async def _targets(self, source: str) -> None:
         """Follow the targets of one kind, once the API server has said where it has them."""
         kind, sink = self._kinds[source], self.sources[source]
+        if kind is None:
+            await self._reflector(DEVICE_RESOURCES[source], sink, DEVICE_SHAPES[source]).run()
         while True:
             try:
                 resource, sink.shape = await looks(self._kube, kind)

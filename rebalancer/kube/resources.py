@@ -108,6 +108,12 @@ class Call:
 
 PODS: Final = Resource("", "v1", "pods", namespaced=True, kind="Pod")
 NODES: Final = Resource("", "v1", "nodes", namespaced=False, kind="Node")
+DEVICE_CLASSES: Final = Resource("resource.k8s.io", "v1", "deviceclasses", namespaced=False, kind="DeviceClass")
+RESOURCE_SLICES: Final = Resource("resource.k8s.io", "v1", "resourceslices", namespaced=False, kind="ResourceSlice")
+RESOURCE_CLAIMS: Final = Resource("resource.k8s.io", "v1", "resourceclaims", namespaced=True, kind="ResourceClaim")
+CLAIM_TEMPLATES: Final = Resource(
+    "resource.k8s.io", "v1", "resourceclaimtemplates", namespaced=True, kind="ResourceClaimTemplate"
+)
 DEPLOYMENTS: Final = Resource("apps", "v1", "deployments", namespaced=True, kind="Deployment")
 STATEFULSETS: Final = Resource("apps", "v1", "statefulsets", namespaced=True, kind="StatefulSet")
 REPLICASETS: Final = Resource("apps", "v1", "replicasets", namespaced=True, kind="ReplicaSet")

@@ -3,7 +3,8 @@
 from collections import defaultdict
 from collections.abc import Iterator
 
-from rebalancer.domain.policy import Signals
+from rebalancer.domain.gpu_memory import GpuMemory
+from rebalancer.domain.signals import Signals
 from rebalancer.settings.draft import Finding, Part, kind_of, pools_by_name, primary_pool
 
 VOTING = tuple(field.alias or name for name, field in Signals.model_fields.items())
@@ -116,6 +117,28 @@ def voting_signals(policy: Part) -> Iterator[Finding]:
         if signals.get("latency") is True and not model.given("slo"):
             fix = "add slo: {latencySeconds: ...} to the model"
             yield Finding(signals.at("latency"), "latency has no slo to vote against", fix=fix)
+
+
+def memory_fits(policy: Part) -> Iterator[Finding]:
+    """A replica fits into the GPU memory of some pool of its model's, where the policy says how much there is."""
+    pools = pools_by_name(policy)
+    for model in policy.parts("models"):
+        need, gpus = model.part("gpuMemory"), model.whole("gpusPerReplica")
+        sizes = [pools[name].number("memoryGib") for name in _pools_of(model) if name in pools]
+        if not gpus or not sizes or not isinstance(need.raw, dict):
+            continue
+        try:
+            memory = GpuMemory.model_validate(need.raw)
+        except ValueError:
+            continue  # told by the shape
+        lacks = [memory.lacks(gpus, size) for size in sizes if size is not None]
+        if len(lacks) == len(sizes) and all(lacks):
+            fix = "raise gpusPerReplica, add a target in a pool of larger GPUs, or correct the sum"
+            yield Finding(need.path, f"a replica fits into no pool of its targets: {lacks[-1]}", fix=fix)
+
+
+def _pools_of(model: Part) -> list[str]:
+    return [name for target in model.parts("targets") if (name := target.text("pool")) is not None]
 
 
 def _gpus(policy: Part, pool: str, key: str) -> dict[str, int]:

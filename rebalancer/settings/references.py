@@ -4,6 +4,8 @@ from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from itertools import chain
 
+from rebalancer.domain.gpu_shapes import sold_by
+from rebalancer.domain.policy import GPU
 from rebalancer.domain.target_kinds import BY_NAME, NO_TARGETS
 from rebalancer.settings.allowed import any_of
 from rebalancer.settings.document import Path
@@ -96,17 +98,26 @@ def one_pool_per_node_pool(policy: Part) -> Iterator[Finding]:
 
 
 def distinct_node_labels(policy: Part) -> Iterator[Finding]:
-    """No pool takes all nodes of a later one: a node that matches two pools belongs to the first."""
-    earlier: list[tuple[str | None, dict[str, str]]] = []
+    """No pool takes all nodes of a later one: a node that matches two pools of one resource belongs to the first."""
+    earlier: list[tuple[str | None, str, dict[str, str]]] = []
     for pool in policy.parts("pools"):
-        labels = pool.labels("nodeLabels")
-        for name, fewer in earlier:
-            if fewer and fewer.items() <= labels.items():
+        labels, resource = pool.labels("nodeLabels"), pool.text("resource") or GPU
+        for name, of, fewer in earlier:
+            if fewer and of == resource and fewer.items() <= labels.items():
                 what = f"every node with these labels belongs to pool {name} already"
                 fix = "give both pools a label that tells them apart"
                 yield Finding(pool.at("nodeLabels"), what, fix=fix)
                 break
-        earlier.append((pool.text("name"), labels))
+        earlier.append((pool.text("name"), resource, labels))
+
+
+def whole_devices(policy: Part) -> Iterator[Finding]:
+    """A pool's resource counts devices, not GiB or cores of them."""
+    for pool in policy.parts("pools"):
+        seller = sold_by(pool.text("resource") or GPU)
+        if seller is not None:
+            what = f"{seller} sells parts of GPUs by this resource: one of it is no GPU"
+            yield Finding(pool.at("resource"), what, fix="leave its nodes out, or use MIG, time-slicing or MPS")
 
 
 def _unique(kind: str, named: Iterable[tuple[Path, str | None]], fix: str = "rename one") -> Iterator[Finding]:

@@ -11,7 +11,7 @@ from operator import attrgetter
 from msgspec.structs import replace
 
 from rebalancer.domain.arithmetic import doomed_nodes
-from rebalancer.domain.cluster import Node, NodeClaim, Pod, Workload
+from rebalancer.domain.cluster import DEVICE_SOURCES, Node, NodeClaim, Pod, Workload
 from rebalancer.domain.events import (
     CapacityNotice,
     Event,
@@ -31,6 +31,7 @@ from rebalancer.domain.target_kinds import DEPLOYMENT
 from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.state import wakes
 from rebalancer.state.checkpoint import ModelPast
+from rebalancer.state.devices import Devices
 from rebalancer.state.foreign import ForeignPast
 from rebalancer.state.holdings import Holdings
 from rebalancer.state.loads import Loads
@@ -61,9 +62,10 @@ class ClusterState:
         self.offsets: dict[tuple[str, int], int] = {}
         self._objects = Objects()
         self._sources = Sources()
-        self._holdings = Holdings(policy, self._objects, installation)
+        self._devices = Devices(self._objects)
+        self._holdings = Holdings(policy, self._objects, self._devices, installation)
         self.starts, self.pod_named = self._holdings.starts, self._holdings.pod_named
-        self._pools = Pools(policy, self._objects, self._holdings.model_of, installation)
+        self._pools = Pools(policy, self._objects, self._holdings.model_of, self._devices, installation)
         self._quotas = Quotas(policy, self._objects)
         self._notices = Notices(policy.nodes, self._objects, self._holdings, self._pools)
         self._loads = Loads(policy, started_at)
@@ -99,8 +101,9 @@ class ClusterState:
         """Expect the targets of each kind that the policy names; Deployments are expected in any case."""
         specs = (spec for model in self._policy.models for spec in model.targets if spec.kind != DEPLOYMENT)
         kinds = {spec.of.source: spec.kind for spec in specs}
-        self._move(self._objects.follow(kinds), now)
-        self._sources.follow(kinds, now)
+        devices = any(pool.device_class for pool in self._policy.pools)
+        self._move(self._objects.follow(kinds, devices=devices), now)
+        self._sources.follow({*kinds, *(DEVICE_SOURCES if devices else ())}, now)
 
     def _look_for_nodes(self, at: float) -> None:
         """Which of the models' pods are Ready on a node that is there, and which nodes are missing."""
@@ -198,8 +201,9 @@ class ClusterState:
                 self._wake(change)  # while a node that leaves is still in its pool
             self._holdings.foreign.saw(change, at)
             self._holdings.bindings.moved(change, at)
+            nodes = self._devices.moved(change)
             self._holdings.moved(change)
-            self._pools.moved(change, at)
+            self._pools.moved(change, at, nodes)
             self._quotas.moved(change)
             self._notices.moved(change, at)
             if new is not None:
@@ -229,7 +233,7 @@ class ClusterState:
             self._pod_is(pod)
 
     def _wake(self, change: Change) -> None:
-        self.wakes.update(wakes.reasons(change, self._holdings.model_of, self._pools.pool_of))
+        self.wakes.update(wakes.reasons(change, self._holdings.model_of, self._pools.has))
 
     def _pod_is(self, pod: Pod) -> None:
         """Readings come from the pods that lead a replica, and count while all of its pods serve."""

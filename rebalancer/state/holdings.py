@@ -6,7 +6,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rebalancer.domain.autoscalers import Hpa, PodAutoscaler, ScaledObject
-from rebalancer.domain.cluster import Node, Pod, Workload
+from rebalancer.domain.cluster import DeviceObject, Node, Pod, Workload
 from rebalancer.domain.dual_pods import Launcher
 from rebalancer.domain.policy import Model, Policy, Pool
 from rebalancer.domain.snapshot import AutoscalerView, ModelView, PodView, TargetView
@@ -14,6 +14,7 @@ from rebalancer.domain.starts import Start
 from rebalancer.domain.target_spec import TargetSpec
 from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.state.bindings import Bindings
+from rebalancer.state.devices import Devices
 from rebalancer.state.foreign import ForeignChanges, ForeignPast
 from rebalancer.state.objects import Change, Objects
 from rebalancer.state.replicas import replicas_of
@@ -48,7 +49,8 @@ class _Target(Struct, frozen=True):
 class Holdings:
     """Model views, kept until one of their objects changes. `foreign` is told of changes before `moved` is."""
 
-    def __init__(self, policy: Policy, objects: Objects, installation: str = "") -> None:
+    def __init__(self, policy: Policy, objects: Objects, devices: Devices, installation: str = "") -> None:
+        self._devices = devices
         self.foreign = ForeignChanges(objects)
         self._objects = objects
         self._installation = installation
@@ -72,6 +74,7 @@ class Holdings:
             for model in policy.models
             for spec in model.targets
         }
+        self._by_claims = {each.model.id for each in self._targets.values() if each.pool.device_class is not None}
         self._asked = {ref: asked for ref, asked in self._asked.items() if ref in self._targets}
         self._views = {model: view for model, view in self._views.items() if model in self._models}
         self._dirty, self._all = set(self._models), None
@@ -141,6 +144,8 @@ class Holdings:
                 self._settle(ref)
             if isinstance(found, Node) and None in change:  # it came, or it is gone
                 self._dirty.update(model.id for model, _ in self.pods_on(found.name))
+        if any(isinstance(found, DeviceObject) for found in change):
+            self._dirty.update(self._by_claims)
         old, new = change
         if isinstance(new, Pod):
             self._see(new, known=old is not None)
@@ -241,7 +246,8 @@ class Holdings:
             self._autoscaler(ref),
             replicas_of(workload, [(pod, self._pod(pod)) for pod in pods], spec.of.victims),
             replicas,
-            running_gpus=max((pod.gpus.get(pool.resource, 0) for pod in pods), default=None),
+            claimed_gpus=self._claimed(workload, pool),
+            running_gpus=max((self._held(pod, pool) for pod in pods), default=None),
             by_others=by_others(workload, self._objects.scaled_objects_of.get(ref), self._objects.hpas_of.get(ref)),
             victims=spec.of.victims,
         )
@@ -254,6 +260,17 @@ class Holdings:
         if past is None:
             return view
         return replace(view, foreign=past.changes, repaired_at=past.repaired_at, ours=past.ours)
+
+    def _claimed(self, workload: Workload, pool: Pool) -> int:
+        """Devices of the pool that each pod of the workload gets by claims."""
+        if pool.device_class is None or not workload.claims:
+            return 0
+        return self._devices.asked(workload.ref.namespace, workload.claims, pool.device_class)
+
+    def _held(self, pod: Pod, pool: Pool) -> int:
+        """GPUs of the pool that a pod requests; those that it asks for by their extended resource are claims, too."""
+        asked = pod.gpus.get(pool.resource, 0)
+        return asked if asked or pool.device_class is None else self._devices.of_pod(pod.uid, pool.device_class)
 
     def foreign_changes(self) -> dict[str, int]:
         """Foreign changes since the start, by model."""

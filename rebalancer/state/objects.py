@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Generic, TypeVar, cast
 
 from rebalancer.domain.autoscalers import Hpa, PodAutoscaler, ScaledObject
-from rebalancer.domain.cluster import SOURCES, ClusterObject, Node, NodeClaim, Pod, Workload
+from rebalancer.domain.cluster import DEVICE_SOURCES, SOURCES, ClusterObject, Node, NodeClaim, Pod, Workload
 from rebalancer.domain.events import ObjectChanged, ObjectGone, ObjectsListed, ObjectUnreadable
 from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.state.claims import Claims
@@ -69,16 +69,20 @@ class Objects:
             )
         }
 
-    def follow(self, sources: Mapping[str, str]) -> Iterator[Change]:
-        """Take targets of other kinds from `sources` too, each with its kind; what came from others is forgotten."""
-        for source in [source for source in self._kinds if source not in SOURCES and source not in sources]:
+    def follow(self, sources: Mapping[str, str], *, devices: bool = False) -> Iterator[Change]:
+        """Take targets of other kinds from `sources` too, each with its kind; what came from others is forgotten.
+
+        `devices`: and what devices there are by claims.
+        """
+        besides: dict[str, type] = dict.fromkeys(sources, Workload) | (DEVICE_SOURCES if devices else {})
+        for source in [source for source in self._kinds if source not in SOURCES and source not in besides]:
             for key in tuple(self._stores[source]):
                 yield from self._put(source, key, None)
             del self._stores[source], self._unread[source], self._kinds[source]
             self.listed.discard(source)
-        for source in sources:
+        for source, kind in besides.items():
             if source not in self._kinds:
-                self._stores[source], self._unread[source], self._kinds[source] = {}, set(), Workload
+                self._stores[source], self._unread[source], self._kinds[source] = {}, set(), kind
         self._source_of = {kind: source for source, kind in sources.items()}
 
     def takes(self, source: str) -> bool:
@@ -89,11 +93,11 @@ class Objects:
 
     def all(self, kind: type[T]) -> Iterable[T]:
         """Every object of one kind, in no particular order."""
-        return cast("Iterable[T]", self._stores[_SOURCE_OF[kind]].values())
+        return cast("Iterable[T]", self._stores.get(_SOURCE_OF[kind], {}).values())
 
     def one(self, kind: type[T], name: str, namespace: str = "") -> T | None:
         """The object of that name, None when there is none."""
-        return cast("T | None", self._stores[_SOURCE_OF[kind]].get((namespace, name)))
+        return cast("T | None", self._stores.get(_SOURCE_OF[kind], {}).get((namespace, name)))
 
     def workload(self, ref: WorkloadRef) -> Workload | None:
         """The scale target `ref` names."""
@@ -176,7 +180,7 @@ class Objects:
                 yield from self._put("pods", key_of(pod), self._claims.own(pod))
 
 
-_SOURCE_OF: Mapping[type, str] = {kind: source for source, kind in SOURCES.items()}
+_SOURCE_OF: Mapping[type, str] = {kind: source for source, kind in (SOURCES | DEVICE_SOURCES).items()}
 
 
 def key_of(found: ClusterObject) -> Key:

@@ -20,8 +20,8 @@ from math import inf, isfinite, sqrt
 from typing import NamedTuple
 
 from rebalancer.domain.events import Counters, Gauges, MetricSample
-from rebalancer.domain.policy import ConcurrencySignal
 from rebalancer.domain.readings import Carries
+from rebalancer.domain.signals import ConcurrencySignal
 from rebalancer.state.capacity import Capacity, CapacityKept
 from rebalancer.state.cost import beginning
 from rebalancer.state.pace import Pace, PaceKept

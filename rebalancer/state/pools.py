@@ -1,6 +1,6 @@
 """The policy's pools as the cluster shows them. Only nodes and pools with a change are looked at again."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 
 from rebalancer.domain.cluster import Node, NodeClaim, NodePool, Pod
@@ -8,9 +8,10 @@ from rebalancer.domain.jobs import Job
 from rebalancer.domain.policy import Policy, Pool
 from rebalancer.domain.snapshot import NodePoolView, NodeView, PoolView
 from rebalancer.domain.workload_ref import WorkloadRef
+from rebalancer.state.devices import Devices
 from rebalancer.state.holders import holders
 from rebalancer.state.objects import Change, Objects
-from rebalancer.state.views import claim_view, node_pool_view, node_view
+from rebalancer.state.views import claim_view, node_pool_view, node_view, with_devices
 
 
 class _Fall(NamedTuple):
@@ -28,8 +29,10 @@ class Pools:
         policy: Policy,
         objects: Objects,
         model_of: Callable[[WorkloadRef | None], str | None],
+        devices: Devices,
         installation: str = "",
     ) -> None:
+        self._devices = devices
         self._objects = objects
         self._installation = installation
         self._model_of = model_of
@@ -37,54 +40,67 @@ class Pools:
         self._all: tuple[PoolView, ...] = ()
         self._fell: dict[tuple[str, str], _Fall] = {}  # by node and resource
         self._ready_changed: dict[str, float] = {}  # by node, by our clock
+        self._seen_at = 0.0  # when the last change was seen
         self.set_policy(policy)
 
     def set_policy(self, policy: Policy) -> None:
-        """Take over the pools; a node of two pools is the first's in the policy."""
+        """Take over the pools; of two pools of one resource a node is the first's in the policy.
+
+        A node with MIG slices of several shapes is in a pool of each.
+        """
         self._pools = {pool.name: pool for pool in policy.pools}
         self._pool_of_node_pool = {name: pool.name for pool in policy.pools for name in pool.node_pools}
+        self._claims_count = any(pool.device_class for pool in policy.pools)
         self._nodes: dict[str, dict[str, NodeView]] = {name: {} for name in self._pools}
-        homes = ((node.name, self._home(node)) for node in self._objects.all(Node))
-        self._pool_of_node = {node: home for node, home in homes if home is not None}
+        homes = ((node.name, self._homes(node)) for node in self._objects.all(Node))
+        self._pools_of_node = {node: names for node, names in homes if names}
         self._views = {name: view for name, view in self._views.items() if name in self._pools}
-        self._dirty_nodes = set(self._pool_of_node)
+        self._dirty_nodes = set(self._pools_of_node)
         self._dirty_pools = set(self._pools)
 
-    def _home(self, node: Node) -> str | None:
-        return next((pool.name for pool in self._pools.values() if _belongs(node, pool)), None)
+    def _homes(self, node: Node) -> tuple[str, ...]:
+        """The pools a node belongs to: of each resource the first."""
+        first: dict[str, str] = {}
+        for pool in self._pools.values():
+            if pool.resource not in first and _belongs(node, pool):
+                first[pool.resource] = pool.name
+        return tuple(first.values())
 
     def nodes_of(self, pool: str) -> tuple[str, ...]:
         """Names of the pool's nodes."""
-        return tuple(sorted(name for name, home in self._pool_of_node.items() if home == pool))
+        return tuple(sorted(name for name, homes in self._pools_of_node.items() if pool in homes))
 
-    def pool_of(self, node: str) -> str | None:
-        """The pool a node belongs to."""
-        return self._pool_of_node.get(node)
+    def has(self, node: str) -> bool:
+        """Whether a node belongs to a pool."""
+        return node in self._pools_of_node
 
     def grows(self, node: str) -> bool:
-        """Whether the pool of a node can get others."""
-        home = self._pool_of_node.get(node)
-        return home is not None and bool(self._pools[home].node_pools)
+        """Whether a pool of the node can get others."""
+        return any(self._pools[home].node_pools for home in self._pools_of_node.get(node, ()))
 
     # --- what comes in
 
-    def moved(self, change: Change, at: float) -> None:
-        """An object was added, changed or removed, seen at `at`."""
+    def moved(self, change: Change, at: float, nodes: Collection[str] = ()) -> None:
+        """An object was added, changed or removed, seen at `at`; `nodes`: whose devices by claims it may concern."""
+        self._dirty_nodes.update(self._pools_of_node.keys() & {*nodes})
+        self._seen_at = at
         old, new = change
         if isinstance(new, Node):
             before = old if isinstance(old, Node) else None
             self._fall(before, new, at)
             self._condition(before, new, at)
-            self._node_moved(new.name, self._home(new))
+            self._node_moved(new.name, self._homes(new))
         elif isinstance(old, Node):
             self._fell = {key: fall for key, fall in self._fell.items() if key[0] != old.name}
             self._ready_changed.pop(old.name, None)
-            self._node_moved(old.name, None)
+            self._node_moved(old.name, ())
         for found in change:
             if isinstance(found, Job):
                 self._dirty_pools.update(name for name, view in self._views.items() if view.others)
             elif isinstance(found, Pod):
-                if found.node in self._pool_of_node and found.gpus and self._model_of(found.workload) is None:
+                if found.node in self._pools_of_node and (
+                    self._claims_count or (found.gpus and self._model_of(found.workload) is None)
+                ):
                     self._dirty_nodes.add(found.node)
             elif isinstance(found, Node):  # a claim may have got its node, or lost it
                 self._dirty_pools.update(self._pools_of_node_pool(found.node_pool))
@@ -97,18 +113,20 @@ class Pools:
         """The clock was set by so many seconds: a node is not Ready, and shows fewer devices, for as long as before."""
         self._ready_changed = {name: at + seconds for name, at in self._ready_changed.items()}
         self._fell = {key: fall._replace(at=fall.at + seconds) for key, fall in self._fell.items()}
-        self._dirty_nodes.update(self._pool_of_node)
+        self._dirty_nodes.update(self._pools_of_node)
 
     def _fall(self, old: Node | None, new: Node, at: float) -> None:
         """Note what has become fewer, until it is as many again as it was."""
         for resource in {*new.allocatable, *(old.allocatable if old is not None else ())}:
-            key, there = (new.name, resource), new.allocatable.get(resource, 0)
-            before = old.allocatable.get(resource, 0) if old is not None else there
-            known = self._fell.get(key)
-            if there < before:
-                self._fell[key] = _Fall(max(before, known.before if known is not None else 0), at)
-            elif known is not None and there >= known.before:
-                del self._fell[key]
+            there = new.allocatable.get(resource, 0)
+            self._fell_to(new.name, resource, old.allocatable.get(resource, 0) if old is not None else 0, there, at)
+
+    def _fell_to(self, node: str, resource: str, before: int, there: int, at: float) -> None:
+        key, known = (node, resource), self._fell.get((node, resource))
+        if there < before:
+            self._fell[key] = _Fall(max(before, known.before if known is not None else 0), at)
+        elif known is not None and there >= known.before:
+            del self._fell[key]
 
     def _condition(self, old: Node | None, new: Node, at: float) -> None:
         """Note since when the node has been Ready or not, by our clock: what was seen at `at` is no later than that."""
@@ -119,13 +137,13 @@ class Pools:
         else:
             self._ready_changed[new.name] = min(new.ready_changed_at, at)
 
-    def _node_moved(self, name: str, home: str | None) -> None:
-        before = self._pool_of_node.pop(name, None)
-        if before is not None and before != home:
-            self._nodes[before].pop(name, None)
-            self._dirty_pools.add(before)
-        if home is not None:
-            self._pool_of_node[name] = home
+    def _node_moved(self, name: str, homes: tuple[str, ...]) -> None:
+        for before in self._pools_of_node.pop(name, ()):
+            if before not in homes:
+                self._nodes[before].pop(name, None)
+                self._dirty_pools.add(before)
+        if homes:
+            self._pools_of_node[name] = homes
             self._dirty_nodes.add(name)
 
     def _pools_of_node_pool(self, node_pool: str | None) -> tuple[str, ...]:
@@ -151,19 +169,27 @@ class Pools:
         return self._all
 
     def _refresh(self, name: str) -> None:
-        home, node = self._pool_of_node.get(name), self._objects.one(Node, name)
-        if home is None or node is None:
+        node = self._objects.one(Node, name)
+        if node is None:
             return
-        foreign = (pod for pod in self._objects.pods_on.get(name) if self._model_of(pod.workload) is None)
-        pool = self._pools[home]
-        fall = self._fell.get((name, pool.resource))
-        fell_at = None if fall is None else fall.at
-        view = node_view(node, pool, foreign, self._ready_changed.get(name), fell_at)
-        if view.foreign_gpus:
-            self._dirty_pools.add(home)  # it may be others who hold as many
-        if view != self._nodes[home].get(name):
-            self._nodes[home][name] = view
-            self._dirty_pools.add(home)
+        pods = list(self._objects.pods_on.get(name))
+        foreign = [pod for pod in pods if self._model_of(pod.workload) is None]
+        for home in self._pools_of_node.get(name, ()):
+            pool = self._pools[home]
+            devices = None
+            if pool.device_class is not None:
+                ours = {pod.uid for pod in pods if self._model_of(pod.workload) is not None}
+                devices = self._devices.on_node(name, pool.device_class, ours)
+                before = self._nodes[home].get(name)
+                self._fell_to(name, pool.resource, 0 if before is None else before.gpus, devices.count, self._seen_at)
+            fall = self._fell.get((name, pool.resource))
+            view = node_view(node, pool, foreign, self._ready_changed.get(name), None if fall is None else fall.at)
+            view = view if devices is None else with_devices(view, devices, pool)
+            if view.foreign_gpus:
+                self._dirty_pools.add(home)  # it may be others who hold as many
+            if view != self._nodes[home].get(name):
+                self._nodes[home][name] = view
+                self._dirty_pools.add(home)
 
     def _view(self, pool: Pool) -> PoolView:
         nodes = self._nodes[pool.name]

@@ -7,6 +7,8 @@ from msgspec.structs import asdict, replace
 
 from rebalancer.domain.autoscalers import Hpa, Originals, PodAutoscaler, ScaledObject
 from rebalancer.domain.cluster import DisruptionBudget, Node, NodeClaim, NodePool, Pod, SavedNodePool, Workload
+from rebalancer.domain.devices import OnNode
+from rebalancer.domain.gpu_shapes import Offer, offer
 from rebalancer.domain.instant import Instant
 from rebalancer.domain.parents import Controller
 from rebalancer.domain.policy import Model, Pool
@@ -87,11 +89,15 @@ def target_view(  # noqa: PLR0913  # what it is made from
     pods: Iterable[PodView],
     asked: int | None,
     *,
+    claimed_gpus: int = 0,
     running_gpus: int | None = None,
     by_others: bool = False,
     victims: str = "replicaSet",
 ) -> TargetView:
-    """One scale target; `asked` is what we wrote and have not seen yet, the last three as in `TargetView`."""
+    """One scale target; `asked` is what we wrote and have not seen yet, the last three as in `TargetView`.
+
+    claimed_gpus: devices of the pool that each of its pods gets by claims.
+    """
     return TargetView(
         pool=pool.name,
         namespace=workload.ref.namespace,
@@ -103,7 +109,7 @@ def target_view(  # noqa: PLR0913  # what it is made from
         unconfirmed_replicas=asked,
         rolling=workload.rolling,
         autoscaler=autoscaler,
-        gpus_per_pod=workload.gpus.get(pool.resource, 0),
+        gpus_per_pod=workload.gpus.get(pool.resource, 0) + claimed_gpus,
         node_selector=workload.node_selector,
         tolerations=workload.tolerations,
         grace_seconds=workload.grace_seconds,
@@ -111,16 +117,16 @@ def target_view(  # noqa: PLR0913  # what it is made from
         running_gpus=running_gpus,
         by_others=by_others,
         placement=workload.placement,
-        shape=_shape(workload, pool, victims),
+        shape=_shape(workload, pool, victims, claimed_gpus),
     )
 
 
-def _shape(workload: Workload, pool: Pool, victims: str) -> Shape | UnsetType:
+def _shape(workload: Workload, pool: Pool, victims: str, claimed_gpus: int) -> Shape | UnsetType:
     if not workload.resource:
         return UNSET
     each = workload.gpus.get(pool.resource, 0)
     first = each if workload.leader_gpus is None else workload.leader_gpus.get(pool.resource, 0)
-    gpus = first + each * (workload.pods - 1) if workload.templated else None
+    gpus = first + each * (workload.pods - 1) + claimed_gpus * workload.pods if workload.templated else None
     return Shape(workload.resource, victims, workload.pods, gpus)
 
 
@@ -256,9 +262,10 @@ def node_view(
     node: Node, pool: Pool, foreign: Iterable[Pod], ready_changed_at: float | None, fell_at: float | None
 ) -> NodeView:
     """One node of `pool`; `foreign`: the pods on it that are no model's; instants as in `NodeView`, by our clock."""
+    offer = offer_of(node, pool)
     return NodeView(
         name=node.name,
-        gpus=node.allocatable.get(pool.resource, 0),
+        gpus=offer.devices,
         ready=node.ready,
         schedulable=not node.unschedulable and not node.deleting,
         foreign_gpus=sum(pod.gpus.get(pool.resource, 0) for pod in foreign if pod.holds_gpus),
@@ -267,7 +274,25 @@ def node_view(
         labels=node.labels,
         taints=node.taints,
         fell_at=fell_at,
+        refused=offer.refused,
+        memory_gib=offer.memory_gib or pool.memory_gib,
     )
+
+
+def with_devices(view: NodeView, devices: OnNode, pool: Pool) -> NodeView:
+    """The node with the devices that claims can have in place of those that it lists."""
+    return replace(
+        view,
+        gpus=devices.count,
+        foreign_gpus=devices.foreign,
+        refused=f"has devices that nobody can count: {devices.unknown}" if devices.unknown else "",
+        memory_gib=devices.memory_gib or pool.memory_gib,
+    )
+
+
+def offer_of(node: Node, pool: Pool) -> Offer:
+    """What a node offers its pool."""
+    return offer(pool.resource, pool.isolation, pool.node_labels, node.labels, node.allocatable, node.registered)
 
 
 def node_pool_view(

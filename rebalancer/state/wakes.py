@@ -21,14 +21,14 @@ def patience_seconds(wakes: Collection[str]) -> float:
 
 
 def reasons(
-    change: Change, model_of: Callable[[WorkloadRef | None], str | None], pool_of: Callable[[str], str | None]
+    change: Change, model_of: Callable[[WorkloadRef | None], str | None], pooled: Callable[[str], bool]
 ) -> Iterator[str]:
-    """What to wake for. `pool_of` a node is asked while the node is there: before a removal, after an addition."""
+    """What to wake for. `pooled`: whether a node is in a pool, asked before it is removed, and after it was added."""
     old, new = change
     match new or old:
         case Pod():
-            yield from _of_pod(old, new, model_of, pool_of)  # type: ignore[arg-type]  # a change is of one kind
-        case Node(name=name) if pool_of(name) is not None:
+            yield from _of_pod(old, new, model_of, pooled)  # type: ignore[arg-type]  # a change is of one kind
+        case Node(name=name) if pooled(name):
             if _became_ready(old, new) or old is None or new is None:
                 yield NODE
         case NodeClaim():
@@ -45,9 +45,9 @@ def _of_pod(
     old: Pod | None,
     new: Pod | None,
     model_of: Callable[[WorkloadRef | None], str | None],
-    pool_of: Callable[[str], str | None],
+    pooled: Callable[[str], bool],
 ) -> Iterator[str]:
-    if old is not None and _holds_gpus(old, pool_of) and (new is None or not new.holds_gpus):
+    if old is not None and _holds_gpus(old, pooled) and (new is None or not new.holds_gpus):
         yield FREED_GPU
     if new is None or model_of(new.workload) is None:
         return
@@ -58,8 +58,8 @@ def _of_pod(
         yield LEAVING
 
 
-def _holds_gpus(pod: Pod, pool_of: Callable[[str], str | None]) -> bool:
-    return bool(pod.gpus) and pod.holds_gpus and pod.node is not None and pool_of(pod.node) is not None
+def _holds_gpus(pod: Pod, pooled: Callable[[str], bool]) -> bool:
+    return bool(pod.gpus) and pod.holds_gpus and pod.node is not None and pooled(pod.node)
 
 
 def _became_ready(old: object, new: object) -> bool:

@@ -280,5 +280,8 @@ def test_a_models_bar_counts_what_its_pool_draws_as_lent() -> None:
     pods = (*older, replace(youngest, phase="loading", created_at=NOW + 2.0))
     loading = replace(view, targets=(replace(view.targets[0], pods=pods),))
     snapshot = replace(snapshot, models=tuple(loading if model is view else model for model in snapshot.models))
-    drawn = "".join(GpuTiles.of(snapshot, loans, seat({}, snapshot)).draw(node) for node in snapshot.pools[0].nodes)
+    drawn = "".join(
+        GpuTiles.of(snapshot, loans, seat({}, snapshot)).draw(node, snapshot.pools[0].name)
+        for node in snapshot.pools[0].nodes
+    )
     assert on_loan(snapshot, loans)["b"] == drawn.count("+") == 1

@@ -180,3 +180,43 @@ def test_another_node_of_that_name_has_not_become_smaller() -> None:
     feed(state, changed(a_cluster_node("n1", gpus=0, resource_version="2"), at=NOW + 10.0))
     feed(state, changed(a_cluster_node("n1", gpus=4, uid="uid-other", resource_version="3"), at=NOW + 20.0))
     assert node_of(state).fell_at is None
+
+
+# --- slices and shares
+
+SMALL, LARGE = "nvidia.com/mig-1g.10gb", "nvidia.com/mig-3g.40gb"
+
+
+def test_a_node_of_mixed_slices_is_in_the_pool_of_each_shape() -> None:
+    labels = {"pool": "mig"}
+    pools = (a_pool("small", resource=SMALL, node_labels=labels), a_pool("large", resource=LARGE, node_labels=labels))
+    node = a_cluster_node("n1", "mig", allocatable={GPU: 0, SMALL: 2, LARGE: 1})
+    stranger = a_ready_pod("x", None, gpus={SMALL: 1})
+    policy = a_policy(a_model("b", pools=("small",)), pools=pools)
+    state = a_state(policy, node, stranger)
+    counts = {
+        name: [(each.gpus, each.foreign_gpus) for each in pool_of(state, name).nodes] for name in ("small", "large")
+    }
+    assert counts == {"small": [(2, 1)], "large": [(1, 0)]}
+    feed(state, changed(replace(node, resource_version="2", allocatable={SMALL: 2, LARGE: 0})))
+    assert [pool_of(state, name).nodes[0].gpus for name in ("small", "large")] == [2, 0]
+    feed(state, gone(node))
+    assert [pool_of(state, name).nodes for name in ("small", "large")] == [(), ()]
+
+
+def test_shares_are_told_instead_of_counted_unless_the_policy_counts_them() -> None:
+    node = a_cluster_node(labels={"pool": "a100", "nvidia.com/gpu.replicas": "4", "nvidia.com/gpu.memory": "16384"})
+    refused = node_of(a_state(POLICY, node))
+    assert (refused.gpus, refused.refused) == (
+        0,
+        "offers 8 shares of 2 GPUs: a share is no GPU; to count shares, say `isolation: soft` in the pool",
+    )
+    soft = node_of(a_state(a_policy(a_model("b"), pools=(a_pool(isolation="soft"),)), node))
+    assert (soft.gpus, soft.refused, soft.memory_gib) == (8, "", 4.0)
+
+
+def test_gpu_memory_is_the_nodes_by_its_label_and_else_the_policys() -> None:
+    policy = a_policy(a_model("b"), pools=(a_pool(memory_gib=80.0),))
+    assert node_of(a_state(policy, a_cluster_node())).memory_gib == 80.0
+    labels = {"pool": "a100", "nvidia.com/gpu.memory": "40960"}
+    assert node_of(a_state(policy, a_cluster_node(labels=labels))).memory_gib == 40.0

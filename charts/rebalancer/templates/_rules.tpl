@@ -47,6 +47,11 @@
 - apiGroups: [kueue.x-k8s.io]
   resources: [localqueues, clusterqueues, cohorts, resourceflavors]
   verbs: [list, watch]
+{{- if .Values.dra }}
+- apiGroups: [resource.k8s.io]
+  resources: [deviceclasses, resourceslices, resourceclaims, resourceclaimtemplates]
+  verbs: [list, watch]
+{{- end }}
 - apiGroups: [rebalancer.io]
   resources: [overrides, writestops]
   verbs: [list, watch]

@@ -23,7 +23,7 @@ WORDS = {
 }
 NOBODY, FOREIGN = "", "foreign"  # who sits on a GPU besides pods; no UID is spelled so
 
-Seats = Mapping[str, tuple[str, ...]]  # node -> pod UID per device
+Seats = Mapping[str, tuple[str, ...]]  # node -> pod UID per device; POOL/NODE where a node is in several pools
 
 
 def pods_of(models: Iterable[ModelView]) -> Iterator[tuple[ModelView, TargetView, PodView]]:
@@ -33,15 +33,18 @@ def pods_of(models: Iterable[ModelView]) -> Iterator[tuple[ModelView, TargetView
 
 def seat(before: Seats, snapshot: Snapshot) -> dict[str, tuple[str, ...]]:
     """Who sits where now, given who sat where before."""
+    homes = Counter(node.name for pool in snapshot.pools for node in pool.nodes)
     guests: dict[str, list[tuple[float, str, int]]] = defaultdict(list)
     for _, target, pod in pods_of(snapshot.models):
         for node, pods in Counter(pod.nodes).items() if target.gpus_per_pod else ():
-            guests[node].append((pod.created_at, pod.uid, target.gpus_per_pod * pods))
-    return {
-        node.name: _seat(before.get(node.name, ()), node, guests.get(node.name, []))
+            stock = f"{target.pool}/{node}" if homes[node] > 1 else node
+            guests[stock].append((pod.created_at, pod.uid, target.gpus_per_pod * pods))
+    stocks = (
+        (f"{pool.name}/{node.name}" if homes[node.name] > 1 else node.name, node)
         for pool in snapshot.pools
         for node in pool.nodes
-    }
+    )
+    return {stock: _seat(before.get(stock, ()), node, guests.get(stock, [])) for stock, node in stocks}
 
 
 def _seat(before: tuple[str, ...], node: NodeView, guests: list[tuple[float, str, int]]) -> tuple[str, ...]:
@@ -120,7 +123,7 @@ class GpuTiles:
         doomed = due(snapshot)
         return cls(seats, notices, doomed, lenders(snapshot.models, loans, doomed), loading)
 
-    def draw(self, node: NodeView) -> str:
+    def draw(self, node: NodeView, pool: str) -> str:
         """One character per GPU, first match: unknown, other, doomed, loading, lent, owned, free.
 
         Of a node that is not Ready nothing is known. On one that goes, free GPUs go too.
@@ -128,7 +131,8 @@ class GpuTiles:
         if not node.ready:
             return UNKNOWN * node.gpus
         doomed = node.name in self.doomed
-        return "".join(self._gpu(uid, doomed) for uid in self.seats.get(node.name, (NOBODY,) * node.gpus))
+        seats = self.seats.get(f"{pool}/{node.name}", self.seats.get(node.name, (NOBODY,) * node.gpus))
+        return "".join(self._gpu(uid, doomed) for uid in seats)
 
     def _gpu(self, uid: str, doomed: bool) -> str:  # noqa: FBT001  # the node's
         if uid == FOREIGN:

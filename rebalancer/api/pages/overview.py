@@ -63,7 +63,7 @@ def pool_rows(data: PageData, seats: Seats) -> tuple[PoolRow, ...]:
 
 
 def _pool(view: PoolView, tiles: GpuTiles, policy: Policy, sync: Sync) -> PoolRow:
-    drawn = [tiles.draw(node) for node in view.nodes]
+    drawn = [tiles.draw(node, view.name) for node in view.nodes]
     nodes: tuple[NodeTiles, ...] = ()
     if len(view.nodes) <= MOST_NODES:
         nodes = tuple(

@@ -40,10 +40,10 @@ def pool_page(data: PageData, pool: Pool, seats: Seats, page: int = 1) -> PoolPa
         gpu_limit=pool.gpu_limit,
         node_pools=pool.node_pools,
         gpus=known_gpus(view, data.status.sync.missing),
-        counts=counted_states(tiles.draw(node) for node in view.nodes),
+        counts=counted_states(tiles.draw(node, pool.name) for node in view.nodes),
         budget=decision.budget if decision else None,
         promised=decision.promised if decision else None,
-        nodes=_nodes(data, view.nodes[first : first + PAGE], tiles),
+        nodes=_nodes(data, pool.name, view.nodes[first : first + PAGE], tiles),
         nodes_total=len(view.nodes),
         loans=tuple(
             LoanRow(loan.borrower, loan.owner or loan.pool, loan.gpus, loan.at)
@@ -55,7 +55,7 @@ def pool_page(data: PageData, pool: Pool, seats: Seats, page: int = 1) -> PoolPa
     )
 
 
-def _nodes(data: PageData, nodes: tuple[NodeView, ...], tiles: GpuTiles) -> tuple[NodeRow, ...]:
+def _nodes(data: PageData, pool: str, nodes: tuple[NodeView, ...], tiles: GpuTiles) -> tuple[NodeRow, ...]:
     shown = {node.name for node in nodes}
     pods: dict[str, list[PodRow]] = defaultdict(list)
     for model, target, pod in pods_of(data.snapshot.models):
@@ -67,12 +67,13 @@ def _nodes(data: PageData, nodes: tuple[NodeView, ...], tiles: GpuTiles) -> tupl
     return tuple(
         NodeRow(
             name=printed(node.name),
-            gpus=tiles.draw(node),
+            gpus=tiles.draw(node, pool),
             ready=node.ready,
             schedulable=node.schedulable,
             foreign_gpus=node.foreign_gpus,
             doomed_at=tiles.deadline(node.name),
             pods=tuple(sorted(pods[node.name], key=lambda row: (row.model, row.name))),
+            refused=printed(node.refused),
         )
         for node in nodes
     )

@@ -177,7 +177,10 @@ class PodRow(Struct, frozen=True):
 
 
 class NodeRow(Struct, frozen=True):
-    """One node: its GPUs one character each, who holds them. `foreign_gpus`: held by pods that are no model's."""
+    """One node: its GPUs one character each, who holds them. `foreign_gpus`: held by pods that are no model's.
+
+    `refused`: why devices that it offers do not count, "" where all do.
+    """
 
     name: str
     gpus: str
@@ -186,6 +189,7 @@ class NodeRow(Struct, frozen=True):
     foreign_gpus: int
     doomed_at: Instant | None = None
     pods: tuple[PodRow, ...] = ()
+    refused: str = ""
 
 
 class LoanRow(Struct, frozen=True):

@@ -77,6 +77,8 @@ def _warnings(status: Status) -> list[str]:
         lines.append(f"Nodes say what nobody here understands: {signs}. Say in the policy's nodes.signs what it means.")
     lines += [f"{said.what[0].upper()}{said.what[1:]}; {said.todo}." for said in said_pinned(status)]
     lines += _refused(status.plan)
+    pools = status.plan.pools if status.plan else ()
+    lines += [f"Not counted in pool {pool.pool}: {why}." for pool in pools for why in pool.uncounted[:MOST_REFUSED]]
     if status.policy_problems:
         more = len(status.policy_problems) - 1
         force = "is" if status.policy_refused else "stays"

@@ -22,6 +22,7 @@ Quantities = dict[str, Quantity]
 
 MAX_DIGITS = 9
 MOST_THOUSANDTHS = 9 * 10**18  # what 64 bits hold; more than 9 petabytes are as many as anybody has
+MOST = 2**63
 MAX_MANAGER_CHARACTERS = 128  # Kubernetes' own bound
 
 _QUANTITY = re.compile(r"([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?)([numkMGTPE]|[KMGTPE]i)?", re.ASCII)
@@ -189,6 +190,15 @@ def thousandths(number: Quantity) -> int:
     if found >= 0:
         return min(MOST_THOUSANDTHS, int(found.to_integral_value(ROUND_CEILING)))
     raise ValueError(f"{str(number)[:40]!r} is no quantity")
+
+
+@lru_cache(maxsize=1024)
+def amount(quantity: Quantity) -> int:
+    """A Kubernetes quantity of anything, bytes say, rounded down. Raises ValueError."""
+    number = _decimal(str(quantity))
+    if 0 <= number < MOST:
+        return int(number)
+    raise ValueError(f"{str(quantity)[:40]!r} is no amount")
 
 
 def _decimal(text: str) -> Decimal:

@@ -1,8 +1,9 @@
 """Nodes, and Karpenter's NodePools and NodeClaims."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
+import msgspec
 from msgspec import Struct
 
 from rebalancer.domain.cluster import (
@@ -14,6 +15,7 @@ from rebalancer.domain.cluster import (
     SavedNodePool,
     Taint,
 )
+from rebalancer.domain.gpu_shapes import REGISTERED_BY
 from rebalancer.ingest.objects.images import full_name
 from rebalancer.ingest.objects.meta import (
     Annotated,
@@ -136,6 +138,7 @@ def node(wire: NodeWire) -> Node:
         conditions=tuple(_condition(one) for one in status.conditions or () if not _everyday(one)),
         created_at=instant(meta.creation_timestamp),
         images=_shared(tuple(sorted(full_name(name) for one in status.images or () for name in one.names or ()))),
+        registered=_registered(meta.annotations or {}),
     )
 
 
@@ -143,6 +146,18 @@ def node(wire: NodeWire) -> Node:
 def _shared(images: tuple[str, ...]) -> tuple[str, ...]:
     """Nodes that run the same share one value."""
     return images
+
+
+def _registered(annotations: Mapping[str, str]) -> dict[str, int]:
+    """Cards by who sells them in parts. They are listed as `ID,...:ID,...:`, in newer releases as JSON."""
+    return {who: _cards(annotations[key]) for key, who in REGISTERED_BY.items() if key in annotations}
+
+
+def _cards(text: str) -> int:
+    try:
+        return len(msgspec.json.decode(text, type=list[msgspec.Raw]))
+    except ValueError:
+        return sum(bool(card.strip()) for card in text.split(":"))
 
 
 def _everyday(wire: Condition) -> bool:

@@ -116,6 +116,10 @@ class PodWire(Struct, frozen=True, gc=False):
     status: _PodStatus = _PodStatus()
 
 
+class _PodClaim(Struct, frozen=True, gc=False, rename="camel"):
+    resource_claim_template_name: str | None = None
+
+
 class TemplateSpec(_PodSpec, frozen=True, gc=False, rename="camel"):
     """The `spec` of a pod template, the part that matters."""
 
@@ -124,6 +128,7 @@ class TemplateSpec(_PodSpec, frozen=True, gc=False, rename="camel"):
     tolerations: tuple[_Toleration, ...] | None = None
     affinity: AffinityWire | None = None
     topology_spread_constraints: tuple[SpreadWire, ...] | None = None
+    resource_claims: tuple[_PodClaim, ...] | None = None
 
 
 class _TemplateMetadata(Struct, frozen=True, gc=False):

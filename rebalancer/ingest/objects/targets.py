@@ -143,6 +143,7 @@ def _of_template(
         resource_version=meta.resource_version,
         replicas=1 if replicas is None else replicas,
         gpus=devices_in(spec),
+        claims=tuple(filter(None, (one.resource_claim_template_name for one in spec.resource_claims or ()))),
         node_selector=spec.node_selector or {},
         tolerations=tolerations_of(spec),
         grace_seconds=grace_of(spec),

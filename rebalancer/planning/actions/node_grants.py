@@ -126,7 +126,7 @@ def _grant(  # noqa: PLR0913  # who is short, where, and by how much
         per_node = state.pool.gpus_per_node // target.pod_gpus
         pods = _growth(scene, state, plan) // state.pool.gpus_per_node * per_node
         replicas = min(wanted, most, pods // target.pods)
-        if node_pool is None or replicas <= 0:
+        if node_pool is None or replicas <= 0 or _lacks_memory(model, state):
             plan.refusals.append(_no_growth(scene, model, target, state, node_pool, wanted))
             continue
         grant_id = f"g{scene.snapshot.cycle}-{model.entry.id}"
@@ -192,6 +192,8 @@ def _no_growth(  # noqa: PLR0913  # the numbers that the refusal prints
             "fit",
             f"{needs_words(target)} on one node, and nodes of pool {pool.name} have {pool.gpus_per_node}",
         )
+    elif _lacks_memory(model, state):
+        guard, why = "fit", f"nodes that come to pool {pool.name} have too little {_lacks_memory(model, state)}"
     elif node_pool is None:
         failures = [failure for failure in _resting(scene) if failure.node_pool in pool.node_pools]
         until = min(failure.until for failure in failures)
@@ -207,6 +209,12 @@ def _no_growth(  # noqa: PLR0913  # the numbers that the refusal prints
         numbers={"gpuLimit": pool.gpu_limit, "gpusPerNode": pool.gpus_per_node, "wanted": wanted},
         until=until,
     )
+
+
+def _lacks_memory(model: ModelShare, state: PoolFacts) -> str:
+    """The sum by which a replica does not fit into the GPU memory of nodes to come; "" where it does, or who knows."""
+    memory, there = model.entry.gpu_memory, state.pool.memory_gib
+    return "" if memory is None or there is None else memory.lacks(model.gpus, there)
 
 
 def _raise(  # noqa: PLR0913  # the change's own fields

@@ -10,8 +10,10 @@ below its floor, and on an unchanged world a second allocation moves nothing. Wh
 
 from dataclasses import dataclass, field
 
+from rebalancer.domain.arithmetic import uncounted
 from rebalancer.domain.words import counted, gpus
 from rebalancer.planning.allocation.donors import ENTITLED, FLOOR, WANTED, displace
+from rebalancer.planning.allocation.fragments import resliced
 from rebalancer.planning.allocation.idle import fill
 from rebalancer.planning.allocation.ledger import Ledger, Unit, Victim, needs_words
 from rebalancer.planning.facts.landing import bars, distance
@@ -332,4 +334,11 @@ def _free_words(target: TargetFacts, state: PoolFacts, ledger: Ledger) -> str:
     if left <= 0:
         over = f", and {-left} more are promised" if left < 0 else ""
         budget = f"none of the {gpus(max(0, state.budget))} in its budget is left{over}"
-    return f"{needs_words(target)} on one node of pool {target.pool}: {free}; {budget}"
+    return "; ".join(
+        [
+            f"{needs_words(target)} on one node of pool {target.pool}: {free}",
+            budget,
+            *resliced(target, ledger),
+            *uncounted(state.view),
+        ]
+    )

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
+from rebalancer.domain.arithmetic import uncounted
 from rebalancer.domain.memory import Loan
 from rebalancer.domain.plan import ModelDecision, PoolDecision, Refusal
 from rebalancer.domain.words import listed, replicas, sentences
@@ -157,4 +158,5 @@ def _pool(scene: Scene[ModelShare], state: PoolFacts, lent: int) -> PoolDecision
         foreign=foreign,
         free=max(0, total - foreign - ready - loading - doomed),
         others=state.view.others,
+        uncounted=uncounted(state.view),
     )

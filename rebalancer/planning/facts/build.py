@@ -1,6 +1,6 @@
 """One cycle's facts, gathered: what stands from the cycle before is not looked at again."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 
 from msgspec.structs import asdict
@@ -26,10 +26,13 @@ from rebalancer.planning.overrides.rulings import NO_RULING, Ruling
 
 
 class Occupancy:
-    """GPUs of every node that our pods hold; of a model that holds others than before only the difference is booked."""
+    """GPUs of every node that our pods hold; of a model that holds others than before only the difference is booked.
+
+    `nodes`: by what counts as one GPU, then by node: MIG slices of two shapes on one node are two stocks.
+    """
 
     def __init__(self) -> None:
-        self.nodes: dict[str, NodeGpus] = {}
+        self.nodes: defaultdict[str, dict[str, NodeGpus]] = defaultdict(dict)
         self._booked: dict[str, Holding] = {}
 
     def book(self, holdings: Mapping[str, Holding]) -> None:
@@ -43,16 +46,18 @@ class Occupancy:
                 self._booked[name] = now
 
     def _add(self, one: Holding, sign: int) -> None:
-        for node, more in one.nodes.items():
-            there = self.nodes.pop(node, NOTHING)
-            gpus = there.gpus + sign * more.gpus
-            if gpus:
-                self.nodes[node] = NodeGpus(
-                    gpus,
-                    there.staying + sign * more.staying,
-                    there.ready + sign * more.ready,
-                    there.kept + sign * more.kept,
-                )
+        for resource, nodes in one.nodes.items():
+            stock = self.nodes[resource]
+            for node, more in nodes.items():
+                there = stock.pop(node, NOTHING)
+                gpus = there.gpus + sign * more.gpus
+                if gpus:
+                    stock[node] = NodeGpus(
+                        gpus,
+                        there.staying + sign * more.staying,
+                        there.ready + sign * more.ready,
+                        there.kept + sign * more.kept,
+                    )
 
 
 def build(
@@ -69,19 +74,21 @@ def build(
         for name, more in one.promised:
             promised[name] += more
     pools = {pool.name: pool for pool in policy.pools}
-    held = {name: on_node.gpus for name, on_node in occupancy.nodes.items()}
+    held = {
+        resource: {name: on_node.gpus for name, on_node in nodes.items()} for resource, nodes in occupancy.nodes.items()
+    }
     beside = _beside(snapshot, occupancy, holdings, doomed)
     states = {}
     for view in snapshot.pools:
         pool = pools[view.name]
-        rooms = _rooms(view, occupancy.nodes, noticed)
-        gpus = pool_gpus(
-            pool, view, memory.node_grants, doomed, policy.nodes, snapshot.at, held, snapshot.sync.synced_at
-        )
+        taken = occupancy.nodes[pool.resource]
+        rooms = _rooms(view, taken, noticed)
+        of_it, watched = held.get(pool.resource, {}), snapshot.sync.synced_at
+        gpus = pool_gpus(pool, view, memory.node_grants, doomed, policy.nodes, snapshot.at, of_it, watched)
         if gpus.most is not None:
             gpus = gpus._replace(most=min(gpus.most + beside[view.name], pool.gpu_limit - gpus.foreign))
         unknown = _unknown(pool, view, holdings)
-        states[view.name] = _state(pool, view, promised[view.name], rooms, occupancy.nodes, gpus, unknown)
+        states[view.name] = _state(pool, view, promised[view.name], rooms, taken, gpus, unknown)
     models, of_pool = by_id_and_pool(_models(snapshot, policy, memory, rulings, holdings))
     return Scene(snapshot, policy, memory, snapshot.at, doomed, states, memo, models, of_pool)
 
@@ -94,7 +101,8 @@ def _beside(
     The Node cannot be read, or its labels are others now; its pods serve all the same, and nothing is owed for them.
     """
     found: Counter[str] = Counter()
-    strangers = occupancy.nodes.keys() - {node.name for view in snapshot.pools for node in view.nodes} - doomed
+    ours = {node for nodes in occupancy.nodes.values() for node in nodes}
+    strangers = ours - {node.name for view in snapshot.pools for node in view.nodes} - doomed
     if strangers:
         for target in (target for one in holdings.values() for target in one.targets if not target.view.missing):
             nodes = (node for pod in target.view.pods if pod.phase == "ready" for node in pod.nodes)
@@ -111,6 +119,7 @@ def _holdings(  # noqa: PLR0913  # what holdings are made from
     memo: Memo,
 ) -> dict[str, Holding]:
     views = {view.id: view for view in snapshot.models}
+    resources = memo.of("", _resources, policy)
     found: dict[str, Holding] = {}
     for model in policy.models:
         name = model.id
@@ -119,8 +128,13 @@ def _holdings(  # noqa: PLR0913  # what holdings are made from
         floor = model.min_replicas if ruling is None else ruling.floor_of(model)
         needed = remembered.demand or 0 if remembered is not None and replaced else 0
         paused = ruling is not None and ruling.paused is not None
-        found[name] = memo.of(name, holding, model, views.get(name), replaced, floor, needed, paused, doomed)
+        found[name] = memo.of(name, holding, model, views.get(name), replaced, floor, needed, paused, doomed, resources)
     return found
+
+
+def _resources(policy: Policy) -> dict[str, str]:
+    """What counts as one GPU, by pool."""
+    return {pool.name: pool.resource for pool in policy.pools}
 
 
 def _models(

@@ -1,6 +1,7 @@
 """What each model holds: by target, with the replicas that stay, go, are doomed or still to come told apart."""
 
 import math
+from collections.abc import Mapping
 from functools import partial
 from typing import NamedTuple
 
@@ -31,8 +32,12 @@ def holding(  # noqa: PLR0913  # what it is made from
     needed: int,
     paused: bool,  # noqa: FBT001  # one of the values it is made from
     doomed: frozenset[str],
+    resources: Mapping[str, str],
 ) -> Holding:
-    """The holding of `model`. `replaced`, `needed`: as its memory has them; `floor`: as rulings leave it."""
+    """The holding of `model`. `replaced`, `needed`: as its memory has them; `floor`: as rulings leave it.
+
+    `resources`: what counts as one GPU, by pool.
+    """
     seen = {target.pool: target for target in (view.targets if view else ())}
     views = [seen[spec.pool] for spec in model.targets if spec.pool in seen]
     targets = _targets(model, views, _Told(replaced, floor, needed, paused, doomed))
@@ -52,7 +57,7 @@ def holding(  # noqa: PLR0913  # what it is made from
             for target in targets
             if not target.view.missing
         ),
-        nodes=_nodes(targets),
+        nodes=_nodes(targets, resources),
     )
 
 
@@ -173,7 +178,12 @@ def _target(model: Model, target: TargetView, told: _Told, above: _Above) -> Tar
         certain_gpus=certain_pod_gpus(target, model.gpus_per_pod) * target.pods_per_replica,
         view=target,
         placement=PodPlacement(
-            target.pool, tuple(sorted(target.node_selector.items())), target.tolerations, target.placement.terms
+            target.pool,
+            tuple(sorted(target.node_selector.items())),
+            target.tolerations,
+            target.placement.terms,
+            model.gpu_memory,
+            0 if model.gpu_memory is None else model.gpus_per_replica,
         ),
         desired_replicas=wanted,
         doomed=(*replaced.there, *alone),
@@ -260,9 +270,10 @@ def _stuck(model: Model, target: TargetView, *, paused: bool) -> str | None:
     return next((reason for reason, holds in reasons.items() if holds), None)
 
 
-def _nodes(targets: tuple[TargetFacts, ...]) -> dict[str, NodeGpus]:
-    found: dict[str, NodeGpus] = {}
+def _nodes(targets: tuple[TargetFacts, ...], resources: Mapping[str, str]) -> dict[str, dict[str, NodeGpus]]:
+    by_resource: dict[str, dict[str, NodeGpus]] = {}
     for target in targets:
+        found = by_resource.setdefault(resources[target.pool], {})
         gpus, going = target.pod_gpus, {pod.uid for pod in target.leaving_pods}
         kept = {pod.uid for pod in target.staying_pods}
         for pod in target.view.pods:
@@ -274,4 +285,4 @@ def _nodes(targets: tuple[TargetFacts, ...]) -> dict[str, NodeGpus]:
                     ready + gpus * (pod.phase == "ready"),
                     stay + gpus * (pod.uid in kept),
                 )
-    return found
+    return by_resource

@@ -1,8 +1,8 @@
 """On which nodes the scheduler may put a target's pods, and the reason that it would give where it may put none.
 
-Node selector, tolerations and required affinity depend on the node alone. Host ports, anti-affinity of pods to their
-own kind and spread constraints depend on where the target's other pods stand. Rules about other workloads' pods are
-left to the scheduler.
+Node selector, tolerations, required affinity and GPU memory, which the scheduler does not know, depend on the node
+alone. Host ports, anti-affinity of pods to their own kind and spread constraints depend on where the target's other
+pods stand. Rules about other workloads' pods are left to the scheduler.
 """
 
 from collections import Counter
@@ -38,6 +38,8 @@ def _bar(landing: PodPlacement, node: NodeView) -> str | None:
             return f"taint {taint.key}={taint.value}" if taint.value else f"taint {taint.key}"
     if landing.terms and not any(term.holds(node.name, node.labels) for term in landing.terms):
         return f"node affinity ({' or '.join(str(term) for term in landing.terms)})"
+    if landing.memory is not None and node.memory_gib is not None:
+        return landing.memory.lacks(landing.gpus, node.memory_gib) or None
     return None
 
 

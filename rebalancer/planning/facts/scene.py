@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from rebalancer.domain.arithmetic import node_gpus
 from rebalancer.domain.cluster import Toleration
+from rebalancer.domain.gpu_memory import GpuMemory
 from rebalancer.domain.memory import Memory, ModelMemory
 from rebalancer.domain.placement import NodeTerm
 from rebalancer.domain.policy import Model, Policy, Pool
@@ -48,12 +49,16 @@ class PodPlacement(NamedTuple):
     selector: labels that the node must have, by key.
     tolerations: the taints that the pod bears.
     terms: required node affinity; a node must meet one of them, where there are some.
+    memory: GPU memory that a replica needs; None where the policy does not say.
+    gpus: GPUs over which it has that, where it is known.
     """
 
     pool: str
     selector: tuple[tuple[str, str], ...]
     tolerations: tuple[Toleration, ...]
     terms: tuple[NodeTerm, ...] = ()
+    memory: GpuMemory | None = None
+    gpus: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +193,7 @@ class Holding(Struct, frozen=True):
     quiet: whether nothing is to be written unless replicas move.
     contested: whether others wrote its numbers lately.
     promised: GPUs that its targets ask for, by pool.
-    nodes: GPUs that its pods hold, by node.
+    nodes: GPUs that its pods hold, by what counts as one (the pool's `resource`), then by node.
     """
 
     targets: tuple[TargetFacts, ...]
@@ -201,7 +206,7 @@ class Holding(Struct, frozen=True):
     quiet: bool
     contested: bool
     promised: tuple[tuple[str, int], ...]
-    nodes: Mapping[str, NodeGpus]
+    nodes: Mapping[str, Mapping[str, NodeGpus]]
 
 
 class ModelFacts(Holding, frozen=True):
@@ -255,7 +260,7 @@ class PoolFacts:
     budget: what models may hold together; None where it is unknown.
     promised: what models hold or were promised.
     rooms: what is free, by node that may receive pods.
-    taken: what our pods hold, by node; nodes of other pools are included.
+    taken: what our pods hold of its resource, by node; nodes of other pools are included.
     most: what models may hold before releases are owed; it is `budget` where that is certain.
     unknown: why the budget is unknown, "" where it is known.
     """

@@ -130,12 +130,22 @@ def _fixed(model: ModelNeed, free: Sequence[TargetFacts]) -> Sequence[TargetFact
 
 
 def _free(model: ModelNeed, scene: Scene[ModelNeed]) -> Sequence[TargetFacts]:
-    """Parts whose number may change: of a healthy target, in a pool that is seen and that nobody excluded."""
+    """Parts whose number may change: of a healthy target, in a pool that is seen, can hold it, and nobody excluded."""
     return [
         target
         for target in model.targets
-        if target.stuck is None and target.pool in scene.pools and target.pool not in model.ruling.excluded_pools
+        if target.stuck is None
+        and target.pool in scene.pools
+        and target.pool not in model.ruling.excluded_pools
+        and not _too_small(target, scene.pools[target.pool])
     ]
+
+
+def _too_small(target: TargetFacts, state: PoolFacts) -> bool:
+    """Whether a replica fits into the GPU memory of no node of the pool: then no share there is of use to it."""
+    if target.placement.memory is None or not state.view.nodes or state.grows:
+        return False
+    return not any(may_land(target.placement, node) for node in state.view.nodes)
 
 
 def _most_apart(scene: Scene[ModelNeed], free: Sequence[TargetFacts]) -> int:
@@ -215,7 +225,7 @@ def _nodes(scene: Scene[ModelNeed], state: PoolFacts, others: Sequence[ModelNeed
     """GPUs by node that are free or held by who shares; on a node that receives nothing only the latter."""
     theirs: Counter[str] = Counter()
     for model in others:
-        for node, one in model.nodes.items():
+        for node, one in model.nodes.get(state.pool.resource, {}).items():
             theirs[node] += one.kept
     for view in state.view.nodes:
         taken, room = state.taken.get(view.name), state.rooms.get(view.name)

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from rebalancer.domain.policy import ConcurrencySignal, Model, Policy
+from rebalancer.domain.policy import Model, Policy
+from rebalancer.domain.signals import ConcurrencySignal
 from rebalancer.sim import scenario as played
 from rebalancer.sim.product import FluidService, Metrics
 from rebalancer.sim.product.run import METRICS

@@ -11,7 +11,8 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from rebalancer.domain.policy import ConcurrencySignal, Policy
+from rebalancer.domain.policy import Policy
+from rebalancer.domain.signals import ConcurrencySignal
 from rebalancer.sim.batching.engines import Served, shaped
 from rebalancer.sim.batching.plug import BatchingService
 from rebalancer.sim.batching.plug import serving as batching_services

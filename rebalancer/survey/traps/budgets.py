@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from math import ceil
 from typing import Final
 
-from rebalancer.survey.accelerators import is_accelerator
+from rebalancer.domain.gpu_shapes import is_accelerator
 from rebalancer.survey.case import Case, address_of
 from rebalancer.survey.finding import FAIL, WARN
 from rebalancer.survey.objects import Object, address

@@ -4,8 +4,9 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from rebalancer.domain.gpu_shapes import is_accelerator
 from rebalancer.domain.placement import Requirement
-from rebalancer.survey.accelerators import accelerators, is_accelerator
+from rebalancer.survey.accelerators import accelerators
 from rebalancer.survey.case import Case
 from rebalancer.survey.finding import WARN
 from rebalancer.survey.objects import Object
@@ -112,9 +113,12 @@ def shared_gpus(case: Case) -> Iterator[Verdict]:
         shared = strategy not in {"none", ""} or (copies.isdigit() and int(copies) > 1)
         if labels.get("nvidia.com/gpu.present") == "true" or shared:
             times = "several" if copies == "1" else copies
-            said = f"each of its GPUs is offered {times} times ({strategy}): a slice would count as a GPU"
+            said = f"each of its GPUs is offered {times} times ({strategy}): no share counts as a GPU"
             yield found_if(
-                shared, node, said, "give slices a resource name of their own (renameByDefault), or leave them out"
+                shared,
+                node,
+                said,
+                "say `isolation: soft` in their pool, where shares are to count; else leave them out",
             )
 
 
@@ -124,7 +128,7 @@ def no_gpus_offered(case: Case) -> Iterator[Verdict]:
         allocatable = part(node, "status", "allocatable")
         if mapped(node, "metadata", "labels").get("nvidia.com/gpu.present") == "true" and allocatable:
             said = "has GPUs by its labels, and its allocatable has none: no device plugin, a renamed resource, or DRA"
-            fix = "look at the pods of its device plugin, or set the pool's resource"
+            fix = "look at the pods of its device plugin, set the pool's resource, or its deviceClass"
             yield found_if(not any(accelerators(allocatable).values()), node, said, fix)
 
 
@@ -218,8 +222,8 @@ TRAPS: Final = (
     Trap(
         "shared-gpus",
         WARN,
-        "With time-slicing or MPS a node offers each GPU several times, and a slice would count as a GPU.",
-        "Rename shared resources, and give them a pool of their own.",
+        "With time-slicing or MPS a node offers each GPU several times; a share counts in a soft pool alone.",
+        "Give shared GPUs a pool of their own with `isolation: soft`.",
         shared_gpus,
     ),
     Trap(

@@ -61,7 +61,7 @@ export const pool = (it) => {
 pool.title = (it) => it.name;
 pool.path = ([name]) => `/v1/pools/${encodeURIComponent(name)}${query({ page: search().page })}`;
 
-const nodeState = (node) => (node.doomedAt ? ["goes ", clock(node.doomedAt)] : !node.ready ? "not Ready" : node.schedulable ? "ready" : "cordoned");
+const nodeState = (node) => (node.doomedAt ? ["goes ", clock(node.doomedAt)] : !node.ready ? "not Ready" : node.refused ? ["not counted: ", node.refused] : node.schedulable ? "ready" : "cordoned");
 
 /** Models on a node with the GPUs they hold, most first. */
 function holders(node) {
