@@ -39,6 +39,7 @@ def _target(change: Change, cycle: int, now: float) -> Intent:
         node_pool=change.node_pool,
         minimum_from=None if autoscaler is None else autoscaler.minimum,
         minimum_to=None if autoscaler is None else change.minimum,
+        victims=change.victims,
     )
 
 

@@ -6,6 +6,7 @@ values by whoever shows them (`__str__` is one line that can be read aloud); not
 
 from msgspec import Struct
 
+from rebalancer.domain.account import NoticeAccount
 from rebalancer.domain.instant import Instant, clock
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.snapshot import TargetView
@@ -265,6 +266,7 @@ class Plan(Struct, frozen=True):
     models: decisions by model, sorted by id.
     pools: where GPUs are by pool, sorted by name.
     overrides: what each override does.
+    accounts: accounts of notices that are new or otherwise than in the plan before.
     """
 
     cycle: int
@@ -276,6 +278,7 @@ class Plan(Struct, frozen=True):
     models: tuple[ModelDecision, ...] = ()
     pools: tuple[PoolDecision, ...] = ()
     overrides: tuple[OverrideState, ...] = ()
+    accounts: tuple[NoticeAccount, ...] = ()
 
     @property
     def empty(self) -> bool:

@@ -23,7 +23,7 @@ from rebalancer.planning.facts.scene import Scene
 from rebalancer.planning.guards import foreign, guards, stuck
 from rebalancer.planning.guards.release import Tally
 from rebalancer.planning.memo import Memo
-from rebalancer.planning.memory import open_grants, outages, outcomes
+from rebalancer.planning.memory import accounts, open_grants, outages, outcomes
 from rebalancer.planning.overrides import rulings
 from rebalancer.planning.shares import by_worth, swings
 from rebalancer.planning.shares.share import ModelShare
@@ -49,6 +49,7 @@ def weigh(snapshot: Snapshot, policy: Policy, memory: Memory, memo: Memo | None 
     memory = outcomes.recall(memory, snapshot.outcomes, policy, snapshot.at)
     memory = open_grants.refresh(memory, snapshot, policy)
     memory = outages.watch(memory, snapshot, policy)
+    memory = accounts.follow(memory, snapshot)
     ruled, told = rulings.resolve(snapshot, policy)
     facts = build.build(snapshot, policy, memory, ruled, memo)
     facts = foreign.stand_down(facts)
@@ -101,7 +102,7 @@ def plan(snapshot: Snapshot, policy: Policy, memory: Memory, memo: Memo | None =
 def decide(snapshot: Snapshot, policy: Policy, memory: Memory, memo: Memo | None = None) -> Unexplained:
     """As `plan`, all but the explanation: who is about to write need not wait for it."""
     seen = weigh(snapshot, policy, memory, memo)
-    scene, memory = seen.scene, seen.scene.memory
+    before, scene, memory = memory, seen.scene, seen.scene.memory
     tally = Tally.of(scene)
     allocation = allocate(scene, Ledger.of(scene, tally.copy()))
     nodes = node_grants.plan_nodes(scene, allocation)
@@ -125,6 +126,7 @@ def decide(snapshot: Snapshot, policy: Policy, memory: Memory, memo: Memo | None
         refusals=explain.merged(refusals),
         unmet=tuple([lack.short for lack in lacks.values() if lack.short is not None]),
         overrides=told,
+        accounts=accounts.changed(before.accounts, memory.accounts),
     )
     memory = replace(memory, models=remembered, loans=booked, overrides=answered)
     return Unexplained(Decision(orders, memory), scene, allocation, moved, booked, written.granted, lacks)

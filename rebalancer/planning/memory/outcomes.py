@@ -53,6 +53,7 @@ def recall(memory: Memory, outcomes: tuple[Outcome, ...], policy: Policy, now: f
         grant_failures=tuple(failures),
         overrides=memory.overrides,
         outages=memory.outages,
+        accounts=memory.accounts,
         unknown_before=_within(memory.unknown_before, _longest_window(policy), now),
         resumed_at=_within(memory.resumed_at, _longest_cooldown(policy), now),
     )
