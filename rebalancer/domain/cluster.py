@@ -73,6 +73,7 @@ class Node(Struct, frozen=True):
     unschedulable: whether it is cordoned.
     deleting: whether its deletion has begun.
     conditions: its conditions without the kubelet's four of pressure and network, and without a Ready that is True.
+    cordoned_by: the installation of the rebalancer that cordoned it, "" where none did.
     """
 
     name: str
@@ -87,6 +88,7 @@ class Node(Struct, frozen=True):
     unschedulable: bool = False
     deleting: bool = False
     conditions: tuple[NodeCondition, ...] = ()
+    cordoned_by: str = ""
 
     @property
     def node_pool(self) -> str | None:

@@ -12,6 +12,13 @@ from rebalancer.domain.memory import Memory
 from rebalancer.domain.snapshot import TargetView
 from rebalancer.domain.words import node_pool_words, replicas
 
+DRAIN_WORDS = {
+    "cordon": "is cordoned",
+    "uncordon": "is uncordoned",
+    "evict": "is evicted",
+    "delete": "is deleted, whatever its disruption budgets say",
+}
+
 
 class Step(Struct, frozen=True):
     """One stage of a model's explanation: its name, its result as a sentence, and the numbers behind it."""
@@ -117,6 +124,42 @@ class NodePoolChange(Struct, frozen=True):
     def said(self) -> str:
         """What changes there and why: `GPU limit 2 -> 4: image is short of 2 replicas, ...`."""
         return f"{node_pool_words(self.kind, self.limit_from, self.limit_to)}: {self.reason}"
+
+
+class DrainChange(Struct, frozen=True):
+    """One write of a drain: to a node under notice, or to a replica on it.
+
+    id: cycle, node or pod, and kind, joined by `-`.
+    kind: `cordon`, `uncordon` (of what we cordoned), `evict` (as its disruption budgets allow), `delete` (in the last
+        seconds before the deadline, whatever they say).
+    node: name of the node.
+    pool: name of the pool.
+    reason: sentence that says why.
+    model: id of the model of the replica; "" of a node.
+    namespace: namespace of its pod; "" of a node.
+    pod: name of its pod; "" of a node.
+    uid: UID of its pod; "" of a node.
+    grace_seconds: seconds that it still has to end; None: its own grace.
+    """
+
+    id: str
+    kind: str
+    node: str
+    pool: str
+    reason: str
+    model: str = ""
+    namespace: str = ""
+    pod: str = ""
+    uid: str = ""
+    grace_seconds: int | None = None
+
+    def __str__(self) -> str:
+        return f"{f'pod/{self.pod}' if self.pod else f'node/{self.node}'} {self.said}"
+
+    @property
+    def said(self) -> str:
+        """What is done to it and why: `is evicted: n1 goes in 50 s ...`."""
+        return f"{DRAIN_WORDS.get(self.kind, self.kind)}: {self.reason}"
 
 
 class Refusal(Struct, frozen=True):
@@ -267,6 +310,7 @@ class Plan(Struct, frozen=True):
     pools: where GPUs are by pool, sorted by name.
     overrides: what each override does.
     accounts: accounts of notices that are new or otherwise than in the plan before.
+    drains: writes to nodes under notice and to replicas on them, after all other writes.
     """
 
     cycle: int
@@ -279,11 +323,12 @@ class Plan(Struct, frozen=True):
     pools: tuple[PoolDecision, ...] = ()
     overrides: tuple[OverrideState, ...] = ()
     accounts: tuple[NoticeAccount, ...] = ()
+    drains: tuple[DrainChange, ...] = ()
 
     @property
     def empty(self) -> bool:
         """Whether there is nothing to write."""
-        return not self.changes and not self.node_pools
+        return not self.changes and not self.node_pools and not self.drains
 
 
 class Decision(Struct, frozen=True):

@@ -49,6 +49,11 @@ class Pool(Part):
     gpu_limit: int = Field(
         ge=0, le=1_000_000, description="Most GPUs of the pool we may ever use or ask Karpenter for."
     )
+    drain: bool = Field(
+        default=False,
+        description="Nodes under notice that Karpenter does not own are cordoned, and replicas evicted from them,"
+        " where nobody else does. It needs the chart's actuation.drain.",
+    )
 
 
 class Slo(Part):

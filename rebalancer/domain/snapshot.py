@@ -244,6 +244,7 @@ class NodeView(Struct, frozen=True):
     labels: its labels.
     taints: its taints.
     fell_at: when `gpus` last became fewer while we watched; None when it has not, or all of them are back.
+    cordoned: whether it carries our mark: we cordoned it, and have not taken that back.
     """
 
     name: str
@@ -256,6 +257,7 @@ class NodeView(Struct, frozen=True):
     labels: dict[str, str] = {}
     taints: tuple[Taint, ...] = ()
     fell_at: Instant | None = None
+    cordoned: bool = False
 
 
 class NodeClaimView(Struct, frozen=True):
@@ -369,6 +371,7 @@ class Snapshot(Struct, frozen=True):
     outcomes: what became of our writes since the last cycle.
     marks_victims: whether a release marks the pods that shall go; a ReplicaSet else ends whichever of its Ready pods it
         likes.
+    drains_nodes: whether nodes may be cordoned and their replicas evicted, where the policy wants it.
     """
 
     cycle: int
@@ -382,3 +385,4 @@ class Snapshot(Struct, frozen=True):
     loads: tuple[ModelLoad, ...] = ()
     outcomes: tuple[Outcome, ...] = ()
     marks_victims: bool = True
+    drains_nodes: bool = False

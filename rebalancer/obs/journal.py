@@ -58,6 +58,7 @@ class Delta(Struct, frozen=True, omit_defaults=True):
     loads: tuple[ModelLoad, ...] = ()
     loads_gone: tuple[str, ...] = ()
     marks_victims: bool = True
+    drains_nodes: bool = False
 
 
 class PolicyLine(Struct, frozen=True, tag="policy", tag_field="line"):
@@ -164,6 +165,7 @@ def difference(before: Snapshot, after: Snapshot) -> Delta:
         loads=loads,
         loads_gone=loads_gone,
         marks_victims=after.marks_victims,
+        drains_nodes=after.drains_nodes,
     )
 
 
@@ -204,6 +206,7 @@ def apply(before: Snapshot, delta: Delta) -> Snapshot:
         models=_merged(before.models, delta.models, delta.models_gone, "id"),
         loads=_merged(before.loads, delta.loads, delta.loads_gone, "model"),
         marks_victims=delta.marks_victims,
+        drains_nodes=delta.drains_nodes,
     )
 
 

@@ -49,11 +49,18 @@ class ClusterState:
     """What the service knows. `wakes`: why the runner should not wait; `offsets`: next offset per (topic, partition).
 
     `offsets` is the intake's to move, past records that are in here or safe in the dead-letter topic; it goes into the
-    checkpoint with them. `installation`: our name on what we write to. `marks_victims`: as the snapshot has it.
+    checkpoint with them. `installation`: our name on what we write to. `marks_victims`, `drains_nodes`: as the snapshot
+    has them.
     """
 
     def __init__(
-        self, policy: Policy, started_at: float, installation: str = "", *, marks_victims: bool = True
+        self,
+        policy: Policy,
+        started_at: float,
+        installation: str = "",
+        *,
+        marks_victims: bool = True,
+        drains_nodes: bool = False,
     ) -> None:
         self.wakes: set[str] = set()
         self.offsets: dict[tuple[str, int], int] = {}
@@ -68,6 +75,7 @@ class ClusterState:
         self._policy = policy
         self._installation = installation
         self._marks_victims = marks_victims
+        self._drains_nodes = drains_nodes
         self._notices_touched = False
         self._under_notice: frozenset[tuple[str, float, bool, str]] = frozenset()
         self._counters: Counter[str] = Counter()
@@ -311,6 +319,7 @@ class ClusterState:
             loads=unchanged(last.loads, self._outlooks.onto(loads)),
             outcomes=outcomes,
             marks_victims=self._marks_victims,
+            drains_nodes=self._drains_nodes,
         )
         return self._last
 

@@ -154,7 +154,8 @@ class Pools:
         pool = self._pools[home]
         fall = self._fell.get((name, pool.resource))
         fell_at = None if fall is None else fall.at
-        view = node_view(node, pool, foreign, self._ready_changed.get(name), fell_at)
+        ours = node.cordoned_by == (self._installation or "rebalancer")
+        view = node_view(node, pool, foreign, self._ready_changed.get(name), fell_at, cordoned=ours)
         if view != self._nodes[home].get(name):
             self._nodes[home][name] = view
             self._dirty_pools.add(home)

@@ -14,7 +14,7 @@ from rebalancer.act.intents import changes_of, intent_of, waves
 from rebalancer.domain.autoscalers import Originals
 from rebalancer.domain.cluster import DisruptionBudget, SavedNodePool
 from rebalancer.domain.outcome import WRITTEN, Outcome
-from rebalancer.domain.plan import Change, NodePoolChange, Plan
+from rebalancer.domain.plan import Change, DrainChange, NodePoolChange, Plan
 from rebalancer.domain.readings import Reading
 from rebalancer.domain.snapshot import (
     ModelView,
@@ -44,13 +44,44 @@ def execute(snapshot: Snapshot, plan: Plan, most: int | None = None) -> Snapshot
     return snapshot
 
 
-def write(snapshot: Snapshot, change: Change | NodePoolChange, cycle: int) -> Snapshot:
+def write(snapshot: Snapshot, change: Change | NodePoolChange | DrainChange, cycle: int) -> Snapshot:
     """One write is acknowledged: the object says so, and its outcome is on record."""
     outcome = Outcome(intent=intent_of(change, cycle, snapshot.at), at=snapshot.at, status=WRITTEN)
     snapshot = replace(snapshot, outcomes=(*snapshot.outcomes, outcome))
     if isinstance(change, NodePoolChange):
         return _on_node_pool(snapshot, change.name, lambda view: _node_pool_written(view, change))
+    if isinstance(change, DrainChange):
+        return _drained(snapshot, change)
     return on_target(snapshot, change.model, change.target.pool, lambda target: _target_written(target, change))
+
+
+def _drained(snapshot: Snapshot, change: DrainChange) -> Snapshot:
+    """A node is cordoned under our name or free again; a pod is being deleted: no disruption budget is in the way."""
+    if not change.pod:
+        cordon = change.kind == "cordon"
+        pools = tuple(
+            replace(
+                pool,
+                nodes=tuple(
+                    replace(node, schedulable=not cordon, cordoned=cordon) if node.name == change.node else node
+                    for node in pool.nodes
+                ),
+            )
+            for pool in snapshot.pools
+        )
+        return replace(snapshot, pools=pools)
+    return on_target(
+        snapshot,
+        change.model,
+        change.pool,
+        lambda target: replace(
+            target,
+            pods=tuple(
+                replace(pod, phase="terminating", since=snapshot.at) if pod.uid == change.uid else pod
+                for pod in target.pods
+            ),
+        ),
+    )
 
 
 def _target_written(target: TargetView, change: Change) -> TargetView:

@@ -24,6 +24,7 @@ from rebalancer.ingest.objects.meta import (
     saved,
 )
 
+CORDONED_BY = "rebalancer.io/cordoned-by"
 NODE_POOL_LABEL = "karpenter.sh/nodepool"
 # Of every node, and no sign that it will go.
 EVERYDAY_CONDITIONS = frozenset({"MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"})
@@ -127,6 +128,7 @@ def node(wire: NodeWire) -> Node:
         unschedulable=spec.unschedulable,
         deleting=meta.deletion_timestamp is not None,
         conditions=tuple(_condition(one) for one in status.conditions or () if not _everyday(one)),
+        cordoned_by=(meta.annotations or {}).get(CORDONED_BY, ""),
     )
 
 

@@ -48,6 +48,7 @@ GUARDS = (
 CHANGES = (
     *("release", "grant", "replace", "settle", "withdraw", "bounds"),
     *("limit", "restore-limit", "hold", "end-hold"),
+    *("cordon", "uncordon", "evict", "delete"),
 )
 INPUTS = (
     *("events", "tombstones", "ignored", "duplicates", "accepted", "duplicate", "late", "too-old", "time-ahead"),

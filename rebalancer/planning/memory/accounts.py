@@ -110,9 +110,7 @@ class _Seen:
         known = {replica.uid: replica for replica in account.replicas}
         if notice is not None:
             known |= {uid: GoingReplica(uid, model) for uid, (model, _) in there.items() if uid not in known}
-        return tuple(
-            self._replica(known[uid], there.get(uid), uid in named, account, notice) for uid in sorted(known)
-        )
+        return tuple(self._replica(known[uid], there.get(uid), uid in named, account, notice) for uid in sorted(known))
 
     def _replica(
         self,
@@ -148,7 +146,7 @@ class _Seen:
         return (one.at for one in self._written if _is_for(one, account, uids))
 
 
-def _is_for(outcome: Outcome, account: NoticeAccount, uids: Collection[str]) -> bool:
+def _is_for(outcome: Outcome, account: NoticeAccount, uids: set[str]) -> bool:
     """Whether a write was made for a notice: it names one of its replicas or its node, or frees room for its models."""
     intent = outcome.intent
     if intent.object == f"node/{account.node}" or not uids.isdisjoint(_named(intent)):
