@@ -52,7 +52,7 @@ class Pool(Part):
     drain: bool = Field(
         default=False,
         description="Nodes under notice that Karpenter does not own are cordoned, and replicas evicted from them,"
-        " where nobody else does. It needs the chart's actuation.drain.",
+        " where nobody else does. It needs the chart's drain.enabled.",
     )
 
 
