@@ -29,7 +29,7 @@ class DrainDriver:
 
     def __init__(self, kube: Port, installation: str) -> None:
         self._kube = kube
-        self._name = installation or "rebalancer"
+        self._name = installation
 
     async def look(self, change: DrainChange) -> Object:
         """The node; of a pod nothing is read. Raises Refused when somebody else has cordoned the node."""

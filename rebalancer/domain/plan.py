@@ -166,7 +166,7 @@ class Refusal(Struct, frozen=True):
     """A move that a guard declined.
 
     guard: name of the guard.
-    subject: model id, or name of the NodePool.
+    subject: model id, name of the NodePool, or `node/NAME`.
     replicas_from: replicas before the move.
     replicas_to: replicas that it would have led to.
     why: sentence that says why.
@@ -184,6 +184,11 @@ class Refusal(Struct, frozen=True):
 
     def __str__(self) -> str:
         return f"{self.subject} {self.said}"
+
+    @property
+    def about(self) -> str:
+        """The object that a refusal is about which concerns no model: `nodepool/np`, `node/n1`."""
+        return self.subject if "/" in self.subject else f"nodepool/{self.subject}"
 
     @property
     def said(self) -> str:

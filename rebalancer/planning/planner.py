@@ -147,7 +147,9 @@ def _stopped(
         Refusal(guard, change.model, change.replicas_from, change.replicas_to, why)
         for change in (*written.down, *written.up)
     ]
-    refused += [Refusal(guard, change.model or change.node, 0, 0, f"{change.kind}: {why}") for change in drained]
+    refused += [
+        Refusal(guard, change.model or f"node/{change.node}", 0, 0, f"{change.kind}: {why}") for change in drained
+    ]
     return refused + [
         Refusal(guard, change.name, change.limit_from or 0, change.limit_to or 0, f"{change.kind}: {why}")
         for change in nodes.changes

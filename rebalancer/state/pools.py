@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from rebalancer.domain.cluster import Node, NodeClaim, NodePool, Pod
 from rebalancer.domain.policy import Policy, Pool
 from rebalancer.domain.snapshot import NodePoolView, NodeView, PoolView
@@ -154,8 +156,9 @@ class Pools:
         pool = self._pools[home]
         fall = self._fell.get((name, pool.resource))
         fell_at = None if fall is None else fall.at
-        ours = node.cordoned_by == (self._installation or "rebalancer")
-        view = node_view(node, pool, foreign, self._ready_changed.get(name), fell_at, cordoned=ours)
+        view = node_view(node, pool, foreign, self._ready_changed.get(name), fell_at)
+        if node.cordoned_by:
+            view = replace(view, cordoned=node.cordoned_by == self._installation)
         if view != self._nodes[home].get(name):
             self._nodes[home][name] = view
             self._dirty_pools.add(home)

@@ -244,15 +244,9 @@ def shows(asked: int, workload: Workload | None, autoscaler: AutoscalerView | No
 
 
 def node_view(
-    node: Node,
-    pool: Pool,
-    foreign: Iterable[Pod],
-    ready_changed_at: float | None,
-    fell_at: float | None,
-    *,
-    cordoned: bool = False,
+    node: Node, pool: Pool, foreign: Iterable[Pod], ready_changed_at: float | None, fell_at: float | None
 ) -> NodeView:
-    """One node of `pool`; `foreign`: the pods on it that are no model's; the rest as in `NodeView`, by our clock."""
+    """One node of `pool`; `foreign`: the pods on it that are no model's; instants as in `NodeView`, by our clock."""
     return NodeView(
         name=node.name,
         gpus=node.allocatable.get(pool.resource, 0),
@@ -264,7 +258,6 @@ def node_view(
         labels=node.labels,
         taints=node.taints,
         fell_at=fell_at,
-        cordoned=cordoned,
     )
 
 

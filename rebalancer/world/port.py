@@ -79,7 +79,7 @@ class WorldPort:
         return self._scale(deployment)
 
     async def patch(self, ref: Ref, body: Any, *, resource_version: str | None = None) -> Object:  # noqa: ANN401  # JSON
-        """Bounds of an autoscaler, a NodePool's limits and budgets, a pod's cost, a cordon. Raises NotFound, Conflict."""
+        """Bounds of an autoscaler, a NodePool's limits and budgets, a pod's cost, a cordon. Raises KubeError."""
         self._refuses(ref)
         if ref.resource == PODS:
             return self._patch_pod(ref, body)

@@ -2,9 +2,10 @@
 
 from msgspec.structs import replace
 
+from rebalancer.domain.people import WriteStop
 from rebalancer.domain.plan import DrainChange, Plan
-from rebalancer.domain.snapshot import Place
-from tests.builders import a_model, a_policy, a_pool, a_snapshot
+from rebalancer.domain.snapshot import Place, Shape
+from tests.builders import a_model, a_policy, a_pool, a_snapshot, an_override
 from tests.planning.story import Story, moves, refused
 
 
@@ -18,16 +19,10 @@ def a_story(gpus: int = 16, *, drain: bool = True, allowed: bool = True) -> Stor
 
 
 def numbered(story: Story) -> None:
-    """b is a StatefulSet from now on: a decrease ends the highest number, which runs on a100-1 no longer."""
+    """Model b is a StatefulSet from now on: a decrease ends the highest number, which runs on a100-1 no longer."""
     target = story.of("b")
     pods = tuple(replace(pod, place=Place(number)) for number, pod in enumerate(target.pods))
-    story.target("b", kind="StatefulSet", pods=pods, shape=a_shape())
-
-
-def a_shape() -> object:
-    from rebalancer.domain.snapshot import Shape
-
-    return Shape("apps/v1/statefulsets", "ordinal")
+    story.target("b", kind="StatefulSet", pods=pods, shape=Shape("apps/v1/statefulsets", "ordinal"))
 
 
 def done(plan: Plan) -> list[tuple[str, str]]:
@@ -166,8 +161,6 @@ class TestLadder:
         assert [kind for kind, _ in done(story.plan())] == ["evict"] * 4
 
     def test_of_a_paused_model_nothing_is_evicted(self) -> None:
-        from tests.builders import an_override
-
         story = a_story(gpus=8)
         story.override(an_override("pause", "b"))
         story.notice("a100-1", 120.0)
@@ -175,8 +168,6 @@ class TestLadder:
         assert [kind for kind, _ in done(story.plan())] == ["cordon"]
 
     def test_under_a_write_stop_nothing_is_done_and_that_is_told(self) -> None:
-        from rebalancer.domain.people import WriteStop
-
         story = a_story()
         stop = WriteStop(name="s", uid="u", resource_version="1", created_at=story.snapshot.at)
         story.snapshot = replace(story.snapshot, write_stop=stop)
