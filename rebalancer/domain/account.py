@@ -46,6 +46,7 @@ class NoticeAccount(Struct, frozen=True, omit_defaults=True):
     replaced_at: when all of these models had as many Ready replicas as before on nodes that stay.
     drained_at: when the last replica there was seen gone.
     over_at: when the notice stood no more: the node is gone, or it stays.
+    voluntary: whether Karpenter replaces the node by its own will.
     """
 
     node: str
@@ -62,6 +63,7 @@ class NoticeAccount(Struct, frozen=True, omit_defaults=True):
     replaced_at: Instant | None = None
     drained_at: Instant | None = None
     over_at: Instant | None = None
+    voluntary: bool = False
 
     @property
     def spare_seconds(self) -> float | None:

@@ -10,7 +10,7 @@ def is_drained(pool: Pool, node: NodeView, notice: NoticeView, at: float) -> boo
     """Whether we drain this node: its pool says so, its notice has come to its time, nobody else acts on it."""
     if not pool.drain or node.node_pool is not None or notice.karpenter or notice.voluntary:
         return False
-    return notice.kind != "gone" and notice.counts(at)
+    return notice.kind != "gone" and notice.confidence != "possible" and notice.counts(at)
 
 
 def dated(notice: NoticeView) -> bool:

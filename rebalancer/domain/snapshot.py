@@ -326,6 +326,8 @@ class NoticeView(Struct, frozen=True):
         there. None: from the notice on.
     confidence: how sure the surest of what was heard is, one of `notice_kinds.CONFIDENCES`; where it is "possible" the
         pods count for as long as the notice stands.
+    prepared: whether replacements are asked for although it is merely possible; what runs there stays all the same.
+    doubted: why it is not believed, as a sentence: it is as if nobody had given it; "" where it is.
     """
 
     node: str
@@ -337,10 +339,14 @@ class NoticeView(Struct, frozen=True):
     source: str = ""
     doomed_at: Instant | None = None
     confidence: str = "certain"
+    prepared: bool = False
+    doubted: str = ""
 
     def counts(self, at: Instant) -> bool:
         """Whether the notice has come to its time: whether at `at` the pods there count for nobody."""
-        return self.confidence != "possible" and (self.doomed_at is None or self.doomed_at <= at)
+        if self.doubted or self.confidence == "possible":
+            return self.prepared and not self.doubted
+        return self.doomed_at is None or self.doomed_at <= at
 
 
 class Sync(Struct, frozen=True):

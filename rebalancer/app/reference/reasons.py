@@ -57,6 +57,10 @@ _GUARDS = {
         "The donor gave its share to others in the window already.",
         "Wait until the instant that the refusal names.",
     ),
+    "loss": (
+        "It has just lost replicas with a node (`nodes.lossHoldSeconds`): less work then is lost work, not calm.",
+        "Wait; `rebalancer explain --node NODE` has what became of them.",
+    ),
     "budget": ("The pool's GPUs are promised already, or its gpuLimit is reached.", "Free GPUs, or raise gpuLimit."),
     "fit": (
         "No single node has, or would have, the GPUs that one replica needs together.",

@@ -44,7 +44,7 @@ MODEL_STATES = ("demand", "allocation", "granted", "ready", "loading", "doomed",
 POOL_STATES = ("budget", "promised", "owned", "lent", "loading", "doomed", "foreign", "free")
 GUARDS = (
     *("floor", "budget", "fit", "step", "fleet", "shift", "blind"),
-    *("agree", "plausible", "sudden", "start", "foreign", "owner", "empty", "stop"),
+    *("agree", "plausible", "sudden", "loss", "start", "foreign", "owner", "empty", "stop"),
 )
 CHANGES = (
     *("release", "grant", "replace", "settle", "withdraw", "bounds"),

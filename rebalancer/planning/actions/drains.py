@@ -151,8 +151,8 @@ def _goes_first(pod: PodView) -> tuple[int, str]:
 
 
 def _leaves(scene: Scene[ModelShare], notice: NoticeView, target: TargetFacts) -> bool:
-    """Whether a doomed pod is to be released now. Karpenter moves voluntary ones by itself."""
-    if notice.voluntary:
+    """Whether a doomed pod is to be released now. Karpenter moves voluntary ones by itself; what may go stays."""
+    if notice.voluntary or notice.confidence == "possible":
         return False
     return notice.karpenter or scene.now >= ends_at(scene, target, notice)
 

@@ -10,6 +10,7 @@ from rebalancer.domain.memory import Memory, ModelMemory
 from rebalancer.domain.policy import Policy, Pool
 from rebalancer.domain.readings import ModelLoad
 from rebalancer.domain.snapshot import NodeView, PoolView, Snapshot
+from rebalancer.planning.facts.alike import alike
 from rebalancer.planning.facts.holdings import NOTHING, holding
 from rebalancer.planning.facts.scene import (
     Holding,
@@ -74,7 +75,7 @@ def build(
     states = {}
     for view in snapshot.pools:
         pool = pools[view.name]
-        rooms = _rooms(view, occupancy.nodes, noticed)
+        rooms = _rooms(view, occupancy.nodes, noticed | alike(view, snapshot.notices, noticed))
         gpus = pool_gpus(
             pool, view, memory.node_grants, doomed, policy.nodes, snapshot.at, held, snapshot.sync.synced_at
         )

@@ -41,6 +41,24 @@ def changed(before: Sequence[NoticeAccount], after: Sequence[NoticeAccount]) -> 
     return tuple(account for account in after if known.get((account.node, account.heard_at)) != account)
 
 
+def lost_with_node(
+    accounts: Iterable[NoticeAccount], model: str, now: float, window_seconds: float
+) -> NoticeAccount | None:
+    """The newest account of a node with which the model loses capacity now, or lost it within the window.
+
+    Capacity is lost where the cloud or a failure takes it: not to a person's drain or Karpenter's own
+    will, nor where it may stay.
+    """
+    for account in reversed(tuple(accounts)):
+        taken = account.kind != "drain" and account.confidence == "certain" and not account.voluntary
+        if not taken or model not in account.ready_before:
+            continue
+        drained = account.drained_at
+        if account.over_at is None if drained is None else now - drained < window_seconds:
+            return account
+    return None
+
+
 class _Seen:
     """The replicas on some nodes, and what else of a snapshot accounts are made of."""
 
@@ -76,6 +94,7 @@ class _Seen:
             issued_at=notice.since,
             heard_at=self._at,
             deadline=notice.deadline,
+            voluntary=notice.voluntary,
             ready_before={name: self._ready[name] for name in sorted({name for name, _ in there.values()})},
         )
 
@@ -89,6 +108,7 @@ class _Seen:
                 source=notice.source,
                 confidence=notice.confidence,
                 deadline=notice.deadline,
+                voluntary=notice.voluntary,
                 heard_at=self._at if surer else account.heard_at,
             )
         replicas = self._replicas(account, notice)
