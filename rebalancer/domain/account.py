@@ -74,7 +74,7 @@ class NoticeAccount(Struct, frozen=True, omit_defaults=True):
 
     @property
     def drained_by(self) -> tuple[str, ...]:
-        """Who ended its replicas, in the order of `DRAINERS`."""
+        """The words for those who ended its replicas, in the order of `DRAINERS`."""
         by = {replica.gone_by for replica in self.replicas}
         return tuple(each for each in DRAINERS if each in by)
 

@@ -49,18 +49,12 @@ class ClusterState:
     """What the service knows. `wakes`: why the runner should not wait; `offsets`: next offset per (topic, partition).
 
     `offsets` is the intake's to move, past records that are in here or safe in the dead-letter topic; it goes into the
-    checkpoint with them. `installation`: our name on what we write to. `marks_victims`, `drains_nodes`: as the snapshot
-    has them.
+    checkpoint with them. `installation`: our name on what we write to. `marks_victims` and, to be set where the service
+    drains nodes, `drains_nodes`: as the snapshot has them.
     """
 
     def __init__(
-        self,
-        policy: Policy,
-        started_at: float,
-        installation: str = "",
-        *,
-        marks_victims: bool = True,
-        drains_nodes: bool = False,
+        self, policy: Policy, started_at: float, installation: str = "", *, marks_victims: bool = True
     ) -> None:
         self.wakes: set[str] = set()
         self.offsets: dict[tuple[str, int], int] = {}
@@ -75,7 +69,7 @@ class ClusterState:
         self._policy = policy
         self._installation = installation
         self._marks_victims = marks_victims
-        self._drains_nodes = drains_nodes
+        self.drains_nodes = False
         self._notices_touched = False
         self._under_notice: frozenset[tuple[str, float, bool, str]] = frozenset()
         self._counters: Counter[str] = Counter()
@@ -319,7 +313,7 @@ class ClusterState:
             loads=unchanged(last.loads, self._outlooks.onto(loads)),
             outcomes=outcomes,
             marks_victims=self._marks_victims,
-            drains_nodes=self._drains_nodes,
+            drains_nodes=self.drains_nodes,
         )
         return self._last
 

@@ -285,7 +285,7 @@ async def test_a_node_under_notice_is_explained_by_its_accounts_and_another_is_4
     account = NoticeAccount(
         "n9", "fault", "kubernetes", "a100", "likely", NOW - 80, NOW - 80, NOW + 40, (gone, GoingReplica("u2", "b"))
     )
-    reads.source.seen = changed(PAGE_DATA, accounts=(account,))
+    reads.source.show(changed(PAGE_DATA, accounts=(account,)))
     found = from_wire((await reads.get("/v1/nodes/n9"))[1], NodeExplanation)
     assert found.accounts == (account,)
     assert found.explanation[0] == str(account)

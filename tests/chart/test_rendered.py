@@ -213,38 +213,6 @@ def test_pods_are_marked_by_default_beside_what_makes_a_workload_smaller_and_by_
     assert environment(without)["WRITE_DELETION_COST"] == "false"
 
 
-DRAIN: Json = {"drain": {"enabled": True, "nodeLabels": [{"pool": "a100"}, {"pool": "h100", "zone": "a"}]}}
-
-
-def test_a_drain_brings_cordons_evictions_and_deletions_each_with_its_policy() -> None:
-    off, on = render(), render(DRAIN)
-    assert on.rights - off.rights == {
-        Right(EVERYWHERE, "", "nodes", "get"),
-        Right(EVERYWHERE, "", "nodes", "patch"),
-        Right(EVERYWHERE, "", "pods/eviction", "create"),
-        Right(EVERYWHERE, "", "pods", "delete"),
-        Right(EVERYWHERE, "", "pods", "patch"),
-        EVENTS,
-        OWN,
-        OWN._replace(verb="update"),
-    }
-    before, after = ({each["metadata"]["name"] for each in one.of("ValidatingAdmissionPolicy")} for one in (off, on))
-    assert after - before == {f"rebalancer.gpu.{name}" for name in ("nodes", "evictions", "deletions", "pods")}
-    assert {each["spec"]["policyName"] for each in on.of("ValidatingAdmissionPolicyBinding")} == after
-    assert (environment(off)["DRAIN_NODES"], environment(on)["DRAIN_NODES"]) == ("false", "true")
-
-
-def test_with_namespaces_named_pods_are_evicted_in_these_alone() -> None:
-    rights = render(DRAIN | {"namespaces": ["serving"]}).rights
-    assert {right.where for right in rights if right.resource == "pods/eviction"} == {"serving"}
-    assert {right.where for right in rights if (right.resource, right.verb) == ("pods", "delete")} == {"serving"}
-
-
-def test_a_drain_without_a_word_on_which_nodes_is_refused() -> None:
-    with pytest.raises(Refused, match="/drain/nodeLabels"):
-        render({"drain": {"enabled": True}})
-
-
 def test_with_namespaces_named_nothing_is_written_to_a_workload_elsewhere() -> None:
     rendered = render(EVERYTHING_ON)
     everywhere = {right[1:] for right in rendered.rights if right.where == EVERYWHERE}

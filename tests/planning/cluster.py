@@ -26,6 +26,7 @@ from rebalancer.domain.snapshot import (
     Snapshot,
     TargetView,
 )
+from tests.planning.drained import drained
 
 RESOURCE = "nvidia.com/gpu"
 HOLD = DisruptionBudget(nodes="0", reasons=("Empty", "Underutilized"))
@@ -51,37 +52,8 @@ def write(snapshot: Snapshot, change: Change | NodePoolChange | DrainChange, cyc
     if isinstance(change, NodePoolChange):
         return _on_node_pool(snapshot, change.name, lambda view: _node_pool_written(view, change))
     if isinstance(change, DrainChange):
-        return _drained(snapshot, change)
+        return drained(snapshot, change, on_target)
     return on_target(snapshot, change.model, change.target.pool, lambda target: _target_written(target, change))
-
-
-def _drained(snapshot: Snapshot, change: DrainChange) -> Snapshot:
-    """A node is cordoned under our name or free again; a pod is being deleted: no disruption budget is in the way."""
-    if not change.pod:
-        cordon = change.kind == "cordon"
-        pools = tuple(
-            replace(
-                pool,
-                nodes=tuple(
-                    replace(node, schedulable=not cordon, cordoned=cordon) if node.name == change.node else node
-                    for node in pool.nodes
-                ),
-            )
-            for pool in snapshot.pools
-        )
-        return replace(snapshot, pools=pools)
-    return on_target(
-        snapshot,
-        change.model,
-        change.pool,
-        lambda target: replace(
-            target,
-            pods=tuple(
-                replace(pod, phase="terminating", since=snapshot.at) if pod.uid == change.uid else pod
-                for pod in target.pods
-            ),
-        ),
-    )
 
 
 def _target_written(target: TargetView, change: Change) -> TargetView:

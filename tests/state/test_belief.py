@@ -10,7 +10,7 @@ from tests.state.objects import a_cluster_node, a_state, a_told_notice, feed
 
 def views(nodes: int, told: int, kind: str = "fault", confidence: str = "likely", **rules: object) -> list[NoticeView]:
     """The notices that stand when of `nodes` nodes of a pool `told` are told of."""
-    policy = a_policy(a_model("a"), pools=(a_pool(gpus=999),), nodes=NodeRules(**rules))
+    policy = a_policy(a_model("a"), pools=(a_pool(gpus=999),), nodes=NodeRules.model_validate(rules))
     state = a_state(policy, *(a_cluster_node(f"n{number:02}") for number in range(nodes)))
     for number in range(told):
         notice = a_told_notice(f"n{number:02}", kind=kind, at=NOW - 60.0 + number, deadline=NOW, confidence=confidence)

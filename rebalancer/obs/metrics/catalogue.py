@@ -226,7 +226,7 @@ METRICS: tuple[Metric, ...] = (
         buckets=(0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 500.0),
     ),
     Metric(
-        "rebalancer_notice_drained_replicas_total",
+        "rebalancer_notice_drained_total",
         COUNTER,
         "Replicas that left nodes under notice, by who ended them.",
         "replicas",

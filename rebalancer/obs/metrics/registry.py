@@ -77,7 +77,7 @@ class Metrics:
                 if value is not None:
                     self.observe(f"rebalancer_notice_{name}", value)
             for replica in account.replicas:
-                self.count("rebalancer_notice_drained_replicas_total", replica.gone_by)
+                self.count("rebalancer_notice_drained_total", replica.gone_by)
 
     def text(self, figures: Iterable[Figure] = ()) -> bytes:
         """The exposition format. Raises KeyError for a figure of which the catalogue knows nothing."""
