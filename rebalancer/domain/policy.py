@@ -156,6 +156,10 @@ class Model(Part):
     elastic_replicas: int | None = Field(
         default=None, ge=0, le=100_000, description="Most replicas on elastic pools; none said: as many as fit."
     )
+    spot_replicas: int | None = Field(default=None, ge=0, le=100_000, description="Most replicas on spot pools.")
+    place_replicas: int | None = Field(
+        default=None, ge=0, le=100_000, description="Most on pools of one instance type and zone, by their nodeLabels."
+    )
     entitlement: int = Field(
         ge=0, le=100_000, description="Replicas that are the model's own on its primary pool; at least minReplicas."
     )

@@ -89,7 +89,7 @@ _CONSTRAINTS = {
     "waiting": "It was granted, or GPUs are being released for it; pods are on their way.",
     "budget": "No GPU of its pools is free.",
     "fit": "GPUs are free, not enough of them on one node.",
-    "cap": "It has what `elasticReplicas` or its team's `elasticGpus` let it have on elastic pools.",
+    "cap": "It has what `elasticReplicas`, `spotReplicas`, `placeReplicas` or its team's `elasticGpus` allow.",
     "missing": "Its target does not exist.",
     "paused": "An override pauses it.",
     "pause": "An override pauses it.",
