@@ -132,7 +132,7 @@ class TestExposure:
         assert max(held.values()) <= 3
 
     def test_what_it_is_short_of_by_its_exposure_is_said(self) -> None:
-        story = a_story({"b": 2}, on_spot("b", spot_replicas=2))
+        story = a_story({"b": {"a100": 4, "spot": 2}}, everywhere("b", spot_replicas=2))
         unmet = unmet_of(story.plan(), "b")
         assert unmet is not None
         assert unmet.constraint == "cap"
