@@ -53,39 +53,43 @@ def test_half_of_all_nodes_are_met_by_one_plan_every_floor_is_served_and_nothing
     assert all(account.drained_at is not None for account in story.memory.accounts)
 
 
-def test_a_model_that_lost_replicas_keeps_the_others_until_the_window_has_passed() -> None:
-    policy = a_policy(a_model("b", pools=("spot",)), pools=(an_elastic_pool(gpus=24),))
-    story = Story(policy, a_snapshot(policy, {"b": 12}, {"b": {"concurrency": 48.0}}, {"b": 12.0}, nodes={"spot": 3}))
-    story.turn()
-    story.notice("spot-1", 30.0)
-    story.turn(1.0)
-    story.lose("spot-1")
-    story.snapshot = replace(story.snapshot, notices=())
-    story.turn(10.0)
-    drained = story.memory.accounts[0].drained_at
-    assert drained is not None
-    story.load("b", {"concurrency": 0.0}, 0.0)  # its clients gave up
-    held = story.replicas("b")
-    story.turns(20)
-    assert story.replicas("b") == held
-    refusal = refusal_of(story.plan(), "loss", "b")
-    assert refusal.why == "it lost replicas with spot-1 (spot-interruption) and keeps what it has for 300 s"
-    assert refusal.until == drained + 300.0
-    story.wait(drained + 301.0 - story.snapshot.at)
-    plan = story.plan()
-    assert ("loss", "b") not in refused(plan)
-    assert moves(plan)["b"][1] < held
+class TestLoss:
+    """Who lost replicas with a node calms down later."""
 
-
-def test_karpenters_own_will_and_a_persons_drain_hold_nobody() -> None:
-    for notice in ({"kind": "drain"}, {"kind": "disruption", "voluntary": True, "karpenter": True}):
-        story = a_story()
-        story.notice("a100-1", 0.0, **notice)
-        story.turns(3)
+    def test_a_model_that_lost_replicas_keeps_the_others_until_the_window_has_passed(self) -> None:
+        policy = a_policy(a_model("b", pools=("spot",)), pools=(an_elastic_pool(gpus=24),))
+        story = Story(
+            policy, a_snapshot(policy, {"b": 12}, {"b": {"concurrency": 48.0}}, {"b": 12.0}, nodes={"spot": 3})
+        )
+        story.turn()
+        story.notice("spot-1", 30.0)
+        story.turn(1.0)
+        story.lose("spot-1")
         story.snapshot = replace(story.snapshot, notices=())
-        story.load("b", {"concurrency": 0.0}, 0.0)
+        story.turn(10.0)
+        drained = story.memory.accounts[0].drained_at
+        assert drained is not None
+        story.load("b", {"concurrency": 0.0}, 0.0)  # its clients gave up
+        held = story.replicas("b")
         story.turns(20)
-        assert ("loss", "b") not in refused(story.plan()), notice
+        assert story.replicas("b") == held
+        refusal = refusal_of(story.plan(), "loss", "b")
+        assert refusal.why == "it lost replicas with spot-1 (spot-interruption) and keeps what it has for 300 s"
+        assert refusal.until == drained + 300.0
+        story.wait(drained + 301.0 - story.snapshot.at)
+        plan = story.plan()
+        assert ("loss", "b") not in refused(plan)
+        assert moves(plan)["b"][1] < held
+
+    def test_karpenters_own_will_and_a_persons_drain_hold_nobody(self) -> None:
+        for notice in ({"kind": "drain"}, {"kind": "disruption", "voluntary": True, "karpenter": True}):
+            story = a_story()
+            story.notice("a100-1", 0.0, **notice)
+            story.turns(3)
+            story.snapshot = replace(story.snapshot, notices=())
+            story.load("b", {"concurrency": 0.0}, 0.0)
+            story.turns(20)
+            assert ("loss", "b") not in refused(story.plan()), notice
 
 
 class TestPrepared:
