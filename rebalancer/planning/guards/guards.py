@@ -141,7 +141,12 @@ def sudden(release: Release) -> Refusal | None:
 
 
 def loss(release: Release) -> Refusal | None:
-    """No decrease of a model that has just lost replicas with a node: less work then is lost work, not calm."""
+    """No decrease of a model that has just lost replicas with a node: less work then is lost work, not calm.
+
+    One that has no node yet serves nobody: taking it back is no loss.
+    """
+    if release.pod is not None and release.pod.node is None:
+        return None
     scene, seconds = release.scene, release.scene.policy.nodes.loss_hold_seconds
     account = lost_with_node(scene.memory.accounts, release.model.entry.id, scene.now, seconds)
     if account is None:
