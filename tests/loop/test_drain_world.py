@@ -111,11 +111,10 @@ class Bench:
                 due = self.world.now + PERIOD_SECONDS
                 await cycle(self.world.now, self.ports)
 
-    def notice(self, node: str, seconds: float, **fields: object) -> None:
+    def notice(self, node: str, seconds: float, *, cancelled: bool = False) -> None:
         at = self.world.now
-        self.world.announce(
-            CapacityNotice("s", f"e-{node}", at, "spot-interruption", at + seconds, node=node, **fields)
-        )
+        told = CapacityNotice("s", f"e-{node}", at, "spot-interruption", at + seconds, node=node, cancelled=cancelled)
+        self.world.announce(told)
 
     def on(self, *nodes: str) -> list[Pod]:
         return [pod for pod in self.world.pods.values() if pod.node is not None and pod.node.name in nodes]
