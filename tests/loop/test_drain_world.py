@@ -34,19 +34,18 @@ class Budgeted(WorldPort):
 
     def __init__(self, world: World, *, declines: bool) -> None:
         super().__init__(world)
-        self._now = lambda: world.now
         self._declines = declines
         self.asked: list[float] = []
         self.deleted: list[tuple[float, int | None]] = []
 
     async def evict(self, pod: Ref, uid: str) -> None:
-        self.asked.append(self._now() - NOW)
+        self.asked.append(self._world.now - NOW)
         if self._declines:
             raise Temporary("Cannot evict pod as it would violate the pod's disruption budget.")
         await super().delete(pod, uid=uid)
 
     async def delete(self, ref: Ref, *, uid: str | None = None, grace_seconds: int | None = None) -> None:
-        self.deleted.append((self._now() - NOW, grace_seconds))
+        self.deleted.append((self._world.now - NOW, grace_seconds))
         await super().delete(ref, uid=uid, grace_seconds=grace_seconds)
 
 
