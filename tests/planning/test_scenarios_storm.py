@@ -3,6 +3,7 @@
 from msgspec.structs import replace
 
 from rebalancer.domain.policy import Policy
+from rebalancer.planning.guards.release import PASSES, Purpose
 from tests.builders import a_model, a_policy, a_pool, a_snapshot, an_elastic_pool
 from tests.planning.story import Story, change_of, moves, refusal_of, refused
 from tests.planning.test_scenarios_doomed import a_story
@@ -55,6 +56,9 @@ def test_half_of_all_nodes_are_met_by_one_plan_every_floor_is_served_and_nothing
 
 class TestLoss:
     """Who lost replicas with a node calms down later."""
+
+    def test_it_binds_surplus_and_minimums_and_holds_up_nothing_that_somebody_waits_for(self) -> None:
+        assert {purpose for purpose in Purpose if "loss" not in PASSES[purpose]} == {Purpose.SURPLUS, Purpose.MINIMUM}
 
     def test_a_model_that_lost_replicas_keeps_the_others_until_the_window_has_passed(self) -> None:
         policy = a_policy(a_model("b", pools=("spot",)), pools=(an_elastic_pool(gpus=24),))
