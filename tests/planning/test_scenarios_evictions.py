@@ -173,7 +173,7 @@ class TestLadder:
         story.snapshot = replace(story.snapshot, write_stop=stop)
         story.notice("a100-1", 120.0)
         plan = story.plan()
-        assert (plan.drains, ("stop", "a100-1") in refused(plan)) == ((), True)
+        assert (plan.drains, ("stop", "node/a100-1") in refused(plan)) == ((), True)
 
 
 def test_a_node_that_vanishes_early_leaves_no_drain_behind() -> None:
