@@ -44,6 +44,15 @@ class DeletionCost:
             troubles = [f"no answer within {DEADLINE_SECONDS:g} s"]
         return f"deletion cost not written, Kubernetes chooses the victims: {troubles[0]}" if troubles else ""
 
+    async def mark_pod(self, namespace: str, name: str, uid: str) -> str:
+        """Write the first cost on one pod that is to be evicted. What did not work, in words; empty when it did."""
+        try:
+            async with asyncio.timeout(DEADLINE_SECONDS):
+                trouble = await self._patch(namespace, name, uid, FIRST_COST)
+        except TimeoutError:
+            trouble = f"no answer within {DEADLINE_SECONDS:g} s"
+        return f"deletion cost not written: {trouble}" if trouble else ""
+
     async def _patch(self, namespace: str, name: str, uid: str, cost: int) -> str:
         # The uid is a precondition: never mark another pod of that name.
         body: Object = {"metadata": {"uid": uid, "annotations": {ANNOTATION: str(cost)}}}

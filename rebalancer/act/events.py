@@ -14,9 +14,9 @@ from rebalancer.act.intents import AnyChange
 from rebalancer.act.moment import written_as
 from rebalancer.act.port import Port
 from rebalancer.domain.outcome import FAILED, REFUSED, UNKNOWN, WRITTEN, Outcome
-from rebalancer.domain.plan import NodePoolChange
+from rebalancer.domain.plan import DrainChange, NodePoolChange
 from rebalancer.kube.errors import KubeError
-from rebalancer.kube.resources import EVENTS, NODEPOOLS, Object, Ref, Resource
+from rebalancer.kube.resources import EVENTS, NODEPOOLS, NODES, PODS, Object, Ref, Resource
 from rebalancer.obs.clock import Clock
 
 CONTROLLER: Final = "rebalancer.io/rebalancer"
@@ -35,6 +35,10 @@ REASONS: Final = {
     "restore-limit": "NodePoolLimitRestored",
     "hold": "ConsolidationHeld",
     "end-hold": "ConsolidationReleased",
+    "cordon": "NodeCordoned",
+    "uncordon": "NodeUncordoned",
+    "evict": "ReplicaEvicted",
+    "delete": "ReplicaDeleted",
 }
 WARNINGS: Final = {FAILED: "WriteFailed", UNKNOWN: "WriteUnknown"}
 # The gate declined what planning thought right: worth a look. The other refusals are gone by the next cycle.
@@ -160,6 +164,10 @@ def _cut(text: str) -> str:
 
 
 def _regarding(change: AnyChange) -> _Regarding:
+    if isinstance(change, DrainChange):
+        if change.pod:
+            return _Regarding(PODS, change.namespace, change.pod, change.uid)
+        return _Regarding(NODES, "", change.node, change.node)  # kubelets name their node so in events, too
     if isinstance(change, NodePoolChange):
         return _Regarding(NODEPOOLS, "", change.name, change.uid)
     target = change.target

@@ -10,6 +10,7 @@ import structlog
 from rebalancer.act.bounds import BoundsDriver
 from rebalancer.act.checks import Ground, check, check_limit, check_node_pool, decreases, rests_on_marks
 from rebalancer.act.deletion_cost import DeletionCost
+from rebalancer.act.drain import DrainDriver, EvictionRests, check_drain
 from rebalancer.act.driver import C_contra, Driver, Refused, together
 from rebalancer.act.events import Events
 from rebalancer.act.hpa import HPA
@@ -26,7 +27,7 @@ from rebalancer.act.scale import ScaleDriver
 from rebalancer.act.scaled_object import SCALED_OBJECT
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.outcome import FAILED, REFUSED, SHADOW, WRITTEN, Intent, Outcome
-from rebalancer.domain.plan import Change, NodePoolChange, Plan
+from rebalancer.domain.plan import Change, DrainChange, NodePoolChange, Plan
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.kube.errors import Conflict, Forbidden, Invalid, KubeError, NotFound
@@ -77,6 +78,8 @@ class Gate:
             "HorizontalPodAutoscaler": BoundsDriver(kube, clock, HPA, installation),
         }
         self._node_pools = NodePoolDriver(kube, installation)
+        self._drain = DrainDriver(kube, installation)
+        self._evictions = EvictionRests(clock)
         self._deletion_cost = DeletionCost(kube)
         self._overrides = OverrideStatus(kube)
         self._slots = asyncio.Semaphore(AT_ONCE)
@@ -158,6 +161,8 @@ class Gate:
     async def _through(self, change: AnyChange, intent: Intent, ground: Ground) -> tuple[str, str]:
         if isinstance(change, NodePoolChange):
             return await self._through_node_pool(change, intent, ground)
+        if isinstance(change, DrainChange):
+            return await self._through_drain(change, intent, ground)
         return await self._through_target(change, intent, ground)
 
     async def _through_node_pool(self, change: NodePoolChange, intent: Intent, ground: Ground) -> tuple[str, str]:
@@ -168,6 +173,26 @@ class Gate:
         await self._permission.ask()
         status, detail, _ = await write_once(self._node_pools, change, seen)
         return status, detail
+
+    async def _through_drain(self, change: DrainChange, intent: Intent, ground: Ground) -> tuple[str, str]:
+        """A drain waits for no acknowledgement: it takes no number from anybody, and its node does not wait."""
+        self._evictions.ask(change)
+        seen = await self._look(self._drain, change)
+        facts = self._fresh()
+        check_drain(change, facts, ground.pools)
+        await self._intend(intent, must_be_acknowledged=False)
+        trouble = ""
+        if change.pod and facts.marks_victims:
+            trouble = await self._deletion_cost.mark_pod(change.namespace, change.pod, change.uid)
+        await self._permission.ask()
+        try:
+            status, detail, _ = await write_once(self._drain, change, seen)
+        except NotFound:
+            return WRITTEN, "it was gone already"
+        except KubeError as error:
+            self._evictions.declined(change, error)
+            raise
+        return status, "; ".join(filter(None, (detail, trouble)))
 
     async def _through_target(self, change: Change, intent: Intent, ground: Ground) -> tuple[str, str]:
         driver = self._driver(change, ground)

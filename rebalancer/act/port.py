@@ -46,3 +46,11 @@ class Port(Protocol):
     async def put_scale(self, ref: Ref, replicas: int, resource_version: str) -> Object:
         """Set a target's replicas if it is still at that revision."""
         ...
+
+    async def evict(self, pod: Ref, uid: str) -> None:
+        """Ask for that very pod to go, as its disruption budgets allow."""
+        ...
+
+    async def delete(self, ref: Ref, *, uid: str | None = None, grace_seconds: int | None = None) -> None:
+        """Delete that very object."""
+        ...

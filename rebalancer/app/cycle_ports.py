@@ -40,6 +40,7 @@ class ServicePorts(GatePorts):
     def note(self, snapshot: Snapshot, decision: Decision) -> None:
         """Kept as it is for every cycle, and in the history: the decision, then what became of its changes."""
         super().note(snapshot, decision)
+        self._metrics.accounts(decision.plan)
         self._history.cycle(snapshot, decision)
         self._history.wrote(self._written)
 

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from rebalancer.api.ports.timeline import DecisionRow, Point, TimelineEvent
 from rebalancer.app.charts import Charts
 from rebalancer.app.timeline import Timeline
+from rebalancer.domain.account import NoticeAccount
 from rebalancer.domain.memory import Loan
 from rebalancer.domain.outcome import Outcome
 from rebalancer.domain.plan import Decision
@@ -25,11 +26,12 @@ MOST_RECENT = 2_000
 
 
 class History:
-    """Hears every cycle. `snapshot` and `loans` are the last one's; `version` counts what was heard."""
+    """Hears every cycle. `snapshot`, `loans` and `accounts` are the last one's; `version` counts what was heard."""
 
     def __init__(self) -> None:
         self.snapshot: Snapshot | None = None
         self.loans: tuple[Loan, ...] = ()
+        self.accounts: tuple[NoticeAccount, ...] = ()
         self.version = 0
         self._news = asyncio.Event()
         self._charts = Charts()
@@ -39,7 +41,7 @@ class History:
 
     def cycle(self, snapshot: Snapshot, decision: Decision) -> None:
         """A cycle decided."""
-        self.snapshot, self.loans = snapshot, decision.memory.loans
+        self.snapshot, self.loans, self.accounts = snapshot, decision.memory.loans, decision.memory.accounts
         self._charts.note(snapshot.at, decision.plan.models)
         self._add(self._timeline.of_cycle(snapshot, decision.plan))
 

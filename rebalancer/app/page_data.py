@@ -40,6 +40,7 @@ class ServicePageData:
             policy=self._policy(),
             loans=self._history.loans,
             timeline=self._history.recent(status.at),
+            accounts=self._history.accounts,
         )
 
     def chart(self, model: str) -> tuple[Point, ...]:

@@ -174,6 +174,7 @@ def _lines(
         return
     lines = [f"{effect.when:4} {effect.text}" for effect in effects]
     lines += [f"node {change}" for change in seen.course.now.node_pools if change not in seen.without.now.node_pools]
+    lines += [f"node {change}" for change in seen.course.now.drains if change not in seen.without.now.drains]
     lines += [f"!    {refusal}" for refusal in seen.refusals]
     state = seen.state
     if not lines:
@@ -199,5 +200,6 @@ def _digest(
         refused,
         sorted((each.guard, each.subject) for each in seen.refusals),
         sorted((each.kind, each.name, each.limit_to) for each in seen.course.now.node_pools),
+        sorted((each.kind, each.node, each.pod) for each in seen.course.now.drains),
     )
     return hashlib.sha256(msgspec.json.encode(agreed)).hexdigest()[:16]

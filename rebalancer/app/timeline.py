@@ -9,7 +9,7 @@ from rebalancer.api.text.printed import printed
 from rebalancer.api.text.words import clock, goes, when
 from rebalancer.domain.outcome import FAILED, REFUSED, SHADOW, UNKNOWN, WRITTEN, Intent, Outcome
 from rebalancer.domain.people import Override
-from rebalancer.domain.plan import Plan
+from rebalancer.domain.plan import DRAIN_WORDS, Plan
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.domain.words import listed, node_pool_words
 
@@ -36,8 +36,8 @@ class Timeline:
         self._shifts: list[Outcome] = []  # releases for somebody who has not been granted yet, oldest first
 
     def of_cycle(self, snapshot: Snapshot, plan: Plan) -> list[TimelineEvent]:
-        """New notices, overrides, write stops and refusals."""
-        events = [*self._refusals(plan)]
+        """New notices and those whose node is empty, overrides, write stops and refusals."""
+        events = [*self._refusals(plan), *_emptied(plan)]
         idle = {each.uid: f"{each.phase.lower()}: {each.message}" for each in plan.overrides if each.phase in IDLE}
         if self._last is not None:
             events += [*_notices(self._last, snapshot), *_people(self._last, snapshot, self._idle, idle)]
@@ -91,7 +91,7 @@ class Timeline:
                 model = refusal.subject if refusal.subject in models else None
                 text = refusal.said
                 if model is None:
-                    text = f"nodepool/{refusal.subject} is left as it is: guard {refusal.guard}, {refusal.why}"
+                    text = f"{refusal.about} is left as it is: guard {refusal.guard}, {refusal.why}"
                 yield TimelineEvent(plan.at, "refusal", text, plan.cycle, model)
 
     def _new(self, key: tuple[object, ...], at: float) -> bool:
@@ -106,16 +106,25 @@ def _outcome(outcome: Outcome) -> TimelineEvent:
     text = f"{_sentence(intent)}{WORDS.get(outcome.status, '')}"
     if outcome.status not in {WRITTEN, SHADOW} and outcome.detail:
         text += f": {outcome.detail}"
-    model = intent.subject if intent.kind in KINDS else None
+    model = intent.subject if intent.kind in KINDS or intent.victims else None
     return TimelineEvent(outcome.at, kind, text, intent.cycle, model, intent.pool or None)
 
 
 def _sentence(intent: Intent) -> str:
     """As the plan that it carries out says it."""
+    if intent.kind in DRAIN_WORDS:
+        return f"{intent.object} {DRAIN_WORDS[intent.kind]}: {intent.reason}"
     if intent.kind in KINDS:
         return f"{intent.reason} ({_numbers(intent)})"
     numbers = node_pool_words(intent.kind, intent.limit_from, intent.limit_to)
     return f"nodepool/{intent.subject} {numbers}: {intent.reason}"
+
+
+def _emptied(plan: Plan) -> Iterator[TimelineEvent]:
+    """The account of each node whose last replica is seen gone in this plan."""
+    for account in plan.accounts:
+        if account.drained_at == plan.at:
+            yield TimelineEvent(plan.at, "notice", str(account), plan.cycle, None, account.pool or None)
 
 
 def _numbers(intent: Intent) -> str:

@@ -84,8 +84,8 @@ def assured(target: TargetView) -> int:
 
 
 def noticed_nodes(notices: Iterable[NoticeView]) -> frozenset[str]:
-    """Nodes under notice: nothing new is granted there from the notice on."""
-    return frozenset(notice.node for notice in notices)
+    """Nodes under notice: nothing new is granted there from the notice on, unless it is not believed."""
+    return frozenset(notice.node for notice in notices if not notice.doubted)
 
 
 def doomed_nodes(

@@ -81,6 +81,7 @@ class Node(Struct, frozen=True):
     created_at: when its object was created; None where nobody says.
     images: the images on it, spelled in full, of which a kubelet lists the 50 largest; none where it lists none.
     registered: cards that a scheduler of its own sells in parts, by who that is (`gpu_shapes.REGISTERED_BY`).
+    cordoned_by: the installation of the rebalancer that cordoned it, "" where none did.
     """
 
     name: str
@@ -98,6 +99,7 @@ class Node(Struct, frozen=True):
     created_at: Instant | None = None
     images: tuple[str, ...] = ()
     registered: dict[str, int] = {}
+    cordoned_by: str = ""
 
     @property
     def node_pool(self) -> str | None:

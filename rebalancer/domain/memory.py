@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from rebalancer.domain.account import NoticeAccount
 from rebalancer.domain.instant import Instant
 
 
@@ -300,6 +301,7 @@ class Memory(Struct, frozen=True, omit_defaults=True):
     resumed_at: a start that knows the writes before it but not since when votes ask for fewer; None where that is
         known.
     outages: sudden falls of demand that still count, by `source`.
+    accounts: notices as they went: those that stand, and those of the last hour.
     """
 
     models: dict[str, ModelMemory] = {}
@@ -311,3 +313,4 @@ class Memory(Struct, frozen=True, omit_defaults=True):
     unknown_before: Instant | None = None
     resumed_at: Instant | None = None
     outages: tuple[Outage, ...] = ()
+    accounts: tuple[NoticeAccount, ...] = ()

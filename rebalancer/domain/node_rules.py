@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import Field
 
 from rebalancer.domain.notice_kinds import Confidence, NoticeKind
-from rebalancer.domain.part import Part, Seconds, WaitSeconds
+from rebalancer.domain.part import Part, Ratio, Seconds, WaitSeconds
 
 SignKind = Literal[NoticeKind, "none"]
 
@@ -54,6 +54,23 @@ class NodeRules(Part):
     node_timeout_seconds: Seconds = Field(default=900.0, description="A node grant that brought no node by then ends.")
     not_ready_grace_seconds: Seconds = Field(
         default=300.0, description="A NotReady node without notice keeps its GPUs in the budget this long."
+    )
+    faulty_share: Ratio = Field(
+        default=0.45,
+        description="Where more than this share of a pool's nodes, and more than three, are called faulty at once, the "
+        "one who says so is taken to be broken: nothing is replaced for it.",
+    )
+    loss_hold_seconds: WaitSeconds = Field(
+        default=300.0,
+        description="A model that lost replicas with a node keeps what it has for so long: it calms down only after "
+        "its clients have stopped trying again.",
+    )
+    prepare_at_once: int = Field(
+        default=0,
+        ge=0,
+        le=1000,
+        description="Nodes that may go, by a rebalance recommendation: of so many of a pool at a time the replicas are "
+        "replaced elsewhere, in another zone or on another type where there is one. Nobody is drained for it.",
     )
     signs: tuple[NodeSign, ...] = Field(
         default=(),

@@ -37,6 +37,7 @@ class Intent(Struct, frozen=True, tag="intent"):
     limit_to: limit that it is to have, in GPUs; None as above.
     minimum_from: the autoscaler's minimum before, in replicas; None where no autoscaler owns the target.
     minimum_to: the minimum it is to have, in replicas; None as above.
+    victims: UIDs of the pods that are to go by it, first to last.
     """
 
     id: str
@@ -61,6 +62,7 @@ class Intent(Struct, frozen=True, tag="intent"):
     limit_to: int | None = None
     minimum_from: int | None = None
     minimum_to: int | None = None
+    victims: tuple[str, ...] = ()
 
 
 class Outcome(Struct, frozen=True, tag="outcome"):

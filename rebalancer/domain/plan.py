@@ -6,11 +6,19 @@ values by whoever shows them (`__str__` is one line that can be read aloud); not
 
 from msgspec import Struct
 
+from rebalancer.domain.account import NoticeAccount
 from rebalancer.domain.instant import Instant, clock
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.quota_view import Holder
 from rebalancer.domain.snapshot import TargetView
 from rebalancer.domain.words import node_pool_words, replicas
+
+DRAIN_WORDS = {
+    "cordon": "is cordoned",
+    "uncordon": "is uncordoned",
+    "evict": "is evicted",
+    "delete": "is deleted, whatever its disruption budgets say",
+}
 
 
 class Step(Struct, frozen=True):
@@ -119,11 +127,47 @@ class NodePoolChange(Struct, frozen=True):
         return f"{node_pool_words(self.kind, self.limit_from, self.limit_to)}: {self.reason}"
 
 
+class DrainChange(Struct, frozen=True):
+    """One write of a drain: to a node under notice, or to a replica on it.
+
+    id: cycle, node or pod, and kind, joined by `-`.
+    kind: `cordon`, `uncordon` (of what we cordoned), `evict` (as its disruption budgets allow), `delete` (in the last
+        seconds before the deadline, whatever they say).
+    node: name of the node.
+    pool: name of the pool.
+    reason: sentence that says why.
+    model: id of the model of the replica; "" of a node.
+    namespace: namespace of its pod; "" of a node.
+    pod: name of its pod; "" of a node.
+    uid: UID of its pod; "" of a node.
+    grace_seconds: seconds that it still has to end; None: its own grace.
+    """
+
+    id: str
+    kind: str
+    node: str
+    pool: str
+    reason: str
+    model: str = ""
+    namespace: str = ""
+    pod: str = ""
+    uid: str = ""
+    grace_seconds: int | None = None
+
+    def __str__(self) -> str:
+        return f"{f'pod/{self.pod}' if self.pod else f'node/{self.node}'} {self.said}"
+
+    @property
+    def said(self) -> str:
+        """What is done to it and why: `is evicted: n1 goes in 50 s ...`."""
+        return f"{DRAIN_WORDS.get(self.kind, self.kind)}: {self.reason}"
+
+
 class Refusal(Struct, frozen=True):
     """A move that a guard declined.
 
     guard: name of the guard.
-    subject: model id, or name of the NodePool.
+    subject: model id, name of the NodePool, or `node/NAME`.
     replicas_from: replicas before the move.
     replicas_to: replicas that it would have led to.
     why: sentence that says why.
@@ -141,6 +185,11 @@ class Refusal(Struct, frozen=True):
 
     def __str__(self) -> str:
         return f"{self.subject} {self.said}"
+
+    @property
+    def about(self) -> str:
+        """The object that a refusal is about which concerns no model: `nodepool/np`, `node/n1`."""
+        return self.subject if "/" in self.subject else f"nodepool/{self.subject}"
 
     @property
     def said(self) -> str:
@@ -270,6 +319,8 @@ class Plan(Struct, frozen=True):
     models: decisions by model, sorted by id.
     pools: where GPUs are by pool, sorted by name.
     overrides: what each override does.
+    accounts: accounts of notices that are new or otherwise than in the plan before.
+    drains: writes to nodes under notice and to replicas on them, after all other writes.
     """
 
     cycle: int
@@ -281,11 +332,13 @@ class Plan(Struct, frozen=True):
     models: tuple[ModelDecision, ...] = ()
     pools: tuple[PoolDecision, ...] = ()
     overrides: tuple[OverrideState, ...] = ()
+    accounts: tuple[NoticeAccount, ...] = ()
+    drains: tuple[DrainChange, ...] = ()
 
     @property
     def empty(self) -> bool:
         """Whether there is nothing to write."""
-        return not self.changes and not self.node_pools
+        return not self.changes and not self.node_pools and not self.drains
 
 
 class Decision(Struct, frozen=True):

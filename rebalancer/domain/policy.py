@@ -68,6 +68,11 @@ class Pool(Part):
         description="Memory of one GPU, where the labels of a node do not say it (nvidia.com/gpu.memory), and of nodes"
         " still to come.",
     )
+    drain: bool = Field(
+        default=False,
+        description="Nodes under notice that Karpenter does not own are cordoned, and replicas evicted from them,"
+        " where nobody else does. It needs the chart's drain.enabled.",
+    )
 
 
 class Slo(Part):
@@ -120,6 +125,10 @@ class Model(Part):
     max_replicas: int = Field(ge=1, le=100_000, description="Never more replicas than this.")
     elastic_replicas: int | None = Field(
         default=None, ge=0, le=100_000, description="Most replicas on elastic pools; none said: as many as fit."
+    )
+    spot_replicas: int | None = Field(default=None, ge=0, le=100_000, description="Most replicas on spot pools.")
+    place_replicas: int | None = Field(
+        default=None, ge=0, le=100_000, description="Most on pools of one instance type and zone, by their nodeLabels."
     )
     entitlement: int = Field(
         ge=0, le=100_000, description="Replicas that are the model's own on its primary pool; at least minReplicas."

@@ -264,6 +264,7 @@ class NodeView(Struct, frozen=True):
     fell_at: when `gpus` last became fewer while we watched; None when it has not, or all of them are back.
     refused: why devices that it offers do not count in `gpus`, as the end of a sentence; "" where all do.
     memory_gib: GiB of GPU memory that each of `gpus` has; None where nobody says.
+    cordoned: whether it carries our mark: we cordoned it, and have not taken that back.
     """
 
     name: str
@@ -278,6 +279,7 @@ class NodeView(Struct, frozen=True):
     fell_at: Instant | None = None
     refused: str = ""
     memory_gib: float | None = None
+    cordoned: bool = False
 
 
 class NodeClaimView(Struct, frozen=True):
@@ -353,6 +355,8 @@ class NoticeView(Struct, frozen=True):
         there. None: from the notice on.
     confidence: how sure the surest of what was heard is, one of `notice_kinds.CONFIDENCES`; where it is "possible" the
         pods count for as long as the notice stands.
+    prepared: whether replacements are asked for although it is merely possible; what runs there stays all the same.
+    doubted: why it is not believed, as a sentence: it is as if nobody had given it; "" where it is.
     """
 
     node: str
@@ -364,10 +368,14 @@ class NoticeView(Struct, frozen=True):
     source: str = ""
     doomed_at: Instant | None = None
     confidence: str = "certain"
+    prepared: bool = False
+    doubted: str = ""
 
     def counts(self, at: Instant) -> bool:
         """Whether the notice has come to its time: whether at `at` the pods there count for nobody."""
-        return self.confidence != "possible" and (self.doomed_at is None or self.doomed_at <= at)
+        if self.doubted or self.confidence == "possible":
+            return self.prepared and not self.doubted
+        return self.doomed_at is None or self.doomed_at <= at
 
 
 class Sync(Struct, frozen=True):
@@ -399,6 +407,7 @@ class Snapshot(Struct, frozen=True):
     marks_victims: whether a release marks the pods that shall go; a ReplicaSet else ends whichever of its Ready pods it
         likes.
     quotas: what bounds the pods that targets may ask for, beside nodes.
+    drains_nodes: whether nodes may be cordoned and their replicas evicted, where the policy wants it.
     """
 
     cycle: int
@@ -413,3 +422,4 @@ class Snapshot(Struct, frozen=True):
     outcomes: tuple[Outcome, ...] = ()
     marks_victims: bool = True
     quotas: tuple[QuotaView, ...] = ()
+    drains_nodes: bool = False

@@ -141,7 +141,7 @@ def _frame(at: _Position, line: journal.FrameLine) -> None:
 def compare(turn: Turn, decision: Decision, found: Replay) -> None:
     """Count a decision made again, and note where it is not the recorded one."""
     found.cycles += 1
-    found.changes += len(decision.plan.changes) + len(decision.plan.node_pools)
+    found.changes += len(decision.plan.changes) + len(decision.plan.node_pools) + len(decision.plan.drains)
     found.refusals += len(decision.plan.refusals)
     again, memory = to_bytes(decision.plan), digest(decision.memory)
     cycle = turn.snapshot.cycle

@@ -68,6 +68,7 @@ class Delta(Struct, frozen=True, omit_defaults=True):
     loads_gone: tuple[str, ...] = ()
     marks_victims: bool = True
     quotas: tuple[QuotaView, ...] | None = None
+    drains_nodes: bool = False
 
 
 class PolicyLine(Struct, frozen=True, tag="policy", tag_field="line"):
@@ -175,6 +176,7 @@ def difference(before: Snapshot, after: Snapshot) -> Delta:
         loads_gone=loads_gone,
         marks_victims=after.marks_victims,
         quotas=None if before.quotas == after.quotas else after.quotas,
+        drains_nodes=after.drains_nodes,
     )
 
 
@@ -218,6 +220,7 @@ def apply(before: Snapshot, delta: Delta) -> Snapshot:
         loads=_merged(before.loads, delta.loads, delta.loads_gone, "model"),
         marks_victims=delta.marks_victims,
         quotas=before.quotas if delta.quotas is None else delta.quotas,
+        drains_nodes=delta.drains_nodes,
     )
 
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from rebalancer.domain.memory import Loan, Memory
-from rebalancer.domain.plan import Decision, OverrideState, Plan, Refusal
+from rebalancer.domain.plan import Decision, DrainChange, OverrideState, Plan, Refusal
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
-from rebalancer.planning.actions import changes, drains, node_grants
+from rebalancer.planning.actions import changes, drains, evictions, node_grants
 from rebalancer.planning.actions.moves import Moves
 from rebalancer.planning.allocation import loans
 from rebalancer.planning.allocation.allocate import Allocation, allocate
@@ -23,7 +23,7 @@ from rebalancer.planning.facts.scene import Scene
 from rebalancer.planning.guards import foreign, guards, stuck
 from rebalancer.planning.guards.release import Tally
 from rebalancer.planning.memo import Memo
-from rebalancer.planning.memory import open_grants, outages, outcomes
+from rebalancer.planning.memory import accounts, open_grants, outages, outcomes
 from rebalancer.planning.overrides import rulings
 from rebalancer.planning.shares import by_worth, swings
 from rebalancer.planning.shares.share import ModelShare
@@ -49,6 +49,7 @@ def weigh(snapshot: Snapshot, policy: Policy, memory: Memory, memo: Memo | None 
     memory = outcomes.recall(memory, snapshot.outcomes, policy, snapshot.at)
     memory = open_grants.refresh(memory, snapshot, policy)
     memory = outages.watch(memory, snapshot, policy)
+    memory = accounts.follow(memory, snapshot)
     ruled, told = rulings.resolve(snapshot, policy)
     facts = build.build(snapshot, policy, memory, ruled, memo)
     facts = foreign.stand_down(facts)
@@ -101,19 +102,20 @@ def plan(snapshot: Snapshot, policy: Policy, memory: Memory, memo: Memo | None =
 def decide(snapshot: Snapshot, policy: Policy, memory: Memory, memo: Memo | None = None) -> Unexplained:
     """As `plan`, all but the explanation: who is about to write need not wait for it."""
     seen = weigh(snapshot, policy, memory, memo)
-    scene, memory = seen.scene, seen.scene.memory
+    before, scene, memory = memory, seen.scene, seen.scene.memory
     tally = Tally.of(scene)
     allocation = allocate(scene, Ledger.of(scene, tally.copy()))
     nodes = node_grants.plan_nodes(scene, allocation)
     moved = drains.moves_and_drains(scene, allocation, nodes, tally)
     nodes = node_grants.hold(scene, nodes, moved.releasing)
     written = changes.changes_of(scene, moved, nodes)
+    drained = evictions.drain_changes(scene, moved)
     refusals = [*moved.refusals, *written.refusals, *nodes.refusals, *foreign.refusals(scene), *stuck.refusals(scene)]
     refusals += assess.doubts(scene)
     stop = guards.stopped(scene)
     if stop is not None:
-        refusals += _stopped(scene, written, nodes, stop)
-        written, nodes = written.stopped(scene), nodes.stopped()
+        refusals += _stopped(scene, written, nodes, drained, stop)
+        written, nodes, drained = written.stopped(scene), nodes.stopped(), []
     booked = loans.book(scene)
     lacks, remembered = lacking(scene, allocation, moved, booked, written.granted, stop)
     told, answered = override_answers.tell(scene, seen.told, written.granted, lacks)
@@ -125,19 +127,28 @@ def decide(snapshot: Snapshot, policy: Policy, memory: Memory, memo: Memo | None
         refusals=explain.merged(refusals),
         unmet=tuple([lack.short for lack in lacks.values() if lack.short is not None]),
         overrides=told,
+        accounts=accounts.changed(before.accounts, memory.accounts),
+        drains=tuple(drained),
     )
     memory = replace(memory, models=remembered, loans=booked, overrides=answered)
     return Unexplained(Decision(orders, memory), scene, allocation, moved, booked, written.granted, lacks)
 
 
 def _stopped(
-    scene: Scene[ModelShare], written: changes.Changes, nodes: node_grants.NodePlan, why: str
+    scene: Scene[ModelShare],
+    written: changes.Changes,
+    nodes: node_grants.NodePlan,
+    drained: list[DrainChange],
+    why: str,
 ) -> list[Refusal]:
     """The changes of a plan that may not be written, each as a refusal."""
     guard = guards.stopped_by(scene)
     refused = [
         Refusal(guard, change.model, change.replicas_from, change.replicas_to, why)
         for change in (*written.down, *written.up)
+    ]
+    refused += [
+        Refusal(guard, change.model or f"node/{change.node}", 0, 0, f"{change.kind}: {why}") for change in drained
     ]
     return refused + [
         Refusal(guard, change.name, change.limit_from or 0, change.limit_to or 0, f"{change.kind}: {why}")

@@ -92,6 +92,10 @@ class ServiceSettings(BaseSettings):
     write_deletion_cost: bool = Field(
         default=False, description="Write the deletion cost on pods before a release, so that the right ones go."
     )
+    drain_nodes: bool = Field(
+        default=False,
+        description="Cordon nodes under notice and evict replicas from them, in pools whose policy says drain.",
+    )
 
     api_auth: Literal["kubernetes", "none"] = Field(
         default="kubernetes",

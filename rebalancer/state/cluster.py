@@ -51,7 +51,8 @@ class ClusterState:
     """What the service knows. `wakes`: why the runner should not wait; `offsets`: next offset per (topic, partition).
 
     `offsets` is the intake's to move, past records that are in here or safe in the dead-letter topic; it goes into the
-    checkpoint with them. `installation`: our name on what we write to. `marks_victims`: as the snapshot has it.
+    checkpoint with them. `installation`: our name on what we write to. `marks_victims` and, to be set where the service
+    drains nodes, `drains_nodes`: as the snapshot has them.
     `starts`, `pod_named`: as `Holdings` has them.
     """
 
@@ -74,6 +75,7 @@ class ClusterState:
         self._policy = policy
         self._installation = installation
         self._marks_victims = marks_victims
+        self.drains_nodes = False
         self._notices_touched = False
         self._under_notice: frozenset[tuple[str, float, bool, str]] = frozenset()
         self._counters: Counter[str] = Counter()
@@ -330,6 +332,7 @@ class ClusterState:
             outcomes=outcomes,
             marks_victims=self._marks_victims,
             quotas=self._quotas.views(),
+            drains_nodes=self.drains_nodes,
         )
         return self._last
 

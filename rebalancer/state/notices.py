@@ -21,6 +21,7 @@ from rebalancer.domain.notice_kinds import CONFIDENCES
 from rebalancer.domain.people import Override
 from rebalancer.domain.snapshot import NoticeView
 from rebalancer.state.absent import Absent, AbsentPast
+from rebalancer.state.belief import weighed
 from rebalancer.state.due import Due
 from rebalancer.state.holdings import Holdings
 from rebalancer.state.objects import Change, Objects, instance_id
@@ -160,7 +161,7 @@ class Notices:
                 facts.setdefault(fact.node, []).append(fact)
         if self._whole:
             self.due.keep(facts)
-        return tuple(self._merged(node, facts[node]) for node in sorted(facts))
+        return tuple(weighed((self._merged(node, facts[node]) for node in sorted(facts)), self._pools, self.due.rules))
 
     def _by_event(self, now: float) -> Iterator[NoticeView]:
         for name, notice in self._told.standing(now):

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from rebalancer.domain.cluster import Node, NodeClaim, NodePool, Pod
 from rebalancer.domain.jobs import Job
 from rebalancer.domain.policy import Policy, Pool
@@ -65,6 +67,10 @@ class Pools:
             if pool.resource not in first and _belongs(node, pool):
                 first[pool.resource] = pool.name
         return tuple(first.values())
+
+    def pools_of(self, node: str) -> tuple[str, ...]:
+        """Names of the pools that the node is of: several where each counts other slices of its GPUs."""
+        return self._pools_of_node.get(node, ())
 
     def nodes_of(self, pool: str) -> tuple[str, ...]:
         """Names of the pool's nodes."""
@@ -185,6 +191,8 @@ class Pools:
             fall = self._fell.get((name, pool.resource))
             view = node_view(node, pool, foreign, self._ready_changed.get(name), None if fall is None else fall.at)
             view = view if devices is None else with_devices(view, devices, pool)
+            if node.cordoned_by:
+                view = replace(view, cordoned=node.cordoned_by == self._installation)
             if view.foreign_gpus:
                 self._dirty_pools.add(home)  # it may be others who hold as many
             if view != self._nodes[home].get(name):

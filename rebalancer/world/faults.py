@@ -123,8 +123,9 @@ class Faults:
         node.gpus = max(0, node.gpus - gpus)
         self._changed(node)
 
-    def cordon(self, node: Node, *, off: bool = False) -> None:
-        """Nobody new lands there, as whoever handles a termination sees to; or it is over."""
+    def cordon(self, node: Node, *, off: bool = False, by: str = "") -> None:
+        """Nobody new lands there, as whoever handles a termination sees to; or it is over. `by`: who did."""
+        node.cordoned_by = "" if off else by
         others = tuple(taint for taint in node.taints if taint != CORDONED)
         node.taints = others if off else (*others, CORDONED)
         self._changed(node)

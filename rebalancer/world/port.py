@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from rebalancer.act.deletion_cost import ANNOTATION as DELETION_COST
+from rebalancer.act.drain import CORDONED_BY
 from rebalancer.act.scaled_object import PAUSED
 from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.kube.client import Listing
@@ -18,6 +19,7 @@ from rebalancer.kube.resources import (
     DEPLOYMENTS,
     HPAS,
     NODEPOOLS,
+    NODES,
     PODS,
     SCALEDOBJECTS,
     WRITESTOPS,
@@ -26,8 +28,9 @@ from rebalancer.kube.resources import (
     Resource,
 )
 from rebalancer.kube.wire import RAW, T
+from rebalancer.world.faults import CORDONED
 from rebalancer.world.karpenter import NodePool
-from rebalancer.world.things import Deployment, Hpa, ScaledObject
+from rebalancer.world.things import Deployment, Hpa, Node, ScaledObject
 from rebalancer.world.world import World
 
 
@@ -42,7 +45,9 @@ class WorldPort:
         self._refuses = refuses
 
     async def get(self, ref: Ref) -> Object:
-        """An HPA, a ScaledObject or a NodePool. Raises NotFound."""
+        """An HPA, a ScaledObject, a NodePool or a Node. Raises NotFound."""
+        if ref.resource == NODES:
+            return self._node(self._node_named(ref))
         return self._shown(self._thing(ref))
 
     async def get_scale(self, ref: Ref) -> Object:
@@ -74,10 +79,12 @@ class WorldPort:
         return self._scale(deployment)
 
     async def patch(self, ref: Ref, body: Any, *, resource_version: str | None = None) -> Object:  # noqa: ANN401  # JSON
-        """Bounds of an autoscaler, a NodePool's limits and budgets, a pod's cost. Raises NotFound and Conflict."""
+        """Bounds of an autoscaler, a NodePool's limits and budgets, a pod's cost, a cordon. Raises KubeError."""
         self._refuses(ref)
         if ref.resource == PODS:
             return self._patch_pod(ref, body)
+        if ref.resource == NODES:
+            return self._patch_node(ref, body, resource_version)
         thing = self._thing(ref)
         if resource_version is not None:
             self._at_revision(ref, thing, resource_version)
@@ -97,6 +104,20 @@ class WorldPort:
     async def patch_status(self, ref: Ref, body: Object, *, resource_version: str | None = None) -> Object:  # noqa: ARG002  # as the port has it
         """There are no overrides here. Raises NotFound."""
         raise NotFound(f"{ref.path}: the simulated cluster has none")
+
+    async def evict(self, pod: Ref, uid: str) -> None:
+        """End that very pod; there are no disruption budgets but `refuses`. Raises NotFound and Conflict."""
+        await self.delete(pod, uid=uid)
+
+    async def delete(self, ref: Ref, *, uid: str | None = None, grace_seconds: int | None = None) -> None:
+        """End a pod within that grace. Raises NotFound and Conflict."""
+        self._refuses(ref)
+        pod = self._world.pods.get((ref.namespace or "", ref.name)) if ref.resource == PODS else None
+        if pod is None:
+            raise NotFound(ref.path)
+        if uid not in {None, pod.uid}:
+            raise Conflict(f"{ref.path} is another pod now")
+        self._world.delete_pod(ref.namespace or "", ref.name, grace_seconds)
 
     # --- what there is
 
@@ -122,6 +143,20 @@ class WorldPort:
         now = str(self._world.revision(thing))
         if now != resource_version:
             raise Conflict(f"{ref.path} is at {now}, not {resource_version}")
+
+    def _node_named(self, ref: Ref) -> Node:
+        node = self._world.nodes.get(ref.name)
+        if node is None or not node.listed:
+            raise NotFound(ref.path)
+        return node
+
+    def _patch_node(self, ref: Ref, body: Object, resource_version: str | None) -> Object:
+        node = self._node_named(ref)
+        if resource_version is not None:
+            self._at_revision(ref, node, resource_version)
+        off = not body["spec"]["unschedulable"]
+        self._world.faults.cordon(node, off=off, by=body["metadata"]["annotations"][CORDONED_BY] or "")
+        return self._node(node)
 
     def _patch_pod(self, ref: Ref, body: Object) -> Object:
         pod = self._world.pods.get((ref.namespace or "", ref.name))
@@ -162,6 +197,11 @@ class WorldPort:
             "metadata": metadata,
             "spec": {"scaleTargetRef": owned, **{key: value for key, value in bounds.items() if value is not None}},
         }
+
+    def _node(self, node: Node) -> Object:
+        marks = {CORDONED_BY: node.cordoned_by} if node.cordoned_by else {}
+        spec = {"unschedulable": True} if CORDONED in node.taints else {}
+        return {"metadata": {**self._metadata(node.name, node.uid, node), "annotations": marks}, "spec": spec}
 
     def _node_pool(self, thing: NodePool, metadata: Object) -> Object:
         spec: Object = {} if thing.limit is None else {"limits": {thing.resource: str(thing.limit)}}

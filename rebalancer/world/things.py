@@ -52,7 +52,7 @@ class Node:
 
     `shown`: the devices that its device plugin reports, None = all of them. `alive`: whether the machine runs, which
     the API shows as `ready` only some time later; `listed`: whether it still is an object of the API; `taken`: by which
-    silence it does not answer.
+    silence it does not answer. `cordoned_by`: the annotation of who cordoned it.
     """
 
     name: str
@@ -72,6 +72,7 @@ class Node:
     ready_changed_at: float | None = None
     listed: bool = True
     taken: tuple[str, float] | None = None
+    cordoned_by: str = ""
 
     @property
     def allocatable(self) -> int:

@@ -53,6 +53,7 @@ def _node(node: Node, version: str) -> domain.Node:
         labels=node.labels,
         taints=node.taints,
         unschedulable=CORDONED in node.taints,
+        cordoned_by=node.cordoned_by,
         allocatable={node.resource: node.allocatable},
         ready=node.ready,
         ready_changed_at=node.created_at if node.ready_changed_at is None else node.ready_changed_at,

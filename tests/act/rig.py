@@ -8,9 +8,10 @@ from typing import Literal
 from msgspec.structs import replace
 
 from rebalancer.act.gate import Gate
+from rebalancer.act.intents import AnyChange
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.outcome import Intent, Outcome
-from rebalancer.domain.plan import Change, NodePoolChange, OverrideState, Plan
+from rebalancer.domain.plan import Change, DrainChange, NodePoolChange, OverrideState, Plan
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot, TargetView
 from rebalancer.kube.client import KubeClient
@@ -106,7 +107,7 @@ class Rig:
         self.show(change.target.name, unconfirmed_replicas=replicas)
 
     async def apply(
-        self, *changes: Change | NodePoolChange, memory: Memory | None = None, overrides: tuple[OverrideState, ...] = ()
+        self, *changes: AnyChange, memory: Memory | None = None, overrides: tuple[OverrideState, ...] = ()
     ) -> tuple[Outcome, ...]:
         """One plan through a gate of its own."""
         return await self.apply_by(self.gate(), *changes, memory=memory, overrides=overrides)
@@ -114,13 +115,14 @@ class Rig:
     async def apply_by(
         self,
         gate: Gate,
-        *changes: Change | NodePoolChange,
+        *changes: AnyChange,
         memory: Memory | None = None,
         overrides: tuple[OverrideState, ...] = (),
     ) -> tuple[Outcome, ...]:
         targets = tuple(change for change in changes if isinstance(change, Change))
         pools = tuple(change for change in changes if isinstance(change, NodePoolChange))
-        plan = Plan(cycle=7, at=NOW, changes=targets, node_pools=pools, overrides=overrides)
+        drains = tuple(change for change in changes if isinstance(change, DrainChange))
+        plan = Plan(cycle=7, at=NOW, changes=targets, node_pools=pools, overrides=overrides, drains=drains)
         return await gate.apply(plan, self.policy, memory or Memory())
 
     def stand(self, policy: Policy, facts: Snapshot) -> None:

@@ -18,6 +18,7 @@ from rebalancer.api.pages.values import (
     Decisions,
     Explanation,
     ModelPage,
+    NodeExplanation,
     Overview,
     PoolPage,
 )
@@ -25,6 +26,7 @@ from rebalancer.api.ports.page_data import NotRecorded, PageData, RecordedCycle,
 from rebalancer.api.ports.timeline import DecisionRow, TimelineEvent
 from rebalancer.api.serving.server import Servers
 from rebalancer.api.text.explain import render_explain
+from rebalancer.domain.account import GoingReplica, NoticeAccount
 from rebalancer.domain.outcome import WRITTEN, Intent, Outcome
 from rebalancer.loop.clock import RealClock
 from tests.api.decided import some_status_port
@@ -276,3 +278,23 @@ async def test_a_hostile_path_is_told_back_as_text(reads: Reads, name: str) -> N
         assert status == 404
         assert said.isprintable()
         assert len(said) < 300
+
+
+async def test_a_node_under_notice_is_explained_by_its_accounts_and_another_is_404(reads: Reads) -> None:
+    gone = GoingReplica("u1", "b", 2.0, ended=True, gone_by="rebalancer", gone_at=NOW - 10)
+    account = NoticeAccount(
+        "n9", "fault", "kubernetes", "a100", "likely", NOW - 80, NOW - 80, NOW + 40, (gone, GoingReplica("u2", "b"))
+    )
+    reads.source.show(changed(PAGE_DATA, accounts=(account,)))
+    found = from_wire((await reads.get("/v1/nodes/n9"))[1], NodeExplanation)
+    assert found.accounts == (account,)
+    assert found.explanation[0] == str(account)
+    assert [line for line in found.explanation if line.startswith("replica")] == [
+        "replica  u1 of b gone 03:11:57 by rebalancer, 2 requests in flight",
+        "replica  u2 of b is there, unknown requests in flight",
+    ]
+    status, said = await reads.refused("/v1/nodes/n8")
+    assert status == 404
+    assert said.startswith(
+        "no notice about node 'n8' stands, and none ended in the last hour; nodes under notice: n9, "
+    )

@@ -1,8 +1,13 @@
 """What the timeline tells of overrides: one that changes nothing never looks as if it did."""
 
+from msgspec.structs import replace
+
+from rebalancer.act.intents import intent_of
 from rebalancer.app.timeline import Timeline
+from rebalancer.domain.account import GoingReplica, NoticeAccount
+from rebalancer.domain.outcome import WRITTEN, Outcome
 from rebalancer.domain.people import Override
-from rebalancer.domain.plan import OverrideState, Plan
+from rebalancer.domain.plan import DrainChange, OverrideState, Plan
 from tests.builders import NOW, a_model, a_policy, a_snapshot, an_override
 
 POLICY = a_policy(a_model("b"))
@@ -41,3 +46,18 @@ def test_one_that_is_superseded_says_by_which_and_comes_back_into_force() -> Non
         "is put under cap 1 by alice until 09:00:00: calm",
         "is no longer under cap 2 by alice (taken back)",
     ]
+
+
+def test_a_node_that_is_empty_is_told_once_with_its_account_and_an_eviction_by_its_pod() -> None:
+    timeline = a_timeline()
+    gone = GoingReplica("u", "b", 2.0, ended=True, gone_by="rebalancer", gone_at=NOW + 60)
+    account = NoticeAccount("n1", "spot-interruption", "aws", "a100", "certain", NOW, NOW, NOW + 120, (gone,))
+    empty, snapshot = replace(account, drained_at=NOW + 60), a_snapshot(POLICY, {"b": 2}, at=NOW + 60)
+    (event,) = timeline.of_cycle(snapshot, Plan(cycle=1, at=NOW + 60, accounts=(empty,)))
+    assert (event.kind, event.pool, event.text) == ("notice", "a100", str(empty))
+    assert "drained after 60.0 s by rebalancer, 60 s to spare, 2 requests in flight at the end" in event.text
+    over = replace(empty, over_at=NOW + 70)
+    assert timeline.of_cycle(replace(snapshot, at=NOW + 70), Plan(cycle=2, at=NOW + 70, accounts=(over,))) == []
+    change = DrainChange("2-p-evict", "evict", "n1", "a100", "n1 goes in 50 s", "b", "serving", "p", "u")
+    (event,) = timeline.of_outcomes((Outcome(intent_of(change, 2, NOW), NOW, WRITTEN),))
+    assert (event.kind, event.model, event.text) == ("node", "b", "pod/serving/p is evicted: n1 goes in 50 s")

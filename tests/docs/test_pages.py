@@ -164,8 +164,8 @@ def test_what_passes_which_guard_is_on_the_page() -> None:
         Purpose.OVERRIDE: "an override names this model",
         Purpose.RECLAIM: "a reclaim, down to the borrower's entitlement",
         Purpose.SHIFT: "a shift",
-        Purpose.SURPLUS: "the pool shrank, or it is surplus that costs money",
-        Purpose.BUDGET: "the pool shrank, or it is surplus that costs money",
+        Purpose.SURPLUS: "surplus that costs money",
+        Purpose.BUDGET: "the pool shrank",
     }
     assert {purpose: set(rows[words].split(", ")) for purpose, words in said.items()} == {
         purpose: set(PASSES[purpose]) for purpose in said

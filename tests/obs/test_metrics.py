@@ -2,6 +2,7 @@ import pytest
 from msgspec.structs import replace
 from prometheus_client.parser import text_string_to_metric_families
 
+from rebalancer.domain.account import GoingReplica, NoticeAccount
 from rebalancer.domain.memory import Memory, ModelMemory
 from rebalancer.domain.outcome import SHADOW, Intent, Outcome
 from rebalancer.domain.plan import Plan, Unmet
@@ -178,3 +179,24 @@ def _names(error: type[Exception]) -> set[str]:
     return {one.__name__ for one in error.__subclasses__()} | {
         name for one in error.__subclasses__() for name in _names(one)
     }
+
+
+def test_a_notice_is_measured_once_when_its_node_is_empty() -> None:
+    metrics, by_us = Metrics(), GoingReplica("u", "b", 3.0, gone_by="rebalancer", gone_at=NOW + 90)
+    open_account = NoticeAccount("n1", "spot-interruption", "aws", "a100", "certain", NOW, NOW, NOW + 120, (by_us,))
+    empty = replace(open_account, acted_at=NOW + 0.2, replaced_at=NOW + 50, drained_at=NOW + 90)
+    for at, account in ((NOW, open_account), (NOW + 90, empty), (NOW + 100, replace(empty, over_at=NOW + 100))):
+        metrics.accounts(Plan(cycle=1, at=at, accounts=(account,)))
+    text = metrics.text()
+    for name, value in (
+        ("action_seconds", 0.2),
+        ("replaced_seconds", 50.0),
+        ("spare_seconds", 30.0),
+        ("requests_in_flight", 3.0),
+    ):
+        assert shown(text, f"rebalancer_notice_{name}_count") == {(): 1.0}
+        if name != "spare_seconds":  # the client sums up no histogram whose values may be negative
+            assert shown(text, f"rebalancer_notice_{name}_sum")[()] == pytest.approx(value)
+    assert shown(text, "rebalancer_notice_spare_seconds_bucket")["30.0",] == 1
+    assert shown(text, "rebalancer_notice_spare_seconds_bucket")["20.0",] == 0
+    assert shown(text, "rebalancer_notice_drained_total")["rebalancer",] == 1

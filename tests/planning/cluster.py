@@ -14,7 +14,7 @@ from rebalancer.act.intents import changes_of, intent_of, waves
 from rebalancer.domain.autoscalers import Originals
 from rebalancer.domain.cluster import DisruptionBudget, SavedNodePool
 from rebalancer.domain.outcome import WRITTEN, Outcome
-from rebalancer.domain.plan import Change, NodePoolChange, Plan
+from rebalancer.domain.plan import Change, DrainChange, NodePoolChange, Plan
 from rebalancer.domain.readings import Reading
 from rebalancer.domain.snapshot import (
     ModelView,
@@ -26,6 +26,7 @@ from rebalancer.domain.snapshot import (
     Snapshot,
     TargetView,
 )
+from tests.planning.drained import drained
 
 RESOURCE = "nvidia.com/gpu"
 HOLD = DisruptionBudget(nodes="0", reasons=("Empty", "Underutilized"))
@@ -44,12 +45,14 @@ def execute(snapshot: Snapshot, plan: Plan, most: int | None = None) -> Snapshot
     return snapshot
 
 
-def write(snapshot: Snapshot, change: Change | NodePoolChange, cycle: int) -> Snapshot:
+def write(snapshot: Snapshot, change: Change | NodePoolChange | DrainChange, cycle: int) -> Snapshot:
     """One write is acknowledged: the object says so, and its outcome is on record."""
     outcome = Outcome(intent=intent_of(change, cycle, snapshot.at), at=snapshot.at, status=WRITTEN)
     snapshot = replace(snapshot, outcomes=(*snapshot.outcomes, outcome))
     if isinstance(change, NodePoolChange):
         return _on_node_pool(snapshot, change.name, lambda view: _node_pool_written(view, change))
+    if isinstance(change, DrainChange):
+        return drained(snapshot, change, on_target)
     return on_target(snapshot, change.model, change.target.pool, lambda target: _target_written(target, change))
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from rebalancer.act.intents import waves
 from rebalancer.domain.memory import NodeGrant, Replaced
-from rebalancer.domain.plan import Change, NodePoolChange, Plan
+from rebalancer.domain.plan import Change, DrainChange, NodePoolChange, Plan
 from rebalancer.domain.policy import Model, Policy
 from rebalancer.domain.readings import ModelLoad, Reading
 from rebalancer.domain.snapshot import ModelView, PodView, Snapshot, TargetView
@@ -238,7 +238,8 @@ def carry_out(story: Story, plan: Plan, most: int | None = None) -> int:
     ordered = [change for wave in waves(plan) for chain in wave for change in chain][:most]
     for change in ordered:
         after = cluster.write(story.snapshot, change, plan.cycle)
-        judge_write(story.snapshot, after, change, story.policy, grants)
+        if not isinstance(change, DrainChange):
+            judge_write(story.snapshot, after, change, story.policy, grants)
         story.snapshot = after
     judge_pods(before, story.snapshot, story.policy)
     return len(ordered)

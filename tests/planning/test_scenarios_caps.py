@@ -106,3 +106,34 @@ class TestOfATeam:
         unmet = unmet_of(plan, "b")
         assert unmet is not None
         assert "team chat holds 2 GPUs of elastic pools, where elasticGpus allows it 2" in unmet.why
+
+
+class TestExposure:
+    """What one model may have where it can be lost together: on spot, or on one instance type in one zone."""
+
+    def test_spot_replicas_cap_spot_pools_and_no_others(self) -> None:
+        assert moves(a_story({"b": 0}, on_spot("b", spot_replicas=3)).plan()) == {"b": (0, 3)}
+        plan = a_story({"b": 0}, everywhere("b", spot_replicas=2)).plan()
+        assert {change.target.pool: change.replicas_to for change in plan.changes} == {"a100": 4, "spot": 2}
+
+    def test_place_replicas_spread_a_model_over_pools_of_other_zones(self) -> None:
+        zones = {"zone-a": "a1", "zone-b": "b1", "zone-c": "c1"}
+        pools = tuple(
+            a_pool(name, gpus=8, node_labels={"pool": name, "topology.kubernetes.io/zone": zone})
+            for zone, name in zones.items()
+        )
+        model = a_model("b", 0, pools=("a1", "b1", "c1"), place_replicas=3, max_replicas=8)
+        policy = a_policy(model, pools=pools)
+        story = Story(policy, a_snapshot(policy, {"b": 0}, {"b": {"concurrency": 64.0}}))
+        story.look_ahead("b", an_outlook(STEEP, 0, model, level=10.0, base=10.0, shifted=10.0))
+        plan = story.plan()
+        held = {change.target.pool: change.replicas_to for change in plan.changes}
+        assert sum(held.values()) == 8
+        assert max(held.values()) <= 3
+
+    def test_what_it_is_short_of_by_its_exposure_is_said(self) -> None:
+        story = a_story({"b": {"a100": 4, "spot": 2}}, everywhere("b", spot_replicas=2))
+        unmet = unmet_of(story.plan(), "b")
+        assert unmet is not None
+        assert unmet.constraint == "cap"
+        assert unmet.why.startswith("it has 2 replicas on spot pools, where spotReplicas allows it 2")

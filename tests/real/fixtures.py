@@ -15,7 +15,7 @@ from tests.testbed.kafka import Kafka
 from tests.testbed.kube import Kube
 from tests.testbed.stack import Stack
 
-__all__ = ["account", "crds", "ledger", "people", "service", "target_kinds", "traffic"]
+__all__ = ["account", "crds", "drained_nodes", "ledger", "people", "service", "target_kinds", "traffic"]
 
 _CRDS = Path(__file__).parents[2] / "charts/rebalancer/crds"
 _CRD_OBJECTS = [yaml.safe_load(file.read_text()) for file in sorted(_CRDS.glob("*.yaml"))]
@@ -60,11 +60,23 @@ def target_kinds() -> tuple[str, ...]:
 
 
 @pytest.fixture
+def drained_nodes() -> dict[str, str] | None:
+    """Labels of the nodes that the test's service may drain; None: it drains none."""
+    return None
+
+
+@pytest.fixture
 async def account(  # what it stands on
-    cluster: Stack, kube: Kube, ledger: Ledger, crds: None, namespace: str, target_kinds: tuple[str, ...]
+    cluster: Stack,
+    kube: Kube,
+    ledger: Ledger,
+    crds: None,
+    namespace: str,
+    target_kinds: tuple[str, ...],
+    drained_nodes: dict[str, str] | None,
 ) -> AsyncIterator[str]:
     """A token of the chart's service account, with exactly the chart's rights in the test's namespace."""
-    rendered = await asyncio.to_thread(rights_in, namespace, target_kinds)
+    rendered = await asyncio.to_thread(rights_in, namespace, target_kinds, drained_nodes)
     objects = to_apply(rendered)
     await kube.apply(*objects)
     yield await kube.token(namespace, ACCOUNT)

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,9 +19,13 @@ _GRANTED_BY = re.compile(r' of (ClusterRole|Role) "[^"]+" to ServiceAccount ')
 _OF_PEOPLE = (".actors", ".places")
 
 
-def rights_in(namespace: str, kinds: Iterable[str] = ()) -> Rendered:
-    """The chart with everything on that one test's service may do, in its one namespace; `kinds` of targets besides."""
-    given = {"namespaces": [namespace], "writeMode": "act", "targetKinds": [*kinds]}
+def rights_in(namespace: str, kinds: Iterable[str] = (), drained: Mapping[str, str] | None = None) -> Rendered:
+    """The chart with everything on that one test's service may do, in its one namespace.
+
+    `kinds` of targets besides Deployments; `drained`: labels of the nodes that it may drain.
+    """
+    drain = {"enabled": drained is not None, "nodeLabels": [dict(drained or {})] if drained else []}
+    given = {"namespaces": [namespace], "writeMode": "act", "targetKinds": [*kinds], "drain": drain}
     return render({**EVERY_ACTUATION, **given}, namespace)
 
 

@@ -104,6 +104,10 @@ class Service:
         """/v1/plan: the last plan."""
         return await self._read("/v1/plan")
 
+    async def node(self, name: str) -> Json:
+        """/v1/nodes/NODE."""
+        return await self._read(f"/v1/nodes/{name}")
+
     async def explain(self, model: str) -> Json:
         """/v1/explain/MODEL."""
         return await self._read(f"/v1/explain/{model}")

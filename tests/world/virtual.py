@@ -5,7 +5,7 @@ from rebalancer.domain.cluster import SOURCES
 from rebalancer.domain.events import Event, ObjectChanged, ObjectGone, ObjectsListed, SourceState
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.outcome import WRITTEN, Outcome
-from rebalancer.domain.plan import Decision, NodePoolChange
+from rebalancer.domain.plan import Change, Decision, NodePoolChange
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.domain.workload_ref import WorkloadRef
@@ -85,6 +85,7 @@ class VirtualPorts:
             if change.kind in {"limit", "restore-limit"}:
                 self._world.set_limit(change.name, change.limit_to)
             return
+        assert isinstance(change, Change), "nothing is drained here"
         target = change.target
         for cost, name in enumerate(change.victim_names, -1000):
             self._world.set_deletion_cost(target.namespace, name, cost)

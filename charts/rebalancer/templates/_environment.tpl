@@ -9,6 +9,7 @@
   "WRITE_MODE" .Values.writeMode
   "HAND_BACK_UNNAMED" .Values.handBack.unnamed
   "WRITE_DELETION_COST" .Values.actuation.deletionCost
+  "DRAIN_NODES" .Values.drain.enabled
   "POLICY_PATH" "/etc/rebalancer/policy.yaml"
   "ALLOW_EMPTY_POLICY" .Values.allowEmptyPolicy
   "JOURNAL_DIR" "/var/lib/rebalancer/journal"

@@ -46,10 +46,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end -}}
 {{- end -}}
 
-{{/* "true" when the service account may write anything to workloads or NodePools. */}}
+{{/* "true" when the service account may write anything to workloads, nodes or NodePools. */}}
 {{- define "rebalancer.actuates" -}}
 {{- with .Values.actuation -}}
-{{- if or .keda .hpa .scale .karpenter }}true{{ end -}}
+{{- if or .keda .hpa .scale .karpenter $.Values.drain.enabled }}true{{ end -}}
 {{- end -}}
 {{- end -}}
 
@@ -60,9 +60,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end -}}
 {{- end -}}
 
-{{/* "true" when it may mark pods: only a workload that gets smaller reads a mark. */}}
+{{/* "true" when it may mark pods: a workload that gets smaller reads a mark, and so does the policy on deletions. */}}
 {{- define "rebalancer.marks" -}}
-{{- if and .Values.actuation.deletionCost (include "rebalancer.shrinks" .) }}true{{ end -}}
+{{- if and .Values.actuation.deletionCost (or (include "rebalancer.shrinks" .) .Values.drain.enabled) }}true{{ end -}}
 {{- end -}}
 
 {{/* "true" when the pre-delete hook is there. */}}

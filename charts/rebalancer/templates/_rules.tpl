@@ -67,6 +67,12 @@
   resources: [nodepools]
   verbs: [get, patch]
 {{- end }}
+{{- if .Values.drain.enabled }}
+# Cordons, on the nodes that drain.nodeLabels names.
+- apiGroups: [""]
+  resources: [nodes]
+  verbs: [get, patch]
+{{- end }}
 {{- if .Values.api.enabled }}
 # Who asks over HTTP, and may they.
 - apiGroups: [authentication.k8s.io]
@@ -110,6 +116,14 @@
 - apiGroups: [""]
   resources: [pods]
   verbs: [patch]
+{{- end }}
+{{- if .Values.drain.enabled }}
+- apiGroups: [""]
+  resources: [pods/eviction]
+  verbs: [create]
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [delete]
 {{- end }}
 {{- if include "rebalancer.actuates" . }}
 {{ include "rebalancer.eventRules" . }}

@@ -13,11 +13,19 @@ from rebalancer.api.http.query_params import query_of
 from rebalancer.api.http.responses import ApiError
 from rebalancer.api.http.route import Route
 from rebalancer.api.pages.decisions import DecisionQuery, DecisionsQuery, decision_page, decisions
-from rebalancer.api.pages.explanation import ExplanationQuery, explained
+from rebalancer.api.pages.explanation import ExplanationQuery, explained, explained_node
 from rebalancer.api.pages.model_page import model_page
 from rebalancer.api.pages.models_table import ModelsQuery
 from rebalancer.api.pages.pool_page import PoolQuery, pool_page
-from rebalancer.api.pages.values import DecisionPage, Decisions, Explanation, ModelPage, Overview, PoolPage
+from rebalancer.api.pages.values import (
+    DecisionPage,
+    Decisions,
+    Explanation,
+    ModelPage,
+    NodeExplanation,
+    Overview,
+    PoolPage,
+)
 from rebalancer.api.ports.page_data import NotRecorded, PageData, RecordedCycle, RecordsBusy
 from rebalancer.api.ports.status import Status
 from rebalancer.api.text.words import known_names, printable, some
@@ -94,6 +102,17 @@ async def explain(request: web.Request) -> web.Response:
     return await packed(request, explanation)
 
 
+async def explain_node(request: web.Request) -> web.Response:
+    """What becomes of a node under notice."""
+    name, data = request.match_info["node"], request.app[RENDERER].source.read()
+    found = await asyncio.to_thread(explained_node, data, _decided(data.status), name)
+    if found is None:
+        known = sorted({*(each.node for each in data.snapshot.notices), *(each.node for each in data.accounts)})
+        why = f"no notice about node {printable(name)[:64]!r} stands, and none ended in the last hour"
+        raise ApiError(404, why, known_names("nodes under notice", name, known), "path.node")
+    return await packed(request, found)
+
+
 def _explained(decided: Plan, seen: Snapshot, name: str) -> Explanation:
     if all(each.model != name for each in decided.models):
         _no_model(name, [each.model for each in decided.models])
@@ -163,6 +182,14 @@ ROUTES = (
         "Why a model has what it has.",
         Explanation,
         query=ExplanationQuery,
+        errors=(404,),
+    ),
+    Route(
+        "GET",
+        "/v1/nodes/{node}",
+        explain_node,
+        "What becomes of a node under notice.",
+        NodeExplanation,
         errors=(404,),
     ),
     Route("GET", "/v1/decisions", history, "Cycles that did or refused something.", Decisions, query=DecisionsQuery),

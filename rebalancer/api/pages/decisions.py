@@ -80,6 +80,7 @@ def _plan_of(plan: Plan, model: str) -> Plan:
         plan,
         changes=tuple(each for each in plan.changes if each.model == model),
         node_pools=tuple(each for each in plan.node_pools if each.pool in pools),
+        drains=tuple(each for each in plan.drains if each.model == model),
         refusals=tuple(each for each in plan.refusals if each.subject == model),
         unmet=tuple(each for each in plan.unmet if each.model == model),
         models=tuple(each for each in plan.models if each.model == model),

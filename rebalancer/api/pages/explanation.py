@@ -1,11 +1,13 @@
-"""Why a model has what it has: now, or as it was then."""
+"""Why a model has what it has, now or as it was then, and what becomes of a node under notice."""
 
 from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from rebalancer.api.pages.values import Explanation
+from rebalancer.api.pages.values import Explanation, NodeExplanation
+from rebalancer.api.ports.page_data import PageData
 from rebalancer.api.text.explain import render_explain
+from rebalancer.api.text.explain_node import render_node
 from rebalancer.api.text.printed import printed
 from rebalancer.domain.instant import Instant
 from rebalancer.domain.plan import Plan
@@ -29,5 +31,24 @@ def explained(plan: Plan, snapshot: Snapshot, model: str) -> Explanation:
         unmet=tuple(each for each in plan.unmet if each.model == model),
         changes=tuple(each for each in plan.changes if each.model == model),
         explanation=tuple(render_explain(plan, snapshot, model).splitlines()),
+    )
+    return printed(explanation)
+
+
+def explained_node(data: PageData, plan: Plan, node: str) -> NodeExplanation | None:
+    """What becomes of `node`; None where no notice about it stands, and none with replicas ended in the last hour."""
+    notice = next((each for each in data.snapshot.notices if each.node == node), None)
+    accounts = tuple(each for each in data.accounts if each.node == node)
+    if notice is None and not accounts:
+        return None
+    drains = tuple(each for each in plan.drains if each.node == node)
+    explanation = NodeExplanation(
+        at=plan.at,
+        cycle=plan.cycle,
+        node=node,
+        notice=notice,
+        accounts=accounts,
+        drains=drains,
+        explanation=tuple(render_node(node, notice, accounts, drains, plan.at)),
     )
     return printed(explanation)

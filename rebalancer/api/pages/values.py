@@ -8,10 +8,11 @@ from typing import Annotated
 from msgspec import Meta, Struct, field
 
 from rebalancer.api.ports.timeline import DecisionRow, Point, TimelineEvent
+from rebalancer.domain.account import NoticeAccount
 from rebalancer.domain.instant import Instant
 from rebalancer.domain.outcome import Outcome
 from rebalancer.domain.people import Override, WriteStop
-from rebalancer.domain.plan import Change, ModelDecision, Plan, Refusal, Unmet
+from rebalancer.domain.plan import Change, DrainChange, ModelDecision, Plan, Refusal, Unmet
 from rebalancer.domain.snapshot import NoticeView, Snapshot, Sync
 
 # One character per GPU on the wire, first match: 10,000 GPUs are 10 KB.
@@ -258,4 +259,19 @@ class Explanation(Struct, frozen=True):
     refusals: tuple[Refusal, ...] = ()
     unmet: tuple[Unmet, ...] = ()
     changes: tuple[Change, ...] = ()
+    explanation: tuple[str, ...] = ()
+
+
+class NodeExplanation(Struct, frozen=True):
+    """What becomes of a node under notice, at `at`. `explanation`: the lines `rebalancer explain --node` prints.
+
+    `notice`: None where none stands any more; `accounts`: of this notice and of those of the last hour, oldest first.
+    """
+
+    at: Instant
+    cycle: int
+    node: str
+    notice: NoticeView | None = None
+    accounts: tuple[NoticeAccount, ...] = ()
+    drains: tuple[DrainChange, ...] = ()
     explanation: tuple[str, ...] = ()

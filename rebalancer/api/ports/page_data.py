@@ -5,6 +5,7 @@ from typing import Protocol
 
 from rebalancer.api.ports.status import Status
 from rebalancer.api.ports.timeline import DecisionRow, Point, TimelineEvent
+from rebalancer.domain.account import NoticeAccount
 from rebalancer.domain.memory import Loan
 from rebalancer.domain.outcome import Outcome
 from rebalancer.domain.plan import Plan
@@ -17,7 +18,8 @@ class PageData:
     """All of one instant, frozen: pages are made of it in threads.
 
     `epoch` names this run of the service. `status` is of now, `snapshot` what its plan was made from (what is seen
-    now before the first), `loans` as booked by that plan, `timeline` the last 30 minutes, oldest first.
+    now before the first), `loans` and `accounts` of notices
+    as that plan left them, `timeline` the last 30 minutes, oldest first.
     """
 
     epoch: str
@@ -26,6 +28,7 @@ class PageData:
     policy: Policy
     loans: tuple[Loan, ...] = ()
     timeline: tuple[TimelineEvent, ...] = ()
+    accounts: tuple[NoticeAccount, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

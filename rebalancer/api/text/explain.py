@@ -20,7 +20,7 @@ LABELS = {
     "guard": "",
 }  # of planning's steps; "" = told by another line
 # Guards that an override passes for the model it names; floor, budget, foreign, empty and stop yield to nobody.
-YIELDING = {"step", "fleet", "shift", "agree", "blind", "plausible", "sudden", "start"}
+YIELDING = {"step", "fleet", "shift", "agree", "blind", "plausible", "sudden", "loss", "start"}
 
 
 def render_explain(plan: Plan, snapshot: Snapshot, model: str) -> str:

@@ -34,8 +34,10 @@ def when(at: float, now: float) -> str:
 
 def counts_from(notice: NoticeView, now: float) -> str:
     """` (counts from 07:57:30)` where the pods of a node under notice still count, else nothing."""
+    if notice.doubted:
+        return f" (not believed: {notice.doubted})"
     if notice.confidence == "possible":
-        return " (possibly: what runs there stays)"
+        return f" (possibly: {'replaced elsewhere, and ' if notice.prepared else ''}what runs there stays)"
     if notice.doomed_at is None or notice.counts(now):
         return ""
     return f" (counts from {when(notice.doomed_at, now)})"

@@ -57,6 +57,10 @@ _GUARDS = {
         "The donor gave its share to others in the window already.",
         "Wait until the instant that the refusal names.",
     ),
+    "loss": (
+        "It has just lost replicas with a node (`nodes.lossHoldSeconds`): less work then is lost work, not calm.",
+        "Wait; `rebalancer explain --node NODE` has what became of them.",
+    ),
     "budget": ("The pool's GPUs are promised already, or its gpuLimit is reached.", "Free GPUs, or raise gpuLimit."),
     "fit": (
         "No single node has, or would have, the GPUs that one replica needs together.",
@@ -85,7 +89,7 @@ _CONSTRAINTS = {
     "waiting": "It was granted, or GPUs are being released for it; pods are on their way.",
     "budget": "No GPU of its pools is free.",
     "fit": "GPUs are free, not enough of them on one node.",
-    "cap": "It has what `elasticReplicas` or its team's `elasticGpus` let it have on elastic pools.",
+    "cap": "It has what `elasticReplicas`, `spotReplicas`, `placeReplicas` or its team's `elasticGpus` allow.",
     "quota": "A ResourceQuota, LimitRange or Kueue queue lets no more replicas in; `why` has used, hard and holders.",
     "missing": "Its target does not exist.",
     "paused": "An override pauses it.",

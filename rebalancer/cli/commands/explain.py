@@ -1,4 +1,4 @@
-"""`rebalancer explain MODEL`."""
+"""`rebalancer explain MODEL`, and `rebalancer explain --node NODE`."""
 
 from typing import Annotated
 
@@ -19,7 +19,12 @@ from rebalancer.cli.terminal.output import ExitCodeOption, Output, OutputOption,
 
 
 def command(
-    model: Annotated[str, typer.Argument(help="Id of the model.", metavar="MODEL", autocompletion=models)],
+    model: Annotated[
+        str | None, typer.Argument(help="Id of the model.", metavar="[MODEL]", autocompletion=models)
+    ] = None,
+    node: Annotated[
+        str | None, typer.Option("--node", help="Instead of MODEL: a node under notice, or lately so.", metavar="NODE")
+    ] = None,
     at: Annotated[
         str | None,
         typer.Option("--at", help="As it was then: 03:06:20 (UTC), or RFC 3339; from the journal.", metavar="TIME"),
@@ -33,15 +38,24 @@ def command(
 ) -> int:
     """Explain why a model has what it has: votes, demand, holdings, refusals.
 
-    With --exit-code: 3 when the model lacks something.
+    Or, by --node, what becomes of a node under notice: when it was heard, what was done, by whom and how much in time.
+    With --exit-code: 3 when the model lacks something, or when replicas are left on the node.
     """
     from urllib.parse import quote
 
-    from rebalancer.api.pages.values import Explanation
+    from rebalancer.api.pages.values import Explanation, NodeExplanation
     from rebalancer.cli.terminal.spans import spelled
 
+    if (model is None) is (node is None):
+        raise Failed("give a MODEL, or --node and its name", USAGE)
     where = Where(server, kubeconfig, context, service_namespace)
-    (body,) = read(where, f"/v1/explain/{quote(model, safe='')}{_query(at, where)}")
+    if node is not None:
+        (body,) = read(where, f"/v1/nodes/{quote(node, safe='')}")
+        found = decoded(body, NodeExplanation)
+        show(output, body, lambda: "\n".join(found.explanation))
+        left = any(replica.gone_at is None for account in found.accounts for replica in account.replicas)
+        return DIFFERS if exit_code and left else DONE
+    (body,) = read(where, f"/v1/explain/{quote(model or '', safe='')}{_query(at, where)}")
     explanation = decoded(body, Explanation)
     as_of = [] if at is None else [f"as of {spelled(explanation.at)} UTC, cycle {explanation.cycle}"]
     show(output, body, lambda: "\n".join([*as_of, *explanation.explanation]))

@@ -3,7 +3,7 @@
 from collections import Counter
 
 from rebalancer.api.text.words import UNKNOWN, columns, counted, printable, some, when
-from rebalancer.domain.plan import Change, NodePoolChange, Plan, Refusal, Unmet
+from rebalancer.domain.plan import Change, DrainChange, NodePoolChange, Plan, Refusal, Unmet
 from rebalancer.domain.words import sentences
 
 MARKS = {"release": "-", "settle": "-", "withdraw": "-", "grant": "+", "replace": "+", "bounds": "="}
@@ -30,6 +30,7 @@ def render_plan(plan: Plan, *, wide: bool = False) -> str:
     models = {model.model for model in plan.models}
     rows = [_wide_change(change) if wide else _change(change) for change in plan.changes]
     rows += [_node_pool(change) for change in plan.node_pools]
+    rows += [_drain(change) for change in plan.drains]
     rows += [_refusal(refusal, models) for refusal in plan.refusals]
     rows += [_unmet(row, plan.at) for row in plan.unmet]
     lines = columns(rows, "<<<")
@@ -57,10 +58,14 @@ def _node_pool(change: NodePoolChange) -> tuple[str, str, str]:
     return NODE, f"nodepool/{change.name}", change.said
 
 
+def _drain(change: DrainChange) -> tuple[str, str, str]:
+    return NODE, f"pod/{change.pod}" if change.pod else f"node/{change.node}", change.said
+
+
 def _refusal(refusal: Refusal, models: set[str]) -> tuple[str, str, str]:
     if refusal.subject in models:
         return REFUSED, refusal.subject, refusal.said
-    return REFUSED, f"nodepool/{refusal.subject}", f"is left as it is: guard {refusal.guard}, {refusal.why}"
+    return REFUSED, refusal.about, f"is left as it is: guard {refusal.guard}, {refusal.why}"
 
 
 def _unmet(row: Unmet, at: float) -> tuple[str, str, str]:
@@ -73,6 +78,11 @@ def _count(plan: Plan) -> str:
     moves = [counted(kinds[kind], one, PLURALS.get(kind, "")) for kind, one in KINDS.items() if kinds[kind]]
     if plan.node_pools:
         moves.append(counted(len(plan.node_pools), "node change"))
+    evicted = sum(bool(change.pod) for change in plan.drains)
+    if evicted:
+        moves.append(counted(evicted, "eviction"))
+    if len(plan.drains) > evicted:
+        moves.append(counted(len(plan.drains) - evicted, "cordon"))
     refused = f"{len(plan.refusals)} refused" if plan.refusals else ""
     short = f"short: {some([f'{row.model} {row.replicas}' for row in plan.unmet])}" if plan.unmet else ""
     return sentences(", ".join(moves or ["0 changes"]), refused, short)

@@ -28,6 +28,7 @@ from rebalancer.ingest.objects.meta import (
     saved,
 )
 
+CORDONED_BY = "rebalancer.io/cordoned-by"
 NODE_POOL_LABEL = "karpenter.sh/nodepool"
 # Of every node, and no sign that it will go.
 EVERYDAY_CONDITIONS = frozenset({"MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"})
@@ -139,6 +140,7 @@ def node(wire: NodeWire) -> Node:
         created_at=instant(meta.creation_timestamp),
         images=_shared(tuple(sorted(full_name(name) for one in status.images or () for name in one.names or ()))),
         registered=_registered(meta.annotations or {}),
+        cordoned_by=(meta.annotations or {}).get(CORDONED_BY, ""),
     )
 
 

@@ -6,6 +6,7 @@ words or from the policy: names that come in from outside never become labels.
 
 from typing import NamedTuple
 
+from rebalancer.domain.account import DRAINERS
 from rebalancer.domain.cluster import SOURCES
 from rebalancer.domain.outcome import FAILED, REFUSED, SHADOW, UNKNOWN, WRITTEN
 from rebalancer.domain.pinned import STATES
@@ -45,11 +46,12 @@ MODEL_STATES = ("demand", "allocation", "granted", "ready", "loading", "doomed",
 POOL_STATES = ("budget", "promised", "owned", "lent", "loading", "doomed", "foreign", "free")
 GUARDS = (
     *("floor", "budget", "fit", "step", "fleet", "shift", "blind"),
-    *("agree", "plausible", "sudden", "start", "foreign", "owner", "empty", "stop"),
+    *("agree", "plausible", "sudden", "loss", "start", "foreign", "owner", "empty", "stop"),
 )
 CHANGES = (
     *("release", "grant", "replace", "settle", "withdraw", "bounds"),
     *("limit", "restore-limit", "hold", "end-hold"),
+    *("cordon", "uncordon", "evict", "delete"),
 )
 INPUTS = (
     *("events", "tombstones", "ignored", "duplicates", "accepted", "duplicate", "late", "too-old", "time-ahead"),
@@ -205,6 +207,41 @@ METRICS: tuple[Metric, ...] = (
         (POOL, Label("state", POOL_STATES)),
     ),
     Metric("rebalancer_pool_budget_known", GAUGE, "1 when the pool's budget is known.", "0 or 1", (POOL,)),
+    Metric(
+        "rebalancer_notice_action_seconds",
+        HISTOGRAM,
+        "From the plan that first saw a notice to the first write for it that was acknowledged.",
+        "seconds",
+        buckets=(0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 15.0, 60.0),
+    ),
+    Metric(
+        "rebalancer_notice_replaced_seconds",
+        HISTOGRAM,
+        "From the plan that first saw a notice until its models had as many Ready replicas elsewhere as before.",
+        "seconds",
+        buckets=(15.0, 30.0, 60.0, 90.0, 120.0, 180.0, 300.0, 600.0, 1800.0),
+    ),
+    Metric(
+        "rebalancer_notice_spare_seconds",
+        HISTOGRAM,
+        "From the end of the last replica on a node under notice to the deadline; below 0: it came too late.",
+        "seconds",
+        buckets=(-60.0, -20.0, 0.0, 5.0, 10.0, 20.0, 30.0, 60.0, 90.0, 120.0, 600.0),
+    ),
+    Metric(
+        "rebalancer_notice_requests_in_flight",
+        HISTOGRAM,
+        "Requests in flight on the replicas of a node under notice when they ended, as last reported.",
+        "requests",
+        buckets=(0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 500.0),
+    ),
+    Metric(
+        "rebalancer_notice_drained_total",
+        COUNTER,
+        "Replicas that left nodes under notice, by who ended them.",
+        "replicas",
+        (Label("by", DRAINERS),),
+    ),
     Metric(
         "rebalancer_notice_unreplaced_replicas",
         GAUGE,

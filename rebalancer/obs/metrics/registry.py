@@ -12,6 +12,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from rebalancer.domain.outcome import SHADOW, Outcome
+from rebalancer.domain.plan import Plan
 from rebalancer.obs.metrics.catalogue import BY_NAME, COUNTER, HISTOGRAM, METRICS, Metric
 from rebalancer.obs.metrics.figure import Figure
 
@@ -62,6 +63,22 @@ class Metrics:
                 self.count("rebalancer_changes_total", outcome.intent.kind, outcome.status)
         self._wishes = frozenset(wish for wish, outcome in found if outcome.status == SHADOW)
 
+    def accounts(self, plan: Plan) -> None:
+        """The notices whose node this plan found empty."""
+        for account in plan.accounts:
+            if account.drained_at != plan.at:
+                continue
+            for name, value in (
+                ("action_seconds", _since(account.heard_at, account.acted_at)),
+                ("replaced_seconds", _since(account.heard_at, account.replaced_at)),
+                ("spare_seconds", account.spare_seconds),
+                ("requests_in_flight", account.requests_at_end),
+            ):
+                if value is not None:
+                    self.observe(f"rebalancer_notice_{name}", value)
+            for replica in account.replicas:
+                self.count("rebalancer_notice_drained_total", replica.gone_by)
+
     def text(self, figures: Iterable[Figure] = ()) -> bytes:
         """The exposition format. Raises KeyError for a figure of which the catalogue knows nothing."""
         counted = (Figure(name, count, labels) for (name, labels), count in self._counts.items())
@@ -95,6 +112,10 @@ class _Figures(Collector):
                 for labels, value in sorted(values.items()):
                     family.add_metric(labels, value)
                 yield family
+
+
+def _since(begin: float, end: float | None) -> float | None:
+    return None if end is None else end - begin
 
 
 def _wish(outcome: Outcome) -> _Wish:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from rebalancer.domain.plan import Refusal
 from rebalancer.domain.snapshot import NoticeView, PodView
 from rebalancer.domain.victims import ends_just, out_class
+from rebalancer.planning.actions.evictions import ends_at
 from rebalancer.planning.actions.moves import Going, Key, Moves, judge_moves, release
 from rebalancer.planning.actions.node_grants import NodePlan
 from rebalancer.planning.allocation.allocate import Allocation
@@ -71,7 +72,7 @@ def _drain(scene: Scene[ModelShare], moves: Moves, model: ModelShare, alone: dic
             beside = 0  # its nodes are not seen: the guard empty speaks for the others
         spare = max(0, counted - target.least - (len(going.pods) if going else 0))
         for pod, notice in _noticed(_replaced_pods(target)[:beside], notices):
-            leaves = _leaves(notice, target, scene.now) and not notice.karpenter
+            leaves = _leaves(scene, notice, target) and not notice.karpenter
             if leaves and (replacements > 0 or not _open(notice)) and _goes(scene, moves, target, pod):
                 replacements -= 1
                 above -= 1
@@ -79,7 +80,7 @@ def _drain(scene: Scene[ModelShare], moves: Moves, model: ModelShare, alone: dic
         for pod, notice in _noticed(alone[target.key][:spare], notices):
             if _open(notice) and expected > 0:
                 expected -= 1
-            elif _sure(notice) and _leaves(notice, target, scene.now) and _goes(scene, moves, target, pod):
+            elif _sure(notice) and _leaves(scene, notice, target) and _goes(scene, moves, target, pod):
                 release(scene, moves, Victim(target, pod, Purpose.DRAIN), None)
 
 
@@ -149,11 +150,11 @@ def _goes_first(pod: PodView) -> tuple[int, str]:
     return -out_class(pod), pod.uid
 
 
-def _leaves(notice: NoticeView, target: TargetFacts, now: float) -> bool:
-    """Whether a doomed pod is to be released now. Karpenter moves voluntary ones by itself."""
-    if notice.voluntary:
+def _leaves(scene: Scene[ModelShare], notice: NoticeView, target: TargetFacts) -> bool:
+    """Whether a doomed pod is to be released now. Karpenter moves voluntary ones by itself; what may go stays."""
+    if notice.voluntary or notice.confidence == "possible":
         return False
-    return notice.karpenter or now >= notice.deadline - target.view.grace_seconds
+    return notice.karpenter or scene.now >= ends_at(scene, target, notice)
 
 
 def _open(notice: NoticeView) -> bool:

@@ -19,6 +19,7 @@ from rebalancer.domain.words import counted
 from rebalancer.planning.actions.node_pools import holds, raised_limit, restored_limits, whole_nodes
 from rebalancer.planning.allocation.allocate import Allocation
 from rebalancer.planning.allocation.ledger import Unit, needs_words
+from rebalancer.planning.facts.alike import kind_of, risky
 from rebalancer.planning.facts.scene import PoolFacts, Scene, TargetFacts
 from rebalancer.planning.shares.caps import Caps
 from rebalancer.planning.shares.quotas import Quotas
@@ -156,10 +157,14 @@ def _replaced_by_karpenter(scene: Scene[ModelShare], model: ModelShare) -> int:
 
 
 def _willing(scene: Scene[ModelShare], state: PoolFacts) -> NodePoolView | None:
-    """The first NodePool of the pool that exists and has not just failed."""
+    """The first NodePool that exists and has not just failed; if it can be, one whose nodes are not likely to go."""
     failing = {failure.node_pool for failure in _resting(scene)}
     views = {view.name: view for view in state.view.node_pools}
-    return next((views[name] for name in state.pool.node_pools if name in views and name not in failing), None)
+    willing = [views[name] for name in state.pool.node_pools if name in views and name not in failing]
+    kinds = risky(state.view, scene.snapshot.notices)
+    bring = {view.name: {kind_of(node) for node in state.view.nodes if node.node_pool == view.name} for view in willing}
+    safe = [view for view in willing if not bring[view.name] or bring[view.name] - kinds] if kinds else willing
+    return next(iter(safe or willing), None)
 
 
 def _resting(scene: Scene[ModelShare]) -> list[GrantFailure]:

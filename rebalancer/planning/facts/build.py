@@ -10,6 +10,7 @@ from rebalancer.domain.memory import Memory, ModelMemory
 from rebalancer.domain.policy import Policy, Pool
 from rebalancer.domain.readings import ModelLoad
 from rebalancer.domain.snapshot import NodeView, PoolView, Snapshot
+from rebalancer.planning.facts.alike import alike
 from rebalancer.planning.facts.holdings import NOTHING, holding
 from rebalancer.planning.facts.scene import (
     Holding,
@@ -82,7 +83,7 @@ def build(
     for view in snapshot.pools:
         pool = pools[view.name]
         taken = occupancy.nodes[pool.resource]
-        rooms = _rooms(view, taken, noticed)
+        rooms = _rooms(view, taken, noticed | alike(view, snapshot.notices, noticed))
         of_it, watched = held.get(pool.resource, {}), snapshot.sync.synced_at
         gpus = pool_gpus(pool, view, memory.node_grants, doomed, policy.nodes, snapshot.at, of_it, watched)
         if gpus.most is not None:

@@ -14,6 +14,7 @@ from rebalancer.domain.words import counted, figure, gpus, listed, replicas, wor
 from rebalancer.planning.demand.demand import rules_of
 from rebalancer.planning.facts.scene import PoolFacts, Scene
 from rebalancer.planning.guards.release import PASSES, Purpose, Release, lost
+from rebalancer.planning.memory.accounts import lost_with_node
 from rebalancer.planning.memory.outages import silence, told
 from rebalancer.planning.shares.share import ModelShare
 
@@ -139,6 +140,24 @@ def sudden(release: Release) -> Refusal | None:
     )
 
 
+def loss(release: Release) -> Refusal | None:
+    """No decrease of a model that has just lost replicas with a node: less work then is lost work, not calm.
+
+    One that has no node yet serves nobody: taking it back is no loss.
+    """
+    if release.pod is not None and release.pod.node is None:
+        return None
+    scene, seconds = release.scene, release.scene.policy.nodes.loss_hold_seconds
+    account = lost_with_node(scene.memory.accounts, release.model.entry.id, scene.now, seconds)
+    if account is None:
+        return None
+    until = None if account.drained_at is None else account.drained_at + seconds
+    went = f"it loses replicas with {account.node}" if until is None else f"it lost replicas with {account.node}"
+    return release.refuse(
+        "loss", f"{went} ({account.kind}) and keeps what it has for {seconds:.0f} s", until, window_seconds=seconds
+    )
+
+
 def step(release: Release) -> Refusal | None:
     """A model loses at most `share` of its replicas per window."""
     rule = release.scene.policy.guards.step
@@ -215,6 +234,7 @@ GUARDS: dict[str, Callable[[Release], Refusal | None]] = {
     "blind": blind,
     "agree": agree,
     "sudden": sudden,
+    "loss": loss,
     "step": step,
     "fleet": fleet,
     "shift": shift,

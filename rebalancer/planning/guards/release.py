@@ -28,14 +28,14 @@ class Purpose(Enum):
     MINIMUM = "minimum"  # an autoscaler may go down to one less: a decrease, whether it does or not
 
 
-_IN_ANY_CASE = frozenset({"blind", "agree", "sudden", "step", "fleet", "shift"})
+_IN_ANY_CASE = frozenset({"blind", "agree", "sudden", "loss", "step", "fleet", "shift"})
 
 PASSES = {
     Purpose.DRAIN: _IN_ANY_CASE | {"start"},
     Purpose.OVERRIDE: _IN_ANY_CASE | {"start"},
     Purpose.RECLAIM: _IN_ANY_CASE,
-    Purpose.SHIFT: frozenset({"step", "fleet"}),
-    Purpose.BUDGET: frozenset({"shift"}),
+    Purpose.SHIFT: frozenset({"step", "fleet", "loss"}),
+    Purpose.BUDGET: frozenset({"shift", "loss"}),
     Purpose.SURPLUS: frozenset({"shift"}),
     Purpose.MINIMUM: frozenset({"shift"}),
 }

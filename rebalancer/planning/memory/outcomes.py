@@ -15,7 +15,7 @@ from rebalancer.domain.policy import Policy
 
 RAISES = frozenset({"grant", "replace"})
 MOVES = frozenset({"release", "grant", "replace", "withdraw", "settle", "bounds"})
-KINDS = MOVES | {"limit", "restore-limit", "hold", "end-hold"}
+KINDS = MOVES | {"limit", "restore-limit", "hold", "end-hold", "cordon", "uncordon", "evict", "delete"}
 UNBELIEVED = -1  # replicas that nobody can have asked for
 FIRST_REST_SECONDS = 60.0  # of a NodePool whose NodeClaim failed; a cloud's shortage of one type lasts minutes
 
@@ -53,6 +53,7 @@ def recall(memory: Memory, outcomes: tuple[Outcome, ...], policy: Policy, now: f
         grant_failures=tuple(failures),
         overrides=memory.overrides,
         outages=memory.outages,
+        accounts=memory.accounts,
         unknown_before=_within(memory.unknown_before, _longest_window(policy), now),
         resumed_at=_within(memory.resumed_at, _longest_cooldown(policy), now),
     )

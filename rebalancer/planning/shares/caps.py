@@ -1,48 +1,53 @@
-"""Caps: how many more replicas a model may hold on elastic pools by its own limit and its team's, and on shares.
+"""Caps on where replicas stand: on elastic pools, on spot pools, in one place, by a model's own limits and its team's.
 
-What is lent of a pool of shares (`isolation: soft`) is lent to no realtime model: a neighbour on the same GPU may take
-its time at any moment.
-
-A cap stops raises; what is above one because the policy was lowered goes as surplus does, through the guards.
+A place is an instance type and a zone: what goes together. What is lent of a pool of shares (`isolation: soft`) is lent
+to no realtime model: a neighbour on the same GPU may take its time at any moment. A cap stops raises; what is above one
+because the policy was lowered goes as surplus does, through the guards.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
-from rebalancer.domain.policy import Policy
+from rebalancer.domain.policy import Model, Policy, Pool, Team
 from rebalancer.domain.words import gpus, replicas
 from rebalancer.planning.demand.need import ModelNeed
+from rebalancer.planning.facts.alike import TYPE, ZONE
 from rebalancer.planning.facts.scene import Scene, TargetFacts
 
 NO_CAP = 1_000_000_000
 
 
+class _Cap(NamedTuple):
+    """One limit of a target, which it may share with others.
+
+    key: what it is counted under.
+    most: the limit, in replicas or GPUs.
+    each: what one replica of the target counts for.
+    where: the words for where it binds, `on elastic pools`.
+    rule: the words for what allows how much: `elasticReplicas`, or a team's name.
+    """
+
+    key: tuple[str, ...]
+    most: int
+    each: int
+    where: str
+    rule: str
+
+
 class Caps:
-    """What models and teams hold on elastic pools while units are placed, and what they may; nothing without caps."""
+    """What models and teams hold under their caps while units are placed, and what they may; nothing without caps."""
 
     def __init__(self, scene: Scene[ModelNeed]) -> None:
-        policy = scene.policy
-        self._replicas = {
-            model.id: model.elastic_replicas for model in policy.models if model.elastic_replicas is not None
-        }
-        self._gpus = {team.name: team.elastic_gpus for team in policy.teams}
-        self._team = {model.id: model.team for model in policy.models} if self._gpus else {}
-        some = bool(self._replicas or self._gpus)
-        self._elastic = frozenset(pool.name for pool in policy.pools if some and pool.kind == "elastic")
-        self._held: Counter[str] = Counter()
-        self._team_gpus: Counter[str] = Counter()
-        self._own_shares = _own_shares(policy)
-        self._shares: Counter[tuple[str, str]] = Counter()
-        for each in scene.models.values() if self._elastic or self._own_shares else ():
+        self._of = _by_target(scene)
+        self._held: Counter[tuple[str, ...]] = Counter()
+        for each in scene.models.values() if self._of else ():
             for target in each.targets:
                 self._add(target, target.staying_replicas)
 
     def _add(self, target: TargetFacts, replicas: int) -> None:
-        if target.key in self._own_shares:
-            self._shares[target.key] += replicas
-        if target.pool in self._elastic:
-            self._held[target.model] += replicas
-            self._team_gpus[self._team.get(target.model, "")] += replicas * target.gpus
+        for cap in self._of.get(target.key, ()):
+            self._held[cap.key] += replicas * cap.each
 
     def take(self, target: TargetFacts) -> None:
         """One replica more of the target."""
@@ -54,53 +59,72 @@ class Caps:
 
     def room(self, target: TargetFacts) -> int:
         """Replicas that the target may still get; below 0: so many are above a cap."""
-        of_shares = NO_CAP
-        if target.key in self._own_shares:
-            of_shares = self._own_shares[target.key] - self._shares[target.key]
-        if target.pool not in self._elastic:
-            return of_shares
-        own, gpus = self._replicas.get(target.model), self._gpus.get(self._team.get(target.model, ""))
-        of_model = NO_CAP if own is None else own - self._held[target.model]
-        of_team = NO_CAP if gpus is None else (gpus - self._team_gpus[self._team[target.model]]) // target.gpus
-        return min(of_model, of_team, of_shares)
+        return min((self._left(cap) for cap in self._of.get(target.key, ())), default=NO_CAP)
+
+    def _left(self, cap: _Cap) -> int:
+        return (cap.most - self._held[cap.key]) // cap.each
 
     def kept(self, targets: Sequence[TargetFacts]) -> bool:
         """Whether none of the targets is above a cap."""
-        capped = bool(self._elastic or self._own_shares)
-        return not capped or all(self.room(target) >= 0 for target in targets)
+        return not self._of or all(self.room(target) >= 0 for target in targets)
 
     def most(self, targets: Sequence[TargetFacts], most: int) -> int:
-        """`most`, as far as caps allow it where all of these targets are; what is lent of shares is capped by pool."""
-        rooms = [self.room(target) for target in targets]
-        if NO_CAP in rooms or not rooms:
+        """`most`, as far as the model's caps allow it: where all targets have one, what these leave together."""
+        caps = [self._of.get(target.key, ()) for target in targets]
+        if not caps or not all(caps):
             return most
         held = sum(target.staying_replicas for target in targets)
-        more = sum(rooms) if any(target.key in self._own_shares for target in targets) else min(rooms)
-        return min(most, max(0, held + more))
+        shared = set(caps[0]).intersection(*caps)
+        together = min(map(self._left, shared), default=NO_CAP)
+        apart = sum(min((self._left(cap) for cap in own if cap not in shared), default=NO_CAP) for own in caps)
+        return min(most, max(0, held + min(together, apart)))
 
     def words(self, target: TargetFacts) -> str:
         """The cap that binds the target, in words with its numbers."""
-        owned = self._own_shares.get(target.key)
-        if owned is not None and owned <= self._shares[target.key]:
-            beyond = f"beyond the {owned} it owns there " if owned else ""
-            return f"a realtime model is lent no share of a GPU {beyond}(pool {target.pool} says isolation: soft)"
-        own, team = self._replicas.get(target.model), self._team.get(target.model, "")
-        if own is not None and own <= self._held[target.model]:
-            return (
-                f"it has {replicas(self._held[target.model])} on elastic pools, where elasticReplicas allows it {own}"
-            )
-        most = self._gpus[team]
-        return f"team {team} holds {gpus(self._team_gpus[team])} of elastic pools, where elasticGpus allows it {most}"
+        cap = min(self._of[target.key], key=self._left)
+        held = self._held[cap.key]
+        if cap.key[0] == "shares":
+            beyond = f"beyond the {cap.most} it owns there " if cap.most else ""
+            return f"a realtime model is lent no share of a GPU {beyond}({cap.where} says isolation: soft)"
+        if cap.key[0] == "team":
+            return f"team {cap.rule} holds {gpus(held)} of elastic pools, where elasticGpus allows it {cap.most}"
+        return f"it has {replicas(held)} {cap.where}, where {cap.rule} allows it {cap.most}"
 
 
-def _own_shares(policy: Policy) -> dict[tuple[str, str], int]:
-    """Replicas of each realtime model that are its own in each pool of shares, by model id and pool name."""
-    soft = {pool.name for pool in policy.pools if pool.isolation == "soft"}
-    primary = [pool.name for pool in policy.pools if pool.kind == "primary"]
-    found = {}
-    for model in policy.models if soft else ():
-        home = next((spec.pool for spec in model.targets if spec.pool in primary), None)
-        for spec in model.targets if model.workload_class == "realtime" else ():
-            if spec.pool in soft:
-                found[model.id, spec.pool] = model.entitlement if spec.pool == home else 0
-    return found
+def _by_target(scene: Scene[ModelNeed]) -> dict[tuple[str, str], tuple[_Cap, ...]]:
+    policy: Policy = scene.policy
+    teams = {team.name: team for team in policy.teams}
+    pools = {pool.name: pool for pool in policy.pools}
+    shares = any(pool.isolation == "soft" for pool in policy.pools)
+    capped = {model.id for model in policy.models if _capped(model) or (shares and model.workload_class == "realtime")}
+    if not capped and not teams:
+        return {}
+    found = {
+        target.key: tuple(_caps(model.entry, target, pools, teams.get(model.entry.team)))
+        for model in scene.models.values()
+        if model.entry.id in capped or model.entry.team in teams
+        for target in model.targets
+    }
+    return {key: caps for key, caps in found.items() if caps}
+
+
+def _capped(model: Model) -> bool:
+    return (model.elastic_replicas, model.spot_replicas, model.place_replicas) != (None, None, None)
+
+
+def _caps(model: Model, target: TargetFacts, pools: Mapping[str, Pool], team: Team | None) -> Iterator[_Cap]:
+    pool = pools[target.pool]
+    if pool.isolation == "soft" and model.workload_class == "realtime":
+        home = next((spec.pool for spec in model.targets if pools[spec.pool].kind == "primary"), None)
+        own = model.entitlement if home == pool.name else 0
+        yield _Cap(("shares", model.id, pool.name), own, 1, f"pool {pool.name}", "isolation")
+    if model.elastic_replicas is not None and pool.kind == "elastic":
+        yield _Cap(("elastic", model.id), model.elastic_replicas, 1, "on elastic pools", "elasticReplicas")
+    if team is not None and pool.kind == "elastic":
+        yield _Cap(("team", team.name), team.elastic_gpus, target.gpus, "on elastic pools", team.name)
+    if model.spot_replicas is not None and pool.capacity_type == "spot":
+        yield _Cap(("spot", model.id), model.spot_replicas, 1, "on spot pools", "spotReplicas")
+    place = pool.node_labels.get(TYPE, ""), pool.node_labels.get(ZONE, "")
+    if model.place_replicas is not None and any(place):
+        where = f"on {' in '.join(filter(None, place))}"
+        yield _Cap(("place", model.id, *place), model.place_replicas, 1, where, "placeReplicas")

@@ -1,0 +1,106 @@
+"""The account of one notice: when it was heard, what was done about it, and whether that was in time."""
+
+from msgspec import Struct
+
+from rebalancer.domain.instant import Instant
+from rebalancer.domain.words import counted
+
+BY_US, BY_KARPENTER, BY_OTHERS, BY_THE_NODE = "rebalancer", "karpenter", "others", "node"
+DRAINERS = (BY_US, BY_KARPENTER, BY_OTHERS, BY_THE_NODE)
+WITHOUT_DEADLINE = frozenset({"drain", "gone"})  # kinds of notices whose deadline is when they were given
+
+
+class GoingReplica(Struct, frozen=True, omit_defaults=True):
+    """A replica that stood on a node when the node came under notice, or came to stand there since.
+
+    uid: UID of its pod.
+    model: id of the model.
+    requests: requests in flight on it when they were last reported; None where nobody reports them by the pod.
+    ended: whether a write of ours named it: as a victim, or as the pod to evict.
+    gone_by: who ended it, one of `DRAINERS`, as soon as it is terminating or gone; "" before that.
+    gone_at: when it was first seen gone, None before that.
+    """
+
+    uid: str
+    model: str
+    requests: float | None = None
+    ended: bool = False
+    gone_by: str = ""
+    gone_at: Instant | None = None
+
+
+class NoticeAccount(Struct, frozen=True, omit_defaults=True):
+    """One notice from its first word to its end. Instants of what has not happened are None.
+
+    node: name of the node.
+    kind: kind of the notice, as in `snapshot.NoticeView`.
+    source: who gave it.
+    pool: name of the node's pool, "" where it is in none.
+    confidence: how sure it is, one of `notice_kinds.CONFIDENCES`.
+    issued_at: when it was given, by its source.
+    heard_at: when the first plan saw it.
+    deadline: the earliest instant at which the node may vanish.
+    replicas: the replicas there, by UID.
+    ready_before: Ready replicas of each of their models when it was heard, by model id.
+    acted_at: when the first write for it was acknowledged: a replacement, a donor's release, a cordon, an eviction.
+    replaced_at: when all of these models had as many Ready replicas as before on nodes that stay.
+    drained_at: when the last replica there was seen gone.
+    over_at: when the notice stood no more: the node is gone, or it stays.
+    voluntary: whether Karpenter replaces the node by its own will.
+    """
+
+    node: str
+    kind: str
+    source: str
+    pool: str
+    confidence: str
+    issued_at: Instant
+    heard_at: Instant
+    deadline: Instant
+    replicas: tuple[GoingReplica, ...] = ()
+    ready_before: dict[str, int] = {}
+    acted_at: Instant | None = None
+    replaced_at: Instant | None = None
+    drained_at: Instant | None = None
+    over_at: Instant | None = None
+    voluntary: bool = False
+
+    @property
+    def spare_seconds(self) -> float | None:
+        """Seconds between the last replica's end and the deadline, negative where that was late; None without both."""
+        if self.drained_at is None or self.kind in WITHOUT_DEADLINE:
+            return None
+        return self.deadline - self.drained_at
+
+    @property
+    def drained_by(self) -> tuple[str, ...]:
+        """The words for those who ended its replicas, in the order of `DRAINERS`."""
+        by = {replica.gone_by for replica in self.replicas}
+        return tuple(each for each in DRAINERS if each in by)
+
+    @property
+    def requests_at_end(self) -> float | None:
+        """Requests in flight on its replicas when they ended, as last reported; None where one was never reported."""
+        requests = [replica.requests for replica in self.replicas if replica.gone_at is not None]
+        known = [each for each in requests if each is not None]
+        return sum(known) if known and len(known) == len(requests) else None
+
+    def __str__(self) -> str:
+        """One line: `n1 (spot-interruption): 2 replicas; acted after 0.3 s, replaced after 61 s, drained after ...`."""
+        return f"{self.node} ({self.kind}): {counted(len(self.replicas), 'replica')}; {', '.join(self._steps())}"
+
+    def _steps(self) -> list[str]:
+        steps = [
+            f"{what} after {at - self.heard_at:.1f} s" if at is not None else f"not {what}"
+            for what, at in (("acted on", self.acted_at), ("replaced", self.replaced_at), ("drained", self.drained_at))
+        ]
+        if self.drained_by:
+            steps[-1] += f" by {' and '.join(self.drained_by)}"
+        spare = self.spare_seconds
+        if spare is not None:
+            steps.append(f"{spare:.0f} s to spare" if spare >= 0 else f"{-spare:.0f} s after its deadline")
+        if self.drained_at is not None:
+            requests = self.requests_at_end
+            flight = "an unknown number of requests" if requests is None else counted(round(requests), "request")
+            steps.append(f"{flight} in flight at the end")
+        return steps

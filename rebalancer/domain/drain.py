@@ -1,0 +1,23 @@
+"""Which nodes the service drains itself, and when that stands above a disruption budget; for planning and gate."""
+
+from rebalancer.domain.policy import Pool
+from rebalancer.domain.snapshot import NodeView, NoticeView
+
+LAST_SECONDS = 20.0  # before the deadline: what a disruption budget protects until then is gone with its node anyway
+
+
+def is_drained(pool: Pool, node: NodeView, notice: NoticeView, at: float) -> bool:
+    """Whether we drain this node: its pool says so, its notice has come to its time, nobody else acts on it."""
+    if not pool.drain or node.node_pool is not None or notice.karpenter or notice.voluntary:
+        return False
+    return notice.kind != "gone" and notice.confidence != "possible" and notice.counts(at)
+
+
+def dated(notice: NoticeView) -> bool:
+    """Whether its deadline is one: a person's drain has none, a fault none that is certain."""
+    return notice.kind != "drain" and notice.confidence == "certain"
+
+
+def in_last_seconds(notice: NoticeView, at: float) -> bool:
+    """Whether the node goes within the last seconds, so that a replica is better deleted than lost."""
+    return dated(notice) and 0.0 < notice.deadline - at <= LAST_SECONDS

@@ -1,0 +1,120 @@
+"""Nodes that nobody else drains: the node is cordoned, and who does not go by a target's number is evicted in time.
+
+Only in pools whose policy says `drain`, only nodes without a Karpenter NodePool, only replicas of the policy's models.
+The ladder of one replica under a notice of 120 s, with a grace of 30 s: at once the node is cordoned and a replacement
+asked beside it; until 120 - 30 - 20 = 70 s it serves; then its target's number takes it back where Kubernetes would
+end this very pod, else it is evicted, tried again for as long as its disruption budget says no; from 100 s on it is
+deleted with the seconds that are left. Its preStop hook runs within its grace, so both have their time unless the
+notice was shorter. Of a person's drain and of a fault nothing is due: a replica is evicted once its replacement is
+Ready, and never deleted against a budget.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from rebalancer.domain.drain import LAST_SECONDS, dated, in_last_seconds, is_drained
+from rebalancer.domain.plan import DrainChange
+from rebalancer.domain.snapshot import NodeView, NoticeView, PodView
+from rebalancer.planning.actions.moves import Going, Moves
+from rebalancer.planning.facts.scene import PoolFacts, Scene, TargetFacts
+from rebalancer.planning.shares.share import ModelShare
+
+
+def drains(scene: Scene[ModelShare], pool: str, notice: NoticeView) -> bool:
+    """Whether the service drains the node of this notice itself; it must be a node of that pool."""
+    state = scene.pools.get(pool)
+    if state is None or not state.pool.drain or not scene.snapshot.drains_nodes:
+        return False
+    node = next((each for each in state.view.nodes if each.name == notice.node), None)
+    return node is not None and is_drained(state.pool, node, notice, scene.now)
+
+
+def drain_changes(scene: Scene[ModelShare], moves: Moves) -> list[DrainChange]:
+    """Cordons and uncordons by pool and node, then evictions by model."""
+    if not scene.snapshot.drains_nodes:
+        return []
+    notices = {notice.node: notice for notice in scene.snapshot.notices}
+    found = [change for state in scene.pools.values() for change in _cordons(scene, state, notices)]
+    for model in scene.models.values() if notices else ():
+        if model.doomed:
+            found += _evictions(scene, moves, model, notices)
+    return found
+
+
+def _cordons(scene: Scene[ModelShare], state: PoolFacts, notices: Mapping[str, NoticeView]) -> Iterator[DrainChange]:
+    """A node is cordoned once, and uncordoned only by whom it was cordoned: if a person undid it, it stays so."""
+    for node in state.view.nodes:
+        notice = notices.get(node.name)
+        if notice is None and node.cordoned and not node.schedulable:
+            yield _of_node(scene, state, node, "uncordon", "its notice is over")
+        elif notice is not None and node.schedulable and not node.cordoned and drains(scene, state.pool.name, notice):
+            yield _of_node(scene, state, node, "cordon", f"under notice ({notice.kind}, {notice.source or 'unknown'})")
+
+
+def _of_node(scene: Scene[ModelShare], state: PoolFacts, node: NodeView, kind: str, reason: str) -> DrainChange:
+    return DrainChange(
+        id=f"{scene.snapshot.cycle}-{node.name}-{kind}",
+        kind=kind,
+        node=node.name,
+        pool=state.pool.name,
+        reason=reason,
+    )
+
+
+def _evictions(
+    scene: Scene[ModelShare], moves: Moves, model: ModelShare, notices: Mapping[str, NoticeView]
+) -> Iterator[DrainChange]:
+    """The doomed replicas of one model that no number ends and whose time has come."""
+    spare = model.ready_staying - (model.staying_replicas - sum(target.replaced for target in model.targets))
+    for target in model.targets:
+        going = moves.going.get(target.key, Going())
+        gone = {pod.uid for pod in (*going.pods, *going.ended)}
+        spare -= len(going.ended)
+        if target.stuck == "paused":
+            continue
+        for pod, notice in _drained(scene, target, notices):
+            if pod.uid in gone:
+                continue
+            replaced = pod in target.beside and spare > 0
+            if scene.now >= ends_at(scene, target, notice) if dated(notice) else replaced:
+                spare -= replaced
+                yield _of_pod(scene, target, pod, notice, replaced=replaced)
+
+
+def _drained(
+    scene: Scene[ModelShare], target: TargetFacts, notices: Mapping[str, NoticeView]
+) -> Iterable[tuple[PodView, NoticeView]]:
+    for pod in sorted(target.doomed, key=lambda each: each.uid):
+        told = [notices[node] for node in pod.nodes if node in notices]
+        if told:
+            notice = min(told, key=lambda each: each.deadline)
+            if drains(scene, target.pool, notice):
+                yield pod, notice
+
+
+def ends_at(scene: Scene[ModelShare], target: TargetFacts, notice: NoticeView) -> float:
+    """When a replica begins to end: its grace is over at the deadline, where we drain 20 s before it."""
+    lead = LAST_SECONDS if drains(scene, target.pool, notice) else 0.0
+    return notice.deadline - target.view.grace_seconds - lead
+
+
+def _of_pod(
+    scene: Scene[ModelShare], target: TargetFacts, pod: PodView, notice: NoticeView, *, replaced: bool
+) -> DrainChange:
+    left = notice.deadline - scene.now
+    last = in_last_seconds(notice, scene.now)
+    grace = target.view.grace_seconds
+    what = "its replacement is Ready" if replaced else "nothing replaces it yet"
+    goes = f"goes in {left:.0f} s" if left > 0.0 else f"was to go {-left:.0f} s ago"
+    when = f"{notice.node} {goes if dated(notice) else 'is to be emptied'}"
+    return DrainChange(
+        id=f"{scene.snapshot.cycle}-{pod.name}-{'delete' if last else 'evict'}",
+        kind="delete" if last else "evict",
+        node=notice.node,
+        pool=target.pool,
+        reason=f"{when} ({notice.kind}) and its grace is {grace} s; {what}",
+        model=target.model,
+        namespace=target.view.namespace,
+        pod=pod.name,
+        uid=pod.uid,
+        grace_seconds=max(1, min(grace, int(left))) if last else None,
+    )

@@ -1,0 +1,178 @@
+"""Each notice about a node with replicas on it has an account, followed from plan to plan until an hour after its end.
+
+Planning sees everything that an account is made of: notices, pods, requests in flight and what became of our writes.
+So it is kept in memory, survives a restart with it, and can be made again from the journal.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from rebalancer.domain.account import BY_KARPENTER, BY_OTHERS, BY_THE_NODE, BY_US, GoingReplica, NoticeAccount
+from rebalancer.domain.memory import Memory, Replaced
+from rebalancer.domain.outcome import Intent, Outcome
+from rebalancer.domain.snapshot import NoticeView, PodView, Snapshot
+
+KEPT_SECONDS = 3600.0  # for who asks `rebalancer explain NODE` after an incident
+KEPT_AT_MOST = 500  # accounts that are over: half of a fleet of a thousand nodes, 400 bytes each and 150 a replica
+
+
+def follow(memory: Memory, snapshot: Snapshot) -> Memory:
+    """Memory with the accounts of the notices as they stand in `snapshot`, and of those that stood lately."""
+    if not snapshot.notices and not memory.accounts:
+        return memory
+    notices = {notice.node: notice for notice in snapshot.notices}
+    standing = [account for account in memory.accounts if account.over_at is None]
+    seen = _Seen(snapshot, notices.keys() | {account.node for account in standing})
+    known = {account.node: account for account in standing}
+    accounts = [known.get(node) or seen.opened(notice) for node, notice in notices.items()]
+    followed = [seen.followed(account, notices.get(account.node)) for account in accounts if account is not None]
+    followed += [seen.followed(account, None) for account in standing if account.node not in notices]
+    over = [account for account in memory.accounts if account.over_at is not None]
+    over += [account for account in followed if account.over_at is not None]
+    kept = [each for each in over if snapshot.at - (each.over_at or 0.0) < KEPT_SECONDS][-KEPT_AT_MOST:]
+    return replace(memory, accounts=(*kept, *(account for account in followed if account.over_at is None)))
+
+
+def changed(before: Sequence[NoticeAccount], after: Sequence[NoticeAccount]) -> tuple[NoticeAccount, ...]:
+    """The accounts of `after` that differ from `before`: what the plan tells, and so the journal."""
+    known = {(account.node, account.heard_at): account for account in before}
+    return tuple(account for account in after if known.get((account.node, account.heard_at)) != account)
+
+
+def lost_with_node(
+    accounts: Iterable[NoticeAccount], model: str, now: float, window_seconds: float
+) -> NoticeAccount | None:
+    """The newest account of a node with which the model loses capacity now, or lost it within the window.
+
+    Capacity is lost where the cloud or a failure takes it: not to a person's drain or Karpenter's own
+    will, nor where it may stay.
+    """
+    for account in reversed(tuple(accounts)):
+        taken = account.kind != "drain" and account.confidence == "certain" and not account.voluntary
+        if not taken or model not in account.ready_before:
+            continue
+        drained = account.drained_at
+        if account.over_at is None if drained is None else now - drained < window_seconds:
+            return account
+    return None
+
+
+class _Seen:
+    """The replicas on some nodes, and what else of a snapshot accounts are made of."""
+
+    def __init__(self, snapshot: Snapshot, nodes: Collection[str]) -> None:
+        self._at = snapshot.at
+        self._requests: dict[str, float] = {}
+        for load in snapshot.loads:
+            self._requests.update(load.pod_requests)
+        self._pool_of = {node.name: pool.name for pool in snapshot.pools for node in pool.nodes if node.name in nodes}
+        self._on: Mapping[str, dict[str, tuple[str, PodView]]] = defaultdict(dict)  # by node, then by UID
+        self._ready: Counter[str] = Counter()  # by model
+        self._ready_elsewhere: Counter[str] = Counter()
+        for model in snapshot.models:
+            for pod in (pod for target in model.targets for pod in target.pods):
+                for node in (node for node in pod.nodes if node in nodes):
+                    self._on[node][pod.uid] = model.id, pod
+                if pod.phase == "ready":
+                    self._ready[model.id] += 1
+                    self._ready_elsewhere[model.id] += not pod.on(nodes)
+        self._written = [outcome for outcome in snapshot.outcomes if outcome.happened]
+
+    def opened(self, notice: NoticeView) -> NoticeAccount | None:
+        """The account of a notice that is new; None where no replica stands there."""
+        there = self._on[notice.node]
+        if not there:
+            return None
+        return NoticeAccount(
+            node=notice.node,
+            kind=notice.kind,
+            source=notice.source,
+            pool=self._pool_of.get(notice.node, ""),
+            confidence=notice.confidence,
+            issued_at=notice.since,
+            heard_at=self._at,
+            deadline=notice.deadline,
+            voluntary=notice.voluntary,
+            ready_before={name: self._ready[name] for name in sorted({name for name, _ in there.values()})},
+        )
+
+    def followed(self, account: NoticeAccount, notice: NoticeView | None) -> NoticeAccount:
+        """The account as things stand; `notice`: None where it stands no more."""
+        if notice is not None and notice.kind != "gone":
+            surer = account.confidence == "possible" != notice.confidence
+            account = replace(
+                account,
+                kind=notice.kind,
+                source=notice.source,
+                confidence=notice.confidence,
+                deadline=notice.deadline,
+                voluntary=notice.voluntary,
+                heard_at=self._at if surer else account.heard_at,
+            )
+        replicas = self._replicas(account, notice)
+        all_gone = all(replica.gone_at is not None for replica in replicas)
+        first = min(self._acts(account, replicas), default=None)
+        replaced = all(self._ready_elsewhere[name] >= number for name, number in account.ready_before.items())
+        return replace(
+            account,
+            replicas=replicas,
+            acted_at=first if account.acted_at is None else account.acted_at,
+            replaced_at=self._at if account.replaced_at is None and replaced else account.replaced_at,
+            drained_at=(account.drained_at or self._at) if all_gone else None,
+            over_at=None if notice is not None else self._at,
+        )
+
+    def _replicas(self, account: NoticeAccount, notice: NoticeView | None) -> tuple[GoingReplica, ...]:
+        there = self._on[account.node]
+        named = {uid for outcome in self._written for uid in outcome.intent.victims}
+        known = {replica.uid: replica for replica in account.replicas}
+        if notice is not None:
+            known |= {uid: GoingReplica(uid, model) for uid, (model, _) in there.items() if uid not in known}
+        return tuple(self._replica(known[uid], there.get(uid), uid in named, account, notice) for uid in sorted(known))
+
+    def _replica(
+        self,
+        replica: GoingReplica,
+        there: tuple[str, PodView] | None,
+        named: bool,  # noqa: FBT001  # one of the facts about it
+        account: NoticeAccount,
+        notice: NoticeView | None,
+    ) -> GoingReplica:
+        ended = replica.ended or named
+        by = replica.gone_by
+        if not by and (there is None or there[1].phase == "terminating"):
+            by = self._ended_by(ended, account.node, notice)
+        return GoingReplica(
+            uid=replica.uid,
+            model=replica.model,
+            requests=self._requests.get(replica.uid, replica.requests),
+            ended=ended,
+            gone_by=by,
+            gone_at=None if there is not None else replica.gone_at or self._at,
+        )
+
+    def _ended_by(self, ended: bool, node: str, notice: NoticeView | None) -> str:  # noqa: FBT001  # a fact about it
+        if ended:
+            return BY_US
+        if node not in self._pool_of or (notice is not None and notice.kind == "gone"):
+            return BY_THE_NODE
+        return BY_KARPENTER if notice is not None and notice.karpenter else BY_OTHERS
+
+    def _acts(self, account: NoticeAccount, replicas: Iterable[GoingReplica]) -> Iterable[float]:
+        """When writes for it were acknowledged."""
+        uids = {replica.uid for replica in replicas}
+        return (one.at for one in self._written if _is_for(one, account, uids))
+
+
+def _is_for(outcome: Outcome, account: NoticeAccount, uids: set[str]) -> bool:
+    """Whether a write was made for a notice: it names one of its replicas or its node, or frees room for its models."""
+    intent = outcome.intent
+    if intent.object == f"node/{account.node}" or not uids.isdisjoint(_named(intent)):
+        return True
+    return outcome.at >= account.heard_at and not account.ready_before.keys().isdisjoint(intent.recipients)
+
+
+def _named(intent: Intent) -> set[str]:
+    return {*intent.victims, *(Replaced.of(one).pod for one in intent.replaces)}

@@ -1,0 +1,117 @@
+"""Every notice about a node with replicas has an account: what was done about it, by whom, and was that in time."""
+
+from msgspec.structs import replace
+
+from rebalancer.domain.account import NoticeAccount
+from rebalancer.domain.codec import from_bytes, to_bytes
+from rebalancer.domain.memory import Memory
+from tests.planning.story import Story
+from tests.planning.test_scenarios_doomed import a_story
+
+
+def the_account(story: Story) -> NoticeAccount:
+    (account,) = story.memory.accounts
+    return account
+
+
+def in_flight(story: Story, requests: float) -> None:
+    """Each replica of b has so many requests in flight, until somebody says otherwise."""
+    each = {pod.uid: requests for pod in story.of("b").pods}
+    loads = tuple(replace(load, pod_requests=each if load.model == "b" else {}) for load in story.snapshot.loads)
+    story.snapshot = replace(story.snapshot, loads=loads)
+
+
+def test_from_its_first_word_to_its_end() -> None:
+    story = a_story()
+    in_flight(story, 3.0)
+    story.notice("a100-1", 120.0)
+    heard = story.snapshot.at
+    story.write(story.plan())
+    assert (the_account(story).acted_at, the_account(story).replaced_at) == (None, None)
+    story.wait(1.0)
+    story.kubernetes()
+    story.plan()
+    assert the_account(story).acted_at == heard
+    story.wait(49.0)
+    story.settle()
+    story.plan()
+    assert the_account(story).replaced_at == heard + 50.0
+    assert the_account(story).drained_at is None
+    in_flight(story, 1.0)
+    story.wait(42.0)
+    story.turn(1.0)  # its grace of 30 s before the deadline: the four go
+    story.plan()
+    account = the_account(story)
+    assert (account.drained_at, account.spare_seconds, account.drained_by) == (heard + 93.0, 27.0, ("rebalancer",))
+    assert account.requests_at_end == 4.0
+    assert account.over_at is None
+    story.lose("a100-1")
+    story.snapshot = replace(story.snapshot, notices=())
+    story.plan()
+    assert the_account(story).over_at == heard + 93.0
+    assert str(account) == (
+        "a100-1 (spot-interruption): 4 replicas; acted on after 0.0 s, replaced after 50.0 s, drained after 93.0 s by"
+        " rebalancer, 27 s to spare, 4 requests in flight at the end"
+    )
+
+
+def test_a_node_that_went_first_drained_itself() -> None:
+    story = a_story()
+    story.notice("a100-1", 120.0)
+    story.plan()
+    story.wait(30.0)
+    story.lose("a100-1")
+    story.snapshot = replace(story.snapshot, notices=())
+    story.plan()
+    account = the_account(story)
+    assert (account.drained_by, account.acted_at) == (("node",), None)
+    assert account.requests_at_end is None  # nobody reported them by the pod
+
+
+def test_karpenter_and_a_person_by_kubectl_are_told_apart() -> None:
+    for karpenter, by in ((True, "karpenter"), (False, "others")):
+        story = a_story()
+        story.notice("a100-1", 120.0, karpenter=karpenter)
+        story.plan()
+        story.evict("a100-1")
+        story.plan()
+        assert the_account(story).drained_by == (by,)
+
+
+def test_it_survives_a_restart_and_is_told_when_it_changes() -> None:
+    story = a_story()
+    story.notice("a100-1", 120.0)
+    first = story.plan()
+    assert [account.node for account in first.accounts] == ["a100-1"]
+    story.memory = from_bytes(to_bytes(story.memory), Memory)
+    heard = the_account(story).heard_at
+    story.wait(10.0)
+    assert story.plan().accounts == ()
+    story.lose("a100-1")
+    assert [account.heard_at for account in story.plan().accounts] == [heard]
+
+
+def test_a_notice_about_a_node_without_replicas_has_none_and_one_that_is_over_is_forgotten_after_an_hour() -> None:
+    story = a_story()
+    story.notice("a100-2", 120.0)
+    story.plan()
+    assert story.memory.accounts == ()
+    story.notice("a100-1", 120.0)
+    story.plan()
+    story.snapshot = replace(story.snapshot, notices=())
+    story.plan()
+    assert the_account(story).over_at == story.snapshot.at
+    story.wait(3601.0)
+    story.plan()
+    assert story.memory.accounts == ()
+
+
+def test_what_was_possible_and_is_certain_now_counts_from_then_on() -> None:
+    story = a_story()
+    story.notice("a100-1", 0.0, kind="rebalance", confidence="possible")
+    story.plan()
+    story.wait(600.0)
+    story.notice("a100-1", 120.0)
+    story.plan()
+    account = the_account(story)
+    assert (account.kind, account.heard_at) == ("spot-interruption", story.snapshot.at)
