@@ -6,6 +6,8 @@ and holds vLLM's processes, of which at most one is awake: while it is bound to 
 
 from msgspec import Struct
 
+from rebalancer.domain.instant import Instant
+
 PREFIX = "dual-pods.llm-d.ai"
 CONFIG = f"{PREFIX}/inference-server-config"  # annotation of a requester: what its engine is made from
 PATCH = f"{PREFIX}/server-patch"  # annotation of a requester in the older mode without launchers
@@ -48,5 +50,5 @@ class FailedWake(Struct, frozen=True):
 
     pod: str
     launcher: str
-    since: float
-    told_at: float
+    since: Instant
+    told_at: Instant
