@@ -11,6 +11,7 @@ from pydantic import Field, FiniteFloat
 
 from rebalancer.domain.node_rules import NodeRules
 from rebalancer.domain.part import Dns1123, Part, Ratio, Seconds
+from rebalancer.domain.role_ratio import RoleRatio
 from rebalancer.domain.target_spec import TargetSpec
 from rebalancer.domain.timetable import Schedule
 
@@ -178,6 +179,11 @@ class Model(Part):
     )
     deferral: ModelDeferral | None = Field(
         default=None, description="Of a model of class batch: until when its requests are due, or its share."
+    )
+    ratio: RoleRatio | None = Field(
+        default=None,
+        description="Where this model is one role and another the second, as prefill and decode: how many of this one"
+        " there are for each of the other. They move together, and no write leaves the bounds.",
     )
 
     @property

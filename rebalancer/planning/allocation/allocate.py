@@ -14,6 +14,7 @@ from rebalancer.domain.words import counted, gpus
 from rebalancer.planning.allocation.donors import ENTITLED, FLOOR, WANTED, displace
 from rebalancer.planning.allocation.idle import fill
 from rebalancer.planning.allocation.ledger import Ledger, Unit, Victim, needs_words
+from rebalancer.planning.allocation.roles import RATIO
 from rebalancer.planning.facts.landing import bars, distance
 from rebalancer.planning.facts.scene import PoolFacts, Scene, TargetFacts
 from rebalancer.planning.guards.release import Purpose
@@ -292,6 +293,8 @@ def _why_short(model: ModelShare, ledger: Ledger) -> tuple[str, str]:
     alone = [target for target in model.targets if target.stuck is not None]
     if alone and len(alone) == len(model.targets):
         return alone[0].stuck or "", "; ".join(sentence(target, model) for target in alone)
+    if not ledger.roles.borne(model.entry.id, 1):
+        return RATIO, ledger.roles.said(model.entry.id)
     pools = ledger.scene.pools
     capped = [target for target in model.targets if target.stuck is None and ledger.caps.room(target) <= 0]
     free = [_free_words(target, pools[target.pool], ledger) for target in model.targets if target.pool in pools]
