@@ -15,7 +15,13 @@ ANY = 1_000_000  # replicas beside which a role need not be there at all
 
 
 class Couple(NamedTuple):
-    """Two models, of which `of` has `least` to `most` times as many replicas as `to`."""
+    """Two models that are the roles of one.
+
+    of: id of the model whose replicas the ratio bounds.
+    to: id of the other one, by whose replicas it does.
+    least: the fewest replicas of the first for each one of the second.
+    most: the most.
+    """
 
     of: str
     to: str
