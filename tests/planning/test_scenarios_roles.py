@@ -86,8 +86,12 @@ class TestTogether:
         for name in ("prefill", "decode"):
             story.target(name, "spot", autoscaler=an_autoscaler(1, 3, name=name))
             story.load(name, {"concurrency": 4.0}, 1.0)
-        plan = story.plan()
-        assert [(change.minimum, change.replicas_to) for change in plan.changes] == [(3, 3), (3, 3)]
+        for _ in range(8):
+            story.turn()
+            bounds = [story.of(name, "spot").autoscaler for name in ("prefill", "decode")]
+            assert all(one is not None and one.minimum == one.maximum for one in bounds)
+            story.wait(310.0)  # the guard step lets one of a few go in 5 minutes
+        assert (story.replicas("prefill"), story.replicas("decode")) == (1, 1)  # surplus costs money, and goes
 
 
 class TestWorth:
@@ -98,6 +102,14 @@ class TestWorth:
         offer(story, "decode", 0.0)
         turn(story, 10)
         assert story.replicas("prefill") <= 2 * story.replicas("decode")
+
+    def test_a_role_that_gains_nothing_by_itself_gets_what_the_other_gains_by_it(self) -> None:
+        # prefill idles on one; decode gains from five, which three of prefill bear.
+        story = roles()
+        offer(story, "prefill", 0.3)
+        turn(story, 10)
+        assert story.replicas("decode") >= 5
+        assert 2 * story.replicas("prefill") >= story.replicas("decode")
 
     def test_the_best_pair_for_some_gpus_is_what_they_are_worth(self) -> None:
         # Prefill of 1 GPU, decode of 2: with 5 GPUs 1 and 2, or 3 and 1. The worth of both together decides.

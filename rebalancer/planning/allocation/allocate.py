@@ -198,7 +198,10 @@ def _keeps_floor(model: ModelShare) -> int:
 
 
 def _let_go(ledger: Ledger, found: Allocation) -> None:
-    """What a person or the policy caps goes; and surplus that costs money, where no autoscaler decides about it."""
+    """What a person or the policy caps goes; and surplus that costs money, where no autoscaler decides about it.
+
+    None does for a role of a couple: it is pinned.
+    """
     growing = {name for name, state in ledger.scene.pools.items() if state.grows}
     for model in ledger.scene.models.values():
         ruling = model.ruling
@@ -210,7 +213,8 @@ def _let_go(ledger: Ledger, found: Allocation) -> None:
             _release_down(target, model.most_replicas, Purpose.OVERRIDE if capped else Purpose.SURPLUS, ledger, found)
             while ledger.caps.room(target) < 0 and _release_one(target, model.floor, Purpose.SURPLUS, ledger, found):
                 pass
-            if target.pool in growing and target.owner is None:
+            pinned = target.model in ledger.roles.couples
+            if target.pool in growing and (target.owner is None or pinned):
                 _release_down(target, max(_keeps_aim(model), model.kept_replicas), Purpose.SURPLUS, ledger, found)
 
 
