@@ -93,6 +93,25 @@ class TestTogether:
             story.wait(310.0)  # the guard step lets one of a few go in 5 minutes
         assert (story.replicas("prefill"), story.replicas("decode")) == (1, 1)  # surplus costs money, and goes
 
+    def test_no_autoscaler_may_take_what_only_the_other_role_needs(self) -> None:
+        # prefill needs two by itself, and three beside decode's six: a minimum of 2 would leave the ratio.
+        pools = (an_elastic_pool(gpus=32, gpus_per_node=8),)
+        both = (
+            a_model("prefill", 1, pools=("spot",), ratio=RATIO),
+            a_model("decode", 1, pools=("spot",)),
+        )
+        policy = a_policy(*both, pools=pools)
+        story = Story(policy, a_snapshot(policy, {"prefill": 3, "decode": 6}, nodes={"spot": 2}))
+        for name, level in (("prefill", 0.3), ("decode", 4.0)):
+            replicas = story.replicas(name)
+            story.target(name, "spot", autoscaler=an_autoscaler(1, replicas, name=name))
+            story.shapes[name] = Shape()
+            offer(story, name, level)
+        turn(story)
+        owner = story.of("prefill", "spot").autoscaler
+        assert owner is not None
+        assert (owner.minimum, owner.maximum) == (3, 3)
+
 
 class TestWorth:
     def test_a_replica_of_one_role_alone_is_worth_nothing_beyond_the_ratio(self) -> None:
