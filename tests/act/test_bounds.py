@@ -299,7 +299,7 @@ BEHAVIOR = {
 
 @pytest.mark.parametrize("kind", ["HorizontalPodAutoscaler", "ScaledObject"])
 async def test_a_write_leaves_all_of_an_autoscaler_but_its_bounds_byte_equal(rig: Rig, kind: str) -> None:
-    own = {"metrics": [{"type": "Resource"}], "behavior": BEHAVIOR}
+    own: dict[str, Any] = {"metrics": [{"type": "Resource"}], "behavior": BEHAVIOR}
     stored, resource, keys = hpa("b", 2, 9), HPAS, ("minReplicas", "maxReplicas")
     if kind == "ScaledObject":
         advanced = {"horizontalPodAutoscalerConfig": {"name": "b", "behavior": BEHAVIOR}}

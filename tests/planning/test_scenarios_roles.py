@@ -44,7 +44,7 @@ def by_votes(prefill: int, decode: int, loads: tuple[float, float], gpus: int = 
     return story
 
 
-class TestTogether:
+class TestRatio:
     def test_both_are_raised_in_one_plan_as_far_as_either_bears_the_other_where_it_is(self) -> None:
         # From 1 and 1 either may go to 2, whatever becomes of the other's write; the rest follows in the next plans.
         story = roles()
