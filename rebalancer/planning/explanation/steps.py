@@ -154,7 +154,7 @@ def _demand(  # noqa: PLR0913  # one thing each
     work: Work, demand: Demand, need: int, floor: int, entitlement: int, cost: float
 ) -> Step:
     gain = "less than it costs" if cost else "nothing"
-    said = demand.why if need == demand.replicas else f"{demand.why}; more than {need} would gain {gain}"
+    said = demand.why if need >= demand.replicas else f"{demand.why}; more than {need} would gain {gain}"
     return Step(
         "demand",
         said + ("; it is in surge" if demand.surge else ""),
