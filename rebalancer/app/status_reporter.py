@@ -18,7 +18,7 @@ from rebalancer.app.figures import (
     sync_figures,
     watch_figures,
 )
-from rebalancer.domain.cluster import SOURCES
+from rebalancer.domain.cluster import ADVISORY, SOURCES
 from rebalancer.domain.pinned import HELD, Pinned
 from rebalancer.domain.plan import Plan
 from rebalancer.domain.snapshot import Snapshot, Sync
@@ -30,7 +30,7 @@ from rebalancer.kube.client import KubeClient
 from rebalancer.loop.clock import SteppedClock
 from rebalancer.loop.runner import Runner
 from rebalancer.obs.metrics import Figure, Metrics
-from rebalancer.obs.metrics.figures import notice_figures, plan_figures
+from rebalancer.obs.metrics.figures import notice_figures, plan_figures, start_figures
 from rebalancer.obs.recorder import Recorder
 from rebalancer.settings.policy_file import PolicyFile
 from rebalancer.settings.service import ServiceSettings
@@ -76,6 +76,7 @@ class StatusReporter:
         self._checkpoints: Checkpoints | None = None
         self._restoring: Restoring | None = None
         self._since: dict[str, float] = {}
+        self._advised: dict[str, float] = {}
         self._seen: Snapshot | None = None
         self._started_at = clock.now()
         self._started_monotonic = clock.monotonic()
@@ -157,10 +158,14 @@ class StatusReporter:
         return tuple(Unready(what, self._since[what], detail) for what, detail in found.items())
 
     def _abstaining(self) -> tuple[Unready, ...]:
-        """A second source without readings: no reason not to be ready, but somebody should know."""
-        if self.prometheus is None or self.prometheus.trouble is None:
-            return ()
-        return (Unready("prometheus", self.prometheus.since, self.prometheus.trouble),)
+        """A second source without readings, rules that nobody may read: we are ready, but somebody should know."""
+        said = self._state.troubles() if self._state else {}
+        found = {source: why for source, why in said.items() if source in ADVISORY}
+        self._advised = {source: self._advised.get(source, self._clock.now()) for source in found}
+        rows = [Unready(source, self._advised[source], why) for source, why in found.items()]
+        if self.prometheus is not None and self.prometheus.trouble is not None:
+            rows.append(Unready("prometheus", self.prometheus.since, self.prometheus.trouble))
+        return tuple(rows)
 
     def _troubles(self, now: float) -> dict[str, str]:
         if self._state is None or self._intake is None or self._runner is None:
@@ -245,5 +250,6 @@ class StatusReporter:
         if self._state and self._intake and self._cycle_ports:
             yield from input_figures(self._state, self._intake)
             yield from notice_figures(known, self._cycle_ports.memory)
+            yield from start_figures(known)
         if self.plan is not None:
             yield from plan_figures(self.plan, now)

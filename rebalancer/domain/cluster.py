@@ -3,10 +3,14 @@
 from msgspec import Struct
 
 from rebalancer.domain.autoscalers import Hpa, PodAutoscaler, ScaledObject
+from rebalancer.domain.dual_pods import Launcher, Requester
 from rebalancer.domain.instant import Instant
+from rebalancer.domain.jobs import Job
+from rebalancer.domain.kueue import ClusterQueue, Cohort, LocalQueue, ResourceFlavor
 from rebalancer.domain.parents import Applied, Controller
 from rebalancer.domain.people import Override, WriteStop
 from rebalancer.domain.placement import ANYWHERE, Placement
+from rebalancer.domain.quotas import LimitRange, PodAsk, PriorityClass, ResourceQuota
 from rebalancer.domain.workload_ref import WorkloadRef
 
 
@@ -73,6 +77,8 @@ class Node(Struct, frozen=True):
     unschedulable: whether it is cordoned.
     deleting: whether its deletion has begun.
     conditions: its conditions without the kubelet's four of pressure and network, and without a Ready that is True.
+    created_at: when its object was created; None where nobody says.
+    images: the images on it, spelled in full, of which a kubelet lists the 50 largest; none where it lists none.
     """
 
     name: str
@@ -87,6 +93,8 @@ class Node(Struct, frozen=True):
     unschedulable: bool = False
     deleting: bool = False
     conditions: tuple[NodeCondition, ...] = ()
+    created_at: Instant | None = None
+    images: tuple[str, ...] = ()
 
     @property
     def node_pool(self) -> str | None:
@@ -115,6 +123,12 @@ class Pod(Struct, frozen=True):
     ordinal: the number that its controller gave it, or its group of pods; None where it numbers none.
     member: its place among the pods of one replica; 0 is the one that leads and serves.
     labels: its labels, sorted, where it asks for devices: a target may find its pods by them.
+    image: image of the container that asks for devices, spelled in full; "" where none asks.
+    placed_at: when it got its node, None before that or where nobody dates it.
+    dual: what it is to another pod that serves for it, or for which it serves; None of any other pod.
+    priority_class: name of its PriorityClass, "" where it has none.
+    ends_at: when its activeDeadlineSeconds end it; None where it has none, or has not started.
+    gates: names of the scheduling gates that keep it from the scheduler.
     """
 
     namespace: str
@@ -134,11 +148,25 @@ class Pod(Struct, frozen=True):
     ordinal: int | None = None
     member: int = 0
     labels: tuple[tuple[str, str], ...] = ()
+    image: str = ""
+    placed_at: Instant | None = None
+    dual: Requester | Launcher | None = None
+    priority_class: str = ""
+    ends_at: Instant | None = None
+    gates: tuple[str, ...] = ()
 
     @property
     def terminal(self) -> bool:
-        """Succeeded and Failed pods hold no GPU any more."""
+        """Whether it has succeeded or failed: its containers have ended for good."""
         return self.phase in {"Succeeded", "Failed"}
+
+    @property
+    def holds_gpus(self) -> bool:
+        """Whether its devices are taken: until it is terminal; where an engine may outlive it, until it is deleted.
+
+        A requester's engine runs in another pod, and its finalizer keeps the object until that engine sleeps.
+        """
+        return not self.terminal or isinstance(self.dual, Requester)
 
 
 class Workload(Struct, frozen=True):
@@ -163,6 +191,8 @@ class Workload(Struct, frozen=True):
     templated: whether it has a pod template that could be read: without one nobody knows what its pods will request.
     first_ordinal: the number of its first replica, where its controller numbers them.
     selector: labels by which its scale finds its pods, as `key=value,...`; "" where owner references do.
+    ask: what a pod of its template asks of the namespace.
+    leader_ask: as `ask`, of the first pod of a replica where that has a template of its own; else None.
     """
 
     ref: WorkloadRef
@@ -184,6 +214,8 @@ class Workload(Struct, frozen=True):
     templated: bool = True
     first_ordinal: int = 0
     selector: str = ""
+    ask: PodAsk = PodAsk()
+    leader_ask: PodAsk | None = None
 
 
 class DisruptionBudget(Struct, frozen=True, omit_defaults=True, rename="camel"):
@@ -268,7 +300,21 @@ class NodeClaim(Struct, frozen=True):
     disruption_reason: str | None = None
 
 
-ClusterObject = Node | Pod | Workload | Hpa | ScaledObject | PodAutoscaler | NodePool | NodeClaim | Override | WriteStop
+Permission = ResourceQuota | LimitRange | PriorityClass | LocalQueue | ClusterQueue | Cohort | ResourceFlavor
+ClusterObject = (
+    Node
+    | Pod
+    | Workload
+    | Hpa
+    | ScaledObject
+    | PodAutoscaler
+    | NodePool
+    | NodeClaim
+    | Override
+    | WriteStop
+    | Permission
+    | Job
+)
 
 # The sources whose lists must be complete before anything is decided, in the words that status and readiness print;
 # besides them one for each other kind of target that the policy names (`target_kinds.TargetKind.source`).
@@ -283,4 +329,27 @@ SOURCES: dict[str, type] = {
     "nodeclaims": NodeClaim,
     "overrides": Override,
     "writestops": WriteStop,
+    "resourcequotas": ResourceQuota,
+    "limitranges": LimitRange,
+    "priorityclasses": PriorityClass,
+    "jobs": Job,
+    "localqueues": LocalQueue,
+    "clusterqueues": ClusterQueue,
+    "cohorts": Cohort,
+    "resourceflavors": ResourceFlavor,
 }
+
+# Sources that plans are better with and are made without: where nobody gave the right to read them, where the cluster
+# does not have them, and while they are silent, what they told last stands.
+ADVISORY = frozenset(
+    {
+        "resourcequotas",
+        "limitranges",
+        "priorityclasses",
+        "jobs",
+        "localqueues",
+        "clusterqueues",
+        "cohorts",
+        "resourceflavors",
+    }
+)

@@ -194,12 +194,14 @@ class SourceState(Struct, frozen=True, tag="source"):
     at: when that was seen.
     trouble: sentence that says why it is not alive, None while it is.
     absent: whether the cluster does not have that API at all.
+    denied: whether nobody gave us the right to read it.
     """
 
     source: str
     at: Instant
     trouble: str | None = None
     absent: bool = False
+    denied: bool = False
 
 
 Event = MetricSample | CapacityNotice | ObjectsListed | ObjectChanged | ObjectUnreadable | ObjectGone | SourceState

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from rebalancer.domain.instant import Instant, clock
 from rebalancer.domain.memory import Memory
+from rebalancer.domain.quota_view import Holder
 from rebalancer.domain.snapshot import TargetView
 from rebalancer.domain.words import node_pool_words, replicas
 
@@ -160,7 +161,7 @@ class Unmet(Struct, frozen=True):
 
     model: id of the model.
     replicas: how many are missing.
-    constraint: what they wait for: `budget`, `fit`, `pause`, `freeze`, `override`, `schedule`, the name
+    constraint: what they wait for: `budget`, `fit`, `quota`, `pause`, `freeze`, `override`, `schedule`, the name
         of a guard, or `waiting` (granted or being released, and not there yet).
     why: sentence that says so with names.
     since: since when the model is short.
@@ -223,6 +224,7 @@ class PoolDecision(Struct, frozen=True):
     doomed: GPUs of models on doomed nodes.
     foreign: GPUs of pods that belong to no model.
     free: GPUs that nobody holds.
+    others: who holds those of no model, the most first.
     """
 
     pool: str
@@ -234,6 +236,7 @@ class PoolDecision(Struct, frozen=True):
     doomed: int
     foreign: int
     free: int
+    others: tuple[Holder, ...] = ()
 
 
 class OverrideState(Struct, frozen=True):

@@ -19,14 +19,22 @@ from rebalancer.kube.errors import KubeError
 from rebalancer.kube.pace import Pace
 from rebalancer.kube.reflector import Reflector, Trouble, trouble_of
 from rebalancer.kube.resources import (
+    CLUSTER_QUEUES,
+    COHORTS,
     DEPLOYMENTS,
+    FLAVORS,
     HPAS,
+    JOBS,
+    LIMIT_RANGES,
+    LOCAL_QUEUES,
     NODECLAIMS,
     NODEPOOLS,
     NODES,
     OVERRIDES,
     POD_AUTOSCALERS,
     PODS,
+    PRIORITY_CLASSES,
+    QUOTAS,
     SCALEDOBJECTS,
     WRITESTOPS,
     Resource,
@@ -44,6 +52,14 @@ RESOURCES: Mapping[str, Resource] = {
     "nodeclaims": NODECLAIMS,
     "overrides": OVERRIDES,
     "writestops": WRITESTOPS,
+    "resourcequotas": QUOTAS,
+    "limitranges": LIMIT_RANGES,
+    "priorityclasses": PRIORITY_CLASSES,
+    "jobs": JOBS,
+    "localqueues": LOCAL_QUEUES,
+    "clusterqueues": CLUSTER_QUEUES,
+    "cohorts": COHORTS,
+    "resourceflavors": FLAVORS,
 }
 
 ALIVE_EVERY_SECONDS = 5.0  # a busy watch speaks a hundred times a second; its age needs no more than this
@@ -122,7 +138,8 @@ class SourceSink:
             log.warning("watch", source=self.source, resource=str(resource), trouble=str(reason))
             self._warned = True
         self._trouble = str(reason)
-        self._sink([SourceState(self.source, now, None if absent else str(reason), absent=absent)])
+        trouble, denied = None if absent else str(reason), reason.kind == "forbidden"
+        self._sink([SourceState(self.source, now, trouble, absent=absent, denied=denied)])
 
     def _recovered(self, now: float, *events: Event) -> None:
         if self._warned:

@@ -24,6 +24,7 @@ from rebalancer.domain.outcome import Intent, Outcome
 from rebalancer.domain.people import Override, WriteStop
 from rebalancer.domain.plan import Decision
 from rebalancer.domain.policy import Policy
+from rebalancer.domain.quota_view import Holder, QuotaView
 from rebalancer.domain.readings import ModelLoad
 from rebalancer.domain.snapshot import ModelView, NodePoolView, NodeView, NoticeView, PoolView, Snapshot, Sync
 
@@ -33,16 +34,24 @@ T = TypeVar("T")
 
 
 class PoolDelta(Struct, frozen=True, omit_defaults=True):
-    """Nodes of one pool that changed or went; `node_pools` None = unchanged."""
+    """Nodes of one pool that changed or went; None = unchanged.
+
+    name: name of the pool.
+    nodes: those that came or changed.
+    nodes_gone: names of those that went.
+    node_pools: all of its NodePools.
+    others: who holds GPUs of it besides the models.
+    """
 
     name: str
     nodes: tuple[NodeView, ...] = ()
     nodes_gone: tuple[str, ...] = ()
     node_pools: tuple[NodePoolView, ...] | None = None
+    others: tuple[Holder, ...] | None = None
 
 
 class Delta(Struct, frozen=True, omit_defaults=True):
-    """What differs from the previous snapshot; the small parts are repeated whole."""
+    """What differs from the previous snapshot; the small parts are repeated whole. `quotas` None = unchanged."""
 
     cycle: int
     at: float
@@ -58,6 +67,7 @@ class Delta(Struct, frozen=True, omit_defaults=True):
     loads: tuple[ModelLoad, ...] = ()
     loads_gone: tuple[str, ...] = ()
     marks_victims: bool = True
+    quotas: tuple[QuotaView, ...] | None = None
 
 
 class PolicyLine(Struct, frozen=True, tag="policy", tag_field="line"):
@@ -164,6 +174,7 @@ def difference(before: Snapshot, after: Snapshot) -> Delta:
         loads=loads,
         loads_gone=loads_gone,
         marks_victims=after.marks_victims,
+        quotas=None if before.quotas == after.quotas else after.quotas,
     )
 
 
@@ -171,8 +182,9 @@ def _pool_difference(before: PoolView | None, after: PoolView) -> PoolDelta | No
     if before is not None and (before is after or before == after):
         return None
     nodes, gone = _changed(before.nodes if before else (), after.nodes, "name")
-    same = before is not None and before.node_pools == after.node_pools
-    return PoolDelta(name=after.name, nodes=nodes, nodes_gone=gone, node_pools=None if same else after.node_pools)
+    node_pools = None if before is not None and before.node_pools == after.node_pools else after.node_pools
+    others = None if (before.others if before else ()) == after.others else after.others
+    return PoolDelta(after.name, nodes, gone, node_pools, others)
 
 
 def _changed(before: tuple[T, ...], after: tuple[T, ...], key: str) -> tuple[tuple[T, ...], tuple[str, ...]]:
@@ -191,7 +203,8 @@ def apply(before: Snapshot, delta: Delta) -> Snapshot:
         old = pools.get(change.name, PoolView(name=change.name))
         node_pools = old.node_pools if change.node_pools is None else change.node_pools
         nodes = _merged(old.nodes, change.nodes, change.nodes_gone, "name")
-        pools[change.name] = replace(old, nodes=nodes, node_pools=node_pools)
+        others = old.others if change.others is None else change.others
+        pools[change.name] = replace(old, nodes=nodes, node_pools=node_pools, others=others)
     return Snapshot(
         cycle=delta.cycle,
         at=delta.at,
@@ -204,6 +217,7 @@ def apply(before: Snapshot, delta: Delta) -> Snapshot:
         models=_merged(before.models, delta.models, delta.models_gone, "id"),
         loads=_merged(before.loads, delta.loads, delta.loads_gone, "model"),
         marks_victims=delta.marks_victims,
+        quotas=before.quotas if delta.quotas is None else delta.quotas,
     )
 
 
@@ -218,12 +232,13 @@ def _merged(before: tuple[T, ...], changed: tuple[T, ...], gone: tuple[str, ...]
 def keyframe(snapshot: Snapshot, memory: Memory) -> Iterator[FrameLine]:
     """`snapshot` from nothing, in chunks, with the memory that goes into its cycle."""
     whole = difference(EMPTY, snapshot)
-    small = replace(whole, pools=(), models=(), loads=())
+    small = replace(whole, pools=(), models=(), loads=(), quotas=None)
     pieces: list[Delta] = [replace(small, pools=(_bare(pool),)) for pool in whole.pools]
     for pool in whole.pools:
         pieces += [replace(small, pools=(PoolDelta(name=pool.name, nodes=chunk),)) for chunk in _chunks(pool.nodes)]
     pieces += [replace(small, models=chunk) for chunk in _chunks(whole.models)]
     pieces += [replace(small, loads=chunk) for chunk in _chunks(whole.loads)]
+    pieces += [replace(small, quotas=whole.quotas)] if whole.quotas else []
     pieces = pieces or [small]
     for part, delta in enumerate(pieces):
         yield FrameLine(
@@ -232,7 +247,7 @@ def keyframe(snapshot: Snapshot, memory: Memory) -> Iterator[FrameLine]:
 
 
 def _bare(pool: PoolDelta) -> PoolDelta:
-    return PoolDelta(name=pool.name, node_pools=pool.node_pools)
+    return PoolDelta(name=pool.name, node_pools=pool.node_pools, others=pool.others)
 
 
 def _chunks(values: tuple[T, ...]) -> Iterator[tuple[T, ...]]:

@@ -51,6 +51,7 @@ class Objects:
         self._claims = Claims()
         self.pods_of = Index[Pod](lambda pod: pod.workload)
         self.pods_on = Index[Pod](lambda pod: pod.node)
+        self.device_pods_in = Index[Pod](lambda pod: pod.namespace if pod.gpus else None)
         self.hpas_of = Index[Hpa](lambda hpa: hpa.target)
         self.scaled_objects_of = Index[ScaledObject](lambda scaled: scaled.target)
         self.pod_autoscalers_of = Index[PodAutoscaler](lambda found: found.target)
@@ -59,7 +60,7 @@ class Objects:
         self._indexes: dict[type, tuple[Index[ClusterObject], ...]] = {
             kind: cast("tuple[Index[ClusterObject], ...]", indexes)
             for kind, indexes in (
-                (Pod, (self.pods_of, self.pods_on)),
+                (Pod, (self.pods_of, self.pods_on, self.device_pods_in)),
                 (Hpa, (self.hpas_of,)),
                 (ScaledObject, (self.scaled_objects_of,)),
                 (PodAutoscaler, (self.pod_autoscalers_of,)),

@@ -1,12 +1,14 @@
 """The policy's pools as the cluster shows them. Only nodes and pools with a change are looked at again."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from rebalancer.domain.cluster import Node, NodeClaim, NodePool, Pod
+from rebalancer.domain.jobs import Job
 from rebalancer.domain.policy import Policy, Pool
 from rebalancer.domain.snapshot import NodePoolView, NodeView, PoolView
 from rebalancer.domain.workload_ref import WorkloadRef
+from rebalancer.state.holders import holders
 from rebalancer.state.objects import Change, Objects
 from rebalancer.state.views import claim_view, node_pool_view, node_view
 
@@ -79,7 +81,9 @@ class Pools:
             self._ready_changed.pop(old.name, None)
             self._node_moved(old.name, None)
         for found in change:
-            if isinstance(found, Pod):
+            if isinstance(found, Job):
+                self._dirty_pools.update(name for name, view in self._views.items() if view.others)
+            elif isinstance(found, Pod):
                 if found.node in self._pool_of_node and found.gpus and self._model_of(found.workload) is None:
                     self._dirty_nodes.add(found.node)
             elif isinstance(found, Node):  # a claim may have got its node, or lost it
@@ -155,6 +159,8 @@ class Pools:
         fall = self._fell.get((name, pool.resource))
         fell_at = None if fall is None else fall.at
         view = node_view(node, pool, foreign, self._ready_changed.get(name), fell_at)
+        if view.foreign_gpus:
+            self._dirty_pools.add(home)  # it may be others who hold as many
         if view != self._nodes[home].get(name):
             self._nodes[home][name] = view
             self._dirty_pools.add(home)
@@ -164,8 +170,18 @@ class Pools:
         found = ((name, self._objects.one(NodePool, name)) for name in sorted(pool.node_pools))
         node_pools = (self._node_pool(node_pool, pool.resource) for _, node_pool in found if node_pool is not None)
         return PoolView(
-            name=pool.name, nodes=tuple(nodes[name] for name in sorted(nodes)), node_pools=tuple(node_pools)
+            name=pool.name,
+            nodes=tuple(nodes[name] for name in sorted(nodes)),
+            node_pools=tuple(node_pools),
+            others=holders(self._foreign(pool), self._objects),
         )
+
+    def _foreign(self, pool: Pool) -> Iterator[tuple[Pod, int]]:
+        """Pods of no model on the pool's nodes, each with the GPUs that it holds."""
+        for name, view in self._nodes[pool.name].items():
+            for pod in self._objects.pods_on.get(name) if view.foreign_gpus else ():
+                if self._model_of(pod.workload) is None:
+                    yield pod, pod.gpus.get(pool.resource, 0)
 
     def _node_pool(self, node_pool: NodePool, resource: str) -> NodePoolView:
         claims = (claim for claim in self._objects.claims_of.get(node_pool.name) if self._to_come(claim))

@@ -2,13 +2,13 @@
 
 from collections.abc import Collection, Iterable
 
-from rebalancer.domain.cluster import SOURCES
+from rebalancer.domain.cluster import ADVISORY, SOURCES
 from rebalancer.domain.events import SourceState
 from rebalancer.domain.snapshot import Sync
 
 SILENT_AFTER_SECONDS = 90.0  # watch bookmarks come every minute
 # A cluster may do without KEDA, AIBrix and Karpenter.
-OPTIONAL = frozenset({"scaledobjects", "podautoscalers", "nodepools", "nodeclaims"})
+OPTIONAL = ADVISORY | {"scaledobjects", "podautoscalers", "nodepools", "nodeclaims"}
 NOT_INSTALLED = "the cluster has no such API; overrides and write stops need charts/rebalancer/crds applied"
 
 
@@ -19,6 +19,8 @@ class Sources:
 
     An API that was there and vanishes is in trouble, not absent: an API server that restarts answers 404 for a while,
     and a write stop must not be forgotten over it.
+
+    Of advisory sources what was told last stands, and one that nobody may read is waited for no longer.
     """
 
     def __init__(self, names: Iterable[str] = tuple(SOURCES)) -> None:
@@ -53,9 +55,12 @@ class Sources:
         """A source came alive, or says why it is not."""
         source = event.source
         optional = source in OPTIONAL or source in self._others
-        if event.absent and optional and (source in self._missing or source in self._absent):
+        none = event.absent or (event.denied and source in ADVISORY)
+        if none and optional and (source in self._missing or source in self._absent):
             self._absent.add(source)
             self._there(source, now)
+            if event.trouble is not None:
+                self._trouble[source] = event.trouble
         elif event.trouble is not None or event.absent:
             self._trouble[source] = event.trouble or NOT_INSTALLED
         else:
@@ -83,5 +88,5 @@ class Sources:
     def sync(self, now: float) -> Sync:
         """The sources that are missing and those that are stale, by name."""
         silent = {source for source, heard in self._heard_at.items() if now - heard > SILENT_AFTER_SECONDS}
-        stale = (silent | self._trouble.keys()) - self._missing - self._absent
+        stale = (silent | self._trouble.keys()) - self._missing - self._absent - ADVISORY
         return Sync(missing=tuple(sorted(self._missing)), stale=tuple(sorted(stale)), synced_at=self._synced_at)

@@ -24,6 +24,7 @@ from rebalancer.domain.people import Override, WriteStop
 from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.ingest.objects import SHAPES, Unusable, value_of
 from rebalancer.ingest.objects.meta import devices, is_extended
+from tests.ingest import quota_manifests
 from tests.ingest.manifests import (
     deployment,
     hpa,
@@ -58,6 +59,7 @@ def test_every_source_has_a_shape_of_its_kind_and_no_other() -> None:
         "nodeclaims": node_claim(),
         "overrides": override(),
         "writestops": write_stop(),
+        **{source: make() for source, make in quota_manifests.ALL.items()},
     }
     assert {source: type(read(source, obj)) for source, obj in whole.items()} == SOURCES
     assert set(SHAPES) == set(SOURCES)
@@ -80,7 +82,15 @@ def test_a_node() -> None:
         ready=True,
         ready_changed_at=SEVEN - 1800,
         unschedulable=True,
+        created_at=SEVEN,
     )
+
+
+def test_the_images_on_a_node_are_read_by_every_name_they_have() -> None:
+    images = [{"names": ["docker.io/vllm/vllm-openai:v1", "docker.io/vllm/vllm-openai@sha256:0"]}, {"sizeBytes": 1}]
+    found = read("nodes", node(status={"images": images}))
+    assert isinstance(found, Node)
+    assert found.images == ("docker.io/vllm/vllm-openai:v1", "docker.io/vllm/vllm-openai@sha256:0")
 
 
 @pytest.mark.parametrize("status", ["False", "Unknown"])

@@ -21,6 +21,7 @@ from rebalancer.sandbox.api.resources import NODEPOOLS, OVERRIDES, PODS, STATEFU
 from rebalancer.sandbox.api.resources import RESOURCES as SERVED
 from rebalancer.state import ClusterState
 from tests.builders import a_model, a_policy
+from tests.ingest import quota_manifests
 from tests.ingest.manifests import (
     deployment,
     hpa,
@@ -106,6 +107,7 @@ async def test_every_source_is_listed_with_its_objects_and_then_followed(
         node_claim(),
         override(),
         write_stop(),
+        *(make() for make in quota_manifests.ALL.values()),
     ):
         store.put(obj)
     await all_listed(told)

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 import rebalancer
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.outcome import WRITTEN, Intent, Outcome
+from rebalancer.domain.quota_view import Holder, QuotaView
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.loop.replay import replay
 from rebalancer.obs import journal
@@ -117,6 +118,19 @@ def test_what_went_is_told_too_nodes_and_pools_included() -> None:
     assert delta.loads_gone == ("a",)
     assert delta.pools_gone == ("l40s",)
     assert journal.apply(before, delta) == after
+
+
+def test_quotas_and_who_holds_gpus_besides_the_models_are_told_when_they_change_and_when_they_go() -> None:
+    before = a_world(2, 2, 1.0, 1.0)
+    quota = QuotaView("ResourceQuota", "serving", "gpus", "requests.nvidia.com/gpu", 8000, 6000)
+    pool = replace(before.pools[0], others=(Holder("Job", "ml", "train", 2),))
+    after = replace(before, pools=(pool, *before.pools[1:]), quotas=(quota,))
+    for old, new in ((before, after), (after, before), (after, after)):
+        assert journal.apply(old, journal.difference(old, new)) == new
+    seen = journal.EMPTY
+    for frame in journal.keyframe(after, Memory()):
+        seen = journal.apply(seen, frame.delta)
+    assert seen == after
 
 
 @pytest.mark.parametrize("nodes", [0, 1, journal.CHUNK, 2 * journal.CHUNK + 1])

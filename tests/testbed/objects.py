@@ -17,6 +17,8 @@ FAKE_NODE = "kwok.x-k8s.io/node"
 # How long a pod loads before it is Ready, and how long it takes to end after its deletion.
 LOAD_DELAY = "pod-ready.stage.kwok.x-k8s.io/delay"
 END_DELAY = "pod-delete.stage.kwok.x-k8s.io/delay"
+# How long a Job's pod works before it has succeeded.
+COMPLETE_DELAY = "pod-complete.stage.kwok.x-k8s.io/delay"
 
 
 def gpu_node(

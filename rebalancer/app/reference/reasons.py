@@ -91,6 +91,7 @@ _CONSTRAINTS = {
     "fit": "GPUs are free, not enough of them on one node.",
     "cap": "It has what `elasticReplicas` or its team's `elasticGpus` let it have on elastic pools.",
     "ratio": "The other role of its couple has too few replicas for more of this one, or cannot follow yet.",
+    "quota": "A ResourceQuota, LimitRange or Kueue queue lets no more replicas in; `why` has used, hard and holders.",
     "missing": "Its target does not exist.",
     "paused": "An override pauses it.",
     "pause": "An override pauses it.",

@@ -6,6 +6,7 @@ from rebalancer.api.ports.status import Status
 from rebalancer.api.text.pinned import said_pinned
 from rebalancer.api.text.words import UNKNOWN, columns, counted, counts_from, known, printable, some, span, when
 from rebalancer.domain.plan import ModelDecision, Plan, PoolDecision
+from rebalancer.domain.quota_view import holding
 from rebalancer.domain.snapshot import NoticeView
 
 LIVE_SECONDS = 10  # a joint plan's period
@@ -104,8 +105,11 @@ def _pool(pool: PoolDecision) -> tuple[str, str]:
         "other": pool.foreign,
         "free": pool.free,
     }
+    others = f" ({holding(pool.others)})" if pool.others else ""
     total = f"{sum(parts.values())} GPUs" if pool.budget is not None else f"{UNKNOWN} GPUs"
-    return pool.pool, "  ".join([total, *(f"{name} {count}" for name, count in parts.items() if count)])
+    return pool.pool, "  ".join(
+        [total, *(f"{name} {count}{others if name == 'other' else ''}" for name, count in parts.items() if count)]
+    )
 
 
 def _trouble_first(plan: Plan) -> list[ModelDecision]:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from rebalancer.domain.cluster import ClusterObject
-from rebalancer.ingest.objects import autoscalers, nodes, people, pods, targets
+from rebalancer.ingest.objects import autoscalers, jobs, kueue, nodes, people, pods, quotas, targets
 from rebalancer.ingest.objects.targets import ScalePaths
 from rebalancer.kube.resources import Resource
 
@@ -42,6 +42,14 @@ SHAPES: dict[str, Shape] = {
     "nodeclaims": Shape(nodes.NodeClaimWire, nodes.node_claim),
     "overrides": Shape(people.OverrideWire, people.override),
     "writestops": Shape(people.WriteStopWire, people.write_stop),
+    "resourcequotas": Shape(quotas.ResourceQuotaWire, quotas.resource_quota),
+    "limitranges": Shape(quotas.LimitRangeWire, quotas.limit_range),
+    "priorityclasses": Shape(quotas.PriorityClassWire, quotas.priority_class),
+    "jobs": Shape(jobs.JobWire, jobs.job),
+    "localqueues": Shape(kueue.LocalQueueWire, kueue.local_queue),
+    "clusterqueues": Shape(kueue.ClusterQueueWire, kueue.cluster_queue),
+    "cohorts": Shape(kueue.CohortWire, kueue.cohort),
+    "resourceflavors": Shape(kueue.ResourceFlavorWire, kueue.resource_flavor),
 }
 
 

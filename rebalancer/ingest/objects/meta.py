@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from decimal import Decimal
+from decimal import ROUND_CEILING, Decimal
 from functools import lru_cache
 from typing import TypeVar
 
@@ -21,6 +21,7 @@ Quantity = str | int | float
 Quantities = dict[str, Quantity]
 
 MAX_DIGITS = 9
+MOST_THOUSANDTHS = 9 * 10**18  # what 64 bits hold; more than 9 petabytes are as many as anybody has
 MAX_MANAGER_CHARACTERS = 128  # Kubernetes' own bound
 
 _QUANTITY = re.compile(r"([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?)([numkMGTPE]|[KMGTPE]i)?", re.ASCII)
@@ -175,14 +176,28 @@ def devices(number: Quantity) -> int:
 
 @lru_cache(maxsize=1024)
 def _devices(text: str) -> int:
-    found = _QUANTITY.fullmatch(text)
-    try:
-        number = Decimal(found[1]) * _SCALES[found[2] or ""] if found else Decimal(-1)
-    except ArithmeticError:
-        number = Decimal(-1)
+    number = _decimal(text)
     if 0 <= number < 10**MAX_DIGITS:
         return int(number)
     raise ValueError(f"{text[:40]!r} is no number of devices")
+
+
+@lru_cache(maxsize=4096)
+def thousandths(number: Quantity) -> int:
+    """A Kubernetes quantity in thousandths of its unit, rounded up as the API server does. Raises ValueError."""
+    found = _decimal(str(number)) * 1000
+    if found >= 0:
+        return min(MOST_THOUSANDTHS, int(found.to_integral_value(ROUND_CEILING)))
+    raise ValueError(f"{str(number)[:40]!r} is no quantity")
+
+
+def _decimal(text: str) -> Decimal:
+    """The number that a quantity spells, in its unit; -1 where it spells none."""
+    found = _QUANTITY.fullmatch(text)
+    try:
+        return Decimal(found[1]) * _SCALES[found[2] or ""] if found else Decimal(-1)
+    except ArithmeticError:
+        return Decimal(-1)
 
 
 def saved(meta: Annotated, shape: type[T]) -> T | None:

@@ -5,9 +5,12 @@ from functools import lru_cache
 
 from msgspec import Struct, field
 
+from rebalancer.domain import dual_pods
 from rebalancer.domain.cluster import Pod, Toleration
+from rebalancer.domain.dual_pods import Launcher, Requester
 from rebalancer.domain.placement import Placement
 from rebalancer.domain.workload_ref import WorkloadRef
+from rebalancer.ingest.objects.images import full_name
 from rebalancer.ingest.objects.meta import Metadata, Owner, Quantities, created_at, extended, instant
 from rebalancer.ingest.objects.placement import AffinityWire, SpreadWire, placement
 
@@ -35,16 +38,19 @@ class _Resources(Struct, frozen=True, gc=False):
 NO_RESOURCES = _Resources()
 
 
-class _Container(Struct, frozen=True, gc=False, rename="camel"):
+class Container(Struct, frozen=True, gc=False, rename="camel"):
+    """A container, the part that matters."""
+
     resources: _Resources = NO_RESOURCES
     restart_policy: str | None = None
+    image: str | None = None
 
 
 class _Port(Struct, frozen=True, gc=False, rename="camel"):
     host_port: int | None = None
 
 
-class _TemplateContainer(_Container, frozen=True, gc=False):
+class _TemplateContainer(Container, frozen=True, gc=False):
     ports: tuple[_Port, ...] | None = None
 
 
@@ -56,14 +62,32 @@ class _Toleration(Struct, frozen=True, gc=False):
 
 
 class _PodSpec(Struct, frozen=True, gc=False, rename="camel"):
-    containers: tuple[_Container, ...] = ()
-    init_containers: tuple[_Container, ...] | None = None
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] | None = None
     node_name: str | None = None
     termination_grace_period_seconds: int | None = None
+    active_deadline_seconds: int | None = None
+    priority_class_name: str | None = None
+
+
+class _Gate(Struct, frozen=True, gc=False):
+    name: str
+
+
+class _BoundSpec(_PodSpec, frozen=True, gc=False, rename="camel"):
+    scheduling_gates: tuple[_Gate, ...] | None = None
 
 
 class _Annotations(Struct, frozen=True, gc=False):
     deletion_cost: str | None = field(name="controller.kubernetes.io/pod-deletion-cost", default=None)
+    engine: str | None = field(name=dual_pods.CONFIG, default=None)
+    engine_patch: str | None = field(name=dual_pods.PATCH, default=None)
+    requester: str | None = field(name=dual_pods.REQUESTER, default=None)
+    instance: str | None = field(name=dual_pods.INSTANCE_ID, default=None)
+    signature: str | None = field(name=dual_pods.SIGNATURE, default=None)
+
+
+NO_ANNOTATIONS = _Annotations()
 
 
 class _PodMetadata(Metadata, frozen=True, gc=False, rename="camel"):
@@ -78,16 +102,17 @@ class _PodCondition(Struct, frozen=True, gc=False, rename="camel"):
     last_transition_time: str | None = None
 
 
-class _PodStatus(Struct, frozen=True, gc=False):
+class _PodStatus(Struct, frozen=True, gc=False, rename="camel"):
     phase: str = "Pending"
     conditions: tuple[_PodCondition, ...] | None = None
+    start_time: str | None = None
 
 
 class PodWire(Struct, frozen=True, gc=False):
     """`v1` Pod, the part that matters."""
 
     metadata: _PodMetadata
-    spec: _PodSpec = _PodSpec()
+    spec: _BoundSpec = _BoundSpec()
     status: _PodStatus = _PodStatus()
 
 
@@ -115,7 +140,8 @@ class Template(Struct, frozen=True, gc=False):
 def pod(wire: PodWire) -> Pod:
     """Raises ValueError."""
     meta, spec = wire.metadata, wire.spec
-    ready, labels = _ready(wire.status), meta.labels or NO_LABELS
+    ready, labels = _condition(wire.status, "Ready"), meta.labels or NO_LABELS
+    placed = _condition(wire.status, "PodScheduled")
     workload, ordinal = _workload(meta, labels)
     gpus = devices_in(spec)
     return Pod(
@@ -135,15 +161,43 @@ def pod(wire: PodWire) -> Pod:
         deletion_cost=_cost(meta.annotations),
         ordinal=ordinal,
         member=_number(labels.get(GROUP_MEMBER)) or 0,
+        priority_class=spec.priority_class_name or "",
+        ends_at=_ends_at(wire),
+        gates=tuple(one.name for one in spec.scheduling_gates or ()),
         labels=_shared(tuple(sorted(labels.items() - _own(labels)))) if gpus else (),
+        image=_image(spec) if gpus else "",
+        placed_at=None if placed is None else instant(placed.last_transition_time),
+        dual=_dual(meta.annotations or NO_ANNOTATIONS, labels),
     )
 
 
-def _ready(status: _PodStatus) -> _PodCondition | None:
+def _condition(status: _PodStatus, name: str) -> _PodCondition | None:
+    """The condition of that type where it is True."""
     for one in status.conditions or ():
-        if one.type == "Ready":
+        if one.type == name:
             return one if one.status == "True" else None
     return None
+
+
+def _image(spec: _PodSpec) -> str:
+    asking = (one.image for one in spec.containers if any(one.resources.devices().values()))
+    return full_name(next(asking, None) or "")
+
+
+def _dual(annotations: _Annotations, labels: Mapping[str, str]) -> Requester | Launcher | None:
+    """The binding on the launcher is `UID NAME`."""
+    if annotations.engine is not None or annotations.engine_patch is not None:
+        return Requester(labels.get(dual_pods.DUAL, ""))
+    if dual_pods.LAUNCHER not in labels:
+        return None
+    uid, _, name = (annotations.requester or "").partition(" ")
+    return Launcher(uid, name, annotations.instance or "", annotations.signature or "")
+
+
+def _ends_at(wire: PodWire) -> float | None:
+    """When its deadline ends the pod, None without one; it counts from the start."""
+    started, seconds = instant(wire.status.start_time), wire.spec.active_deadline_seconds
+    return None if started is None or seconds is None else started + seconds
 
 
 def _workload(meta: _PodMetadata, labels: Mapping[str, str]) -> tuple[WorkloadRef | None, int | None]:

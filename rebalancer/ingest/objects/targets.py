@@ -7,9 +7,11 @@ import msgspec
 from msgspec import Struct
 
 from rebalancer.domain.cluster import Workload
+from rebalancer.domain.quotas import PodAsk
 from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.ingest.objects.meta import Managed, applied, controller, writer
 from rebalancer.ingest.objects.pods import Template, devices_in, grace_of, placement_of, tolerations_of
+from rebalancer.ingest.objects.quotas import QUEUE, pod_ask
 from rebalancer.kube.resources import Resource
 
 GROUPED = "LeaderWorkerSet"
@@ -125,6 +127,7 @@ def custom(wire: TargetWire, resource: Resource, paths: ScalePaths) -> Workload:
         resource=f"{resource.api_version}/{resource.plural}",
         pods=pods,
         leader_gpus=None if leader is None else devices_in(leader.spec),
+        leader_ask=None if leader is None else _asks(meta, leader),
         templated=template is not None,
         selector="" if grouped or not isinstance(selector, str) else selector,  # a group's selector finds leaders alone
     )
@@ -148,7 +151,14 @@ def _of_template(
         placement=placement_of(template),
         controller=controller(meta),
         applied=applied(meta, "replicas"),
+        ask=_asks(meta, template),
     )
+
+
+def _asks(meta: Managed, template: Template) -> PodAsk:
+    """What its pods ask of their namespace; Kueue hands the queue of an object on to them."""
+    ask, queue = pod_ask(template), (meta.labels or {}).get(QUEUE, "")
+    return msgspec.structs.replace(ask, queue=queue) if queue and not ask.queue else ask
 
 
 def _at(tree: Mapping[str, Any], path: tuple[str, ...]) -> object:

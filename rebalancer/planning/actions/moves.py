@@ -18,6 +18,7 @@ from rebalancer.planning.allocation.lending import CALLED_HOME, held_back
 from rebalancer.planning.facts.scene import Scene
 from rebalancer.planning.guards.guards import budget, judge
 from rebalancer.planning.guards.release import Purpose, Release, Tally
+from rebalancer.planning.shares.quotas import Quotas
 from rebalancer.planning.shares.share import ModelShare
 
 Key = tuple[str, str]
@@ -71,6 +72,7 @@ class Moves:
     """Which moves passed the guards, which did not, and which wait for GPUs; a target is keyed by (model id, pool).
 
     tally: what guards' windows have after these moves.
+    quotas: replicas that the cluster lets in now, those granted so far counted; what goes is there until it has gone.
     promised: GPUs promised after these moves, by pool.
     going: replicas that go, by target.
     coming: replicas that come, by target.
@@ -84,6 +86,7 @@ class Moves:
     """
 
     tally: Tally
+    quotas: Quotas
     promised: dict[str, int]
     going: dict[Key, Going] = field(default_factory=dict)
     coming: dict[Key, Coming] = field(default_factory=dict)
@@ -118,7 +121,7 @@ class Moves:
 
 def judge_moves(scene: Scene[ModelShare], found: Allocation, nodes: NodePlan, tally: Tally) -> Moves:
     """Pass every move by the guards, in the order of the claims they serve. `tally`: nothing taken yet."""
-    moves = Moves(tally, {name: state.promised for name, state in scene.pools.items()})
+    moves = Moves(tally, Quotas(scene), {name: state.promised for name, state in scene.pools.items()})
     withdrawing = {target.key for _, target, count, _ in nodes.withdrawn if count > 0}
     for victim in found.releases:
         release(scene, moves, victim, None)
@@ -156,6 +159,10 @@ def _raise(scene: Scene[ModelShare], moves: Moves, unit: Unit) -> None:
     if over is not None:
         moves.wait(target.model, over)
         return
+    if moves.quotas.room(target) <= 0:
+        moves.wait(target.model, f"room in a quota: {moves.quotas.words(target)}")
+        return
+    moves.quotas.take(target)
     moves.promised[target.pool] += target.gpus
     coming = moves.coming.setdefault(target.key, Coming())
     coming.replicas += 1

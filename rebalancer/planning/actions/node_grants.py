@@ -21,6 +21,7 @@ from rebalancer.planning.allocation.allocate import Allocation
 from rebalancer.planning.allocation.ledger import Ledger, Unit, needs_words
 from rebalancer.planning.facts.scene import PoolFacts, Scene, TargetFacts
 from rebalancer.planning.shares.caps import Caps
+from rebalancer.planning.shares.quotas import Quotas
 from rebalancer.planning.shares.share import ModelShare
 
 
@@ -29,6 +30,7 @@ class NodePlan:
     """A plan's node grants, withdrawals, and writes to NodePools.
 
     caps: caps on elastic pools, with all units of the allocation counted.
+    quotas: replicas that the cluster lets in, with all units of the allocation counted.
     changes: writes to NodePools, in the order in which they go out.
     nodes: nodes that this plan wants to come, by NodePool.
     units: replicas granted onto nodes to come, each with its grant's id and its NodePool.
@@ -38,6 +40,7 @@ class NodePlan:
     """
 
     caps: Caps
+    quotas: Quotas
     changes: list[NodePoolChange] = field(default_factory=list)
     nodes: Counter[str] = field(default_factory=Counter)
     units: list[tuple[Unit, str, str]] = field(default_factory=list)
@@ -55,9 +58,10 @@ def plan_nodes(scene: Scene[ModelShare], found: Allocation, ledger: Ledger) -> N
 
     `ledger`: as allocation left it; it counts what comes and goes here for the other roles of couples.
     """
-    plan = NodePlan(Caps(scene))
+    plan = NodePlan(Caps(scene), Quotas(scene))
     for unit in found.units:
         plan.caps.take(unit.target)
+        plan.quotas.take(unit.target)
     _withdraw(scene, plan, ledger)
     giving, coming = found.giving, Counter(unit.target.model for unit in found.units)
     for model in scene.models_by_priority():
@@ -84,7 +88,7 @@ def _withdraw(scene: Scene[ModelShare], plan: NodePlan, ledger: Ledger) -> None:
         failed = _failed_claim(scene, grant)
         if failed is None and scene.now < grant.until:
             continue
-        waiting = sum(1 for pod in target.staying_pods if pod.node is None)
+        waiting = sum(1 for pod in target.staying_pods if pod.node is None and pod.gated is not True)
         count = min(waiting, grant.replicas, model.staying_replicas - model.floor)
         count = ledger.roles.parting(grant.model, count)
         if count == min(waiting, grant.replicas):
@@ -122,6 +126,7 @@ def _grant(  # noqa: PLR0913  # who is short, where, and by how much
         state = scene.pools.get(target.pool)
         most = plan.caps.room(target) if target.stuck is None else min(plan.caps.room(target), target.replaceable)
         most = most if target.owner is None else min(most, missing)
+        most = min(most, plan.quotas.room(target))
         if min(wanted, most) <= 0 or state is None or not _may_grow(model, target, state):
             continue
         if any(grant.model == model.entry.id and grant.pool == target.pool for grant in scene.memory.node_grants):
@@ -144,6 +149,7 @@ def _grant(  # noqa: PLR0913  # who is short, where, and by how much
         plan.units += [(Unit(target, "demand", "node"), grant_id, node_pool.name)] * replicas
         for _ in range(replicas):
             plan.caps.take(target)
+            plan.quotas.take(target)
         ledger.gained[model.entry.id] += replicas
         wanted, missing = wanted - replicas, missing - replicas
 

@@ -19,6 +19,7 @@ from rebalancer.planning.facts.landing import bars, distance
 from rebalancer.planning.facts.scene import PoolFacts, Scene, TargetFacts
 from rebalancer.planning.guards.release import Purpose
 from rebalancer.planning.guards.stuck import sentence
+from rebalancer.planning.shares.quotas import QUOTA
 from rebalancer.planning.shares.share import ModelShare
 
 
@@ -263,7 +264,7 @@ def _place(model: ModelShare, tier: str, ledger: Ledger) -> Unit | None:
     targets = [target for target in open_parts if more or ledger.waits(target)]
     for now, source in ((True, "free"), (False, "soon")):
         for target in targets:
-            if ledger.headroom(target) < target.gpus:
+            if ledger.headroom(target) < target.gpus or not ledger.let_in(target):
                 continue
             nodes = ledger.fit(target, model.ruling.excluded_nodes, now=now)
             if nodes:
@@ -300,6 +301,9 @@ def _why_short(model: ModelShare, ledger: Ledger) -> tuple[str, str]:
     if not ledger.roles.borne(model.entry.id, 1):
         return RATIO, ledger.roles.said(model.entry.id)
     pools = ledger.scene.pools
+    full = [target for target in model.targets if target.stuck is None and ledger.quotas.room(target) <= 0]
+    if full and all(target in full or ledger.capacity.get(target.pool, 0) < target.gpus for target in model.targets):
+        return QUOTA, "; ".join(ledger.quotas.words(target) for target in full)
     capped = [target for target in model.targets if target.stuck is None and ledger.caps.room(target) <= 0]
     free = [_free_words(target, pools[target.pool], ledger) for target in model.targets if target.pool in pools]
     if capped and all(

@@ -57,6 +57,8 @@ def _seated(target: TargetFacts, model: ModelShare, ledger: Ledger, tight: set[o
     kind = ledger.kind(target, model.ruling.excluded_nodes)
     if kind in tight or not _idle(target.pool, ledger) or not ledger.open_to(target, model):
         return None
+    if not ledger.let_in(target):
+        return None
     if ledger.capacity[target.pool] >= target.gpus:
         for now, source in ((True, "free"), (False, "soon")):
             nodes = ledger.fit(target, model.ruling.excluded_nodes, now=now)

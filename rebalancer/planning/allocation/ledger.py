@@ -15,6 +15,7 @@ from rebalancer.planning.facts.landing import crowded, may_land
 from rebalancer.planning.facts.scene import ROLLOUT, NodeRoom, PodPlacement, Scene, TargetFacts
 from rebalancer.planning.guards.release import Purpose, Release, Tally
 from rebalancer.planning.shares.caps import Caps
+from rebalancer.planning.shares.quotas import Quotas
 from rebalancer.planning.shares.share import ModelShare
 
 
@@ -73,6 +74,7 @@ class Ledger:
     owed_held: the part of `owed` that replicas on nodes hold.
     caps: room left on elastic pools by models' and teams' limits.
     roles: how far the roles of couples may move, and what is `gone` and `gained` by model.
+    quotas: replicas that the cluster would still let in; what was taken in this plan counts as gone.
     taken: pods taken so far, by target.
     unseated: replicas without a node that fit on none, by model id.
     seated: replicas seated so far, by target.
@@ -88,6 +90,7 @@ class Ledger:
     _fits_of: the same, by pool.
     _spare: nodes with free GPUs, by pool, until one of them is used.
     homes: nodes on which pods without a node were seated, by target and replica's UID.
+    awaiting: those of these pods whose GPUs there others still hold, each with its target.
     """
 
     scene: Scene[ModelShare]
@@ -98,6 +101,7 @@ class Ledger:
     owed_held: dict[str, int]
     caps: Caps
     roles: Roles
+    quotas: Quotas
     taken: dict[tuple[str, str], list[PodView]] = field(default_factory=dict)
     unseated: Counter[str] = field(default_factory=Counter)
     seated: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -107,6 +111,7 @@ class Ledger:
     judged: dict[str, dict[tuple[str, Purpose], Refusal | None]] = field(default_factory=dict)
     lacking: set[str] = field(default_factory=set)
     askable: dict[tuple[str, str, tuple[int, bool] | None], list[ModelShare]] = field(default_factory=dict)
+    awaiting: set[tuple[tuple[str, str], str]] = field(default_factory=set)
     _eligible: dict[PodPlacement, tuple[str, ...]] = field(default_factory=dict)
     _fits: dict[tuple[PodPlacement, bool], Fits] = field(default_factory=dict)
     _fits_of: dict[str, list[tuple[bool, Fits]]] = field(default_factory=dict)
@@ -148,7 +153,7 @@ class Ledger:
         owed = {name: obliging[name] - most for name, most in known.items()}
         owed_held = {name: placed[name] - most for name, most in known.items()}
         roles = Roles.of(scene)
-        ledger = cls(scene, tally, rooms, capacity, owed, owed_held, Caps(scene), roles)
+        ledger = cls(scene, tally, rooms, capacity, owed, owed_held, Caps(scene), roles, Quotas(scene))
         for target in unplaced:
             ledger._seat_unplaced(target)
         return ledger
@@ -158,10 +163,14 @@ class Ledger:
         for pod in target.unplaced:
             pods = target.pods - len(pod.nodes)
             nodes = self.fit(target, frozenset(), now=True, pods=pods)
-            nodes = nodes or self.fit(target, frozenset(), now=False, pods=pods)
+            later = not nodes
+            if later:
+                nodes = self.fit(target, frozenset(), now=False, pods=pods)
             if not nodes:
                 self.unseated[target.model] += 1
                 continue
+            if later:
+                self.awaiting.add((target.key, pod.uid))
             for node in nodes:
                 self._use(target.pool, node, target.pod_gpus, target.pod_gpus)
             self.homes.setdefault(target.key, {})[pod.uid] = nodes
@@ -263,6 +272,10 @@ class Ledger:
         """GPUs that may be promised for one more replica; a replica that waits for a node has its promise already."""
         return max(self.capacity[target.pool], target.gpus if self._reseats(target) else 0)
 
+    def let_in(self, target: TargetFacts) -> bool:
+        """Whether quotas let one more replica in; one of the target's own that waits for a node is in already."""
+        return self.quotas.room(target) > 0 or (self._reseats(target) and self.waits(target))
+
     def _reseats(self, target: TargetFacts) -> bool:
         """Whether a place is sought for a replica that was asked for and fits on no node."""
         return self.reseating and self.unseated.get(target.model, 0) > self.reseated[target.model]
@@ -280,6 +293,7 @@ class Ledger:
             self.reseated[target.model] += 1
         else:
             self.capacity[target.pool] -= target.gpus
+            self.quotas.take(target)
         self.seated[target.key] += 1
         self.seats.setdefault(target.key, []).extend(nodes)
         self.caps.take(target)
@@ -309,11 +323,16 @@ class Ledger:
         return self.left_of(model) - self.unseated.get(model.entry.id, 0)
 
     def sure_of(self, model: ModelShare) -> int:
-        """Of these all that serve, or will: not what loads in a rollout, whose new pods may never become Ready."""
+        """Of these all that serve, or will.
+
+        Not what loads in a rollout, whose new pods may never become Ready; nor what waits until others have gone: whose
+        pods were all made anew, as after a rollout that hung, serves with those that it has left for a start and more.
+        """
         return self.placed_of(model) - sum(
-            pod.phase != "ready" and bool(self.home(target, pod))
+            pod.phase != "ready"
+            and ((target.key, pod.uid) in self.awaiting or (target.stuck == ROLLOUT and bool(self.home(target, pod))))
             for target in model.targets
-            if target.stuck == ROLLOUT
+            if target.stuck == ROLLOUT or target.unplaced
             for pod in self.candidates(target)
         )
 
@@ -348,6 +367,7 @@ class Ledger:
         self.taken.setdefault(target.key, []).append(victim.pod)
         self.gone[target.model] += 1
         self.caps.give(target)
+        self.quotas.give(target)
         self.judged.pop(target.model, None)
         if target.pool in self.capacity:
             self.capacity[target.pool] += target.gpus

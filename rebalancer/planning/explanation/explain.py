@@ -156,4 +156,5 @@ def _pool(scene: Scene[ModelShare], state: PoolFacts, lent: int) -> PoolDecision
         doomed=doomed,
         foreign=foreign,
         free=max(0, total - foreign - ready - loading - doomed),
+        others=state.view.others,
     )

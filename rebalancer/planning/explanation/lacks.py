@@ -8,7 +8,8 @@ from msgspec.structs import replace
 from rebalancer.domain.couples import couples
 from rebalancer.domain.memory import Loan, ModelMemory
 from rebalancer.domain.plan import Unmet
-from rebalancer.domain.words import gpus, listed, replicas, sentences
+from rebalancer.domain.quota_view import holding
+from rebalancer.domain.words import counted, gpus, listed, replicas, sentences
 from rebalancer.planning.actions.moves import Moves
 from rebalancer.planning.allocation.allocate import Allocation
 from rebalancer.planning.allocation.roles import RATIO
@@ -16,6 +17,7 @@ from rebalancer.planning.explanation.lateness import has_now, lateness, short_of
 from rebalancer.planning.facts.scene import Scene
 from rebalancer.planning.guards.foreign import STANDS_DOWN, keeps_borrowed, standing
 from rebalancer.planning.guards.guards import stopped_by
+from rebalancer.planning.shares.quotas import QUOTA
 from rebalancer.planning.shares.share import ModelShare
 
 _FOR_WANT_OF_GPUS = frozenset({"budget", "fit", STANDS_DOWN})
@@ -84,6 +86,8 @@ def lacking(  # noqa: PLR0913  # every stage's result tells something
         constraint, why = _binding(model, allocation, moves, declined=wanted[name] < model.needed, brought=brought)
         if constraint in {"budget", "waiting"} and (said := _unborne(model, scene, at=wanted[name])):
             constraint, why = RATIO, said
+        if constraint in {"budget", "fit"}:
+            why = sentences(why, _beside(model, scene))
         others = _written_by_others(model, scene) if constraint in _FOR_WANT_OF_GPUS else ""
         if others:
             constraint, why = STANDS_DOWN, others
@@ -95,6 +99,17 @@ def lacking(  # noqa: PLR0913  # every stage's result tells something
             row = Unmet(name, short, constraint, why, since, lateness(model, has_now(model)))
         lacks[name] = Lack(model.lacks, why, row)
     return lacks, memories
+
+
+def _beside(model: ModelShare, scene: Scene[ModelShare]) -> str:
+    """Who holds GPUs of the model's pools besides the models, and until when; "" where nobody does."""
+    held = [
+        (pool, scene.pools[pool].view.others)
+        for pool in sorted({target.pool for target in model.targets} & scene.pools.keys())
+    ]
+    return sentences(
+        *(f"besides models GPUs of {pool} are held by {holding(others)}" for pool, others in held if others)
+    )
 
 
 def _while_it_lends(model: ModelShare, lent: tuple[tuple[str, int], ...], constraint: str) -> str:
@@ -147,6 +162,9 @@ def _binding(  # noqa: PLR0911  # one per kind of constraint
     if moves.blocked.get(name):
         refusal = moves.blocked[name][0]
         return refusal.guard, str(refusal)
+    full = moves.quotas.refusing(model.targets, more=declined)
+    if full:
+        return QUOTA, full
     if name in allocation.short and brought < model.needed:
         _, constraint, why = allocation.short[name]
         return constraint, f"{brought} granted, on a node that comes; beyond that {why}" if brought else why
@@ -156,4 +174,6 @@ def _binding(  # noqa: PLR0911  # one per kind of constraint
         return "budget", f"{share}, since the other GPUs there keep more requests from being late elsewhere"
     if moves.waiting.get(name):
         return "waiting", f"it waits for {listed(sorted(set(moves.waiting[name])))}"
-    return "waiting", "granted, its pods are on their way"
+    gated = sum(pod.gated is True for target in model.targets for pod in target.staying_pods)
+    admitted = f"; {counted(gated, 'pod')} wait for an admission, as Kueue's" if gated else ""
+    return "waiting", f"granted, its pods are on their way{admitted}"

@@ -22,6 +22,7 @@ from rebalancer.planning.shares.caps import Caps
 from rebalancer.planning.shares.curves import Curve, Table, table_of
 from rebalancer.planning.shares.deferred import bound_due, values_of
 from rebalancer.planning.shares.places import Claim, Space, share_places, smallest
+from rebalancer.planning.shares.quotas import Quotas
 from rebalancer.planning.shares.share import ModelShare
 from rebalancer.planning.shares.together import Together
 
@@ -29,9 +30,10 @@ from rebalancer.planning.shares.together import Together
 def share(scene: Scene[ModelNeed]) -> Scene[ModelShare]:
     """Every model with the replicas that it is to have before guards, and with what follows from them."""
     found: dict[str, _Portion] = {}
+    quotas = Quotas(scene)
     for pools, models in _connected(scene):
         if all(scene.pools[pool].budget is not None for pool in pools):  # else nobody is moved by what might be there
-            found |= _portions(scene, pools, bound_due(scene, pools, models))
+            found |= _portions(scene, pools, bound_due(scene, pools, models), quotas)
     return scene.with_models(_shared(model, found.get(name), scene.memo) for name, model in scene.models.items())
 
 
@@ -73,7 +75,9 @@ def _connected(scene: Scene[ModelNeed]) -> list[tuple[frozenset[str], list[Model
     return sorted(found, key=lambda each: min(each[0]))
 
 
-def _portions(scene: Scene[ModelNeed], pools: frozenset[str], models: Sequence[ModelNeed]) -> dict[str, _Portion]:
+def _portions(
+    scene: Scene[ModelNeed], pools: frozenset[str], models: Sequence[ModelNeed], quotas: Quotas
+) -> dict[str, _Portion]:
     caps = Caps(scene)
     looking: list[tuple[ModelNeed, Outlook, Sequence[TargetFacts]]] = []
     others: list[ModelNeed] = []
@@ -100,7 +104,7 @@ def _portions(scene: Scene[ModelNeed], pools: frozenset[str], models: Sequence[M
         # What is asked for and holds no GPU yet serves nobody; were it used, a second plan would share anew.
         used = min(use, sum(target.placed for target in model.targets))
         held = sum(target.staying_replicas for target in _fixed(model, free))
-        most = min(caps.most(free, model.most_replicas - held), _most_apart(scene, free)) + held
+        most = quotas.most(free, min(caps.most(free, model.most_replicas - held), _most_apart(scene, free))) + held
         claim = _claim_of(model, outlook, free, (max(used, own(model)), held, most), scene.memo)
         sharing.append(_Sharer(model, claim, held, used))
     spaces = _spaces(scene, pools, sharing, others, kept)

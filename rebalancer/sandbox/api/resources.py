@@ -62,9 +62,25 @@ NODECLAIMS = Resource("karpenter.sh", "v1", "nodeclaims", "NodeClaim", namespace
 OVERRIDES = Resource("rebalancer.io", "v1alpha1", "overrides", "Override", custom=True)
 WRITESTOPS = Resource("rebalancer.io", "v1alpha1", "writestops", "WriteStop", namespaced=False, custom=True)
 
+QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota", short="quota")
+LIMIT_RANGES = Resource("", "v1", "limitranges", "LimitRange", status=False, short="limits")
+PRIORITY_CLASSES = Resource(
+    "scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False, status=False, short="pc"
+)
+JOBS = Resource("batch", "v1", "jobs", "Job")
+LOCAL_QUEUES = Resource("kueue.x-k8s.io", "v1beta2", "localqueues", "LocalQueue", custom=True)
+CLUSTER_QUEUES = Resource(
+    "kueue.x-k8s.io", "v1beta2", "clusterqueues", "ClusterQueue", namespaced=False, custom=True, short="cq"
+)
+COHORTS = Resource("kueue.x-k8s.io", "v1beta2", "cohorts", "Cohort", namespaced=False, custom=True)
+FLAVORS = Resource(
+    "kueue.x-k8s.io", "v1beta2", "resourceflavors", "ResourceFlavor", namespaced=False, custom=True, status=False
+)
+
 RESOURCES = (
     *(NAMESPACES, NODES, PODS, CORE_EVENTS, EVENTS, DEPLOYMENTS, STATEFULSETS, REPLICASETS, HPAS, DISRUPTION_BUDGETS),
     *(LEASES, SCALEDOBJECTS, POD_AUTOSCALERS, NODEPOOLS, NODECLAIMS, OVERRIDES, WRITESTOPS),
+    *(QUOTAS, LIMIT_RANGES, PRIORITY_CLASSES, JOBS, LOCAL_QUEUES, CLUSTER_QUEUES, COHORTS, FLAVORS),
 )
 
 

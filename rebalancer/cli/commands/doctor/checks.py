@@ -50,6 +50,11 @@ def of_snapshot(snapshot: Snapshot) -> Iterator[Finding]:
     for pool in snapshot.pools:
         fix = "compare the policy's node labels with kubectl get nodes --show-labels"
         yield _if(bool(pool.nodes or pool.node_pools), WARN, f"pool/{pool.name}", "no node has its labels", fix)
+    for quota in snapshot.quotas:
+        fix = "raise it, or end what holds it; nothing is asked for beyond it. docs: Permission to ask"
+        amount = max(draw.amount for draw in quota.draws)
+        models = some(sorted({draw.model for draw in quota.draws}))
+        yield _if(not quota.full, WARN, f"model/{models}", quota.said(amount), fix)
     starts = {model.id: model.load_seconds for model in snapshot.models}
     for load in snapshot.loads:
         if load.lag_seconds >= TOLD_LAG_SECONDS:

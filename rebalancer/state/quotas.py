@@ -1,0 +1,152 @@
+"""What bounds the pods that the policy's targets may ask for. Looked at again only where something changed."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar
+
+from rebalancer.domain.cluster import Pod, Workload
+from rebalancer.domain.jobs import Job
+from rebalancer.domain.kueue import ClusterQueue, Cohort, LocalQueue, ResourceFlavor
+from rebalancer.domain.policy import Policy
+from rebalancer.domain.quota_view import Draw, QuotaView
+from rebalancer.domain.quotas import (
+    THOUSAND,
+    LimitRange,
+    PodAsk,
+    PriorityClass,
+    ResourceQuota,
+    admitted,
+    asked,
+    refused,
+    unsaid,
+)
+from rebalancer.domain.workload_ref import WorkloadRef
+from rebalancer.state.holders import holders
+from rebalancer.state.objects import Change, Objects
+from rebalancer.state.queues import Asking, queue_views
+
+_RULES = (ResourceQuota, LimitRange, PriorityClass, LocalQueue, ClusterQueue, Cohort, ResourceFlavor)
+_REQUESTS = "requests."
+
+
+Near = TypeVar("Near", LimitRange, Asking)
+
+
+class Quotas:
+    """Views of quotas, kept until an object that they rest on changes."""
+
+    def __init__(self, policy: Policy, objects: Objects) -> None:
+        self._objects = objects
+        self._views: tuple[QuotaView, ...] = ()
+        self.set_policy(policy)
+
+    def set_policy(self, policy: Policy) -> None:
+        """Take over models and pools."""
+        pools = {pool.name: pool for pool in policy.pools}
+        self._targets = {
+            WorkloadRef(model.namespace, spec.kind, spec.name): (model.id, pools[spec.pool])
+            for model in policy.models
+            for spec in model.targets
+        }
+        self._namespaces = {ref.namespace for ref in self._targets}
+        self._dirty = True
+
+    def moved(self, change: Change) -> None:
+        """An object was added, changed or removed."""
+        if not self._dirty:
+            self._dirty = any(self._concerns(found) for found in change)
+
+    def _concerns(self, found: object) -> bool:
+        match found:
+            case Pod():
+                return bool(self._views) and bool(found.gpus) and found.namespace in self._namespaces
+            case Workload():
+                return found.ref in self._targets
+            case Job():
+                return bool(self._views) and found.namespace in self._namespaces
+        return isinstance(found, _RULES)
+
+    def views(self) -> tuple[QuotaView, ...]:
+        """All of them that bind a target, by kind and name."""
+        if self._dirty:
+            self._dirty = False
+            asking = tuple(self._asking())
+            found = [*self._of_namespaces(asking), *queue_views(asking, self._objects)]
+            found.sort(key=lambda view: (view.kind, view.namespace, view.name, view.key))
+            self._views = tuple(found)
+        return self._views
+
+    def _asking(self) -> Iterator[Asking]:
+        default = next((one.name for one in self._objects.all(PriorityClass) if one.default), "")
+        ranges = _by_namespace(self._objects.all(LimitRange))
+        for ref, (model, pool) in self._targets.items():
+            workload = self._objects.workload(ref)
+            if workload is not None and workload.templated:
+                of = (workload.leader_ask or workload.ask, *[workload.ask] * (workload.pods - 1))
+                pods = tuple(admitted(pod, ranges[ref.namespace], default) for pod in of)
+                yield Asking(model, pool, ref.namespace, pods)
+
+    def _of_namespaces(self, asking: Sequence[Asking]) -> Iterator[QuotaView]:
+        near = _by_namespace(asking)
+        for limits in self._objects.all(LimitRange):
+            for one in near[limits.namespace]:
+                yield from _of_range(limits, one)
+        for quota in self._objects.all(ResourceQuota):
+            if near[quota.namespace]:
+                yield from self._of_quota(quota, near[quota.namespace])
+
+    def _of_quota(self, quota: ResourceQuota, near: Sequence[Asking]) -> Iterator[QuotaView]:
+        draws: defaultdict[str, list[Draw]] = defaultdict(list)
+        refused: defaultdict[str, list[Draw]] = defaultdict(list)  # by the key of which a pod says nothing
+        for one in near:
+            counted = [pod for pod in one.pods if quota.takes(pod, asked(pod))]
+            sums: Counter[str] = Counter()
+            for pod in counted:
+                sums.update(asked(pod))
+            for key in quota.hard.keys() & sums.keys():
+                draws[key].append(Draw(one.model, one.pool.name, sums[key]))
+            missing = next((key for pod in counted if (key := unsaid(pod, quota.hard))), "")
+            if missing:
+                refused[missing].append(Draw(one.model, one.pool.name, 0))
+        for key, of in draws.items():
+            known = key in quota.used
+            yield QuotaView(
+                kind="ResourceQuota",
+                namespace=quota.namespace,
+                name=quota.name,
+                key=key,
+                hard=quota.hard[key],
+                used=quota.used.get(key, 0),
+                draws=_in_order(of),
+                holders=holders(self._holding(quota, key), self._objects),
+                refuses="" if known else f"has not counted {key} yet, and takes no pod before that",
+            )
+        for key, of in refused.items():
+            why = f"takes no pod with a container that says nothing of {key}"
+            yield QuotaView("ResourceQuota", quota.namespace, quota.name, key, draws=_in_order(of), refuses=why)
+
+    def _holding(self, quota: ResourceQuota, key: str) -> Iterator[tuple[Pod, int]]:
+        """Pods with devices that the quota counts, each with what it takes of the key; cores and bytes are not read."""
+        for pod in self._objects.device_pods_in.get(quota.namespace):
+            seen = PodAsk(priority_class=pod.priority_class, ends=pod.ends_at is not None)
+            amount = 1 if key in {"pods", "count/pods"} else pod.gpus.get(key.removeprefix(_REQUESTS), 0)
+            if quota.takes(seen, {"cpu": 1}):
+                yield pod, amount * THOUSAND
+
+
+def _of_range(limits: LimitRange, one: Asking) -> Iterator[QuotaView]:
+    why = next((why for pod in one.pods if (why := refused(pod, limits))), "")
+    if why:
+        draw = Draw(one.model, one.pool.name, 0)
+        yield QuotaView("LimitRange", limits.namespace, limits.name, one.model, draws=(draw,), refuses=why)
+
+
+def _in_order(draws: Iterable[Draw]) -> tuple[Draw, ...]:
+    return tuple(sorted(draws, key=lambda draw: (draw.model, draw.pool)))
+
+
+def _by_namespace(found: Iterable[Near]) -> defaultdict[str, list[Near]]:
+    near: defaultdict[str, list[Near]] = defaultdict(list)
+    for one in found:
+        near[one.namespace].append(one)
+    return near
