@@ -20,6 +20,7 @@ from rebalancer.domain.arithmetic import (
     promised_replicas,
     unknown_gpus,
 )
+from rebalancer.domain.couples import couples
 from rebalancer.domain.memory import NodeGrant
 from rebalancer.domain.people import Override
 from rebalancer.domain.plan import Change, NodePoolChange
@@ -38,6 +39,7 @@ class Ground:
         self.policy = policy
         self.models = {model.id: model for model in policy.models}
         self.pools = {pool.name: pool for pool in policy.pools}
+        self.couples = couples(policy)
         self._grants = {grant.id: grant for grant in grants}
         self._opened: dict[str, NodeGrant] = {}
 
@@ -89,6 +91,7 @@ def check(change: Change, snapshot: Snapshot, ground: Ground, ledger: Ledger) ->
     first = change.victims if snapshot.marks_victims else ()
     check_floor(change, view, floor(change, snapshot, ground), doomed, ledger, first)
     check_budget(change, snapshot, ground, doomed, ledger)
+    check_ratio(change, snapshot, ground, doomed, ledger)
 
 
 def rests_on_marks(change: Change, snapshot: Snapshot, ground: Ground, ledger: Ledger) -> bool:
@@ -227,6 +230,32 @@ def _promised(
         replace(model, targets=tuple(ledger.with_most(target) for target in model.targets)) for model in snapshot.models
     )
     return promised_gpus(replace(snapshot, models=models, pools=(pool,)), by_policy, doomed)[pool.name]
+
+
+def check_ratio(change: Change, snapshot: Snapshot, ground: Ground, doomed: Collection[str], ledger: Ledger) -> None:
+    """Raise Refused when the write takes two roles out of their ratio, or further out of it.
+
+    Doomed replicas do not count, nor does a number that comes back (`settle`): nobody goes by it. The other role counts
+    with the least and with the most that it may be asked for by now.
+    """
+    couple = ground.couples.get(change.model)
+    if couple is None or change.kind == "settle":
+        return
+    views = {each.id: each.targets for each in snapshot.models}
+    own = next(target for target in views[change.model] if _same(target, change.target))
+    dying = doomed_pods(own, doomed)
+    before, after = converging(change.target).replicas, asking(change).replicas
+    go = min(len(_named(dying, change, after)), max(0, before - after))
+    beside = [each for each in views[change.model] if each is not own]
+    kept = sum(max(0, ledger.least(each).replicas - len(doomed_pods(each, doomed))) for each in beside) - len(dying)
+    others = views.get(couple.other(change.model), ())
+    gone = sum(len(doomed_pods(each, doomed)) for each in others)
+    least = sum(ledger.least(each).replicas for each in others) - gone
+    most = sum(converging(ledger.with_most(each)).replicas for each in others) - gone
+    for theirs in {max(0, least), max(0, most)}:
+        if not couple.bears(change.model, kept + before, kept + after + go, [theirs]):
+            has = f"{change.model} would have {replicas(kept + after + go)}"
+            raise Refused("ratio", f"{has}, and {couple.said(change.model, theirs)}")
 
 
 def check_limit(change: NodePoolChange, ground: Ground) -> None:

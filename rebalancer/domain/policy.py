@@ -12,6 +12,7 @@ from rebalancer.domain.gpu_memory import GpuMemory
 from rebalancer.domain.gpu_shapes import Isolation
 from rebalancer.domain.node_rules import NodeRules
 from rebalancer.domain.part import Dns1123, Part, Ratio, Seconds
+from rebalancer.domain.role_ratio import RoleRatio
 from rebalancer.domain.signals import Signals
 from rebalancer.domain.target_spec import TargetSpec
 from rebalancer.domain.timetable import Schedule
@@ -160,6 +161,11 @@ class Model(Part):
     )
     gpu_memory: GpuMemory | None = Field(
         default=None, description="GPU memory that one replica needs: it is started where that fits, and nowhere else."
+    )
+    ratio: RoleRatio | None = Field(
+        default=None,
+        description="Where this model is one role and another the second, as prefill and decode: how many of this one"
+        " there are for each of the other. They move together, and no write leaves the bounds.",
     )
 
     @property

@@ -25,7 +25,7 @@ from rebalancer.planning.guards.release import Tally
 from rebalancer.planning.memo import Memo
 from rebalancer.planning.memory import accounts, open_grants, outages, outcomes
 from rebalancer.planning.overrides import rulings
-from rebalancer.planning.shares import by_worth, swings
+from rebalancer.planning.shares import by_worth, roles, swings
 from rebalancer.planning.shares.share import ModelShare
 
 
@@ -55,7 +55,7 @@ def weigh(snapshot: Snapshot, policy: Policy, memory: Memory, memo: Memo | None 
     facts = foreign.stand_down(facts)
     needs = assess.assess(facts)
     shares = by_worth.share(needs)
-    shares = swings.damp(shares)
+    shares = roles.bind(swings.damp(shares))
     return Weighed(shares, told)
 
 
@@ -104,14 +104,15 @@ def decide(snapshot: Snapshot, policy: Policy, memory: Memory, memo: Memo | None
     seen = weigh(snapshot, policy, memory, memo)
     before, scene, memory = memory, seen.scene, seen.scene.memory
     tally = Tally.of(scene)
-    allocation = allocate(scene, Ledger.of(scene, tally.copy()))
-    nodes = node_grants.plan_nodes(scene, allocation)
+    ledger = Ledger.of(scene, tally.copy())
+    allocation = allocate(scene, ledger)
+    nodes = node_grants.plan_nodes(scene, allocation, ledger)
     moved = drains.moves_and_drains(scene, allocation, nodes, tally)
     nodes = node_grants.hold(scene, nodes, moved.releasing)
     written = changes.changes_of(scene, moved, nodes)
     drained = evictions.drain_changes(scene, moved)
     refusals = [*moved.refusals, *written.refusals, *nodes.refusals, *foreign.refusals(scene), *stuck.refusals(scene)]
-    refusals += assess.doubts(scene)
+    refusals += [*assess.doubts(scene), *ledger.roles.refusals()]
     stop = guards.stopped(scene)
     if stop is not None:
         refusals += _stopped(scene, written, nodes, drained, stop)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from msgspec.structs import replace
 
 from rebalancer.domain.policy import Policy
-from rebalancer.settings import quantities, references, schedules, signs
+from rebalancer.settings import couples, quantities, references, schedules, signs
 from rebalancer.settings.document import Document, read_document
 from rebalancer.settings.draft import Finding, Part
 from rebalancer.settings.problem import Problem, show
@@ -26,6 +26,8 @@ CHECKS: tuple[Check, ...] = (
     references.one_pool_per_node_pool,
     references.distinct_node_labels,
     references.whole_devices,
+    couples.known_roles,
+    couples.bounds_of_ratios,
     quantities.ordered_replicas,
     quantities.entitled_somewhere,
     quantities.entitlements_fit,

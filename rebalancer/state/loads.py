@@ -7,6 +7,7 @@ somebody looks or 4,096 of them wait.
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
+from rebalancer.domain.couples import couples
 from rebalancer.domain.events import MAX_AHEAD_SECONDS, MetricSample
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.readings import ModelLoad, Work
@@ -53,6 +54,7 @@ class Loads:
         self._flush()
         self._policy = policy
         self._windows = Windows(policy.surge)
+        self._couples = couples(policy)
         wanted = {model.id for model in policy.models}
         for gone in sorted(self.tracks.keys() - wanted):
             track = self.tracks.pop(gone)
@@ -117,6 +119,9 @@ class Loads:
         if track is None:
             self._unknown(sample.model)
             return
+        couple = self._couples.get(track.id)
+        if couple is not None and self._model_of_pod.get(sample.pod or "") == couple.other(track.id):
+            track = self.tracks[couple.other(track.id)]  # engines of both roles tell one name: the pod says whose it is
         subject = track.whole if sample.pod is None else track.pods.get(sample.pod)
         if subject is None:
             self.counters["unknown-pod"] += 1

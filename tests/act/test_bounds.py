@@ -291,6 +291,36 @@ async def test_an_hpa_of_its_own_gets_bounds_and_keeps_its_originals(rig: Rig) -
     assert msgspec.json.decode(stored["metadata"]["annotations"][ORIGINALS]) == {"min": None, "max": 9, "by": OURS}
 
 
+BEHAVIOR = {
+    "scaleUp": {"stabilizationWindowSeconds": 0, "tolerance": "50m", "selectPolicy": "Max"},
+    "scaleDown": {"tolerance": "0.2", "policies": [{"type": "Percent", "value": 10, "periodSeconds": 60}]},
+}
+
+
+@pytest.mark.parametrize("kind", ["HorizontalPodAutoscaler", "ScaledObject"])
+async def test_a_write_leaves_all_of_an_autoscaler_but_its_bounds_byte_equal(rig: Rig, kind: str) -> None:
+    own: dict[str, Any] = {"metrics": [{"type": "Resource"}], "behavior": BEHAVIOR}
+    stored, resource, keys = hpa("b", 2, 9), HPAS, ("minReplicas", "maxReplicas")
+    if kind == "ScaledObject":
+        advanced = {"horizontalPodAutoscalerConfig": {"name": "b", "behavior": BEHAVIOR}}
+        own = {"advanced": advanced, "cooldownPeriod": 300, "fallback": {"failureThreshold": 3, "replicas": 6}}
+        stored, resource, keys = scaled_object("b", 2, 9), SCALEDOBJECTS, ("minReplicaCount", "maxReplicaCount")
+    stored["spec"] |= own
+    rig.store.put(stored)
+    before = rest_of(rig.object(resource, "b"), keys)
+
+    target = owned(rig, 2, 9, kind=kind, uid=stored["metadata"]["uid"])
+    (outcome,) = await rig.apply(change(target, 5, kind="bounds", minimum=3))
+
+    assert outcome.status == "written"
+    assert rest_of(rig.object(resource, "b"), keys) == before
+
+
+def rest_of(obj: dict[str, Any], keys: tuple[str, ...]) -> bytes:
+    """The spec without `keys`, in bytes."""
+    return msgspec.json.encode({key: value for key, value in obj["spec"].items() if key not in keys})
+
+
 async def test_an_hpas_minimum_is_at_least_one(rig: Rig) -> None:
     rig.policy = rig.policy.model_copy(
         update={"models": tuple(model.model_copy(update={"min_replicas": 0}) for model in rig.policy.models)}

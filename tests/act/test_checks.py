@@ -1,5 +1,6 @@
 """What the checks let through, for any plan."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -61,6 +62,37 @@ def test_whatever_is_let_through_keeps_floors_and_budgets(
         if asked > most[name]:
             most[name] = asked
             assert most["b-spot"] <= 8 if name == "b-spot" else most["a"] + most["b"] <= 8
+
+
+@given(asks=st.lists(st.tuples(st.sampled_from(["prefill", "decode"]), st.integers(1, 8)), min_size=1, max_size=8))
+def test_whatever_is_let_through_keeps_two_roles_in_their_ratio(asks: list[tuple[str, int]]) -> None:
+    """Each reply is lost: whichever of the writes happened, the ratio of 0.5 to 2 holds."""
+    policy = a_policy(
+        a_model("prefill", ratio={"to": "decode", "min": 0.5, "max": 2.0}), a_model("decode"), pools=(a_pool(gpus=32),)
+    )
+    facts = a_snapshot(policy, replicas={"prefill": 3, "decode": 3})
+    targets = {model.id: model.targets[0] for model in facts.models}
+    may_have = {"prefill": {3}, "decode": {3}}
+    ground, ledger = Ground(policy, ()), Ledger()
+    for name, to in asks:
+        one = change(targets[name], to, model=name)
+        try:
+            check(one, facts, ground, ledger)
+        except Refused:
+            continue
+        with ledger.booked(one, NOW):
+            pass
+        may_have[name].add(to)
+        for prefill in may_have["prefill"]:
+            assert all(0.5 * decode <= prefill <= 2.0 * decode for decode in may_have["decode"])
+
+
+def test_a_write_that_would_leave_the_ratio_is_refused_with_both_numbers() -> None:
+    policy = a_policy(a_model("prefill", ratio={"to": "decode", "min": 0.5, "max": 2.0}), a_model("decode"))
+    facts = a_snapshot(policy, replicas={"prefill": 2, "decode": 1})
+    with pytest.raises(Refused, match="prefill would have 3 replicas, and its replicas are"):
+        check(change(facts.models[1].targets[0], 3, model="prefill"), facts, Ground(policy, ()), Ledger())
+    check(change(facts.models[0].targets[0], 3, model="decode"), facts, Ground(policy, ()), Ledger())
 
 
 def test_a_change_is_a_decrease_by_its_numbers() -> None:

@@ -12,8 +12,8 @@ from rebalancer.domain.memory import Outage, Owed, Silent
 from rebalancer.domain.readings import ModelLoad
 from rebalancer.domain.snapshot import PodView, TargetView
 from rebalancer.domain.victims import ends_just
-from rebalancer.planning.actions import drains, moves
-from rebalancer.planning.allocation import donors, loans
+from rebalancer.planning.actions import bounds, drains, moves
+from rebalancer.planning.allocation import donors, loans, roles
 from rebalancer.planning.demand import deferral, need, owed, waiting
 from rebalancer.planning.demand.demand import need_now
 from rebalancer.planning.explanation import lacks
@@ -65,6 +65,8 @@ def rules() -> Iterator[Mutant]:
     yield _instead(foreign, "_stood_up_at", "standup", "forgets for ever", lambda _, world: world.now)
     yield _instead(lacks, "keeps_borrowed", "borrower", "is not told", lambda *_: "")
     yield _instead(loans, "_overbooked", "lender", "stays who it was", lambda *_: {})
+    yield _instead(roles.Roles, "borne", "ratio", "bears anything", lambda *_: True)
+    yield _instead(bounds, "couples", "ratio", "pins nobody", lambda _: {})
     yield from _owed()
     yield from _used()
     yield from _deadlines()

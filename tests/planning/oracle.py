@@ -19,6 +19,7 @@ from tests.planning.story import Story
 CONSTRAINTS = {
     "budget", "fit", "waiting", "pause", "freeze", "rollout", "missing", "foreign", "autoscaler-paused", "stop",
     "start", "floor", "empty", "blind", "agree", "sudden", "step", "fleet", "shift", "override", "schedule",
+    "ratio",
 }  # fmt: skip
 
 
@@ -189,6 +190,7 @@ def judge_write(
     _judge_victims(before, after, change)
     moves = change.kind in {"release", "grant", "replace"}
     assert not moves or was.budget.get(change.target.pool) is not None, f"{change} moves where no node is seen"
+    _judge_ratio(before, after, change, policy)
     for pool, promised in now.promised.items():
         budget = now.budget[pool]
         raised = promised > was.promised[pool]
@@ -204,6 +206,36 @@ def _judge_floor(was: Sums, now: Sums, change: Change, floor: int) -> None:
         ("sure of", was.surely[name], now.surely[name]),
     ):
         assert new >= old or new >= floor, f"{change} leaves {name} {words} {new} replicas, its floor is {floor}"
+
+
+def _judge_ratio(before: Snapshot, after: Snapshot, change: Change, policy: Policy) -> None:
+    """No write takes two roles out of their ratio, or further out; a number that comes back is no move."""
+    if change.kind == "settle":
+        return
+    was, now = staying(before, policy), staying(after, policy)
+    for model in policy.models:
+        if model.ratio is not None:
+            old, new = (beyond(model, each) for each in (was, now))
+            assert new <= old + 1e-6, f"{change} takes {model.id} and {model.ratio.to} from {was} to {now}"
+
+
+def beyond(model: Model, staying: Mapping[str, int]) -> float:
+    """Replicas of a role by which it and the other one are outside of its ratio."""
+    assert model.ratio is not None
+    of, to = staying[model.id], staying[model.ratio.to]
+    return max(0.0, model.ratio.least * to - of, of - model.ratio.most * to)
+
+
+def staying(snapshot: Snapshot, policy: Policy) -> dict[str, int]:
+    """Replicas that each model is asked for, doomed ones not counted, once Kubernetes has ended who is to go."""
+    asked, snapshot = sums(snapshot, policy, ()).asked, cluster.reconcile(snapshot)
+    doomed = {notice.node for notice in snapshot.notices if notice.counts(snapshot.at)}
+    return {
+        view.id: asked[view.id]
+        - sum(pod.on(doomed) and pod.phase != "terminating" for target in view.targets for pod in target.pods)
+        for view in snapshot.models
+        if view.id in asked
+    }
 
 
 def _judge_victims(before: Snapshot, after: Snapshot, change: Change) -> None:

@@ -9,8 +9,11 @@ from rebalancer.domain.cluster import Taint, Toleration
 from rebalancer.domain.people import Override
 from rebalancer.domain.policy import Model, Policy, Pool
 from rebalancer.domain.readings import Work
+from rebalancer.domain.role_ratio import RoleRatio
 from rebalancer.domain.snapshot import NodeView
 from rebalancer.domain.timetable import Schedule
+from rebalancer.settings.couples import bounds_of_ratios, known_roles
+from rebalancer.settings.draft import Part
 from tests.builders import NOW, Replicas, a_model, a_node, a_policy, a_pool, a_snapshot, an_autoscaler, an_override
 from tests.planning import cluster
 from tests.planning.outlooks import SHAPES, Shape, look
@@ -50,11 +53,11 @@ def pools(draw: st.DrawFn) -> tuple[Pool, ...]:
 
 
 @st.composite
-def policies(draw: st.DrawFn) -> Policy:
-    """1 to 5 models whose entitlements fit their primary pools."""
+def policies(draw: st.DrawFn, least: int = 1) -> Policy:
+    """`least` to 5 models whose entitlements fit their primary pools."""
     there = draw(pools())
     left = {pool.name: pool.gpu_limit if pool.kind == "primary" else 0 for pool in there}
-    models = [draw(_models(f"m{n}", there, left)) for n in range(draw(st.integers(1, 5)))]
+    models = [draw(_models(f"m{n}", there, left)) for n in range(draw(st.integers(least, 5)))]
     return a_policy(*models, pools=there)
 
 
@@ -102,10 +105,56 @@ def _schedules() -> st.SearchStrategy[Schedule]:
     )
 
 
+RATIOS = [(least, most) for least in (0.0, 0.25, 0.5, 1.0) for most in (1.0, 1.5, 2.0, 4.0)]
+
+
 @st.composite
-def stories(draw: st.DrawFn) -> Story:
+def coupled_policies(draw: st.DrawFn) -> Policy:
+    """Policies whose first two models are roles of one, by a ratio that the settings accept."""
+    chosen = draw(policies(least=2))
+    one, two = chosen.models[:2]
+    floors = draw(st.sampled_from([(1, 1), (1, 1), (2, 1), (1, 2), (2, 2), (2, 3)]))
+    found = [_coupled(chosen, one, two, floors, ratio) for ratio in RATIOS]
+    return draw(st.sampled_from([policy for policy in found if not ratio_problems(policy)]))
+
+
+def _coupled(policy: Policy, one: Model, two: Model, floors: tuple[int, int], ratio: tuple[float, float]) -> Policy:
+    said = RoleRatio(to=two.id, least=ratio[0], most=ratio[1])
+    roles = [
+        model.model_copy(
+            update={
+                "min_replicas": floor,
+                "entitlement": max(floor, model.entitlement),
+                "max_replicas": max(floor, model.max_replicas),
+                "ratio": said if model is one else None,
+            }
+        )
+        for model, floor in ((one, floors[0]), (two, floors[1]))
+    ]
+    return policy.model_copy(update={"models": (*roles, *policy.models[2:])})
+
+
+def ratio_problems(policy: Policy) -> list[str]:
+    """What the settings say of the ratios of a policy."""
+    draft = Part((), parsed(policy))
+    return [finding.what for check in (known_roles, bounds_of_ratios) for finding in check(draft)]
+
+
+def parsed(policy: Policy) -> object:
+    """The policy as its file is read: lists as tuples."""
+    return _frozen(policy.to_mapping())
+
+
+def _frozen(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: _frozen(item) for key, item in value.items()}
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value
+
+
+@st.composite
+def stories(draw: st.DrawFn, among: st.SearchStrategy[Policy] | None = None) -> Story:
     """A policy with a cluster: replicas where they fit, loads, outlooks of all, some or none, autoscalers, taints."""
-    chosen = draw(policies())
+    chosen = draw(policies() if among is None else among)
     held: dict[str, Replicas] = {
         model.id: {target.pool: draw(st.integers(0, 4)) for target in model.targets} for model in chosen.models
     }

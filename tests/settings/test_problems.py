@@ -86,6 +86,7 @@ def test_a_wrong_field_is_named_with_line_path_value_and_allowed_range(
     assert problem.line == (line_of(text, new) if new else line_of(text, "- id: qwen-32b"))
 
 
+QUEUE = "{queue: {high: 10}}"
 FIELDS_TOGETHER = [
     # names
     ("name: spot\n", "name: a100\n", "pools.a100.name", "pool name a100 is used twice"),
@@ -145,6 +146,14 @@ FIELDS_TOGETHER = [
     ("    slo: {latencySeconds: 2}\n", "", "models.qwen-32b.signals.latency", "latency has no slo"),
     ("{queue: {high: 10}}", "{}", "models.sdxl.signals", "no signal votes for this model"),
     ("{queue: {high: 10}}", "{utilisation: false}", "models.sdxl.signals", "no signal votes for this model"),
+    # roles
+    (QUEUE, QUEUE + "\n    ratio: {to: qwen, min: 0.5, max: 2}", "models.sdxl.ratio.to", "no model is named qwen"),
+    (QUEUE, QUEUE + "\n    ratio: {to: sdxl, min: 0.5, max: 2}", "models.sdxl.ratio.to", "no role beside itself"),
+    (QUEUE, QUEUE + "\n    ratio: {to: qwen-32b, min: 2, max: 1}", "models.sdxl.ratio.min", "min 2 > max 1"),
+    (QUEUE, QUEUE + "\n    ratio: {to: qwen-32b, min: 0.5, max: 2}", "models.sdxl.minReplicas",
+     "minReplicas 0 of a role: sdxl and qwen-32b cannot come from 0 in one write"),
+    ("entitlement: 4", "entitlement: 4\n    ratio: {to: sdxl, min: 0.5, max: 2}", "models.sdxl.minReplicas",
+     "minReplicas 0 of a role: qwen-32b and sdxl cannot come from 0 in one write"),
     # schedules
     ("- {name: rush,", "- {name: rush, from: 01:00, until: 02:00, timeZone: UTC, minReplicas: 2}\n      - {name: rush,",
      "models.qwen-32b.schedules.rush.name", "schedule rush is used twice in the model"),
@@ -297,3 +306,45 @@ def test_a_sign_names_one_place_and_says_what_can_be_read_there(row: str, path: 
 def test_signs_of_every_place_are_good() -> None:
     rows = "{taint: a, kind: none}, {label: b, deadline: value, kind: fault}, {condition: C, message: d, kind: fault}"
     assert problems(f"{GOOD}nodes: {{signs: [{rows}]}}\n") == ()
+
+
+ROLES = """\
+apiVersion: rebalancer.io/v1alpha1
+kind: Policy
+pools:
+  - {name: a100, kind: primary, nodeLabels: {pool: a100}, gpuLimit: 64}
+models:
+  - {id: prefill, namespace: serving, targets: [{pool: a100, name: prefill}], gpusPerReplica: 1, minReplicas: 2,
+     maxReplicas: 8, entitlement: 2, signals: {queue: {high: 10}}, ratio: {to: decode, min: 0.5, max: 2}}
+  - {id: decode, namespace: serving, targets: [{pool: a100, name: decode}], gpusPerReplica: 4, minReplicas: 2,
+     maxReplicas: 8, entitlement: 2, signals: {queue: {high: 10}}}
+"""
+
+
+def test_two_models_are_roles_of_one_with_a_ratio_that_has_room_for_a_step() -> None:
+    policy, found = check_text(ROLES, "policy.yaml")
+    assert found == ()
+    assert policy is not None
+    ratio = policy.models[0].ratio
+    assert ratio is not None
+    assert (ratio.to, ratio.least, ratio.most) == ("decode", 0.5, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "what"),
+    [
+        ("min: 1, max: 1", "ratio 1 to 1 leaves no step from 2 of prefill beside 2 of decode"),
+        ("min: 0.9, max: 1.1", "ratio 0.9 to 1.1 leaves no step from 2 of prefill beside 2 of decode"),
+        ("min: 2, max: 3", "the floors, 2 of prefill and 2 of decode, are not within the ratio 2 to 3"),
+    ],
+)
+def test_a_ratio_that_the_floors_do_not_keep_or_that_lets_nobody_go_first_is_refused(ratio: str, what: str) -> None:
+    (problem,) = problems(ROLES.replace("min: 0.5, max: 2", ratio))
+    assert problem.what == what
+    assert problem.path == "models.prefill.ratio"
+
+
+def test_a_model_is_a_role_of_one_couple() -> None:
+    text = ROLES + ROLES[ROLES.index("  - {id: prefill") : ROLES.index("  - {id: decode")].replace("prefill", "third")
+    (problem,) = problems(text)
+    assert problem.what == "decode is a role of another couple already"

@@ -37,6 +37,20 @@ def test_aliases_find_their_model() -> None:
     assert signal_of(state, "concurrency") == Reading(2.0, NOW, 0.5)
 
 
+def test_engines_of_two_roles_that_tell_one_name_are_told_apart_by_their_pods() -> None:
+    ratio = {"to": "decode", "min": 0.5, "max": 2.0}
+    state = a_state(
+        a_policy(a_model("b", aliases=("llama",), ratio=ratio), a_model("decode")),
+        a_workload(),
+        a_workload("decode"),
+        a_ready_pod("b-1"),
+        a_ready_pod("decode-1", workload="decode"),
+    )
+    feed(state, a_sample("llama", "b-1", running=2), a_sample("llama", "decode-1", running=7))
+    assert signal_of(state, "concurrency") == Reading(2.0, NOW, 1.0)
+    assert load_of(state, "decode").signals["concurrency"] == Reading(7.0, NOW, 1.0)
+
+
 def test_a_bomb_of_unknown_names_is_counted_and_bounded() -> None:
     state = feed(two_pods(), *(a_sample(f"x{n}", running=1) for n in range(1000)), a_sample("x0", running=1))
     assert state.counters() == {"unknown-model": 1001}

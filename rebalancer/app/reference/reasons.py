@@ -78,6 +78,10 @@ _GUARDS = {
         "Policy, template and running pods say different numbers of GPUs per pod; the largest counts in every sum.",
         "Set `gpusPerReplica` to what the template asks for; the refusal has all numbers.",
     ),
+    "ratio": (
+        "The model is one role of a couple, and with that number the two would leave their `ratio`.",
+        "Look at what holds the other role; or widen `ratio` of the policy.",
+    ),
     "marks": (
         "Asked for one less, Kubernetes might end another replica than the doomed one: nobody marks pods.",
         "Set `actuation.deletionCost`, or let `kubectl drain` end those on the node.",
@@ -90,6 +94,7 @@ _CONSTRAINTS = {
     "budget": "No GPU of its pools is free.",
     "fit": "GPUs are free, not enough of them on one node.",
     "cap": "It has what `elasticReplicas`, `spotReplicas`, `placeReplicas` or its team's `elasticGpus` allow.",
+    "ratio": "The other role of its couple has too few replicas for more of this one, or cannot follow yet.",
     "quota": "A ResourceQuota, LimitRange or Kueue queue lets no more replicas in; `why` has used, hard and holders.",
     "missing": "Its target does not exist.",
     "paused": "An override pauses it.",
@@ -118,6 +123,7 @@ _GATE = {
     "under-use": "A NodePool's limit would be under what is in use.",
     "floor": "The write would leave the model under its floor.",
     "budget": "The write would promise more GPUs than the budget has.",
+    "ratio": "The write would take two roles out of their ratio, or further out of it.",
     "originals": "The annotation with the object's own values cannot be read.",
     "installation": "Another installation of the rebalancer wrote to the object: its annotation names it.",
     "webhook": "The server denied it twice, or stored another number twice: that rests a minute, or ten.",

@@ -1,6 +1,7 @@
 """The lower bounds of a model's autoscalers, so that no HPA gives away replicas that the model is to have.
 
-Where the budget is fixed the minimum is the grant (minimum = maximum pins the number). Where nodes can go it is the
+Where the budget is fixed, and for the roles of a couple, the minimum is the grant (minimum = maximum pins the number).
+Where nodes can go it is the
 demand, less the replicas that the model's other targets have already, so that the sum of minimums never falls under the
 floor. A minimum that falls is a decrease for every guard, since the autoscaler may follow it; while a guard forbids the
 decrease, the minimum stays.
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
+from rebalancer.domain.couples import couples
 from rebalancer.domain.plan import Refusal
 from rebalancer.planning.facts.scene import Scene, TargetFacts
 from rebalancer.planning.guards.guards import judge
@@ -56,7 +58,8 @@ def wanted_minimums(scene: Scene[ModelShare], model: ModelShare, after: dict[Key
 
 def _follows_demand(scene: Scene[ModelShare], target: TargetFacts) -> bool:
     state = scene.pools.get(target.pool)
-    return target.owner is not None and state is not None and state.grows
+    pinned = target.model in scene.memo.of("", couples, scene.policy)  # an HPA knows no ratio
+    return target.owner is not None and state is not None and state.grows and not pinned
 
 
 def kept_minimum(target: TargetFacts, then: After, wanted: int) -> int:

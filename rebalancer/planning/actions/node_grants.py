@@ -18,7 +18,7 @@ from rebalancer.domain.snapshot import NodePoolView
 from rebalancer.domain.words import counted
 from rebalancer.planning.actions.node_pools import holds, raised_limit, restored_limits, whole_nodes
 from rebalancer.planning.allocation.allocate import Allocation
-from rebalancer.planning.allocation.ledger import Unit, needs_words
+from rebalancer.planning.allocation.ledger import Ledger, Unit, needs_words
 from rebalancer.planning.facts.alike import kind_of, risky
 from rebalancer.planning.facts.scene import PoolFacts, Scene, TargetFacts
 from rebalancer.planning.shares.caps import Caps
@@ -54,27 +54,33 @@ class NodePlan:
         return dataclasses.replace(self, changes=[])
 
 
-def plan_nodes(scene: Scene[ModelShare], found: Allocation) -> NodePlan:
-    """Withdraws grants that brought nothing, grants nodes to models that are short, and lets limits return."""
+def plan_nodes(scene: Scene[ModelShare], found: Allocation, ledger: Ledger) -> NodePlan:
+    """Withdraws grants that brought nothing, grants nodes to models that are short, and lets limits return.
+
+    `ledger`: as allocation left it; it counts what comes and goes here for the other roles of couples.
+    """
     plan = NodePlan(Caps(scene), Quotas(scene))
     for unit in found.units:
         plan.caps.take(unit.target)
         plan.quotas.take(unit.target)
-    _withdraw(scene, plan)
+    _withdraw(scene, plan, ledger)
     giving, coming = found.giving, Counter(unit.target.model for unit in found.units)
     for model in scene.models_by_priority():
         short = found.short.get(model.entry.id)
         if short is not None and model.demand.replicas > 0:
             targets = [target for target in model.targets if target.key not in giving]
             missing = max(model.demand.replicas, model.floor) - model.staying_replicas - coming[model.entry.id]
-            _grant(scene, model, targets, short[0], missing, plan)
+            _grant(scene, model, targets, short[0], missing, plan, ledger)
     needed = {grant.node_pool for grant in scene.memory.node_grants if grant.id not in plan.ended}
     plan.changes += restored_limits(scene, needed | {name for _, _, name in plan.units})
     return plan
 
 
-def _withdraw(scene: Scene[ModelShare], plan: NodePlan) -> None:
-    """Notes replicas for which no node came; those of the floor stay, since no write of ours takes a model below it."""
+def _withdraw(scene: Scene[ModelShare], plan: NodePlan, ledger: Ledger) -> None:
+    """Notes replicas for which no node came; those of the floor stay, since no write of ours takes a model below it.
+
+    So do those that the other role of its couple cannot do without yet.
+    """
     for grant in scene.memory.node_grants:
         model = scene.models.get(grant.model)
         target = next((each for each in model.targets if each.pool == grant.pool), None) if model else None
@@ -85,9 +91,11 @@ def _withdraw(scene: Scene[ModelShare], plan: NodePlan) -> None:
             continue
         waiting = sum(1 for pod in target.staying_pods if pod.node is None and pod.gated is not True)
         count = min(waiting, grant.replicas, model.staying_replicas - model.floor)
+        count = ledger.roles.parting(grant.model, count)
         if count == min(waiting, grant.replicas):
             plan.ended.add(grant.id)
         if count > 0:
+            ledger.gone[grant.model] += count
             why = failed or f"no node came within {scene.now - grant.asked_at:.0f} s"
             plan.withdrawn.append((grant, target, count, why))
 
@@ -107,6 +115,7 @@ def _grant(  # noqa: PLR0913  # who is short, where, and by how much
     short: int,
     missing: int,
     plan: NodePlan,
+    ledger: Ledger,
 ) -> None:
     """Ask for nodes for `short` replicas in the first of the model's `targets` whose pool can grow.
 
@@ -127,6 +136,11 @@ def _grant(  # noqa: PLR0913  # who is short, where, and by how much
         per_node = state.pool.gpus_per_node // target.pod_gpus
         pods = _growth(scene, state, plan) // state.pool.gpus_per_node * per_node
         replicas = min(wanted, most, pods // target.pods)
+        while replicas > 0 and not ledger.roles.borne(model.entry.id, replicas):
+            replicas -= 1
+            wanted -= 1
+        if wanted <= 0:
+            return
         if node_pool is None or replicas <= 0 or _lacks_memory(model, state):
             plan.refusals.append(_no_growth(scene, model, target, state, node_pool, wanted))
             continue
@@ -137,6 +151,7 @@ def _grant(  # noqa: PLR0913  # who is short, where, and by how much
         for _ in range(replicas):
             plan.caps.take(target)
             plan.quotas.take(target)
+        ledger.gained[model.entry.id] += replicas
         wanted, missing = wanted - replicas, missing - replicas
 
 

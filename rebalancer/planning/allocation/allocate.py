@@ -16,6 +16,7 @@ from rebalancer.planning.allocation.donors import ENTITLED, FLOOR, WANTED, displ
 from rebalancer.planning.allocation.fragments import resliced
 from rebalancer.planning.allocation.idle import fill
 from rebalancer.planning.allocation.ledger import Ledger, Unit, Victim, needs_words
+from rebalancer.planning.allocation.roles import RATIO
 from rebalancer.planning.facts.landing import bars, distance
 from rebalancer.planning.facts.scene import PoolFacts, Scene, TargetFacts
 from rebalancer.planning.guards.release import Purpose
@@ -200,7 +201,10 @@ def _keeps_floor(model: ModelShare) -> int:
 
 
 def _let_go(ledger: Ledger, found: Allocation) -> None:
-    """What a person or the policy caps goes; and surplus that costs money, where no autoscaler decides about it."""
+    """What a person or the policy caps goes; and surplus that costs money, where no autoscaler decides about it.
+
+    None does for a role of a couple: it is pinned.
+    """
     growing = {name for name, state in ledger.scene.pools.items() if state.grows}
     for model in ledger.scene.models.values():
         ruling = model.ruling
@@ -212,7 +216,8 @@ def _let_go(ledger: Ledger, found: Allocation) -> None:
             _release_down(target, model.most_replicas, Purpose.OVERRIDE if capped else Purpose.SURPLUS, ledger, found)
             while ledger.caps.room(target) < 0 and _release_one(target, model.floor, Purpose.SURPLUS, ledger, found):
                 pass
-            if target.pool in growing and target.owner is None:
+            pinned = target.model in ledger.roles.couples
+            if target.pool in growing and (target.owner is None or pinned):
                 _release_down(target, max(_keeps_aim(model), model.kept_replicas), Purpose.SURPLUS, ledger, found)
 
 
@@ -295,6 +300,8 @@ def _why_short(model: ModelShare, ledger: Ledger) -> tuple[str, str]:
     alone = [target for target in model.targets if target.stuck is not None]
     if alone and len(alone) == len(model.targets):
         return alone[0].stuck or "", "; ".join(sentence(target, model) for target in alone)
+    if not ledger.roles.borne(model.entry.id, 1):
+        return RATIO, ledger.roles.said(model.entry.id)
     pools = ledger.scene.pools
     full = [target for target in model.targets if target.stuck is None and ledger.quotas.room(target) <= 0]
     if full and all(target in full or ledger.capacity.get(target.pool, 0) < target.gpus for target in model.targets):

@@ -10,6 +10,7 @@ from rebalancer.domain.snapshot import NodeView, PodView
 from rebalancer.domain.victims import out_class
 from rebalancer.domain.words import gpus
 from rebalancer.planning.allocation.fits import Fits
+from rebalancer.planning.allocation.roles import Roles
 from rebalancer.planning.facts.landing import crowded, may_land
 from rebalancer.planning.facts.scene import ROLLOUT, NodeRoom, PodPlacement, Scene, TargetFacts
 from rebalancer.planning.guards.release import Purpose, Release, Tally
@@ -72,10 +73,9 @@ class Ledger:
     owed: GPUs by pool that must be released: what its replicas have or ask for beyond the GPUs there are for certain.
     owed_held: the part of `owed` that replicas on nodes hold.
     caps: room left on elastic pools by models' and teams' limits.
+    roles: how far the roles of couples may move, and what is `gone` and `gained` by model.
     quotas: replicas that the cluster would still let in; what was taken in this plan counts as gone.
     taken: pods taken so far, by target.
-    gone: replicas taken so far, by model id.
-    gained: replicas granted so far, by model id; such a model gives none.
     unseated: replicas without a node that fit on none, by model id.
     seated: replicas seated so far, by target.
     seats: nodes on which they were seated, by target.
@@ -100,10 +100,9 @@ class Ledger:
     owed: dict[str, int]
     owed_held: dict[str, int]
     caps: Caps
+    roles: Roles
     quotas: Quotas
     taken: dict[tuple[str, str], list[PodView]] = field(default_factory=dict)
-    gone: Counter[str] = field(default_factory=Counter)
-    gained: Counter[str] = field(default_factory=Counter)
     unseated: Counter[str] = field(default_factory=Counter)
     seated: Counter[tuple[str, str]] = field(default_factory=Counter)
     reseating: bool = False
@@ -119,6 +118,16 @@ class Ledger:
     _spare: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
     homes: dict[tuple[str, str], dict[str, tuple[str, ...]]] = field(default_factory=dict)
     seats: dict[tuple[str, str], list[str]] = field(default_factory=dict)
+
+    @property
+    def gone(self) -> Counter[str]:
+        """Replicas taken so far, by model id."""
+        return self.roles.gone
+
+    @property
+    def gained(self) -> Counter[str]:
+        """Replicas granted so far, by model id; such a model gives none."""
+        return self.roles.gained
 
     @classmethod
     def of(cls, scene: Scene[ModelShare], tally: Tally) -> "Ledger":
@@ -143,7 +152,8 @@ class Ledger:
         known = {name: state.most for name, state in scene.pools.items() if state.budget is not None}
         owed = {name: obliging[name] - most for name, most in known.items()}
         owed_held = {name: placed[name] - most for name, most in known.items()}
-        ledger = cls(scene, tally, rooms, capacity, owed, owed_held, Caps(scene), Quotas(scene))
+        roles = Roles.of(scene)
+        ledger = cls(scene, tally, rooms, capacity, owed, owed_held, Caps(scene), roles, Quotas(scene))
         for target in unplaced:
             ledger._seat_unplaced(target)
         return ledger
@@ -255,6 +265,7 @@ class Ledger:
             and target.pool not in model.ruling.excluded_pools
             and target.key not in self.taken
             and self.caps.room(target) > 0
+            and self.roles.borne(model.entry.id, 1)
         )
 
     def headroom(self, target: TargetFacts) -> int:
@@ -297,7 +308,7 @@ class Ledger:
         Of numbered ones those above every doomed one: asked for fewer its controller would end the doomed one first,
         and whoever waits for the other's GPUs would wait in vain.
         """
-        left = self.left(target) - target.least
+        left = self.roles.parting(target.model, self.left(target) - target.least)
         if not (target.doomed and target.numbered):
             return left
         doomed = max(pod.ordinal or 0 for pod in target.doomed)

@@ -5,12 +5,14 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from rebalancer.domain.couples import couples
 from rebalancer.domain.memory import Loan, ModelMemory
 from rebalancer.domain.plan import Unmet
 from rebalancer.domain.quota_view import holding
 from rebalancer.domain.words import counted, gpus, listed, replicas, sentences
 from rebalancer.planning.actions.moves import Moves
 from rebalancer.planning.allocation.allocate import Allocation
+from rebalancer.planning.allocation.roles import RATIO
 from rebalancer.planning.explanation.lateness import has_now, lateness, short_of
 from rebalancer.planning.facts.scene import Scene
 from rebalancer.planning.guards.foreign import STANDS_DOWN, keeps_borrowed, standing
@@ -82,6 +84,8 @@ def lacking(  # noqa: PLR0913  # every stage's result tells something
             continue
         brought = granted[name] if name in with_nodes else 0
         constraint, why = _binding(model, allocation, moves, declined=wanted[name] < model.needed, brought=brought)
+        if constraint in {"budget", "waiting"} and (said := _unborne(model, scene, at=wanted[name])):
+            constraint, why = RATIO, said
         if constraint in {"budget", "fit"}:
             why = sentences(why, _beside(model, scene))
         others = _written_by_others(model, scene) if constraint in _FOR_WANT_OF_GPUS else ""
@@ -129,6 +133,16 @@ def _written_by_others(model: ModelShare, scene: Scene[ModelShare]) -> str:
     if all(target.stuck == STANDS_DOWN for target in model.targets):
         return standing(model, scene)
     return keeps_borrowed(model, scene) if model.staying_replicas < min(model.needed, model.entry.entitlement) else ""
+
+
+def _unborne(model: ModelShare, scene: Scene[ModelShare], at: int) -> str:
+    """Why a role goes no further than to `at` replicas, which is all that the other one bears; "" where it is not."""
+    couple = scene.memo.of("", couples, scene.policy).get(model.entry.id)
+    if couple is None or at >= model.needed:
+        return ""
+    other = scene.models[couple.other(model.entry.id)]
+    borne = couple.span(model.entry.id, other.aim)[1]
+    return couple.said(model.entry.id, other.staying_replicas) if at >= borne else ""
 
 
 def _binding(  # noqa: PLR0911  # one per kind of constraint

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from rebalancer.domain.couples import ANY, couples
 from rebalancer.domain.outlook import Outlook
 from rebalancer.domain.plan import Refusal, Step
 from rebalancer.domain.readings import TOLD_LAG_SECONDS, Carries, Work
@@ -37,7 +38,7 @@ def steps_of(model: ModelShare, told: Told, refusals: list[Refusal], scene: Scen
     readings = _readings(kept.of(name, _said, model.ballot), scene.now)
     measured = load.work, load.carries, round(load.lag_seconds)
     stages = kept.of(name, _stages, measured, asked, outlook, (model.share or 0, model.cost, model.used), came)
-    apart = (*_schedule(model), *deferral_steps(model), *_outage(model, scene))
+    apart = (*_schedule(model), *deferral_steps(model), *_outage(model, scene), *_ratio(model, scene))
     if not apart and not told.waiting and not refusals:
         return (readings, *stages)
     waits = [_waits(why, many) for why, many in Counter(told.waiting).items()]
@@ -153,7 +154,7 @@ def _demand(  # noqa: PLR0913  # one thing each
     work: Work, demand: Demand, need: int, floor: int, entitlement: int, cost: float
 ) -> Step:
     gain = "less than it costs" if cost else "nothing"
-    said = demand.why if need == demand.replicas else f"{demand.why}; more than {need} would gain {gain}"
+    said = demand.why if need >= demand.replicas else f"{demand.why}; more than {need} would gain {gain}"
     return Step(
         "demand",
         said + ("; it is in surge" if demand.surge else ""),
@@ -203,6 +204,22 @@ def _outage(model: ModelShare, scene: Scene[ModelShare]) -> tuple[Step, ...]:
         "roseFrom": rose.usual,
     }
     return (Step("outage", outages.told(outage, model.entry.id, rule), numbers),)
+
+
+def _ratio(model: ModelShare, scene: Scene[ModelShare]) -> tuple[Step, ...]:
+    """The step of a role: how many replicas the other one bears now, and what it would have by itself."""
+    name = model.entry.id
+    couple = scene.memo.of("", couples, scene.policy).get(name)
+    if couple is None:
+        return ()
+    others = scene.models[couple.other(name)].staying_replicas
+    least, most = couple.span(name, others)
+    here = f"{least} to {most} here" if most >= least else "no whole number of its own keeps it"
+    said = f"{couple.said(name, others)}: {here if most < ANY else f'{least} or more here'}"
+    if model.alone is not None:
+        said += f"; by itself it would be to have {model.alone}, with the other {model.aim}"
+    numbers: dict[str, float | int | str | None] = {"least": couple.least, "most": couple.most}
+    return (Step("ratio", said, {**numbers, "other": couple.other(name), "others": others, "alone": model.alone}),)
 
 
 def _outlook(outlook: Outlook) -> Step:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from msgspec.structs import asdict
 
+from rebalancer.domain.couples import couples
 from rebalancer.domain.outlook import Outlook
 from rebalancer.planning.demand.need import ModelNeed
 from rebalancer.planning.facts.landing import UNBOUND, may_land, most_apart
@@ -23,6 +24,7 @@ from rebalancer.planning.shares.deferred import bound_due, values_of
 from rebalancer.planning.shares.places import Claim, Space, share_places, smallest
 from rebalancer.planning.shares.quotas import Quotas
 from rebalancer.planning.shares.share import ModelShare
+from rebalancer.planning.shares.together import Together
 
 
 def share(scene: Scene[ModelNeed]) -> Scene[ModelShare]:
@@ -247,18 +249,22 @@ def _counts(
     costs: Sequence[float],
 ) -> tuple[int, ...]:
     """Where nodes can come and go GPU-hours cost money: as many as are worth it, the fixed GPUs in any case."""
-    claims = tuple([each.claim for each in sharing])
+    pairs = scene.memo.of("", couples, scene.policy)
+    names, held = [each.model.entry.id for each in sharing], [each.held for each in sharing]
+    joined = Together.of([each.claim for each in sharing], names, held, pairs, scene.memo)
+    claims = joined.claims
     growing = {name: scene.pools[name] for name in spaces if scene.pools[name].grows}
     if growing:
         grown = {name: _grown(space, growing[name]) if name in growing else space for name, space in spaces.items()}
-        priced = [_priced(each.model, each.claim, cost) for each, cost in zip(sharing, costs, strict=True)]
+        prices = [_priced(each.model, each.claim, cost) for each, cost in zip(sharing, costs, strict=True)]
+        priced = Together.of(prices, names, held, pairs, Memo()).claims
         dearest = sorted(growing, key=lambda name: (-growing[name].pool.price_per_gpu_hour, name))
         spaces = smallest(priced, share_places(priced, grown), grown, dearest)
     if not claims:
         return ()
     tables = scene.memo.sums(_Tables)
     tables[name] = table_of([claim.curve for claim in claims], tables.get(name))
-    return scene.memo.of(name, share_places, claims, spaces, tables[name])
+    return joined.split(scene.memo.of(name, share_places, claims, spaces, tables[name]))
 
 
 class _Tables(dict[str, Table]):

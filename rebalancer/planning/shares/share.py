@@ -12,6 +12,7 @@ class ModelShare(ModelNeed, frozen=True):
     cost: what a replica costs until the horizon where nodes can go, in requests; 0 where GPUs are there anyway.
     used: replicas that it is seen to use, and that go to nobody's forecast; 0 where what all use does not fit.
     kept_replicas: replicas of which none is surplus yet, however many `aim` has.
+    alone: replicas that it would be to have by itself, where the other role of its couple binds it; else None.
     """
 
     share: int | None
@@ -20,6 +21,7 @@ class ModelShare(ModelNeed, frozen=True):
     cost: float = 0.0
     used: int = 0
     kept_replicas: int = 0
+    alone: int | None = None
 
     @property
     def aim(self) -> int:

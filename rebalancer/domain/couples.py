@@ -1,0 +1,70 @@
+"""Two models that serve as the roles of one, as prefill and decode do: how many of one a number of the other bears.
+
+Planning and the gate judge a write by the same sum: it leaves the ratio of the two within its bounds, or, where a lost
+node or somebody else's write has taken it out of them, no further from them than it was.
+"""
+
+import math
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from rebalancer.domain.policy import Policy
+
+ROUNDING = 1e-9  # replicas: bounds such as 0.1 are no exact numbers
+ANY = 1_000_000  # replicas beside which a role need not be there at all
+
+
+class Couple(NamedTuple):
+    """Two models that are the roles of one.
+
+    of: id of the model whose replicas the ratio bounds.
+    to: id of the other one, by whose replicas it does.
+    least: the fewest replicas of the first for each one of the second.
+    most: the most.
+    """
+
+    of: str
+    to: str
+    least: float
+    most: float
+
+    def other(self, name: str) -> str:
+        """The other one of the two."""
+        return self.to if name == self.of else self.of
+
+    def excess(self, name: str, own: int, others: int) -> float:
+        """Replicas of `of` by which the two are out of bounds when `name` has `own` and the other one `others`."""
+        of, to = (own, others) if name == self.of else (others, own)
+        beyond = max(self.least * to - of, of - self.most * to)
+        return beyond if beyond > ROUNDING else 0.0
+
+    def bears(self, name: str, before: int, after: int, others: Iterable[int]) -> bool:
+        """Whether `name` may go from `before` to `after` replicas, whichever of `others` the other one has then.
+
+        Not out of bounds that held, nor further from bounds that did not.
+        """
+        return all(self.excess(name, after, one) <= self.excess(name, before, one) + ROUNDING for one in others)
+
+    def span(self, name: str, others: int) -> tuple[int, int]:
+        """The least and the most replicas of `name` beside `others` of the other one; there may be none between."""
+        if name == self.of:
+            return math.ceil(self.least * others - ROUNDING), math.floor(self.most * others + ROUNDING)
+        most = math.floor(others / self.least + ROUNDING) if self.least else ANY
+        return math.ceil(others / self.most - ROUNDING), most
+
+    def said(self, name: str, others: int) -> str:
+        """`its replicas are 0.5 to 2 times those of decode, which has 4`, or the same seen from the other one."""
+        times = f"{self.least:g} to {self.most:g} times"
+        if name == self.of:
+            return f"its replicas are {times} those of {self.to}, which has {others}"
+        return f"replicas of {self.of} are {times} its own, and there are {others}"
+
+
+def couples(policy: Policy) -> dict[str, Couple]:
+    """The couple of every model that is one of two, by its id."""
+    found: dict[str, Couple] = {}
+    for model in policy.models:
+        if model.ratio is not None:
+            couple = Couple(model.id, model.ratio.to, model.ratio.least, model.ratio.most)
+            found |= {couple.of: couple, couple.to: couple}
+    return found

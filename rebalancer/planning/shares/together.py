@@ -1,0 +1,99 @@
+"""The two roles of a couple as one claim: a replica of one alone, beyond what the other bears, is worth nothing.
+
+What a number of GPUs is worth to the two is what their best pair within the ratio is worth: a request is late where it
+is late in either, so their costs add up. Where the two run in different pools no GPU of one can be the other's; then
+each is valued by itself, and `roles.bind` cuts what is beyond the ratio.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from rebalancer.domain.couples import Couple
+from rebalancer.planning.memo import Memo
+from rebalancer.planning.shares.curves import Curve
+from rebalancer.planning.shares.places import Claim
+
+
+class Joint(NamedTuple):
+    """One claim for two models, counted in GPUs that both kinds of replicas are multiples of.
+
+    claim: the claim.
+    pairs: replicas of the two in their own claims, for each count of the claim from its least on.
+    """
+
+    claim: Claim
+    pairs: tuple[tuple[int, int], ...]
+
+
+class Together(NamedTuple):
+    """The claims of some models, those of a couple as one.
+
+    claims: the claims that share.
+    joints: the joint claim of each, None where it is a model's own.
+    behind: the places of the models that each claim is of.
+    """
+
+    claims: tuple[Claim, ...]
+    joints: tuple[Joint | None, ...]
+    behind: tuple[tuple[int, ...], ...]
+
+    @classmethod
+    def of(
+        cls,
+        claims: Sequence[Claim],
+        names: Sequence[str],
+        held: Sequence[int],
+        couples: Mapping[str, Couple],
+        memo: Memo,
+    ) -> "Together":
+        """`names`: the models of the claims, in order; `held`: replicas that each has in targets outside its claim."""
+        places = {name: place for place, name in enumerate(names)}
+        found: list[tuple[Claim, Joint | None, tuple[int, ...]]] = []
+        for place, name in enumerate(names):
+            couple = couples.get(name)
+            both = (-1, -1) if couple is None else (places.get(couple.of, -1), places.get(couple.to, -1))
+            joint = None
+            if couple is not None and min(both) >= 0:
+                one, two = both
+                joint = memo.of(couple.of, join, claims[one], claims[two], (held[one], held[two]), couple)
+            if joint is None:
+                found.append((claims[place], None, (place,)))
+            elif place == min(both):
+                found.append((joint.claim, joint, both))
+        return cls(tuple(each[0] for each in found), tuple(each[1] for each in found), tuple(each[2] for each in found))
+
+    def split(self, counts: Sequence[int]) -> tuple[int, ...]:
+        """Replicas of each model by the counts of the claims."""
+        found: dict[int, int] = {}
+        for claim, joint, behind, count in zip(self.claims, self.joints, self.behind, counts, strict=True):
+            own = (count,) if joint is None else joint.pairs[count - claim.curve.least]
+            found.update(zip(behind, own, strict=True))
+        return tuple(found[place] for place in sorted(found))
+
+
+def join(one: Claim, two: Claim, held: tuple[int, int], couple: Couple) -> Joint | None:
+    """The claims of `couple.of` and `couple.to` as one; None where they are of different pools, or no pair is allowed.
+
+    `held`: replicas that each has in other targets, which count for the ratio.
+    """
+    if one.pools != two.pools:
+        return None
+    best: dict[int, tuple[float, tuple[int, int]]] = {}
+    for of, cost in enumerate(one.curve.values, one.curve.least):
+        for to, more in enumerate(two.curve.values, two.curve.least):
+            if couple.excess(couple.of, of + held[0], to + held[1]) == 0.0:
+                gpus = of * one.curve.gpus + to * two.curve.gpus
+                if gpus not in best or cost + more < best[gpus][0]:
+                    best[gpus] = (cost + more, (of, to))
+    if not best:
+        return None
+    grain, least = math.gcd(one.curve.gpus, two.curve.gpus), min(best)
+    costs, pairs = [], []
+    cost, pair = best[least]
+    for gpus in range(least, max(best) + 1, grain):
+        cost, pair = min((cost, pair), best.get(gpus, (math.inf, pair)), key=lambda each: each[0])
+        costs.append(cost)
+        pairs.append(pair)
+    claim = Claim(Curve(least // grain, tuple(costs), grain), one.pools, max(one.pod_gpus, two.pod_gpus))
+    return Joint(claim, tuple(pairs))
