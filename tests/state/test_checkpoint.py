@@ -75,6 +75,22 @@ def test_records_after_the_checkpoint_are_added_where_the_rings_were_written_ear
     assert load(fresh).work == load(everything).work
 
 
+def test_what_a_replica_carries_is_learnt_again_by_the_pods_that_served_then() -> None:
+    # One full pod runs 6 requests until a second one is Ready; the checkpoint is older than that. Read again by the two
+    # pods of today the same samples would teach nothing, or half of it.
+    samples = (a_sample(at=NOW - 5.0 * n, running=6.0, finished=24.0 - n, gauges={"waiting": 9.0}) for n in range(24))
+    records = [at_offset(sample, offset) for offset, sample in enumerate(reversed(list(samples)))]
+    one, second = a_ready_pod("b-1", ready_at=NOW - 300.0), a_ready_pod("b-2", ready_at=NOW - 8.0)
+    everything = a_state(None, a_cluster_node(), a_workload(replicas=2), one)
+    kept = feed(everything, *records[:12]).rings_bytes("b")
+    feed(everything, *records[12:-2], changed(second), *records[-2:])
+    fresh = a_state(None, a_cluster_node(), a_workload(replicas=2), one, second, started_at=NOW)
+    fresh.restore_rings("b", kept)
+    feed(fresh, *records[6:])
+    assert load(fresh).carries == load(everything).carries
+    assert load(fresh).work == load(everything).work
+
+
 def test_replayed_history_is_not_live() -> None:
     fresh = ClusterState(a_policy(), started_at=NOW + 1)
     feed(fresh, listed("pods", a_ready_pod("b-1")), *history(), now=NOW + 1)
