@@ -57,10 +57,6 @@ class TestUsed:
         # a has 5 now: with b's busiest five minutes that is more than there is, and b keeps what it uses now.
         assert shares(a_riser({"a": 5.0, "b": 0.1}, busiest=(1.0, 3.3)).plan()) == {"a": 7, "b": 1}
 
-    def test_is_of_the_last_60_seconds_alone_where_what_15_saw_does_not_fit(self) -> None:
-        a, b = Work(short=6.0, last_60s=3.0), Work(short=1.0, last_60s=2.4)
-        assert shares(a_riser({"a": a, "b": b}).plan()) == {"a": 4, "b": 4}
-
     def test_leaves_what_was_before_to_a_level_that_is_believed_to_rise_beside_it(self) -> None:
         story = a_riser({"a": 1.0, "b": 0.1}, busiest=(1.0, 3.3))
         assert shares(story.plan()) == {"a": 4, "b": 4}

@@ -36,10 +36,9 @@ def in_use(pools: Iterable[PoolFacts], models: Sequence[ModelNeed], kept_gpus: i
     """The replicas that each model uses, held or not, in order; 0 for all where that does not fit.
 
     It uses the work of its busiest five minutes of three hours, of the last 15 or 60 s, or of a level that has likely
-    risen, whichever is most. Where that of all does not fit, beside what they own and `kept_gpus`, it uses that of the
-    last 15 or 60 s; else that of the last 60 s alone. In each case it has as much room for bursts as fits for all.
-    Batch work uses nothing: it gives way at once. Where nodes can come or go nothing counts as used: there the price of
-    a node decides.
+    risen, whichever is most; where that of all does not fit, beside what they own and `kept_gpus`, that of the last 15
+    or 60 s. In either case it has as much room for bursts as fits for all. Batch work uses nothing: it gives way at
+    once. Where nodes can come or go nothing counts as used: there the price of a node decides.
     """
     pools, nothing = list(pools), (0,) * len(models)
     if not models or any(pool.grows for pool in pools):
@@ -53,18 +52,16 @@ def in_use(pools: Iterable[PoolFacts], models: Sequence[ModelNeed], kept_gpus: i
     return nothing
 
 
-def _work_of(model: ModelNeed) -> tuple[float, float, float]:
-    """Replicas that work keeps busy, by what counts: all that was or likely is, the last 15 or 60 s, the last 60 s.
+def _work_of(model: ModelNeed) -> tuple[float, float]:
+    """Replicas that work keeps busy, 0 where unknown: all that was or likely is, and the last 15 or 60 s.
 
-    0 where unknown. A level that has likely risen counts whole, or a first surge would wait for what another model
-    needed an hour ago.
+    A level that has likely risen counts whole, or a first surge would wait for what another model needed an hour ago.
     """
     work, outlook = model.load.work, model.load.outlook
     if model.entry.workload_class == BATCH:
-        return 0.0, 0.0, 0.0
-    minute = max(0.0, work.last_60s or 0.0)
-    now = max(minute, work.short or 0.0)
+        return 0.0, 0.0
+    now = max(0.0, work.short or 0.0, work.last_60s or 0.0)
     if outlook is None:
-        return now, now, minute
+        return now, now
     risen = outlook.shifted if outlook.shift > LIKELY else 0.0
-    return max(now, outlook.busiest, risen), now, minute
+    return max(now, outlook.busiest, risen), now
