@@ -42,6 +42,7 @@ class Outlook(Struct, frozen=True):
     deferred: whether its deadline lies beyond the horizon; then `late` counts requests left undone at the horizon.
     late_arrivals: as `late`, of requests that arrive until the horizon alone: without the price of what is left waiting
         there, which may be more than all that arrive; empty where an older version made the outlook.
+    busiest: offered work of the busiest five minutes of the last three hours, in replicas; 0 while none was observed.
     """
 
     at: Instant
@@ -68,6 +69,7 @@ class Outlook(Struct, frozen=True):
     by_minute: bool = False
     deferred: bool = False
     late_arrivals: tuple[float, ...] = ()
+    busiest: float = 0.0
 
     @property
     def expected_level(self) -> float:

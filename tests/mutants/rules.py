@@ -109,11 +109,18 @@ def _owed() -> Iterator[Mutant]:
     yield _instead(owed, "_lower", "owed", "keeps all of it", lambda now, _, *more: true(now, now.replicas - 1, *more))
 
 
+def _short(model: need.ModelNeed) -> float:
+    return model.load.work.short or 0.0
+
+
 def _used() -> Iterator[Mutant]:
     yield _instead(by_worth, "in_use", "used", "goes to forecasts", lambda _pools, models, _gpus: (0,) * len(models))
     yield _instead(before_gain, "ROOM_ROOTS", "used", "has no room", (0.0,))
     yield _instead(before_gain, "ROOM_ROOTS", "used", "has all room or none", (0.5,))
-    yield _instead(before_gain, "_work_of", "used", "is of one window", lambda model: model.load.work.short or 0.0)
+    true = before_gain._work_of  # noqa: SLF001  the very thing to break
+    yield _instead(before_gain, "_work_of", "used", "is of one window", lambda model: (_short(model),) * 2)
+    yield _instead(before_gain, "_work_of", "used", "forgets the past", lambda model: true(model)[1:])
+    yield _instead(before_gain, "LIKELY", "used", "believes no rise", 1.0)
     yield _instead(before_gain, "BATCH", "used", "is of batch work", "none")
 
 

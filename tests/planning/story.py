@@ -139,11 +139,13 @@ class Story:
         now = replace(fresh, signals=signals)
         self._loads(lambda load: replace(now, told_by=load.told_by) if load.model == model else load)
 
-    def foresee(self, model: str, late: Mapping[int, float], level: float = 1.0, caution: float = 0.0) -> None:
+    def foresee(  # one figure each
+        self, model: str, late: Mapping[int, float], level: float = 1.0, caution: float = 0.0, busiest: float = 0.0
+    ) -> None:
         """From now on the look-ahead says what every count of replicas of `model` costs in late requests."""
         spec = next(each for each in self.policy.models if each.id == model)
-        held = self.replicas(model)
-        self.look_ahead(model, an_outlook(late, held, spec, caution, level=level, base=level, shifted=level))
+        figures = {"level": level, "base": level, "shifted": level, "busiest": busiest}
+        self.look_ahead(model, an_outlook(late, self.replicas(model), spec, caution, **figures))
 
     def look_ahead(self, model: str, outlook: Outlook) -> None:
         """From now on this is the outlook of `model`."""

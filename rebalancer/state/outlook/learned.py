@@ -36,6 +36,7 @@ class Learned(Struct, frozen=True, omit_defaults=True):
     plain_error: the same without a correction; None: no such hour yet.
     rare: seconds after which far more came than was forecast, of those too old to be replayed anyway.
     at: the second of learning; 0: never.
+    busiest: offered work of the busiest five minutes, in replicas; 0: not known yet.
     """
 
     beta: Three = (0.0, 0.0, 0.0)
@@ -47,3 +48,4 @@ class Learned(Struct, frozen=True, omit_defaults=True):
     plain_error: float | None = None
     rare: tuple[int, ...] = ()
     at: int = 0
+    busiest: float = 0.0

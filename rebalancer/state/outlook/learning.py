@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rebalancer.state.outlook.learned import Learned
-from rebalancer.state.outlook.level import Base, base, bins, dispersion, level
+from rebalancer.state.outlook.level import Base, base, bins, busiest, dispersion, level
 from rebalancer.state.outlook.past import F64, I64, RUNG_SECONDS, Ladder, Past, Rungs
 from rebalancer.state.outlook.period import periods
 from rebalancer.state.outlook.rule import (
@@ -68,7 +68,8 @@ def learn(past: Past, cold_seconds: int, horizon_seconds: int) -> tuple[Learned,
     lag, rho = periods(off, grid.young.sum(axis=0).astype(np.int64), -(-horizon_seconds // GRID_SECONDS) + 1)
     known = excesses(ladder, grid.at, levels, off, grid.known)
     rare = _rare(past.until - grid.at.seconds_ago, np.where(grid.known > 0, off, 0.0), past.until - horizon_seconds)
-    beta, gamma, rho = (np.round(of, QUANTUM) + 0.0 for of in (beta, gamma, rho))
+    most = busiest(ladder, points)
+    beta, gamma, rho, most = (np.round(of, QUANTUM) + 0.0 for of in (beta, gamma, rho, most))
     return tuple(
         Learned(
             beta=(float(b[0]), float(b[1]), float(b[2])),
@@ -80,8 +81,11 @@ def learn(past: Past, cold_seconds: int, horizon_seconds: int) -> tuple[Learned,
             plain_error=_known(p),
             rare=worst,
             at=past.until,
+            busiest=float(top),
         )
-        for b, g, lags, share, pair, e, p, worst in zip(beta, gamma, lag, rho, known, error, plain, rare, strict=True)
+        for b, g, lags, share, pair, e, p, worst, top in zip(
+            beta, gamma, lag, rho, known, error, plain, rare, most, strict=True
+        )
     )
 
 

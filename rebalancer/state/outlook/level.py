@@ -9,6 +9,7 @@ import numpy as np
 
 from rebalancer.state.outlook.past import F64, I64, RUNG_SECONDS, Ladder, Past, Rungs, at
 from rebalancer.state.outlook.rule import (
+    BUSIEST_SECONDS,
     CORRECTION_LEAST,
     CORRECTION_MOST,
     HOUR_SECONDS,
@@ -21,6 +22,7 @@ from rebalancer.state.outlook.rule import (
 MINUTE_SECONDS = 60
 LEVEL_MEANS_SECONDS = (*LEVEL_WINDOWS_SECONDS, HOUR_SECONDS)
 FEATURES = [0, 1, 3]  # of these means: the last minute, 5 minutes and hour
+HOUR = Rungs(0, MINUTE_SECONDS // RUNG_SECONDS, HOUR_SECONDS // MINUTE_SECONDS)  # the ends of its minutes
 _WEIGHTS = np.array(LEVEL_WEIGHTS)[:, np.newaxis, np.newaxis]
 
 
@@ -65,12 +67,19 @@ def level(of: Base, beta: F64) -> F64:
 
 def usual(ladder: Ladder) -> F64:
     """Median of the means of the last hour's minutes, of those observed; (models,), NaN where none was."""
-    ends = Rungs(0, MINUTE_SECONDS // RUNG_SECONDS, HOUR_SECONDS // MINUTE_SECONDS)
-    minutes = np.sort(ladder.mean(ends, MINUTE_SECONDS), axis=0)
+    minutes = np.sort(ladder.mean(HOUR, MINUTE_SECONDS), axis=0)
     known = (~np.isnan(minutes)).sum(axis=0)
     models = np.arange(minutes.shape[1])
     median: F64 = (minutes[np.maximum(known - 1, 0) // 2, models] + minutes[known // 2, models]) / 2.0
     return median
+
+
+def busiest(ladder: Ladder, ends: Rungs) -> F64:
+    """Highest mean of the five minutes before one of the ends, of those half observed; (models,), 0 where none was."""
+    seen = at(ladder.seen, ends) - at(ladder.seen, ends.earlier(BUSIEST_SECONDS))
+    means = np.where(2 * seen >= BUSIEST_SECONDS, ladder.mean(ends, BUSIEST_SECONDS), 0.0)
+    most: F64 = means.max(axis=0)
+    return most
 
 
 class Bins(NamedTuple):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from rebalancer.domain.outlook import Outlook
 from rebalancer.state.outlook.learned import Learned
-from rebalancer.state.outlook.level import Base, base, bins, dispersion, level, usual
+from rebalancer.state.outlook.level import HOUR, Base, base, bins, busiest, dispersion, level, usual
 from rebalancer.state.outlook.past import F64, I64, NOW, RUNG_SECONDS, Ladder, Past
 from rebalancer.state.outlook.replays import Ahead, Replays
 from rebalancer.state.outlook.rule import (
@@ -131,8 +131,9 @@ def outlooks(  # noqa: PLR0913  # one thing each
     lanes, replays = paths(ahead, shifted)
     spread = dispersion(ahead.bins, NOW, DISPERSION_SECONDS)[0]
     middle = usual(ladder)
+    most = np.maximum(busiest(ladder, HOUR), [one.busiest for one in learned])
     curves = _curves(ahead, lanes, standing, service, terms, _one(ahead, service, middle))
-    return _told(ahead, told, shifted, replays, curves, service, (spread, middle), known)
+    return _told(ahead, told, shifted, replays, curves, service, (spread, middle, most), known)
 
 
 def _one(ahead: Ahead, service: Service, middle: F64) -> F64:
@@ -251,12 +252,13 @@ def _told(  # noqa: PLR0913  # one thing each
     replays: Replays,
     curves: Curves,
     service: Service,
-    more: tuple[F64, F64],
+    more: tuple[F64, F64, F64],
     known: NDArray[np.bool_],
 ) -> tuple[Outlook | None, ...]:
     """One `Outlook` per model from the arrays of all, None where `known` is False.
 
-    `told`: the level before its correction; `more`: dispersion and usual work, (models,) each.
+    `told`: the level before its correction; `more`: dispersion, usual work, and that of the busiest five
+    minutes of three hours, (models,) each.
     """
     widths = np.isfinite(curves.value).sum(axis=0).tolist()
     least, current, usable = curves.counts[0].tolist(), curves.current.tolist(), replays.usable.tolist()
@@ -267,7 +269,7 @@ def _told(  # noqa: PLR0913  # one thing each
         ahead.level, told.base[0], shifted.p, shifted.level, shifted.times_usual, curves.one, *more
     ).tolist()
     found: list[Outlook | None] = []
-    for model, (now, plain, p, moved, excess, one, wide, middle) in enumerate(zip(*figures, strict=True)):
+    for model, (now, plain, p, moved, excess, one, wide, middle, most) in enumerate(zip(*figures, strict=True)):
         if not known[model]:
             found.append(None)
             continue
@@ -298,6 +300,7 @@ def _told(  # noqa: PLR0913  # one thing each
                 by_minute=by_minute[model],
                 deferred=deferred[model],
                 late_arrivals=tuple(arriving[model][:width]),
+                busiest=most,
             )
         )
     return tuple(found)

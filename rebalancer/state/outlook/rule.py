@@ -70,6 +70,12 @@ GROWS_ON = 3.0  # times what 10 s added: how far a rise under way is taken to go
 # eight draws), but surges on 24 GPUs, which do go on, are 3.0 instead of 2.0 % late.
 GROWS_ON_TOGETHER = 1.0
 
+# --- what was needed before
+# Seconds of the busiest time that stays with a model where those of all fit. Of minutes the busiest of three hours is
+# what chance made of one of them, so that those of steady models do not fit either: five worlds of dips 4.5 % late
+# without, 4.0 % with the busiest minute, 3.1 % with the busiest five; five worlds of bursts 2.9, 1.9 and 1.9 %.
+BUSIEST_SECONDS = 300
+
 # --- the worst of what replays no longer reach
 RARE = 4  # forecasts of the last three hours, beyond the replays: a surge an hour ago comes again as likely as today's
 
