@@ -11,7 +11,7 @@ from typing import Final
 
 from rebalancer.act.driver import resource_of
 from rebalancer.act.intents import AnyChange
-from rebalancer.act.moment import written_as
+from rebalancer.kube.moment import written_as
 from rebalancer.act.port import Port
 from rebalancer.domain.outcome import FAILED, REFUSED, UNKNOWN, WRITTEN, Outcome
 from rebalancer.domain.plan import NodePoolChange

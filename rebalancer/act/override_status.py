@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from rebalancer.act.moment import written_as
+from rebalancer.kube.moment import written_as
 from rebalancer.act.port import Port
 from rebalancer.domain.people import Override
 from rebalancer.domain.plan import OverrideState

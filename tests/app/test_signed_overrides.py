@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from rebalancer.act.moment import written_as
+from rebalancer.kube.moment import written_as
 from rebalancer.app import Service
 from rebalancer.app.signed_overrides import read_keys
 from rebalancer.ingest.signed import signed_record

@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from rebalancer.act.moment import written_as
+from rebalancer.kube.moment import written_as
 from rebalancer.ingest.intake import KafkaIntake
 from rebalancer.ingest.override_queue import TryAgain
 from rebalancer.ingest.signed import Signatures, SignedOverride, signed_record
