@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from rebalancer.domain.kinds import DEPLOYMENT, kind_named
 from rebalancer.domain.people import Override, WriteStop
 from rebalancer.domain.policy import Model, Policy, Pool
 from rebalancer.domain.readings import ModelLoad, NoReading, Reading, Signal, Work
@@ -29,6 +28,7 @@ from rebalancer.domain.snapshot import (
     Sync,
     TargetView,
 )
+from rebalancer.domain.target_kinds import DEPLOYMENT, kind_named
 from rebalancer.domain.target_spec import TargetSpec
 
 NOW = 1_800_000_000.0  # 2027-01-15 08:00:00 UTC

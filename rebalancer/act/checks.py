@@ -24,8 +24,8 @@ from rebalancer.domain.memory import NodeGrant
 from rebalancer.domain.people import Override
 from rebalancer.domain.plan import Change, NodePoolChange
 from rebalancer.domain.policy import Policy
-from rebalancer.domain.replica_set import serving_after
 from rebalancer.domain.snapshot import ModelView, PodView, PoolView, Snapshot, TargetView
+from rebalancer.domain.victims import serving_after
 from rebalancer.domain.words import counted, gpus, replicas
 
 NOT_DECREASES: Final = frozenset({"settle", "withdraw"})  # nothing that serves goes, so no guard's window is used up

@@ -16,12 +16,12 @@ import structlog
 from msgspec.structs import replace
 
 from rebalancer.app.remade import remade
-from rebalancer.domain.cluster import WorkloadRef
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.outcome import UNKNOWN, WRITTEN, Intent, Outcome
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.domain.stepped import stepped
+from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.kafka.broker import Broker
 from rebalancer.kafka.topic_past import Past, PastUnreadable, read_past
 from rebalancer.obs import journal

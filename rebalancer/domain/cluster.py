@@ -2,11 +2,12 @@
 
 from msgspec import Struct
 
+from rebalancer.domain.autoscalers import Hpa, PodAutoscaler, ScaledObject
 from rebalancer.domain.instant import Instant
 from rebalancer.domain.parents import Applied, Controller
 from rebalancer.domain.people import Override, WriteStop
 from rebalancer.domain.placement import ANYWHERE, Placement
-from rebalancer.domain.pod_autoscaler import PodAutoscaler
+from rebalancer.domain.workload_ref import WorkloadRef
 
 
 class Taint(Struct, frozen=True):
@@ -91,17 +92,6 @@ class Node(Struct, frozen=True):
     def node_pool(self) -> str | None:
         """The Karpenter NodePool behind this node, None when Karpenter does not own it."""
         return self.labels.get("karpenter.sh/nodepool")
-
-
-class WorkloadRef(Struct, frozen=True, order=True):
-    """A scale target by name."""
-
-    namespace: str
-    kind: str
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.kind.lower()}/{self.namespace}/{self.name}"
 
 
 class Pod(Struct, frozen=True):
@@ -196,87 +186,6 @@ class Workload(Struct, frozen=True):
     selector: str = ""
 
 
-class Originals(Struct, frozen=True):
-    """An autoscaler's own bounds, saved on it once before our first write and restored on hand-back.
-
-    `by`: the installation that saved them, "" where an older version did, which named none.
-    """
-
-    minimum: int | None
-    maximum: int | None
-    by: str = ""
-
-
-class Hpa(Struct, frozen=True):
-    """A HorizontalPodAutoscaler (autoscaling/v2).
-
-    namespace: its namespace.
-    name: its name.
-    uid: its Kubernetes UID.
-    resource_version: its version in the API server; of two, the newer stands.
-    target: the workload that it scales.
-    minimum: fewest replicas that its spec allows.
-    maximum: most replicas that its spec allows.
-    current: replicas that its status counts now.
-    desired: replicas that its status wants.
-    owner_scaled_object: name of the ScaledObject for which KEDA made it, None where nobody did.
-    originals: its own bounds, as our annotation saved them; None where it has no such annotation.
-    writers: the field managers that set minimum and maximum, "" where that is us or unknown.
-    controller: its controller; None where nothing controls it.
-    applied: who applies the numbers of it that we write.
-    """
-
-    namespace: str
-    name: str
-    uid: str
-    resource_version: str
-    target: WorkloadRef
-    minimum: int
-    maximum: int
-    current: int = 0
-    desired: int = 0
-    owner_scaled_object: str | None = None
-    originals: Originals | None = None
-    writers: tuple[str, str] = ("", "")
-    controller: Controller | None = None
-    applied: tuple[Applied, ...] = ()
-
-
-class ScaledObject(Struct, frozen=True):
-    """KEDA's ScaledObject, which makes an HPA of its own and acts through it.
-
-    namespace: its namespace.
-    name: its name.
-    uid: its Kubernetes UID.
-    resource_version: its version in the API server; of two, the newer stands.
-    target: the workload that it scales.
-    minimum: its minReplicaCount, None for KEDA's default of 0.
-    maximum: its maxReplicaCount, None for KEDA's default of 100.
-    idle: its idleReplicaCount, to which KEDA takes the target while no trigger is active; None where it has none.
-    paused: whether an annotation pauses it: then it moves nothing.
-    hpa_name: name of the HPA that KEDA made for it, None while that is unknown.
-    originals: its own bounds, as our annotation saved them; None where it has no such annotation.
-    writers: the field managers that set minimum and maximum, "" where that is us or unknown.
-    controller: its controller; None where nothing controls it.
-    applied: who applies the numbers of it that we write.
-    """
-
-    namespace: str
-    name: str
-    uid: str
-    resource_version: str
-    target: WorkloadRef
-    minimum: int | None = None
-    maximum: int | None = None
-    idle: int | None = None
-    paused: bool = False
-    hpa_name: str | None = None
-    originals: Originals | None = None
-    writers: tuple[str, str] = ("", "")
-    controller: Controller | None = None
-    applied: tuple[Applied, ...] = ()
-
-
 class DisruptionBudget(Struct, frozen=True, omit_defaults=True, rename="camel"):
     """One entry of a NodePool's spec.disruption.budgets, as Karpenter spells it.
 
@@ -362,7 +271,7 @@ class NodeClaim(Struct, frozen=True):
 ClusterObject = Node | Pod | Workload | Hpa | ScaledObject | PodAutoscaler | NodePool | NodeClaim | Override | WriteStop
 
 # The sources whose lists must be complete before anything is decided, in the words that status and readiness print;
-# besides them one for each other kind of target that the policy names (`kinds.Kind.source`).
+# besides them one for each other kind of target that the policy names (`target_kinds.TargetKind.source`).
 SOURCES: dict[str, type] = {
     "nodes": Node,
     "pods": Pod,

@@ -4,10 +4,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from rebalancer.domain.notice_kinds import Confidence, Kind
+from rebalancer.domain.notice_kinds import Confidence, NoticeKind
 from rebalancer.domain.part import Part, Seconds, WaitSeconds
 
-SignKind = Literal[Kind, "none"]
+SignKind = Literal[NoticeKind, "none"]
 
 
 class NodeSign(Part):

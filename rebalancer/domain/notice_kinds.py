@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
-Kind = Literal[
+NoticeKind = Literal[
     "spot-interruption",
     "rebalance",
     "scheduled-change",
@@ -29,7 +29,7 @@ class KindOfNotice(NamedTuple):
     confidence: Confidence = "certain"
 
 
-KINDS: Mapping[Kind, KindOfNotice] = {
+KINDS: Mapping[NoticeKind, KindOfNotice] = {
     "spot-interruption": KindOfNotice("The cloud takes the instance back: AWS after 120 s, Azure and GCP after 30 s."),
     "rebalance": KindOfNotice("The cloud sees a raised risk that it will take the instance back.", "possible"),
     "scheduled-change": KindOfNotice("A maintenance, reboot or move of the instance at a known time."),

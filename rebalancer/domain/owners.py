@@ -15,7 +15,7 @@ from rebalancer.domain.snapshot import AppliedView, AutoscalerView, OwnerView, T
 from rebalancer.domain.words import listed
 
 
-class Claim(Struct, frozen=True):
+class OwnerClaim(Struct, frozen=True):
     """Somebody else's claim on a number that we would write.
 
     refused: whether nothing is written because of it.
@@ -33,7 +33,7 @@ class Claim(Struct, frozen=True):
         return f"{self.why}; {self.way_out}"
 
 
-def claims(target: TargetView) -> tuple[Claim, ...]:
+def claims(target: TargetView) -> tuple[OwnerClaim, ...]:
     """All claims on the target's numbers, those that refuse it first."""
     if not (target.owners or target.applied or target.autoscaler):
         return ()
@@ -41,7 +41,7 @@ def claims(target: TargetView) -> tuple[Claim, ...]:
     return tuple(sorted(found, key=lambda claim: not claim.refused))
 
 
-def refusing(target: TargetView) -> Claim | None:
+def refusing(target: TargetView) -> OwnerClaim | None:
     """The first claim for which nothing is written to the target, None where there is none."""
     return next((claim for claim in claims(target) if claim.refused), None)
 
@@ -59,17 +59,17 @@ def _acting(target: TargetView) -> AutoscalerView | None:
     return None if target.autoscaler is None or target.autoscaler.paused else target.autoscaler
 
 
-def _rivals(target: TargetView) -> Iterator[Claim]:
+def _rivals(target: TargetView) -> Iterator[OwnerClaim]:
     """Two autoscalers of one target each set their own number, whatever their bounds are."""
     autoscaler = target.autoscaler
     if autoscaler is None or not autoscaler.beside:
         return
     names = listed([f"{autoscaler.kind} {autoscaler.name}", *autoscaler.beside])
     why = f"{names} scale {target.kind} {target.name}, and each sets its own number"
-    yield Claim(refused=True, why=why, way_out="delete all but one of them", by=listed(autoscaler.beside))
+    yield OwnerClaim(refused=True, why=why, way_out="delete all but one of them", by=listed(autoscaler.beside))
 
 
-def _parents(target: TargetView) -> Iterator[Claim]:
+def _parents(target: TargetView) -> Iterator[OwnerClaim]:
     """The controller of the object that is written, and autoscalers of others that point at the target."""
     autoscaler = _acting(target)
     kind = target.kind if autoscaler is None else autoscaler.kind
@@ -79,22 +79,22 @@ def _parents(target: TargetView) -> Iterator[Claim]:
             yield from _of_unknown(owner) if row is None else _of_parent(owner, row)
 
 
-def _of_parent(owner: OwnerView, row: Parent) -> Iterator[Claim]:
+def _of_parent(owner: OwnerView, row: Parent) -> Iterator[OwnerClaim]:
     verdict = row.verdict(owner.of_kind, owner.mode)
     if verdict == LEAVES:
         return
     what = "is scaled by" if row.by_reference and owner.of_kind != "HorizontalPodAutoscaler" else "belongs to"
     why = f"{owner.of_kind} {owner.of_name} {what} {owner.kind} {owner.name}, which {row.does}"
-    yield Claim(refused=verdict == REVERTS, why=why, way_out=row.way_out, by=f"{owner.kind} {owner.name}")
+    yield OwnerClaim(refused=verdict == REVERTS, why=why, way_out=row.way_out, by=f"{owner.kind} {owner.name}")
 
 
-def _of_unknown(owner: OwnerView) -> Iterator[Claim]:
+def _of_unknown(owner: OwnerView) -> Iterator[OwnerClaim]:
     what, by = f"{owner.of_kind} {owner.of_name}", f"{owner.kind} {owner.name}"
     why = f"{what} belongs to {by} ({owner.group or 'core'}), of which nobody here knows whether it writes numbers back"
-    yield Claim(refused=False, why=why, way_out="in shadow, change one by hand and see whether it stays", by=by)
+    yield OwnerClaim(refused=False, why=why, way_out="in shadow, change one by hand and see whether it stays", by=by)
 
 
-def _applied(found: AppliedView) -> Claim:
+def _applied(found: AppliedView) -> OwnerClaim:
     """A manifest holds the number; whether its tool ignores the difference stands in the tool's own object."""
     row = applier_of(found.manager)
     if row is None:
@@ -105,10 +105,10 @@ def _applied(found: AppliedView) -> Claim:
     why = (
         f"{who} applies {fields} of {what} from a manifest and writes them again {row.again} unless told to ignore them"
     )
-    return Claim(refused=False, why=why, way_out=todo, by=who)
+    return OwnerClaim(refused=False, why=why, way_out=todo, by=who)
 
 
-def _idle(target: TargetView) -> Iterator[Claim]:
+def _idle(target: TargetView) -> Iterator[OwnerClaim]:
     """What an idleReplicaCount means beside a floor, said before KEDA follows it."""
     autoscaler = _acting(target)
     if autoscaler is None or autoscaler.idle is None or asleep(target) is not None:
@@ -116,4 +116,4 @@ def _idle(target: TargetView) -> Iterator[Claim]:
     what = f"{autoscaler.kind} {autoscaler.name}"
     why = f"KEDA takes {target.name} to the idleReplicaCount {autoscaler.idle} of {what} while no trigger is active"
     todo = "remove idleReplicaCount where the floor is to hold at all times"
-    yield Claim(refused=False, why=f"{why}, whatever minimum is written", way_out=todo, by=what)
+    yield OwnerClaim(refused=False, why=f"{why}, whatever minimum is written", way_out=todo, by=what)

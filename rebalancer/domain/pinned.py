@@ -2,7 +2,8 @@
 
 from msgspec import Struct
 
-from rebalancer.domain.cluster import Hpa, NodePool, ScaledObject
+from rebalancer.domain.autoscalers import Hpa, ScaledObject
+from rebalancer.domain.cluster import NodePool
 
 HELD = "held"  # ours, and the policy names it
 DEPARTED = "departed"  # ours, and the policy does not name it: to be given back

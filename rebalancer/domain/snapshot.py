@@ -8,9 +8,11 @@ from collections.abc import Collection
 
 from msgspec import UNSET, Struct, UnsetType, field
 
-from rebalancer.domain.cluster import DisruptionBudget, Originals, SavedNodePool, Taint, Toleration
+from rebalancer.domain.autoscalers import Originals
+from rebalancer.domain.cluster import DisruptionBudget, SavedNodePool, Taint, Toleration
 from rebalancer.domain.instant import Instant
 from rebalancer.domain.outcome import Outcome
+from rebalancer.domain.parents import Applied, Controller
 from rebalancer.domain.people import Override, WriteStop
 from rebalancer.domain.placement import ANYWHERE, Placement
 from rebalancer.domain.readings import ModelLoad
@@ -115,47 +117,33 @@ class ForeignChange(Struct, frozen=True):
     manager: str
 
 
-class OwnerView(Struct, frozen=True):
+class OwnerView(Controller, frozen=True, kw_only=True):
     """A controller above an object whose numbers we would write: the target, or its autoscaler.
 
     of_kind: kind of the object.
     of_name: its name.
-    group: API group of the controller.
-    kind: kind of the controller.
-    name: its name.
-    mode: as in `cluster.Controller`.
     """
 
     of_kind: str
     of_name: str
-    group: str
-    kind: str
-    name: str
-    mode: str = ""
 
 
-class AppliedView(Struct, frozen=True):
+class AppliedView(Applied, frozen=True, kw_only=True):
     """Numbers that a known tool applies from manifests to the target, or to its autoscaler.
 
     of_kind: kind of the object.
     of_name: its name.
-    manager: the field manager that the tool writes as.
-    fields: the keys of the object's spec.
-    by: what the object belongs to there, "" where nothing says so.
     """
 
     of_kind: str
     of_name: str
-    manager: str
-    fields: tuple[str, ...]
-    by: str = ""
 
 
 class Shape(Struct, frozen=True):
     """What sets a target apart from a Deployment.
 
     resource: where the API serves it, as `apps/v1/statefulsets`.
-    victims: who goes at a decrease, as in `kinds.Kind`; "": nobody said, so nothing of it is written.
+    victims: who goes at a decrease, as in `target_kinds.TargetKind`; "": nobody said, so nothing of it is written.
     pods: pods of one replica, by its template.
     gpus: GPUs of the pool's resource that one replica requests by its template; None where it has none to read.
     """

@@ -5,8 +5,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from rebalancer.domain.kinds import DEPLOYMENT, Kind, kind_named
 from rebalancer.domain.part import Dns1123, Part
+from rebalancer.domain.target_kinds import DEPLOYMENT, TargetKind, kind_named
 
 
 class TargetSpec(Part):
@@ -34,7 +34,7 @@ class TargetSpec(Part):
     )
 
     @cached_property
-    def of(self) -> Kind:
+    def of(self) -> TargetKind:
         """Its kind. Raises ValueError for one that is not known and names no apiVersion, which no policy has."""
         found = kind_named(self.kind, self.api_version, self.victims or "")
         if found is None:

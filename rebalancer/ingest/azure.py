@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from rebalancer.domain.notice_kinds import Kind
+from rebalancer.domain.notice_kinds import NoticeKind
 from rebalancer.ingest.envelope import refuse_ahead
 from rebalancer.ingest.instants import cloud_time
 from rebalancer.ingest.losses import Loss, Told
@@ -25,7 +25,7 @@ NEVER = "0001-01-01"  # how .NET writes that there is no time
 class Row(NamedTuple):
     """What one type of scheduled event means. `kind` None: it takes nothing away."""
 
-    kind: Kind | None
+    kind: NoticeKind | None
     says: str
 
 

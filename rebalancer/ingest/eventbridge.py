@@ -9,7 +9,7 @@ from typing import Annotated, NamedTuple, TypeAlias
 import msgspec
 from msgspec import Meta, Struct
 
-from rebalancer.domain.notice_kinds import Kind
+from rebalancer.domain.notice_kinds import NoticeKind
 from rebalancer.ingest.envelope import Attribute, refuse_ahead
 from rebalancer.ingest.instants import cloud_time, epoch
 from rebalancer.ingest.losses import Loss, Told
@@ -86,7 +86,7 @@ Read: TypeAlias = Callable[[msgspec.Raw, float], Loss | None]
 class Row(NamedTuple):
     """How one kind of event is read. `kind` None: it takes nothing away, and is no mistake either."""
 
-    kind: Kind | None
+    kind: NoticeKind | None
     read: Read
     says: str
 
@@ -96,7 +96,7 @@ def _reads(shape: type[Struct], meaning: Callable[..., Loss | None]) -> Read:
     return lambda detail, at: meaning(decode(detail), at)
 
 
-def _warned(kind: Kind, says: str, shape: type[_Instance | _Lifecycle] = _Instance) -> Row:
+def _warned(kind: NoticeKind, says: str, shape: type[_Instance | _Lifecycle] = _Instance) -> Row:
     """A row of events that come two minutes ahead."""
     return Row(kind, _reads(shape, lambda detail, at: Loss(kind, at + WARNING_SECONDS, (detail.instance_id,))), says)
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Struct
 
-from rebalancer.domain.notice_kinds import Kind
+from rebalancer.domain.notice_kinds import NoticeKind
 from rebalancer.ingest.envelope import refuse_ahead
 from rebalancer.ingest.instants import epoch
 from rebalancer.ingest.losses import Loss, Told
@@ -20,7 +20,7 @@ WARNING_SECONDS = 30.0  # from the signal of a preemption until the machine is o
 class Row(NamedTuple):
     """What one method means: the capacity goes so many seconds later. `kind` None: it takes nothing away."""
 
-    kind: Kind | None
+    kind: NoticeKind | None
     says: str
     seconds: float = 0.0
 

@@ -5,7 +5,7 @@ replicas and selector of one revision. Reading `/scale` of each object whenever 
 per object and race with the watch, and a selector, which stands in the status, moves no generation.
 """
 
-from rebalancer.domain.kinds import Kind
+from rebalancer.domain.target_kinds import TargetKind
 from rebalancer.ingest.objects import REPLICA_SETS, SHAPES, STATEFUL_SETS, Shape, shape_of
 from rebalancer.ingest.objects.targets import ScalePaths
 from rebalancer.kube.client import KubeClient
@@ -19,7 +19,7 @@ class NoScale(ValueError):
     """The cluster has the kind, and nobody can scale it; the text says why."""
 
 
-async def served(kube: KubeClient, kind: Kind) -> Resource:
+async def served(kube: KubeClient, kind: TargetKind) -> Resource:
     """Where the API server serves the kind. Raises NotFound where it has none, NoScale, and other KubeErrors."""
     listed = (await kube.discover(kind.api_version)).get("resources", ())
     found = next((each for each in listed if each.get("kind") == kind.kind and "/" not in each["name"]), None)
@@ -30,7 +30,7 @@ async def served(kube: KubeClient, kind: Kind) -> Resource:
     return Resource(kind.group, kind.version, found["name"], namespaced=found["namespaced"], kind=kind.kind)
 
 
-async def looks(kube: KubeClient, kind: Kind) -> tuple[Resource, Shape]:
+async def looks(kube: KubeClient, kind: TargetKind) -> tuple[Resource, Shape]:
     """Where the kind is served, and how its objects look there. Raises as `served`."""
     built_in = next((each for each in BUILT_IN if (each.api_version, each.kind) == (kind.api_version, kind.kind)), None)
     if built_in is not None:
@@ -40,7 +40,7 @@ async def looks(kube: KubeClient, kind: Kind) -> tuple[Resource, Shape]:
     return resource, shape_of(resource, scale_paths(definition, kind))
 
 
-def scale_paths(definition: Object, kind: Kind) -> ScalePaths:
+def scale_paths(definition: Object, kind: TargetKind) -> ScalePaths:
     """Where the definition of a kind says that its scale stands. Raises NoScale."""
     for version in definition["spec"]["versions"]:
         scale = (version.get("subresources") or {}).get("scale")

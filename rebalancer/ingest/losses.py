@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from rebalancer.domain.events import CapacityNotice, Position
-from rebalancer.domain.notice_kinds import KINDS, Kind
+from rebalancer.domain.notice_kinds import KINDS, NoticeKind
 from rebalancer.ingest.wrappings import Sent
 
 
@@ -19,7 +19,7 @@ class Loss(NamedTuple):
     event: the same in all that is told of one plan; "" where the source tells it once.
     """
 
-    kind: Kind
+    kind: NoticeKind
     deadline: float
     instance_ids: tuple[str, ...]
     ends_at: float | None = None

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from rebalancer.domain.events import CAPACITY_NOTICE_TYPE, CapacityNotice, Position, Rejection
-from rebalancer.domain.notice_kinds import KINDS, Confidence, Kind
+from rebalancer.domain.notice_kinds import KINDS, Confidence, NoticeKind
 from rebalancer.ingest.azure import read_answer, read_grid
 from rebalancer.ingest.decode import Name
 from rebalancer.ingest.envelope import Headers, refuse_ahead, unwrap
@@ -35,7 +35,7 @@ READERS: dict[str, Callable[[Message, float], list[Told]]] = {
 class _Notice(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """Data of our own notice, version 1. `deadline` may be absent only from one that takes an earlier one back."""
 
-    kind: Kind
+    kind: NoticeKind
     node: Name | None = None
     instance_id: Name | None = None
     deadline: str | None = None

@@ -10,8 +10,8 @@ import structlog
 
 from rebalancer.domain.cluster import ClusterObject
 from rebalancer.domain.events import Event, ObjectChanged, ObjectGone, ObjectsListed, ObjectUnreadable, SourceState
-from rebalancer.domain.kinds import DEPLOYMENT, Kind
 from rebalancer.domain.policy import Policy
+from rebalancer.domain.target_kinds import DEPLOYMENT, TargetKind
 from rebalancer.ingest.kinds import NoScale, looks
 from rebalancer.ingest.objects import SHAPES, Shape, Unusable, value_of
 from rebalancer.kube.client import KubeClient
@@ -103,7 +103,7 @@ class SourceSink:
         if self._trouble is not None or not 0 <= now - self._alive_at < ALIVE_EVERY_SECONDS:
             self._recovered(now)
 
-    def trouble(self, resource: Resource | Kind, reason: Trouble, now: float) -> None:
+    def trouble(self, resource: Resource | TargetKind, reason: Trouble, now: float) -> None:
         """The source cannot be followed; an API that the cluster does not have is no trouble but absent.
 
         A watch without a byte may be one of a quiet resource: it is listed at once, and people hear of it when that
@@ -156,7 +156,7 @@ class Watches:
     ) -> None:
         self.sources = {source: SourceSink(source, sink) for source in RESOURCES}
         self._kube, self._clock, self._rng, self._sink, self._pace = kube, clock, rng, sink, pace
-        self._kinds: dict[str, Kind] = {}
+        self._kinds: dict[str, TargetKind] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._group: asyncio.TaskGroup | None = None
 

@@ -12,13 +12,13 @@ import structlog
 from rebalancer.act import recorder as act
 from rebalancer.act.gate import Gate
 from rebalancer.act.ledger import bounded
-from rebalancer.domain.cluster import WorkloadRef
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.outcome import WRITTEN, Outcome
 from rebalancer.domain.plan import Change, Decision, Plan
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.domain.stepped import stepped
+from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.obs.clock import Clock
 from rebalancer.planning import Memo
 from rebalancer.planning.memory.outcomes import recall, stranger

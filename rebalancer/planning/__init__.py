@@ -18,6 +18,6 @@ what the next plan would make again from equal values.
 """
 
 from rebalancer.planning.memo import Memo
-from rebalancer.planning.planner import Decided, decide, plan
+from rebalancer.planning.planner import Unexplained, decide, plan
 
-__all__ = ["Decided", "Memo", "decide", "plan"]
+__all__ = ["Memo", "Unexplained", "decide", "plan"]

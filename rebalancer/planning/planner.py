@@ -59,7 +59,7 @@ def weigh(snapshot: Snapshot, policy: Policy, memory: Memory, memo: Memo | None 
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
+class Unexplained:
     """A decision that is not explained yet: enough to write, with what its explanation is made from.
 
     orders: the decision without what `explained` adds, the explanations of its models and the arithmetic of its pools.
@@ -98,7 +98,7 @@ def plan(snapshot: Snapshot, policy: Policy, memory: Memory, memo: Memo | None =
     return decide(snapshot, policy, memory, memo).explained()
 
 
-def decide(snapshot: Snapshot, policy: Policy, memory: Memory, memo: Memo | None = None) -> Decided:
+def decide(snapshot: Snapshot, policy: Policy, memory: Memory, memo: Memo | None = None) -> Unexplained:
     """As `plan`, all but the explanation: who is about to write need not wait for it."""
     seen = weigh(snapshot, policy, memory, memo)
     scene, memory = seen.scene, seen.scene.memory
@@ -127,7 +127,7 @@ def decide(snapshot: Snapshot, policy: Policy, memory: Memory, memo: Memo | None
         overrides=told,
     )
     memory = replace(memory, models=remembered, loans=booked, overrides=answered)
-    return Decided(Decision(orders, memory), scene, allocation, moved, booked, written.granted, lacks)
+    return Unexplained(Decision(orders, memory), scene, allocation, moved, booked, written.granted, lacks)
 
 
 def _stopped(

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 
-from rebalancer.domain.cluster import WorkloadRef
 from rebalancer.domain.policy import Policy
+from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.settings.problems import check_text
 from rebalancer.world import Dial, Engine, Requests, World
 

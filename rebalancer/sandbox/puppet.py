@@ -4,7 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 
-from rebalancer.domain.cluster import WorkloadRef
+from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.sandbox.api import Change, Obj, Store
 from rebalancer.sandbox.api.resources import DEPLOYMENTS, NODECLAIMS, NODEPOOLS, PODS
 from rebalancer.sandbox.manifests import manifest, namespace

@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass
 from typing import NamedTuple, cast
 
-from rebalancer.domain.kinds import Kind, Victims, kind_named
+from rebalancer.domain.target_kinds import TargetKind, Victims, kind_named
 from rebalancer.settings.allowed import default_at, in_range, part_at
 from rebalancer.settings.document import Path
 
@@ -89,7 +89,7 @@ class Part:
         return tuple(Part((*self.at(key), index), item) for index, item in enumerate(items) if isinstance(item, dict))
 
 
-def kind_of(target: Part) -> Kind | None:
+def kind_of(target: Part) -> TargetKind | None:
     """The kind of a target; None for one that is not known and names no apiVersion, or is not spelled as allowed."""
     kind, api_version, victims = target.text("kind"), target.text("apiVersion"), target.text("victims")
     return None if kind is None else kind_named(kind, api_version, cast("Victims", victims or ""))

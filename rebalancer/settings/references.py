@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from itertools import chain
 
-from rebalancer.domain.kinds import BY_NAME, NO_TARGETS
+from rebalancer.domain.target_kinds import BY_NAME, NO_TARGETS
 from rebalancer.settings.allowed import any_of
 from rebalancer.settings.document import Path
 from rebalancer.settings.draft import Finding, Part, kind_of, pools_by_name

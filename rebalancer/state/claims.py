@@ -2,7 +2,8 @@
 
 from msgspec.structs import replace
 
-from rebalancer.domain.cluster import ClusterObject, Pod, Workload, WorkloadRef
+from rebalancer.domain.cluster import ClusterObject, Pod, Workload
+from rebalancer.domain.workload_ref import WorkloadRef
 
 Labels = frozenset[tuple[str, str]]
 

@@ -7,12 +7,11 @@ looks, and only where something changed.
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from operator import attrgetter
-from typing import TypeVar
 
 from msgspec.structs import replace
 
 from rebalancer.domain.arithmetic import doomed_nodes
-from rebalancer.domain.cluster import Node, NodeClaim, Pod, Workload, WorkloadRef
+from rebalancer.domain.cluster import Node, NodeClaim, Pod, Workload
 from rebalancer.domain.events import (
     CapacityNotice,
     Event,
@@ -23,12 +22,13 @@ from rebalancer.domain.events import (
     ObjectUnreadable,
     SourceState,
 )
-from rebalancer.domain.kinds import DEPLOYMENT
 from rebalancer.domain.outcome import Outcome
 from rebalancer.domain.people import Override, WriteStop
 from rebalancer.domain.pinned import Pinned
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import NoticeView, Snapshot, Sync
+from rebalancer.domain.target_kinds import DEPLOYMENT
+from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.state import wakes
 from rebalancer.state.checkpoint import ModelPast
 from rebalancer.state.foreign import ForeignPast
@@ -40,8 +40,7 @@ from rebalancer.state.outlooks import Outlooks
 from rebalancer.state.pinned import pinned_objects
 from rebalancer.state.pools import Pools
 from rebalancer.state.sources import Sources
-
-T = TypeVar("T")
+from rebalancer.state.unchanged import unchanged
 
 EARLY_AT_MOST = 50_000  # samples: some 30 MB, for as long as a start takes
 
@@ -291,7 +290,7 @@ class ClusterState:
 
     def _look(self, now: float, outcomes: tuple[Outcome, ...], *, ahead: bool) -> Snapshot:
         last = self._last
-        notices = _kept(last.notices, self._notices_now(last.notices, now))
+        notices = unchanged(last.notices, self._notices_now(last.notices, now))
         models = self._holdings.views(now)
         pools = self._pools.views()
         loads = self._loads.loads(now)
@@ -301,15 +300,15 @@ class ClusterState:
         self._last = Snapshot(
             cycle=self._cycle,
             at=now,
-            sync=_kept(last.sync, self.sync(now)),
+            sync=unchanged(last.sync, self.sync(now)),
             write_stop=min(self._objects.all(WriteStop), key=lambda stop: (stop.created_at, stop.name), default=None),
-            overrides=_kept(
+            overrides=unchanged(
                 last.overrides, tuple(sorted(self._objects.all(Override), key=attrgetter("name", "namespace")))
             ),
             notices=notices,
             pools=pools,
             models=models,
-            loads=_kept(last.loads, self._outlooks.onto(loads)),
+            loads=unchanged(last.loads, self._outlooks.onto(loads)),
             outcomes=outcomes,
             marks_victims=self._marks_victims,
         )
@@ -317,7 +316,7 @@ class ClusterState:
 
     def _notices_now(self, last: tuple[NoticeView, ...], now: float) -> tuple[NoticeView, ...]:
         known = {view.node: view for view in last}
-        return tuple(_kept(known.get(view.node), view) for view in self._notices.views(now))
+        return tuple(unchanged(known.get(view.node), view) for view in self._notices.views(now))
 
     def sync(self, now: float) -> Sync:
         """Which sources are missing or stale."""
@@ -393,8 +392,3 @@ class ClusterState:
     def restore_offsets(self, offsets: Mapping[tuple[str, int], int]) -> None:
         """Sets the offsets from which the intake begins to read."""
         self.offsets = dict(offsets)
-
-
-def _kept(old: T | None, new: T) -> T:
-    """`old` where it equals `new`, so that equal values stay the very same one; else `new`."""
-    return old if old is not None and old == new else new

@@ -10,9 +10,11 @@ from collections.abc import Collection, Iterable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rebalancer.domain.cluster import Hpa, ScaledObject, Workload, WorkloadRef
+from rebalancer.domain.autoscalers import Hpa, ScaledObject
+from rebalancer.domain.cluster import Workload
 from rebalancer.domain.instant import Instant
 from rebalancer.domain.snapshot import REPAIRED_AFTER_SECONDS, ForeignChange
+from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.state.objects import Change, Objects
 
 REMEMBERED = 2  # what the guard `foreign` asks for

@@ -7,12 +7,13 @@ from statistics import median
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rebalancer.domain.cluster import Hpa, Node, Pod, ScaledObject, Workload, WorkloadRef
+from rebalancer.domain.autoscalers import Hpa, PodAutoscaler, ScaledObject
+from rebalancer.domain.cluster import Node, Pod, Workload
 from rebalancer.domain.codec import quantise
-from rebalancer.domain.pod_autoscaler import PodAutoscaler
 from rebalancer.domain.policy import Model, Policy, Pool
 from rebalancer.domain.snapshot import AutoscalerView, ModelView, PodView, TargetView
 from rebalancer.domain.target_spec import TargetSpec
+from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.state.foreign import ForeignChanges, ForeignPast
 from rebalancer.state.objects import Change, Objects
 from rebalancer.state.replicas import replicas_of
@@ -276,6 +277,4 @@ def _workload_of(found: object) -> WorkloadRef | None:
         return found.workload
     if isinstance(found, Workload):
         return found.ref
-    if isinstance(found, PodAutoscaler):
-        return WorkloadRef(found.target_namespace, found.target_kind, found.target_name)
-    return found.target if isinstance(found, Hpa | ScaledObject) else None
+    return found.target if isinstance(found, Hpa | ScaledObject | PodAutoscaler) else None

@@ -4,19 +4,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Generic, TypeVar, cast
 
-from rebalancer.domain.cluster import (
-    SOURCES,
-    ClusterObject,
-    Hpa,
-    Node,
-    NodeClaim,
-    Pod,
-    ScaledObject,
-    Workload,
-    WorkloadRef,
-)
+from rebalancer.domain.autoscalers import Hpa, PodAutoscaler, ScaledObject
+from rebalancer.domain.cluster import SOURCES, ClusterObject, Node, NodeClaim, Pod, Workload
 from rebalancer.domain.events import ObjectChanged, ObjectGone, ObjectsListed, ObjectUnreadable
-from rebalancer.domain.pod_autoscaler import PodAutoscaler
+from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.state.claims import Claims
 
 T = TypeVar("T", bound=ClusterObject)
@@ -62,9 +53,7 @@ class Objects:
         self.pods_on = Index[Pod](lambda pod: pod.node)
         self.hpas_of = Index[Hpa](lambda hpa: hpa.target)
         self.scaled_objects_of = Index[ScaledObject](lambda scaled: scaled.target)
-        self.pod_autoscalers_of = Index[PodAutoscaler](
-            lambda found: WorkloadRef(found.target_namespace, found.target_kind, found.target_name)
-        )
+        self.pod_autoscalers_of = Index[PodAutoscaler](lambda found: found.target)
         self.claims_of = Index[NodeClaim](lambda claim: claim.node_pool)
         self.nodes_of_instance = Index[Node](lambda node: instance_id(node.provider_id))
         self._indexes: dict[type, tuple[Index[ClusterObject], ...]] = {

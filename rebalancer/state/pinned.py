@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator
 
-from rebalancer.domain.cluster import Hpa, NodePool, Originals, SavedNodePool, ScaledObject, WorkloadRef
+from rebalancer.domain.autoscalers import Hpa, Originals, ScaledObject
+from rebalancer.domain.cluster import NodePool, SavedNodePool
 from rebalancer.domain.pinned import KINDS, Pinned, state_of
 from rebalancer.domain.policy import Policy
+from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.state.objects import Objects
 
 Carrier = ScaledObject | Hpa | NodePool

@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from rebalancer.domain.cluster import Node, NodeClaim, NodePool, Pod, WorkloadRef
+from rebalancer.domain.cluster import Node, NodeClaim, NodePool, Pod
 from rebalancer.domain.policy import Policy, Pool
 from rebalancer.domain.snapshot import NodePoolView, NodeView, PoolView
+from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.state.objects import Change, Objects
 from rebalancer.state.views import claim_view, node_pool_view, node_view
 

@@ -14,7 +14,7 @@ from rebalancer.domain.events import CapacityNotice
 from rebalancer.domain.instant import date_in
 from rebalancer.domain.node_rules import NodeSign
 from rebalancer.domain.node_signs import DEFAULT_SIGNS, DISRUPTED_TAINT
-from rebalancer.domain.notice_kinds import KINDS, Kind
+from rebalancer.domain.notice_kinds import KINDS, NoticeKind
 
 LATEST = 1e11  # epoch seconds of the year 5138: more are milliseconds, or no time at all
 
@@ -52,7 +52,7 @@ class _Found(NamedTuple):
 
     sign: _Sign
     row: NodeSign
-    kind: Kind
+    kind: NoticeKind
 
 
 class Signs:

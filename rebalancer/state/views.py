@@ -3,22 +3,11 @@
 from collections.abc import Iterable, Sequence
 
 from msgspec import UNSET, UnsetType
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
-from rebalancer.domain.cluster import (
-    DisruptionBudget,
-    Hpa,
-    Node,
-    NodeClaim,
-    NodePool,
-    Originals,
-    Pod,
-    SavedNodePool,
-    ScaledObject,
-    Workload,
-)
+from rebalancer.domain.autoscalers import Hpa, Originals, PodAutoscaler, ScaledObject
+from rebalancer.domain.cluster import DisruptionBudget, Node, NodeClaim, NodePool, Pod, SavedNodePool, Workload
 from rebalancer.domain.parents import Controller
-from rebalancer.domain.pod_autoscaler import PodAutoscaler
 from rebalancer.domain.policy import Model, Pool
 from rebalancer.domain.snapshot import (
     AppliedView,
@@ -178,14 +167,14 @@ def owner_views(
 
 
 def _owner(kind: str, name: str, above: Controller) -> OwnerView:
-    return OwnerView(kind, name, above.group, above.kind, above.name, above.mode)
+    return OwnerView(of_kind=kind, of_name=name, **asdict(above))
 
 
 def applied_views(workload: Workload, autoscaler: ScaledObject | Hpa | None) -> tuple[AppliedView, ...]:
     """The tools that apply the numbers we would write: an autoscaler's bounds where there is one, else the replicas."""
     kind, name = (workload.ref.kind, workload.ref.name) if autoscaler is None else _name(autoscaler)
     applied = workload.applied if autoscaler is None else autoscaler.applied
-    return tuple(AppliedView(kind, name, one.manager, one.fields, one.by) for one in applied)
+    return tuple(AppliedView(of_kind=kind, of_name=name, **asdict(one)) for one in applied)
 
 
 def by_others(workload: Workload, scaled_objects: Iterable[ScaledObject], hpas: Iterable[Hpa]) -> bool:

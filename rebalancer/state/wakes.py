@@ -4,8 +4,9 @@ from collections.abc import Callable, Collection, Iterator
 
 from msgspec.structs import replace
 
-from rebalancer.domain.cluster import Node, NodeClaim, Pod, WorkloadRef
+from rebalancer.domain.cluster import Node, NodeClaim, Pod
 from rebalancer.domain.people import Override, WriteStop
+from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.state.objects import Change
 
 NOTICE, OVERRIDE, WRITE_STOP, SURGE = "notice", "override", "write-stop", "surge"

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from rebalancer.domain.cluster import WorkloadRef
 from rebalancer.domain.policy import Model, Policy, Pool
 from rebalancer.domain.target_spec import TargetSpec
+from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.survey.labelled import Labelled
 from rebalancer.survey.objects import Object, Survey
 from rebalancer.survey.parts import controllers, items, mapped, namespace, part, text, value, whole

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 
-from rebalancer.domain.cluster import WorkloadRef
+from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.world.agenda import Agenda
 from rebalancer.world.cluster import Cluster
 from rebalancer.world.things import Hpa, ScaledObject

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import NamedTuple
 from uuid import NAMESPACE_OID, uuid5
 
-from rebalancer.domain.cluster import WorkloadRef
+from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.world.agenda import Agenda
 from rebalancer.world.replicas import to_create, to_replace, victims
 from rebalancer.world.scheduler import place

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypedDict
 
 from rebalancer.domain.cluster import Taint
 from rebalancer.world.agenda import Agenda
@@ -15,6 +15,15 @@ BATCH_SECONDS = 1.0  # it waits this long for more pending pods before it launch
 DRAIN_AFTER_SECONDS = 2.0  # from the notice to the first eviction
 NO_CAPACITY_AFTER_SECONDS = 3.0  # from the claim to the cloud's refusal; the claim goes as long after that
 UNAVAILABLE_SECONDS = 180.0  # an offering that had no capacity is not asked for again before
+
+
+class More(TypedDict, total=False):
+    """Fields of a NodePool that few of them need."""
+
+    capacity_type: str
+    rest_seconds: float
+    orders: Iterator[float | None]
+    empty_seconds: float
 
 
 @dataclass(slots=True, eq=False)

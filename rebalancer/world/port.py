@@ -11,7 +11,7 @@ import msgspec
 
 from rebalancer.act.deletion_cost import ANNOTATION as DELETION_COST
 from rebalancer.act.scaled_object import PAUSED
-from rebalancer.domain.cluster import WorkloadRef
+from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.kube.client import Listing
 from rebalancer.kube.errors import Conflict, Invalid, NotFound
 from rebalancer.kube.resources import (

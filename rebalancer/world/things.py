@@ -3,8 +3,9 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from rebalancer.domain.cluster import Taint, Toleration, WorkloadRef
+from rebalancer.domain.cluster import Taint, Toleration
 from rebalancer.domain.parents import Controller
+from rebalancer.domain.workload_ref import WorkloadRef
 
 GPU = "nvidia.com/gpu"
 

@@ -3,6 +3,7 @@
 import msgspec
 
 from rebalancer.act.originals import ANNOTATION
+from rebalancer.domain import autoscalers
 from rebalancer.domain import cluster as domain
 from rebalancer.world.faults import CORDONED
 from rebalancer.world.karpenter import NodeClaim, NodePool
@@ -87,14 +88,14 @@ def _deployment(owner: Deployment, version: str) -> domain.Workload:
     )
 
 
-def _originals(annotations: dict[str, str]) -> domain.Originals | None:
+def _originals(annotations: dict[str, str]) -> autoscalers.Originals | None:
     saved = annotations.get(ANNOTATION)
     own = None if saved is None else msgspec.json.decode(saved, type=_Bounds)
-    return None if own is None else domain.Originals(own.min, own.max, own.by)
+    return None if own is None else autoscalers.Originals(own.min, own.max, own.by)
 
 
-def _hpa(hpa: Hpa, version: str) -> domain.Hpa:
-    return domain.Hpa(
+def _hpa(hpa: Hpa, version: str) -> autoscalers.Hpa:
+    return autoscalers.Hpa(
         namespace=hpa.namespace,
         name=hpa.name,
         uid=hpa.uid,
@@ -109,8 +110,8 @@ def _hpa(hpa: Hpa, version: str) -> domain.Hpa:
     )
 
 
-def _scaled_object(scaled: ScaledObject, version: str) -> domain.ScaledObject:
-    return domain.ScaledObject(
+def _scaled_object(scaled: ScaledObject, version: str) -> autoscalers.ScaledObject:
+    return autoscalers.ScaledObject(
         namespace=scaled.namespace,
         name=scaled.name,
         uid=scaled.uid,

@@ -1,15 +1,16 @@
 """The whole simulated cluster: time goes by, people and controllers ask for things, changes and samples come out."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypedDict, Unpack
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Unpack
 
-from rebalancer.domain.cluster import Toleration, WorkloadRef
+from rebalancer.domain.cluster import Toleration
 from rebalancer.domain.events import CapacityNotice, MetricSample
+from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.world.agenda import Agenda
 from rebalancer.world.autoscaling import Autoscaling
 from rebalancer.world.cluster import LOAD_JITTER, Change, Cluster
 from rebalancer.world.faults import Faults
-from rebalancer.world.karpenter import Karpenter, NodeClaim, NodePool
+from rebalancer.world.karpenter import Karpenter, More, NodeClaim, NodePool
 from rebalancer.world.lined import Lined, Per
 from rebalancer.world.metering import Meter
 from rebalancer.world.service import Service
@@ -18,15 +19,6 @@ from rebalancer.world.things import GPU, Deployment, Hpa, Node, Pod, ScaledObjec
 from rebalancer.world.traffic import Traffic
 
 Autoscaler = Hpa | ScaledObject
-
-
-class More(TypedDict, total=False):
-    """More of a NodePool's fields."""
-
-    capacity_type: str
-    rest_seconds: float
-    orders: Iterator[float | None]
-    empty_seconds: float
 
 
 class World:

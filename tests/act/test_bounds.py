@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from rebalancer.domain.cluster import Originals
+from rebalancer.domain.autoscalers import Originals
 from rebalancer.domain.snapshot import TargetView
 from rebalancer.sandbox.api.resources import HPAS, SCALEDOBJECTS
 from tests.act.rig import OURS, Rig, change, hpa, refused, scaled_object

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from rebalancer.domain.cluster import Originals
+from rebalancer.domain.autoscalers import Originals
 from rebalancer.domain.memory import Memory, NodeGrant
 from rebalancer.domain.snapshot import AutoscalerView
 from tests.act.rig import Rig, a_grant_of, change, deployment, node_pool, node_pool_change, refused

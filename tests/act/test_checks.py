@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from rebalancer.act.checks import Ground, check, decreases
 from rebalancer.act.driver import Refused
 from rebalancer.act.ledger import Ledger
-from rebalancer.domain.cluster import Originals
+from rebalancer.domain.autoscalers import Originals
 from tests.act.rig import change
 from tests.builders import (
     NOW,

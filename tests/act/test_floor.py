@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from rebalancer.domain.cluster import Originals
+from rebalancer.domain.autoscalers import Originals
 from rebalancer.domain.people import Override
 from rebalancer.domain.plan import Change
 from tests.act.rig import Rig, change, deployment, refused, scaled_object

@@ -11,7 +11,8 @@ from structlog.testing import capture_logs
 from rebalancer.act.events import Events
 from rebalancer.act.originals import ANNOTATION as ORIGINALS
 from rebalancer.act.restoring import Restoring
-from rebalancer.domain.cluster import NodePool, Originals, SavedNodePool, ScaledObject
+from rebalancer.domain.autoscalers import Originals, ScaledObject
+from rebalancer.domain.cluster import NodePool, SavedNodePool
 from rebalancer.domain.events import ObjectsListed
 from rebalancer.domain.pinned import DEPARTED, HELD, OTHER, UNNAMED
 from rebalancer.domain.policy import Policy

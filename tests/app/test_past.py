@@ -10,11 +10,11 @@ import pytest
 from msgspec.structs import replace
 
 from rebalancer.app.past import Start, Writes, begin_from, read_start
-from rebalancer.domain.cluster import WorkloadRef
 from rebalancer.domain.memory import Loss, Memory, ModelMemory
 from rebalancer.domain.outcome import REFUSED, UNKNOWN, WRITTEN, Intent, Outcome
 from rebalancer.domain.snapshot import ForeignChange, Snapshot
 from rebalancer.domain.stepped import stepped
+from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.kafka.broker import Broker
 from rebalancer.kafka.outbox import Outbox
 from rebalancer.loop.clock import RealClock

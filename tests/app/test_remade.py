@@ -7,10 +7,10 @@ import pytest
 from msgspec.structs import replace
 
 from rebalancer.app.past import Start, Writes, begin_from
-from rebalancer.domain.cluster import WorkloadRef
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.plan import Decision
 from rebalancer.domain.snapshot import ForeignChange
+from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.obs import journal
 from rebalancer.obs.journal_tail import read_tail
 from rebalancer.state import ClusterState

@@ -18,7 +18,7 @@ from unittest.mock import patch
 from rebalancer.act.gate import Gate
 from rebalancer.loop import cycle
 from rebalancer.obs.recorder import Recorder
-from rebalancer.planning import Decided
+from rebalancer.planning import Unexplained
 from rebalancer.sim.product import default_policy, play_product
 from rebalancer.sim.product.ears import Ears
 from rebalancer.sim.product.run import Actuation
@@ -34,7 +34,7 @@ WARM_UP_SECONDS = 30  # of virtual time: kernels are read from their cache
 PARTS = (
     ("snapshot", ClusterState, "snapshot"),
     ("plan", cycle, "decide"),
-    ("explanation", Decided, "explained"),
+    ("explanation", Unexplained, "explained"),
     ("journal", Recorder, "cycle"),
     ("events", Ears, "hear"),
 )

@@ -3,8 +3,9 @@
 import json
 from typing import Any
 
-from rebalancer.domain.cluster import SOURCES, ClusterObject, Workload, WorkloadRef
+from rebalancer.domain.cluster import SOURCES, ClusterObject, Workload
 from rebalancer.domain.events import ObjectsListed
+from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.ingest.objects import SHAPES, Unusable, value_of
 from rebalancer.kube.wire import decode_list
 from tests.bench.scale import REPLICAS

@@ -15,8 +15,8 @@ from tests.cli.scene import STATUS
 from tests.planning.story import Story
 from tests.planning.test_scenarios_guards import a_donor_and_a_needy
 
-KSERVE = OwnerView("Deployment", "a", "serving.kserve.io", "InferenceService", "a")
-ARGO = AppliedView("Deployment", "b", "argocd-controller", ("replicas",), "serving")
+KSERVE = OwnerView("serving.kserve.io", "InferenceService", "a", of_kind="Deployment", of_name="a")
+ARGO = AppliedView("argocd-controller", ("replicas",), "serving", of_kind="Deployment", of_name="b")
 
 
 def story() -> Story:

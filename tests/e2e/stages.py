@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import aiohttp
 
-from rebalancer.domain.cluster import WorkloadRef
 from rebalancer.domain.policy import Policy
+from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.sandbox.api import EmbeddedKubernetes, Obj
 from rebalancer.sandbox.oracle import Evidence
 from rebalancer.sandbox.puppet import Puppet

@@ -4,8 +4,9 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from rebalancer.domain.cluster import ClusterObject, Node, WorkloadRef
+from rebalancer.domain.cluster import ClusterObject, Node
 from rebalancer.domain.cluster import Pod as SeenPod
+from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.ingest.objects import SHAPES, value_of
 from rebalancer.sandbox.manifests import manifest
 from rebalancer.world import Pod, World

@@ -15,8 +15,9 @@ import msgspec
 import yaml
 
 from rebalancer.domain.arithmetic import gpus_differ
-from rebalancer.domain.cluster import Hpa, Workload
-from rebalancer.domain.kinds import Kind, kind_named
+from rebalancer.domain.autoscalers import Hpa
+from rebalancer.domain.cluster import Workload
+from rebalancer.domain.target_kinds import TargetKind, kind_named
 from rebalancer.domain.words import counted, gpus
 from rebalancer.ingest.kinds import BUILT_IN, NoScale, scale_paths
 from rebalancer.ingest.objects import SHAPES, Shape, shape_of, value_of
@@ -112,7 +113,7 @@ def verdict(obj: dict[str, Any]) -> str:
     return f"adopted by /scale, {kind.victims} goes, {size}{other}"
 
 
-def look(kind: Kind) -> Shape | None:
+def look(kind: TargetKind) -> Shape | None:
     for resource, shape in BUILT_IN.items():
         if (resource.api_version, resource.kind) == (kind.api_version, kind.kind):
             return shape

@@ -8,22 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rebalancer.domain.autoscalers import Hpa, Originals, ScaledObject
 from rebalancer.domain.cluster import (
     SOURCES,
     ClusterObject,
     DisruptionBudget,
-    Hpa,
     Node,
     NodeClaim,
     NodePool,
-    Originals,
     SavedNodePool,
-    ScaledObject,
     Taint,
-    WorkloadRef,
 )
 from rebalancer.domain.parents import Controller
 from rebalancer.domain.people import Override, WriteStop
+from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.ingest.objects import SHAPES, Unusable, value_of
 from rebalancer.ingest.objects.meta import devices, is_extended
 from tests.ingest.manifests import (

@@ -14,11 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
-from rebalancer.domain.cluster import ClusterObject, Hpa, ScaledObject, Workload, WorkloadRef
-from rebalancer.domain.owners import Claim, claims, refusing, written
+from rebalancer.domain.autoscalers import Hpa, PodAutoscaler, ScaledObject
+from rebalancer.domain.cluster import ClusterObject, Workload
+from rebalancer.domain.owners import OwnerClaim, claims, refusing, written
 from rebalancer.domain.parents import APPLIERS, LEAVES, MAY, PARENTS, REVERTS, Applied, Controller, applier_of
-from rebalancer.domain.pod_autoscaler import PodAutoscaler
 from rebalancer.domain.snapshot import AppliedView, AutoscalerView, OwnerView, TargetView
+from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.ingest.objects import SHAPES, Unusable, value_of
 from rebalancer.ingest.objects.meta import Managed, applied
 from tests import beside
@@ -68,7 +69,7 @@ def seen(*objs: dict[str, Any]) -> TargetView:
     return next(model for model in state.peek(1.8e9).models if model.id == "llama").targets[0]
 
 
-def only(target: TargetView) -> Claim:
+def only(target: TargetView) -> OwnerClaim:
     (claim,) = claims(target)
     return claim
 
@@ -279,17 +280,19 @@ class TestAppliers:
     st.lists(
         st.builds(
             OwnerView,
-            st.sampled_from(["Deployment", "ScaledObject", "HorizontalPodAutoscaler", "LeaderWorkerSet"]),
-            st.just("b"),
             st.sampled_from([*(row.group for row in PARENTS), "example.com"]),
             st.sampled_from([*(row.kind for row in PARENTS), "Other"]),
             st.just("p"),
             st.sampled_from(["", "external", "hpa", "none"]),
+            of_kind=st.sampled_from(["Deployment", "ScaledObject", "HorizontalPodAutoscaler", "LeaderWorkerSet"]),
+            of_name=st.just("b"),
         ),
         max_size=3,
     ).map(tuple),
     st.lists(
-        st.sampled_from(APPLIERS).map(lambda row: AppliedView("Deployment", "b", row.manager, ("replicas",))),
+        st.sampled_from(APPLIERS).map(
+            lambda row: AppliedView(row.manager, ("replicas",), of_kind="Deployment", of_name="b")
+        ),
         max_size=2,
     ).map(tuple),
     st.sampled_from([None, an_autoscaler(), an_autoscaler(paused=True), an_autoscaler(beside=("ScaledObject c",))]),
@@ -335,5 +338,4 @@ def test_who_controls_an_object_is_its_controller_and_no_other_owner() -> None:
 def test_a_pod_autoscaler_points_into_its_own_namespace_unless_it_says_otherwise() -> None:
     found = read(pod_autoscaler())
     assert isinstance(found, PodAutoscaler)
-    pointed = WorkloadRef(found.target_namespace, found.target_kind, found.target_name)
-    assert pointed == WorkloadRef("serving", "Deployment", "llama")
+    assert found.target == WorkloadRef("serving", "Deployment", "llama")

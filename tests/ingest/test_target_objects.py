@@ -7,8 +7,9 @@ import msgspec
 import pytest
 import yaml
 
-from rebalancer.domain.cluster import ClusterObject, Pod, Workload, WorkloadRef
-from rebalancer.domain.kinds import BY_NAME, Kind
+from rebalancer.domain.cluster import ClusterObject, Pod, Workload
+from rebalancer.domain.target_kinds import BY_NAME, TargetKind
+from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.ingest.kinds import NoScale, scale_paths
 from rebalancer.ingest.objects import STATEFUL_SETS, Shape, Unusable, shape_of, value_of
 from rebalancer.ingest.objects.targets import ScalePaths
@@ -169,7 +170,7 @@ def test_of_a_known_kind_the_real_definition_says_where_the_scale_stands(kind: s
 @pytest.mark.parametrize("file", ["kuberay-raycluster.json", "dynamo-dynamographdeployment.json"])
 def test_a_real_kind_without_a_scale_is_no_target(file: str) -> None:
     spec = definition(file)["spec"]
-    kind = Kind(spec["group"], spec["versions"][0]["name"], spec["names"]["kind"])
+    kind = TargetKind(spec["group"], spec["versions"][0]["name"], spec["names"]["kind"])
     with pytest.raises(NoScale, match=r"serves no /scale"):
         scale_paths(definition(file), kind)
 

@@ -6,8 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from rebalancer.domain.cluster import ClusterObject, Pod, Toleration, Workload, WorkloadRef
+from rebalancer.domain.cluster import ClusterObject, Pod, Toleration, Workload
 from rebalancer.domain.placement import NodeTerm, Placement, Requirement, Spread
+from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.ingest.objects import SHAPES, Unusable, value_of
 from tests.ingest.manifests import container, deployment, meta, pod
 

@@ -4,7 +4,8 @@ import pytest
 from msgspec.structs import replace
 
 from rebalancer.act.gate import Gate
-from rebalancer.domain.cluster import ClusterObject, Originals
+from rebalancer.domain.autoscalers import Originals
+from rebalancer.domain.cluster import ClusterObject
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.outcome import WRITTEN, Intent, Outcome
 from rebalancer.domain.plan import Change

@@ -8,10 +8,10 @@ writes there; it is over when it is old, or when somebody has put our numbers ba
 from msgspec import Struct
 
 from rebalancer.act.originals import ANNOTATION
-from rebalancer.domain.cluster import WorkloadRef
 from rebalancer.domain.plan import Plan
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import REPAIRED_AFTER_SECONDS
+from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.world import Deployment, Hpa, ScaledObject, World
 from tests.machine.oracle import Oracle
 from tests.machine.service import INSTALLATION

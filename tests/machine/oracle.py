@@ -11,8 +11,8 @@ from collections import Counter, deque
 from collections.abc import Iterable
 from math import ceil, inf
 
-from rebalancer.domain.cluster import WorkloadRef
 from rebalancer.domain.policy import Model, Policy
+from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.world import Deployment, Hpa, Node, Pod, ScaledObject, World
 from tests.machine.verdicts import Debt, Seen, Verdict
 from tests.machine.worlds import CARRIED, CONCURRENCY, NOT_READY_SECONDS, SERVICE_SECONDS, STEP_SECONDS

@@ -9,11 +9,11 @@ writes. That a cycle raises (`/livez`, RebalancerCyclesFailing) is a verdict by 
 from collections import Counter
 
 from rebalancer.act.originals import ANNOTATION
-from rebalancer.domain.cluster import WorkloadRef
 from rebalancer.domain.outcome import FAILED, WRITTEN, Outcome
 from rebalancer.domain.plan import Plan
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Sync
+from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.world import Deployment, Hpa, ScaledObject, World
 from tests.machine.oracle import Oracle
 from tests.machine.service import INSTALLATION

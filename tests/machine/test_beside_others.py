@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from rebalancer.domain.cluster import WorkloadRef
 from rebalancer.domain.parents import Controller
 from rebalancer.domain.plan import Decision, Refusal
+from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.kube.errors import Forbidden
 from rebalancer.kube.resources import PODS, Object, Ref
 from rebalancer.world import Hpa, ScaledObject, World

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rebalancer.domain.cluster import WorkloadRef
+from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.kube.resources import DEPLOYMENTS, SCALEDOBJECTS, Ref, Resource
 from rebalancer.sim.product.clock import still
 from tests.machine.judged import JudgedPort

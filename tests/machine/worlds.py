@@ -4,8 +4,8 @@ import random
 
 from msgspec import Struct
 
-from rebalancer.domain.cluster import WorkloadRef
 from rebalancer.domain.policy import Model, Policy, Pool
+from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.world import Dial, Engine, Requests, World
 
 START = 1_800_000_000.0

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from rebalancer.domain import arithmetic, owners, parents
 from rebalancer.domain.memory import Outage, Owed, Silent
 from rebalancer.domain.readings import ModelLoad
-from rebalancer.domain.replica_set import ends_just
 from rebalancer.domain.snapshot import PodView, TargetView
+from rebalancer.domain.victims import ends_just
 from rebalancer.planning.actions import drains, moves
 from rebalancer.planning.allocation import donors, loans
 from rebalancer.planning.demand import deferral, need, owed, waiting

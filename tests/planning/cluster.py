@@ -11,12 +11,12 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from rebalancer.act.intents import changes_of, intent_of, waves
-from rebalancer.domain.cluster import DisruptionBudget, Originals, SavedNodePool
+from rebalancer.domain.autoscalers import Originals
+from rebalancer.domain.cluster import DisruptionBudget, SavedNodePool
 from rebalancer.domain.outcome import WRITTEN, Outcome
 from rebalancer.domain.plan import Change, NodePoolChange, Plan
 from rebalancer.domain.readings import Reading
 from rebalancer.domain.snapshot import (
-    AutoscalerView,
     ModelView,
     NodePoolView,
     NodeView,
@@ -393,8 +393,3 @@ def _on_node_pool(snapshot: Snapshot, name: str, change: Callable[[NodePoolView]
         return replace(pool, node_pools=tuple(change(each) if each.name == name else each for each in pool.node_pools))
 
     return replace(snapshot, pools=tuple(changed(pool) for pool in snapshot.pools))
-
-
-def bounded(owner: AutoscalerView | None) -> bool:
-    """Whether an autoscaler chooses the number."""
-    return owner is not None and not owner.paused

@@ -22,8 +22,8 @@ from rebalancer.domain.memory import Memory
 from rebalancer.domain.outcome import Outcome
 from rebalancer.domain.plan import Decision, Plan
 from rebalancer.domain.policy import Policy
-from rebalancer.domain.replica_set import serving_after
 from rebalancer.domain.snapshot import Snapshot
+from rebalancer.domain.victims import serving_after
 from rebalancer.obs import journal
 from rebalancer.planning import plan as decide
 from rebalancer.state.checkpoint import Restored

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from rebalancer.domain.cluster import Originals
+from rebalancer.domain.autoscalers import Originals
 from tests.builders import Replicas, a_model, a_node, a_policy, a_pool, a_snapshot, an_autoscaler, an_elastic_pool
 from tests.planning.story import Story, change_of, moves, refusal_of, refused
 from tests.planning.test_scenarios_doomed import a_full_story, a_story

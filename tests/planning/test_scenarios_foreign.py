@@ -1,6 +1,6 @@
 """Guard foreign: who else writes what we write is not fought with, and is named."""
 
-from rebalancer.domain.cluster import Originals
+from rebalancer.domain.autoscalers import Originals
 from rebalancer.domain.snapshot import ForeignChange
 from tests.builders import NOW, a_model, a_policy, a_pool, a_snapshot, an_autoscaler, an_override
 from tests.planning.story import Story, moves, refusal_of, refused, unmet_of

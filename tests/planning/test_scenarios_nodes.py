@@ -3,7 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from rebalancer.domain.cluster import Originals, Taint
+from rebalancer.domain.autoscalers import Originals
+from rebalancer.domain.cluster import Taint
 from rebalancer.domain.policy import Model
 from tests.builders import (
     a_model,

@@ -8,7 +8,7 @@ from tests.planning.test_scenarios_guards import a_donor_and_a_needy
 
 
 def kserve(of_kind: str = "Deployment", name: str = "a", mode: str = "") -> tuple[OwnerView, ...]:
-    return (OwnerView(of_kind, name, "serving.kserve.io", "InferenceService", name, mode),)
+    return (OwnerView("serving.kserve.io", "InferenceService", name, mode, of_kind=of_kind, of_name=name),)
 
 
 class TestOwner:
@@ -61,8 +61,11 @@ class TestOwner:
     def test_who_is_only_told_changes_no_plan(self) -> None:
         story = a_donor_and_a_needy()
         expected = moves(story.plan())
-        story.target("a", applied=(AppliedView("Deployment", "a", "argocd-controller", ("replicas",), "serving"),))
-        story.target("b", owners=(OwnerView("Deployment", "b", "example.com", "Thing", "b"),))
+        story.target(
+            "a",
+            applied=(AppliedView("argocd-controller", ("replicas",), "serving", of_kind="Deployment", of_name="a"),),
+        )
+        story.target("b", owners=(OwnerView("example.com", "Thing", "b", of_kind="Deployment", of_name="b"),))
         plan = story.plan()
         assert moves(plan) == expected
         assert "owner" not in {guard for guard, _ in refused(plan)}

@@ -4,7 +4,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from rebalancer.domain.cluster import Originals, Taint, Toleration
+from rebalancer.domain.autoscalers import Originals
+from rebalancer.domain.cluster import Taint, Toleration
 from rebalancer.domain.people import Override
 from rebalancer.domain.policy import Model, Policy, Pool
 from rebalancer.domain.readings import Work

@@ -7,20 +7,8 @@ from itertools import count
 
 from msgspec.structs import replace
 
-from rebalancer.domain.cluster import (
-    SOURCES,
-    ClusterObject,
-    Hpa,
-    Node,
-    NodeClaim,
-    NodePool,
-    Originals,
-    Pod,
-    ScaledObject,
-    Taint,
-    Workload,
-    WorkloadRef,
-)
+from rebalancer.domain.autoscalers import Hpa, Originals, ScaledObject
+from rebalancer.domain.cluster import SOURCES, ClusterObject, Node, NodeClaim, NodePool, Pod, Taint, Workload
 from rebalancer.domain.events import (
     CapacityNotice,
     Counters,
@@ -33,6 +21,7 @@ from rebalancer.domain.events import (
     Position,
 )
 from rebalancer.domain.policy import Policy
+from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.state import ClusterState
 from tests.builders import NAMESPACE, NOW, a_policy
 

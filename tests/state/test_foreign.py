@@ -4,7 +4,8 @@ import json
 
 from msgspec.structs import replace
 
-from rebalancer.domain.cluster import ClusterObject, Originals
+from rebalancer.domain.autoscalers import Originals
+from rebalancer.domain.cluster import ClusterObject
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.snapshot import ForeignChange
 from rebalancer.state import ClusterState, checkpoint

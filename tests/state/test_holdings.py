@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from rebalancer.domain.cluster import Originals
+from rebalancer.domain.autoscalers import Originals
 from rebalancer.domain.events import Event
 from rebalancer.domain.snapshot import AutoscalerView, ModelView, PodView, TargetView
 from rebalancer.state import ClusterState

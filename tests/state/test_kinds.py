@@ -2,11 +2,12 @@
 
 from msgspec.structs import replace
 
-from rebalancer.domain.cluster import Pod, Workload, WorkloadRef
+from rebalancer.domain.cluster import Pod, Workload
 from rebalancer.domain.events import ObjectsListed, SourceState
 from rebalancer.domain.policy import Model
 from rebalancer.domain.readings import NoReading, Reading
 from rebalancer.domain.snapshot import Place, Shape, TargetView
+from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.state import ClusterState
 from tests.builders import NAMESPACE, NOW, a_model, a_policy, a_target_spec
 from tests.state.objects import GPU, a_cluster_node, a_ready_pod, a_sample, a_state, a_workload, changed, feed, gone

@@ -3,7 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from rebalancer.domain.cluster import ClusterObject, DisruptionBudget, NodePool, Originals, SavedNodePool
+from rebalancer.domain.autoscalers import Originals
+from rebalancer.domain.cluster import ClusterObject, DisruptionBudget, NodePool, SavedNodePool
 from rebalancer.domain.pinned import DEPARTED, HELD, OTHER, UNNAMED
 from rebalancer.state import ClusterState
 from tests.builders import NOW, a_model, a_policy, a_pool, an_elastic_pool

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from rebalancer.domain.cluster import WorkloadRef
+from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.ingest.prometheus import Server, answers
 from rebalancer.loop.clock import RealClock
 from rebalancer.survey.first_policy.recent import Use, questions, use_of

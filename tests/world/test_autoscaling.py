@@ -1,6 +1,6 @@
 """KEDA and the HPA controller in their own time."""
 
-from rebalancer.domain.cluster import WorkloadRef
+from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.world import Dial, ScaledObject, World
 from rebalancer.world.autoscaling import POLL_SECONDS, SYNC_SECONDS
 from tests.world.worlds import START, a_deployment, a_served_model, a_world

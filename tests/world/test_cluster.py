@@ -2,7 +2,7 @@
 
 import pytest
 
-from rebalancer.domain.cluster import WorkloadRef
+from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.world import Pod
 from rebalancer.world.cluster import LOAD_JITTER
 from tests.world.worlds import OWNED, START, a_deployment, a_world, used

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rebalancer.domain.cluster import WorkloadRef
+from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.world import World
 from rebalancer.world.things import may_land
 from tests.world.worlds import SPOT, START, a_deployment, a_node_pool, a_served_model, a_world

@@ -1,6 +1,7 @@
 """Nodes that come for pending pods and go on a notice."""
 
-from rebalancer.domain.cluster import NodeClaim, WorkloadRef
+from rebalancer.domain.cluster import NodeClaim
+from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.world import World
 from rebalancer.world.karpenter import (
     BATCH_SECONDS,

@@ -4,8 +4,8 @@ from collections import defaultdict
 
 import pytest
 
-from rebalancer.domain.cluster import WorkloadRef
 from rebalancer.domain.events import Counters, MetricSample
+from rebalancer.domain.workload_ref import WorkloadRef
 from tests.world.worlds import START, a_deployment, a_served_model, a_world
 
 

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from rebalancer.act.deletion_cost import ANNOTATION
-from rebalancer.domain.cluster import Hpa, NodePool, Originals, WorkloadRef
+from rebalancer.domain.autoscalers import Hpa, Originals
+from rebalancer.domain.cluster import NodePool
+from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.kube.errors import Conflict, NotFound
 from rebalancer.kube.resources import DEPLOYMENTS, HPAS, NODEPOOLS, OVERRIDES, PODS, WRITESTOPS, Ref
 from rebalancer.world import World

@@ -1,13 +1,14 @@
 """The service's cycle on a simulated cluster in virtual time: no API, no Kafka, no gate between them."""
 
 from rebalancer.act.intents import AnyChange, intent_of
-from rebalancer.domain.cluster import SOURCES, WorkloadRef
+from rebalancer.domain.cluster import SOURCES
 from rebalancer.domain.events import Event, ObjectChanged, ObjectGone, ObjectsListed, SourceState
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.outcome import WRITTEN, Outcome
 from rebalancer.domain.plan import Decision, NodePoolChange
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
+from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.loop.cycle import cycle
 from rebalancer.planning import Memo
 from rebalancer.state import ClusterState

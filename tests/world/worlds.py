@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 
-from rebalancer.domain.cluster import Toleration, WorkloadRef
+from rebalancer.domain.cluster import Toleration
+from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.world import Deployment, Dial, Engine, NodePool, Requests, World
 
 START = 1_800_000_000.0

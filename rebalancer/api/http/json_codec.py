@@ -90,13 +90,16 @@ def twin(kind: Any) -> Any:  # noqa: ANN401  annotations are of any shape
 def _struct_twin(kind: type[Struct]) -> type[Struct]:
     hints, config = get_type_hints(kind, include_extras=True), kind.__struct_config__
     keys = {each.name: _key(each) for each in msgspec.structs.fields(kind)}
-    whole, about = _described(kind, keys)
+    whole, _ = _described(kind, keys)
+    bases = [base for base in reversed(kind.__mro__) if issubclass(base, Struct)]
+    about = {name: line for base in bases for name, line in _described(base, keys)[1].items()}
     made = msgspec.defstruct(
         kind.__name__,
         [_field(field, hints[field.name], about.get(field.name)) for field in msgspec.structs.fields(kind)],
         module=kind.__module__,
         rename=keys,
         frozen=True,
+        kw_only=True,
         tag=config.tag,
         tag_field=config.tag_field,
         forbid_unknown_fields=config.forbid_unknown_fields,

@@ -12,7 +12,7 @@ from rebalancer.cli.remote.where import ContextOption, KubeconfigOption, Where
 from rebalancer.cli.terminal.output import Output, OutputOption, show
 
 if TYPE_CHECKING:
-    from rebalancer.domain.kinds import Kind
+    from rebalancer.domain.target_kinds import TargetKind
     from rebalancer.settings.problem import Problem
 
 STDIN = "-"
@@ -91,7 +91,7 @@ async def _unserved(name: str, content: bytes, where: Where) -> "tuple[Problem, 
         for n, model in enumerate(policy.models)
         for place, spec in enumerate(model.targets)
     ]
-    wrong: dict[Kind, str] = {}
+    wrong: dict[TargetKind, str] = {}
     async with open_cluster(where) as cluster:
         for kind in dict.fromkeys(kind for kind, _, _ in targets):
             try:

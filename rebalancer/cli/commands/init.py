@@ -90,7 +90,7 @@ async def _live(where: Where, namespaces: Sequence[str]) -> "Survey":
 
 def _recent(url: str, draft: "Draft") -> "Mapping[str, Use]":
     """Last week's use of the draft's targets, by workload. Raises Failed."""
-    from rebalancer.domain.cluster import WorkloadRef
+    from rebalancer.domain.workload_ref import WorkloadRef
     from rebalancer.ingest.prometheus import LateError, Server, answers
     from rebalancer.loop.clock import RealClock
     from rebalancer.settings.prometheus_url import problem_of

@@ -2,8 +2,8 @@
 
 from msgspec import Struct
 
-from rebalancer.domain.cluster import Hpa, Originals, ScaledObject, WorkloadRef
-from rebalancer.domain.pod_autoscaler import PodAutoscaler
+from rebalancer.domain.autoscalers import Hpa, Originals, PodAutoscaler, ScaledObject
+from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.ingest.objects.meta import Annotated, Managed, Metadata, applied, controller, saved, writer
 
 PAUSED = "autoscaling.keda.sh/paused"
@@ -138,9 +138,7 @@ def pod_autoscaler(wire: PodAutoscalerWire) -> PodAutoscaler:
         name=meta.name,
         uid=meta.uid,
         resource_version=meta.resource_version,
-        target_namespace=target.namespace or meta.namespace,
-        target_kind=target.kind,
-        target_name=target.name,
+        target=WorkloadRef(target.namespace or meta.namespace, target.kind, target.name),
     )
 
 

@@ -5,8 +5,9 @@ from functools import lru_cache
 
 from msgspec import Struct, field
 
-from rebalancer.domain.cluster import Pod, Toleration, WorkloadRef
+from rebalancer.domain.cluster import Pod, Toleration
 from rebalancer.domain.placement import Placement
+from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.ingest.objects.meta import Metadata, Owner, Quantities, created_at, extended, instant
 from rebalancer.ingest.objects.placement import AffinityWire, SpreadWire, placement
 

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from rebalancer.domain.cluster import Workload, WorkloadRef
+from rebalancer.domain.cluster import Workload
+from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.ingest.objects.meta import Managed, applied, controller, writer
 from rebalancer.ingest.objects.pods import Template, devices_in, grace_of, placement_of, tolerations_of
 from rebalancer.kube.resources import Resource

@@ -11,8 +11,8 @@ to Karpenter.
 from collections.abc import Iterator, Mapping
 
 from rebalancer.domain.plan import Refusal
-from rebalancer.domain.replica_set import ends_just, out_class
 from rebalancer.domain.snapshot import NoticeView, PodView
+from rebalancer.domain.victims import ends_just, out_class
 from rebalancer.planning.actions.moves import Going, Key, Moves, judge_moves, release
 from rebalancer.planning.actions.node_grants import NodePlan
 from rebalancer.planning.allocation.allocate import Allocation
@@ -79,11 +79,7 @@ def _drain(scene: Scene[ModelShare], moves: Moves, model: ModelShare, alone: dic
         for pod, notice in _noticed(alone[target.key][:spare], notices):
             if _open(notice) and expected > 0:
                 expected -= 1
-            elif (
-                (notice.confidence == "certain" or notice.karpenter)
-                and _leaves(notice, target, scene.now)
-                and _goes(scene, moves, target, pod)
-            ):
+            elif _sure(notice) and _leaves(notice, target, scene.now) and _goes(scene, moves, target, pod):
                 release(scene, moves, Victim(target, pod, Purpose.DRAIN), None)
 
 
@@ -162,4 +158,9 @@ def _leaves(notice: NoticeView, target: TargetFacts, now: float) -> bool:
 
 def _open(notice: NoticeView) -> bool:
     """A person's drain has no deadline, a fault none that is certain: replicas serve until their replacements do."""
-    return (notice.kind == "drain" or notice.confidence != "certain") and not notice.karpenter
+    return not _sure(notice) or (notice.kind == "drain" and not notice.karpenter)
+
+
+def _sure(notice: NoticeView) -> bool:
+    """Its pods go whether replaced or not: its deadline is certain, or Karpenter drains the node already."""
+    return notice.confidence == "certain" or notice.karpenter

@@ -8,8 +8,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from rebalancer.domain.plan import Refusal
-from rebalancer.domain.replica_set import out_class
 from rebalancer.domain.snapshot import PodView
+from rebalancer.domain.victims import out_class
 from rebalancer.domain.words import listed
 from rebalancer.planning.actions.node_grants import NodePlan
 from rebalancer.planning.allocation.allocate import Allocation

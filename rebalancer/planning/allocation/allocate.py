@@ -319,11 +319,11 @@ def _barred_words(target: TargetFacts, state: PoolFacts, ledger: Ledger) -> str:
 def _free_words(target: TargetFacts, state: PoolFacts, ledger: Ledger) -> str:
     if state.budget is None:
         return f"the budget of pool {target.pool} is unknown: {state.unknown}"
-    free = ", ".join(f"{spare} on {name}" for name, spare in ledger.spare(target.pool, 4)) or "none is free"
-    left = ledger.capacity[target.pool]
     barred = _barred_words(target, state, ledger)
     if barred:
         return barred
+    free = ", ".join(f"{spare} on {name}" for name, spare in ledger.spare(target.pool, 4)) or "none is free"
+    left = ledger.capacity[target.pool]
     budget = f"{left} of the {gpus(state.budget)} in its budget are left"
     if left <= 0:
         over = f", and {-left} more are promised" if left < 0 else ""

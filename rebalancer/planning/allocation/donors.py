@@ -10,8 +10,8 @@ from itertools import groupby
 from typing import NamedTuple
 
 from rebalancer.domain.plan import Refusal
-from rebalancer.domain.replica_set import out_class
 from rebalancer.domain.snapshot import PodView
+from rebalancer.domain.victims import out_class
 from rebalancer.planning.allocation.ledger import Ledger, Unit, Victim
 from rebalancer.planning.facts.scene import Scene, TargetFacts
 from rebalancer.planning.guards.guards import judge

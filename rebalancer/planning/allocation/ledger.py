@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from itertools import islice, takewhile
 
 from rebalancer.domain.plan import Refusal
-from rebalancer.domain.replica_set import out_class
 from rebalancer.domain.snapshot import NodeView, PodView
+from rebalancer.domain.victims import out_class
 from rebalancer.domain.words import gpus
 from rebalancer.planning.allocation.fits import Fits
 from rebalancer.planning.facts.landing import crowded, may_land

@@ -28,14 +28,14 @@ class Lack(NamedTuple):
     short: Unmet | None
 
 
-def allocated(scene: Scene[ModelShare], found: Allocation) -> dict[str, int]:
+def allocated(scene: Scene[ModelShare], allocation: Allocation) -> dict[str, int]:
     """Undoomed replicas per model as allocation wants it, before guards."""
     counts = {name: model.staying_replicas for name, model in scene.models.items()}
-    for unit in found.units:
+    for unit in allocation.units:
         counts[unit.target.model] += 1
         for victim in unit.victims:
             counts[victim.target.model] -= 1
-    for victim in found.releases:
+    for victim in allocation.releases:
         counts[victim.target.model] -= 1
     return counts
 
@@ -58,16 +58,16 @@ def lends_words(lent: tuple[tuple[str, int], ...]) -> str:
 
 def lacking(  # noqa: PLR0913  # every stage's result tells something
     scene: Scene[ModelShare],
-    found: Allocation,
+    allocation: Allocation,
     moves: Moves,
     loans: tuple[Loan, ...],
     granted: dict[str, int],
     stop: str | None,
 ) -> tuple[dict[str, Lack], dict[str, ModelMemory]]:
     """The models that lack replicas, each with its constraint, and memory of since when. `stop`: nothing is written."""
-    found_of = {}
-    kept = {name: model.remembered for name, model in scene.models.items()}
-    wanted = allocated(scene, found)
+    lacks = {}
+    memories = {name: model.remembered for name, model in scene.models.items()}
+    wanted = allocated(scene, allocation)
     _, lent, _ = scene.memo.of("", by_model, loans)
     with_nodes = {name for (name, _), one in moves.coming.items() if one.grant}
     for name in sorted(scene.models):
@@ -75,11 +75,11 @@ def lacking(  # noqa: PLR0913  # every stage's result tells something
         memory, short = model.remembered, short_of(model)
         since = (memory.unmet_since if memory.unmet_since is not None else scene.now) if short else None
         if since != memory.unmet_since:
-            kept[name] = replace(memory, unmet_since=since)
+            memories[name] = replace(memory, unmet_since=since)
         if since is None and not model.lacks:
             continue
         brought = granted[name] if name in with_nodes else 0
-        constraint, why = _binding(model, found, moves, declined=wanted[name] < model.needed, brought=brought)
+        constraint, why = _binding(model, allocation, moves, declined=wanted[name] < model.needed, brought=brought)
         others = _written_by_others(model, scene) if constraint in _FOR_WANT_OF_GPUS else ""
         if others:
             constraint, why = STANDS_DOWN, others
@@ -89,8 +89,8 @@ def lacking(  # noqa: PLR0913  # every stage's result tells something
         if since is not None:
             why = sentences(why, _while_it_lends(model, lent.get(name, ()), constraint))
             row = Unmet(name, short, constraint, why, since, lateness(model, has_now(model)))
-        found_of[name] = Lack(model.lacks, why, row)
-    return found_of, kept
+        lacks[name] = Lack(model.lacks, why, row)
+    return lacks, memories
 
 
 def _while_it_lends(model: ModelShare, lent: tuple[tuple[str, int], ...], constraint: str) -> str:
@@ -117,7 +117,7 @@ def _written_by_others(model: ModelShare, scene: Scene[ModelShare]) -> str:
 
 
 def _binding(  # noqa: PLR0911  # one per kind of constraint
-    model: ModelShare, found: Allocation, moves: Moves, *, declined: bool, brought: int
+    model: ModelShare, allocation: Allocation, moves: Moves, *, declined: bool, brought: int
 ) -> tuple[str, str]:
     """The constraint that a model's need waits for (a person, a guard, GPUs, or time), and a sentence about it.
 
@@ -133,8 +133,8 @@ def _binding(  # noqa: PLR0911  # one per kind of constraint
     if moves.blocked.get(name):
         refusal = moves.blocked[name][0]
         return refusal.guard, str(refusal)
-    if name in found.short and brought < model.needed:
-        _, constraint, why = found.short[name]
+    if name in allocation.short and brought < model.needed:
+        _, constraint, why = allocation.short[name]
         return constraint, f"{brought} granted, on a node that comes; beyond that {why}" if brought else why
     if model.share is not None and declined:
         pools = ", ".join(target.pool for target in model.targets)

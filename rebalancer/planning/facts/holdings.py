@@ -16,8 +16,8 @@ from rebalancer.domain.arithmetic import (
 from rebalancer.domain.memory import Replaced
 from rebalancer.domain.owners import refusing
 from rebalancer.domain.policy import Model
-from rebalancer.domain.replica_set import keep_order
 from rebalancer.domain.snapshot import ModelView, Place, PodView, TargetView
+from rebalancer.domain.victims import keep_order
 from rebalancer.planning.facts.scene import ROLLOUT, UNSEEN, Holding, NodeGpus, PodPlacement, TargetFacts, least_of
 
 NOTHING = NodeGpus(0, 0, 0, 0)

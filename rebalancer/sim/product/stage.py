@@ -11,8 +11,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from rebalancer.domain.cluster import WorkloadRef
 from rebalancer.domain.policy import Policy, Pool
+from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.sim.demand import F64
 from rebalancer.sim.product.fluid import FluidService
 from rebalancer.sim.product.machines import Machines

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rebalancer.domain.cluster import WorkloadRef
+from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.state.views import KEDA_DEFAULT_MAXIMUM
 from rebalancer.survey.first_policy.draft import Said
 from rebalancer.survey.first_policy.things import decoded

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from rebalancer.domain.cluster import WorkloadRef
 from rebalancer.domain.words import counted
+from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.survey.first_policy.draft import CHOOSE, GUESS
 from rebalancer.survey.first_policy.pools import Pool
 from rebalancer.survey.first_policy.workloads import GpuWorkload

@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from rebalancer.domain.cluster import Pod, WorkloadRef
+from rebalancer.domain.cluster import Pod
 from rebalancer.domain.words import counted
+from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.survey.accelerators import gpus, is_accelerator
 from rebalancer.survey.first_policy.things import Things
 from rebalancer.survey.objects import Survey, address

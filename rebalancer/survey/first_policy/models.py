@@ -9,10 +9,11 @@ from typing import Final
 
 from pydantic import TypeAdapter, ValidationError
 
-from rebalancer.domain.cluster import Pod, WorkloadRef
+from rebalancer.domain.cluster import Pod
 from rebalancer.domain.part import Dns1123
 from rebalancer.domain.target_spec import TargetSpec
 from rebalancer.domain.words import counted
+from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.ingest.instants import epoch
 from rebalancer.survey.first_policy.autoscalers import Autoscaler
 from rebalancer.survey.first_policy.draft import CHOOSE, GUESS, ModelDraft, Said

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from rebalancer.domain.cluster import WorkloadRef
 from rebalancer.domain.words import listed
+from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.survey.first_policy.draft import CHOOSE, GUESS, Said
 from rebalancer.survey.first_policy.labels import CAPACITIES, telling
 from rebalancer.survey.first_policy.places import Place, capacity_of, product_of, resource_of

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from rebalancer.domain.cluster import WorkloadRef
+from rebalancer.domain.workload_ref import WorkloadRef
 
 DAYS: Final = 7
 STEP_MINUTES: Final = 10  # 1,008 looks at each pod

@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from rebalancer.domain.cluster import Node, NodePool, Pod, WorkloadRef
+from rebalancer.domain.cluster import Node, NodePool, Pod
+from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.ingest.objects import SHAPES, Unusable, value_of
 from rebalancer.survey.objects import Object, Survey, address
 from rebalancer.survey.parts import NO_NAMESPACE

@@ -7,7 +7,8 @@ from typing import Any, Final
 
 import msgspec
 
-from rebalancer.domain.cluster import Pod, Toleration, WorkloadRef
+from rebalancer.domain.cluster import Pod, Toleration
+from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.planning.facts.scene import PodPlacement
 from rebalancer.survey.accelerators import gpus
 from rebalancer.survey.first_policy.engine import engine_of

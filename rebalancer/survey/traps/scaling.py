@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Final
 
-from rebalancer.domain.cluster import WorkloadRef
 from rebalancer.domain.parents import AUTOSCALER_CLASS, LEAVES, PARENTS, Parent
+from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.ingest.objects.autoscalers import PAUSED, PAUSED_REPLICAS, is_paused
 from rebalancer.state.views import KEDA_DEFAULT_MAXIMUM
 from rebalancer.survey.case import Case, target_of

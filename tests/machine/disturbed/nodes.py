@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from rebalancer.domain.cluster import WorkloadRef
+from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.world import Node
 from tests.machine.disturbed.picking import Touched, lasting, pick
 from tests.machine.stage import Stage

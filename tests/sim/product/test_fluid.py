@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from rebalancer.domain.cluster import WorkloadRef
+from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.sim.product import FluidService, default_policy
 from rebalancer.sim.scenario import Model, Scenario
 from rebalancer.world import Deployment, Look, Pod

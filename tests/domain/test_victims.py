@@ -1,7 +1,7 @@
 """Whom a controller ends: for a ReplicaSet a lost pod is Ready, and serves nobody; numbers go from the highest down."""
 
-from rebalancer.domain.replica_set import keep_order, out_class, serving_after
 from rebalancer.domain.snapshot import Place
+from rebalancer.domain.victims import keep_order, out_class, serving_after
 from tests.builders import a_pod
 
 READY, LOST = a_pod("ready", "n1"), a_pod("lost", "n9", phase="lost")

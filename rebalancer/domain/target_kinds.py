@@ -8,7 +8,7 @@ DEPLOYMENT = "Deployment"
 NO_TARGETS = frozenset({("karpenter.sh", "NodePool")})  # its scale counts nodes, which are pools' and not models'
 
 
-class Kind(NamedTuple):
+class TargetKind(NamedTuple):
     """A kind of object that serves `/scale`.
 
     group: its API group.
@@ -41,18 +41,18 @@ class Kind(NamedTuple):
 # The replicas of a DynamoGraphDeploymentScalingAdapter are pods of a Deployment, a LeaderWorkerSet or a PodClique, as
 # its graph says, and those of a StormService are whole sets of roles: what goes there first is the policy's to say.
 KNOWN = (
-    Kind("apps", "v1", DEPLOYMENT, "deployments", "replicaSet"),
-    Kind("apps", "v1", "StatefulSet", "statefulsets", "ordinal"),
-    Kind("apps", "v1", "ReplicaSet", "replicasets", "replicaSet"),
-    Kind("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet", "leaderworkersets", "ordinal", grouped=True),
-    Kind("argoproj.io", "v1alpha1", "Rollout", "rollouts", "replicaSet"),
-    Kind("nvidia.com", "v1beta1", "DynamoGraphDeploymentScalingAdapter", "dynamographdeploymentscalingadapters"),
-    Kind("orchestration.aibrix.ai", "v1alpha1", "StormService", "stormservices"),
+    TargetKind("apps", "v1", DEPLOYMENT, "deployments", "replicaSet"),
+    TargetKind("apps", "v1", "StatefulSet", "statefulsets", "ordinal"),
+    TargetKind("apps", "v1", "ReplicaSet", "replicasets", "replicaSet"),
+    TargetKind("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet", "leaderworkersets", "ordinal", grouped=True),
+    TargetKind("argoproj.io", "v1alpha1", "Rollout", "rollouts", "replicaSet"),
+    TargetKind("nvidia.com", "v1beta1", "DynamoGraphDeploymentScalingAdapter", "dynamographdeploymentscalingadapters"),
+    TargetKind("orchestration.aibrix.ai", "v1alpha1", "StormService", "stormservices"),
 )
 BY_NAME = {one.kind: one for one in KNOWN}
 
 
-def kind_named(kind: str, api_version: str | None = None, victims: Victims = "") -> Kind | None:
+def kind_named(kind: str, api_version: str | None = None, victims: Victims = "") -> TargetKind | None:
     """The kind that a policy names; None for one that needs an `api_version` and has none.
 
     `victims` counts where the kind itself does not say.
@@ -63,4 +63,4 @@ def kind_named(kind: str, api_version: str | None = None, victims: Victims = "")
     group, _, version = api_version.rpartition("/")
     if known is not None and known.group == group:
         return known._replace(version=version, victims=known.victims or victims)
-    return Kind(group, version, kind, victims=victims)
+    return TargetKind(group, version, kind, victims=victims)

@@ -1,4 +1,4 @@
-"""Whom a controller ends when it is asked for fewer replicas: what planning counts on and the gate checks again.
+"""Victims: whom a controller ends when it is asked for fewer replicas. Planning counts on it, the gate checks again.
 
 A ReplicaSet goes by classes of pods, their deletion costs and their ages; a StatefulSet, and what numbers its replicas
 as one does, ends the highest number, whatever it does and whatever was written on it.
