@@ -103,6 +103,7 @@ class Candidate:
             looked=True,
             seen_monotonic=ended_monotonic,
             highest_epoch=max(self.highest_epoch, lease.epoch if lease is not None else 0),
+            until_monotonic=self.until_monotonic if ours else min(self.until_monotonic, ended_monotonic),
             over=self.over or (self.epoch is not None and not ours),
         )
 

@@ -76,10 +76,12 @@ class Elector:
         """Name of the replica that holds the Lease, "" where nobody does or it has not been read."""
         return replica_of(self._candidate.leader)
 
-    @property
-    def ended(self) -> bool:
-        """Whether a term of ours has ended unasked: asked by the watchdog, from its thread."""
-        return not self._released and self._candidate.lapsed(self._clock.monotonic())
+    def ended_seconds(self) -> float:
+        """How long ago a term of ours ended unasked, 0 where none did: asked by the watchdog, from its thread."""
+        candidate, now = self._candidate, self._clock.monotonic()
+        if self._released or not candidate.lapsed(now):
+            return 0.0
+        return now - candidate.until_monotonic
 
     # --- the Lease
 
@@ -118,7 +120,7 @@ class Elector:
         async def read() -> tuple[Lease | None]:
             return (await self._leases.read(),)
 
-        found = await self._bounded(read)
+        found = await self._bounded(read())
         if found is None:
             return False
         self._candidate = self._candidate.saw(found[0], self._clock.monotonic())
