@@ -146,7 +146,9 @@ class Candidate:
         return replace(self, over=True)
 
     def _claim(self, epoch: int) -> Claim:
-        return Claim(self.lease.version if self.lease is not None else None, self.identity, epoch, self.timing.lease_seconds)
+        return Claim(
+            self.lease.version if self.lease is not None else None, self.identity, epoch, self.timing.lease_seconds
+        )
 
     def _free(self, now_monotonic: float) -> bool:
         """Whether nobody may act: given back, or not renewed for as long as its holder asked."""

@@ -248,7 +248,9 @@ def test_two_replicas_never_may_act_at_once(seed: int, trouble: float) -> None:
             dead = play.replicas[number]
             born = dead.clock(now)
             play.replicas[number] = replace(dead, candidate=Candidate(f"n{next(fresh)}"), doubts=False, born=born)
-        if now - deleted > 20 and play.rng.random() < trouble / 100:  # a second time meanwhile, a late create comes back
+        if (
+            now - deleted > 20 and play.rng.random() < trouble / 100
+        ):  # a second time meanwhile, a late create comes back
             play.server.lease, deleted = None, now
     assert play.terms == sorted(play.terms), "epochs rise"
 
