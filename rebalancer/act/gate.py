@@ -7,6 +7,7 @@ from typing import Literal
 
 import structlog
 
+from rebalancer.act import succession
 from rebalancer.act.bounds import BoundsDriver
 from rebalancer.act.checks import Ground, check, check_limit, check_node_pool, decreases, rests_on_marks
 from rebalancer.act.deletion_cost import DeletionCost
@@ -45,7 +46,8 @@ log = structlog.get_logger()
 class Gate:
     """Writes plans, one at a time. `events.run()` posts what happened and wants a task of its own.
 
-    `facts` is the state as it is at an instant, `right` whether we may write, `on_written` hears of each acknowledged write: the change, the replicas now asked for, the instant. `instance` is the pod that reports Events,
+    `facts` is the state as it is at an instant, `right` whether we may write, `on_written` hears of each
+    acknowledged write: the change, the replicas now asked for, the instant. `instance` is the pod that reports Events,
     `installation` the name we put on what we write to.
     """
 
@@ -99,6 +101,10 @@ class Gate:
             group.create_task(self._tell_overrides(plan))
             written = group.create_task(self._write(plan, ground))
         return tuple(written.result())
+
+    def inherit(self, outcomes: tuple[Outcome, ...]) -> None:
+        """Another replica led until now: what it left unknown counts both ways until the watches show it."""
+        succession.inherit(self._ledger, outcomes, self._facts(self._clock.now()))
 
     def stepped(self, seconds: float) -> None:
         """The clock was set by so many seconds."""

@@ -5,7 +5,7 @@ Everything the gate writes goes through here, so that no write can forget to ask
 
 import asyncio
 import math
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeVar
 
 from rebalancer.act.originals import ANNOTATION as ORIGINALS
@@ -48,7 +48,7 @@ class Led:
 
     async def create(self, resource: Resource, obj: Object) -> Object:
         """Create an object. Raises NotLeading."""
-        return await self._while_leading(self._kube.create, resource, obj)
+        return await self._while_leading(lambda: self._kube.create(resource, obj))
 
     async def patch(
         self,
@@ -60,21 +60,21 @@ class Led:
         """Merge into an object, with the epoch where it carries one. Raises NotLeading."""
         if ref.resource in STAMPED and self._right.epoch is not None:
             body = stamped(body, self._right.epoch)
-        return await self._while_leading(self._kube.patch, ref, body, resource_version=resource_version)
+        return await self._while_leading(lambda: self._kube.patch(ref, body, resource_version=resource_version))
 
     async def patch_status(self, ref: Ref, body: Object, *, resource_version: str | None = None) -> Object:
         """Merge into the status of an object. Raises NotLeading."""
-        return await self._while_leading(self._kube.patch_status, ref, body, resource_version=resource_version)
+        return await self._while_leading(lambda: self._kube.patch_status(ref, body, resource_version=resource_version))
 
     async def put_scale(self, ref: Ref, replicas: int, resource_version: str) -> Object:
         """Set a target's replicas. Raises NotLeading."""
-        return await self._while_leading(self._kube.put_scale, ref, replicas, resource_version)
+        return await self._while_leading(lambda: self._kube.put_scale(ref, replicas, resource_version))
 
-    async def _while_leading(self, write: Any, *args: Any, **fields: Any) -> Any:  # noqa: ANN401  # one of the verbs
+    async def _while_leading(self, write: Callable[[], Awaitable[A]]) -> A:
         why_not = self._right.why_not()
         if why_not is not None:
             raise NotLeading(why_not)
-        return await _within(self._right.seconds_left(), write(*args, **fields))
+        return await _within(self._right.seconds_left(), write())
 
 
 async def _within(seconds: float, call: Awaitable[A]) -> A:

@@ -45,9 +45,9 @@ def owner_of(saved: Object) -> str:
 
 
 def annotated(originals: Object | None, installation: str = "") -> Object:
-    """The metadata of a merge patch that saves `originals` in our name, or removes them (None) with the epoch. Keys keep their order.
+    """The metadata of a merge patch that saves `originals` in our name, or removes them (None) with the epoch.
 
-    An installation without a name puts none there.
+    Keys keep their order. An installation without a name puts none there.
     """
     if originals is None:
         return {"annotations": {ANNOTATION: None, EPOCH: None}}

@@ -96,8 +96,9 @@ class Elector:
             await self._clock.sleep(began + every_seconds - self._clock.monotonic())
 
     async def release(self) -> None:
-        """Act no more, and let another replica begin at once. Raises nothing: if it fails, others wait out the Lease."""
-        claim, self._released = self._candidate.release(), True
+        """Act no more, and let another replica begin at once. Raises nothing; where it fails, others wait."""
+        claim = self._candidate.release()
+        self._released = not self._candidate.lapsed(self._clock.monotonic())
         self._candidate = self._candidate.resigned()
         if claim is not None:
             await self._bounded(self._leases.write(claim))

@@ -3,6 +3,7 @@
 import math
 import random
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
@@ -153,7 +154,7 @@ class Play:
     replicas: list[Replica]
     server: Server = field(default_factory=Server)
     terms: list[int] = field(default_factory=list)
-    arrivals: list[tuple[float, int, str, float, object]] = field(default_factory=list)
+    arrivals: list[tuple[float, int, str, float, int, Any]] = field(default_factory=list)
     served: int = 0
 
     def delay(self) -> float:
@@ -162,15 +163,15 @@ class Play:
     def lost(self) -> bool:
         return self.rng.random() < self.trouble / 2
 
-    def at(self, when: float, number: int, what: str, began: float, value: object) -> None:
+    def at(self, when: float, number: int, what: str, began: float, value: Any) -> None:  # noqa: ANN401  # of each call its own
         self.served += 1
-        self.arrivals.append((when, self.served, what, began, (number, value)))
+        self.arrivals.append((when, self.served, what, began, number, value))
 
     def turn(self, now: float) -> None:
         """All that happens at `now`."""
         for entry in sorted(one for one in self.arrivals if one[0] <= now):
             self.arrivals.remove(entry)
-            _, _, what, began, (number, value) = entry  # type: ignore[misc]  # as `at` put it
+            _, _, what, began, number, value = entry
             getattr(self, f"_{what}")(now, number, began, value)
         for number, replica in enumerate(self.replicas):
             if now >= replica.due:
@@ -190,25 +191,24 @@ class Play:
         if not self.lost():
             self.at(now + self.delay(), number, "answer", began, self.server.lease)
 
-    def _answer(self, now: float, number: int, began: float, lease: object) -> None:
+    def _answer(self, now: float, number: int, began: float, lease: Lease | None) -> None:
         replica = self.replicas[number]
         if self._answered(now, replica, began):
-            replica.candidate = replica.candidate.saw(lease, replica.clock(now))  # type: ignore[arg-type]  # of `_read`
+            replica.candidate = replica.candidate.saw(lease, replica.clock(now))
             replica.doubts = False
             if replica.candidate.epoch is None:
                 replica.due = now + replica.candidate.timing.look_seconds / replica.rate
 
-    def _write(self, now: float, number: int, began: float, claim: object) -> None:
-        assert isinstance(claim, Claim)
+    def _write(self, now: float, number: int, began: float, claim: Claim) -> None:
         version = self.server.put(claim)
         if version is not None and claim.holder != UNKNOWN and claim.epoch not in self.terms:
             self.terms.append(claim.epoch)
         if not self.lost():
             self.at(now + self.delay(), number, "stored", began, (claim, version))
 
-    def _stored(self, now: float, number: int, began: float, value: object) -> None:
+    def _stored(self, now: float, number: int, began: float, value: tuple[Claim, str | None]) -> None:
         replica = self.replicas[number]
-        claim, version = value  # type: ignore[misc]  # of `_write`
+        claim, version = value
         if self._answered(now, replica, began) and version is not None and claim.version is not None:
             replica.candidate = replica.candidate.wrote(claim, version, began)
             replica.doubts = False

@@ -15,9 +15,15 @@ def test_it_ends_the_process_once_the_grace_is_over_while_nothing_else_runs() ->
 
 def test_a_watchdog_that_was_stopped_ends_nothing() -> None:
     ended, looked = threading.Event(), threading.Event()
-    watchdog = Watchdog(lambda: float(looked.set() or 0), ended.set)
+    for_seconds = [0.0]
+
+    def asked() -> float:
+        looked.set()
+        return for_seconds[0]
+
+    watchdog = Watchdog(asked, ended.set)
     watchdog.start()
     assert looked.wait(5.0)
     watchdog.stop()
-    watchdog._ended_seconds = lambda: 99.0  # noqa: SLF001
+    for_seconds[0] = 99.0
     assert not ended.wait(0.3)
