@@ -9,6 +9,7 @@ import pytest
 
 from rebalancer.act.deletion_cost import ANNOTATION as DELETION_COST
 from rebalancer.act.originals import ANNOTATION as ORIGINALS
+from rebalancer.leader.lease import EPOCH
 from tests.chart.helm import CHART, EVERY_ACTUATION, RELEASE, Json, helm, render, values
 from tests.chart.live import ANY, applied
 from tests.chart.test_rendered import EVERYTHING_OFF, EVERYTHING_ON
@@ -162,6 +163,7 @@ MAY: list[tuple[str, Json]] = [
     ("HorizontalPodAutoscaler", {"metadata": {"annotations": {ORIGINALS: "{}"}}}),
     ("Pod", {"metadata": {"annotations": {DELETION_COST: "-1000"}}}),
     ("NodePool", {"spec": {"limits": {"nvidia.com/gpu": "3"}}, "metadata": {"annotations": {ORIGINALS: "{}"}}}),
+    ("HorizontalPodAutoscaler", {"metadata": {"annotations": {EPOCH: "7"}}}),
     ("NodePool", {"spec": {"limits": None}}),
     ("NodePool", {"spec": {"weight": 7}}),
     ("NodePool", {"spec": {"disruption": {"budgets": [{"nodes": "0", "reasons": ["Empty", "Underutilized"]}]}}}),

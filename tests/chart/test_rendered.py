@@ -70,6 +70,8 @@ def test_everything_off_is_a_service_that_watches() -> None:
         "ClusterRole": 1,
         "ClusterRoleBinding": 1,
         "Deployment": 1,
+        "Role": 1,  # for the Lease
+        "RoleBinding": 1,
         "ServiceAccount": 1,
     }
 
@@ -82,13 +84,15 @@ def test_as_it_stands_it_watches_and_can_be_asked() -> None:
         "ConfigMap": 1,
         "Deployment": 1,
         "NetworkPolicy": 1,
+        "Role": 1,
+        "RoleBinding": 1,
         "Service": 1,
         "ServiceAccount": 3,
         "ValidatingAdmissionPolicy": 2,
         "ValidatingAdmissionPolicyBinding": 2,
     }
     deployment = rendered.one("Deployment")["spec"]
-    assert (deployment["replicas"], deployment["strategy"]) == (1, {"type": "Recreate"})
+    assert (deployment["replicas"], deployment["strategy"]["type"]) == (1, "RollingUpdate")
     assert environment(rendered)["WRITE_MODE"] == "shadow"
 
 
@@ -102,9 +106,9 @@ def test_everything_on() -> None:
         "NetworkPolicy": 1,
         "PersistentVolumeClaim": 1,
         "PrometheusRule": 1,
-        # Ours: two namespaces, events about NodePools, three for the door, hand-back. People's: three, two logins.
-        "Role": 12,
-        "RoleBinding": 12,
+        # Ours: two namespaces, events about NodePools, three for the door, hand-back, Lease. People's: three, two logins.
+        "Role": 13,
+        "RoleBinding": 13,
         "Service": 1,
         "ServiceAccount": 3,
         "ServiceMonitor": 1,
@@ -131,6 +135,8 @@ def test_a_default_installation_can_write_nothing_but_what_people_ask_and_what_i
         ("rebalancer.io", "writestops", "delete"),
         ("authentication.k8s.io", "tokenreviews", "create"),
         ("authorization.k8s.io", "subjectaccessreviews", "create"),
+        ("coordination.k8s.io", "leases", "create"),  # who leads
+        ("coordination.k8s.io", "leases", "patch"),
     }
 
 
@@ -355,12 +361,44 @@ def test_out_goes_what_is_needed_and_never_to_where_clouds_keep_credentials() ->
     assert render().one("NetworkPolicy")["spec"]["ingress"] == []
 
 
-def test_a_disruption_budget_comes_with_the_second_replica_and_that_is_not_yet() -> None:
-    with pytest.raises(Refused, match=r"at '/replicas': maximum: got 2, want 1"):
-        render({"replicas": 2})
-    budget = render({"replicas": 2}, "gpu", "--skip-schema-validation").one("PodDisruptionBudget")
-    service: Any = render().one("Deployment")["spec"]["selector"]
-    assert (budget["spec"]["selector"], budget["spec"]["maxUnavailable"]) == (service, 1)
+def test_where_it_writes_a_second_replica_stands_by_apart_from_the_first() -> None:
+    rendered = render({"writeMode": "act", "actuation.keda": True})
+    deployment: Any = rendered.one("Deployment")["spec"]
+    budget = rendered.one("PodDisruptionBudget")["spec"]
+    assert deployment["replicas"] == 2
+    assert (budget["selector"], budget["maxUnavailable"]) == (deployment["selector"], 1)
+    spread = deployment["template"]["spec"]["topologySpreadConstraints"]
+    assert [each["topologyKey"] for each in spread] == ["kubernetes.io/hostname", "topology.kubernetes.io/zone"]
+    assert all(each["labelSelector"] == deployment["selector"] for each in spread)
+    assert deployment["strategy"] == {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
+
+
+def test_one_replica_has_no_disruption_budget_which_would_stand_in_the_way_of_a_drain() -> None:
+    assert "PodDisruptionBudget" not in render().kinds
+    assert "PodDisruptionBudget" not in render({"writeMode": "act", "actuation.keda": True, "replicas": 1}).kinds
+
+
+def test_a_journal_that_outlives_its_pod_is_one_pods() -> None:
+    kept = {"writeMode": "act", "actuation.keda": True, "journal.persistence.enabled": True}
+    deployment = render(kept).one("Deployment")["spec"]
+    assert (deployment["replicas"], deployment["strategy"]) == (1, {"type": "Recreate"})
+    with pytest.raises(Refused, match="one pod writes: set replicas to 1"):
+        render({**kept, "replicas": 2})
+
+
+def test_every_replica_knows_the_lease_and_may_write_that_one_alone() -> None:
+    rendered = render({"writeMode": "act", "actuation.keda": True})
+    name = environment(rendered)["LEASE_NAME"]
+    role = next(each for each in rendered.of("Role") if each["metadata"]["name"].endswith("-lease"))
+    assert role["rules"] == [
+        {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"]},
+        {
+            "apiGroups": ["coordination.k8s.io"],
+            "resources": ["leases"],
+            "resourceNames": [name],
+            "verbs": ["get", "patch"],
+        },
+    ]
 
 
 @pytest.mark.parametrize(
