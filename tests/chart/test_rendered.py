@@ -106,7 +106,7 @@ def test_everything_on() -> None:
         "NetworkPolicy": 1,
         "PersistentVolumeClaim": 1,
         "PrometheusRule": 1,
-        # Ours: two namespaces, events about NodePools, three for the door, hand-back, Lease. People's: three, two logins.
+        # Two namespaces, events about NodePools, three for the door, hand-back, Lease; people's: three, two logins.
         "Role": 13,
         "RoleBinding": 13,
         "Service": 1,

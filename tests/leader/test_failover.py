@@ -183,7 +183,6 @@ def check(longest: dict[str, float]) -> None:
 
 async def test_another_replica_writes_within_twelve_seconds_however_the_leader_ends() -> None:
     longest = await play(seed=1, ends=12)
-    print(longest)
     check(longest)
 
 
@@ -194,5 +193,4 @@ async def test_thousands_of_ends_at_random_moments() -> None:
     for seed in range(100):
         for how, seconds in (await play(seed, ends=30)).items():
             longest[how] = max(longest[how], seconds)
-    print(longest)
     check(longest)
