@@ -227,6 +227,23 @@ async def test_our_account_may_write_its_own_fields_and_no_other(held: Kube, kub
     )
 
 
+async def test_a_leader_of_an_earlier_term_is_refused_what_a_later_one_wrote(
+    held: Kube, kube: Kube, namespace: str
+) -> None:
+    for kind in ("ScaledObject", "HorizontalPodAutoscaler", "NodePool"):
+        name, place = (namespace, None) if kind == "NodePool" else ("chat", namespace)
+        await kube.patch(kind, name, _stamped("17", "{}"), place)
+        assert await _refusal(held, kind, name, _stamped("17", "{}"), place) is None
+        assert await _refusal(held, kind, name, _stamped("18", "{}"), place) is None
+        assert "leads since" in (await _refusal(held, kind, name, _stamped("16", "{}"), place) or "")
+        assert "leads since" in (await _refusal(held, kind, name, _stamped(None, "{}"), place) or "")
+        assert await _refusal(held, kind, name, _stamped(None, None), place) is None, "it is given back"
+
+
+def _stamped(epoch: str | None, originals: str | None) -> Json:
+    return {"metadata": {"annotations": {EPOCH: epoch, ORIGINALS: originals}}}
+
+
 # --- What is said after an installation
 
 FINE: Json = {
