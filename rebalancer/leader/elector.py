@@ -49,6 +49,7 @@ class Elector:
         self._candidate = Candidate(self.identity, timing)
         self._doubts = True
         self._released = False
+        self._writing = asyncio.Lock()  # one call at a time: a renewal under way would make a release a conflict
 
     # --- the right to act
 
@@ -89,7 +90,8 @@ class Elector:
         """Until cancelled."""
         while True:
             began = self._clock.monotonic()
-            await self._step()
+            async with self._writing:
+                await self._step()
             self._tell()
             timing = self._candidate.timing
             every_seconds = timing.look_seconds if self._candidate.epoch is None else timing.retry_seconds
@@ -97,11 +99,12 @@ class Elector:
 
     async def release(self) -> None:
         """Act no more, and let another replica begin at once. Raises nothing; where it fails, others wait."""
-        claim = self._candidate.release()
-        self._released = not self._candidate.lapsed(self._clock.monotonic())
-        self._candidate = self._candidate.resigned()
-        if claim is not None:
-            await self._bounded(self._leases.write(claim))
+        async with self._writing:
+            claim = self._candidate.release()
+            self._released = not self._candidate.lapsed(self._clock.monotonic())
+            self._candidate = self._candidate.resigned()
+            if claim is not None:
+                await self._bounded(self._leases.write(claim))
 
     async def _step(self) -> None:
         """Look, unless what was written last is what stands there; write what is to be written."""

@@ -153,6 +153,21 @@ async def test_a_release_lets_the_next_one_begin_within_its_next_look() -> None:
 
 
 @pytest.mark.looptime
+async def test_a_release_waits_for_the_renewal_under_way_which_would_make_it_a_conflict() -> None:
+    async with running(Shared(), "rb-0", "rb-1") as (one, two):
+        await one.elected.wait()
+        renewed = one.seconds_left()
+        while one.seconds_left() <= renewed:  # until just after the next renewal has ended
+            renewed = one.seconds_left()
+            await asyncio.sleep(0.001)
+        await asyncio.sleep(0.997)  # the one after it is under way
+        await one.release()
+        began = await now()
+        await two.elected.wait()
+        assert await now() - began < 0.3
+
+
+@pytest.mark.looptime
 async def test_a_deleted_lease_costs_its_leader_nothing() -> None:
     shared = Shared()
     async with running(shared, "rb-0", "rb-1") as (one, two):
