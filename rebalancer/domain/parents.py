@@ -4,6 +4,8 @@ Each row says what its controller does, by its source or its documentation, and 
 about a product: a parent that leaves a number alone has no row, and one nobody looked at yet is told as unknown.
 """
 
+from collections.abc import Mapping
+
 from msgspec import Struct
 
 REVERTS = "reverts"  # it writes the number back within seconds, whoever changed it: refused before the first write
@@ -180,6 +182,29 @@ PARENTS = (
 )
 
 _BY_NAME = {(row.group, row.kind): row for row in PARENTS}
+
+# What a policy names in place of a kind that serves no `/scale`; None where nothing below it is ours to move.
+INSTEAD: Mapping[tuple[str, str], str | None] = {
+    ("serving.kserve.io", "InferenceService"): "the Deployment that it makes, NAME-predictor",
+    ("serving.kserve.io", "LLMInferenceService"): "the Deployment or LeaderWorkerSet that it makes",
+    ("apps.nvidia.com", "NIMService"): "the Deployment or LeaderWorkerSet that it makes",
+    ("nvidia.com", "DynamoGraphDeployment"): "the DynamoGraphDeploymentScalingAdapter of one of its components",
+    ("nvidia.com", "DynamoComponentDeployment"): "the DynamoGraphDeploymentScalingAdapter of the component",
+    ("autoscaling.aibrix.ai", "PodAutoscaler"): "what it scales",
+    ("llmd.ai", "VariantAutoscaling"): "the workload that it speaks of: it only emits a metric",
+    ("autoscaling", "HorizontalPodAutoscaler"): "what it scales: the autoscaler is found by itself",
+    ("keda.sh", "ScaledObject"): "what it scales: the autoscaler is found by itself",
+    ("ray.io", "RayService"): None,
+    ("ray.io", "RayCluster"): None,
+}
+
+
+def instead_of(group: str, kind: str) -> str:
+    """What to name in place of a kind that serves no `/scale`, as a clause; "" for a kind that nobody looked at."""
+    if (group, kind) not in INSTEAD:
+        return ""
+    other = INSTEAD[group, kind]
+    return f"name {other}" if other else "its pods count as GPUs of others, and nothing of it is moved"
 
 
 def parent_of(group: str, kind: str) -> Parent | None:

@@ -5,6 +5,7 @@ from typing import Literal, NamedTuple
 Victims = Literal["replicaSet", "ordinal", ""]
 
 DEPLOYMENT = "Deployment"
+UNSAID = "the policy's `victims` of the target does not say who goes at a decrease"
 NO_TARGETS = frozenset({("karpenter.sh", "NodePool")})  # its scale counts nodes, which are pools' and not models'
 
 

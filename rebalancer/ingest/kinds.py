@@ -5,6 +5,7 @@ replicas and selector of one revision. Reading `/scale` of each object whenever 
 per object and race with the watch, and a selector, which stands in the status, moves no generation.
 """
 
+from rebalancer.domain.parents import instead_of
 from rebalancer.domain.target_kinds import TargetKind
 from rebalancer.ingest.objects import REPLICA_SETS, SHAPES, STATEFUL_SETS, Shape, shape_of
 from rebalancer.ingest.objects.targets import ScalePaths
@@ -26,7 +27,7 @@ async def served(kube: KubeClient, kind: TargetKind) -> Resource:
     if found is None:
         raise NotFound(f"the cluster has no kind {kind.kind} in {kind.api_version}")
     if f"{found['name']}/scale" not in {each["name"] for each in listed}:
-        raise NoScale(f"{kind.kind} of {kind.api_version} serves no /scale")
+        raise NoScale(_unscaled(kind))
     return Resource(kind.group, kind.version, found["name"], namespaced=found["namespaced"], kind=kind.kind)
 
 
@@ -46,7 +47,13 @@ def scale_paths(definition: Object, kind: TargetKind) -> ScalePaths:
         scale = (version.get("subresources") or {}).get("scale")
         if version["name"] == kind.version and scale is not None:
             return ScalePaths(_keys(scale["specReplicasPath"]), _keys(scale.get("labelSelectorPath") or ""))
-    raise NoScale(f"{kind.kind} of {kind.api_version} serves no /scale")
+    raise NoScale(_unscaled(kind))
+
+
+def _unscaled(kind: TargetKind) -> str:
+    return "; ".join(
+        filter(None, [f"{kind.kind} of {kind.api_version} serves no /scale", instead_of(kind.group, kind.kind)])
+    )
 
 
 def _keys(path: str) -> tuple[str, ...]:

@@ -30,6 +30,7 @@ BESIDE = frozenset({"Service", "ServiceAccount", "ConfigMap", "Secret", "Persist
                     "RoleBinding", "Role", "ClusterRoleBinding", "ResourceClaimTemplate"})  # fmt: skip
 DEFINED = {
     "DynamoGraphDeployment": "dynamo-dynamographdeployment.json",
+    "DynamoGraphDeploymentScalingAdapter": "dynamo-dgd-scaling-adapter.yaml",
     "InferenceService": "kserve-inferenceservice-minimal.yaml",
     "RayService": "kuberay-rayservice.json",
     "VariantAutoscaling": "llm-d-variantautoscaling-v1alpha1-deprecated.yaml",
@@ -40,16 +41,28 @@ DEFINED = {
 }
 ONE_GPU = "Deployment: adopted by /scale, replicaSet goes, 1 GPU"
 NO_GPU = "Deployment: refused: 1 GPU per pod in the policy, 0 in the template of "
-NO_SCALE = "{0}: refused: {0} of {1} serves no /scale"
+NO_SCALE = "{0}: refused: {0} of {1} serves no /scale; {2}"
 EXPECTED = {
     "aibrix-heterogeneous-l20-deployment.yaml": [ONE_GPU],
-    "aibrix-podautoscaler-kpa.yaml": [NO_SCALE.format("PodAutoscaler", "autoscaling.aibrix.ai/v1alpha1")],
+    "aibrix-podautoscaler-kpa.yaml": [
+        NO_SCALE.format("PodAutoscaler", "autoscaling.aibrix.ai/v1alpha1", "name what it scales")
+    ],
     "aibrix-quickstart-deployment.yaml": [ONE_GPU],
     "aibrix-stormservice-vllm-1p1d.yaml": ["StormService: only read, until its target says `victims`; by pods"],
-    "dynamo-vllm-agg.yaml": [NO_SCALE.format("DynamoGraphDeployment", "nvidia.com/v1beta1")],
+    "dynamo-vllm-agg.yaml": [
+        NO_SCALE.format(
+            "DynamoGraphDeployment",
+            "nvidia.com/v1beta1",
+            "name the DynamoGraphDeploymentScalingAdapter of one of its components",
+        )
+    ],
     "fma-inject-launcher-replicaset.yaml": ["ReplicaSet: adopted by /scale, replicaSet goes, 1 GPU"],
     "gaie-vllm-gpu-deployment-three-replicas.yaml": [ONE_GPU],
-    "kserve-isvc-huggingface-fluid.yaml": [NO_SCALE.format("InferenceService", "serving.kserve.io/v1beta1")],
+    "kserve-isvc-huggingface-fluid.yaml": [
+        NO_SCALE.format(
+            "InferenceService", "serving.kserve.io/v1beta1", "name the Deployment that it makes, NAME-predictor"
+        )
+    ],
     "llm-d-modelservice-rendered-dra-claims.yaml": [NO_GPU + "dra-llm-d-modelservice-decode"],
     "llm-d-modelservice-rendered-gaudi.yaml": [ONE_GPU + " as habana.ai/gaudi"],
     "lws-hpa-horizontal-pod-autoscaler.yaml": [
@@ -60,7 +73,9 @@ EXPECTED = {
         "NIMCache: refused: no kind NIMCache is known",
         "NIMService: refused: no kind NIMService is known",
     ],
-    "ray-service-llm-serve.yaml": [NO_SCALE.format("RayService", "ray.io/v1")],
+    "ray-service-llm-serve.yaml": [
+        NO_SCALE.format("RayService", "ray.io/v1", "its pods count as GPUs of others, and nothing of it is moved")
+    ],
 }
 
 

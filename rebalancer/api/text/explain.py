@@ -1,12 +1,13 @@
 """`rebalancer explain MODEL`: why the model has what it has, stage by stage, each with its numbers."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from rebalancer.api.text.words import UNKNOWN, clock, counted, goes, known, printable, some, when
 from rebalancer.domain.owners import claims, refusing, written
 from rebalancer.domain.plan import ModelDecision, Plan, Refusal, Unmet
 from rebalancer.domain.snapshot import ModelView, PodView, Snapshot
+from rebalancer.domain.target_kinds import UNSAID
 
 WIDTH = 7  # of the first column: `refused` and the like
 LABELS = {
@@ -29,7 +30,7 @@ def render_explain(plan: Plan, snapshot: Snapshot, model: str) -> str:
         _head(decision, view, lacks, plan.at),
         *_rows("late", iter([lacks.lateness] if lacks is not None and lacks.lateness else [])),
         *_stages(decision, view, snapshot),
-        *_rows("moved", _moved(view)),
+        *_rows("moved", _moved(view, refusals)),
         *_rows("owner", (str(claim) for target in view.targets for claim in claims(target) if not claim.refused)),
         *_rows("refused", (str(each) for each in refusals)),
         *_rows("notice", _ahead(view, snapshot)),
@@ -87,12 +88,17 @@ def _has(decision: ModelDecision, view: ModelView, snapshot: Snapshot) -> str:
     return f"{decision.ready} ready{loading}{doomed}; floor {decision.floor}{_loans(decision)}"
 
 
-def _moved(view: ModelView) -> Iterator[str]:
+def _moved(view: ModelView, refusals: Iterable[Refusal]) -> Iterator[str]:
     """By which numbers each target is moved, or that it is not."""
+    differing = [str(each) for each in refusals if each.guard == "gpus" and each.subject == view.id]
     for target in view.targets:
-        if not target.missing:
-            where = f" in pool {target.pool}" if len(view.targets) > 1 else ""
-            yield f"by {written(target)}{where}" if refusing(target) is None else f"not at all{where}: guard owner"
+        where = f" in pool {target.pool}" if len(view.targets) > 1 else ""
+        if refusing(target) is not None:
+            yield f"not at all{where}: guard owner"
+        elif any(f" {target.name} in pool {target.pool}:" in each for each in differing):
+            yield f"not at all{where}: guard gpus"
+        elif not target.missing:
+            yield f"by {written(target)}{where}" if target.victims else f"not at all{where}: {UNSAID}"
 
 
 def _pods(view: ModelView) -> list[PodView]:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from rebalancer.domain.arithmetic import gpus_differ, unreachable
 from rebalancer.domain.owners import refusing
 from rebalancer.domain.plan import Refusal
+from rebalancer.domain.target_kinds import UNSAID
 from rebalancer.planning.facts.scene import Scene, TargetFacts
 from rebalancer.planning.shares.share import ModelShare
 
@@ -24,7 +25,6 @@ _SENTENCES = {
 }
 
 _NUMBERLESS = "its pods have no numbers of their own, and the highest would go"
-_UNSAID = "the policy's `victims` of the target does not say who goes at a decrease"
 
 
 def sentence(target: TargetFacts, model: ModelShare) -> str:
@@ -34,7 +34,7 @@ def sentence(target: TargetFacts, model: ModelShare) -> str:
     if target.stuck == "gpus":
         return f"{what}: {gpus_differ(view, model.entry.gpus_per_pod, model.entry.pods_per_replica)}"
     if target.stuck == "victims":
-        return f"{what} is only read: {_NUMBERLESS if view.victims else _UNSAID}"
+        return f"{what} is only read: {_NUMBERLESS if view.victims else UNSAID}"
     if target.stuck == "owner":
         return str(refusing(view))
     if target.stuck == "idle":

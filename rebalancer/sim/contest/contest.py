@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 
 from msgspec import Struct
 
+from rebalancer.domain.plan import Plan
 from rebalancer.domain.policy import Policy
 from rebalancer.sim.contest.contenders import play_entry
-from rebalancer.sim.contest.outcome import Outcome, Run, outcome
+from rebalancer.sim.contest.outcome import Move, Outcome, Paid, Run, outcome
 from rebalancer.sim.contest.telling import Difference
 from rebalancer.sim.record import Record
 from rebalancer.sim.scenario import Scenario
@@ -21,7 +22,8 @@ class Side:
     """Who plays what, under which policy: one that names the scenario's models, in its order.
 
     `called` None: by who plays, a tuned peer by what was found. `slots`: requests that a full replica has in hand, by
-    model, as the service's metrics show them; the suite's number for models that are not named.
+    model, as the service's metrics show them; the suite's number for models that are not named. `paid` None: GPUs cost
+    what the scenario says while they are held.
     """
 
     who: Ours | Entry
@@ -29,6 +31,7 @@ class Side:
     policy: Policy
     called: str | None = None
     slots: Mapping[str, float] = field(default_factory=dict)
+    paid: Paid | None = None
 
 
 class Result(Struct, frozen=True):
@@ -58,22 +61,35 @@ def contest(
         def told(share: float, called: str = called) -> None:
             tell(called, share)
 
-        record = _played(side, metrics_delay_seconds, seed, told)
+        moves: list[Move] = []
+        record = _played(side, metrics_delay_seconds, seed, told, moves)
         owned = [model.entitlement for model in side.policy.models]
-        runs.append(Run(record, outcome(record, side.called or record.controller, owned), owned))
+        runs.append(Run(record, outcome(record, side.called or record.controller, owned, side.paid), owned, moves))
     outcomes = tuple(run.outcome for run in runs)
     result = Result(trace, sides[0].scenario.seconds, seed, outcomes, _difference(runs, seed))
     return result, tuple(runs)
 
 
-def _played(side: Side, metrics_delay_seconds: int | None, seed: int, tell: Callable[[float], None]) -> Record:
+def told_last(sides: Sequence[Side]) -> bool:
+    """Whether people read the second run first: the service is told against a peer, whichever was named first."""
+    return len(sides) == 2 and isinstance(sides[0].who, Ours) and not isinstance(sides[1].who, Ours)  # noqa: PLR2004  two are compared
+
+
+def _played(
+    side: Side, metrics_delay_seconds: int | None, seed: int, tell: Callable[[float], None], moves: list[Move]
+) -> Record:
     if isinstance(side.who, Entry):
         return play_entry(side.who, side.scenario, metrics_delay_seconds or 0, tell)
     from rebalancer.sim.contest.ours import play_ours  # noqa: PLC0415  # Kubernetes' client, a second: peers do without
     from rebalancer.sim.product.run import METRICS, Metrics  # noqa: PLC0415  # the same
+    from rebalancer.sim.product.stage import STARTED_AT  # noqa: PLC0415  # the same
 
     metrics = METRICS if metrics_delay_seconds is None else Metrics(lag_seconds=metrics_delay_seconds)
-    return play_ours(side.who, side.scenario, side.policy, metrics, side.slots, seed, tell)
+
+    def keep(plan: Plan) -> None:
+        moves.extend(Move(plan.at - STARTED_AT, f"{change}") for change in plan.changes)
+
+    return play_ours(side.who, side.scenario, side.policy, metrics, side.slots, seed, tell, keep)
 
 
 def _difference(runs: Sequence[Run], seed: int) -> Difference | None:

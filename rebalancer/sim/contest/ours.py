@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
+from rebalancer.domain.plan import Plan
 from rebalancer.domain.policy import Policy
 from rebalancer.sim.product import FluidService, Metrics, play_product
 from rebalancer.sim.record import Record
@@ -31,10 +32,11 @@ def play_ours(  # noqa: PLR0913  # each is one thing a run is asked to do otherw
     slots: Mapping[str, float],
     seed: int,
     tell: Callable[[float], None],
+    keep: Callable[[Plan], None],
 ) -> Record:
     """One run of the product; `slots`: as `FluidService` has it, by model; others have their own.
 
-    Raises ValueError when the policy and the scenario do not go together.
+    `keep` takes each plan. Raises ValueError when the policy and the scenario do not go together.
     """
     first = scenario.models[0].name
 
@@ -46,6 +48,8 @@ def play_ours(  # noqa: PLR0913  # each is one thing a run is asked to do otherw
         told.tell = tell
         return told
 
-    record = play_product(scenario, policy, who.actuation, seed, serve=serve, metrics=metrics, name=who.name)
+    record = play_product(
+        scenario, policy, who.actuation, seed, serve=serve, metrics=metrics, journal=keep, name=who.name
+    )
     tell(1.0)
     return record

@@ -41,20 +41,57 @@ class Outcome(Struct, frozen=True):
     lent_gpu_hours: float
     floor_breaches: int
     models: tuple[ModelOutcome, ...]
+    owned_usd: float | None = None  # for the GPUs of primary pools, used or not; None: there are no prices
+    rented_usd: float | None = None  # for GPUs held beyond those
+
+    @property
+    def late(self) -> float:
+        """Requests that waited longer than their model's SLO."""
+        return (self.violation or 0.0) * self.requests
+
+
+class Paid(Struct, frozen=True):
+    """What GPUs cost: those of primary pools are paid for whether used or not, others while somebody holds them.
+
+    gpus: GPUs of the primary pools.
+    usd_per_gpu_hour: price of one of them, in USD.
+    rented_usd_per_gpu_hour: price of one GPU beyond them, in USD.
+    """
+
+    gpus: int
+    usd_per_gpu_hour: float
+    rented_usd_per_gpu_hour: float
+
+    def bill(self, gpus: NDArray[np.int32]) -> tuple[float, float]:
+        """USD for the owned and for the rented GPUs of a run that held so many: `gpus` has shape (seconds,)."""
+        rented = np.maximum(gpus - self.gpus, 0).sum() / 3600 * self.rented_usd_per_gpu_hour
+        return self.gpus * len(gpus) / 3600 * self.usd_per_gpu_hour, float(rented)
+
+
+class Move(Struct, frozen=True):
+    """One write of the service: `second` since the beginning, and what moved and why, as a sentence."""
+
+    second: float
+    said: str
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run with its numbers; `owned`: replicas that each model owns, in the scenario's order."""
+    """One run with its numbers; `owned`: replicas that each model owns, in the scenario's order.
+
+    `moves`: what the service wrote, in order; a peer explains nothing and has none.
+    """
 
     record: Record
     outcome: Outcome
     owned: Sequence[int]
+    moves: Sequence[Move] = ()
 
 
-def outcome(record: Record, name: str, entitlements: Sequence[int]) -> Outcome:
+def outcome(record: Record, name: str, entitlements: Sequence[int], paid: Paid | None = None) -> Outcome:
     """The numbers of a run; `entitlements`: replicas that each model owns, in the scenario's order."""
     scenario, total = record.scenario, score(record)
+    owned_usd, rented_usd = (None, None) if paid is None else paid.bill(record.gpus)
     minutes = [_minutes(record, index) for index in range(len(entitlements))]
     models = tuple(
         _model(record, index, owned, late)
@@ -75,6 +112,8 @@ def outcome(record: Record, name: str, entitlements: Sequence[int]) -> Outcome:
         lent_gpu_hours=sum(each.lent_gpu_hours for each in models),
         floor_breaches=total.floor_breaches,
         models=models,
+        owned_usd=owned_usd,
+        rented_usd=rented_usd,
     )
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from pyarrow import ArrowException, csv
 
 from rebalancer.domain import policy as told
+from rebalancer.sim.contest.outcome import Paid
 from rebalancer.sim.demand import F64, Demand, Stream
 from rebalancer.sim.scenario import Model, Scenario
 from rebalancer.sim.suite.work import TokenRates
@@ -141,10 +142,24 @@ def with_gpus(policy: told.Policy, gpus: Mapping[str | None, int]) -> told.Polic
     return changed
 
 
+def paid(policy: told.Policy) -> Paid | None:
+    """What its GPUs cost, by pools as they are before `one_pool`; None without prices."""
+    owned = [pool for pool in policy.pools if pool.kind == "primary"]
+    rented = [pool for pool in policy.pools if pool.kind != "primary"]
+    if not any(pool.price_per_gpu_hour for pool in policy.pools):
+        return None
+    return Paid(sum(pool.gpu_limit for pool in owned), _price(owned), _price(rented))
+
+
+def _price(pools: Sequence[told.Pool]) -> float:
+    """USD for one of their GPUs for an hour: the mean over all of them."""
+    gpus = sum(pool.gpu_limit for pool in pools)
+    return sum(pool.gpu_limit * pool.price_per_gpu_hour for pool in pools) / gpus if gpus else 0.0
+
+
 def one_pool(policy: told.Policy) -> told.Policy:
     """The policy with its pools put together as one that neither grows nor goes: as a scenario's nodes are."""
-    first, limit = policy.pools[0], sum(pool.gpu_limit for pool in policy.pools)
-    price = sum(pool.gpu_limit * pool.price_per_gpu_hour for pool in policy.pools) / limit if limit else 0.0
+    first, limit, price = policy.pools[0], sum(pool.gpu_limit for pool in policy.pools), _price(policy.pools)
     pool = first.model_copy(
         update={"kind": "primary", "gpu_limit": limit, "price_per_gpu_hour": price, "node_pools": ()}
     )

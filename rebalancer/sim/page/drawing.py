@@ -17,8 +17,9 @@ from rebalancer.sim.demand import F64
 from rebalancer.sim.page.bins import clock
 
 INCHES_WIDE, PANEL_INCHES, EDGE_INCHES = 9.6, 1.15, 0.5
+LEFT_INCHES, RIGHT_INCHES = 0.53, 0.91
 TICKS_SECONDS = (10, 30, 60, 300, 600, 900, 1800, 3600, 7200, 14_400, 43_200, 86_400, 604_800)
-TICKS_MOST = 12
+INCHES_A_TICK = 0.8
 ROUND_STEPS = (1, 2, 5, 10)  # 0, 50, 100 per cent rather than 0, 40, 80
 # Colours that stand for the page's: each is replaced by var(--name) in the finished SVG.
 MODEL_COLOURS = 8
@@ -60,21 +61,22 @@ class Panel:
     tall: float = field(default=1.0)
 
 
-def draw(name: str, panels: Sequence[Panel], begins: F64, seconds: int) -> str:
-    """An `svg` element without width and height; its ids begin with `name`."""
+def draw(name: str, panels: Sequence[Panel], begins: F64, seconds: int, inches_wide: float = INCHES_WIDE) -> str:
+    """An `svg` element without width and height, drawn as if it were so wide; its ids begin with `name`."""
     heights = [panel.tall * PANEL_INCHES for panel in panels]
     high = sum(heights) + EDGE_INCHES + 0.28 * len(panels)
     with mpl.rc_context({"svg.hashsalt": name, "svg.fonttype": "none", "font.size": 9.0, "axes.linewidth": 0.6}):
-        figure = Figure(figsize=(INCHES_WIDE, high))
+        figure = Figure(figsize=(inches_wide, high))
         figure.patch.set_alpha(0.0)
         FigureCanvasSVG(figure)
         axes = figure.subplots(len(panels), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
         for panel, axis in zip(panels, axes, strict=True):
             _panel(panel, axis, begins, seconds)
-        _time(axes[-1], seconds)
+        _time(axes[-1], seconds, inches_wide)
         below = (EDGE_INCHES - 0.12) / high
         gap = 0.28 * len(panels) / sum(heights)
-        figure.subplots_adjust(left=0.055, right=0.905, bottom=below, top=1 - 0.26 / high, hspace=gap * 1.05)
+        left, right = LEFT_INCHES / inches_wide, 1 - RIGHT_INCHES / inches_wide
+        figure.subplots_adjust(left=left, right=right, bottom=below, top=1 - 0.26 / high, hspace=gap * 1.05)
         text = StringIO()
         nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
         figure.savefig(text, format="svg", metadata=nothing, transparent=True)
@@ -133,8 +135,9 @@ def _line(line: Line, axis: Axes, edges: F64, top: F64, floor: F64 | None) -> No
         )
 
 
-def _time(axis: Axes, seconds: int) -> None:
-    step = next((each for each in TICKS_SECONDS if seconds <= each * TICKS_MOST), TICKS_SECONDS[-1])
+def _time(axis: Axes, seconds: int, inches_wide: float) -> None:
+    most = inches_wide / INCHES_A_TICK
+    step = next((each for each in TICKS_SECONDS if seconds <= each * most), TICKS_SECONDS[-1])
     axis.xaxis.set_major_locator(MultipleLocator(step))
     axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: clock(value)))
 

@@ -8,7 +8,7 @@ import numpy as np
 from rebalancer.sim.contest.outcome import Run
 from rebalancer.sim.demand import F64
 from rebalancer.sim.page.bins import Bins, bins, clock
-from rebalancer.sim.page.drawing import MODEL_COLOURS, Level, Line, Panel
+from rebalancer.sim.page.drawing import Level, Line, Panel
 
 POINTS = 360
 ROWS = 24
@@ -29,10 +29,12 @@ class Figure:
 
 
 def figures(runs: Sequence[Run]) -> tuple[Bins, list[Figure]]:
-    """All figures and the bins they are drawn in."""
+    """A figure for each question, and the bins they are drawn in."""
     seconds = runs[0].record.scenario.seconds
     fine, rough = bins(seconds, POINTS), bins(seconds, ROWS)
-    made = [each(runs, fine, rough) for each in (_violations, _replicas, _gpus, _lent, _queue, _cost)]
+    made = [each(runs, fine, rough) for each in (_violations, _replicas, _lent, _queue)]
+    if any(run.outcome.owned_usd is None or run.outcome.rented_usd for run in runs):  # owned GPUs cost the same
+        made.append(_cost(runs, fine, rough))
     return fine, made
 
 
@@ -51,7 +53,7 @@ def _violations(runs: Sequence[Run], fine: Bins, rough: Bins) -> Figure:
         "Share of a moment's requests that waited longer than their model's SLO.",
         "; ".join(said) + ".",
         _by_model(runs, fine, share, "% of requests", least=5.0),
-        _table(runs, rough, share, "{:.1f}"),
+        table(runs, rough, share, "{:.1f}"),
         _keys(runs),
     )
 
@@ -74,41 +76,8 @@ def _replicas(runs: Sequence[Run], fine: Bins, rough: Bins) -> Figure:
         "Ready replicas, and how many would be busy if all work were done at once (grey).",
         " ".join(_most(run, "Ready replicas", ready, fine) for run in runs),
         panels,
-        _table(runs, rough, ready, "{:.1f}"),
+        table(runs, rough, ready, "{:.1f}"),
         [("need", "work that arrives", False), *_keys(runs)],
-    )
-
-
-def _gpus(runs: Sequence[Run], fine: Bins, rough: Bins) -> Figure:
-    def held(run: Run, model: int, pieces: Bins) -> F64:
-        return pieces.means(run.record.ready[model]) * run.record.scenario.models[model].gpus
-
-    names = [model.name for model in runs[0].record.scenario.models]
-    panels = []
-    for run in runs:
-        lines = [
-            Line(held(run, index, fine), f"model-{index % MODEL_COLOURS}", name) for index, name in enumerate(names)
-        ]
-        rest = fine.means(run.record.gpus.astype(np.float64)) - np.sum([line.values for line in lines], axis=0)
-        lines.append(Line(np.maximum(rest, 0.0), "need", "starting or ending"))
-        budget = Level(run.record.scenario.gpus, f"{run.record.scenario.gpus} GPUs")
-        panels.append(Panel(run.outcome.name, lines, [budget], stacked=True, unit="GPUs", whole=True, tall=1.5))
-    said = [
-        f"{run.outcome.name}: {run.outcome.gpu_hours:,.1f} GPU-hours, at most {int(run.record.gpus.max())} of"
-        f" {run.record.scenario.gpus} GPUs at once."
-        for run in runs
-    ]
-    return Figure(
-        "gpus",
-        "GPUs",
-        "GPUs of Ready replicas by model from the bottom up, then those of replicas that start or end.",
-        " ".join(said),
-        panels,
-        _table(runs, rough, held, "{:.1f}"),
-        [
-            *((f"model-{index % MODEL_COLOURS}", name, False) for index, name in enumerate(names)),
-            ("need", "starting or ending", False),
-        ],
     )
 
 
@@ -125,7 +94,7 @@ def _lent(runs: Sequence[Run], fine: Bins, rough: Bins) -> Figure:
         "GPUs of Ready replicas beyond what their model owns.",
         " ".join(said),
         [Panel("all models", lines, unit="GPUs", whole=True)],
-        _table(runs, rough, lent, "{:.1f}"),
+        table(runs, rough, lent, "{:.1f}"),
         _keys(runs),
     )
 
@@ -145,7 +114,7 @@ def _queue(runs: Sequence[Run], fine: Bins, rough: Bins) -> Figure:
         "How long who came then had to wait, the longest of each moment; clients leave after their patience.",
         " ".join(_most(run, "seconds of waiting", wait, fine) for run in runs),
         _by_model(runs, fine, wait, "seconds", levels=slo),
-        _table(runs, rough, wait, "{:.1f}"),
+        table(runs, rough, wait, "{:.1f}"),
         _keys(runs),
     )
 
@@ -205,7 +174,8 @@ def _sum(run: Run, values: Values, pieces: Bins) -> F64:
     return total
 
 
-def _table(runs: Sequence[Run], rough: Bins, values: Values, form: str) -> list[list[str]]:
+def table(runs: Sequence[Run], rough: Bins, values: Values, form: str) -> list[list[str]]:
+    """A row per rough bin and a column per model and run, heads first."""
     names = [model.name for model in runs[0].record.scenario.models]
     heads = [f"{name}, {run.outcome.name}" for name in names for run in runs]
     columns = [values(run, index, rough) for index in range(len(names)) for run in runs]

@@ -1,22 +1,26 @@
-"""The page as text: what came of it in words and numbers, then a figure per question with its own table."""
+"""The page as text: what it is worth, who held the GPUs, a verdict per model, then tables, figures and every move."""
 
 from collections.abc import Iterator, Sequence
 from html import escape
 
 from rebalancer.sim.contest.outcome import Run
-from rebalancer.sim.page.bins import Bins
+from rebalancer.sim.contest.telling import verdicts
+from rebalancer.sim.page.beside import ABOUT, TITLE, keys, numbers, pictures
+from rebalancer.sim.page.bins import Bins, bins, clock
 from rebalancer.sim.page.drawing import draw
-from rebalancer.sim.page.figures import Figure, figures
+from rebalancer.sim.page.figures import ROWS, Figure, figures
 from rebalancer.sim.page.style import STYLE
 
+MOVES_MOST = 500  # lines; a day of 20 models has some thousands, which nobody reads
+BESIDE_INCHES = 5.2
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 
 def page(title: str, about: Sequence[str], rows: Sequence[Sequence[str]], runs: Sequence[Run]) -> str:
     """One or two runs of the same traffic as HTML.
 
-    `about`: sentences under the title. `rows`: the table of the results, heads first; a first cell that begins with a
-    space belongs to the row above it.
+    `about`: sentences, the headline first. `rows`: the table of the results, heads first; a first cell that begins with
+    a space belongs to the row above it.
     """
     return "".join(_page(title, about, rows, runs))
 
@@ -27,22 +31,65 @@ def _page(title: str, about: Sequence[str], rows: Sequence[Sequence[str]], runs:
     yield f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
     yield f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n"
-    yield f"<h1>{escape(title)}</h1>\n"
-    yield from (f"<p>{escape(line)}</p>\n" for line in about)
+    yield f"<h1>{escape(about[0] if about else title)}</h1>\n"
+    yield from (f"<p>{escape(line)}</p>\n" for line in ((title, *about[1:]) if about else ()))
+    yield from _beside(runs, pieces)
+    yield from _verdicts(runs)
+    yield '<section>\n<h2 id="numbers">What came of it</h2>\n'
     yield from _table(rows, "What came of it")
+    yield "</section>\n"
     for figure in made:
         yield from _figure(figure, pieces, runs[0].record.scenario.seconds)
+    yield from _moves(runs)
     step = f"{pieces.width // 60} min" if pieces.width % 60 == 0 else f"{pieces.width} s"
     yield "</main>\n<footer>Times are hours and minutes since the beginning of the trace;"
     yield f" a step in a plot is {step}.</footer>\n"
     yield "</body>\n</html>\n"
 
 
+def _beside(runs: Sequence[Run], pieces: Bins) -> Iterator[str]:
+    seconds = runs[0].record.scenario.seconds
+    yield f'<section>\n<h2 id="beside">{escape(TITLE)}</h2>\n<p>{escape(ABOUT)}</p>{_legend(keys(runs))}\n'
+    yield '<div class="beside">\n'
+    for picture in pictures(runs, pieces):
+        label = f'role="img" aria-label="{escape(picture.said)}"'
+        drawn = draw(picture.name, picture.panels, pieces.begins, seconds, BESIDE_INCHES)
+        yield f"<figure>{drawn.replace('<svg', f'<svg {label}', 1)}"
+        yield f"<figcaption>{escape(picture.said)}</figcaption></figure>\n"
+    yield "</div>\n<details>\n<summary>The numbers</summary>\n"
+    yield from _table(numbers(runs, bins(seconds, ROWS)), f"{TITLE}, numbers")
+    yield "</details>\n</section>\n"
+
+
+def _verdicts(runs: Sequence[Run]) -> Iterator[str]:
+    if len(runs) == 1:
+        return
+    first, second = (run.outcome for run in runs)
+    yield f'<section>\n<h2 id="verdicts">{escape(second.name)} beside {escape(first.name)}, by model</h2>\n<ul>\n'
+    yield from (f"<li>{escape(line)}</li>\n" for line in verdicts(first, second))
+    yield "</ul>\n</section>\n"
+
+
+def _moves(runs: Sequence[Run]) -> Iterator[str]:
+    """Every move of the service with its reason; peers give none."""
+    told = [run for run in runs if run.moves]
+    if not told:
+        return
+    yield '<section>\n<h2 id="moves">What moved, and why</h2>\n'
+    for run in told:
+        rows = [["at", "what"], *([clock(move.second), move.said] for move in run.moves[:MOVES_MOST])]
+        more = f", the first {MOVES_MOST} of them" if len(run.moves) > MOVES_MOST else ""
+        yield f"<details>\n<summary>{len(run.moves):,} moves of {escape(run.outcome.name)}{more}</summary>\n"
+        yield from _table(rows, f"Moves of {run.outcome.name}", "moves")
+        yield "</details>\n"
+    yield "</section>\n"
+
+
 def _figure(figure: Figure, pieces: Bins, seconds: int) -> Iterator[str]:
     drawn = draw(figure.name, figure.panels, pieces.begins, seconds)
     label = f'role="img" aria-label="{escape(f"{figure.title}. {figure.said}")}"'
     yield f'<section>\n<h2 id="{figure.name}">{escape(figure.title)}</h2>\n<figure>\n'
-    yield f"<figcaption><p>{escape(figure.about)}</p><p>{escape(figure.said)}</p>{_legend(figure)}</figcaption>\n"
+    yield f"<figcaption><p>{escape(figure.about)}</p><p>{escape(figure.said)}</p>{_legend(figure.keys)}</figcaption>\n"
     yield f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(figure.title)}, plot">'
     yield drawn.replace("<svg", f"<svg {label}", 1)
     yield "</div>\n</figure>\n<details>\n<summary>The numbers</summary>\n"
@@ -50,9 +97,9 @@ def _figure(figure: Figure, pieces: Bins, seconds: int) -> Iterator[str]:
     yield "</details>\n</section>\n"
 
 
-def _legend(figure: Figure) -> str:
+def _legend(of: Sequence[tuple[str, str, bool]]) -> str:
     items = []
-    for colour, label, dashed in figure.keys:
+    for colour, label, dashed in of:
         dashes = ' stroke-dasharray="6 3"' if dashed else ""
         line = f'<line x1="0" y1="6" x2="28" y2="6" stroke="var(--{colour})" stroke-width="3"{dashes}/>'
         if colour == "need" or colour.startswith("model"):
@@ -61,8 +108,9 @@ def _legend(figure: Figure) -> str:
     return f'<ul class="keys">{"".join(items)}</ul>'
 
 
-def _table(rows: Sequence[Sequence[str]], label: str) -> Iterator[str]:
-    yield f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(label)}">\n<table>\n<thead><tr>'
+def _table(rows: Sequence[Sequence[str]], label: str, kind: str = "numbers") -> Iterator[str]:
+    yield f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(label)}">\n'
+    yield f'<table class="{kind}">\n<thead><tr>'
     yield "".join(f'<th scope="col">{escape(cell)}</th>' if cell else "<td></td>" for cell in rows[0])
     yield "</tr></thead>\n<tbody>\n"
     for head, *cells in rows[1:]:

@@ -19,6 +19,11 @@ figure { margin: 8px 0 0; }
 .scroll { overflow-x: auto; }
 .scroll:focus-visible, summary:focus-visible { outline: 2px solid var(--first); outline-offset: 2px; }
 svg { display: block; width: 100%; min-width: 720px; height: auto; }
+.beside { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(340px, 100%), 1fr)); gap: 8px 16px; }
+.beside svg { min-width: 0; }
+.beside figcaption { font-size: 14px; line-height: 20px; }
+.moves td { text-align: left; white-space: normal; }
+.moves th { vertical-align: top; font-weight: normal; }
 svg text { font-family: system-ui, sans-serif; }
 table { border-collapse: collapse; font-size: 14px; line-height: 20px; margin: 8px 0; }
 th, td { padding: 4px 12px 4px 0; text-align: right; border-bottom: 1px solid var(--soft); white-space: nowrap; }

@@ -1,12 +1,12 @@
 """What the product writes down while it is simulated: nothing, or the journal that `rebalancer replay` re-runs."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.outcome import Intent, Outcome
-from rebalancer.domain.plan import Decision
+from rebalancer.domain.plan import Decision, Plan
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.loop.gate_ports import Recorder
@@ -15,15 +15,22 @@ from rebalancer.obs.journal_files import JournalFiles
 
 KEYFRAME_SECONDS = 3600.0
 
+Notes = Path | Callable[[Plan], None]  # a journal's file, or who takes each explained plan
+
 
 class Unwritten:
-    """Acknowledges every intent, as a healthy Kafka does, and keeps nothing."""
+    """Acknowledges every intent, as a healthy Kafka does, and writes nothing; each plan goes to `keep`."""
+
+    def __init__(self, keep: Callable[[Plan], None] | None = None) -> None:
+        self._keep = keep
 
     def begin(self, snapshot: Snapshot, memory_before: Memory) -> None:
         """Forget it."""
 
     def cycle(self, decision: Decision) -> None:
-        """Forget it."""
+        """Hand its plan on where somebody wants it."""
+        if self._keep is not None:
+            self._keep(decision.plan)
 
     def begin_anew(self) -> None:
         """There is nothing to begin."""
@@ -37,15 +44,15 @@ class Unwritten:
 
 
 @asynccontextmanager
-async def notes(path: Path | None, policy: Policy, code: str, started_at: float) -> AsyncIterator[Recorder]:
-    """Production's recorder over one file, complete on leaving; without a path one that keeps nothing.
+async def notes(to: Notes | None, policy: Policy, code: str, started_at: float) -> AsyncIterator[Recorder]:
+    """Production's recorder over one file, complete on leaving; without a file one that writes nothing.
 
     `code`: digest of the source that decides. Raises OSError when the file could not be written.
     """
-    if path is None:
-        yield Unwritten()
+    if not isinstance(to, Path):
+        yield Unwritten(to)
         return
-    files = JournalFiles(path.parent, 0, single=path)
+    files = JournalFiles(to.parent, 0, single=to)
     files.start()
     kept = recorder.Recorder(files, _acknowledged, lambda _key, _line: None, KEYFRAME_SECONDS)
     kept.code = code

@@ -15,7 +15,7 @@ from rebalancer.sim.product.clock import WorldClock, still
 from rebalancer.sim.product.ears import Ears
 from rebalancer.sim.product.fluid import FluidService
 from rebalancer.sim.product.inside import Autoscalers
-from rebalancer.sim.product.notes import notes
+from rebalancer.sim.product.notes import Notes, notes
 from rebalancer.sim.product.stage import STARTED_AT, Serve, Stage
 from rebalancer.sim.product.timing import PlanTimes, TimedPorts
 from rebalancer.sim.record import Record
@@ -45,7 +45,7 @@ def play_product(  # noqa: PLR0913  # each is one thing a run may be asked to do
     *,
     serve: Serve = FluidService,
     metrics: Metrics = METRICS,
-    journal: Path | None = None,
+    journal: Notes | None = None,
     name: str = "ours",
     times: PlanTimes | None = None,
 ) -> Record:
@@ -53,8 +53,9 @@ def play_product(  # noqa: PLR0913  # each is one thing a run may be asked to do
 
     `policy` names the scenario's models, its first pool stands for the scenario's nodes; `actuation` is put in place
     of the models' own: by `bounds` each Deployment has a simulated HPA (sim.product.inside). `journal`: a file to
-    write, which `rebalancer replay` re-runs. `times` takes what the plans took; the record knows nothing of it. Raises
-    OSError when the journal cannot be written, ValueError when the policy and the scenario do not go together.
+    write, which `rebalancer replay` re-runs, or who takes each plan. `times` takes what the plans took; the record
+    knows nothing of it. Raises OSError when the journal cannot be written, ValueError when the policy and the scenario
+    do not go together.
     """
     policy = _acting_by(policy, actuation)
     stage = Stage(scenario, policy, seed, serve, metrics.scrape_seconds, metrics.lag_seconds)
@@ -64,12 +65,12 @@ def play_product(  # noqa: PLR0913  # each is one thing a run may be asked to do
 def play_on(
     stage: Stage,
     policy: Policy,
-    journal: Path | None = None,
+    journal: Notes | None = None,
     name: str = "ours",
     times: PlanTimes | None = None,
 ) -> Record:
     """The same on a stage of one's own, which keeps more than the record. Raises OSError."""
-    code = "" if journal is None else code_digest()
+    code = code_digest() if isinstance(journal, Path) else ""
     with still() as runner:
         return runner.run(_play(stage, policy, journal, code, name, times))
 
@@ -80,7 +81,7 @@ def _acting_by(policy: Policy, actuation: Actuation) -> Policy:
 
 
 async def _play(  # noqa: PLR0913  # as `play_on`
-    stage: Stage, policy: Policy, journal: Path | None, code: str, name: str, times: PlanTimes | None
+    stage: Stage, policy: Policy, journal: Notes | None, code: str, name: str, times: PlanTimes | None
 ) -> Record:
     async with notes(journal, policy, code, STARTED_AT) as recorder:
         product = Product(stage, policy, recorder, times)

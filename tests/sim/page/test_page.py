@@ -7,9 +7,10 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pytest
 
-from rebalancer.sim.contest.outcome import Run, outcome
-from rebalancer.sim.contest.telling import Difference, rows
+from rebalancer.sim.contest.outcome import ModelOutcome, Move, Outcome, Paid, Run, outcome
+from rebalancer.sim.contest.telling import Difference, headline, rows, verdicts
 from rebalancer.sim.fluid.fast import play
+from rebalancer.sim.page.beside import pictures
 from rebalancer.sim.page.bins import Bins, bins, clock
 from rebalancer.sim.page.drawing import COLOUR
 from rebalancer.sim.page.figures import figures
@@ -23,7 +24,14 @@ from rebalancer.sim.scenario import Model, Scenario
 
 SECONDS = 2400
 OWNED = (3, 3)
-TITLES = ["SLO violations", "Replicas", "GPUs", "Lent GPUs", "Queue", "Cost"]
+FIGURES = ["SLO violations", "Replicas", "Lent GPUs", "Queue", "Cost"]
+TITLES = [
+    "GPUs by model, and late requests",
+    "keda@0.8 beside static, by model",
+    "What came of it",
+    *FIGURES,
+    "What moved, and why",
+]
 
 
 def scenario() -> Scenario:
@@ -38,7 +46,11 @@ def scenario() -> Scenario:
 @pytest.fixture(scope="module")
 def runs() -> tuple[Run, ...]:
     records = [play(scenario(), Static(), "static"), play(scenario(), Keda([Metric(WorkRate(), 0.8)]), "keda@0.8")]
-    return tuple(Run(record, outcome(record, record.controller, OWNED), OWNED) for record in records)
+    moves: tuple[list[Move], ...] = ([], [Move(65.0, "busy gets 1 replica: it has 2.1 replicas of work on 2 <&>")])
+    return tuple(
+        Run(record, outcome(record, record.controller, OWNED), OWNED, of)
+        for record, of in zip(records, moves, strict=True)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -101,10 +113,10 @@ def test_every_reference_inside_finds_one_target(html: str) -> None:
 def test_every_question_has_a_plot_words_and_numbers(html: str) -> None:
     assert [re.sub(r"<[^>]+>", "", each) for each in re.findall(r"<h2[^>]*>.*?</h2>", html)] == TITLES
     plots = [given for tag, given in Tags(html).found if tag == "svg" and given.get("role") == "img"]
-    assert len(plots) == len(TITLES)
+    assert len(plots) == len(FIGURES) + 2
     assert all(len(given["aria-label"] or "") > 20 for given in plots)
-    assert html.count("<details>") == len(TITLES)
-    assert html.count("<table>") == len(TITLES) + 1
+    assert html.count("<details>") == len(FIGURES) + 2
+    assert html.count("<table ") == len(FIGURES) + 3
 
 
 def test_the_words_of_a_plot_are_its_numbers(runs: tuple[Run, ...]) -> None:
@@ -127,7 +139,7 @@ def test_what_a_stranger_named_is_text(html: str) -> None:
 
 def test_svgs_are_well_formed_xml(html: str) -> None:
     drawn = [each for each in re.findall(r"<svg.*?</svg>", html, re.DOTALL) if "role=" in each[:2000]]
-    assert len(drawn) == len(TITLES)
+    assert len(drawn) == len(FIGURES) + 2
     for each in drawn:
         ET.fromstring(each)  # noqa: S314  our own text
 
@@ -154,6 +166,25 @@ def test_lines_and_areas_can_be_told_from_the_page_in_both_themes() -> None:
         for name in ("first", "second", *(f"model-{index}" for index in range(8))):
             over, under = sorted((behind, _luminance(colours[name])), reverse=True)
             assert (over + 0.05) / (under + 0.05) >= 3.0, name
+
+
+def test_the_page_opens_with_what_it_is_worth_and_then_shows_who_held_the_gpus(html: str) -> None:
+    assert re.search(r"<h1>keda@0.8 &lt;&amp;&gt; violates less\.</h1>\n<p>made &lt;&amp;&gt;: two models</p>", html)
+    assert html.index('id="beside"') < html.index('id="verdicts"') < html.index('id="numbers"')
+    assert html.index('id="numbers"') < html.index('id="violations"') < html.index('id="moves"')
+
+
+def test_both_halves_of_the_first_picture_have_the_same_scales(runs: tuple[Run, ...]) -> None:
+    halves = pictures(runs, bins(SECONDS, 60))
+    assert len({half.panels[1].least for half in halves}) == 1
+    assert halves[0].panels[1].least == max(line.values.max() for half in halves for line in half.panels[1].lines)
+    assert [half.panels[0].levels[0].value for half in halves] == [8, 8]
+
+
+def test_every_move_of_the_service_is_told_with_its_reason_and_a_peer_has_none(html: str) -> None:
+    assert "1 moves of keda@0.8" in html
+    assert "moves of static" not in html
+    assert ">0:01:05</th><td>busy gets 1 replica: it has 2.1 replicas of work on 2 &lt;&amp;&gt;</td>" in html
 
 
 # --- bins
@@ -194,3 +225,43 @@ def test_times_are_hours_and_minutes() -> None:
 def test_a_difference_is_said_in_plain_words(low: float | None, high: float | None, words: str) -> None:
     counts = None if low is None or high is None else not low <= 0 <= high
     assert words in Difference("a", "b", 0.02, low, high, counts).said
+
+
+def _late(name: str, late: float) -> Outcome:
+    only = ModelOutcome("chat", 1000.0, late / 1000, None, 0.0, 8.0, 0.0)
+    return Outcome(name, 1000.0, late / 1000, None, "chat", late / 1000, 8.0, None, 0, 0.0, 0, (only,))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "gpus", "words"),
+    [
+        (200, 50, (8, 8), "75 % fewer late requests than under a on the same 8 GPUs: 50 instead of 200"),
+        (50, 75, (8, 6), "50 % more late requests than under a on 6 GPUs instead of 8: 75 instead of 50"),
+        (0, 3, (8, 8), "3 late requests on the same 8 GPUs, and none under a"),
+        (0, 0, (8, 8), "As many late requests as under a on the same 8 GPUs: 0"),
+        (1000, 999, (8, 8), "Less than 1 % fewer late requests than under a on the same 8 GPUs: 999 instead of 1,000"),
+    ],
+)
+def test_the_headline_says_what_the_second_run_is_worth(
+    before: int, after: int, gpus: tuple[int, int], words: str
+) -> None:
+    assert headline(_late("a", before), _late("b", after), gpus) == words
+
+
+def test_a_verdict_says_better_or_worse_and_by_how_much() -> None:
+    assert verdicts(_late("a", 200), _late("b", 50)) == ["chat: better, 5.00 % late instead of 20.00 %"]
+    assert verdicts(_late("a", 50), _late("b", 200)) == ["chat: worse, 20.00 % late instead of 5.00 %"]
+    assert verdicts(_late("a", 50), _late("b", 50)) == ["chat: no difference, 5.00 % late"]
+
+
+def test_a_change_says_whether_it_is_better() -> None:
+    table = {row[0]: row[-1] for row in rows([_late("a", 200), _late("b", 50)])}
+    assert (table["violation"], table["GPU-hours"]) == ("-15.00 better", "0")
+    assert {row[0]: row[-1] for row in rows([_late("a", 50), _late("b", 200)])}["violation"] == "+15.00 worse"
+
+
+def test_owned_gpus_cost_the_same_whoever_uses_them_and_rented_ones_while_they_are_held() -> None:
+    paid = Paid(8, 2.0, 1.0)
+    assert paid.bill(np.full(3600, 3)) == (16.0, 0.0)
+    assert paid.bill(np.full(3600, 8)) == (16.0, 0.0)
+    assert paid.bill(np.full(1800, 12)) == (8.0, 2.0)

@@ -48,7 +48,11 @@ def command(
     ] = "ours",
     compare: Annotated[
         str | None,
-        typer.Option(help="Another controller, or another policy FILE for the same one.", metavar="NAME_OR_FILE"),
+        typer.Option(
+            help="Another controller, or another policy FILE for the same one; none: play alone. Default: keda@best,"
+            " where the service plays.",
+            metavar="NAME_OR_FILE",
+        ),
     ] = None,
     page: Annotated[
         Path | None, typer.Option(help="Write an HTML page with plots there; it needs no other file.", metavar="FILE")
@@ -94,7 +98,7 @@ def command(
     exit_code: ExitCodeOption = False,
     quiet: QuietOption = False,
 ) -> int:
-    """Play recorded traffic under a policy, in virtual time, and say what came of it; --compare: against another.
+    """Play recorded traffic under a policy, in virtual time, beside a tuned KEDA or what --compare names.
 
     A request is work for a replica: prompt tokens / prefill rate + generated tokens x seconds per token / batch. It
     violates its SLO when it waits longer than slo.latencySeconds (2 s without one). Replicas start in loadSeconds.
@@ -120,22 +124,22 @@ def command(
     )
     talk = Talk(quiet)
     simulated = simulate(request, talk)
-    result = simulated.result
+    result, outcomes = simulated.result, [run.outcome for run in simulated.runs]
     if page is not None:
         written(page, simulated)
         talk.say(f"plots in {page}")
     show(
         output,
         msgspec.json.encode(result),
-        lambda: _said(simulated.title, rows(result.runs, wide=output is Output.WIDE), simulated.words),
+        lambda: _said(simulated.title, simulated.words, rows(outcomes, wide=output is Output.WIDE)),
     )
     return DIFFERS if exit_code and result.difference is not None and result.difference.counts else DONE
 
 
-def _said(title: str, table: list[list[str]], words: list[str]) -> str:
+def _said(title: str, words: list[str], table: list[list[str]]) -> str:
     wide = [max(len(row[at]) for row in table) for at in range(len(table[0]))]
     lines = []
     for head, *cells in table:
         right = "  ".join(cell.rjust(size) for cell, size in zip(cells, wide[1:], strict=True))
         lines.append(f"{head.ljust(wide[0])}  {right}".rstrip())
-    return "\n".join([title, *lines, *words])
+    return "\n".join([title, *words, *lines])

@@ -17,20 +17,21 @@ from rebalancer.cli.terminal.talk import Talk
 from rebalancer.domain.policy import Policy
 from rebalancer.settings.policy_file import check_bytes
 from rebalancer.sim import data
-from rebalancer.sim.contest.contest import Result, Side, Tell, contest
+from rebalancer.sim.contest.contest import Result, Side, Tell, contest, told_last
 from rebalancer.sim.contest.named import GENERATED, named_cases, ruling
 from rebalancer.sim.contest.outcome import Run
-from rebalancer.sim.contest.recorded import Terms, Unfit, one_pool, read_demand, scenario_of, with_gpus
-from rebalancer.sim.contest.telling import rows
+from rebalancer.sim.contest.recorded import Terms, Unfit, one_pool, paid, read_demand, scenario_of, with_gpus
+from rebalancer.sim.contest.telling import headline, rows
 from rebalancer.sim.demand import Demand
 from rebalancer.sim.page.bins import clock
 from rebalancer.sim.product import default_policy
 from rebalancer.sim.suite.cases import Case
-from rebalancer.sim.suite.names import Entry, Ours, UnknownController, contender
+from rebalancer.sim.suite.names import BEST, Entry, Ours, UnknownController, contender
 from rebalancer.sim.traces.folder import MissingTrace, traces_folder
 from rebalancer.sim.traces.servegen import servegen
 from rebalancer.world.traffic import BadTrace
 
+TUNED, ALONE = "keda@best", "none"  # what the service is compared with unless told otherwise; nothing
 SERVEGEN = {"servegen-0": 0, "servegen-1": 1}
 
 
@@ -53,7 +54,10 @@ class SimulationRequest:
 
 @dataclass(frozen=True, slots=True)
 class Simulated:
-    """What came of it. `words`: sentences under the table."""
+    """What came of it. `words`: sentences under the title, the headline first.
+
+    `runs`: as people read them, the one that is judged last; `result` has them as they were named.
+    """
 
     title: str
     words: list[str]
@@ -73,17 +77,29 @@ def simulate(request: SimulationRequest, talk: Talk) -> Simulated:
         raise Failed(str(wrong), USAGE) from wrong
     for line in notes:
         talk.say(f"note: {line}")
-    words = [] if result.difference is None else [f"{result.difference.said}."]
+    difference = result.difference
+    if told_last(sides) and difference is not None:
+        sides, runs, difference = sides[::-1], runs[::-1], difference.other_way
+    words = [] if difference is None else [*_words(sides, runs), f"{difference.said}."]
     gpus = ", ".join(dict.fromkeys(str(run.record.scenario.gpus) for run in runs))
     title = f"{request.trace}: {clock(result.seconds)} h, {len(sides[0].policy.models)} models on {gpus} GPUs"
     return Simulated(title, words, result, runs)
+
+
+def _words(sides: Sequence[Side], runs: Sequence[Run]) -> Iterator[str]:
+    """What it comes to, and against whom."""
+    first, second = runs
+    yield f"{headline(first.outcome, second.outcome, (first.record.scenario.gpus, second.record.scenario.gpus))}."
+    for side, run in zip(sides, runs, strict=True):
+        if isinstance(side.who, Entry) and side.who.tuning == BEST:
+            yield f"{run.outcome.name} is {side.who.peer.name} with its best setting for this very trace, in hindsight."
 
 
 def written(path: Path, simulated: Simulated) -> None:
     """Write the page. Raises Failed."""
     from rebalancer.sim.page.html import page
 
-    outcomes = simulated.result.runs
+    outcomes = [run.outcome for run in simulated.runs]
     text = page(simulated.title, simulated.words, rows(outcomes, wide=True), simulated.runs)
     try:
         path.write_text(text)
@@ -101,7 +117,8 @@ def _recorded(request: SimulationRequest) -> tuple[list[Side], list[str]]:
     def side(who: Ours | Entry, of: Policy, called: str | None) -> Side:
         whole = one_pool(with_gpus(of, gpus))
         scenario = scenario_of(whole, terms)
-        return Side(who, scenario, whole, called, {model.name: model.slots for model in scenario.models})
+        slots = {model.name: model.slots for model in scenario.models}
+        return Side(who, scenario, whole, called, slots, paid(with_gpus(of, gpus)))
 
     return _sides(request, policy, name, side), list(_notes(policy, demand, request.row_seconds))
 
@@ -176,12 +193,13 @@ Sided = Callable[[Ours | Entry, Policy, str | None], Side]
 
 def _sides(request: SimulationRequest, policy: Policy, policy_name: str, side: Sided) -> list[Side]:
     who = contender(request.controller)
-    if request.compare is None:
+    compare = request.compare or (TUNED if isinstance(who, Ours) else ALONE)
+    if compare == ALONE:
         return [side(who, policy, None)]
-    if not _is_file(request.compare):
-        return [side(who, policy, None), side(contender(request.compare), policy, None)]
-    other, name = _policy(Path(request.compare), request.trace)
-    names = (policy_name, name) if policy_name != name else (str(request.policy or policy_name), request.compare)
+    if not _is_file(compare):
+        return [side(who, policy, None), side(contender(compare), policy, None)]
+    other, name = _policy(Path(compare), request.trace)
+    names = (policy_name, name) if policy_name != name else (str(request.policy or policy_name), compare)
     first = side(who, policy, names[0])
     try:
         return [first, side(who, other, names[1])]
