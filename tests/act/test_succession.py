@@ -6,7 +6,7 @@ from rebalancer.act.intents import intent_of
 from rebalancer.act.ledger import Ledger
 from rebalancer.act.succession import inherit, settled
 from rebalancer.domain.arithmetic import peak_replicas
-from rebalancer.domain.outcome import UNKNOWN, WRITTEN, Intent, Outcome
+from rebalancer.domain.outcome import REFUSED, UNKNOWN, WRITTEN, Intent, Outcome
 from tests.act.rig import Rig, change, deployment, says, scaled_object
 from tests.builders import NOW, an_autoscaler
 
@@ -48,8 +48,8 @@ async def test_an_object_that_cannot_be_read_leaves_it_unknown(rig: Rig) -> None
 
 
 async def test_what_is_known_is_not_asked_again(rig: Rig) -> None:
-    rig.server.faults.fail_next(5, 500)
-    known = replace(left(intent_of(change(rig.target("b"), 4), 7, NOW)), status=WRITTEN, detail="")
+    rig.store.put(deployment("b", 4))  # another write of the same number
+    known = replace(left(intent_of(change(rig.target("b"), 4), 7, NOW)), status=REFUSED, detail="floor: it is 4")
 
     assert await settled(rig.kube, (known,), rig.facts) == (known,)
 

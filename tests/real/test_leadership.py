@@ -8,12 +8,14 @@ import re
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import aiohttp
 import pytest
 
 from rebalancer.leader.lease import EPOCH
+from tests.real.api_proxy import ApiProxy
 from tests.real.policies import model, policy, pool
 from tests.real.service import ACCOUNT, Service
 from tests.real.traffic import Traffic
@@ -104,22 +106,7 @@ async def pair(
 async def test_when_the_leader_is_killed_or_ends_the_other_one_acts_and_no_earlier_term_writes_again(
     pair: Pair, traffic: Traffic, ours: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    await pair.kube.create(gpu_node(f"{pair.namespace}-a", gpus=GPUS, labels=ours))
-    served = deployment("chat", pair.namespace, 1, node_labels=ours, load_seconds=1, end_seconds=1)
-    await pair.kube.apply(served)
-    await pair.kube.wait_ready(1, pair.namespace)
-    rules = policy([pool("gpus", ours, GPUS)], [model("chat", pair.namespace, 1, GPUS, GPUS)])
-    for each in (pair.first, pair.second):
-        await each.policy(rules)
-    await traffic.past("chat", running=5)
-
-    await pair.first.start()
-    await pair.leads("rb-0")
-    await pair.second.start()
-    assert (await pair.second.status())["leader"] == "rb-0"
-    assert (await pair.second.status())["instance"] == "rb-1"
-    traffic.says("chat", running=15)
-    before = await pair.scaled(above=1)
+    before = await _both_up(pair, traffic, ours)
     one = await pair.epoch()
 
     traffic.says("chat", running=40)
@@ -150,6 +137,62 @@ async def test_when_the_leader_is_killed_or_ends_the_other_one_acts_and_no_earli
     assert set(epochs) == {one, two, three}
     assert after_kill.received - killed <= CRASH_SECONDS
     assert took_over - ended <= ORDERLY_SECONDS
+
+
+@pytest.mark.timeout(150, func_only=True)
+async def test_a_leader_whose_network_is_gone_ends_itself_and_writes_nothing_after_its_deadline(
+    pair: Pair, account: str, traffic: Traffic, ours: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with ApiProxy.before(pair.cluster.access) as door:
+        kubeconfig = pair.first.folder / "through-the-door"
+        access = replace(pair.cluster.access, server=door.url)
+        await asyncio.to_thread(kubeconfig.write_text, access.kubeconfig(account))
+        pair.first.settings["KUBECONFIG"] = str(kubeconfig)
+        before = await _both_up(pair, traffic, ours)
+        one = await pair.epoch()
+
+        gone = time.time()
+        door.swallow()
+        traffic.says("chat", running=40)  # it still reads Kafka, and wants to write
+        await pair.scaled(above=before)
+        await pair.kube.wait_for(lambda: _ended(pair.first), "it has ended itself", 20.0)
+        ended = time.time()
+
+    writes = [write for write in await pair.writes() if write.received > gone]
+    with capsys.disabled():
+        print(
+            f"\ncut off: another one acts after {writes[0].received - gone:.1f} s, it ended by {ended - gone:.1f} s"
+        )  # the figures
+    assert all(_epoch(write) > one for write in writes)
+    assert writes[0].received - gone <= CRASH_SECONDS
+    assert "the lease was not renewed in time" in await pair.first.log()
+
+
+async def _both_up(pair: Pair, traffic: Traffic, ours: dict[str, str]) -> int:
+    """The first one leads and has written once, the second one stands by. The replicas then."""
+    await pair.kube.create(gpu_node(f"{pair.namespace}-a", gpus=GPUS, labels=ours))
+    served = deployment("chat", pair.namespace, 1, node_labels=ours, load_seconds=1, end_seconds=1)
+    await pair.kube.apply(served)
+    await pair.kube.wait_ready(1, pair.namespace)
+    rules = policy([pool("gpus", ours, GPUS)], [model("chat", pair.namespace, 1, GPUS, GPUS)])
+    for each in (pair.first, pair.second):
+        await each.policy(rules)
+    await traffic.past("chat", running=5)
+    await pair.first.start()
+    await pair.leads("rb-0")
+    await pair.second.start()
+    told = await pair.second.status()
+    assert (told["instance"], told["leader"]) == ("rb-1", "rb-0")
+    traffic.says("chat", running=15)
+    return await pair.scaled(above=1)
+
+
+async def _ended(service: Service) -> bool:
+    try:
+        await service.unready()
+    except aiohttp.ClientConnectionError:
+        return True
+    return False
 
 
 def _epoch(write: Write) -> int:
