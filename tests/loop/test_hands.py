@@ -26,6 +26,7 @@ class Noted(Unwritten):
     """What is recorded, with how often it began anew."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.cycles: list[tuple[int, Memory]] = []
         self.begun = 0
 
