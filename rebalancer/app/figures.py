@@ -63,6 +63,10 @@ def input_figures(state: ClusterState, intake: KafkaIntake) -> Iterator[Figure]:
     yield Figure("rebalancer_unknown_node_signs", len(state.unknown_signs()))
     for model, changes in state.foreign_changes().items():
         yield Figure("rebalancer_foreign_changes_total", changes, (model,))
+    for start, count in state.starts.counts.items():
+        yield Figure("rebalancer_starts_total", count, start)
+    for model, count in state.starts.failures.items():
+        yield Figure("rebalancer_wake_failures_total", count, (model,))
     for topic, seconds in intake.consumer.stuck_by_topic().items():
         yield Figure("rebalancer_consumer_stuck_seconds", seconds, (topic,))
 

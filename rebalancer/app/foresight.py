@@ -16,7 +16,7 @@ from rebalancer.domain.outcome import WRITTEN, Outcome
 from rebalancer.domain.people import Override
 from rebalancer.domain.plan import Change, OverrideState, Plan, Refusal
 from rebalancer.domain.policy import Policy
-from rebalancer.domain.snapshot import ModelView, NoticeView, PodView, Snapshot, TargetView
+from rebalancer.domain.snapshot import NoticeView, PodView, Snapshot, TargetView
 from rebalancer.planning import plan as decide
 from rebalancer.planning.guard_preview import passed_guards
 
@@ -158,10 +158,11 @@ def happened(snapshot: Snapshot, plan: Plan) -> Snapshot:
     by_part = {(change.model, change.target.pool): change for change in plan.changes}
     outcomes = [Outcome(intent_of(one, plan.cycle, plan.at), plan.at, WRITTEN) for one in plan.changes]
     models = tuple(
-        ModelView(
-            model.id,
-            tuple(_carried_out(target, by_part.get((model.id, target.pool)), plan.at) for target in model.targets),
-            model.load_seconds,
+        replace(
+            model,
+            targets=tuple(
+                _carried_out(target, by_part.get((model.id, target.pool)), plan.at) for target in model.targets
+            ),
         )
         for model in snapshot.models
     )

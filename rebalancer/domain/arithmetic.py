@@ -149,6 +149,11 @@ def gpus_differ(target: TargetView, by_policy: int, pods: int = 1) -> str | None
     return f"{gpus(by_policy)} per pod in the policy, {target.gpus_per_pod} in the template of {target.name}{held}"
 
 
+def ready_by(pod: PodView, load_seconds: float) -> float:
+    """When a replica should be Ready, if it loads for so long once it has its node."""
+    return (pod.created_at if pod.placed_at is UNSET else pod.placed_at) + load_seconds
+
+
 def promised_gpus(snapshot: Snapshot, by_policy: Mapping[str, int], doomed: Collection[str]) -> dict[str, int]:
     """GPUs per pool that our targets already ask for. `by_policy`: model id -> GPUs of one of its pods."""
     totals = {pool.name: 0 for pool in snapshot.pools}

@@ -3,6 +3,7 @@
 from msgspec import Struct
 
 from rebalancer.domain.autoscalers import Hpa, PodAutoscaler, ScaledObject
+from rebalancer.domain.dual_pods import Launcher, Requester
 from rebalancer.domain.instant import Instant
 from rebalancer.domain.parents import Applied, Controller
 from rebalancer.domain.people import Override, WriteStop
@@ -73,6 +74,8 @@ class Node(Struct, frozen=True):
     unschedulable: whether it is cordoned.
     deleting: whether its deletion has begun.
     conditions: its conditions without the kubelet's four of pressure and network, and without a Ready that is True.
+    created_at: when its object was created; None where nobody says.
+    images: the images on it, spelled in full, of which a kubelet lists the 50 largest; none where it lists none.
     """
 
     name: str
@@ -87,6 +90,8 @@ class Node(Struct, frozen=True):
     unschedulable: bool = False
     deleting: bool = False
     conditions: tuple[NodeCondition, ...] = ()
+    created_at: Instant | None = None
+    images: tuple[str, ...] = ()
 
     @property
     def node_pool(self) -> str | None:
@@ -115,6 +120,9 @@ class Pod(Struct, frozen=True):
     ordinal: the number that its controller gave it, or its group of pods; None where it numbers none.
     member: its place among the pods of one replica; 0 is the one that leads and serves.
     labels: its labels, sorted, where it asks for devices: a target may find its pods by them.
+    image: image of the container that asks for devices, spelled in full; "" where none asks.
+    placed_at: when it got its node, None before that or where nobody dates it.
+    dual: what it is to another pod that serves for it, or for which it serves; None of any other pod.
     """
 
     namespace: str
@@ -134,11 +142,22 @@ class Pod(Struct, frozen=True):
     ordinal: int | None = None
     member: int = 0
     labels: tuple[tuple[str, str], ...] = ()
+    image: str = ""
+    placed_at: Instant | None = None
+    dual: Requester | Launcher | None = None
 
     @property
     def terminal(self) -> bool:
-        """Succeeded and Failed pods hold no GPU any more."""
+        """Whether it has succeeded or failed: its containers have ended for good."""
         return self.phase in {"Succeeded", "Failed"}
+
+    @property
+    def holds_gpus(self) -> bool:
+        """Whether its devices are taken: until it is terminal; where an engine may outlive it, until it is deleted.
+
+        A requester's engine runs in another pod, and its finalizer keeps the object until that engine sleeps.
+        """
+        return not self.terminal or isinstance(self.dual, Requester)
 
 
 class Workload(Struct, frozen=True):

@@ -10,12 +10,14 @@ from msgspec import UNSET, Struct, UnsetType, field
 
 from rebalancer.domain.autoscalers import Originals
 from rebalancer.domain.cluster import DisruptionBudget, SavedNodePool, Taint, Toleration
+from rebalancer.domain.dual_pods import FailedWake
 from rebalancer.domain.instant import Instant
 from rebalancer.domain.outcome import Outcome
 from rebalancer.domain.parents import Applied, Controller
 from rebalancer.domain.people import Override, WriteStop
 from rebalancer.domain.placement import ANYWHERE, Placement
 from rebalancer.domain.readings import ModelLoad
+from rebalancer.domain.starts import StartView
 
 REPAIRED_AFTER_SECONDS = 30.0  # so long our numbers must stand that others have put back, before a fight is over
 
@@ -46,6 +48,7 @@ class PodView(Struct, frozen=True):
     deletion_cost: its pod-deletion-cost annotation; a ReplicaSet ends lower ones first. None where it has none.
     begun: whether its containers run; before that its image may still be on the way.
     place: its place where its controller numbers replicas, left out where none does.
+    placed_at: when it got its node, left out where that was within a second of its creation, or nobody dates it.
     """
 
     uid: str
@@ -57,6 +60,7 @@ class PodView(Struct, frozen=True):
     deletion_cost: int | None = None
     begun: bool = True
     place: Place | UnsetType = UNSET
+    placed_at: Instant | UnsetType = UNSET
 
     @property
     def ordinal(self) -> int | None:
@@ -224,11 +228,22 @@ class TargetView(Struct, frozen=True):
 
 
 class ModelView(Struct, frozen=True):
-    """The targets of one model; `load_seconds`: measured median from pod creation to Ready, None before the first."""
+    """The targets of one model, and how long its replicas take to start.
+
+    id: its id.
+    targets: its targets, by pool.
+    load_seconds: half of its last starts took at most so long from having a node to Ready; None before three were seen.
+    slow_load_seconds: nine of ten of them did.
+    starts: its last starts by pool and kind.
+    failed_wakes: its sleeping engines that should have been awake long ago.
+    """
 
     id: str
     targets: tuple[TargetView, ...]
     load_seconds: float | None = None
+    slow_load_seconds: float | None = None
+    starts: tuple[StartView, ...] = ()
+    failed_wakes: tuple[FailedWake, ...] = ()
 
 
 class NodeView(Struct, frozen=True):

@@ -102,33 +102,36 @@ def read_answer(result: object, pod_named: PodNamed, interval_seconds: float) ->
 
     A value that is not finite, that cannot be or that is not there is absent, never zero.
     """
-    by_pod: dict[tuple[str, str], dict[str, float]] = {}
+    by_name: dict[tuple[str, str], dict[str, float]] = {}
     for series in msgspec.convert(result, list[_Series]):
         labels = series.metric
-        by_pod.setdefault((labels.namespace, labels.pod), {})[labels.reading] = float(series.value[1])
+        by_name.setdefault((labels.namespace, labels.pod), {})[labels.reading] = float(series.value[1])
+    by_pod: dict[tuple[str, str], dict[str, float]] = {}
     samples, unknown, unusable, wrong = [], 0, 0, Counter[str]()
-    for (namespace, name), values in sorted(by_pod.items()):
+    for (namespace, name), values in sorted(by_name.items()):
         pod = pod_named(namespace, name)
         if pod is None:
             unknown += 1
-            continue
+        elif not pod[2] <= values.get(AT, inf) < inf:
+            unusable += 1
+        else:  # one replica may be told of under two names: vLLM's launcher, and the requester that has the GPUs
+            told = by_pod.setdefault(pod[:2], {})
+            told.update(values, **{AT: min(values[AT], told.get(AT, inf))})
+    for pod_of, values in by_pod.items():
+        at = values.pop(AT)
         known = {reading: value for reading, value in values.items() if not isnan(value)}  # a rate over nothing is NaN
         left_out = impossible(known)
         wrong.update(left_out.keys())
-        sample = _sample(pod, {name: known[name] for name in known.keys() - left_out.keys()}, interval_seconds)
-        if sample is None:
-            unusable += 1
+        gauges = {name: known[name] for name in known.keys() - left_out.keys()}
+        if gauges:
+            samples.append(_sample(*pod_of, at, gauges, interval_seconds))
         else:
-            samples.append(sample)
+            unusable += 1
     return Answer(tuple(samples), unknown, unusable, wrong)
 
 
-def _sample(pod: tuple[str, str, float], known: dict[str, float], interval_seconds: float) -> MetricSample | None:
-    model, uid, created_at = pod
-    at = known.pop(AT, inf)
-    if not known or not created_at <= at < inf:
-        return None
-    return MetricSample(SOURCE, f"{uid}/{at}", at, model, interval_seconds, msgspec.convert(known, Gauges), uid)
+def _sample(model: str, uid: str, at: float, gauges: dict[str, float], interval_seconds: float) -> MetricSample:
+    return MetricSample(SOURCE, f"{uid}/{at}", at, model, interval_seconds, msgspec.convert(gauges, Gauges), uid)
 
 
 def batches(namespaces: Iterable[str], size: int = 20) -> Iterator[list[str]]:

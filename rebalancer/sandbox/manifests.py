@@ -110,7 +110,7 @@ def _pod(pod: Pod) -> Manifest:
     news: Obj = {
         "status": {
             "phase": "Pending" if pod.node is None else "Running",
-            "conditions": [_condition("Ready", pod.ready_at)],
+            "conditions": [_condition("PodScheduled", pod.placed_at), _condition("Ready", pod.ready_at)],
         }
     }
     if pod.node is not None:

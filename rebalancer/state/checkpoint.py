@@ -16,6 +16,7 @@ from msgspec import Struct, field
 from rebalancer.domain import codec
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.policy import Policy
+from rebalancer.domain.starts import Start
 from rebalancer.state import chunks
 from rebalancer.state.foreign import ForeignPast
 from rebalancer.state.notices import NoticePast
@@ -40,8 +41,9 @@ class ModelPast(Struct, frozen=True):
     interval_seconds: seconds between two of its samples.
     seen: next offset of its own samples, by partition.
     offsets: next offset of all events that this includes, by topic and partition.
-    load_seconds: measured seconds of its last starts, from pod creation to Ready.
+    load_seconds: seconds of its last starts as an older version measured them, from pod creation to Ready.
     offered: how its work is known, what a request costs and what a replica carries, as learnt.
+    starts: its last starts, oldest first.
     """
 
     rings: bytes
@@ -51,6 +53,12 @@ class ModelPast(Struct, frozen=True):
     offsets: dict[str, int] = {}
     load_seconds: tuple[float, ...] = ()
     offered: OfferedKept = OfferedKept()
+    starts: tuple[Start, ...] = ()
+
+    @property
+    def known_starts(self) -> tuple[Start, ...]:
+        """Its last starts; those of an older version have no pool, and are of unknown kind."""
+        return self.starts or tuple(Start("", "unknown", seconds, seconds, 0.0) for seconds in self.load_seconds)
 
     def to_bytes(self) -> bytes:
         """The past as a JSON head with its length before it, then the rings as they are."""

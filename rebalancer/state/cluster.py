@@ -50,6 +50,7 @@ class ClusterState:
 
     `offsets` is the intake's to move, past records that are in here or safe in the dead-letter topic; it goes into the
     checkpoint with them. `installation`: our name on what we write to. `marks_victims`: as the snapshot has it.
+    `starts`, `pod_named`: as `Holdings` has them.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class ClusterState:
         self._objects = Objects()
         self._sources = Sources()
         self._holdings = Holdings(policy, self._objects, installation)
+        self.starts, self.pod_named = self._holdings.starts, self._holdings.pod_named
         self._pools = Pools(policy, self._objects, self._holdings.model_of, installation)
         self._notices = Notices(policy.nodes, self._objects, self._holdings, self._pools)
         self._loads = Loads(policy, started_at)
@@ -117,11 +119,11 @@ class ClusterState:
 
     def apply_all(self, events: Iterable[Event], now: float) -> None:
         """Take events in the order in which their sources handed them out; the same event twice is the same once."""
-        take = self._loads.take
+        take, launchers = self._loads.take, self._holdings.bindings.launchers
         for event in events:
             if type(event) is MetricSample:
                 if self._early is None:
-                    take(event, now)
+                    take(event, now) if event.pod not in launchers else self._take_of_launcher(event, now)
                 else:
                     self._wait_for_pods(event)
             else:
@@ -132,6 +134,13 @@ class ClusterState:
         self._loads.pour()
         if self._loads.surge(now):
             self.wakes.add(wakes.SURGE)
+
+    def _take_of_launcher(self, sample: MetricSample, now: float) -> None:
+        """What a launcher tells is its requester's; any other pod's sample stays as it is."""
+        samples = self._holdings.bindings.attributed(sample)
+        self._counters["unbound-launcher"] += not samples
+        for one in samples:
+            self._loads.take(one, now)
 
     def _certain(self, now: float) -> bool:
         """Whether the lists of nodes and pods are whole and fresh."""
@@ -169,7 +178,7 @@ class ClusterState:
                 if event.source == "pods" and self._early is not None:
                     early, self._early = self._early, None
                     for sample in early:
-                        self._loads.take(sample, now)
+                        self._take_of_launcher(sample, now)
             case ObjectChanged():
                 self._move(self._objects.changed(event), event.at)
             case ObjectUnreadable():
@@ -185,6 +194,7 @@ class ClusterState:
             if new is None:
                 self._wake(change)  # while a node that leaves is still in its pool
             self._holdings.foreign.saw(change, at)
+            self._holdings.bindings.moved(change, at)
             self._holdings.moved(change)
             self._pools.moved(change, at)
             self._notices.moved(change, at)
@@ -343,12 +353,6 @@ class ClusterState:
         """Taints and conditions that look like notices and are in no table, each with the nodes that carry it."""
         return self._notices.signs.unknown()
 
-    def pod_named(self, namespace: str, name: str) -> tuple[str, str, float] | None:
-        """(model, UID, creation time) of a model's pod; None when there is no such pod or it is nobody's."""
-        pod = self._objects.one(Pod, name, namespace)
-        model = None if pod is None or pod.terminal else self._holdings.model_of(pod.workload)
-        return None if pod is None or model is None else (model, pod.uid, pod.created_at)
-
     def pinned(self) -> tuple[Pinned, ...]:
         """The objects that carry values written by us or another installation, by the policy in force."""
         return pinned_objects(self._objects, self._policy, self._installation)
@@ -357,17 +361,17 @@ class ClusterState:
 
     def rings_bytes(self, model: str) -> bytes:
         """One model's rings and what was measured of it. Raises KeyError for a model not in the policy."""
-        past = self._loads.past(model, offsets=self.offsets, load_seconds=self._holdings.load_seconds(model))
+        past = self._loads.past(model, offsets=self.offsets, starts=self._holdings.starts.past(model))
         return past.to_bytes()
 
     def restore_rings(self, model: str, data: bytes) -> None:
         """Put back what `rings_bytes` gave. Raises ValueError when the bytes are damaged; KeyError as above."""
         past = ModelPast.from_bytes(data)
         self._loads.restore(model, past)
-        self._holdings.restore_load_seconds(model, past.load_seconds)
+        self._holdings.restore_starts(model, past.known_starts)
 
     def resume(self, seen: Snapshot) -> None:
-        """Go on from what the last cycle before a start saw, after the rings are restored: outlooks, starts' length."""
+        """Go on from what the last cycle before a start saw, after the rings are restored: outlooks, starts."""
         self._holdings.resume(seen.models)
         doomed = doomed_nodes(seen.notices, seen.pools, self._policy.nodes, seen.at)
         self._outlooks.resume(seen.loads, seen.models, doomed, self._loads.rings, seen.at)

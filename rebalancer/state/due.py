@@ -36,7 +36,7 @@ class Due:
     def at(self, node: str, deadline: float) -> float:
         """By the slowest start and the longest grace of the models' pods that are there now, or were."""
         pods = list(self._holdings.pods_on(node))
-        load = max((self._holdings.start_seconds(model) for model, _ in pods), default=0.0)
+        load = max((self._holdings.slow_load_seconds(model) for model, _ in pods), default=0.0)
         grace = max((pod.grace_seconds for _, pod in pods), default=0)
         coming = self.rules.node_timeout_seconds if self._pools.grows(node) else 0.0
         at = quantise(doomed_at(deadline, load, coming, grace))

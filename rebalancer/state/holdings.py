@@ -1,22 +1,23 @@
 """What each model holds: its targets, their autoscalers and pods. Only models with a change are looked at again."""
 
-from collections import deque
 from collections.abc import Iterable, Iterator
-from statistics import median
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from rebalancer.domain.autoscalers import Hpa, PodAutoscaler, ScaledObject
 from rebalancer.domain.cluster import Node, Pod, Workload
-from rebalancer.domain.codec import quantise
+from rebalancer.domain.dual_pods import Launcher
 from rebalancer.domain.policy import Model, Policy, Pool
 from rebalancer.domain.snapshot import AutoscalerView, ModelView, PodView, TargetView
+from rebalancer.domain.starts import Start
 from rebalancer.domain.target_spec import TargetSpec
 from rebalancer.domain.workload_ref import WorkloadRef
+from rebalancer.state.bindings import Bindings
 from rebalancer.state.foreign import ForeignChanges, ForeignPast
 from rebalancer.state.objects import Change, Objects
 from rebalancer.state.replicas import replicas_of
+from rebalancer.state.starts import Starts
 from rebalancer.state.views import (
     applied_views,
     autoscaler_view,
@@ -31,7 +32,6 @@ from rebalancer.state.views import (
 )
 
 ASKED_FOR_SECONDS = 10.0  # a write that the watch has not shown by then is taken as lost
-LOADS_REMEMBERED = 20
 
 
 class _Asked(Struct, frozen=True):
@@ -53,9 +53,11 @@ class Holdings:
         self._objects = objects
         self._installation = installation
         self._asked: dict[WorkloadRef, _Asked] = {}
-        self._load_seconds: dict[str, deque[float]] = {}
-        self._start_seconds: dict[str, float] = {}  # as the last cycle of before a start had it, until one is measured
-        self._loading: set[str] = set()  # UIDs of pods seen before they became Ready
+        self.bindings = Bindings(objects)
+        self.starts = Starts(objects, self.bindings)
+        self._before: dict[
+            str, ModelView
+        ] = {}  # starts as the last cycle of before ours had them, until one is measured
         self._pods: dict[str, tuple[Pod, bool, PodView]] = {}
         self._views: dict[str, ModelView] = {}
         self._all: tuple[ModelView, ...] | None = None
@@ -78,6 +80,19 @@ class Holdings:
         """The model a workload is a target of."""
         target = self._targets.get(workload) if workload is not None else None
         return target.model.id if target is not None else None
+
+    def pod_named(self, namespace: str, name: str) -> tuple[str, str, float] | None:
+        """(model, UID, since when its readings are its own) of a model's pod; None: no such pod, or nobody's.
+
+        Of a launcher (`domain.dual_pods`) those of its requester, whose readings they are from the binding on.
+        """
+        pod, since = self._objects.one(Pod, name, namespace), 0.0
+        if pod is not None and isinstance(pod.dual, Launcher):
+            bound = self.bindings.serves(pod)
+            since = 0.0 if bound is None else bound.since
+            pod = None if bound is None else self._objects.one(Pod, pod.dual.name, namespace)
+        model = None if pod is None or pod.terminal else self.model_of(pod.workload)
+        return None if pod is None or model is None else (model, pod.uid, max(since, pod.created_at))
 
     def pods_on(self, node: str) -> Iterator[tuple[Model, Pod]]:
         """The models' pods that are bound to a node, terminating ones included, in no particular order."""
@@ -131,20 +146,14 @@ class Holdings:
             self._see(new, known=old is not None)
         elif isinstance(old, Pod):
             self._pods.pop(old.uid, None)
-            self._loading.discard(old.uid)
+            self.starts.gone(old)
 
     def _see(self, pod: Pod, *, known: bool) -> None:
-        """Measure creation to Ready, of pods that were seen before they were Ready for the first time."""
-        model = self.model_of(pod.workload)
-        if model is None or pod.member > 0:
+        target = self._targets.get(pod.workload) if pod.workload is not None else None
+        if target is None or pod.member > 0:
             return
-        if not pod.ready and not known:
-            self._loading.add(pod.uid)
-        elif pod.ready and pod.uid in self._loading:
-            self._loading.discard(pod.uid)
-            if pod.ready_at is not None:
-                self._start_seconds.pop(model, None)
-                self.restore_load_seconds(model, (max(0.0, pod.ready_at - pod.created_at),))
+        if self.starts.see(pod, target.model.id, target.pool.name, known=known):
+            self._before.pop(target.model.id, None)
 
     def asked(self, target: WorkloadRef, replicas: int, at: float, minimum: int | None) -> None:
         """We wrote `replicas` at `at`; it counts until the watch shows it or 10 s have passed.
@@ -160,6 +169,7 @@ class Holdings:
     def stepped(self, seconds: float) -> None:
         """The clock was set by so many seconds: what we and others wrote is as old as before."""
         self.foreign.stepped(seconds)
+        self.bindings.stepped(seconds)
         self._dirty.update(self._models)
         self._asked = {ref: _Asked(asked.replicas, asked.at + seconds) for ref, asked in self._asked.items()}
 
@@ -170,23 +180,20 @@ class Holdings:
             if shows(asked.replicas, self._objects.workload(ref), autoscaler):
                 del self._asked[ref]
 
-    def load_seconds(self, model: str) -> tuple[float, ...]:
-        """The last measured times from pod creation to Ready, oldest first."""
-        return tuple(self._load_seconds.get(model, ()))
+    def slow_load_seconds(self, model: Model) -> float:
+        """From having a node to Ready: what nine of ten starts took at most, the policy's figure until it is known."""
+        before = self._before.get(model.id)
+        _, slow = self.starts.load_seconds(model.id) if before is None else _of(before)
+        return model.load_seconds if slow is None else slow
 
-    def start_seconds(self, model: Model) -> float:
-        """From a pod's creation to Ready: as measured (the median), the policy's figure until then."""
-        measured = self._measured(model)
-        return model.load_seconds if measured is None else measured
-
-    def restore_load_seconds(self, model: str, seconds: Iterable[float]) -> None:
-        """Add measured times, as after a restart."""
-        self._load_seconds.setdefault(model, deque(maxlen=LOADS_REMEMBERED)).extend(seconds)
+    def restore_starts(self, model: str, starts: Iterable[Start]) -> None:
+        """Add measured starts, as after a restart."""
+        self.starts.restore(model, starts)
         self._dirty.add(model)
 
     def resume(self, seen: Iterable[ModelView]) -> None:
-        """Go on with the starts' length that the last cycle of before a start knew: the checkpoint may be older."""
-        self._start_seconds = {view.id: view.load_seconds for view in seen if view.load_seconds is not None}
+        """Go on with the starts that the last cycle of before ours knew: the checkpoint may be older."""
+        self._before = {view.id: view for view in seen if view.load_seconds is not None or view.starts}
         self._dirty.update(self._models)
 
     # --- what goes out
@@ -196,6 +203,7 @@ class Holdings:
         for ref in [ref for ref, asked in self._asked.items() if now - asked.at >= ASKED_FOR_SECONDS]:
             del self._asked[ref]
             self._dirty.add(self._targets[ref].model.id)
+        self._dirty.update(self.starts.look(now))
         for model in self._dirty & self._models.keys():
             view = self._view(self._models[model])
             if view != self._views.get(model):
@@ -208,13 +216,16 @@ class Holdings:
 
     def _view(self, model: Model) -> ModelView:
         targets = sorted((self._target(model, spec) for spec in model.targets), key=lambda view: view.pool)
-        return ModelView(id=model.id, targets=tuple(targets), load_seconds=self._measured(model))
-
-    def _measured(self, model: Model) -> float | None:
-        if model.id in self._start_seconds:
-            return self._start_seconds[model.id]
-        measured = self._load_seconds.get(model.id)
-        return quantise(median(measured)) if measured else None
+        before = self._before.get(model.id)
+        middle, slow = self.starts.load_seconds(model.id) if before is None else _of(before)
+        return ModelView(
+            id=model.id,
+            targets=tuple(targets),
+            load_seconds=middle,
+            slow_load_seconds=slow,
+            starts=self.starts.views(model.id) if before is None else before.starts,
+            failed_wakes=self.starts.failed_wakes(model.id),
+        )
 
     def _target(self, model: Model, spec: TargetSpec) -> TargetView:
         ref = WorkloadRef(model.namespace, spec.kind, spec.name)
@@ -222,7 +233,7 @@ class Holdings:
         if workload is None:
             return missing_target(model, spec)
         asked, pool = self._asked.get(ref), self._targets[ref].pool
-        pods = [pod for pod in self._objects.pods_of.get(ref) if not pod.terminal]
+        pods = [pod for pod in self._objects.pods_of.get(ref) if pod.holds_gpus]
         replicas = asked.replicas if asked is not None else None
         view = target_view(
             workload,
@@ -270,6 +281,12 @@ class Holdings:
         if known is None or known[0] is not pod or known[1] is not lost:
             known = self._pods[pod.uid] = (pod, lost, pod_view(pod, lost=lost))
         return known[2]
+
+
+def _of(view: ModelView) -> tuple[float | None, float | None]:
+    """Journals of an older version know no slow starts: its one figure stands for both."""
+    slow = view.load_seconds if view.slow_load_seconds is None else view.slow_load_seconds
+    return view.load_seconds, slow
 
 
 def _workload_of(found: object) -> WorkloadRef | None:

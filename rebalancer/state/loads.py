@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from rebalancer.domain.events import MAX_AHEAD_SECONDS, MetricSample
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.readings import ModelLoad, Work
+from rebalancer.domain.starts import Start
 from rebalancer.state.batch import RingBatch
 from rebalancer.state.checkpoint import ModelPast, Offsets, spelled
 from rebalancer.state.highest import Highest, seconds_of
@@ -139,8 +140,13 @@ class Loads:
             self.counters["late"] += 1
         if track.intervals_live < LIVE_INTERVALS and sample.at >= self._started_at:
             track.seen_live(sample)
-        if not track.redelivered(sample) and (subject.ready_at is not None or subject is track.whole):
-            self._record(track, subject, sample, arrivals, late=series is not None and sample.at < series.at)
+        late, again = series is not None and sample.at < series.at, track.redelivered(sample)
+        if subject.ready_at is None and subject is not track.whole:
+            return
+        if again:
+            track.known(subject, sample, arrivals[0] if arrivals and not late else None)
+        else:
+            self._record(track, subject, sample, arrivals, late=late)
 
     def _record(self, track: Track, subject: Subject, sample: MetricSample, arrivals: list[Arrivals], *, late: bool) -> None:  # noqa: E501  # fmt: skip
         at, interval = sample.at, sample.interval_seconds
@@ -153,7 +159,8 @@ class Loads:
             track.newest_at, track.interval_seconds, track.stepped_seconds = at, interval, 0.0
         if late and track.offered.path.source == ARRIVALS:
             return  # the one after it spoke for all that came since the one before it
-        offered = track.work(subject, sample, None if late or not arrivals else arrivals[0], self._latest)
+        came = None if late or not arrivals else arrivals[0]
+        offered = track.work(subject, sample, came, self._latest, again=at < self._started_at)
         if track.offered.told_before != 1.0:
             self._count_anew(track)
         if offered is not None:
@@ -281,7 +288,7 @@ class Loads:
 
     # --- the checkpoint
 
-    def past(self, model: str, offsets: Offsets, load_seconds: tuple[float, ...]) -> ModelPast:
+    def past(self, model: str, offsets: Offsets, starts: tuple[Start, ...]) -> ModelPast:
         """One model's past. Raises KeyError for a model that the policy does not name."""
         self._flush()
         track = self.tracks[model]
@@ -291,8 +298,8 @@ class Loads:
             interval_seconds=track.interval_seconds,
             seen=dict(sorted(track.seen_offsets.items())),
             offsets=spelled(offsets),
-            load_seconds=load_seconds,
             offered=track.offered.kept,
+            starts=starts,
         )
 
     def restore(self, model: str, past: ModelPast) -> None:

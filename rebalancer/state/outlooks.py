@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from msgspec.structs import replace
 
-from rebalancer.domain.arithmetic import converging, doomed_pods
+from rebalancer.domain.arithmetic import converging, doomed_pods, ready_by
 from rebalancer.domain.outlook import Outlook
 from rebalancer.domain.policy import Model, Policy
 from rebalancer.domain.readings import ModelLoad, Reading
@@ -203,7 +203,7 @@ class Outlooks:
 
 
 def start_seconds(model: Model, view: ModelView) -> float:
-    """From a pod's creation to Ready: as measured, the policy's figure until then."""
+    """From having a node to Ready: the middle of what was measured, the policy's figure until that is known."""
     return model.load_seconds if view.load_seconds is None else view.load_seconds
 
 
@@ -236,7 +236,7 @@ def _holding(view: ModelView, doomed: frozenset[str], start: float) -> _Held:
         left = max(0, converging(target) - len(doomed_pods(target, doomed)))
         alive = [pod for pod in target.pods if pod.phase != "terminating" and not pod.on(doomed)]
         serving = min(left, sum(pod.phase == "ready" for pod in alive))
-        loading = sorted(pod.created_at + start for pod in alive if pod.phase == "loading")[: left - serving]
+        loading = sorted(ready_by(pod, start) for pod in alive if pod.phase == "loading")[: left - serving]
         ready += serving
         due_at += loading
         unplaced += left - serving - len(loading)

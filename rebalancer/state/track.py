@@ -180,18 +180,33 @@ class Track:
         return 1.0 / expected if ready_at <= settled else 0.0
 
     def work(
-        self, subject: Subject, sample: MetricSample, came: Arrivals | None, latest: Latest
+        self, subject: Subject, sample: MetricSample, came: Arrivals | None, latest: Latest, *, again: bool
     ) -> tuple[float, float] | None:
-        """Replicas kept busy by what arrived, and over how many seconds; None when the sample cannot tell."""
-        ready = len(self._ready_since)
+        """Replicas kept busy by what arrived, and over how many seconds; None when the sample cannot tell.
+
+        `again`: it is read again after a start, when pods may have become Ready that did not serve then.
+        """
+        ready_since = self._ready_then(sample.at) if again else self._ready_since
+        ready = len(ready_since)
         several = came is None and (len(subject.series) > 1 or self.worked_sides is not None)
         contradicts = several and self._contradicts(subject, sample.at - COUNTED_SECONDS, latest)
         series = subject.series[sample.source]
         pods, part = (ready, 1.0) if subject is self.whole else (1, 1.0 / ready if ready else 1.0)
         if ready and sample.at == series.at:
-            ready_at = self._ready_since[-1] if subject.ready_at is None else subject.ready_at
+            ready_at = ready_since[-1] if subject.ready_at is None else subject.ready_at
             series.loaded = self.offered.learn(sample, came, series.loaded, pods, part, ready_at)
         return self.offered.work(sample, came, pods, contradicts=contradicts)
+
+    def known(self, subject: Subject, sample: MetricSample, came: Arrivals | None) -> None:
+        """A sample that the rings have already, and whose lesson is kept: the next one is held against it."""
+        ready, series = len(self._ready_then(sample.at)), subject.series[sample.source]
+        if ready and sample.at == series.at:
+            pods = ready if subject is self.whole else 1
+            series.loaded = self.offered.learn(sample, came, series.loaded, pods, part=0.0, ready_at=inf)
+
+    def _ready_then(self, at: float) -> list[float]:
+        """Since when those of today's Ready pods are Ready that were so at `at`."""
+        return self._ready_since[: bisect_right(self._ready_since, at)]
 
     def worked_once(self, subject: Subject, seconds: range, work: float, share: float) -> Iterator[More]:
         """The part of `work` in these seconds that goes beyond what other producers reported of them."""

@@ -7,6 +7,7 @@ from msgspec.structs import asdict, replace
 
 from rebalancer.domain.autoscalers import Hpa, Originals, PodAutoscaler, ScaledObject
 from rebalancer.domain.cluster import DisruptionBudget, Node, NodeClaim, NodePool, Pod, SavedNodePool, Workload
+from rebalancer.domain.instant import Instant
 from rebalancer.domain.parents import Controller
 from rebalancer.domain.policy import Model, Pool
 from rebalancer.domain.snapshot import (
@@ -33,7 +34,7 @@ def pod_phase(pod: Pod, *, lost: bool = False) -> str:
     `lost`: its node is not listed. Until its kubelet or the garbage collector of pods speaks (PodGC takes 40-60 s),
     such a pod stays Ready by its last word, and serves nobody.
     """
-    if pod.deleting_at is not None:
+    if pod.deleting_at is not None or pod.terminal:
         return "terminating"
     if pod.node is None:
         return "pending"
@@ -45,8 +46,8 @@ def pod_phase(pod: Pod, *, lost: bool = False) -> str:
 def pod_view(pod: Pod, *, lost: bool = False) -> PodView:
     """One pod.
 
-    `since`: Kubernetes dates creation, Ready and the end that a deletion sets (request + grace); it does not date
-    that a pod got its node, so loading counts from creation.
+    `since`: Kubernetes dates creation, Ready and the end that a deletion sets (request + grace). Of a requester that
+    has ended and is not deleted nobody dates the end, so it counts from creation.
     """
     phase = pod_phase(pod, lost=lost)
     since = pod.created_at
@@ -63,7 +64,14 @@ def pod_view(pod: Pod, *, lost: bool = False) -> PodView:
         created_at=pod.created_at,
         deletion_cost=pod.deletion_cost,
         begun=pod.phase != "Pending",
+        placed_at=_placed(pod),
     )
+
+
+def _placed(pod: Pod) -> Instant | UnsetType:
+    """Kubernetes dates in whole seconds: a pod placed at once is one placed within a second."""
+    waited = pod.placed_at is not None and pod.placed_at - pod.created_at > 1.0
+    return pod.placed_at if waited and pod.placed_at is not None else UNSET
 
 
 def missing_target(model: Model, spec: TargetSpec) -> TargetView:
@@ -252,7 +260,7 @@ def node_view(
         gpus=node.allocatable.get(pool.resource, 0),
         ready=node.ready,
         schedulable=not node.unschedulable and not node.deleting,
-        foreign_gpus=sum(pod.gpus.get(pool.resource, 0) for pod in foreign if not pod.terminal),
+        foreign_gpus=sum(pod.gpus.get(pool.resource, 0) for pod in foreign if pod.holds_gpus),
         ready_changed_at=ready_changed_at,
         node_pool=node.node_pool,
         labels=node.labels,

@@ -47,7 +47,7 @@ def _of_pod(
     model_of: Callable[[WorkloadRef | None], str | None],
     pool_of: Callable[[str], str | None],
 ) -> Iterator[str]:
-    if old is not None and _holds_gpus(old, pool_of) and (new is None or new.terminal):
+    if old is not None and _holds_gpus(old, pool_of) and (new is None or not new.holds_gpus):
         yield FREED_GPU
     if new is None or model_of(new.workload) is None:
         return
@@ -59,7 +59,7 @@ def _of_pod(
 
 
 def _holds_gpus(pod: Pod, pool_of: Callable[[str], str | None]) -> bool:
-    return bool(pod.gpus) and not pod.terminal and pod.node is not None and pool_of(pod.node) is not None
+    return bool(pod.gpus) and pod.holds_gpus and pod.node is not None and pool_of(pod.node) is not None
 
 
 def _became_ready(old: object, new: object) -> bool:

@@ -10,6 +10,7 @@ from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.world.agenda import Agenda
 from rebalancer.world.replicas import to_create, to_replace, victims
 from rebalancer.world.scheduler import place
+from rebalancer.world.slots import Slots
 from rebalancer.world.things import Deployment, Node, Pod
 
 LOAD_JITTER = 0.1  # a load takes its time +- 10 %
@@ -28,10 +29,12 @@ class Cluster:
 
     `revision` counts the changes of all things, `revisions` says of each thing by its id when it changed last.
     `starts`: pods that got a node; `stops`: pods with a node that were deleted, or lost with it. `pod_gc`: whether pods
-    outlive their Node object until somebody collects them (`world.faults`), or go with it.
+    outlive their Node object until somebody collects them (`world.faults`), or go with it. `slots`: GPUs
+    on which engines sleep, None where none do.
     """
 
-    def __init__(self, agenda: Agenda, seed: int, load_jitter: float = LOAD_JITTER) -> None:
+    def __init__(self, agenda: Agenda, seed: int, load_jitter: float = LOAD_JITTER, slots: Slots | None = None) -> None:
+        self.slots = slots
         self.pod_gc = False
         self.nodes: dict[str, Node] = {}
         self.deployments: dict[WorkloadRef, Deployment] = {}
@@ -72,6 +75,8 @@ class Cluster:
         """A node is there and Ready."""
         self.nodes[node.name] = node
         self.touch(node)
+        for launcher in self.slots.add(node) if self.slots is not None else ():
+            self.touch(launcher)
 
     def remove_node(self, node: Node) -> None:
         """The machine is gone, and at once all that ran on it; the API may show it for longer."""
@@ -152,7 +157,7 @@ class Cluster:
     def _schedule(self) -> None:
         for pod, node in place(self.pending.values(), self.nodes.values()):
             del self.pending[pod.uid]
-            pod.node = node
+            pod.node, pod.placed_at = node, self._agenda.now
             node.used += pod.gpus
             node.pods[pod.uid] = pod
             self.starts += 1
@@ -161,8 +166,13 @@ class Cluster:
 
     def load(self, pod: Pod) -> None:
         """Its containers start; when they are up it is Ready."""
+        seconds = pod.owner.load_seconds
+        if self.slots is not None:
+            launcher, seconds = self.slots.bind(pod)
+            pod.launcher = launcher.name
+            self.touch(launcher)
         jitter = 1 + self._random.uniform(-self._load_jitter, self._load_jitter)
-        self._agenda.after(pod.owner.load_seconds * jitter, self._deed(self._loaded, pod))
+        self._agenda.after(seconds * jitter, self._deed(self._loaded, pod))
 
     def _loaded(self, pod: Pod) -> None:
         runs = pod.node is not None and pod.node.alive and not pod.stuck and not pod.failed
@@ -218,6 +228,9 @@ class Cluster:
         if pod.node is not None:
             pod.node.used -= 0 if pod.failed else pod.gpus
             del pod.node.pods[pod.uid]
+        launcher = None if self.slots is None else self.slots.release(pod)
+        if launcher is not None:
+            self.touch(launcher)
         self.touch(pod, gone=True)
         self.disturb(pod.owner)
 

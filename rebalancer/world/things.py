@@ -90,6 +90,7 @@ class Pod:
 
     `loaded`: its containers are up, though the API may not show it as Ready. `stuck`: it will never be; `clings`: once
     deleted it stays Terminating; `failed`: it is over, and holds no device any more.
+    `launcher`: name of the pod that serves for it.
     """
 
     name: str
@@ -97,6 +98,7 @@ class Pod:
     owner: Deployment
     created_at: float
     node: Node | None = None
+    placed_at: float | None = None
     ready_at: float | None = None
     deleted_at: float | None = None
     ends_at: float | None = None
@@ -107,6 +109,7 @@ class Pod:
     stuck: bool = False
     clings: bool = False
     failed: bool = False
+    launcher: str | None = None
 
     @property
     def key(self) -> tuple[str, str]:

@@ -5,8 +5,11 @@ import msgspec
 from rebalancer.act.originals import ANNOTATION
 from rebalancer.domain import autoscalers
 from rebalancer.domain import cluster as domain
+from rebalancer.domain import dual_pods as pods
+from rebalancer.domain.dual_pods import Requester
 from rebalancer.world.faults import CORDONED
 from rebalancer.world.karpenter import NodeClaim, NodePool
+from rebalancer.world.slots import Launcher
 from rebalancer.world.things import Deployment, Hpa, Node, Pod, ScaledObject
 
 
@@ -23,6 +26,8 @@ def value(thing: object, version: int) -> tuple[str, domain.ClusterObject]:  # n
     match thing:
         case Node():
             return "nodes", _node(thing, str(version))
+        case Launcher():
+            return "pods", _launcher(thing, str(version))
         case Pod():
             return "pods", _pod(thing, str(version))
         case Deployment():
@@ -51,6 +56,7 @@ def _node(node: Node, version: str) -> domain.Node:
         allocatable={node.resource: node.allocatable},
         ready=node.ready,
         ready_changed_at=node.created_at if node.ready_changed_at is None else node.ready_changed_at,
+        created_at=node.created_at,
     )
 
 
@@ -70,6 +76,25 @@ def _pod(pod: Pod, version: str) -> domain.Pod:
         deleting_at=pod.ends_at,
         grace_seconds=pod.owner.grace_seconds,
         deletion_cost=pod.deletion_cost,
+        placed_at=pod.placed_at,
+        dual=None if pod.launcher is None else Requester(pod.launcher),
+    )
+
+
+def _launcher(launcher: Launcher, version: str) -> domain.Pod:
+    bound = launcher.requester
+    signature = ",".join(sorted(launcher.engines))
+    dual = pods.Launcher(signature=signature)
+    if bound is not None:
+        dual = pods.Launcher(bound.uid, bound.name, f"engine-of-{bound.owner.model}", signature)
+    return domain.Pod(
+        namespace=launcher.namespace,
+        name=launcher.name,
+        uid=launcher.uid,
+        resource_version=version,
+        phase="Running",
+        created_at=launcher.created_at,
+        dual=dual,
     )
 
 

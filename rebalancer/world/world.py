@@ -15,6 +15,7 @@ from rebalancer.world.lined import Lined, Per
 from rebalancer.world.metering import Meter
 from rebalancer.world.service import Service
 from rebalancer.world.serving import Engine, Line
+from rebalancer.world.slots import Slots
 from rebalancer.world.things import GPU, Deployment, Hpa, Node, Pod, ScaledObject
 from rebalancer.world.traffic import Traffic
 
@@ -28,6 +29,7 @@ class World:
     multiple of the step) and come `delay_seconds` later, which may be set anew. How often one looks changes nothing.
     `per`: whether samples of the models added by `add_model` are of the model or of its pods. A load takes its time
     +- `load_jitter` (a share). `faults` is what may go wrong; `pods_outlive_nodes`, as they do in a real cluster.
+    `slots`: GPUs on which engines sleep; then these say how long pods load, whatever their Deployment does.
     """
 
     def __init__(  # noqa: PLR0913  # settings, each with a default
@@ -41,13 +43,14 @@ class World:
         per: Per = "model",
         load_jitter: float = LOAD_JITTER,
         pods_outlive_nodes: bool = False,
+        slots: Slots | None = None,
     ) -> None:
         self.models: dict[str, Service] = {}
         self.lines: dict[str, Lined] = {}
         self.hpas: dict[tuple[str, str], Hpa] = {}
         self._meters: dict[str, Meter] = {}
         self._agenda = Agenda(started_at)
-        self._cluster = Cluster(self._agenda, seed, load_jitter)
+        self._cluster = Cluster(self._agenda, seed, load_jitter, slots)
         self._karpenter = Karpenter(self._agenda, self._cluster)
         self.autoscaling = Autoscaling(self._agenda, self._cluster, self.hpas, self._wanted)
         self.faults = Faults(self._agenda, self._cluster)

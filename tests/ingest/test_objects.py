@@ -80,7 +80,15 @@ def test_a_node() -> None:
         ready=True,
         ready_changed_at=SEVEN - 1800,
         unschedulable=True,
+        created_at=SEVEN,
     )
+
+
+def test_the_images_on_a_node_are_read_by_every_name_they_have() -> None:
+    images = [{"names": ["docker.io/vllm/vllm-openai:v1", "docker.io/vllm/vllm-openai@sha256:0"]}, {"sizeBytes": 1}]
+    found = read("nodes", node(status={"images": images}))
+    assert isinstance(found, Node)
+    assert found.images == ("docker.io/vllm/vllm-openai:v1", "docker.io/vllm/vllm-openai@sha256:0")
 
 
 @pytest.mark.parametrize("status", ["False", "Unknown"])

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from rebalancer.domain.cluster import ClusterObject, Pod, Toleration, Workload
+from rebalancer.domain.dual_pods import Launcher, Requester
 from rebalancer.domain.placement import NodeTerm, Placement, Requirement, Spread
 from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.ingest.objects import SHAPES, Unusable, value_of
@@ -39,7 +40,48 @@ def test_a_pod() -> None:
         created_at=SEVEN,
         grace_seconds=90,
         labels=(("app", "llama"), ("pod-template-hash", "7d9f8b6c5d")),
+        image="docker.io/library/vllm:1",
+        placed_at=SEVEN + 1,
     )
+
+
+@pytest.mark.parametrize(
+    ("image", "full"),
+    [
+        ("vllm:1", "docker.io/library/vllm:1"),
+        ("vllm/vllm-openai", "docker.io/vllm/vllm-openai:latest"),
+        ("nvcr.io/nim/meta/llama:2", "nvcr.io/nim/meta/llama:2"),
+        ("localhost:5000/a/b", "localhost:5000/a/b:latest"),
+        ("quay.io/a/b@sha256:00", "quay.io/a/b@sha256:00"),
+    ],
+)
+def test_an_image_is_spelled_as_nodes_spell_it(image: str, full: str) -> None:
+    sidecar = container(gpus=0) | {"image": "proxy:9"}
+    found = read("pods", pod(sidecar, container() | {"image": image}))
+    assert isinstance(found, Pod)
+    assert found.image == full
+
+
+DUAL = "dual-pods.llm-d.ai"
+
+
+def test_a_requester_is_known_by_its_annotation_and_names_its_launcher_while_bound() -> None:
+    marks = {f"{DUAL}/inference-server-config": "qwen"}
+    bound = {f"{DUAL}/dual": "launcher-1", f"{DUAL}/instance": "i-1"}
+    assert [getattr(read("pods", pod(annotations=marks, labels=labels)), "dual", None) for labels in ({}, bound)] == [
+        Requester(),
+        Requester("launcher-1"),
+    ]
+    older = read("pods", pod(annotations={f"{DUAL}/server-patch": "spec: {}"}))
+    assert isinstance(older, Pod)
+    assert older.dual == Requester()
+
+
+def test_a_launcher_says_for_whom_it_serves_and_with_which_engine() -> None:
+    labels = {"app.kubernetes.io/component": "launcher", f"{DUAL}/launcher-config-name": "lc"}
+    bound = {f"{DUAL}/requester": "uid-7 chat-x1", f"{DUAL}/instance-id": "i-1", f"{DUAL}/vllm-instance-signature": "s"}
+    found = [read("pods", pod(labels=labels, annotations=marks)) for marks in ({}, bound)]
+    assert [getattr(one, "dual", None) for one in found] == [Launcher(), Launcher("uid-7", "chat-x1", "i-1", "s")]
 
 
 def test_a_pod_that_is_only_asked_for_is_pending_and_nowhere() -> None:

@@ -19,7 +19,7 @@ STEPS = (60, 80, 160)
 QUIET_STEPS = 62  # of 10 s: ten minutes and a little
 QUIET_STEP_SECONDS = 10.0
 REST_SECONDS = 120.0
-RESTART = "service restarts"
+RESTART, CLOCK = "service restarts", "clock steps"
 RESTARTED_STEPS = 24  # of 5 s
 LATE_STEPS = 24  # of 5 s: so long a late deed waits for a plan that writes
 OTHERS_STEPS = 5
@@ -58,6 +58,7 @@ def a_history(
         spec = replace(spec, launch_seconds=recipes.SLOW_LAUNCH_SECONDS)
     if recipe:
         spec = replace(spec, marks=recipe not in recipes.WITHOUT_MARKS, mistaken=recipe in recipes.MISTAKEN)
+        spec = replace(spec, slow_steps=recipe in recipes.SLOW_STEPS)
         return _by_recipe(spec, recipe, rng)
     known = list(names or (APART if apart else DEEDS))
     weights = [3.0 if name == "traffic changes" else 1.0 for name in known]
@@ -158,21 +159,28 @@ def play_restarted(history: History, watch: Watch = nobody) -> Played:
     has written and the other has not makes them two worlds. `watch` is told of the one that restarts.
     """
     with still() as runner:
-        return runner.run(_play_restarted(history, watch))
+        return runner.run(_play_restarted(history, watch, without_cycles=False))
 
 
-async def _play_restarted(history: History, watch: Watch) -> Played:
+def play_without_cycles(history: History, watch: Watch = nobody) -> Played:
+    """The same where each start finds an older checkpoint and the writes since, and no memory can be made again."""
+    with still() as runner:
+        return runner.run(_play_restarted(history, watch, without_cycles=True))
+
+
+async def _play_restarted(history: History, watch: Watch, *, without_cycles: bool) -> Played:
     rng = random.Random(f"restart/{history.spec.seed}")
     restarts = [deed.step for deed in history.deeds if deed.name == RESTART]
     at, back = rng.randrange(CHECKPOINT_STEPS + 1, history.steps), rng.choice([0, 0, 1, 3, 9])
     at = max(CHECKPOINT_STEPS + 1, restarts[-1]) if restarts else at
-    disk_lost = rng.random() < 0.3
+    disk_lost, large = rng.random() < 0.5 or without_cycles, rng.random() < 0.6 or without_cycles
     stage, twin, played = Stage(history.spec), Stage(history.spec), Played()
-    deeds = [deed for deed in history.deeds if deed.name != RESTART]
+    # A clock that was set since makes the twin hear late for minutes; who starts after it knows no other habit.
+    deeds = [deed for deed in history.deeds if deed.name != RESTART and (deed.name != CLOCK or deed.step >= at)]
     before, sides = (Counter[str](), Counter[str]()), list[tuple[SinceStart, SinceStart]]()
     for step in range(at + RESTARTED_STEPS + AHEAD_STEPS):
         if step == at:
-            stage.restart(back, disk_lost=disk_lost)
+            stage.restart(back, disk_lost=disk_lost, large=large)
             played.met[RESTART] += 1
             watch(stage, RESTART)
             before = stage.oracle.lost.copy(), twin.oracle.lost.copy()
@@ -183,9 +191,9 @@ async def _play_restarted(history: History, watch: Watch) -> Played:
             mine, its = (one.oracle.lost - was for one, was in zip((stage, twin), before, strict=True))
             sides.append((SinceStart(mine, stage.oracle.serving()), SinceStart(its, twin.oracle.serving())))
             if more := beyond(sides):
-                where = f"{'another node' if disk_lost else 'its own disk'}, {back} checkpoints back"
-                seconds = (step - at) * STEP_SECONDS
-                stage.oracle.fail("r", f"restarted on {where}, it takes {dict(more)} more within {seconds:.0f} s")
+                where = "its own disk" if not disk_lost else "another node, without cycles" if large else "another node"
+                what = f"restarted on {where}, {back} checkpoints back, it takes {dict(more)} more"
+                stage.oracle.fail("r", f"{what} within {(step - at) * STEP_SECONDS:.0f} s")
         if stage.oracle.verdicts:
             break
     return _over(stage, played)

@@ -343,15 +343,14 @@ class Oracle:
         own = max(model.min_replicas, min(self.need(model.id), model.entitlement))
         if serving < own:
             self._judge_owner(model, owners, serving, own)
-        elif serving < min(self.need(model.id), model.max_replicas):
-            idle = [one for one in owners if self._idle(one)]
-            if idle:
-                self.fail("d", f"{model.id} serves with {serving}, needs {self.need(model.id)}, beside idle GPUs")
+        # With fewer than it needs requests pile up all the same and come late: what is idle is of no use to them.
+        elif 0 < min(self.need(model.id), model.max_replicas) - serving <= sum(map(self._room, owners)):
+            self.fail("d", f"{model.id} serves with {serving}, needs {self.need(model.id)}, beside idle GPUs")
 
     def _judge_owner(self, model: Model, owners: list[Deployment], serving: int, own: int) -> None:
         what = "floor" if serving < model.min_replicas else "entitlement"
         why = f"{model.id} serves with {serving}, {what} and need are {own}"
-        if any(self._idle(one) for one in owners):
+        if any(self._room(one) for one in owners):
             self.fail("d", f"{why}, beside idle GPUs")
             return
         pool = owners[0].node_selector["pool"]
@@ -379,15 +378,15 @@ class Oracle:
         paused = any(one.paused and one.target == owner.ref for one in self._world.scaled_objects.values())
         return paused or (owner.replicas == 0 and any(hpa.target == owner.ref for hpa in self._world.hpas.values()))
 
-    def _idle(self, owner: Deployment) -> bool:
-        """Whether one more of its pods would fit on a node now, within what people allow."""
+    def _room(self, owner: Deployment) -> int:
+        """How many more of its pods would fit on nodes now, within what people allow; 0 where some wait already."""
         pool = owner.node_selector["pool"]
-        if self._above_limit(pool, owner.gpus):
-            return False
+        if any(pod.node is None for pod in self._world.pods.values()):
+            return 0
         nodes = (node for node in self._world.nodes.values() if node.labels["pool"] == pool)
-        pending = sum(pod.gpus for pod in self._world.pods.values() if pod.node is None)
-        fits = any(node.free >= owner.gpus and node.ready and node.name not in self.deadlines for node in nodes)
-        return fits and not pending
+        free = (node.free for node in nodes if node.ready and node.name not in self.deadlines)
+        fit = sum(max(0, gpus) // owner.gpus for gpus in free)
+        return next((most for most in range(fit, 0, -1) if not self._above_limit(pool, most * owner.gpus)), 0)
 
 
 def _need(in_service: float) -> int:

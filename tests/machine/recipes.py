@@ -35,6 +35,8 @@ FIGHT = (
     Turn("somebody writes once", (2, 4), (0.67, 1.0), of=1),
 )
 _LEAVES = (0.48, 0.4899)  # of `policy is reloaded`: a model leaves
+_WITHOUT_CYCLES = (0.0, 0.1499)  # of `service restarts`: on another node, and no cycle in Kafka
+_LIMIT_FALLS = (0.55, 0.5599)  # a pool's limit is lowered to what its models own
 
 RECIPES: dict[str, tuple[Turn, ...]] = {
     "devices gone for long": (BUSY, Turn("device plugin drops", (4, 26), (0.75, 1.0))),
@@ -105,7 +107,7 @@ RECIPES: dict[str, tuple[Turn, ...]] = {
     "leaves after it got a node": (
         BUSY,
         Turn("policy is reloaded", (6, 14), _LEAVES, 7),
-        Turn("service restarts", (1, 3), (0.9, 1.0)),
+        Turn("service restarts", (1, 3), (0.9, 1.0), x=_WITHOUT_CYCLES),
     ),
     "leaves between plan and write": (BUSY, Turn("policy is reloaded", (1, 20), _LEAVES)),
     "leaves the policy": (BUSY, Turn("policy is reloaded", (4, 12), _LEAVES), Turn(NOTHING, (30, 40))),
@@ -136,6 +138,11 @@ RECIPES: dict[str, tuple[Turn, ...]] = {
         Turn("service restarts", (2, 12)),
     ),
     "restarted as GPUs go home": (*LOAN, Turn("service restarts", (1, 8))),
+    "restarted as a limit falls": (
+        BUSY,
+        Turn("policy is reloaded", (24, 36), _LIMIT_FALLS),
+        Turn("service restarts", (2, 5)),
+    ),
 }
 # Recipes that say something only where Karpenter brings nodes.
 OF_KARPENTER = {
@@ -149,6 +156,8 @@ OWNERS = {"asleep for good": "hpa"}
 # Where a machine takes longer to come than what is not there is believed.
 SLOW_LAUNCHES = {"restarted while a node comes"}
 SLOW_LAUNCH_SECONDS = 150.0
+# Where a model may lose so little at a time that what it lost before a start binds for longer than a start holds back.
+SLOW_STEPS = {"restarted as a limit falls"}
 # Where the policy says one GPU of pods that hold two.
 MISTAKEN = {"mistaken policy"}
 # Where no pod is marked before others of its kind go.

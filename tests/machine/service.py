@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from rebalancer.act.gate import Gate
 from rebalancer.act.restoring import Restoring
@@ -18,6 +19,7 @@ from rebalancer.domain.events import (
     ObjectChanged,
     ObjectGone,
     ObjectsListed,
+    Position,
     SourceState,
 )
 from rebalancer.domain.memory import Memory
@@ -59,7 +61,10 @@ class Clock:
 
 
 class Kept(Struct, frozen=True):
-    """One checkpoint: its entries, when it was written, what it includes of both topics, how far UTC was ahead then."""
+    """One checkpoint: its entries, when it was written, how far UTC was ahead then.
+
+    `notices`: how many it includes, `samples`: from which one on they are read again, a checkpoint's period before it.
+    """
 
     at: float
     entries: tuple[tuple[bytes, bytes], ...]
@@ -116,8 +121,8 @@ class Topics:
         self.outcomes.append(outcome)
         self._sent.append(not self.away)
 
-    def writes(self, *, disk_lost: bool) -> Writes:
-        """What a start finds: all of it, or only what Kafka has."""
+    def writes(self, *, disk_lost: bool, large: bool) -> Writes:
+        """What a start finds: all of it, or only what Kafka has; of `large` cycles that is no line."""
         cycles = [(at, cycle) for at, cycle, sent in self._cycles if sent or not disk_lost]
         writes = Writes(
             intents={one.id: one for one, sent in self._intents if sent or not disk_lost},
@@ -127,7 +132,8 @@ class Topics:
             instants=[at for at, _ in cycles],
             last_cycle=max((cycle for _, cycle in cycles), default=0),
         )
-        if self._last is not None and self._last[0].cycle == writes.last_cycle:
+        kept = self._last is not None and self._last[0].cycle == writes.last_cycle and not (disk_lost and large)
+        if self._last is not None and kept:
             snapshot, memory_before, decision = self._last
             for line in journal.keyframe(snapshot, memory_before):
                 writes.take(line)
@@ -169,6 +175,7 @@ class Service:
         self._port = port
         self._marks_victims = marks_victims
         self._bookmarked_at = world.now
+        self._heard_before = 0
         self.start(Memory(), 1)
 
     # --- a process
@@ -225,21 +232,22 @@ class Service:
             self._world.now,
             (first, *rings),
             len(self.topics.notices),
-            len(self.topics.samples),
+            self._heard_before,
             self.utc.offset_seconds,
         )
+        self._heard_before = len(self.topics.samples)
         self.checkpoints.append(kept)
 
-    def restart(self, back: int, *, disk_lost: bool = False) -> Begun:
+    def restart(self, back: int, *, disk_lost: bool = False, large: bool = False) -> Begun:
         """The process dies; the next one starts as `app.service` does, from the checkpoint of so many ago.
 
-        `disk_lost`: without its journal, as on another node.
+        `disk_lost`: without its journal, as on another node; `large`: its cycles were too large for a record of Kafka.
         """
         nothing = Kept(0.0, (), 0, 0, 0.0)
         kept = self.checkpoints[-1 - min(back, len(self.checkpoints) - 1)] if self.checkpoints else nothing
         now = self.utc.now()
         restored = checkpoint.read(kept.entries, [model.id for model in self.policy.models], now)
-        past = begin_from(restored, self.topics.writes(disk_lost=disk_lost), self.policy, now)
+        past = begin_from(restored, self.topics.writes(disk_lost=disk_lost, large=large), self.policy, now)
         self.start(past.memory, past.first_cycle)
         past.into(self.state, now)
         self.list_all()
@@ -273,6 +281,8 @@ class Service:
         events: list[Event] = [*notices]
         samples = [one for one in world.take_samples() if one.model not in self.silent]
         samples += [_doubt(one) for one in samples if one.model in self.doubted]
+        first = len(self.topics.samples)
+        samples = [replace(one, position=Position("metrics", 0, first + place)) for place, one in enumerate(samples)]
         self.topics.samples += samples
         events += samples
         if events:

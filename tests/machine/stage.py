@@ -106,9 +106,9 @@ class Stage:
         self.service.reload(policy)
         self.oracle.policy = policy
 
-    def restart(self, back: int, *, disk_lost: bool) -> None:
+    def restart(self, back: int, *, disk_lost: bool, large: bool) -> None:
         """The service dies and starts again, from the checkpoint of so many ago."""
-        begun = self.service.restart(back, disk_lost=disk_lost)
+        begun = self.service.restart(back, disk_lost=disk_lost, large=large)
         self.said.restarted(begun.younger_seconds)
         self.fights.restarted(begun.kept_at)
 

@@ -302,11 +302,14 @@ class TestRest:
         bench.oracle.judge_rest(120.0)
         assert bench.rules == ""
 
-    def test_a_model_short_beside_idle_gpus_is_seen(self) -> None:
-        bench = Bench(a_model("a", entitlement=2, level=4.0), a_model("b"))
+    @pytest.mark.parametrize(("level", "rules"), [(4.0, "d"), (12.0, "")])
+    def test_a_model_short_beside_idle_gpus_is_seen_where_they_are_all_that_it_lacks(
+        self, level: float, rules: str
+    ) -> None:
+        bench = Bench(a_model("a", entitlement=2, level=level), a_model("b"))
         bench.live(300.0)
         bench.oracle.judge_rest(120.0)
-        assert bench.rules == "d"
+        assert bench.rules == rules
 
     @pytest.mark.parametrize(("lacking", "rules"), [((), "d"), (("x1",), "d"), (("x1", "x2"), "")])
     def test_an_owner_short_while_another_borrows_is_seen_as_far_as_there_are_devices(

@@ -54,7 +54,8 @@ class WorldSpec(Struct, frozen=True):
     """All that a world begins with. `density`: disturbances a step, on average; `per`: whose samples there are.
 
     `marks`: whether the service marks the pods that shall go (`actuation.deletionCost`, which is off unless asked for);
-    `mistaken`: the policy says that each pod holds one GPU.
+    `mistaken`: the policy says that each pod holds one GPU; `slow_steps`: a model may lose a fifth in five minutes, as
+    by default, which is longer than a start holds back.
     """
 
     seed: int
@@ -66,6 +67,7 @@ class WorldSpec(Struct, frozen=True):
     marks: bool = False
     launch_seconds: float = LAUNCH_SECONDS
     mistaken: bool = False
+    slow_steps: bool = False
 
 
 def a_spec(seed: int, *, apart: bool = False, spot: bool = False, several: bool = False) -> WorldSpec:
@@ -134,7 +136,9 @@ def policy_of(spec: WorldSpec) -> Policy:
             "lookAhead": spec.look_ahead,
             "nodes": {"notReadyGraceSeconds": NOT_READY_SECONDS},
             "guards": {
-                "step": {"share": 0.5, "windowSeconds": 60.0},
+                "step": {"share": 0.2, "windowSeconds": 300.0}
+                if spec.slow_steps
+                else {"share": 0.5, "windowSeconds": 60.0},
                 "fleet": {"share": 1.0, "windowSeconds": 60.0},
                 "sudden": {"holdSeconds": 120.0, "leastModels": 1000},
                 "foreign": {"windowSeconds": 120.0},

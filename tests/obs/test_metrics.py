@@ -5,11 +5,12 @@ from prometheus_client.parser import text_string_to_metric_families
 from rebalancer.domain.memory import Memory, ModelMemory
 from rebalancer.domain.outcome import SHADOW, Intent, Outcome
 from rebalancer.domain.plan import Plan, Unmet
+from rebalancer.domain.starts import StartView
 from rebalancer.ingest.rejected import Reason
 from rebalancer.kube.errors import KubeError
 from rebalancer.obs.metrics import Figure, Metrics
 from rebalancer.obs.metrics.catalogue import COUNTER, GUARDS, KUBE_ERRORS, METRICS, REASONS, Metric
-from rebalancer.obs.metrics.figures import notice_figures, plan_figures
+from rebalancer.obs.metrics.figures import notice_figures, plan_figures, start_figures
 from rebalancer.planning import plan
 from rebalancer.planning.guards.guards import GUARDS as JUDGES
 from tests.builders import NOW, a_model, a_notice, a_policy, a_snapshot
@@ -94,6 +95,17 @@ def test_before_a_notice_comes_to_its_time_nobody_is_missed() -> None:
     policy = a_policy(a_model("a"))
     world = a_snapshot(policy, {"a": 2}, notices=(a_notice("a100-1", deadline=NOW + 3600, doomed_at=NOW + 1),))
     assert [one.value for one in notice_figures(world, Memory())] == [0]
+
+
+def test_starts_are_told_by_model_pool_and_kind_with_the_middle_and_the_slow_one() -> None:
+    world = a_snapshot(a_policy(a_model("a")), {"a": 1})
+    seen = StartView("a100", "pull", 12, median_seconds=80.0, slow_seconds=140.0)
+    world = replace(world, models=(replace(world.models[0], starts=(seen,)),))
+    assert {one.labels: one.value for one in start_figures(world)} == {
+        ("a", "a100", "pull", "0.5"): 80.0,
+        ("a", "a100", "pull", "0.9"): 140.0,
+    }
+    assert Metrics().text(start_figures(world))
 
 
 def test_what_happened_is_counted_and_a_counter_begins_at_zero() -> None:

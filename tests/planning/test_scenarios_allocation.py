@@ -129,6 +129,18 @@ class TestPriority:
         story.turn()
         assert moves(story.turn()) == {"b": (4, 2)}
 
+    @pytest.mark.parametrize(("work", "given"), [(0.2, {}), (4.0, {"a": (6, 4)})])
+    def test_a_queue_that_grew_while_replicas_loaded_takes_nothing_that_others_need(
+        self, work: float, given: dict[str, tuple[int, int]]
+    ) -> None:
+        # b votes for 8, since requests wait: one of its two replicas has just become Ready. Its work needs 1 or 7.
+        policy = a_policy(a_model("a", 2), a_model("b", entitlement=2, priority=200), pools=(a_pool(gpus=8),))
+        story = Story(policy, a_snapshot(policy, {"a": 6, "b": 2}, in_flight(a=6, b=8), {"a": 6.0, "b": work}))
+        first, last = story.of("b").pods
+        story.target("b", pods=(first, replace(last, since=NOW)))
+        story.turn()
+        assert moves(story.plan()) == given
+
 
 class TestLendAndReclaim:
     """16 GPUs, a and b own 8 each."""

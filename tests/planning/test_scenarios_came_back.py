@@ -114,9 +114,10 @@ def test_replicas_whose_number_comes_back_are_said_to_be_ready_until_that_is_wri
     assert [model.ready for model in plan.models if model.model == "b"] == [6]
 
 
-def test_replicas_that_serve_and_are_owed_to_their_model_are_not_taken_for_those_that_went() -> None:
+@pytest.mark.parametrize("owned", [5, 3])
+def test_replicas_that_serve_and_that_their_model_needs_are_not_taken_for_those_that_went(owned: int) -> None:
     story = replaced_on_a_doomed_node()
-    story.policy = a_policy(a_model("b", 1, entitlement=5), pools=(a_pool(gpus=24),))
+    story.policy = a_policy(a_model("b", 1, entitlement=owned), pools=(a_pool(gpus=24),))
     needs(story, 5)
     remembered = replace(story.memory.models["b"], demand=5)
     story.memory = replace(story.memory, models={"b": remembered})

@@ -370,6 +370,21 @@ class TestRollout:
             released.append(moves(story.turn()).get("a"))
         assert released == [None, None, None, given, None]
 
+    @pytest.mark.parametrize(("ending", "given"), [(0, (6, 3)), (8, (6, 5))])
+    def test_nor_is_one_given_for_what_waits_until_others_have_gone(self, ending: int, given: tuple[int, int]) -> None:
+        # As above, but in the other pool the template that hung is mended: its pods end, new ones wait for their GPUs.
+        models = (a_model("a", 1, pools=("a100", "h100"), entitlement=2), a_model("b", 1, entitlement=2))
+        policy = a_policy(*models, pools=(a_pool(gpus=8), a_pool("h100", gpus=8)))
+        load, work = {"a": {"concurrency": 20.0}, "b": {"concurrency": 24.0}}, {"a": 5.0, "b": 6.0}
+        story = Story(policy, a_snapshot(policy, {"a": 6, "b": 2}, load, work))
+        pods = [a_pod(f"e{n}", "h100-1", phase="terminating") for n in range(ending)]
+        pods += [a_pod(f"s{n}", None, phase="pending") for n in range(2)]
+        released = []
+        for _ in range(5):
+            story.target("a", "h100", replicas=2, pods=tuple(pods))
+            released.append(moves(story.turn()).get("a"))
+        assert released == [None, None, None, given, None]
+
     def test_without_free_gpus_a_node_is_asked_for_it(self) -> None:
         policy = a_policy(a_model("b", 2, pools=("spot",)), pools=(an_elastic_pool(gpus=32, gpus_per_node=8),))
         story = Story(policy, a_snapshot(policy, {"b": 8}, {"b": {"concurrency": 32.0}}, {"b": 8.0}, nodes={"spot": 1}))

@@ -38,7 +38,7 @@ def a_donor_and_a_needy(held: int = 7, floor: int = 1, need: float = 0.0, gpus: 
     models = (a_model("a", floor, priority=1), a_model("b", 1, priority=1000))
     policy = a_policy(*models, pools=(a_pool(gpus=gpus),))
     readings = {"a": {"concurrency": 4.0 * held}, "b": {"concurrency": 4.0 * gpus}}
-    story = Story(policy, a_snapshot(policy, {"a": held, "b": 1}, readings, {"a": need}))
+    story = Story(policy, a_snapshot(policy, {"a": held, "b": 1}, readings, {"a": need, "b": float(gpus)}))
     story.turn()  # borrowing waits one planning period
     return story
 

@@ -41,8 +41,9 @@ def test_the_slowest_model_there_as_measured_and_the_longest_grace_count() -> No
     feed(state, changed(a_ready_pod("a-1", "a", grace_seconds=45)), changed(a_ready_pod("b-1", node="n2")))
     feed(state, a_maintenance())
     assert one(state).doomed_at == NOW + FORTNIGHT - (100 + 45 + 60)
-    slow = a_ready_pod("b-2", ready=False, ready_at=None)
-    feed(state, changed(slow), changed(replace(slow, resource_version="2", ready=True, ready_at=NOW - 200)))
+    for name, ready_at in (("b-2", NOW - 500), ("b-3", NOW - 200), ("b-4", NOW - 560)):  # the slow one counts
+        slow = a_ready_pod(name, ready=False, ready_at=None)
+        feed(state, changed(slow), changed(replace(slow, resource_version="2", ready=True, ready_at=ready_at)))
     assert one(state).doomed_at == NOW + FORTNIGHT - (400 + 45 + 60)
 
 

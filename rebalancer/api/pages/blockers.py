@@ -3,6 +3,7 @@
 from collections import defaultdict
 from dataclasses import dataclass
 
+from rebalancer.api.text.explain import expected_at
 from rebalancer.domain.plan import Plan, Refusal, Unmet
 from rebalancer.domain.snapshot import ModelView, Snapshot
 
@@ -45,12 +46,7 @@ class Blockers:
     def ready_at(self, model: str) -> float | None:
         """When the last loading replica should be Ready by the start time measured; None: none loads, or unknown."""
         view = self.views.get(model)
-        if view is None or view.load_seconds is None:
-            return None
-        begun = [
-            pod.created_at for target in view.targets for pod in target.pods if pod.phase in {"pending", "loading"}
-        ]
-        return max(begun) + view.load_seconds if begun else None
+        return None if view is None else expected_at(view)
 
     def next_at(self, model: str) -> float | None:
         """When the thing it waits for comes by itself; None: nothing is waited for, or nobody knows."""

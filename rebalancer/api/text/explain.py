@@ -3,10 +3,12 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from rebalancer.api.text.words import UNKNOWN, clock, counted, goes, known, printable, some, when
+from rebalancer.api.text.words import UNKNOWN, clock, counted, goes, known, printable, some, span, when
+from rebalancer.domain.arithmetic import ready_by
 from rebalancer.domain.owners import claims, refusing, written
 from rebalancer.domain.plan import ModelDecision, Plan, Refusal, Unmet
 from rebalancer.domain.snapshot import ModelView, PodView, Snapshot
+from rebalancer.domain.starts import ENOUGH, SAID
 from rebalancer.domain.target_kinds import UNSAID
 
 WIDTH = 7  # of the first column: `refused` and the like
@@ -34,6 +36,7 @@ def render_explain(plan: Plan, snapshot: Snapshot, model: str) -> str:
         *_rows("owner", (str(claim) for target in view.targets for claim in claims(target) if not claim.refused)),
         *_rows("refused", (str(each) for each in refusals)),
         *_rows("notice", _ahead(view, snapshot)),
+        *_rows("starts", _starts(view, plan.at)),
         *_rows("change", (str(each) for each in plan.changes if each.model == model)),
         *_rows("override", _overrides(plan, snapshot, model)),
         *_rows("or now", _ways(refusals)),
@@ -120,10 +123,30 @@ def _loans(decision: ModelDecision) -> str:
 
 def _expected(view: ModelView) -> str:
     """When the last loading pod should be Ready, by the start time measured before; nothing when none was."""
-    begun = [pod.created_at for target in view.targets for pod in target.pods if pod.phase in {"pending", "loading"}]
-    if view.load_seconds is None or not begun:
-        return ""
-    return f" (~{clock(max(begun) + view.load_seconds)})"
+    at = expected_at(view)
+    return "" if at is None else f" (~{clock(at)})"
+
+
+def expected_at(view: ModelView) -> float | None:
+    """As an instant; None where none loads, or starts are not known yet."""
+    starting = (pod for target in view.targets for pod in target.pods if pod.phase in {"pending", "loading"})
+    load = view.load_seconds
+    return None if load is None else max((ready_by(pod, load) for pod in starting), default=None)
+
+
+def _starts(view: ModelView, now: float) -> Iterator[str]:
+    """What was measured of its starts, what is planned with, and wakes that do not end."""
+    for each in view.starts:
+        half, slow = span(each.median_seconds), span(each.slow_seconds)
+        yield f"{each.count} in {each.pool}, half within {half}, 9 of 10 within {slow}: {SAID[each.kind]}"
+    if view.load_seconds is not None and view.slow_load_seconds is not None:
+        half, slow = span(view.load_seconds), span(view.slow_load_seconds)
+        yield f"planned with {half} from node to Ready, what is due at an instant with {slow}"
+    elif view.starts:
+        yield f"planned with the policy's loadSeconds until {ENOUGH} were seen (woken engines do not count)"
+    for wake in view.failed_wakes:
+        since, told = when(wake.since, now), when(wake.told_at, now)
+        yield f"the engine of {wake.pod} in {wake.launcher} wakes since {since}, counted as a cold start at {told}"
 
 
 def _overrides(plan: Plan, snapshot: Snapshot, model: str) -> Iterator[str]:

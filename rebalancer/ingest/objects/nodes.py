@@ -1,6 +1,7 @@
 """Nodes, and Karpenter's NodePools and NodeClaims."""
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -13,6 +14,7 @@ from rebalancer.domain.cluster import (
     SavedNodePool,
     Taint,
 )
+from rebalancer.ingest.objects.images import full_name
 from rebalancer.ingest.objects.meta import (
     Annotated,
     Condition,
@@ -42,8 +44,13 @@ class _NodeSpec(Struct, frozen=True, gc=False, rename={"provider_id": "providerI
     unschedulable: bool = False
 
 
+class _Image(Struct, frozen=True, gc=False):
+    names: tuple[str, ...] | None = None
+
+
 class _NodeStatus(Struct, frozen=True, gc=False):
     allocatable: Quantities | None = None
+    images: tuple[_Image, ...] | None = None
     conditions: tuple[Condition, ...] | None = None
 
 
@@ -127,7 +134,15 @@ def node(wire: NodeWire) -> Node:
         unschedulable=spec.unschedulable,
         deleting=meta.deletion_timestamp is not None,
         conditions=tuple(_condition(one) for one in status.conditions or () if not _everyday(one)),
+        created_at=instant(meta.creation_timestamp),
+        images=_shared(tuple(sorted(full_name(name) for one in status.images or () for name in one.names or ()))),
     )
+
+
+@lru_cache(maxsize=1024)
+def _shared(images: tuple[str, ...]) -> tuple[str, ...]:
+    """Nodes that run the same share one value."""
+    return images
 
 
 def _everyday(wire: Condition) -> bool:

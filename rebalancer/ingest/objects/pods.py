@@ -5,9 +5,12 @@ from functools import lru_cache
 
 from msgspec import Struct, field
 
+from rebalancer.domain import dual_pods
 from rebalancer.domain.cluster import Pod, Toleration
+from rebalancer.domain.dual_pods import Launcher, Requester
 from rebalancer.domain.placement import Placement
 from rebalancer.domain.workload_ref import WorkloadRef
+from rebalancer.ingest.objects.images import full_name
 from rebalancer.ingest.objects.meta import Metadata, Owner, Quantities, created_at, extended, instant
 from rebalancer.ingest.objects.placement import AffinityWire, SpreadWire, placement
 
@@ -38,6 +41,7 @@ NO_RESOURCES = _Resources()
 class _Container(Struct, frozen=True, gc=False, rename="camel"):
     resources: _Resources = NO_RESOURCES
     restart_policy: str | None = None
+    image: str | None = None
 
 
 class _Port(Struct, frozen=True, gc=False, rename="camel"):
@@ -64,6 +68,14 @@ class _PodSpec(Struct, frozen=True, gc=False, rename="camel"):
 
 class _Annotations(Struct, frozen=True, gc=False):
     deletion_cost: str | None = field(name="controller.kubernetes.io/pod-deletion-cost", default=None)
+    engine: str | None = field(name=dual_pods.CONFIG, default=None)
+    engine_patch: str | None = field(name=dual_pods.PATCH, default=None)
+    requester: str | None = field(name=dual_pods.REQUESTER, default=None)
+    instance: str | None = field(name=dual_pods.INSTANCE_ID, default=None)
+    signature: str | None = field(name=dual_pods.SIGNATURE, default=None)
+
+
+NO_ANNOTATIONS = _Annotations()
 
 
 class _PodMetadata(Metadata, frozen=True, gc=False, rename="camel"):
@@ -115,7 +127,8 @@ class Template(Struct, frozen=True, gc=False):
 def pod(wire: PodWire) -> Pod:
     """Raises ValueError."""
     meta, spec = wire.metadata, wire.spec
-    ready, labels = _ready(wire.status), meta.labels or NO_LABELS
+    ready, labels = _condition(wire.status, "Ready"), meta.labels or NO_LABELS
+    placed = _condition(wire.status, "PodScheduled")
     workload, ordinal = _workload(meta, labels)
     gpus = devices_in(spec)
     return Pod(
@@ -136,14 +149,33 @@ def pod(wire: PodWire) -> Pod:
         ordinal=ordinal,
         member=_number(labels.get(GROUP_MEMBER)) or 0,
         labels=_shared(tuple(sorted(labels.items() - _own(labels)))) if gpus else (),
+        image=_image(spec) if gpus else "",
+        placed_at=None if placed is None else instant(placed.last_transition_time),
+        dual=_dual(meta.annotations or NO_ANNOTATIONS, labels),
     )
 
 
-def _ready(status: _PodStatus) -> _PodCondition | None:
+def _condition(status: _PodStatus, name: str) -> _PodCondition | None:
+    """The condition of that type where it is True."""
     for one in status.conditions or ():
-        if one.type == "Ready":
+        if one.type == name:
             return one if one.status == "True" else None
     return None
+
+
+def _image(spec: _PodSpec) -> str:
+    asking = (one.image for one in spec.containers if any(one.resources.devices().values()))
+    return full_name(next(asking, None) or "")
+
+
+def _dual(annotations: _Annotations, labels: Mapping[str, str]) -> Requester | Launcher | None:
+    """The binding on the launcher is `UID NAME`."""
+    if annotations.engine is not None or annotations.engine_patch is not None:
+        return Requester(labels.get(dual_pods.DUAL, ""))
+    if dual_pods.LAUNCHER not in labels:
+        return None
+    uid, _, name = (annotations.requester or "").partition(" ")
+    return Launcher(uid, name, annotations.instance or "", annotations.signature or "")
 
 
 def _workload(meta: _PodMetadata, labels: Mapping[str, str]) -> tuple[WorkloadRef | None, int | None]:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from rebalancer.domain.cluster import SOURCES
 from rebalancer.domain.outcome import FAILED, REFUSED, SHADOW, UNKNOWN, WRITTEN
 from rebalancer.domain.pinned import STATES
+from rebalancer.domain.starts import KINDS, MIDDLE, SLOW
 from rebalancer.settings.entries import FORMS
 
 COUNTER, GAUGE, HISTOGRAM = "counter", "gauge", "histogram"
@@ -36,6 +37,7 @@ class Metric(NamedTuple):
 MODEL = Label("model", of="the policy's models")
 POOL = Label("pool", of="the policy's pools")
 TOPIC = Label("topic", ("metrics", "notices", "overrides"))
+START_KIND = Label("kind", KINDS)
 TARGETS = "targets"  # all kinds of targets but Deployments: which ones there are is the policy's to say
 SOURCE = Label("source", (*SOURCES, TARGETS))
 
@@ -51,7 +53,15 @@ CHANGES = (
 )
 INPUTS = (
     *("events", "tombstones", "ignored", "duplicates", "accepted", "duplicate", "late", "too-old", "time-ahead"),
-    *("unknown-model", "unknown-pod", "unknown-source", "too-many-sources", "before-pods", "older-object"),
+    *(
+        "unknown-model",
+        "unknown-pod",
+        "unbound-launcher",
+        "unknown-source",
+        "too-many-sources",
+        "before-pods",
+        "older-object",
+    ),
     *("too-many-notices", "unmatched-notice", "buried", "put-off", "resyncs", "reconnects"),
     *("orders-taken", "orders-put-off"),
 )
@@ -207,6 +217,27 @@ METRICS: tuple[Metric, ...] = (
         GAUGE,
         "Seconds until the first of those nodes goes, negative once it should be gone; absent when there is none.",
         "seconds",
+        (MODEL,),
+    ),
+    Metric(
+        "rebalancer_starts_total",
+        COUNTER,
+        "Starts of replicas that were watched, by what was there; a wake that did not end is a cold one.",
+        "starts",
+        (MODEL, POOL, START_KIND),
+    ),
+    Metric(
+        "rebalancer_start_seconds",
+        GAUGE,
+        "The last 20 starts, from a pod's creation to Ready: half of them, or nine of ten, took at most so long.",
+        "seconds",
+        (MODEL, POOL, START_KIND, Label("quantile", (str(MIDDLE), str(SLOW)))),
+    ),
+    Metric(
+        "rebalancer_wake_failures_total",
+        COUNTER,
+        "Sleeping engines that were to be woken and were not Ready after three times the usual wake, at least 20 s.",
+        "wakes",
         (MODEL,),
     ),
     Metric(

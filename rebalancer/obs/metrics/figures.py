@@ -7,6 +7,7 @@ from rebalancer.domain.arithmetic import doomed_pods
 from rebalancer.domain.memory import Memory, Replaced
 from rebalancer.domain.plan import Plan
 from rebalancer.domain.snapshot import Snapshot
+from rebalancer.domain.starts import MIDDLE, SLOW
 from rebalancer.obs.metrics.catalogue import GUARDS, MODEL_STATES, POOL_STATES
 from rebalancer.obs.metrics.figure import Figure
 
@@ -28,6 +29,15 @@ def plan_figures(plan: Plan, now: float) -> Iterator[Figure]:
     for pool in plan.pools:
         yield from _states("rebalancer_pool_gpus", pool.pool, pool, POOL_STATES)
         yield Figure("rebalancer_pool_budget_known", pool.budget is not None, (pool.pool,))
+
+
+def start_figures(snapshot: Snapshot) -> Iterator[Figure]:
+    """How long the last starts took."""
+    for model in snapshot.models:
+        for each in model.starts:
+            of = model.id, each.pool, each.kind
+            yield Figure("rebalancer_start_seconds", each.median_seconds, (*of, str(MIDDLE)))
+            yield Figure("rebalancer_start_seconds", each.slow_seconds, (*of, str(SLOW)))
 
 
 def _states(metric: str, name: str, figures: object, states: Iterable[str]) -> Iterator[Figure]:

@@ -13,8 +13,9 @@ from rebalancer.domain.plan import Refusal
 from rebalancer.domain.snapshot import PodView
 from rebalancer.domain.victims import out_class
 from rebalancer.planning.allocation.ledger import Ledger, Unit, Victim
+from rebalancer.planning.demand.demand import rules_of
 from rebalancer.planning.facts.scene import Scene, TargetFacts
-from rebalancer.planning.guards.guards import judge
+from rebalancer.planning.guards.guards import COOLDOWNS, judge
 from rebalancer.planning.guards.release import Purpose, Release
 from rebalancer.planning.shares.share import ModelShare
 
@@ -49,7 +50,7 @@ def displace(recipient: ModelShare, target: TargetFacts, tier: str, ledger: Ledg
     return Unit(target, tier, "shift", places, tuple(victims))
 
 
-def _reserve(donor: ModelShare, recipient: ModelShare, tier: str) -> int:
+def _reserve(donor: ModelShare, recipient: ModelShare, tier: str, ledger: Ledger) -> int:
     """Replicas that `donor` does not give to `recipient` at this tier; all of them where it is pinned or frozen."""
     ruling = donor.ruling
     if ruling.pin is not None or ruling.frozen is not None:
@@ -57,10 +58,25 @@ def _reserve(donor: ModelShare, recipient: ModelShare, tier: str) -> int:
     if tier == FLOOR:
         return donor.floor
     own = max(donor.entry.entitlement, ruling.raised_floor)
-    weighed = recipient.share is not None  # priorities are in the shares, of which models that vote are no part
-    if tier == ENTITLED or (donor.entry.priority < recipient.entry.priority and not weighed):
+    if tier == ENTITLED or (donor.entry.priority < recipient.entry.priority and _outranks(recipient, ledger)):
         return max(donor.floor, min(donor.demand.owed, own))
     return max(donor.floor, donor.aim)
+
+
+def _outranks(recipient: ModelShare, ledger: Ledger) -> bool:
+    """Whether its priority takes what others need: only of a model that votes, and not for a queue that will be gone.
+
+    Priorities are in the shares, of which models that vote are no part. Their votes count who waits: a queue that grew
+    while replicas loaded is served by these. As long as demand may stand on such votes, present work has to need more.
+    """
+    if recipient.share is not None:
+        return False
+    need = recipient.need_now
+    if need is None or ledger.left_of(recipient) + ledger.gained.get(recipient.entry.id, 0) < need:
+        return True
+    since = ledger.scene.now - COOLDOWNS * rules_of(ledger.scene.policy, recipient.entry).cooldown_seconds
+    pods = (pod for target in recipient.targets for pod in target.staying_pods)
+    return all(pod.phase == "ready" and pod.since <= since for pod in pods)
 
 
 def _needed_beside_a_rollout(donor: ModelShare, target: TargetFacts) -> int:
@@ -97,7 +113,7 @@ def _donors(recipient: ModelShare, target: TargetFacts, tier: str, ledger: Ledge
         if donor is recipient or ledger.gained.get(donor.entry.id):
             continue
         left = ledger.sure_of(donor)
-        spare = left - max(_reserve(donor, recipient, tier), _needed_beside_a_rollout(donor, target))
+        spare = left - max(_reserve(donor, recipient, tier, ledger), _needed_beside_a_rollout(donor, target))
         if spare <= 0:
             continue
         for own in donor.targets:
@@ -133,13 +149,13 @@ def _askable(recipient: ModelShare, pool: str, tier: str, ledger: Ledger) -> lis
     The list is made once per pool, tier and property of the recipient that `_reserve` reads: at 1,000 models in a surge
     of 50, a look at all of them for each replica that is short took four fifths of the plan.
     """
-    key = (pool, tier, (recipient.entry.priority, recipient.share is None) if tier == WANTED else None)
+    key = (pool, tier, (recipient.entry.priority, _outranks(recipient, ledger)) if tier == WANTED else None)
     found = ledger.askable.get(key)
     if found is None:
         found = ledger.askable[key] = [
             donor
             for donor in ledger.scene.of_pool.get(pool, ())
-            if ledger.sure_of(donor) > _reserve(donor, recipient, tier)
+            if ledger.sure_of(donor) > _reserve(donor, recipient, tier, ledger)
         ]
     return found
 

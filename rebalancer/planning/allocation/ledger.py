@@ -88,6 +88,7 @@ class Ledger:
     _fits_of: the same, by pool.
     _spare: nodes with free GPUs, by pool, until one of them is used.
     homes: nodes on which pods without a node were seated, by target and replica's UID.
+    awaiting: those of these pods whose GPUs there others still hold, each with its target.
     """
 
     scene: Scene[ModelShare]
@@ -108,6 +109,7 @@ class Ledger:
     judged: dict[str, dict[tuple[str, Purpose], Refusal | None]] = field(default_factory=dict)
     lacking: set[str] = field(default_factory=set)
     askable: dict[tuple[str, str, tuple[int, bool] | None], list[ModelShare]] = field(default_factory=dict)
+    awaiting: set[tuple[tuple[str, str], str]] = field(default_factory=set)
     _eligible: dict[PodPlacement, tuple[str, ...]] = field(default_factory=dict)
     _fits: dict[tuple[PodPlacement, bool], Fits] = field(default_factory=dict)
     _fits_of: dict[str, list[tuple[bool, Fits]]] = field(default_factory=dict)
@@ -148,10 +150,14 @@ class Ledger:
         for pod in target.unplaced:
             pods = target.pods - len(pod.nodes)
             nodes = self.fit(target, frozenset(), now=True, pods=pods)
-            nodes = nodes or self.fit(target, frozenset(), now=False, pods=pods)
+            later = not nodes
+            if later:
+                nodes = self.fit(target, frozenset(), now=False, pods=pods)
             if not nodes:
                 self.unseated[target.model] += 1
                 continue
+            if later:
+                self.awaiting.add((target.key, pod.uid))
             for node in nodes:
                 self._use(target.pool, node, target.pod_gpus, target.pod_gpus)
             self.homes.setdefault(target.key, {})[pod.uid] = nodes
@@ -298,11 +304,16 @@ class Ledger:
         return self.left_of(model) - self.unseated.get(model.entry.id, 0)
 
     def sure_of(self, model: ModelShare) -> int:
-        """Of these all that serve, or will: not what loads in a rollout, whose new pods may never become Ready."""
+        """Of these all that serve, or will.
+
+        Not what loads in a rollout, whose new pods may never become Ready; nor what waits until others have gone: whose
+        pods were all made anew, as after a rollout that hung, serves with those that it has left for a start and more.
+        """
         return self.placed_of(model) - sum(
-            pod.phase != "ready" and bool(self.home(target, pod))
+            pod.phase != "ready"
+            and ((target.key, pod.uid) in self.awaiting or (target.stuck == ROLLOUT and bool(self.home(target, pod))))
             for target in model.targets
-            if target.stuck == ROLLOUT
+            if target.stuck == ROLLOUT or target.unplaced
             for pod in self.candidates(target)
         )
 

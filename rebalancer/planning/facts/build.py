@@ -117,15 +117,10 @@ def _holdings(  # noqa: PLR0913  # what holdings are made from
         remembered, ruling = memory.models.get(name), rulings.get(name)
         replaced = remembered.replaced if remembered is not None else ()
         floor = model.min_replicas if ruling is None else ruling.floor_of(model)
-        own = min(_owed(remembered), model.entitlement) if remembered is not None and replaced else 0
+        needed = remembered.demand or 0 if remembered is not None and replaced else 0
         paused = ruling is not None and ruling.paused is not None
-        found[name] = memo.of(name, holding, model, views.get(name), replaced, floor, own, paused, doomed)
+        found[name] = memo.of(name, holding, model, views.get(name), replaced, floor, needed, paused, doomed)
     return found
-
-
-def _owed(remembered: ModelMemory) -> int:
-    """Replicas that the model could claim of its own by the plan before; where it votes that is its demand."""
-    return remembered.owed.replicas if remembered.owed is not None else remembered.demand or 0
 
 
 def _models(

@@ -28,14 +28,14 @@ def holding(  # noqa: PLR0913  # what it is made from
     view: ModelView | None,
     replaced: tuple[str, ...],
     floor: int,
-    own: int,
+    needed: int,
     paused: bool,  # noqa: FBT001  # one of the values it is made from
     doomed: frozenset[str],
 ) -> Holding:
-    """The holding of `model`. `replaced`, `own`: as its memory has them; `floor`: as rulings leave it."""
+    """The holding of `model`. `replaced`, `needed`: as its memory has them; `floor`: as rulings leave it."""
     seen = {target.pool: target for target in (view.targets if view else ())}
     views = [seen[spec.pool] for spec in model.targets if spec.pool in seen]
-    targets = _targets(model, views, _Told(replaced, floor, own, paused, doomed))
+    targets = _targets(model, views, _Told(replaced, floor, needed, paused, doomed))
     steady = [target.ready_staying for target in targets]
     return Holding(
         targets=targets,
@@ -61,20 +61,20 @@ class _Told(NamedTuple):
 
     replaced: entries of memory about replaced pods.
     floor: replicas below which it is never taken.
-    own: replicas that it may claim as its own.
+    needed: replicas that it needed by the plan before; what is more may go for a number that comes back.
     paused: whether a person paused it.
     doomed: names of doomed nodes.
     """
 
     replaced: tuple[str, ...]
     floor: int
-    own: int
+    needed: int
     paused: bool
     doomed: frozenset[str]
 
 
 class _Above(NamedTuple):
-    """Replicas of a model above its floor, each at least 0: asked for, assured of; and serving above its own."""
+    """Replicas of a model above its floor, each at least 0: asked for, assured of; and serving above its need."""
 
     asked: int
     assured: int
@@ -86,7 +86,7 @@ class _Above(NamedTuple):
         pods = [pod for target in targets for pod in target.pods]
         serve = sum(1 for pod in pods if pod.phase == "ready" and not pod.on(told.doomed))
         asked, sure = sum(converging(each) for each in there), sum(assured(each) for each in there)
-        least = (asked - told.floor, sure - told.floor, serve - max(told.floor, told.own))
+        least = (asked - told.floor, sure - told.floor, serve - max(told.floor, told.needed))
         return cls(*(max(0, each) for each in least))
 
     def less(self, target: TargetFacts) -> "_Above":
@@ -140,8 +140,8 @@ def _target(model: Model, target: TargetView, told: _Told, above: _Above) -> Tar
     """The facts of `target`, in which replacements and the replicas they stand beside are told apart.
 
     Of replaced ones that are gone the number comes back once the autoscalers of their replacements have followed; where
-    a ReplicaSet had made new ones by then, and those serve, it stays for the floor and for what the model is owed. Of
-    numbered ones it comes back once those that go by it are not needed.
+    a ReplicaSet had made new ones by then, and those serve, it stays for the floor and for what the model needs, which
+    would be granted again at once. Of numbered ones it comes back once those that go by it are not needed.
     """
     doomed = told.doomed
     wanted = 0 if target.missing else converging(target)

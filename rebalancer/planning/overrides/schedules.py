@@ -73,10 +73,13 @@ class Scheduled:
 def resolve_schedules(snapshot: Snapshot, policy: Policy) -> dict[str, Scheduled]:
     """Per id of the models that have schedules.
 
-    A floor is asked for one start (measured where known) and one planning period before its window: the plan that asks
-    may come that much later.
+    A floor is asked for one slow start (nine of ten take at most so long, where known) and one planning period before
+    its window: the plan that asks may come that much later, and a floor that is late is missing.
     """
-    measured = {view.id: view.load_seconds for view in snapshot.models}
+    measured = {  # journals of an older version know one figure
+        view.id: view.load_seconds if view.slow_load_seconds is None else view.slow_load_seconds
+        for view in snapshot.models
+    }
     found = {}
     for model in policy.models:
         if model.schedules:

@@ -62,17 +62,18 @@ def play_product(  # noqa: PLR0913  # each is one thing a run may be asked to do
     return play_on(stage, policy, journal, name, times)
 
 
-def play_on(
+def play_on(  # noqa: PLR0913  # what a run is made of
     stage: Stage,
     policy: Policy,
     journal: Notes | None = None,
     name: str = "ours",
     times: PlanTimes | None = None,
+    gate: type[Gate] = Gate,
 ) -> Record:
-    """The same on a stage of one's own, which keeps more than the record. Raises OSError."""
+    """The same on a stage of one's own, which keeps more than the record; `gate` writes. Raises OSError."""
     code = code_digest() if isinstance(journal, Path) else ""
     with still() as runner:
-        return runner.run(_play(stage, policy, journal, code, name, times))
+        return runner.run(_play(stage, policy, journal, code, name, times, gate))
 
 
 def _acting_by(policy: Policy, actuation: Actuation) -> Policy:
@@ -81,10 +82,10 @@ def _acting_by(policy: Policy, actuation: Actuation) -> Policy:
 
 
 async def _play(  # noqa: PLR0913  # as `play_on`
-    stage: Stage, policy: Policy, journal: Notes | None, code: str, name: str, times: PlanTimes | None
+    stage: Stage, policy: Policy, journal: Notes | None, code: str, name: str, times: PlanTimes | None, gate: type[Gate]
 ) -> Record:
     async with notes(journal, policy, code, STARTED_AT) as recorder:
-        product = Product(stage, policy, recorder, times)
+        product = Product(stage, policy, recorder, times, gate)
         for second in range(stage.scenario.seconds):
             await product.live(second)
             stage.note(second)
@@ -95,7 +96,14 @@ async def _play(  # noqa: PLR0913  # as `play_on`
 class Product:
     """The service's own parts, connected to a simulated stage."""
 
-    def __init__(self, stage: Stage, policy: Policy, recorder: Recorder, times: PlanTimes | None = None) -> None:
+    def __init__(
+        self,
+        stage: Stage,
+        policy: Policy,
+        recorder: Recorder,
+        times: PlanTimes | None = None,
+        gate: type[Gate] = Gate,
+    ) -> None:
         world = stage.world
         bounded = any(model.actuation == "bounds" for model in policy.models)
         self._autoscalers = Autoscalers(stage) if bounded else None
@@ -103,7 +111,7 @@ class Product:
         self._state = state = ClusterState(policy, world.now)
         self._ears = Ears(world, state)
         clock = WorldClock(world)
-        gate = Gate(
+        gated = gate(
             WorldPort(world),
             facts=state.peek,
             clock=clock,
@@ -112,7 +120,7 @@ class Product:
             write_mode="act",
             on_written=mark_unconfirmed(state),
         )
-        self.ports = GatePorts(policy, Memory(), state, recorder, gate, clock, self._wanted, first_cycle=1)
+        self.ports = GatePorts(policy, Memory(), state, recorder, gated, clock, self._wanted, first_cycle=1)
         self._turning: CyclePorts = self.ports if times is None else TimedPorts(self.ports, times)
         self._turn_again = False
         self._due_at = world.now

@@ -19,6 +19,7 @@ from rebalancer.sim.product.machines import Machines
 from rebalancer.sim.record import Record
 from rebalancer.sim.scenario import ELASTIC, PRIMARY, Model, Scenario
 from rebalancer.world import Deployment, Service, World
+from rebalancer.world.slots import Slots
 
 STARTED_AT = 1_800_000_000.0
 STEP_SECONDS = 1.0
@@ -53,6 +54,7 @@ class Stage:
         serve: Serve = FluidService,
         scrape_seconds: float = 5.0,
         lag_seconds: float = 1.0,
+        slots: Slots | None = None,
     ) -> None:
         self.scenario = scenario
         lead = scrape_seconds * ceil((max(model.start_seconds for model in scenario.models) + 1) / scrape_seconds)
@@ -63,6 +65,7 @@ class Stage:
             interval_seconds=scrape_seconds,
             delay_seconds=lag_seconds,
             load_jitter=0.0,
+            slots=slots,
         )
         pools = _pools(scenario, policy)
         for number, gpus in enumerate(scenario.nodes[: len(scenario.nodes) - scenario.elastic], 1):

@@ -39,7 +39,7 @@ def things_of(survey: Survey) -> Things:
     unusable: list[str] = []
     pods: dict[WorkloadRef | None, list[tuple[Pod, Object]]] = {}
     for pod, raw in decoded("pods", survey.of("Pod", ""), unusable):
-        if not pod.terminal:
+        if pod.holds_gpus:
             pods.setdefault(pod.workload, []).append((pod, raw))
     return Things(
         tuple(seen.value for seen in decoded("nodes", survey.of("Node", ""), unusable)),
