@@ -39,7 +39,7 @@ async def test_the_second_replica_says_who_leads_and_acts_when_the_first_one_has
         await until(lambda: second.plan is not None and second.plan.cycle > before, "it plans")
 
         assert second.reporter.status().leader == "rb-1"
-        assert any('"cycle"' in line for line in _lines(tmp_path / "rb-1"))
+        await until(lambda: any('"cycle"' in line for line in _lines(tmp_path / "rb-1")), "its journal tells")
         lease = sandbox.kubernetes.store.get(LEASES, "rebalancer", "rebalancer")
         assert lease is not None
         assert int(lease["metadata"]["annotations"][EPOCH]) == second.leadership.epoch
