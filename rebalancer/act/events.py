@@ -11,11 +11,11 @@ from typing import Final
 
 from rebalancer.act.driver import resource_of
 from rebalancer.act.intents import AnyChange
-from rebalancer.act.moment import written_as
 from rebalancer.act.port import Port
 from rebalancer.domain.outcome import FAILED, REFUSED, UNKNOWN, WRITTEN, Outcome
 from rebalancer.domain.plan import DrainChange, NodePoolChange
 from rebalancer.kube.errors import KubeError
+from rebalancer.kube.moment import written_as
 from rebalancer.kube.resources import EVENTS, NODEPOOLS, NODES, PODS, Object, Ref, Resource
 from rebalancer.obs.clock import Clock
 

@@ -7,6 +7,7 @@ from typing import Literal
 
 import structlog
 
+from rebalancer.act import succession
 from rebalancer.act.bounds import BoundsDriver
 from rebalancer.act.checks import Ground, check, check_limit, check_node_pool, decreases, rests_on_marks
 from rebalancer.act.deletion_cost import DeletionCost
@@ -15,6 +16,7 @@ from rebalancer.act.driver import C_contra, Driver, Refused, together
 from rebalancer.act.events import Events
 from rebalancer.act.hpa import HPA
 from rebalancer.act.intents import AnyChange, changes_of, intent_of, waves
+from rebalancer.act.led import Led, NotLeading
 from rebalancer.act.ledger import Ask, Ledger, asking
 from rebalancer.act.node_pool import NodePoolDriver
 from rebalancer.act.once import write_once
@@ -32,6 +34,7 @@ from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.kube.errors import Conflict, Forbidden, Invalid, KubeError, NotFound
 from rebalancer.kube.resources import Object
+from rebalancer.leader.right import Right
 from rebalancer.obs.clock import Clock
 
 AT_ONCE = 8  # objects under way at a time
@@ -44,7 +47,7 @@ log = structlog.get_logger()
 class Gate:
     """Writes plans, one at a time. `events.run()` posts what happened and wants a task of its own.
 
-    `facts` is the state as it is at an instant, `may_write` why we may not (None: we may), `on_written` hears of each
+    `facts` is the state as it is at an instant, `right` whether we may write, `on_written` hears of each
     acknowledged write: the change, the replicas now asked for, the instant. `instance` is the pod that reports Events,
     `installation` the name we put on what we write to.
     """
@@ -55,21 +58,22 @@ class Gate:
         facts: Callable[[float], Snapshot],
         clock: Clock,
         recorder: Recorder,
-        may_write: Callable[[], str | None],
+        right: Right,
         write_mode: Literal["shadow", "act"],
         on_written: Callable[[Change, int, float], None],
         *,
         instance: str = "rebalancer",
         installation: str = "",
     ) -> None:
+        kube = Led(kube, right)
         self.events = Events(kube, clock, instance)
         self._facts = facts
         self._clock = clock
         self._recorder = recorder
-        self._may_write = may_write
+        self._right = right
         self._write_mode = write_mode
         self._on_written = on_written
-        self._permission = Permission(kube, clock, may_write)
+        self._permission = Permission(kube, clock, right)
         self._ledger = Ledger()
         self._rests = Rests(clock)
         self._scale = ScaleDriver(kube, clock)
@@ -101,6 +105,10 @@ class Gate:
             written = group.create_task(self._write(plan, ground))
         return tuple(written.result())
 
+    def inherit(self, outcomes: tuple[Outcome, ...]) -> None:
+        """Another replica led until now: what it left unknown counts both ways until the watches show it."""
+        succession.inherit(self._ledger, outcomes, self._facts(self._clock.now()))
+
     def stepped(self, seconds: float) -> None:
         """The clock was set by so many seconds."""
         self._ledger.stepped(seconds)
@@ -112,7 +120,7 @@ class Gate:
 
     async def _tell_overrides(self, plan: Plan) -> None:
         """Our own objects' status goes on under a write stop, but it is the leader's to tell."""
-        if not plan.overrides or self._may_write() is not None:
+        if not plan.overrides or self._right.why_not() is not None:
             return
         now = self._clock.now()
         try:
@@ -137,6 +145,8 @@ class Gate:
                 status, detail = await self._until_no_conflict(change, intent, ground)
             except Refused as refused:
                 status, detail = REFUSED, str(refused)
+            except NotLeading as error:
+                status, detail = REFUSED, f"leadership: {error}"
             except Conflict as error:
                 status, detail = REFUSED, f"conflict: somebody else wrote it meanwhile; {error}"
             except NotFound as error:

@@ -11,6 +11,7 @@ import msgspec
 
 from rebalancer.act.driver import Refused
 from rebalancer.kube.resources import Object
+from rebalancer.leader.lease import EPOCH
 
 ANNOTATION = "rebalancer.io/originals"
 BY: Final = "by"
@@ -44,13 +45,15 @@ def owner_of(saved: Object) -> str:
 
 
 def annotated(originals: Object | None, installation: str = "") -> Object:
-    """The metadata of a merge patch that saves `originals` in our name, or removes them (None). Keys keep their order.
+    """The metadata of a merge patch that saves `originals` in our name, or removes them (None) with the epoch.
 
-    An installation without a name puts none there.
+    Keys keep their order. An installation without a name puts none there.
     """
-    if originals is not None and installation:
+    if originals is None:
+        return {"annotations": {ANNOTATION: None, EPOCH: None}}
+    if installation:
         originals = {**originals, BY: installation}
-    return {"annotations": {ANNOTATION: None if originals is None else msgspec.json.encode(originals).decode()}}
+    return {"annotations": {ANNOTATION: msgspec.json.encode(originals).decode()}}
 
 
 def named(obj: Object, installation: str) -> Object | None:

@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from rebalancer.act.moment import written_as
 from rebalancer.act.port import Port
 from rebalancer.domain.people import Override
 from rebalancer.domain.plan import OverrideState
 from rebalancer.kube.errors import KubeError
+from rebalancer.kube.moment import written_as
 from rebalancer.kube.resources import OVERRIDES, Object, Ref
 
 AT_ONCE: Final = 8

@@ -1,7 +1,6 @@
 """Whether we may write at all: leadership, the write stop, and whether we see the cluster."""
 
 import asyncio
-from collections.abc import Callable
 
 from rebalancer.act.driver import Refused
 from rebalancer.act.port import Port
@@ -9,6 +8,7 @@ from rebalancer.act.recent import Recent
 from rebalancer.domain.snapshot import Snapshot
 from rebalancer.kube.errors import KubeError, NotFound
 from rebalancer.kube.resources import WRITESTOPS, Object
+from rebalancer.leader.right import Right
 from rebalancer.obs.clock import Clock
 
 STOP_AGE_SECONDS = 1.0  # with one write's deadline this keeps the promise: stopped within 2 s where the API answers
@@ -18,9 +18,9 @@ STOP_READ_SECONDS = 2.0
 class Permission:
     """Asked before each object is read, and once more just before it is written."""
 
-    def __init__(self, kube: Port, clock: Clock, may_write: Callable[[], str | None]) -> None:
+    def __init__(self, kube: Port, clock: Clock, right: Right) -> None:
         self._kube = kube
-        self._may_write = may_write
+        self._right = right
         self._stops = Recent(self._read_stops, clock, STOP_AGE_SECONDS)
 
     async def ask(self) -> None:
@@ -33,7 +33,7 @@ class Permission:
             raise Refused("write-stop", f"cannot be read, so nothing is written: {error}") from error
         if stops:
             raise Refused("write-stop", _told(stops[0]))
-        why_not = self._may_write()  # last, and without waiting: it is true now
+        why_not = self._right.why_not()  # last, and without waiting: it is true now
         if why_not is not None:
             raise Refused("leadership", why_not)
 

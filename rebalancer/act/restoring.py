@@ -15,12 +15,14 @@ import structlog
 from rebalancer.act.driver import Refused
 from rebalancer.act.events import Events
 from rebalancer.act.hand_back import Ask, Restore, restorer, told, write_back
+from rebalancer.act.led import Led
 from rebalancer.act.originals import named
 from rebalancer.act.permission import Permission
 from rebalancer.act.port import Port
 from rebalancer.domain.pinned import DEPARTED, HELD, OTHER, UNNAMED, Pinned
 from rebalancer.kube.errors import NotFound
 from rebalancer.kube.resources import HPAS, NODEPOOLS, SCALEDOBJECTS, Ref, Resource
+from rebalancer.leader.right import Right
 from rebalancer.obs.clock import Clock
 
 LOOK_SECONDS: Final = 2.0
@@ -59,18 +61,18 @@ class Restoring:
         find: Callable[[], tuple[Pinned, ...]],
         clock: Clock,
         events: Events,
-        may_write: Callable[[], str | None],
+        right: Right,
         write_mode: Literal["shadow", "act"],
         installation: str,
         *,
         unnamed: bool = False,
     ) -> None:
         self.pinned: tuple[Pinned, ...] = ()
-        self._kube = kube
+        self._kube = Led(kube, right)
         self._find = find
         self._clock = clock
         self._events = events
-        self._permission = Permission(kube, clock, may_write)
+        self._permission = Permission(kube, clock, right)
         self._write_mode = write_mode
         self._installation = installation
         self._unnamed = unnamed

@@ -4,6 +4,7 @@ And the policy in force, whenever it is another one.
 """
 
 import asyncio
+from collections.abc import Callable
 
 import structlog
 
@@ -24,6 +25,7 @@ log = structlog.get_logger()
 class Checkpoints:
     """Writes what the next start will read; `last` once more at an ordered shutdown.
 
+    `leads`: whether this replica acts; else nothing is written, for another one's memory would go.
     `slot`: where memory goes first if it needs chunks. The slot changes when all of them are acknowledged, so that a
     writing that broke off goes over itself. `acknowledged_monotonic`: when the last memory was (None: none yet).
     """
@@ -38,6 +40,7 @@ class Checkpoints:
         outbox: Outbox,
         metrics: Metrics,
         slot: int = 0,
+        leads: Callable[[], bool] = lambda: True,
     ) -> None:
         self._settings = settings
         self._clock = clock
@@ -47,7 +50,8 @@ class Checkpoints:
         self._outbox = outbox
         self._metrics = metrics
         self._next_model = 0
-        self._slot = slot
+        self.slot = slot
+        self._leads = leads
         self._offsets: dict[tuple[str, int], int] = {}  # of a period ago
         self._policy: Policy | None = None  # acknowledged
         self.acknowledged_monotonic: float | None = None
@@ -72,11 +76,11 @@ class Checkpoints:
         now = self._clock.now()
         foreign, notices = self._state.foreign_past(), self._state.notices_past()
         entry = checkpoint.memory_entry(self._cycle_ports.memory, cycle, now, self._state.offsets, foreign, notices)
-        for key, value in chunks.entries(*entry, self._slot):
-            if not await self._outbox.send("state", key, value):
+        for key, value in chunks.entries(*entry, self.slot):
+            if not await self._send(key, value):
                 self._failed("memory")
                 return
-        self._slot = (self._slot + 1) % chunks.SLOTS
+        self.slot = (self.slot + 1) % chunks.SLOTS
         self.acknowledged_monotonic = self._clock.monotonic()
 
     async def policy(self) -> None:
@@ -84,7 +88,7 @@ class Checkpoints:
         policy = self._cycle_ports.policy
         if policy is self._policy:
             return
-        if await self._outbox.send("state", *checkpoint.policy_entry(policy)):
+        if await self._send(*checkpoint.policy_entry(policy)):
             self._policy = policy
         else:
             self._failed("policy")
@@ -103,22 +107,29 @@ class Checkpoints:
             if model not in {one.id for one in self._cycle_ports.policy.models}:
                 continue  # it left the policy while another model's were on their way
             key, value = checkpoint.rings_entry(model, self._state.rings_bytes(model))
-            if not await self._outbox.send("state", key, value):
+            if not await self._send(key, value):
                 self._failed(f"rings of {model}")
                 return
+
+    async def _send(self, key: bytes, value: bytes) -> bool:
+        return self._leads() and await self._outbox.send("state", key, value)
 
     def _failed(self, what: str) -> None:
         log.warning("no checkpoint", of=what)
         self._metrics.count("rebalancer_checkpoint_failures_total")
 
-    async def last(self) -> None:
-        """Everything, unless Kafka is away. Raises nothing: without it the next start reads more of other topics."""
-        if self._outbox.trouble is not None:
+    async def last(self, *, rings: bool = True) -> None:
+        """Everything, unless Kafka is away; no `rings` where another replica waits that has seen as much.
+
+        Raises nothing: without it the next start reads more of other topics.
+        """
+        if self._outbox.trouble is not None or not self._leads():
             return
         try:
             async with asyncio.timeout(LAST_SECONDS):
                 await self.memory()
                 await self.policy()
-                await self.rings(len(self._cycle_ports.policy.models))
+                if rings:
+                    await self.rings(len(self._cycle_ports.policy.models))
         except Exception:  # stopping goes on
             log.exception("the last checkpoint could not be written")

@@ -5,10 +5,10 @@ import hashlib
 import msgspec
 from msgspec import Struct
 
-from rebalancer.act.moment import written_as
 from rebalancer.api.text.words import known_names, span
 from rebalancer.domain.people import Override
 from rebalancer.domain.policy import Policy
+from rebalancer.kube.moment import written_as
 from rebalancer.kube.resources import OVERRIDES, Object
 from rebalancer.planning.overrides.rulings import PRECEDENCE, STAND_UP
 

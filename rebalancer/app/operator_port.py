@@ -36,15 +36,24 @@ log = structlog.get_logger()
 class ServiceOperatorPort:
     """Implements `api.ports.operator.OperatorPort`. `kube` and `known` come when the service has them.
 
-    `policy` answers from the first request on; `known` gives what the next cycle would decide from.
+    `policy` answers from the first request on; `known` gives what the next cycle would decide from. `leader`: name of
+    the replica that acts, "" where none does.
     """
 
-    def __init__(self, settings: ServiceSettings, clock: Clock, instance: str, policy: Callable[[], Policy]) -> None:
+    def __init__(
+        self,
+        settings: ServiceSettings,
+        clock: Clock,
+        instance: str,
+        leader: Callable[[], str],
+        policy: Callable[[], Policy],
+    ) -> None:
         self.kube: KubeClient | None = None
         self.known: Callable[[], Known] | None = None
         self._settings = settings
         self._clock = clock
         self._instance = instance
+        self._leader = leader
         self._policy = policy
         self._looking = asyncio.Lock()
 
@@ -63,7 +72,7 @@ class ServiceOperatorPort:
             listed = await self._on_kubernetes(lambda kube: kube.list(OVERRIDES, into=OverrideWire))
             found = tuple(override(wire) for wire in listed.items)
         ordered = tuple(sorted(found, key=lambda one: (one.namespace, one.name)))
-        return Overrides(self._instance, self._instance, ordered)
+        return Overrides(self._instance, self._leader(), ordered)
 
     async def preview(self, request: OverrideRequest, requester: Requester) -> Preview:
         """What it would do now."""
@@ -163,7 +172,7 @@ class ServiceOperatorPort:
             raise declined(error) from error
 
     def _accepted(self, stored: Object, *, created: bool) -> Accepted:
-        return Accepted(self._instance, self._instance, created, _as_override(stored))
+        return Accepted(self._instance, self._leader(), created, _as_override(stored))
 
     # --- the write stop
 
@@ -171,7 +180,7 @@ class ServiceOperatorPort:
         """Every WriteStop there is, read live."""
         listed = await self._on_kubernetes(lambda kube: kube.list(WRITESTOPS, into=WriteStopWire))
         stops = tuple(sorted((write_stop(wire) for wire in listed.items), key=_oldest_first))
-        return Writes(self._instance, self._instance, self._settings.write_mode, bool(stops), stops)
+        return Writes(self._instance, self._leader(), self._settings.write_mode, bool(stops), stops)
 
     async def stop(self, request: StopRequest, requester: Requester) -> Writes:
         """Make the WriteStop. It asks nothing, and tries again: whoever presses it must not have to."""

@@ -6,7 +6,7 @@ is made again (`app.remade`); where neither reaches back, `planning.resume` hold
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -74,6 +74,12 @@ class Start:
         for outcome in self.outcomes:
             state.note(outcome, now)
 
+    def over(self, state: ClusterState, now: float) -> None:
+        """Put what the leader before us did into a state that has seen all that it saw."""
+        state.succeed(self.foreign)
+        for outcome in self.outcomes:
+            state.note(outcome, now)
+
 
 @dataclass(slots=True)
 class Writes:
@@ -123,13 +129,41 @@ async def read_start(
 
     `keyframe_seconds`: between keyframes; `decisions` is read from the one before the checkpoint on.
     """
-    connection = broker.security()
-    entries = await read_past(broker.bootstrap, broker.topic("state"), connection)
-    ids = [model.id for model in policy.models]
-    restored = checkpoint.read(((entry.key, entry.value) for entry in entries), ids, now)
+    restored = await _restored(broker, [model.id for model in policy.models], now)
+    return await _begin(broker, restored, policy, now, files, keyframe_seconds)
+
+
+async def read_succession(  # noqa: PLR0913  # as for a start
+    broker: Broker,
+    policy: Policy,
+    now: float,
+    files: Sequence[Path],
+    keyframe_seconds: float,
+    checkpoint_seconds: float,
+) -> Start:
+    """What a replica that stood by reads when it takes over: it saw what the leader saw, not what that one did.
+
+    No rings are read, and memory where the last checkpoints are (`checkpoint_seconds`: between two of them), unless
+    there is none. Raises kafka.topic_past.PastUnreadable.
+    """
+    restored = await _restored(broker, (), now, now - 4 * checkpoint_seconds - SLACK_SECONDS)
+    if restored.at is None:
+        restored = await _restored(broker, (), now)
+    return await _begin(broker, restored, policy, now, files, keyframe_seconds)
+
+
+async def _restored(broker: Broker, models: Collection[str], now: float, since: float | None = None) -> Restored:
+    entries = await read_past(broker.bootstrap, broker.topic("state"), broker.security(), since)
+    return checkpoint.read(((entry.key, entry.value) for entry in entries), models, now)
+
+
+async def _begin(  # noqa: PLR0913  # as for a start
+    broker: Broker, restored: Restored, policy: Policy, now: float, files: Sequence[Path], keyframe_seconds: float
+) -> Start:
+    """`restored`, and what was written since."""
     begin = restored.at if restored.at is not None else now - _longest_window(policy)
     since = begin - SLACK_SECONDS
-    records = await read_past(broker.bootstrap, broker.topic("decisions"), connection, since - keyframe_seconds)
+    records = await read_past(broker.bootstrap, broker.topic("decisions"), broker.security(), since - keyframe_seconds)
     writes = await asyncio.to_thread(_writes, records, files, since)
     return await asyncio.to_thread(begin_from, restored, writes, policy, now)
 

@@ -2,12 +2,14 @@
 
 import asyncio
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import structlog
 
 from rebalancer.act.gate import Gate
 from rebalancer.act.restoring import Restoring
+from rebalancer.act.succession import settled
 from rebalancer.api.auth.authentication import Authentication
 from rebalancer.api.auth.authority import Trusting
 from rebalancer.api.auth.token_reviews import Reviews
@@ -21,9 +23,10 @@ from rebalancer.app.decisions_topic import DecisionsTopic
 from rebalancer.app.followed import FollowedPolicy
 from rebalancer.app.foresight import Known
 from rebalancer.app.history import History
+from rebalancer.app.leadership import Leadership
 from rebalancer.app.operator_port import ServiceOperatorPort
 from rebalancer.app.page_data import ServicePageData
-from rebalancer.app.past import Start, await_start, read_start
+from rebalancer.app.past import Start, await_start, read_start, read_succession
 from rebalancer.app.signed_overrides import SignedOverrideWriter, follow_keys, look_for_keys
 from rebalancer.app.sources import prometheus_of, read_when_pods_are_known, sink_of
 from rebalancer.app.status_reporter import StatusReporter
@@ -50,10 +53,14 @@ from rebalancer.settings.policy_file import PolicyFile
 from rebalancer.settings.service import ServiceSettings
 from rebalancer.state import ClusterState
 
-STOP_SECONDS = 10.0
+STOP_SECONDS = 10.0  # for the cycle under way to end
 MIB = 1024 * 1024
 
 log = structlog.get_logger()
+
+
+class LeadLost(Exception):
+    """Another replica may lead by now: this process ends, for what it knows is not what that one does."""
 
 
 class Service:
@@ -80,8 +87,9 @@ class Service:
         policy_file = PolicyFile(settings.policy_path, allow_empty_policy=settings.allow_empty_policy)
         self._policy = FollowedPolicy(policy_file, self._broker, clock, self.recorder)
         self.history = History()
-        self.reporter = StatusReporter(settings, clock, self.metrics, policy_file, self.outbox, self.recorder)
-        self.operator = ServiceOperatorPort(settings, clock, self.reporter.instance, self._policy.in_force)
+        self.leadership = lead = Leadership(settings, clock)
+        self.reporter = StatusReporter(settings, clock, self.metrics, policy_file, self.outbox, self.recorder, lead)
+        self.operator = ServiceOperatorPort(settings, clock, lead.instance, lead.leader, self._policy.in_force)
         archive = Archive(self._files.paths, clock)
         page_data = ServicePageData(self.reporter, clock, self._policy.in_force, self.history, archive)
         self._reviews = Reviews(clock)
@@ -142,7 +150,7 @@ class Service:
             facts=state.peek,
             clock=clock,
             recorder=self.recorder,
-            may_write=_may_write,
+            right=self.leadership,
             write_mode=settings.write_mode,
             on_written=mark_unconfirmed(state),
             instance=self.reporter.instance,
@@ -153,7 +161,7 @@ class Service:
             state.pinned,
             clock,
             gate.events,
-            _may_write,
+            self.leadership,
             settings.write_mode,
             settings.installation,
             unnamed=settings.hand_back_unnamed,
@@ -170,6 +178,7 @@ class Service:
             past.first_cycle,
             self.history,
         )
+        ports.leads = self.leadership.leads
         self._runner = runner = Runner(ports, clock, self.metrics.cycle)
         clock.steps += (state.stepped, gate.stepped, ports.stepped)
         sink = sink_of(state, runner, clock)
@@ -180,7 +189,7 @@ class Service:
         watches = Watches(kube, clock, self._rng, sink)
         watches.follow(policy)
         self._checkpoints = checkpoints = Checkpoints(
-            settings, clock, state, ports, intake, self.outbox, self.metrics, past.slot
+            settings, clock, state, ports, intake, self.outbox, self.metrics, past.slot, self.leadership.leads
         )
         self.reporter.connect(state, ports, runner, intake, watches, checkpoints, restoring)
         self.operator.known = lambda: Known(state.peek(clock.now()), ports.policy, ports.memory)
@@ -189,12 +198,61 @@ class Service:
             self._tasks.spawn("prometheus", prometheus.run())
         self._tasks.spawn("intake", read_when_pods_are_known(intake, state, clock))
         self._tasks.spawn("watches", watches.run())
-        self._tasks.spawn("events", gate.events.run())
-        self._tasks.spawn("restoring", restoring.run())
-        self._tasks.spawn("checkpoints", checkpoints.run())
         self._tasks.spawn("policy", self._policy.follow(state, ports, runner, watches))
         self._tasks.spawn("lag", watch_lag(clock, self.metrics))
         self._tasks.spawn("runner", runner.run())
+        self._tasks.spawn("leading", self._lead(kube, state, gate, restoring, checkpoints))
+
+    async def _lead(
+        self, kube: KubeClient, state: ClusterState, gate: Gate, restoring: Restoring, checkpoints: Checkpoints
+    ) -> None:
+        """Act, once this replica leads and knows what the one before it did. Raises LeadLost when another one may."""
+        elector = self.leadership.stand(kube)
+        if elector is not None:
+            self._tasks.spawn("elector", elector.run())
+            await elector.elected.wait()
+            kube.identify(f"rebalancer ({elector.identity} epoch {elector.epoch})")
+            await self._succeed(kube, state, gate, checkpoints)
+        self._tasks.spawn("events", gate.events.run())
+        self._tasks.spawn("restoring", restoring.run())
+        self._tasks.spawn("checkpoints", checkpoints.run())
+        if elector is None:
+            await asyncio.Event().wait()
+        else:
+            raise LeadLost(await elector.lost)
+
+    async def _succeed(self, kube: KubeClient, state: ClusterState, gate: Gate, checkpoints: Checkpoints) -> None:
+        """Take over memory and last writes of the leader before us; the next cycle is the first that acts.
+
+        Between what is read and the first cycle nothing is waited for.
+        """
+        settings, ports = self.settings, self.cycle_ports
+        if ports is None or self._runner is None:
+            raise RuntimeError("nothing runs that could lead")
+        policy = ports.policy
+        began = self.clock.monotonic()
+        past = await await_start(
+            lambda: read_succession(
+                self._broker,
+                policy,
+                self.clock.now(),
+                self._files.paths(),
+                settings.keyframe_seconds,
+                settings.checkpoint_seconds,
+            ),
+            self.clock,
+            self.reporter.waits_for,
+        )
+        outcomes = await settled(kube, past.outcomes, state.peek(self.clock.now()))
+        now = self.clock.now()
+        replace(past, outcomes=outcomes).over(state, now)
+        gate.inherit(outcomes)
+        checkpoints.slot, checkpoints.acknowledged_monotonic = past.slot, self.clock.monotonic()
+        ports.succeed(past.memory, past.first_cycle)
+        self.leadership.succeeded = True
+        self._runner.wake()
+        seconds = round(self.clock.monotonic() - began, 3)
+        log.info("acts", cycle=ports.next_cycle, epoch=self.leadership.epoch, writes=len(outcomes), seconds=seconds)
 
     async def stop(self) -> None:
         """Go down in order: no new cycle, the last write finished, a checkpoint, then everything else.
@@ -204,8 +262,9 @@ class Service:
         if self._runner is not None:
             await self._runner.stop(STOP_SECONDS)
         if self._checkpoints is not None:
-            await self._checkpoints.last()
+            await self._checkpoints.last(rings=self.leadership.elector is None)
         await self._decisions.stop()
+        await self.leadership.release()
         await self._tasks.stop()
         await self.outbox.close()
         await self.recorder.close()
@@ -214,13 +273,9 @@ class Service:
             await self._kube.close()
         if not self.failed.done():
             self.failed.cancel()
+        self.leadership.close()
         log.info("stopped")
 
 
 def _clock_was_set(seconds: float) -> None:
     log.warning("the clock was set; what came in stays as old as it is", seconds=round(seconds, 3))
-
-
-def _may_write() -> str | None:
-    """Why this replica may not write. One replica leads: the elector comes with the second."""
-    return None

@@ -1,6 +1,5 @@
 """What the service says about itself: implements `api.ports.status.StatusPort` over the running parts."""
 
-import socket
 from collections.abc import Iterator
 
 from rebalancer.act.restoring import Restoring
@@ -18,6 +17,7 @@ from rebalancer.app.figures import (
     sync_figures,
     watch_figures,
 )
+from rebalancer.app.leadership import Leadership
 from rebalancer.domain.cluster import ADVISORY, SOURCES
 from rebalancer.domain.pinned import HELD, Pinned
 from rebalancer.domain.plan import Plan
@@ -57,8 +57,9 @@ class StatusReporter:
         policy_file: PolicyFile,
         outbox: Outbox,
         recorder: Recorder,
+        leadership: Leadership,
     ) -> None:
-        self.instance = socket.gethostname()
+        self.instance = leadership.instance
         self.waiting: str | None = None
         self.kube: KubeClient | None = None
         self.prometheus: PrometheusReadings | None = None
@@ -68,6 +69,7 @@ class StatusReporter:
         self._policy_file = policy_file
         self._outbox = outbox
         self._recorder = recorder
+        self._leadership = leadership
         self._state: ClusterState | None = None
         self._cycle_ports: ServicePorts | None = None
         self._runner: Runner | None = None
@@ -123,7 +125,7 @@ class StatusReporter:
         return Status(
             cluster=self._settings.cluster_name,
             instance=self.instance,
-            leader=self.instance,
+            leader=self.leader(),
             write_mode=self._settings.write_mode,
             writes_stopped=known.write_stop,
             at=now,
@@ -140,6 +142,10 @@ class StatusReporter:
             policy_refused=self.policy_refused(),
             unknown_signs=dict(self._state.unknown_signs()) if self._state else {},
         )
+
+    def leader(self) -> str:
+        """Name of the replica that acts; "": none does, or it is not known yet."""
+        return self._leadership.leader()
 
     def policy_refused(self) -> tuple[str, ...]:
         """Entries of the policy file that are not in force as it has them."""
@@ -236,7 +242,9 @@ class StatusReporter:
         yield Figure("rebalancer_failed_cycles_in_a_row", self._runner.failed_in_a_row if self._runner else 0)
         yield from policy_figures(self._policy_file)
         yield Figure("rebalancer_journal_good", self._recorder.trouble is None)
-        yield Figure("rebalancer_checkpoint_age_seconds", self._clock.monotonic() - self._kept_monotonic)
+        yield Figure("rebalancer_leading", self._leadership.leads())
+        if self._leadership.leads():
+            yield Figure("rebalancer_checkpoint_age_seconds", self._clock.monotonic() - self._kept_monotonic)
         yield from sync_figures(self._state.sync(now) if self._state else Sync(missing=tuple(SOURCES)))
         yield from people_figures(known)
         if self._watches is not None:

@@ -5,6 +5,7 @@ and ends a watch at a line of 4 MiB; therefore only its logins are used, not its
 """
 
 import socket
+import struct
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -181,17 +182,20 @@ async def _read(reply: aiohttp.ClientResponse, limit_bytes: int) -> bytes | None
 def live_socket(address: aiohttp.AddrInfoType) -> socket.socket:
     """A socket whose kernel notices within 30 s that the other end is gone without a word.
 
-    A load balancer may drop a connection silently; a watch would then look quiet for ever.
+    A load balancer may drop a connection silently; a watch would then look quiet for ever. When it is closed, what was
+    not delivered is dropped: a write that was given up must not arrive when the network is back.
     """
     family, kind, protocol, _, _ = address
     live = socket.socket(family=family, type=kind, proto=protocol)
     live.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    live.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _DROP_AT_CLOSE)
     for name, value in _KEEPALIVE.items():
         if hasattr(socket, name):  # Linux has all of them
             live.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
     return live
 
 
+_DROP_AT_CLOSE: Final = struct.pack("ii", 1, 0)
 _KEEPALIVE: Final = {
     "TCP_KEEPIDLE": 15,
     "TCP_KEEPINTVL": 5,

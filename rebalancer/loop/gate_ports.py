@@ -44,7 +44,10 @@ class Recorder(act.Recorder, Protocol):
 
 
 class GatePorts:
-    """Implements `loop.cycle.CyclePorts` over state and gate; `again` asks the runner for another cycle soon."""
+    """Implements `loop.cycle.CyclePorts` over state and gate; `again` asks the runner for another cycle soon.
+
+    `leads`: whether this replica acts, asked once in each cycle.
+    """
 
     def __init__(  # noqa: PLR0913  # the parts it holds together
         self,
@@ -62,6 +65,8 @@ class GatePorts:
         self.memo = Memo()
         self.next_cycle = first_cycle
         self.last_plan: Plan | None = None
+        self.leads: Callable[[], bool] = lambda: True
+        self._acts = True  # in the cycle under way
         self._state = state
         self._recorder = recorder
         self._gate = gate
@@ -82,12 +87,15 @@ class GatePorts:
                 self.skip(outcome, why)
         self.memory = memory
         self.next_cycle = snapshot.cycle + 1
-        self._recorder.begin(snapshot, before)
+        self._acts = self.leads()
+        if self._acts:
+            self._recorder.begin(snapshot, before)
 
     def note(self, snapshot: Snapshot, decision: Decision) -> None:  # noqa: ARG002  # the service shows it
         """The journal, and the plan to show."""
         self.last_plan = decision.plan
-        self._recorder.cycle(decision)
+        if self._acts:
+            self._recorder.cycle(decision)
 
     def recover(self, now: float) -> None:
         """After a cycle that decided nothing: remember its outcomes one by one, so that no other cycle gets them.
@@ -105,6 +113,13 @@ class GatePorts:
         self.memo = Memo()  # what it had made so far may be what it failed on
         self.next_cycle += 1
 
+    def succeed(self, memory: Memory, first_cycle: int) -> None:
+        """From the next cycle on this replica leads: with what the leader before it remembered."""
+        self.memory = memory
+        self.next_cycle = max(first_cycle, self.next_cycle)  # no number twice, for outcomes are handed out by it
+        self._recorder.begin_anew()
+        self.memo = Memo()
+
     def stepped(self, seconds: float) -> None:
         """The clock was set by so many seconds: cooldowns and guards' windows have lasted as long as they have."""
         self.memory = stepped(self.memory, seconds)
@@ -116,7 +131,12 @@ class GatePorts:
         log.error("what became of a write is ignored", intent=outcome.intent.id, status=outcome.status, why=why)
 
     async def carry_out(self, decision: Decision) -> tuple[Outcome, ...]:
-        """Through the gate; what was written asks for another look soon: a shift or a drain has a next step."""
+        """Through the gate; what was written asks for another look soon: a shift or a drain has a next step.
+
+        Who stands by thinks along: it decides, remembers what it would do, and neither writes nor tells.
+        """
+        if not self._acts:
+            return ()
         outcomes = await self._gate.apply(decision.plan, self.policy, decision.memory)
         for outcome in outcomes:
             self._state.note(outcome, self._clock.now())

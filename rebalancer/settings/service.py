@@ -65,6 +65,15 @@ class ServiceSettings(BaseSettings):
         default="rebalancer", max_length=253, description="Our service account: its writes are not foreign ones."
     )
 
+    lease_name: str = Field(
+        default="",
+        max_length=253,
+        description="Lease in our own namespace by which replicas agree who acts; empty: this is the only one.",
+    )
+    instance: str = Field(
+        default="", max_length=63, description="Name of this replica, shown to people; empty: the host's, as in a pod."
+    )
+
     prometheus_url: str = Field(
         default="", description="http(s)://HOST:PORT of a Prometheus that scrapes vLLM: a second source of readings."
     )

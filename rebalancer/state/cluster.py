@@ -396,6 +396,10 @@ class ClusterState:
         """Put back what `foreign_past` gave: who fought us before a restart is not fought with after it."""
         self._holdings.restore_foreign(past)
 
+    def succeed(self, past: Iterable[ForeignPast]) -> None:
+        """Another replica led until now, and `past` is what it knew of its own numbers."""
+        self._holdings.foreign.succeed(past)
+
     def notices_past(self) -> tuple[NoticePast, ...]:
         """Knowledge of nodes under notice and of nodes that are gone, for the checkpoint."""
         return self._notices.past()

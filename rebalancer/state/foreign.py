@@ -53,6 +53,12 @@ class ForeignChanges:
         """
         self._past[ref] = replace(self._past.get(ref) or ForeignPast(ref, ()), ours=numbers)
 
+    def succeed(self, past: Iterable[ForeignPast]) -> None:
+        """Another replica led until now: what it asked for is ours. What others did was seen here, too."""
+        for one in past:
+            if one.ours is not None:
+                self.asked(one.target, one.ours)
+
     def saw(self, change: Change, at: float) -> None:
         """An object changed at `at`."""
         match change:

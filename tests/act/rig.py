@@ -1,6 +1,7 @@
 """A gate in front of an embedded Kubernetes API: the objects, the snapshot that shows them, and plans about them."""
 
 import asyncio
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
@@ -59,6 +60,21 @@ class Notebook:
 
 
 @dataclass
+class Seat:
+    """A Right as a test sets it."""
+
+    why: str | None = None
+    epoch: int | None = None
+    seconds: float = math.inf
+
+    def why_not(self) -> str | None:
+        return self.why
+
+    def seconds_left(self) -> float:
+        return self.seconds
+
+
+@dataclass
 class Rig:
     """The gate and what stands around it. `facts` is what the state shows; a test may lie in it."""
 
@@ -69,7 +85,7 @@ class Rig:
     facts: Snapshot
     notebook: Notebook = field(default_factory=Notebook)
     written: list[tuple[str, int]] = field(default_factory=list)
-    why_not: str | None = None
+    right: Seat = field(default_factory=Seat)
     deaf: bool = False
     installation: str = OURS
 
@@ -93,7 +109,7 @@ class Rig:
             lambda now: replace(self.facts, at=now),
             self.clock,
             self.notebook,
-            lambda: self.why_not,
+            self.right,
             write_mode,
             self._on_written,
             installation=self.installation,

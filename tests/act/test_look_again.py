@@ -12,7 +12,7 @@ from tests.builders import NAMESPACE, a_write_stop, an_autoscaler
 
 
 async def test_nothing_is_written_without_leadership(rig: Rig) -> None:
-    rig.why_not = "pod rebalancer-1 leads"
+    rig.right.why = "pod rebalancer-1 leads"
 
     (outcome,) = await rig.apply(change(rig.target("b"), 4))
 
@@ -22,7 +22,7 @@ async def test_nothing_is_written_without_leadership(rig: Rig) -> None:
 
 async def test_leadership_lost_while_the_intent_was_on_its_way_stops_the_write(rig: Rig) -> None:
     def lose() -> None:
-        rig.why_not = "the lease was not renewed in time"
+        rig.right.why = "the lease was not renewed in time"
 
     rig.notebook.before_answer = lose
 

@@ -110,7 +110,7 @@ async def test_a_write_stop_does_not_keep_people_from_being_told(rig: Rig) -> No
 
 async def test_shadow_and_followers_tell_nothing(rig: Rig) -> None:
     await rig.apply_by(rig.gate("shadow"), overrides=(IN_FORCE,))
-    rig.why_not = "pod rebalancer-1 leads"
+    rig.right.why = "pod rebalancer-1 leads"
     await rig.apply(overrides=(IN_FORCE,))
 
     assert rig.writes == []

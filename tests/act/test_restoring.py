@@ -49,7 +49,7 @@ class Scene:
         self.state = ClusterState(policy, NOW, OURS)
         self.events = Events(rig.kube, rig.clock, "rb-0")
         self.restoring = Restoring(
-            rig.kube, self.state.pinned, rig.clock, self.events, lambda: rig.why_not, write_mode, OURS, **fields
+            rig.kube, self.state.pinned, rig.clock, self.events, rig.right, write_mode, OURS, **fields
         )
 
     def see(self, *objects: ScaledObject | NodePool) -> None:

@@ -43,6 +43,9 @@ class SomeStatusPort:
     def snapshot(self) -> Snapshot:
         return self.seen
 
+    def leader(self) -> str:
+        return "rb-0"
+
     def policy_refused(self) -> tuple[str, ...]:
         return self.refused
 

@@ -83,7 +83,7 @@ async def test_readiness_says_what_is_missing_and_since_when(servers: Servers, s
     code, body = await get(servers.probe_port, "/readyz")
     assert code == 503
     unready = b'{"what":"pods","since":"2027-01-15T07:59:48Z","detail":"not listed yet"}'
-    assert body == b'{"ready":false,"unready":[' + unready + b'],"policyRefused":[]}'
+    assert body == b'{"ready":false,"unready":[' + unready + b'],"policyRefused":[],"leader":"rb-0"}'
 
 
 async def test_refused_entries_of_the_policy_file_are_named_and_leave_it_ready(
@@ -91,7 +91,10 @@ async def test_refused_entries_of_the_policy_file_are_named_and_leave_it_ready(
 ) -> None:
     status_port.refused = ("models.a keeps its last good form",)
     code, body = await get(servers.probe_port, "/readyz")
-    assert (code, body) == (200, b'{"ready":true,"unready":[],"policyRefused":["models.a keeps its last good form"]}')
+    assert (code, body) == (
+        200,
+        b'{"ready":true,"unready":[],"policyRefused":["models.a keeps its last good form"],"leader":"rb-0"}',
+    )
 
 
 async def test_liveness_fails_only_when_a_restart_helps(servers: Servers, status_port: SomeStatusPort) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from rebalancer.app.leadership import Leadership
 from rebalancer.app.status_reporter import DEAD_SECONDS, FRUITLESS_SECONDS, StatusReporter
 from rebalancer.domain.cluster import SOURCES
 from rebalancer.domain.events import SourceState
@@ -70,7 +71,10 @@ class Seen:
         cycle_ports: Any = CountingPorts(a_policy(plan_every_seconds=10.0))
         cycle_ports.last_plan = None
         policy_file = PolicyFile(folder / "policy.yaml", allow_empty_policy=False)
-        self.reporter = StatusReporter(settings, SteppedClock(self.clock), Metrics(), policy_file, outbox, recorder)
+        lead = Leadership(settings, self.clock)
+        self.reporter = StatusReporter(
+            settings, SteppedClock(self.clock), Metrics(), policy_file, outbox, recorder, lead
+        )
         self.runner = Runner(cycle_ports, self.clock)
         self.kept = Kept()
         checkpoints: Any = self.kept

@@ -9,6 +9,7 @@ import pytest
 
 from rebalancer.act.deletion_cost import ANNOTATION as DELETION_COST
 from rebalancer.act.originals import ANNOTATION as ORIGINALS
+from rebalancer.leader.lease import EPOCH
 from tests.chart.helm import CHART, EVERY_ACTUATION, RELEASE, Json, helm, render, values
 from tests.chart.live import ANY, applied
 from tests.chart.test_rendered import EVERYTHING_OFF, EVERYTHING_ON
@@ -162,6 +163,7 @@ MAY: list[tuple[str, Json]] = [
     ("HorizontalPodAutoscaler", {"metadata": {"annotations": {ORIGINALS: "{}"}}}),
     ("Pod", {"metadata": {"annotations": {DELETION_COST: "-1000"}}}),
     ("NodePool", {"spec": {"limits": {"nvidia.com/gpu": "3"}}, "metadata": {"annotations": {ORIGINALS: "{}"}}}),
+    ("HorizontalPodAutoscaler", {"metadata": {"annotations": {EPOCH: "7"}}}),
     ("NodePool", {"spec": {"limits": None}}),
     ("NodePool", {"spec": {"weight": 7}}),
     ("NodePool", {"spec": {"disruption": {"budgets": [{"nodes": "0", "reasons": ["Empty", "Underutilized"]}]}}}),
@@ -223,6 +225,23 @@ async def test_our_account_may_write_its_own_fields_and_no_other(held: Kube, kub
     await held.request(
         "PUT", f"{await _path(held, 'Deployment', 'chat', namespace)}/scale", scale | {"spec": {"replicas": 3}}
     )
+
+
+async def test_a_leader_of_an_earlier_term_is_refused_what_a_later_one_wrote(
+    held: Kube, kube: Kube, namespace: str
+) -> None:
+    for kind in ("ScaledObject", "HorizontalPodAutoscaler", "NodePool"):
+        name, place = (namespace, None) if kind == "NodePool" else ("chat", namespace)
+        await kube.patch(kind, name, _stamped("17", "{}"), place)
+        assert await _refusal(held, kind, name, _stamped("17", "{}"), place) is None
+        assert await _refusal(held, kind, name, _stamped("18", "{}"), place) is None
+        assert "leads since" in (await _refusal(held, kind, name, _stamped("16", "{}"), place) or "")
+        assert "leads since" in (await _refusal(held, kind, name, _stamped(None, "{}"), place) or "")
+        assert await _refusal(held, kind, name, _stamped(None, None), place) is None, "it is given back"
+
+
+def _stamped(epoch: str | None, originals: str | None) -> Json:
+    return {"metadata": {"annotations": {EPOCH: epoch, ORIGINALS: originals}}}
 
 
 # --- What is said after an installation

@@ -1,7 +1,5 @@
 """What the chart renders: everything off, as it stands, everything on; rights by what is switched on."""
 
-from typing import Any
-
 import pytest
 import yaml
 
@@ -70,6 +68,8 @@ def test_everything_off_is_a_service_that_watches() -> None:
         "ClusterRole": 1,
         "ClusterRoleBinding": 1,
         "Deployment": 1,
+        "Role": 1,  # for the Lease
+        "RoleBinding": 1,
         "ServiceAccount": 1,
     }
 
@@ -82,13 +82,15 @@ def test_as_it_stands_it_watches_and_can_be_asked() -> None:
         "ConfigMap": 1,
         "Deployment": 1,
         "NetworkPolicy": 1,
+        "Role": 1,
+        "RoleBinding": 1,
         "Service": 1,
         "ServiceAccount": 3,
         "ValidatingAdmissionPolicy": 2,
         "ValidatingAdmissionPolicyBinding": 2,
     }
     deployment = rendered.one("Deployment")["spec"]
-    assert (deployment["replicas"], deployment["strategy"]) == (1, {"type": "Recreate"})
+    assert (deployment["replicas"], deployment["strategy"]["type"]) == (1, "RollingUpdate")
     assert environment(rendered)["WRITE_MODE"] == "shadow"
 
 
@@ -102,9 +104,9 @@ def test_everything_on() -> None:
         "NetworkPolicy": 1,
         "PersistentVolumeClaim": 1,
         "PrometheusRule": 1,
-        # Ours: two namespaces, events about NodePools, three for the door, hand-back. People's: three, two logins.
-        "Role": 12,
-        "RoleBinding": 12,
+        # Two namespaces, events about NodePools, three for the door, hand-back, Lease; people's: three, two logins.
+        "Role": 13,
+        "RoleBinding": 13,
         "Service": 1,
         "ServiceAccount": 3,
         "ServiceMonitor": 1,
@@ -131,6 +133,8 @@ def test_a_default_installation_can_write_nothing_but_what_people_ask_and_what_i
         ("rebalancer.io", "writestops", "delete"),
         ("authentication.k8s.io", "tokenreviews", "create"),
         ("authorization.k8s.io", "subjectaccessreviews", "create"),
+        ("coordination.k8s.io", "leases", "create"),  # who leads
+        ("coordination.k8s.io", "leases", "patch"),
     }
 
 
@@ -353,14 +357,6 @@ def test_out_goes_what_is_needed_and_never_to_where_clouds_keep_credentials() ->
     assert open_to_all == [[{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]]
     assert [rule["ports"][0]["port"] for rule in policy["ingress"]] == [8080, 8081]
     assert render().one("NetworkPolicy")["spec"]["ingress"] == []
-
-
-def test_a_disruption_budget_comes_with_the_second_replica_and_that_is_not_yet() -> None:
-    with pytest.raises(Refused, match=r"at '/replicas': maximum: got 2, want 1"):
-        render({"replicas": 2})
-    budget = render({"replicas": 2}, "gpu", "--skip-schema-validation").one("PodDisruptionBudget")
-    service: Any = render().one("Deployment")["spec"]["selector"]
-    assert (budget["spec"]["selector"], budget["spec"]["maxUnavailable"]) == (service, 1)
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ def test_every_value_that_is_allowed_is_in_values_yaml_and_the_other_way_round()
     ("given", "where"),
     [
         ({"writeMode": "active"}, "writeMode"),
-        ({"replicas": 2}, "replicas"),
+        ({"replicas": 9}, "replicas"),
         ({"kafka": {"bootstrap": "kafka"}}, "kafka.bootstrap"),
         ({"kafka": {"securityProtocol": "TLS"}}, "kafka.securityProtocol"),
         ({"prometheus": {"url": "http://me:secret@prometheus"}}, "prometheus.url"),

@@ -8,11 +8,11 @@ from contextlib import suppress
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from rebalancer.act.moment import written_as
 from rebalancer.ingest.intake import KafkaIntake
 from rebalancer.ingest.override_queue import TryAgain
 from rebalancer.ingest.signed import Signatures, SignedOverride, signed_record
 from rebalancer.kafka.broker import Broker
+from rebalancer.kube.moment import written_as
 from tests.ingest.rig import Refusing
 from tests.kafka.waiting import SkippingClock, until
 

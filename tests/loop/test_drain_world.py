@@ -14,6 +14,7 @@ from rebalancer.domain.policy import Policy
 from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.kube.errors import Temporary
 from rebalancer.kube.resources import Ref
+from rebalancer.leader.right import Alone
 from rebalancer.loop.cycle import cycle
 from rebalancer.loop.gate_ports import GatePorts, mark_unconfirmed
 from rebalancer.sim.product.clock import WorldClock
@@ -84,7 +85,7 @@ class Bench:
             facts=self.state.peek,
             clock=clock,
             recorder=Unwritten(),
-            may_write=lambda: None,
+            right=Alone(),
             write_mode="act",
             on_written=mark_unconfirmed(self.state),
             installation="us",

@@ -10,6 +10,7 @@ from rebalancer.domain.memory import Memory
 from rebalancer.domain.outcome import WRITTEN, Intent, Outcome
 from rebalancer.domain.plan import Change
 from rebalancer.domain.snapshot import Snapshot
+from rebalancer.leader.right import Alone
 from rebalancer.loop.cycle import cycle
 from rebalancer.loop.gate_ports import GatePorts, mark_unconfirmed
 from rebalancer.sim.product.clock import WorldClock
@@ -25,6 +26,7 @@ class Noted(Unwritten):
     """What is recorded, with how often it began anew."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.cycles: list[tuple[int, Memory]] = []
         self.begun = 0
 
@@ -51,7 +53,7 @@ class CyclePorts(GatePorts):
             facts=self.state.peek,
             clock=clock,
             recorder=self.noted,
-            may_write=lambda: None,
+            right=Alone(),
             write_mode="shadow",
             on_written=mark_unconfirmed(self.state),
         )

@@ -28,6 +28,7 @@ from rebalancer.domain.people import Override
 from rebalancer.domain.plan import Decision
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import Snapshot
+from rebalancer.leader.right import Alone
 from rebalancer.loop.clock import SteppedClock
 from rebalancer.loop.cycle import cycle
 from rebalancer.loop.gate_ports import GatePorts, mark_unconfirmed
@@ -190,12 +191,12 @@ class Service:
             facts=state.peek,
             clock=self.clock,
             recorder=self.topics,
-            may_write=lambda: None,
+            right=Alone(),
             write_mode="act",
             on_written=mark_unconfirmed(state),
             installation=INSTALLATION,
         )
-        self.restoring = Restoring(self._port, state.pinned, self.clock, gate.events, lambda: None, "act", INSTALLATION)
+        self.restoring = Restoring(self._port, state.pinned, self.clock, gate.events, Alone(), "act", INSTALLATION)
         self.ports = MachinePorts(
             self.policy, memory, state, self.topics, gate, self.clock, lambda: None, first_cycle=first_cycle
         )

@@ -1,5 +1,6 @@
-"""A door in front of the real API server that can answer writes with 503 for a while; all else passes, watches too."""
+"""A door in front of the real API server: it can answer writes with 503, or let nothing through and say nothing."""
 
+import asyncio
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -19,13 +20,25 @@ _SHUTDOWN_SECONDS = 0.1
 
 @dataclass
 class ApiProxy:
-    """`refuses_writes`: whatever is no GET is answered 503, and counted in `refused` by its path."""
+    """`refuses_writes`: whatever is no GET is answered 503, and counted in `refused` by its path.
+
+    `swallow()`: from now on nothing arrives, in either direction, and no connection ends.
+    """
 
     access: Access
     session: aiohttp.ClientSession
     refuses_writes: bool = False
     refused: list[str] = field(default_factory=list)
     url: str = ""
+    swallows: bool = False
+
+    def swallow(self) -> None:
+        """The network is gone."""
+        self.swallows = True
+
+    async def _passes(self) -> None:
+        if self.swallows:
+            await asyncio.Event().wait()
 
     @classmethod
     @asynccontextmanager
@@ -46,6 +59,7 @@ class ApiProxy:
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Pass one request on, or refuse it."""
+        await self._passes()
         if self.refuses_writes and request.method != "GET":
             self.refused.append(request.path)
             return web.json_response(_UNAVAILABLE, status=503)
@@ -57,6 +71,7 @@ class ApiProxy:
             response = web.StreamResponse(status=answer.status, headers=kept)
             await response.prepare(request)
             async for chunk in answer.content.iter_any():
+                await self._passes()
                 await response.write(chunk)
             await response.write_eof()
             return response

@@ -17,6 +17,7 @@ from rebalancer.domain.policy import Policy
 from rebalancer.domain.snapshot import PodView, Snapshot, TargetView
 from rebalancer.kube.access import Access
 from rebalancer.kube.client import KubeClient
+from rebalancer.leader.right import Alone
 from rebalancer.loop.clock import RealClock
 from tests.builders import a_model, a_policy, a_snapshot, an_autoscaler, an_override
 from tests.testbed.kube import Kube
@@ -86,7 +87,7 @@ async def scene(cluster: Stack, kube: Kube, crds: None, namespace: str, ours: di
             lambda now: replace(scene.facts, at=now),
             clock,
             Acknowledging(),
-            lambda: None,
+            Alone(),
             "act",
             lambda _change, replicas, _at: told.append(replicas),
         )
@@ -121,7 +122,7 @@ async def test_a_foreign_write_between_read_and_write_wins(scene: Scene, kube: K
             await kube.patch("Deployment", "b", {"spec": {"replicas": 4}}, scene.namespace)
             return True
 
-    meddled = Gate(scene.kube, lambda _now: scene.facts, RealClock(), Meddling(), lambda: None, "act", lambda *_: None)
+    meddled = Gate(scene.kube, lambda _now: scene.facts, RealClock(), Meddling(), Alone(), "act", lambda *_: None)
 
     (outcome,) = await meddled.apply(Plan(1, scene.facts.at, changes=(scene.change(2),)), scene.policy, Memory())
 

@@ -34,6 +34,7 @@ class Write:
     dry_run: bool
     request: Json
     response: Json
+    agent: str = ""  # the client's name for itself
 
     @property
     def succeeded(self) -> bool:
@@ -161,6 +162,7 @@ def _write(event: Json) -> Write:
         dry_run="dryRun=" in event["requestURI"],
         request=event.get("requestObject") or {},
         response=response,
+        agent=event.get("userAgent", ""),
     )
 
 

@@ -5,6 +5,7 @@
   "TOPIC_PREFIX" .Values.kafka.topicPrefix
   "OWN_NAMESPACE" .Release.Namespace
   "ACCOUNT_NAME" (include "rebalancer.fullname" .)
+  "LEASE_NAME" (include "rebalancer.fullname" .)
   "CLUSTER_NAME" .Values.clusterName
   "WRITE_MODE" .Values.writeMode
   "HAND_BACK_UNNAMED" .Values.handBack.unnamed

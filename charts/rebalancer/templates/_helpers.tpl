@@ -70,6 +70,17 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- if and .Values.handBack.enabled (include "rebalancer.actuates" .) }}true{{ end -}}
 {{- end -}}
 
+{{/* How many: where it writes a second one stands by. One pod alone writes a journal that outlives it. */}}
+{{- define "rebalancer.replicas" -}}
+{{- if and .Values.journal.persistence.enabled (gt (int .Values.replicas) 1) -}}
+{{- fail "journal.persistence is one volume, which one pod writes: set replicas to 1, or journal.persistence.enabled to false (every decision is in Kafka, too)" -}}
+{{- end -}}
+{{- if .Values.replicas }}{{ int .Values.replicas -}}
+{{- else if and (eq .Values.writeMode "act") (not .Values.journal.persistence.enabled) }}2
+{{- else }}1
+{{- end -}}
+{{- end -}}
+
 {{- define "rebalancer.policyConfigMap" -}}
 {{- default (printf "%s-policy" (include "rebalancer.fullname" .)) .Values.policyConfigMap -}}
 {{- end -}}

@@ -4,6 +4,17 @@
 {{- $managed := include "rebalancer.managedRules" . | trim -}}
 {{- $hands := include "rebalancer.handsBack" . -}}
 roles:
+  # Which replica acts.
+  - name: {{ $full }}-lease
+    namespace: {{ .Release.Namespace }}
+    rules:
+      - apiGroups: [coordination.k8s.io]
+        resources: [leases]
+        verbs: [create]
+      - apiGroups: [coordination.k8s.io]
+        resources: [leases]
+        resourceNames: [{{ $full }}]
+        verbs: [get, patch]
 {{- if and .Values.namespaces $managed }}
 {{- range .Values.namespaces | uniq }}
   - name: {{ $full }}.{{ $.Release.Namespace }}

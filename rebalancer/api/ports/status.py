@@ -68,6 +68,10 @@ class StatusPort(Protocol):
         """Entries of the policy file that are not in force as it has them, each with what is instead."""
         ...
 
+    def leader(self) -> str:
+        """Name of the replica that acts; "": none does, or it is not known yet."""
+        ...
+
     def dead(self) -> str | None:
         """Why only a restart helps; None while it does not."""
         ...

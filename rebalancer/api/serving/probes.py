@@ -9,11 +9,15 @@ from rebalancer.api.ports.status import StatusPort, Unready
 
 
 class Readiness(Struct, frozen=True):
-    """Whether the service is ready, and what is not. `policy_refused` leaves it ready, but a person should know."""
+    """Whether the service is ready, and what is not. `policy_refused` leaves it ready, but a person should know.
+
+    `leader`: name of the replica that acts; "": none does. One that stands by is as ready.
+    """
 
     ready: bool
     unready: tuple[Unready, ...]
     policy_refused: tuple[str, ...] = ()
+    leader: str = ""
 
 
 async def livez(request: web.Request) -> web.Response:
@@ -26,7 +30,8 @@ async def readyz(request: web.Request) -> web.Response:
     """What is not ready, and since when."""
     status_port = request.app[STATUS_PORT]
     unready = status_port.unready()
-    return await answer(Readiness(not unready, unready, status_port.policy_refused()), 503 if unready else 200)
+    told = Readiness(not unready, unready, status_port.policy_refused(), status_port.leader())
+    return await answer(told, 503 if unready else 200)
 
 
 async def metrics(request: web.Request) -> web.Response:

@@ -348,6 +348,12 @@ METRICS: tuple[Metric, ...] = (
     ),
     # --- what goes out
     Metric(
+        "rebalancer_leading",
+        GAUGE,
+        "1 when this replica acts; of all replicas one does, and none for some seconds after it died.",
+        "0 or 1",
+    ),
+    Metric(
         "rebalancer_kafka_sends_total",
         COUNTER,
         "Records for Kafka (decisions, state, dead letters), by what became of them; dropped: no room left to wait in.",
@@ -357,7 +363,8 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "rebalancer_checkpoint_age_seconds",
         GAUGE,
-        "How long ago Kafka acknowledged the last checkpoint; before the first, how long ago the service was started.",
+        "How long ago Kafka acknowledged the last checkpoint; before the first, how long ago the service was started. "
+        "Absent while another replica leads.",
         "seconds",
     ),
     Metric(

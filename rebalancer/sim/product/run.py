@@ -7,6 +7,7 @@ from typing import Literal
 from rebalancer.act.gate import Gate
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.policy import Policy
+from rebalancer.leader.right import Alone
 from rebalancer.loop.cycle import CyclePorts, cycle
 from rebalancer.loop.gate_ports import GatePorts, Recorder, mark_unconfirmed
 from rebalancer.obs.journal import code_digest
@@ -115,7 +116,7 @@ class Product:
             facts=state.peek,
             clock=clock,
             recorder=recorder,
-            may_write=lambda: None,
+            right=Alone(),
             write_mode="act",
             on_written=mark_unconfirmed(state),
         )

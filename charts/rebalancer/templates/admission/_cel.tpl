@@ -31,6 +31,19 @@ variables:
     expression: "'spec' in dyn(oldObject) ? dyn(oldObject).spec : {}"
 {{- end -}}
 
+{{/*
+No leader of an earlier term writes what one of a later term wrote. Only who gives an object back takes the epoch away.
+An epoch that a person spoiled is an error, and so a refusal: take the annotation away.
+*/}}
+{{- define "rebalancer.epochRule" -}}
+- expression: >-
+    !('rebalancer.io/epoch' in variables.oldAnnotations)
+    || ('rebalancer.io/epoch' in variables.annotations
+    ? int(variables.annotations['rebalancer.io/epoch']) >= int(variables.oldAnnotations['rebalancer.io/epoch'])
+    : !('rebalancer.io/originals' in variables.annotations))
+  message: another replica of the rebalancer leads since; this one may write no more
+{{- end -}}
+
 {{/* Of the metadata, annotations alone, and of those only `keys` (CEL list). */}}
 {{- define "rebalancer.metadataRules" -}}
 - expression: >-

@@ -1,0 +1,75 @@
+"""What a new leader asks about writes that the one before it left without an outcome, before it acts itself.
+
+Each such object is read. Where it shows the value, the write happened. Where it does not, the write may still be on its
+way: it counts both ways until the watches have had time to show it, and a write of ours to the same object makes the
+API server refuse it, since each carries the revision it was made for.
+"""
+
+import asyncio
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from rebalancer.act.bounds import Bounds, Dialect
+from rebalancer.act.driver import resource_of
+from rebalancer.act.hpa import HPA
+from rebalancer.act.ledger import Ask, Entry, Ledger
+from rebalancer.act.port import Port
+from rebalancer.act.scaled_object import SCALED_OBJECT
+from rebalancer.domain.outcome import UNKNOWN, WRITTEN, Intent, Outcome
+from rebalancer.domain.snapshot import Snapshot, TargetView
+from rebalancer.kube.errors import KubeError
+from rebalancer.kube.resources import Ref
+
+SHOWN = "the leader before ended without its outcome; the object shows the value"
+
+
+async def settled(kube: Port, outcomes: Iterable[Outcome], facts: Snapshot) -> tuple[Outcome, ...]:
+    """The outcomes, those that are unknown as their objects say now. What cannot be read stays unknown."""
+    return tuple(await asyncio.gather(*(_settled(kube, outcome, facts) for outcome in outcomes)))
+
+
+def inherit(ledger: Ledger, outcomes: Iterable[Outcome], facts: Snapshot) -> None:
+    """Count what may still be on its way as asked for wherever that is the worse."""
+    for outcome in outcomes:
+        target = _target(outcome.intent, facts)
+        if outcome.status == UNKNOWN and target is not None:
+            ledger.enter((target.namespace, target.kind, target.name), _both_ways(outcome.intent, target, facts.at))
+
+
+async def _settled(kube: Port, outcome: Outcome, facts: Snapshot) -> Outcome:
+    target = _target(outcome.intent, facts)
+    if outcome.status != UNKNOWN or target is None:
+        return outcome
+    try:
+        shown = await _shows(kube, outcome.intent, target)
+    except KubeError:
+        return outcome
+    return replace(outcome, status=WRITTEN, detail=SHOWN) if shown else outcome
+
+
+async def _shows(kube: Port, intent: Intent, target: TargetView) -> bool:
+    if intent.minimum_to is None:
+        scale = await kube.get_scale(Ref(resource_of(target), target.namespace, target.name))
+        return bool(scale.get("spec", {}).get("replicas", 0) == intent.replicas_to)
+    if target.autoscaler is None:
+        return False
+    dialect: Dialect = SCALED_OBJECT if target.autoscaler.kind == SCALED_OBJECT.resource.kind else HPA
+    obj = await kube.get(Ref(dialect.resource, target.namespace, target.autoscaler.name))
+    wanted = Bounds(max(dialect.least_minimum, intent.minimum_to), max(1, intent.replicas_to))
+    return dialect.bounds(obj) == wanted
+
+
+def _both_ways(intent: Intent, target: TargetView, at: float) -> Entry:
+    least = min(intent.replicas_to, target.replicas)
+    minimum = least if intent.minimum_to is None else min(least, intent.minimum_to)
+    return Entry(Ask(least, minimum), max(intent.replicas_to, target.replicas), at)
+
+
+def _target(intent: Intent, facts: Snapshot) -> TargetView | None:
+    """The target whose scale or bounds were to change; None for a NodePool, and where it is gone."""
+    for model in facts.models:
+        for target in model.targets:
+            if intent.object == f"{target.kind.lower()}/{target.namespace}/{target.name}":
+                return target
+    return None

@@ -1,0 +1,94 @@
+"""The Lease in Kubernetes: read, made where there is none, and written at the version that was seen."""
+
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from rebalancer.kube.errors import NotFound
+from rebalancer.kube.moment import written_as
+from rebalancer.kube.resources import LEASES, Object, Ref, Resource
+from rebalancer.leader.candidate import Claim, Lease
+from rebalancer.obs.clock import Clock
+
+EPOCH: Final = "rebalancer.io/epoch"
+"""The annotation that carries the number of a term, on the Lease and on what a leader writes."""
+
+
+class Port(Protocol):
+    """The verbs of the Kubernetes API that a Lease needs; each raises KubeError."""
+
+    async def get(self, ref: Ref) -> Object:
+        """Read one object."""
+        ...
+
+    async def create(self, resource: Resource, obj: Object) -> Object:
+        """Create an object."""
+        ...
+
+    async def patch(
+        self,
+        ref: Ref,
+        body: Any,  # noqa: ANN401  # a JSON object
+        *,
+        resource_version: str | None = None,
+    ) -> Object:
+        """Merge into an object, if it is still at that revision."""
+        ...
+
+
+class _Spec(msgspec.Struct, rename="camel"):
+    holder_identity: str | None = None
+    lease_duration_seconds: float | None = None
+
+
+class LeaseObject:
+    """One Lease, by namespace and name."""
+
+    def __init__(self, kube: Port, namespace: str, name: str, clock: Clock) -> None:
+        self._kube = kube
+        self._ref = Ref(LEASES, namespace, name)
+        self._clock = clock
+
+    async def read(self) -> Lease | None:
+        """What it says; None where there is none. What cannot be understood in it says nothing."""
+        try:
+            return decoded(await self._kube.get(self._ref))
+        except NotFound:
+            return None
+
+    async def write(self, claim: Claim) -> str:
+        """Write `claim`; the version stored. Raises Conflict when it is not at that version any more, and KubeErrors.
+
+        Instants in it are for people: nobody decides by them.
+        """
+        now = self._clock.now()
+        spec: Object = {
+            "holderIdentity": claim.holder,
+            "leaseDurationSeconds": round(claim.lease_seconds),
+            "renewTime": written_as(now),
+        }
+        body: Object = {"metadata": {"annotations": {EPOCH: str(claim.epoch)}}, "spec": spec}
+        if claim.version is None:
+            whole: Object = {"apiVersion": LEASES.api_version, "kind": LEASES.kind, **body}
+            whole["metadata"] |= {"name": self._ref.name, "namespace": self._ref.namespace}
+            stored = await self._kube.create(LEASES, whole)
+        else:
+            stored = await self._kube.patch(self._ref, body, resource_version=claim.version)
+        version: str = stored["metadata"]["resourceVersion"]
+        return version
+
+
+def decoded(obj: Object) -> Lease:
+    """The Lease that an object is. A field that somebody spoiled by hand counts as not there."""
+    metadata = obj["metadata"]
+    try:
+        spec = msgspec.convert(obj.get("spec") or {}, _Spec)
+    except msgspec.ValidationError:
+        spec = _Spec()
+    epoch = str((metadata.get("annotations") or {}).get(EPOCH, ""))
+    return Lease(
+        version=metadata["resourceVersion"],
+        holder=spec.holder_identity or "",
+        epoch=int(epoch) if epoch.isascii() and epoch.isdigit() and len(epoch) < 16 else 0,  # noqa: PLR2004  # an int64
+        lease_seconds=spec.lease_duration_seconds or 0.0,
+    )

@@ -1,0 +1,49 @@
+"""Two replicas in this process, on embedded parts: one acts, the other thinks along and takes over."""
+
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from pathlib import Path
+
+from rebalancer.app import Service
+from rebalancer.leader.lease import EPOCH
+from rebalancer.sandbox.api.resources import LEASES
+from rebalancer.sandbox.sandbox import Sandbox
+from tests.app.conftest import Started, get, until
+
+
+def replica(started: Started, name: str, folder: Path) -> AbstractAsyncContextManager[Service]:
+    return started(lease_name="rebalancer", write_mode="act", instance=name, journal_dir=folder / name)
+
+
+async def acting(service: Service) -> None:
+    await until(lambda: service.leadership.leads() and service.plan is not None, "it leads and has a plan")
+
+
+async def test_the_second_replica_says_who_leads_and_acts_when_the_first_one_has_ended(
+    started: Started, sandbox: Sandbox, tmp_path: Path
+) -> None:
+    async with AsyncExitStack() as stays, AsyncExitStack() as goes:
+        first = await goes.enter_async_context(replica(started, "rb-0", tmp_path))
+        await acting(first)
+        second = await stays.enter_async_context(replica(started, "rb-1", tmp_path))
+        await until(lambda: second.plan is not None and not second.reporter.unready(), "the second one is ready")
+
+        status, ready = await get(second.servers.probe_port, "/readyz")
+        assert (status, ready["leader"]) == (200, "rb-0")
+        told = second.reporter.status()
+        assert (told.instance, told.leader) == ("rb-1", "rb-0")
+        assert _lines(tmp_path / "rb-1") == [], "who stands by tells nobody what it thinks"
+        before = second.plan.cycle if second.plan is not None else 0
+
+        await goes.aclose()
+        await until(second.leadership.leads, "the second one leads")
+        await until(lambda: second.plan is not None and second.plan.cycle > before, "it plans")
+
+        assert second.reporter.status().leader == "rb-1"
+        await until(lambda: any('"cycle"' in line for line in _lines(tmp_path / "rb-1")), "its journal tells")
+        lease = sandbox.kubernetes.store.get(LEASES, "rebalancer", "rebalancer")
+        assert lease is not None
+        assert int(lease["metadata"]["annotations"][EPOCH]) == second.leadership.epoch
+
+
+def _lines(folder: Path) -> list[str]:
+    return [line for file in sorted(folder.glob("*")) for line in file.read_text().splitlines()]

@@ -1,0 +1,231 @@
+"""The elector on a Lease that answers, hangs, fails and disappears: in virtual time, and on the embedded API server."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from rebalancer.kube.access import Access
+from rebalancer.kube.client import KubeClient
+from rebalancer.kube.errors import Conflict, Temporary
+from rebalancer.kube.resources import LEASES, Ref
+from rebalancer.leader.candidate import Claim, Lease
+from rebalancer.leader.elector import Elector
+from rebalancer.leader.lease import EPOCH, LeaseObject, decoded
+from rebalancer.sandbox.api import EmbeddedKubernetes
+from tests.kube.server import LoopClock
+
+pytestmark = pytest.mark.asyncio
+
+
+class Shared:
+    """One Lease that several electors see; `hangs` and `fails` name the electors whose calls do."""
+
+    def __init__(self) -> None:
+        self.lease: Lease | None = Lease("0", "", 0, 8.0)
+        self.versions = 0
+        self.calls = 0
+        self.silent: set[str] = set()
+        self.failing: set[str] = set()
+
+    def of(self, name: str) -> "Seat":
+        return Seat(self, name)
+
+
+class Seat:
+    """One elector's way to the Lease."""
+
+    def __init__(self, shared: Shared, name: str) -> None:
+        self._shared = shared
+        self._name = name
+
+    async def _arrive(self) -> None:
+        self._shared.calls += 1
+        if self._name in self._shared.silent:
+            await asyncio.Event().wait()
+        if self._name in self._shared.failing:
+            raise Temporary("502 with an HTML page")
+        await asyncio.sleep(0.005)
+
+    async def read(self) -> Lease | None:
+        await self._arrive()
+        return self._shared.lease
+
+    async def write(self, claim: Claim) -> str:
+        await self._arrive()
+        shared = self._shared
+        if claim.version != (shared.lease.version if shared.lease is not None else None):
+            raise Conflict("modified")
+        shared.versions += 1
+        shared.lease = Lease(str(shared.versions), claim.holder, claim.epoch, claim.lease_seconds)
+        return shared.lease.version
+
+
+@asynccontextmanager
+async def running(shared: Shared, *names: str) -> AsyncIterator[list[Elector]]:
+    electors = [Elector(shared.of(name), LoopClock(), name) for name in names]
+    tasks = [asyncio.create_task(each.run()) for each in electors]
+    try:
+        yield electors
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+@pytest.mark.looptime
+async def test_one_of_two_leads_and_both_know_who() -> None:
+    async with running(Shared(), "rb-0", "rb-1") as (one, two):
+        await one.elected.wait()
+        await asyncio.sleep(3.0)
+        assert (one.why_not(), two.why_not()) == (None, "rb-0 leads")
+        assert (one.leader, two.leader) == ("rb-0", "rb-0")
+        assert one.epoch is not None
+        assert two.epoch is None
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize("fault", ["silent", "failing"])
+async def test_a_leader_that_is_cut_off_stops_before_another_one_begins(fault: str) -> None:
+    shared = Shared()
+    async with running(shared, "rb-0", "rb-1") as (one, two):
+        await one.elected.wait()
+        await asyncio.sleep(5.3)
+        cut = await now()
+        getattr(shared, fault).add("rb-0")
+        reason = await one.lost
+        stopped = await now()
+        assert one.why_not() == "the lease was not renewed in time" == reason
+        await two.elected.wait()
+        began = await now()
+        assert stopped < began
+        assert stopped - cut <= 7.0 + 7 / 3  # the last call that hangs is given up after a third of it
+        assert began - cut <= 8.0 + 0.25 + 0.1
+        assert (two.epoch or 0) > (one.epoch or 0)
+
+
+@pytest.mark.looptime
+async def test_the_right_to_act_ends_on_time_though_the_call_that_would_renew_it_still_hangs() -> None:
+    shared = Shared()
+    async with running(shared, "rb-0") as (one,):
+        await one.elected.wait()
+        await asyncio.sleep(2.0)
+        left = one.seconds_left()
+        shared.silent.add("rb-0")
+        await asyncio.sleep(left - 0.01)
+        assert one.why_not() is None
+        await asyncio.sleep(0.02)
+        assert one.why_not() == "the lease was not renewed in time"
+
+
+@pytest.mark.looptime
+async def test_a_leader_outlives_two_calls_that_hang() -> None:
+    shared = Shared()
+    async with running(shared, "rb-0", "rb-1") as (one, _):
+        await one.elected.wait()
+        await asyncio.sleep(5.3)
+        shared.silent.add("rb-0")
+        await asyncio.sleep(5.3)
+        shared.silent.clear()
+        await asyncio.sleep(10.0)
+        assert one.why_not() is None
+        assert not one.lost.done()
+
+
+@pytest.mark.looptime
+async def test_a_release_lets_the_next_one_begin_within_its_next_look() -> None:
+    async with running(Shared(), "rb-0", "rb-1") as (one, two):
+        await one.elected.wait()
+        await asyncio.sleep(1.1)
+        began = await now()
+        await one.release()
+        assert one.why_not() is not None
+        await two.elected.wait()
+        assert await now() - began < 0.3
+        assert one.ended_seconds() == 0.0  # it went by itself: nobody has to end it
+        assert not one.lost.done()
+
+
+@pytest.mark.looptime
+async def test_a_release_waits_for_the_renewal_under_way_which_would_make_it_a_conflict() -> None:
+    async with running(Shared(), "rb-0", "rb-1") as (one, two):
+        await one.elected.wait()
+        renewed = one.seconds_left()
+        while one.seconds_left() <= renewed:  # until just after the next renewal has ended
+            renewed = one.seconds_left()
+            await asyncio.sleep(0.001)
+        await asyncio.sleep(0.997)  # the one after it is under way
+        await one.release()
+        began = await now()
+        await two.elected.wait()
+        assert await now() - began < 0.3
+
+
+@pytest.mark.looptime
+async def test_a_deleted_lease_costs_its_leader_nothing() -> None:
+    shared = Shared()
+    async with running(shared, "rb-0", "rb-1") as (one, two):
+        await one.elected.wait()
+        epoch = one.epoch
+        for _ in range(5):
+            await asyncio.sleep(4.0)
+            shared.lease = None
+        await asyncio.sleep(12.0)
+        assert (one.why_not(), one.epoch) == (None, epoch)
+        assert not two.elected.is_set()
+
+
+@pytest.mark.looptime
+async def test_a_leader_that_somebody_unseats_by_hand_stops_and_says_so() -> None:
+    shared = Shared()
+    async with running(shared, "rb-0") as (one,):
+        await one.elected.wait()
+        shared.versions += 1
+        shared.lease = Lease(str(shared.versions), "kubectl", 7, 8.0)
+        assert await one.lost == "kubectl leads"
+        await asyncio.sleep(2.5)
+        assert one.ended_seconds() >= 2.0  # what the watchdog waits for
+
+
+@pytest.mark.looptime
+async def test_a_leader_and_one_that_stands_by_make_five_calls_a_second() -> None:
+    shared = Shared()
+    async with running(shared, "rb-0", "rb-1") as (one, _):
+        await one.elected.wait()
+        before = shared.calls
+        await asyncio.sleep(100.0)
+        assert (shared.calls - before) / 100 <= 5.0
+
+
+async def test_a_lease_spoiled_by_hand_still_says_its_version() -> None:
+    obj = {"metadata": {"resourceVersion": "4", "annotations": {EPOCH: "x1"}}, "spec": {"holderIdentity": 3}}
+    assert decoded(obj) == Lease("4", "", 0, 0.0)
+
+
+@pytest.fixture
+async def api() -> AsyncIterator[EmbeddedKubernetes]:
+    async with EmbeddedKubernetes(LoopClock()) as api:
+        yield api
+
+
+async def test_on_an_api_server_a_lease_is_made_taken_and_refused_at_an_old_version(api: EmbeddedKubernetes) -> None:
+    access = Access(api.url, "Bearer sandbox-rebalancer")
+    async with KubeClient(access, LoopClock(), random.Random(1)) as kube:
+        lease = LeaseObject(kube, "rebalancer", "rebalancer", LoopClock())
+        assert await lease.read() is None
+        made = await lease.write(Claim(None, "unknown", 3, 8.0))
+        assert await lease.read() == Lease(made, "unknown", 3, 8.0)
+        taken = await lease.write(Claim(made, "rb-0_1", 4, 8.0))
+        assert await lease.read() == Lease(taken, "rb-0_1", 4, 8.0)
+        with pytest.raises(Conflict):
+            await lease.write(Claim(made, "rb-1_2", 5, 8.0))
+        obj = await kube.get(Ref(LEASES, "rebalancer", "rebalancer"))
+        assert obj["metadata"]["annotations"] == {EPOCH: "4"}
+        with pytest.raises(Conflict):
+            await lease.write(Claim(None, "unknown", 9, 8.0))
