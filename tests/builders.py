@@ -12,17 +12,14 @@ from msgspec.structs import replace
 
 from rebalancer.domain.people import Override, WriteStop
 from rebalancer.domain.policy import Model, Policy, Pool
+from rebalancer.domain.pool_view import NodeClaimView, NodePoolView, NodeView, PoolView
 from rebalancer.domain.readings import ModelLoad, NoReading, Reading, Signal, Work
 from rebalancer.domain.snapshot import (
     AutoscalerView,
     ModelView,
-    NodeClaimView,
-    NodePoolView,
-    NodeView,
     NoticeView,
     Place,
     PodView,
-    PoolView,
     Shape,
     Snapshot,
     Sync,

@@ -25,7 +25,8 @@ from rebalancer.domain.memory import NodeGrant
 from rebalancer.domain.people import Override
 from rebalancer.domain.plan import Change, NodePoolChange
 from rebalancer.domain.policy import Policy
-from rebalancer.domain.snapshot import ModelView, PodView, PoolView, Snapshot, TargetView
+from rebalancer.domain.pool_view import PoolView
+from rebalancer.domain.snapshot import ModelView, PodView, Snapshot, TargetView
 from rebalancer.domain.victims import serving_after
 from rebalancer.domain.words import counted, gpus, replicas
 

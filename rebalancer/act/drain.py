@@ -13,7 +13,8 @@ from rebalancer.act.port import Port
 from rebalancer.domain.drain import in_last_seconds, is_drained
 from rebalancer.domain.plan import DrainChange
 from rebalancer.domain.policy import Pool
-from rebalancer.domain.snapshot import NodeView, Snapshot
+from rebalancer.domain.pool_view import NodeView
+from rebalancer.domain.snapshot import Snapshot
 from rebalancer.kube.errors import Conflict, Invalid, KubeError, Temporary
 from rebalancer.kube.resources import NODES, PODS, Object, Ref
 from rebalancer.obs.clock import Clock

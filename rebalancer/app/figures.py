@@ -60,7 +60,7 @@ def input_figures(state: ClusterState, intake: KafkaIntake) -> Iterator[Figure]:
     rejected = {word.removeprefix(REJECTED): count for word, count in counts.items() if word.startswith(REJECTED)}
     yield from _words("rebalancer_rejected_records_total", rejected, REASONS)
     yield from _impossible("kafka", counts)
-    yield Figure("rebalancer_unknown_node_signs", len(state.unknown_signs()))
+    yield Figure("rebalancer_unknown_node_signs", len(state.signs.unknown()))
     for model, changes in state.foreign_changes().items():
         yield Figure("rebalancer_foreign_changes_total", changes, (model,))
     for start, count in state.starts.counts.items():

@@ -68,7 +68,7 @@ class Start:
         if self.ahead_seconds:
             state.past_stepped(-self.ahead_seconds)
         state.restore_foreign(self.foreign)
-        state.restore_offsets(self.offsets)
+        state.offsets = dict(self.offsets)
         if self.seen is not None:
             state.resume(self.seen)
         for outcome in self.outcomes:
@@ -76,7 +76,7 @@ class Start:
 
     def over(self, state: ClusterState, now: float) -> None:
         """Put what the leader before us did into a state that has seen all that it saw."""
-        state.succeed(self.foreign)
+        state.foreign.succeed(self.foreign)
         for outcome in self.outcomes:
             state.note(outcome, now)
 

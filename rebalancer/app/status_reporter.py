@@ -140,7 +140,7 @@ class StatusReporter:
             installation=self._settings.installation,
             pinned=self._pinned(),
             policy_refused=self.policy_refused(),
-            unknown_signs=dict(self._state.unknown_signs()) if self._state else {},
+            unknown_signs=dict(self._state.signs.unknown()) if self._state else {},
         )
 
     def leader(self) -> str:

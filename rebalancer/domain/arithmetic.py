@@ -11,7 +11,8 @@ from msgspec import UNSET
 from rebalancer.domain.memory import NodeGrant
 from rebalancer.domain.node_rules import NodeRules
 from rebalancer.domain.policy import Pool
-from rebalancer.domain.snapshot import NodeView, NoticeView, PodView, PoolView, Snapshot, TargetView
+from rebalancer.domain.pool_view import NodeView, PoolView
+from rebalancer.domain.snapshot import NoticeView, PodView, Snapshot, TargetView
 from rebalancer.domain.words import counted, gpus
 
 

@@ -1,7 +1,8 @@
 """Which nodes the service drains itself, and when that stands above a disruption budget; for planning and gate."""
 
 from rebalancer.domain.policy import Pool
-from rebalancer.domain.snapshot import NodeView, NoticeView
+from rebalancer.domain.pool_view import NodeView
+from rebalancer.domain.snapshot import NoticeView
 
 LAST_SECONDS = 20.0  # before the deadline: what a disruption budget protects until then is gone with its node anyway
 

@@ -24,9 +24,10 @@ from rebalancer.domain.outcome import Intent, Outcome
 from rebalancer.domain.people import Override, WriteStop
 from rebalancer.domain.plan import Decision
 from rebalancer.domain.policy import Policy
+from rebalancer.domain.pool_view import NodePoolView, NodeView, PoolView
 from rebalancer.domain.quota_view import Holder, QuotaView
 from rebalancer.domain.readings import ModelLoad
-from rebalancer.domain.snapshot import ModelView, NodePoolView, NodeView, NoticeView, PoolView, Snapshot, Sync
+from rebalancer.domain.snapshot import ModelView, NoticeView, Snapshot, Sync
 
 CHUNK = 200  # models (or nodes) per keyframe line: about 300 KB, under Kafka's default 1 MiB record
 

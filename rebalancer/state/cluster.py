@@ -26,7 +26,7 @@ from rebalancer.domain.outcome import Outcome
 from rebalancer.domain.people import Override, WriteStop
 from rebalancer.domain.pinned import Pinned
 from rebalancer.domain.policy import Policy
-from rebalancer.domain.snapshot import NoticeView, Snapshot, Sync
+from rebalancer.domain.snapshot import Snapshot, Sync
 from rebalancer.domain.target_kinds import DEPLOYMENT
 from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.state import wakes
@@ -52,8 +52,8 @@ class ClusterState:
 
     `offsets` is the intake's to move, past records that are in here or safe in the dead-letter topic; it goes into the
     checkpoint with them. `installation`: our name on what we write to. `marks_victims` and, to be set where the service
-    drains nodes, `drains_nodes`: as the snapshot has them.
-    `starts`, `pod_named`: as `Holdings` has them.
+    drains nodes, `drains_nodes`: as the snapshot has them. `starts`, `foreign`, `pod_named`, `signs`, `unknown_models`:
+    as `Holdings`, `Notices` and `Loads` have them.
     """
 
     def __init__(
@@ -65,11 +65,14 @@ class ClusterState:
         self._sources = Sources()
         self._devices = Devices(self._objects)
         self._holdings = Holdings(policy, self._objects, self._devices, installation)
+        self.foreign = self._holdings.foreign
         self.starts, self.pod_named = self._holdings.starts, self._holdings.pod_named
         self._pools = Pools(policy, self._objects, self._holdings.model_of, self._devices, installation)
         self._quotas = Quotas(policy, self._objects)
         self._notices = Notices(policy.nodes, self._objects, self._holdings, self._pools)
+        self.signs = self._notices.signs
         self._loads = Loads(policy, started_at)
+        self.unknown_models = self._loads.unknown_models
         self._outlooks = Outlooks(policy, self._loads.columns)
         self._early: list[MetricSample] | None = []  # samples that came before the pods they speak of
         self._policy = policy
@@ -310,7 +313,9 @@ class ClusterState:
 
     def _look(self, now: float, outcomes: tuple[Outcome, ...], *, ahead: bool) -> Snapshot:
         last = self._last
-        notices = unchanged(last.notices, self._notices_now(last.notices, now))
+        known = {view.node: view for view in last.notices}
+        found = tuple(unchanged(known.get(view.node), view) for view in self._notices.views(now))
+        notices = unchanged(last.notices, found)
         models = self._holdings.views(now)
         pools = self._pools.views()
         loads = self._loads.loads(now)
@@ -336,10 +341,6 @@ class ClusterState:
         )
         return self._last
 
-    def _notices_now(self, last: tuple[NoticeView, ...], now: float) -> tuple[NoticeView, ...]:
-        known = {view.node: view for view in last}
-        return tuple(unchanged(known.get(view.node), view) for view in self._notices.views(now))
-
     def sync(self, now: float) -> Sync:
         """Which sources are missing or stale."""
         return self._sources.sync(now)
@@ -356,14 +357,6 @@ class ClusterState:
     def foreign_changes(self) -> Mapping[str, int]:
         """Number of foreign changes to the numbers that we write, by model."""
         return self._holdings.foreign_changes()
-
-    def unknown_models(self) -> Mapping[str, int]:
-        """Samples per model name that the policy does not know: the first 50 such names."""
-        return dict(self._loads.unknown_models)
-
-    def unknown_signs(self) -> Mapping[str, int]:
-        """Taints and conditions that look like notices and are in no table, each with the nodes that carry it."""
-        return self._notices.signs.unknown()
 
     def pinned(self) -> tuple[Pinned, ...]:
         """The objects that carry values written by us or another installation, by the policy in force."""
@@ -396,10 +389,6 @@ class ClusterState:
         """Put back what `foreign_past` gave: who fought us before a restart is not fought with after it."""
         self._holdings.restore_foreign(past)
 
-    def succeed(self, past: Iterable[ForeignPast]) -> None:
-        """Another replica led until now, and `past` is what it knew of its own numbers."""
-        self._holdings.foreign.succeed(past)
-
     def notices_past(self) -> tuple[NoticePast, ...]:
         """Knowledge of nodes under notice and of nodes that are gone, for the checkpoint."""
         return self._notices.past()
@@ -408,7 +397,3 @@ class ClusterState:
         """Put back what `notices_past` gave, before or after the objects are listed."""
         self._notices.restore(past)
         self._notices_touched = True
-
-    def restore_offsets(self, offsets: Mapping[tuple[str, int], int]) -> None:
-        """Sets the offsets from which the intake begins to read."""
-        self.offsets = dict(offsets)

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from rebalancer.domain.cluster import Node, NodeClaim, NodePool, Pod
 from rebalancer.domain.jobs import Job
 from rebalancer.domain.policy import Policy, Pool
-from rebalancer.domain.snapshot import NodePoolView, NodeView, PoolView
+from rebalancer.domain.pool_view import NodePoolView, NodeView, PoolView
 from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.state.devices import Devices
 from rebalancer.state.holders import holders

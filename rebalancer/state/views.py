@@ -12,17 +12,8 @@ from rebalancer.domain.gpu_shapes import Offer, offer
 from rebalancer.domain.instant import Instant
 from rebalancer.domain.parents import Controller
 from rebalancer.domain.policy import Model, Pool
-from rebalancer.domain.snapshot import (
-    AppliedView,
-    AutoscalerView,
-    NodeClaimView,
-    NodePoolView,
-    NodeView,
-    OwnerView,
-    PodView,
-    Shape,
-    TargetView,
-)
+from rebalancer.domain.pool_view import NodeClaimView, NodePoolView, NodeView
+from rebalancer.domain.snapshot import AppliedView, AutoscalerView, OwnerView, PodView, Shape, TargetView
 from rebalancer.domain.target_spec import TargetSpec
 
 KEDA_DEFAULT_MAXIMUM = 100

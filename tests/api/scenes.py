@@ -13,7 +13,8 @@ from rebalancer.api.ports.page_data import PageData
 from rebalancer.api.ports.timeline import Point, TimelineEvent
 from rebalancer.domain.memory import Loan
 from rebalancer.domain.policy import Policy
-from rebalancer.domain.snapshot import PodView, PoolView, Snapshot, TargetView
+from rebalancer.domain.pool_view import PoolView
+from rebalancer.domain.snapshot import PodView, Snapshot, TargetView
 from tests.builders import (
     a_load,
     a_model,

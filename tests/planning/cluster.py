@@ -15,17 +15,9 @@ from rebalancer.domain.autoscalers import Originals
 from rebalancer.domain.cluster import DisruptionBudget, SavedNodePool
 from rebalancer.domain.outcome import WRITTEN, Outcome
 from rebalancer.domain.plan import Change, DrainChange, NodePoolChange, Plan
+from rebalancer.domain.pool_view import NodePoolView, NodeView, PoolView
 from rebalancer.domain.readings import Reading
-from rebalancer.domain.snapshot import (
-    ModelView,
-    NodePoolView,
-    NodeView,
-    Place,
-    PodView,
-    PoolView,
-    Snapshot,
-    TargetView,
-)
+from rebalancer.domain.snapshot import ModelView, Place, PodView, Snapshot, TargetView
 from tests.planning.drained import drained
 
 RESOURCE = "nvidia.com/gpu"

@@ -14,8 +14,9 @@ from rebalancer.domain.memory import Memory, NodeGrant
 from rebalancer.domain.outlook import Outlook
 from rebalancer.domain.plan import Change, ModelDecision, NodePoolChange, Plan, Refusal, Unmet
 from rebalancer.domain.policy import Policy
+from rebalancer.domain.pool_view import NodeView, PoolView
 from rebalancer.domain.readings import ModelLoad, Signal, Work
-from rebalancer.domain.snapshot import NodeView, NoticeView, PoolView, Snapshot, TargetView
+from rebalancer.domain.snapshot import NoticeView, Snapshot, TargetView
 from rebalancer.planning import Memo
 from rebalancer.planning import plan as decide
 from tests import builders

@@ -7,7 +7,8 @@ from msgspec.structs import replace
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.outcome import WRITTEN, Intent, Outcome
 from rebalancer.domain.policy import Model, Policy, Pool
-from rebalancer.domain.snapshot import ModelView, PoolView, Snapshot, TargetView
+from rebalancer.domain.pool_view import PoolView
+from rebalancer.domain.snapshot import ModelView, Snapshot, TargetView
 from rebalancer.planning import plan
 from rebalancer.planning.memory.outcomes import stranger
 from tests.builders import NOW, a_load, a_policy, a_pool, a_snapshot

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from msgspec.structs import replace
 
-from rebalancer.domain.snapshot import NodeView
+from rebalancer.domain.pool_view import NodeView
 from tests.builders import a_write_stop
 from tests.planning import oracle
 from tests.planning.story import Story

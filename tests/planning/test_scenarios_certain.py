@@ -4,7 +4,8 @@ import pytest
 from msgspec.structs import replace
 
 from rebalancer.domain.autoscalers import Originals
-from rebalancer.domain.snapshot import AutoscalerView, NodeView
+from rebalancer.domain.pool_view import NodeView
+from rebalancer.domain.snapshot import AutoscalerView
 from tests.builders import (
     NOW,
     Replicas,

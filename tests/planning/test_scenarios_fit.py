@@ -3,7 +3,8 @@
 from msgspec.structs import replace
 
 from rebalancer.domain.cluster import Taint, Toleration
-from rebalancer.domain.snapshot import NodeView, PodView
+from rebalancer.domain.pool_view import NodeView
+from rebalancer.domain.snapshot import PodView
 from tests.builders import NOW, a_model, a_node, a_pod, a_policy, a_pool, a_snapshot, an_elastic_pool, an_override
 from tests.planning.story import Story, change_of, moves, unmet_of
 

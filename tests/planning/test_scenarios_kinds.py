@@ -10,7 +10,7 @@ from rebalancer.domain.memory import Memory
 from rebalancer.domain.placement import HOSTNAME, Placement
 from rebalancer.domain.snapshot import Place, PodView
 from rebalancer.planning.actions.moves import Moves, release
-from rebalancer.planning.allocation.ledger import Victim
+from rebalancer.planning.allocation.unit import Victim
 from rebalancer.planning.guards.release import Purpose, Tally
 from rebalancer.planning.planner import weigh
 from rebalancer.planning.shares.quotas import Quotas

@@ -4,7 +4,7 @@ import pytest
 
 from rebalancer.domain.cluster import Taint
 from rebalancer.domain.placement import HOSTNAME, NodeTerm, Placement, Requirement, Spread
-from rebalancer.domain.snapshot import NodeView
+from rebalancer.domain.pool_view import NodeView
 from tests.builders import a_model, a_node, a_pod, a_policy, a_pool, a_snapshot
 from tests.planning.story import Story, moves, unmet_of
 

@@ -7,7 +7,7 @@ from rebalancer.domain.quota_view import Draw, Holder, QuotaView
 from rebalancer.planning.actions.moves import judge_moves
 from rebalancer.planning.actions.node_grants import NodePlan
 from rebalancer.planning.allocation.allocate import Allocation
-from rebalancer.planning.allocation.ledger import Unit
+from rebalancer.planning.allocation.unit import Unit
 from rebalancer.planning.guards.release import Tally
 from rebalancer.planning.planner import weigh
 from rebalancer.planning.shares.caps import Caps

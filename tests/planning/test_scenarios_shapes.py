@@ -3,7 +3,8 @@
 from msgspec.structs import replace
 
 from rebalancer.domain.plan import Plan
-from rebalancer.domain.snapshot import NodeView, Snapshot
+from rebalancer.domain.pool_view import NodeView
+from rebalancer.domain.snapshot import Snapshot
 from tests.builders import a_model, a_node, a_pod, a_policy, a_pool, a_snapshot, an_elastic_pool
 from tests.planning.story import Story, moves, node_pool_changes, unmet_of
 

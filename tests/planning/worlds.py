@@ -8,9 +8,9 @@ from rebalancer.domain.autoscalers import Originals
 from rebalancer.domain.cluster import Taint, Toleration
 from rebalancer.domain.people import Override
 from rebalancer.domain.policy import Model, Policy, Pool
+from rebalancer.domain.pool_view import NodeView
 from rebalancer.domain.readings import Work
 from rebalancer.domain.role_ratio import RoleRatio
-from rebalancer.domain.snapshot import NodeView
 from rebalancer.domain.timetable import Schedule
 from rebalancer.settings.couples import bounds_of_ratios, known_roles
 from rebalancer.settings.draft import Part

@@ -104,7 +104,7 @@ def test_replayed_history_is_not_live() -> None:
 
 def test_the_topic_gives_back_memory_cycle_and_where_to_read_on() -> None:
     state = feed(a_start(), *history(1))
-    state.restore_offsets({("metrics", 0): 24, ("metrics", 1): 9})
+    state.offsets = {("metrics", 0): 24, ("metrics", 1): 9}
     entries = [
         checkpoint.rings_entry("b", state.rings_bytes("b")),
         checkpoint.memory_entry(MEMORY, 41, NOW, OFFSETS),
@@ -122,7 +122,7 @@ def test_nothing_to_read_is_a_fresh_start() -> None:
 
 def test_a_model_silent_for_longer_than_its_rings_holds_nothing_up() -> None:
     state = feed(a_start(), *history(1))
-    state.restore_offsets({("metrics", 0): 24})
+    state.offsets = {("metrics", 0): 24}
     entries = [checkpoint.rings_entry("b", state.rings_bytes("b")), checkpoint.memory_entry(MEMORY, 1, NOW, OFFSETS)]
     assert checkpoint.read(entries, ["b"], NOW + 8 * 3600).offsets == OFFSETS
 

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from rebalancer.domain.cluster import SOURCES
-from rebalancer.domain.snapshot import NodeView, PoolView, TargetView
+from rebalancer.domain.pool_view import NodeView, PoolView
+from rebalancer.domain.snapshot import TargetView
 from rebalancer.state import ClusterState
 from tests.builders import NOW, a_model, a_policy, a_pool
 from tests.ingest.devices import (

@@ -54,8 +54,8 @@ def test_engines_of_two_roles_that_tell_one_name_are_told_apart_by_their_pods() 
 def test_a_bomb_of_unknown_names_is_counted_and_bounded() -> None:
     state = feed(two_pods(), *(a_sample(f"x{n}", running=1) for n in range(1000)), a_sample("x0", running=1))
     assert state.counters() == {"unknown-model": 1001}
-    assert len(state.unknown_models()) == 50
-    assert state.unknown_models()["x0"] == 2
+    assert len(state.unknown_models) == 50
+    assert state.unknown_models["x0"] == 2
 
 
 def test_a_bomb_of_pods_or_sources_fills_no_memory() -> None:

@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from rebalancer.domain.cluster import DisruptionBudget, SavedNodePool
-from rebalancer.domain.snapshot import NodePoolView, NodeView, PoolView
+from rebalancer.domain.pool_view import NodePoolView, NodeView, PoolView
 from rebalancer.state import ClusterState
 from tests.builders import NOW, a_model, a_node_claim, a_policy, a_pool, an_elastic_pool
 from tests.state.objects import (

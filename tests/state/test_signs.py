@@ -108,7 +108,7 @@ def test_a_sign_on_a_node_is_a_notice_of_it(
 )
 def test_what_says_nothing_about_its_end_is_no_notice(sign: dict[str, Any]) -> None:
     state = shown(sign)
-    assert (notices(state), state.unknown_signs()) == ((), {})
+    assert (notices(state), state.signs.unknown()) == ((), {})
 
 
 @pytest.mark.parametrize("value", ["", "soon", "-1", "1799999990000", "1e9", "٣"])
@@ -199,9 +199,9 @@ def test_a_sign_that_looks_like_a_notice_is_counted_with_its_nodes() -> None:
     nodes = [a_cluster_node(f"n{n}", **sign) for n, sign in enumerate((*strange, strange[0]))]
     state = a_state(POLICY, *nodes)
     assert notices(state) == ()
-    assert state.unknown_signs() == {"taint example.com/PreemptionImminent": 2, "condition GpuErrorDetected": 1}
+    assert state.signs.unknown() == {"taint example.com/PreemptionImminent": 2, "condition GpuErrorDetected": 1}
     feed(state, changed(a_cluster_node("n0", resource_version="2")))
-    assert state.unknown_signs()["taint example.com/PreemptionImminent"] == 1
+    assert state.signs.unknown()["taint example.com/PreemptionImminent"] == 1
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ def test_a_sign_that_looks_like_a_notice_is_counted_with_its_nodes() -> None:
     ids=str,
 )
 def test_a_condition_is_strange_only_while_its_status_is_bad_news(sign: dict[str, Any], unknown: bool) -> None:  # noqa: FBT001  a value of the table
-    assert bool(shown(sign).unknown_signs()) is unknown
+    assert bool(shown(sign).signs.unknown()) is unknown
 
 
 # --- what it survives

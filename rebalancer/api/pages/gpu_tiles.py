@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from rebalancer.api.pages.values import DOOMED, FREE, LENT, LOADING, OTHER, OWNED, UNKNOWN
 from rebalancer.domain.memory import Loan
-from rebalancer.domain.snapshot import ModelView, NodeView, NoticeView, PodView, PoolView, Snapshot, TargetView
+from rebalancer.domain.pool_view import NodeView, PoolView
+from rebalancer.domain.snapshot import ModelView, NoticeView, PodView, Snapshot, TargetView
 
 WORDS = {
     OWNED: "owned",

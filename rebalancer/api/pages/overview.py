@@ -20,7 +20,8 @@ from rebalancer.api.text.printed import printed
 from rebalancer.domain.people import Override
 from rebalancer.domain.plan import Plan
 from rebalancer.domain.policy import Policy
-from rebalancer.domain.snapshot import PoolView, Sync
+from rebalancer.domain.pool_view import PoolView
+from rebalancer.domain.snapshot import Sync
 
 MOST_NODES = 512  # of a pool; above, its bar says more than its tiles
 MOST_EVENTS = 500  # newest; 30 minutes of a whole fleet in trouble are thousands, and /v1/decisions pages them

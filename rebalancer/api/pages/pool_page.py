@@ -10,7 +10,7 @@ from rebalancer.api.pages.values import LoanRow, NodeRow, PageNumber, PodRow, Po
 from rebalancer.api.ports.page_data import PageData
 from rebalancer.api.text.printed import printed
 from rebalancer.domain.policy import Pool
-from rebalancer.domain.snapshot import NodeView, PoolView
+from rebalancer.domain.pool_view import NodeView, PoolView
 
 PAGE = 64
 

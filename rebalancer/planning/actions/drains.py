@@ -17,7 +17,7 @@ from rebalancer.planning.actions.evictions import ends_at
 from rebalancer.planning.actions.moves import Going, Key, Moves, judge_moves, release
 from rebalancer.planning.actions.node_grants import NodePlan
 from rebalancer.planning.allocation.allocate import Allocation
-from rebalancer.planning.allocation.ledger import Victim
+from rebalancer.planning.allocation.unit import Victim
 from rebalancer.planning.facts.scene import Scene, TargetFacts
 from rebalancer.planning.guards.release import Purpose, Tally
 from rebalancer.planning.shares.share import ModelShare

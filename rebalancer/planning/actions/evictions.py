@@ -13,7 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from rebalancer.domain.drain import LAST_SECONDS, dated, in_last_seconds, is_drained
 from rebalancer.domain.plan import DrainChange
-from rebalancer.domain.snapshot import NodeView, NoticeView, PodView
+from rebalancer.domain.pool_view import NodeView
+from rebalancer.domain.snapshot import NoticeView, PodView
 from rebalancer.planning.actions.moves import Going, Moves
 from rebalancer.planning.facts.scene import PoolFacts, Scene, TargetFacts
 from rebalancer.planning.shares.share import ModelShare

@@ -13,8 +13,8 @@ from rebalancer.domain.victims import out_class
 from rebalancer.domain.words import listed
 from rebalancer.planning.actions.node_grants import NodePlan
 from rebalancer.planning.allocation.allocate import Allocation
-from rebalancer.planning.allocation.ledger import Unit, Victim
 from rebalancer.planning.allocation.lending import CALLED_HOME, held_back
+from rebalancer.planning.allocation.unit import Unit, Victim
 from rebalancer.planning.facts.scene import Scene
 from rebalancer.planning.guards.guards import budget, judge
 from rebalancer.planning.guards.release import Purpose, Release, Tally

@@ -14,11 +14,12 @@ from msgspec.structs import replace
 
 from rebalancer.domain.memory import GrantFailure, NodeGrant
 from rebalancer.domain.plan import NodePoolChange, Refusal
-from rebalancer.domain.snapshot import NodePoolView
+from rebalancer.domain.pool_view import NodePoolView
 from rebalancer.domain.words import counted
 from rebalancer.planning.actions.node_pools import holds, raised_limit, restored_limits, whole_nodes
 from rebalancer.planning.allocation.allocate import Allocation
-from rebalancer.planning.allocation.ledger import Ledger, Unit, needs_words
+from rebalancer.planning.allocation.ledger import Ledger, needs_words
+from rebalancer.planning.allocation.unit import Unit
 from rebalancer.planning.facts.alike import kind_of, risky
 from rebalancer.planning.facts.scene import PoolFacts, Scene, TargetFacts
 from rebalancer.planning.shares.caps import Caps

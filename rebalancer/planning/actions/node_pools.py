@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator
 
 from rebalancer.domain.plan import NodePoolChange
-from rebalancer.domain.snapshot import NodePoolView
+from rebalancer.domain.pool_view import NodePoolView
 from rebalancer.domain.words import gpus
 from rebalancer.planning.facts.scene import PoolFacts, Scene
 from rebalancer.planning.shares.share import ModelShare

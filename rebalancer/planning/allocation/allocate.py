@@ -15,8 +15,9 @@ from rebalancer.domain.words import counted, gpus
 from rebalancer.planning.allocation.donors import ENTITLED, FLOOR, WANTED, displace
 from rebalancer.planning.allocation.fragments import resliced
 from rebalancer.planning.allocation.idle import fill
-from rebalancer.planning.allocation.ledger import Ledger, Unit, Victim, needs_words
+from rebalancer.planning.allocation.ledger import Ledger, needs_words
 from rebalancer.planning.allocation.roles import RATIO
+from rebalancer.planning.allocation.unit import Unit, Victim
 from rebalancer.planning.facts.landing import bars, distance
 from rebalancer.planning.facts.scene import PoolFacts, Scene, TargetFacts
 from rebalancer.planning.guards.release import Purpose

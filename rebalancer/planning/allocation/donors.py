@@ -12,7 +12,8 @@ from typing import NamedTuple
 from rebalancer.domain.plan import Refusal
 from rebalancer.domain.snapshot import PodView
 from rebalancer.domain.victims import out_class
-from rebalancer.planning.allocation.ledger import Ledger, Unit, Victim
+from rebalancer.planning.allocation.ledger import Ledger
+from rebalancer.planning.allocation.unit import Unit, Victim
 from rebalancer.planning.demand.demand import rules_of
 from rebalancer.planning.facts.scene import Scene, TargetFacts
 from rebalancer.planning.guards.guards import COOLDOWNS, judge

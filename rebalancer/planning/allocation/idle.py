@@ -6,7 +6,8 @@ share every model gives.
 
 import heapq
 
-from rebalancer.planning.allocation.ledger import Ledger, Unit
+from rebalancer.planning.allocation.ledger import Ledger
+from rebalancer.planning.allocation.unit import Unit
 from rebalancer.planning.facts.scene import TargetFacts
 from rebalancer.planning.shares.by_worth import next_gain
 from rebalancer.planning.shares.curves import LEAST_GAIN

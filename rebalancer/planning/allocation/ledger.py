@@ -6,57 +6,19 @@ from dataclasses import dataclass, field
 from itertools import islice, takewhile
 
 from rebalancer.domain.plan import Refusal
-from rebalancer.domain.snapshot import NodeView, PodView
+from rebalancer.domain.pool_view import NodeView
+from rebalancer.domain.snapshot import PodView
 from rebalancer.domain.victims import out_class
 from rebalancer.domain.words import gpus
 from rebalancer.planning.allocation.fits import Fits
 from rebalancer.planning.allocation.roles import Roles
+from rebalancer.planning.allocation.unit import Victim
 from rebalancer.planning.facts.landing import crowded, may_land
 from rebalancer.planning.facts.scene import ROLLOUT, NodeRoom, PodPlacement, Scene, TargetFacts
 from rebalancer.planning.guards.release import Purpose, Release, Tally
 from rebalancer.planning.shares.caps import Caps
 from rebalancer.planning.shares.quotas import Quotas
 from rebalancer.planning.shares.share import ModelShare
-
-
-@dataclass(frozen=True, slots=True)
-class Victim:
-    """One replica that would go.
-
-    target: the target it belongs to.
-    pod: the pod; a stand-in where it is no pod yet.
-    purpose: why it would go.
-    together: how many replicas of its model, on nodes, go with it for one replica of a model under its floor; else 1.
-    """
-
-    target: TargetFacts
-    pod: PodView
-    purpose: Purpose
-    together: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Unit:
-    """One more replica for a target, and where its GPUs come from.
-
-    target: the target that gets it.
-    tier: the claim it serves: `floor`, `entitlement` or `demand`.
-    source: `free` (it fits now), `soon` (it fits once GPUs are freed), `shift` (its victims make the room), `node` (a
-        node grant).
-    nodes: names of the nodes that its pods are to run on, one for each; none for a node grant.
-    victims: replicas that go for it.
-    """
-
-    target: TargetFacts
-    tier: str
-    source: str
-    nodes: tuple[str, ...] = ()
-    victims: tuple[Victim, ...] = ()
-
-    @property
-    def places(self) -> list[str]:
-        """Names of its nodes, each once."""
-        return sorted(set(self.nodes))
 
 
 @dataclass(slots=True)

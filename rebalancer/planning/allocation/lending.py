@@ -8,7 +8,7 @@ waits for nothing here.
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
-from rebalancer.planning.allocation.ledger import Unit
+from rebalancer.planning.allocation.unit import Unit
 from rebalancer.planning.facts.scene import Scene
 from rebalancer.planning.shares.share import ModelShare
 

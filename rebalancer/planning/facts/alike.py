@@ -3,7 +3,8 @@
 from collections.abc import Collection, Iterable
 
 from rebalancer.domain.arithmetic import node_receives
-from rebalancer.domain.snapshot import NodeView, NoticeView, PoolView
+from rebalancer.domain.pool_view import NodeView, PoolView
+from rebalancer.domain.snapshot import NoticeView
 
 TYPE, ZONE = "node.kubernetes.io/instance-type", "topology.kubernetes.io/zone"
 

@@ -8,8 +8,9 @@ from msgspec.structs import asdict
 from rebalancer.domain.arithmetic import PoolGpus, doomed_nodes, node_receives, noticed_nodes, pool_gpus, unknown_gpus
 from rebalancer.domain.memory import Memory, ModelMemory
 from rebalancer.domain.policy import Policy, Pool
+from rebalancer.domain.pool_view import NodeView, PoolView
 from rebalancer.domain.readings import ModelLoad
-from rebalancer.domain.snapshot import NodeView, PoolView, Snapshot
+from rebalancer.domain.snapshot import Snapshot
 from rebalancer.planning.facts.alike import alike
 from rebalancer.planning.facts.holdings import NOTHING, holding
 from rebalancer.planning.facts.scene import (

@@ -7,7 +7,8 @@ looks a pool or model of the policy up behind this finds it.
 from msgspec.structs import replace
 
 from rebalancer.domain.policy import Policy
-from rebalancer.domain.snapshot import PoolView, Snapshot
+from rebalancer.domain.pool_view import PoolView
+from rebalancer.domain.snapshot import Snapshot
 
 
 def fitted(snapshot: Snapshot, policy: Policy) -> Snapshot:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from rebalancer.domain.cluster import Taint, Toleration
 from rebalancer.domain.placement import HOSTNAME, Placement, Spread
-from rebalancer.domain.snapshot import NodeView
+from rebalancer.domain.pool_view import NodeView
 from rebalancer.domain.words import counted, listed
 from rebalancer.planning.facts.scene import PodPlacement
 

@@ -17,8 +17,9 @@ from rebalancer.domain.gpu_memory import GpuMemory
 from rebalancer.domain.memory import Memory, ModelMemory
 from rebalancer.domain.placement import NodeTerm
 from rebalancer.domain.policy import Model, Policy, Pool
+from rebalancer.domain.pool_view import NodeView, PoolView
 from rebalancer.domain.readings import ModelLoad
-from rebalancer.domain.snapshot import AutoscalerView, NodeView, PodView, PoolView, Snapshot, TargetView
+from rebalancer.domain.snapshot import AutoscalerView, PodView, Snapshot, TargetView
 from rebalancer.planning.memo import Memo
 from rebalancer.planning.overrides.rulings import Ruling
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Final
 
 from rebalancer.domain.cluster import Node, NodePool, Taint
-from rebalancer.domain.snapshot import NodeView
+from rebalancer.domain.pool_view import NodeView
 from rebalancer.ingest.objects.nodes import NODE_POOL_LABEL
 from rebalancer.planning.facts.landing import may_land
 from rebalancer.survey.accelerators import gpus

@@ -1,0 +1,99 @@
+"""The pools of a snapshot: their nodes, and the NodePools and NodeClaims behind them."""
+
+from msgspec import Struct
+
+from rebalancer.domain.cluster import DisruptionBudget, SavedNodePool, Taint
+from rebalancer.domain.instant import Instant
+from rebalancer.domain.quota_view import Holder
+
+
+class NodeView(Struct, frozen=True):
+    """One node of a pool.
+
+    name: its name.
+    gpus: allocatable GPUs of the pool's resource.
+    ready: whether its Ready condition is True.
+    schedulable: whether it is neither cordoned nor being deleted.
+    foreign_gpus: GPUs that pods of no model request there.
+    ready_changed_at: when its Ready condition last changed; None where it has no such condition.
+    node_pool: name of its Karpenter NodePool, None where Karpenter does not own it.
+    labels: its labels.
+    taints: its taints.
+    fell_at: when `gpus` last became fewer while we watched; None when it has not, or all of them are back.
+    refused: why devices that it offers do not count in `gpus`, as the end of a sentence; "" where all do.
+    memory_gib: GiB of GPU memory that each of `gpus` has; None where nobody says.
+    cordoned: whether it carries our mark: we cordoned it, and have not taken that back.
+    """
+
+    name: str
+    gpus: int
+    ready: bool
+    schedulable: bool
+    foreign_gpus: int = 0
+    ready_changed_at: Instant | None = None
+    node_pool: str | None = None
+    labels: dict[str, str] = {}
+    taints: tuple[Taint, ...] = ()
+    fell_at: Instant | None = None
+    refused: str = ""
+    memory_gib: float | None = None
+    cordoned: bool = False
+
+
+class NodeClaimView(Struct, frozen=True):
+    """A node still to come in a NodePool.
+
+    name: name of its NodeClaim.
+    gpus: GPUs of the pool's resource that it is to bring.
+    created_at: when it was ordered.
+    node: name of the node it became that is not Ready yet, None before that.
+    failed: sentence that says why it cannot be had; None while nothing speaks against it.
+    """
+
+    name: str
+    gpus: int
+    created_at: Instant
+    node: str | None = None
+    failed: str | None = None
+
+
+class NodePoolView(Struct, frozen=True):
+    """A Karpenter NodePool behind a pool; GPUs are of the pool's resource.
+
+    name: its name.
+    uid: its Kubernetes UID.
+    resource_version: its version in the API server.
+    gpu_limit: most GPUs that Karpenter may bring, None where that is unlimited.
+    gpus_used: GPUs that its nodes have, by its status.
+    budgets: its disruption budgets; None where the key is absent.
+    held: whether our budget that forbids consolidation is in place.
+    saved: its own limits and budgets from before our first write; None: we have not written to it.
+    claims: its nodes still to come, by name.
+    other: name of another installation of the rebalancer that wrote to it, so we do not; "" where none did.
+    """
+
+    name: str
+    uid: str
+    resource_version: str
+    gpu_limit: int | None
+    gpus_used: int
+    budgets: tuple[DisruptionBudget, ...] | None = None
+    held: bool = False
+    saved: SavedNodePool | None = None
+    claims: tuple[NodeClaimView, ...] = ()
+    other: str = ""
+
+
+class PoolView(Struct, frozen=True):
+    """One pool of the policy as the cluster shows it.
+
+    name: its name.
+    nodes: its nodes, by name.
+    node_pools: the Karpenter NodePools behind it, in the policy's order.
+    others: who holds GPUs of it besides the models, the most first.
+    """
+
+    name: str
+    nodes: tuple[NodeView, ...] = ()
+    node_pools: tuple[NodePoolView, ...] = ()
+    others: tuple[Holder, ...] = ()
