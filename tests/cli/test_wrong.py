@@ -25,7 +25,7 @@ ADD = "override add pin chat"
         ("demo --speed abc", "error: --speed is not a number"),
         ("demo --trace nowhere", "error: --trace nowhere: cannot be read (No such file or directory)"),
         ("replay nowhere --policy neither", "error: --policy neither: No such file or directory"),
-        ("explain", "error: Missing argument 'MODEL'; `rebalancer status` lists the models"),
+        ("explain", "error: give a MODEL, or --node and its name; `rebalancer status` lists the models"),
         ("completion cmd", "error: SHELL: no 'cmd'; allowed: bash, zsh, fish"),
     ],
 )

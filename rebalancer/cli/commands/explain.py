@@ -47,7 +47,7 @@ def command(
     from rebalancer.cli.terminal.spans import spelled
 
     if (model is None) is (node is None):
-        raise Failed("give a MODEL, or --node and its name", USAGE)
+        raise Failed("give a MODEL, or --node and its name; `rebalancer status` lists the models", USAGE)
     where = Where(server, kubeconfig, context, service_namespace)
     if node is not None:
         (body,) = read(where, f"/v1/nodes/{quote(node, safe='')}")
