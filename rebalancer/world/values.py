@@ -7,6 +7,7 @@ from rebalancer.domain import autoscalers
 from rebalancer.domain import cluster as domain
 from rebalancer.domain import dual_pods as pods
 from rebalancer.domain.dual_pods import Requester
+from rebalancer.domain.quotas import ContainerAsk, PodAsk
 from rebalancer.world.faults import CORDONED
 from rebalancer.world.karpenter import NodeClaim, NodePool
 from rebalancer.world.slots import Launcher
@@ -100,6 +101,7 @@ def _launcher(launcher: Launcher, version: str) -> domain.Pod:
 
 
 def _deployment(owner: Deployment, version: str) -> domain.Workload:
+    devices = {owner.resource: 1000 * owner.gpus}
     return domain.Workload(
         ref=owner.ref,
         uid=owner.uid,
@@ -111,6 +113,7 @@ def _deployment(owner: Deployment, version: str) -> domain.Workload:
         grace_seconds=owner.grace_seconds,
         rolling=owner.rolling,
         writer=owner.writer,
+        ask=PodAsk((ContainerAsk(devices, devices),)),
     )
 
 

@@ -143,7 +143,7 @@ def test_nobody_there_is_exit_code_4_with_the_address(capsys: Captured) -> None:
         (["status", "--server", "ftp://x"], "--server ftp://x is no http:// address"),
         (["status", "--output", "xml"], "no 'xml'; allowed: table"),
         (["statsu"], "No such command 'statsu'"),
-        (["explain"], "Missing argument 'MODEL'"),
+        (["explain"], "give a MODEL, or --node and its name"),
         (["config", "check"], "Missing argument 'FILE...'"),
         (["status", "--servr", "x"], "No such option"),
     ],

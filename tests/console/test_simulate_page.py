@@ -12,7 +12,13 @@ from tests.testbed.build import Missing
 
 pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="session")]
 
-FIGURES = ["SLO violations", "Replicas", "GPUs", "Lent GPUs", "Queue", "Cost"]
+FIGURES = ["SLO violations", "Replicas", "Lent GPUs", "Queue"]
+HEADS = [
+    "GPUs by model, and late requests",
+    "hpa@0.7 beside keda@0.7, by model",
+    "What came of it",
+    *FIGURES,
+]
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +35,9 @@ async def test_without_a_network_all_plots_are_there_and_nothing_scrolls_sideway
     simulated: str, opened: Opened, size: dict[str, int], theme: str
 ) -> None:
     page = await opened(simulated, viewport=size, color_scheme=theme, offline=True)
-    assert await page.locator("h2").all_inner_texts() == FIGURES
+    assert await page.locator("h2").all_inner_texts() == HEADS
+    assert "late requests" in await page.locator("h1").inner_text()
+    await expect(page.locator(".beside svg")).to_have_count(2)
     await expect(page.locator("figure .scroll > svg")).to_have_count(len(FIGURES))
     for plot in await page.locator("figure .scroll > svg").all():
         box = await plot.bounding_box()

@@ -56,6 +56,7 @@ def rounded(seen: object) -> object:
         extra["labels"] = {name: text for name, text in seen.labels.items() if name != "kubernetes.io/hostname"}
     elif isinstance(seen, SeenPod):
         extra["labels"] = ()  # the world finds a target's pods by their owner
+        extra["image"] = ""  # nor does it know what is pulled
     if hasattr(seen, "budgets"):
         extra["budgets"] = None
     return replace(seen, resource_version="", **whole, **extra)
