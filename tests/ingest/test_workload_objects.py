@@ -9,6 +9,7 @@ import pytest
 from rebalancer.domain.cluster import ClusterObject, Pod, Toleration, Workload
 from rebalancer.domain.dual_pods import Launcher, Requester
 from rebalancer.domain.placement import NodeTerm, Placement, Requirement, Spread
+from rebalancer.domain.quotas import ContainerAsk, PodAsk
 from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.ingest.objects import SHAPES, Unusable, value_of
 from tests.ingest.manifests import container, deployment, meta, pod
@@ -179,6 +180,7 @@ def test_a_deployment() -> None:
             }
         },
     }
+    asked = {"cpu": 8000, "memory": 64 * 2**30 * 1000, "nvidia.com/gpu": 2000}
     assert read("deployments", deployment(spec)) == Workload(
         ref=LLAMA,
         uid="uid-llama",
@@ -188,6 +190,7 @@ def test_a_deployment() -> None:
         node_selector={"gpu": "a100"},
         tolerations=(Toleration("nvidia.com/gpu", "Exists", "", "NoSchedule"), Toleration("k")),
         grace_seconds=0,
+        ask=PodAsk((ContainerAsk(asked, asked),)),
     )
 
 

@@ -119,7 +119,8 @@ def _used() -> Iterator[Mutant]:
     yield _instead(before_gain, "ROOM_ROOTS", "used", "has all room or none", (0.5,))
     true = before_gain._work_of  # noqa: SLF001  the very thing to break
     yield _instead(before_gain, "_work_of", "used", "is of one window", lambda model: (_short(model),) * 2)
-    yield _instead(before_gain, "_work_of", "used", "forgets the past", lambda model: true(model)[1:])
+    yield _instead(before_gain, "_work_of", "used", "forgets the past", lambda model: (true(model)[1],) * 2)
+    yield _instead(before_gain, "_short", "used", "holds off who is short", lambda *_: False)
     yield _instead(before_gain, "LIKELY", "used", "believes no rise", 1.0)
     yield _instead(before_gain, "BATCH", "used", "is of batch work", "none")
 

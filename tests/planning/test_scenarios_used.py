@@ -57,6 +57,11 @@ class TestUsed:
         # a has 5 now: with b's busiest five minutes that is more than there is, and b keeps what it uses now.
         assert shares(a_riser({"a": 5.0, "b": 0.1}, busiest=(1.0, 3.3)).plan()) == {"a": 7, "b": 1}
 
+    def test_forgets_what_was_before_while_one_has_less_than_it_uses_now(self) -> None:
+        # 2.5 on 3 replicas is no reason; on 2 it is, though 4 and 4 would fit.
+        assert shares(a_riser({"a": 2.5, "b": 0.1}, a=3, b=5, busiest=(1.0, 3.3)).plan())["b"] == 4
+        assert shares(a_riser({"a": 2.5, "b": 0.1}, a=2, b=6, busiest=(1.0, 3.3)).plan()) == {"a": 7, "b": 1}
+
     def test_leaves_what_was_before_to_a_level_that_is_believed_to_rise_beside_it(self) -> None:
         story = a_riser({"a": 1.0, "b": 0.1}, busiest=(1.0, 3.3))
         assert shares(story.plan()) == {"a": 4, "b": 4}

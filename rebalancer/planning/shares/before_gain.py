@@ -3,14 +3,17 @@
 What a replica is worth is foreseen, and forecasts are late where loads rise together or come back after a pause: the
 first that is seen to rise takes from others that rise too, and each move idles a GPU for a start. So what is used,
 with some room for bursts, does not go to somebody else's forecast, as long as all that is used fits. What was used in
-the last hours comes again, and stays as well where all of it fits at once. Where not even what is used now fits, worth
-alone decides: whoever can still be kept in time is kept.
+the last hours comes again, and stays as well where all of it fits at once and nobody is short of what it uses now: it
+yields to work that is there, and not to a forecast. Where not even what is used now fits, worth alone decides: whoever
+can still be kept in time is kept.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from itertools import product
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rebalancer.planning.demand.deferral import BATCH
 from rebalancer.planning.demand.need import ModelNeed
@@ -36,20 +39,27 @@ def in_use(pools: Iterable[PoolFacts], models: Sequence[ModelNeed], kept_gpus: i
     """The replicas that each model uses, held or not, in order; 0 for all where that does not fit.
 
     It uses the work of its busiest five minutes of three hours, of the last 15 or 60 s, or of a level that has likely
-    risen, whichever is most; where that of all does not fit, beside what they own and `kept_gpus`, that of the last 15
-    or 60 s. In either case it has as much room for bursts as fits for all. Batch work uses nothing: it gives way at
-    once. Where nodes can come or go nothing counts as used: there the price of a node decides.
+    risen, whichever is most. Where that of all does not fit beside what they own and `kept_gpus`, and while one of them
+    has fewer replicas than it uses now, it uses the work of the last 15 or 60 s. In either case it has as much room for
+    bursts as fits for all. Batch work uses nothing: it gives way at once. Where nodes can come or go nothing counts as
+    used: there the price of a node decides.
     """
     pools, nothing = list(pools), (0,) * len(models)
     if not models or any(pool.grows for pool in pools):
         return nothing
     owned, gpus = np.array([(own(model), model.gpus) for model in models]).T
     budget = sum(pool.budget or 0 for pool in pools) - kept_gpus
-    for work, roots in product(np.array([_work_of(model) for model in models]).T, ROOM_ROOTS):
+    needed, now = np.array([_work_of(model) for model in models]).T
+    for work, roots in product((now,) if _short(now, models) else (needed, now), ROOM_ROOTS):
         used = np.ceil(work + roots * np.sqrt(work) - ROUNDING).astype(np.int64)
         if int((np.maximum(used, owned) * gpus).sum()) <= budget:
             return tuple(used.tolist())
     return nothing
+
+
+def _short(now: NDArray[np.float64], models: Sequence[ModelNeed]) -> bool:
+    """Whether one of the models uses more replicas now than it has."""
+    return any(math.ceil(work - ROUNDING) > model.staying_replicas for work, model in zip(now, models, strict=True))
 
 
 def _work_of(model: ModelNeed) -> tuple[float, float]:
