@@ -126,6 +126,19 @@ CASES = (
         ({UP: always(1), START: always(0), PLAN: "0+10x209"},),
     ),
     Case(
+        "RebalancerNotLeading",
+        {'rebalancer_leading{instance="rb-0"}': told(0, 1), 'rebalancer_leading{instance="rb-1"}': always(0)},
+        Fired(
+            {},
+            "2 replicas of the rebalancer run, and none leads, so nothing is written: no model's replica moves, not "
+            "even away from nodes under notice.",
+        ),
+        (
+            {'rebalancer_leading{instance="rb-0"}': always(0), 'rebalancer_leading{instance="rb-1"}': always(1)},
+            {'rebalancer_leading{instance="rb-0"}': told(0, 1, samples=5)},
+        ),
+    ),
+    Case(
         "RebalancerCyclesFailing",
         {FAILED + '{instance="rb-0"}': told(2)},
         Fired(

@@ -212,8 +212,15 @@ async def _back_to_shadow(stage: Stage) -> None:
     stage.sandbox.kubernetes.store.put({**kind, "metadata": metadata, "spec": spec})
 
 
+async def _leases_refused(stage: Stage) -> None:
+    """The right to the Lease was forgotten in an upgrade to two replicas."""
+    stage.sandbox.kubernetes.faults.fail_next(1_000_000, 403, path_part="/leases")
+    await stage.restart(lease_name="rebalancer", instance="rebalancer-0")
+
+
 FAULTS = (
     Fault("RebalancerDown", _down, r"no answer from", _up),
+    Fault("RebalancerNotLeading", _leases_refused, r"no leader: nothing changes", _answers_again),
     Fault("RebalancerCyclesFailing", _unplannable, r"plan: \d+ cycles in a row failed.*AttributeError", _mended),
     Fault("RebalancerCheckpointOld", _kafka_away, r"kafka-out", _kafka_back),
     Fault("RebalancerNotSynced", _pods_unlistable, r"Silent: .*pods|Not read yet: .*pods", _answers_again),

@@ -124,6 +124,16 @@ ALERTS: tuple[Alert, ...] = (
         "{{ else }}Prometheus has seen no rebalancer for 2 minutes.{{ end }}",
     ),
     Alert(
+        "RebalancerNotLeading",
+        CRITICAL,
+        "count without (instance, pod) (rebalancer_leading)\n"
+        "  unless max without (instance, pod) (rebalancer_leading) == 1",
+        "1m",
+        "No replica of the service may act.",
+        f"{REPLICAS} of the rebalancer run, and none leads, so nothing is written: no model's replica moves, not even "
+        "away from nodes under notice.",
+    ),
+    Alert(
         "RebalancerCyclesFailing",
         CRITICAL,
         "rebalancer_failed_cycles_in_a_row >= 2",
