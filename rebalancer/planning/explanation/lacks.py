@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from rebalancer.domain.couples import couples
+from rebalancer.domain.couples import Couple, couples
 from rebalancer.domain.memory import Loan, ModelMemory
 from rebalancer.domain.plan import Unmet
 from rebalancer.domain.quota_view import holding
@@ -74,6 +74,7 @@ def lacking(  # noqa: PLR0913  # every stage's result tells something
     wanted = allocated(scene, allocation)
     _, lent, _ = scene.memo.of("", by_model, loans)
     with_nodes = {name for (name, _), one in moves.coming.items() if one.grant}
+    coupled, beside = scene.memo.of("", couples, scene.policy), _beside(scene)
     for name in sorted(scene.models):
         model = scene.models[name]
         memory, short = model.remembered, short_of(model)
@@ -84,10 +85,11 @@ def lacking(  # noqa: PLR0913  # every stage's result tells something
             continue
         brought = granted[name] if name in with_nodes else 0
         constraint, why = _binding(model, allocation, moves, declined=wanted[name] < model.needed, brought=brought)
-        if constraint in {"budget", "waiting"} and (said := _unborne(model, scene, at=wanted[name])):
+        couple = coupled.get(name)
+        if couple and constraint in {"budget", "waiting"} and (said := _unborne(couple, model, scene, at=wanted[name])):
             constraint, why = RATIO, said
-        if constraint in {"budget", "fit"}:
-            why = sentences(why, _beside(model, scene))
+        if beside and constraint in {"budget", "fit"}:
+            why = sentences(why, *(beside[pool] for pool in sorted({t.pool for t in model.targets} & beside.keys())))
         others = _written_by_others(model, scene) if constraint in _FOR_WANT_OF_GPUS else ""
         if others:
             constraint, why = STANDS_DOWN, others
@@ -101,15 +103,10 @@ def lacking(  # noqa: PLR0913  # every stage's result tells something
     return lacks, memories
 
 
-def _beside(model: ModelShare, scene: Scene[ModelShare]) -> str:
-    """Who holds GPUs of the model's pools besides the models, and until when; "" where nobody does."""
-    held = [
-        (pool, scene.pools[pool].view.others)
-        for pool in sorted({target.pool for target in model.targets} & scene.pools.keys())
-    ]
-    return sentences(
-        *(f"besides models GPUs of {pool} are held by {holding(others)}" for pool, others in held if others)
-    )
+def _beside(scene: Scene[ModelShare]) -> dict[str, str]:
+    """Who holds GPUs besides the models, and until when, by pool; none where nobody does."""
+    held = {name: pool.view.others for name, pool in scene.pools.items() if pool.view.others}
+    return {pool: f"besides models GPUs of {pool} are held by {holding(others)}" for pool, others in held.items()}
 
 
 def _while_it_lends(model: ModelShare, lent: tuple[tuple[str, int], ...], constraint: str) -> str:
@@ -135,10 +132,9 @@ def _written_by_others(model: ModelShare, scene: Scene[ModelShare]) -> str:
     return keeps_borrowed(model, scene) if model.staying_replicas < min(model.needed, model.entry.entitlement) else ""
 
 
-def _unborne(model: ModelShare, scene: Scene[ModelShare], at: int) -> str:
+def _unborne(couple: Couple, model: ModelShare, scene: Scene[ModelShare], at: int) -> str:
     """Why a role goes no further than to `at` replicas, which is all that the other one bears; "" where it is not."""
-    couple = scene.memo.of("", couples, scene.policy).get(model.entry.id)
-    if couple is None or at >= model.needed:
+    if at >= model.needed:
         return ""
     other = scene.models[couple.other(model.entry.id)]
     borne = couple.span(model.entry.id, other.aim)[1]
