@@ -136,8 +136,13 @@ class Service:
             self.reporter.waits_for,
         )
         now = self.clock.now()
-        state = ClusterState(policy, now, settings.installation, marks_victims=settings.write_deletion_cost)
-        state.drains_nodes = settings.drain_nodes
+        state = ClusterState(
+            policy,
+            now,
+            settings.installation,
+            marks_victims=settings.write_deletion_cost,
+            drains_nodes=settings.drain_nodes,
+        )
         past.into(state, now)
         self._run(policy, past, state, kube, signatures)
         log.info("started", cycle=past.first_cycle, write_mode=settings.write_mode, replayed=len(past.outcomes))

@@ -17,74 +17,63 @@ class Originals(Struct, frozen=True):
     by: str = ""
 
 
-class Hpa(Struct, frozen=True):
-    """A HorizontalPodAutoscaler (autoscaling/v2).
+class BoundedAutoscaler(Struct, frozen=True, kw_only=True):
+    """An autoscaler whose bounds we may write.
 
     namespace: its namespace.
     name: its name.
     uid: its Kubernetes UID.
     resource_version: its version in the API server; of two, the newer stands.
     target: the workload that it scales.
+    originals: its own bounds, as our annotation saved them; None where it has no such annotation.
+    writers: the field managers that set minimum and maximum, "" where that is us or unknown.
+    controller: its controller; None where nothing controls it.
+    applied: who applies the numbers of it that we write.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    target: WorkloadRef
+    originals: Originals | None = None
+    writers: tuple[str, str] = ("", "")
+    controller: Controller | None = None
+    applied: tuple[Applied, ...] = ()
+
+
+class Hpa(BoundedAutoscaler, frozen=True, kw_only=True):
+    """A HorizontalPodAutoscaler (autoscaling/v2).
+
     minimum: fewest replicas that its spec allows.
     maximum: most replicas that its spec allows.
     current: replicas that its status counts now.
     desired: replicas that its status wants.
     owner_scaled_object: name of the ScaledObject for which KEDA made it, None where nobody did.
-    originals: its own bounds, as our annotation saved them; None where it has no such annotation.
-    writers: the field managers that set minimum and maximum, "" where that is us or unknown.
-    controller: its controller; None where nothing controls it.
-    applied: who applies the numbers of it that we write.
     """
 
-    namespace: str
-    name: str
-    uid: str
-    resource_version: str
-    target: WorkloadRef
     minimum: int
     maximum: int
     current: int = 0
     desired: int = 0
     owner_scaled_object: str | None = None
-    originals: Originals | None = None
-    writers: tuple[str, str] = ("", "")
-    controller: Controller | None = None
-    applied: tuple[Applied, ...] = ()
 
 
-class ScaledObject(Struct, frozen=True):
+class ScaledObject(BoundedAutoscaler, frozen=True, kw_only=True):
     """KEDA's ScaledObject, which makes an HPA of its own and acts through it.
 
-    namespace: its namespace.
-    name: its name.
-    uid: its Kubernetes UID.
-    resource_version: its version in the API server; of two, the newer stands.
-    target: the workload that it scales.
     minimum: its minReplicaCount, None for KEDA's default of 0.
     maximum: its maxReplicaCount, None for KEDA's default of 100.
     idle: its idleReplicaCount, to which KEDA takes the target while no trigger is active; None where it has none.
     paused: whether an annotation pauses it: then it moves nothing.
     hpa_name: name of the HPA that KEDA made for it, None while that is unknown.
-    originals: its own bounds, as our annotation saved them; None where it has no such annotation.
-    writers: the field managers that set minimum and maximum, "" where that is us or unknown.
-    controller: its controller; None where nothing controls it.
-    applied: who applies the numbers of it that we write.
     """
 
-    namespace: str
-    name: str
-    uid: str
-    resource_version: str
-    target: WorkloadRef
     minimum: int | None = None
     maximum: int | None = None
     idle: int | None = None
     paused: bool = False
     hpa_name: str | None = None
-    originals: Originals | None = None
-    writers: tuple[str, str] = ("", "")
-    controller: Controller | None = None
-    applied: tuple[Applied, ...] = ()
 
 
 class PodAutoscaler(Struct, frozen=True):

@@ -325,8 +325,22 @@ ClusterObject = (
     | DeviceObject
 )
 
-# The sources whose lists must be complete before anything is decided, in the words that status and readiness print;
-# besides them one for each other kind of target that the policy names (`target_kinds.TargetKind.source`).
+# Sources that plans are better with and are made without: where nobody gave the right to read them, where the cluster
+# does not have them, and while they are silent, what they told last stands.
+ADVISORY_SOURCES: dict[str, type] = {
+    "resourcequotas": ResourceQuota,
+    "limitranges": LimitRange,
+    "priorityclasses": PriorityClass,
+    "jobs": Job,
+    "localqueues": LocalQueue,
+    "clusterqueues": ClusterQueue,
+    "cohorts": Cohort,
+    "resourceflavors": ResourceFlavor,
+}
+
+# The sources whose lists must be complete before anything is decided, but for the advisory ones, in the words that
+# status and readiness print; besides them one for each other kind of target that the policy names
+# (`target_kinds.TargetKind.source`).
 SOURCES: dict[str, type] = {
     "nodes": Node,
     "pods": Pod,
@@ -338,30 +352,9 @@ SOURCES: dict[str, type] = {
     "nodeclaims": NodeClaim,
     "overrides": Override,
     "writestops": WriteStop,
-    "resourcequotas": ResourceQuota,
-    "limitranges": LimitRange,
-    "priorityclasses": PriorityClass,
-    "jobs": Job,
-    "localqueues": LocalQueue,
-    "clusterqueues": ClusterQueue,
-    "cohorts": Cohort,
-    "resourceflavors": ResourceFlavor,
+    **ADVISORY_SOURCES,
 }
-
-# Sources that plans are better with and are made without: where nobody gave the right to read them, where the cluster
-# does not have them, and while they are silent, what they told last stands.
-ADVISORY = frozenset(
-    {
-        "resourcequotas",
-        "limitranges",
-        "priorityclasses",
-        "jobs",
-        "localqueues",
-        "clusterqueues",
-        "cohorts",
-        "resourceflavors",
-    }
-)
+ADVISORY = frozenset(ADVISORY_SOURCES)
 
 # Besides, where a pool of the policy counts the devices of a DeviceClass.
 DEVICE_SOURCES: dict[str, type] = {

@@ -39,7 +39,7 @@ def holding(holders: Sequence[Holder]) -> str:
     return listed([one.said(str(one.amount)) for one in holders])
 
 
-class Draw(Struct, frozen=True):
+class QuotaDraw(Struct, frozen=True):
     """What one replica of a model takes of a quota.
 
     model: id of the model.
@@ -73,7 +73,7 @@ class QuotaView(Struct, frozen=True):
     key: str
     hard: int = 0
     used: int = 0
-    draws: tuple[Draw, ...] = ()
+    draws: tuple[QuotaDraw, ...] = ()
     holders: tuple[Holder, ...] = ()
     refuses: str = ""
     share: str = ""

@@ -29,7 +29,7 @@ MIDDLE = 0.5
 SLOW = 0.9
 
 
-class Start(Struct, frozen=True):
+class MeasuredStart(Struct, frozen=True):
     """One start that was watched.
 
     pool: name of the pool, "" where an older version measured it.

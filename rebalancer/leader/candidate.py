@@ -8,7 +8,7 @@ knows is how long ago a renewal happened that one only sees; so no instant of an
 from dataclasses import dataclass, replace
 from typing import Final, Self
 
-from rebalancer.leader.timing import TIMING, Timing
+from rebalancer.leader.timing import TIMING, LeaseTiming
 
 LONGEST_LEASE_SECONDS: Final = 60.0
 """A duration beyond it was written by hand, and would keep everybody waiting."""
@@ -69,7 +69,7 @@ class Candidate:
     """
 
     identity: str
-    timing: Timing = TIMING
+    timing: LeaseTiming = TIMING
     lease: Lease | None = None
     looked: bool = False
     seen_monotonic: float = 0.0

@@ -12,7 +12,7 @@ import structlog
 
 from rebalancer.kube.errors import Conflict
 from rebalancer.leader.candidate import Candidate, Claim, Lease
-from rebalancer.leader.timing import TIMING, Timing
+from rebalancer.leader.timing import TIMING, LeaseTiming
 from rebalancer.obs.clock import Clock
 
 T = TypeVar("T")
@@ -39,7 +39,7 @@ class Elector:
     its term has ended unasked. `trouble`: what the last call failed with, None when it did not.
     """
 
-    def __init__(self, leases: Leases, clock: Clock, replica: str, timing: Timing = TIMING) -> None:
+    def __init__(self, leases: Leases, clock: Clock, replica: str, timing: LeaseTiming = TIMING) -> None:
         self.identity = f"{replica}_{uuid.uuid4().hex[:12]}"
         self.elected = asyncio.Event()
         self.lost: asyncio.Future[str] = asyncio.get_running_loop().create_future()

@@ -14,7 +14,7 @@ EPOCH: Final = "rebalancer.io/epoch"
 """The annotation that carries the number of a term, on the Lease and on what a leader writes."""
 
 
-class Port(Protocol):
+class LeasePort(Protocol):
     """The verbs of the Kubernetes API that a Lease needs; each raises KubeError."""
 
     async def get(self, ref: Ref) -> Object:
@@ -44,7 +44,7 @@ class _Spec(msgspec.Struct, rename="camel"):
 class LeaseObject:
     """One Lease, by namespace and name."""
 
-    def __init__(self, kube: Port, namespace: str, name: str, clock: Clock) -> None:
+    def __init__(self, kube: LeasePort, namespace: str, name: str, clock: Clock) -> None:
         self._kube = kube
         self._ref = Ref(LEASES, namespace, name)
         self._clock = clock

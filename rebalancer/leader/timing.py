@@ -5,7 +5,7 @@ from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
+class LeaseTiming:
     """All in seconds. Raises ValueError for values under which two replicas could act at once.
 
     lease_seconds: who stands by waits as long after the last renewal that it saw.
@@ -29,7 +29,7 @@ class Timing:
         return self.renew_seconds / 3
 
 
-TIMING: Final = Timing()
+TIMING: Final = LeaseTiming()
 """A crash costs at most 8.25 s until another replica takes the Lease.
 
 Clocks of two replicas may run 14 % (8/7) apart. A leader outlives two calls in a row that hang for 2.3 s each, if the

@@ -18,7 +18,7 @@ KEPT_SECONDS = 900.0  # a sample that is later than this says nothing that still
 ASLEEP = Gauges(running=0.0, waiting=0.0)
 
 
-class Bound(Struct, frozen=True):
+class Binding(Struct, frozen=True):
     """A launcher served for a requester.
 
     requester: UID of the requester.
@@ -45,7 +45,7 @@ class Bindings:
 
     def __init__(self, objects: Objects) -> None:
         self._objects = objects
-        self.launchers: dict[str, list[Bound]] = {}
+        self.launchers: dict[str, list[Binding]] = {}
         self._asleep: dict[str, set[str]] = {}  # engines by the launcher's UID
         self._kinds: dict[str, str] = {}  # by the requester's UID
         self._waking: dict[str, tuple[str, float]] = {}  # launcher's name, and since when, by the requester's UID
@@ -85,9 +85,9 @@ class Bindings:
             self._kinds[new.requester] = "warm"  # an engine came for it: the one that slept had been put out
         self.launchers[launcher.uid] = [one for one in bound if one.until is None or at - one.until < KEPT_SECONDS]
 
-    def _bind(self, bound: list[Bound], launcher: Pod, new: Launcher, since: float) -> None:
+    def _bind(self, bound: list[Binding], launcher: Pod, new: Launcher, since: float) -> None:
         requester = self._requester(launcher, new.requester, new.name)
-        bound.append(Bound(new.requester, new.instance, since))
+        bound.append(Binding(new.requester, new.instance, since))
         if new.instance in self._asleep.get(launcher.uid, ()):
             self._kinds[new.requester] = "hot"
             self._waking[new.requester] = launcher.name, since
@@ -131,7 +131,7 @@ class Bindings:
         self._kinds[requester] = "cold"
         del self._waking[requester]
 
-    def serves(self, launcher: Pod) -> Bound | None:
+    def serves(self, launcher: Pod) -> Binding | None:
         """For whom a launcher serves now."""
         bound = self.launchers.get(launcher.uid, ())
         return bound[-1] if bound and bound[-1].until is None else None

@@ -16,7 +16,7 @@ from msgspec import Struct, field
 from rebalancer.domain import codec
 from rebalancer.domain.memory import Memory
 from rebalancer.domain.policy import Policy
-from rebalancer.domain.starts import Start
+from rebalancer.domain.starts import MeasuredStart
 from rebalancer.state import chunks
 from rebalancer.state.foreign import ForeignPast
 from rebalancer.state.notices import NoticePast
@@ -53,12 +53,14 @@ class ModelPast(Struct, frozen=True):
     offsets: dict[str, int] = {}
     load_seconds: tuple[float, ...] = ()
     offered: OfferedKept = OfferedKept()
-    starts: tuple[Start, ...] = ()
+    starts: tuple[MeasuredStart, ...] = ()
 
     @property
-    def known_starts(self) -> tuple[Start, ...]:
+    def known_starts(self) -> tuple[MeasuredStart, ...]:
         """Its last starts; those of an older version have no pool, and are of unknown kind."""
-        return self.starts or tuple(Start("", "unknown", seconds, seconds, 0.0) for seconds in self.load_seconds)
+        return self.starts or tuple(
+            MeasuredStart("", "unknown", seconds, seconds, 0.0) for seconds in self.load_seconds
+        )
 
     def to_bytes(self) -> bytes:
         """The past as a JSON head with its length before it, then the rings as they are."""

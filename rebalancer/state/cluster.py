@@ -51,13 +51,18 @@ class ClusterState:
     """What the service knows. `wakes`: why the runner should not wait; `offsets`: next offset per (topic, partition).
 
     `offsets` is the intake's to move, past records that are in here or safe in the dead-letter topic; it goes into the
-    checkpoint with them. `installation`: our name on what we write to. `marks_victims` and, to be set where the service
-    drains nodes, `drains_nodes`: as the snapshot has them. `starts`, `foreign`, `pod_named`, `signs`, `unknown_models`:
-    as `Holdings`, `Notices` and `Loads` have them.
+    checkpoint with them. `installation`: our name on what we write to. `marks_victims`, `drains_nodes`: as the snapshot
+    has them. What is public of `Holdings`, `Notices` and `Loads` beside that is as they have it.
     """
 
     def __init__(
-        self, policy: Policy, started_at: float, installation: str = "", *, marks_victims: bool = True
+        self,
+        policy: Policy,
+        started_at: float,
+        installation: str = "",
+        *,
+        marks_victims: bool = True,
+        drains_nodes: bool = False,
     ) -> None:
         self.wakes: set[str] = set()
         self.offsets: dict[tuple[str, int], int] = {}
@@ -65,7 +70,7 @@ class ClusterState:
         self._sources = Sources()
         self._devices = Devices(self._objects)
         self._holdings = Holdings(policy, self._objects, self._devices, installation)
-        self.foreign = self._holdings.foreign
+        self.foreign, self.foreign_changes = self._holdings.foreign, self._holdings.foreign_changes
         self.starts, self.pod_named = self._holdings.starts, self._holdings.pod_named
         self._pools = Pools(policy, self._objects, self._holdings.model_of, self._devices, installation)
         self._quotas = Quotas(policy, self._objects)
@@ -78,7 +83,7 @@ class ClusterState:
         self._policy = policy
         self._installation = installation
         self._marks_victims = marks_victims
-        self.drains_nodes = False
+        self._drains_nodes = drains_nodes
         self._notices_touched = False
         self._under_notice: frozenset[tuple[str, float, bool, str]] = frozenset()
         self._counters: Counter[str] = Counter()
@@ -337,7 +342,7 @@ class ClusterState:
             outcomes=outcomes,
             marks_victims=self._marks_victims,
             quotas=self._quotas.views(),
-            drains_nodes=self.drains_nodes,
+            drains_nodes=self._drains_nodes,
         )
         return self._last
 
@@ -353,10 +358,6 @@ class ClusterState:
         """Numbers of inputs by what became of them, in a small closed set of words."""
         accepted = Counter({"accepted": self._loads.accepted})
         return accepted + self._counters + self._loads.counters + self._objects.counters + self._notices.counters
-
-    def foreign_changes(self) -> Mapping[str, int]:
-        """Number of foreign changes to the numbers that we write, by model."""
-        return self._holdings.foreign_changes()
 
     def pinned(self) -> tuple[Pinned, ...]:
         """The objects that carry values written by us or another installation, by the policy in force."""

@@ -10,7 +10,7 @@ from rebalancer.domain.cluster import DeviceObject, Node, Pod, Workload
 from rebalancer.domain.dual_pods import Launcher
 from rebalancer.domain.policy import Model, Policy, Pool
 from rebalancer.domain.snapshot import AutoscalerView, ModelView, PodView, TargetView
-from rebalancer.domain.starts import Start
+from rebalancer.domain.starts import MeasuredStart
 from rebalancer.domain.target_spec import TargetSpec
 from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.state.bindings import Bindings
@@ -191,7 +191,7 @@ class Holdings:
         _, slow = self.starts.load_seconds(model.id) if before is None else _of(before)
         return model.load_seconds if slow is None else slow
 
-    def restore_starts(self, model: str, starts: Iterable[Start]) -> None:
+    def restore_starts(self, model: str, starts: Iterable[MeasuredStart]) -> None:
         """Add measured starts, as after a restart."""
         self.starts.restore(model, starts)
         self._dirty.add(model)

@@ -11,7 +11,7 @@ from rebalancer.domain.couples import couples
 from rebalancer.domain.events import MAX_AHEAD_SECONDS, MetricSample
 from rebalancer.domain.policy import Policy
 from rebalancer.domain.readings import ModelLoad, Work
-from rebalancer.domain.starts import Start
+from rebalancer.domain.starts import MeasuredStart
 from rebalancer.state.batch import RingBatch
 from rebalancer.state.checkpoint import ModelPast, Offsets, spelled
 from rebalancer.state.highest import Highest, seconds_of
@@ -293,7 +293,7 @@ class Loads:
 
     # --- the checkpoint
 
-    def past(self, model: str, offsets: Offsets, starts: tuple[Start, ...]) -> ModelPast:
+    def past(self, model: str, offsets: Offsets, starts: tuple[MeasuredStart, ...]) -> ModelPast:
         """One model's past. Raises KeyError for a model that the policy does not name."""
         self._flush()
         track = self.tracks[model]

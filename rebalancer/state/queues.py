@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from rebalancer.domain.kueue import ClusterQueue, Cohort, LocalQueue, ResourceFlavor, Tree
 from rebalancer.domain.policy import Pool
-from rebalancer.domain.quota_view import Draw, QuotaView
+from rebalancer.domain.quota_view import QuotaDraw, QuotaView
 from rebalancer.domain.quotas import PodAsk, asked, number
 from rebalancer.domain.words import listed, sentences
 from rebalancer.state.objects import Objects
@@ -39,7 +39,7 @@ class _Drawn(NamedTuple):
 
 def queue_views(asking: Sequence[Asking], objects: Objects) -> Iterator[QuotaView]:
     """A view for each queue and resource; and of a cohort, on which all of its queues draw."""
-    drawn: defaultdict[_Drawn, list[Draw]] = defaultdict(list)
+    drawn: defaultdict[_Drawn, list[QuotaDraw]] = defaultdict(list)
     for one in asking if "localqueues" in objects.listed else ():  # without Kueue a label holds nobody back
         names = {pod.queue for pod in one.pods} - {""}
         for name in sorted(names):
@@ -53,7 +53,7 @@ def queue_views(asking: Sequence[Asking], objects: Objects) -> Iterator[QuotaVie
                     one.namespace,
                     name,
                     one.model,
-                    draws=(Draw(one.model, one.pool.name, 0),),
+                    draws=(QuotaDraw(one.model, one.pool.name, 0),),
                     refuses=refuses,
                 )
                 continue
@@ -61,7 +61,7 @@ def queue_views(asking: Sequence[Asking], objects: Objects) -> Iterator[QuotaVie
                 flavors = tuple(_flavors(queue, resource, one.pool, objects))
                 covered = any(quota.resource == resource for quota in queue.quotas)
                 if covered:
-                    drawn[_Drawn(queue.name, resource, flavors)].append(Draw(one.model, one.pool.name, amount))
+                    drawn[_Drawn(queue.name, resource, flavors)].append(QuotaDraw(one.model, one.pool.name, amount))
     yield from _numbered(drawn, objects)
 
 
@@ -97,9 +97,9 @@ def _flavors(queue: ClusterQueue, resource: str, pool: Pool, objects: Objects) -
             yield quota.flavor
 
 
-def _numbered(drawn: dict[_Drawn, list[Draw]], objects: Objects) -> Iterator[QuotaView]:
+def _numbered(drawn: dict[_Drawn, list[QuotaDraw]], objects: Objects) -> Iterator[QuotaView]:
     queues, cohorts = tuple(objects.all(ClusterQueue)), tuple(objects.all(Cohort))
-    of_cohort: defaultdict[_Drawn, list[Draw]] = defaultdict(list)
+    of_cohort: defaultdict[_Drawn, list[QuotaDraw]] = defaultdict(list)
     for (name, resource, flavors), draws in drawn.items():
         queue = objects.one(ClusterQueue, name)
         if queue is None:
@@ -129,7 +129,7 @@ def _of_cohort(  # noqa: PLR0913  # what it is made from
     name: str,
     resource: str,
     flavors: tuple[str, ...],
-    draws: list[Draw],
+    draws: list[QuotaDraw],
     queues: tuple[ClusterQueue, ...],
     cohorts: tuple[Cohort, ...],
 ) -> Iterator[QuotaView]:

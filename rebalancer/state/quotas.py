@@ -8,7 +8,7 @@ from rebalancer.domain.cluster import Pod, Workload
 from rebalancer.domain.jobs import Job
 from rebalancer.domain.kueue import ClusterQueue, Cohort, LocalQueue, ResourceFlavor
 from rebalancer.domain.policy import Policy
-from rebalancer.domain.quota_view import Draw, QuotaView
+from rebalancer.domain.quota_view import QuotaDraw, QuotaView
 from rebalancer.domain.quotas import (
     THOUSAND,
     LimitRange,
@@ -96,18 +96,18 @@ class Quotas:
                 yield from self._of_quota(quota, near[quota.namespace])
 
     def _of_quota(self, quota: ResourceQuota, near: Sequence[Asking]) -> Iterator[QuotaView]:
-        draws: defaultdict[str, list[Draw]] = defaultdict(list)
-        refused: defaultdict[str, list[Draw]] = defaultdict(list)  # by the key of which a pod says nothing
+        draws: defaultdict[str, list[QuotaDraw]] = defaultdict(list)
+        refused: defaultdict[str, list[QuotaDraw]] = defaultdict(list)  # by the key of which a pod says nothing
         for one in near:
             counted = [pod for pod in one.pods if quota.takes(pod, asked(pod))]
             sums: Counter[str] = Counter()
             for pod in counted:
                 sums.update(asked(pod))
             for key in quota.hard.keys() & sums.keys():
-                draws[key].append(Draw(one.model, one.pool.name, sums[key]))
+                draws[key].append(QuotaDraw(one.model, one.pool.name, sums[key]))
             missing = next((key for pod in counted if (key := unsaid(pod, quota.hard))), "")
             if missing:
-                refused[missing].append(Draw(one.model, one.pool.name, 0))
+                refused[missing].append(QuotaDraw(one.model, one.pool.name, 0))
         for key, of in draws.items():
             known = key in quota.used
             yield QuotaView(
@@ -137,11 +137,11 @@ class Quotas:
 def _of_range(limits: LimitRange, one: Asking) -> Iterator[QuotaView]:
     why = next((why for pod in one.pods if (why := refused(pod, limits))), "")
     if why:
-        draw = Draw(one.model, one.pool.name, 0)
+        draw = QuotaDraw(one.model, one.pool.name, 0)
         yield QuotaView("LimitRange", limits.namespace, limits.name, one.model, draws=(draw,), refuses=why)
 
 
-def _in_order(draws: Iterable[Draw]) -> tuple[Draw, ...]:
+def _in_order(draws: Iterable[QuotaDraw]) -> tuple[QuotaDraw, ...]:
     return tuple(sorted(draws, key=lambda draw: (draw.model, draw.pool)))
 
 

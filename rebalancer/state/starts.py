@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from rebalancer.domain.cluster import Node, Pod
 from rebalancer.domain.codec import quantise
 from rebalancer.domain.dual_pods import FailedWake
-from rebalancer.domain.starts import ENOUGH, MIDDLE, SLOW, Start, StartView, quantile
+from rebalancer.domain.starts import ENOUGH, MIDDLE, SLOW, MeasuredStart, StartView, quantile
 from rebalancer.state.bindings import Bindings
 from rebalancer.state.objects import Objects
 
@@ -53,7 +53,7 @@ class Starts:
         self._bindings = bindings
         self.failures: Counter[str] = Counter()
         self._loading: dict[str, _Loading] = {}  # by UID
-        self._measured: dict[str, dict[tuple[str, str], deque[Start]]] = {}
+        self._measured: dict[str, dict[tuple[str, str], deque[MeasuredStart]]] = {}
 
     # --- what comes in
 
@@ -102,7 +102,7 @@ class Starts:
         """The pod is no more."""
         self._loading.pop(pod.uid, None)
 
-    def restore(self, model: str, starts: Iterable[Start]) -> None:
+    def restore(self, model: str, starts: Iterable[MeasuredStart]) -> None:
         """Add what `past` gave, as after a restart."""
         for start in starts:
             self._remember(model, start)
@@ -117,7 +117,7 @@ class Starts:
             return "node-image" if there else "node"
         return "unknown" if there is None else "image" if there else "pull"
 
-    def _remember(self, model: str, start: Start) -> None:
+    def _remember(self, model: str, start: MeasuredStart) -> None:
         of_kind = self._measured.setdefault(model, {})
         of_kind.setdefault((start.pool, start.kind), deque(maxlen=REMEMBERED)).append(start)
 
@@ -151,15 +151,15 @@ class Starts:
         failed = (each.failed for each in loading if each.failed is not None)
         return tuple(sorted(failed, key=lambda wake: wake.pod))
 
-    def past(self, model: str) -> tuple[Start, ...]:
+    def past(self, model: str) -> tuple[MeasuredStart, ...]:
         """The starts that are remembered, oldest first, for the checkpoint."""
         of_kind = self._measured.get(model, {})
         return tuple(sorted((start for starts in of_kind.values() for start in starts), key=lambda start: start.at))
 
 
-def _start(pod: Pod, pool: str, kind: str, ready_at: float) -> Start:
+def _start(pod: Pod, pool: str, kind: str, ready_at: float) -> MeasuredStart:
     placed_at = pod.placed_at
     if placed_at is None and not kind.startswith("node"):
         placed_at = pod.created_at
     load = None if placed_at is None else quantise(max(0.0, ready_at - placed_at))
-    return Start(pool, kind, quantise(max(0.0, ready_at - pod.created_at)), load, ready_at)
+    return MeasuredStart(pool, kind, quantise(max(0.0, ready_at - pod.created_at)), load, ready_at)

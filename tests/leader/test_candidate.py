@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rebalancer.leader.candidate import UNKNOWN, Candidate, Claim, Lease
-from rebalancer.leader.timing import TIMING, Timing
+from rebalancer.leader.timing import TIMING, LeaseTiming
 
 FOREVER = math.inf
 
@@ -277,7 +277,7 @@ def test_some_replica_acts_within_a_lease_after_a_death_where_calls_are_answered
 
 def test_a_right_that_outlasts_the_lease_is_noticed_by_the_play() -> None:
     """The play can fail: with a leader that trusts itself longer than others wait, two act."""
-    wrong = Timing()
+    wrong = LeaseTiming()
     object.__setattr__(wrong, "renew_seconds", 12.0)
     for seed in range(40):
         play = a_play(seed, trouble=0.5)

@@ -74,8 +74,7 @@ class Bench:
 
     def begin(self, memory: Memory, first_cycle: int) -> None:
         """The service starts with what a checkpoint has."""
-        self.state = ClusterState(self.policy, self.world.now, "us")
-        self.state.drains_nodes = True
+        self.state = ClusterState(self.policy, self.world.now, "us", drains_nodes=True)
         self.ears = Ears(self.world, self.state)
         for thing in (*self.world.nodes.values(), *self.world.deployments.values(), *self.world.pods.values()):
             self.world._cluster.touch(thing)  # noqa: SLF001  # a list tells of what is there anyway

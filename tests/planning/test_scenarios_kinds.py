@@ -13,7 +13,7 @@ from rebalancer.planning.actions.moves import Moves, release
 from rebalancer.planning.allocation.unit import Victim
 from rebalancer.planning.guards.release import Purpose, Tally
 from rebalancer.planning.planner import weigh
-from rebalancer.planning.shares.quotas import Quotas
+from rebalancer.planning.shares.quotas import QuotaRoom
 from tests.builders import a_model, a_pod, a_policy, a_pool, a_snapshot, an_override
 from tests.planning.story import Story, change_of, moves, refusal_of, unmet_of
 
@@ -76,7 +76,7 @@ class TestOrdinals:
         story = self.a_donor("a100-1", "a100-1", "a100-2")
         scene = weigh(story.snapshot, story.policy, Memory()).scene
         (target,) = scene.models["a"].targets
-        moved = Moves(Tally.of(scene), Quotas(scene), {"a100": 20})
+        moved = Moves(Tally.of(scene), QuotaRoom(scene), {"a100": 20})
         _, middle, last = (Victim(target, pod, Purpose.OVERRIDE) for pod in target.staying_pods)
         release(scene, moved, middle, None)
         assert moved.going == {}

@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from rebalancer.domain.memory import Memory
-from rebalancer.domain.quota_view import Draw, Holder, QuotaView
+from rebalancer.domain.quota_view import Holder, QuotaDraw, QuotaView
 from rebalancer.planning.actions.moves import judge_moves
 from rebalancer.planning.actions.node_grants import NodePlan
 from rebalancer.planning.allocation.allocate import Allocation
@@ -11,7 +11,7 @@ from rebalancer.planning.allocation.unit import Unit
 from rebalancer.planning.guards.release import Tally
 from rebalancer.planning.planner import weigh
 from rebalancer.planning.shares.caps import Caps
-from rebalancer.planning.shares.quotas import Quotas
+from rebalancer.planning.shares.quotas import QuotaRoom
 from tests.builders import NOW, a_model, a_policy, a_pool, a_snapshot, an_elastic_pool
 from tests.planning.outlooks import an_outlook
 from tests.planning.story import Story, moves, unmet_of
@@ -25,7 +25,7 @@ STEEP = {count: 50.0 * (16 - count) for count in range(17)}  # every replica sav
 
 def a_quota(hard: int, used: int, *models: str, pool: str = "a100", **fields: object) -> QuotaView:
     """One GPU of it for a replica of each of the models."""
-    draws = tuple(Draw(model, pool, THOUSAND) for model in models)
+    draws = tuple(QuotaDraw(model, pool, THOUSAND) for model in models)
     view = QuotaView("ResourceQuota", "serving", "gpus", KEY, hard * THOUSAND, used * THOUSAND, draws)
     return replace(view, **fields)
 
@@ -77,7 +77,7 @@ def test_a_free_gpu_is_not_granted_before_what_frees_the_quota_has_gone() -> Non
     scene = weigh(story.snapshot, story.policy, Memory()).scene
     (target,) = scene.models["b"].targets
     found = Allocation(units=[Unit(target, "demand", "free", ("a100-1",))])
-    moved = judge_moves(scene, found, NodePlan(Caps(scene), Quotas(scene)), Tally.of(scene))
+    moved = judge_moves(scene, found, NodePlan(Caps(scene), QuotaRoom(scene)), Tally.of(scene))
     assert moved.coming == {}
     assert moved.waiting["b"][0].startswith("room in a quota: ResourceQuota serving/gpus has 2 of 2")
 
@@ -135,7 +135,7 @@ def test_no_node_is_bought_for_pods_that_would_not_come_in() -> None:
     outlook = an_outlook(STEEP, 4, policy.models[0], level=10.0, base=10.0, shifted=10.0)
     story.look_ahead("b", outlook)
     quota = a_quota(6, 4, "b")
-    both = tuple(Draw("b", pool, THOUSAND) for pool in ("a100", "spot"))
+    both = tuple(QuotaDraw("b", pool, THOUSAND) for pool in ("a100", "spot"))
     story.snapshot = replace(story.snapshot, quotas=(replace(quota, draws=both),))
     assert moves(story.plan()) == {"b": (0, 2)}
 
@@ -146,7 +146,7 @@ def test_a_rule_that_refuses_its_pods_is_told_in_its_words() -> None:
         "serving",
         "small",
         "b",
-        draws=(Draw("b", "a100", 0),),
+        draws=(QuotaDraw("b", "a100", 0),),
         refuses="allows a container at most 4 GPUs",
     )
     plan = a_story({"b": 2}, rule).plan()

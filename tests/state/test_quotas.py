@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from rebalancer.domain.cluster import Pod, Workload
 from rebalancer.domain.jobs import Job
 from rebalancer.domain.kueue import ClusterQueue, FlavorQuota, LocalQueue, ResourceFlavor, Used
-from rebalancer.domain.quota_view import Draw, Holder, QuotaView
+from rebalancer.domain.quota_view import Holder, QuotaDraw, QuotaView
 from rebalancer.domain.quotas import ContainerAsk, LimitRange, Limits, PodAsk, PriorityClass, ResourceQuota, Scope
 from rebalancer.domain.workload_ref import WorkloadRef
 from rebalancer.state import ClusterState
@@ -46,7 +46,7 @@ def test_a_quota_of_the_namespace_binds_its_targets_and_names_who_holds_it() -> 
     )
     (view,) = quotas(state)
     assert (view.kind, view.namespace, view.name, view.key) == ("ResourceQuota", NAMESPACE, "gpus", KEY)
-    assert (view.hard, view.used, view.draws) == (8000, 6000, (Draw("b", "a100", 2000),))
+    assert (view.hard, view.used, view.draws) == (8000, 6000, (QuotaDraw("b", "a100", 2000),))
     assert view.holders == (
         Holder("JobSet", NAMESPACE, "train", 4000, NOW + 60.0),
         Holder("Deployment", NAMESPACE, "b", 2000),
@@ -104,7 +104,7 @@ def test_a_quota_that_was_not_counted_yet_takes_nothing() -> None:
 def test_all_pods_of_a_replica_are_drawn_together() -> None:
     target = a_workload(ask=PodAsk((TWO,)), pods=3, leader_ask=PodAsk((ContainerAsk({GPU: 1000}),)))
     (view,) = quotas(a_state(POLICY, target, a_quota({KEY: 8})))
-    assert view.draws == (Draw("b", "a100", 5000),)
+    assert view.draws == (QuotaDraw("b", "a100", 5000),)
 
 
 def test_a_change_of_its_use_is_seen_and_nothing_else_makes_another_value() -> None:
@@ -122,7 +122,7 @@ class TestKueue:
         state = a_state(POLICY, a_target(queue="llms"), LOCAL, queue, *FLAVORS)
         (view,) = quotas(state)
         assert (view.kind, view.name, view.key, view.hard, view.used) == ("ClusterQueue", "research", GPU, 4000, 3000)
-        assert view.draws == (Draw("b", "a100", 2000),)
+        assert view.draws == (QuotaDraw("b", "a100", 2000),)
         assert view.share == "its own are 4 of flavor a100"
 
     def test_it_may_have_what_others_lend_within_its_limits(self) -> None:

@@ -1,10 +1,9 @@
 """The lower bounds of a model's autoscalers, so that no HPA gives away replicas that the model is to have.
 
 Where the budget is fixed, and for the roles of a couple, the minimum is the grant (minimum = maximum pins the number).
-Where nodes can go it is the
-demand, less the replicas that the model's other targets have already, so that the sum of minimums never falls under the
-floor. A minimum that falls is a decrease for every guard, since the autoscaler may follow it; while a guard forbids the
-decrease, the minimum stays.
+Where nodes can go it is the demand, less the replicas that the model's other targets have already, so that the sum of
+minimums never falls under the floor. A minimum that falls is a decrease for every guard, since the autoscaler may
+follow it; while a guard forbids the decrease, the minimum stays.
 """
 
 from dataclasses import dataclass

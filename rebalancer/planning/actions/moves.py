@@ -18,7 +18,7 @@ from rebalancer.planning.allocation.unit import Unit, Victim
 from rebalancer.planning.facts.scene import Scene
 from rebalancer.planning.guards.guards import budget, judge
 from rebalancer.planning.guards.release import Purpose, Release, Tally
-from rebalancer.planning.shares.quotas import Quotas
+from rebalancer.planning.shares.quotas import QuotaRoom
 from rebalancer.planning.shares.share import ModelShare
 
 Key = tuple[str, str]
@@ -86,7 +86,7 @@ class Moves:
     """
 
     tally: Tally
-    quotas: Quotas
+    quotas: QuotaRoom
     promised: dict[str, int]
     going: dict[Key, Going] = field(default_factory=dict)
     coming: dict[Key, Coming] = field(default_factory=dict)
@@ -121,7 +121,7 @@ class Moves:
 
 def judge_moves(scene: Scene[ModelShare], found: Allocation, nodes: NodePlan, tally: Tally) -> Moves:
     """Pass every move by the guards, in the order of the claims they serve. `tally`: nothing taken yet."""
-    moves = Moves(tally, Quotas(scene), {name: state.promised for name, state in scene.pools.items()})
+    moves = Moves(tally, QuotaRoom(scene), {name: state.promised for name, state in scene.pools.items()})
     withdrawing = {target.key for _, target, count, _ in nodes.withdrawn if count > 0}
     for victim in found.releases:
         release(scene, moves, victim, None)

@@ -23,7 +23,7 @@ from rebalancer.planning.allocation.unit import Unit
 from rebalancer.planning.facts.alike import kind_of, risky
 from rebalancer.planning.facts.scene import PoolFacts, Scene, TargetFacts
 from rebalancer.planning.shares.caps import Caps
-from rebalancer.planning.shares.quotas import Quotas
+from rebalancer.planning.shares.quotas import QuotaRoom
 from rebalancer.planning.shares.share import ModelShare
 
 
@@ -42,7 +42,7 @@ class NodePlan:
     """
 
     caps: Caps
-    quotas: Quotas
+    quotas: QuotaRoom
     changes: list[NodePoolChange] = field(default_factory=list)
     nodes: Counter[str] = field(default_factory=Counter)
     units: list[tuple[Unit, str, str]] = field(default_factory=list)
@@ -60,7 +60,7 @@ def plan_nodes(scene: Scene[ModelShare], found: Allocation, ledger: Ledger) -> N
 
     `ledger`: as allocation left it; it counts what comes and goes here for the other roles of couples.
     """
-    plan = NodePlan(Caps(scene), Quotas(scene))
+    plan = NodePlan(Caps(scene), QuotaRoom(scene))
     for unit in found.units:
         plan.caps.take(unit.target)
         plan.quotas.take(unit.target)

@@ -17,7 +17,7 @@ from rebalancer.planning.facts.landing import crowded, may_land
 from rebalancer.planning.facts.scene import ROLLOUT, NodeRoom, PodPlacement, Scene, TargetFacts
 from rebalancer.planning.guards.release import Purpose, Release, Tally
 from rebalancer.planning.shares.caps import Caps
-from rebalancer.planning.shares.quotas import Quotas
+from rebalancer.planning.shares.quotas import QuotaRoom
 from rebalancer.planning.shares.share import ModelShare
 
 
@@ -63,7 +63,7 @@ class Ledger:
     owed_held: dict[str, int]
     caps: Caps
     roles: Roles
-    quotas: Quotas
+    quotas: QuotaRoom
     taken: dict[tuple[str, str], list[PodView]] = field(default_factory=dict)
     unseated: Counter[str] = field(default_factory=Counter)
     seated: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -115,7 +115,7 @@ class Ledger:
         owed = {name: obliging[name] - most for name, most in known.items()}
         owed_held = {name: placed[name] - most for name, most in known.items()}
         roles = Roles.of(scene)
-        ledger = cls(scene, tally, rooms, capacity, owed, owed_held, Caps(scene), roles, Quotas(scene))
+        ledger = cls(scene, tally, rooms, capacity, owed, owed_held, Caps(scene), roles, QuotaRoom(scene))
         for target in unplaced:
             ledger._seat_unplaced(target)
         return ledger

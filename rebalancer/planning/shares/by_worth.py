@@ -22,7 +22,7 @@ from rebalancer.planning.shares.caps import Caps
 from rebalancer.planning.shares.curves import Curve, Table, table_of
 from rebalancer.planning.shares.deferred import bound_due, values_of
 from rebalancer.planning.shares.places import Claim, Space, share_places, smallest
-from rebalancer.planning.shares.quotas import Quotas
+from rebalancer.planning.shares.quotas import QuotaRoom
 from rebalancer.planning.shares.share import ModelShare
 from rebalancer.planning.shares.together import Together
 
@@ -30,7 +30,7 @@ from rebalancer.planning.shares.together import Together
 def share(scene: Scene[ModelNeed]) -> Scene[ModelShare]:
     """Every model with the replicas that it is to have before guards, and with what follows from them."""
     found: dict[str, _Portion] = {}
-    quotas = Quotas(scene)
+    quotas = QuotaRoom(scene)
     for pools, models in _connected(scene):
         if all(scene.pools[pool].budget is not None for pool in pools):  # else nobody is moved by what might be there
             found |= _portions(scene, pools, bound_due(scene, pools, models), quotas)
@@ -76,7 +76,7 @@ def _connected(scene: Scene[ModelNeed]) -> list[tuple[frozenset[str], list[Model
 
 
 def _portions(
-    scene: Scene[ModelNeed], pools: frozenset[str], models: Sequence[ModelNeed], quotas: Quotas
+    scene: Scene[ModelNeed], pools: frozenset[str], models: Sequence[ModelNeed], quotas: QuotaRoom
 ) -> dict[str, _Portion]:
     caps = Caps(scene)
     looking: list[tuple[ModelNeed, Outlook, Sequence[TargetFacts]]] = []

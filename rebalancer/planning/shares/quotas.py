@@ -17,7 +17,7 @@ UNLIMITED = 1_000_000_000
 _Key = tuple[str, str]  # model id, pool
 
 
-class Quotas:
+class QuotaRoom:
     """What is left of each quota while replicas are placed, all that was asked for before counted; in thousandths."""
 
     def __init__(self, scene: Scene[ModelNeed]) -> None:

@@ -8,7 +8,7 @@ from msgspec import Struct
 from rebalancer.domain.plan import Plan
 from rebalancer.domain.policy import Policy
 from rebalancer.sim.contest.contenders import play_entry
-from rebalancer.sim.contest.outcome import Move, Outcome, Paid, Run, outcome
+from rebalancer.sim.contest.outcome import Outcome, Paid, Run, SimulatedMove, outcome
 from rebalancer.sim.contest.telling import Difference
 from rebalancer.sim.record import Record
 from rebalancer.sim.scenario import Scenario
@@ -61,7 +61,7 @@ def contest(
         def told(share: float, called: str = called) -> None:
             tell(called, share)
 
-        moves: list[Move] = []
+        moves: list[SimulatedMove] = []
         record = _played(side, metrics_delay_seconds, seed, told, moves)
         owned = [model.entitlement for model in side.policy.models]
         runs.append(Run(record, outcome(record, side.called or record.controller, owned, side.paid), owned, moves))
@@ -76,7 +76,7 @@ def told_last(sides: Sequence[Side]) -> bool:
 
 
 def _played(
-    side: Side, metrics_delay_seconds: int | None, seed: int, tell: Callable[[float], None], moves: list[Move]
+    side: Side, metrics_delay_seconds: int | None, seed: int, tell: Callable[[float], None], moves: list[SimulatedMove]
 ) -> Record:
     if isinstance(side.who, Entry):
         return play_entry(side.who, side.scenario, metrics_delay_seconds or 0, tell)
@@ -87,7 +87,7 @@ def _played(
     metrics = METRICS if metrics_delay_seconds is None else Metrics(lag_seconds=metrics_delay_seconds)
 
     def keep(plan: Plan) -> None:
-        moves.extend(Move(plan.at - STARTED_AT, f"{change}") for change in plan.changes)
+        moves.extend(SimulatedMove(plan.at - STARTED_AT, f"{change}") for change in plan.changes)
 
     return play_ours(side.who, side.scenario, side.policy, metrics, side.slots, seed, tell, keep)
 

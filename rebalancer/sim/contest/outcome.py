@@ -68,7 +68,7 @@ class Paid(Struct, frozen=True):
         return self.gpus * len(gpus) / 3600 * self.usd_per_gpu_hour, float(rented)
 
 
-class Move(Struct, frozen=True):
+class SimulatedMove(Struct, frozen=True):
     """One write of the service: `second` since the beginning, and what moved and why, as a sentence."""
 
     second: float
@@ -85,7 +85,7 @@ class Run:
     record: Record
     outcome: Outcome
     owned: Sequence[int]
-    moves: Sequence[Move] = ()
+    moves: Sequence[SimulatedMove] = ()
 
 
 def outcome(record: Record, name: str, entitlements: Sequence[int], paid: Paid | None = None) -> Outcome:

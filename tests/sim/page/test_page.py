@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pytest
 
-from rebalancer.sim.contest.outcome import ModelOutcome, Move, Outcome, Paid, Run, outcome
+from rebalancer.sim.contest.outcome import ModelOutcome, Outcome, Paid, Run, SimulatedMove, outcome
 from rebalancer.sim.contest.telling import Difference, headline, rows, verdicts
 from rebalancer.sim.fluid.fast import play
 from rebalancer.sim.page.beside import pictures
@@ -46,7 +46,10 @@ def scenario() -> Scenario:
 @pytest.fixture(scope="module")
 def runs() -> tuple[Run, ...]:
     records = [play(scenario(), Static(), "static"), play(scenario(), Keda([Metric(WorkRate(), 0.8)]), "keda@0.8")]
-    moves: tuple[list[Move], ...] = ([], [Move(65.0, "busy gets 1 replica: it has 2.1 replicas of work on 2 <&>")])
+    moves: tuple[list[SimulatedMove], ...] = (
+        [],
+        [SimulatedMove(65.0, "busy gets 1 replica: it has 2.1 replicas of work on 2 <&>")],
+    )
     return tuple(
         Run(record, outcome(record, record.controller, OWNED), OWNED, of)
         for record, of in zip(records, moves, strict=True)
