@@ -181,7 +181,7 @@ def _checkpoint(data: bytes) -> object:
 DECODERS = (
     Decoder("metrics", _records, _metric),
     Decoder("notices", _records, _notice),
-    Decoder("overrides", _records, _override),
+    Decoder("override-records", _records, _override),
     *(_watched(*one) for one in _objects()),
     Decoder("policy", _policies, _policy),
     Decoder("journal", _journal, _journal_line),
