@@ -12,6 +12,7 @@ from rebalancer.ingest.prometheus import PrometheusReadings, Server
 from rebalancer.loop.clock import RealClock
 from tests.ingest.test_prometheus import Answers, says
 from tests.obs.prometheus import Prometheus, prometheus
+from tests.testbed.process import wait_until
 
 VLLM = """\
 vllm:num_requests_running{engine="0",model_name="meta-llama/Llama-3-70B"} 7
@@ -57,7 +58,9 @@ def scraped(tmp_path: Path) -> Iterator[Prometheus]:
             ends.callback(server.shutdown)
         names = (("llama-0", "serving"), ("llama-1", "serving"), ("stranger", "serving"), ("llama-0", "elsewhere"))
         targets = [a_pod(server, *name) for server, name in zip(servers, names, strict=True)]
-        yield ends.enter_context(prometheus(tmp_path, {"vllm": targets}))
+        found = ends.enter_context(prometheus(tmp_path, {"vllm": targets}))
+        wait_until(lambda: len(found.query("up == 1")) == len(targets), "all scraped", 20.0)
+        yield found
 
 
 @pytest.mark.real
