@@ -86,11 +86,11 @@ def scrapes_question(namespaces: Iterable[str], has: Inventory, maps: Sequence[M
     """
     among, parts = _among(namespaces), []
     for each in maps:
-        source = _clock(each, has)
-        if source is not None and each.model_label is None:
+        clocks = _clocks(each, has)
+        if clocks and each.model_label is None:
             counted = [
                 f"(count_over_time({series}[{COUNTED_SECONDS:g}s]) and {series} offset {COUNTED_SECONDS:g}s)"
-                for series, _ in _series(source, has, among)
+                for series, _ in _series(clocks[0], has, among)
             ]
             parts.append(f'label_replace(min({" or ".join(counted)}), "reading", "{each.name}", "", "")')
     return " or ".join(parts)
@@ -122,10 +122,10 @@ def _among(namespaces: Iterable[str]) -> str:
 
 
 def _branches(each: MetricMap, has: Inventory, among: str) -> Iterator[str]:
-    """The readings of one map that there are, named MAP/READING, and when the first of them was measured."""
-    clock = _clock(each, has)
-    if clock is not None:
-        yield _named(_figure(each, clock, AT, has, among), each, AT)
+    """The readings of one map that there are, named MAP/READING, and when they were measured."""
+    clocks = _clocks(each, has)
+    if clocks:
+        yield _named(" or ".join(_figure(each, clock, AT, has, among) for clock in clocks), each, AT)
         for field in READING_FIELDS:
             if asked := expression(each, field, has, among):
                 yield _named(asked, each, to_camel(field))
@@ -137,10 +137,14 @@ def _named(asked: str, each: MetricMap, reading: str) -> str:
     return f'label_replace({asked}, "reading", "{each.name}/{reading}", "", "")'
 
 
-def _clock(each: MetricMap, has: Inventory) -> MetricSource | None:
-    """The metric whose scrape dates a map's readings: its first that there is."""
-    every = (source for field in READING_FIELDS for source in each.sources(field))
-    return next((source for source in every if source.series in has.names), None)
+def _clocks(each: MetricMap, has: Inventory) -> list[MetricSource]:
+    """The metrics whose scrape dates the readings, each once: a pod may lack any of them. Of a histogram its end."""
+    every = dict.fromkeys(source.series for field in READING_FIELDS for source in each.sources(field))
+    return [
+        MetricSource(series=name, where=('le="+Inf"',) if name.endswith("_bucket") else ())
+        for name in every
+        if name in has.names
+    ]
 
 
 def _figure(each: MetricMap, source: MetricSource, field: str, has: Inventory, among: str) -> str:
