@@ -1,6 +1,6 @@
 """Which series of a Prometheus hold our readings: one map an engine or exporter, those of `ingest.engines` or yours."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import Field, FiniteFloat
 
@@ -8,17 +8,36 @@ from rebalancer.domain.part import Part
 
 METRIC = r"^[a-zA-Z_:][a-zA-Z0-9_:]*$"
 LABEL = r"^[a-zA-Z_][a-zA-Z0-9_]*$"
-MATCHER = r'^[a-zA-Z_][a-zA-Z0-9_]*(=|!=|=~|!~)"[^"\\{}\n]*"$'
+MATCHER = r'^[a-zA-Z_][a-zA-Z0-9_]*(=|!=|=~|!~)"[A-Za-z0-9_.:/|+*? ()-]*"$'
 
 MetricName = Annotated[str, Field(pattern=METRIC, max_length=200)]
 LabelName = Annotated[str, Field(pattern=LABEL, max_length=100)]
 Matcher = Annotated[str, Field(pattern=MATCHER, max_length=300)]
+ReadingName = Literal[
+    "running",
+    "waiting",
+    "kvCacheUse",
+    "gpuUtilisation",
+    "fbUsedMib",
+    "fbFreeMib",
+    "ttftP95Seconds",
+    "latencyP95Seconds",
+    "latencyP99Seconds",
+    "requestsFinished",
+    "requestsLeft",
+    "promptTokens",
+    "generatedTokens",
+]
+READINGS: tuple[str, ...] = get_args(ReadingName)
+"""Gauges and counters, by the names that samples have on the wire."""
+
 Aggregation = Literal["sum", "max", "avg", "min"]
 
 
 class MetricSource(Part):
     """One metric that holds a reading, and how a pod's figure is made of its series."""
 
+    reading: ReadingName = Field(description="What it holds, as metric samples in Kafka call it.")
     series: MetricName = Field(
         description="Name of the metric. One that ends in _bucket is a histogram: its percentile is taken."
     )
@@ -38,11 +57,8 @@ class MetricSource(Part):
     )
 
 
-Sources = tuple[MetricSource, ...]
-
-
 class MetricMap(Part):
-    """Where the readings of one engine or exporter are. A reading has its first source of which the pod has series."""
+    """Where the readings of one engine or exporter are."""
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", max_length=63)] = Field(
         description="Name of the engine or exporter, shown to people."
@@ -55,36 +71,22 @@ class MetricMap(Part):
     copies: tuple[LabelName, ...] = Field(
         default=(), description="Labels that tell copies of one figure apart: of them the highest counts, once."
     )
-    running: Sources = Field(default=(), description="Requests in work.")
-    waiting: Sources = Field(default=(), description="Requests in the queue.")
-    kv_cache_use: Sources = Field(default=(), description="Share of the KV cache in use, 0-1.")
-    gpu_utilisation: Sources = Field(default=(), description="Share of the time in which the GPUs had work, 0-1.")
-    fb_used_mib: Sources = Field(default=(), description="GPU memory in use, MiB.")
-    fb_free_mib: Sources = Field(default=(), description="GPU memory that is free, MiB.")
-    ttft_p95_seconds: Sources = Field(default=(), description="95th percentile of the time to the first token.")
-    latency_p95_seconds: Sources = Field(default=(), description="95th percentile of the latency.")
-    latency_p99_seconds: Sources = Field(default=(), description="99th percentile of the latency.")
-    requests_finished: Sources = Field(default=(), description="Counter of requests answered.")
-    requests_left: Sources = Field(default=(), description="Counter of requests given up or turned away.")
-    prompt_tokens: Sources = Field(default=(), description="Counter of tokens read.")
-    generated_tokens: Sources = Field(default=(), description="Counter of tokens written.")
+    readings: tuple[MetricSource, ...] = Field(
+        min_length=1,
+        description="The metrics that it is read from. Of several for one reading the first counts of which the pod has"
+        " series.",
+    )
 
-    def sources(self, field: str) -> Sources:
-        """The sources of one of READING_FIELDS."""
-        found: Sources = getattr(self, field)
-        return found
+    def sources(self, reading: str) -> tuple[MetricSource, ...]:
+        """The sources of one of READINGS, in order."""
+        return tuple(source for source in self.readings if source.reading == reading)
 
     @property
     def names(self) -> frozenset[str]:
         """Every metric that it names."""
-        every = [source for field in READING_FIELDS for source in self.sources(field)]
-        return frozenset(name for source in every for name in (source.series, source.mean_over) if name is not None)
-
-
-READING_FIELDS: tuple[str, ...] = tuple(
-    name for name in MetricMap.model_fields if name not in {"name", "model_label", "copies"}
-)
-"""The fields of a map that are readings, by their Python names."""
+        return frozenset(
+            name for source in self.readings for name in (source.series, source.mean_over) if name is not None
+        )
 
 
 class MetricRules(Part):

@@ -6,7 +6,7 @@ raises only for requests which end well are `requests_finished`; what its client
 
 from typing import Final
 
-from rebalancer.domain.metric_maps import MetricMap
+from rebalancer.domain.metric_maps import MetricMap, ReadingName
 from rebalancer.domain.metric_maps import MetricSource as Source
 
 
@@ -14,20 +14,20 @@ def _as_vllm(name: str, prefix: str) -> MetricMap:
     """Names of vLLM behind a prefix; the cache has had two, and `_by_reason` repeats what the queue's gauge says."""
     return MetricMap(
         name=name,
-        running=(Source(series=f"{prefix}num_requests_running"),),
-        waiting=(Source(series=f"{prefix}num_requests_waiting"),),
-        kv_cache_use=(
-            Source(series=f"{prefix}kv_cache_usage_perc"),  # called a percentage, and a ratio
-            Source(series=f"{prefix}gpu_cache_usage_perc"),
+        readings=(
+            Source(reading="running", series=f"{prefix}num_requests_running"),
+            Source(reading="waiting", series=f"{prefix}num_requests_waiting"),
+            Source(reading="kvCacheUse", series=f"{prefix}kv_cache_usage_perc"),  # called a percentage, and a ratio
+            Source(reading="kvCacheUse", series=f"{prefix}gpu_cache_usage_perc"),
+            Source(reading="ttftP95Seconds", series=f"{prefix}time_to_first_token_seconds_bucket"),
+            Source(
+                reading="requestsFinished", series=f"{prefix}request_success_total", where=('finished_reason!="abort"',)
+            ),
+            Source(reading="requestsLeft", series=f"{prefix}request_success_total", where=('finished_reason="abort"',)),
+            Source(reading="requestsLeft", series=f"{prefix}request_failure_total"),
+            Source(reading="promptTokens", series=f"{prefix}prompt_tokens_total"),
+            Source(reading="generatedTokens", series=f"{prefix}generation_tokens_total"),
         ),
-        ttft_p95_seconds=(Source(series=f"{prefix}time_to_first_token_seconds_bucket"),),
-        requests_finished=(Source(series=f"{prefix}request_success_total", where=('finished_reason!="abort"',)),),
-        requests_left=(
-            Source(series=f"{prefix}request_success_total", where=('finished_reason="abort"',)),
-            Source(series=f"{prefix}request_failure_total"),
-        ),
-        prompt_tokens=(Source(series=f"{prefix}prompt_tokens_total"),),
-        generated_tokens=(Source(series=f"{prefix}generation_tokens_total"),),
     )
 
 
@@ -36,54 +36,68 @@ VLLM: Final = _as_vllm("vllm", "vllm:")
 SGLANG: Final = MetricMap(
     name="sglang",
     copies=("tp_rank", "pp_rank"),  # with --enable-metrics-for-all-schedulers each rank tells the same
-    running=(Source(series="sglang:num_running_reqs"),),
-    waiting=(Source(series="sglang:num_queue_reqs"),),
-    kv_cache_use=(Source(series="sglang:token_usage"),),
-    ttft_p95_seconds=(Source(series="sglang:time_to_first_token_seconds_bucket"),),
-    requests_finished=(Source(series="sglang:num_requests_total"),),
-    requests_left=(Source(series="sglang:num_aborted_requests_total"),),
-    prompt_tokens=(Source(series="sglang:prompt_tokens_total"),),
-    generated_tokens=(Source(series="sglang:generation_tokens_total"),),
+    readings=(
+        Source(reading="running", series="sglang:num_running_reqs"),
+        Source(reading="waiting", series="sglang:num_queue_reqs"),
+        Source(reading="kvCacheUse", series="sglang:token_usage"),
+        Source(reading="ttftP95Seconds", series="sglang:time_to_first_token_seconds_bucket"),
+        Source(reading="requestsFinished", series="sglang:num_requests_total"),
+        Source(reading="requestsLeft", series="sglang:num_aborted_requests_total"),
+        Source(reading="promptTokens", series="sglang:prompt_tokens_total"),
+        Source(reading="generatedTokens", series="sglang:generation_tokens_total"),
+    ),
 )
 
 TGI: Final = MetricMap(
     name="tgi",  # it tells neither the time to the first token nor the cache's use
-    running=(Source(series="tgi_batch_current_size"),),
-    waiting=(Source(series="tgi_queue_size"),),
-    latency_p95_seconds=(Source(series="tgi_request_duration_bucket"),),
-    requests_finished=(Source(series="tgi_request_success"),),
-    requests_left=(Source(series="tgi_request_failure"),),
-    prompt_tokens=(Source(series="tgi_request_input_length_sum"),),
-    generated_tokens=(Source(series="tgi_request_generated_tokens_sum"),),
+    readings=(
+        Source(reading="running", series="tgi_batch_current_size"),
+        Source(reading="waiting", series="tgi_queue_size"),
+        Source(reading="latencyP95Seconds", series="tgi_request_duration_bucket"),
+        Source(reading="requestsFinished", series="tgi_request_success"),
+        Source(reading="requestsLeft", series="tgi_request_failure"),
+        Source(reading="promptTokens", series="tgi_request_input_length_sum"),
+        Source(reading="generatedTokens", series="tgi_request_generated_tokens_sum"),
+    ),
 )
 
 # One metric for all states of a request, told apart by a label. Without TensorRT-LLM nobody tells how many run. An
 # ensemble has each request in several of its models: of a pod's models the highest counts, and no sum.
 TRITON: Final = MetricMap(
     name="triton",
-    running=(Source(series="nv_trt_llm_request_metrics", where=('request_type="scheduled"',)),),
-    waiting=(
-        Source(series="nv_trt_llm_request_metrics", where=('request_type="waiting"',)),
-        Source(series="nv_inference_pending_request_count", by="max"),
+    readings=(
+        Source(reading="running", series="nv_trt_llm_request_metrics", where=('request_type="scheduled"',)),
+        Source(reading="waiting", series="nv_trt_llm_request_metrics", where=('request_type="waiting"',)),
+        Source(reading="waiting", series="nv_inference_pending_request_count", by="max"),
+        Source(
+            reading="kvCacheUse", series="nv_trt_llm_kv_cache_block_metrics", where=('kv_cache_block_type="fraction"',)
+        ),
+        Source(reading="ttftP95Seconds", series="nv_inference_first_response_histogram_ms_bucket", per=1000.0),
+        Source(reading="requestsFinished", series="nv_inference_request_success", by="max"),
+        Source(reading="requestsLeft", series="nv_inference_request_failure", by="max"),
     ),
-    kv_cache_use=(Source(series="nv_trt_llm_kv_cache_block_metrics", where=('kv_cache_block_type="fraction"',)),),
-    ttft_p95_seconds=(Source(series="nv_inference_first_response_histogram_ms_bucket", per=1000.0),),
-    requests_finished=(Source(series="nv_inference_request_success", by="max"),),
-    requests_left=(Source(series="nv_inference_request_failure", by="max"),),
 )
 
 NIM: Final = _as_vllm("nim", "")
 
 TENSORRT_LLM: Final = MetricMap(
     name="tensorrt-llm",  # gauges from 1.3 on, with return_perf_metrics and enable_iter_perf_stats
-    running=(Source(series="trtllm_num_requests_running"),),
-    waiting=(Source(series="trtllm_num_requests_waiting"),),
-    kv_cache_use=(Source(series="trtllm_kv_cache_utilization"),),
-    ttft_p95_seconds=(Source(series="trtllm_time_to_first_token_seconds_bucket"),),
-    requests_finished=(Source(series="trtllm_request_success_total", where=('finished_reason!~"abort|cancelled"',)),),
-    requests_left=(Source(series="trtllm_request_success_total", where=('finished_reason=~"abort|cancelled"',)),),
-    prompt_tokens=(Source(series="trtllm_prompt_tokens_total"),),
-    generated_tokens=(Source(series="trtllm_generation_tokens_total"),),
+    readings=(
+        Source(reading="running", series="trtllm_num_requests_running"),
+        Source(reading="waiting", series="trtllm_num_requests_waiting"),
+        Source(reading="kvCacheUse", series="trtllm_kv_cache_utilization"),
+        Source(reading="ttftP95Seconds", series="trtllm_time_to_first_token_seconds_bucket"),
+        Source(
+            reading="requestsFinished",
+            series="trtllm_request_success_total",
+            where=('finished_reason!~"abort|cancelled"',),
+        ),
+        Source(
+            reading="requestsLeft", series="trtllm_request_success_total", where=('finished_reason=~"abort|cancelled"',)
+        ),
+        Source(reading="promptTokens", series="trtllm_prompt_tokens_total"),
+        Source(reading="generatedTokens", series="trtllm_generation_tokens_total"),
+    ),
 )
 
 RAY: Final = _as_vllm("ray-serve-llm", "ray_vllm_")  # the pod is Ray's worker, whose agent tells for its engines
@@ -92,31 +106,35 @@ RAY: Final = _as_vllm("ray-serve-llm", "ray_vllm_")  # the pod is Ray's worker, 
 # for an instance says 0 or the whole GPU's; each instance has its engine's activity.
 DCGM: Final = MetricMap(
     name="dcgm",
-    gpu_utilisation=(
-        Source(series="DCGM_FI_DEV_GPU_UTIL", where=('GPU_I_ID=""',), per=100.0),
-        Source(series="DCGM_FI_PROF_GR_ENGINE_ACTIVE"),
+    readings=(
+        Source(reading="gpuUtilisation", series="DCGM_FI_DEV_GPU_UTIL", where=('GPU_I_ID=""',), per=100.0),
+        Source(reading="gpuUtilisation", series="DCGM_FI_PROF_GR_ENGINE_ACTIVE"),
+        Source(reading="fbUsedMib", series="DCGM_FI_DEV_FB_USED"),
+        Source(reading="fbFreeMib", series="DCGM_FI_DEV_FB_FREE"),
     ),
-    fb_used_mib=(Source(series="DCGM_FI_DEV_FB_USED"),),
-    fb_free_mib=(Source(series="DCGM_FI_DEV_FB_FREE"),),
 )
 
 AMD: Final = MetricMap(
     name="amd",
-    gpu_utilisation=(Source(series="gpu_gfx_activity", per=100.0),),
-    fb_used_mib=(Source(series="gpu_used_vram"),),
-    fb_free_mib=(Source(series="gpu_free_vram"),),
+    readings=(
+        Source(reading="gpuUtilisation", series="gpu_gfx_activity", per=100.0),
+        Source(reading="fbUsedMib", series="gpu_used_vram"),
+        Source(reading="fbFreeMib", series="gpu_free_vram"),
+    ),
 )
 
 TRITON_GPUS: Final = MetricMap(
     name="triton-gpus",
-    gpu_utilisation=(Source(series="nv_gpu_utilization"),),
-    fb_used_mib=(Source(series="nv_gpu_memory_used_bytes", per=1048576.0),),
+    readings=(
+        Source(reading="gpuUtilisation", series="nv_gpu_utilization"),
+        Source(reading="fbUsedMib", series="nv_gpu_memory_used_bytes", per=1048576.0),
+    ),
 )
 
 
-def _mean(prefix: str, figure: str, pods: str) -> Source:
+def _mean(reading: ReadingName, prefix: str, figure: str, pods: str) -> Source:
     """A mean of the pool's pods. Several replicas of the picker tell of the same pool."""
-    return Source(series=f"{prefix}_average_{figure}", mean_over=f"{prefix}_{pods}", by="max")
+    return Source(reading=reading, series=f"{prefix}_average_{figure}", mean_over=f"{prefix}_{pods}", by="max")
 
 
 _PICKERS: Final = (("llm_d_epp", "ready_endpoints"), ("llm_d_epp", "ready_pods"), ("inference_pool", "ready_pods"))
@@ -124,10 +142,11 @@ _PICKERS: Final = (("llm_d_epp", "ready_endpoints"), ("llm_d_epp", "ready_pods")
 ENDPOINT_PICKER: Final = MetricMap(
     name="endpoint-picker",
     model_label="name",  # of the InferencePool: an alias of the model whose pods it has
-    running=tuple(_mean(prefix, "running_requests", pods) for prefix, pods in _PICKERS),
-    waiting=tuple(_mean(prefix, "queue_size", pods) for prefix, pods in _PICKERS),
-    kv_cache_use=tuple(
-        Source(series=f"{prefix}_average_kv_cache_utilization", by="max") for prefix in ("llm_d_epp", "inference_pool")
+    readings=(
+        *(_mean("running", prefix, "running_requests", pods) for prefix, pods in _PICKERS),
+        *(_mean("waiting", prefix, "queue_size", pods) for prefix, pods in _PICKERS),
+        Source(reading="kvCacheUse", series="llm_d_epp_average_kv_cache_utilization", by="max"),
+        Source(reading="kvCacheUse", series="inference_pool_average_kv_cache_utilization", by="max"),
     ),
 )
 

@@ -2,7 +2,8 @@
 
 A poll that fails, is late or finds nothing makes no sample: the source abstains, and what other sources say stands.
 For one pod and one instant the highest fresh figure of all sources counts (`state.signals`), so that nothing is summed
-twice and a Prometheus that lags lowers nothing.
+twice and a Prometheus that lags lowers nothing. Beside Kafka it carries no counters, so that arrivals are counted once;
+where it is the only source it does.
 
 Which metrics there are is asked now and then, and only those are asked for. One question is open at a time; a poll ends
 at its deadline or its share of samples, and says which namespaces it left out.
@@ -34,11 +35,13 @@ from rebalancer.ingest.prometheus_session import (
 from rebalancer.ingest.promql import (
     COUNTED_SECONDS,
     MAPS,
+    STARTED,
     Inventory,
     batches,
-    matcher,
+    names_of,
     question,
     scrapes_question,
+    selector,
 )
 from rebalancer.obs.clock import Clock
 
@@ -63,7 +66,8 @@ class _Poll(NamedTuple):
 class PrometheusReadings:
     """Run `run()` as a task. `namespaces` and `pod_named` say which pods matter now, `models` which names are models'.
 
-    `own_maps`: the user's own metric maps, which stand before ours.
+    `own_maps`: the user's own metric maps, which stand before ours. `counted`: whether the engines' counters are asked
+    for, too, by which arrivals are known.
 
     `counts`: polls by what became of them (ok, partial, empty, failed, slow, skipped), and impossible.<gauge>.
     `trouble`: why the last one brought nothing or not all, None when all is well; `since` when that is so (epoch
@@ -84,6 +88,8 @@ class PrometheusReadings:
         models: Callable[[], Collection[str]] = lambda: (),
         own_maps: Callable[[], Sequence[MetricMap]] = lambda: (),
         most_samples: int = MOST_SAMPLES,
+        *,
+        counted: bool = False,
     ) -> None:
         self.counts: Counter[str] = Counter()
         self.trouble: str | None = "not asked yet"
@@ -101,6 +107,7 @@ class PrometheusReadings:
         self._models = models
         self._own_maps = own_maps
         self._most_samples = most_samples
+        self._counted = counted
         self._deadline_seconds = min(deadline_seconds, interval_seconds)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="prometheus")
         self._asking: asyncio.Future[_Poll] | None = None
@@ -122,7 +129,7 @@ class PrometheusReadings:
         if self._asking is not None and not self._asking.done():
             self._ended("skipped", "the last question is still open")
             return
-        maps = (*self._own_maps(), *MAPS)
+        maps = (*map(own, self._own_maps()), *MAPS)
         try:
             poll = await self._ask([*batches(self._namespaces())], maps)
             samples = self._read(poll, maps)
@@ -153,7 +160,8 @@ class PrometheusReadings:
                 for names in among:
                     if visit.cost.samples > self._most_samples:
                         break
-                    results.append(visit.query(asked) if (asked := question(names, has, maps)) else [])
+                    asked = question(names, has, maps, counted=self._counted)
+                    results.append(visit.query(asked) if asked else [])
             except (LateError, requests.Timeout):
                 if not results:
                     raise
@@ -210,16 +218,21 @@ class PrometheusReadings:
         self.trouble = trouble
 
 
+def own(each: MetricMap) -> MetricMap:
+    """A user's map under a name that none of ours has."""
+    return each.model_copy(update={"name": f"own/{each.name}"})
+
+
 def look(visit: Visit, among: Sequence[Collection[str]], maps: Sequence[MetricMap] = MAPS) -> Inventory:
     """Which metrics of the maps there are, the labels they have, and how often the pods are scraped. Blocks.
 
     Two questions about names and one for each batch of namespaces, however many pods there are. Raises as Visit does.
     """
-    wanted = frozenset[str]().union(*(each.names for each in maps))
-    names = visit.label_values("__name__", matcher(maps), LATELY_SECONDS) & wanted
-    if not names:
-        return Inventory(names, frozenset())
-    has = Inventory(names, visit.label_names(matcher((), names), LATELY_SECONDS))
+    wanted = names_of(maps)
+    names = visit.label_values("__name__", selector(wanted), LATELY_SECONDS) & wanted
+    if not names - {STARTED}:
+        return Inventory(frozenset(), frozenset())
+    has = Inventory(names, visit.label_names(selector(names - {STARTED}), LATELY_SECONDS))
     asked = [counting for batch in among if (counting := scrapes_question(batch, has, maps))]
     counts = [float(series["value"][1]) for counting in asked for series in visit.query(counting)]
     return has._replace(scrape_seconds=max((COUNTED_SECONDS / count for count in counts if count > 0), default=None))

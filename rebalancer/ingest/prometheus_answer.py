@@ -1,7 +1,7 @@
 """Metric samples from what Prometheus answers to `promql.question`. Pure."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from math import inf, isnan
 from typing import Final, NamedTuple
 
@@ -88,58 +88,54 @@ def read_answer(
             by_pod[whose] = _Told(min(told.at, before.at), before.figures | told.figures, before.maps + told.maps)
             since[whose] = max(pod[2], since.get(whose, 0.0))
     for whose, told in by_pod.items():
-        known = {reading: value for reading, value in told.figures.items() if not isnan(value)}  # a rate over nothing
-        left_out = impossible(known)
-        wrong.update(left_out.keys())
-        figures = {name: known[name] for name in known.keys() - left_out.keys()}
-        if sample := _sample(*whose, since[whose], told.at, figures, interval_seconds):
+        sample, left_out = sample_of((*whose, since[whose]), told.figures | {AT: told.at}, interval_seconds)
+        wrong.update(left_out)
+        if sample is None:
+            unusable += 1
+        else:
             samples.append(sample)
             engines["+".join(told.maps)] += 1
-        else:
-            unusable += 1
     return Answer(tuple(samples), unknown, unusable, wrong, engines)
 
 
-def _by_subject(result: object, maps: Sequence[MetricMap]) -> dict[tuple[str, str], _Told]:
-    """What the maps that count tell, by (namespace, pod), or by ("", model)."""
+def chosen(
+    by_map: Mapping[str, Mapping[str, float]], maps: Sequence[MetricMap] = MAPS
+) -> tuple[dict[str, float], list[str]]:
+    """What counts of all that was told of one pod or model at one instant, by reading, and the maps that it is from.
+
+    `by_map`: figures by map and reading. A user's own maps all count, the first of them first; of our engines the one
+    that tells most, and of our devices: two would be summed. The instant at `AT` is the first map's.
+    """
     order = {each.name: place for place, each in enumerate(maps)}
-    every: dict[tuple[str, str], dict[str, dict[str, float]]] = {}
-    for series in msgspec.convert(result, list[_Series]):
-        labels = series.metric
-        name, _, reading = labels.reading.partition("/")
-        subject = (labels.namespace, labels.pod) if labels.pod else ("", labels.model)
-        every.setdefault(subject, {}).setdefault(name, {})[reading] = float(series.value[1])
-    told = {}
-    for subject, by_map in every.items():
-        names = list(_counted(sorted(by_map, key=lambda name: order.get(name, len(order))), by_map))
-        figures: dict[str, float] = {}
-        for name in reversed(names):
-            figures |= by_map[name]
-        at = next((by_map[name][AT] for name in names if AT in by_map[name]), inf)
-        figures.pop(AT, None)
-        told[subject] = _Told(at, figures, tuple(names))
-    return told
-
-
-def _counted(names: Sequence[str], by_map: dict[str, dict[str, float]]) -> Iterator[str]:
-    """A user's own maps all count; of our engines the one that tells most, and of our devices: two would be summed."""
-    ours = frozenset[str]().union(*_KINDS)
-    yield from (name for name in names if name not in ours)
+    names = sorted(by_map, key=lambda name: order.get(name, len(order)))
+    every = [name for name in names if not any(name in kind for kind in _KINDS)]
     for kind in _KINDS:
         among = [name for name in names if name in kind]
         if among:
-            yield max(among, key=lambda name: len(by_map[name]))
+            every.append(max(among, key=lambda name: len(by_map[name])))
+    figures: dict[str, float] = {}
+    for name in reversed(every):
+        figures |= by_map[name]
+    return figures, every
 
 
-def _sample(  # noqa: PLR0913  # what a sample is made of
-    model: str, uid: str, since: float, at: float, figures: dict[str, float], interval_seconds: float
-) -> MetricSample | None:
-    """None without any figure."""
-    counted = {name: value for name, value in figures.items() if name in COUNTERS and 0.0 <= value <= MOST_COUNT}
-    gauges = {name: value for name, value in figures.items() if name not in COUNTERS}
+def sample_of(
+    pod: tuple[str, str, float], values: Mapping[str, float], interval_seconds: float
+) -> tuple[MetricSample | None, list[str]]:
+    """What is known of `pod` (as `PodNamed` has it; UID "" for a whole model), and the gauges that cannot be.
+
+    `values`: by reading, with its instant at `AT`. None where nothing is left.
+    """
+    model, uid, since = pod
+    known = {reading: value for reading, value in values.items() if not isnan(value)}  # a rate over nothing is NaN
+    at = known.pop(AT)
+    left_out = impossible(known)
+    gauges = {name: value for name, value in known.items() if name not in COUNTERS and name not in left_out}
+    counted = {name: value for name, value in known.items() if name in COUNTERS and 0.0 <= value <= MOST_COUNT}
+    began = counted.pop("startTime", since)
     if not gauges and not counted:
-        return None
-    return MetricSample(
+        return None, list(left_out)
+    sample = MetricSample(
         source=SOURCE,
         id=f"{uid or model}/{at}",
         at=at,
@@ -147,5 +143,21 @@ def _sample(  # noqa: PLR0913  # what a sample is made of
         interval_seconds=interval_seconds,
         gauges=msgspec.convert(gauges, Gauges),
         pod=uid or None,
-        counters=msgspec.convert({"startTime": since, **counted}, Counters) if counted else None,
+        counters=msgspec.convert({"startTime": began, **counted}, Counters) if counted else None,
     )
+    return sample, list(left_out)
+
+
+def _by_subject(result: object, maps: Sequence[MetricMap]) -> dict[tuple[str, str], _Told]:
+    """What the maps that count tell, by (namespace, pod), or by ("", model)."""
+    every: dict[tuple[str, str], dict[str, dict[str, float]]] = {}
+    for series in msgspec.convert(result, list[_Series]):
+        labels = series.metric
+        name, _, reading = labels.reading.rpartition("/")
+        subject = (labels.namespace, labels.pod) if labels.pod else ("", labels.model)
+        every.setdefault(subject, {}).setdefault(name, {})[reading] = float(series.value[1])
+    told = {}
+    for subject, by_map in every.items():
+        figures, names = chosen(by_map, maps)
+        told[subject] = _Told(figures.pop(AT, inf), figures, tuple(names))
+    return told

@@ -10,10 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from math import ceil
 from typing import Final, NamedTuple
 
-from pydantic.alias_generators import to_camel
-
 from rebalancer.domain.events import Counters
-from rebalancer.domain.metric_maps import READING_FIELDS, MetricMap, MetricSource
+from rebalancer.domain.metric_maps import READINGS, MetricMap, MetricSource
 from rebalancer.ingest.engines import DCGM, DEVICES, ENGINES, POOLS, VLLM
 
 DNS1123 = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", re.ASCII)
@@ -34,10 +32,11 @@ STYLES: Final = (
     ("k8s_namespace_name", "k8s_pod_name"),
 )
 
-_BY: Final = {"kv_cache_use": "max", "gpu_utilisation": "avg", AT: "min"} | dict.fromkeys(
-    ("ttft_p95_seconds", "latency_p95_seconds", "latency_p99_seconds"), "max"
+_BY: Final = {"kvCacheUse": "max", "gpuUtilisation": "avg", AT: "min"} | dict.fromkeys(
+    ("ttftP95Seconds", "latencyP95Seconds", "latencyP99Seconds"), "max"
 )
-_QUANTILES: Final = {"ttft_p95_seconds": 0.95, "latency_p95_seconds": 0.95, "latency_p99_seconds": 0.99}
+_QUANTILES: Final = {"ttftP95Seconds": 0.95, "latencyP95Seconds": 0.95, "latencyP99Seconds": 0.99}
+STARTED: Final = "process_start_time_seconds"
 COUNTERS: Final = frozenset(Counters.__struct_encode_fields__)
 
 
@@ -60,23 +59,30 @@ class Inventory(NamedTuple):
         return min(max(LEAST_WINDOW_SECONDS, seconds), MOST_WINDOW_SECONDS)
 
 
-USUAL: Final = Inventory(VLLM.names | DCGM.names)
+USUAL: Final = Inventory(VLLM.names | DCGM.names | {STARTED})
 
 
-def matcher(maps: Iterable[MetricMap], others: Iterable[str] = ()) -> str:
-    """A selector of every metric that the maps name, and of `others`."""
-    names = frozenset(others).union(*(each.names for each in maps))
+def names_of(maps: Iterable[MetricMap]) -> frozenset[str]:
+    """Every metric that is of use with these maps."""
+    return frozenset({STARTED}).union(*(each.names for each in maps))
+
+
+def selector(names: Iterable[str]) -> str:
+    """A selector of all series of these metrics."""
     return f'{{__name__=~"{"|".join(sorted(names))}"}}'
 
 
-def question(namespaces: Iterable[str], has: Inventory = USUAL, maps: Sequence[MetricMap] = MAPS) -> str:
+def question(
+    namespaces: Iterable[str], has: Inventory = USUAL, maps: Sequence[MetricMap] = MAPS, *, counted: bool = False
+) -> str:
     """One query for all readings of all pods of these namespaces, and of models: one answer is one instant.
 
-    "" where there is nothing to ask for. Instant and range queries alike: rates have the inventory's window. Raises
-    ValueError for a name that is not DNS-1123: it would be read as PromQL.
+    `counted`: the engines' counters, too, by which arrivals are known. "" where there is nothing to ask for. Good for
+    instant and range queries: rates have the inventory's window. Raises ValueError for a name that is not DNS-1123: it
+    would be read as PromQL.
     """
     among = _among(namespaces)
-    return " or ".join(branch for each in maps for branch in _branches(each, has, among))
+    return " or ".join(branch for each in maps for branch in _branches(each, has, among, counted))
 
 
 def scrapes_question(namespaces: Iterable[str], has: Inventory, maps: Sequence[MetricMap] = MAPS) -> str:
@@ -96,11 +102,11 @@ def scrapes_question(namespaces: Iterable[str], has: Inventory, maps: Sequence[M
     return " or ".join(parts)
 
 
-def expression(each: MetricMap, field: str, has: Inventory, among: str) -> str:
+def expression(each: MetricMap, reading: str, has: Inventory, among: str) -> str:
     """One reading of a map, by pod or model, of namespaces that match the pattern `among`; "" without its metric."""
-    sources = [source for source in each.sources(field) if source.series in has.names]
+    sources = [source for source in each.sources(reading) if source.series in has.names]
     return " or ".join(
-        _divided(_figure(each, source, field, has, among), source.per)
+        _divided(_figure(each, source, reading, has, among), source.per)
         for source in sources
         if source.mean_over is None or source.mean_over in has.names
     )
@@ -121,14 +127,33 @@ def _among(namespaces: Iterable[str]) -> str:
     return "|".join(name.replace(".", "[.]") for name in names)
 
 
-def _branches(each: MetricMap, has: Inventory, among: str) -> Iterator[str]:
-    """The readings of one map that there are, named MAP/READING, and when they were measured."""
+def _branches(each: MetricMap, has: Inventory, among: str, counted: bool) -> Iterator[str]:  # noqa: FBT001  # passed on
+    """The readings of one map that there are, named MAP/READING, and when they were measured and counted from."""
     clocks = _clocks(each, has)
-    if clocks:
-        yield _named(" or ".join(_figure(each, clock, AT, has, among) for clock in clocks), each, AT)
-        for field in READING_FIELDS:
-            if asked := expression(each, field, has, among):
-                yield _named(asked, each, to_camel(field))
+    asked = {
+        reading: expression(each, reading, has, among) for reading in READINGS if counted or reading not in COUNTERS
+    }
+    if not any(asked.values()):
+        return
+    yield _named(" or ".join(_figure(each, clock, AT, has, among) for clock in clocks), each, AT)
+    yield from (_named(text, each, reading) for reading, text in asked.items() if text)
+    if (
+        any(text and reading in COUNTERS for reading, text in asked.items())
+        and STARTED in has.names
+        and not each.model_label
+    ):
+        yield _named(_started(clocks[0], has, among), each, "startTime")
+
+
+def _started(clock: MetricSource, has: Inventory, among: str) -> str:
+    """When the process behind a map's series began. One beside the engine in its pod may be older: it is none."""
+    process = MetricSource(reading=clock.reading, series=STARTED)
+    pairs = zip(_series(process, has, among), _series(clock, has, among), strict=True)
+    starts = (
+        _renamed(f"({began} and on ({namespace}, {pod}, instance) {engine})", (namespace, pod))
+        for (began, (namespace, pod)), (engine, _) in pairs
+    )
+    return f"max by (namespace, pod) ({' or '.join(starts)})"
 
 
 def _named(asked: str, each: MetricMap, reading: str) -> str:
@@ -139,28 +164,28 @@ def _named(asked: str, each: MetricMap, reading: str) -> str:
 
 def _clocks(each: MetricMap, has: Inventory) -> list[MetricSource]:
     """The metrics whose scrape dates the readings, each once: a pod may lack any of them. Of a histogram its end."""
-    every = dict.fromkeys(source.series for field in READING_FIELDS for source in each.sources(field))
+    every = dict.fromkeys(source.series for source in each.readings)
     return [
-        MetricSource(series=name, where=('le="+Inf"',) if name.endswith("_bucket") else ())
+        MetricSource(reading="running", series=name, where=('le="+Inf"',) if name.endswith("_bucket") else ())
         for name in every
         if name in has.names
     ]
 
 
-def _figure(each: MetricMap, source: MetricSource, field: str, has: Inventory, among: str) -> str:
+def _figure(each: MetricMap, source: MetricSource, reading: str, has: Inventory, among: str) -> str:
     """One source's figure by pod or model, before it is brought to our unit."""
-    histogram = source.series.endswith("_bucket") and field in _QUANTILES
-    by = "sum" if histogram else _BY.get(field, "sum") if source.by is None or field == AT else source.by
-    of = {AT: "timestamp({})"}.get(field, f"rate({{}}[{has.window_seconds:g}s])" if histogram else "{}")
+    histogram = source.series.endswith("_bucket") and reading in _QUANTILES
+    by = "sum" if histogram else _BY.get(reading, "sum") if source.by is None or reading == AT else source.by
+    of = {AT: "timestamp({})"}.get(reading, f"rate({{}}[{has.window_seconds:g}s])" if histogram else "{}")
     series = " or ".join(_renamed(of.format(each_of), style) for each_of, style in _series(source, has, among, each))
-    if each.copies and field != AT:
+    if each.copies and reading != AT:
         series = f"max without ({', '.join(each.copies)}) ({series})"
     whose = each.model_label or "namespace, pod"
     if histogram:
-        return f"histogram_quantile({_QUANTILES[field]:g}, sum by ({whose}, le) ({series}))"
+        return f"histogram_quantile({_QUANTILES[reading]:g}, sum by ({whose}, le) ({series}))"
     figure = f"{by} by ({whose}) ({series})"
-    if source.mean_over is not None and field != AT:
-        counts = _series(MetricSource(series=source.mean_over), has, among, each)
+    if source.mean_over is not None and reading != AT:
+        counts = _series(MetricSource(reading=source.reading, series=source.mean_over), has, among, each)
         figure += f" * max by ({whose}) ({' or '.join(_renamed(*count) for count in counts)})"
     return figure
 

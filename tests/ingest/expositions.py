@@ -9,17 +9,15 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from pydantic.alias_generators import to_camel
-
-from rebalancer.domain.metric_maps import READING_FIELDS, MetricMap, MetricSource
+from rebalancer.domain.metric_maps import READINGS, MetricMap, MetricSource
 from rebalancer.ingest.promql import STYLES
 
 AT = 1_800_000_000.0
 LINE = re.compile(r"^([a-zA-Z_:][\w:]*)(?:\{(.*)\})?\s+(\S+)\s*$")
 LABEL = re.compile(r'\s*(\w+)="([^"]*)"\s*,?')
 MATCH = re.compile(r'(\w+)(=~|!~|!=|=)"(.*)"')
-QUANTILE = {"ttft_p95_seconds": 0.95, "latency_p95_seconds": 0.95, "latency_p99_seconds": 0.99}
-BY = {"kv_cache_use": "max", "gpu_utilisation": "avg"}
+QUANTILE = {"ttftP95Seconds": 0.95, "latencyP95Seconds": 0.95, "latencyP99Seconds": 0.99}
+BY = {"kvCacheUse": "max", "gpuUtilisation": "avg"}
 AGGREGATE = {"sum": sum, "max": max, "min": min, "avg": lambda values: sum(values) / len(values)}
 
 
@@ -68,10 +66,10 @@ def rows(series: Sequence[Scraped], maps: Sequence[MetricMap]) -> list[dict[str,
     answer = []
     for each in maps:
         told: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
-        for field in READING_FIELDS:
-            for source in reversed(each.sources(field)):
-                for subject, figure in _figures(series, each, source, field).items():
-                    told[subject][to_camel(field)] = figure
+        for reading in READINGS:
+            for source in reversed(each.sources(reading)):
+                for subject, figure in _figures(series, each, source, reading).items():
+                    told[subject][reading] = figure
         for (namespace, name), figures in told.items():
             subject = {"namespace": namespace, "pod": name} if namespace else {"model": name}
             answer += [
@@ -82,7 +80,7 @@ def rows(series: Sequence[Scraped], maps: Sequence[MetricMap]) -> list[dict[str,
 
 
 def _figures(
-    series: Sequence[Scraped], each: MetricMap, source: MetricSource, field: str
+    series: Sequence[Scraped], each: MetricMap, source: MetricSource, reading: str
 ) -> dict[tuple[str, str], float]:
     grouped: dict[tuple[str, str], dict[tuple[tuple[str, str], ...], float]] = defaultdict(dict)
     buckets: dict[tuple[str, str], dict[float, float]] = defaultdict(lambda: defaultdict(float))
@@ -94,10 +92,14 @@ def _figures(
                 buckets[subject][float(one.labels["le"])] += one.value
             told = tuple(sorted((name, value) for name, value in one.labels.items() if name not in each.copies))
             grouped[subject][told] = max(one.value, grouped[subject].get(told, one.value))
-    over = _figures(series, each, MetricSource(series=source.mean_over), "") if source.mean_over else {}
+    over = (
+        _figures(series, each, MetricSource(reading=source.reading, series=source.mean_over), "")
+        if source.mean_over
+        else {}
+    )
     if source.series.endswith("_bucket"):
-        return {subject: _quantile(QUANTILE[field], told) / source.per for subject, told in buckets.items()}
-    by = AGGREGATE[source.by or BY.get(field, "sum")]
+        return {subject: _quantile(QUANTILE[reading], told) / source.per for subject, told in buckets.items()}
+    by = AGGREGATE[source.by or BY.get(reading, "sum")]
     figures = {subject: by([*told.values()]) / source.per for subject, told in grouped.items()}
     if source.mean_over:
         return {subject: figure * over[subject] for subject, figure in figures.items() if subject in over}

@@ -260,7 +260,14 @@ async def test_a_real_prometheus_that_scrapes_all_of_it_answers_the_same(
     server, musts = everything
     heard: list[Event] = []
     source = PrometheusReadings(
-        Server(server.url), 15.0, RealClock(), heard.extend, lambda: ["serving"], known, models=lambda: [ALIAS]
+        Server(server.url),
+        15.0,
+        RealClock(),
+        heard.extend,
+        lambda: ["serving"],
+        known,
+        models=lambda: [ALIAS],
+        counted=True,
     )
     await source.poll()
     assert source.trouble is None

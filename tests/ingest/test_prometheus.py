@@ -14,10 +14,9 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic.alias_generators import to_camel
 
 from rebalancer.domain.events import Counters, Event, Gauges, MetricSample
-from rebalancer.domain.metric_maps import READING_FIELDS
+from rebalancer.domain.metric_maps import READINGS
 from rebalancer.ingest.engines import DCGM
 from rebalancer.ingest.prometheus import LinkLocalError, PrometheusReadings, Server, refuse_link_local
 from rebalancer.ingest.prometheus_answer import read_answer
@@ -58,11 +57,12 @@ def samples(*found: dict[str, Any]) -> tuple[MetricSample, ...]:
 
 class TestQuestion:
     def test_it_asks_for_the_pods_of_these_namespaces_once(self) -> None:
-        asked = question(["b", "a.x"])
+        asked = question(["b", "a.x"], counted=True)
         assert 'vllm:num_requests_running{namespace=~"a[.]x|b",pod!=""}' in asked
         names = re.findall(r'"reading", "([^"]*)"', asked)
         assert len(names) == len(set(names))
-        assert {"vllm/at", "vllm/running", "vllm/requestsFinished", "dcgm/fbUsedMib"} <= set(names)
+        assert {"vllm/at", "vllm/running", "vllm/requestsFinished", "vllm/startTime", "dcgm/fbUsedMib"} <= set(names)
+        assert "requestsFinished" not in question(["b", "a.x"])
 
     def test_only_what_there_is_is_asked_for(self) -> None:
         asked = question(["a"], Inventory(frozenset({"sglang:num_running_reqs"}), frozenset({"namespace", "pod"})))
@@ -71,12 +71,11 @@ class TestQuestion:
         assert question(["a"], Inventory(frozenset())) == ""
 
     def test_each_reading_has_the_name_of_a_gauge_or_a_counter(self) -> None:
-        names = {to_camel(field) for field in READING_FIELDS}
-        assert names <= {*Gauges.__struct_encode_fields__, *Counters.__struct_encode_fields__}
+        assert set(READINGS) <= {*Gauges.__struct_encode_fields__, *Counters.__struct_encode_fields__}
 
     def test_instances_of_mig_are_told_by_their_engines_and_whole_gpus_by_their_utilisation(self) -> None:
         """DCGM_FI_DEV_GPU_UTIL is of the whole GPU: an exporter that writes it for an instance says 0 or its sum."""
-        whole, instances = expression(DCGM, "gpu_utilisation", USUAL, "a").split(" / 100 or ")
+        whole, instances = expression(DCGM, "gpuUtilisation", USUAL, "a").split(" / 100 or ")
         assert whole.count('DCGM_FI_DEV_GPU_UTIL{namespace=~"a",pod!="",GPU_I_ID=""}') == 1
         assert whole.count('DCGM_FI_DEV_GPU_UTIL{exported_namespace=~"a",exported_pod!="",GPU_I_ID=""}') == 1
         assert 'DCGM_FI_PROF_GR_ENGINE_ACTIVE{namespace=~"a",pod!=""}' in instances

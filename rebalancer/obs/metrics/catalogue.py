@@ -338,7 +338,31 @@ METRICS: tuple[Metric, ...] = (
         COUNTER,
         "Polls of Prometheus for readings, by what became of them.",
         "polls",
-        (Label("result", ("ok", "empty", "failed", "slow", "skipped")),),
+        (Label("result", ("ok", "partial", "empty", "failed", "slow", "skipped")),),
+    ),
+    Metric(
+        "rebalancer_prometheus_queries_total",
+        COUNTER,
+        "Questions that Prometheus was asked, those about which metrics it has included.",
+        "questions",
+    ),
+    Metric(
+        "rebalancer_prometheus_query_seconds_total",
+        COUNTER,
+        "Time until the answers to these questions were read.",
+        "seconds",
+    ),
+    Metric(
+        "rebalancer_prometheus_query_samples_total",
+        COUNTER,
+        "Samples that Prometheus looked at to answer them, as it counts them itself; 0 where it does not tell.",
+        "samples",
+    ),
+    Metric(
+        "rebalancer_prometheus_left_out_namespaces",
+        GAUGE,
+        "Namespaces that the last poll did not ask about, for want of time or samples; they are asked about first.",
+        "namespaces",
     ),
     Metric(
         "rebalancer_prometheus_good",
