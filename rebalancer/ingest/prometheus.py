@@ -48,6 +48,7 @@ from rebalancer.obs.clock import Clock
 __all__ = ["LateError", "LinkLocalError", "PrometheusReadings", "Server", "answers", "refuse_link_local"]
 
 DEADLINE_SECONDS = 5.0
+ASKED_SHARE = 0.8  # of it, after which nothing more is waited for: what did come can still be read
 MOST_SAMPLES = 20_000_000  # of one poll: 10,000 pods with a histogram each take about 5 million
 LOOK_SECONDS = 120.0  # between two looks at which metrics there are: the first pod of another engine waits so long
 LOOK_AGAIN_SECONDS = 60.0  # where the last one could not tell how often pods are scraped; at once where it saw none
@@ -154,7 +155,7 @@ class PrometheusReadings:
             return _Poll([], frozenset())
         among = sorted(among, key=self.left_out.isdisjoint)
         results: list[Any] = []
-        with Visit(self._server, self._clock, self._deadline_seconds) as visit:
+        with Visit(self._server, self._clock, ASKED_SHARE * self._deadline_seconds) as visit:
             try:
                 has = self._inventory(visit, among, maps)
                 for names in among:

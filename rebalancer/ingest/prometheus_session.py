@@ -16,6 +16,7 @@ import msgspec
 import requests
 from msgspec import Struct
 from prometheus_api_client import PrometheusConnect
+from urllib3.exceptions import ReadTimeoutError
 from urllib3.util import Retry
 
 from rebalancer.obs.clock import Clock
@@ -86,25 +87,29 @@ class _Body(Struct, frozen=True):
 class Session(requests.Session):
     """No redirects, no proxies or logins from the environment, answers of bounded size, all within a deadline."""
 
-    def __init__(self, clock: Clock, until_monotonic: float, read_seconds: float) -> None:
+    def __init__(self, clock: Clock, until_monotonic: float) -> None:
         super().__init__()
         self.trust_env = False
         self.headers["Accept-Encoding"] = "identity"
         self.cost = QueryCost()
         self._clock = clock
         self._until_monotonic = until_monotonic
-        self._read_seconds = read_seconds
 
     def send(self, request: requests.PreparedRequest, **rest: Any) -> requests.Response:  # noqa: ANN401  requests' own
         """As `requests` does it, with the whole answer read. Raises LateError, ValueError when it is too long."""
         began = self._clock.monotonic()
-        rest |= {"allow_redirects": False, "stream": True, "timeout": self._read_seconds}
+        left_seconds = self._until_monotonic - began
+        if left_seconds <= 0.0:
+            raise LateError
+        rest |= {"allow_redirects": False, "stream": True, "timeout": left_seconds}
         samples = 0
         try:
             response = super().send(request, **rest)
             with closing(response.raw) as raw:
                 body = self._body(raw)
             samples = _samples(body)
+        except ReadTimeoutError as error:  # within an answer; before it began it is one of requests' own
+            raise LateError from error
         finally:
             self.cost += QueryCost(1, self._clock.monotonic() - began, samples)
         response.raw = io.BytesIO(body)
@@ -131,9 +136,9 @@ class Visit:
         refuse_link_local(server.url)
         self._deadline_seconds = deadline_seconds
         self._clock = clock
-        self._session = Session(clock, clock.monotonic() + deadline_seconds, deadline_seconds)
+        self._session = Session(clock, clock.monotonic() + deadline_seconds)
         _identified(self._session, server)
-        self._client = PrometheusConnect(server.url.rstrip("/"), retry=Retry(0), session=self._session)
+        self._client = PrometheusConnect(server.url.rstrip("/"), retry=Retry(0, read=False), session=self._session)
 
     def __enter__(self) -> Self:
         return self
