@@ -42,6 +42,7 @@ from rebalancer.ingest.promql import (
     question,
     scrapes_question,
     selector,
+    with_own,
 )
 from rebalancer.obs.clock import Clock
 
@@ -130,7 +131,7 @@ class PrometheusReadings:
         if self._asking is not None and not self._asking.done():
             self._ended("skipped", "the last question is still open")
             return
-        maps = (*map(own, self._own_maps()), *MAPS)
+        maps = with_own(self._own_maps())
         try:
             poll = await self._ask([*batches(self._namespaces())], maps)
             samples = self._read(poll, maps)
@@ -217,11 +218,6 @@ class PrometheusReadings:
         if (trouble is None) != (self.trouble is None):  # the first failure is told, not the five hundred after it
             log.info("prometheus", trouble=trouble)
         self.trouble = trouble
-
-
-def own(each: MetricMap) -> MetricMap:
-    """A user's map under a name that none of ours has."""
-    return each.model_copy(update={"name": f"own/{each.name}"})
 
 
 def look(visit: Visit, among: Sequence[Collection[str]], maps: Sequence[MetricMap] = MAPS) -> Inventory:

@@ -62,6 +62,11 @@ class Inventory(NamedTuple):
 USUAL: Final = Inventory(VLLM.names | DCGM.names | {STARTED})
 
 
+def with_own(maps: Iterable[MetricMap]) -> tuple[MetricMap, ...]:
+    """All maps: a user's first, each under a name that none of ours has, `own/NAME`."""
+    return (*(each.model_copy(update={"name": f"own/{each.name}"}) for each in maps), *MAPS)
+
+
 def names_of(maps: Iterable[MetricMap]) -> frozenset[str]:
     """Every metric that is of use with these maps."""
     return frozenset({STARTED}).union(*(each.names for each in maps))

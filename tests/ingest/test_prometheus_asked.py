@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shutil
 import ssl
 import subprocess
 from collections.abc import Callable
@@ -14,10 +15,10 @@ import pytest
 from rebalancer.domain.events import Counters, Event, Gauges, MetricSample
 from rebalancer.domain.metric_maps import MetricMap, MetricSource
 from rebalancer.ingest.counter_starts import CounterStarts
-from rebalancer.ingest.prometheus import LOOK_AGAIN_SECONDS, LOOK_SECONDS, PrometheusReadings, Server, own
+from rebalancer.ingest.prometheus import LOOK_AGAIN_SECONDS, LOOK_SECONDS, PrometheusReadings, Server
 from rebalancer.ingest.prometheus_answer import read_answer
 from rebalancer.ingest.prometheus_session import QueryCost, answers
-from rebalancer.ingest.promql import MAPS, USUAL, names_of, question
+from rebalancer.ingest.promql import MAPS, USUAL, names_of, question, with_own
 from rebalancer.loop.clock import RealClock
 from tests.ingest.expositions import Exposition, pod, rows, scraped
 from tests.ingest.test_prometheus import GOOD, NOW, Answers, Handler, Serve, a_prometheus, answer, says, series, serve
@@ -71,15 +72,15 @@ def a_source(url: str, heard: list[Event], **more: object) -> PrometheusReadings
 
 class TestOwnMaps:
     def test_what_your_map_tells_stands_before_ours_and_the_rest_is_ours(self) -> None:
-        told = rows([*scraped(pod(PRINTED, "llama-0"))], (own(OURS), *MAPS))
-        found = read_answer(told, pod_named, 15.0, maps=(own(OURS), *MAPS))
+        maps = with_own([OURS])
+        found = read_answer(rows([*scraped(pod(PRINTED, "llama-0"))], maps), pod_named, 15.0, maps=maps)
         (sample,) = found.samples
         assert sample.gauges == Gauges(running=6.0, waiting=2.0, kv_cache_use=0.4)
         assert found.engines == {"own/ours+vllm": 1}
 
     def test_a_gateway_tells_of_whole_models_by_id_or_alias_and_of_no_stranger(self) -> None:
         printed = 'gateway_queue{model_name="meta/llama"} 7\ngateway_queue{model_name="stranger"} 8\n'
-        maps = (own(GATEWAY), *MAPS)
+        maps = with_own([GATEWAY])
         found = read_answer(rows([*scraped(Exposition(printed, {}))], maps), pod_named, 15.0, ["meta/llama"], maps)
         (sample,) = found.samples
         assert (sample.model, sample.pod, sample.gauges) == ("meta/llama", None, Gauges(waiting=7.0))
@@ -87,7 +88,7 @@ class TestOwnMaps:
 
     def test_its_query_has_its_labels_and_units(self) -> None:
         has = USUAL._replace(names=OURS.names | GATEWAY.names)
-        asked = question(["serving"], has, (own(OURS), own(GATEWAY)))
+        asked = question(["serving"], has, with_own([OURS, GATEWAY]))
         assert 'our_requests{namespace=~"serving",pod!="",state="running"}' in asked
         assert "/ 100" in asked
         assert 'label_replace(sum by (model_name) (gateway_queue{model_name!=""}), "model", "$1", "model_name"' in asked
@@ -207,9 +208,12 @@ async def test_a_user_is_proved_by_a_password_that_may_change(serve: Serve, tmp_
 @pytest.fixture
 def certificate(tmp_path: Path) -> tuple[Path, Path]:
     """One that is its own CA, good for 127.0.0.1, for either side."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("no openssl on the PATH to make a certificate with")
     certificate, key = tmp_path / "tls.crt", tmp_path / "tls.key"
-    command = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=us -addext subjectAltName=IP:127.0.0.1"
-    subprocess.run([*command.split(), "-out", certificate, "-keyout", key], check=True, capture_output=True)  # noqa: S603  # our words
+    command = "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=us -addext subjectAltName=IP:127.0.0.1"
+    subprocess.run([openssl, *command.split(), "-out", certificate, "-keyout", key], check=True, capture_output=True)  # noqa: S603  # our words
     return certificate, key
 
 
