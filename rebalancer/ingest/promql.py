@@ -32,7 +32,7 @@ STYLES: Final = (
     ("k8s_namespace_name", "k8s_pod_name"),
 )
 
-_BY: Final = {"kvCacheUse": "max", "gpuUtilisation": "avg", AT: "min"} | dict.fromkeys(
+BY: Final = {"kvCacheUse": "max", "gpuUtilisation": "avg", AT: "min"} | dict.fromkeys(
     ("ttftP95Seconds", "latencyP95Seconds", "latencyP99Seconds"), "max"
 )
 _QUANTILES: Final = {"ttftP95Seconds": 0.95, "latencyP95Seconds": 0.95, "latencyP99Seconds": 0.99}
@@ -180,7 +180,7 @@ def _clocks(each: MetricMap, has: Inventory) -> list[MetricSource]:
 def _figure(each: MetricMap, source: MetricSource, reading: str, has: Inventory, among: str) -> str:
     """One source's figure by pod or model, before it is brought to our unit."""
     histogram = source.series.endswith("_bucket") and reading in _QUANTILES
-    by = "sum" if histogram else _BY.get(reading, "sum") if source.by is None or reading == AT else source.by
+    by = "sum" if histogram else BY.get(reading, "sum") if source.by is None or reading == AT else source.by
     of = {AT: "timestamp({})"}.get(reading, f"rate({{}}[{has.window_seconds:g}s])" if histogram else "{}")
     series = " or ".join(_renamed(of.format(each_of), style) for each_of, style in _series(source, has, among, each))
     if each.copies and reading != AT:
