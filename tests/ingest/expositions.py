@@ -6,7 +6,8 @@ every file against what it must become without a Prometheus. `test_metric_artefa
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from statistics import fmean
 from typing import Any, NamedTuple
 
 from rebalancer.domain.metric_maps import READINGS, MetricMap, MetricSource
@@ -18,7 +19,7 @@ LABEL = re.compile(r'\s*(\w+)="([^"]*)"\s*,?')
 MATCH = re.compile(r'(\w+)(=~|!~|!=|=)"(.*)"')
 QUANTILE = {"ttftP95Seconds": 0.95, "latencyP95Seconds": 0.95, "latencyP99Seconds": 0.99}
 BY = {"kvCacheUse": "max", "gpuUtilisation": "avg"}
-AGGREGATE = {"sum": sum, "max": max, "min": min, "avg": lambda values: sum(values) / len(values)}
+AGGREGATE: dict[str, Callable[[list[float]], float]] = {"sum": sum, "max": max, "min": min, "avg": fmean}
 
 
 class Scraped(NamedTuple):
@@ -71,9 +72,9 @@ def rows(series: Sequence[Scraped], maps: Sequence[MetricMap]) -> list[dict[str,
                 for subject, figure in _figures(series, each, source, reading).items():
                     told[subject][reading] = figure
         for (namespace, name), figures in told.items():
-            subject = {"namespace": namespace, "pod": name} if namespace else {"model": name}
+            whose = {"namespace": namespace, "pod": name} if namespace else {"model": name}
             answer += [
-                {"metric": {"reading": f"{each.name}/{reading}", **subject}, "value": [AT, str(figure)]}
+                {"metric": whose | {"reading": f"{each.name}/{reading}"}, "value": [AT, str(figure)]}
                 for reading, figure in {"at": AT, **figures}.items()
             ]
     return answer
