@@ -3,6 +3,7 @@
 Once by the maps alone, and once through a real Prometheus that scrapes all of it. Read the table with `pytest -s`.
 """
 
+import asyncio
 import re
 import sys
 from collections.abc import Iterator, Mapping
@@ -20,6 +21,8 @@ from rebalancer.ingest.prometheus import PrometheusReadings, Server
 from rebalancer.ingest.prometheus_answer import read_answer
 from rebalancer.ingest.promql import MAPS
 from rebalancer.loop.clock import RealClock
+from rebalancer.survey.traps.series import pods_by_metric
+from rebalancer.survey.traps.series import question as which_pods
 from tests.beside import folder
 from tests.ingest import expositions as composed
 from tests.ingest.expositions import Exposition, exporter, lines, pod, rows, scraped
@@ -281,4 +284,8 @@ async def test_a_real_prometheus_that_scrapes_all_of_it_answers_the_same(
     assert source.engines == {maps: sum(must.maps == maps for must in musts.values()) for maps in source.engines}
     assert source.cost.queries == 4  # names, labels, scrapes, readings
     assert source.cost.samples > 0
+    assert source.has is not None
+    named = pods_by_metric(await asyncio.to_thread(server.query, which_pods(source.has.names)), source.has.names)
+    assert ("serving", "otel-0") in named["vllm:num_requests_running"]
+    assert {("serving", "dcgm-own"), ("serving", "dcgm-old")} < named["DCGM_FI_DEV_FB_USED"]
     sys.stdout.write(f"{source.cost}\n")
