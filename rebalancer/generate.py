@@ -13,6 +13,7 @@ from rebalancer.app.reference.api import api_page
 from rebalancer.app.reference.notices import notices_page
 from rebalancer.app.reference.owners import owners_page
 from rebalancer.app.reference.policy import policy_page
+from rebalancer.app.reference.readings import readings_page
 from rebalancer.app.reference.reasons import reasons_page
 from rebalancer.app.reference.settings import settings_page
 from rebalancer.app.reference.traps import traps_page
@@ -25,6 +26,7 @@ from rebalancer.settings.schema import schema_text
 COMMAND = "python -m rebalancer.generate"
 NOTE = f"<!-- Written by `{COMMAND}`; do not edit. -->\n"
 PAGES: Mapping[str, Callable[[], str]] = {
+    "docs/metrics.md": readings_page,
     "docs/reference/api.md": api_page,
     "docs/reference/cli.md": cli_page,
     "docs/reference/metrics.md": metrics_page,

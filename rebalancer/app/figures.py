@@ -94,11 +94,15 @@ def pinned_figures(pinned: Iterable[Pinned]) -> Iterator[Figure]:
 
 
 def prometheus_figures(source: PrometheusReadings) -> Iterator[Figure]:
-    """What became of the questions to it."""
+    """What became of the questions to it, and what they cost it."""
     results = BY_NAME["rebalancer_prometheus_polls_total"].labels[0].words
     yield from _words("rebalancer_prometheus_polls_total", source.counts, results)
     yield from _impossible("prometheus", source.counts)
     yield Figure("rebalancer_prometheus_good", source.trouble is None)
+    yield Figure("rebalancer_prometheus_queries_total", source.cost.queries)
+    yield Figure("rebalancer_prometheus_query_seconds_total", source.cost.seconds)
+    yield Figure("rebalancer_prometheus_query_samples_total", source.cost.samples)
+    yield Figure("rebalancer_prometheus_left_out_namespaces", len(source.left_out))
 
 
 def _impossible(source: str, counts: Mapping[str, int]) -> Iterator[Figure]:

@@ -35,15 +35,30 @@ async def read_when_pods_are_known(intake: KafkaIntake, state: ClusterState, clo
     await intake.run()
 
 
+def server_of(settings: ServiceSettings) -> Server:
+    """The Prometheus that the settings name, and how it is asked."""
+    return Server(
+        settings.prometheus_url,
+        settings.prometheus_token_file,
+        settings.prometheus_ca_file,
+        settings.prometheus_username,
+        settings.prometheus_password_file,
+        settings.prometheus_certificate_file,
+        settings.prometheus_key_file,
+    )
+
+
 def prometheus_of(
     settings: ServiceSettings, clock: Clock, sink: Sink, state: ClusterState, cycle_ports: ServicePorts
 ) -> PrometheusReadings:
-    """The second source of readings, asked for the pods of the policy's namespaces."""
+    """The second source of readings, asked for the pods of the policy's namespaces, by its own maps besides ours."""
     return PrometheusReadings(
-        Server(settings.prometheus_url, settings.prometheus_token_file, settings.prometheus_ca_file),
+        server_of(settings),
         settings.prometheus_interval_seconds,
         clock,
         sink,
         lambda: {model.namespace for model in cycle_ports.policy.models},
         state.pod_named,
+        models=lambda: {name for model in cycle_ports.policy.models for name in (model.id, *model.aliases)},
+        own_maps=lambda: cycle_ports.policy.metrics.maps,
     )

@@ -10,6 +10,7 @@ from pydantic import Field, FiniteFloat
 
 from rebalancer.domain.gpu_memory import GpuMemory
 from rebalancer.domain.gpu_shapes import Isolation
+from rebalancer.domain.metric_maps import MetricRules
 from rebalancer.domain.node_rules import NodeRules
 from rebalancer.domain.part import Dns1123, Part, Ratio, Seconds
 from rebalancer.domain.role_ratio import RoleRatio
@@ -365,6 +366,7 @@ class Policy(Part):
     guards: Guards = Guards()
     nodes: NodeRules = Field(default=NodeRules(), description="Node grants, lost nodes, and what signs on nodes mean.")
     overrides: OverrideRules = OverrideRules()
+    metrics: MetricRules = Field(default=MetricRules(), description="What is read from Prometheus, and from what.")
 
     def to_mapping(self) -> dict[str, object]:
         """The policy as its YAML would spell it (camelCase, JSON types): what the journal keeps."""

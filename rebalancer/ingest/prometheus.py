@@ -1,60 +1,81 @@
-"""Prometheus as a second source of readings: asked each interval, off the event loop, within a deadline.
+"""Prometheus as a source of readings: asked each interval, off the event loop, within a deadline.
 
 A poll that fails, is late or finds nothing makes no sample: the source abstains, and what other sources say stands.
 For one pod and one instant the highest fresh figure of all sources counts (`state.signals`), so that nothing is summed
-twice and a Prometheus that lags lowers nothing. It carries no counters, so arrivals are counted from Kafka alone.
+twice and a Prometheus that lags lowers nothing. Beside Kafka it carries no counters, so that arrivals are counted once;
+where it is the only source it does.
+
+Which metrics there are is asked now and then, and only those are asked for. One question is open at a time; a poll ends
+at its deadline or its share of samples, and says which namespaces it left out.
 """
 
 import asyncio
-import io
-import ipaddress
-import socket
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
-from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
-from urllib.parse import urlsplit
 
 import requests
 import structlog
-from prometheus_api_client import PrometheusConnect
-from urllib3.util import Retry
 
-from rebalancer.domain.events import Event
+from rebalancer.domain.events import Event, MetricSample
+from rebalancer.domain.metric_maps import MetricMap
+from rebalancer.ingest.counter_starts import CounterStarts
 from rebalancer.ingest.gauges import IMPOSSIBLE
-from rebalancer.ingest.promql import SOURCE, PodNamed, batches, question, read_answer
+from rebalancer.ingest.prometheus_answer import SOURCE, PodNamed, read_answer
+from rebalancer.ingest.prometheus_session import (
+    LateError,
+    LinkLocalError,
+    QueryCost,
+    Server,
+    Visit,
+    answers,
+    refuse_link_local,
+)
+from rebalancer.ingest.promql import (
+    COUNTED_SECONDS,
+    MAPS,
+    STARTED,
+    Inventory,
+    batches,
+    names_of,
+    question,
+    scrapes_question,
+    selector,
+    with_own,
+)
 from rebalancer.obs.clock import Clock
 
+__all__ = ["LateError", "LinkLocalError", "PrometheusReadings", "Server", "answers", "refuse_link_local"]
+
 DEADLINE_SECONDS = 5.0
-MAX_ANSWER_BYTES = 32 * 1024 * 1024  # 10,000 pods answer with about 8 MB
-CHUNK_BYTES = 64 * 1024
+ASKED_SHARE = 0.8  # of it, after which nothing more is waited for: what did come can still be read
+MOST_SAMPLES = 20_000_000  # of one poll: 10,000 pods with a histogram each take about 5 million
+LOOK_SECONDS = 120.0  # between two looks at which metrics there are: the first pod of another engine waits so long
+LOOK_AGAIN_SECONDS = 60.0  # where the last one could not tell how often pods are scraped; at once where it saw none
+LATELY_SECONDS = 600.0  # who had no series within that time has none
 
 log = structlog.get_logger()
 
 
-class LateError(Exception):
-    """The answer did not come within the deadline."""
+class _Poll(NamedTuple):
+    """What one poll brought: `data.result` of each question, and the namespaces that were not asked about."""
 
-
-class LinkLocalError(Exception):
-    """The address is one where clouds keep their secrets, and no Prometheus lives."""
-
-
-class Server(NamedTuple):
-    """Which Prometheus, and how it is asked. Files are read anew at each poll: tokens rotate."""
-
-    url: str
-    token_file: Path | None = None
-    ca_file: Path | None = None
+    results: list[Any]
+    left_out: frozenset[str]
 
 
 class PrometheusReadings:
-    """Run `run()` as a task. `namespaces` and `pod_named` say which pods matter now.
+    """Run `run()` as a task. `namespaces` and `pod_named` say which pods matter now, `models` which names are models'.
 
-    `counts`: polls by what became of them (ok, empty, failed, slow, skipped), and impossible.<gauge>. `trouble`: why
-    the last one brought nothing, None when it brought readings; `since` when that is so (epoch seconds).
+    `own_maps`: the user's own metric maps, which stand before ours. `counted`: whether the engines' counters are asked
+    for, too, by which arrivals are known.
+
+    `counts`: polls by what became of them (ok, partial, empty, failed, slow, skipped), and impossible.<gauge>.
+    `trouble`: why the last one brought nothing or not all, None when all is well; `since` when that is so (epoch
+    seconds). `cost`: what all questions cost the Prometheus. `has`: which metrics it has, None before the first look.
+    `engines`: pods of the last poll by the maps that their readings are from. `left_out`: namespaces that the last poll
+    did not ask about.
     """
 
     def __init__(  # noqa: PLR0913  # what is asked, when, and who hears of it
@@ -66,20 +87,35 @@ class PrometheusReadings:
         namespaces: Callable[[], Collection[str]],
         pod_named: PodNamed,
         deadline_seconds: float = DEADLINE_SECONDS,
+        models: Callable[[], Collection[str]] = lambda: (),
+        own_maps: Callable[[], Sequence[MetricMap]] = lambda: (),
+        most_samples: int = MOST_SAMPLES,
+        *,
+        counted: bool = False,
     ) -> None:
         self.counts: Counter[str] = Counter()
         self.trouble: str | None = "not asked yet"
         self.since = clock.now()
+        self.cost = QueryCost()
+        self.has: Inventory | None = None
+        self.engines: Counter[str] = Counter()
+        self.left_out: frozenset[str] = frozenset()
         self._server = server
         self._interval_seconds = interval_seconds
         self._clock = clock
         self._sink = sink
         self._namespaces = namespaces
         self._pod_named = pod_named
+        self._models = models
+        self._own_maps = own_maps
+        self._most_samples = most_samples
+        self._counted = counted
         self._deadline_seconds = min(deadline_seconds, interval_seconds)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="prometheus")
-        self._asking: asyncio.Future[list[Any]] | None = None
+        self._asking: asyncio.Future[_Poll] | None = None
         self._impossible: frozenset[str] = frozenset()
+        self._starts = CounterStarts()
+        self._looked: tuple[float, Sequence[MetricMap]] | None = None
 
     async def run(self) -> NoReturn:
         """Poll until cancelled. Raises nothing else."""
@@ -95,33 +131,81 @@ class PrometheusReadings:
         if self._asking is not None and not self._asking.done():
             self._ended("skipped", "the last question is still open")
             return
+        maps = with_own(self._own_maps())
         try:
-            answers = await self._ask([question(names) for names in batches(self._namespaces())])
-            found = [read_answer(answer, self._pod_named, self._interval_seconds) for answer in answers]
+            poll = await self._ask([*batches(self._namespaces())], maps)
+            samples = self._read(poll, maps)
         except (LateError, TimeoutError, requests.Timeout):
             self._ended("slow", f"no answer from {self._server.url} within {self._deadline_seconds:g} s")
         except Exception as error:  # noqa: BLE001  # whatever it answered, it has no say this time
             self._ended("failed", f"{self._server.url}: {str(error)[:300] or type(error).__name__}")
         else:
-            samples: list[Event] = [sample for one in found for sample in one.samples]
             self._sink(samples)
-            self._left_out(sum((one.impossible for one in found), Counter()))
-            unknown, unusable = sum(one.unknown for one in found), sum(one.unusable for one in found)
-            nothing = f"no reading of a model's pod; of others: {unknown}, unusable: {unusable}"
-            self._ended("ok" if samples else "empty", None if samples else nothing)
 
-    async def _ask(self, questions: list[str]) -> list[Any]:
+    async def _ask(self, among: list[list[str]], maps: Sequence[MetricMap]) -> _Poll:
         """In the thread, which no other task waits for. Raises TimeoutError."""
         loop = asyncio.get_running_loop()
-        self._asking = loop.run_in_executor(self._thread, self._ask_blocking, questions)
+        self._asking = loop.run_in_executor(self._thread, self._ask_blocking, among, maps)
         self._asking.add_done_callback(_looked_at)
         async with asyncio.timeout(self._deadline_seconds):
             return await asyncio.shield(self._asking)
 
-    def _ask_blocking(self, questions: list[str]) -> list[Any]:
-        return answers(self._server, questions, self._clock, self._deadline_seconds)
+    def _ask_blocking(self, among: list[list[str]], maps: Sequence[MetricMap]) -> _Poll:
+        """Namespaces that were left out before are asked about first: each has its turn."""
+        if not among:
+            return _Poll([], frozenset())
+        among = sorted(among, key=self.left_out.isdisjoint)
+        results: list[Any] = []
+        with Visit(self._server, self._clock, ASKED_SHARE * self._deadline_seconds) as visit:
+            try:
+                has = self._inventory(visit, among, maps)
+                for names in among:
+                    if visit.cost.samples > self._most_samples:
+                        break
+                    asked = question(names, has, maps, counted=self._counted)
+                    results.append(visit.query(asked) if asked else [])
+            except (LateError, requests.Timeout):
+                if not results:
+                    raise
+            finally:
+                self.cost += visit.cost
+        return _Poll(results, frozenset(name for names in among[len(results) :] for name in names))
 
-    def _left_out(self, gauges: Counter[str]) -> None:
+    def _inventory(self, visit: Visit, among: list[list[str]], maps: Sequence[MetricMap]) -> Inventory:
+        """What the Prometheus has of the maps, from the last look or a new one."""
+        now, has = self._clock.monotonic(), self.has
+        if has is not None and self._looked is not None and self._looked[1] == maps:
+            patience = LOOK_AGAIN_SECONDS if has.scrape_seconds is None else LOOK_SECONDS
+            if has.names and now - self._looked[0] < patience:
+                return has
+        self.has = look(visit, among, maps)
+        self._looked = now, maps
+        return self.has
+
+    def _read(self, poll: _Poll, maps: Sequence[MetricMap]) -> list[Event]:
+        """The samples of all answers, and what there is to say about them."""
+        scrape_seconds = self.has.scrape_seconds if self.has is not None else None
+        interval_seconds = max(self._interval_seconds, scrape_seconds or 0.0)
+        models = frozenset(self._models())
+        read = [read_answer(each, self._pod_named, interval_seconds, models, maps) for each in poll.results]
+        told = [sample for each in read for sample in each.samples]
+        samples: list[MetricSample] = [*{(each.pod, each.model): each for each in told}.values()]
+        self._leave_out(sum((each.impossible for each in read), Counter()))
+        self.engines = sum((each.engines for each in read), Counter())
+        self.left_out = poll.left_out
+        if not samples:
+            unknown, unusable = sum(each.unknown for each in read), sum(each.unusable for each in read)
+            nothing = f"no reading of a model's pod; of others: {unknown}, unusable: {unusable}"
+            if self.has is not None and not self.has.names:
+                nothing += "; it has none of the metrics that docs/metrics.md names"
+            self._ended("empty", nothing)
+        elif self.left_out:
+            self._ended("partial", f"not asked for want of time or samples: namespaces {_some(self.left_out)}")
+        else:
+            self._ended("ok", None)
+        return list(self._starts.dated(samples))
+
+    def _leave_out(self, gauges: Counter[str]) -> None:
         """Count them all, and tell those that were good before."""
         self.counts.update({f"{IMPOSSIBLE}{gauge}": pods for gauge, pods in gauges.items()})
         if gauges.keys() - self._impossible:
@@ -136,57 +220,24 @@ class PrometheusReadings:
         self.trouble = trouble
 
 
-class Session(requests.Session):
-    """No redirects, no proxies or logins from the environment, answers of bounded size, all within a deadline."""
+def look(visit: Visit, among: Sequence[Collection[str]], maps: Sequence[MetricMap] = MAPS) -> Inventory:
+    """Which metrics of the maps there are, the labels they have, and how often the pods are scraped. Blocks.
 
-    def __init__(self, clock: Clock, until_monotonic: float, read_seconds: float) -> None:
-        super().__init__()
-        self.trust_env = False
-        self.headers["Accept-Encoding"] = "identity"
-        self._clock = clock
-        self._until_monotonic = until_monotonic
-        self._read_seconds = read_seconds
-
-    def send(self, request: requests.PreparedRequest, **rest: Any) -> requests.Response:  # noqa: ANN401  requests' own
-        """As `requests` does it, with the whole answer read. Raises LateError, ValueError when it is too long."""
-        rest |= {"allow_redirects": False, "stream": True, "timeout": self._read_seconds}
-        response = super().send(request, **rest)
-        with closing(response.raw) as raw:
-            response.raw = io.BytesIO(self._body(raw))
-        return response
-
-    def _body(self, raw: Any) -> bytes:  # noqa: ANN401  urllib3's response
-        body = bytearray()
-        while chunk := raw.read1(CHUNK_BYTES):
-            body += chunk
-            if len(body) > MAX_ANSWER_BYTES:
-                raise ValueError(f"the answer is longer than {MAX_ANSWER_BYTES} bytes")
-            if self._clock.monotonic() > self._until_monotonic:
-                raise LateError
-        return bytes(body)
-
-
-def answers(server: Server, questions: Iterable[str], clock: Clock, deadline_seconds: float) -> list[Any]:
-    """`data.result` of each instant query, all within the deadline. Blocks.
-
-    Raises LateError, LinkLocalError, requests' errors, and PrometheusApiClientException for what it refuses.
+    Two questions about names and one for each batch of namespaces, however many pods there are. Raises as Visit does.
     """
-    refuse_link_local(server.url)
-    with Session(clock, clock.monotonic() + deadline_seconds, deadline_seconds) as session:
-        if server.ca_file is not None:
-            session.verify = str(server.ca_file)
-        if server.token_file is not None:
-            session.headers["Authorization"] = f"Bearer {server.token_file.read_text().strip()}"
-        client = PrometheusConnect(server.url.rstrip("/"), retry=Retry(0), session=session)
-        return [client.custom_query(one) for one in questions]
+    wanted = names_of(maps)
+    names = visit.label_values("__name__", selector(wanted), LATELY_SECONDS) & wanted
+    if not names - {STARTED}:
+        return Inventory(frozenset(), frozenset())
+    has = Inventory(names, visit.label_names(selector(names - {STARTED}), LATELY_SECONDS))
+    asked = [counting for batch in among if (counting := scrapes_question(batch, has, maps))]
+    counts = [float(series["value"][1]) for counting in asked for series in visit.query(counting)]
+    return has._replace(scrape_seconds=max((COUNTED_SECONDS / count for count in counts if count > 0), default=None))
 
 
-def refuse_link_local(url: str) -> None:
-    """Raise LinkLocalError when the host is, or resolves to, a link-local address. Blocks."""
-    parts = urlsplit(url)
-    for *_, address in socket.getaddrinfo(parts.hostname, parts.port or 80, type=socket.SOCK_STREAM):
-        if ipaddress.ip_address(str(address[0]).partition("%")[0]).is_link_local:
-            raise LinkLocalError(f"{parts.hostname} is link-local ({address[0]})")
+def _some(names: Collection[str], most: int = 5) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(sorted(names)[:most]) + more
 
 
 def _looked_at(asked: "asyncio.Future[Any]") -> None:

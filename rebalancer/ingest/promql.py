@@ -1,137 +1,120 @@
-"""What Prometheus is asked about the pods of vLLM and their GPUs, and metric samples from its answer. Pure.
+"""What Prometheus is asked about pods and models, rendered from metric maps. Pure.
 
 Pod by pod, because only the owner of a pod says whose it is: `model_name` is a hint that two models may share. A pod
-that Prometheus did not scrape is thereby absent, where a sum over the model would only have become smaller.
+that Prometheus did not scrape is thereby absent, where a sum over the model would only have become smaller. Nothing is
+asked of metrics that the Prometheus does not have (`Inventory`).
 """
 
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from math import inf, isnan
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from math import ceil
+from typing import Final, NamedTuple
 
-import msgspec
-from msgspec import Struct
+from rebalancer.domain.events import Counters
+from rebalancer.domain.metric_maps import READINGS, MetricMap, MetricSource
+from rebalancer.ingest.engines import DCGM, DEVICES, ENGINES, POOLS, VLLM
 
-from rebalancer.domain.events import Gauges, MetricSample
-from rebalancer.ingest.gauges import impossible
-
-SOURCE = "prometheus"
 DNS1123 = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", re.ASCII)
-AT = "at"
+AT: Final = "at"
+MAPS: Final = (*ENGINES, *DEVICES, *POOLS)
+
+LEAST_WINDOW_SECONDS: Final = 60.0
+MOST_WINDOW_SECONDS: Final = 300.0
+SCRAPES: Final = 4.0  # in a window: `rate` needs two samples, one scrape may fail, and none falls on its ends
+COUNTED_SECONDS: Final = 300.0  # in which scrapes are counted
+
+# Labels that name a workload's namespace and pod. Scraped without honorLabels, `pod` and `namespace` are the exporter's
+# own and the workload's are `exported_*`; dcgm-exporter's --use-old-namespace; OpenTelemetry's resource attributes.
+STYLES: Final = (
+    ("namespace", "pod"),
+    ("exported_namespace", "exported_pod"),
+    ("pod_namespace", "pod_name"),
+    ("k8s_namespace_name", "k8s_pod_name"),
+)
+
+BY: Final = {"kvCacheUse": "max", "gpuUtilisation": "avg", AT: "min"} | dict.fromkeys(
+    ("ttftP95Seconds", "latencyP95Seconds", "latencyP99Seconds"), "max"
+)
+_QUANTILES: Final = {"ttftP95Seconds": 0.95, "latencyP95Seconds": 0.95, "latencyP99Seconds": 0.99}
+STARTED: Final = "process_start_time_seconds"
+COUNTERS: Final = frozenset(Counters.__struct_encode_fields__)
 
 
-def _of_gpus(by: str, metric: str, instances: str = "", of: str = "{}") -> str:
-    """`by` pod, a metric of dcgm-exporter. `instances`: a matcher of MIG's label. `of`: what is asked of each series.
+class Inventory(NamedTuple):
+    """What a Prometheus has of the maps.
 
-    Scraped without honorLabels, `pod` and `namespace` are the exporter's own and the workload's are `exported_*`.
-    """
-    own, exported = (of.format(metric + labels.replace("}", instances + "}")) for labels in ("{PODS}", "{EXPORTED}"))
-    for name in ("namespace", "pod"):
-        exported = f'label_replace({exported}, "{name}", "$1", "exported_{name}", "(.*)")'
-    return f"{by} by (namespace, pod) ({own} or {exported})"
-
-
-# Gauges by the names of `events.Gauges` on the wire; PODS and EXPORTED stand for label matchers. Several engines of one
-# pod are summed; vLLM calls its cache's use a percentage and means a ratio, and has renamed the metric once. A GPU that
-# is cut into instances (MIG) has no DCGM_FI_DEV_GPU_UTIL of its own to tell; each instance has its engine's activity.
-READINGS = {
-    AT: "min by (namespace, pod) (timestamp(vllm:num_requests_running{PODS})) or "
-    + _of_gpus("min", "DCGM_FI_DEV_FB_USED", of="timestamp({})"),
-    "running": "sum by (namespace, pod) (vllm:num_requests_running{PODS})",
-    "waiting": "sum by (namespace, pod) (vllm:num_requests_waiting{PODS})",
-    "kvCacheUse": "max by (namespace, pod) (vllm:kv_cache_usage_perc{PODS} or vllm:gpu_cache_usage_perc{PODS})",
-    "ttftP95Seconds": "histogram_quantile(0.95, sum by (namespace, pod, le) "
-    "(rate(vllm:time_to_first_token_seconds_bucket{PODS}[1m])))",
-    "gpuUtilisation": _of_gpus("avg", "DCGM_FI_DEV_GPU_UTIL", ',GPU_I_ID=""')
-    + " / 100 or "
-    + _of_gpus("avg", "DCGM_FI_PROF_GR_ENGINE_ACTIVE"),
-    "fbUsedMib": _of_gpus("sum", "DCGM_FI_DEV_FB_USED"),
-    "fbFreeMib": _of_gpus("sum", "DCGM_FI_DEV_FB_FREE"),
-}
-
-
-# (namespace, name) -> (model, UID, creation time) of a model's pod. A pod made anew under an old name has readings from
-# before its time.
-PodNamed = Callable[[str, str], tuple[str, str, float] | None]
-
-
-class _Labels(Struct, frozen=True):
-    reading: str
-    namespace: str = ""
-    pod: str = ""
-
-
-class _Series(Struct, frozen=True):
-    metric: _Labels
-    value: tuple[float, str]
-
-
-class Answer(NamedTuple):
-    """Samples by pod; `unknown`: pods that are no model's; `unusable`: pods of which nothing is known.
-
-    `impossible`: values that cannot be and were left out, by gauge.
+    names: metrics that have series.
+    labels: labels that those have.
+    scrape_seconds: the longest time between two scrapes of an engine; None where nobody knows yet.
     """
 
-    samples: tuple[MetricSample, ...]
-    unknown: int
-    unusable: int
-    impossible: Counter[str]
+    names: frozenset[str]
+    labels: frozenset[str] = frozenset(("namespace", "pod", "exported_namespace", "exported_pod"))
+    scrape_seconds: float | None = None
+
+    @property
+    def window_seconds(self) -> float:
+        """What rates are taken over: four scrapes, 1 to 5 min."""
+        seconds = ceil(SCRAPES * (self.scrape_seconds or 0.0) / 15.0) * 15.0
+        return min(max(LEAST_WINDOW_SECONDS, seconds), MOST_WINDOW_SECONDS)
 
 
-def question(namespaces: Iterable[str]) -> str:
-    """One query for all readings of all pods of these namespaces: one answer is one instant.
+USUAL: Final = Inventory(VLLM.names | DCGM.names | {STARTED})
 
-    Raises ValueError for a name that is not DNS-1123: it would be read as PromQL.
+
+def with_own(maps: Iterable[MetricMap]) -> tuple[MetricMap, ...]:
+    """All maps: a user's first, each under a name that none of ours has, `own/NAME`."""
+    return (*(each.model_copy(update={"name": f"own/{each.name}"}) for each in maps), *MAPS)
+
+
+def names_of(maps: Iterable[MetricMap]) -> frozenset[str]:
+    """Every metric that is of use with these maps."""
+    return frozenset({STARTED}).union(*(each.names for each in maps))
+
+
+def selector(names: Iterable[str]) -> str:
+    """A selector of all series of these metrics."""
+    return f'{{__name__=~"{"|".join(sorted(names))}"}}'
+
+
+def question(
+    namespaces: Iterable[str], has: Inventory = USUAL, maps: Sequence[MetricMap] = MAPS, *, counted: bool = False
+) -> str:
+    """One query for all readings of all pods of these namespaces, and of models: one answer is one instant.
+
+    `counted`: the engines' counters, too, by which arrivals are known. "" where there is nothing to ask for. Good for
+    instant and range queries: rates have the inventory's window. Raises ValueError for a name that is not DNS-1123: it
+    would be read as PromQL.
     """
-    names = sorted(namespaces)
-    for name in names:
-        if not DNS1123.fullmatch(name):
-            raise ValueError(f"{name!r} is not a DNS-1123 name")
-    among = "|".join(name.replace(".", "[.]") for name in names)
-    pods, exported = f'namespace=~"{among}",pod!=""', f'exported_namespace=~"{among}",exported_pod!=""'
-    branches = (
-        f'label_replace({expr.replace("PODS", pods).replace("EXPORTED", exported)}, "reading", "{reading}", "", "")'
-        for reading, expr in READINGS.items()
+    among = _among(namespaces)
+    return " or ".join(branch for each in maps for branch in _branches(each, has, among, counted))
+
+
+def scrapes_question(namespaces: Iterable[str], has: Inventory, maps: Sequence[MetricMap] = MAPS) -> str:
+    """How often the seldomest scraped pod was scraped within COUNTED_SECONDS; of pods that are older. "" for nothing.
+
+    Of each map one metric is looked at.
+    """
+    among, parts = _among(namespaces), []
+    for each in maps:
+        clocks = _clocks(each, has)
+        if clocks and each.model_label is None:
+            counted = [
+                f"(count_over_time({series}[{COUNTED_SECONDS:g}s]) and {series} offset {COUNTED_SECONDS:g}s)"
+                for series, _ in _series(clocks[0], has, among)
+            ]
+            parts.append(f'label_replace(min({" or ".join(counted)}), "reading", "{each.name}", "", "")')
+    return " or ".join(parts)
+
+
+def expression(each: MetricMap, reading: str, has: Inventory, among: str) -> str:
+    """One reading of a map, by pod or model, of namespaces that match the pattern `among`; "" without its metric."""
+    sources = [source for source in each.sources(reading) if source.series in has.names]
+    return " or ".join(
+        _divided(_figure(each, source, reading, has, among), source.per)
+        for source in sources
+        if source.mean_over is None or source.mean_over in has.names
     )
-    return " or ".join(branches)
-
-
-def read_answer(result: object, pod_named: PodNamed, interval_seconds: float) -> Answer:
-    """Samples from `data.result` of an instant query. Raises msgspec.ValidationError when it is no such thing.
-
-    A value that is not finite, that cannot be or that is not there is absent, never zero.
-    """
-    by_name: dict[tuple[str, str], dict[str, float]] = {}
-    for series in msgspec.convert(result, list[_Series]):
-        labels = series.metric
-        by_name.setdefault((labels.namespace, labels.pod), {})[labels.reading] = float(series.value[1])
-    by_pod: dict[tuple[str, str], dict[str, float]] = {}
-    samples, unknown, unusable, wrong = [], 0, 0, Counter[str]()
-    for (namespace, name), values in sorted(by_name.items()):
-        pod = pod_named(namespace, name)
-        if pod is None:
-            unknown += 1
-        elif not pod[2] <= values.get(AT, inf) < inf:
-            unusable += 1
-        else:  # one replica may be told of under two names: vLLM's launcher, and the requester that has the GPUs
-            told = by_pod.setdefault(pod[:2], {})
-            told.update(values, **{AT: min(values[AT], told.get(AT, inf))})
-    for pod_of, values in by_pod.items():
-        at = values.pop(AT)
-        known = {reading: value for reading, value in values.items() if not isnan(value)}  # a rate over nothing is NaN
-        left_out = impossible(known)
-        wrong.update(left_out.keys())
-        gauges = {name: known[name] for name in known.keys() - left_out.keys()}
-        if gauges:
-            samples.append(_sample(*pod_of, at, gauges, interval_seconds))
-        else:
-            unusable += 1
-    return Answer(tuple(samples), unknown, unusable, wrong)
-
-
-def _sample(model: str, uid: str, at: float, gauges: dict[str, float], interval_seconds: float) -> MetricSample:
-    return MetricSample(SOURCE, f"{uid}/{at}", at, model, interval_seconds, msgspec.convert(gauges, Gauges), uid)
 
 
 def batches(namespaces: Iterable[str], size: int = 20) -> Iterator[list[str]]:
@@ -139,3 +122,100 @@ def batches(namespaces: Iterable[str], size: int = 20) -> Iterator[list[str]]:
     names = sorted(namespaces)
     for start in range(0, len(names), size):
         yield names[start : start + size]
+
+
+def _among(namespaces: Iterable[str]) -> str:
+    names = sorted(namespaces)
+    for name in names:
+        if not DNS1123.fullmatch(name):
+            raise ValueError(f"{name!r} is not a DNS-1123 name")
+    return "|".join(name.replace(".", "[.]") for name in names)
+
+
+def _branches(each: MetricMap, has: Inventory, among: str, counted: bool) -> Iterator[str]:  # noqa: FBT001  # passed on
+    """The readings of one map that there are, named MAP/READING, and when they were measured and counted from."""
+    clocks = _clocks(each, has)
+    asked = {
+        reading: expression(each, reading, has, among) for reading in READINGS if counted or reading not in COUNTERS
+    }
+    if not any(asked.values()):
+        return
+    yield _named(" or ".join(_figure(each, clock, AT, has, among) for clock in clocks), each, AT)
+    yield from (_named(text, each, reading) for reading, text in asked.items() if text)
+    if (
+        any(text and reading in COUNTERS for reading, text in asked.items())
+        and STARTED in has.names
+        and not each.model_label
+    ):
+        yield _named(_started(clocks[0], has, among), each, "startTime")
+
+
+def _started(clock: MetricSource, has: Inventory, among: str) -> str:
+    """When the process behind a map's series began. One beside the engine in its pod may be older: it is none."""
+    process = MetricSource(reading=clock.reading, series=STARTED)
+    pairs = zip(_series(process, has, among), _series(clock, has, among), strict=True)
+    starts = (
+        _renamed(f"({began} and on ({namespace}, {pod}, instance) {engine})", (namespace, pod))
+        for (began, (namespace, pod)), (engine, _) in pairs
+    )
+    return f"max by (namespace, pod) ({' or '.join(starts)})"
+
+
+def _named(asked: str, each: MetricMap, reading: str) -> str:
+    if each.model_label is not None and each.model_label != "model":
+        asked = f'label_replace({asked}, "model", "$1", "{each.model_label}", "(.*)")'
+    return f'label_replace({asked}, "reading", "{each.name}/{reading}", "", "")'
+
+
+def _clocks(each: MetricMap, has: Inventory) -> list[MetricSource]:
+    """The metrics whose scrape dates the readings, each once: a pod may lack any of them. Of a histogram its end."""
+    every = dict.fromkeys(source.series for source in each.readings)
+    return [
+        MetricSource(reading="running", series=name, where=('le="+Inf"',) if name.endswith("_bucket") else ())
+        for name in every
+        if name in has.names
+    ]
+
+
+def _figure(each: MetricMap, source: MetricSource, reading: str, has: Inventory, among: str) -> str:
+    """One source's figure by pod or model, before it is brought to our unit."""
+    histogram = source.series.endswith("_bucket") and reading in _QUANTILES
+    by = "sum" if histogram else BY.get(reading, "sum") if source.by is None or reading == AT else source.by
+    of = {AT: "timestamp({})"}.get(reading, f"rate({{}}[{has.window_seconds:g}s])" if histogram else "{}")
+    series = " or ".join(_renamed(of.format(each_of), style) for each_of, style in _series(source, has, among, each))
+    if each.copies and reading != AT:
+        series = f"max without ({', '.join(each.copies)}) ({series})"
+    whose = each.model_label or "namespace, pod"
+    if histogram:
+        return f"histogram_quantile({_QUANTILES[reading]:g}, sum by ({whose}, le) ({series}))"
+    figure = f"{by} by ({whose}) ({series})"
+    if source.mean_over is not None and reading != AT:
+        counts = _series(MetricSource(reading=source.reading, series=source.mean_over), has, among, each)
+        figure += f" * max by ({whose}) ({' or '.join(_renamed(*count) for count in counts)})"
+    return figure
+
+
+def _divided(figure: str, per: float) -> str:
+    return figure if per == 1.0 else f"({figure}) / {per:.15g}"
+
+
+def _series(
+    source: MetricSource, has: Inventory, among: str, each: MetricMap | None = None
+) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Selectors of a source's series, with the labels that name the pod there."""
+    more = "".join(f",{condition}" for condition in source.where)
+    if each is not None and each.model_label is not None:
+        yield f'{source.series}{{{each.model_label}!=""{more}}}', STYLES[0]
+        return
+    for style in STYLES:
+        namespace, pod = style
+        if has.labels.issuperset(style):
+            yield f'{source.series}{{{namespace}=~"{among}",{pod}!=""{more}}}', style
+
+
+def _renamed(series: str, style: tuple[str, str]) -> str:
+    if style == STYLES[0]:
+        return series
+    for ours, theirs in zip(STYLES[0], style, strict=True):
+        series = f'label_replace({series}, "{ours}", "$1", "{theirs}", "(.*)")'
+    return series

@@ -18,6 +18,9 @@ FORMS = {
     r"^[a-z0-9.-]+/v[0-9][a-z0-9]*$": "GROUP/VERSION, like apps/v1",
     r"^[A-Z][A-Za-z0-9]*$": "the kind as manifests spell it, like Deployment",
     r"^([01][0-9]|2[0-3]):[0-5][0-9]$": "HH:MM, 00:00 to 23:59",
+    r"^[a-zA-Z_:][a-zA-Z0-9_:]*$": "the name of a metric: letters, digits, '_' and ':'",
+    r"^[a-zA-Z_][a-zA-Z0-9_]*$": "the name of a label: letters, digits and '_'",
+    r'^[a-zA-Z_][a-zA-Z0-9_]*(=|!=|=~|!~)"[A-Za-z0-9_.:/|+*? ()-]*"$': 'a matcher, like state="running"',
     r"^20[0-9]{2}-[01][0-9]-[0-3][0-9]$": "YYYY-MM-DD",
 }
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from msgspec.structs import replace
 
 from rebalancer.domain.policy import Policy
-from rebalancer.settings import couples, quantities, references, schedules, signs
+from rebalancer.settings import couples, metric_maps, quantities, references, schedules, signs
 from rebalancer.settings.document import Document, read_document
 from rebalancer.settings.draft import Finding, Part
 from rebalancer.settings.problem import Problem, show
@@ -43,6 +43,8 @@ CHECKS: tuple[Check, ...] = (
     schedules.windows_that_happen,
     schedules.scheduled_floors_fit,
     signs.signs_of_one_place,
+    metric_maps.unique_map_names,
+    metric_maps.histograms_for_percentiles,
 )
 
 

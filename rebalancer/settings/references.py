@@ -14,7 +14,7 @@ from rebalancer.settings.draft import Finding, Part, kind_of, pools_by_name
 
 def unique_pool_names(policy: Part) -> Iterator[Finding]:
     """Every pool has a name of its own."""
-    return _unique("pool name", ((pool.at("name"), pool.text("name")) for pool in policy.parts("pools")))
+    return unique("pool name", ((pool.at("name"), pool.text("name")) for pool in policy.parts("pools")))
 
 
 def unique_model_names(policy: Part) -> Iterator[Finding]:
@@ -22,7 +22,7 @@ def unique_model_names(policy: Part) -> Iterator[Finding]:
     models = policy.parts("models")
     ids = ((model.at("id"), model.text("id")) for model in models)
     aliases = (alias for model in models for alias in model.texts("aliases"))
-    return _unique("model name", chain(ids, aliases))
+    return unique("model name", chain(ids, aliases))
 
 
 def known_pools(policy: Part) -> Iterator[Finding]:
@@ -41,7 +41,7 @@ def known_teams(policy: Part) -> Iterator[Finding]:
     """A team is named once, and some model is of it."""
     named = tuple(dict.fromkeys(name for model in policy.parts("models") if (name := model.text("team"))))
     teams = policy.parts("teams")
-    yield from _unique("team name", ((team.at("name"), team.text("name")) for team in teams))
+    yield from unique("team name", ((team.at("name"), team.text("name")) for team in teams))
     for team in teams:
         name = team.text("name")
         if name is not None and name not in named:
@@ -78,7 +78,7 @@ def one_target_per_pool(policy: Part) -> Iterator[Finding]:
     """A model has at most one target in a pool: the pool says where a replica lands."""
     for model in policy.parts("models"):
         places = ((target.at("pool"), target.text("pool")) for target in model.parts("targets"))
-        yield from _unique("target in pool", places, fix="one target per pool and model")
+        yield from unique("target in pool", places, fix="one target per pool and model")
 
 
 def one_model_per_workload(policy: Part) -> Iterator[Finding]:
@@ -89,12 +89,12 @@ def one_model_per_workload(policy: Part) -> Iterator[Finding]:
             names = (model.text("namespace"), target.text("kind"), target.text("name"))
             if None not in names:
                 used.append((target.at("name"), "/".join(str(name) for name in names)))
-    return _unique("workload", used, fix="every target is a workload of its own")
+    return unique("workload", used, fix="every target is a workload of its own")
 
 
 def one_pool_per_node_pool(policy: Part) -> Iterator[Finding]:
     """A NodePool stands behind one pool: its limit is raised for that pool's need."""
-    return _unique("NodePool", (entry for pool in policy.parts("pools") for entry in pool.texts("nodePools")))
+    return unique("NodePool", (entry for pool in policy.parts("pools") for entry in pool.texts("nodePools")))
 
 
 def distinct_node_labels(policy: Part) -> Iterator[Finding]:
@@ -120,7 +120,8 @@ def whole_devices(policy: Part) -> Iterator[Finding]:
             yield Finding(pool.at("resource"), what, fix="leave its nodes out, or use MIG, time-slicing or MPS")
 
 
-def _unique(kind: str, named: Iterable[tuple[Path, str | None]], fix: str = "rename one") -> Iterator[Finding]:
+def unique(kind: str, named: Iterable[tuple[Path, str | None]], fix: str = "rename one") -> Iterator[Finding]:
+    """Names that are used a second time; `kind` says what they name."""
     seen: set[str] = set()
     for path, name in named:
         if name in seen:

@@ -81,6 +81,14 @@ class ServiceSettings(BaseSettings):
         default=15.0, description="Seconds between questions to it: its scrape interval of the model servers."
     )
     prometheus_token_file: Path | None = Field(default=None, description="File with a bearer token for it.")
+    prometheus_username: str = Field(default="", description="User of basic authentication for it.")
+    prometheus_password_file: Path | None = Field(default=None, description="File with that user's password.")
+    prometheus_certificate_file: Path | None = Field(
+        default=None, description="PEM file with our own certificate, where it asks for one (mTLS)."
+    )
+    prometheus_key_file: Path | None = Field(
+        default=None, description="PEM file with its key; without it the certificate's file has it."
+    )
     prometheus_ca_file: Path | None = Field(
         default=None, description="PEM file with its CA; without it the usual CAs are trusted."
     )
@@ -162,9 +170,21 @@ class ServiceSettings(BaseSettings):
             )
         if self.prometheus_url and (problem := problem_of(self.prometheus_url)):
             raise ValueError(f"{PREFIX}PROMETHEUS_URL: {problem}")
+        if problem := self._two_logins():
+            raise ValueError(problem)
         if self.api_port == self.probe_port != 0:
             raise ValueError(f"{PREFIX}API_PORT and {PREFIX}PROBE_PORT are both {self.api_port}: choose two ports")
         return self
+
+    def _two_logins(self) -> str | None:
+        """What is wrong with how we prove who we are to Prometheus, None when nothing is."""
+        if bool(self.prometheus_username) != (self.prometheus_password_file is not None):
+            return f"set {PREFIX}PROMETHEUS_USERNAME and {PREFIX}PROMETHEUS_PASSWORD_FILE together"
+        if self.prometheus_username and self.prometheus_token_file is not None:
+            return f"{PREFIX}PROMETHEUS_TOKEN_FILE and {PREFIX}PROMETHEUS_USERNAME are two logins: choose one"
+        if self.prometheus_key_file is not None and self.prometheus_certificate_file is None:
+            return f"{PREFIX}PROMETHEUS_KEY_FILE is of no use without {PREFIX}PROMETHEUS_CERTIFICATE_FILE"
+        return None
 
     @property
     def account(self) -> str:

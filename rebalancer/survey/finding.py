@@ -18,7 +18,7 @@ class Finding(Struct, frozen=True):
 
     state: one of STATES.
     about: what was looked at, as people name it: `scaledobject/serving/chat`, or a part of the service.
-    said: one sentence about what was found, "" when all is well.
+    said: one sentence about what was found, "" when all is well and there is nothing to tell.
     fix: what to do: a field and its value, or a command; "" when there is nothing to do.
     trap: the key of the trap that was looked for, "" for a check of the service itself.
     docs: where the trap is described, "" without one.

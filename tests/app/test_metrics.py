@@ -14,7 +14,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from rebalancer.app import Service
 from rebalancer.obs.metrics.alerts import ALERTS
-from rebalancer.obs.metrics.catalogue import BY_NAME, METRICS, Label
+from rebalancer.obs.metrics.catalogue import BY_NAME, METRICS
+from rebalancer.obs.metrics.metric import Label
 from rebalancer.obs.metrics.panels import ROWS, Query
 from rebalancer.sandbox.demo_cluster import DemoCluster
 from rebalancer.sandbox.sandbox import Sandbox

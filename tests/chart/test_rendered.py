@@ -263,6 +263,18 @@ def test_every_file_that_a_setting_names_is_mounted() -> None:
     assert mounted[settings["OVERRIDE_KEYS_DIR"]]["secret"]["secretName"] == "signers"
 
 
+def test_a_user_and_a_certificate_prove_us_to_prometheus() -> None:
+    given = {"url": "https://prometheus:9090", "username": "us", "passwordSecret.name": "p", "certificateSecret": "c"}
+    rendered = render({f"prometheus.{key}": value for key, value in given.items()})
+    spec = rendered.one("Deployment")["spec"]["template"]["spec"]
+    volumes = {volume["name"]: volume["secret"]["secretName"] for volume in spec["volumes"] if "secret" in volume}
+    mounted = {mount["mountPath"]: volumes.get(mount["name"]) for mount in spec["containers"][0]["volumeMounts"]}
+    settings = environment(rendered)
+    assert settings["PROMETHEUS_USERNAME"] == "us"
+    for name, secret in (("PASSWORD_FILE", "p"), ("CERTIFICATE_FILE", "c"), ("KEY_FILE", "c")):
+        assert mounted[settings[f"PROMETHEUS_{name}"].rpartition("/")[0]] == secret
+
+
 def test_a_service_that_only_takes_signed_records_cannot_end_what_people_decided() -> None:
     rights = render({"api.enabled": False, "kafka.overrideKeysSecret": "signers", "clusterName": "eu-1"}).rights
     assert {right.verb for right in rights if right.resource == "overrides"} == {"list", "watch", "get", "create"}

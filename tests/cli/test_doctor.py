@@ -224,27 +224,66 @@ async def test_a_policy_beside_the_folder_is_compared(tmp_path: Path, capsys: Ca
     assert "there is no such file or folder" in capsys.readouterr().err
 
 
-async def test_prometheus_is_asked_whether_series_name_the_pods_that_run(
+def a_prometheus(series: dict[str, dict[str, str]], asked: list[str]) -> web.Application:
+    """One that has these metrics, each with one series of these labels."""
+
+    async def names(_: web.Request) -> web.Response:
+        return web.json_response({"status": "success", "data": [*series, "up"]})
+
+    async def answer(request: web.Request) -> web.Response:
+        asked.append(request.query["query"])
+        metrics = [{"__name__": name} | labels for name, labels in series.items()]
+        result = [{"metric": each, "value": [0, "1"]} for each in metrics]
+        return web.json_response({"status": "success", "data": {"resultType": "vector", "result": result}})
+
+    prometheus = web.Application()
+    prometheus.router.add_get("/api/v1/label/__name__/values", names)
+    prometheus.router.add_get("/api/v1/query", answer)
+    return prometheus
+
+
+async def test_prometheus_is_asked_what_it_tells_of_the_pods_that_run(
     people: None, kubernetes: EmbeddedKubernetes, capsys: Captured
 ) -> None:
     asked: list[str] = []
-
-    async def answer(request: web.Request) -> web.Response:
-        asked.append(request.query.get("query") or str((await request.post()).get("query")))
-        labels = {"__name__": "DCGM_FI_DEV_FB_USED", "namespace": "monitoring", "pod": "dcgm-x1"}
-        result = [{"metric": labels, "value": [0, "1"]}]
-        return web.json_response({"status": "success", "data": {"resultType": "vector", "result": result}})
-
+    exporter = {"namespace": "monitoring", "pod": "dcgm-x1"}
+    kubernetes.store.put(a_deployment())
     kubernetes.store.put(a_running_pod())
-    prometheus = web.Application()
-    prometheus.router.add_route("*", "/api/v1/query", answer)
-    async with TestServer(prometheus) as server:
+    async with TestServer(a_prometheus({"DCGM_FI_DEV_FB_USED": exporter, "gpu_usage": {}}, asked)) as server:
         assert await rebalancer("doctor", "--prometheus", f"http://127.0.0.1:{server.port}") == 0
     out = capsys.readouterr().out
     assert "exported_pod" in asked[0]
+    assert "k8s_pod_name" in asked[0]
+    assert "sglang" not in asked[0]
     assert "warn series/DCGM_FI_DEV_FB_USED" in out
-    assert "1 pod with GPUs runs, and none of its series names one of them" in out
+    assert "1 pod with GPUs runs, and no series of dcgm names one of them; they name monitoring/dcgm-x1" in out
+    assert "warn series/gpu_usage" in out
+    assert "no series that a map knows names one of its 1 pod: nothing is read of it" in out
     assert "series in Prometheus" not in out
+
+
+async def test_what_is_read_of_a_model_and_what_each_missing_reading_costs_is_told(
+    people: None, kubernetes: EmbeddedKubernetes, capsys: Captured
+) -> None:
+    kubernetes.store.put(a_deployment())
+    kubernetes.store.put(pod := a_running_pod())
+    named = {"namespace": pod["metadata"]["namespace"], "pod": pod["metadata"]["name"]}
+    has = {"sglang:num_running_reqs": named, "sglang:num_queue_reqs": named, "DCGM_FI_DEV_GPU_UTIL": named}
+    async with TestServer(a_prometheus(has, [])) as server:
+        url = f"http://127.0.0.1:{server.port}"
+        assert await rebalancer("doctor", "--prometheus", url) == 0
+        out = capsys.readouterr().out
+        assert await rebalancer("doctor", "--prometheus", url, "-o", "json") == 0
+    about = "deployment/serving/b"
+    assert f"ok   {about} read by sglang and dcgm: running, waiting, gpuUtilisation" in out
+    assert f"ok   {about} no arrivals counter: demand is taken from requests in flight" in out
+    assert "no count of requests running" not in out
+    findings = [each for each in json.loads(capsys.readouterr().out) if each["about"] == about and each["said"]]
+    assert {each["docs"] for each in findings if not each["trap"]} == {"docs/metrics.md"}
+    assert "metrics.maps of the policy, where another metric has requestsFinished" in {each["fix"] for each in findings}
+
+
+async def test_a_prometheus_that_cannot_be_asked_ends_the_command(people: None, capsys: Captured) -> None:
     assert await rebalancer("doctor", "--prometheus", "ftp://x") == 2
     assert await rebalancer("doctor", "--prometheus", "http://127.0.0.1:1") == 4
     assert "leave it out to look at objects alone" in capsys.readouterr().err

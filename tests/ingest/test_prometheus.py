@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -14,14 +15,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rebalancer.domain.events import Event, Gauges, MetricSample
+from rebalancer.domain.events import Counters, Event, Gauges, MetricSample
+from rebalancer.domain.metric_maps import READINGS
+from rebalancer.ingest.engines import DCGM
 from rebalancer.ingest.prometheus import LinkLocalError, PrometheusReadings, Server, refuse_link_local
-from rebalancer.ingest.promql import AT, READINGS, question, read_answer
+from rebalancer.ingest.prometheus_answer import read_answer
+from rebalancer.ingest.promql import USUAL, Inventory, expression, question
 from rebalancer.loop.clock import RealClock
 from tests.testbed.process import free_port
 
 NOW = 1_800_000_000.0
-DEADLINE_SECONDS = 0.5
+DEADLINE_SECONDS = 1.5
 PODS = {
     ("serving", "llama-0"): ("llama-70b", "uid-0", NOW - 600),
     ("serving", "sdxl-0"): ("sdxl", "uid-1", 0.0),
@@ -30,8 +34,10 @@ PODS = {
 Handler = Callable[[BaseHTTPRequestHandler], None]
 
 
-def series(reading: str, value: str, pod: str = "llama-0", namespace: str = "serving") -> dict[str, Any]:
-    return {"metric": {"reading": reading, "namespace": namespace, "pod": pod}, "value": [NOW, value]}
+def series(
+    reading: str, value: str, pod: str = "llama-0", namespace: str = "serving", by: str = "vllm"
+) -> dict[str, Any]:
+    return {"metric": {"reading": f"{by}/{reading}", "namespace": namespace, "pod": pod}, "value": [NOW, value]}
 
 
 def answer(*found: dict[str, Any]) -> bytes:
@@ -51,24 +57,41 @@ def samples(*found: dict[str, Any]) -> tuple[MetricSample, ...]:
 
 class TestQuestion:
     def test_it_asks_for_the_pods_of_these_namespaces_once(self) -> None:
-        asked = question(["b", "a.x"])
+        asked = question(["b", "a.x"], counted=True)
         assert 'vllm:num_requests_running{namespace=~"a[.]x|b",pod!=""}' in asked
-        assert asked.count('"reading", "') == len(READINGS)
+        names = re.findall(r'"reading", "([^"]*)"', asked)
+        assert len(names) == len(set(names))
+        assert {"vllm/at", "vllm/running", "vllm/requestsFinished", "vllm/startTime", "dcgm/fbUsedMib"} <= set(names)
+        assert "requestsFinished" not in question(["b", "a.x"])
 
-    def test_each_reading_has_the_name_of_a_gauge(self) -> None:
-        assert set(READINGS) - {AT} <= set(Gauges.__struct_encode_fields__)
+    def test_only_what_there_is_is_asked_for(self) -> None:
+        asked = question(["a"], Inventory(frozenset({"sglang:num_running_reqs"}), frozenset({"namespace", "pod"})))
+        assert re.findall(r'"reading", "([^"]*)"', asked) == ["sglang/at", "sglang/running"]
+        assert "exported" not in asked
+        assert question(["a"], Inventory(frozenset())) == ""
+
+    def test_each_reading_has_the_name_of_a_gauge_or_a_counter(self) -> None:
+        assert set(READINGS) <= {*Gauges.__struct_encode_fields__, *Counters.__struct_encode_fields__}
 
     def test_instances_of_mig_are_told_by_their_engines_and_whole_gpus_by_their_utilisation(self) -> None:
         """DCGM_FI_DEV_GPU_UTIL is of the whole GPU: an exporter that writes it for an instance says 0 or its sum."""
-        whole, instances = READINGS["gpuUtilisation"].split(" / 100 or ")
-        assert whole.count('DCGM_FI_DEV_GPU_UTIL{PODS,GPU_I_ID=""}') == 1
-        assert whole.count('DCGM_FI_DEV_GPU_UTIL{EXPORTED,GPU_I_ID=""}') == 1
-        assert "DCGM_FI_PROF_GR_ENGINE_ACTIVE{PODS}" in instances
+        whole, instances = expression(DCGM, "gpuUtilisation", USUAL, "a").split(" / 100 or ")
+        assert whole.count('DCGM_FI_DEV_GPU_UTIL{namespace=~"a",pod!="",GPU_I_ID=""}') == 1
+        assert whole.count('DCGM_FI_DEV_GPU_UTIL{exported_namespace=~"a",exported_pod!="",GPU_I_ID=""}') == 1
+        assert 'DCGM_FI_PROF_GR_ENGINE_ACTIVE{namespace=~"a",pod!=""}' in instances
 
     def test_a_workload_is_found_under_its_own_labels_or_under_exported_ones(self) -> None:
         asked = question(["a"])
         assert 'DCGM_FI_DEV_FB_USED{namespace=~"a",pod!=""}' in asked
         assert 'DCGM_FI_DEV_FB_USED{exported_namespace=~"a",exported_pod!=""}' in asked
+
+    @pytest.mark.parametrize(
+        ("scrape_seconds", "window_seconds"),
+        [(None, 60), (1, 60), (14.3, 60), (15, 60), (30, 120), (60, 240), (300, 300)],
+    )
+    def test_rates_are_taken_over_four_scrapes(self, scrape_seconds: float | None, window_seconds: int) -> None:
+        has = USUAL._replace(scrape_seconds=scrape_seconds)
+        assert f'_bucket{{namespace=~"a",pod!=""}}[{window_seconds}s]' in question(["a"], has)
 
     @pytest.mark.parametrize(
         "name", ['x"} or vector(1) #', "a|b", "a\nb", "", "-a", "A", "ä", "a" + "\x00", "a\\", ".*", "a b"]
@@ -187,6 +210,22 @@ def serve() -> Iterator[Callable[[Handler], Answers]]:
         one.server_close()
 
 
+VLLM_AND_DCGM = json.dumps({"status": "success", "data": sorted(USUAL.names)}).encode()
+LABELS = json.dumps({"status": "success", "data": sorted(USUAL.labels)}).encode()
+
+
+def a_prometheus(body: bytes, names: bytes = VLLM_AND_DCGM, labels: bytes = LABELS) -> Handler:
+    """One that has these metrics, knows no scrapes, and answers each question for readings alike."""
+
+    def handler(request: BaseHTTPRequestHandler) -> None:
+        path = urlsplit(request.path).path
+        counting = "count_over_time" in request.path
+        told = {"/api/v1/label/__name__/values": names, "/api/v1/labels": labels}
+        says(told.get(path, answer() if counting else body))(request)
+
+    return handler
+
+
 def says(body: bytes, status: int = 200, headers: Mapping[str, str] = MappingProxyType({})) -> Handler:
     def handler(request: BaseHTTPRequestHandler) -> None:
         request.send_response(status)
@@ -210,18 +249,18 @@ Serve = Callable[[Handler], Answers]
 
 async def test_a_good_answer_becomes_samples(serve: Serve) -> None:
     heard: list[Event] = []
-    server = serve(says(answer(*GOOD)))
+    server = serve(a_prometheus(answer(*GOOD)))
     source = readings(server.url, heard)
     await source.poll()
     assert [type(event) for event in heard] == [MetricSample]
     assert (source.counts, source.trouble) == ({"ok": 1}, None)
-    asked = urlsplit(server.asked[0])
+    asked = urlsplit(server.asked[-1])
     assert asked.path == "/api/v1/query"
     assert parse_qs(asked.query)["query"] == [question(["serving"])]
 
 
 async def test_impossible_gauges_are_counted_by_name(serve: Serve) -> None:
-    source = readings(serve(says(answer(*GOOD, series("gpuUtilisation", "1.02")))).url, [])
+    source = readings(serve(a_prometheus(answer(*GOOD, series("gpuUtilisation", "1.02")))).url, [])
     await source.poll()
     await source.poll()
     assert source.counts == {"ok": 2, "impossible.gpuUtilisation": 2}
@@ -239,15 +278,18 @@ BAD = {
 }
 
 
+@pytest.mark.parametrize("place", ["the names", "the readings"])
 @pytest.mark.parametrize("handler", BAD.values(), ids=BAD.keys())
 async def test_a_bad_answer_makes_no_sample_and_is_told_and_the_next_good_one_counts(
-    serve: Serve, handler: Handler
+    serve: Serve, handler: Handler, place: str
 ) -> None:
-    then = iter([handler, says(answer(*GOOD))])
+    good = a_prometheus(answer(*GOOD))
     heard: list[Event] = []
+    bad = iter([handler])
 
     def bad_then_good(request: BaseHTTPRequestHandler) -> None:
-        next(then)(request)
+        looking = "/label" in request.path or "count_over_time" in request.path
+        next(bad, good)(request) if place == "the names" or not looking else good(request)
 
     server = serve(bad_then_good)
     source = readings(server.url, heard)
@@ -256,7 +298,7 @@ async def test_a_bad_answer_makes_no_sample_and_is_told_and_the_next_good_one_co
     assert source.counts == {"failed": 1}
     assert source.trouble is not None
     assert server.url in source.trouble
-    assert len(server.asked) == 1  # neither followed nor tried again
+    assert len(server.asked) == (1 if place == "the names" else 4)  # neither followed nor tried again
     await source.poll()
     assert source.counts == {"failed": 1, "ok": 1}
     assert len(heard) == 1
@@ -264,7 +306,7 @@ async def test_a_bad_answer_makes_no_sample_and_is_told_and_the_next_good_one_co
 
 async def test_an_empty_answer_abstains_and_says_so(serve: Serve) -> None:
     heard: list[Event] = []
-    source = readings(serve(says(answer())).url, heard)
+    source = readings(serve(a_prometheus(answer())).url, heard)
     await source.poll()
     assert heard == []
     assert source.counts == {"empty": 1}
@@ -302,7 +344,7 @@ async def test_a_slow_answer_is_given_up_at_the_deadline_while_the_loop_runs_on(
     assert heard == []
     assert source.counts == {"slow": 1}
     assert source.trouble is not None
-    assert "within 0.5 s" in source.trouble
+    assert "within 1.5 s" in source.trouble
 
 
 async def test_while_a_question_is_open_no_other_is_asked(serve: Serve) -> None:
@@ -324,7 +366,7 @@ async def test_nobody_there_is_told() -> None:
 async def test_proxies_of_the_environment_are_not_asked_and_a_token_is_sent(
     serve: Serve, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    proxy, server = serve(says(b"")), serve(says(answer(*GOOD)))
+    proxy, server = serve(says(b"")), serve(a_prometheus(answer(*GOOD)))
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
         monkeypatch.setenv(name, proxy.url)
     monkeypatch.delenv("no_proxy", raising=False)

@@ -1,6 +1,7 @@
 """vLLM's metrics as it spells them, through a real Prometheus, to samples of pods."""
 
 import asyncio
+import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,6 +13,9 @@ from rebalancer.ingest.prometheus import PrometheusReadings, Server
 from rebalancer.loop.clock import RealClock
 from tests.ingest.test_prometheus import Answers, says
 from tests.obs.prometheus import Prometheus, prometheus
+from tests.testbed.build import Missing
+from tests.testbed.process import wait_until
+from tests.testbed.system import program
 
 VLLM = """\
 vllm:num_requests_running{engine="0",model_name="meta-llama/Llama-3-70B"} 7
@@ -57,7 +61,9 @@ def scraped(tmp_path: Path) -> Iterator[Prometheus]:
             ends.callback(server.shutdown)
         names = (("llama-0", "serving"), ("llama-1", "serving"), ("stranger", "serving"), ("llama-0", "elsewhere"))
         targets = [a_pod(server, *name) for server, name in zip(servers, names, strict=True)]
-        yield ends.enter_context(prometheus(tmp_path, {"vllm": targets}))
+        found = ends.enter_context(prometheus(tmp_path, {"vllm": targets}))
+        wait_until(lambda: len(found.query("up == 1")) == len(targets), "all scraped", 20.0)
+        yield found
 
 
 @pytest.mark.real
@@ -83,3 +89,52 @@ async def test_each_pod_of_ours_becomes_a_sample(scraped: Prometheus) -> None:
     assert (other.gauges.gpu_utilisation, other.gauges.fb_used_mib) == (0.4, None)
     assert (other.gauges.running, other.gauges.kv_cache_use) == (None, 0.61)
     assert 0.0 <= clock.now() - one.at < 10.0
+
+
+def scraped_for(minutes: float, every_seconds: float, now: float) -> str:
+    """OpenMetrics of one pod of vLLM: 3 requests run, and 10 more a scrape had their first token in 0.5 to 1 s."""
+    times = [now - back * every_seconds for back in range(int(minutes * 60 / every_seconds), -1, -1)]
+    pod = 'namespace="serving",pod="llama-0"'
+    buckets = {"0.5": 0, "1.0": 10, "+Inf": 10}
+    running = [f"vllm:num_requests_running{{{pod}}} 3 {at:.3f}" for at in times]
+    counted = [
+        f'vllm:time_to_first_token_seconds_bucket{{{pod},le="{le}"}} {each * place} {at:.3f}'
+        for le, each in buckets.items()
+        for place, at in enumerate(times)
+    ]
+    types = "# TYPE vllm:num_requests_running gauge", "# TYPE vllm:time_to_first_token_seconds histogram"
+    return "\n".join([types[0], *running, types[1], *counted, "# EOF", ""])
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(("every_seconds", "window_seconds"), [(15, 60), (30, 120), (60, 240)])
+def test_rates_follow_the_scrape_interval(tmp_path: Path, every_seconds: float, window_seconds: float) -> None:
+    """A rate over 1 min of scrapes each minute would be empty: nobody would know the time to the first token."""
+    try:
+        promtool = program("promtool")
+    except Missing as missing:
+        pytest.skip(str(missing))
+    clock, heard = RealClock(), list[Event]()
+    (tmp_path / "past.txt").write_text(scraped_for(20.0, every_seconds, clock.now() - 2.0))
+    command = [
+        str(promtool),
+        "tsdb",
+        "create-blocks-from",
+        "openmetrics",
+        str(tmp_path / "past.txt"),
+        str(tmp_path / "tsdb"),
+    ]
+    subprocess.run(command, check=True, capture_output=True)  # noqa: S603  # our words
+    with prometheus(tmp_path, {}) as server:
+        source = PrometheusReadings(
+            Server(server.url), 15.0, clock, heard.extend, lambda: ["serving"], pod_named, deadline_seconds=10.0
+        )
+        asyncio.run(source.poll())
+    assert source.has is not None
+    assert source.has.scrape_seconds == pytest.approx(every_seconds, rel=0.2)
+    assert source.has.window_seconds == pytest.approx(window_seconds, rel=0.2)
+    (sample,) = heard
+    assert isinstance(sample, MetricSample)
+    assert sample.gauges.running == 3
+    assert sample.gauges.ttft_p95_seconds == pytest.approx(0.975)
+    assert sample.interval_seconds == pytest.approx(every_seconds, rel=0.2)

@@ -10,8 +10,9 @@ from rebalancer.domain.starts import StartView
 from rebalancer.ingest.rejected import Reason
 from rebalancer.kube.errors import KubeError
 from rebalancer.obs.metrics import Figure, Metrics
-from rebalancer.obs.metrics.catalogue import COUNTER, GUARDS, KUBE_ERRORS, METRICS, REASONS, Metric
+from rebalancer.obs.metrics.catalogue import GUARDS, KUBE_ERRORS, METRICS, REASONS
 from rebalancer.obs.metrics.figures import notice_figures, plan_figures, start_figures
+from rebalancer.obs.metrics.metric import COUNTER, Metric
 from rebalancer.planning import plan
 from rebalancer.planning.guards.guards import GUARDS as JUDGES
 from tests.builders import NOW, a_model, a_notice, a_policy, a_snapshot
@@ -158,7 +159,8 @@ def test_names_follow_the_conventions(metric: Metric) -> None:
     assert metric.name.endswith("_total") == (metric.kind == COUNTER)
     stem = metric.name.removesuffix("_total")
     for unit in UNITS:
-        assert stem.endswith(f"_{unit}") == (metric.unit.lower() == unit and metric.kind != COUNTER)
+        named, of_unit = stem.endswith(f"_{unit}"), metric.unit.lower() == unit
+        assert named == of_unit or (metric.kind == COUNTER and of_unit)  # requests_total counts, seconds_total sums
     assert not any(word in metric.name for word in ("milli", "percent", "minutes"))
     assert metric.help.endswith(".")
     assert all(label.words or label.of for label in metric.labels)

@@ -299,19 +299,24 @@ FIXTURES = {
         [a_rule("DCGM_FI_DEV_MEM_COPY_UTIL > 90", alert="GpuBandwidth"), a_rule("DCGM_FI_DEV_FB_USED > 70000")],
     ),
     "seldom-scraped": Fixture(
-        [a_deployment(), a_pod_monitor("1m")],
+        [a_deployment(), a_pod_monitor("2m")],
         [
             a_deployment(),
             a_deployment("web", gpus=0),
-            a_pod_monitor("30s"),
-            a_pod_monitor("1m", app="web"),
-            a_pod_monitor("1m", namespaceSelector={"matchNames": ["other"]}),
+            a_pod_monitor("1m"),
+            a_pod_monitor("2m", app="web"),
+            a_pod_monitor("2m", namespaceSelector={"matchNames": ["other"]}),
         ],
     ),
     "series-of-no-pod": Fixture(
         [a_running_pod(name="b-2")],
         [a_running_pod(name="b-1"), a_running_pod(name="b-2")],
         series={"DCGM_FI_DEV_FB_USED": frozenset({("serving", "b-1"), ("monitoring", "dcgm-x1")})},
+    ),
+    "unread-exporter": Fixture(
+        [a_running_pod()],
+        [a_deployment()],
+        series={"gpu_usage": frozenset()},
     ),
     "series-without-pods": Fixture(
         [an_exporter()],

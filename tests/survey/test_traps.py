@@ -158,29 +158,36 @@ def test_used_over_free_is_seen_however_it_is_written(query: str, wrong: bool) -
 
 
 def test_models_are_found_behind_the_service_of_a_monitor() -> None:
-    assert said("seldom-scraped", [a_deployment(), *a_service_monitor("60s")]) == [
-        "scrapes models every 60s: rates over 1 m are empty, so that latency has no vote"
+    assert said("seldom-scraped", [a_deployment(), *a_service_monitor("90s")]) == [
+        "scrapes models every 90s, too seldom for rates over 5 min, so latency is not seen"
     ]
-    assert said("seldom-scraped", [a_deployment("c"), *a_service_monitor("60s")]) == []
+    assert said("seldom-scraped", [a_deployment("c"), *a_service_monitor("90s")]) == []
 
 
-def test_series_are_known_by_the_labels_of_either_scrape() -> None:
+def test_series_are_known_by_the_labels_of_any_scrape() -> None:
     exported = {"namespace": "monitoring", "pod": "dcgm-x1", "exported_namespace": "serving", "exported_pod": "b-1"}
     answer = [
         {"metric": {"__name__": "DCGM_FI_DEV_FB_USED", **exported}, "value": [0, "1"]},
         {"metric": {"__name__": "DCGM_FI_DEV_FB_USED", "gpu": "0"}, "value": [0, "1"]},
+        {
+            "metric": {"__name__": "tgi_queue_size", "k8s_namespace_name": "serving", "k8s_pod_name": "b-2"},
+            "value": [0, ""],
+        },
+        {"metric": {"__name__": "gpu_usage", "pod_namespace": "serving", "pod_name": "b-3"}, "value": [0, "1"]},
     ]
-    assert pods_by_metric(answer) == {
-        "vllm:num_requests_running": frozenset(),
+    assert pods_by_metric(answer, ["DCGM_FI_DEV_FB_FREE"]) == {
+        "DCGM_FI_DEV_FB_FREE": frozenset(),
         "DCGM_FI_DEV_FB_USED": frozenset({("monitoring", "dcgm-x1"), ("serving", "b-1")}),
+        "tgi_queue_size": frozenset({("serving", "b-2")}),
+        "gpu_usage": frozenset({("serving", "b-3")}),
     }
 
 
-def test_a_metric_without_series_is_told_only_while_pods_run() -> None:
-    nothing = pods_by_metric([])
-    assert in_case("series-of-no-pod", Case(Survey((a_deployment(),)), series=nothing)) == []
-    told = in_case("series-of-no-pod", Case(Survey((a_running_pod(),)), series=nothing))
-    assert [each.said for each in told] == ["1 pod with GPUs runs, and Prometheus has no series of it"] * 2
+def test_series_of_no_pod_are_told_only_while_pods_run() -> None:
+    nameless = {"DCGM_FI_DEV_FB_USED": frozenset[tuple[str, str]]()}
+    assert in_case("series-of-no-pod", Case(Survey((a_deployment(),)), series=nameless)) == []
+    (told,) = in_case("series-of-no-pod", Case(Survey((a_running_pod(),)), series=nameless))
+    assert told.said == "1 pod with GPUs runs, and no series of dcgm names one of them; they name no pod"
 
 
 def test_a_quota_is_held_against_what_the_policy_may_ever_use() -> None:

@@ -49,6 +49,14 @@
 {{- if .caConfigMap.name -}}
 {{- $_ := set $set "PROMETHEUS_CA_FILE" "/etc/rebalancer-prometheus/ca/ca.crt" -}}
 {{- end -}}
+{{- if .passwordSecret.name -}}
+{{- $_ := set $set "PROMETHEUS_USERNAME" .username -}}
+{{- $_ := set $set "PROMETHEUS_PASSWORD_FILE" "/etc/rebalancer-prometheus/password/password" -}}
+{{- end -}}
+{{- if .certificateSecret -}}
+{{- $_ := set $set "PROMETHEUS_CERTIFICATE_FILE" "/etc/rebalancer-prometheus/certificate/tls.crt" -}}
+{{- $_ := set $set "PROMETHEUS_KEY_FILE" "/etc/rebalancer-prometheus/certificate/tls.key" -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- range $name, $value := $set }}

@@ -33,5 +33,17 @@
   source:
     configMap: {name: {{ .caConfigMap.name }}, items: [{key: {{ .caConfigMap.key }}, path: ca.crt}]}
 {{- end }}
+{{- if and .url .passwordSecret.name }}
+- name: prometheus-password
+  mountPath: /etc/rebalancer-prometheus/password
+  source:
+    secret: {secretName: {{ .passwordSecret.name }}, defaultMode: 0440, items: [{key: {{ .passwordSecret.key }}, path: password}]}
+{{- end }}
+{{- if and .url .certificateSecret }}
+- name: prometheus-certificate
+  mountPath: /etc/rebalancer-prometheus/certificate
+  source:
+    secret: {secretName: {{ .certificateSecret }}, defaultMode: 0440}
+{{- end }}
 {{- end }}
 {{- end -}}

@@ -4,36 +4,14 @@ Base units (seconds, replicas, GPUs); `_total` on counters and only there. A lab
 words or from the policy: names that come in from outside never become labels.
 """
 
-from typing import NamedTuple
-
 from rebalancer.domain.account import DRAINERS
 from rebalancer.domain.cluster import SOURCES
 from rebalancer.domain.outcome import FAILED, REFUSED, SHADOW, UNKNOWN, WRITTEN
 from rebalancer.domain.pinned import STATES
 from rebalancer.domain.starts import KINDS, MIDDLE, SLOW
+from rebalancer.obs.metrics.metric import COUNTER, GAUGE, HISTOGRAM, Label, Metric
+from rebalancer.obs.metrics.of_prometheus import PROMETHEUS
 from rebalancer.settings.entries import FORMS
-
-COUNTER, GAUGE, HISTOGRAM = "counter", "gauge", "histogram"
-
-
-class Label(NamedTuple):
-    """`words`: all values there are; without them `of` says whose names they are, and so how many."""
-
-    name: str
-    words: tuple[str, ...] = ()
-    of: str = ""
-
-
-class Metric(NamedTuple):
-    """`buckets` are a histogram's upper bounds."""
-
-    name: str
-    kind: str
-    help: str
-    unit: str
-    labels: tuple[Label, ...] = ()
-    buckets: tuple[float, ...] = ()
-
 
 MODEL = Label("model", of="the policy's models")
 POOL = Label("pool", of="the policy's pools")
@@ -333,19 +311,7 @@ METRICS: tuple[Metric, ...] = (
         "seconds",
         (TOPIC,),
     ),
-    Metric(
-        "rebalancer_prometheus_polls_total",
-        COUNTER,
-        "Polls of Prometheus for readings, by what became of them.",
-        "polls",
-        (Label("result", ("ok", "empty", "failed", "slow", "skipped")),),
-    ),
-    Metric(
-        "rebalancer_prometheus_good",
-        GAUGE,
-        "1 when the last poll brought readings; absent when none is asked.",
-        "0 or 1",
-    ),
+    *PROMETHEUS,
     # --- what goes out
     Metric(
         "rebalancer_leading",

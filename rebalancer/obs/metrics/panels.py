@@ -248,6 +248,16 @@ ROWS: tuple[Row, ...] = (
                 "Polls per second; a poll that fails has no say.",
             ),
             Panel(
+                "What we cost Prometheus",
+                "timeseries",
+                (
+                    Query("sum(rate(rebalancer_prometheus_query_seconds_total[5m]))", "seconds a second"),
+                    Query("sum(rate(rebalancer_prometheus_query_samples_total[5m])) / 1e6", "million samples a second"),
+                    Query("sum(rate(rebalancer_prometheus_queries_total[5m]))", "questions a second"),
+                ),
+                "One question is open at a time.",
+            ),
+            Panel(
                 "Kubernetes API errors",
                 "timeseries",
                 (Query("sum by (kind) (rate(rebalancer_kubernetes_errors_total[5m]))", "{{kind}}"),),

@@ -1,6 +1,7 @@
 """The reference page of the metrics, written from the catalogue."""
 
-from rebalancer.obs.metrics.catalogue import METRICS, Label, Metric
+from rebalancer.obs.metrics.catalogue import METRICS
+from rebalancer.obs.metrics.metric import Label, Metric
 
 _HEAD = """\
 # Metrics

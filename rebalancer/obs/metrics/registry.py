@@ -13,8 +13,9 @@ from prometheus_client.registry import Collector
 
 from rebalancer.domain.outcome import SHADOW, Outcome
 from rebalancer.domain.plan import Plan
-from rebalancer.obs.metrics.catalogue import BY_NAME, COUNTER, HISTOGRAM, METRICS, Metric
+from rebalancer.obs.metrics.catalogue import BY_NAME, METRICS
 from rebalancer.obs.metrics.figure import Figure
+from rebalancer.obs.metrics.metric import COUNTER, HISTOGRAM, Metric
 
 # One more series per histogram, which nobody reads and the catalogue does not name.
 disable_created_metrics()  # type: ignore[no-untyped-call]  # the client has no types there

@@ -1,45 +1,40 @@
-"""Which pods the series in a Prometheus name."""
+"""Which pods the series in a Prometheus name, metric by metric of the maps (`ingest.engines`)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 import msgspec
 from msgspec import Struct
 
-METRICS: Final = ("vllm:num_requests_running", "DCGM_FI_DEV_FB_USED")
-"""What every engine of vLLM and every dcgm-exporter has: who names pods here names them everywhere."""
+from rebalancer.ingest.promql import STYLES, selector
 
-QUESTION: Final = (
-    f'count by (__name__, namespace, pod, exported_namespace, exported_pod) ({{__name__=~"{"|".join(METRICS)}"}})'
-)
+LABELS: Final = tuple(label for style in STYLES for label in style)
+
+Series = Mapping[str, frozenset[tuple[str, str]]]
 
 
-class _Labels(Struct, frozen=True):
-    metric: str = msgspec.field(name="__name__", default="")
-    namespace: str = ""
-    pod: str = ""
-    exported_namespace: str = ""
-    exported_pod: str = ""
+def question(names: Iterable[str]) -> str:
+    """Which pods the series of these metrics name, a line for each metric and pod."""
+    return f"count by (__name__, {', '.join(LABELS)}) ({selector(names)})"
 
 
 class _Series(Struct, frozen=True):
-    metric: _Labels
+    metric: dict[str, str]
 
 
-def pods_by_metric(result: object) -> dict[str, frozenset[tuple[str, str]]]:
+def pods_by_metric(result: object, names: Iterable[str]) -> Series:
     """By metric the pods, as (namespace, name), of its series, from `data.result` of an instant query.
 
     A metric without series names none. Raises msgspec.ValidationError when the result is no such thing.
     """
-    series = [each.metric for each in msgspec.convert(result, list[_Series])]
-    return {
-        metric: frozenset(pod for each in series if each.metric == metric for pod in _pods(each)) for metric in METRICS
-    }
+    named: dict[str, set[tuple[str, str]]] = {name: set() for name in names}
+    for each in msgspec.convert(result, list[_Series]):
+        named.setdefault(each.metric.get("__name__", ""), set()).update(_pods(each.metric))
+    return {metric: frozenset(pods) for metric, pods in named.items()}
 
 
-def _pods(labels: _Labels) -> Iterator[tuple[str, str]]:
-    """Without honorLabels the workload's labels are the exported ones, and the plain ones are the exporter's own."""
-    if labels.pod:
-        yield labels.namespace, labels.pod
-    if labels.exported_pod:
-        yield labels.exported_namespace, labels.exported_pod
+def _pods(labels: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """By every style of labels: where a workload's are the exported ones, the plain ones are the exporter's own."""
+    for namespace, pod in STYLES:
+        if labels.get(pod):
+            yield labels.get(namespace, ""), labels[pod]

@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from rebalancer.ingest.engines import UNREAD
+from rebalancer.ingest.promql import MOST_WINDOW_SECONDS, SCRAPES, with_own
 from rebalancer.survey.case import Case
 from rebalancer.survey.finding import WARN
 from rebalancer.survey.objects import Object
@@ -23,8 +25,8 @@ _MEMORY = re.compile(r"mem|vram|fb", re.IGNORECASE)
 HIGHEST_RATIO: Final = 10.0
 """Above, a limit is taken for percent: used over free is 10 when 91 % of the memory is used."""
 
-SEEN_SECONDS: Final = 30.0
-"""The service asks for rates over 1 m, which need two samples."""
+SEEN_SECONDS: Final = MOST_WINDOW_SECONDS / SCRAPES
+"""The service asks for rates over four scrapes, and over 5 min at most."""
 
 _TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 
@@ -78,7 +80,7 @@ def exporter_without_pods(case: Case) -> Iterator[Verdict]:
 
 
 def scraped_too_seldom(case: Case) -> Iterator[Verdict]:
-    """Rates over a minute need two samples in it."""
+    """Rates over 5 min need four scrapes in it."""
     for kind, endpoints in (("PodMonitor", "podMetricsEndpoints"), ("ServiceMonitor", "endpoints")):
         for monitor in case.survey.of(kind, "monitoring.coreos.com"):
             if any(each.on_gpus for each in _scraped(case, monitor)):
@@ -87,7 +89,9 @@ def scraped_too_seldom(case: Case) -> Iterator[Verdict]:
                     for each in items(monitor, "spec", endpoints)
                     if (duration_seconds(interval := text(each, "interval")) or 0.0) > SEEN_SECONDS
                 ]
-                said = f"scrapes models every {', '.join(slow)}: rates over 1 m are empty, so that latency has no vote"
+                said = (
+                    f"scrapes models every {', '.join(slow)}, too seldom for rates over 5 min, so latency is not seen"
+                )
                 yield found_if(bool(slow), monitor, said, f"spec.{endpoints}[].interval: 15s")
 
 
@@ -95,18 +99,36 @@ def series_of_no_pod(case: Case) -> Iterator[Verdict]:
     """Series that name no pod of ours are no reading of anybody."""
     if case.series is None:
         return
-    serving = {
+    serving = _serving(case)
+    run = "1 pod with GPUs runs" if len(serving) == 1 else f"{len(serving)} pods with GPUs run"
+    for each in with_own(case.policy.metrics.maps if case.policy else ()) if serving else ():
+        present = {metric: named for metric, named in case.series.items() if metric in each.names}
+        if each.model_label is None and present:
+            pods = frozenset[tuple[str, str]]().union(*present.values())
+            named = f"they name {', '.join(sorted('/'.join(pod) for pod in pods)[:3])}" if pods else "they name no pod"
+            said = f"{run}, and no series of {each.name} names one of them; {named}"
+            fix = "a PodMonitor for models, or labels that docs/metrics.md names; relabel others to namespace and pod"
+            yield found_if(not pods & serving, _series(min(present)), said, fix)
+
+
+def unread_exporters(case: Case) -> Iterator[Verdict]:
+    """Exporters that are known, and of which no map reads anything."""
+    for metric, said in UNREAD.items() if _serving(case) else ():
+        if metric in (case.series or {}):
+            yield Verdict(_series(metric), said, "metrics.maps of the policy, where its series name pods or models")
+
+
+def _serving(case: Case) -> frozenset[tuple[str, str]]:
+    """Pods with GPUs that run, as (namespace, name)."""
+    return frozenset(
         (namespace(pod), text(pod, "metadata", "name"))
         for pod in case.survey.of("Pod", "")
         if text(pod, "status", "phase") == "Running" and any(each.on_gpus for each in templates_of(pod))
-    }
-    for metric, named in case.series.items() if serving else ():
-        about = {"kind": "Series", "metadata": {"name": metric}}
-        run = "1 pod with GPUs runs" if len(serving) == 1 else f"{len(serving)} pods with GPUs run"
-        what = "none of its series names one of them" if named else "Prometheus has no series of it"
-        said = f"{run}, and {what}"
-        fix = "a PodMonitor for models, honorLabels or exported_pod for dcgm-exporter, k8s_pod_name relabelled to pod"
-        yield found_if(not named & serving, about, said, fix)
+    )
+
+
+def _series(metric: str) -> Object:
+    return {"kind": "Series", "metadata": {"name": metric}}
 
 
 def _scraped(case: Case, monitor: Object) -> Iterator[Template]:
@@ -159,17 +181,25 @@ TRAPS: Final = (
     Trap(
         "seldom-scraped",
         WARN,
-        "The service asks Prometheus for rates over one minute; models that are scraped every minute have none.",
-        "Scrape models every 15 s, at most every 30 s.",
+        "Rates are taken over four scrapes, at most 5 min: models that are scraped less often than every 75 s have too"
+        " few of them, and every second between scrapes is one by which a surge is seen later.",
+        "Scrape models every 15 s, at most every minute.",
         scraped_too_seldom,
     ),
     Trap(
         "series-of-no-pod",
         WARN,
-        "A series whose namespace and pod (or exported_namespace and exported_pod) are no pod with GPUs is nobody's "
-        "reading; looked for with --prometheus URL.",
+        "Series of an engine or exporter that name no pod with GPUs, by any of the labels in docs/metrics.md, are "
+        "nobody's reading; looked for with --prometheus URL.",
         "Let the scrape keep the pod's labels; relabel others to namespace and pod.",
         series_of_no_pod,
+    ),
+    Trap(
+        "unread-exporter",
+        WARN,
+        "An exporter that is known and of which no metric map reads anything; looked for with --prometheus URL.",
+        "Run one that a map reads, or write a map of your own.",
+        unread_exporters,
     ),
     Trap(
         "series-without-pods",

@@ -30,7 +30,7 @@ PolicyOption = Annotated[
 ]
 PrometheusOption = Annotated[
     str | None,
-    typer.Option("--prometheus", help="Ask this Prometheus too whether series name the pods that run.", metavar="URL"),
+    typer.Option("--prometheus", help="Ask this Prometheus too what it tells of each model.", metavar="URL"),
 ]
 
 

@@ -7,7 +7,7 @@ from rebalancer.survey.finding import FAIL, OK, SKIP, STATES, WARN, Finding
 
 
 def rendered(findings: Iterable[Finding]) -> str:
-    """What is not well with its fix below it, what nobody looked at, and how many checks there were."""
+    """What is not well with its fix below it, what is known besides, what nobody looked at, and the count of checks."""
     found = list(findings)
     groups: dict[tuple[str, str], list[Finding]] = defaultdict(list)
     for each in found:
@@ -15,6 +15,7 @@ def rendered(findings: Iterable[Finding]) -> str:
             groups[each.about, each.file].append(each)
     worst_first = sorted(groups.values(), key=lambda group: min(STATES.index(each.state) for each in group))
     lines = [line for group in worst_first for line in _group(group)]
+    lines += [f"{OK:<4} {each.about} {each.said}" for each in found if each.state == OK and each.said]
     if page := next((each.docs.partition("#")[0] for each in found if each.docs), ""):
         lines.append(f"what each trap is: {page}")
     return "\n".join([*lines, *_skipped(found), _counted(found)])

@@ -1,11 +1,16 @@
 """Looks for traps in a cluster or in a folder of manifests, and says too where nobody looked."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from rebalancer.cli.failure import UNREACHABLE, USAGE, Failed
+from rebalancer.domain.metric_maps import MetricMap
 from rebalancer.domain.policy import Policy
-from rebalancer.ingest.prometheus import LateError, Server, answers
+from rebalancer.ingest.engines import UNREAD
+from rebalancer.ingest.prometheus import LATELY_SECONDS
+from rebalancer.ingest.prometheus_session import LateError, Server, Visit
+from rebalancer.ingest.promql import STARTED, names_of, selector, with_own
 from rebalancer.kube.client import KubeClient
 from rebalancer.loop.clock import RealClock
 from rebalancer.settings.policy_file import check_bytes
@@ -15,15 +20,14 @@ from rebalancer.survey.finding import SKIP, WARN, Finding
 from rebalancer.survey.live import survey_live
 from rebalancer.survey.manifests import survey_of
 from rebalancer.survey.objects import Survey
+from rebalancer.survey.readings import of_models
 from rebalancer.survey.traps.kinds import KINDS
-from rebalancer.survey.traps.series import QUESTION, pods_by_metric
+from rebalancer.survey.traps.series import Series, pods_by_metric, question
 from rebalancer.survey.traps.table import judged
 
 PROMETHEUS_SECONDS = 10.0
 NO_SERIES = Finding(SKIP, "series in Prometheus", "whether they name pods is told with --prometheus URL")
 UNREAD_FIX = "fill templates in first (helm template), or leave it out"
-
-Series = dict[str, frozenset[tuple[str, str]]]
 
 
 def in_folder(folder: Path, policy: Policy | None) -> tuple[Finding, ...]:
@@ -46,13 +50,16 @@ async def in_cluster(kube: KubeClient, known: Case) -> tuple[Finding, ...]:
     """
     survey = await survey_live(kube, KINDS)
     unread = [Finding(SKIP, kind, why) for kind, _, why in (each.partition(": ") for each in survey.unread)]
-    return (*judged(replace(known, survey=survey)), *unread, *([NO_SERIES] if known.series is None else []))
+    case = replace(known, survey=survey)
+    return (*judged(case), *of_models(case), *unread, *([NO_SERIES] if known.series is None else []))
 
 
 def known_before(policy: Path | None, prometheus: str | None) -> Case:
     """What the command's options tell, without an object yet. Raises Failed."""
-    series = None if prometheus is None else _series_of(prometheus)
-    return Case(Survey(()), _policy_of(policy), series=series)
+    in_file = _policy_of(policy)
+    own = in_file.metrics.maps if in_file is not None else ()
+    series = None if prometheus is None else _series_of(prometheus, own)
+    return Case(Survey(()), in_file, series=series)
 
 
 def _policy_of(file: Path | None) -> Policy | None:
@@ -68,12 +75,15 @@ def _policy_of(file: Path | None) -> Policy | None:
     return policy
 
 
-def _series_of(url: str) -> Series:
+def _series_of(url: str, own: Sequence[MetricMap]) -> Series:
+    """Of every metric that a map names and that is there, the pods that its series name."""
     if problem := problem_of(url):
         raise Failed(f"--prometheus {url}: {problem}", USAGE)
     try:
-        (result,) = answers(Server(url), [QUESTION], RealClock(), PROMETHEUS_SECONDS)
-        return pods_by_metric(result)
+        with Visit(Server(url), RealClock(), PROMETHEUS_SECONDS) as visit:
+            wanted = names_of(with_own(own)) - {STARTED} | UNREAD.keys()
+            names = visit.label_values("__name__", selector(wanted), LATELY_SECONDS) & wanted
+            return pods_by_metric(visit.query(question(names)), names) if names else {}
     except LateError as error:
         raise Failed(f"--prometheus {url}: no answer within {PROMETHEUS_SECONDS:g} s", UNREACHABLE) from error
     except Exception as error:  # whatever it answered; the way on is without it
