@@ -12,6 +12,7 @@ from rebalancer.domain.gpu_memory import GpuMemory
 from rebalancer.domain.gpu_shapes import Isolation
 from rebalancer.domain.node_rules import NodeRules
 from rebalancer.domain.part import Dns1123, Part, Ratio, Seconds
+from rebalancer.domain.producers import Producer
 from rebalancer.domain.role_ratio import RoleRatio
 from rebalancer.domain.signals import Signals
 from rebalancer.domain.target_spec import TargetSpec
@@ -365,6 +366,10 @@ class Policy(Part):
     guards: Guards = Guards()
     nodes: NodeRules = Field(default=NodeRules(), description="Node grants, lost nodes, and what signs on nodes mean.")
     overrides: OverrideRules = OverrideRules()
+    producers: tuple[Producer, ...] = Field(
+        default=(),
+        description="Topics that others write as they are, beside our own: which, and what their names mean.",
+    )
 
     def to_mapping(self) -> dict[str, object]:
         """The policy as its YAML would spell it (camelCase, JSON types): what the journal keeps."""

@@ -62,14 +62,17 @@ class Broker:
             **self.security(),
         }
 
-    async def make_topics(self) -> dict[str, int]:
+    async def make_topics(self, others: Collection[str] = ()) -> dict[str, int]:
         """Make those of `TOPICS` that are missing, where that is allowed; partitions of those there are, by full name.
 
-        Raises one of BROKER_ERRORS when the broker is away.
+        `others`: full names of topics that are not ours to make, and are told of where they are. Raises one of
+        BROKER_ERRORS when the broker is away.
         """
         async with self._admin() as admin:
-            await self._create(admin, set(await admin.list_topics()))
-            return await _partitions(admin, [self.topic(name) for name in TOPICS])
+            there = set(await admin.list_topics())
+            await self._create(admin, there)
+            ours = [self.topic(name) for name in TOPICS]
+            return await _partitions(admin, [*ours, *(name for name in others if name in there and name not in ours)])
 
     async def partitions(self, topic: str) -> int:
         """Partitions of the topic with this full name; 0 when it does not exist. Raises one of BROKER_ERRORS."""

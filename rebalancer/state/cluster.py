@@ -139,7 +139,7 @@ class ClusterState:
         for event in events:
             if type(event) is MetricSample:
                 if self._early is None:
-                    take(event, now) if event.pod not in launchers else self._take_of_launcher(event, now)
+                    take(event, now) if event.model and event.pod not in launchers else self._take_of_pod(event, now)
                 else:
                     self._wait_for_pods(event)
             else:
@@ -151,12 +151,30 @@ class ClusterState:
         if self._loads.surge(now):
             self.wakes.add(wakes.SURGE)
 
-    def _take_of_launcher(self, sample: MetricSample, now: float) -> None:
-        """What a launcher tells is its requester's; any other pod's sample stays as it is."""
-        samples = self._holdings.bindings.attributed(sample)
+    def _take_of_pod(self, sample: MetricSample, now: float) -> None:
+        """A sample of which the pod says whose it is; of a launcher it is its requester's."""
+        samples = self._holdings.bindings.attributed(sample) if sample.namespace is None else (sample,)
         self._counters["unbound-launcher"] += not samples
         for one in samples:
-            self._loads.take(one, now)
+            known = one if one.model else self._named(one)
+            if known is None:
+                self._counters["unknown-pod"] += 1
+            else:
+                self._loads.take(known, now)
+
+    def _named(self, sample: MetricSample) -> MetricSample | None:
+        """The sample with its model and its pod's UID; None where nobody knows the pod, or it began after `at`.
+
+        Without a namespace the pod is told by its UID.
+        """
+        pod = sample.pod or ""
+        if sample.namespace is None:
+            model = self._loads.model_of(pod)
+            return None if model is None else replace(sample, model=model)
+        named = self.pod_named(sample.namespace, pod)
+        if named is None or sample.at < named[2]:
+            return None
+        return replace(sample, model=named[0], pod=named[1], namespace=None)
 
     def _certain(self, now: float) -> bool:
         """Whether the lists of nodes and pods are whole and fresh."""
@@ -194,7 +212,7 @@ class ClusterState:
                 if event.source == "pods" and self._early is not None:
                     early, self._early = self._early, None
                     for sample in early:
-                        self._take_of_launcher(sample, now)
+                        self._take_of_pod(sample, now)
             case ObjectChanged():
                 self._move(self._objects.changed(event), event.at)
             case ObjectUnreadable():

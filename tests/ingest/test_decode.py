@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from rebalancer.domain.events import METRIC_SAMPLE_TYPE, Counters, Gauges, MetricSample, Position, Rejection
-from rebalancer.ingest.decode import Mended, decode_metric, decode_override
+from rebalancer.ingest.decode import Mended, Several, decode_metric, decode_override
 from rebalancer.ingest.envelope import Headers
 from rebalancer.ingest.instants import epoch
 from rebalancer.ingest.notices import decode_notice
@@ -32,7 +32,7 @@ WHOLE = MetricSample(
 
 def decode(
     value: bytes, headers: Headers = STRUCTURED, timestamp: float = NOW - 60
-) -> MetricSample | Mended | Rejection:
+) -> MetricSample | Mended | Several | Rejection:
     return decode_metric(value, headers, HERE, timestamp, NOW)
 
 
@@ -175,7 +175,7 @@ def test_a_ratio_is_not_a_percentage(value: float, accepted: bool) -> None:  # n
         ({"intervalSeconds": 0}, "$.data.intervalSeconds"),
         ({"intervalSeconds": 86_400}, "$.data.intervalSeconds"),
         ({"intervalSeconds": "5"}, "$.data.intervalSeconds"),
-        ({"gauges": {"runing": 3}}, "$.data.gauges"),
+        ({"model": None, "pod": None, "namespace": "serving"}, "$.data.pod"),
         ({"counters": {"requestsFinished": 3}}, "$.data.counters"),
         ({"counters": {"startTime": "soon"}}, "$.data.counters.startTime"),
         ({"counters": {"startTime": "2027-01-15T08:00:00Z", "promptTokens": -1}}, "$.data.counters.promptTokens"),
@@ -239,8 +239,38 @@ def test_a_format_that_is_not_json_is_rejected(value: bytes, headers: Headers) -
 
 @pytest.mark.parametrize("headers", [(), [("content-type", b"application/json")], [("trace", None)]])
 def test_a_record_without_marks_of_cloudevents_is_rejected(headers: Headers) -> None:
-    said = rejected(event(), headers)
+    said = rejected(json.dumps(SAMPLE).encode(), headers)
     assert (said.reason, METRIC_SAMPLE_TYPE in said.detail) == ("not-cloudevent", True)
+
+
+@pytest.mark.parametrize("headers", [(), [("content-type", b"application/json")], [("trace", None)]])
+def test_an_event_whose_attributes_stand_in_the_value_needs_no_headers(headers: Headers) -> None:
+    assert decode(event(), headers) == WHOLE
+
+
+def test_a_gauge_that_nobody_knows_is_left_out_by_name_and_the_rest_of_the_sample_counts() -> None:
+    binary = json.dumps(SAMPLE | {"gauges": {"running": 3, "runing": 4}}).encode()
+    for decoded in (decode(event(json.loads(binary))), decode(binary, binary_headers())):
+        assert isinstance(decoded, Mended)
+        assert (decoded.sample.gauges, decoded.left_out) == (Gauges(running=3.0), ())
+        assert decoded.rejection.reason == "unknown-gauge"
+        assert decoded.rejection.detail == "left out: `runing`, which nobody knows here; the rest of the sample counts"
+
+
+def test_a_pod_may_be_told_by_its_namespace_and_name_and_then_says_whose_the_sample_is() -> None:
+    for model in ("llama-70b", None):
+        decoded = decode(event(SAMPLE | {"model": model, "pod": "llama-70b-0", "namespace": "serving"}))
+        assert isinstance(decoded, MetricSample)
+        assert (decoded.model, decoded.pod, decoded.namespace) == ("", "llama-70b-0", "serving")
+
+
+def test_each_event_of_a_list_is_judged_by_itself() -> None:
+    events = [event(), event(SAMPLE | {"model": ""}), event(SAMPLE | {"gauges": {"running": -1}}), b'{"a": 1}']
+    decoded = decode(b"[" + b",".join(events) + b"]", [("content-type", b"application/cloudevents-batch+json")])
+    assert isinstance(decoded, Several)
+    whole, bad, mended, foreign = decoded.parts
+    assert (whole, isinstance(mended, Mended)) == (WHOLE, True)
+    assert [one.reason for one in (bad, foreign) if isinstance(one, Rejection)] == ["invalid-data", "not-cloudevent"]
 
 
 def test_an_event_of_another_type_is_rejected_by_its_type_whatever_its_data() -> None:
@@ -392,6 +422,6 @@ def test_poisoned_neighbours_do_not_matter(poisoned: list[bool]) -> None:
         for offset, bad in enumerate(poisoned)
     ]
     assert [isinstance(one, Rejection) for one in decoded] == poisoned
-    assert [one.position.offset for one in decoded if not isinstance(one, Mended) and one.position] == list(
+    assert [one.position.offset for one in decoded if not isinstance(one, Mended | Several) and one.position] == list(
         range(len(poisoned))
     )
