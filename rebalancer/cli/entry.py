@@ -10,6 +10,7 @@ from rebalancer.cli.commands import (
     config,
     demo,
     doctor,
+    events,
     explain,
     hand_back,
     init,
@@ -40,6 +41,7 @@ app.add_typer(notice.app, name="notice")
 app.command("init")(init.command)
 app.add_typer(config.app, name="config")
 app.command("doctor")(doctor.command)
+app.add_typer(events.app, name="events")
 app.command("login")(login.command)
 app.command("logout")(login.logout)
 app.command("run")(run_service.command)
