@@ -35,6 +35,7 @@ from rebalancer.state.devices import Devices
 from rebalancer.state.foreign import ForeignPast
 from rebalancer.state.holdings import Holdings
 from rebalancer.state.loads import Loads
+from rebalancer.state.named import named
 from rebalancer.state.notices import NoticePast, Notices
 from rebalancer.state.objects import Change, Objects
 from rebalancer.state.outlooks import Outlooks
@@ -152,29 +153,9 @@ class ClusterState:
             self.wakes.add(wakes.SURGE)
 
     def _take_of_pod(self, sample: MetricSample, now: float) -> None:
-        """A sample of which the pod says whose it is; of a launcher it is its requester's."""
-        samples = self._holdings.bindings.attributed(sample) if sample.namespace is None else (sample,)
-        self._counters["unbound-launcher"] += not samples
-        for one in samples:
-            known = one if one.model else self._named(one)
-            if known is None:
-                self._counters["unknown-pod"] += 1
-            else:
-                self._loads.take(known, now)
-
-    def _named(self, sample: MetricSample) -> MetricSample | None:
-        """The sample with its model and its pod's UID; None where nobody knows the pod, or it began after `at`.
-
-        Without a namespace the pod is told by its UID.
-        """
-        pod = sample.pod or ""
-        if sample.namespace is None:
-            model = self._loads.model_of(pod)
-            return None if model is None else replace(sample, model=model)
-        named = self.pod_named(sample.namespace, pod)
-        if named is None or sample.at < named[2]:
-            return None
-        return replace(sample, model=named[0], pod=named[1], namespace=None)
+        """What a launcher tells is its requester's; where a sample names no model, its pod says whose it is."""
+        for one in named(sample, self._holdings, self._loads.model_of, self._counters):
+            self._loads.take(one, now)
 
     def _certain(self, now: float) -> bool:
         """Whether the lists of nodes and pods are whole and fresh."""
