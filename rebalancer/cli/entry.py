@@ -22,6 +22,7 @@ from rebalancer.cli.commands import (
     simulate,
     stand_up,
     status,
+    topics,
     version,
     writes,
 )
@@ -42,6 +43,7 @@ app.command("init")(init.command)
 app.add_typer(config.app, name="config")
 app.command("doctor")(doctor.command)
 app.add_typer(events.app, name="events")
+app.command("topics")(topics.command)
 app.command("login")(login.command)
 app.command("logout")(login.logout)
 app.command("run")(run_service.command)

@@ -12,7 +12,7 @@ from rebalancer.domain.gpu_memory import GpuMemory
 from rebalancer.domain.gpu_shapes import Isolation
 from rebalancer.domain.node_rules import NodeRules
 from rebalancer.domain.part import Dns1123, Part, Ratio, Seconds
-from rebalancer.domain.producers import Producer
+from rebalancer.domain.producers import MetricProducer
 from rebalancer.domain.role_ratio import RoleRatio
 from rebalancer.domain.signals import Signals
 from rebalancer.domain.target_spec import TargetSpec
@@ -366,7 +366,7 @@ class Policy(Part):
     guards: Guards = Guards()
     nodes: NodeRules = Field(default=NodeRules(), description="Node grants, lost nodes, and what signs on nodes mean.")
     overrides: OverrideRules = OverrideRules()
-    producers: tuple[Producer, ...] = Field(
+    producers: tuple[MetricProducer, ...] = Field(
         default=(),
         description="Topics that others write as they are, beside our own: which, and what their names mean.",
     )

@@ -76,7 +76,7 @@ class ProducerLabels(Part):
     )
 
 
-class Producer(Part):
+class MetricProducer(Part):
     """One topic that a stock producer writes."""
 
     topic: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]+$", max_length=249)] = Field(

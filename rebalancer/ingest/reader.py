@@ -7,13 +7,13 @@ from math import inf
 import structlog
 
 from rebalancer.domain.events import CapacityNotice, Event, MetricSample, Position, Rejection
-from rebalancer.domain.producers import Producer
+from rebalancer.domain.producers import MetricProducer
 from rebalancer.ingest.decode import Mended, Several, decode_metric, decode_override
 from rebalancer.ingest.envelope import Headers
 from rebalancer.ingest.gauges import IMPOSSIBLE
 from rebalancer.ingest.notices import Partly, decode_notice
 from rebalancer.ingest.override_queue import OverrideQueue, QueuedOverride
-from rebalancer.ingest.producers.stream import Stream
+from rebalancer.ingest.producers.stream import ProducerStream
 from rebalancer.ingest.rejected import Reason, rejection
 from rebalancer.ingest.signed import SignedOverride
 from rebalancer.kafka.dead_letters import DeadLetters, Letter
@@ -60,9 +60,9 @@ class Reader:
         self._queue = queue
         self._seen: dict[tuple[str, str], None] = {}
         self._mended_at: dict[tuple[str, str], float] = {}
-        self._streams: dict[str, Stream] = {}
+        self._streams: dict[str, ProducerStream] = {}
 
-    def follow(self, producers: Sequence[Producer]) -> None:
+    def follow(self, producers: Sequence[MetricProducer]) -> None:
         """Read the topics of these producers, and of no others; one that stays as it is keeps what it gathered."""
         streams = {}
         for producer in producers:
@@ -70,7 +70,9 @@ class Reader:
                 self._decoders[producer.topic] = decode_metric
                 continue
             known = self._streams.get(producer.topic)
-            streams[producer.topic] = known if known and known.producer == producer else Stream(producer, self.counts)
+            streams[producer.topic] = (
+                known if known and known.producer == producer else ProducerStream(producer, self.counts)
+            )
         self._streams = streams
 
     def read(self, batch: Batch, now: float) -> None:
@@ -134,7 +136,9 @@ class Reader:
             self._reject(record, rejected[0])
             self.counts.update(f"rejected.{one.reason}" for one in rejected[1:])
 
-    def _gather(self, stream: Stream, records: Sequence[ConsumerRecord], now: float, events: list[Event]) -> None:
+    def _gather(
+        self, stream: ProducerStream, records: Sequence[ConsumerRecord], now: float, events: list[Event]
+    ) -> None:
         for record in records:
             if record.value is None:
                 self.counts["tombstones"] += 1

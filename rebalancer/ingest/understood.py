@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from rebalancer.domain.events import CapacityNotice, Gauges, MetricSample, Position, Rejection
 from rebalancer.domain.policy import Policy
-from rebalancer.domain.producers import Producer
+from rebalancer.domain.producers import MetricProducer
 from rebalancer.ingest.decode import Mended, Several, decode_metric
 from rebalancer.ingest.envelope import Headers
 from rebalancer.ingest.notices import Partly, decode_notice
@@ -15,10 +15,10 @@ from rebalancer.ingest.reader import Decoded
 
 NOTICES = "notices"
 GAUGES = tuple(zip(Gauges.__struct_fields__, Gauges.__struct_encode_fields__, strict=True))
-OWN = Producer(topic="metrics", decoder="rebalancer")
+OWN = MetricProducer(topic="metrics", decoder="rebalancer")
 
 
-class Record(Struct, frozen=True):
+class SentRecord(Struct, frozen=True):
     """A record as it stands in Kafka or in a file.
 
     where: its topic, partition and offset, or file and line.
@@ -33,7 +33,7 @@ class Record(Struct, frozen=True):
     at: float
 
 
-class PodReading(Struct, frozen=True):
+class ToldGauge(Struct, frozen=True):
     """One gauge that a record tells.
 
     of: `namespace/pod`, the pod's UID, or the model where it is of all of it.
@@ -57,7 +57,7 @@ class Understood(Struct, frozen=True):
     """
 
     where: str
-    readings: tuple[PodReading, ...] = ()
+    readings: tuple[ToldGauge, ...] = ()
     notices: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
     unmapped: int = 0
@@ -66,12 +66,12 @@ class Understood(Struct, frozen=True):
 class Understanding:
     """How records of one topic are read: `producer`'s rows, our own metrics (None), or notices."""
 
-    def __init__(self, producer: Producer | None = None, *, notices: bool = False) -> None:
+    def __init__(self, producer: MetricProducer | None = None, *, notices: bool = False) -> None:
         self._decode = decode_notice if notices else decode_metric
         foreign = producer is not None and producer.decoder != OWN.decoder
         self._mapping = ProducerMapping(producer) if producer is not None and foreign else None
 
-    def of(self, record: Record, now: float) -> Understood:
+    def of(self, record: SentRecord, now: float) -> Understood:
         """What one record says at `now` (UTC epoch seconds)."""
         here = Position(record.where, 0, 0)
         if self._mapping is not None:
@@ -92,12 +92,12 @@ def understanding_of(topic: str, prefix: str, policy: Policy | None) -> Understa
 def _mapped(where: str, read: Readings | Rejection) -> Understood:
     if isinstance(read, Rejection):
         return Understood(where, dropped=(_why(read),))
-    told = tuple(PodReading("/".join(filter(None, one.pod)), one.rule.gauge, one.value) for one in read.readings)
+    told = tuple(ToldGauge("/".join(filter(None, one.pod)), one.rule.gauge, one.value) for one in read.readings)
     return Understood(where, told, (), tuple(_why(one) for one in read.dropped), read.unmapped)
 
 
 def _own(where: str, decoded: Decoded) -> Understood:
-    readings: list[PodReading] = []
+    readings: list[ToldGauge] = []
     notices: list[str] = []
     dropped: list[str] = []
     for part in decoded.parts if isinstance(decoded, Several) else (decoded,):
@@ -117,11 +117,11 @@ def _own(where: str, decoded: Decoded) -> Understood:
     return Understood(where, tuple(readings), tuple(notices), tuple(dropped))
 
 
-def _of_sample(sample: MetricSample) -> list[PodReading]:
+def _of_sample(sample: MetricSample) -> list[ToldGauge]:
     pod = f"{sample.namespace}/{sample.pod}" if sample.namespace else sample.pod
     gauges = sample.gauges
     values = {wire: getattr(gauges, name) for name, wire in GAUGES}
-    return [PodReading(pod or sample.model, name, value) for name, value in values.items() if value is not None]
+    return [ToldGauge(pod or sample.model, name, value) for name, value in values.items() if value is not None]
 
 
 def _sentences(notices: Sequence[CapacityNotice]) -> list[str]:

@@ -41,6 +41,10 @@ FETCH = {
 log = structlog.get_logger()
 
 
+class RotatedError(Exception):
+    """The files with our credentials have changed: a new client reads them."""
+
+
 class StuckError(Exception):
     """The client runs, but nothing comes through."""
 
@@ -94,6 +98,7 @@ class Consumer:
         self._urgent: tuple[TopicPartition, ...] = ()
         self._bulk: tuple[TopicPartition, ...] = ()
         self._faltered = False
+        self._credentials: tuple[object, ...] = ()
 
     def follow(self, since_seconds: Mapping[str, float]) -> None:
         """Read these topics too, by their full names, and of such no others; within `TOPICS_SECONDS`."""
@@ -130,10 +135,11 @@ class Consumer:
 
     async def _session(self, started_monotonic: float) -> None:
         """One consumer, until it fails."""
+        self._credentials = await self._broker.credentials()
         self._there = await self._find_partitions()
         finding = asyncio.create_task(self._keep_finding_partitions(), name="kafka-partitions")
         consumer = AIOKafkaConsumer(
-            **self._broker.connection(),
+            **await self._broker.connection(),
             **FETCH,
             enable_auto_commit=False,
             auto_offset_reset="none",
@@ -189,7 +195,9 @@ class Consumer:
         return there
 
     async def _look(self, consumer: AIOKafkaConsumer, session_seconds: float) -> None:
-        """Is anything coming through? Raises StuckError when nothing has for a minute."""
+        """Is anything coming through? Raises StuckError when nothing has for a minute, RotatedError."""
+        if await self._broker.credentials() != self._credentials:
+            raise RotatedError("the files with our credentials have changed: connecting anew")
         await self._progress.look(consumer, self._clock.monotonic())
         stuck = self.stuck_seconds()
         if min(stuck, session_seconds) > STUCK_SECONDS:

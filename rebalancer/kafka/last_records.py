@@ -19,7 +19,7 @@ async def last_records(broker: Broker, topic: str, most: int) -> list[ConsumerRe
     number = await broker.partitions(topic)
     if not number:
         return None
-    consumer = AIOKafkaConsumer(**broker.connection(), enable_auto_commit=False, auto_offset_reset="none")
+    consumer = AIOKafkaConsumer(**await broker.connection(), enable_auto_commit=False, auto_offset_reset="none")
     try:
         async with asyncio.timeout(READ_SECONDS):
             await consumer.start()

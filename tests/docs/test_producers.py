@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from rebalancer.domain.events import Gauges, MetricSample, Position
-from rebalancer.domain.producers import Producer
+from rebalancer.domain.producers import MetricProducer
 from rebalancer.ingest.decode import decode_metric
 from rebalancer.ingest.producers.formats import DECODERS
 from tests.docs.blocks import DOCS
@@ -25,7 +25,7 @@ class Shown(NamedTuple):
     """A record of one section, the entry that reads it (None: our own format), and what the page says of it."""
 
     section: str
-    entry: Producer | None
+    entry: MetricProducer | None
     record: bytes
     said: str
 
@@ -33,12 +33,12 @@ class Shown(NamedTuple):
         return self.section
 
 
-def entry_of(text: str) -> Producer | None:
+def entry_of(text: str) -> MetricProducer | None:
     found = ENTRY.search(text)
     return (
         None
         if found is None
-        else Producer.model_validate_json(msgspec.json.encode(yaml.safe_load(found[1])["producers"][0]))
+        else MetricProducer.model_validate_json(msgspec.json.encode(yaml.safe_load(found[1])["producers"][0]))
     )
 
 

@@ -1,6 +1,10 @@
-"""How a command reaches Kafka: by the service's own settings."""
+"""How a command reaches Kafka, by the service's own settings, and which topics the policy reads there."""
+
+from pathlib import Path
 
 from rebalancer.cli.failure import USAGE, Failed
+from rebalancer.domain.policy import Policy
+from rebalancer.settings.policy_file import check_bytes
 from rebalancer.settings.service import BadSettings, ServiceSettings, read_settings
 
 
@@ -12,3 +16,16 @@ def kafka_settings(bootstrap: str | None) -> ServiceSettings:
         raise Failed(str(wrong), USAGE) from wrong
     except ValueError as wrong:
         raise Failed(f"the REBALANCER_ settings are not good: {wrong}", USAGE) from wrong
+
+
+def policy_in(path: Path | None) -> Policy | None:
+    """The policy in a file, None without one. Raises Failed with all its problems."""
+    if path is None:
+        return None
+    try:
+        policy, problems = check_bytes(path.read_bytes(), str(path))
+    except OSError as error:
+        raise Failed(f"{path} cannot be read: {error.strerror}", USAGE) from error
+    if policy is None:
+        raise Failed("\n".join(str(problem) for problem in problems), USAGE)
+    return policy

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from rebalancer.ingest.envelope import NO_DATA
-from rebalancer.ingest.producers.series import MAX_BATCH_BYTES, Series
+from rebalancer.ingest.producers.series import MAX_BATCH_BYTES, MetricSeries
 from rebalancer.ingest.rejected import Reason, RejectedError, explain
 
 MAX_DEPTH = 5  # a list of CloudEvents whose data is a list, or an object with one: Telegraf's batches
@@ -62,7 +62,7 @@ def _open(text: Raw, path: str, depth: int) -> Iterator[Body | RejectedError]:
         yield RejectedError(Reason.INVALID_DATA, f"no JSON object at `{path}`: send objects")
 
 
-def each_of(value: bytes, decode: Callable[[Body], Iterator[Series]]) -> Iterator[Series | RejectedError]:
+def each_of(value: bytes, decode: Callable[[Body], Iterator[MetricSeries]]) -> Iterator[MetricSeries | RejectedError]:
     """The series of every object; one that cannot be read is its RejectedError, beside the others."""
     for body in bodies(value):
         if isinstance(body, RejectedError):

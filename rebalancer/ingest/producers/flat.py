@@ -11,7 +11,7 @@ import msgspec
 
 from rebalancer.ingest.instants import epoch
 from rebalancer.ingest.producers.bodies import Body, each_of
-from rebalancer.ingest.producers.series import Series, epoch_of
+from rebalancer.ingest.producers.series import MetricSeries, epoch_of
 from rebalancer.ingest.rejected import RejectedError
 
 TIMES = ("@timestamp", "timestamp", "time", "ts", "date")  # Fluent Bit's timestamp_key is @timestamp
@@ -20,12 +20,12 @@ MAX_KEYS = 1000
 _object = msgspec.json.Decoder(dict[str, Any]).decode
 
 
-def decode_flat(value: bytes) -> Iterator[Series | RejectedError]:
+def decode_flat(value: bytes) -> Iterator[MetricSeries | RejectedError]:
     """Every number of the object; a metric's name is its key."""
     return each_of(value, _in_body)
 
 
-def _in_body(body: Body) -> Iterator[Series]:
+def _in_body(body: Body) -> Iterator[MetricSeries]:
     whole = _object(body.text)
     time = next((whole.pop(key) for key in TIMES if key in whole), None)
     at = epoch(time) if isinstance(time, str) else epoch_of(time) if isinstance(time, int | float) else None
@@ -39,7 +39,7 @@ def _in_body(body: Body) -> Iterator[Series]:
         if len(numbers) + len(labels) > MAX_KEYS:
             raise ValueError(f"more than {MAX_KEYS} keys: send fewer")
     for name, number in numbers.items():
-        yield Series(name, labels, number, at)
+        yield MetricSeries(name, labels, number, at)
 
 
 def _leaves(mapping: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

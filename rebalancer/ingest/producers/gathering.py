@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from rebalancer.domain.events import Gauges, MetricSample, Position
-from rebalancer.domain.producers import Combine, Producer
+from rebalancer.domain.producers import Combine, MetricProducer
 from rebalancer.ingest.gauges import impossible
-from rebalancer.ingest.producers.mapping import Pod, Reading
+from rebalancer.ingest.producers.mapping import GaugeReading, Pod
 
 SETTLE_SECONDS = 0.5  # remote write hands out one scrape within some 0.1 s
 KEPT_INTERVALS = 2.0
@@ -40,7 +40,7 @@ class _Gathered:
         self.since = 0.0
         self.told: dict[str, dict[int, dict[tuple[str, ...], Told]]] = {}
 
-    def put(self, reading: Reading) -> None:
+    def put(self, reading: GaugeReading) -> None:
         parts = self.told.setdefault(reading.rule.gauge, {}).setdefault(reading.rank, {})
         known = parts.get(reading.part)
         if known is None or known[1] <= reading.at:
@@ -57,10 +57,10 @@ class _Gathered:
                 yield gauge, first, [value for value, _ in ranks[first].values()]
 
 
-class Gathering:
+class PodGathering:
     """Readings of one producer in, samples out. `impossible`: figures made of parts that cannot be, by gauge."""
 
-    def __init__(self, producer: Producer) -> None:
+    def __init__(self, producer: MetricProducer) -> None:
         self.impossible: Counter[str] = Counter()
         self._topic = producer.topic
         self._interval_seconds = producer.interval_seconds
@@ -69,7 +69,7 @@ class Gathering:
         self._pending: dict[Pod, _Gathered] = {}  # those with readings that no sample has, the longest first
         self._made = 0
 
-    def put(self, readings: Iterable[Reading], now: float) -> list[MetricSample]:
+    def put(self, readings: Iterable[GaugeReading], now: float) -> list[MetricSample]:
         """Take readings; the samples of pods whose next scrape began with them."""
         samples: list[MetricSample] = []
         for reading in readings:

@@ -5,17 +5,17 @@ from math import isfinite
 from typing import NamedTuple
 
 from rebalancer.domain.events import MAX_AHEAD_SECONDS, Position, Rejection
-from rebalancer.domain.producers import GaugeRule, Producer
+from rebalancer.domain.producers import GaugeRule, MetricProducer
 from rebalancer.ingest.gauges import impossible
 from rebalancer.ingest.producers.formats import DECODERS
-from rebalancer.ingest.producers.series import Series
+from rebalancer.ingest.producers.series import MetricSeries
 from rebalancer.ingest.rejected import Reason, RejectedError
 
 # A pod: its namespace and name, or "" and its UID.
 Pod = tuple[str, str]
 
 
-class Reading(NamedTuple):
+class GaugeReading(NamedTuple):
     """One gauge of one pod, or of a part of it.
 
     pod: namespace and name, or "" and the UID.
@@ -42,7 +42,7 @@ class Readings(NamedTuple):
     unmapped: series whose name no row has; nobody asked for them.
     """
 
-    readings: tuple[Reading, ...]
+    readings: tuple[GaugeReading, ...]
     dropped: tuple[Rejection, ...]
     unmapped: int
 
@@ -50,7 +50,7 @@ class Readings(NamedTuple):
 class ProducerMapping:
     """A producer's records to readings. `producer`: the entry of the policy."""
 
-    def __init__(self, producer: Producer) -> None:
+    def __init__(self, producer: MetricProducer) -> None:
         self.producer = producer
         self._decode = DECODERS[producer.decoder]
         self._rules: dict[str, tuple[int, GaugeRule]] = {}
@@ -59,7 +59,7 @@ class ProducerMapping:
 
     def read(self, value: bytes, position: Position, kafka_timestamp: float, now: float) -> Readings | Rejection:
         """The readings in one record; a Rejection where nothing of it can be read. Times in UTC epoch seconds."""
-        readings: list[Reading] = []
+        readings: list[GaugeReading] = []
         dropped: list[Rejection] = []
         unmapped = 0
         try:
@@ -80,7 +80,9 @@ class ProducerMapping:
             return dropped[0]
         return Readings(tuple(readings), tuple(dropped), unmapped)
 
-    def _reading(self, series: Series, rank: int, rule: GaugeRule, kafka_timestamp: float, now: float) -> Reading:
+    def _reading(
+        self, series: MetricSeries, rank: int, rule: GaugeRule, kafka_timestamp: float, now: float
+    ) -> GaugeReading:
         """Raises RejectedError."""
         if not isfinite(series.value):
             raise RejectedError(Reason.NOT_FINITE, f"{series.name} is {series.value}: leave out what is unknown")
@@ -89,9 +91,9 @@ class ProducerMapping:
             raise RejectedError(Reason.IMPOSSIBLE_GAUGE, f"{series.name} {series.value:g} cannot be {rule.gauge}")
         labels = self.producer.labels
         part = tuple(series.labels.get(label, "") for label in labels.parts)
-        return Reading(self._pod(series), rank, rule, part, value, _instant(series, kafka_timestamp, now))
+        return GaugeReading(self._pod(series), rank, rule, part, value, _instant(series, kafka_timestamp, now))
 
-    def _pod(self, series: Series) -> Pod:
+    def _pod(self, series: MetricSeries) -> Pod:
         """Raises RejectedError where no label says whose the value is."""
         labels = self.producer.labels
         uid = _first(series, labels.uid)
@@ -106,11 +108,11 @@ class ProducerMapping:
         raise RejectedError(Reason.NO_POD, detail)
 
 
-def _first(series: Series, names: tuple[str, ...]) -> str:
+def _first(series: MetricSeries, names: tuple[str, ...]) -> str:
     return next((text for name in names if (text := series.labels.get(name))), "")
 
 
-def _instant(series: Series, kafka_timestamp: float, now: float) -> float:
+def _instant(series: MetricSeries, kafka_timestamp: float, now: float) -> float:
     """Raises RejectedError."""
     at = kafka_timestamp if series.at is None else series.at
     if at - now > MAX_AHEAD_SECONDS:

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from rebalancer.ingest.producers.bodies import Body, each_of
-from rebalancer.ingest.producers.series import MAX_BATCH_BYTES, Series
+from rebalancer.ingest.producers.series import MAX_BATCH_BYTES, MetricSeries
 from rebalancer.ingest.rejected import Reason, RejectedError
 
 NO_RECORDED_VALUE = 1  # flag of a point that only says that its series ended
@@ -73,12 +73,12 @@ class _Message(Struct, frozen=True, rename="camel"):
 _message = msgspec.json.Decoder(_Message).decode
 
 
-def decode_otlp_json(value: bytes) -> Iterator[Series | RejectedError]:
+def decode_otlp_json(value: bytes) -> Iterator[MetricSeries | RejectedError]:
     """The points of gauges and sums."""
     return each_of(value, _in_body)
 
 
-def decode_otlp_proto(value: bytes) -> Iterator[Series | RejectedError]:
+def decode_otlp_proto(value: bytes) -> Iterator[MetricSeries | RejectedError]:
     """The same of protobuf's bytes. Raises RejectedError, without the extra for every record."""
     if len(value) > MAX_BATCH_BYTES:
         raise RejectedError(Reason.TOO_LARGE, f"{len(value)} bytes, at most {MAX_BATCH_BYTES} are read: batch less")
@@ -101,11 +101,11 @@ def _protobuf() -> Any:  # noqa: ANN401  protobuf's generated class has no types
     return MetricsData.FromString
 
 
-def _in_body(body: Body) -> Iterator[Series]:
+def _in_body(body: Body) -> Iterator[MetricSeries]:
     return _walk(_message(body.text))
 
 
-def _walk(message: Any) -> Iterator[Series]:  # noqa: ANN401  one of two kinds of classes
+def _walk(message: Any) -> Iterator[MetricSeries]:  # noqa: ANN401  one of two kinds of classes
     for of in message.resource_metrics:
         whose = _labels(of.resource.attributes)
         for scope in of.scope_metrics:
@@ -115,7 +115,7 @@ def _walk(message: Any) -> Iterator[Series]:  # noqa: ANN401  one of two kinds o
                         number = _number(point)
                         if number is not None and not point.flags & NO_RECORDED_VALUE:
                             at = float(point.time_unix_nano) * NANOSECONDS
-                            yield Series(metric.name, {**whose, **_labels(point.attributes)}, number, at or None)
+                            yield MetricSeries(metric.name, {**whose, **_labels(point.attributes)}, number, at or None)
 
 
 def _number(point: Any) -> float | None:  # noqa: ANN401  same

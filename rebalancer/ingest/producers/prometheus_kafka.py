@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from rebalancer.ingest.instants import epoch
 from rebalancer.ingest.producers.bodies import Body, each_of
-from rebalancer.ingest.producers.series import Series
+from rebalancer.ingest.producers.series import MetricSeries
 from rebalancer.ingest.rejected import RejectedError
 
 
@@ -25,11 +25,11 @@ class _Sample(Struct, frozen=True):
 _sample = msgspec.json.Decoder(_Sample).decode
 
 
-def decode_prometheus(value: bytes) -> Iterator[Series | RejectedError]:
+def decode_prometheus(value: bytes) -> Iterator[MetricSeries | RejectedError]:
     """The sample; its value is text, `NaN` and `+Inf` among it."""
     return each_of(value, _in_body)
 
 
-def _in_body(body: Body) -> Iterator[Series]:
+def _in_body(body: Body) -> Iterator[MetricSeries]:
     sample = _sample(body.text)
-    yield Series(sample.name, sample.labels, float(sample.value), epoch(sample.timestamp))
+    yield MetricSeries(sample.name, sample.labels, float(sample.value), epoch(sample.timestamp))

@@ -9,7 +9,7 @@ from rebalancer.ingest.rejected import RejectedError
 MAX_BATCH_BYTES = 1024 * 1024
 
 
-class Series(NamedTuple):
+class MetricSeries(NamedTuple):
     """One number of one metric.
 
     name: of the metric, as its exporter spells it.
@@ -26,7 +26,7 @@ class Series(NamedTuple):
 
 # A record's value -> its series, and beside them why a part of it is none. Raises RejectedError where no part can be
 # read; what is no number, or a counter's increment, makes no series.
-Decoder = Callable[[bytes], Iterator[Series | RejectedError]]
+Decoder = Callable[[bytes], Iterator[MetricSeries | RejectedError]]
 
 DIGITS_OF_SECONDS = 1e11  # epoch seconds stay below this until the year 5138, milliseconds have passed it in 1973
 

@@ -4,22 +4,22 @@ from collections import Counter
 from math import inf
 
 from rebalancer.domain.events import MetricSample, Position, Rejection
-from rebalancer.domain.producers import Producer
+from rebalancer.domain.producers import MetricProducer
 from rebalancer.ingest.gauges import IMPOSSIBLE
-from rebalancer.ingest.producers.gathering import Gathering
+from rebalancer.ingest.producers.gathering import PodGathering
 from rebalancer.ingest.producers.mapping import ProducerMapping
 
 LETTER_EVERY_SECONDS = 60.0
 
 
-class Stream:
+class ProducerStream:
     """Records of `producer` to samples. `counts`: unmapped (series that no row names), ignored, rejected.<reason>."""
 
-    def __init__(self, producer: Producer, counts: Counter[str]) -> None:
+    def __init__(self, producer: MetricProducer, counts: Counter[str]) -> None:
         self.producer = producer
         self.counts = counts
         self._mapping = ProducerMapping(producer)
-        self._gathering = Gathering(producer)
+        self._gathering = PodGathering(producer)
         self._told_at: dict[str, float] = {}
 
     def take(

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from rebalancer.ingest.instants import epoch
 from rebalancer.ingest.producers.bodies import Body, each_of
-from rebalancer.ingest.producers.series import Series
+from rebalancer.ingest.producers.series import MetricSeries
 from rebalancer.ingest.rejected import RejectedError
 
 Tag = str | list[str | None] | None  # a list with `metric_tag_values: full`, null for a tag without a value
@@ -31,18 +31,18 @@ class _Event(Struct, frozen=True):
 _event = msgspec.json.Decoder(_Event).decode
 
 
-def decode_vector(value: bytes) -> Iterator[Series | RejectedError]:
+def decode_vector(value: bytes) -> Iterator[MetricSeries | RejectedError]:
     """Gauges and counters that say where they stand; an increment says how much was added, and to what nobody knows."""
     return each_of(value, _in_body)
 
 
-def _in_body(body: Body) -> Iterator[Series]:
+def _in_body(body: Body) -> Iterator[MetricSeries]:
     event = _event(body.text)
     told = event.gauge or event.counter
     if told is not None and event.kind == "absolute":
         name = f"{event.namespace}_{event.name}" if event.namespace else event.name
         tags = {key: text for key, tag in (event.tags or {}).items() if (text := _text(tag)) is not None}
-        yield Series(name, tags, told.value, None if event.timestamp is None else epoch(event.timestamp))
+        yield MetricSeries(name, tags, told.value, None if event.timestamp is None else epoch(event.timestamp))
 
 
 def _text(tag: Tag) -> str | None:

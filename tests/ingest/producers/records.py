@@ -4,8 +4,8 @@ import json
 from collections.abc import Iterable
 
 from rebalancer.domain.events import MetricSample, Position, Rejection
-from rebalancer.domain.producers import Producer
-from rebalancer.ingest.producers.gathering import SETTLE_SECONDS, Gathering
+from rebalancer.domain.producers import MetricProducer
+from rebalancer.ingest.producers.gathering import SETTLE_SECONDS, PodGathering
 from rebalancer.ingest.producers.mapping import ProducerMapping, Readings
 
 NOW = 1_800_000_000.0  # 2027-01-15T08:00:00Z
@@ -71,23 +71,23 @@ RUNNING: dict[str, bytes] = {
 }
 
 
-def producer(decoder: str = "telegraf", **overrides: object) -> Producer:
+def producer(decoder: str = "telegraf", **overrides: object) -> MetricProducer:
     """An entry of the policy, as its YAML has it."""
-    return Producer.model_validate_json(json.dumps({"topic": "others", "decoder": decoder, **overrides}))
+    return MetricProducer.model_validate_json(json.dumps({"topic": "others", "decoder": decoder, **overrides}))
 
 
-def read(entry: Producer, value: bytes, kafka_timestamp: float = NOW - 1) -> Readings | Rejection:
+def read(entry: MetricProducer, value: bytes, kafka_timestamp: float = NOW - 1) -> Readings | Rejection:
     return ProducerMapping(entry).read(value, HERE, kafka_timestamp, NOW)
 
 
-def readings(entry: Producer, value: bytes) -> Readings:
+def readings(entry: MetricProducer, value: bytes) -> Readings:
     found = read(entry, value)
     assert isinstance(found, Readings), found
     return found
 
 
-def samples(entry: Producer, values: Iterable[bytes]) -> list[MetricSample]:
+def samples(entry: MetricProducer, values: Iterable[bytes]) -> list[MetricSample]:
     """What is gathered from these records, the last of it half a second later."""
-    gathering = Gathering(entry)
+    gathering = PodGathering(entry)
     found = [sample for value in values for sample in gathering.put(readings(entry, value).readings, NOW)]
     return found + gathering.settled(NOW + SETTLE_SECONDS)

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from rebalancer.domain.events import Gauges, Rejection
-from rebalancer.ingest.producers.gathering import SETTLE_SECONDS, Gathering
+from rebalancer.ingest.producers.gathering import SETTLE_SECONDS, PodGathering
 from tests.ingest.producers.records import AT, NOW, POD, RUNNING, producer, read, readings, samples
 
 
@@ -91,7 +91,7 @@ def test_a_sample_is_made_when_the_next_scrape_begins() -> None:
 
 
 def test_what_comes_late_for_an_instant_makes_its_sample_again_and_later_in_order() -> None:
-    gathering, entry = Gathering(producer()), producer()
+    gathering, entry = PodGathering(producer()), producer()
     gathering.put(readings(entry, telegraf({"vllm:num_requests_running": 3})).readings, NOW)
     assert gathering.settled(NOW + SETTLE_SECONDS / 2) == []
     (first,) = gathering.settled(NOW + SETTLE_SECONDS)
@@ -112,7 +112,7 @@ def test_a_reading_counts_beside_newer_ones_for_two_intervals_and_is_then_unknow
 
 def test_a_sum_that_cannot_be_is_left_out_and_counted() -> None:
     entry = producer(gauges=[{"metric": "cache", "gauge": "kvCacheUse", "combine": "sum"}])
-    gathering = Gathering(entry)
+    gathering = PodGathering(entry)
     for engine in "01":
         value = telegraf({"cache": 0.9, "vllm:num_requests_running": 1}, engine=engine)
         gathering.put(readings(entry, value).readings, NOW)

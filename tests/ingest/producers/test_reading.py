@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from aiokafka import ConsumerRecord, TopicPartition
 
 from rebalancer.domain.events import Event
-from rebalancer.domain.producers import Producer
+from rebalancer.domain.producers import MetricProducer
 from rebalancer.domain.readings import Reading
 from rebalancer.ingest.reader import DECODERS, Reader
 from rebalancer.kafka.dead_letters import DeadLetters
@@ -24,7 +24,7 @@ OTHERS = TopicPartition("others", 0)
 OURS = TopicPartition("rebalancer.metrics", 0)
 
 
-def a_reader(sink: list[Event], *producers: Producer) -> Reader:
+def a_reader(sink: list[Event], *producers: MetricProducer) -> Reader:
     letters = DeadLetters(Refusing(), RealClock(), random.Random(1))
     reader = Reader({OURS.topic: DECODERS["metrics"]}, sink.extend, letters)
     reader.frontiers = {one: Frontier(0) for one in (OTHERS, OURS)}

@@ -10,23 +10,21 @@ from typing import Any, NamedTuple, cast
 
 from rebalancer.app.topics import broker_of
 from rebalancer.cli.failure import UNREACHABLE, USAGE, Failed
-from rebalancer.cli.remote.kafka import kafka_settings
-from rebalancer.domain.policy import Policy
-from rebalancer.domain.producers import DecoderName, Producer
+from rebalancer.cli.remote.kafka import kafka_settings, policy_in
+from rebalancer.domain.producers import DecoderName, MetricProducer
 from rebalancer.ingest.instants import epoch
-from rebalancer.ingest.understood import NOTICES, Record, Understanding, understanding_of
+from rebalancer.ingest.understood import NOTICES, SentRecord, Understanding, understanding_of
 from rebalancer.kafka.broker import BROKER_ERRORS
 from rebalancer.kafka.last_records import last_records
-from rebalancer.settings.policy_file import check_bytes
 from rebalancer.settings.service import PREFIX, BadSettings, ServiceSettings
 
 STDIN = "-"
 
 
-class Found(NamedTuple):
+class SourceRecords(NamedTuple):
     """Records, and whether they stood in a file."""
 
-    records: list[Record]
+    records: list[SentRecord]
     in_file: bool
 
 
@@ -38,17 +36,17 @@ def instant(text: str) -> float:
         raise Failed(f"--at {text}: no RFC 3339 instant, like 2027-01-15T08:00:00Z", USAGE) from error
 
 
-def records_of(source: str, limit: int, bootstrap: str | None, now: float) -> Found:
+def records_of(source: str, limit: int, bootstrap: str | None, now: float) -> SourceRecords:
     """The records of a file, else the newest `limit` of a topic. Raises Failed."""
     if source == STDIN:
-        return Found(list(_in_text(sys.stdin.buffer.read(), "standard input", now)), in_file=True)
+        return SourceRecords(list(_in_text(sys.stdin.buffer.read(), "standard input", now)), in_file=True)
     path = Path(source)
     if path.is_file():
         try:
-            return Found(list(_in_text(path.read_bytes(), source, now)), in_file=True)
+            return SourceRecords(list(_in_text(path.read_bytes(), source, now)), in_file=True)
         except OSError as error:
             raise Failed(f"{source} cannot be read: {error.strerror}", USAGE) from error
-    return Found(asyncio.run(_in_topic(source, limit, kafka_settings(bootstrap))), in_file=False)
+    return SourceRecords(asyncio.run(_in_topic(source, limit, kafka_settings(bootstrap))), in_file=False)
 
 
 def understanding(read_as: str | None, topic: str, policy: Path | None, *, in_file: bool) -> Understanding:
@@ -56,30 +54,18 @@ def understanding(read_as: str | None, topic: str, policy: Path | None, *, in_fi
     if read_as == NOTICES:
         return Understanding(notices=True)
     if read_as is not None:
-        return Understanding(Producer(topic="file", decoder=cast("DecoderName", read_as)))
+        return Understanding(MetricProducer(topic="file", decoder=cast("DecoderName", read_as)))
     if in_file:
         return Understanding()
     default = str(ServiceSettings.model_fields["topic_prefix"].default)
-    found = understanding_of(topic, os.environ.get(f"{PREFIX}TOPIC_PREFIX", default), _policy(policy))
+    found = understanding_of(topic, os.environ.get(f"{PREFIX}TOPIC_PREFIX", default), policy_in(policy))
     if found is None:
         what = "no producer of the policy has it" if policy else "give --policy, whose producers say how it is read"
         raise Failed(f"{topic} is none of our own topics: {what}, or say --as FORMAT", USAGE)
     return found
 
 
-def _policy(path: Path | None) -> Policy | None:
-    if path is None:
-        return None
-    try:
-        policy, problems = check_bytes(path.read_bytes(), str(path))
-    except OSError as error:
-        raise Failed(f"{path} cannot be read: {error.strerror}", USAGE) from error
-    if policy is None:
-        raise Failed("\n".join(str(problem) for problem in problems), USAGE)
-    return policy
-
-
-def _in_text(text: bytes, name: str, now: float) -> Iterator[Record]:
+def _in_text(text: bytes, name: str, now: float) -> Iterator[SentRecord]:
     """One document is one record, as is what is no text at all; else each line is."""
     try:
         json.loads(text)
@@ -100,23 +86,23 @@ def _is_text(text: bytes) -> bool:
     return True
 
 
-def _record(line: bytes, where: str, now: float) -> Record:
+def _record(line: bytes, where: str, now: float) -> SentRecord:
     """A record as it is, or as `kcat -J` prints it: with headers, and with where it stands in Kafka."""
     try:
         whole: Any = json.loads(line)
     except ValueError:
-        return Record(where, line, (), now)
+        return SentRecord(where, line, (), now)
     if not isinstance(whole, dict) or not {"topic", "partition", "offset", "payload"} <= whole.keys():
-        return Record(where, line, (), now)
+        return SentRecord(where, line, (), now)
     flat = whole.get("headers") or []
     headers = tuple((str(name), str(text).encode()) for name, text in zip(flat[::2], flat[1::2], strict=False))
     payload = whole["payload"]
     value = payload.encode() if isinstance(payload, str) else json.dumps(payload).encode()
     place = f"{whole['topic']}/{whole['partition']}@{whole['offset']}"
-    return Record(place, value, headers, float(whole.get("ts") or now * 1000) / 1000)
+    return SentRecord(place, value, headers, float(whole.get("ts") or now * 1000) / 1000)
 
 
-async def _in_topic(topic: str, limit: int, settings: ServiceSettings) -> list[Record]:
+async def _in_topic(topic: str, limit: int, settings: ServiceSettings) -> list[SentRecord]:
     try:
         records = await last_records(broker_of(settings), topic, limit)
     except BadSettings as wrong:
@@ -127,7 +113,7 @@ async def _in_topic(topic: str, limit: int, settings: ServiceSettings) -> list[R
     if records is None:
         raise Failed(f"{topic} is no file here and no topic of {settings.kafka_bootstrap}", USAGE)
     return [
-        Record(f"{one.topic}/{one.partition}@{one.offset}", one.value, one.headers, one.timestamp / 1000)
+        SentRecord(f"{one.topic}/{one.partition}@{one.offset}", one.value, one.headers, one.timestamp / 1000)
         for one in records
         if one.value is not None
     ]
