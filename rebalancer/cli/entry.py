@@ -6,6 +6,7 @@ import sys
 import typer
 
 from rebalancer.cli.commands import (
+    bridge,
     completion,
     config,
     demo,
@@ -47,6 +48,7 @@ app.command("topics")(topics.command)
 app.command("login")(login.command)
 app.command("logout")(login.logout)
 app.command("run")(run_service.command)
+app.command("bridge")(bridge.command)
 app.command("replay")(replay.command)
 app.command("simulate")(simulate.command)
 app.command("hand-back")(hand_back.command)

@@ -27,8 +27,8 @@ Name = Annotated[str, Meta(min_length=1, max_length=253)]
 Interval = Annotated[float, Meta(ge=0.1, le=3600)]
 
 
-class _Counters(Struct, frozen=True, gc=False, rename="camel", forbid_unknown_fields=True):
-    """`Counters` with its start time as the wire spells it."""
+class CountersData(Struct, frozen=True, gc=False, rename="camel", forbid_unknown_fields=True):
+    """`Counters` with its start time as the wire spells it, RFC 3339."""
 
     start_time: str
     requests_finished: Amount | None = None
@@ -52,7 +52,7 @@ class SampleData(Struct, frozen=True, gc=False, rename="camel", forbid_unknown_f
     gauges: Gauges = Gauges()
     model: Name | None = None
     pod: Name | None = None
-    counters: _Counters | None = None
+    counters: CountersData | None = None
     namespace: Name | None = None
 
 
@@ -177,7 +177,7 @@ def _decode_data(envelope: Envelope) -> SampleData:
         explain(error, envelope.data, Reason.INVALID_DATA, root="$.data")
 
 
-def _counters(wire: _Counters) -> Counters:
+def _counters(wire: CountersData) -> Counters:
     try:
         start_time = epoch(wire.start_time)
     except ValueError as error:
